@@ -1,0 +1,120 @@
+// The one interface that a driver implements. The runtime drives devices through it and nothing else.
+//
+// Ownership: a Driver owns its Devices; every other object (Memory, Module, Stream, Event, Graph) is
+// made by a Device, handed to the caller, and must be destroyed through the same Device before the
+// Device closes. Driver objects are opaque to the caller.
+// Threads: different Devices may be used from different threads at once. One Device may be used from
+// several threads as long as no two of them use the same Stream, Graph or Event at once; a Recorder
+// state belongs to its Stream.
+// Run-time promise: Launch (graph), Synchronize, CopyIn, CopyOut, Record and Wait allocate nothing.
+#ifndef RONDO_CORE_DRIVER_H_
+#define RONDO_CORE_DRIVER_H_
+
+#include <cstdint>
+
+#include "core/plan.h"
+#include "core/status.h"
+
+namespace rondo {
+
+// An address in a device's memory (a host pointer on `host`).
+using DeviceAddress = uint64_t;
+
+class Module;  // the kernels of one plan, ready to launch on one device
+class Stream;  // work in order
+class Event;   // a point in a stream's order
+class Graph;   // a recorded run of work, instantiated and uploaded
+
+struct DriverInfo {
+  const char* name = "";     // "host", "cuda"
+  bool host_memory = false;  // device addresses are host pointers: weights can be mapped
+  bool collectives = false;  // StartCollective works
+  uint32_t driver_version = 0;
+  uint32_t max_streams = 1;
+};
+
+// What the graph recorded for one of its nodes, in order, so that the recorded order can be compared with the
+// plan's.
+struct GraphNode {
+  uint32_t step = 0;
+  StepKind kind = StepKind::kLaunch;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // --- memory. Sizes and alignment in bytes; alignment a power of two.
+  virtual Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) = 0;
+  virtual void Free(DeviceAddress address, uint64_t bytes) = 0;
+  // Free and total bytes of the device (host: of the machine).
+  virtual Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) = 0;
+  // Copies in the order of `stream`. `host` must stay valid until the stream has passed the copy.
+  virtual Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) = 0;
+  virtual Status CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) = 0;
+  virtual Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) = 0;
+  virtual Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) = 0;
+  // Fills `elements` elements with the synthetic weight (core/synthetic.h) of `key` and `scale`.
+  virtual Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
+                               Stream* stream) = 0;
+
+  // --- kernels. Prepares all kernels of the plan at once (nothing is left to be loaded lazily). `plan`
+  // must outlive the Module. Fails, naming the kernel, if one cannot be run.
+  virtual Result<Module*> LoadModule(const PlanData& plan) = 0;
+  virtual void DestroyModule(Module* module) = 0;
+
+  // --- order.
+  virtual Result<Stream*> CreateStream() = 0;
+  virtual void DestroyStream(Stream* stream) = 0;
+  virtual Result<Event*> CreateEvent() = 0;
+  virtual void DestroyEvent(Event* event) = 0;
+  virtual Status Record(Event* event, Stream* stream) = 0;
+  virtual Status Wait(Event* event, Stream* stream) = 0;
+  // Blocks until all work of the stream is done. Returns what went wrong in it since the last call: an
+  // index out of its bounds, an aborted collective. The message names the step number; the runtime adds
+  // the source node.
+  virtual Status Synchronize(Stream* stream, uint32_t* failed_step) = 0;
+
+  // --- work. `step` is the plan's step number, kept for errors, traces and order comparison.
+  // `addresses` has one entry per parameter of the kernel.
+  virtual Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
+                        uint32_t step) = 0;
+
+  // --- graphs: BeginRecord makes the stream record instead of run; EndRecord gives what was recorded,
+  // instantiated and uploaded. A graph holds the addresses it was recorded with.
+  virtual Status BeginRecord(Stream* stream) = 0;
+  virtual Result<Graph*> EndRecord(Stream* stream) = 0;
+  virtual void DestroyGraph(Graph* graph) = 0;
+  virtual Span<const GraphNode> Nodes(const Graph* graph) = 0;
+  virtual Status LaunchGraph(Graph* graph, Stream* stream) = 0;
+
+  // --- collectives, on drivers whose info says so. Start enqueues on `stream`; Wait makes `stream`
+  // wait for the sync point's end. Abort ends every collective in flight with kAborted.
+  virtual Status StartCollective(const SyncPoint& point, uint32_t rank, DeviceAddress from, DeviceAddress to,
+                                 Stream* stream, uint32_t step);
+  virtual Status WaitCollective(const SyncPoint& point, Stream* stream, uint32_t step);
+  virtual void AbortCollectives() {}
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  virtual DriverInfo Info() const = 0;
+  virtual uint32_t DeviceCount() const = 0;
+  // The device with this index, opened on first use; owned by the driver.
+  virtual Result<Device*> Open(uint32_t index) = 0;
+  // OK, or which requirement of the plan this driver cannot meet.
+  virtual Status Supports(const PlanData& plan) const = 0;
+};
+
+inline Status Device::StartCollective(const SyncPoint&, uint32_t, DeviceAddress, DeviceAddress, Stream*,
+                                      uint32_t step) {
+  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", step);
+}
+inline Status Device::WaitCollective(const SyncPoint&, Stream*, uint32_t step) {
+  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", step);
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_DRIVER_H_

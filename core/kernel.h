@@ -1,0 +1,248 @@
+// Kernels as plain data: a contract (what is read and written, and where) and a skeleton (how the
+// work is shaped), with scalar expression tapes as prologue, body and epilogue.
+//
+// The compiler writes these, a plan carries them, the checker reads the contracts only, and a driver
+// turns them into code: `host` interprets the skeletons with vectorised C++, `cuda` generates text.
+// Everything here is trivially destructible; Spans point into the Arena of whoever made the kernel
+// and are valid as long as that Arena. Immutable once made, so safe to share between threads.
+//
+// A kernel has parameters (one memory region each, bound by a step) and one or more *parts*. The
+// parts of a kernel are independent of each other and may run at the same time: several parts are
+// what horizontal fusion makes. A part is an iteration space (a nest of counted loops), operands
+// (how an iteration point maps to an element of a parameter) and tapes.
+#ifndef RONDO_CORE_KERNEL_H_
+#define RONDO_CORE_KERNEL_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/dtype.h"
+#include "core/span.h"
+
+namespace rondo {
+
+inline constexpr int kMaxLoops = 16;   // loops of one part
+inline constexpr int kMaxTape = 4096;  // instructions of one tape
+inline constexpr int kMaxSlots = 16;   // row scalars, kept rows and accumulators, each
+
+// ---------------------------------------------------------------------------------------- tapes
+
+// What a tape computes in. f16 and bf16 are widened to f32 when loaded, every integer type and bool
+// to i64 (u64 wraps).
+enum class TapeType : uint8_t { kF32 = 0, kF64 = 1, kI64 = 2 };
+
+constexpr TapeType NaturalType(DType t) {
+  return t == DType::kF64 ? TapeType::kF64 : IsFloat(t) ? TapeType::kF32 : TapeType::kI64;
+}
+
+// Stored in plans: append only. Semantics of the arithmetic ops are those of ONNX; core/scalar.h is
+// their definition.
+enum class TapeOp : uint8_t {
+  // Leaves.
+  kLoad = 0,    // operand `arg`, widened; type = NaturalType(operand dtype)
+  kConst = 1,   // imm (f for kF32 and kF64, i for kI64)
+  kIndex = 2,   // counter of loop `arg`; type kI64
+  kAcc = 3,     // accumulator `arg` of the skeleton (epilogues only)
+  kScalar = 4,  // row scalar `arg` (reduction stages only)
+  kKept = 5,    // kept row value `arg` (reduction stages, per element, only)
+  // Effects. They define no usable register.
+  kStore = 8,       // narrow register a to operand `arg`; a's type = NaturalType(operand dtype)
+  kYield = 9,       // register a is the value of this prologue
+  kSetScalar = 10,  // row scalar `arg` = a (per-row tapes only)
+  kKeep = 11,       // kept row value `arg` of this element = a (per-element tapes only)
+  kReduceSum = 12,  // row scalar `arg` accumulates a (per-element tapes only)
+  kReduceProd = 13,
+  kReduceMax = 14,
+  kReduceMin = 15,
+  kReduceArgMax = 16,  // row scalar `arg`: position along the flattened reduced loops of the first
+  kReduceArgMin = 17,  //   (imm.i == 0) or last (imm.i == 1) extreme; type kI64
+  // Unary, register a.
+  kNeg = 32,
+  kAbs = 33,
+  kSign = 34,
+  kFloor = 35,
+  kCeil = 36,
+  kRound = 37,  // half to even
+  kTrunc = 38,
+  kSqrt = 39,
+  kReciprocal = 40,
+  kExp = 41,
+  kLog = 42,
+  kSin = 43,
+  kCos = 44,
+  kTan = 45,
+  kAsin = 46,
+  kAcos = 47,
+  kAtan = 48,
+  kSinh = 49,
+  kCosh = 50,
+  kTanh = 51,
+  kAsinh = 52,
+  kAcosh = 53,
+  kAtanh = 54,
+  kErf = 55,
+  kSigmoid = 56,
+  kNot = 57,  // logical: 1 if a == 0
+  kBitNot = 58,
+  kIsNan = 59,  // result kI64
+  kIsInf = 60,  // result kI64; imm.i bit 0: detect +inf, bit 1: detect -inf
+  kCast = 61,   // to this instruction's type, then rounded or wrapped to the DType in imm.i
+  kRsqrt = 62,
+  kLog1p = 63,
+  kExpm1 = 64,
+  // Binary, registers a and b of this type.
+  kAdd = 80,
+  kSub = 81,
+  kMul = 82,
+  kDiv = 83,  // integers truncate; division by zero gives 0
+  kPow = 84,
+  kMin = 85,  // NaN if either is
+  kMax = 86,
+  kMod = 87,   // sign of the divisor (Python); integer and float
+  kFmod = 88,  // sign of the dividend (C)
+  kBitAnd = 89,
+  kBitOr = 90,
+  kBitXor = 91,
+  kShl = 92,
+  kShr = 93,  // logical, on the value modulo 2^64
+  kAtan2 = 94,
+  // Comparisons of a and b (of one common type); result kI64, 0 or 1.
+  kLess = 104,
+  kLessEqual = 105,
+  kEqual = 106,
+  // Ternary.
+  kSelect = 112,  // a (kI64) != 0 ? b : c
+  kFma = 113,     // a * b + c
+};
+
+// One instruction. Instruction k of a tape defines register k; a, b, c name earlier registers.
+struct TapeInst {
+  TapeOp op = TapeOp::kConst;
+  TapeType type = TapeType::kF32;  // of the result
+  uint16_t arg = 0;
+  uint16_t a = 0, b = 0, c = 0;
+  union {
+    double f = 0;
+    int64_t i;
+  } imm;
+};
+using Tape = Span<const TapeInst>;
+
+// --------------------------------------------------------------------------------------- access
+
+// A data-dependent index: value v of integer operand `operand` (read at the same iteration point)
+// adds stride * v to the address. If `wrap`, a negative v has `extent` added first. A v outside
+// [0, extent) touches nothing: a read gives 0, a write is dropped, and, if `fault`, the run ends with
+// an error (kOutOfRange).
+struct Indirect {
+  uint16_t operand = 0;
+  bool wrap = false;
+  bool fault = true;
+  int64_t stride = 0;
+  int64_t extent = 0;
+};
+
+// A guarded coordinate: c = offset + sum(strides[d] * i[d]) adds stride * c to the address, and the
+// point exists only where 0 <= c < extent. Absent reads give the `absent` value of their operand,
+// absent writes are dropped. Padding of convolutions, pools and Pad.
+struct Guard {
+  int64_t stride = 0;
+  int64_t offset = 0;
+  int64_t extent = 0;
+  Span<const int64_t> strides;  // one per loop of the part
+};
+
+enum class Mode : uint8_t { kRead = 0, kWrite = 1, kReadWrite = 2 };
+
+// How a part touches one parameter. Address in elements from the start of the bound region:
+//   offset + sum over loops d of strides[d] * i[d] + guards + indirects.
+// A stride of 0 broadcasts; strides may be negative. A write must touch each element once per
+// iteration point of the loops it depends on, and two iteration points that differ in a loop with
+// stride 0 on a written operand are a fault of the plan (except the loops its skeleton reduces).
+struct Operand {
+  uint16_t param = 0;
+  DType dtype = DType::kF32;
+  Mode mode = Mode::kRead;
+  double absent = 0;  // value of a read whose guard fails (also used for indirects out of range)
+  int64_t offset = 0;
+  Span<const int64_t> strides;  // one per loop of the part
+  Span<const Indirect> indirects;
+  Span<const Guard> guards;
+};
+
+// ------------------------------------------------------------------------------------ skeletons
+
+// Stored in plans: append only.
+enum class Skeleton : uint8_t {
+  kMap = 0,          // body once per point: pointwise, copy, gather, scatter
+  kReduction = 1,    // rows: stages over the last `reduced` loops
+  kContraction = 2,  // acc_j[b,m,n] = sum_k lhs[b,m,k] * rhs_j[b,k,n]
+  kConvolution = 3,  // acc[n,g,o,out] = combine over c, kernel of input (* weight)
+  kAttention = 4,    // acc[b,q,v] = sum_k softmax_k(scale * q.k + mask) v
+};
+
+enum class Combine : uint8_t {
+  kProduct = 0,  // sum of input * weight
+  kMax = 1,      // greatest present input
+  kSum = 2,      // sum of present inputs (average pooling divides in the epilogue)
+  kMean = 3,     // mean over the present inputs
+};
+
+// One stage of a row reduction. A per-row stage runs once a row, a per-element one once for each point
+// of the reduced loops. Stages of a row run in order; row scalars and kept rows carry values onward.
+struct Stage {
+  bool per_row = false;
+  Tape tape;
+};
+
+inline constexpr uint16_t kNoOperand = 0xffff;
+
+// One iteration space with its skeleton. Loops are ordered outermost first and grouped by role:
+//   kMap:         [outer...]
+//   kReduction:   [outer..., reduced...]
+//   kContraction: [outer (batch)..., m..., n..., reduced (k)...]
+//   kConvolution: [outer (n), g, o, out spatial..., c, kernel spatial...]; outer = 1, m = 2 (g and o),
+//                 n = spatial, reduced = 1 + spatial. Pools have g = channels, o = c = 1.
+//   kAttention:   [outer (batch, heads)..., m (query)..., n (value features)..., reduced (key)...,
+//                 features...]
+// Counts not named for a skeleton are 0.
+struct Part {
+  Skeleton skeleton = Skeleton::kMap;
+  bool sequential = false;  // the loops run in order, on one thread (writes may coincide)
+  Combine combine = Combine::kProduct;
+  bool nan_to_zero = false;  // kAttention: a row whose softmax is NaN contributes 0
+  uint8_t outer = 0, m = 0, n = 0, reduced = 0, features = 0;
+  // Operands with a role, as indices into `operands`; kNoOperand where absent.
+  uint16_t lhs = kNoOperand;     // contraction lhs, convolution input, attention q
+  uint16_t keys = kNoOperand;    // attention k
+  uint16_t values = kNoOperand;  // attention v
+  uint16_t mask = kNoOperand;    // attention, over [outer, m, reduced]: bool (1 keeps) or added float
+  uint16_t limit = kNoOperand;   // attention, over [outer, m]: i64, only keys [0, limit) exist
+  float scale = 1;               // attention: multiplies q.k
+  float softcap = 0;             // attention: c * tanh(score / c) before the mask, if not 0
+  TapeType acc_type = TapeType::kF32;
+  Span<const int64_t> loops;  // extents, each >= 1
+  Span<const Operand> operands;
+  Span<const uint16_t> rhs;  // contraction: one or more; convolution: the weight (none for pools)
+  // Prologue of the lhs over the loops of lhs (contraction); empty: the loaded lhs itself.
+  Tape prologue;
+  Tape body;                      // kMap
+  Span<const Stage> stages;       // kReduction
+  uint8_t scalars = 0, kept = 0;  // kReduction: row scalars and kept rows used
+  // Over [outer, m, n]; reads accumulators, stores results. kContraction, kConvolution, kAttention.
+  Tape epilogue;
+};
+
+struct Kernel {
+  std::string_view name;   // unique in its plan, e.g. "k12_contraction"
+  std::string_view label;  // what was recognised, e.g. "rms_norm", "swiglu", "attention"; may be empty
+  uint16_t num_params = 0;
+  Span<const Part> parts;  // at least one
+};
+
+// Loops over which the epilogue of `part` runs (they come first in part.loops).
+constexpr int EpilogueLoops(const Part& part) { return part.outer + part.m + part.n; }
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_KERNEL_H_

@@ -1,0 +1,177 @@
+// A plan as plain data: what formats/plan reads from a file and the compiler writes.
+//
+// Spans and views point into the Arena of the reader or compiler that made the plan and live as long
+// as it. Immutable once made; safe to share between threads. All sizes are bytes and all offsets are
+// final: nothing here is decided at run time.
+#ifndef RONDO_CORE_PLAN_H_
+#define RONDO_CORE_PLAN_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/dtype.h"
+#include "core/kernel.h"
+#include "core/shape.h"
+#include "core/span.h"
+
+namespace rondo {
+
+inline constexpr uint32_t kNone = 0xffffffffu;
+
+// What a machine must have before anything is loaded. One entry of `devices` per device index.
+struct DeviceBytes {
+  uint64_t weights = 0;
+  uint64_t arena = 0;         // one session's inputs, outputs, temporaries and workspace
+  uint64_t state = 0;         // one session's
+  uint64_t workspace = 0;     // the part of the arena that is workspace
+  uint64_t communicator = 0;  // estimate
+};
+struct Requirements {
+  Span<const DeviceBytes> devices;
+  std::string_view target;  // "host", "cuda:sm_90a": what fusion was decided for
+  uint32_t least_driver_version = 0;
+};
+
+enum class BufferKind : uint8_t {
+  kInput = 0,      // in the arena
+  kOutput = 1,     // in the arena
+  kConstant = 2,   // in the weights
+  kState = 3,      // in the session's state
+  kTemporary = 4,  // in the arena
+  kWorkspace = 5,  // in the arena
+};
+
+enum class WeightSource : uint8_t {
+  kBytes = 0,      // `file_offset` in the weights section or file
+  kSynthetic = 1,  // generated: see core/synthetic.h
+};
+
+struct Buffer {
+  std::string_view name;  // the model's own value name where there is one
+  BufferKind kind = BufferKind::kTemporary;
+  DType dtype = DType::kF32;
+  Shape shape;  // informative for temporaries; exact for inputs, outputs, state, constants
+  uint64_t bytes = 0;
+  uint32_t device = 0;
+  uint32_t program = kNone;  // of inputs, outputs, temporaries, workspace; kNone for shared buffers
+  uint64_t offset = 0;       // in the arena, the weights or the state of its device
+  uint32_t alignment = 64;
+  // Steps (of its program) between which the contents matter, both included. Inputs begin at step 0;
+  // outputs end at the last step. first > last: never used.
+  uint32_t first_step = 0;
+  uint32_t last_step = 0;
+  uint32_t aliases = kNone;  // another buffer whose memory this one takes over in place
+  uint32_t source = kNone;   // into PlanData::sources
+  // kConstant only.
+  WeightSource weight = WeightSource::kBytes;
+  uint64_t file_offset = 0;
+  uint64_t synthetic_key = 0;
+  float synthetic_scale = 0;
+};
+
+// What a step binds to one parameter of its kernel: `buffer`'s memory from `offset` bytes on.
+struct Binding {
+  uint32_t buffer = kNone;
+  uint64_t offset = 0;
+};
+
+enum class StepKind : uint8_t {
+  kLaunch = 0,           // kernel with bindings
+  kCopy = 1,             // bindings[0] -> bindings[1], `bytes`
+  kCollectiveStart = 2,  // sync_point
+  kCollectiveWait = 3,   // sync_point
+};
+
+struct Step {
+  StepKind kind = StepKind::kLaunch;
+  uint32_t device = 0;
+  uint32_t stream = 0;
+  uint32_t kernel = kNone;      // into PlanData::kernels
+  uint32_t sync_point = kNone;  // into Program::sync_points
+  uint64_t bytes = 0;
+  Span<const Binding> bindings;
+  Span<const uint32_t> waits;  // events (of this program) waited for before the step
+  uint32_t records = kNone;    // event recorded after the step
+  Span<const uint32_t> after;  // earlier steps that must be complete, besides what data order implies
+  uint32_t source = kNone;     // into PlanData::sources
+};
+
+// Why a run of steps ended (stored in plans: append only).
+enum class BreakReason : uint8_t {
+  kProgramEnd = 0,
+  kDeviceChange = 1,
+  kUserBreak = 2,   // asked for on the command line or by an annotation
+  kUnsafeStep = 3,  // the next step cannot be in a graph
+  kSyncPoint = 4,   // a collective stands between partitions
+};
+
+struct Partition {
+  uint32_t device = 0;
+  uint32_t first_step = 0;  // of the program
+  uint32_t num_steps = 0;
+  BreakReason reason = BreakReason::kProgramEnd;
+  std::string_view detail;  // the reason as a sentence, naming the node
+};
+
+enum class CollectiveOp : uint8_t { kAllReduce = 0, kAllGather = 1, kReduceScatter = 2, kBroadcast = 3 };
+
+struct SyncPoint {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  DType dtype = DType::kF32;
+  uint64_t bytes = 0;
+  uint32_t communicator = 0;
+  Span<const uint32_t> participants;  // device indices
+  uint32_t source = kNone;
+};
+
+// A named input or output of a program and the buffer that holds it. State appears in both lists under
+// its two names with `is_state` set: it may be written before a run and read after one.
+struct Port {
+  std::string_view name;
+  uint32_t buffer = kNone;
+  bool is_state = false;
+};
+
+struct Program {
+  std::string_view name;  // "main", "prefill", "decode", ...
+  Span<const Port> inputs;
+  Span<const Port> outputs;
+  Span<const Step> steps;
+  Span<const Partition> partitions;  // cover all steps, in order
+  Span<const SyncPoint> sync_points;
+  Span<const uint64_t> certificates;  // order certificate, one a device; empty without sync points
+  uint32_t num_streams = 1;
+  uint32_t num_events = 0;
+  uint64_t arena_lower_bound = 0;  // largest sum of live bytes at any step
+  uint64_t arena_bytes = 0;        // bytes of the arena that this program touches
+};
+
+struct PlanData {
+  std::string_view producer;  // e.g. "rondo 0.1.0"
+  Requirements requirements;
+  Span<const std::string_view> sources;  // provenance: `Op "node"` texts joined with "; "
+  Span<const Buffer> buffers;
+  Span<const Kernel> kernels;
+  Span<const Program> programs;
+  // Weights in a separate file (its base name, looked for beside the plan); empty: in this file.
+  std::string_view weights_file;
+  uint64_t weights_bytes = 0;  // of the section or file that holds kBytes weights
+};
+
+constexpr const char* Name(BufferKind k) {
+  constexpr const char* kNames[] = {"input", "output", "constant", "state", "temporary", "workspace"};
+  return kNames[static_cast<int>(k)];
+}
+constexpr const char* Name(Skeleton s) {
+  constexpr const char* kNames[] = {"map", "reduction", "contraction", "convolution", "attention"};
+  return kNames[static_cast<int>(s)];
+}
+constexpr const char* Name(BreakReason r) {
+  constexpr const char* kNames[] = {"program end", "device change", "user break", "unsafe step",
+                                    "sync point"};
+  return kNames[static_cast<int>(r)];
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_PLAN_H_

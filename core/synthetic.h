@@ -1,0 +1,68 @@
+// Synthetic weights: numbers from a counter-based generator instead of bytes in a file, bit-identical
+// wherever they are made (host, device, `rondo compile --write-synthetic`).
+//
+// Element i of the weight with key k is scale * u, u uniform on the 2^16 multiples of 2^-15 in [-1, 1),
+// from the finaliser of MurmurHash3 (fmix64, A. Appleby, public domain) over k + i * odd constant. The
+// product is one float multiplication, rounded once to the element type; integers and bools get 0.
+#ifndef RONDO_CORE_SYNTHETIC_H_
+#define RONDO_CORE_SYNTHETIC_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/dtype.h"
+
+namespace rondo {
+
+constexpr uint64_t SyntheticMix(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdull;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ull;
+  x ^= x >> 33;
+  return x;
+}
+
+constexpr float SyntheticValue(uint64_t key, uint64_t index, float scale) {
+  uint64_t bits = SyntheticMix(key + index * 0x9e3779b97f4a7c15ull);
+  int32_t u = static_cast<int32_t>(bits >> 48) - 32768;
+  return static_cast<float>(u) * (1.0f / 32768.0f) * scale;
+}
+
+// The key of a weight: depends on the seed and the weight's name only, so that two programs that name
+// the same weight share it.
+constexpr uint64_t SyntheticKey(uint64_t seed, std::string_view name) {
+  uint64_t h = SyntheticMix(seed ^ 0x52'4f'4e'44'4full);
+  for (char c : name) h = SyntheticMix(h ^ static_cast<uint8_t>(c));
+  return h;
+}
+
+// Writes elements [first, first + count) of the weight as `dtype` to `out`.
+inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t first, uint64_t count,
+                               void* out) {
+  switch (dtype) {
+    case DType::kF32:
+      for (uint64_t i = 0; i < count; ++i)
+        static_cast<float*>(out)[i] = SyntheticValue(key, first + i, scale);
+      return;
+    case DType::kF64:
+      for (uint64_t i = 0; i < count; ++i)
+        static_cast<double*>(out)[i] = SyntheticValue(key, first + i, scale);
+      return;
+    case DType::kF16:
+      for (uint64_t i = 0; i < count; ++i) {
+        static_cast<uint16_t*>(out)[i] = FloatToF16(SyntheticValue(key, first + i, scale));
+      }
+      return;
+    case DType::kBF16:
+      for (uint64_t i = 0; i < count; ++i) {
+        static_cast<uint16_t*>(out)[i] = FloatToBF16(SyntheticValue(key, first + i, scale));
+      }
+      return;
+    default: std::memset(out, 0, static_cast<size_t>(count * ByteSize(dtype)));
+  }
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_SYNTHETIC_H_

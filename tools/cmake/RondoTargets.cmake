@@ -1,0 +1,44 @@
+# How every target of Rondo is made: one warning level, one set of sanitizers, one include root.
+find_package(Threads REQUIRED)
+
+# rondo_settings(TARGET [TINY]): TINY targets are what the runtime links: no exceptions, no RTTI.
+function(rondo_settings target)
+  cmake_parse_arguments(ARG "TINY" "" "" ${ARGN})
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  if(ARG_TINY)
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANGUAGE:CXX>:-fno-exceptions -fno-rtti> -ffunction-sections -fdata-sections)
+  endif()
+  if(RONDO_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${RONDO_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${RONDO_SANITIZE})
+  endif()
+endfunction()
+
+# rondo_library(NAME SOURCES... [LINKS ...] [TINY])
+function(rondo_library name)
+  cmake_parse_arguments(ARG "TINY" "" "LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS})
+  if(ARG_TINY)
+    rondo_settings(${name} TINY)
+  else()
+    rondo_settings(${name})
+  endif()
+endfunction()
+
+# rondo_test(NAME SOURCES... [LINKS ...] [TIMEOUT seconds] [LABELS ...]): a GoogleTest binary and its ctest entry.
+function(rondo_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main Threads::Threads)
+  rondo_settings(${name})
+  target_compile_definitions(${name} PRIVATE RONDO_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                             RONDO_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
