@@ -1,0 +1,408 @@
+// The definition of every arithmetic TapeOp (core/kernel.h), one scalar at a time: the semantics of ONNX
+// made total, so that no input is undefined behaviour.
+//
+// The compiler's constant evaluator and the host driver's plain paths call these functions; vectorised
+// and generated code must agree with them (floats: up to the accuracy of the transcendental functions).
+// T is float (kF32), double (kF64) or int64_t (kI64). Integer arithmetic wraps modulo 2^64. Functions of
+// the real line applied to integers go through double. Pure; safe from any thread.
+#ifndef RONDO_CORE_SCALAR_H_
+#define RONDO_CORE_SCALAR_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "core/dtype.h"
+#include "core/kernel.h"
+
+namespace rondo::scalar {
+
+template <typename T>
+inline constexpr bool kIsInt = std::is_same_v<T, int64_t>;
+
+// ------------------------------------------------------------------------------------ conversion
+
+// Truncates toward zero; out of range gives the nearest representable value; NaN gives 0.
+template <typename F>
+inline int64_t FloatToInt(F x) {
+  if (!(x == x)) return 0;
+  if (x >= static_cast<F>(9223372036854775808.0)) return std::numeric_limits<int64_t>::max();
+  if (x < static_cast<F>(-9223372036854775808.0)) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(x);
+}
+
+// The same for u64, as the bits of an int64_t.
+template <typename F>
+inline int64_t FloatToUnsigned(F x) {
+  constexpr F kHalf = static_cast<F>(9223372036854775808.0);
+  if (x < kHalf) return FloatToInt(x);  // a negative value wraps like every other integer conversion
+  if (!(x == x)) return 0;
+  if (x >= 2 * kHalf) return -1;
+  return static_cast<int64_t>(static_cast<uint64_t>(x));
+}
+
+// One tape type to another.
+template <typename To, typename From>
+inline To Convert(From x) {
+  if constexpr (kIsInt<To> && !kIsInt<From>) {
+    return FloatToInt(x);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+// An integer wrapped to `to` (bool: whether it is not 0). Float dtypes leave it alone.
+inline int64_t WrapInt(int64_t x, DType to) {
+  switch (to) {
+    case DType::kI32: return static_cast<int32_t>(x);
+    case DType::kI16: return static_cast<int16_t>(x);
+    case DType::kI8: return static_cast<int8_t>(x);
+    case DType::kU8: return static_cast<uint8_t>(x);
+    case DType::kU16: return static_cast<uint16_t>(x);
+    case DType::kU32: return static_cast<uint32_t>(x);
+    case DType::kBool: return x != 0;
+    default: return x;
+  }
+}
+
+// Rounds to the precision of `to` where it is a narrower float, wraps where it is an integer.
+template <typename T>
+inline T RoundTo(T x, DType to) {
+  if constexpr (kIsInt<T>) {
+    return WrapInt(x, to);
+  } else {
+    switch (to) {
+      case DType::kF32: return static_cast<T>(static_cast<float>(x));
+      case DType::kF16: return static_cast<T>(F16ToFloat(FloatToF16(static_cast<float>(x))));
+      case DType::kBF16: return static_cast<T>(BF16ToFloat(FloatToBF16(static_cast<float>(x))));
+      default: return x;
+    }
+  }
+}
+
+// TapeOp::kCast: `x` to tape type To, then to the precision or width of `to`. A float becomes a bool by
+// being compared with 0 (so 0.5 and NaN are true), before anything is truncated.
+template <typename To, typename From>
+inline To Cast(From x, DType to) {
+  if constexpr (kIsInt<To> && !kIsInt<From>) {
+    if (to == DType::kBool) return x != 0 ? 1 : 0;
+    if (to == DType::kU64) return FloatToUnsigned(x);
+  }
+  return RoundTo(Convert<To>(x), to);
+}
+
+// Element `index` of an array of `dtype`, widened to T = the natural tape type of `dtype`.
+template <typename T>
+inline T Load(DType dtype, const void* data, int64_t index) {
+  auto at = [&](auto zero) {
+    decltype(zero) v;
+    std::memcpy(&v, static_cast<const char*>(data) + index * static_cast<int64_t>(sizeof(v)), sizeof(v));
+    return v;
+  };
+  switch (dtype) {
+    case DType::kF32: return static_cast<T>(at(0.0f));
+    case DType::kF16: return static_cast<T>(F16ToFloat(at(uint16_t{0})));
+    case DType::kBF16: return static_cast<T>(BF16ToFloat(at(uint16_t{0})));
+    case DType::kF64: return static_cast<T>(at(0.0));
+    case DType::kI64: return static_cast<T>(at(int64_t{0}));
+    case DType::kI32: return static_cast<T>(at(int32_t{0}));
+    case DType::kI16: return static_cast<T>(at(int16_t{0}));
+    case DType::kI8: return static_cast<T>(at(int8_t{0}));
+    case DType::kU8: return static_cast<T>(at(uint8_t{0}));
+    case DType::kU16: return static_cast<T>(at(uint16_t{0}));
+    case DType::kU32: return static_cast<T>(at(uint32_t{0}));
+    case DType::kU64: return static_cast<T>(static_cast<int64_t>(at(uint64_t{0})));
+    case DType::kBool: return static_cast<T>(at(uint8_t{0}) != 0 ? 1 : 0);
+  }
+  return T{};
+}
+
+// Narrows x to `dtype` and writes element `index`: floats round to nearest even, integers wrap.
+template <typename T>
+inline void Store(DType dtype, void* data, int64_t index, T x) {
+  auto put = [&](auto v) {
+    std::memcpy(static_cast<char*>(data) + index * static_cast<int64_t>(sizeof(v)), &v, sizeof(v));
+  };
+  switch (dtype) {
+    case DType::kF32: put(static_cast<float>(x)); return;
+    case DType::kF16: put(FloatToF16(static_cast<float>(x))); return;
+    case DType::kBF16: put(FloatToBF16(static_cast<float>(x))); return;
+    case DType::kF64: put(static_cast<double>(x)); return;
+    case DType::kBool: put(static_cast<uint8_t>(x != 0 ? 1 : 0)); return;
+    default: break;
+  }
+  int64_t i = Convert<int64_t>(x);
+  switch (ByteSize(dtype)) {
+    case 8: put(i); return;
+    case 4: put(static_cast<uint32_t>(i)); return;
+    case 2: put(static_cast<uint16_t>(i)); return;
+    default: put(static_cast<uint8_t>(i)); return;
+  }
+}
+
+// ------------------------------------------------------------------------------------- arithmetic
+
+inline int64_t WrapAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t WrapMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+inline int64_t WrapNeg(int64_t a) { return static_cast<int64_t>(0 - static_cast<uint64_t>(a)); }
+
+// Division by zero gives 0; the one overflow (least / -1) wraps.
+inline int64_t IntDiv(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? WrapNeg(a) : a / b; }
+inline int64_t IntFmod(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }
+
+// Exact modulo 2^64; a negative exponent gives the truncated reciprocal power (0 unless a is 1 or -1).
+inline int64_t IntPow(int64_t a, int64_t b) {
+  if (b < 0) return a == 1 ? 1 : a == -1 ? ((b & 1) ? -1 : 1) : 0;
+  int64_t r = 1;
+  for (; b != 0; b >>= 1, a = WrapMul(a, a)) {
+    if (b & 1) r = WrapMul(r, a);
+  }
+  return r;
+}
+
+template <typename T>
+inline T Sigmoid(T x) {
+  return x >= 0 ? T(1) / (T(1) + std::exp(-x)) : std::exp(x) / (T(1) + std::exp(x));
+}
+
+// Unary ops from kNeg to kExpm1, but not kIsNan, kIsInf and kCast.
+template <typename T>
+inline T Unary(TapeOp op, T x) {
+  if constexpr (kIsInt<T>) {
+    switch (op) {
+      case TapeOp::kNeg: return WrapNeg(x);
+      case TapeOp::kAbs: return x < 0 ? WrapNeg(x) : x;
+      case TapeOp::kSign: return x > 0 ? 1 : x < 0 ? -1 : 0;
+      case TapeOp::kFloor:
+      case TapeOp::kCeil:
+      case TapeOp::kRound:
+      case TapeOp::kTrunc: return x;
+      case TapeOp::kReciprocal: return IntDiv(1, x);
+      case TapeOp::kNot: return x == 0;
+      case TapeOp::kBitNot: return ~x;
+      default: return FloatToInt(Unary<double>(op, static_cast<double>(x)));
+    }
+  } else {
+    switch (op) {
+      case TapeOp::kNeg: return -x;
+      case TapeOp::kAbs: return std::fabs(x);
+      case TapeOp::kSign: return x > 0 ? T(1) : x < 0 ? T(-1) : x == 0 ? T(0) : x;
+      case TapeOp::kFloor: return std::floor(x);
+      case TapeOp::kCeil: return std::ceil(x);
+      case TapeOp::kRound: return std::nearbyint(x);
+      case TapeOp::kTrunc: return std::trunc(x);
+      case TapeOp::kSqrt: return std::sqrt(x);
+      case TapeOp::kReciprocal: return T(1) / x;
+      case TapeOp::kExp: return std::exp(x);
+      case TapeOp::kLog: return std::log(x);
+      case TapeOp::kSin: return std::sin(x);
+      case TapeOp::kCos: return std::cos(x);
+      case TapeOp::kTan: return std::tan(x);
+      case TapeOp::kAsin: return std::asin(x);
+      case TapeOp::kAcos: return std::acos(x);
+      case TapeOp::kAtan: return std::atan(x);
+      case TapeOp::kSinh: return std::sinh(x);
+      case TapeOp::kCosh: return std::cosh(x);
+      case TapeOp::kTanh: return std::tanh(x);
+      case TapeOp::kAsinh: return std::asinh(x);
+      case TapeOp::kAcosh: return std::acosh(x);
+      case TapeOp::kAtanh: return std::atanh(x);
+      case TapeOp::kErf: return std::erf(x);
+      case TapeOp::kSigmoid: return Sigmoid(x);
+      case TapeOp::kNot: return x == 0 ? T(1) : T(0);
+      case TapeOp::kRsqrt: return T(1) / std::sqrt(x);
+      case TapeOp::kLog1p: return std::log1p(x);
+      case TapeOp::kExpm1: return std::expm1(x);
+      default: return x;
+    }
+  }
+}
+
+// Binary ops from kAdd to kAtan2.
+template <typename T>
+inline T Binary(TapeOp op, T a, T b) {
+  if constexpr (kIsInt<T>) {
+    switch (op) {
+      case TapeOp::kAdd: return WrapAdd(a, b);
+      case TapeOp::kSub: return WrapAdd(a, WrapNeg(b));
+      case TapeOp::kMul: return WrapMul(a, b);
+      case TapeOp::kDiv: return IntDiv(a, b);
+      case TapeOp::kPow: return IntPow(a, b);
+      case TapeOp::kMin: return a < b ? a : b;
+      case TapeOp::kMax: return a > b ? a : b;
+      case TapeOp::kMod: {
+        int64_t r = IntFmod(a, b);
+        return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+      }
+      case TapeOp::kFmod: return IntFmod(a, b);
+      case TapeOp::kBitAnd: return a & b;
+      case TapeOp::kBitOr: return a | b;
+      case TapeOp::kBitXor: return a ^ b;
+      case TapeOp::kShl: return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
+      case TapeOp::kShr: return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) >> b);
+      case TapeOp::kAtan2: return FloatToInt(std::atan2(static_cast<double>(a), static_cast<double>(b)));
+      default: return a;
+    }
+  } else {
+    switch (op) {
+      case TapeOp::kAdd: return a + b;
+      case TapeOp::kSub: return a - b;
+      case TapeOp::kMul: return a * b;
+      case TapeOp::kDiv: return a / b;
+      case TapeOp::kPow: return std::pow(a, b);
+      case TapeOp::kMin: return a != a ? a : b != b ? b : a < b ? a : b;
+      case TapeOp::kMax: return a != a ? a : b != b ? b : a > b ? a : b;
+      case TapeOp::kMod: {
+        T r = std::fmod(a, b);
+        if (r == 0) return std::copysign(r, b);
+        return (r < 0) != (b < 0) ? r + b : r;
+      }
+      case TapeOp::kFmod: return std::fmod(a, b);
+      case TapeOp::kAtan2: return std::atan2(a, b);
+      default: return a;
+    }
+  }
+}
+
+// kLess, kLessEqual, kEqual: 0 or 1.
+template <typename T>
+inline int64_t Compare(TapeOp op, T a, T b) {
+  switch (op) {
+    case TapeOp::kLess: return a < b;
+    case TapeOp::kLessEqual: return a <= b;
+    default: return a == b;
+  }
+}
+
+// kIsNan and kIsInf: 0 or 1. `which` is kIsInf's imm.i.
+template <typename T>
+inline int64_t Classify(TapeOp op, T x, int64_t which) {
+  if constexpr (kIsInt<T>) {
+    return 0;
+  } else {
+    if (op == TapeOp::kIsNan) return x != x;
+    constexpr T kInf = std::numeric_limits<T>::infinity();
+    return ((which & 1) != 0 && x == kInf) || ((which & 2) != 0 && x == -kInf);
+  }
+}
+
+// a * b + c; floats may be rounded once or twice.
+template <typename T>
+inline T Fma(T a, T b, T c) {
+  if constexpr (kIsInt<T>) {
+    return WrapAdd(WrapMul(a, b), c);
+  } else {
+    return a * b + c;
+  }
+}
+
+// The steps of kReduceSum, kReduceProd, kReduceMax and kReduceMin, and the value they start from.
+template <typename T>
+inline T ReduceStep(TapeOp op, T acc, T x) {
+  switch (op) {
+    case TapeOp::kReduceSum: return Binary(TapeOp::kAdd, acc, x);
+    case TapeOp::kReduceProd: return Binary(TapeOp::kMul, acc, x);
+    case TapeOp::kReduceMax: return Binary(TapeOp::kMax, acc, x);
+    default: return Binary(TapeOp::kMin, acc, x);
+  }
+}
+template <typename T>
+inline T ReduceStart(TapeOp op) {
+  switch (op) {
+    case TapeOp::kReduceProd: return T(1);
+    case TapeOp::kReduceMax:
+      return kIsInt<T> ? std::numeric_limits<T>::min() : -std::numeric_limits<T>::infinity();
+    case TapeOp::kReduceMin:
+      return kIsInt<T> ? std::numeric_limits<T>::max() : std::numeric_limits<T>::infinity();
+    default: return T(0);
+  }
+}
+
+// ------------------------------------------------------------------------------- one instruction
+
+// A register of a tape; the member in use is that of its TapeType.
+union Value {
+  int64_t i64 = 0;
+  double f64;
+  float f32;
+};
+template <typename T>
+inline T& As(Value& v) {
+  if constexpr (kIsInt<T>) {
+    return v.i64;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return v.f64;
+  } else {
+    return v.f32;
+  }
+}
+template <typename T>
+inline Value Of(T x) {
+  Value v;
+  As<T>(v) = x;
+  return v;
+}
+
+// Calls f with a zero of the C++ type of `type`.
+template <typename F>
+inline Value WithType(TapeType type, F f) {
+  switch (type) {
+    case TapeType::kF32: return f(0.0f);
+    case TapeType::kF64: return f(0.0);
+    default: return f(int64_t{0});
+  }
+}
+
+inline Value LoadValue(DType dtype, const void* data, int64_t index) {
+  return WithType(NaturalType(dtype),
+                  [&](auto zero) { return Of(Load<decltype(zero)>(dtype, data, index)); });
+}
+inline void StoreValue(DType dtype, void* data, int64_t index, Value v) {
+  WithType(NaturalType(dtype), [&](auto zero) {
+    Store(dtype, data, index, As<decltype(zero)>(v));
+    return v;
+  });
+}
+
+// The result of one arithmetic instruction (kConst or any op from kNeg on). `operand_type` is the type
+// of the register that inst.a names (for ops whose operands have the result's type it equals inst.type).
+inline Value Eval(const TapeInst& inst, TapeType operand_type, Value a, Value b, Value c) {
+  const int op = static_cast<int>(inst.op);
+  if (inst.op == TapeOp::kConst) {
+    return inst.type == TapeType::kI64   ? Of(inst.imm.i)
+           : inst.type == TapeType::kF64 ? Of(inst.imm.f)
+                                         : Of(static_cast<float>(inst.imm.f));
+  }
+  if (inst.op == TapeOp::kCast) {
+    return WithType(inst.type, [&](auto to) {
+      return WithType(operand_type, [&](auto from) {
+        return Of(Cast<decltype(to)>(As<decltype(from)>(a), static_cast<DType>(inst.imm.i)));
+      });
+    });
+  }
+  if (inst.op == TapeOp::kIsNan || inst.op == TapeOp::kIsInf) {
+    return WithType(operand_type,
+                    [&](auto t) { return Of(Classify(inst.op, As<decltype(t)>(a), inst.imm.i)); });
+  }
+  if (inst.op == TapeOp::kSelect) return a.i64 != 0 ? b : c;
+  if (op >= static_cast<int>(TapeOp::kLess) && op <= static_cast<int>(TapeOp::kEqual)) {
+    return WithType(operand_type,
+                    [&](auto t) { return Of(Compare(inst.op, As<decltype(t)>(a), As<decltype(t)>(b))); });
+  }
+  return WithType(inst.type, [&](auto t) {
+    using T = decltype(t);
+    if (inst.op == TapeOp::kFma) return Of(Fma(As<T>(a), As<T>(b), As<T>(c)));
+    if (op >= static_cast<int>(TapeOp::kAdd)) return Of(Binary(inst.op, As<T>(a), As<T>(b)));
+    return Of(Unary(inst.op, As<T>(a)));
+  });
+}
+
+}  // namespace rondo::scalar
+
+#endif  // RONDO_CORE_SCALAR_H_
