@@ -1,0 +1,99 @@
+// Builder: appends nodes to a Graph with shapes worked out, views composed and small constants folded at
+// once.
+//
+// The importer and the recognising passes make every node through it. A Builder borrows its Graph; it keeps a
+// provenance (SetSources) that every node it makes carries. Its functions require valid arguments (shapes
+// that broadcast, axes in range): callers check what a user's model can get wrong before they call.
+#ifndef RONDO_COMPILER_IR_BUILDER_H_
+#define RONDO_COMPILER_IR_BUILDER_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+
+namespace rondo::ir {
+
+// Results with at most this many bytes are evaluated when all inputs are constants with bytes.
+inline constexpr int64_t kFoldBytes = 64 << 10;
+
+class Builder {
+ public:
+  explicit Builder(Graph* graph) : graph_(graph) {}
+  Graph& graph() { return *graph_; }
+  void SetSources(std::vector<std::string> sources) { sources_ = std::move(sources); }
+  const std::vector<std::string>& sources() const { return sources_; }
+  void SetAnnotations(std::map<std::string, std::string> annotations) {
+    annotations_ = std::move(annotations);
+  }
+
+  const Shape& shape(NodeId id) const { return graph_->node(id).shape; }
+  DType dtype(NodeId id) const { return graph_->node(id).dtype; }
+
+  NodeId Input(const std::string& name, DType dtype, const Shape& shape);
+  NodeId Constant(std::shared_ptr<const ConstantData> data);
+  // Dense constants from values, converted to dtype.
+  NodeId Scalar(DType dtype, double value);
+  NodeId I64(const std::vector<int64_t>& values);  // shape [n]
+  NodeId Floats(DType dtype, const Shape& shape, const std::vector<double>& values);
+  NodeId Ints(DType dtype, const Shape& shape, const std::vector<int64_t>& values);
+
+  // Movement. Free: views.
+  NodeId ViewNode(NodeId x, const View& view);  // `view` shows x's own dense storage
+  NodeId Reshape(NodeId x, const Shape& shape);
+  NodeId Transpose(NodeId x, const std::vector<int>& perm);
+  NodeId Slice(NodeId x, int axis, int64_t start, int64_t step, int64_t count);
+  NodeId Expand(NodeId x, const Shape& shape);
+  NodeId Unsqueeze(NodeId x, int axis);  // a new dim of 1 before `axis`
+  NodeId Squeeze(NodeId x, int axis);    // drops a dim of 1
+
+  // Pointwise, with numpy broadcasting; dtypes of a and b must be equal. Comparisons give bool.
+  NodeId Unary(TapeOp op, NodeId x, int64_t immediate = 0);
+  NodeId Binary(TapeOp op, NodeId a, NodeId b);
+  NodeId Select(NodeId condition, NodeId a, NodeId b);
+  NodeId Cast(NodeId x, DType dtype);
+  NodeId Add(NodeId a, NodeId b) { return Binary(TapeOp::kAdd, a, b); }
+  NodeId Sub(NodeId a, NodeId b) { return Binary(TapeOp::kSub, a, b); }
+  NodeId Mul(NodeId a, NodeId b) { return Binary(TapeOp::kMul, a, b); }
+  NodeId Div(NodeId a, NodeId b) { return Binary(TapeOp::kDiv, a, b); }
+  // x op value, value converted to x's dtype.
+  NodeId BinaryScalar(TapeOp op, NodeId x, double value);
+
+  NodeId Iota(const Shape& shape, int axis);
+  // keep: reduced dims stay as 1.
+  NodeId Reduce(ReduceKind kind, NodeId x, std::vector<int> axes, bool keep, bool last_index = false);
+  NodeId Mean(NodeId x, std::vector<int> axes, bool keep);
+  // Numpy matmul semantics for ranks >= 1, batch dims broadcast.
+  NodeId MatMul(NodeId a, NodeId b);
+  NodeId Conv(NodeId x, NodeId w, const ConvAttrs& attrs);
+  NodeId Pool(NodeId x, const PoolAttrs& attrs);
+  NodeId Concat(const std::vector<NodeId>& xs, int axis);
+  // ONNX Gather: index of any rank and integer dtype.
+  NodeId Gather(NodeId data, NodeId index, int axis, bool wrap = true);
+  NodeId IndexedRead(NodeId data, const std::vector<NodeId>& index, const IndexedAttrs& attrs,
+                     const Shape& shape);
+  NodeId IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
+                      const IndexedAttrs& attrs);
+  // x in the middle of a tensor filled with `value` (a scalar constant node of x's dtype); pads >= 0.
+  NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
+                     const std::vector<int64_t>& after);
+  NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs);
+
+  // The values of an integer constant (or a view of one): how handlers read shapes and axes. False if not
+  // constant.
+  bool ConstantInts(NodeId id, std::vector<int64_t>* values) const;
+  bool ConstantFloats(NodeId id, std::vector<double>* values) const;
+
+ private:
+  NodeId Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std::vector<NodeId> inputs);
+  Graph* graph_;
+  std::vector<std::string> sources_;
+  std::map<std::string, std::string> annotations_;
+};
+
+// The shape that a and b broadcast to. False if they do not.
+bool BroadcastShapes(const Shape& a, const Shape& b, Shape* out);
+
+}  // namespace rondo::ir
+
+#endif  // RONDO_COMPILER_IR_BUILDER_H_

@@ -1,0 +1,28 @@
+// The reference evaluator: what every IR op means, by plain loops. Used to fold constants and as the oracle
+// of tests.
+//
+// Pure functions; thread-safe. Scalar semantics are core/scalar.h's, in the precision the dtype says (f16 and
+// bf16 compute in f32 and round once per node).
+#ifndef RONDO_COMPILER_IR_EVALUATE_H_
+#define RONDO_COMPILER_IR_EVALUATE_H_
+
+#include <memory>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "core/status.h"
+
+namespace rondo::ir {
+
+using Values = std::vector<std::shared_ptr<const ConstantData>>;
+
+// The value of one node, given those of its inputs (synthetic ones are generated). Errors: an index out of
+// range.
+Result<std::shared_ptr<const ConstantData>> EvaluateNode(const Node& node, const Values& inputs);
+
+// All outputs of the graph, given its inputs in order.
+Result<Values> EvaluateGraph(const Graph& graph, const Values& inputs);
+
+}  // namespace rondo::ir
+
+#endif  // RONDO_COMPILER_IR_EVALUATE_H_

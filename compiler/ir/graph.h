@@ -1,0 +1,220 @@
+// The compiler's intermediate representation: an SSA graph of tensors.
+//
+// A node is one operation and the one tensor it defines. Movement (reshape, transpose, slice, broadcast) is
+// a kView node directly over a node that is not a view: views compose when they are made. Scalar arithmetic
+// is a kPointwise node whose inputs all have its own shape (views broadcast). ONNX operators are decomposed
+// into these when they are imported.
+//
+// A Graph owns its nodes; NodeIds are indices and stay valid (nodes are marked dead, never erased, until
+// Compact). Not thread-safe; different graphs are independent. Nodes are in topological order of data and
+// control edges except between passes that say so.
+#ifndef RONDO_COMPILER_IR_GRAPH_H_
+#define RONDO_COMPILER_IR_GRAPH_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/ir/view.h"
+#include "core/dtype.h"
+#include "core/kernel.h"
+#include "core/shape.h"
+
+namespace rondo::ir {
+
+using NodeId = int32_t;
+inline constexpr NodeId kNoNode = -1;
+
+enum class Op : uint8_t {
+  kInput,         // InputAttrs
+  kConstant,      // ConstantAttrs
+  kView,          // ViewAttrs; input 0 is never itself a view
+  kPointwise,     // PointwiseAttrs; inputs have this node's shape
+  kIota,          // IotaAttrs; i64, no inputs: the coordinate along one axis
+  kReduce,        // ReduceAttrs; reduced dims stay, with extent 1
+  kMatMul,        // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast)
+  kConv,          // ConvAttrs; x [n, c, spatial...], w [o, c / groups, kernel...] -> [n, o, out...]
+  kPool,          // PoolAttrs; x [n, c, spatial...] -> [n, c, out...]
+  kIndexedRead,   // IndexedAttrs; data, index... -> shape of the indices
+  kIndexedWrite,  // IndexedAttrs; data, updates, index... -> data with some elements replaced
+  kConcat,        // ConcatAttrs; inputs along one axis
+  kAttention,     // AttentionAttrs; q, k, v, [mask], [limit] -> [b, h, q, v features]
+};
+
+// The bytes of a constant, or how to make them. Immutable and shared.
+struct ConstantData {
+  DType dtype = DType::kF32;
+  Shape shape;
+  // Little-endian, dense, row-major; empty if synthetic. `keep` owns the memory (a vector, a file mapping).
+  std::span<const uint8_t> bytes;
+  std::shared_ptr<const void> keep;
+  bool synthetic = false;
+  uint64_t synthetic_key = 0;
+  float synthetic_scale = 0;
+  std::string name;  // of the ONNX initializer, if it is one
+
+  int64_t byte_size() const { return shape.elements() * ByteSize(dtype); }
+  // Owns a copy of `bytes`.
+  static std::shared_ptr<const ConstantData> Own(DType dtype, const Shape& shape, std::vector<uint8_t> bytes);
+};
+
+struct InputAttrs {
+  int index = 0;  // into Graph::inputs
+};
+struct ConstantAttrs {
+  std::shared_ptr<const ConstantData> data;
+};
+struct ViewAttrs {
+  View view;
+};
+// `op` is one of the unary, binary and ternary TapeOps. For kCast the node's dtype is the target. `immediate`
+// is TapeInst::imm.i (kIsInf's mask). Comparisons and tests give kBool. Floats compute in the tape type of
+// their dtype and round to it once per node.
+struct PointwiseAttrs {
+  TapeOp op = TapeOp::kAdd;
+  int64_t immediate = 0;
+};
+struct IotaAttrs {
+  int axis = 0;
+};
+enum class ReduceKind : uint8_t { kSum, kProd, kMax, kMin, kArgMax, kArgMin };
+struct ReduceAttrs {
+  ReduceKind kind = ReduceKind::kSum;
+  std::vector<int> axes;    // ascending; exactly one for the arg reductions (result i64)
+  bool last_index = false;  // arg reductions: the last of equals instead of the first
+};
+struct ConvAttrs {
+  std::vector<int64_t> strides, dilations, pads_begin, pads_end;  // one a spatial axis
+  int64_t groups = 1;
+};
+struct PoolAttrs {
+  Combine kind = Combine::kMax;  // kMax, kSum or kMean (kMean divides by the number of present points)
+  std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end;
+};
+// One data-dependent coordinate: the value v of an index input adds stride * v to the element number;
+// 0 <= v < extent after `wrap` has added extent to negative ones. Values out of range are a run-time fault.
+struct IndexedDim {
+  int64_t stride = 0;
+  int64_t extent = 0;
+  bool wrap = true;
+};
+// kIndexedRead: the node's shape S is the shape of every index input (views broadcast them); element i of the
+// result is data[offset + strides . i + sum_k dims[k].stride * index_k(i)], counting in data's dense storage.
+// kIndexedWrite: S is the shape of the updates and of every index input; element i of the updates goes to
+// that element of a tensor that is otherwise data. Where two updates meet, the later in row-major order wins
+// (`combine` kNone) or all combine.
+enum class ScatterCombine : uint8_t { kNone, kAdd, kMul, kMax, kMin };
+struct IndexedAttrs {
+  View map;                      // over S into data's dense storage: the part that no index decides
+  std::vector<IndexedDim> dims;  // one an index input
+  ScatterCombine combine = ScatterCombine::kNone;
+  bool may_collide = true;  // kIndexedWrite: two updates may meet
+};
+struct ConcatAttrs {
+  int axis = 0;
+};
+// q [b, h, s, d], k [b, g, t, d], v [b, g, t, e] with h a multiple of g (head i of q uses head i * g / h of k
+// and v). mask: bool (true keeps) or float (added), broadcast by a view to [b, h, s, t]. limit: i64 broadcast
+// by a view to [b, h, s]: only keys [0, limit) exist. Scores and softmax in f32.
+struct AttentionAttrs {
+  float scale = 1;
+  float softcap = 0;
+  bool has_mask = false;
+  bool has_limit = false;
+  bool nan_to_zero = false;
+};
+
+using Attrs = std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs,
+                           ReduceAttrs, ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs>;
+
+struct Node {
+  NodeId id = kNoNode;
+  Op op = Op::kInput;
+  bool dead = false;
+  DType dtype = DType::kF32;
+  Shape shape;
+  Attrs attrs;
+  std::vector<NodeId> inputs;
+  // Control edges: these nodes run before this one. Weak edges only order (they never keep a dead node
+  // alive); strong edges are effects (their source is alive as long as this node is).
+  std::vector<NodeId> weak_after, strong_after;
+  std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
+  std::map<std::string, std::string> annotations;  // fuse, keep, stream, after, label, ...
+  std::string name;                                // the model's own value name, if it has one
+
+  template <typename A>
+  const A& As() const {
+    return std::get<A>(attrs);
+  }
+  template <typename A>
+  A& As() {
+    return std::get<A>(attrs);
+  }
+};
+
+struct GraphInput {
+  std::string name;
+  NodeId node = kNoNode;
+};
+struct GraphOutput {
+  std::string name;
+  NodeId node = kNoNode;
+};
+// A model input and output that are one persistent buffer. Indices into inputs and outputs.
+struct StatePair {
+  int input = 0;
+  int output = 0;
+};
+
+class Graph {
+ public:
+  std::string name = "main";
+  std::vector<GraphInput> inputs;
+  std::vector<GraphOutput> outputs;
+  std::vector<StatePair> states;
+
+  Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
+  const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
+  NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
+  // Appends; fills in `id`. References to other nodes become invalid.
+  NodeId Add(Node node);
+
+  bool IsConstant(NodeId id) const { return node(id).op == Op::kConstant; }
+  // The node a view shows (itself if it is no view) and the view (dense if it is none).
+  NodeId BaseOf(NodeId id) const { return node(id).op == Op::kView ? node(id).inputs[0] : id; }
+  View ViewOf(NodeId id) const;
+
+  // For every node, the live nodes that read it as data (with repetition removed), in id order.
+  std::vector<std::vector<NodeId>> Users() const;
+  // Every live node after its data and control inputs; ties by id. Empty if there is a cycle.
+  std::vector<NodeId> TopologicalOrder() const;
+  // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` and
+  // merges provenance. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
+  // marked dead unless it is an input.
+  void Replace(NodeId from, NodeId to);
+  // Marks every node dead that no output, strong edge or input needs. Returns how many.
+  int RemoveDead();
+  // Drops dead nodes and renumbers in topological order.
+  void Compact();
+
+ private:
+  std::vector<Node> nodes_;
+};
+
+const char* Name(Op op);
+// One line a live node; deterministic. What --dump-after prints.
+std::string Dump(const Graph& graph);
+// The internal rules of the IR (shapes, dtypes, views over non-views, edges in range, no cycle). Empty if
+// they hold, else a sentence. Run after every pass in debug builds and tests.
+std::string Validate(const Graph& graph);
+
+// Adds the sources of `from` to `to`, without repeats.
+void MergeSources(std::vector<std::string>* to, const std::vector<std::string>& from);
+
+}  // namespace rondo::ir
+
+#endif  // RONDO_COMPILER_IR_GRAPH_H_

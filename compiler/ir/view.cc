@@ -1,0 +1,287 @@
+#include "compiler/ir/view.h"
+
+#include <algorithm>
+
+namespace rondo::ir {
+
+namespace {
+
+// A dim of a step once adjacent dims that lie one after another are joined.
+struct Dim {
+  int64_t extent;
+  int64_t stride;
+};
+
+std::vector<int64_t> DenseStrides(const Shape& shape) {
+  std::vector<int64_t> strides(shape.rank);
+  int64_t run = 1;
+  for (int d = shape.rank - 1; d >= 0; --d) {
+    strides[d] = run;
+    run *= shape[d];
+  }
+  return strides;
+}
+
+// The dims of a step joined where an index of the pair is one linear index; extents of 1 dropped.
+std::vector<Dim> Joined(const ViewStep& step) {
+  std::vector<Dim> dims;
+  for (int d = 0; d < step.shape.rank; ++d) {
+    if (step.shape[d] == 1) continue;
+    Dim dim{step.shape[d], step.strides[d]};
+    if (!dims.empty() && dims.back().stride == dim.stride * dim.extent) {
+      dims.back() = {dims.back().extent * dim.extent, dim.stride};
+    } else {
+      dims.push_back(dim);
+    }
+  }
+  return dims;
+}
+
+// Expresses loops with `extents`, moving `strides` through the dense index space of `inner` from element
+// `offset` on, as strides of inner's storage. None if a loop would carry from one dim of `inner` to another.
+std::optional<AffineMap> Through(const ViewStep& inner, int64_t offset, std::span<const int64_t> extents,
+                                 std::span<const int64_t> strides) {
+  std::vector<Dim> dims = Joined(inner);
+  std::vector<int64_t> dense(dims.size());
+  int64_t run = 1;
+  for (int j = static_cast<int>(dims.size()) - 1; j >= 0; --j) {
+    dense[j] = run;
+    run *= dims[j].extent;
+  }
+  std::vector<int64_t> low(dims.size()), high(dims.size());
+  AffineMap out{inner.offset, std::vector<int64_t>(extents.size(), 0)};
+  int64_t rest = offset;
+  for (size_t j = 0; j < dims.size(); ++j) {
+    int64_t c = rest / dense[j];
+    rest -= c * dense[j];
+    low[j] = high[j] = c;
+    out.offset += c * dims[j].stride;
+  }
+  if (rest != 0) return std::nullopt;
+  for (size_t l = 0; l < extents.size(); ++l) {
+    int64_t left = strides[l];
+    if (extents[l] == 1 || left == 0) continue;
+    for (size_t j = 0; j < dims.size() && left != 0; ++j) {
+      int64_t c = left / dense[j];
+      if (c == 0) continue;
+      left -= c * dense[j];
+      out.strides[l] += c * dims[j].stride;
+      (c > 0 ? high[j] : low[j]) += c * (extents[l] - 1);
+    }
+    if (left != 0) return std::nullopt;
+  }
+  for (size_t j = 0; j < dims.size(); ++j) {
+    if (low[j] < 0 || high[j] >= dims[j].extent) return std::nullopt;
+  }
+  return out;
+}
+
+}  // namespace
+
+bool operator==(const ViewStep& a, const ViewStep& b) {
+  if (!(a.shape == b.shape) || a.offset != b.offset) return false;
+  return std::equal(a.strides, a.strides + a.shape.rank, b.strides);
+}
+
+View DenseView(const Shape& shape) {
+  ViewStep step;
+  step.shape = shape;
+  std::vector<int64_t> dense = DenseStrides(shape);
+  std::copy(dense.begin(), dense.end(), step.strides);
+  return View{{step}};
+}
+
+bool IsDense(const View& view, int64_t storage_elements) {
+  if (!view.affine() || view.steps[0].offset != 0) return false;
+  std::vector<Dim> dims = Joined(view.steps[0]);
+  if (dims.empty()) return storage_elements == 1;
+  return dims.size() == 1 && dims[0].stride == 1 && dims[0].extent == storage_elements;
+}
+
+View Compose(const View& inner, const View& outer) {
+  View out = inner;
+  for (const ViewStep& step : outer.steps) {
+    std::span<const int64_t> extents(step.shape.dims, step.shape.rank);
+    std::span<const int64_t> strides(step.strides, step.shape.rank);
+    if (std::optional<AffineMap> map = Through(out.steps.back(), step.offset, extents, strides)) {
+      ViewStep folded;
+      folded.shape = step.shape;
+      folded.offset = map->offset;
+      std::copy(map->strides.begin(), map->strides.end(), folded.strides);
+      out.steps.back() = folded;
+    } else {
+      out.steps.push_back(step);
+    }
+  }
+  return out;
+}
+
+View Reshape(const View& view, const Shape& shape) { return Compose(view, DenseView(shape)); }
+
+View Transpose(const View& view, std::span<const int> perm) {
+  View out = view;
+  const ViewStep& from = view.steps.back();
+  ViewStep& to = out.steps.back();
+  for (int d = 0; d < from.shape.rank; ++d) {
+    to.shape[d] = from.shape[perm[d]];
+    to.strides[d] = from.strides[perm[d]];
+  }
+  return out;
+}
+
+View Slice(const View& view, int axis, int64_t start, int64_t step, int64_t count) {
+  View out = view;
+  ViewStep& last = out.steps.back();
+  last.offset += start * last.strides[axis];
+  last.strides[axis] *= step;
+  last.shape[axis] = count;
+  return out;
+}
+
+View Expand(const View& view, const Shape& shape) {
+  View out = view;
+  const ViewStep& from = view.steps.back();
+  ViewStep& to = out.steps.back();
+  int shift = shape.rank - from.shape.rank;
+  to.shape = shape;
+  for (int d = 0; d < shape.rank; ++d) {
+    bool real = d >= shift && from.shape[d - shift] == shape[d];
+    to.strides[d] = real ? from.strides[d - shift] : 0;
+  }
+  return out;
+}
+
+int64_t Resolve(const View& view, std::span<const int64_t> index) {
+  std::vector<int64_t> at(index.begin(), index.end());
+  for (size_t s = view.steps.size(); s-- > 0;) {
+    const ViewStep& step = view.steps[s];
+    int64_t element = step.offset;
+    for (int d = 0; d < step.shape.rank; ++d) element += step.strides[d] * at[d];
+    if (s == 0) return element;
+    const Shape& below = view.steps[s - 1].shape;
+    at.assign(below.rank, 0);
+    for (int d = below.rank - 1; d >= 0; --d) {
+      at[d] = element % below[d];
+      element /= below[d];
+    }
+  }
+  return 0;
+}
+
+LoopNest::LoopNest(const Shape& shape) {
+  for (int d = 0; d < shape.rank; ++d) factors.push_back({shape[d]});
+}
+
+int LoopNest::loops() const {
+  size_t n = 0;
+  for (const auto& f : factors) n += f.size();
+  return static_cast<int>(n);
+}
+
+std::vector<int64_t> LoopNest::extents() const {
+  std::vector<int64_t> out;
+  for (const auto& f : factors) out.insert(out.end(), f.begin(), f.end());
+  return out;
+}
+
+namespace {
+
+// Strides of the last step's dims spread over the factors of the nest.
+AffineMap LastStepOver(const ViewStep& step, const LoopNest& nest) {
+  AffineMap map{step.offset, {}};
+  for (int d = 0; d < step.shape.rank; ++d) {
+    const std::vector<int64_t>& factors = nest.factors[d];
+    int64_t run = step.strides[d];
+    std::vector<int64_t> strides(factors.size());
+    for (size_t f = factors.size(); f-- > 0;) {
+      strides[f] = run;
+      run *= factors[f];
+    }
+    map.strides.insert(map.strides.end(), strides.begin(), strides.end());
+  }
+  return map;
+}
+
+// Where a loop of `extent` with `stride` must be split so that it does not carry out of the dim of `inner`
+// that it moves along: the inner factor, or 0 if it need not (or cannot) be.
+int64_t SplitFor(const ViewStep& inner, int64_t extent, int64_t stride) {
+  std::vector<Dim> dims = Joined(inner);
+  int64_t run = 1;
+  int64_t size = stride < 0 ? -stride : stride;
+  if (size == 0 || extent == 1) return 0;
+  for (int j = static_cast<int>(dims.size()) - 1; j >= 0; --j) {
+    int64_t next = run * dims[j].extent;  // dense stride of the dim outside j
+    if (size < next) {
+      if (size * extent <= next || next % size != 0) return 0;
+      int64_t inner_factor = next / size;
+      return extent % inner_factor == 0 ? inner_factor : 0;
+    }
+    run = next;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool RefineLoops(const View& view, LoopNest* nest) {
+  constexpr int kMaxRounds = 64;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    AffineMap map = LastStepOver(view.steps.back(), *nest);
+    std::vector<int64_t> extents = nest->extents();
+    size_t step = view.steps.size() - 1;
+    bool folded = true;
+    while (step > 0 && folded) {
+      std::optional<AffineMap> next = Through(view.steps[step - 1], map.offset, extents, map.strides);
+      folded = next.has_value();
+      if (folded) {
+        map = *next;
+        --step;
+      }
+    }
+    if (folded) return true;
+    bool split = false;
+    int loop = 0;
+    for (auto& factors : nest->factors) {
+      for (size_t f = 0; f < factors.size(); ++f, ++loop) {
+        int64_t inner = split ? 0 : SplitFor(view.steps[step - 1], factors[f], map.strides[loop]);
+        if (inner <= 1) continue;
+        int64_t outer = factors[f] / inner;
+        factors[f] = inner;
+        factors.insert(factors.begin() + static_cast<int64_t>(f), outer);
+        split = true;
+        break;
+      }
+      if (split) break;
+    }
+    if (!split) return false;
+  }
+  return false;
+}
+
+std::optional<AffineMap> MapOver(const View& view, const LoopNest& nest) {
+  AffineMap map = LastStepOver(view.steps.back(), nest);
+  std::vector<int64_t> extents = nest.extents();
+  for (size_t step = view.steps.size() - 1; step > 0; --step) {
+    std::optional<AffineMap> next = Through(view.steps[step - 1], map.offset, extents, map.strides);
+    if (!next) return std::nullopt;
+    map = *next;
+  }
+  return map;
+}
+
+std::string ToString(const View& view) {
+  std::string out;
+  for (const ViewStep& step : view.steps) {
+    if (!out.empty()) out += " | ";
+    char text[160];
+    out += std::string("shape ") + Format(step.shape, text, sizeof(text));
+    if (step.offset != 0) out += " offset " + std::to_string(step.offset);
+    Shape strides;
+    strides.rank = step.shape.rank;
+    std::copy(step.strides, step.strides + step.shape.rank, strides.dims);
+    out += std::string(" strides ") + Format(strides, text, sizeof(text));
+  }
+  return out;
+}
+
+}  // namespace rondo::ir
