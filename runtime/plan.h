@@ -1,0 +1,74 @@
+// Plan: a plan file that has been read, verified and checked, ready to be asked about and run.
+//
+// A Plan is a handle to shared, immutable contents: copying it is cheap, copies may be used from any
+// thread at once, and the contents (with everything data() points to) live until the last copy, and
+// the last session made from it, is gone. Opening touches no device.
+#ifndef RONDO_RUNTIME_PLAN_H_
+#define RONDO_RUNTIME_PLAN_H_
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "core/arena.h"
+#include "core/log.h"
+#include "core/plan.h"
+#include "core/span.h"
+#include "core/status.h"
+
+namespace rondo {
+
+struct PlanOptions {
+  // Where host memory comes from; null: RuntimeHostAllocator(). Copied; its `user` must outlive the plan.
+  const HostAllocator* allocator = nullptr;
+  LogHook log;                 // its `user` must outlive the call that the options are passed to
+  bool ignore_hashes = false;  // read a damaged file anyway; everything else is still verified
+};
+
+class Plan {
+ public:
+  // An empty handle: only valid(), assignment and destruction are allowed.
+  Plan() = default;
+  Plan(const Plan& other);
+  Plan(Plan&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  Plan& operator=(Plan other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  ~Plan();
+
+  // Reads, verifies and checks the plan in file `path`; weights are mapped, so the file (and its weights
+  // file, looked for beside it) must not be changed while the plan lives. Errors: kIo, kCorrupt (with
+  // the section, offset and limit), kUnsupported (another major version), kOutOfMemory.
+  static Result<Plan> Open(const char* path, const PlanOptions& options = {});
+  // The same from `bytes` in memory, which stay the caller's and must outlive the plan. The plan's
+  // weights must be in it, not in a separate file.
+  static Result<Plan> Open(Span<const uint8_t> bytes, const PlanOptions& options = {});
+  // A plan made in memory. `data` and all it points to, and `weights` (the bytes of its kBytes
+  // constants), stay the caller's and must outlive the plan. Verified and checked like a file.
+  static Result<Plan> FromData(const PlanData& data, Span<const uint8_t> weights,
+                               const PlanOptions& options = {});
+
+  bool valid() const { return impl_ != nullptr; }
+  // Everything the plan says: requirements, programs, buffers, kernels. Nothing has to be loaded for it.
+  const PlanData& data() const;
+  // The index of the program called `name`, or kNotFound with the known names.
+  Result<uint32_t> FindProgram(std::string_view name) const;
+  // The bytes of the weights section (or file); empty when all weights are synthetic.
+  Span<const uint8_t> weights() const;
+  // The ONNX nodes that step `step` of `program` came from; "" when unknown or out of range.
+  std::string_view StepSource(uint32_t program, uint32_t step) const;
+
+ private:
+  struct Impl;
+  friend class Session;
+  friend class LoadedPlan;
+  explicit Plan(Impl* impl) : impl_(impl) {}
+  static Result<Plan> Finish(Impl* impl, const PlanOptions& options);
+  static void Unref(Impl* impl);
+  Impl* impl_ = nullptr;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_PLAN_H_

@@ -1,0 +1,72 @@
+// Runtime: a driver's devices, opened once and shared by every session.
+//
+// A Runtime is a handle: copies share one runtime, which lives until the last copy, and the last session
+// made from it, is gone. All functions may be called from any thread. The Driver stays the caller's and
+// must outlive the runtime.
+//
+//   RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open("model.rondo"));
+//   RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(driver));
+//   RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
+#ifndef RONDO_RUNTIME_RUNTIME_H_
+#define RONDO_RUNTIME_RUNTIME_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "core/arena.h"
+#include "core/driver.h"
+#include "core/log.h"
+#include "core/span.h"
+#include "core/status.h"
+#include "runtime/plan.h"
+
+namespace rondo {
+
+struct RuntimeOptions {
+  // Where host memory comes from; null: RuntimeHostAllocator(). Copied; its `user` must outlive the
+  // runtime. Called from any thread that makes or destroys sessions.
+  const HostAllocator* allocator = nullptr;
+  LogHook log;  // its `user` must outlive the runtime; called from any thread
+  // The driver's device for each device index of a plan, opened by Create. Empty: plan device i is the
+  // driver's device i, opened when the first session needs it.
+  Span<const uint32_t> devices;
+};
+
+class Runtime {
+ public:
+  // An empty handle: only valid(), assignment and destruction are allowed.
+  Runtime() = default;
+  Runtime(const Runtime& other);
+  Runtime(Runtime&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  Runtime& operator=(Runtime other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  ~Runtime();
+
+  // Errors: kInvalidArgument (no driver, a device named twice or that the driver lacks), whatever
+  // opening a device gives, kOutOfMemory.
+  static Result<Runtime> Create(Driver* driver, const RuntimeOptions& options = {});
+
+  bool valid() const { return impl_ != nullptr; }
+  DriverInfo driver_info() const;
+  // OK, or the first requirement of `plan` that this runtime's driver and devices do not meet. Loads
+  // nothing and allocates no device memory.
+  Status Supports(const Plan& plan) const;
+  // Sessions alive now.
+  uint32_t session_count() const;
+  // Bytes of device memory that loaded weights take now, in all (mapped weights take none).
+  uint64_t weight_bytes() const;
+
+ private:
+  struct Impl;
+  friend class Session;
+  friend class LoadedPlan;
+  explicit Runtime(Impl* impl) : impl_(impl) {}
+  static void Unref(Impl* impl);
+  Impl* impl_ = nullptr;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_RUNTIME_H_

@@ -1,0 +1,122 @@
+// Session: one user's memory for a plan, armed and ready to run its programs.
+//
+// A session owns an arena and the state (a KV cache, say) on each device, and one graph per partition
+// of every program; weights and kernels are shared with the other sessions of the same plan and
+// runtime. It keeps its plan and runtime alive. Movable. Different sessions may be used from different
+// threads at once; two calls into one session at once are refused with kFailedPrecondition.
+//
+// Errors: a caller's mistake (a wrong name, dtype, shape) and an index found out of its bounds
+// (kOutOfRange) leave the session usable; any other error sticks, and later calls repeat it. After a
+// run that failed, contents of outputs and state are unspecified: ResetState starts afresh.
+#ifndef RONDO_RUNTIME_SESSION_H_
+#define RONDO_RUNTIME_SESSION_H_
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "core/driver.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "core/span.h"
+#include "core/status.h"
+#include "runtime/plan.h"
+#include "runtime/runtime.h"
+
+namespace rondo {
+
+// A tensor given to a run: dense, row-major, on the host, any alignment. Read during the call only.
+struct Input {
+  std::string_view name;   // of an input port; empty: `index` says which
+  uint32_t index = kNone;  // into Program::inputs, used when `name` is empty
+  DType dtype = DType::kF32;
+  Shape shape;
+  const void* data = nullptr;
+  uint64_t bytes = 0;
+};
+
+// Where a run leaves an output (or the state after it). Written during the call only.
+struct Output {
+  std::string_view name;   // of an output port; empty: `index` says which
+  uint32_t index = kNone;  // into Program::outputs, used when `name` is empty
+  DType dtype = DType::kF32;
+  void* data = nullptr;
+  uint64_t bytes = 0;  // exactly the port's
+};
+
+enum class StepPhase : uint8_t { kBefore = 0, kAfter = 1 };
+
+struct RunOptions {
+  // Replays step by step without graphs, waiting for each step before the next.
+  bool stepwise = false;
+  // Called on the caller's thread before and after every step of a stepwise run, with the device idle.
+  // An error ends the run and is returned as it is; it does not stick.
+  Status (*on_step)(void* user, uint32_t program, uint32_t step, StepPhase phase) = nullptr;
+  void* user = nullptr;
+};
+
+// A region of one device's memory.
+struct DeviceRegion {
+  DeviceAddress address = 0;
+  uint64_t bytes = 0;
+};
+
+class Session {
+ public:
+  // An empty handle: only valid(), assignment and destruction are allowed.
+  Session() = default;
+  Session(Session&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  Session& operator=(Session&& other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  Session(const Session&) = delete;
+  ~Session();
+
+  // Loads the plan's weights and kernels unless another session has, allocates arena and state (zeroed,
+  // page-aligned), and arms: records every partition of every program into a graph and compares the
+  // recorded order with the plan's. Everything that a Run needs is allocated here. Errors: kUnsupported
+  // (a requirement that the machine lacks), kOutOfMemory (asked for and available bytes), kInternal (a
+  // recorded order that differs), each naming step and source node where there is one.
+  static Result<Session> Create(const Runtime& runtime, const Plan& plan);
+
+  bool valid() const { return impl_ != nullptr; }
+  const Plan& plan() const;
+
+  // Runs program `program`: copies `inputs` in, replays its partitions, waits, copies `outputs` out.
+  // Every input that is not state must be given, once; state given as an input is written before the
+  // run. `outputs` may be any of the program's. Allocates nothing, the first time included.
+  Status Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
+             const RunOptions& options = {});
+
+  // Zeroes all state.
+  Status ResetState();
+  // Writes or reads the whole of the state called `name` (a state port of any program, by its input or
+  // output name, or the state's own name). `bytes` must be its size.
+  Status WriteState(std::string_view name, const void* data, uint64_t bytes);
+  Status ReadState(std::string_view name, void* data, uint64_t bytes);
+  // Where the state lies in this process's memory; only on drivers with host_memory. Its pages hold no
+  // other session's memory, and nothing but state.
+  Result<void*> StateAddress(std::string_view name) const;
+
+  // OK, or the error that stuck.
+  Status status() const;
+
+  // --- for verification and traces. Valid as long as the session; contents change with every Run.
+  Device* device(uint32_t index) const;
+  Stream* stream(uint32_t device) const;  // idle between calls
+  DeviceRegion arena(uint32_t device) const;
+  DeviceRegion state(uint32_t device) const;
+  // Where buffer `buffer` of the plan lies for this session (weights included).
+  DeviceAddress BufferAddress(uint32_t buffer) const;
+
+ private:
+  struct Impl;
+  friend struct SessionAccess;
+  explicit Session(Impl* impl) : impl_(impl) {}
+  Impl* impl_ = nullptr;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_SESSION_H_
