@@ -1,0 +1,70 @@
+// A program after fusion: kernels over values, in an order that is valid but not yet chosen.
+//
+// Fusion turns an ir::Graph into one of these; scheduling orders its ops, memory planning gives its values
+// offsets, and emission (compiler/codegen) turns it into the plan's steps and buffers. The kernels' Spans
+// point into `arena`. A plain value, owned by the compilation; not thread-safe.
+#ifndef RONDO_COMPILER_FUSION_LOWERED_H_
+#define RONDO_COMPILER_FUSION_LOWERED_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "core/arena.h"
+#include "core/plan.h"
+
+namespace rondo {
+
+// One memory region: what becomes a Buffer.
+struct LoweredValue {
+  std::string name;  // the model's own name where there is one
+  BufferKind kind = BufferKind::kTemporary;
+  DType dtype = DType::kF32;
+  Shape shape;
+  int64_t bytes = 0;
+  std::shared_ptr<const ir::ConstantData> constant;  // kConstant only
+  std::vector<std::string> sources;
+};
+
+struct LoweredBinding {
+  int value = -1;  // into LoweredProgram::values
+  uint64_t byte_offset = 0;
+  Mode mode = Mode::kRead;  // how the kernel uses this parameter
+};
+
+// That the kernel may write parameter `write` into the memory of parameter `read`: both are touched by the
+// same access at each iteration point, the read before the write, and sizes agree.
+struct InPlacePair {
+  int write = 0;
+  int read = 0;
+};
+
+struct LoweredOp {
+  Kernel kernel;                       // name is given at emission
+  std::vector<LoweredBinding> params;  // one a kernel parameter
+  std::vector<int> deps;  // earlier ops that must be complete: data, anti and control edges, all of them
+  std::vector<InPlacePair> in_place;
+  std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
+  std::map<std::string, std::string> annotations;
+};
+
+struct LoweredPort {
+  std::string name;
+  int value = -1;
+  bool is_state = false;
+};
+
+struct LoweredProgram {
+  std::string name;
+  std::vector<LoweredValue> values;
+  std::vector<LoweredOp> ops;  // deps always point backwards
+  std::vector<LoweredPort> inputs, outputs;
+  std::shared_ptr<Arena> arena;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_FUSION_LOWERED_H_
