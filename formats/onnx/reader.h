@@ -1,0 +1,59 @@
+// Reading ONNX model files. Nothing in a file is trusted: a damaged or hostile one gives an error, never
+// a crash, and external data cannot reach outside the model's folder (external_data.h).
+#ifndef RONDO_FORMATS_ONNX_READER_H_
+#define RONDO_FORMATS_ONNX_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "core/span.h"
+#include "core/status.h"
+#include "formats/onnx/external_data.h"
+
+namespace rondo::onnx {
+
+class ModelProto;  // onnx.pb.h, which only code that walks the messages needs
+class TensorProto;
+
+// One tensor of a model with its elements.
+struct TensorValue {
+  DType dtype = DType::kF32;
+  Shape shape;
+  // Dense, row-major, aligned to the element; kept alive by `owner`. Empty when `missing`.
+  Span<const uint8_t> bytes;
+  std::shared_ptr<const void> owner;
+  // The external file does not exist (only with allow_missing).
+  bool missing = false;
+};
+
+// A parsed model file. Immutable but for its cache of mapped files: one thread at a time.
+class Model : public std::enable_shared_from_this<Model> {
+ public:
+  // Reads and parses the file at `path`. kNotFound, kIo, or kCorrupt when it is no ONNX model.
+  static Result<std::shared_ptr<Model>> Open(const std::string& path);
+  // Parses a model from memory; external data is looked for in `folder`.
+  static Result<std::shared_ptr<Model>> Parse(Span<const uint8_t> bytes, const std::string& folder);
+  ~Model();
+
+  const ModelProto& proto() const { return *proto_; }
+  // The opset version that the model imports for `domain` ("" or "ai.onnx" are the same); 0 when none.
+  int64_t OpsetVersion(const std::string& domain) const;
+
+  // The elements of a tensor of this model. `allow_missing`: a missing external file is not an error.
+  Result<TensorValue> Load(const TensorProto& tensor, bool allow_missing);
+
+ private:
+  Model(std::string folder);
+  Result<TensorValue> LoadExternal(const TensorProto& tensor, TensorValue value, bool allow_missing);
+
+  std::unique_ptr<ModelProto> proto_;
+  ExternalFiles files_;
+};
+
+}  // namespace rondo::onnx
+
+#endif  // RONDO_FORMATS_ONNX_READER_H_

@@ -1,0 +1,38 @@
+// Tensors of ONNX messages as plain bytes: types, shapes, and the elements wherever the message keeps
+// them, except external files (reader.h).
+#ifndef RONDO_FORMATS_ONNX_TENSOR_H_
+#define RONDO_FORMATS_ONNX_TENSOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+#include "core/span.h"
+#include "core/status.h"
+
+namespace rondo::onnx {
+
+class TensorProto;
+
+// "FLOAT", "INT4", ... of a TensorProto.DataType number; "type 99" for unknown ones.
+const char* DataTypeName(int data_type);
+
+// The element type of a TensorProto.DataType number; kUnsupported when Rondo has none.
+Result<DType> DTypeOf(int data_type);
+// The TensorProto.DataType number of an element type.
+int DataTypeOf(DType dtype);
+
+// The shape of a message; kUnsupported above kMaxRank dimensions, kCorrupt when an extent is negative or
+// the bytes (of `dtype` elements) do not fit in 62 bits.
+Result<Shape> ShapeOf(const TensorProto& tensor, DType dtype);
+
+// The elements of `tensor`, dense, row-major, little-endian. `storage` is used (and the result points
+// into it) when the message does not hold them as such; otherwise the result points into the message.
+// kCorrupt when their number does not match the shape; kUnsupported for external data and segments.
+Result<Span<const uint8_t>> InlineBytes(const TensorProto& tensor, DType dtype, const Shape& shape,
+                                        std::vector<uint8_t>* storage);
+
+}  // namespace rondo::onnx
+
+#endif  // RONDO_FORMATS_ONNX_TENSOR_H_
