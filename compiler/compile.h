@@ -1,0 +1,133 @@
+// The compiler's front door: ONNX models in, one plan out.
+//
+//   CompileOptions options;
+//   options.models = {{"prefill", "prefill64.onnx"}, {"decode", "decode.onnx"}};
+//   Result<CompileReport> report = Compile(options, "pycoder.rondo");
+//
+// Compiling the same models with the same options gives the same bytes. Everything here is plain values; a
+// call keeps no state behind, so calls from different threads are independent. Memory-mapped weights are
+// read while the call runs: the files must not change meanwhile.
+#ifndef RONDO_COMPILER_COMPILE_H_
+#define RONDO_COMPILER_COMPILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/span.h"
+#include "core/status.h"
+
+namespace rondo::compiler {
+
+// One model and the program it becomes. Names must differ.
+struct ModelSource {
+  std::string program;  // "main" by convention when there is only one
+  std::string path;     // of the .onnx file
+};
+
+// An input and an output of the model that are one persistent buffer: `--state k_cache:k_cache_out`.
+struct StateName {
+  std::string input, output;
+};
+
+struct CompileOptions {
+  std::vector<ModelSource> models;
+  std::string target = "host";  // what fusion decides for; only "host" so far
+  // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
+  // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  std::vector<StateName> states;  // applied to every model that has both names
+  bool auto_state = true;         // also pair inputs and outputs by naming conventions
+  // Weights whose external file is missing become synthetic with this seed; none: that is an error.
+  std::optional<uint64_t> synthetic_seed;
+  std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
+  // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.
+  std::vector<std::string> skip_passes;
+  // Calls `dump` with the printed program after each pass of these names.
+  std::vector<std::string> dump_after;
+  std::function<void(const std::string& program, const std::string& pass, const std::string& text)> dump;
+  // Called when a pass begins: for progress on a terminal. `program` is "" for passes over all programs.
+  std::function<void(const std::string& program, const std::string& pass)> progress;
+  // The base name of a separate weights file, written beside the plan; empty: weights go into the plan.
+  std::string weights_file;
+  int threads = 0;             // for work that can be spread; 0: one a core. Never changes the result
+  bool deterministic = false;  // recorded choices are restricted to those that do not affect numerics
+};
+
+struct PassReport {
+  std::string program;  // "" for passes over all programs
+  std::string pass;
+  double seconds = 0;
+  std::string text;  // what it did, one or more lines without a final newline; may be empty
+};
+
+struct PartitionReport {
+  uint32_t first_step = 0, num_steps = 0;
+  BreakReason reason = BreakReason::kProgramEnd;
+  std::string detail;  // a sentence
+};
+
+struct ProgramReport {
+  std::string program;
+  uint32_t steps = 0;
+  std::vector<PartitionReport> partitions;
+  uint64_t peak_before = 0, peak_after = 0;  // live bytes in the model's own order, in the chosen one
+  uint64_t arena_bytes = 0;
+  uint64_t arena_lower_bound = 0;  // equal to arena_bytes: the memory plan is optimal for its order
+};
+
+struct CompileReport {
+  std::vector<PassReport> passes;  // in the order they ran
+  std::vector<ProgramReport> programs;
+  uint64_t weights_bytes = 0;    // stored as bytes
+  uint64_t synthetic_bytes = 0;  // generated instead of stored
+  uint64_t state_bytes = 0;
+  uint64_t arena_bytes = 0;  // the largest of the programs'
+  uint32_t kernels = 0;
+  double seconds = 0;
+};
+
+// A compiled plan in memory, verified and checked. Movable; owns all that `plan` points to.
+struct CompiledPlan {
+  PlanData plan;
+  CompileReport report;
+  // What lies at [file_offset, file_offset + bytes.size()) of the weights; ascending, zeros in between. The
+  // bytes are the compiler's or a mapped file's: kept alive by `keep`.
+  struct WeightSpan {
+    uint64_t file_offset = 0;
+    Span<const uint8_t> bytes;
+  };
+  std::vector<WeightSpan> weights;
+  std::shared_ptr<Arena> arena;
+  std::vector<std::shared_ptr<const void>> keep;
+};
+
+// The weights laid out as the plan says: plan.weights_bytes bytes.
+std::vector<uint8_t> AssembleWeights(const CompiledPlan& compiled);
+
+// Compiles without writing anything. Errors are sentences with the ONNX nodes they come from:
+// kInvalidArgument for options that name nothing, kUnsupported for models that need what Rondo lacks (every
+// operator it does not have is listed), kNotFound, kIo and kCorrupt for model files, kInternal when the
+// result cannot be proven correct.
+Result<CompiledPlan> CompileToMemory(const CompileOptions& options);
+
+// Compiles and writes the plan to `plan_path` (and options.weights_file beside it). Nothing is written unless
+// verifier and checker have passed; a file is replaced only once it is complete.
+Result<CompileReport> Compile(const CompileOptions& options, const std::string& plan_path);
+
+// Writes the external-data file that the model at `model_path` names and that does not exist, with the
+// weights a synthetic compile with `seed` uses, at the offsets the model states, to `path`. kInvalidArgument
+// when the model has no missing file, or more than one.
+Status WriteSynthetic(const std::string& model_path, uint64_t seed, const std::string& path);
+
+}  // namespace rondo::compiler
+
+#endif  // RONDO_COMPILER_COMPILE_H_
