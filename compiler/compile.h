@@ -25,7 +25,7 @@
 #include "core/span.h"
 #include "core/status.h"
 
-namespace rondo::compiler {
+namespace rondo {
 
 // One model and the program it becomes. Names must differ.
 struct ModelSource {
@@ -128,6 +128,6 @@ Result<CompileReport> Compile(const CompileOptions& options, const std::string& 
 // when the model has no missing file, or more than one.
 Status WriteSynthetic(const std::string& model_path, uint64_t seed, const std::string& path);
 
-}  // namespace rondo::compiler
+}  // namespace rondo
 
 #endif  // RONDO_COMPILER_COMPILE_H_
