@@ -1,0 +1,52 @@
+// Reading plan files: container, hashes and flatbuffer become core's plain data.
+//
+// What is checked here: magic and version, sizes and places of all sections, hashes, the structure of
+// the flatbuffer. What the data means is checked by VerifyPlan (verifier.h) and CheckPlan
+// (check/checker.h); LoadPlanFile does all three. Nothing here throws, and no bytes of a file, however
+// damaged, make it crash or take more memory than a small multiple of the flatbuffers section.
+#ifndef RONDO_FORMATS_PLAN_READER_H_
+#define RONDO_FORMATS_PLAN_READER_H_
+
+#include <cstdint>
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+#include "formats/plan/weights.h"
+
+namespace rondo {
+
+struct ReadOptions {
+  // Damaged files may be tried past the integrity check; everything else is still verified.
+  bool ignore_hashes = false;
+  // Weights of at most this many bytes are hashed when the plan is opened. Larger ones are not, so that
+  // opening stays fast: PlanWeights::CheckHash does it on request. A separate weights file must in any
+  // case say in its header the very size and hash that the plan recorded.
+  uint64_t hash_weights_up_to = uint64_t{256} << 20;
+  // Where memory needed only while reading comes from.
+  HostAllocator allocator = DefaultHostAllocator();
+};
+
+// A plan as read. `data` points into the Arena given to the reader.
+struct PlanFile {
+  PlanData data;
+  PlanWeights weights;
+  uint64_t file_bytes = 0;        // of the plan file
+  uint64_t flatbuffer_bytes = 0;  // of its flatbuffers section
+  uint64_t flatbuffer_hash = 0;   // as recorded: names this plan's contents
+};
+
+// `bytes` is a whole plan file with its weights inside; they must outlive the result's weights.
+// Errors: kCorrupt (not a plan, cut short, hash mismatch), kUnsupported (other major version),
+// kOutOfMemory.
+Result<PlanFile> ReadPlan(Span<const uint8_t> bytes, const ReadOptions& options, Arena& arena);
+
+// Also: kNotFound (no such file, or its weights file is missing), kIo.
+Result<PlanFile> OpenPlanFile(const char* path, const ReadOptions& options, Arena& arena);
+
+// OpenPlanFile, then VerifyPlan and CheckPlan: what passes is safe to run.
+Result<PlanFile> LoadPlanFile(const char* path, const ReadOptions& options, Arena& arena);
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_PLAN_READER_H_

@@ -1,0 +1,44 @@
+// VerifyPlan: is this PlanData well formed, so that nothing that runs it can step outside its bounds?
+//
+// Trusts nothing: every index, enum, product, address and name. What it does not look at is when
+// buffers are live and who has written what is read: that is CheckPlan's (check/checker.h).
+#ifndef RONDO_FORMATS_PLAN_VERIFIER_H_
+#define RONDO_FORMATS_PLAN_VERIFIER_H_
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+
+namespace rondo {
+
+// Limits that a plan must keep, so that no arithmetic on it can overflow.
+inline constexpr uint32_t kMaxDevices = 64;
+inline constexpr uint32_t kMaxStreams = 64;              // per device
+inline constexpr uint32_t kMaxEvents = 1u << 20;         // per program
+inline constexpr uint64_t kMaxRegionBytes = 1ull << 46;  // of any region or buffer
+inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of one part
+
+// OK, or the first broken rule as one sentence (kCorrupt), with the source node where one is known.
+// `allocator` gives the memory for looking up names; kOutOfMemory if it cannot.
+//
+// Rules that are not plain from core/plan.h and core/kernel.h:
+// - Names: of kernels, of programs, of the input ports of a program and of its output ports are unique.
+// - A loop that a tape or role does not run over must have stride 0 in its operands (extent 1 aside),
+//   and so must the strides of their guards and the operands of their indirects. An operand that
+//   another takes its index from has no indirects of its own, is read, and is of an integer type.
+// - A store of a part that is not sequential must reach different elements at different points: its
+//   strides, sorted, must each be larger than all that the smaller ones can span (loops that an
+//   indirect's operand depends on aside).
+// - Operands of kinds kWrite and kReadWrite are stored to by some tape.
+// - Row scalars and kept rows are set before they are read, with the type they are read with.
+// - Bindings of a step are on the step's device. kCopy has 2, a collective's start has 2 (from, to), its
+//   wait none. SyncPoint::bytes is what one participant holds of the smaller side: kAllGather writes,
+//   and kReduceScatter reads, that times the number of participants.
+// - Each event is recorded by at most one step, which comes before every step that waits for it.
+// - Sync points are started on each participant, and nowhere else, once and in their order in the
+//   program, and waited for once, later. Certificates equal OrderCertificate (certificate.h).
+Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator = DefaultHostAllocator());
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_PLAN_VERIFIER_H_
