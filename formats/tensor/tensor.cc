@@ -1,0 +1,187 @@
+#include "formats/tensor/tensor.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "formats/tensor/npy.h"
+#include "formats/tensor/tensor_proto.h"
+
+namespace rondo {
+namespace {
+
+constexpr int64_t kMaxFileBytes = int64_t{16} << 30;
+
+bool EndsWith(const std::string& text, const char* suffix) {
+  const size_t n = std::strlen(suffix);
+  return text.size() >= n && text.compare(text.size() - n, n, suffix) == 0;
+}
+
+template <typename T>
+T Load(const uint8_t* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
+
+Status BadExtension(const std::string& path) {
+  return Status::Error(Code::kInvalidArgument, "%s: a tensor file ends in .npy or .pb", path.c_str());
+}
+
+}  // namespace
+
+Result<int64_t> CheckedBytes(DType dtype, const std::vector<int64_t>& dims, Shape* shape) {
+  if (dims.size() > static_cast<size_t>(kMaxRank)) {
+    return Status::Error(Code::kCorrupt, "a tensor of %zu dimensions exceeds the limit of %d", dims.size(),
+                         kMaxRank);
+  }
+  *shape = Shape();
+  int64_t bytes = ByteSize(dtype);
+  bool empty = false;
+  for (int64_t d : dims) {
+    if (d < 0) {
+      return Status::Error(Code::kCorrupt, "dimension %d is negative: %lld", shape->rank,
+                           static_cast<long long>(d));
+    }
+    shape->dims[shape->rank++] = d;
+    if (d == 0) {
+      empty = true;
+    } else if (__builtin_mul_overflow(bytes, d, &bytes)) {
+      return Status::Error(Code::kCorrupt, "the dimensions' product exceeds 2^63 bytes at dimension %d",
+                           shape->rank - 1);
+    }
+  }
+  return empty ? 0 : bytes;
+}
+
+double ElementAsDouble(const Tensor& tensor, int64_t index) {
+  const uint8_t* at = tensor.bytes.data() + index * ByteSize(tensor.dtype);
+  switch (tensor.dtype) {
+    case DType::kF32: return Load<float>(at);
+    case DType::kF16: return F16ToFloat(Load<uint16_t>(at));
+    case DType::kBF16: return BF16ToFloat(Load<uint16_t>(at));
+    case DType::kF64: return Load<double>(at);
+    case DType::kI64: return static_cast<double>(Load<int64_t>(at));
+    case DType::kI32: return Load<int32_t>(at);
+    case DType::kI16: return Load<int16_t>(at);
+    case DType::kI8: return Load<int8_t>(at);
+    case DType::kU8: return Load<uint8_t>(at);
+    case DType::kU16: return Load<uint16_t>(at);
+    case DType::kU32: return Load<uint32_t>(at);
+    case DType::kU64: return static_cast<double>(Load<uint64_t>(at));
+    case DType::kBool: return Load<uint8_t>(at) != 0 ? 1 : 0;
+  }
+  return 0;
+}
+
+Result<Comparison> Compare(const Tensor& got, const Tensor& want, double rtol, double atol) {
+  char a[128], b[128];
+  if (got.dtype != want.dtype || !(got.shape == want.shape)) {
+    return Status::Error(Code::kInvalidArgument, "got %s%s where %s%s was expected", Name(got.dtype),
+                         Format(got.shape, a, sizeof(a)), Name(want.dtype), Format(want.shape, b, sizeof(b)));
+  }
+  Comparison result;
+  double worst = -std::numeric_limits<double>::infinity();
+  const int64_t count = want.shape.elements();
+  const bool exact = !IsFloat(got.dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    const double g = ElementAsDouble(got, i), w = ElementAsDouble(want, i);
+    if ((std::isnan(g) && std::isnan(w)) || g == w) {
+      // Equal as doubles; 64-bit integers beyond 2^53 are told apart by their bytes.
+      const int64_t size = ByteSize(got.dtype);
+      const bool same = !exact || got.dtype == DType::kBool ||
+                        std::memcmp(got.bytes.data() + i * size, want.bytes.data() + i * size,
+                                    static_cast<size_t>(size)) == 0;
+      if (same) continue;
+    }
+    double error = std::fabs(g - w);
+    if (g == w) error = 1;  // integers that differ below a double's precision
+    if (!std::isfinite(g) || !std::isfinite(w)) error = std::numeric_limits<double>::infinity();
+    const double excess = error - (atol + rtol * std::fabs(std::isfinite(w) ? w : 0));
+    result.greatest_error = std::max(result.greatest_error, error);
+    if (excess > 0) ++result.mismatches;
+    if (excess > worst) {
+      worst = excess;
+      result.at = i;
+      result.got = g;
+      result.want = w;
+    }
+  }
+  return result;
+}
+
+Result<std::vector<uint8_t>> ReadFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    return Status::Error(errno == ENOENT ? Code::kNotFound : Code::kIo, "%s: cannot open: %s", path.c_str(),
+                         std::strerror(errno));
+  }
+  struct stat info = {};
+  Status status;
+  std::vector<uint8_t> bytes;
+  if (fstat(fd, &info) != 0) {
+    status = Status::Error(Code::kIo, "%s: cannot stat: %s", path.c_str(), std::strerror(errno));
+  } else if (!S_ISREG(info.st_mode)) {
+    status = Status::Error(Code::kIo, "%s: not a regular file", path.c_str());
+  } else if (info.st_size > kMaxFileBytes) {
+    status = Status::Error(Code::kOutOfMemory, "%s: %lld bytes exceed the limit of %lld", path.c_str(),
+                           static_cast<long long>(info.st_size), static_cast<long long>(kMaxFileBytes));
+  } else {
+    bytes.resize(static_cast<size_t>(info.st_size));
+    size_t have = 0;
+    while (status.ok() && have < bytes.size()) {
+      const ssize_t n = read(fd, bytes.data() + have, bytes.size() - have);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) status = Status::Error(Code::kIo, "%s: cannot read: %s", path.c_str(), std::strerror(errno));
+      if (n == 0) status = Status::Error(Code::kIo, "%s: ended while being read", path.c_str());
+      if (n > 0) have += static_cast<size_t>(n);
+    }
+  }
+  close(fd);
+  if (!status.ok()) return status;
+  return bytes;
+}
+
+Status WriteFile(const std::string& path, const void* data, size_t size) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return Status::Error(Code::kIo, "%s: cannot create: %s", path.c_str(), std::strerror(errno));
+  Status status;
+  const char* at = static_cast<const char*>(data);
+  while (status.ok() && size > 0) {
+    const ssize_t n = write(fd, at, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      status = Status::Error(Code::kIo, "%s: cannot write: %s", path.c_str(), std::strerror(errno));
+    } else {
+      at += n;
+      size -= static_cast<size_t>(n);
+    }
+  }
+  if (close(fd) != 0 && status.ok()) {
+    status = Status::Error(Code::kIo, "%s: cannot write: %s", path.c_str(), std::strerror(errno));
+  }
+  return status;
+}
+
+Result<Tensor> ReadTensor(const std::string& path) {
+  const bool npy = EndsWith(path, ".npy");
+  if (!npy && !EndsWith(path, ".pb")) return BadExtension(path);
+  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadFile(path));
+  Result<Tensor> tensor = npy ? ParseNpy(bytes) : ParseTensorProto(bytes);
+  if (!tensor.ok()) return tensor.status().At("%s", path.c_str());
+  return tensor;
+}
+
+Status WriteTensor(const Tensor& tensor, const std::string& path) {
+  const bool npy = EndsWith(path, ".npy");
+  if (!npy && !EndsWith(path, ".pb")) return BadExtension(path);
+  const std::string bytes = npy ? SerializeNpy(tensor) : SerializeTensorProto(tensor);
+  return WriteFile(path, bytes.data(), bytes.size());
+}
+
+}  // namespace rondo

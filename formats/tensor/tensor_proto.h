@@ -1,0 +1,21 @@
+// ONNX TensorProto files (.pb), as the ONNX backend suite stores inputs and outputs.
+#ifndef RONDO_FORMATS_TENSOR_TENSOR_PROTO_H_
+#define RONDO_FORMATS_TENSOR_TENSOR_PROTO_H_
+
+#include <string>
+#include <vector>
+
+#include "formats/tensor/tensor.h"
+
+namespace rondo {
+
+// Reads raw_data and the typed fields (f16, bf16, bool and small integers travel in int32_data). kCorrupt
+// when the data does not fit the shape; kUnsupported for other element types and for external data.
+Result<Tensor> ParseTensorProto(const std::vector<uint8_t>& file);
+
+// Always raw_data, with name and dims.
+std::string SerializeTensorProto(const Tensor& tensor);
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_TENSOR_TENSOR_PROTO_H_

@@ -1,0 +1,143 @@
+// Who may include whom: every #include of the tree against the table of the design.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Files below `folder` may include files below `may`, and no library named in `not_libraries`. The first row
+// that matches a file decides.
+struct Row {
+  std::string folder;
+  std::vector<std::string> may;
+  std::vector<std::string> not_libraries;
+};
+
+const std::vector<std::string> kHeavy = {"google/", "CLI/", "nlohmann/", "gtest/", "benchmark/"};
+const std::vector<std::string> kAnyLibrary = {"google/", "CLI/",         "nlohmann/", "gtest/", "benchmark/",
+                                              "xxhash",  "flatbuffers/", "mimalloc",  "dnnl",   "oneapi/",
+                                              "cuda",    "nccl",         "cublas",    "cudnn",  "nvrtc"};
+
+const std::vector<Row> kTable = {
+    {"core/", {"core/"}, kAnyLibrary},
+    {"formats/plan/", {"core/", "formats/plan/"}, kHeavy},
+    {"formats/onnx/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
+    {"formats/tensor/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
+    {"compiler/", {"core/", "formats/", "compiler/"}, {"CLI/", "gtest/", "benchmark/"}},
+    {"runtime/", {"core/", "formats/plan/", "runtime/"}, kHeavy},
+    {"drivers/", {"core/", "drivers/"}, kHeavy},
+    {"tests/", {""}, {}},
+    {"tools/", {""}, {}},
+};
+
+struct Include {
+  std::string target;
+  bool quoted = false;
+};
+
+// The includes of one file's text; comments that hold an #include at the start of a line count as well.
+std::vector<Include> IncludesOf(std::istream& text) {
+  static const std::regex kPattern(R"re(^\s*#\s*include\s*(["<])([^">]+)[">])re");
+  std::vector<Include> found;
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    if (std::regex_search(line, match, kPattern)) found.push_back({match[2], match[1] == "\""});
+  }
+  return found;
+}
+
+bool StartsWithOneOf(const std::string& text, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const std::string& prefix) { return text.rfind(prefix, 0) == 0; });
+}
+
+// Why `file` (relative to the root) may not include `include`; empty if it may.
+std::string Refusal(const std::string& file, const Include& include) {
+  for (const Row& row : kTable) {
+    if (file.rfind(row.folder, 0) != 0) continue;
+    if (!include.quoted) {
+      if (!StartsWithOneOf(include.target, row.not_libraries)) return "";
+      return file + ": <" + include.target + "> is a library that " + row.folder + " does without";
+    }
+    if (include.target.find("..") != std::string::npos) {
+      return file + ": \"" + include.target + "\" is not named from the root";
+    }
+    if (StartsWithOneOf(include.target, row.may)) return "";
+    std::string allowed;
+    for (const std::string& folder : row.may) allowed += (allowed.empty() ? "" : ", ") + folder;
+    return file + ": \"" + include.target + "\" is outside of what " + row.folder +
+           " may include: " + allowed;
+  }
+  return file + ": no row of the table covers this file";
+}
+
+std::vector<std::string> SourceFiles(const fs::path& root) {
+  std::vector<std::string> files;
+  for (const char* top : {"core", "formats", "compiler", "runtime", "drivers", "tests", "tools"}) {
+    if (!fs::exists(root / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string extension = entry.path().extension();
+      if (extension == ".h" || extension == ".hpp" || extension == ".cc" || extension == ".c") {
+        files.push_back(fs::relative(entry.path(), root).generic_string());
+      }
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+TEST(Layering, EveryIncludeStaysInItsLayer) {
+  const fs::path root = RONDO_SOURCE_DIR;
+  const std::vector<std::string> files = SourceFiles(root);
+  ASSERT_GT(files.size(), 10u);
+  for (const std::string& file : files) {
+    std::ifstream text(root / file);
+    ASSERT_TRUE(text) << file;
+    for (const Include& include : IncludesOf(text)) {
+      const std::string refusal = Refusal(file, include);
+      EXPECT_TRUE(refusal.empty()) << refusal;
+    }
+  }
+}
+
+TEST(Layering, TheTableRefusesWhatTheDesignForbids) {
+  EXPECT_NE(Refusal("core/status.h", {"formats/plan/plan.h", true}), "");
+  EXPECT_NE(Refusal("core/status.h", {"xxhash.h", false}), "");
+  EXPECT_NE(Refusal("formats/plan/reader.cc", {"compiler/ir/graph.h", true}), "");
+  EXPECT_NE(Refusal("formats/plan/reader.cc", {"formats/onnx/import.h", true}), "");
+  EXPECT_NE(Refusal("runtime/session.cc", {"drivers/host/host_driver.h", true}), "");
+  EXPECT_NE(Refusal("runtime/session.cc", {"formats/tensor/tensor.h", true}), "");
+  EXPECT_NE(Refusal("runtime/session.cc", {"google/protobuf/message.h", false}), "");
+  EXPECT_NE(Refusal("drivers/host/host_driver.cc", {"runtime/session.h", true}), "");
+  EXPECT_NE(Refusal("compiler/memory/plan_memory.cc", {"runtime/session.h", true}), "");
+  EXPECT_NE(Refusal("compiler/memory/plan_memory.cc", {"../core/plan.h", true}), "");
+}
+
+TEST(Layering, TheTableAllowsWhatTheDesignAllows) {
+  EXPECT_EQ(Refusal("core/status.cc", {"core/status.h", true}), "");
+  EXPECT_EQ(Refusal("core/status.cc", {"cstdio", false}), "");
+  EXPECT_EQ(Refusal("compiler/pipeline.cc", {"formats/onnx/import.h", true}), "");
+  EXPECT_EQ(Refusal("runtime/session.cc", {"formats/plan/reader.h", true}), "");
+  EXPECT_EQ(Refusal("tools/rondo/run.cc", {"runtime/session.h", true}), "");
+}
+
+// A file in none of the folders would be checked by nobody.
+TEST(Layering, NothingElseLiesAtTheTop) {
+  for (const auto& entry : fs::directory_iterator(fs::path(RONDO_SOURCE_DIR))) {
+    const std::string name = entry.path().filename();
+    if (name[0] == '.' || name == "build") continue;
+    const std::vector<std::string> known = {
+        "CMakeLists.txt", "CMakePresets.json", "LICENSE", "README.md", "core", "compiler",
+        "runtime",        "formats",           "drivers", "tests",     "tools"};
+    EXPECT_NE(std::find(known.begin(), known.end(), name), known.end()) << name;
+  }
+}
+
+}  // namespace
