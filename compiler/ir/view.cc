@@ -6,12 +6,6 @@ namespace rondo::ir {
 
 namespace {
 
-// A dim of a step once adjacent dims that lie one after another are joined.
-struct Dim {
-  int64_t extent;
-  int64_t stride;
-};
-
 std::vector<int64_t> DenseStrides(const Shape& shape) {
   std::vector<int64_t> strides(shape.rank);
   int64_t run = 1;
@@ -22,12 +16,29 @@ std::vector<int64_t> DenseStrides(const Shape& shape) {
   return strides;
 }
 
-// The dims of a step joined where an index of the pair is one linear index; extents of 1 dropped.
-std::vector<Dim> Joined(const ViewStep& step) {
-  std::vector<Dim> dims;
+// Expresses loops with `extents`, moving `strides` through the dense index space of `inner` from element
+// `offset` on, as strides of inner's storage. None if a loop would carry from one dim of `inner` to another.
+std::optional<AffineMap> Through(const ViewStep& inner, int64_t offset, std::span<const int64_t> extents,
+                                 std::span<const int64_t> strides) {
+  std::vector<IndexDim> dims = JoinedDims(inner);
+  std::vector<int64_t> base;
+  std::vector<std::vector<int64_t>> coefficients;
+  if (!Decompose(dims, offset, extents, strides, &base, &coefficients)) return std::nullopt;
+  AffineMap out{inner.offset, std::vector<int64_t>(extents.size(), 0)};
+  for (size_t j = 0; j < dims.size(); ++j) {
+    out.offset += base[j] * dims[j].stride;
+    for (size_t l = 0; l < extents.size(); ++l) out.strides[l] += coefficients[l][j] * dims[j].stride;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<IndexDim> JoinedDims(const ViewStep& step) {
+  std::vector<IndexDim> dims;
   for (int d = 0; d < step.shape.rank; ++d) {
     if (step.shape[d] == 1) continue;
-    Dim dim{step.shape[d], step.strides[d]};
+    IndexDim dim{step.shape[d], step.strides[d]};
     if (!dims.empty() && dims.back().stride == dim.stride * dim.extent) {
       dims.back() = {dims.back().extent * dim.extent, dim.stride};
     } else {
@@ -37,46 +48,56 @@ std::vector<Dim> Joined(const ViewStep& step) {
   return dims;
 }
 
-// Expresses loops with `extents`, moving `strides` through the dense index space of `inner` from element
-// `offset` on, as strides of inner's storage. None if a loop would carry from one dim of `inner` to another.
-std::optional<AffineMap> Through(const ViewStep& inner, int64_t offset, std::span<const int64_t> extents,
-                                 std::span<const int64_t> strides) {
-  std::vector<Dim> dims = Joined(inner);
+bool Decompose(std::span<const IndexDim> dims, int64_t offset, std::span<const int64_t> extents,
+               std::span<const int64_t> strides, std::vector<int64_t>* base,
+               std::vector<std::vector<int64_t>>* coefficients) {
   std::vector<int64_t> dense(dims.size());
   int64_t run = 1;
-  for (int j = static_cast<int>(dims.size()) - 1; j >= 0; --j) {
+  for (size_t j = dims.size(); j-- > 0;) {
     dense[j] = run;
     run *= dims[j].extent;
   }
-  std::vector<int64_t> low(dims.size()), high(dims.size());
-  AffineMap out{inner.offset, std::vector<int64_t>(extents.size(), 0)};
+  base->assign(dims.size(), 0);
+  coefficients->assign(extents.size(), std::vector<int64_t>(dims.size(), 0));
   int64_t rest = offset;
   for (size_t j = 0; j < dims.size(); ++j) {
-    int64_t c = rest / dense[j];
-    rest -= c * dense[j];
-    low[j] = high[j] = c;
-    out.offset += c * dims[j].stride;
+    (*base)[j] = rest / dense[j];
+    rest -= (*base)[j] * dense[j];
   }
-  if (rest != 0) return std::nullopt;
+  if (rest != 0) return false;
+  std::vector<int64_t> low = *base, high = *base;
   for (size_t l = 0; l < extents.size(); ++l) {
     int64_t left = strides[l];
-    if (extents[l] == 1 || left == 0) continue;
+    if (extents[l] == 1) continue;
     for (size_t j = 0; j < dims.size() && left != 0; ++j) {
       int64_t c = left / dense[j];
-      if (c == 0) continue;
       left -= c * dense[j];
-      out.strides[l] += c * dims[j].stride;
+      (*coefficients)[l][j] = c;
       (c > 0 ? high[j] : low[j]) += c * (extents[l] - 1);
     }
-    if (left != 0) return std::nullopt;
+    if (left != 0) return false;
   }
   for (size_t j = 0; j < dims.size(); ++j) {
-    if (low[j] < 0 || high[j] >= dims[j].extent) return std::nullopt;
+    if (low[j] < 0 || high[j] >= dims[j].extent) return false;
   }
-  return out;
+  return true;
 }
 
-}  // namespace
+int64_t SplitOf(std::span<const IndexDim> dims, int64_t extent, int64_t stride) {
+  int64_t run = 1;
+  int64_t size = stride < 0 ? -stride : stride;
+  if (size == 0 || extent == 1) return 0;
+  for (size_t j = dims.size(); j-- > 0;) {
+    int64_t next = run * dims[j].extent;  // dense stride of the dim outside j
+    if (size < next) {
+      if (size * extent <= next || next % size != 0) return 0;
+      int64_t inner_factor = next / size;
+      return extent % inner_factor == 0 ? inner_factor : 0;
+    }
+    run = next;
+  }
+  return 0;
+}
 
 bool operator==(const ViewStep& a, const ViewStep& b) {
   if (!(a.shape == b.shape) || a.offset != b.offset) return false;
@@ -93,7 +114,7 @@ View DenseView(const Shape& shape) {
 
 bool IsDense(const View& view, int64_t storage_elements) {
   if (!view.affine() || view.steps[0].offset != 0) return false;
-  std::vector<Dim> dims = Joined(view.steps[0]);
+  std::vector<IndexDim> dims = JoinedDims(view.steps[0]);
   if (dims.empty()) return storage_elements == 1;
   return dims.size() == 1 && dims[0].stride == 1 && dims[0].extent == storage_elements;
 }
@@ -202,25 +223,6 @@ AffineMap LastStepOver(const ViewStep& step, const LoopNest& nest) {
   return map;
 }
 
-// Where a loop of `extent` with `stride` must be split so that it does not carry out of the dim of `inner`
-// that it moves along: the inner factor, or 0 if it need not (or cannot) be.
-int64_t SplitFor(const ViewStep& inner, int64_t extent, int64_t stride) {
-  std::vector<Dim> dims = Joined(inner);
-  int64_t run = 1;
-  int64_t size = stride < 0 ? -stride : stride;
-  if (size == 0 || extent == 1) return 0;
-  for (int j = static_cast<int>(dims.size()) - 1; j >= 0; --j) {
-    int64_t next = run * dims[j].extent;  // dense stride of the dim outside j
-    if (size < next) {
-      if (size * extent <= next || next % size != 0) return 0;
-      int64_t inner_factor = next / size;
-      return extent % inner_factor == 0 ? inner_factor : 0;
-    }
-    run = next;
-  }
-  return 0;
-}
-
 }  // namespace
 
 bool RefineLoops(const View& view, LoopNest* nest) {
@@ -243,7 +245,7 @@ bool RefineLoops(const View& view, LoopNest* nest) {
     int loop = 0;
     for (auto& factors : nest->factors) {
       for (size_t f = 0; f < factors.size(); ++f, ++loop) {
-        int64_t inner = split ? 0 : SplitFor(view.steps[step - 1], factors[f], map.strides[loop]);
+        int64_t inner = split ? 0 : SplitOf(JoinedDims(view.steps[step - 1]), factors[f], map.strides[loop]);
         if (inner <= 1) continue;
         int64_t outer = factors[f] / inner;
         factors[f] = inner;

@@ -84,6 +84,26 @@ bool RefineLoops(const View& view, LoopNest* nest);
 // The strides of `view` over the loops of `nest`; none if the nest is not refined enough for it.
 std::optional<AffineMap> MapOver(const View& view, const LoopNest& nest);
 
+// --------------------------------------------------------------- the arithmetic under all of the above
+
+// A dim of an index space: its extent, and what one step along it adds to an element number of the storage.
+struct IndexDim {
+  int64_t extent = 1;
+  int64_t stride = 0;
+};
+// The dims of a step, those of extent 1 dropped and those joined that one linear index can walk.
+std::vector<IndexDim> JoinedDims(const ViewStep& step);
+
+// Loops with `extents` move by `strides` from element `offset` on through the dense row-major index space of
+// `dims`. Gives the coordinate along every dim: base[j] + sum over loops l of coefficients[l][j] * loop l.
+// False if a loop would carry from one dim into another (SplitOf says where to split it).
+bool Decompose(std::span<const IndexDim> dims, int64_t offset, std::span<const int64_t> extents,
+               std::span<const int64_t> strides, std::vector<int64_t>* base,
+               std::vector<std::vector<int64_t>>* coefficients);
+// The inner factor by which a loop of `extent` and `stride` must be split so that neither part carries out of
+// a dim of `dims`; 0 if it need not, or cannot, be.
+int64_t SplitOf(std::span<const IndexDim> dims, int64_t extent, int64_t stride);
+
 // "offset 5 shape [2, 3] strides [3, 1] | ..." for dumps.
 std::string ToString(const View& view);
 
