@@ -18,6 +18,8 @@
 
 namespace rondo {
 
+struct PlanImpl;
+
 struct PlanOptions {
   // Where host memory comes from; null: RuntimeHostAllocator(). Copied; its `user` must outlive the plan.
   const HostAllocator* allocator = nullptr;
@@ -50,6 +52,8 @@ class Plan {
                                const PlanOptions& options = {});
 
   bool valid() const { return impl_ != nullptr; }
+  // Whether both are handles to the same opened plan.
+  bool same(const Plan& other) const { return impl_ == other.impl_; }
   // Everything the plan says: requirements, programs, buffers, kernels. Nothing has to be loaded for it.
   const PlanData& data() const;
   // The index of the program called `name`, or kNotFound with the known names.
@@ -60,13 +64,9 @@ class Plan {
   std::string_view StepSource(uint32_t program, uint32_t step) const;
 
  private:
-  struct Impl;
-  friend class Session;
-  friend class LoadedPlan;
-  explicit Plan(Impl* impl) : impl_(impl) {}
-  static Result<Plan> Finish(Impl* impl, const PlanOptions& options);
-  static void Unref(Impl* impl);
-  Impl* impl_ = nullptr;
+  explicit Plan(PlanImpl* impl) : impl_(impl) {}
+  static void Unref(PlanImpl* impl);
+  PlanImpl* impl_ = nullptr;
 };
 
 }  // namespace rondo

@@ -22,6 +22,8 @@
 
 namespace rondo {
 
+struct RuntimeImpl;
+
 struct RuntimeOptions {
   // Where host memory comes from; null: RuntimeHostAllocator(). Copied; its `user` must outlive the
   // runtime. Called from any thread that makes or destroys sessions.
@@ -59,12 +61,10 @@ class Runtime {
   uint64_t weight_bytes() const;
 
  private:
-  struct Impl;
   friend class Session;
-  friend class LoadedPlan;
-  explicit Runtime(Impl* impl) : impl_(impl) {}
-  static void Unref(Impl* impl);
-  Impl* impl_ = nullptr;
+  explicit Runtime(RuntimeImpl* impl) : impl_(impl) {}
+  static void Unref(RuntimeImpl* impl);
+  RuntimeImpl* impl_ = nullptr;
 };
 
 }  // namespace rondo

@@ -25,6 +25,8 @@
 
 namespace rondo {
 
+struct SessionImpl;
+
 // A tensor given to a run: dense, row-major, on the host, any alignment. Read during the call only.
 struct Input {
   std::string_view name;   // of an input port; empty: `index` says which
@@ -111,10 +113,8 @@ class Session {
   DeviceAddress BufferAddress(uint32_t buffer) const;
 
  private:
-  struct Impl;
-  friend struct SessionAccess;
-  explicit Session(Impl* impl) : impl_(impl) {}
-  Impl* impl_ = nullptr;
+  explicit Session(SessionImpl* impl) : impl_(impl) {}
+  SessionImpl* impl_ = nullptr;
 };
 
 }  // namespace rondo

@@ -1,0 +1,250 @@
+// Arming: every partition becomes a graph, once, before the first Run.
+#include "runtime/session_impl.h"
+
+namespace rondo {
+namespace {
+
+Status NoMemory(const char* what) {
+  return Status::Error(Code::kOutOfMemory, "no host memory for a session's %s", what);
+}
+
+constexpr const char* Name(StepKind kind) {
+  constexpr const char* kNames[] = {"launch", "copy", "collective start", "collective wait"};
+  return kNames[static_cast<int>(kind)];
+}
+
+Status ResolveAddresses(SessionImpl* session, const Program& program, ArmedProgram* armed) {
+  armed->steps = session->memory.New<ArmedStep>(program.steps.size());
+  if (armed->steps.data() == nullptr) return NoMemory("steps");
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    Span<const Binding> bindings = program.steps[i].bindings;
+    Span<DeviceAddress> addresses = session->memory.New<DeviceAddress>(bindings.size());
+    if (addresses.data() == nullptr) return NoMemory("bindings");
+    for (size_t b = 0; b < bindings.size(); ++b) {
+      addresses[b] =
+          bindings[b].buffer == kNone ? 0 : session->addresses[bindings[b].buffer] + bindings[b].offset;
+    }
+    armed->steps[i].addresses = addresses;
+  }
+  return Status::Ok();
+}
+
+Status MakeEvents(SessionImpl* session, const Program& program, ArmedProgram* armed) {
+  armed->events = session->memory.New<Event*>(program.num_events);
+  armed->recorded_by = session->memory.New<uint32_t>(program.num_events);
+  if (armed->events.data() == nullptr || armed->recorded_by.data() == nullptr) return NoMemory("events");
+  for (uint32_t& step : armed->recorded_by) step = kNone;
+  for (uint32_t i = 0; i < program.steps.size(); ++i) {
+    uint32_t event = program.steps[i].records;
+    if (event == kNone) continue;
+    SessionDevice& d = session->devices[program.steps[i].device];
+    armed->recorded_by[event] = i;
+    if (armed->events[event] == nullptr) {
+      RONDO_ASSIGN_OR_RETURN(armed->events[event], d.device->CreateEvent());
+    }
+  }
+  return Status::Ok();
+}
+
+// Which other devices partition `p` must wait for: those of the steps that its steps name.
+uint64_t DevicesWaitedFor(const Program& program, const ArmedProgram& armed, const Partition& p) {
+  uint64_t devices = 0;
+  for (uint32_t i = p.first_step; i < p.first_step + p.num_steps; ++i) {
+    for (uint32_t event : program.steps[i].waits) {
+      uint32_t by = armed.recorded_by[event];
+      if (by != kNone) devices |= uint64_t{1} << program.steps[by].device;
+    }
+    for (uint32_t earlier : program.steps[i].after) {
+      devices |= uint64_t{1} << program.steps[earlier].device;
+    }
+  }
+  return devices & ~(uint64_t{1} << p.device);
+}
+
+// Makes `to` wait for all that has been enqueued on `from` so far.
+Status Follow(SessionDevice* d, Stream* from, Stream* to) {
+  if (from == to) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(d->device->Record(d->order, from));
+  return d->device->Wait(d->order, to);
+}
+
+// Whether a step of `p` uses stream `stream`.
+bool Uses(const Program& program, const Partition& p, uint32_t stream) {
+  for (uint32_t i = p.first_step; i < p.first_step + p.num_steps; ++i) {
+    if (program.steps[i].stream == stream) return true;
+  }
+  return false;
+}
+
+// Waits before a step for what it names within its own partition: earlier partitions of its device are
+// complete when this one is launched, and other devices are waited for outside of graphs.
+Status EnqueueWaits(SessionImpl* session, uint32_t program_index, const Partition& p, uint32_t index) {
+  const Program& program = session->plan.data().programs[program_index];
+  const ArmedProgram& armed = session->programs[program_index];
+  const Step& step = program.steps[index];
+  SessionDevice& d = session->devices[step.device];
+  for (uint32_t event : step.waits) {
+    uint32_t by = armed.recorded_by[event];
+    if (by == kNone || by < p.first_step || by >= index) continue;
+    RONDO_RETURN_IF_ERROR(d.device->Wait(armed.events[event], d.streams[step.stream]));
+  }
+  for (uint32_t earlier : step.after) {
+    if (earlier < p.first_step || earlier >= index) continue;
+    RONDO_RETURN_IF_ERROR(Follow(&d, d.streams[program.steps[earlier].stream], d.streams[step.stream]));
+  }
+  return Status::Ok();
+}
+
+Status EnqueuePartition(SessionImpl* session, uint32_t program_index, const Partition& p) {
+  const Program& program = session->plan.data().programs[program_index];
+  const ArmedProgram& armed = session->programs[program_index];
+  SessionDevice& d = session->devices[p.device];
+  for (uint32_t s = 1; s < program.num_streams; ++s) {
+    if (Uses(program, p, s)) RONDO_RETURN_IF_ERROR(Follow(&d, d.streams[0], d.streams[s]));
+  }
+  for (uint32_t i = p.first_step; i < p.first_step + p.num_steps; ++i) {
+    Status status = EnqueueWaits(session, program_index, p, i);
+    if (status.ok()) status = EnqueueStep(session, program_index, i);
+    uint32_t event = program.steps[i].records;
+    if (status.ok() && event != kNone) {
+      status = d.device->Record(armed.events[event], d.streams[program.steps[i].stream]);
+    }
+    if (!status.ok()) return AtStep(session, status, program_index, i);
+  }
+  for (uint32_t s = 1; s < program.num_streams; ++s) {
+    if (Uses(program, p, s)) RONDO_RETURN_IF_ERROR(Follow(&d, d.streams[s], d.streams[0]));
+  }
+  return Status::Ok();
+}
+
+// A graph must hold the partition's steps, each once and in the plan's order. The driver is not told the
+// step number of a copy, so for those only the kind is compared.
+Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partition& p,
+                    Span<const GraphNode> nodes) {
+  const Program& program = session->plan.data().programs[program_index];
+  size_t common = nodes.size() < p.num_steps ? nodes.size() : p.num_steps;
+  for (uint32_t i = 0; i < common; ++i) {
+    uint32_t index = p.first_step + i;
+    StepKind kind = program.steps[index].kind;
+    if (nodes[i].kind == kind && (kind == StepKind::kCopy || nodes[i].step == index)) continue;
+    return AtStep(
+        session,
+        Status::Error(Code::kInternal,
+                      "recorded order differs from the plan's: node %u of the graph is step %u (%s), "
+                      "the plan has step %u (%s) there",
+                      i, nodes[i].step, Name(nodes[i].kind), index, Name(kind)),
+        program_index, index);
+  }
+  if (nodes.size() == p.num_steps) return Status::Ok();
+  uint32_t index = p.first_step + static_cast<uint32_t>(common);
+  if (index >= program.steps.size()) index = static_cast<uint32_t>(program.steps.size()) - 1;
+  return AtStep(session,
+                Status::Error(Code::kInternal,
+                              "recorded order differs from the plan's: the graph has %zu nodes, the plan's "
+                              "partition %u steps",
+                              nodes.size(), p.num_steps),
+                program_index, index);
+}
+
+Status RecordPartition(SessionImpl* session, uint32_t program_index, uint32_t partition_index) {
+  const Partition& p = session->plan.data().programs[program_index].partitions[partition_index];
+  ArmedPartition& armed = session->programs[program_index].partitions[partition_index];
+  SessionDevice& d = session->devices[p.device];
+  RONDO_RETURN_IF_ERROR(d.device->BeginRecord(d.streams[0]));
+  Status status = EnqueuePartition(session, program_index, p);
+  Result<Graph*> graph = d.device->EndRecord(d.streams[0]);
+  if (graph.ok()) armed.graph = *graph;
+  RONDO_RETURN_IF_ERROR(status);
+  if (!graph.ok()) return graph.status();
+  return CompareOrder(session, program_index, p, d.device->Nodes(armed.graph));
+}
+
+Status ArmProgram(SessionImpl* session, uint32_t program_index) {
+  const Program& program = session->plan.data().programs[program_index];
+  ArmedProgram* armed = &session->programs[program_index];
+  RONDO_RETURN_IF_ERROR(ResolveAddresses(session, program, armed));
+  RONDO_RETURN_IF_ERROR(MakeEvents(session, program, armed));
+  armed->partitions = session->memory.New<ArmedPartition>(program.partitions.size());
+  armed->inputs = session->memory.New<const Input*>(program.inputs.size());
+  armed->outputs = session->memory.New<const Output*>(program.outputs.size());
+  if (armed->partitions.data() == nullptr || armed->inputs.data() == nullptr ||
+      armed->outputs.data() == nullptr) {
+    armed->partitions = {};
+    return NoMemory("partitions and ports");
+  }
+  for (uint32_t i = 0; i < program.partitions.size(); ++i) {
+    armed->partitions[i].waits_for = DevicesWaitedFor(program, *armed, program.partitions[i]);
+    armed->devices |= uint64_t{1} << program.partitions[i].device;
+    Status status = RecordPartition(session, program_index, i);
+    if (!status.ok()) return status.At("arming partition %u", i);
+  }
+  Span<const Buffer> buffers = session->plan.data().buffers;
+  for (const Port& port : program.inputs) armed->devices |= uint64_t{1} << buffers[port.buffer].device;
+  for (const Port& port : program.outputs) armed->devices |= uint64_t{1} << buffers[port.buffer].device;
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status AtStep(const SessionImpl* session, const Status& status, uint32_t program_index, uint32_t step) {
+  if (status.ok()) return status;
+  const Program& program = session->plan.data().programs[program_index];
+  const int name_size = static_cast<int>(program.name.size());
+  if (step >= program.steps.size()) {
+    return status.At("program \"%.*s\"", name_size, program.name.data());
+  }
+  std::string_view source = session->plan.StepSource(program_index, step);
+  if (source.empty()) {
+    return status.At("program \"%.*s\", step %u (no source node)", name_size, program.name.data(), step);
+  }
+  return status
+      .At("program \"%.*s\", step %u (%.*s)", name_size, program.name.data(), step,
+          static_cast<int>(source.size()), source.data())
+      .FromNode(source);
+}
+
+Status EnqueueStep(SessionImpl* session, uint32_t program_index, uint32_t index) {
+  const Program& program = session->plan.data().programs[program_index];
+  const Step& step = program.steps[index];
+  SessionDevice& d = session->devices[step.device];
+  Stream* stream = d.streams[step.stream];
+  Span<DeviceAddress> addresses = session->programs[program_index].steps[index].addresses;
+  switch (step.kind) {
+    case StepKind::kLaunch:
+      return d.device->Launch(d.module, step.kernel, {addresses.data(), addresses.size()}, stream, index);
+    case StepKind::kCopy: return d.device->Copy(addresses[1], addresses[0], step.bytes, stream);
+    case StepKind::kCollectiveStart: {
+      const SyncPoint& point = program.sync_points[step.sync_point];
+      uint32_t rank = 0;
+      while (rank < point.participants.size() && point.participants[rank] != step.device) ++rank;
+      return d.device->StartCollective(point, rank, addresses[0], addresses[addresses.size() - 1], stream,
+                                       index);
+    }
+    case StepKind::kCollectiveWait:
+      return d.device->WaitCollective(program.sync_points[step.sync_point], stream, index);
+  }
+  return Status::Error(Code::kCorrupt, "step kind %d is unknown", static_cast<int>(step.kind));
+}
+
+Status Arm(SessionImpl* session) {
+  for (uint32_t i = 0; i < session->programs.size(); ++i) RONDO_RETURN_IF_ERROR(ArmProgram(session, i));
+  return Status::Ok();
+}
+
+void Disarm(SessionImpl* session) {
+  for (uint32_t i = 0; i < session->programs.size(); ++i) {
+    const Program& program = session->plan.data().programs[i];
+    ArmedProgram& armed = session->programs[i];
+    for (uint32_t p = 0; p < armed.partitions.size(); ++p) {
+      if (armed.partitions[p].graph == nullptr) continue;
+      session->devices[program.partitions[p].device].device->DestroyGraph(armed.partitions[p].graph);
+    }
+    for (uint32_t e = 0; e < armed.events.size(); ++e) {
+      if (armed.events[e] == nullptr) continue;
+      uint32_t device = program.steps[armed.recorded_by[e]].device;
+      session->devices[device].device->DestroyEvent(armed.events[e]);
+    }
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,184 @@
+#include "runtime/loaded_plan.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "runtime/host_memory.h"
+
+namespace rondo {
+namespace {
+
+// A stream of one device for the length of a scope.
+class ScopedStream {
+ public:
+  explicit ScopedStream(Device* device) : device_(device), stream_(device->CreateStream()) {}
+  ScopedStream(const ScopedStream&) = delete;
+  ScopedStream& operator=(const ScopedStream&) = delete;
+  ~ScopedStream() {
+    if (stream_.ok()) device_->DestroyStream(*stream_);
+  }
+  const Status& status() const { return stream_.status(); }
+  Stream* get() { return *stream_; }
+
+ private:
+  Device* device_;
+  Result<Stream*> stream_;
+};
+
+bool IsConstantOf(const Buffer& buffer, uint32_t device) {
+  return buffer.kind == BufferKind::kConstant && buffer.device == device;
+}
+
+Status BeyondWeights(const Buffer& b, uint64_t offset, uint64_t limit) {
+  return Status::Error(Code::kCorrupt,
+                       "weight \"%.*s\" of %" PRIu64 " bytes at offset %" PRIu64
+                       " passes the end of the weights at %" PRIu64,
+                       static_cast<int>(b.name.size()), b.name.data(), b.bytes, offset, limit);
+}
+
+// Gives every constant of the device that can be used where it lies in the plan its address, and counts
+// the bytes that must be allocated for the others.
+Status MapWeights(LoadedPlan* loaded, uint32_t index, bool can_map, bool* all_mapped) {
+  const PlanData& data = loaded->plan.data();
+  Span<const uint8_t> weights = loaded->plan.weights();
+  *all_mapped = true;
+  for (size_t i = 0; i < data.buffers.size(); ++i) {
+    const Buffer& b = data.buffers[i];
+    if (!IsConstantOf(b, index)) continue;
+    if (b.weight == WeightSource::kSynthetic) {
+      *all_mapped = false;
+      continue;
+    }
+    if (b.file_offset > weights.size() || b.bytes > weights.size() - b.file_offset) {
+      return BeyondWeights(b, b.file_offset, weights.size());
+    }
+    auto address = reinterpret_cast<uintptr_t>(weights.data()) + b.file_offset;
+    if (can_map && address % (b.alignment == 0 ? 1 : b.alignment) == 0) {
+      loaded->constants[i] = address;
+    } else {
+      *all_mapped = false;
+    }
+  }
+  return Status::Ok();
+}
+
+// Copies or generates into the device's block whatever MapWeights left without an address.
+Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream) {
+  const PlanData& data = loaded->plan.data();
+  LoadedDevice& d = loaded->devices[index];
+  for (size_t i = 0; i < data.buffers.size(); ++i) {
+    const Buffer& b = data.buffers[i];
+    if (!IsConstantOf(b, index) || loaded->constants[i] != 0) continue;
+    if (b.offset > d.weight_bytes || b.bytes > d.weight_bytes - b.offset) {
+      return BeyondWeights(b, b.offset, d.weight_bytes);
+    }
+    loaded->constants[i] = d.weights + b.offset;
+    if (b.bytes == 0) continue;
+    Status filled = b.weight == WeightSource::kSynthetic
+                        ? d.device->FillSynthetic(loaded->constants[i], b.dtype,
+                                                  b.bytes / static_cast<uint64_t>(ByteSize(b.dtype)),
+                                                  b.synthetic_key, b.synthetic_scale, stream)
+                        : d.device->CopyIn(loaded->constants[i],
+                                           loaded->plan.weights().data() + b.file_offset, b.bytes, stream);
+    if (!filled.ok()) {
+      return filled.At("loading weight \"%.*s\"", static_cast<int>(b.name.size()), b.name.data());
+    }
+  }
+  uint32_t failed_step = kNone;
+  return d.device->Synchronize(stream, &failed_step);
+}
+
+Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index) {
+  LoadedDevice& d = loaded->devices[index];
+  RONDO_ASSIGN_OR_RETURN(d.device, runtime->OpenDevice(index));
+  RONDO_ASSIGN_OR_RETURN(d.module, d.device->LoadModule(loaded->plan.data()));
+  bool all_mapped = false;
+  RONDO_RETURN_IF_ERROR(MapWeights(loaded, index, runtime->driver->Info().host_memory, &all_mapped));
+  if (all_mapped) return Status::Ok();
+  uint64_t bytes = loaded->plan.data().requirements.devices[index].weights;
+  RONDO_ASSIGN_OR_RETURN(d.weights, AllocateOn(d.device, bytes, kPageBytes, "weights", index));
+  d.weight_bytes = bytes;
+  runtime->weight_bytes.fetch_add(bytes, std::memory_order_acq_rel);
+  ScopedStream stream(d.device);
+  RONDO_RETURN_IF_ERROR(stream.status());
+  return FillWeights(loaded, index, stream.get());
+}
+
+void Unload(RuntimeImpl* runtime, LoadedPlan* loaded) {
+  for (LoadedDevice& d : loaded->devices) {
+    if (d.module != nullptr) d.device->DestroyModule(d.module);
+    if (d.weight_bytes != 0) {
+      d.device->Free(d.weights, d.weight_bytes);
+      runtime->weight_bytes.fetch_sub(d.weight_bytes, std::memory_order_acq_rel);
+    }
+  }
+  DeleteObject(runtime->allocator, loaded);
+}
+
+Status Load(RuntimeImpl* runtime, LoadedPlan* loaded) {
+  const PlanData& data = loaded->plan.data();
+  loaded->devices = loaded->memory.New<LoadedDevice>(data.requirements.devices.size());
+  loaded->constants = loaded->memory.New<DeviceAddress>(data.buffers.size());
+  if (loaded->devices.data() == nullptr || loaded->constants.data() == nullptr) {
+    loaded->devices = {};
+    return Status::Error(Code::kOutOfMemory, "no host memory for the addresses of %zu buffers",
+                         data.buffers.size());
+  }
+  for (uint32_t i = 0; i < loaded->devices.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(LoadDevice(runtime, loaded, i));
+    char text[128];
+    std::snprintf(text, sizeof(text), "device %u: plan loaded, %" PRIu64 " bytes of weights allocated", i,
+                  loaded->devices[i].weight_bytes);
+    runtime->log(LogLevel::kInfo, text);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<DeviceAddress> AllocateOn(Device* device, uint64_t bytes, uint64_t alignment, const char* what,
+                                 uint32_t index) {
+  if (bytes == 0) return DeviceAddress{0};
+  uint64_t free_bytes = 0, total_bytes = 0;
+  RONDO_RETURN_IF_ERROR(device->MemoryInfo(&free_bytes, &total_bytes));
+  if (bytes > free_bytes) {
+    return Status::Error(Code::kOutOfMemory,
+                         "device %u: %s of %" PRIu64 " bytes; %" PRIu64 " of %" PRIu64 " bytes are free",
+                         index, what, bytes, free_bytes, total_bytes);
+  }
+  Result<DeviceAddress> address = device->Allocate(bytes, alignment);
+  if (!address.ok()) return address.status().At("device %u: %s of %" PRIu64 " bytes", index, what, bytes);
+  return address;
+}
+
+Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan) {
+  std::lock_guard<std::mutex> lock(runtime->mutex);
+  for (LoadedPlan* loaded = runtime->loaded; loaded != nullptr; loaded = loaded->next) {
+    if (loaded->plan.same(plan)) {
+      ++loaded->sessions;
+      return loaded;
+    }
+  }
+  LoadedPlan* loaded = NewObject<LoadedPlan>(runtime->allocator, plan, runtime->allocator);
+  if (loaded == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory to load a plan");
+  Status status = Load(runtime, loaded);
+  if (!status.ok()) {
+    Unload(runtime, loaded);
+    return status;
+  }
+  loaded->sessions = 1;
+  loaded->next = runtime->loaded;
+  runtime->loaded = loaded;
+  return loaded;
+}
+
+void ReleasePlan(RuntimeImpl* runtime, LoadedPlan* loaded) {
+  std::lock_guard<std::mutex> lock(runtime->mutex);
+  if (--loaded->sessions != 0) return;
+  LoadedPlan** link = &runtime->loaded;
+  while (*link != loaded) link = &(*link)->next;
+  *link = loaded->next;
+  Unload(runtime, loaded);
+}
+
+}  // namespace rondo

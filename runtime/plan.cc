@@ -1,0 +1,120 @@
+#include "runtime/plan.h"
+
+#include <atomic>
+
+#include "formats/plan/check/checker.h"
+#include "formats/plan/reader.h"
+#include "formats/plan/verifier.h"
+#include "runtime/host_memory.h"
+#include "runtime/text.h"
+
+namespace rondo {
+
+struct PlanImpl {
+  explicit PlanImpl(const HostAllocator& a) : allocator(a), memory(a) {}
+
+  HostAllocator allocator;
+  Arena memory;  // what `file.data` points into
+  PlanFile file;
+  Span<const uint8_t> weights;
+  std::atomic<uint32_t> refs{1};
+};
+
+namespace {
+
+PlanImpl* NewImpl(const PlanOptions& options) {
+  const HostAllocator& allocator = options.allocator != nullptr ? *options.allocator : RuntimeHostAllocator();
+  return NewObject<PlanImpl>(allocator, allocator);
+}
+
+Status NoMemory() { return Status::Error(Code::kOutOfMemory, "no host memory to open a plan"); }
+
+ReadOptions ReaderOptions(const PlanImpl& impl, const PlanOptions& options) {
+  ReadOptions read;
+  read.ignore_hashes = options.ignore_hashes;
+  read.allocator = impl.allocator;
+  return read;
+}
+
+// Weights are mapped once, here: costs address space only, and sessions may then read them from any thread.
+Status MapWeights(PlanImpl* impl) {
+  if (impl->file.weights.bytes() == 0) return Status::Ok();
+  RONDO_ASSIGN_OR_RETURN(impl->weights, impl->file.weights.Map());
+  return Status::Ok();
+}
+
+Status VerifyAndCheck(const PlanImpl& impl) {
+  RONDO_RETURN_IF_ERROR(VerifyPlan(impl.file.data, impl.allocator));
+  return CheckPlan(impl.file.data, impl.allocator);
+}
+
+}  // namespace
+
+Result<Plan> Plan::Open(const char* path, const PlanOptions& options) {
+  if (path == nullptr) return Status::Error(Code::kInvalidArgument, "the plan's path is null");
+  PlanImpl* impl = NewImpl(options);
+  if (impl == nullptr) return NoMemory();
+  Plan plan(impl);
+  RONDO_ASSIGN_OR_RETURN(impl->file, LoadPlanFile(path, ReaderOptions(*impl, options), impl->memory));
+  RONDO_RETURN_IF_ERROR(MapWeights(impl));
+  return plan;
+}
+
+Result<Plan> Plan::Open(Span<const uint8_t> bytes, const PlanOptions& options) {
+  PlanImpl* impl = NewImpl(options);
+  if (impl == nullptr) return NoMemory();
+  Plan plan(impl);
+  RONDO_ASSIGN_OR_RETURN(impl->file, ReadPlan(bytes, ReaderOptions(*impl, options), impl->memory));
+  RONDO_RETURN_IF_ERROR(VerifyAndCheck(*impl));
+  RONDO_RETURN_IF_ERROR(MapWeights(impl));
+  return plan;
+}
+
+Result<Plan> Plan::FromData(const PlanData& data, Span<const uint8_t> weights, const PlanOptions& options) {
+  PlanImpl* impl = NewImpl(options);
+  if (impl == nullptr) return NoMemory();
+  Plan plan(impl);
+  impl->file.data = data;
+  impl->weights = weights;
+  RONDO_RETURN_IF_ERROR(VerifyAndCheck(*impl));
+  return plan;
+}
+
+Plan::Plan(const Plan& other) : impl_(other.impl_) {
+  if (impl_ != nullptr) impl_->refs.fetch_add(1, std::memory_order_relaxed);
+}
+
+Plan::~Plan() { Unref(impl_); }
+
+void Plan::Unref(PlanImpl* impl) {
+  if (impl == nullptr || impl->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  HostAllocator allocator = impl->allocator;
+  DeleteObject(allocator, impl);
+}
+
+const PlanData& Plan::data() const { return impl_->file.data; }
+
+Span<const uint8_t> Plan::weights() const { return impl_->weights; }
+
+Result<uint32_t> Plan::FindProgram(std::string_view name) const {
+  Span<const Program> programs = data().programs;
+  for (uint32_t i = 0; i < programs.size(); ++i) {
+    if (programs[i].name == name) return i;
+  }
+  Text text;
+  text.Add("the plan has no program ");
+  text.AddName(name);
+  text.Add("; its programs are ");
+  for (size_t i = 0; i < programs.size() && text.AddItem(i, programs.size(), programs[i].name); ++i) {
+  }
+  return Status::Error(Code::kNotFound, "%s", text.get());
+}
+
+std::string_view Plan::StepSource(uint32_t program, uint32_t step) const {
+  const PlanData& plan = data();
+  if (program >= plan.programs.size() || step >= plan.programs[program].steps.size()) return {};
+  uint32_t source = plan.programs[program].steps[step].source;
+  return source < plan.sources.size() ? plan.sources[source] : std::string_view();
+}
+
+}  // namespace rondo

@@ -1,0 +1,268 @@
+/* Rondo's C interface: open a plan, ask what it needs, and run it.
+ *
+ * Linking. librondo.so exports exactly these functions. It contains no driver: a driver comes from its own
+ * library (rondo_host.h for the host), which must be of the same release.
+ *
+ * Objects. rondo_plan, rondo_runtime and rondo_session are opaque; whoever creates one destroys it.
+ * A session keeps what it needs of its plan, so a plan may be destroyed at any time; a runtime must be
+ * destroyed after its sessions, and says so otherwise. Destroying NULL does nothing.
+ *
+ * Errors. Functions that can fail return a rondo_error that the caller destroys, or NULL for success. Out
+ * parameters are set on success only. NULL given for an object or a required pointer is
+ * RONDO_INVALID_ARGUMENT, never a crash. An object must not be used after it has been destroyed.
+ *
+ * Threads. Plans and runtimes may be used from any thread at once, except while they are being destroyed. A
+ * session serves one call at a time; a second one at the same moment gets RONDO_FAILED_PRECONDITION.
+ *
+ * Versions. Structs begin with their size: set it to sizeof before the call (RONDO_INIT does). Structs and
+ * enums only ever grow at the end; a library that is older than the header ignores what it does not know,
+ * a newer one takes what is missing as 0.
+ */
+#ifndef RONDO_RUNTIME_RONDO_H_
+#define RONDO_RUNTIME_RONDO_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define RONDO_API __attribute__((visibility("default")))
+#else
+#define RONDO_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RONDO_VERSION_MAJOR 0
+#define RONDO_VERSION_MINOR 1
+
+/* rondo_run_options options = RONDO_INIT(rondo_run_options); */
+#ifdef __cplusplus
+#define RONDO_INIT(type) \
+  type { sizeof(type) }
+#else
+#define RONDO_INIT(type) \
+  { sizeof(type) }
+#endif
+
+typedef struct rondo_error rondo_error;
+typedef struct rondo_driver rondo_driver;
+typedef struct rondo_plan rondo_plan;
+typedef struct rondo_runtime rondo_runtime;
+typedef struct rondo_session rondo_session;
+
+/* major << 16 | minor of the library in use. */
+RONDO_API uint32_t rondo_version(void);
+
+/* ------------------------------------------------------------------------------------------ errors */
+
+typedef enum rondo_code {
+  RONDO_OK = 0,
+  RONDO_INVALID_ARGUMENT = 1,    /* the caller passed something wrong */
+  RONDO_NOT_FOUND = 2,           /* a name or file does not exist */
+  RONDO_UNSUPPORTED = 3,         /* valid, but this build, driver or machine cannot do it */
+  RONDO_CORRUPT = 4,             /* a file contradicts itself or its hash */
+  RONDO_OUT_OF_MEMORY = 5,       /* host or device memory ran out */
+  RONDO_FAILED_PRECONDITION = 6, /* the object is not in the state that the call needs */
+  RONDO_OUT_OF_RANGE = 7,        /* data met at run time lies outside the declared bounds */
+  RONDO_ABORTED = 8,             /* stopped from outside */
+  RONDO_INTERNAL = 9,            /* a broken promise of Rondo itself */
+  RONDO_IO = 10                  /* the operating system refused a read, write or map */
+} rondo_code;
+
+/* The kind of an error; RONDO_OK for NULL. */
+RONDO_API rondo_code rondo_error_code(const rondo_error* error);
+/* One sentence: what, where, value, limit. Lives as long as the error. "" for NULL. */
+RONDO_API const char* rondo_error_message(const rondo_error* error);
+/* The model's own node it came from, "" when unknown. Lives as long as the error. */
+RONDO_API const char* rondo_error_source_node(const rondo_error* error);
+RONDO_API void rondo_error_destroy(rondo_error* error);
+
+/* ------------------------------------------------------------------------------- memory and logging */
+
+/* Where host memory comes from. NULL functions: the library's choice (mimalloc where installed, without
+ * replacing the process's malloc; the system's allocator otherwise). `allocate` returns memory aligned to
+ * `alignment` (a power of two) or NULL. Both may be called from any thread that calls the library.
+ * Errors and handles themselves are small and come from the system's malloc. */
+typedef struct rondo_allocator {
+  void* (*allocate)(void* user, size_t bytes, size_t alignment);
+  void (*deallocate)(void* user, void* block, size_t bytes);
+  void* user;
+} rondo_allocator;
+
+typedef enum rondo_log_level {
+  RONDO_LOG_DEBUG = 0,
+  RONDO_LOG_INFO = 1,
+  RONDO_LOG_WARNING = 2,
+  RONDO_LOG_ERROR = 3
+} rondo_log_level;
+
+/* Called from any thread that calls the library; `text` is valid during the call only. Must not call back
+ * into the library. */
+typedef void (*rondo_log_function)(void* user, rondo_log_level level, const char* text);
+
+/* ------------------------------------------------------------------------------------------- plans */
+
+typedef enum rondo_dtype {
+  RONDO_F32 = 0,
+  RONDO_F16 = 1,
+  RONDO_BF16 = 2,
+  RONDO_F64 = 3,
+  RONDO_I64 = 4,
+  RONDO_I32 = 5,
+  RONDO_I16 = 6,
+  RONDO_I8 = 7,
+  RONDO_U8 = 8,
+  RONDO_U16 = 9,
+  RONDO_U32 = 10,
+  RONDO_U64 = 11,
+  RONDO_BOOL = 12 /* one byte, 0 or 1 */
+} rondo_dtype;
+
+#define RONDO_MAX_RANK 8
+
+typedef struct rondo_plan_options {
+  size_t size;
+  const rondo_allocator* allocator; /* copied; its `user` must outlive the plan and its sessions */
+  int32_t ignore_hashes;            /* not 0: read a damaged file anyway; all else is still verified */
+} rondo_plan_options;
+
+/* Reads, verifies and checks the plan in file `path`. `options` may be NULL. The file, and a weights file
+ * beside it, must not change while the plan or a session of it lives. */
+RONDO_API rondo_error* rondo_plan_open(const char* path, const rondo_plan_options* options,
+                                       rondo_plan** plan);
+/* The same from `bytes` in memory, which stay the caller's and must outlive the plan and its sessions. */
+RONDO_API rondo_error* rondo_plan_open_bytes(const void* bytes, size_t size,
+                                             const rondo_plan_options* options, rondo_plan** plan);
+RONDO_API void rondo_plan_destroy(rondo_plan* plan);
+
+/* Programs are numbered from 0. 0 for NULL. */
+RONDO_API uint32_t rondo_plan_program_count(const rondo_plan* plan);
+/* Lives as long as the plan; NULL when there is no such program. */
+RONDO_API const char* rondo_plan_program_name(const rondo_plan* plan, uint32_t program);
+/* RONDO_NOT_FOUND, naming the programs there are, when there is none called `name`. */
+RONDO_API rondo_error* rondo_plan_find_program(const rondo_plan* plan, const char* name, uint32_t* program);
+
+typedef enum rondo_direction { RONDO_INPUT = 0, RONDO_OUTPUT = 1 } rondo_direction;
+
+typedef struct rondo_port {
+  size_t size;
+  const char* name; /* lives as long as the plan */
+  rondo_dtype dtype;
+  uint32_t rank;
+  int64_t dims[RONDO_MAX_RANK]; /* 0 from `rank` on */
+  uint64_t bytes;
+  int32_t is_state; /* not 0: state of the session, optional as an input */
+  uint32_t device;
+} rondo_port;
+
+/* Inputs or outputs of a program, numbered from 0. 0 when there is no such program. */
+RONDO_API uint32_t rondo_plan_port_count(const rondo_plan* plan, uint32_t program, rondo_direction direction);
+/* Fills `port`, whose size the caller has set. */
+RONDO_API rondo_error* rondo_plan_get_port(const rondo_plan* plan, uint32_t program,
+                                           rondo_direction direction, uint32_t index, rondo_port* port);
+/* The port called `name`; `index` and `port` may be NULL. RONDO_NOT_FOUND when there is none. */
+RONDO_API rondo_error* rondo_plan_find_port(const rondo_plan* plan, uint32_t program,
+                                            rondo_direction direction, const char* name, uint32_t* index,
+                                            rondo_port* port);
+
+typedef struct rondo_requirements {
+  size_t size;
+  const char* target; /* "host", "cuda:sm_90a"; lives as long as the plan */
+  uint32_t devices;
+  uint32_t least_driver_version;
+} rondo_requirements;
+
+/* What a machine must have, before anything is loaded. Fills `requirements`, whose size is set. */
+RONDO_API rondo_error* rondo_plan_get_requirements(const rondo_plan* plan, rondo_requirements* requirements);
+
+typedef struct rondo_device_bytes {
+  size_t size;
+  uint64_t weights;      /* shared by the sessions of a plan; mapped, not taken, on the host */
+  uint64_t arena;        /* of each session */
+  uint64_t state;        /* of each session */
+  uint64_t workspace;    /* the part of the arena that is workspace */
+  uint64_t communicator; /* estimate */
+} rondo_device_bytes;
+
+RONDO_API rondo_error* rondo_plan_get_device_bytes(const rondo_plan* plan, uint32_t device,
+                                                   rondo_device_bytes* bytes);
+
+/* ----------------------------------------------------------------------------------------- runtime */
+
+typedef struct rondo_runtime_options {
+  size_t size;
+  const rondo_allocator* allocator; /* copied; its `user` must outlive the runtime */
+  rondo_log_function log;           /* may be NULL */
+  void* log_user;
+  rondo_log_level least_log_level;
+  const uint32_t* devices; /* the driver's device for each device of a plan; NULL: 0, 1, ... */
+  size_t num_devices;
+} rondo_runtime_options;
+
+/* Opens devices through `driver`, which the runtime takes over, also when this fails: the caller never
+ * destroys it. A driver whose own creation failed gives that error here. `options` may be NULL. */
+RONDO_API rondo_error* rondo_runtime_create(rondo_driver* driver, const rondo_runtime_options* options,
+                                            rondo_runtime** runtime);
+/* NULL, or the first requirement of the plan that this runtime does not meet. Loads nothing. */
+RONDO_API rondo_error* rondo_runtime_supports(const rondo_runtime* runtime, const rondo_plan* plan);
+/* Destroys the runtime and its driver. With sessions alive: RONDO_FAILED_PRECONDITION, and nothing is
+ * destroyed. */
+RONDO_API rondo_error* rondo_runtime_destroy(rondo_runtime* runtime);
+
+/* ---------------------------------------------------------------------------------------- sessions */
+
+/* Loads weights and kernels (once for all sessions of a plan), allocates and zeroes all memory that runs
+ * need, and arms every program. */
+RONDO_API rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan,
+                                            rondo_session** session);
+/* RONDO_FAILED_PRECONDITION, and nothing is destroyed, while another thread is inside a call. */
+RONDO_API rondo_error* rondo_session_destroy(rondo_session* session);
+
+/* A dense, row-major tensor in the caller's memory, of any alignment. */
+typedef struct rondo_tensor {
+  size_t size;
+  const char* name; /* of the port; NULL: `index` says which */
+  uint32_t index;
+  rondo_dtype dtype;
+  uint32_t rank;       /* inputs only: must be the port's, with its dims */
+  const int64_t* dims; /* inputs only */
+  void* data;          /* of an input: only read */
+  uint64_t bytes;      /* exactly the port's */
+} rondo_tensor;
+
+typedef struct rondo_run_options {
+  size_t size;
+  int32_t stepwise; /* not 0: step by step, without graphs (slow; for finding faults) */
+} rondo_run_options;
+
+/* Runs `program`: copies inputs in, replays, waits, copies outputs out. Allocates nothing unless it
+ * fails. Each input that is not state must be given once; state given as an input is written before
+ * the run; outputs may be any of the program's, state among them. All entries of an array have the size
+ * that its first entry says. `options` may be NULL.
+ * Errors: the caller's mistakes (RONDO_INVALID_ARGUMENT, RONDO_NOT_FOUND: nothing was run) and
+ * RONDO_OUT_OF_RANGE leave the session usable; any other error sticks and later calls repeat it. After a
+ * failed run the contents of outputs and state are unspecified. */
+RONDO_API rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
+                                         size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
+                                         const rondo_run_options* options);
+
+/* Zeroes all state. */
+RONDO_API rondo_error* rondo_session_reset_state(rondo_session* session);
+/* Writes or reads all of one state, named by a state port of any program. `bytes` must be its size. */
+RONDO_API rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,
+                                                 uint64_t bytes);
+RONDO_API rondo_error* rondo_session_read_state(rondo_session* session, const char* name, void* data,
+                                                uint64_t bytes);
+/* Where the state lies in this process, on drivers whose memory is the host's; RONDO_UNSUPPORTED
+ * elsewhere. Valid as long as the session; must not be touched during a run. */
+RONDO_API rondo_error* rondo_session_state_address(rondo_session* session, const char* name, void** address);
+/* NULL, or the error that stuck. */
+RONDO_API rondo_error* rondo_session_status(rondo_session* session);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* RONDO_RUNTIME_RONDO_H_ */

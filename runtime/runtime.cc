@@ -1,0 +1,124 @@
+#include "runtime/runtime.h"
+
+#include "runtime/host_memory.h"
+#include "runtime/runtime_impl.h"
+
+namespace rondo {
+
+Result<Device*> RuntimeImpl::OpenDevice(uint32_t index) {
+  if (index >= device_count) {
+    return Status::Error(Code::kUnsupported, "the plan needs device %u; this runtime has %u", index,
+                         device_count);
+  }
+  if (devices[index] == nullptr) {
+    Result<Device*> device = driver->Open(driver_device[index]);
+    if (!device.ok()) {
+      return device.status().At("opening device %u of driver \"%s\"", driver_device[index],
+                                driver->Info().name);
+    }
+    devices[index] = *device;
+  }
+  return devices[index];
+}
+
+namespace {
+
+Status ChooseDevices(RuntimeImpl* impl, Span<const uint32_t> wanted) {
+  uint32_t available = impl->driver->DeviceCount();
+  if (wanted.empty()) {
+    impl->device_count = available < kMaxDevices ? available : kMaxDevices;
+    for (uint32_t i = 0; i < impl->device_count; ++i) impl->driver_device[i] = i;
+    return Status::Ok();
+  }
+  if (wanted.size() > kMaxDevices) {
+    return Status::Error(Code::kInvalidArgument, "%zu devices asked for; a runtime has at most %u",
+                         wanted.size(), kMaxDevices);
+  }
+  for (uint32_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] >= available) {
+      return Status::Error(Code::kInvalidArgument, "device %u asked for; driver \"%s\" has %u", wanted[i],
+                           impl->driver->Info().name, available);
+    }
+    for (uint32_t j = 0; j < i; ++j) {
+      if (wanted[j] == wanted[i]) {
+        return Status::Error(Code::kInvalidArgument, "device %u is named twice", wanted[i]);
+      }
+    }
+    impl->driver_device[i] = wanted[i];
+  }
+  impl->device_count = static_cast<uint32_t>(wanted.size());
+  for (uint32_t i = 0; i < impl->device_count; ++i) {
+    RONDO_ASSIGN_OR_RETURN([[maybe_unused]] Device * device, impl->OpenDevice(i));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<Runtime> Runtime::Create(Driver* driver, const RuntimeOptions& options) {
+  if (driver == nullptr) return Status::Error(Code::kInvalidArgument, "a runtime needs a driver, got null");
+  const HostAllocator& allocator = options.allocator != nullptr ? *options.allocator : RuntimeHostAllocator();
+  RuntimeImpl* impl = NewObject<RuntimeImpl>(allocator, allocator);
+  if (impl == nullptr) {
+    return Status::Error(Code::kOutOfMemory, "no host memory for a runtime of %zu bytes",
+                         sizeof(RuntimeImpl));
+  }
+  Runtime runtime(impl);
+  impl->log = options.log;
+  impl->driver = driver;
+  RONDO_RETURN_IF_ERROR(ChooseDevices(impl, options.devices));
+  return runtime;
+}
+
+Runtime::Runtime(const Runtime& other) : impl_(other.impl_) {
+  if (impl_ != nullptr) impl_->refs.fetch_add(1, std::memory_order_relaxed);
+}
+
+Runtime::~Runtime() { Unref(impl_); }
+
+void Runtime::Unref(RuntimeImpl* impl) {
+  if (impl == nullptr || impl->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  HostAllocator allocator = impl->allocator;
+  DeleteObject(allocator, impl);
+}
+
+DriverInfo Runtime::driver_info() const { return impl_->driver->Info(); }
+
+uint32_t Runtime::session_count() const { return impl_->sessions.load(std::memory_order_acquire); }
+
+uint64_t Runtime::weight_bytes() const { return impl_->weight_bytes.load(std::memory_order_acquire); }
+
+namespace {
+
+Status CheckProgram(const Program& program, const DriverInfo& info) {
+  const int name_size = static_cast<int>(program.name.size());
+  if (program.num_streams > info.max_streams) {
+    return Status::Error(Code::kUnsupported, "program \"%.*s\" uses %u streams; driver \"%s\" has %u",
+                         name_size, program.name.data(), program.num_streams, info.name, info.max_streams);
+  }
+  if (!program.sync_points.empty() && !info.collectives) {
+    return Status::Error(Code::kUnsupported, "program \"%.*s\" has %zu collectives; driver \"%s\" has none",
+                         name_size, program.name.data(), program.sync_points.size(), info.name);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status Runtime::Supports(const Plan& plan) const {
+  if (!plan.valid()) return Status::Error(Code::kInvalidArgument, "the plan is an empty handle");
+  const PlanData& data = plan.data();
+  DriverInfo info = impl_->driver->Info();
+  if (data.requirements.devices.size() > impl_->device_count) {
+    return Status::Error(Code::kUnsupported, "the plan needs %zu devices; this runtime has %u",
+                         data.requirements.devices.size(), impl_->device_count);
+  }
+  if (data.requirements.least_driver_version > info.driver_version) {
+    return Status::Error(Code::kUnsupported, "the plan needs driver version %u; \"%s\" has %u",
+                         data.requirements.least_driver_version, info.name, info.driver_version);
+  }
+  for (const Program& program : data.programs) RONDO_RETURN_IF_ERROR(CheckProgram(program, info));
+  return impl_->driver->Supports(data);
+}
+
+}  // namespace rondo

@@ -1,0 +1,44 @@
+// What a Runtime handle points to. Internal to runtime/.
+#ifndef RONDO_RUNTIME_RUNTIME_IMPL_H_
+#define RONDO_RUNTIME_RUNTIME_IMPL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "core/arena.h"
+#include "core/driver.h"
+#include "core/log.h"
+#include "core/span.h"
+#include "core/status.h"
+#include "formats/plan/verifier.h"
+
+namespace rondo {
+
+struct LoadedPlan;
+
+// Blocks of weights, arena and state are whole pages.
+inline constexpr uint64_t kPageBytes = 4096;
+
+struct RuntimeImpl {
+  explicit RuntimeImpl(const HostAllocator& a) : allocator(a) {}
+
+  // The device that a plan's device `index` is here, opened if it was not yet. Call with `mutex` held.
+  Result<Device*> OpenDevice(uint32_t index);
+
+  HostAllocator allocator;
+  LogHook log;
+  Driver* driver = nullptr;
+  std::atomic<uint32_t> refs{1};
+  std::atomic<uint32_t> sessions{0};
+  std::atomic<uint64_t> weight_bytes{0};
+  uint32_t device_count = 0;                 // plan devices that this runtime can serve
+  uint32_t driver_device[kMaxDevices] = {};  // the driver's index of each
+  std::mutex mutex;                          // guards what follows, and loading and unloading
+  Device* devices[kMaxDevices] = {};
+  LoadedPlan* loaded = nullptr;  // singly linked
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_RUNTIME_IMPL_H_

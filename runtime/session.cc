@@ -1,0 +1,236 @@
+#include "runtime/session.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "runtime/host_memory.h"
+#include "runtime/session_impl.h"
+#include "runtime/text.h"
+
+namespace rondo {
+
+SessionUse::SessionUse(SessionImpl* session) : session_(session) {
+  if (session->busy.exchange(true, std::memory_order_acquire)) {
+    status_ = Status::Error(Code::kFailedPrecondition, "the session is in use by another call");
+    return;
+  }
+  held_ = true;
+  status_ = session->stuck;
+}
+
+SessionUse::~SessionUse() {
+  if (held_) session_->busy.store(false, std::memory_order_release);
+}
+
+Status SessionUse::Stick(Status status) {
+  if (!status.ok() && session_->stuck.ok()) session_->stuck = status;
+  return status;
+}
+
+namespace {
+
+constexpr uint64_t RoundToPages(uint64_t bytes) { return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes; }
+
+Status NoMemory(const char* what) {
+  return Status::Error(Code::kOutOfMemory, "no host memory for a session's %s", what);
+}
+
+Status MakeStreams(SessionImpl* session, SessionDevice* d) {
+  uint32_t count = 1;
+  for (const Program& program : session->plan.data().programs) {
+    if (program.num_streams > count) count = program.num_streams;
+  }
+  d->streams = session->memory.New<Stream*>(count);
+  if (d->streams.data() == nullptr) return NoMemory("streams");
+  for (Stream*& stream : d->streams) {
+    RONDO_ASSIGN_OR_RETURN(stream, d->device->CreateStream());
+  }
+  if (count > 1) {
+    RONDO_ASSIGN_OR_RETURN(d->order, d->device->CreateEvent());
+  }
+  return Status::Ok();
+}
+
+// Whole pages of zeros: state begins so, and no page is left to be found at the first Run.
+Status MakeRegion(SessionDevice* d, uint64_t bytes, const char* what, uint32_t index, DeviceRegion* region) {
+  bytes = RoundToPages(bytes);
+  RONDO_ASSIGN_OR_RETURN(region->address, AllocateOn(d->device, bytes, kPageBytes, what, index));
+  region->bytes = bytes;
+  if (bytes == 0) return Status::Ok();
+  return d->device->Fill(region->address, 0, bytes, d->streams[0]);
+}
+
+Status MakeDevice(SessionImpl* session, uint32_t index) {
+  SessionDevice* d = &session->devices[index];
+  const DeviceBytes& bytes = session->plan.data().requirements.devices[index];
+  d->device = session->loaded->devices[index].device;
+  d->module = session->loaded->devices[index].module;
+  RONDO_RETURN_IF_ERROR(MakeStreams(session, d));
+  RONDO_RETURN_IF_ERROR(MakeRegion(d, bytes.arena, "the session's arena", index, &d->arena));
+  RONDO_RETURN_IF_ERROR(MakeRegion(d, bytes.state, "the session's state", index, &d->state));
+  uint32_t failed_step = kNone;
+  return d->device->Synchronize(d->streams[0], &failed_step);
+}
+
+Status PlaceBuffers(SessionImpl* session) {
+  Span<const Buffer> buffers = session->plan.data().buffers;
+  session->addresses = session->memory.New<DeviceAddress>(buffers.size());
+  if (session->addresses.data() == nullptr) return NoMemory("buffers");
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer& b = buffers[i];
+    const SessionDevice& d = session->devices[b.device];
+    switch (b.kind) {
+      case BufferKind::kConstant: session->addresses[i] = session->loaded->constants[i]; break;
+      case BufferKind::kState: session->addresses[i] = d.state.address + b.offset; break;
+      default: session->addresses[i] = d.arena.address + b.offset; break;
+    }
+  }
+  return Status::Ok();
+}
+
+Status Build(SessionImpl* session) {
+  RONDO_RETURN_IF_ERROR(session->runtime.Supports(session->plan));
+  RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan));
+  const PlanData& data = session->plan.data();
+  session->devices = session->memory.New<SessionDevice>(data.requirements.devices.size());
+  if (session->devices.data() == nullptr) return NoMemory("devices");
+  for (uint32_t i = 0; i < session->devices.size(); ++i) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
+  RONDO_RETURN_IF_ERROR(PlaceBuffers(session));
+  session->programs = session->memory.New<ArmedProgram>(data.programs.size());
+  if (session->programs.data() == nullptr) return NoMemory("programs");
+  return Arm(session);
+}
+
+void DestroyDevice(SessionDevice* d) {
+  if (d->device == nullptr) return;
+  if (d->order != nullptr) d->device->DestroyEvent(d->order);
+  for (Stream* stream : d->streams) {
+    if (stream != nullptr) d->device->DestroyStream(stream);
+  }
+  if (d->state.bytes != 0) d->device->Free(d->state.address, d->state.bytes);
+  if (d->arena.bytes != 0) d->device->Free(d->arena.address, d->arena.bytes);
+}
+
+void Destroy(SessionImpl* session) {
+  if (session == nullptr) return;
+  Disarm(session);
+  for (SessionDevice& d : session->devices) DestroyDevice(&d);
+  if (session->loaded != nullptr) ReleasePlan(session->runtime_impl, session->loaded);
+  session->runtime_impl->sessions.fetch_sub(1, std::memory_order_acq_rel);
+  HostAllocator allocator = session->allocator;
+  DeleteObject(allocator, session);
+}
+
+// The state that a port of any program, or the state itself, calls `name`.
+Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
+  const PlanData& data = session->plan.data();
+  for (const Program& program : data.programs) {
+    for (Span<const Port> ports : {program.inputs, program.outputs}) {
+      for (const Port& port : ports) {
+        if (port.is_state && port.name == name) return port.buffer;
+      }
+    }
+  }
+  size_t states = 0;
+  for (uint32_t i = 0; i < data.buffers.size(); ++i) {
+    if (data.buffers[i].kind != BufferKind::kState) continue;
+    if (data.buffers[i].name == name) return i;
+    ++states;
+  }
+  Text text;
+  text.Add("the plan has no state called ");
+  text.AddName(name);
+  text.Add(states == 0 ? "; it has none" : "; its state is ");
+  size_t seen = 0;
+  for (const Buffer& b : data.buffers) {
+    if (b.kind == BufferKind::kState && !text.AddItem(seen++, states, b.name)) break;
+  }
+  return Status::Error(Code::kNotFound, "%s", text.get());
+}
+
+// FindState, and that a copy of `bytes` at `data` is all of it.
+Result<uint32_t> FindStateToCopy(const SessionImpl* session, std::string_view name, const void* data,
+                                 uint64_t bytes) {
+  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindState(session, name));
+  const Buffer& b = session->plan.data().buffers[index];
+  if (bytes == b.bytes && (data != nullptr || bytes == 0)) return index;
+  const int size = static_cast<int>(name.size());
+  if (data == nullptr) {
+    return Status::Error(Code::kInvalidArgument, "state \"%.*s\": its data is null", size, name.data());
+  }
+  return Status::Error(Code::kInvalidArgument,
+                       "state \"%.*s\" has %" PRIu64 " bytes, but %" PRIu64 " bytes were given", size,
+                       name.data(), b.bytes, bytes);
+}
+
+}  // namespace
+
+Result<Session> Session::Create(const Runtime& runtime, const Plan& plan) {
+  if (!runtime.valid()) return Status::Error(Code::kInvalidArgument, "the runtime is an empty handle");
+  if (!plan.valid()) return Status::Error(Code::kInvalidArgument, "the plan is an empty handle");
+  RuntimeImpl* shared = runtime.impl_;
+  SessionImpl* impl = NewObject<SessionImpl>(shared->allocator, shared->allocator, runtime, shared, plan);
+  if (impl == nullptr) return NoMemory("handle");
+  shared->sessions.fetch_add(1, std::memory_order_acq_rel);
+  Session session(impl);
+  RONDO_RETURN_IF_ERROR(Build(impl));
+  return session;
+}
+
+Session::~Session() { Destroy(impl_); }
+
+const Plan& Session::plan() const { return impl_->plan; }
+
+Status Session::ResetState() {
+  SessionUse use(impl_);
+  RONDO_RETURN_IF_ERROR(use.status());
+  for (SessionDevice& d : impl_->devices) {
+    if (d.state.bytes == 0) continue;
+    RONDO_RETURN_IF_ERROR(use.Stick(d.device->Fill(d.state.address, 0, d.state.bytes, d.streams[0])));
+    uint32_t failed_step = kNone;
+    RONDO_RETURN_IF_ERROR(use.Stick(d.device->Synchronize(d.streams[0], &failed_step)));
+  }
+  return Status::Ok();
+}
+
+Status Session::WriteState(std::string_view name, const void* data, uint64_t bytes) {
+  SessionUse use(impl_);
+  RONDO_RETURN_IF_ERROR(use.status());
+  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindStateToCopy(impl_, name, data, bytes));
+  SessionDevice& d = impl_->devices[impl_->plan.data().buffers[index].device];
+  if (bytes == 0) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(use.Stick(d.device->CopyIn(impl_->addresses[index], data, bytes, d.streams[0])));
+  uint32_t failed_step = kNone;
+  return use.Stick(d.device->Synchronize(d.streams[0], &failed_step));
+}
+
+Status Session::ReadState(std::string_view name, void* data, uint64_t bytes) {
+  SessionUse use(impl_);
+  RONDO_RETURN_IF_ERROR(use.status());
+  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindStateToCopy(impl_, name, data, bytes));
+  SessionDevice& d = impl_->devices[impl_->plan.data().buffers[index].device];
+  if (bytes == 0) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(use.Stick(d.device->CopyOut(data, impl_->addresses[index], bytes, d.streams[0])));
+  uint32_t failed_step = kNone;
+  return use.Stick(d.device->Synchronize(d.streams[0], &failed_step));
+}
+
+Result<void*> Session::StateAddress(std::string_view name) const {
+  DriverInfo info = impl_->runtime.driver_info();
+  if (!info.host_memory) {
+    return Status::Error(Code::kUnsupported, "state lies in the memory of driver \"%s\", not in this process",
+                         info.name);
+  }
+  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindState(impl_, name));
+  return reinterpret_cast<void*>(impl_->addresses[index]);
+}
+
+Status Session::status() const { return impl_->stuck; }
+
+Device* Session::device(uint32_t index) const { return impl_->devices[index].device; }
+Stream* Session::stream(uint32_t device) const { return impl_->devices[device].streams[0]; }
+DeviceRegion Session::arena(uint32_t device) const { return impl_->devices[device].arena; }
+DeviceRegion Session::state(uint32_t device) const { return impl_->devices[device].state; }
+DeviceAddress Session::BufferAddress(uint32_t buffer) const { return impl_->addresses[buffer]; }
+
+}  // namespace rondo

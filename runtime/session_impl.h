@@ -1,0 +1,100 @@
+// What a Session handle points to. Internal to runtime/.
+#ifndef RONDO_RUNTIME_SESSION_IMPL_H_
+#define RONDO_RUNTIME_SESSION_IMPL_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/arena.h"
+#include "core/driver.h"
+#include "core/span.h"
+#include "core/status.h"
+#include "runtime/loaded_plan.h"
+#include "runtime/plan.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+
+namespace rondo {
+
+// One session's memory and streams on one device.
+struct SessionDevice {
+  Device* device = nullptr;
+  Module* module = nullptr;
+  Span<Stream*> streams;   // [0] carries copies and graphs; the others only appear inside partitions
+  Event* order = nullptr;  // forks and joins the streams of a partition; null when there is one stream
+  DeviceRegion arena;
+  DeviceRegion state;
+};
+
+struct ArmedStep {
+  Span<DeviceAddress> addresses;  // one per binding
+};
+
+struct ArmedPartition {
+  Graph* graph = nullptr;
+  uint64_t waits_for = 0;  // other devices (one bit each) whose earlier partitions must be done first
+};
+
+struct ArmedProgram {
+  Span<Event*> events;         // made by the device of the step that records them
+  Span<uint32_t> recorded_by;  // per event: the step that records it, or kNone
+  Span<ArmedStep> steps;
+  Span<ArmedPartition> partitions;
+  uint64_t devices = 0;  // one bit per device that has a partition, an input or an output
+  // Filled by each Run: what the caller gave for each port, or null.
+  Span<const Input*> inputs;
+  Span<const Output*> outputs;
+};
+
+struct SessionImpl {
+  SessionImpl(const HostAllocator& a, const Runtime& r, RuntimeImpl* ri, const Plan& p)
+      : allocator(a), runtime(r), runtime_impl(ri), plan(p), memory(a) {}
+
+  HostAllocator allocator;
+  Runtime runtime;
+  RuntimeImpl* runtime_impl;
+  Plan plan;
+  Arena memory;  // owns the arrays below
+  LoadedPlan* loaded = nullptr;
+  std::atomic<bool> busy{false};
+  Status stuck;  // the first error that sticks
+  Span<SessionDevice> devices;
+  Span<DeviceAddress> addresses;  // per buffer of the plan
+  Span<ArmedProgram> programs;
+};
+
+// Makes events and step addresses, and records every partition of every program into a graph whose order
+// is compared with the plan's. Everything made is in `session` even when this fails.
+Status Arm(SessionImpl* session);
+// Destroys what Arm made.
+void Disarm(SessionImpl* session);
+// Enqueues one step on its stream of `device`: what Arm records and a stepwise run executes.
+Status EnqueueStep(SessionImpl* session, uint32_t program, uint32_t step);
+
+// Checks what the caller gave against the ports of `program` and files it there by port.
+Status BindInputs(SessionImpl* session, uint32_t program, Span<const Input> inputs);
+Status BindOutputs(SessionImpl* session, uint32_t program, Span<const Output> outputs);
+
+// `status` with the program, the step and its kind, and the ONNX node recorded.
+Status AtStep(const SessionImpl* session, const Status& status, uint32_t program, uint32_t step);
+
+// Marks a session as in use for a scope, or says that another call is using it.
+class SessionUse {
+ public:
+  explicit SessionUse(SessionImpl* session);
+  SessionUse(const SessionUse&) = delete;
+  SessionUse& operator=(const SessionUse&) = delete;
+  ~SessionUse();
+  const Status& status() const { return status_; }
+  // Records `status` as the session's error for good, unless it is OK or there is one already.
+  Status Stick(Status status);
+
+ private:
+  SessionImpl* session_;
+  Status status_;
+  bool held_ = false;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_SESSION_IMPL_H_
