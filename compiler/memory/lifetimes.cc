@@ -1,0 +1,67 @@
+#include "compiler/memory/lifetimes.h"
+
+#include <algorithm>
+
+namespace rondo {
+namespace {
+
+// True if value `v` is bound to exactly one parameter of `op`.
+bool BoundOnce(const LoweredOp& op, int v) {
+  return std::count_if(op.params.begin(), op.params.end(),
+                       [&](const LoweredBinding& p) { return p.value == v; }) == 1;
+}
+
+}  // namespace
+
+std::vector<Life> Lifetimes(const LoweredProgram& program) {
+  std::vector<Life> lives(program.values.size());
+  std::vector<bool> touched(program.values.size(), false);
+  for (size_t step = 0; step < program.ops.size(); ++step) {
+    for (const LoweredBinding& param : program.ops[step].params) {
+      const size_t v = static_cast<size_t>(param.value);
+      if (!touched[v]) lives[v].first = static_cast<int>(step);
+      lives[v].last = static_cast<int>(step);
+      touched[v] = true;
+    }
+  }
+  const int last_step = static_cast<int>(program.ops.size()) - 1;
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    const BufferKind kind = program.values[v].kind;
+    if (!InArena(kind)) {
+      lives[v] = {0, 0};
+    } else if (!touched[v]) {
+      continue;
+    } else if (kind == BufferKind::kInput) {
+      lives[v].first = 0;
+    } else if (kind == BufferKind::kOutput) {
+      lives[v].last = last_step;
+    }
+  }
+  return lives;
+}
+
+std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life>& lives) {
+  std::vector<int> takes_over(program.values.size(), -1);
+  std::vector<bool> taken(program.values.size(), false);
+  for (size_t step = 0; step < program.ops.size(); ++step) {
+    const LoweredOp& op = program.ops[step];
+    for (const InPlacePair& pair : op.in_place) {
+      const LoweredBinding& write = op.params[static_cast<size_t>(pair.write)];
+      const LoweredBinding& read = op.params[static_cast<size_t>(pair.read)];
+      const LoweredValue& to = program.values[static_cast<size_t>(write.value)];
+      const LoweredValue& from = program.values[static_cast<size_t>(read.value)];
+      const size_t w = static_cast<size_t>(write.value), r = static_cast<size_t>(read.value);
+      if (to.kind != BufferKind::kTemporary || from.kind != BufferKind::kTemporary || w == r) continue;
+      if (to.bytes != from.bytes || write.byte_offset != 0 || read.byte_offset != 0) continue;
+      if (write.mode != Mode::kWrite || read.mode != Mode::kRead) continue;
+      if (lives[w].first != static_cast<int>(step) || lives[r].last != static_cast<int>(step)) continue;
+      if (taken[r] || takes_over[w] >= 0) continue;
+      if (!BoundOnce(op, write.value) || !BoundOnce(op, read.value)) continue;
+      takes_over[w] = read.value;
+      taken[r] = true;
+    }
+  }
+  return takes_over;
+}
+
+}  // namespace rondo

@@ -1,0 +1,38 @@
+// Lifetimes: between which steps the contents of each value of an ordered program matter, and which value
+// may take over the memory of another.
+//
+// Steps are the program's ops in the order in which they stand. Pure functions of the program.
+#ifndef RONDO_COMPILER_MEMORY_LIFETIMES_H_
+#define RONDO_COMPILER_MEMORY_LIFETIMES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/fusion/lowered.h"
+
+namespace rondo {
+
+// Both steps included; first > last: never touched.
+struct Life {
+  int first = 1;
+  int last = 0;
+  bool used() const { return first <= last; }
+};
+
+// One a value. Inputs begin at step 0 and outputs end at the last step; constants and state, which outlive
+// the program, have {0, 0}.
+std::vector<Life> Lifetimes(const LoweredProgram& program);
+
+// True for kinds that have a place in the arena.
+constexpr bool InArena(BufferKind kind) {
+  return kind != BufferKind::kConstant && kind != BufferKind::kState;
+}
+
+// One a value: the value whose memory it takes over in place, or -1. A temporary may take over a temporary
+// that an op reads for the last time, where the op says that it may (LoweredOp::in_place), neither is bound
+// to another parameter of that op, and both are bound whole and are of one size. Nothing is taken over twice.
+std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life>& lives);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_MEMORY_LIFETIMES_H_

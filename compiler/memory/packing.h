@@ -1,0 +1,63 @@
+// Packing: offsets for buffers with known lifetimes, so that no two that live at once overlap and the
+// highest byte used is as low as can be found. The planner of memory without anything of compilers in it:
+// a problem is data, and so is its solution.
+//
+// The problem and its file form are MiniMalloc's (M. D. Moffitt, "MiniMalloc", ASPLOS 2023). The method is
+// first fit over several orders, then an iterated search over orders: whatever stands on top of the highest
+// pile, or holds it up, is placed earlier. Deterministic: the effort is counted in rounds, never in time.
+#ifndef RONDO_COMPILER_MEMORY_PACKING_H_
+#define RONDO_COMPILER_MEMORY_PACKING_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/status.h"
+
+namespace rondo {
+
+struct PackingBuffer {
+  std::string id;     // for people; any text
+  int64_t lower = 0;  // first time at which it lives
+  int64_t upper = 0;  // first time at which it lives no more; lower >= upper: it never lives
+  int64_t size = 0;   // bytes
+};
+
+struct PackingProblem {
+  std::vector<PackingBuffer> buffers;
+  int64_t alignment = 1;  // of every offset; sizes are rounded up to it
+};
+
+struct PackingSolution {
+  std::vector<int64_t> offsets;  // one a buffer; 0 for those of no size or life
+  int64_t height = 0;            // end of the highest buffer, rounded up to the alignment
+  int64_t lower_bound = 0;       // no solution can be lower
+  int rounds = 0;                // placements tried
+};
+
+struct PackingOptions {
+  // Heights up to this are as good as any: the search ends there. It always ends at the lower bound.
+  int64_t capacity = 0;
+  int rounds = 2000;  // placements tried at most
+  uint64_t seed = 1;
+};
+
+// The largest sum of (rounded) sizes alive at one time.
+int64_t PackingLowerBound(const PackingProblem& problem);
+
+PackingSolution Pack(const PackingProblem& problem, const PackingOptions& options = {});
+
+// Why `solution` is no solution of `problem` (two buffers overlap, an offset is negative or not aligned,
+// something reaches above the height), naming the buffers; empty if it is one.
+std::string CheckPacking(const PackingProblem& problem, const PackingSolution& solution);
+
+// Reads lines `id,lower,upper,size` under a header that names the columns, in any order. kCorrupt names the
+// line.
+Result<PackingProblem> ParsePackingCsv(std::string_view text);
+// The same with a column `offset`.
+std::string FormatPackingCsv(const PackingProblem& problem, const PackingSolution& solution);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_MEMORY_PACKING_H_

@@ -1,0 +1,34 @@
+// PlanMemory: the place of every value in the arena.
+#ifndef RONDO_COMPILER_MEMORY_PLAN_MEMORY_H_
+#define RONDO_COMPILER_MEMORY_PLAN_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/fusion/lowered.h"
+#include "compiler/memory/lifetimes.h"
+
+namespace rondo {
+
+inline constexpr int64_t kArenaAlignment = 64;  // of every offset in the arena
+
+// Entries are one a value of the program.
+struct MemoryPlan {
+  std::vector<Life> lives;
+  std::vector<int> takes_over;   // the value whose memory this one takes over in place, or -1
+  std::vector<int64_t> offsets;  // in the arena; 0 for constants and state
+  int64_t arena_bytes = 0;       // end of the highest value, rounded up to kArenaAlignment
+  int64_t lower_bound = 0;       // largest sum of live bytes (rounded up alike) at any step
+  int donations = 0;             // values that take over another's memory
+  int rounds = 0;                // placements tried
+  std::string text;              // one sentence for reports
+};
+
+// Plans the ops of `program` in the order in which they stand. Inputs that nothing reads still get memory of
+// their own at step 0, since a caller may write them. `rounds` bounds the search (PackingOptions).
+MemoryPlan PlanMemory(const LoweredProgram& program, int rounds = 2000);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_MEMORY_PLAN_MEMORY_H_

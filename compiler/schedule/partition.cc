@@ -1,0 +1,96 @@
+#include "compiler/schedule/partition.h"
+
+#include <algorithm>
+
+namespace rondo {
+namespace {
+
+struct Break {
+  bool breaks = false;
+  BreakReason reason = BreakReason::kProgramEnd;
+  std::string detail;
+};
+
+std::string Named(const SeamStep& step, size_t index) {
+  return "step " + std::to_string(index) + (step.source.empty() ? "" : " (" + step.source + ")");
+}
+
+// Whether and why a partition that holds `before` ends before step `index`.
+Break BreakBetween(const SeamStep& before, const SeamStep& step, size_t before_index, size_t index) {
+  const std::string name = Named(step, index);
+  if (!step.user_break.empty()) {
+    return {true, BreakReason::kUserBreak, name + ": " + step.user_break};
+  }
+  if (before.device != step.device) {
+    return {true, BreakReason::kDeviceChange,
+            name + " runs on device " + std::to_string(step.device) + ", the steps before it on device " +
+                std::to_string(before.device)};
+  }
+  if (!step.unsafe.empty()) {
+    return {true, BreakReason::kUnsafeStep, name + " cannot be in a graph: " + step.unsafe};
+  }
+  if (!before.unsafe.empty()) {
+    return {true, BreakReason::kUnsafeStep,
+            Named(before, before_index) + " cannot share a graph: " + before.unsafe};
+  }
+  if (step.sync_point || before.sync_point) {
+    return {true, BreakReason::kSyncPoint,
+            (step.sync_point ? name : Named(before, before_index)) +
+                " is a collective that stands between partitions"};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<PlannedPartition> PartitionSteps(const std::vector<SeamStep>& steps) {
+  std::vector<PlannedPartition> partitions;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Break seam = i == 0 ? Break{true, {}, {}} : BreakBetween(steps[i - 1], steps[i], i - 1, i);
+    if (seam.breaks) {
+      if (i > 0) {
+        partitions.back().reason = seam.reason;
+        partitions.back().detail = std::move(seam.detail);
+      }
+      partitions.push_back(
+          {steps[i].device, static_cast<uint32_t>(i), 0, BreakReason::kProgramEnd, "the program ends"});
+    }
+    ++partitions.back().num_steps;
+  }
+  return partitions;
+}
+
+bool IsSourceNode(const std::string& source, const std::string& node) {
+  const std::string quoted = "\"" + node + "\"";
+  return source.size() >= quoted.size() &&
+         source.compare(source.size() - quoted.size(), quoted.size(), quoted) == 0 &&
+         (source.size() == quoted.size() || source[source.size() - quoted.size() - 1] == ' ');
+}
+
+std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector<std::string>& break_before,
+                                std::vector<std::string>* found) {
+  std::vector<SeamStep> steps(program.ops.size());
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const LoweredOp& op = program.ops[i];
+    if (!op.sources.empty()) steps[i].source = op.sources.front();
+    const auto graph = op.annotations.find("graph");
+    if (graph != op.annotations.end() && graph->second == "off") {
+      steps[i].unsafe = "it is annotated `graph: off`";
+    }
+  }
+  for (const std::string& node : break_before) {
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      const auto& sources = program.ops[i].sources;
+      if (std::none_of(sources.begin(), sources.end(),
+                       [&](const std::string& s) { return IsSourceNode(s, node); })) {
+        continue;
+      }
+      steps[i].user_break = "a break was asked for before node \"" + node + "\"";
+      found->push_back(node);
+      break;
+    }
+  }
+  return steps;
+}
+
+}  // namespace rondo

@@ -1,0 +1,45 @@
+// PartitionSteps: the fewest runs of steps that each replay as one graph.
+#ifndef RONDO_COMPILER_SCHEDULE_PARTITION_H_
+#define RONDO_COMPILER_SCHEDULE_PARTITION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/fusion/lowered.h"
+#include "core/plan.h"
+#include "core/status.h"
+
+namespace rondo {
+
+// What partitioning needs to know of one step. A plain value.
+struct SeamStep {
+  uint32_t device = 0;
+  std::string source;       // `MatMul "layers.3.mlp.down"`, for the sentences
+  std::string user_break;   // the user's reason to end the partition before this step; empty: none
+  std::string unsafe;       // why the step cannot be in a graph with others; empty: it can
+  bool sync_point = false;  // a collective that stands between partitions
+};
+
+struct PlannedPartition {
+  uint32_t device = 0;
+  uint32_t first_step = 0, num_steps = 0;
+  BreakReason reason = BreakReason::kProgramEnd;  // why it ended
+  std::string detail;                             // the reason as a sentence naming the node
+};
+
+// Partitions that cover all steps in order: the run of steps goes on until a step must not join it. Steps
+// in this order need no fewer. An unsafe step, or a collective between partitions, is one of its own.
+std::vector<PlannedPartition> PartitionSteps(const std::vector<SeamStep>& steps);
+
+// The steps of an ordered program. `break_before` are ONNX node names: a partition ends before the first
+// step that came from each. The names found are added to `found`. An op annotated `graph: off` is unsafe.
+std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector<std::string>& break_before,
+                                std::vector<std::string>* found);
+
+// True if `source` (`MatMul "a.b"`) is of the ONNX node called `node`.
+bool IsSourceNode(const std::string& source, const std::string& node);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_SCHEDULE_PARTITION_H_
