@@ -13,16 +13,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/arena.h"
+#include "compiler/codegen/emitted_plan.h"
 #include "core/plan.h"
-#include "core/span.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -96,22 +93,9 @@ struct CompileReport {
 };
 
 // A compiled plan in memory, verified and checked. Movable; owns all that `plan` points to.
-struct CompiledPlan {
-  PlanData plan;
+struct CompiledPlan : EmittedPlan {
   CompileReport report;
-  // What lies at [file_offset, file_offset + bytes.size()) of the weights; ascending, zeros in between. The
-  // bytes are the compiler's or a mapped file's: kept alive by `keep`.
-  struct WeightSpan {
-    uint64_t file_offset = 0;
-    Span<const uint8_t> bytes;
-  };
-  std::vector<WeightSpan> weights;
-  std::shared_ptr<Arena> arena;
-  std::vector<std::shared_ptr<const void>> keep;
 };
-
-// The weights laid out as the plan says: plan.weights_bytes bytes.
-std::vector<uint8_t> AssembleWeights(const CompiledPlan& compiled);
 
 // Compiles without writing anything. Errors are sentences with the ONNX nodes they come from:
 // kInvalidArgument for options that name nothing, kUnsupported for models that need what Rondo lacks (every

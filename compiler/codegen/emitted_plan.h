@@ -1,0 +1,30 @@
+// EmittedPlan: a plan in memory with all that it points to.
+#ifndef RONDO_COMPILER_CODEGEN_EMITTED_PLAN_H_
+#define RONDO_COMPILER_CODEGEN_EMITTED_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/span.h"
+
+namespace rondo {
+
+// Movable; what `plan` points to stays where it is. Immutable once made, so safe to read from any thread.
+struct EmittedPlan {
+  PlanData plan;
+  // One a buffer: the bytes of a constant stored as bytes, else empty. Constants of equal content are one
+  // buffer.
+  std::vector<Span<const uint8_t>> constant_bytes;
+  std::shared_ptr<Arena> arena;                   // texts, buffers, steps
+  std::vector<std::shared_ptr<const void>> keep;  // kernels, weights in memory or mapped
+};
+
+// The weights as they lie in the plan's weights section or file: plan.weights_bytes bytes.
+std::vector<uint8_t> AssembleWeights(const EmittedPlan& emitted);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_EMITTED_PLAN_H_
