@@ -1,0 +1,340 @@
+// The C interface to errors, runtimes and sessions: arguments checked, structs of other versions widened,
+// Statuses turned into error objects.
+#include <cstdlib>
+#include <new>
+
+#include "core/driver_handle.h"
+#include "runtime/c_handles.h"
+#include "runtime/host_memory.h"
+
+using rondo::Code;
+using rondo::NullError;
+using rondo::Result;
+using rondo::SizeError;
+using rondo::Span;
+using rondo::Status;
+using rondo::ToError;
+using rondo::Widen;
+
+static_assert(RONDO_MAX_RANK == rondo::kMaxRank);
+static_assert(RONDO_BOOL + 1 == rondo::kNumDTypes);
+static_assert(RONDO_IO == static_cast<int>(Code::kIo));
+
+struct rondo_error {
+  Status status;
+  bool immortal = false;
+};
+
+namespace rondo {
+
+rondo_error* ToError(Status status) {
+  if (status.ok()) return nullptr;
+  void* block = std::malloc(sizeof(rondo_error));
+  if (block != nullptr) return new (block) rondo_error{std::move(status), false};
+  // Made once, when memory has run out, and never destroyed.
+  static rondo_error last_resort{
+      Status::Error(Code::kOutOfMemory, "out of host memory while describing another error"), true};
+  return &last_resort;
+}
+
+rondo_error* NullError(const char* function, const char* what) {
+  return ToError(Status::Error(Code::kInvalidArgument, "%s: %s is NULL", function, what));
+}
+
+rondo_error* SizeError(const char* type) {
+  return ToError(
+      Status::Error(Code::kInvalidArgument, "%s: its size is not set; use RONDO_INIT(%s)", type, type));
+}
+
+HostAllocator AllocatorOf(const rondo_allocator* given) {
+  if (given == nullptr || given->allocate == nullptr || given->deallocate == nullptr) {
+    return RuntimeHostAllocator();
+  }
+  return {given->allocate, given->deallocate, given->user};
+}
+
+}  // namespace rondo
+
+namespace {
+
+// Holds a session for one call.
+class Use {
+ public:
+  explicit Use(rondo_session* session)
+      : session_(session), held_(!session->busy.exchange(true, std::memory_order_acquire)) {}
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() {
+    if (held_) session_->busy.store(false, std::memory_order_release);
+  }
+  bool held() const { return held_; }
+
+ private:
+  rondo_session* session_;
+  bool held_;
+};
+
+rondo_error* InUse() {
+  return ToError(Status::Error(Code::kFailedPrecondition, "the session is in use by another call"));
+}
+
+void DestroyDriver(rondo_driver* driver) {
+  if (driver != nullptr && driver->destroy != nullptr) driver->destroy(driver);
+}
+
+void PassLog(void* user, rondo::LogLevel level, const char* text) {
+  auto* runtime = static_cast<rondo_runtime*>(user);
+  runtime->log(runtime->log_user, static_cast<rondo_log_level>(level), text);
+}
+
+// Fills `handle`, which has the driver already.
+Status MakeRuntime(rondo_runtime* handle, const rondo_runtime_options& given) {
+  if (handle->driver->driver == nullptr) {
+    if (!handle->driver->status.ok()) return handle->driver->status;
+    return Status::Error(Code::kInvalidArgument, "the driver handle holds no driver");
+  }
+  if (given.devices == nullptr && given.num_devices != 0) {
+    return Status::Error(Code::kInvalidArgument, "%zu devices are given, but the list is NULL",
+                         given.num_devices);
+  }
+  rondo::HostAllocator allocator = rondo::AllocatorOf(given.allocator);
+  rondo::RuntimeOptions options;
+  options.allocator = &allocator;
+  options.devices = {given.devices, given.num_devices};
+  if (given.log != nullptr) {
+    handle->log = given.log;
+    handle->log_user = given.log_user;
+    options.log = {PassLog, handle, static_cast<rondo::LogLevel>(given.least_log_level)};
+  }
+  RONDO_ASSIGN_OR_RETURN(handle->runtime, rondo::Runtime::Create(handle->driver->driver, options));
+  return Status::Ok();
+}
+
+// Room for the tensors of the widest program.
+Status MakeArrays(rondo_session* handle, const rondo::PlanData& data) {
+  size_t inputs = 0, outputs = 0;
+  for (const rondo::Program& program : data.programs) {
+    if (program.inputs.size() > inputs) inputs = program.inputs.size();
+    if (program.outputs.size() > outputs) outputs = program.outputs.size();
+  }
+  handle->inputs = handle->memory.New<rondo::Input>(inputs);
+  handle->outputs = handle->memory.New<rondo::Output>(outputs);
+  if (handle->inputs.data() == nullptr || handle->outputs.data() == nullptr) {
+    return Status::Error(Code::kOutOfMemory, "no host memory for a session's tensors");
+  }
+  return Status::Ok();
+}
+
+// Element `i` of a caller's array, whose elements are as large as the first one says.
+Status TensorAt(const rondo_tensor* tensors, size_t i, const char* noun, rondo_tensor* full) {
+  const char* base = reinterpret_cast<const char*>(tensors);
+  auto* given = reinterpret_cast<const rondo_tensor*>(base + i * tensors->size);
+  if (!Widen(given, full) || full->size == 0 || given->size != tensors->size) {
+    return Status::Error(Code::kInvalidArgument, "%s %zu: the size of its rondo_tensor is %zu, not %zu", noun,
+                         i, given->size, tensors->size);
+  }
+  if (full->rank > RONDO_MAX_RANK) {
+    return Status::Error(Code::kInvalidArgument, "%s %zu: rank %u exceeds %d", noun, i, full->rank,
+                         RONDO_MAX_RANK);
+  }
+  if (full->dims == nullptr && full->rank != 0) {
+    return Status::Error(Code::kInvalidArgument, "%s %zu: rank %u, but its dims are NULL", noun, i,
+                         full->rank);
+  }
+  if (static_cast<uint32_t>(full->dtype) >= rondo::kNumDTypes) {
+    return Status::Error(Code::kInvalidArgument, "%s %zu: dtype %d is unknown", noun, i,
+                         static_cast<int>(full->dtype));
+  }
+  return Status::Ok();
+}
+
+Status CheckCount(const rondo_tensor* tensors, size_t count, size_t room, const char* noun) {
+  if (count > room) {
+    return Status::Error(Code::kInvalidArgument, "%zu %ss are given, but no program has more than %zu", count,
+                         noun, room);
+  }
+  if (count != 0 && tensors == nullptr) {
+    return Status::Error(Code::kInvalidArgument, "%zu %ss are given, but the array is NULL", count, noun);
+  }
+  if (count != 0 && tensors->size < sizeof(size_t)) {
+    return Status::Error(Code::kInvalidArgument, "%s 0: the size of its rondo_tensor is not set", noun);
+  }
+  return Status::Ok();
+}
+
+void Convert(const rondo_tensor& from, rondo::Input* to) {
+  *to = {from.name == nullptr ? "" : from.name,
+         from.index,
+         static_cast<rondo::DType>(from.dtype),
+         rondo::Shape(Span<const int64_t>(from.dims, from.rank)),
+         from.data,
+         from.bytes};
+}
+
+void Convert(const rondo_tensor& from, rondo::Output* to) {
+  *to = {from.name == nullptr ? "" : from.name, from.index, static_cast<rondo::DType>(from.dtype), from.data,
+         from.bytes};
+}
+
+template <typename T>
+Status ConvertAll(const rondo_tensor* tensors, size_t count, Span<T> room, const char* noun) {
+  RONDO_RETURN_IF_ERROR(CheckCount(tensors, count, room.size(), noun));
+  for (size_t i = 0; i < count; ++i) {
+    rondo_tensor full;
+    RONDO_RETURN_IF_ERROR(TensorAt(tensors, i, noun, &full));
+    Convert(full, &room[i]);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t rondo_version(void) { return RONDO_VERSION_MAJOR << 16 | RONDO_VERSION_MINOR; }
+
+rondo_code rondo_error_code(const rondo_error* error) {
+  return error == nullptr ? RONDO_OK : static_cast<rondo_code>(error->status.code());
+}
+
+const char* rondo_error_message(const rondo_error* error) {
+  return error == nullptr ? "" : error->status.message();
+}
+
+const char* rondo_error_source_node(const rondo_error* error) {
+  return error == nullptr ? "" : error->status.source_node();
+}
+
+void rondo_error_destroy(rondo_error* error) {
+  if (error == nullptr || error->immortal) return;
+  error->~rondo_error();
+  std::free(error);
+}
+
+rondo_error* rondo_runtime_create(rondo_driver* driver, const rondo_runtime_options* options,
+                                  rondo_runtime** runtime) {
+  if (driver == nullptr) return NullError("rondo_runtime_create", "driver");
+  rondo_runtime_options full;
+  rondo_error* error = nullptr;
+  rondo_runtime* handle = nullptr;
+  if (runtime == nullptr) {
+    error = NullError("rondo_runtime_create", "runtime");
+  } else if (!Widen(options, &full)) {
+    error = SizeError("rondo_runtime_options");
+  } else if ((handle = rondo::NewObject<rondo_runtime>(rondo::DefaultHostAllocator())) == nullptr) {
+    error = ToError(Status::Error(Code::kOutOfMemory, "no host memory for a runtime"));
+  } else {
+    handle->driver = driver;
+    error = ToError(MakeRuntime(handle, full));
+  }
+  if (error == nullptr) {
+    *runtime = handle;
+    return nullptr;
+  }
+  rondo::DeleteObject(rondo::DefaultHostAllocator(), handle);
+  DestroyDriver(driver);
+  return error;
+}
+
+rondo_error* rondo_runtime_supports(const rondo_runtime* runtime, const rondo_plan* plan) {
+  if (runtime == nullptr) return NullError("rondo_runtime_supports", "runtime");
+  if (plan == nullptr) return NullError("rondo_runtime_supports", "plan");
+  return ToError(runtime->runtime.Supports(plan->plan));
+}
+
+rondo_error* rondo_runtime_destroy(rondo_runtime* runtime) {
+  if (runtime == nullptr) return nullptr;
+  uint32_t sessions = runtime->runtime.session_count();
+  if (sessions != 0) {
+    return ToError(Status::Error(Code::kFailedPrecondition,
+                                 "the runtime still has %u session(s); destroy them first", sessions));
+  }
+  rondo_driver* driver = runtime->driver;
+  rondo::DeleteObject(rondo::DefaultHostAllocator(), runtime);
+  DestroyDriver(driver);
+  return nullptr;
+}
+
+rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan, rondo_session** session) {
+  if (runtime == nullptr) return NullError("rondo_session_create", "runtime");
+  if (plan == nullptr) return NullError("rondo_session_create", "plan");
+  if (session == nullptr) return NullError("rondo_session_create", "session");
+  Result<rondo::Session> made = rondo::Session::Create(runtime->runtime, plan->plan);
+  if (!made.ok()) return ToError(made.status());
+  rondo_session* handle =
+      rondo::NewObject<rondo_session>(rondo::DefaultHostAllocator(), rondo::DefaultHostAllocator());
+  if (handle == nullptr) {
+    return ToError(Status::Error(Code::kOutOfMemory, "no host memory for a session's handle"));
+  }
+  handle->session = made.Take();
+  Status status = MakeArrays(handle, plan->plan.data());
+  if (!status.ok()) {
+    rondo::DeleteObject(rondo::DefaultHostAllocator(), handle);
+    return ToError(status);
+  }
+  *session = handle;
+  return nullptr;
+}
+
+rondo_error* rondo_session_destroy(rondo_session* session) {
+  if (session == nullptr) return nullptr;
+  if (session->busy.exchange(true, std::memory_order_acquire)) return InUse();
+  rondo::DeleteObject(rondo::DefaultHostAllocator(), session);
+  return nullptr;
+}
+
+rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
+                               size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
+                               const rondo_run_options* options) {
+  if (session == nullptr) return NullError("rondo_session_run", "session");
+  Use use(session);
+  if (!use.held()) return InUse();
+  rondo_run_options full;
+  if (!Widen(options, &full)) return SizeError("rondo_run_options");
+  Status status = ConvertAll(inputs, num_inputs, session->inputs, "input");
+  if (status.ok()) status = ConvertAll(outputs, num_outputs, session->outputs, "output");
+  if (!status.ok()) return ToError(status);
+  rondo::RunOptions run;
+  run.stepwise = full.stepwise != 0;
+  return ToError(session->session.Run(program, {session->inputs.data(), num_inputs},
+                                      {session->outputs.data(), num_outputs}, run));
+}
+
+rondo_error* rondo_session_reset_state(rondo_session* session) {
+  if (session == nullptr) return NullError("rondo_session_reset_state", "session");
+  Use use(session);
+  return use.held() ? ToError(session->session.ResetState()) : InUse();
+}
+
+rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,
+                                       uint64_t bytes) {
+  if (session == nullptr) return NullError("rondo_session_write_state", "session");
+  if (name == nullptr) return NullError("rondo_session_write_state", "name");
+  Use use(session);
+  return use.held() ? ToError(session->session.WriteState(name, data, bytes)) : InUse();
+}
+
+rondo_error* rondo_session_read_state(rondo_session* session, const char* name, void* data, uint64_t bytes) {
+  if (session == nullptr) return NullError("rondo_session_read_state", "session");
+  if (name == nullptr) return NullError("rondo_session_read_state", "name");
+  Use use(session);
+  return use.held() ? ToError(session->session.ReadState(name, data, bytes)) : InUse();
+}
+
+rondo_error* rondo_session_state_address(rondo_session* session, const char* name, void** address) {
+  if (session == nullptr) return NullError("rondo_session_state_address", "session");
+  if (name == nullptr) return NullError("rondo_session_state_address", "name");
+  if (address == nullptr) return NullError("rondo_session_state_address", "address");
+  Result<void*> found = session->session.StateAddress(name);
+  if (!found.ok()) return ToError(found.status());
+  *address = *found;
+  return nullptr;
+}
+
+rondo_error* rondo_session_status(rondo_session* session) {
+  if (session == nullptr) return NullError("rondo_session_status", "session");
+  Use use(session);
+  return use.held() ? ToError(session->session.status()) : InUse();
+}
+
+}  // extern "C"

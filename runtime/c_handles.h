@@ -1,0 +1,79 @@
+// What the handles of the C interface hold, and how its versioned structs are read and filled. Internal to
+// runtime/.
+#ifndef RONDO_RUNTIME_C_HANDLES_H_
+#define RONDO_RUNTIME_C_HANDLES_H_
+
+#include <atomic>
+#include <cstring>
+
+#include "core/arena.h"
+#include "core/status.h"
+#include "runtime/plan.h"
+#include "runtime/rondo.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+
+struct rondo_plan {
+  explicit rondo_plan(const rondo::HostAllocator& allocator) : memory(allocator) {}
+
+  rondo::Plan plan;
+  rondo::Arena memory;  // owns the zero-terminated names
+  const char* target = "";
+  rondo::Span<const char*> programs;
+  rondo::Span<rondo::Span<const char*>> ports[2];  // by direction, then program, then port
+};
+
+struct rondo_runtime {
+  rondo::Runtime runtime;
+  rondo_driver* driver = nullptr;
+  rondo_log_function log = nullptr;
+  void* log_user = nullptr;
+};
+
+// A run's tensors are converted into arrays that are made with the session, so that a run allocates nothing.
+struct rondo_session {
+  explicit rondo_session(const rondo::HostAllocator& allocator) : memory(allocator) {}
+
+  rondo::Session session;
+  rondo::Arena memory;  // owns the arrays
+  rondo::Span<rondo::Input> inputs;
+  rondo::Span<rondo::Output> outputs;
+  std::atomic<bool> busy{false};
+};
+
+namespace rondo {
+
+// Null for OK. Never null for an error, even when no memory is left to describe it.
+rondo_error* ToError(Status status);
+// "FUNCTION: WHAT is NULL".
+rondo_error* NullError(const char* function, const char* what);
+// The allocator that options name, or the library's choice.
+HostAllocator AllocatorOf(const rondo_allocator* given);
+
+// The caller's struct, of whatever version, as this library's: what it lacks is 0. False when its size is
+// not set. Null gives the defaults.
+template <typename T>
+bool Widen(const T* given, T* full) {
+  std::memset(full, 0, sizeof(T));
+  full->size = sizeof(T);
+  if (given == nullptr) return true;
+  if (given->size < sizeof(size_t)) return false;
+  std::memcpy(full, given, given->size < sizeof(T) ? given->size : sizeof(T));
+  return true;
+}
+
+// Fills as much of the caller's struct as it has; its size stays as it is. False when it is not set.
+template <typename T>
+bool FillStruct(T full, T* to) {
+  if (to->size < sizeof(size_t)) return false;
+  full.size = to->size;
+  std::memcpy(to, &full, to->size < sizeof(T) ? to->size : sizeof(T));
+  return true;
+}
+
+// "TYPE.size is 0; set it to sizeof(TYPE)".
+rondo_error* SizeError(const char* type);
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_C_HANDLES_H_
