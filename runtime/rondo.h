@@ -37,13 +37,20 @@ extern "C" {
 #define RONDO_VERSION_MAJOR 0
 #define RONDO_VERSION_MINOR 1
 
-/* rondo_run_options options = RONDO_INIT(rondo_run_options); */
+/* A struct with its size set and all else 0: rondo_run_options options = RONDO_INIT(rondo_run_options); */
 #ifdef __cplusplus
-#define RONDO_INIT(type) \
-  type { sizeof(type) }
+extern "C++" {
+template <typename T>
+inline T rondo_init() {
+  T value = T();
+  value.size = sizeof(T);
+  return value;
+}
+}
+#define RONDO_INIT(type) rondo_init<type>()
 #else
 #define RONDO_INIT(type) \
-  { sizeof(type) }
+  { .size = sizeof(type) }
 #endif
 
 typedef struct rondo_error rondo_error;

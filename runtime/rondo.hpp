@@ -1,0 +1,273 @@
+// Rondo in C++: a thin, header-only wrapper of rondo.h. Needs no exceptions and no RTTI, and adds nothing
+// to what rondo.h says of lifetimes and threads: objects own their C handle and are movable.
+//
+//   rondo::Plan plan;
+//   if (rondo::Error e = rondo::Plan::Open("model.rondo", &plan)) return Complain(e.message());
+//   rondo::Runtime runtime;
+//   if (rondo::Error e = rondo::Runtime::Create(rondo_host_driver_create(4), &runtime)) ...
+//   rondo::Session session;  // declared after the runtime: destroyed before it
+//   if (rondo::Error e = rondo::Session::Create(runtime, plan, &session)) ...
+//   const int64_t token[] = {42};
+//   float logits[256];
+//   if (rondo::Error e = session.Run(0, {rondo::In("tokens", token, {1, 1})},
+//                                    {rondo::Out("logits", logits)})) ...
+//
+// Not to be included beside Rondo's own C++ headers (runtime/plan.h and so on), whose names it shares.
+#ifndef RONDO_RUNTIME_RONDO_HPP_
+#define RONDO_RUNTIME_RONDO_HPP_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/rondo.h"
+
+namespace rondo {
+inline namespace api {  // keeps these symbols apart from the library's own
+
+// An error, or none: true when there is one. Owns its text.
+class [[nodiscard]] Error {
+ public:
+  Error() = default;
+  explicit Error(rondo_error* error) : error_(error) {}
+  Error(Error&& other) noexcept : error_(std::exchange(other.error_, nullptr)) {}
+  Error& operator=(Error&& other) noexcept {
+    std::swap(error_, other.error_);
+    return *this;
+  }
+  ~Error() { rondo_error_destroy(error_); }
+
+  explicit operator bool() const { return error_ != nullptr; }
+  rondo_code code() const { return rondo_error_code(error_); }
+  const char* message() const { return rondo_error_message(error_); }
+  const char* source_node() const { return rondo_error_source_node(error_); }
+
+ private:
+  rondo_error* error_ = nullptr;
+};
+
+// The rondo_dtype of a C++ element type. 16-bit floats have none: use the Tensor constructor below.
+template <typename T>
+constexpr rondo_dtype DTypeOf() {
+  if constexpr (std::is_same_v<T, float>) return RONDO_F32;
+  if constexpr (std::is_same_v<T, double>) return RONDO_F64;
+  if constexpr (std::is_same_v<T, bool>) return RONDO_BOOL;
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    constexpr rondo_dtype kSigned[] = {RONDO_I8, RONDO_I16, RONDO_I32, RONDO_I64};
+    constexpr rondo_dtype kUnsigned[] = {RONDO_U8, RONDO_U16, RONDO_U32, RONDO_U64};
+    constexpr int kIndex = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+    return std::is_signed_v<T> ? kSigned[kIndex] : kUnsigned[kIndex];
+  }
+}
+
+// One input or output of a run: borrows the name and the data, holds its dims itself.
+class Tensor {
+ public:
+  Tensor(const char* name, rondo_dtype dtype, std::span<const int64_t> dims, void* data, uint64_t bytes) {
+    tensor_.name = name;
+    tensor_.dtype = dtype;
+    tensor_.rank = static_cast<uint32_t>(dims.size());
+    tensor_.data = data;
+    tensor_.bytes = bytes;
+    for (size_t i = 0; i < dims.size() && i < RONDO_MAX_RANK; ++i) dims_[i] = dims[i];
+  }
+  // The C view; valid while this object is.
+  rondo_tensor view() const {
+    rondo_tensor tensor = tensor_;
+    tensor.dims = dims_;
+    return tensor;
+  }
+
+ private:
+  rondo_tensor tensor_ = RONDO_INIT(rondo_tensor);
+  int64_t dims_[RONDO_MAX_RANK] = {};
+};
+
+// An input: a contiguous container or array of elements, read only.
+template <typename C>
+Tensor In(const char* name, const C& elements, std::initializer_list<int64_t> dims) {
+  std::span span(elements);
+  using T = std::remove_cv_t<typename decltype(span)::element_type>;
+  return Tensor(name, DTypeOf<T>(), {dims.begin(), dims.size()}, const_cast<T*>(span.data()),
+                span.size_bytes());
+}
+
+// Where an output goes: a contiguous container or array of exactly its elements.
+template <typename C>
+Tensor Out(const char* name, C&& elements) {
+  std::span span(elements);
+  using T = typename decltype(span)::element_type;
+  return Tensor(name, DTypeOf<T>(), {}, span.data(), span.size_bytes());
+}
+
+class Plan {
+ public:
+  Plan() = default;
+  Plan(Plan&& other) noexcept : plan_(std::exchange(other.plan_, nullptr)) {}
+  Plan& operator=(Plan&& other) noexcept {
+    std::swap(plan_, other.plan_);
+    return *this;
+  }
+  ~Plan() { rondo_plan_destroy(plan_); }
+
+  static Error Open(const char* path, Plan* plan, const rondo_plan_options* options = nullptr) {
+    rondo_plan* opened = nullptr;
+    Error error(rondo_plan_open(path, options, &opened));
+    if (!error) *plan = Plan(opened);
+    return error;
+  }
+  // `bytes` must outlive the plan and its sessions.
+  static Error Open(std::span<const std::byte> bytes, Plan* plan,
+                    const rondo_plan_options* options = nullptr) {
+    rondo_plan* opened = nullptr;
+    Error error(rondo_plan_open_bytes(bytes.data(), bytes.size(), options, &opened));
+    if (!error) *plan = Plan(opened);
+    return error;
+  }
+
+  uint32_t program_count() const { return rondo_plan_program_count(plan_); }
+  const char* program_name(uint32_t program) const { return rondo_plan_program_name(plan_, program); }
+  Error FindProgram(const char* name, uint32_t* program) const {
+    return Error(rondo_plan_find_program(plan_, name, program));
+  }
+  uint32_t input_count(uint32_t program) const { return rondo_plan_port_count(plan_, program, RONDO_INPUT); }
+  uint32_t output_count(uint32_t program) const {
+    return rondo_plan_port_count(plan_, program, RONDO_OUTPUT);
+  }
+  Error GetInput(uint32_t program, uint32_t index, rondo_port* port) const {
+    return GetPort(program, RONDO_INPUT, index, port);
+  }
+  Error GetOutput(uint32_t program, uint32_t index, rondo_port* port) const {
+    return GetPort(program, RONDO_OUTPUT, index, port);
+  }
+  Error FindInput(uint32_t program, const char* name, rondo_port* port) const {
+    return FindPort(program, RONDO_INPUT, name, port);
+  }
+  Error FindOutput(uint32_t program, const char* name, rondo_port* port) const {
+    return FindPort(program, RONDO_OUTPUT, name, port);
+  }
+  Error GetRequirements(rondo_requirements* requirements) const {
+    *requirements = RONDO_INIT(rondo_requirements);
+    return Error(rondo_plan_get_requirements(plan_, requirements));
+  }
+  Error GetDeviceBytes(uint32_t device, rondo_device_bytes* bytes) const {
+    *bytes = RONDO_INIT(rondo_device_bytes);
+    return Error(rondo_plan_get_device_bytes(plan_, device, bytes));
+  }
+  // The C handle; stays this object's.
+  const rondo_plan* get() const { return plan_; }
+
+ private:
+  explicit Plan(rondo_plan* plan) : plan_(plan) {}
+  Error GetPort(uint32_t program, rondo_direction direction, uint32_t index, rondo_port* port) const {
+    *port = RONDO_INIT(rondo_port);
+    return Error(rondo_plan_get_port(plan_, program, direction, index, port));
+  }
+  Error FindPort(uint32_t program, rondo_direction direction, const char* name, rondo_port* port) const {
+    *port = RONDO_INIT(rondo_port);
+    return Error(rondo_plan_find_port(plan_, program, direction, name, nullptr, port));
+  }
+  rondo_plan* plan_ = nullptr;
+};
+
+// Destroy it after its sessions: a runtime that still has some is left alive for good.
+class Runtime {
+ public:
+  Runtime() = default;
+  Runtime(Runtime&& other) noexcept : runtime_(std::exchange(other.runtime_, nullptr)) {}
+  Runtime& operator=(Runtime&& other) noexcept {
+    std::swap(runtime_, other.runtime_);
+    return *this;
+  }
+  ~Runtime() { rondo_error_destroy(rondo_runtime_destroy(runtime_)); }
+
+  // Takes over `driver`, also when it fails.
+  static Error Create(rondo_driver* driver, Runtime* runtime,
+                      const rondo_runtime_options* options = nullptr) {
+    rondo_runtime* created = nullptr;
+    Error error(rondo_runtime_create(driver, options, &created));
+    if (!error) *runtime = Runtime(created);
+    return error;
+  }
+  Error Supports(const Plan& plan) const { return Error(rondo_runtime_supports(runtime_, plan.get())); }
+  rondo_runtime* get() const { return runtime_; }
+
+ private:
+  explicit Runtime(rondo_runtime* runtime) : runtime_(runtime) {}
+  rondo_runtime* runtime_ = nullptr;
+};
+
+class Session {
+ public:
+  Session() = default;
+  Session(Session&& other) noexcept : session_(std::exchange(other.session_, nullptr)) {}
+  Session& operator=(Session&& other) noexcept {
+    std::swap(session_, other.session_);
+    return *this;
+  }
+  ~Session() { rondo_error_destroy(rondo_session_destroy(session_)); }
+
+  static Error Create(const Runtime& runtime, const Plan& plan, Session* session) {
+    rondo_session* created = nullptr;
+    Error error(rondo_session_create(runtime.get(), plan.get(), &created));
+    if (!error) *session = Session(created);
+    return error;
+  }
+
+  // Allocates only for programs with more than 32 tensors one way.
+  Error Run(uint32_t program, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+            const rondo_run_options* options = nullptr) {
+    Views in(inputs), out(outputs);
+    return Error(
+        rondo_session_run(session_, program, in.data(), inputs.size(), out.data(), outputs.size(), options));
+  }
+  Error Run(uint32_t program, std::initializer_list<Tensor> inputs, std::initializer_list<Tensor> outputs,
+            const rondo_run_options* options = nullptr) {
+    return Run(program, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()),
+               options);
+  }
+  Error ResetState() { return Error(rondo_session_reset_state(session_)); }
+  Error WriteState(const char* name, std::span<const std::byte> from) {
+    return Error(rondo_session_write_state(session_, name, from.data(), from.size()));
+  }
+  Error ReadState(const char* name, std::span<std::byte> to) {
+    return Error(rondo_session_read_state(session_, name, to.data(), to.size()));
+  }
+  Error StateAddress(const char* name, void** address) {
+    return Error(rondo_session_state_address(session_, name, address));
+  }
+  Error status() { return Error(rondo_session_status(session_)); }
+  rondo_session* get() const { return session_; }
+
+ private:
+  explicit Session(rondo_session* session) : session_(session) {}
+  // The C views of some tensors; null data when out of memory, which the library reports.
+  class Views {
+   public:
+    explicit Views(std::span<const Tensor> tensors) {
+      if (tensors.size() > kInline) {
+        heap_.reset(new (std::nothrow) rondo_tensor[tensors.size()]);
+        data_ = heap_.get();
+      }
+      for (size_t i = 0; data_ != nullptr && i < tensors.size(); ++i) data_[i] = tensors[i].view();
+    }
+    const rondo_tensor* data() const { return data_; }
+
+   private:
+    static constexpr size_t kInline = 32;
+    rondo_tensor inline_[kInline];
+    std::unique_ptr<rondo_tensor[]> heap_;
+    rondo_tensor* data_ = inline_;
+  };
+  rondo_session* session_ = nullptr;
+};
+
+}  // namespace api
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_RONDO_HPP_
