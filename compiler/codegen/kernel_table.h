@@ -1,0 +1,35 @@
+// KernelTable: each distinct kernel of a plan once.
+#ifndef RONDO_COMPILER_CODEGEN_KERNEL_TABLE_H_
+#define RONDO_COMPILER_CODEGEN_KERNEL_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/kernel.h"
+
+namespace rondo {
+
+// Everything of a kernel but its name, as bytes: equal exactly for kernels that do the same. Numbers are
+// compared by their bits.
+std::string KernelStructure(const Kernel& kernel);
+
+// Numbers kernels in the order in which they first come.
+class KernelTable {
+ public:
+  // The number of the kernel with this structure. Borrows what the kernel points to.
+  uint32_t Add(const Kernel& kernel);
+  const std::vector<Kernel>& kernels() const { return kernels_; }  // names are those they came with
+
+ private:
+  std::map<std::string, uint32_t> numbers_;
+  std::vector<Kernel> kernels_;
+};
+
+// "k12_contraction", or by its label where it has one: "k12_rms_norm". Letters, digits and _ only.
+std::string KernelName(const Kernel& kernel, uint32_t number);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_KERNEL_TABLE_H_
