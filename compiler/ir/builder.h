@@ -16,6 +16,8 @@ namespace rondo::ir {
 
 // Results with at most this many bytes are evaluated when all inputs are constants with bytes.
 inline constexpr int64_t kFoldBytes = 64 << 10;
+// Constants larger than this are weights: their values are not read to decide anything.
+inline constexpr int64_t kMaxReadBytes = 64 << 20;
 
 class Builder {
  public:
@@ -74,7 +76,8 @@ class Builder {
                      const Shape& shape);
   NodeId IndexedWrite(NodeId data, NodeId updates, const std::vector<NodeId>& index,
                       const IndexedAttrs& attrs);
-  // x in the middle of a tensor filled with `value` (a scalar constant node of x's dtype); pads >= 0.
+  // x in the middle of a tensor filled with `value` (a scalar constant node of x's dtype); pads >= 0. It is
+  // a kIndexedWrite of x, with no index, into the value repeated.
   NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after);
   NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs);
@@ -83,6 +86,11 @@ class Builder {
   // constant.
   bool ConstantInts(NodeId id, std::vector<int64_t>* values) const;
   bool ConstantFloats(NodeId id, std::vector<double>* values) const;
+  // The bytes that a constant, or a view of one, shows. False if it is not constant, is synthetic, or has
+  // more than `most_bytes`.
+  bool ConstantValue(NodeId id, int64_t most_bytes, std::shared_ptr<const ConstantData>* value) const;
+  // Any scalar op over one to three inputs that broadcast; `dtype` is that of the result.
+  NodeId Pointwise(const PointwiseAttrs& attrs, DType dtype, std::vector<NodeId> xs);
 
  private:
   NodeId Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std::vector<NodeId> inputs);

@@ -192,7 +192,13 @@ class Graph {
   std::vector<std::vector<NodeId>> Users() const;
   // Every live node after its data and control inputs; ties by id. Empty if there is a cycle.
   std::vector<NodeId> TopologicalOrder() const;
-  // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` and
+  // True if `to` is `from` or must run after it (data and control edges).
+  bool Reaches(NodeId from, NodeId to) const;
+  // Whether Replace(from, to) keeps the control edges free of cycles, when `to` existed before and does not
+  // read `from`. A pass that finds it may not leaves both nodes.
+  bool CanReplace(NodeId from, NodeId to) const;
+  // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` (to the
+  // node that `to` shows if it is a view; past it if that is an input or constant, which run nothing) and
   // merges provenance. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
   // marked dead unless it is an input.
   void Replace(NodeId from, NodeId to);
@@ -206,6 +212,8 @@ class Graph {
 };
 
 const char* Name(Op op);
+// "add", "exp", ...: the arithmetic ops.
+const char* Name(TapeOp op);
 // One line a live node; deterministic. What --dump-after prints.
 std::string Dump(const Graph& graph);
 // The internal rules of the IR (shapes, dtypes, views over non-views, edges in range, no cycle). Empty if

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walk.h"
+
 namespace rondo::ir {
 
 namespace {
@@ -30,6 +32,30 @@ std::optional<AffineMap> Through(const ViewStep& inner, int64_t offset, std::spa
     for (size_t l = 0; l < extents.size(); ++l) out.strides[l] += coefficients[l][j] * dims[j].stride;
   }
   return out;
+}
+
+// Shows nothing, so shows nothing wrong.
+View EmptyView(const Shape& shape) {
+  ViewStep step;
+  step.shape = shape;
+  return View{{step}};
+}
+
+// Folds the last step into the one before it, as often as plain strides can express both.
+void FoldLast(View* view) {
+  while (view->steps.size() > 1) {
+    const ViewStep& last = view->steps.back();
+    std::optional<AffineMap> map = Through(view->steps[view->steps.size() - 2], last.offset,
+                                           std::span<const int64_t>(last.shape.dims, last.shape.rank),
+                                           std::span<const int64_t>(last.strides, last.shape.rank));
+    if (!map) return;
+    ViewStep folded;
+    folded.shape = last.shape;
+    folded.offset = map->offset;
+    std::copy(map->strides.begin(), map->strides.end(), folded.strides);
+    view->steps.pop_back();
+    view->steps.back() = folded;
+  }
 }
 
 }  // namespace
@@ -101,7 +127,10 @@ int64_t SplitOf(std::span<const IndexDim> dims, int64_t extent, int64_t stride) 
 
 bool operator==(const ViewStep& a, const ViewStep& b) {
   if (!(a.shape == b.shape) || a.offset != b.offset) return false;
-  return std::equal(a.strides, a.strides + a.shape.rank, b.strides);
+  for (int d = 0; d < a.shape.rank; ++d) {
+    if (a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;  // a dim of 1 never moves
+  }
+  return true;
 }
 
 View DenseView(const Shape& shape) {
@@ -113,6 +142,7 @@ View DenseView(const Shape& shape) {
 }
 
 bool IsDense(const View& view, int64_t storage_elements) {
+  if (view.shape().elements() == 0) return storage_elements == 0;
   if (!view.affine() || view.steps[0].offset != 0) return false;
   std::vector<IndexDim> dims = JoinedDims(view.steps[0]);
   if (dims.empty()) return storage_elements == 1;
@@ -120,19 +150,11 @@ bool IsDense(const View& view, int64_t storage_elements) {
 }
 
 View Compose(const View& inner, const View& outer) {
+  if (outer.shape().elements() == 0) return EmptyView(outer.shape());
   View out = inner;
   for (const ViewStep& step : outer.steps) {
-    std::span<const int64_t> extents(step.shape.dims, step.shape.rank);
-    std::span<const int64_t> strides(step.strides, step.shape.rank);
-    if (std::optional<AffineMap> map = Through(out.steps.back(), step.offset, extents, strides)) {
-      ViewStep folded;
-      folded.shape = step.shape;
-      folded.offset = map->offset;
-      std::copy(map->strides.begin(), map->strides.end(), folded.strides);
-      out.steps.back() = folded;
-    } else {
-      out.steps.push_back(step);
-    }
+    out.steps.push_back(step);
+    FoldLast(&out);
   }
   return out;
 }
@@ -147,19 +169,23 @@ View Transpose(const View& view, std::span<const int> perm) {
     to.shape[d] = from.shape[perm[d]];
     to.strides[d] = from.strides[perm[d]];
   }
+  FoldLast(&out);
   return out;
 }
 
 View Slice(const View& view, int axis, int64_t start, int64_t step, int64_t count) {
   View out = view;
   ViewStep& last = out.steps.back();
+  last.shape[axis] = count;
+  if (last.shape.elements() == 0) return EmptyView(last.shape);
   last.offset += start * last.strides[axis];
   last.strides[axis] *= step;
-  last.shape[axis] = count;
+  FoldLast(&out);
   return out;
 }
 
 View Expand(const View& view, const Shape& shape) {
+  if (shape.elements() == 0) return EmptyView(shape);
   View out = view;
   const ViewStep& from = view.steps.back();
   ViewStep& to = out.steps.back();
@@ -169,6 +195,7 @@ View Expand(const View& view, const Shape& shape) {
     bool real = d >= shift && from.shape[d - shift] == shape[d];
     to.strides[d] = real ? from.strides[d - shift] : 0;
   }
+  FoldLast(&out);
   return out;
 }
 
@@ -258,6 +285,18 @@ bool RefineLoops(const View& view, LoopNest* nest) {
     if (!split) return false;
   }
   return false;
+}
+
+std::vector<int64_t> ResolveAll(const View& view) {
+  std::vector<int64_t> elements, index(view.shape().rank, 0);
+  for (int64_t i = view.shape().elements(); i > 0; --i) {
+    elements.push_back(Resolve(view, index));
+    for (int d = view.shape().rank - 1; d >= 0; --d) {
+      if (++index[d] < view.shape()[d]) break;
+      index[d] = 0;
+    }
+  }
+  return elements;
 }
 
 std::optional<AffineMap> MapOver(const View& view, const LoopNest& nest) {
