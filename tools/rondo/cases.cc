@@ -1,0 +1,124 @@
+#include "tools/rondo/cases.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "formats/onnx/onnx.pb.h"
+#include "formats/onnx/reader.h"
+#include "formats/tensor/tensor_proto.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string FileOf(const fs::path& folder, const char* kind, size_t i) {
+  return (folder / (std::string(kind) + "_" + std::to_string(i) + ".pb")).string();
+}
+
+bool HoldsTensors(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(FileOf(folder, "output", 0), ignored) || fs::exists(FileOf(folder, "input", 0), ignored);
+}
+
+// The model of a case when none was named; "" if there is none.
+std::string ModelBeside(fs::path folder) {
+  std::error_code ignored;
+  folder = fs::weakly_canonical(folder, ignored);
+  for (const fs::path& at : {folder, folder.parent_path()}) {
+    if (fs::exists(at / "model.onnx", ignored)) return (at / "model.onnx").string();
+    if (at.extension() == ".test") {
+      fs::path model = at;
+      model.replace_extension(".onnx");
+      if (fs::exists(model, ignored)) return model.string();
+    }
+  }
+  return "";
+}
+
+std::vector<fs::path> SubfoldersOf(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_directory(error)) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void AddCases(const fs::path& folder, const std::string& model, int depth, std::vector<TestCase>* cases) {
+  if (HoldsTensors(folder)) {
+    cases->push_back({model.empty() ? ModelBeside(folder) : model, folder.string()});
+    return;
+  }
+  if (depth == 0) return;
+  for (const fs::path& below : SubfoldersOf(folder)) AddCases(below, model, depth - 1, cases);
+}
+
+Result<std::vector<Tensor>> ReadTensors(const std::string& folder, const char* kind) {
+  std::vector<Tensor> tensors;
+  std::error_code ignored;
+  for (size_t i = 0; fs::exists(FileOf(folder, kind, i), ignored); ++i) {
+    RONDO_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(FileOf(folder, kind, i)));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+bool IsOpen(const onnx::ValueInfoProto& value) {
+  if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return true;
+  for (const auto& dim : value.type().tensor_type().shape().dim()) {
+    if (!dim.has_dim_value() || dim.dim_value() < 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::vector<TestCase>> FindCases(const std::string& folder, const std::string& model) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) {
+    return Status::Error(Code::kNotFound, "%s: there is no such folder", folder.c_str());
+  }
+  std::vector<TestCase> cases;
+  AddCases(folder, model, /*depth=*/3, &cases);
+  return cases;
+}
+
+Result<CaseTensors> ReadCase(const TestCase& test) {
+  CaseTensors tensors;
+  RONDO_ASSIGN_OR_RETURN(tensors.inputs, ReadTensors(test.folder, "input"));
+  RONDO_ASSIGN_OR_RETURN(tensors.outputs, ReadTensors(test.folder, "output"));
+  return tensors;
+}
+
+Result<ModelPorts> ReadModelPorts(const std::string& model) {
+  RONDO_ASSIGN_OR_RETURN(const std::shared_ptr<onnx::Model> file, onnx::Model::Open(model));
+  const onnx::GraphProto& graph = file->proto().graph();
+  std::set<std::string> initializers;
+  for (const auto& initializer : graph.initializer()) initializers.insert(initializer.name());
+  ModelPorts ports;
+  for (const auto& input : graph.input()) {
+    if (initializers.count(input.name()) == 0) ports.inputs.push_back({input.name(), IsOpen(input)});
+  }
+  for (const auto& output : graph.output()) ports.outputs.push_back(output.name());
+  return ports;
+}
+
+Status NameTensors(const std::vector<std::string>& names, const char* what, std::vector<Tensor>* tensors) {
+  if (tensors->size() > names.size()) {
+    return Status::Error(Code::kInvalidArgument, "there are %zu %s files and the model has %zu %ss",
+                         tensors->size(), what, names.size(), what);
+  }
+  const std::set<std::string> known(names.begin(), names.end());
+  std::set<std::string> own;
+  for (const Tensor& tensor : *tensors) {
+    if (known.count(tensor.name) != 0) own.insert(tensor.name);
+  }
+  if (own.size() == tensors->size()) return Status::Ok();
+  for (size_t i = 0; i < tensors->size(); ++i) (*tensors)[i].name = names[i];
+  return Status::Ok();
+}
+
+}  // namespace rondo

@@ -1,0 +1,48 @@
+// Test cases in the layout of the ONNX backend suite: a model and sets of {input,output}_i.pb.
+#ifndef RONDO_TOOLS_RONDO_CASES_H_
+#define RONDO_TOOLS_RONDO_CASES_H_
+
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+#include "formats/tensor/tensor.h"
+
+namespace rondo {
+
+// One set of inputs and outputs, with the model they belong to.
+struct TestCase {
+  std::string model;   // path of the .onnx file
+  std::string folder;  // that holds input_i.pb and output_i.pb
+};
+
+// The cases of a folder: its own {input,output}_i.pb, or those of its test_data_set_*, or, when it holds no
+// case itself, the cases of its subfolders. `model`: for all of them; "": model.onnx in the case's folder or
+// in the one above, or X.onnx beside a folder X.test. Sorted by name. A case whose model was not found has
+// an empty `model`. kNotFound when the folder does not exist.
+Result<std::vector<TestCase>> FindCases(const std::string& folder, const std::string& model);
+
+struct CaseTensors {
+  std::vector<Tensor> inputs, outputs;  // input_0, input_1, ... as far as they go
+};
+// kUnsupported for files that hold something else than a tensor of a type that Rondo has.
+Result<CaseTensors> ReadCase(const TestCase& test);
+
+// What a model's graph takes and gives, in its order, initializers aside.
+struct ModelInput {
+  std::string name;
+  bool open = false;  // the model leaves its shape, or part of it, open
+};
+struct ModelPorts {
+  std::vector<ModelInput> inputs;
+  std::vector<std::string> outputs;
+};
+Result<ModelPorts> ReadModelPorts(const std::string& model);
+
+// Gives each tensor the name of the port it is for: its own if all have different names among `names`, else
+// by order. kInvalidArgument when there are more tensors than names.
+Status NameTensors(const std::vector<std::string>& names, const char* what, std::vector<Tensor>* tensors);
+
+}  // namespace rondo
+
+#endif  // RONDO_TOOLS_RONDO_CASES_H_

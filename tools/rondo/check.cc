@@ -1,0 +1,98 @@
+#include <algorithm>
+
+#include "core/arena.h"
+#include "formats/plan/check/checker.h"
+#include "formats/plan/reader.h"
+#include "formats/plan/verifier.h"
+#include "tools/rondo/commands.h"
+#include "tools/rondo/plan_report.h"
+#include "tools/rondo/report.h"
+
+namespace rondo {
+namespace {
+
+// What was proven, counted: how many things each rule was shown for.
+struct Counts {
+  uint64_t steps = 0, bindings = 0, operands = 0, lifetimes = 0, pairs = 0, taken_over = 0, sync_points = 0;
+};
+
+Counts CountOf(const PlanData& plan, const CheckReport& report) {
+  Counts counts;
+  for (const Kernel& kernel : plan.kernels) {
+    for (const Part& part : kernel.parts) counts.operands += part.operands.size();
+  }
+  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+    counts.steps += plan.programs[p].steps.size();
+    counts.sync_points += plan.programs[p].sync_points.size();
+    for (const Step& step : plan.programs[p].steps) counts.bindings += step.bindings.size();
+    uint64_t in_arena = 0;
+    for (size_t b = 0; b < plan.buffers.size(); ++b) {
+      const Buffer& buffer = plan.buffers[b];
+      if (buffer.program == p && InArena(buffer.kind) &&
+          report.lifetimes[b].first <= report.lifetimes[b].last) {
+        ++in_arena;
+      }
+    }
+    counts.pairs += in_arena * (in_arena > 0 ? in_arena - 1 : 0) / 2;
+    counts.lifetimes += in_arena;
+  }
+  for (const Buffer& buffer : plan.buffers) counts.taken_over += buffer.aliases != kNone;
+  return counts;
+}
+
+void PrintProof(const PlanFile& file, const CheckReport& report) {
+  const PlanData& plan = file.data;
+  const Counts counts = CountOf(plan, report);
+  const auto line = [](uint64_t count, const char* what) {
+    std::printf("  %10llu  %s\n", static_cast<unsigned long long>(count), what);
+  };
+  line(counts.operands, "operands of kernels stay inside what is bound to them");
+  line(counts.bindings, "bindings of steps lie inside their buffers, aligned");
+  line(counts.lifetimes, "lifetimes equal those derived from the contracts' reads and writes");
+  line(counts.pairs, "pairs of buffers never hold one byte at once");
+  line(counts.taken_over, "buffers take over another's memory in place, after its last reader");
+  line(counts.steps, "steps read only what was written before them");
+  line(counts.sync_points, "collectives are started in one order on all their devices");
+  for (size_t p = 0; p < plan.programs.size(); ++p) {
+    const ProgramMemory& memory = report.programs[p];
+    std::printf("program %s: arena %s (most alive at step %u)\n", std::string(plan.programs[p].name).c_str(),
+                ArenaText(memory.arena_bytes, memory.arena_lower_bound).c_str(), memory.fullest_step);
+  }
+}
+
+class CheckCommand : public Command {
+ public:
+  void Declare(OptionSet& options) override {
+    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
+        .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
+  }
+
+  int Run() override {
+    Arena arena;
+    ReadOptions options;
+    options.ignore_hashes = ignore_hashes_;
+    Result<PlanFile> plan = OpenPlanFile(plans_[0].c_str(), options, arena);
+    if (!plan.ok()) return Fail("check", plan.status());
+    if (!ignore_hashes_) {
+      if (Status status = plan->weights.CheckHash(); !status.ok()) return Fail("check", status.At("weights"));
+    }
+    if (Status status = VerifyPlan(plan->data); !status.ok()) return Fail("check", status);
+    CheckReport report;
+    if (Status status = CheckPlan(plan->data, DefaultHostAllocator(), arena, &report); !status.ok()) {
+      return Fail("check", status);
+    }
+    std::printf("%s: verified and proven\n", plans_[0].c_str());
+    PrintProof(*plan, report);
+    return 0;
+  }
+
+ private:
+  std::vector<std::string> plans_;
+  bool ignore_hashes_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCheckCommand() { return std::make_unique<CheckCommand>(); }
+
+}  // namespace rondo

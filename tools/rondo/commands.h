@@ -1,0 +1,21 @@
+// The subcommands, one file each.
+#ifndef RONDO_TOOLS_RONDO_COMMANDS_H_
+#define RONDO_TOOLS_RONDO_COMMANDS_H_
+
+#include <memory>
+
+#include "tools/rondo/options.h"
+
+namespace rondo {
+
+std::unique_ptr<Command> MakeBenchCommand();    // bench.cc
+std::unique_ptr<Command> MakeCheckCommand();    // check.cc
+std::unique_ptr<Command> MakeCompileCommand();  // compile.cc
+std::unique_ptr<Command> MakeInspectCommand();  // inspect.cc
+std::unique_ptr<Command> MakePackCommand();     // pack.cc
+std::unique_ptr<Command> MakeRunCommand();      // run.cc
+std::unique_ptr<Command> MakeTestCommand();     // test.cc
+
+}  // namespace rondo
+
+#endif  // RONDO_TOOLS_RONDO_COMMANDS_H_

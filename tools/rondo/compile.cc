@@ -1,0 +1,179 @@
+#include "compiler/compile.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "tools/rondo/commands.h"
+#include "tools/rondo/plan_report.h"
+#include "tools/rondo/report.h"
+
+namespace rondo {
+namespace {
+
+// "NAME=PATH" or "PATH"; a path may hold '=' itself if such a file exists.
+ModelSource ParseModel(const std::string& argument) {
+  const size_t equals = argument.find('=');
+  std::error_code ignored;
+  if (equals == std::string::npos || equals == 0 ||
+      argument.substr(0, equals).find('/') != std::string::npos ||
+      std::filesystem::exists(argument, ignored)) {
+    return {"main", argument};
+  }
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
+}
+
+// "NAME=1x128", "NAME=1,128" or "NAME=" for a scalar.
+bool ParseShape(const std::string& argument, std::map<std::string, std::vector<int64_t>>* shapes) {
+  const size_t equals = argument.rfind('=');
+  if (equals == 0 || equals == std::string::npos) return false;
+  std::vector<int64_t> dims;
+  const char* at = argument.data() + equals + 1;
+  const char* end = argument.data() + argument.size();
+  while (at < end) {
+    int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || value < 0) return false;
+    dims.push_back(value);
+    at = next;
+    if (at == end) break;
+    if (*at != 'x' && *at != ',') return false;
+    if (++at == end) return false;
+  }
+  (*shapes)[argument.substr(0, equals)] = std::move(dims);
+  return true;
+}
+
+void PrintSummary(const CompileReport& report, const std::string& path) {
+  std::printf("%s: %u kernels, weights %s", path.c_str(), report.kernels,
+              BytesText(report.weights_bytes).c_str());
+  if (report.synthetic_bytes > 0) std::printf(" and %s synthetic", BytesText(report.synthetic_bytes).c_str());
+  std::printf(", state %s, compiled in %.2f s\n", BytesText(report.state_bytes).c_str(), report.seconds);
+  for (const ProgramReport& program : report.programs) {
+    std::printf("program %s: %u steps in %zu partition%s, arena %s\n", program.program.c_str(), program.steps,
+                program.partitions.size(), program.partitions.size() == 1 ? "" : "s",
+                ArenaText(program.arena_bytes, program.arena_lower_bound).c_str());
+    for (size_t i = 0; i + 1 < program.partitions.size(); ++i) {
+      const PartitionReport& partition = program.partitions[i];
+      std::printf("  partition %zu ends after step %u, %s: %s\n", i,
+                  partition.first_step + partition.num_steps - 1, Name(partition.reason),
+                  partition.detail.c_str());
+    }
+  }
+}
+
+class CompileCommand : public Command {
+ public:
+  void Declare(OptionSet& options) override {
+    options.Positional("MODEL", &models_, 0, -1, "model.onnx, or several as PROGRAM=model.onnx")
+        .Text("-o,--output", &output_, "the plan file to write", "PLAN")
+        .Text("--target", &options_.target, "what to fuse for: host", "TARGET")
+        .Texts("--shape", &shapes_, "of an input (x=1x128) or a symbolic dimension (batch=4)", "NAME=DIMS")
+        .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
+        .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
+        .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
+        .Text("--write-synthetic", &write_synthetic_, "write the missing external data file of those weights",
+              "FILE")
+        .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
+        .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
+        .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
+        .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
+        .Flag("--deterministic", &options_.deterministic, "only choices that do not affect numerics")
+        .Flag("-v,--verbose", &verbose_, "print what each pass did");
+  }
+
+  int Run() override {
+    if (int misuse = ReadArguments(); misuse != 0) return misuse;
+    if (!write_synthetic_.empty()) {
+      const Status status =
+          WriteSynthetic(options_.models[0].path, *options_.synthetic_seed, write_synthetic_);
+      if (!status.ok()) return Fail("compile", status);
+      std::printf("wrote %s\n", write_synthetic_.c_str());
+      if (output_.empty()) return 0;
+    }
+    const bool terminal = isatty(STDERR_FILENO) != 0;
+    if (terminal) {
+      options_.progress = [](const std::string& program, const std::string& pass) {
+        std::fprintf(stderr, "\r\033[K%s %s ...", program.c_str(), pass.c_str());
+      };
+    }
+    options_.dump = [](const std::string& program, const std::string& pass, const std::string& text) {
+      std::printf("== program %s after %s\n%s\n", program.c_str(), pass.c_str(), text.c_str());
+    };
+    Result<CompileReport> report = Compile(options_, output_);
+    if (terminal) std::fprintf(stderr, "\r\033[K");
+    if (!report.ok()) return Fail("compile", report.status());
+    if (verbose_) PrintPasses(*report);
+    PrintSummary(*report, output_);
+    return 0;
+  }
+
+ private:
+  // 0, or the exit status of a command line that makes no sense.
+  int ReadArguments() {
+    if (models_.empty()) return Misuse("compile", "no MODEL was given");
+    if (output_.empty() && write_synthetic_.empty()) return Misuse("compile", "no -o PLAN was given");
+    for (const std::string& model : models_) options_.models.push_back(ParseModel(model));
+    for (size_t i = 0; i < options_.models.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (options_.models[i].program != options_.models[j].program) continue;
+        return Misuse("compile", "two models are called \"" + options_.models[i].program +
+                                     "\": name each, as in prefill=a.onnx decode=b.onnx");
+      }
+    }
+    for (const std::string& shape : shapes_) {
+      if (!ParseShape(shape, &options_.shapes)) {
+        return Misuse("compile", "--shape " + shape + " is not of the form NAME=1x128");
+      }
+    }
+    for (const std::string& state : states_) {
+      const size_t colon = state.find(':');
+      if (colon == 0 || colon == std::string::npos || colon + 1 == state.size()) {
+        return Misuse("compile", "--state " + state + " is not of the form INPUT:OUTPUT");
+      }
+      options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
+    }
+    options_.auto_state = !no_auto_state_;
+    if (!seed_.empty()) {
+      uint64_t seed = 0;
+      const auto [end, error] = std::from_chars(seed_.data(), seed_.data() + seed_.size(), seed);
+      if (error != std::errc() || *end != 0) {
+        return Misuse("compile", "--synthetic-weights " + seed_ + " is not a number from 0 to 2^64 - 1");
+      }
+      options_.synthetic_seed = seed;
+    }
+    if (!write_synthetic_.empty() && (seed_.empty() || models_.size() != 1)) {
+      return Misuse("compile", "--write-synthetic needs one model and --synthetic-weights SEED");
+    }
+    if (options_.weights_file.find('/') != std::string::npos) {
+      return Misuse("compile", "--weights-file takes a name without folders: the file lies beside the plan");
+    }
+    return 0;
+  }
+
+  static void PrintPasses(const CompileReport& report) {
+    Section section;
+    section.title = "Passes";
+    section.table.head = {"program", "pass", "ms", "what it did"};
+    for (const PassReport& pass : report.passes) {
+      std::string text = pass.text;
+      for (char& c : text) {
+        if (c == '\n') c = ';';
+      }
+      section.table.rows.push_back({pass.program, pass.pass, Printf("%.1f", pass.seconds * 1e3), text});
+    }
+    PrintText({"", {section}}, stdout);
+  }
+
+  CompileOptions options_;
+  std::vector<std::string> models_, shapes_, states_;
+  std::string output_, seed_, write_synthetic_;
+  bool no_auto_state_ = false, verbose_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeCompileCommand() { return std::make_unique<CompileCommand>(); }
+
+}  // namespace rondo

@@ -1,0 +1,124 @@
+#include "tools/rondo/loaded.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "core/synthetic.h"
+#include "drivers/host/host_driver.h"
+
+namespace rondo {
+namespace {
+
+Result<Driver*> MakeDriver(const PlanData& plan, const LoadOptions& options) {
+  if (options.driver != "host") {
+    return Status::Error(Code::kUnsupported, "driver \"%s\" is not in this build, which has: host",
+                         options.driver.c_str());
+  }
+  HostOptions host;
+  host.threads = options.threads > 0 ? static_cast<uint32_t>(options.threads)
+                                     : std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
+  host.devices = std::max<uint32_t>(1, static_cast<uint32_t>(plan.requirements.devices.size()));
+  return CreateHostDriver(host);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& path,
+                                                           const LoadOptions& options) {
+  PlanOptions plan_options;
+  plan_options.ignore_hashes = options.ignore_hashes;
+  RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open(path.c_str(), plan_options));
+  return Create(std::move(plan), options);
+}
+
+Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(Plan plan, const LoadOptions& options) {
+  std::unique_ptr<LoadedSession> loaded(new LoadedSession());
+  RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options));
+  RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_));
+  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan));
+  return loaded;
+}
+
+LoadedSession::~LoadedSession() {
+  session = Session();
+  runtime_ = Runtime();
+  if (driver_ != nullptr) DestroyHostDriver(driver_);
+}
+
+Result<uint32_t> LoadedSession::Program(const std::string& name) const {
+  if (!name.empty()) return session.plan().FindProgram(name);
+  const PlanData& plan = data();
+  if (plan.programs.size() == 1) return 0u;
+  std::string names;
+  for (const auto& program : plan.programs) names += (names.empty() ? "" : ", ") + std::string(program.name);
+  return Status::Error(Code::kInvalidArgument, "the plan has %zu programs (%s): name one with --program",
+                       plan.programs.size(), names.c_str());
+}
+
+Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
+                                         const std::vector<Tensor>& inputs, const RunOptions& options) {
+  const PlanData& plan = session.plan().data();
+  const auto& ports = plan.programs[program];
+  std::vector<Input> in;
+  for (const Tensor& tensor : inputs) {
+    Input input;
+    input.name = tensor.name;
+    input.dtype = tensor.dtype;
+    input.shape = tensor.shape;
+    input.data = tensor.bytes.data();
+    input.bytes = tensor.bytes.size();
+    for (const Port& port : ports.inputs) {
+      const bool bits = tensor.dtype == DType::kU16 && plan.buffers[port.buffer].dtype == DType::kBF16;
+      if (port.name == tensor.name && bits) input.dtype = DType::kBF16;
+    }
+    in.push_back(input);
+  }
+  std::vector<Tensor> tensors;
+  for (const Port& port : ports.outputs) {
+    const Buffer& buffer = plan.buffers[port.buffer];
+    tensors.push_back(
+        {std::string(port.name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)});
+  }
+  std::vector<Output> out;
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    Output output;
+    output.index = i;
+    output.dtype = tensors[i].dtype;
+    output.data = tensors[i].bytes.data();
+    output.bytes = tensors[i].bytes.size();
+    out.push_back(output);
+  }
+  RONDO_RETURN_IF_ERROR(session.Run(program, in, out, options));
+  return tensors;
+}
+
+std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given) {
+  for (const Port& port : plan.programs[program].inputs) {
+    const bool have = std::any_of(given.begin(), given.end(),
+                                  [&](const Tensor& tensor) { return tensor.name == port.name; });
+    if (have || port.is_state) continue;
+    const Buffer& buffer = plan.buffers[port.buffer];
+    Tensor tensor{std::string(port.name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)};
+    FillSyntheticRange(buffer.dtype, SyntheticKey(1, port.name), 1.0f, 0,
+                       buffer.bytes / static_cast<uint64_t>(ByteSize(buffer.dtype)), tensor.bytes.data());
+    given.push_back(std::move(tensor));
+  }
+  return given;
+}
+
+Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments) {
+  std::vector<Tensor> tensors;
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return Status::Error(Code::kInvalidArgument, "--input %s is not of the form NAME=FILE",
+                           argument.c_str());
+    }
+    RONDO_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(argument.substr(equals + 1)));
+    tensor.name = argument.substr(0, equals);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace rondo

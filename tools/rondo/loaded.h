@@ -1,0 +1,63 @@
+// LoadedSession: a plan, a driver and a session over them, for commands that run something.
+#ifndef RONDO_TOOLS_RONDO_LOADED_H_
+#define RONDO_TOOLS_RONDO_LOADED_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/driver.h"
+#include "core/status.h"
+#include "formats/tensor/tensor.h"
+#include "runtime/plan.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+
+namespace rondo {
+
+struct LoadOptions {
+  std::string driver = "host";
+  int64_t threads = 0;  // of the host driver; 0: one a core
+  bool ignore_hashes = false;
+};
+
+// Owns everything it made and gives it back in order. Not movable.
+class LoadedSession {
+ public:
+  static Result<std::unique_ptr<LoadedSession>> Open(const std::string& path, const LoadOptions& options);
+  // Over a plan that is open already.
+  static Result<std::unique_ptr<LoadedSession>> Create(Plan plan, const LoadOptions& options);
+  LoadedSession(const LoadedSession&) = delete;
+  ~LoadedSession();
+
+  const PlanData& data() const { return session.plan().data(); }
+  // The program called `name`; for "" the only one, or kInvalidArgument naming them all.
+  Result<uint32_t> Program(const std::string& name) const;
+
+  Session session;
+
+ private:
+  LoadedSession() = default;
+  Driver* driver_ = nullptr;
+  Runtime runtime_;
+};
+
+// What a program needs and leaves, as tensors.
+//
+// Runs `program` with `inputs` (their names are those of input ports; state may be among them) and returns
+// all its outputs, state included, in the order of the program's ports. A u16 tensor is taken as the bit
+// patterns of a bf16 input: .npy has no such type.
+Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
+                                         const std::vector<Tensor>& inputs, const RunOptions& options = {});
+
+// A tensor for each input that is not state and not among `given` (whose names are kept): integers 0, floats
+// small synthetic numbers. `given` come first.
+std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given);
+
+// Reads NAME=FILE arguments. kInvalidArgument for one of another form.
+Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments);
+
+}  // namespace rondo
+
+#endif  // RONDO_TOOLS_RONDO_LOADED_H_

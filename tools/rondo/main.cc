@@ -1,0 +1,49 @@
+// The rondo command: the table of its subcommands. Those that compile are left out of a build without the
+// compiler.
+#include "tools/rondo/commands.h"
+#include "tools/rondo/options.h"
+
+int main(int argc, char** argv) {
+  const std::vector<rondo::CommandEntry> commands = {
+#if RONDO_HAVE_COMPILER
+    {"compile", "Compile ONNX models into one plan",
+     "  rondo compile model.onnx -o model.rondo\n"
+     "  rondo compile prefill=prefill64.onnx decode=decode.onnx -o pycoder.rondo\n"
+     "  rondo compile model.onnx -o model.rondo --shape batch=4 --shape tokens=1x128\n"
+     "  rondo compile llama.onnx -o llama.rondo --synthetic-weights 1\n"
+     "  rondo compile model.onnx -o model.rondo --dump-after fuse\n",
+     rondo::MakeCompileCommand},
+#endif
+    {"inspect", "Show what a plan holds and needs",
+     "  rondo inspect model.rondo\n"
+     "  rondo inspect model.rondo --steps --buffers\n"
+     "  rondo inspect model.rondo --json | jq .requirements\n"
+     "  rondo inspect model.rondo --html model.html\n",
+     rondo::MakeInspectCommand},
+    {"run", "Run one program of a plan on tensors in files",
+     "  rondo run model.rondo --input x=x.npy --output out\n"
+     "  rondo run pycoder.rondo --program decode --input tokens=t.npy --input positions=p.npy --output "
+     "out\n",
+     rondo::MakeRunCommand},
+    {"bench", "Measure how long a program takes, and each of its steps",
+     "  rondo bench model.rondo\n"
+     "  rondo bench pycoder.rondo --program decode --runs 200 --threads 1\n",
+     rondo::MakeBenchCommand},
+    {"check", "Verify a plan and prove its memory again",
+     "  rondo check model.rondo\n"
+     "  rondo check damaged.rondo --ignore-hashes\n",
+     rondo::MakeCheckCommand},
+#if RONDO_HAVE_COMPILER
+    {"test", "Compile models, run them on stored inputs and compare with stored outputs",
+     "  rondo test tests/data/fixtures/*\n"
+     "  rondo test --model decode.onnx decode.test\n"
+     "  rondo test --rtol 1e-2 --atol 1e-4 my_case\n",
+     rondo::MakeTestCommand},
+    {"pack", "Run the memory planner alone on buffers from a CSV file",
+     "  rondo pack buffers.csv --capacity 1048576\n"
+     "  rondo pack buffers.csv --capacity 1048576 --alignment 64 -o offsets.csv\n",
+     rondo::MakePackCommand},
+#endif
+  };
+  return rondo::RunCommandLine(commands, argc, argv);
+}

@@ -1,0 +1,76 @@
+#include "tools/rondo/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace rondo {
+namespace {
+
+std::string Footer(const char* examples) { return std::string("Examples:\n") + examples; }
+
+}  // namespace
+
+OptionSet& OptionSet::Flag(const char* names, bool* value, const char* help) {
+  app_->add_flag(names, *value, help);
+  return *this;
+}
+
+OptionSet& OptionSet::Text(const char* names, std::string* value, const char* help, const char* form,
+                           bool required) {
+  app_->add_option(names, *value, help)->type_name(form)->required(required);
+  return *this;
+}
+
+OptionSet& OptionSet::Texts(const char* names, std::vector<std::string>* values, const char* help,
+                            const char* form) {
+  app_->add_option(names, *values, help)->type_name(form)->allow_extra_args(false);
+  return *this;
+}
+
+OptionSet& OptionSet::Integer(const char* names, int64_t* value, int64_t least, int64_t most,
+                              const char* help, const char* form) {
+  app_->add_option(names, *value, help)->check(CLI::Range(least, most))->type_name(form);
+  return *this;
+}
+
+OptionSet& OptionSet::Number(const char* names, double* value, const char* help, const char* form) {
+  app_->add_option(names, *value, help)->type_name(form);
+  return *this;
+}
+
+OptionSet& OptionSet::Positional(const char* name, std::vector<std::string>* values, int least, int most,
+                                 const char* help) {
+  CLI::Option* option = app_->add_option(name, *values, help)->type_name("");
+  option->expected(least, most < 0 ? CLI::detail::expected_max_vector_size : most);
+  if (least > 0) option->required();
+  return *this;
+}
+
+int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv) {
+  CLI::App app("Rondo compiles ONNX models into plans, ahead of time, and replays them.", "rondo");
+  app.require_subcommand(1);
+  app.footer(
+      "Exit status: 0, 1 when the thing failed, 2 when used wrongly. `rondo COMMAND --help` says more.");
+  app.failure_message(CLI::FailureMessage::simple);
+
+  std::vector<std::unique_ptr<Command>> made;
+  std::vector<CLI::App*> parsers;
+  for (const CommandEntry& entry : commands) {
+    CLI::App* parser = app.add_subcommand(entry.name, entry.summary);
+    parser->footer(Footer(entry.examples));
+    made.push_back(entry.make());
+    OptionSet options(parser);
+    made.back()->Declare(options);
+    parsers.push_back(parser);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (parsers[i]->parsed()) return made[i]->Run();
+  }
+  return 2;
+}
+
+}  // namespace rondo

@@ -1,0 +1,63 @@
+// OptionSet: what the command line of one subcommand may say. A thin face over CLI11, so that only options.cc
+// compiles it.
+#ifndef RONDO_TOOLS_RONDO_OPTIONS_H_
+#define RONDO_TOOLS_RONDO_OPTIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace rondo {
+
+// Declares options whose values go into the caller's variables, which must outlive the parsing and keep their
+// value when the option is not given. Names are as CLI11 takes them: "-o,--output".
+class OptionSet {
+ public:
+  explicit OptionSet(CLI::App* app) : app_(app) {}
+
+  OptionSet& Flag(const char* names, bool* value, const char* help);
+  OptionSet& Text(const char* names, std::string* value, const char* help, const char* form = "TEXT",
+                  bool required = false);
+  // May be given several times, each with one value.
+  OptionSet& Texts(const char* names, std::vector<std::string>* values, const char* help,
+                   const char* form = "TEXT");
+  OptionSet& Integer(const char* names, int64_t* value, int64_t least, int64_t most, const char* help,
+                     const char* form = "N");
+  OptionSet& Number(const char* names, double* value, const char* help, const char* form = "X");
+  // Arguments without a name. `most` < 0: any number.
+  OptionSet& Positional(const char* name, std::vector<std::string>* values, int least, int most,
+                        const char* help);
+
+ private:
+  CLI::App* app_;
+};
+
+// One subcommand of `rondo`.
+class Command {
+ public:
+  virtual ~Command() = default;
+  // Adds its options. Called once.
+  virtual void Declare(OptionSet& options) = 0;
+  // Does the work after the command line was understood. Returns the exit status: 0, 1 (it failed) or 2
+  // (used wrongly); errors have been printed to standard error.
+  virtual int Run() = 0;
+};
+
+struct CommandEntry {
+  const char* name;
+  const char* summary;   // one sentence without a final full stop
+  const char* examples;  // lines of commands, shown by --help
+  std::unique_ptr<Command> (*make)();
+};
+
+// Parses the command line, runs what it names, returns the exit status.
+int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv);
+
+}  // namespace rondo
+
+#endif  // RONDO_TOOLS_RONDO_OPTIONS_H_

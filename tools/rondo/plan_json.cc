@@ -1,0 +1,155 @@
+#include <nlohmann/json.hpp>
+
+#include "tools/rondo/plan_report.h"
+#include "tools/rondo/traffic.h"
+
+namespace rondo {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Dims(const Shape& shape) {
+  Json dims = Json::array();
+  for (int64_t d : shape) dims.push_back(d);
+  return dims;
+}
+
+Json BufferJson(const PlanData& plan, uint32_t index) {
+  const Buffer& buffer = plan.buffers[index];
+  Json json = {{"buffer", index},
+               {"name", std::string(buffer.name)},
+               {"kind", Name(buffer.kind)},
+               {"dtype", Name(buffer.dtype)},
+               {"shape", Dims(buffer.shape)},
+               {"bytes", buffer.bytes},
+               {"device", buffer.device},
+               {"offset", buffer.offset},
+               {"alignment", buffer.alignment}};
+  if (buffer.program != kNone) json["program"] = std::string(plan.programs[buffer.program].name);
+  if (InArena(buffer.kind)) {
+    json["first_step"] = buffer.first_step;
+    json["last_step"] = buffer.last_step;
+  }
+  if (buffer.aliases != kNone) json["aliases"] = buffer.aliases;
+  if (buffer.kind == BufferKind::kConstant) json["synthetic"] = buffer.weight == WeightSource::kSynthetic;
+  if (buffer.source != kNone) json["source"] = SourceText(plan, buffer.source);
+  return json;
+}
+
+Json PortsJson(const PlanData& plan, Span<const Port> ports) {
+  Json list = Json::array();
+  for (const Port& port : ports) {
+    const Buffer& buffer = plan.buffers[port.buffer];
+    list.push_back({{"name", std::string(port.name)},
+                    {"buffer", port.buffer},
+                    {"dtype", Name(buffer.dtype)},
+                    {"shape", Dims(buffer.shape)},
+                    {"bytes", buffer.bytes},
+                    {"state", port.is_state}});
+  }
+  return list;
+}
+
+Json StepJson(const PlanData& plan, const Step& step) {
+  Json bindings = Json::array();
+  for (const Binding& binding : step.bindings) {
+    bindings.push_back({{"buffer", binding.buffer}, {"offset", binding.offset}});
+  }
+  const Traffic traffic = StepTraffic(plan, step);
+  Json json = {{"kind", StepKindText(step.kind)}, {"device", step.device},
+               {"stream", step.stream},           {"bindings", bindings},
+               {"bytes_read", traffic.read},      {"bytes_written", traffic.written},
+               {"operations", traffic.operations}};
+  if (step.kernel != kNone) json["kernel"] = std::string(plan.kernels[step.kernel].name);
+  if (step.sync_point != kNone) json["sync_point"] = step.sync_point;
+  json["waits"] = Json::array();
+  for (uint32_t event : step.waits) json["waits"].push_back(event);
+  if (step.records != kNone) json["records"] = step.records;
+  json["after"] = Json::array();
+  for (uint32_t other : step.after) json["after"].push_back(other);
+  json["source"] = SourceText(plan, step.source);
+  return json;
+}
+
+Json ProgramJson(const PlanData& plan, const Program& program) {
+  Json partitions = Json::array(), steps = Json::array(), points = Json::array();
+  for (const Partition& partition : program.partitions) {
+    partitions.push_back({{"device", partition.device},
+                          {"first_step", partition.first_step},
+                          {"num_steps", partition.num_steps},
+                          {"reason", Name(partition.reason)},
+                          {"detail", std::string(partition.detail)}});
+  }
+  for (const Step& step : program.steps) steps.push_back(StepJson(plan, step));
+  for (const SyncPoint& point : program.sync_points) {
+    Json devices = Json::array();
+    for (uint32_t device : point.participants) devices.push_back(device);
+    points.push_back({{"op", static_cast<int>(point.op)},
+                      {"dtype", Name(point.dtype)},
+                      {"bytes", point.bytes},
+                      {"communicator", point.communicator},
+                      {"participants", devices},
+                      {"source", SourceText(plan, point.source)}});
+  }
+  return {{"name", std::string(program.name)},
+          {"inputs", PortsJson(plan, program.inputs)},
+          {"outputs", PortsJson(plan, program.outputs)},
+          {"arena_bytes", program.arena_bytes},
+          {"arena_lower_bound", program.arena_lower_bound},
+          {"arena_percent_of_bound", PercentOfBound(program.arena_bytes, program.arena_lower_bound)},
+          {"streams", program.num_streams},
+          {"events", program.num_events},
+          {"partitions", partitions},
+          {"sync_points", points},
+          {"steps", steps}};
+}
+
+Json KernelsJson(const PlanData& plan) {
+  std::vector<uint32_t> counts;
+  const std::vector<const Step*> uses = FirstUses(plan, &counts);
+  Json list = Json::array();
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const Traffic traffic = uses[k] == nullptr ? Traffic() : StepTraffic(plan, *uses[k]);
+    list.push_back({{"name", std::string(plan.kernels[k].name)},
+                    {"skeleton", SkeletonText(plan.kernels[k])},
+                    {"label", std::string(plan.kernels[k].label)},
+                    {"launches", counts[k]},
+                    {"bytes_read", traffic.read},
+                    {"bytes_written", traffic.written},
+                    {"operations", traffic.operations},
+                    {"source", uses[k] == nullptr ? std::string() : SourceText(plan, uses[k]->source)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string PlanToJson(const PlanFile& file, const std::string& path) {
+  const PlanData& plan = file.data;
+  Json devices = Json::array();
+  for (const DeviceBytes& bytes : plan.requirements.devices) {
+    devices.push_back({{"weights", bytes.weights},
+                       {"arena", bytes.arena},
+                       {"state", bytes.state},
+                       {"workspace", bytes.workspace},
+                       {"communicator", bytes.communicator}});
+  }
+  Json json = {{"plan", path},
+               {"producer", std::string(plan.producer)},
+               {"file_bytes", file.file_bytes},
+               {"contents_hash", Printf("%016llx", static_cast<unsigned long long>(file.flatbuffer_hash))},
+               {"requirements",
+                {{"target", std::string(plan.requirements.target)},
+                 {"least_driver_version", plan.requirements.least_driver_version},
+                 {"devices", devices}}},
+               {"weights_bytes", plan.weights_bytes},
+               {"weights_file", std::string(plan.weights_file)}};
+  json["programs"] = Json::array();
+  for (const Program& program : plan.programs) json["programs"].push_back(ProgramJson(plan, program));
+  json["kernels"] = KernelsJson(plan);
+  json["buffers"] = Json::array();
+  for (uint32_t b = 0; b < plan.buffers.size(); ++b) json["buffers"].push_back(BufferJson(plan, b));
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rondo

@@ -1,0 +1,231 @@
+#include "tools/rondo/plan_report.h"
+
+#include <algorithm>
+
+#include "tools/rondo/traffic.h"
+
+namespace rondo {
+namespace {
+
+std::string Number(uint64_t value) { return std::to_string(value); }
+
+Section RequirementsOf(const PlanFile& file) {
+  const PlanData& plan = file.data;
+  Section section;
+  section.title = "Requirements";
+  std::string line = Printf("target %s, devices: %zu", std::string(plan.requirements.target).c_str(),
+                            plan.requirements.devices.size());
+  if (plan.requirements.least_driver_version != 0) {
+    line += Printf(", least driver version %u", plan.requirements.least_driver_version);
+  }
+  section.lines.push_back(line);
+  section.table.head = {"device", "weights", "arena", "state", "workspace", "communicator"};
+  for (size_t d = 0; d < plan.requirements.devices.size(); ++d) {
+    const DeviceBytes& bytes = plan.requirements.devices[d];
+    section.table.rows.push_back({Number(d), BytesText(bytes.weights), BytesText(bytes.arena),
+                                  BytesText(bytes.state), BytesText(bytes.workspace),
+                                  BytesText(bytes.communicator)});
+  }
+  return section;
+}
+
+Section Ports(const PlanData& plan, const Program& program) {
+  Section section;
+  section.title = Printf("Program %s: inputs and outputs", std::string(program.name).c_str());
+  section.table.head = {"", "name", "type", "bytes", "memory"};
+  const auto add = [&](const char* direction, Span<const Port> ports) {
+    for (const Port& port : ports) {
+      const Buffer& buffer = plan.buffers[port.buffer];
+      section.table.rows.push_back(
+          {direction, std::string(port.name), TypeText(buffer), Number(buffer.bytes),
+           port.is_state ? Printf("state \"%s\", kept between runs", std::string(buffer.name).c_str())
+                         : Name(buffer.kind)});
+    }
+  };
+  add("in", program.inputs);
+  add("out", program.outputs);
+  return section;
+}
+
+Section Partitions(const PlanData& plan, const Program& program) {
+  Section section;
+  section.title =
+      Printf("Program %s: %zu steps in %zu partition%s", std::string(program.name).c_str(),
+             program.steps.size(), program.partitions.size(), program.partitions.size() == 1 ? "" : "s");
+  section.lines.push_back("arena " + ArenaText(program.arena_bytes, program.arena_lower_bound));
+  Traffic sum;
+  for (const Step& step : program.steps) {
+    const Traffic traffic = StepTraffic(plan, step);
+    sum.read += traffic.read;
+    sum.written += traffic.written;
+    sum.operations += traffic.operations;
+  }
+  section.lines.push_back(Printf("a run reads at most %s and writes %s; %.3g operations in contractions",
+                                 BytesText(sum.read).c_str(), BytesText(sum.written).c_str(),
+                                 static_cast<double>(sum.operations)));
+  section.table.head = {"partition", "device", "steps", "ends because of", ""};
+  for (size_t i = 0; i < program.partitions.size(); ++i) {
+    const Partition& partition = program.partitions[i];
+    section.table.rows.push_back({Number(i), Number(partition.device),
+                                  Printf("%u to %u", partition.first_step,
+                                         partition.first_step + std::max(partition.num_steps, 1u) - 1),
+                                  Name(partition.reason), std::string(partition.detail)});
+  }
+  return section;
+}
+
+Section SyncPoints(const PlanData& plan, const Program& program) {
+  constexpr const char* kOps[] = {"all-reduce", "all-gather", "reduce-scatter", "broadcast"};
+  Section section;
+  section.title = Printf("Program %s: sync points", std::string(program.name).c_str());
+  section.table.head = {"sync point", "op", "dtype", "bytes", "communicator", "devices", "source"};
+  for (size_t i = 0; i < program.sync_points.size(); ++i) {
+    const SyncPoint& point = program.sync_points[i];
+    section.table.rows.push_back({Number(i), kOps[static_cast<int>(point.op)], Name(point.dtype),
+                                  Number(point.bytes), Number(point.communicator),
+                                  Number(point.participants.size()), SourceText(plan, point.source)});
+  }
+  return section;
+}
+
+Section Kernels(const PlanData& plan) {
+  Section section;
+  section.title = Printf("Kernels: %zu", plan.kernels.size());
+  section.lines.push_back(
+      "bytes are distinct ones, of the first launch; reads through indices are upper bounds");
+  section.table.head = {"kernel", "skeleton", "label", "launches", "read", "written", "source nodes"};
+  std::vector<uint32_t> counts;
+  const std::vector<const Step*> uses = FirstUses(plan, &counts);
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const Kernel& kernel = plan.kernels[k];
+    const Traffic traffic = uses[k] == nullptr ? Traffic() : StepTraffic(plan, *uses[k]);
+    section.table.rows.push_back({std::string(kernel.name), SkeletonText(kernel), std::string(kernel.label),
+                                  Number(counts[k]), Number(traffic.read), Number(traffic.written),
+                                  uses[k] == nullptr ? "" : SourceText(plan, uses[k]->source)});
+  }
+  return section;
+}
+
+Section Steps(const PlanData& plan, const Program& program) {
+  Section section;
+  section.title = Printf("Program %s: steps", std::string(program.name).c_str());
+  section.table.head = {"step", "device", "stream", "what", "buffers", "read", "written", "source nodes"};
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    std::string what = StepKindText(step.kind), buffers;
+    if (step.kind == StepKind::kLaunch) what = std::string(plan.kernels[step.kernel].name);
+    for (const Binding& binding : step.bindings) {
+      const Buffer& buffer = plan.buffers[binding.buffer];
+      if (!buffers.empty()) buffers += ", ";
+      buffers += Printf("#%u", binding.buffer);
+      if (!buffer.name.empty()) buffers += " " + std::string(buffer.name);
+      if (binding.offset != 0) buffers += Printf("+%llu", static_cast<unsigned long long>(binding.offset));
+    }
+    const Traffic traffic = StepTraffic(plan, step);
+    section.table.rows.push_back({Number(i), Number(step.device), Number(step.stream), what, buffers,
+                                  Number(traffic.read), Number(traffic.written),
+                                  SourceText(plan, step.source)});
+  }
+  return section;
+}
+
+Section Buffers(const PlanData& plan) {
+  Section section;
+  section.title = Printf("Buffers: %zu", plan.buffers.size());
+  section.table.head = {"buffer", "kind",  "program",  "device", "type",        "bytes",
+                        "offset", "lives", "in place", "name",   "source nodes"};
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    std::string lives;
+    if (InArena(buffer.kind)) {
+      lives = buffer.first_step > buffer.last_step ? "never"
+                                                   : Printf("%u to %u", buffer.first_step, buffer.last_step);
+    }
+    section.table.rows.push_back(
+        {Number(b), Name(buffer.kind),
+         buffer.program == kNone ? "" : std::string(plan.programs[buffer.program].name),
+         Number(buffer.device), TypeText(buffer), Number(buffer.bytes), Number(buffer.offset), lives,
+         buffer.aliases == kNone ? "" : Printf("of #%u", buffer.aliases), std::string(buffer.name),
+         SourceText(plan, buffer.source)});
+  }
+  return section;
+}
+
+}  // namespace
+
+bool InArena(BufferKind kind) { return kind != BufferKind::kConstant && kind != BufferKind::kState; }
+
+std::string TypeText(const Buffer& buffer) {
+  char shape[256];
+  return std::string(Name(buffer.dtype)) + Format(buffer.shape, shape, sizeof(shape));
+}
+
+std::string SourceText(const PlanData& plan, uint32_t source) {
+  return source < plan.sources.size() ? std::string(plan.sources[source]) : std::string();
+}
+
+std::string SkeletonText(const Kernel& kernel) {
+  std::string text;
+  for (size_t p = 0; p < kernel.parts.size();) {
+    size_t end = p;
+    while (end < kernel.parts.size() && kernel.parts[end].skeleton == kernel.parts[p].skeleton) ++end;
+    if (!text.empty()) text += " + ";
+    text += Name(kernel.parts[p].skeleton);
+    if (end - p > 1) text += Printf(" x%zu", end - p);
+    p = end;
+  }
+  return text;
+}
+
+const char* StepKindText(StepKind kind) {
+  constexpr const char* kNames[] = {"launch", "copy", "collective start", "collective wait"};
+  return kNames[static_cast<int>(kind)];
+}
+
+double PercentOfBound(uint64_t bytes, uint64_t lower_bound) {
+  if (lower_bound == 0) return 100;
+  return 100.0 * static_cast<double>(bytes) / static_cast<double>(lower_bound);
+}
+
+std::string ArenaText(uint64_t bytes, uint64_t lower_bound) {
+  return Printf("%llu bytes, lower bound %llu: %.1f %%%s", static_cast<unsigned long long>(bytes),
+                static_cast<unsigned long long>(lower_bound), PercentOfBound(bytes, lower_bound),
+                bytes <= lower_bound ? ", the bound is met" : "");
+}
+
+std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* counts) {
+  std::vector<const Step*> uses(plan.kernels.size(), nullptr);
+  counts->assign(plan.kernels.size(), 0);
+  for (const Program& program : plan.programs) {
+    for (const Step& step : program.steps) {
+      if (step.kind != StepKind::kLaunch) continue;
+      ++(*counts)[step.kernel];
+      if (uses[step.kernel] == nullptr) uses[step.kernel] = &step;
+    }
+  }
+  return uses;
+}
+
+Report MakePlanReport(const PlanFile& file, const std::string& path, const InspectOptions& options) {
+  const PlanData& plan = file.data;
+  Report report;
+  report.title =
+      Printf("%s: %s, made by %s, contents %016llx", path.c_str(), BytesText(file.file_bytes).c_str(),
+             std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.flatbuffer_hash));
+  report.sections.push_back(RequirementsOf(file));
+  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+    const Program& program = plan.programs[p];
+    report.sections.push_back(Ports(plan, program));
+    report.sections.push_back(Partitions(plan, program));
+    if (options.pictures) report.sections.back().svg = ArenaPicture(plan, p, 0);
+    if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
+  }
+  report.sections.push_back(Kernels(plan));
+  for (const Program& program : plan.programs) {
+    if (options.steps) report.sections.push_back(Steps(plan, program));
+  }
+  if (options.buffers) report.sections.push_back(Buffers(plan));
+  return report;
+}
+
+}  // namespace rondo

@@ -1,0 +1,47 @@
+// What `rondo inspect` shows of a plan, as a Report, as JSON and as a picture.
+#ifndef RONDO_TOOLS_RONDO_PLAN_REPORT_H_
+#define RONDO_TOOLS_RONDO_PLAN_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "core/plan.h"
+#include "formats/plan/reader.h"
+#include "tools/rondo/report.h"
+
+namespace rondo {
+
+struct InspectOptions {
+  bool steps = false;     // a table of all steps
+  bool buffers = false;   // a table of all buffers
+  bool pictures = false;  // the arena over time of each program
+};
+
+Report MakePlanReport(const PlanFile& plan, const std::string& path, const InspectOptions& options);
+
+// Everything of the above and all tables, as one JSON object.
+std::string PlanToJson(const PlanFile& plan, const std::string& path);
+
+// The arena of device `device` over the steps of one program, as SVG: one rectangle a buffer, as wide as it
+// lives and as high as its bytes.
+std::string ArenaPicture(const PlanData& plan, uint32_t program, uint32_t device);
+
+// --- pieces shared by the three.
+
+bool InArena(BufferKind kind);
+// "f32[2, 3]"
+std::string TypeText(const Buffer& buffer);
+std::string SourceText(const PlanData& plan, uint32_t source);
+// "contraction", "map x3", "map + reduction"
+std::string SkeletonText(const Kernel& kernel);
+const char* StepKindText(StepKind kind);
+// "bytes (lower bound: bytes, 103.1 %)"
+std::string ArenaText(uint64_t bytes, uint64_t lower_bound);
+// Arena bytes in percent of the bound; 100 when both are 0.
+double PercentOfBound(uint64_t bytes, uint64_t lower_bound);
+// The first step that launches each kernel, over all programs; null for kernels that no step launches.
+std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* counts);
+
+}  // namespace rondo
+
+#endif  // RONDO_TOOLS_RONDO_PLAN_REPORT_H_

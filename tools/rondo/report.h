@@ -1,0 +1,48 @@
+// Report: what a command has to say, as paragraphs and tables, printed as text or as part of a web page.
+#ifndef RONDO_TOOLS_RONDO_REPORT_H_
+#define RONDO_TOOLS_RONDO_REPORT_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+
+namespace rondo {
+
+// Cells are text; a column whose cells (heads aside) all begin with a digit is set to the right.
+struct Table {
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+};
+
+struct Section {
+  std::string title;
+  std::vector<std::string> lines;  // before the table
+  Table table;                     // may be empty
+  std::string svg;                 // a picture, in the web page only
+};
+
+struct Report {
+  std::string title;
+  std::vector<Section> sections;
+};
+
+void PrintText(const Report& report, FILE* out);
+// One page that needs no other file.
+std::string ToHtml(const Report& report);
+
+// "1234 B", "12.3 KiB", "4.56 MiB", ...
+std::string BytesText(uint64_t bytes);
+std::string Escaped(const std::string& text);  // for HTML and SVG
+std::string Printf(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// Prints "rondo COMMAND: the sentence" to standard error; returns exit status 1.
+int Fail(const char* command, const Status& status);
+// The same for a command line that makes no sense; returns exit status 2.
+int Misuse(const char* command, const std::string& sentence);
+
+}  // namespace rondo
+
+#endif  // RONDO_TOOLS_RONDO_REPORT_H_

@@ -1,0 +1,87 @@
+#include <chrono>
+#include <filesystem>
+
+#include "tools/rondo/commands.h"
+#include "tools/rondo/loaded.h"
+#include "tools/rondo/report.h"
+
+namespace rondo {
+namespace {
+
+// A file name for an output: what a path would take as something else becomes '_'.
+std::string FileNameOf(const std::string& name) {
+  std::string file = name;
+  for (char& c : file) {
+    if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
+  }
+  return file.empty() || file[0] == '.' ? "_" + file : file;
+}
+
+class RunCommand : public Command {
+ public:
+  void Declare(OptionSet& options) override {
+    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
+        .Texts("--input", &inputs_, "an input, or state before the run, from a .npy or .pb file", "NAME=FILE")
+        .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
+        .Text("--program", &program_, "which program of the plan", "NAME")
+        .Text("--driver", &load_.driver, "which driver runs it: host", "NAME")
+        .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
+        .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
+        .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")
+        .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
+  }
+
+  int Run() override {
+    if (format_ != "npy" && format_ != "pb") return Misuse("run", "--format is npy or pb, not " + format_);
+    Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
+    if (!inputs.ok()) return Fail("run", inputs.status());
+    auto loaded = LoadedSession::Open(plans_[0], load_);
+    if (!loaded.ok()) return Fail("run", loaded.status());
+    Result<uint32_t> program = (*loaded)->Program(program_);
+    if (!program.ok()) return Fail("run", program.status());
+
+    std::vector<Tensor> outputs;
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < repeat_; ++i) {
+      Result<std::vector<Tensor>> result = RunOnTensors((*loaded)->session, *program, *inputs);
+      if (!result.ok()) return Fail("run", result.status());
+      outputs = result.Take();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    std::printf("%lld run%s in %.3f ms\n", static_cast<long long>(repeat_), repeat_ == 1 ? "" : "s",
+                took.count() * 1e3);
+    return WriteOutputs(outputs);
+  }
+
+ private:
+  int WriteOutputs(const std::vector<Tensor>& outputs) {
+    std::error_code error;
+    if (!output_.empty()) std::filesystem::create_directories(output_, error);
+    if (error) {
+      return Fail("run", Status::Error(Code::kIo, "cannot make folder %s: %s", output_.c_str(),
+                                       error.message().c_str()));
+    }
+    for (const Tensor& tensor : outputs) {
+      char shape[256];
+      std::string where = "(not written: no --output)";
+      if (!output_.empty()) {
+        where = output_ + "/" + FileNameOf(tensor.name) + "." + format_;
+        if (Status status = WriteTensor(tensor, where); !status.ok()) return Fail("run", status);
+      }
+      std::printf("%s %s%s %s\n", tensor.name.c_str(), Name(tensor.dtype),
+                  Format(tensor.shape, shape, sizeof(shape)), where.c_str());
+    }
+    return 0;
+  }
+
+  std::vector<std::string> plans_, inputs_;
+  std::string output_, program_, format_ = "npy";
+  int64_t repeat_ = 1;
+  LoadOptions load_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeRunCommand() { return std::make_unique<RunCommand>(); }
+
+}  // namespace rondo

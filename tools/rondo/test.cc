@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <map>
+
+#include "compiler/compile.h"
+#include "tools/rondo/cases.h"
+#include "tools/rondo/commands.h"
+#include "tools/rondo/loaded.h"
+#include "tools/rondo/report.h"
+
+namespace rondo {
+namespace {
+
+// A model compiled and armed. Members are destroyed last to first: the session before what it runs over.
+struct Armed {
+  std::unique_ptr<CompiledPlan> compiled;
+  std::vector<uint8_t> weights;
+  std::unique_ptr<LoadedSession> loaded;
+};
+
+// "[0, 3, 2]": the coordinates of a row-major position.
+std::string PlaceText(const Shape& shape, int64_t position) {
+  int64_t at[kMaxRank] = {};
+  for (int d = shape.rank - 1; d >= 0; --d) {
+    at[d] = position % shape[d];
+    position /= shape[d];
+  }
+  std::string text = "[";
+  for (int d = 0; d < shape.rank; ++d) text += (d == 0 ? "" : ", ") + std::to_string(at[d]);
+  return text + "]";
+}
+
+class TestCommand : public Command {
+ public:
+  void Declare(OptionSet& options) override {
+    options
+        .Positional("DIR", &folders_, 1, -1,
+                    "folders with model.onnx and test_data_set_*/{input,output}_i.pb, or parents of such")
+        .Text("--model", &model_, "the model of all cases, instead of each folder's model.onnx", "FILE")
+        .Number("--rtol", &rtol_, "relative tolerance, as in numpy.allclose (1e-3)")
+        .Number("--atol", &atol_, "absolute tolerance (1e-5)")
+        .Text("--driver", &load_.driver, "which driver runs it: host", "NAME")
+        .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
+        .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
+        .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
+  }
+
+  int Run() override {
+    std::vector<TestCase> cases;
+    for (const std::string& folder : folders_) {
+      Result<std::vector<TestCase>> found = FindCases(folder, model_);
+      if (!found.ok()) return Fail("test", found.status());
+      if (found->empty()) Say("SKIP", folder, "it holds no test_data_set_* and no input_0.pb", &skipped_);
+      cases.insert(cases.end(), found->begin(), found->end());
+    }
+    for (const TestCase& test : cases) RunCase(test);
+    std::printf("%d passed, %d failed, %d skipped\n", passed_, failed_, skipped_);
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  static void Say(const char* verdict, const std::string& name, const std::string& detail, int* count) {
+    std::printf("%s %s: %s\n", verdict, name.c_str(), detail.c_str());
+    std::fflush(stdout);
+    ++*count;
+  }
+
+  void RunCase(const TestCase& test) {
+    if (test.model.empty())
+      return Say("SKIP", test.folder, "it has no model.onnx (name one with --model)", &skipped_);
+    Result<CaseTensors> tensors = ReadCase(test);
+    if (!tensors.ok()) {
+      const bool unsupported = tensors.status().code() == Code::kUnsupported;
+      return unsupported ? Say("SKIP", test.folder, tensors.status().message(), &skipped_)
+                         : Say("FAIL", test.folder, tensors.status().message(), &failed_);
+    }
+    std::string detail;
+    Status status = Evaluate(test, *tensors, &detail);
+    if (!status.ok()) return Say("FAIL", test.folder, status.message(), &failed_);
+    Say("PASS", test.folder, detail, &passed_);
+  }
+
+  // Arms the model for the shapes of `inputs`, unless the last case has done so.
+  Status Arm(const TestCase& test, const ModelPorts& ports, const std::vector<Tensor>& inputs) {
+    std::map<std::string, std::vector<int64_t>> shapes;
+    for (const ModelInput& input : ports.inputs) {
+      if (!input.open) continue;
+      for (const Tensor& tensor : inputs) {
+        if (tensor.name == input.name) shapes[input.name].assign(tensor.shape.begin(), tensor.shape.end());
+      }
+    }
+    if (armed_.loaded != nullptr && armed_model_ == test.model && armed_shapes_ == shapes)
+      return Status::Ok();
+    armed_ = {};
+    CompileOptions options;
+    options.models = {{"main", test.model}};
+    options.shapes = shapes;
+    options.auto_state = !no_auto_state_;
+    RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
+    armed_.compiled = std::make_unique<CompiledPlan>(std::move(compiled));
+    armed_.weights = AssembleWeights(*armed_.compiled);
+    RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(armed_.compiled->plan, armed_.weights));
+    RONDO_ASSIGN_OR_RETURN(armed_.loaded, LoadedSession::Create(std::move(plan), load_));
+    armed_model_ = test.model;
+    armed_shapes_ = shapes;
+    return Status::Ok();
+  }
+
+  Status Evaluate(const TestCase& test, CaseTensors& tensors, std::string* detail) {
+    RONDO_ASSIGN_OR_RETURN(const ModelPorts ports, ReadModelPorts(test.model));
+    std::vector<std::string> names;
+    for (const ModelInput& input : ports.inputs) names.push_back(input.name);
+    RONDO_RETURN_IF_ERROR(NameTensors(names, "input", &tensors.inputs));
+    RONDO_RETURN_IF_ERROR(NameTensors(ports.outputs, "output", &tensors.outputs));
+    if (tensors.outputs.empty()) return Status::Error(Code::kInvalidArgument, "there is no output_0.pb");
+
+    RONDO_RETURN_IF_ERROR(Arm(test, ports, tensors.inputs));
+    RONDO_RETURN_IF_ERROR(armed_.loaded->session.ResetState());
+    RunOptions run;
+    run.stepwise = stepwise_;
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> got,
+                           RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run));
+    return CompareAll(got, tensors.outputs, detail);
+  }
+
+  Status CompareAll(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                    std::string* detail) const {
+    double greatest = 0;
+    *detail = "equal";
+    for (const Tensor& expected : want) {
+      const auto found = std::find_if(got.begin(), got.end(),
+                                      [&](const Tensor& tensor) { return tensor.name == expected.name; });
+      if (found == got.end()) {
+        return Status::Error(Code::kInternal, "the plan has no output \"%s\"", expected.name.c_str());
+      }
+      Result<Comparison> result = Compare(*found, expected, rtol_, atol_);
+      if (!result.ok()) return result.status().At("output \"%s\"", expected.name.c_str());
+      if (result->mismatches > 0) {
+        return Status::Error(Code::kInternal,
+                             "output \"%s\": %lld of %lld elements differ, most at %s: got %.9g, expected "
+                             "%.9g (greatest error %.3g)",
+                             expected.name.c_str(), static_cast<long long>(result->mismatches),
+                             static_cast<long long>(expected.shape.elements()),
+                             PlaceText(expected.shape, result->at).c_str(), result->got, result->want,
+                             result->greatest_error);
+      }
+      if (result->greatest_error > greatest) {
+        greatest = result->greatest_error;
+        *detail = Printf("greatest error %.3g, least room in \"%s\" at %s: got %.9g, expected %.9g", greatest,
+                         expected.name.c_str(), PlaceText(expected.shape, result->at).c_str(), result->got,
+                         result->want);
+      }
+    }
+    return Status::Ok();
+  }
+
+  std::vector<std::string> folders_;
+  std::string model_;
+  double rtol_ = 1e-3, atol_ = 1e-5;
+  bool no_auto_state_ = false, stepwise_ = false;
+  LoadOptions load_;
+
+  Armed armed_;
+  std::string armed_model_;
+  std::map<std::string, std::vector<int64_t>> armed_shapes_;
+  int passed_ = 0, failed_ = 0, skipped_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeTestCommand() { return std::make_unique<TestCommand>(); }
+
+}  // namespace rondo
