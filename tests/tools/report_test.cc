@@ -1,0 +1,40 @@
+#include "tools/rondo/report.h"
+
+#include <gtest/gtest.h>
+
+namespace rondo {
+namespace {
+
+TEST(Report, ColumnsOfNumbersAreSetToTheRight) {
+  Report report;
+  report.title = "title";
+  report.sections.push_back({"part", {"a line"}, {{"name", "bytes"}, {{"a", "5"}, {"long", "12345"}}}, ""});
+  char* text = nullptr;
+  size_t size = 0;
+  FILE* out = open_memstream(&text, &size);
+  PrintText(report, out);
+  std::fclose(out);
+  EXPECT_STREQ(text, "title\n\npart\n  a line\n  name  bytes\n  a         5\n  long  12345\n");
+  std::free(text);
+}
+
+TEST(Report, NamesFromAModelCannotBecomeMarkup) {
+  Report report;
+  report.title = "<script>";
+  report.sections.push_back({"part", {"a & b"}, {{"x"}, {{"<b>\"q\""}}}, ""});
+  const std::string html = ToHtml(report);
+  EXPECT_EQ(html.find("<script>"), std::string::npos);
+  EXPECT_EQ(html.find("<b>"), std::string::npos);
+  EXPECT_NE(html.find("&lt;b&gt;&quot;q&quot;"), std::string::npos);
+  EXPECT_NE(html.find("a &amp; b"), std::string::npos);
+}
+
+TEST(Report, BytesAreReadable) {
+  EXPECT_EQ(BytesText(0), "0 B");
+  EXPECT_EQ(BytesText(9999), "9999 B");
+  EXPECT_EQ(BytesText(10240), "10.0 KiB");
+  EXPECT_EQ(BytesText(uint64_t{5} << 30), "5.00 GiB");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,146 @@
+#include "tools/rondo/traffic.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+namespace rondo {
+namespace {
+
+// One map part over `loops` whose operands are added one by one; owns all that they point to.
+struct Sample {
+  std::vector<int64_t> loops;
+  std::vector<Operand> operands;
+  std::vector<std::vector<int64_t>> strides;
+  std::vector<std::vector<Guard>> guards;
+  std::vector<std::vector<Indirect>> indirects;
+
+  explicit Sample(std::vector<int64_t> extents) : loops(std::move(extents)) {
+    strides.reserve(16);
+    guards.reserve(16);
+    indirects.reserve(16);
+  }
+  Operand& Add(std::vector<int64_t> operand_strides, int64_t offset = 0) {
+    strides.push_back(std::move(operand_strides));
+    Operand operand;
+    operand.param = static_cast<uint16_t>(operands.size());
+    operand.offset = offset;
+    operand.strides = strides.back();
+    operands.push_back(operand);
+    return operands.back();
+  }
+  Part part() const {
+    Part part;
+    part.outer = static_cast<uint8_t>(loops.size());
+    part.loops = loops;
+    part.operands = operands;
+    return part;
+  }
+};
+
+// Counts by touching every point.
+uint64_t Counted(const Sample& sample, const Operand& operand) {
+  std::set<int64_t> seen;
+  std::vector<int64_t> i(sample.loops.size(), 0);
+  for (;;) {
+    int64_t at = operand.offset;
+    bool inside = true;
+    for (size_t d = 0; d < i.size(); ++d) at += operand.strides[d] * i[d];
+    for (const Guard& guard : operand.guards) {
+      int64_t c = guard.offset;
+      for (size_t d = 0; d < i.size(); ++d) c += guard.strides[d] * i[d];
+      inside = inside && c >= 0 && c < guard.extent;
+      at += guard.stride * c;
+    }
+    if (inside) seen.insert(at);
+    size_t d = i.size();
+    while (d > 0 && ++i[d - 1] == sample.loops[d - 1]) i[--d] = 0;
+    if (d == 0) return seen.size();
+  }
+}
+
+TEST(Traffic, DistinctElementsAreExactForDenseNestsViewsAndWindows) {
+  struct Case {
+    std::vector<int64_t> loops, strides;
+    const char* what;
+  };
+  const Case cases[] = {
+      {{4, 5}, {5, 1}, "dense"},           {{4, 5}, {1, 4}, "transposed"},
+      {{4, 5}, {0, 1}, "broadcast"},       {{4, 5}, {10, 1}, "slice"},
+      {{4, 5}, {-5, 1}, "reversed rows"},  {{10, 3}, {1, 1}, "window"},
+      {{10, 3}, {2, 1}, "strided window"}, {{3, 4, 5}, {40, 5, 1}, "rows of a larger tensor"},
+      {{7}, {3}, "every third"},           {{1, 1}, {9, 9}, "one"},
+  };
+  for (const Case& c : cases) {
+    Sample sample(c.loops);
+    const Operand& operand = sample.Add(c.strides, 100);
+    EXPECT_EQ(DistinctElements(sample.part(), operand), Counted(sample, operand)) << c.what;
+  }
+}
+
+TEST(Traffic, PaddedConvolutionReadsItsInputOnce) {
+  // out 8, kernel 3, padding 1, input 8.
+  Sample sample({8, 3});
+  Operand& operand = sample.Add({0, 0});
+  const std::vector<int64_t> strides = {1, 1};
+  Guard guard;
+  guard.stride = 1;
+  guard.offset = -1;
+  guard.extent = 8;
+  guard.strides = strides;
+  sample.guards.push_back({guard});
+  operand.guards = sample.guards.back();
+  EXPECT_EQ(DistinctElements(sample.part(), operand), 8u);
+  EXPECT_EQ(Counted(sample, operand), 8u);
+}
+
+TEST(Traffic, ARowChosenByAnIndexCountsAsOneRow) {
+  // table[index[i], j] with 2 indices into 256 rows of 16.
+  Sample sample({2, 16});
+  sample.Add({1, 0}).dtype = DType::kI64;
+  Operand& table = sample.Add({0, 1});
+  Indirect indirect;
+  indirect.operand = 0;
+  indirect.stride = 16;
+  indirect.extent = 256;
+  sample.indirects.push_back({indirect});
+  table.indirects = sample.indirects.back();
+  EXPECT_EQ(DistinctElements(sample.part(), table), 32u);
+}
+
+TEST(Traffic, SharedReadsOfSeveralPartsCountOnce) {
+  Sample first({8}), second({8});
+  first.Add({1});
+  first.Add({1}).mode = Mode::kWrite;
+  second.Add({1}, 4);
+  second.operands[0].param = 0;
+  const Part parts[] = {first.part(), second.part()};
+  Kernel kernel;
+  kernel.num_params = 2;
+  kernel.parts = Span<const Part>(parts, 2);
+  Buffer buffers[2];
+  buffers[0].bytes = 4096;
+  buffers[1].bytes = 4096;
+  PlanData plan;
+  plan.kernels = Span<const Kernel>(&kernel, 1);
+  plan.buffers = Span<const Buffer>(buffers, 2);
+  const Binding bindings[] = {{0, 0}, {1, 0}};
+  Step step;
+  step.kernel = 0;
+  step.bindings = Span<const Binding>(bindings, 2);
+  const Traffic traffic = StepTraffic(plan, step);
+  EXPECT_EQ(traffic.read, 12u * 4);  // [0, 8) and [4, 12)
+  EXPECT_EQ(traffic.written, 8u * 4);
+  buffers[0].bytes = 40;
+  EXPECT_EQ(StepTraffic(plan, step).read, 40u);  // never more than what is bound
+}
+
+TEST(Traffic, HugeExtentsSaturateInsteadOfOverflowing) {
+  Sample sample({INT64_MAX, INT64_MAX, INT64_MAX});
+  const Operand& operand = sample.Add({INT64_MAX, INT64_MAX / 2, 1});
+  EXPECT_GT(DistinctElements(sample.part(), operand), 0u);
+}
+
+}  // namespace
+}  // namespace rondo
