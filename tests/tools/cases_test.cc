@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/data";
@@ -68,4 +68,4 @@ TEST(Cases, AModelsPortsAreThoseOfItsGraphWithoutInitializers) {
 }
 
 }  // namespace
-}  // namespace rondo
+}  // namespace rondo::tools

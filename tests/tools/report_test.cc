@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 TEST(Report, ColumnsOfNumbersAreSetToTheRight) {
@@ -37,4 +37,4 @@ TEST(Report, BytesAreReadable) {
 }
 
 }  // namespace
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 // One map part over `loops` whose operands are added one by one; owns all that they point to.
@@ -143,4 +143,4 @@ TEST(Traffic, HugeExtentsSaturateInsteadOfOverflowing) {
 }
 
 }  // namespace
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -16,7 +16,7 @@
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 class Decoder {
@@ -79,14 +79,14 @@ Status Main(const char* plan, const char* program, int threads) {
 }
 
 }  // namespace
-}  // namespace rondo
+}  // namespace rondo::tools
 
 int main(int argc, char** argv) {
   if (argc < 3 || argc > 4) {
     std::fprintf(stderr, "usage: decode_steps PLAN PROGRAM [THREADS]\n");
     return 2;
   }
-  const rondo::Status status = rondo::Main(argv[1], argv[2], argc == 4 ? std::atoi(argv[3]) : 1);
+  const rondo::Status status = rondo::tools::Main(argv[1], argv[2], argc == 4 ? std::atoi(argv[3]) : 1);
   if (status.ok()) return 0;
   std::fprintf(stderr, "decode_steps: %s\n", status.message());
   return 1;

@@ -2,7 +2,7 @@
 
 #include "tools/rondo/plan_report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 constexpr double kWidth = 1160, kHeight = 420, kLeft = 8, kTop = 8;
@@ -28,7 +28,7 @@ std::string ArenaPicture(const PlanData& plan, uint32_t program, uint32_t device
                            kWidth + 2 * kLeft, kHeight + 2 * kTop + 20);
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
-    if (!InArena(buffer.kind) || buffer.program != program || buffer.device != device) continue;
+    if (!LivesInArena(buffer.kind) || buffer.program != program || buffer.device != device) continue;
     if (buffer.first_step > buffer.last_step || buffer.bytes == 0) continue;
     const double x = kLeft + kWidth * buffer.first_step / steps;
     const double width = kWidth * (buffer.last_step - buffer.first_step + 1) / steps;
@@ -56,4 +56,4 @@ std::string ArenaPicture(const PlanData& plan, uint32_t program, uint32_t device
   return svg + "</text>\n</svg>\n";
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -8,7 +8,7 @@
 #include "tools/rondo/report.h"
 #include "tools/rondo/traffic.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -157,4 +157,4 @@ class BenchCommand : public Command {
 
 std::unique_ptr<Command> MakeBenchCommand() { return std::make_unique<BenchCommand>(); }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -8,7 +8,7 @@
 #include "formats/onnx/reader.h"
 #include "formats/tensor/tensor_proto.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ Status NameTensors(const std::vector<std::string>& names, const char* what, std:
   return Status::Ok();
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "formats/tensor/tensor.h"
 
-namespace rondo {
+namespace rondo::tools {
 
 // One set of inputs and outputs, with the model they belong to.
 struct TestCase {
@@ -43,6 +43,6 @@ Result<ModelPorts> ReadModelPorts(const std::string& model);
 // by order. kInvalidArgument when there are more tensors than names.
 Status NameTensors(const std::vector<std::string>& names, const char* what, std::vector<Tensor>* tensors);
 
-}  // namespace rondo
+}  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_CASES_H_

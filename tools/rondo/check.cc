@@ -8,7 +8,7 @@
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 // What was proven, counted: how many things each rule was shown for.
@@ -28,7 +28,7 @@ Counts CountOf(const PlanData& plan, const CheckReport& report) {
     uint64_t in_arena = 0;
     for (size_t b = 0; b < plan.buffers.size(); ++b) {
       const Buffer& buffer = plan.buffers[b];
-      if (buffer.program == p && InArena(buffer.kind) &&
+      if (buffer.program == p && LivesInArena(buffer.kind) &&
           report.lifetimes[b].first <= report.lifetimes[b].last) {
         ++in_arena;
       }
@@ -95,4 +95,4 @@ class CheckCommand : public Command {
 
 std::unique_ptr<Command> MakeCheckCommand() { return std::make_unique<CheckCommand>(); }
 
-}  // namespace rondo
+}  // namespace rondo::tools

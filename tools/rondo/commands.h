@@ -6,7 +6,7 @@
 
 #include "tools/rondo/options.h"
 
-namespace rondo {
+namespace rondo::tools {
 
 std::unique_ptr<Command> MakeBenchCommand();    // bench.cc
 std::unique_ptr<Command> MakeCheckCommand();    // check.cc
@@ -16,6 +16,6 @@ std::unique_ptr<Command> MakePackCommand();     // pack.cc
 std::unique_ptr<Command> MakeRunCommand();      // run.cc
 std::unique_ptr<Command> MakeTestCommand();     // test.cc
 
-}  // namespace rondo
+}  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_COMMANDS_H_

@@ -5,11 +5,12 @@
 #include <charconv>
 #include <filesystem>
 
+#include "compiler/pipeline.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 // "NAME=PATH" or "PATH"; a path may hold '=' itself if such a file exists.
@@ -63,6 +64,17 @@ void PrintSummary(const CompileReport& report, const std::string& path) {
   }
 }
 
+int ListPasses() {
+  Section section;
+  section.title = "Passes, in order";
+  section.table.head = {"pass", "optional", "what it promises"};
+  for (const PipelineEntry& entry : Pipeline()) {
+    section.table.rows.push_back({entry.name, entry.skippable ? "yes" : "", entry.does});
+  }
+  PrintText({"The compiler's pipeline (compiler/pipeline.cc)", {section}}, stdout);
+  return 0;
+}
+
 class CompileCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
@@ -79,11 +91,13 @@ class CompileCommand : public Command {
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
+        .Flag("--list-passes", &list_passes_, "print the table of passes")
         .Flag("--deterministic", &options_.deterministic, "only choices that do not affect numerics")
         .Flag("-v,--verbose", &verbose_, "print what each pass did");
   }
 
   int Run() override {
+    if (list_passes_) return ListPasses();
     if (int misuse = ReadArguments(); misuse != 0) return misuse;
     if (!write_synthetic_.empty()) {
       const Status status =
@@ -169,11 +183,11 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_;
   std::string output_, seed_, write_synthetic_;
-  bool no_auto_state_ = false, verbose_ = false;
+  bool no_auto_state_ = false, list_passes_ = false, verbose_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<Command> MakeCompileCommand() { return std::make_unique<CompileCommand>(); }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -5,7 +5,7 @@
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 class InspectCommand : public Command {
@@ -50,4 +50,4 @@ class InspectCommand : public Command {
 
 std::unique_ptr<Command> MakeInspectCommand() { return std::make_unique<InspectCommand>(); }
 
-}  // namespace rondo
+}  // namespace rondo::tools

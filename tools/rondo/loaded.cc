@@ -6,7 +6,7 @@
 #include "core/synthetic.h"
 #include "drivers/host/host_driver.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 Result<Driver*> MakeDriver(const PlanData& plan, const LoadOptions& options) {
@@ -121,4 +121,4 @@ Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arg
   return tensors;
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -14,7 +14,7 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 
-namespace rondo {
+namespace rondo::tools {
 
 struct LoadOptions {
   std::string driver = "host";
@@ -58,6 +58,6 @@ std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vect
 // Reads NAME=FILE arguments. kInvalidArgument for one of another form.
 Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments);
 
-}  // namespace rondo
+}  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_LOADED_H_

@@ -4,7 +4,7 @@
 #include "tools/rondo/options.h"
 
 int main(int argc, char** argv) {
-  const std::vector<rondo::CommandEntry> commands = {
+  const std::vector<rondo::tools::CommandEntry> commands = {
 #if RONDO_HAVE_COMPILER
     {"compile", "Compile ONNX models into one plan",
      "  rondo compile model.onnx -o model.rondo\n"
@@ -12,38 +12,38 @@ int main(int argc, char** argv) {
      "  rondo compile model.onnx -o model.rondo --shape batch=4 --shape tokens=1x128\n"
      "  rondo compile llama.onnx -o llama.rondo --synthetic-weights 1\n"
      "  rondo compile model.onnx -o model.rondo --dump-after fuse\n",
-     rondo::MakeCompileCommand},
+     rondo::tools::MakeCompileCommand},
 #endif
     {"inspect", "Show what a plan holds and needs",
      "  rondo inspect model.rondo\n"
      "  rondo inspect model.rondo --steps --buffers\n"
      "  rondo inspect model.rondo --json | jq .requirements\n"
      "  rondo inspect model.rondo --html model.html\n",
-     rondo::MakeInspectCommand},
+     rondo::tools::MakeInspectCommand},
     {"run", "Run one program of a plan on tensors in files",
      "  rondo run model.rondo --input x=x.npy --output out\n"
      "  rondo run pycoder.rondo --program decode --input tokens=t.npy --input positions=p.npy --output "
      "out\n",
-     rondo::MakeRunCommand},
+     rondo::tools::MakeRunCommand},
     {"bench", "Measure how long a program takes, and each of its steps",
      "  rondo bench model.rondo\n"
      "  rondo bench pycoder.rondo --program decode --runs 200 --threads 1\n",
-     rondo::MakeBenchCommand},
+     rondo::tools::MakeBenchCommand},
     {"check", "Verify a plan and prove its memory again",
      "  rondo check model.rondo\n"
      "  rondo check damaged.rondo --ignore-hashes\n",
-     rondo::MakeCheckCommand},
+     rondo::tools::MakeCheckCommand},
 #if RONDO_HAVE_COMPILER
     {"test", "Compile models, run them on stored inputs and compare with stored outputs",
      "  rondo test tests/data/fixtures/*\n"
      "  rondo test --model decode.onnx decode.test\n"
      "  rondo test --rtol 1e-2 --atol 1e-4 my_case\n",
-     rondo::MakeTestCommand},
+     rondo::tools::MakeTestCommand},
     {"pack", "Run the memory planner alone on buffers from a CSV file",
      "  rondo pack buffers.csv --capacity 1048576\n"
      "  rondo pack buffers.csv --capacity 1048576 --alignment 64 -o offsets.csv\n",
-     rondo::MakePackCommand},
+     rondo::tools::MakePackCommand},
 #endif
   };
-  return rondo::RunCommandLine(commands, argc, argv);
+  return rondo::tools::RunCommandLine(commands, argc, argv);
 }

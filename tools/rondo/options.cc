@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 std::string Footer(const char* examples) { return std::string("Examples:\n") + examples; }
@@ -73,4 +73,4 @@ int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** a
   return 2;
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -12,7 +12,7 @@ namespace CLI {
 class App;
 }
 
-namespace rondo {
+namespace rondo::tools {
 
 // Declares options whose values go into the caller's variables, which must outlive the parsing and keep their
 // value when the option is not given. Names are as CLI11 takes them: "-o,--output".
@@ -58,6 +58,6 @@ struct CommandEntry {
 // Parses the command line, runs what it names, returns the exit status.
 int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv);
 
-}  // namespace rondo
+}  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_OPTIONS_H_

@@ -3,7 +3,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 class PackCommand : public Command {
@@ -60,4 +60,4 @@ class PackCommand : public Command {
 
 std::unique_ptr<Command> MakePackCommand() { return std::make_unique<PackCommand>(); }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -3,7 +3,7 @@
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/traffic.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -26,7 +26,7 @@ Json BufferJson(const PlanData& plan, uint32_t index) {
                {"offset", buffer.offset},
                {"alignment", buffer.alignment}};
   if (buffer.program != kNone) json["program"] = std::string(plan.programs[buffer.program].name);
-  if (InArena(buffer.kind)) {
+  if (LivesInArena(buffer.kind)) {
     json["first_step"] = buffer.first_step;
     json["last_step"] = buffer.last_step;
   }
@@ -152,4 +152,4 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

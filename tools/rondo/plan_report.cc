@@ -4,7 +4,7 @@
 
 #include "tools/rondo/traffic.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 std::string Number(uint64_t value) { return std::to_string(value); }
@@ -137,7 +137,7 @@ Section Buffers(const PlanData& plan) {
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
     std::string lives;
-    if (InArena(buffer.kind)) {
+    if (LivesInArena(buffer.kind)) {
       lives = buffer.first_step > buffer.last_step ? "never"
                                                    : Printf("%u to %u", buffer.first_step, buffer.last_step);
     }
@@ -153,7 +153,7 @@ Section Buffers(const PlanData& plan) {
 
 }  // namespace
 
-bool InArena(BufferKind kind) { return kind != BufferKind::kConstant && kind != BufferKind::kState; }
+bool LivesInArena(BufferKind kind) { return kind != BufferKind::kConstant && kind != BufferKind::kState; }
 
 std::string TypeText(const Buffer& buffer) {
   char shape[256];
@@ -228,4 +228,4 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
   return report;
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -9,7 +9,7 @@
 #include "formats/plan/reader.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 
 struct InspectOptions {
   bool steps = false;     // a table of all steps
@@ -28,7 +28,7 @@ std::string ArenaPicture(const PlanData& plan, uint32_t program, uint32_t device
 
 // --- pieces shared by the three.
 
-bool InArena(BufferKind kind);
+bool LivesInArena(BufferKind kind);
 // "f32[2, 3]"
 std::string TypeText(const Buffer& buffer);
 std::string SourceText(const PlanData& plan, uint32_t source);
@@ -42,6 +42,6 @@ double PercentOfBound(uint64_t bytes, uint64_t lower_bound);
 // The first step that launches each kernel, over all programs; null for kernels that no step launches.
 std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* counts);
 
-}  // namespace rondo
+}  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_PLAN_REPORT_H_

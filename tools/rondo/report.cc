@@ -4,7 +4,7 @@
 #include <cctype>
 #include <cstdarg>
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 constexpr char kStyle[] = R"(
@@ -143,4 +143,4 @@ int Misuse(const char* command, const std::string& sentence) {
   return 2;
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

@@ -9,7 +9,7 @@
 
 #include "core/status.h"
 
-namespace rondo {
+namespace rondo::tools {
 
 // Cells are text; a column whose cells (heads aside) all begin with a digit is set to the right.
 struct Table {
@@ -43,6 +43,6 @@ int Fail(const char* command, const Status& status);
 // The same for a command line that makes no sense; returns exit status 2.
 int Misuse(const char* command, const std::string& sentence);
 
-}  // namespace rondo
+}  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_REPORT_H_

@@ -5,7 +5,7 @@
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 // A file name for an output: what a path would take as something else becomes '_'.
@@ -84,4 +84,4 @@ class RunCommand : public Command {
 
 std::unique_ptr<Command> MakeRunCommand() { return std::make_unique<RunCommand>(); }
 
-}  // namespace rondo
+}  // namespace rondo::tools

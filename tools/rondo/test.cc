@@ -7,7 +7,7 @@
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 // A model compiled and armed. Members are destroyed last to first: the session before what it runs over.
@@ -169,4 +169,4 @@ class TestCommand : public Command {
 
 std::unique_ptr<Command> MakeTestCommand() { return std::make_unique<TestCommand>(); }
 
-}  // namespace rondo
+}  // namespace rondo::tools

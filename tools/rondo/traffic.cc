@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-namespace rondo {
+namespace rondo::tools {
 namespace {
 
 using Count = unsigned __int128;
@@ -185,4 +185,4 @@ Traffic StepTraffic(const PlanData& plan, const Step& step) {
   return traffic;
 }
 
-}  // namespace rondo
+}  // namespace rondo::tools

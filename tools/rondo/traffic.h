@@ -6,7 +6,7 @@
 
 #include "core/plan.h"
 
-namespace rondo {
+namespace rondo::tools {
 
 struct Traffic {
   uint64_t read = 0, written = 0;  // bytes
@@ -21,6 +21,6 @@ Traffic StepTraffic(const PlanData& plan, const Step& step);
 // The distinct elements that `operand` touches: what StepTraffic sums.
 uint64_t DistinctElements(const Part& part, const Operand& operand);
 
-}  // namespace rondo
+}  // namespace rondo::tools
 
 #endif  // RONDO_TOOLS_RONDO_TRAFFIC_H_

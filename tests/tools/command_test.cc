@@ -1,0 +1,223 @@
+// The rondo command as a user calls it: exit statuses, sentences, files.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "formats/tensor/tensor.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/data";
+
+struct Outcome {
+  int status = -1;   // exit status; -1 when a signal ended it
+  std::string text;  // standard output and standard error together
+};
+
+Outcome Shell(const std::string& command) {
+  Outcome outcome;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.text.append(buffer, n);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
+  return outcome;
+}
+
+Outcome Rondo(const std::string& arguments) { return Shell(std::string(RONDO_COMMAND) + " " + arguments); }
+
+class CommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::path(::testing::TempDir()) / ("rondo_command_" + std::to_string(getpid()) + "_" +
+                                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string In(const std::string& name) const { return (folder_ / name).string(); }
+
+  // The plan of pycoder's two programs, compiled into this test's folder.
+  std::string Pycoder() const {
+    const std::string plan = In("pycoder.rondo");
+    const Outcome made = Rondo("compile prefill=" + kData + "/pycoder/prefill64.onnx decode=" + kData +
+                               "/pycoder/decode.onnx -o " + plan);
+    EXPECT_EQ(made.status, 0) << made.text;
+    return plan;
+  }
+
+  fs::path folder_;
+};
+
+#define EXPECT_SAYS(outcome, words) EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
+
+using Usage = CommandTest;
+
+TEST_F(Usage, EveryCommandHasHelpWithExamples) {
+  for (const char* name : {"compile", "inspect", "run", "bench", "check", "test", "pack"}) {
+    const Outcome help = Rondo(std::string(name) + " --help");
+    EXPECT_EQ(help.status, 0) << name;
+    EXPECT_SAYS(help, "Examples:");
+    EXPECT_SAYS(help, std::string("rondo ") + name);
+  }
+}
+
+TEST_F(Usage, WrongUseIsExitStatus2) {
+  for (const char* arguments :
+       {"", "nonsense", "compile", "compile x.onnx", "compile x.onnx -o p --shape x",
+        "compile x.onnx -o p --state y", "compile a.onnx b.onnx -o p",
+        "compile x.onnx -o p --synthetic-weights abc", "inspect", "inspect a b", "run p --threads many",
+        "run p --format txt", "bench p --runs 0", "check p --frobnicate"}) {
+    EXPECT_EQ(Rondo(arguments).status, 2) << arguments;
+  }
+}
+
+TEST_F(Usage, FilesThatAreNotThereAreExitStatus1AndNamed) {
+  for (const char* arguments :
+       {"inspect nowhere.rondo", "check nowhere.rondo", "run nowhere.rondo", "bench nowhere.rondo",
+        "compile nowhere.onnx -o p.rondo", "pack nowhere.csv"}) {
+    const Outcome outcome = Rondo(arguments);
+    EXPECT_EQ(outcome.status, 1) << arguments;
+    EXPECT_SAYS(outcome, "nowhere");
+  }
+}
+
+using Plans = CommandTest;
+
+TEST_F(Plans, PycoderCompilesIsProvenAndCanBeInspected) {
+  const std::string plan = Pycoder();
+  const Outcome check = Rondo("check " + plan);
+  EXPECT_EQ(check.status, 0) << check.text;
+  EXPECT_SAYS(check, "verified and proven");
+  EXPECT_SAYS(check, "lower bound");
+
+  const Outcome text = Rondo("inspect " + plan + " --steps --buffers");
+  EXPECT_EQ(text.status, 0) << text.text;
+  for (const char* words : {"Requirements", "Program decode", "Program prefill", "lower bound", "k_cache_out",
+                            "Kernels", "source nodes", "program end", "state"}) {
+    EXPECT_SAYS(text, words);
+  }
+  const Outcome json = Rondo("inspect " + plan + " --json --html " + In("plan.html"));
+  EXPECT_EQ(json.status, 0);
+  EXPECT_EQ(json.text[0], '{');
+  EXPECT_SAYS(json, "\"arena_lower_bound\"");
+  std::ifstream page(In("plan.html"));
+  const std::string html((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
+  EXPECT_NE(html.find("<svg"), std::string::npos);
+  EXPECT_EQ(html.find("http"), std::string::npos) << "the page needs no other file";
+}
+
+TEST_F(Plans, CompilingTwiceGivesTheSameBytes) {
+  const std::string first = Pycoder();
+  fs::rename(first, In("first.rondo"));
+  const std::string second = Pycoder();
+  EXPECT_EQ(Shell("cmp " + In("first.rondo") + " " + second).status, 0);
+}
+
+TEST_F(Plans, RunWritesEveryOutputAndStateCanBeGiven) {
+  const std::string plan = Pycoder();
+  const std::string set = kData + "/pycoder/decode.test/test_data_set_0";
+  const Outcome run = Rondo("run " + plan + " --program decode --input tokens=" + set +
+                            "/input_0.pb --input positions=" + set + "/input_1.pb --input k_cache=" + set +
+                            "/input_2.pb --input v_cache=" + set + "/input_3.pb --output " + In("out"));
+  ASSERT_EQ(run.status, 0) << run.text;
+  const char* names[] = {"logits", "k_cache_out", "v_cache_out"};
+  for (int i = 0; i < 3; ++i) {
+    Result<Tensor> got = ReadTensor(In("out") + "/" + names[i] + ".npy");
+    Result<Tensor> want = ReadTensor(set + "/output_" + std::to_string(i) + ".pb");
+    ASSERT_TRUE(got.ok() && want.ok());
+    Result<Comparison> result = Compare(*got, *want, 1e-3, 1e-5);
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    EXPECT_EQ(result->mismatches, 0) << names[i];
+  }
+}
+
+TEST_F(Plans, WrongInputsAreOneSentenceAndExitStatus1) {
+  const std::string plan = Pycoder();
+  const std::string set = kData + "/pycoder/decode.test/test_data_set_0";
+  const std::string tokens = " --input tokens=" + set + "/input_0.pb",
+                    positions = " --input positions=" + set + "/input_1.pb";
+  struct Case {
+    std::string arguments;
+    const char* says;
+  };
+  const Case cases[] = {
+      {"run " + plan + tokens + positions, "decode"},                        // which program?
+      {"run " + plan + " --program encode" + tokens + positions, "encode"},  // no such program
+      {"run " + plan + " --program decode" + tokens, "positions"},           // missing
+      {"run " + plan + " --program decode --input nothing=" + set + "/input_0.pb", "nothing"},  // unknown
+      {"run " + plan + " --program decode" + positions + " --input tokens=" + set + "/input_1.pb",
+       "tokens"},  // shape
+      {"run " + plan + " --program decode" + positions + " --input tokens=" + set + "/input_2.pb",
+       "tokens"},  // dtype
+      {"run " + plan + " --program decode --driver cuda" + tokens + positions, "cuda"},
+  };
+  for (const Case& c : cases) {
+    const Outcome outcome = Rondo(c.arguments);
+    EXPECT_EQ(outcome.status, 1) << c.arguments << "\n" << outcome.text;
+    EXPECT_SAYS(outcome, c.says);
+    EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
+  }
+}
+
+TEST_F(Plans, BenchNamesTheSlowestStepsAndTheirNodes) {
+  const Outcome bench = Rondo("bench " + Pycoder() + " --program decode --runs 5 --threads 1");
+  EXPECT_EQ(bench.status, 0) << bench.text;
+  EXPECT_SAYS(bench, "median");
+  EXPECT_SAYS(bench, "source nodes");
+}
+
+TEST_F(Plans, ADamagedPlanIsRefusedAndNeverCrashes) {
+  const std::string plan = Pycoder();
+  std::fstream file(plan, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(700);
+  file.write("\xff\xff\xff\xff", 4);
+  file.close();
+  const Outcome refused = Rondo("check " + plan);
+  EXPECT_EQ(refused.status, 1) << refused.text;
+  const Outcome past = Rondo("check --ignore-hashes " + plan);
+  EXPECT_TRUE(past.status == 0 || past.status == 1) << past.text;
+}
+
+using Packing = CommandTest;
+
+TEST_F(Packing, OffsetsAreWrittenAndTheCapacityIsKept) {
+  std::ofstream(In("buffers.csv")) << "id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,3,5,8\n";
+  const Outcome fits = Rondo("pack " + In("buffers.csv") + " --capacity 8");
+  EXPECT_EQ(fits.status, 0) << fits.text;
+  EXPECT_SAYS(fits, "offset");
+  EXPECT_EQ(Rondo("pack " + In("buffers.csv") + " --capacity 7").status, 1);
+}
+
+using TestRuns = CommandTest;
+
+TEST_F(TestRuns, AWrongOutputFailsWithItsPlace) {
+  fs::copy(kData + "/fixtures/bert_ts17", folder_ / "bert", fs::copy_options::recursive);
+  const std::string path = In("bert/test_data_set_0/output_0.pb");
+  Result<Tensor> tensor = ReadTensor(path);
+  ASSERT_TRUE(tensor.ok());
+  tensor->bytes[3] ^= 0x40;
+  ASSERT_TRUE(WriteTensor(*tensor, path).ok());
+  const Outcome outcome = Rondo("test " + In("bert"));
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_SAYS(outcome, "FAIL");
+  EXPECT_SAYS(outcome, "at [0, 0, 0]");
+  EXPECT_SAYS(outcome, "0 passed, 1 failed, 0 skipped\n");
+}
+
+TEST_F(TestRuns, AFolderWithoutCasesIsSkipped) {
+  const Outcome outcome = Rondo("test " + folder_.string());
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_SAYS(outcome, "0 passed, 0 failed, 1 skipped\n");
+}
+
+}  // namespace
+}  // namespace rondo
