@@ -1,0 +1,32 @@
+#include "compiler/compile.h"
+
+#include <cstring>
+
+#include "compiler/pipeline.h"
+#include "formats/plan/writer.h"
+
+namespace rondo {
+
+Result<CompiledPlan> CompileToMemory(const CompileOptions& options) {
+  Compilation compilation(options);
+  RONDO_RETURN_IF_ERROR(RunPipeline(&compilation));
+  CompiledPlan compiled;
+  static_cast<EmittedPlan&>(compiled) = std::move(compilation.emitted);
+  compiled.report = std::move(compilation.report);
+  return compiled;
+}
+
+Result<CompileReport> Compile(const CompileOptions& options, const std::string& plan_path) {
+  RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
+  const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
+    std::memcpy(out, compiled.constant_bytes[buffer].data() + first, bytes);
+    return Status::Ok();
+  };
+  WriteOptions write;
+  write.path = plan_path;
+  if (options.progress) options.progress("", "write");
+  RONDO_RETURN_IF_ERROR(WritePlan(compiled.plan, fill, write));
+  return std::move(compiled.report);
+}
+
+}  // namespace rondo

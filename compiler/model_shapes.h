@@ -1,0 +1,23 @@
+// Which names of `--shape NAME=dims` are inputs of a model, and which are symbolic dimensions.
+#ifndef RONDO_COMPILER_MODEL_SHAPES_H_
+#define RONDO_COMPILER_MODEL_SHAPES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/import/import.h"
+#include "core/status.h"
+#include "formats/onnx/reader.h"
+
+namespace rondo {
+
+// Puts every entry of `shapes` that names something of `model` into `options` and adds its name to `found`.
+// kInvalidArgument for several values given to one dimension and for dims below 1.
+Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
+                   ImportOptions* options, std::vector<std::string>* found);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_MODEL_SHAPES_H_

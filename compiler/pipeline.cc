@@ -1,0 +1,270 @@
+#include "compiler/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "compiler/codegen/lowered_rules.h"
+#include "compiler/fusion/fuse.h"
+#include "compiler/model_shapes.h"
+#include "formats/plan/check/checker.h"
+#include "formats/plan/verifier.h"
+
+namespace rondo {
+namespace {
+
+// ------------------------------------------------------------------------- one function a pass
+
+Status Import(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  RONDO_ASSIGN_OR_RETURN(std::shared_ptr<onnx::Model> model, onnx::Model::Open(program->source.path));
+  ImportOptions import;
+  RONDO_RETURN_IF_ERROR(SplitShapes(*model, options.shapes, &import, &compilation->shapes_found));
+  import.allow_synthetic = options.synthetic_seed.has_value();
+  import.synthetic_seed = options.synthetic_seed.value_or(0);
+  ImportReport report;
+  RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
+  program->graph.name = program->source.program;
+  *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
+          " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  return Status::Ok();
+}
+
+Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  FuseOptions options;
+  options.target = compilation->options.target;
+  FuseReport report;
+  RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(program->graph, options, &report));
+  program->planned.lowered.name = program->source.program;
+  program->graph = ir::Graph();
+  *text = report.text;
+  const std::string broken = LoweredRulesBroken(program->planned.lowered);
+  if (!broken.empty()) return Status::Error(Code::kInternal, "%s", broken.c_str());
+  return Status::Ok();
+}
+
+Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {
+  program->schedule = ScheduleForLeastMemory(&program->planned.lowered);
+  *text = program->schedule.text;
+  return Status::Ok();
+}
+
+Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  program->planned.partitions = PartitionSteps(
+      SeamSteps(program->planned.lowered, compilation->options.break_before, &compilation->breaks_found));
+  *text = std::to_string(program->planned.lowered.ops.size()) + " steps in " +
+          std::to_string(program->planned.partitions.size()) + " partitions";
+  for (const PlannedPartition& partition : program->planned.partitions) *text += "\n" + partition.detail;
+  return Status::Ok();
+}
+
+Status PlanArena(Compilation*, ProgramInWork* program, std::string* text) {
+  program->planned.memory = PlanMemory(program->planned.lowered);
+  *text = program->planned.memory.text;
+  return Status::Ok();
+}
+
+Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
+  std::vector<PlannedProgram> planned;
+  for (ProgramInWork& program : compilation->programs) planned.push_back(std::move(program.planned));
+  EmitOptions options;
+  options.target = compilation->options.target;
+  options.weights_file = compilation->options.weights_file;
+  RONDO_ASSIGN_OR_RETURN(compilation->emitted,
+                         EmitPlan(std::move(planned), options, &compilation->emit_report));
+  *text = compilation->emit_report.text;
+  return Status::Ok();
+}
+
+Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
+  RONDO_RETURN_IF_ERROR(VerifyPlan(compilation->emitted.plan));
+  RONDO_RETURN_IF_ERROR(CheckPlan(compilation->emitted.plan));
+  *text = "verified and checked";
+  return Status::Ok();
+}
+
+// ----------------------------------------------------------------------------------- the table
+
+constexpr bool kOnce = true, kEach = false;
+constexpr bool kSkippable = true, kNeeded = false;
+
+constexpr PipelineEntry kPipeline[] = {
+    {"import", Import, PassResult::kGraph, kEach, kNeeded,
+     "reads the ONNX model and decomposes its operators into the IR; shapes are static from here on"},
+    {"fuse", FuseGraph, PassResult::kLowered, kEach, kNeeded,
+     "turns the graph into kernels; every node is computed inside exactly one part"},
+    {"schedule", Schedule, PassResult::kLowered, kEach, kSkippable,
+     "orders the kernels for the least peak of live bytes; dependences hold"},
+    {"partition", MakePartitions, PassResult::kLowered, kEach, kNeeded,
+     "cuts the steps into the fewest runs that replay as one graph, each cut with its reason"},
+    {"memory", PlanArena, PassResult::kLowered, kEach, kNeeded,
+     "gives every value its place in the arena; what lives at once does not overlap"},
+    {"emit", Emit, PassResult::kPlan, kOnce, kNeeded,
+     "makes one plan of all programs; weights, state and kernels that are equal are shared"},
+    {"check", Check, PassResult::kPlan, kOnce, kNeeded,
+     "proves the plan with the verifier and the independent checker; what cannot be proven is not written"},
+};
+
+// ------------------------------------------------------------------------------------- running
+
+const PipelineEntry* FindPass(std::string_view name) {
+  for (const PipelineEntry& entry : kPipeline) {
+    if (name == entry.name) return &entry;
+  }
+  return nullptr;
+}
+
+std::string KnownPasses(bool skippable_only) {
+  std::string names;
+  for (const PipelineEntry& entry : kPipeline) {
+    if (skippable_only && !entry.skippable) continue;
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return names;
+}
+
+Status CheckOptions(const CompileOptions& options) {
+  if (options.models.empty()) return Status::Error(Code::kInvalidArgument, "no model is given");
+  if (options.target != "host") {
+    return Status::Error(Code::kUnsupported, "target \"%s\" is not known; known: host",
+                         options.target.c_str());
+  }
+  std::set<std::string> names;
+  for (const ModelSource& model : options.models) {
+    if (!names.insert(model.program).second) {
+      return Status::Error(Code::kInvalidArgument, "two programs are called \"%s\"", model.program.c_str());
+    }
+  }
+  for (const std::string& name : options.dump_after) {
+    if (FindPass(name) != nullptr) continue;
+    return Status::Error(Code::kInvalidArgument, "there is no pass \"%s\"; passes: %s", name.c_str(),
+                         KnownPasses(false).c_str());
+  }
+  for (const std::string& name : options.skip_passes) {
+    const PipelineEntry* entry = FindPass(name);
+    if (entry != nullptr && entry->skippable) continue;
+    return Status::Error(Code::kInvalidArgument, "pass \"%s\" cannot be skipped; these can: %s", name.c_str(),
+                         KnownPasses(true).c_str());
+  }
+  if (options.weights_file.find('/') != std::string::npos) {
+    return Status::Error(Code::kInvalidArgument, "weights file \"%s\" must be a name without a folder",
+                         options.weights_file.c_str());
+  }
+  return Status::Ok();
+}
+
+bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The program as it stands after a pass with this result.
+std::string DumpOf(const ProgramInWork& program, PassResult result) {
+  return result == PassResult::kGraph ? ir::Dump(program.graph) : Dump(program.planned.lowered);
+}
+
+Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWork* program) {
+  const CompileOptions& options = compilation->options;
+  const std::string name = program == nullptr ? "" : program->source.program;
+  if (options.progress) options.progress(name, entry.name);
+  const auto start = std::chrono::steady_clock::now();
+  PassReport report;
+  report.program = name;
+  report.pass = entry.name;
+  Status status = entry.run(compilation, program, &report.text);
+  if (status.ok() && entry.result == PassResult::kGraph) {
+    const std::string broken = ir::Validate(program->graph);
+    if (!broken.empty()) status = Status::Error(Code::kInternal, "%s", broken.c_str());
+  }
+  report.seconds = SecondsSince(start);
+  compilation->report.passes.push_back(std::move(report));
+  if (!status.ok()) {
+    return program == nullptr ? status.At("%s", entry.name)
+                              : status.At("program \"%s\": %s", name.c_str(), entry.name);
+  }
+  if (program != nullptr && options.dump && Contains(options.dump_after, entry.name)) {
+    options.dump(name, entry.name, DumpOf(*program, entry.result));
+  }
+  return Status::Ok();
+}
+
+// Once a pass is over for all programs: what the options named has been found in one of them.
+Status CheckNames(const PipelineEntry& entry, const Compilation& compilation) {
+  if (entry.run == Import) {
+    for (const auto& [name, dims] : compilation.options.shapes) {
+      if (Contains(compilation.shapes_found, name)) continue;
+      return Status::Error(Code::kInvalidArgument,
+                           "shape \"%s\": no model has an input or a symbolic dimension of that name",
+                           name.c_str());
+    }
+  }
+  if (entry.run == MakePartitions) {
+    for (const std::string& node : compilation.options.break_before) {
+      if (Contains(compilation.breaks_found, node)) continue;
+      return Status::Error(
+          Code::kInvalidArgument,
+          "a break was asked for before node \"%s\", but no step comes from a node of that name",
+          node.c_str());
+    }
+  }
+  return Status::Ok();
+}
+
+void ReportProgram(const ProgramInWork& program, CompileReport* report) {
+  ProgramReport out;
+  out.program = program.source.program;
+  out.steps = static_cast<uint32_t>(program.planned.lowered.ops.size());
+  for (const PlannedPartition& p : program.planned.partitions) {
+    out.partitions.push_back({p.first_step, p.num_steps, p.reason, p.detail});
+  }
+  out.peak_before = static_cast<uint64_t>(program.schedule.peak_before);
+  out.peak_after = static_cast<uint64_t>(program.schedule.peak_after);
+  out.arena_bytes = static_cast<uint64_t>(program.planned.memory.arena_bytes);
+  out.arena_lower_bound = static_cast<uint64_t>(program.planned.memory.lower_bound);
+  report->programs.push_back(std::move(out));
+}
+
+void FinishReport(const EmitReport& emitted, CompileReport* report) {
+  report->weights_bytes = emitted.weights_bytes;
+  report->synthetic_bytes = emitted.synthetic_bytes;
+  report->state_bytes = emitted.state_bytes;
+  report->arena_bytes = emitted.arena_bytes;
+  report->kernels = emitted.kernels;
+}
+
+}  // namespace
+
+Span<const PipelineEntry> Pipeline() { return kPipeline; }
+
+Status RunPipeline(Compilation* compilation) {
+  const auto start = std::chrono::steady_clock::now();
+  RONDO_RETURN_IF_ERROR(CheckOptions(compilation->options));
+  for (const ModelSource& model : compilation->options.models) {
+    compilation->programs.emplace_back();
+    compilation->programs.back().source = model;
+  }
+  for (const PipelineEntry& entry : kPipeline) {
+    if (Contains(compilation->options.skip_passes, entry.name)) continue;
+    if (entry.run == Emit) {
+      for (const ProgramInWork& program : compilation->programs) {
+        ReportProgram(program, &compilation->report);
+      }
+    }
+    if (entry.once) {
+      RONDO_RETURN_IF_ERROR(RunPass(entry, compilation, nullptr));
+      continue;
+    }
+    for (ProgramInWork& program : compilation->programs) {
+      RONDO_RETURN_IF_ERROR(RunPass(entry, compilation, &program));
+    }
+    RONDO_RETURN_IF_ERROR(CheckNames(entry, *compilation));
+  }
+  FinishReport(compilation->emit_report, &compilation->report);
+  compilation->report.seconds = SecondsSince(start);
+  return Status::Ok();
+}
+
+}  // namespace rondo
