@@ -1,0 +1,100 @@
+// What the stages of fusion share: the prepared graph, where each node's result lives, and the groups.
+// Internal to compiler/fusion.
+#ifndef RONDO_COMPILER_FUSION_CONTEXT_H_
+#define RONDO_COMPILER_FUSION_CONTEXT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/fusion/fuse.h"
+#include "compiler/fusion/lowered.h"
+#include "compiler/ir/graph.h"
+
+namespace rondo::fusion {
+
+using ir::NodeId;
+
+// Where a node's result lies: its dense index space shown by `placement` in the memory of a value.
+struct Home {
+  int value = -1;
+  ir::View placement;
+};
+
+// The nodes that one part computes.
+struct Group {
+  int id = 0;
+  Skeleton skeleton = Skeleton::kMap;
+  std::vector<NodeId> anchors;  // contractions with one lhs; otherwise at most one node
+  std::vector<NodeId> nodes;    // members, anchors included
+  NodeId sink = ir::kNoNode;    // the node whose value leaves the part; its shape is the domain
+  // kReduction: the shape of what is reduced and of the rows (reduced dims 1), and which members are computed
+  // once an element and which once a row. Other members are computed wherever they are read.
+  Shape domain, reduced;
+  std::vector<NodeId> elements, rows;
+};
+
+struct Context {
+  FuseOptions options;
+  ir::Graph graph;
+  LoweredProgram program;
+  std::vector<NodeId> order;  // live nodes, topological
+  std::vector<int> position;  // in `order`, by node
+  std::vector<std::vector<NodeId>>
+      readers;                    // compute nodes and concats that read a node, views looked through
+  std::vector<Home> homes;        // by node; value < 0: not yet decided (temporaries) or not in memory
+  std::vector<char> stored;       // by node: must be in memory whoever reads it
+  std::vector<NodeId> concat_of;  // by node: the concatenation whose memory holds it, or kNoNode
+  std::vector<Group> groups;
+  std::vector<int> group_of;  // by node, -1: none
+
+  const ir::Node& node(NodeId id) const { return graph.node(id); }
+  NodeId base(NodeId id) const { return graph.BaseOf(id); }
+  bool IsLeaf(NodeId id) const { return node(id).op == ir::Op::kInput || node(id).op == ir::Op::kConstant; }
+  // Pointwise work that can be computed wherever it is read.
+  bool IsInlinable(NodeId id) const {
+    ir::Op op = node(id).op;
+    return (op == ir::Op::kPointwise || op == ir::Op::kIndexedRead) && !FusionOff(id);
+  }
+  bool FusionOff(NodeId id) const {
+    auto it = node(id).annotations.find("fuse");
+    return it != node(id).annotations.end() && it->second == "off";
+  }
+  bool InGroup(NodeId id, int group) const { return group_of[id] == group; }
+};
+
+// What kept a part from being emitted, and what to change in the graph before the next try.
+struct Obstacle {
+  bool found = false;
+  NodeId reader = ir::kNoNode;  // node whose read of input `slot` has no plain strides
+  int slot = -1;                // -1: the reader itself must be kept out of larger parts
+  std::string what;
+};
+
+// A node that copies `x` (any node, usually a view) to dense memory of its own.
+NodeId InsertCopy(ir::Graph* graph, NodeId x);
+
+// Fills context->graph, order, readers, homes of leaves, outputs, states and concatenations. Inserts copies.
+Status Prepare(const ir::Graph& graph, const FuseOptions& options, Context* context);
+
+// The home of a node that is in memory; makes a temporary for one that has none yet.
+const Home& HomeOf(Context* context, NodeId id);
+
+// Forms groups (groups.cc).
+void FormGroups(Context* context);
+
+// True if computing `candidate` in `group` would make the group wait for itself.
+bool WouldCycle(const Context& context, const std::vector<NodeId>& members, NodeId candidate);
+
+// Turns every group into an op of context->program (emit.cc). On an obstacle, says which.
+Status EmitGroups(Context* context, Obstacle* obstacle);
+
+// Merges independent single-part ops (horizontal.cc).
+void FuseHorizontally(LoweredProgram* program);
+
+// "MatMul \"a\", Add \"b\"" for messages.
+std::string SourcesOf(const ir::Node& node);
+
+}  // namespace rondo::fusion
+
+#endif  // RONDO_COMPILER_FUSION_CONTEXT_H_

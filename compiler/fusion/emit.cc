@@ -1,0 +1,275 @@
+// Groups become ops: parts, parameters, dependencies, provenance.
+#include "compiler/fusion/emit.h"
+
+#include <algorithm>
+#include <set>
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+std::vector<int64_t> DenseStrides(const Shape& shape) {
+  std::vector<int64_t> strides(static_cast<size_t>(shape.rank));
+  int64_t run = 1;
+  for (int d = shape.rank - 1; d >= 0; --d) {
+    strides[d] = run;
+    run *= shape[d];
+  }
+  return strides;
+}
+
+TapeInst AccInst(TapeType type, int accumulator) {
+  TapeInst inst;
+  inst.op = TapeOp::kAcc;
+  inst.type = type;
+  inst.arg = static_cast<uint16_t>(accumulator);
+  return inst;
+}
+
+void AddDomain(const Shape& domain, IterationSpace* space, PartBuilder* builder) {
+  for (int d = 0; d < domain.rank; ++d) space->AddLoop(domain[d]);
+  builder->SetDomain(space->AddMap(ir::DenseView(domain), 0, DenseStrides(domain)));
+}
+
+const Shape& SinkDomain(const Context& context, const Group& group) {
+  const Node& sink = context.node(group.sink);
+  return sink.op == Op::kIndexedWrite ? context.node(sink.inputs[1]).shape : sink.shape;
+}
+
+void StoreSink(const Context& context, const Group& group, const View& view, PartBuilder* builder,
+               TapeWriter* tape) {
+  const Node& sink = context.node(group.sink);
+  if (sink.op == Op::kIndexedWrite) {
+    int reg = builder->Value(tape, sink.inputs[1], view);
+    builder->StoreIndexed(tape, group.sink, view, reg);
+  } else {
+    int reg = builder->Value(tape, group.sink, view);
+    builder->Store(tape, group.sink, view, reg);
+  }
+}
+
+Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  IterationSpace space;
+  PartBuilder builder(context, group.id, &space);
+  const Shape& domain = SinkDomain(*context, group);
+  AddDomain(domain, &space, &builder);
+  View all = ir::DenseView(domain);
+  TapeWriter collected;
+  StoreSink(*context, group, all, &builder, &collected);
+  if (builder.obstacle().found || !space.Resolve()) {
+    *obstacle = builder.obstacle().found ? builder.obstacle() : builder.ObstacleOf(space.failed());
+    return Status::Ok();
+  }
+  const Node& sink = context->node(group.sink);
+  Part part;
+  part.skeleton = Skeleton::kMap;
+  bool write = sink.op == Op::kIndexedWrite;
+  part.sequential = write && sink.As<ir::IndexedAttrs>().may_collide;
+  // Updates that meet must keep their order; otherwise the loops follow the memory that is written.
+  space.Arrange(part.sequential ? -1 : 0, {Role::kOuter});
+  builder.BeginEmitting();
+  TapeWriter tape;
+  StoreSink(*context, group, all, &builder, &tape);
+  part.body = builder.CopyTape(tape);
+  return builder.Finish(part, op);
+}
+
+namespace {
+
+// Which ops must come first: those that write what this one reads, and, for storage that is written in place,
+// those that still read or wrote the older contents.
+class Dependencies {
+ public:
+  Dependencies(const Context& context, const std::vector<int>& op_of_group)
+      : c_(context), op_of_group_(op_of_group) {}
+
+  void Writers(NodeId id, std::set<int>* ops) const {
+    const Node& node = c_.node(id);
+    if (node.op == Op::kConcat) {
+      for (NodeId input : node.inputs) {
+        if (c_.node(input).shape.elements() > 0) Writers(c_.base(input), ops);
+      }
+      return;
+    }
+    int group = c_.group_of[id];
+    if (group >= 0) ops->insert(op_of_group_[group]);
+    if (node.op == Op::kIndexedWrite) Writers(c_.base(node.inputs[0]), ops);
+  }
+
+  // Everything that `group` needs done before it.
+  std::set<int> Of(const Group& group) const {
+    std::set<int> ops;
+    for (NodeId id : group.nodes) {
+      const Node& node = c_.node(id);
+      for (NodeId input : node.inputs) {
+        NodeId base = c_.base(input);
+        if (!c_.InGroup(base, group.id)) Writers(base, &ops);
+      }
+      for (const auto* edges : {&node.weak_after, &node.strong_after}) {
+        for (NodeId from : *edges) Writers(c_.base(from), &ops);
+      }
+      if (node.op == Op::kIndexedWrite) OlderReaders(id, &ops);
+      StateReaders(id, &ops);
+    }
+    ops.erase(op_of_group_[group.id]);
+    return ops;
+  }
+
+ private:
+  // Readers of the contents that the write `id` replaces.
+  void OlderReaders(NodeId id, std::set<int>* ops) const {
+    NodeId version = c_.base(c_.node(id).inputs[0]);
+    while (true) {
+      for (NodeId reader : c_.readers[version]) {
+        if (reader != id && c_.group_of[reader] >= 0 && !DependsOnWrite(reader, id)) {
+          ops->insert(op_of_group_[c_.group_of[reader]]);
+        }
+      }
+      if (c_.node(version).op != Op::kIndexedWrite) return;
+      version = c_.base(c_.node(version).inputs[0]);
+    }
+  }
+
+  // A later write of the chain reads the older version by being a version itself: it comes after.
+  bool DependsOnWrite(NodeId reader, NodeId write) const {
+    return c_.node(reader).op == Op::kIndexedWrite && c_.position[reader] > c_.position[write];
+  }
+
+  // A node that overwrites a whole state waits for all readers of the state's old contents.
+  void StateReaders(NodeId id, std::set<int>* ops) const {
+    if (c_.node(id).op == Op::kIndexedWrite || !c_.stored[id]) return;
+    int value = c_.homes[id].value;
+    if (value < 0 || c_.program.values[value].kind != BufferKind::kState) return;
+    for (const ir::GraphInput& input : c_.graph.inputs) {
+      if (c_.homes[input.node].value != value) continue;
+      for (NodeId reader : c_.readers[input.node]) {
+        if (c_.group_of[reader] >= 0) ops->insert(op_of_group_[c_.group_of[reader]]);
+      }
+    }
+  }
+
+  const Context& c_;
+  const std::vector<int>& op_of_group_;
+};
+
+void Describe(const Context& c, const Group& group, LoweredOp* op) {
+  for (NodeId id : group.anchors) ir::MergeSources(&op->sources, c.node(id).sources);
+  std::vector<NodeId> members = group.nodes;
+  std::sort(members.begin(), members.end(),
+            [&](NodeId a, NodeId b) { return c.position[a] < c.position[b]; });
+  std::map<std::string, int> labels;
+  for (NodeId id : members) {
+    const Node& node = c.node(id);
+    ir::MergeSources(&op->sources, node.sources);
+    for (const auto& [key, value] : node.annotations) {
+      if (key == "label") {
+        ++labels[value];
+      } else {
+        op->annotations.emplace(key, value);
+      }
+    }
+  }
+  std::string label = group.skeleton == Skeleton::kAttention ? "attention" : "";
+  int most = 0;
+  for (const auto& [text, count] : labels) {
+    if (label != "attention" && count > most) {
+      most = count;
+      label = text;
+    }
+  }
+  if (!label.empty()) op->kernel.label = c.program.arena->CopyText(label);
+}
+
+// Parameters that a map or epilogue reads and writes at the same point, before anything else reads them.
+void FindInPlace(const Context& c, LoweredOp* op) {
+  const Part& part = op->kernel.parts[0];
+  for (const Operand& write : part.operands) {
+    if (write.mode != Mode::kWrite || !write.indirects.empty() || !write.guards.empty()) continue;
+    const LoweredBinding& to = op->params[write.param];
+    for (const Operand& read : part.operands) {
+      const LoweredBinding& from = op->params[read.param];
+      bool same = read.mode == Mode::kRead && read.dtype == write.dtype && read.offset == write.offset &&
+                  read.indirects.empty() && read.guards.empty() && from.byte_offset == to.byte_offset &&
+                  c.program.values[from.value].bytes == c.program.values[to.value].bytes &&
+                  std::equal(read.strides.begin(), read.strides.end(), write.strides.begin());
+      // Any other operand of the same value (or a role in the skeleton) may read it at another point.
+      size_t self = static_cast<size_t>(&read - part.operands.begin());
+      int uses = 0;
+      for (const Operand& other : part.operands) {
+        uses += op->params[other.param].value == from.value;
+      }
+      bool role = self == part.lhs || self == part.keys || self == part.values || self == part.mask ||
+                  self == part.limit;
+      for (uint16_t r : part.rhs) role = role || self == r;
+      if (same && uses == 1 && !role) op->in_place.push_back({write.param, read.param});
+    }
+  }
+}
+
+}  // namespace
+
+Status EmitGroups(Context* context, Obstacle* obstacle) {
+  Context& c = *context;
+  std::vector<LoweredOp> ops(c.groups.size());
+  std::vector<int> identity(c.groups.size());
+  for (const Group& group : c.groups) {
+    identity[group.id] = group.id;
+    LoweredOp* op = &ops[group.id];
+    Status status;
+    switch (group.skeleton) {
+      case Skeleton::kMap: status = EmitMap(context, group, op, obstacle); break;
+      case Skeleton::kReduction: status = EmitReduction(context, group, op, obstacle); break;
+      case Skeleton::kContraction: status = EmitContraction(context, group, op, obstacle); break;
+      case Skeleton::kConvolution: status = EmitConvolution(context, group, op, obstacle); break;
+      case Skeleton::kAttention: status = EmitAttention(context, group, op, obstacle); break;
+    }
+    std::string what = SourcesOf(c.node(group.nodes[0]));
+    if (!status.ok()) return status.At("%s", what.c_str()).FromNode(what);
+    if (obstacle->found) {
+      if (obstacle->reader == kNoNode) obstacle->reader = group.nodes[0];
+      return Status::Ok();
+    }
+    Describe(c, group, op);
+    if (group.skeleton != Skeleton::kReduction) FindInPlace(c, op);
+  }
+  // Order: every op after those it needs; ties by the position of the group's last node.
+  Dependencies dependencies(c, identity);
+  std::vector<std::set<int>> needs(c.groups.size());
+  std::vector<std::vector<int>> feeds(c.groups.size());
+  std::vector<int> waiting(c.groups.size(), 0), last(c.groups.size(), 0);
+  for (const Group& group : c.groups) {
+    needs[group.id] = dependencies.Of(group);
+    waiting[group.id] = static_cast<int>(needs[group.id].size());
+    for (int from : needs[group.id]) feeds[from].push_back(group.id);
+    for (NodeId id : group.nodes) last[group.id] = std::max(last[group.id], c.position[id]);
+  }
+  std::set<std::pair<int, int>> ready;
+  for (const Group& group : c.groups) {
+    if (waiting[group.id] == 0) ready.insert({last[group.id], group.id});
+  }
+  std::vector<int> place(c.groups.size(), -1);
+  while (!ready.empty()) {
+    int group = ready.begin()->second;
+    ready.erase(ready.begin());
+    place[group] = static_cast<int>(c.program.ops.size());
+    for (int from : needs[group]) ops[group].deps.push_back(place[from]);
+    std::sort(ops[group].deps.begin(), ops[group].deps.end());
+    c.program.ops.push_back(std::move(ops[group]));
+    for (int next : feeds[group]) {
+      if (--waiting[next] == 0) ready.insert({last[next], next});
+    }
+  }
+  if (c.program.ops.size() != c.groups.size()) {
+    std::string stuck;
+    for (const Group& group : c.groups) {
+      if (place[group.id] < 0 && stuck.size() < 300) stuck += " " + SourcesOf(c.node(group.nodes[0]));
+    }
+    return Status::Error(Code::kInternal, "kernels wait for each other after fusion:%s", stuck.c_str());
+  }
+  return Status::Ok();
+}
+
+}  // namespace rondo::fusion

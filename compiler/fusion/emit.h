@@ -1,0 +1,32 @@
+// One function a skeleton: a group becomes an op. Internal to compiler/fusion.
+//
+// Each returns OK with obstacle->found set when the group cannot be expressed as it is and the graph must be
+// changed first.
+#ifndef RONDO_COMPILER_FUSION_EMIT_H_
+#define RONDO_COMPILER_FUSION_EMIT_H_
+
+#include "compiler/fusion/context.h"
+#include "compiler/fusion/part_builder.h"
+
+namespace rondo::fusion {
+
+Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+Status EmitReduction(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+Status EmitConvolution(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+
+// The loops of a dense walk over `domain`, one a dim, and its map (which becomes the builder's domain).
+void AddDomain(const Shape& domain, IterationSpace* space, PartBuilder* builder);
+// The shape of the domain of a group that ends in its sink: the sink's, or its updates' for a kIndexedWrite.
+const Shape& SinkDomain(const Context& context, const Group& group);
+// Evaluates and stores the sink; `view` shows the sink's shape (or updates') over the domain.
+void StoreSink(const Context& context, const Group& group, const ir::View& view, PartBuilder* builder,
+               TapeWriter* tape);
+// Dense row-major strides.
+std::vector<int64_t> DenseStrides(const Shape& shape);
+TapeInst AccInst(TapeType type, int accumulator);
+
+}  // namespace rondo::fusion
+
+#endif  // RONDO_COMPILER_FUSION_EMIT_H_

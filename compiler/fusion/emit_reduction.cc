@@ -1,0 +1,244 @@
+// Row reductions: pointwise–reduction–pointwise clusters become stages.
+//
+// A member has a level: how many reductions of the cluster lie before it. Elements of level s are computed in
+// per-element stage s, the reductions of level s elements end that stage, and what is computed once a row
+// from them (level s + 1) follows in a per-row stage. An element that a later stage needs again is computed
+// again, unless that costs more than keeping the row.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/fusion/emit.h"
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+namespace {
+
+class RowPart {
+ public:
+  RowPart(Context* context, const Group& group)
+      : c_(*context), group_(group), builder_(context, group.id, &space_) {
+    elements_.insert(group.elements.begin(), group.elements.end());
+    rows_.insert(group.rows.begin(), group.rows.end());
+    members_.assign(group.elements.begin(), group.elements.end());
+    members_.insert(members_.end(), group.rows.begin(), group.rows.end());
+    std::sort(members_.begin(), members_.end(),
+              [&](NodeId a, NodeId b) { return c_.position[a] < c_.position[b]; });
+  }
+
+  Status Emit(LoweredOp* op, Obstacle* obstacle) {
+    FindLevels();
+    FindStages();
+    GiveSlots();
+    if (slots_.size() > kMaxSlots || kept_.size() > kMaxSlots) {
+      *obstacle = {true, group_.nodes[0], -1, "too many row values"};
+      return Status::Ok();
+    }
+    AddDomain(group_.domain, &space_, &builder_);
+    for (int d = 0; d < group_.domain.rank; ++d) {
+      bool reduced = group_.reduced[d] != group_.domain[d];
+      space_.SetRole(d, reduced ? Role::kReduced : Role::kOuter);
+    }
+    element_view_ = ir::DenseView(group_.domain);
+    row_view_ = ir::Expand(ir::DenseView(group_.reduced), group_.domain);
+    builder_.SetIntercept(
+        [this](TapeWriter* tape, NodeId id, const View& view) { return Special(tape, id, view); });
+    WriteStages();
+    if (builder_.obstacle().found || !space_.Resolve()) {
+      *obstacle = builder_.obstacle().found ? builder_.obstacle() : builder_.ObstacleOf(space_.failed());
+      return Status::Ok();
+    }
+    space_.Arrange(0, {Role::kOuter, Role::kReduced});
+    builder_.BeginEmitting();
+    Part part;
+    part.skeleton = Skeleton::kReduction;
+    part.stages = c_.program.arena->Copy(WriteStages());
+    part.scalars = static_cast<uint8_t>(slots_.size());
+    part.kept = static_cast<uint8_t>(kept_.size());
+    return builder_.Finish(part, op);
+  }
+
+ private:
+  bool IsReduce(NodeId id) const { return c_.node(id).op == Op::kReduce; }
+
+  bool LeavesGroup(NodeId id) const {
+    if (c_.stored[id]) return true;
+    return std::any_of(c_.readers[id].begin(), c_.readers[id].end(),
+                       [&](NodeId r) { return !c_.InGroup(r, group_.id); });
+  }
+
+  int LevelOf(NodeId id) const {
+    auto it = level_.find(id);
+    return it == level_.end() ? 0 : it->second;
+  }
+
+  void FindLevels() {
+    for (NodeId id : members_) {
+      int level = 0;
+      for (NodeId input : c_.node(id).inputs) level = std::max(level, LevelOf(c_.base(input)));
+      level_[id] = level + (IsReduce(id) ? 1 : 0);
+      last_ = std::max(last_, level_[id]);
+    }
+  }
+
+  static bool Dear(const Node& node) {
+    switch (node.As<ir::PointwiseAttrs>().op) {
+      case TapeOp::kExp:
+      case TapeOp::kLog:
+      case TapeOp::kPow:
+      case TapeOp::kTanh:
+      case TapeOp::kErf:
+      case TapeOp::kSigmoid:
+      case TapeOp::kSin:
+      case TapeOp::kCos:
+      case TapeOp::kDiv: return true;
+      default: return false;
+    }
+  }
+
+  // In which stages each element is computed, and which are kept.
+  void FindStages() {
+    std::map<NodeId, std::set<int>> needed;
+    for (size_t i = members_.size(); i-- > 0;) {
+      NodeId id = members_[i];
+      const Node& node = c_.node(id);
+      if (rows_.count(id) > 0) {
+        if (IsReduce(id)) needed[c_.base(node.inputs[0])].insert(level_[id] - 1);
+        continue;
+      }
+      std::set<int> stages = needed[id];
+      if (LeavesGroup(id)) stages.insert(level_[id]);
+      bool again = !stages.empty() && *stages.rbegin() > level_[id];
+      if (again && Dear(node)) {
+        kept_.emplace(id, static_cast<int>(kept_.size()));
+        stages = {level_[id]};
+      }
+      for (NodeId input : node.inputs) {
+        NodeId base = c_.base(input);
+        if (elements_.count(base) > 0) needed[base].insert(stages.begin(), stages.end());
+      }
+    }
+  }
+
+  // Row values that elements or later rows read get a scalar.
+  void GiveSlots() {
+    for (NodeId id : members_) {
+      if (rows_.count(id) == 0) continue;
+      bool needed = IsReduce(id);
+      for (NodeId reader : c_.readers[id]) {
+        if (!c_.InGroup(reader, group_.id)) continue;
+        needed = needed || rows_.count(reader) == 0 || level_[reader] > level_[id];
+      }
+      if (needed) slots_.emplace(id, static_cast<int>(slots_.size()));
+    }
+  }
+
+  std::optional<int> Special(TapeWriter* tape, NodeId id, const View&) {
+    TapeInst inst;
+    inst.type = NaturalType(c_.node(id).dtype);
+    if (rows_.count(id) > 0) {
+      bool here = per_row_ && level_[id] == stage_ && !IsReduce(id);
+      auto slot = slots_.find(id);
+      if (here || slot == slots_.end()) return std::nullopt;
+      inst.op = TapeOp::kScalar;
+      inst.arg = static_cast<uint16_t>(slot->second);
+      return tape->Add(inst);
+    }
+    auto kept = kept_.find(id);
+    if (kept == kept_.end() || level_[id] >= stage_) return std::nullopt;
+    inst.op = TapeOp::kKept;
+    inst.arg = static_cast<uint16_t>(kept->second);
+    return tape->Add(inst);
+  }
+
+  TapeInst Effect(TapeOp op, const TapeWriter& tape, int arg, int reg, int64_t imm = 0) const {
+    TapeInst inst;
+    inst.op = op;
+    inst.type = tape.type(reg);
+    inst.arg = static_cast<uint16_t>(arg);
+    inst.a = static_cast<uint16_t>(reg);
+    inst.imm.i = imm;
+    return inst;
+  }
+
+  TapeWriter ElementStage() {
+    TapeWriter tape;
+    for (NodeId id : members_) {
+      if (elements_.count(id) == 0 || level_[id] != stage_) continue;
+      bool leaves = LeavesGroup(id);
+      auto kept = kept_.find(id);
+      if (!leaves && kept == kept_.end()) continue;
+      int reg = builder_.Value(&tape, id, element_view_);
+      if (kept != kept_.end()) tape.Add(Effect(TapeOp::kKeep, tape, kept->second, reg));
+      if (leaves) builder_.Store(&tape, id, element_view_, reg);
+    }
+    for (NodeId id : members_) {
+      if (!IsReduce(id) || level_[id] != stage_ + 1) continue;
+      const ir::ReduceAttrs& attrs = c_.node(id).As<ir::ReduceAttrs>();
+      constexpr TapeOp kOps[] = {TapeOp::kReduceSum, TapeOp::kReduceProd,   TapeOp::kReduceMax,
+                                 TapeOp::kReduceMin, TapeOp::kReduceArgMax, TapeOp::kReduceArgMin};
+      int reg = builder_.Value(&tape, c_.node(id).inputs[0], element_view_);
+      TapeInst inst = Effect(kOps[static_cast<int>(attrs.kind)], tape, slots_.at(id), reg, attrs.last_index);
+      inst.type = NaturalType(c_.node(id).dtype);
+      tape.Add(inst);
+    }
+    return tape;
+  }
+
+  TapeWriter RowStage() {
+    TapeWriter tape;
+    for (NodeId id : members_) {
+      if (rows_.count(id) == 0 || level_[id] != stage_) continue;
+      bool leaves = LeavesGroup(id);
+      auto slot = slots_.find(id);
+      bool set = slot != slots_.end() && !IsReduce(id);
+      if (!leaves && !set) continue;
+      int reg = builder_.Value(&tape, id, row_view_);
+      if (set) tape.Add(Effect(TapeOp::kSetScalar, tape, slot->second, reg));
+      if (leaves) builder_.Store(&tape, id, row_view_, reg);
+    }
+    return tape;
+  }
+
+  std::vector<Stage> WriteStages() {
+    std::vector<Stage> stages;
+    auto add = [&](bool per_row, const TapeWriter& tape) {
+      if (tape.insts().empty()) return;
+      Stage stage;
+      stage.per_row = per_row;
+      if (!builder_.collecting()) stage.tape = builder_.CopyTape(tape);
+      stages.push_back(stage);
+    };
+    for (stage_ = 0; stage_ <= last_; ++stage_) {
+      per_row_ = true;
+      if (stage_ > 0) add(true, RowStage());
+      per_row_ = false;
+      add(false, ElementStage());
+    }
+    return stages;
+  }
+
+  Context& c_;
+  const Group& group_;
+  IterationSpace space_;
+  PartBuilder builder_;
+  std::set<NodeId> elements_, rows_;
+  std::vector<NodeId> members_;  // by position
+  std::map<NodeId, int> level_, kept_, slots_;
+  int last_ = 0;
+  View element_view_, row_view_;
+  int stage_ = 0;
+  bool per_row_ = false;
+};
+
+}  // namespace
+
+Status EmitReduction(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  return RowPart(context, group).Emit(op, obstacle);
+}
+
+}  // namespace rondo::fusion

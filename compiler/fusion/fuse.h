@@ -1,0 +1,46 @@
+// Fusion: an ir::Graph becomes kernels.
+//
+// Every node is computed inside exactly one kernel part; movement costs nothing, because a part reads its
+// operands through composed index maps and its loops are split and reordered until those maps are plain
+// strides. In order:
+//   prepare    what must have memory of its own gets it: graph outputs, copies for concatenation and scatter
+//   group      contractions, convolutions and attention take the pointwise work after them (epilogues), row
+//              reductions the pointwise and reductions around them, what is left forms maps; producers that
+//              nothing else reads are computed where they are used, whatever loop order the reader has
+//   emit       each group becomes a part: loops, accesses, tapes
+//   horizontal independent parts at the same depth become one kernel
+//
+// A pure function; thread-safe. Errors: kUnsupported for a graph that the skeletons cannot express (a part
+// with more than kMaxLoops loops), kInternal for a broken promise of the IR; both name source nodes.
+#ifndef RONDO_COMPILER_FUSION_FUSE_H_
+#define RONDO_COMPILER_FUSION_FUSE_H_
+
+#include <string>
+
+#include "compiler/fusion/lowered.h"
+#include "compiler/ir/graph.h"
+#include "core/status.h"
+
+namespace rondo {
+
+struct FuseOptions {
+  std::string target = "host";
+  bool epilogues = true;   // pointwise work after contractions, convolutions and attention
+  bool reductions = true;  // pointwise work around row reductions
+  bool inlining = true;    // pointwise producers into their only reader
+  bool horizontal = true;  // independent parts into one kernel
+};
+
+struct FuseReport {
+  int nodes = 0;     // compute nodes of the graph
+  int parts = 0;     // parts before horizontal fusion
+  int kernels = 0;   // ops of the result
+  int copies = 0;    // nodes that had to be copied to dense memory
+  std::string text;  // one sentence
+};
+
+Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, FuseReport* report);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_FUSION_FUSE_H_

@@ -1,0 +1,102 @@
+// Independent parts into one kernel.
+//
+// Ops at the same depth of the dependency graph cannot depend on each other, and joining ops of one depth
+// cannot make a cycle. Joined are contractions that read the same left side (query, key and value products)
+// and maps that are too small to fill a device alone.
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "compiler/fusion/context.h"
+
+namespace rondo::fusion {
+
+namespace {
+
+constexpr int64_t kSmallMap = 64 << 10;  // points
+constexpr size_t kMaxParts = 8;
+
+int64_t Points(const Part& part) {
+  int64_t n = 1;
+  for (int64_t extent : part.loops) n *= extent;
+  return n;
+}
+
+// Ops with the same text may be joined; "" stands alone.
+std::string JoinKey(const LoweredOp& op) {
+  const Part& part = op.kernel.parts[0];
+  if (op.annotations.count("fuse") > 0) return "";
+  if (part.skeleton == Skeleton::kContraction) {
+    const Operand& lhs = part.operands[part.lhs];
+    const LoweredBinding& binding = op.params[lhs.param];
+    return "contraction " + std::to_string(binding.value) + " " + std::to_string(binding.byte_offset);
+  }
+  if (part.skeleton == Skeleton::kMap && !part.sequential && Points(part) <= kSmallMap) return "map";
+  return "";
+}
+
+void Append(LoweredProgram* program, LoweredOp* to, const LoweredOp& from) {
+  std::vector<Part> parts(to->kernel.parts.begin(), to->kernel.parts.end());
+  uint16_t shift = static_cast<uint16_t>(to->params.size());
+  for (const Part& part : from.kernel.parts) {
+    Part moved = part;
+    std::vector<Operand> operands(part.operands.begin(), part.operands.end());
+    for (Operand& operand : operands) operand.param = static_cast<uint16_t>(operand.param + shift);
+    moved.operands = program->arena->Copy(operands);
+    parts.push_back(moved);
+  }
+  to->params.insert(to->params.end(), from.params.begin(), from.params.end());
+  to->kernel.num_params = static_cast<uint16_t>(to->params.size());
+  to->kernel.parts = program->arena->Copy(parts);
+  to->deps.insert(to->deps.end(), from.deps.begin(), from.deps.end());
+  ir::MergeSources(&to->sources, from.sources);
+  for (const auto& [key, value] : from.annotations) to->annotations.emplace(key, value);
+  if (to->kernel.label.empty()) to->kernel.label = from.kernel.label;
+  // Memory that one part gives up may still be read by another.
+  to->in_place.clear();
+}
+
+}  // namespace
+
+void FuseHorizontally(LoweredProgram* program) {
+  std::vector<LoweredOp>& ops = program->ops;
+  std::vector<int> depth(ops.size(), 0), into(ops.size());
+  std::map<std::pair<int, std::string>, int> open;
+  std::vector<size_t> parts(ops.size(), 1);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    for (int from : ops[i].deps) depth[i] = std::max(depth[i], depth[from] + 1);
+    into[i] = static_cast<int>(i);
+    std::string key = JoinKey(ops[i]);
+    if (key.empty()) continue;
+    auto [it, fresh] = open.emplace(std::make_pair(depth[i], key), static_cast<int>(i));
+    if (fresh) continue;
+    if (parts[it->second] >= kMaxParts) {
+      it->second = static_cast<int>(i);
+      continue;
+    }
+    into[i] = it->second;
+    ++parts[it->second];
+  }
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (into[i] != static_cast<int>(i)) Append(program, &ops[into[i]], ops[i]);
+  }
+  // The joined op runs where its last part stood: order by depth keeps all edges pointing backwards.
+  std::vector<int> order;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (into[i] == static_cast<int>(i)) order.push_back(static_cast<int>(i));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return depth[a] < depth[b]; });
+  std::vector<int> place(ops.size(), -1);
+  for (size_t k = 0; k < order.size(); ++k) place[order[k]] = static_cast<int>(k);
+  std::vector<LoweredOp> result;
+  for (int i : order) {
+    LoweredOp op = std::move(ops[i]);
+    for (int& from : op.deps) from = place[into[from]];
+    std::sort(op.deps.begin(), op.deps.end());
+    op.deps.erase(std::unique(op.deps.begin(), op.deps.end()), op.deps.end());
+    result.push_back(std::move(op));
+  }
+  ops = std::move(result);
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,346 @@
+#include "compiler/fusion/part_builder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+namespace {
+
+std::string Key(char kind, NodeId id, const View& view) {
+  return kind + std::to_string(id) + " " + ir::ToString(view);
+}
+
+bool IsComparison(TapeOp op) {
+  return op == TapeOp::kLess || op == TapeOp::kLessEqual || op == TapeOp::kEqual || op == TapeOp::kNot ||
+         op == TapeOp::kIsNan || op == TapeOp::kIsInf;
+}
+
+// Whether every value of `from` is a value of `to`, so that a cast needs no rounding.
+bool Widens(DType from, DType to) {
+  if (from == to) return true;
+  if (NaturalType(from) != NaturalType(to)) return false;
+  if (IsFloat(from)) return to == DType::kF32;
+  return to == DType::kI64 || to == DType::kU64 || from == DType::kBool;
+}
+
+TapeInst Inst(TapeOp op, TapeType type, int arg = 0, int a = 0, int b = 0, int c = 0, int64_t imm = 0) {
+  TapeInst inst;
+  inst.op = op;
+  inst.type = type;
+  inst.arg = static_cast<uint16_t>(arg);
+  inst.a = static_cast<uint16_t>(a);
+  inst.b = static_cast<uint16_t>(b);
+  inst.c = static_cast<uint16_t>(c);
+  inst.imm.i = imm;
+  return inst;
+}
+
+}  // namespace
+
+int PartBuilder::AddMap(const View& view, NodeId reader, int slot) {
+  int map = space_.AddMap(view, 0, DomainStrides());
+  blame_[map] = {reader, slot};
+  return map;
+}
+
+int PartBuilder::AddOperand(NodeId base, Mode mode, int map, const std::string& key) {
+  OperandRecord record;
+  record.value = HomeOf(&c_, base).value;
+  record.dtype = c_.node(base).dtype;
+  record.mode = mode;
+  record.map = map;
+  operands_.push_back(std::move(record));
+  int index = static_cast<int>(operands_.size()) - 1;
+  operand_keys_[key] = index;
+  return index;
+}
+
+void PartBuilder::SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
+                            double absent) {
+  operands_[operand].guards = std::move(guards);
+  operands_[operand].guard_strides = std::move(strides);
+  operands_[operand].absent = absent;
+}
+
+Obstacle PartBuilder::ObstacleOf(int map) const {
+  Obstacle obstacle;
+  obstacle.found = true;
+  auto it = blame_.find(map);
+  if (it != blame_.end()) {
+    obstacle.reader = it->second.first;
+    obstacle.slot = it->second.second;
+  }
+  return obstacle;
+}
+
+// The operand that reads `base` through `view` (over the domain, into base's dense index space).
+int PartBuilder::Read(NodeId base, const View& view, NodeId reader, int slot) {
+  std::string key = Key('r', base, view);
+  auto it = operand_keys_.find(key);
+  if (it != operand_keys_.end()) return it->second;
+  int map = AddMap(ir::Compose(HomeOf(&c_, base).placement, view), reader, slot);
+  return AddOperand(base, Mode::kRead, map, key);
+}
+
+int PartBuilder::Load(TapeWriter* tape, NodeId base, const View& view, NodeId reader, int slot) {
+  int operand = Read(base, view, reader, slot);
+  return tape->Add(Inst(TapeOp::kLoad, NaturalType(c_.node(base).dtype), operand));
+}
+
+std::optional<int> PartBuilder::SmallConstant(TapeWriter* tape, NodeId id) {
+  const Node& node = c_.node(id);
+  if (node.op != Op::kConstant || node.shape.elements() != 1) return std::nullopt;
+  const ir::ConstantData& data = *node.As<ir::ConstantAttrs>().data;
+  if (data.synthetic || data.bytes.size() != static_cast<size_t>(ByteSize(data.dtype))) return std::nullopt;
+  uint8_t raw[8] = {};
+  std::memcpy(raw, data.bytes.data(), data.bytes.size());
+  auto as = [&](auto value) {
+    std::memcpy(&value, raw, sizeof(value));
+    return value;
+  };
+  TapeInst inst = Inst(TapeOp::kConst, NaturalType(data.dtype));
+  switch (data.dtype) {
+    case DType::kF32: inst.imm.f = as(float{}); break;
+    case DType::kF64: inst.imm.f = as(double{}); break;
+    case DType::kF16: inst.imm.f = F16ToFloat(as(uint16_t{})); break;
+    case DType::kBF16: inst.imm.f = BF16ToFloat(as(uint16_t{})); break;
+    case DType::kI64:
+    case DType::kU64: inst.imm.i = as(int64_t{}); break;
+    case DType::kI32: inst.imm.i = as(int32_t{}); break;
+    case DType::kU32: inst.imm.i = as(uint32_t{}); break;
+    case DType::kI16: inst.imm.i = as(int16_t{}); break;
+    case DType::kU16: inst.imm.i = as(uint16_t{}); break;
+    case DType::kI8: inst.imm.i = as(int8_t{}); break;
+    case DType::kU8:
+    case DType::kBool: inst.imm.i = raw[0]; break;
+  }
+  return tape->Add(inst);
+}
+
+int PartBuilder::Value(TapeWriter* tape, NodeId id, const View& view) {
+  const Node& node = c_.node(id);
+  if (node.op == Op::kView)
+    return Value(tape, node.inputs[0], ir::Compose(node.As<ir::ViewAttrs>().view, view));
+  std::string key = Key('v', id, view);
+  auto it = tape->memo.find(key);
+  if (it != tape->memo.end()) return it->second;
+  int reg = -1;
+  if (intercept_) {
+    if (std::optional<int> special = intercept_(tape, id, view)) reg = *special;
+  }
+  if (reg < 0) {
+    if (std::optional<int> constant = SmallConstant(tape, id)) {
+      reg = *constant;
+    } else if (c_.InGroup(id, group_) && node.op == Op::kPointwise) {
+      reg = Pointwise(tape, id, view);
+    } else if (c_.InGroup(id, group_) && node.op == Op::kIndexedRead) {
+      reg = LoadIndexed(tape, id, view);
+    } else if (node.op == Op::kIota && (c_.group_of[id] < 0 || c_.InGroup(id, group_))) {
+      reg = Iota(tape, id, view);
+    } else {
+      reg = Load(tape, id, view, reader_, slot_);
+    }
+  }
+  tape->memo[key] = reg;
+  return reg;
+}
+
+int PartBuilder::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
+  const Node& node = c_.node(id);
+  const ir::PointwiseAttrs& attrs = node.As<ir::PointwiseAttrs>();
+  int regs[3] = {};
+  NodeId outer_reader = reader_;
+  int outer_slot = slot_;
+  for (size_t k = 0; k < node.inputs.size() && k < 3; ++k) {
+    reader_ = id;
+    slot_ = static_cast<int>(k);
+    regs[k] = Value(tape, node.inputs[k], view);
+  }
+  reader_ = outer_reader;
+  slot_ = outer_slot;
+  TapeType type = IsComparison(attrs.op) ? TapeType::kI64 : NaturalType(node.dtype);
+  if (attrs.op == TapeOp::kCast) {
+    DType from = c_.node(node.inputs[0]).dtype;
+    if (Widens(from, node.dtype)) return regs[0];
+    return tape->Add(Inst(TapeOp::kCast, type, 0, regs[0], 0, 0, static_cast<int64_t>(node.dtype)));
+  }
+  int reg = tape->Add(Inst(attrs.op, type, 0, regs[0], regs[1], regs[2], attrs.immediate));
+  bool wraps = type == TapeType::kI64 && node.dtype != DType::kI64 && node.dtype != DType::kU64 &&
+               node.dtype != DType::kBool && attrs.op != TapeOp::kSelect && attrs.op != TapeOp::kMin &&
+               attrs.op != TapeOp::kMax;
+  if (!wraps) return reg;
+  return tape->Add(Inst(TapeOp::kCast, type, 0, reg, 0, 0, static_cast<int64_t>(node.dtype)));
+}
+
+// The coordinate along an axis is the element number of a one-dimensional tensor that counts.
+int PartBuilder::Iota(TapeWriter* tape, NodeId id, const View& view) {
+  const Node& node = c_.node(id);
+  int axis = node.As<ir::IotaAttrs>().axis;
+  View count;
+  ir::ViewStep step;
+  step.shape = node.shape;
+  step.strides[axis] = 1;
+  count.steps.push_back(step);
+  std::string key = Key('i', id, view);
+  if (collecting_) {
+    if (map_keys_.count(key) == 0) map_keys_[key] = AddMap(ir::Compose(count, view), reader_, slot_);
+    return tape->Add(Inst(TapeOp::kConst, TapeType::kI64));
+  }
+  int map = map_keys_.at(key);
+  int sum = tape->Add(Inst(TapeOp::kConst, TapeType::kI64, 0, 0, 0, 0, space_.Offset(map)));
+  for (int l = 0; l < space_.loops(); ++l) {
+    int64_t stride = space_.Strides(map)[l];
+    if (stride == 0) continue;
+    int term = tape->Add(Inst(TapeOp::kIndex, TapeType::kI64, l));
+    if (stride != 1) {
+      int factor = tape->Add(Inst(TapeOp::kConst, TapeType::kI64, 0, 0, 0, 0, stride));
+      term = tape->Add(Inst(TapeOp::kMul, TapeType::kI64, 0, term, factor));
+    }
+    sum = tape->Add(Inst(TapeOp::kAdd, TapeType::kI64, 0, sum, term));
+  }
+  return sum;
+}
+
+// `view` shows the indices' shape over the domain. The data-dependent coordinates move through data's dense
+// index space, which `data_view` shows in its home.
+int PartBuilder::IndexedOperand(NodeId id, NodeId home_of, const View& data_view, const View& view, Mode mode,
+                                const ir::IndexedAttrs& attrs, size_t first_index, const std::string& key) {
+  auto it = operand_keys_.find(key);
+  if (it != operand_keys_.end()) return it->second;
+  const Node& node = c_.node(id);
+  std::vector<IndexUse> uses;
+  std::vector<int64_t> extents, strides;
+  for (size_t k = 0; k < attrs.dims.size(); ++k) {
+    NodeId index = node.inputs[first_index + k];
+    int slot = static_cast<int>(first_index + k);
+    int operand = Read(c_.base(index), ir::Compose(c_.graph.ViewOf(index), view), id, slot);
+    uses.push_back({operand, attrs.dims[k].extent, attrs.dims[k].wrap});
+    extents.push_back(attrs.dims[k].extent);
+    strides.push_back(attrs.dims[k].stride);
+  }
+  View storage = ir::Compose(HomeOf(&c_, home_of).placement, data_view);
+  int map = AddMap(ir::Compose(attrs.map, view), id, -1);
+  bool dense = ir::IsDense(storage, storage.shape().elements());
+  if (!space_.Resolve()) {
+    obstacle_ = ObstacleOf(space_.failed());
+    return AddOperand(home_of, mode, map, key);
+  }
+  std::vector<int64_t> walk = space_.Strides(map);
+  int64_t offset = space_.Offset(map);
+  // Without a storage view of its own, the coordinates move plainly.
+  View below = dense ? View{} : storage;
+  if (dense) {
+    ir::ViewStep flat;
+    flat.shape = Shape{storage.shape().elements()};
+    flat.strides[0] = 1;
+    below.steps.push_back(flat);
+  }
+  int final_map = space_.AddMap(below, offset, walk, extents, strides);
+  blame_[final_map] = {id, mode == Mode::kRead ? 0 : -1};
+  int operand = AddOperand(home_of, mode, final_map, key);
+  operands_[operand].indices = std::move(uses);
+  return operand;
+}
+
+int PartBuilder::LoadIndexed(TapeWriter* tape, NodeId id, const View& view) {
+  const Node& node = c_.node(id);
+  NodeId data = node.inputs[0];
+  int operand = IndexedOperand(id, c_.base(data), c_.graph.ViewOf(data), view, Mode::kRead,
+                               node.As<ir::IndexedAttrs>(), 1, Key('g', id, view));
+  return tape->Add(Inst(TapeOp::kLoad, NaturalType(node.dtype), operand));
+}
+
+void PartBuilder::Store(TapeWriter* tape, NodeId id, const View& view, int reg) {
+  std::string key = Key('s', id, view);
+  auto it = operand_keys_.find(key);
+  int operand;
+  if (it != operand_keys_.end()) {
+    operand = it->second;
+  } else {
+    int map = AddMap(ir::Compose(HomeOf(&c_, id).placement, view), id, -1);
+    operand = AddOperand(id, Mode::kWrite, map, key);
+  }
+  tape->Add(Inst(TapeOp::kStore, tape->type(reg), operand, reg));
+}
+
+void PartBuilder::StoreIndexed(TapeWriter* tape, NodeId id, const View& view, int reg) {
+  const Node& node = c_.node(id);
+  const ir::IndexedAttrs& attrs = node.As<ir::IndexedAttrs>();
+  Mode mode = attrs.combine == ir::ScatterCombine::kNone ? Mode::kWrite : Mode::kReadWrite;
+  int operand = IndexedOperand(id, id, ir::DenseView(node.shape), view, mode, attrs, 2, Key('w', id, view));
+  if (mode == Mode::kReadWrite) {
+    TapeOp ops[] = {TapeOp::kAdd, TapeOp::kAdd, TapeOp::kMul, TapeOp::kMax, TapeOp::kMin};
+    int old = tape->Add(Inst(TapeOp::kLoad, NaturalType(node.dtype), operand));
+    reg = tape->Add(Inst(ops[static_cast<int>(attrs.combine)], NaturalType(node.dtype), 0, old, reg));
+  }
+  tape->Add(Inst(TapeOp::kStore, tape->type(reg), operand, reg));
+}
+
+Status PartBuilder::Finish(Part part, LoweredOp* op) {
+  Arena& arena = *c_.program.arena;
+  std::vector<int64_t> loops;
+  for (int l = 0; l < space_.loops(); ++l) loops.push_back(space_.extent(l));
+  if (loops.size() > static_cast<size_t>(kMaxLoops)) {
+    return Status::Error(Code::kUnsupported, "a kernel would need %zu nested loops; the limit is %d",
+                         loops.size(), kMaxLoops);
+  }
+  std::vector<Operand> operands;
+  for (const OperandRecord& record : operands_) {
+    Operand operand;
+    operand.dtype = record.dtype;
+    operand.mode = record.mode;
+    operand.absent = record.absent;
+    int64_t offset = space_.Offset(record.map), low = offset;
+    const std::vector<int64_t>& strides = space_.Strides(record.map);
+    for (size_t l = 0; l < loops.size(); ++l) low += std::min<int64_t>(0, strides[l] * (loops[l] - 1));
+    std::vector<Indirect> indirects;
+    for (size_t k = 0; k < record.indices.size(); ++k) {
+      const IndexUse& use = record.indices[k];
+      Indirect indirect;
+      indirect.operand = static_cast<uint16_t>(use.operand);
+      indirect.wrap = use.wrap;
+      indirect.stride = space_.ExtraStrides(record.map)[k];
+      indirect.extent = use.extent;
+      low += std::min<int64_t>(0, indirect.stride * (use.extent - 1));
+      indirects.push_back(indirect);
+    }
+    std::vector<Guard> guards = record.guards;
+    for (size_t g = 0; g < guards.size(); ++g) {
+      guards[g].strides = arena.Copy(record.guard_strides[g]);
+      low += std::min<int64_t>(0, guards[g].stride * (guards[g].extent - 1));
+    }
+    operand.offset = offset - low;
+    operand.strides = arena.Copy(strides);
+    operand.indirects = arena.Copy(indirects);
+    operand.guards = arena.Copy(guards);
+    uint64_t bytes = static_cast<uint64_t>(low * ByteSize(record.dtype));
+    auto same = [&](const LoweredBinding& b) { return b.value == record.value && b.byte_offset == bytes; };
+    auto it = std::find_if(op->params.begin(), op->params.end(), same);
+    if (it == op->params.end()) {
+      op->params.push_back({record.value, bytes, record.mode});
+      it = op->params.end() - 1;
+    } else if (it->mode != record.mode) {
+      it->mode = Mode::kReadWrite;
+    }
+    operand.param = static_cast<uint16_t>(it - op->params.begin());
+    operands.push_back(operand);
+  }
+  part.loops = arena.Copy(loops);
+  part.operands = arena.Copy(operands);
+  part.outer = static_cast<uint8_t>(space_.CountOf(Role::kOuter));
+  part.m = static_cast<uint8_t>(space_.CountOf(Role::kM));
+  part.n = static_cast<uint8_t>(space_.CountOf(Role::kN));
+  part.reduced = static_cast<uint8_t>(space_.CountOf(Role::kReduced));
+  part.features = static_cast<uint8_t>(space_.CountOf(Role::kFeature));
+  op->kernel.num_params = static_cast<uint16_t>(op->params.size());
+  std::vector<Part> parts = {part};
+  op->kernel.parts = arena.Copy(parts);
+  return Status::Ok();
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,115 @@
+// PartBuilder: collects the operands and tapes of one part, then lays them out in an Arena.
+//
+// Used in two walks over the same expressions: the first (collecting) finds every operand and the index maps
+// that the loops must become affine for; the second, after the loops are settled, writes the tapes. Internal
+// to compiler/fusion.
+#ifndef RONDO_COMPILER_FUSION_PART_BUILDER_H_
+#define RONDO_COMPILER_FUSION_PART_BUILDER_H_
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/fusion/context.h"
+#include "compiler/fusion/iteration_space.h"
+
+namespace rondo::fusion {
+
+class TapeWriter {
+ public:
+  int Add(TapeInst inst) {
+    insts_.push_back(inst);
+    return static_cast<int>(insts_.size()) - 1;
+  }
+  const std::vector<TapeInst>& insts() const { return insts_; }
+  TapeType type(int reg) const { return insts_[reg].type; }
+  std::map<std::string, int> memo;  // registers by what they hold
+
+ private:
+  std::vector<TapeInst> insts_;
+};
+
+class PartBuilder {
+ public:
+  // `context` and `space` must outlive the builder.
+  PartBuilder(Context* context, int group, IterationSpace* space)
+      : c_(*context), group_(group), space_(*space) {}
+
+  // The map whose logical strides walk the domain: new maps start from it.
+  void SetDomain(int map) { domain_map_ = map; }
+  void BeginEmitting() { collecting_ = false; }
+  bool collecting() const { return collecting_; }
+  const Obstacle& obstacle() const { return obstacle_; }
+
+  // Decides the register of special nodes (accumulators, row scalars, kept values). None: the usual way.
+  using Intercept = std::function<std::optional<int>(TapeWriter*, NodeId, const ir::View&)>;
+  void SetIntercept(Intercept intercept) { intercept_ = std::move(intercept); }
+
+  // The register with the value of `id` at the domain point that `view` (over the domain) shows.
+  int Value(TapeWriter* tape, NodeId id, const ir::View& view);
+  // Stores `reg` as the value of `id`.
+  void Store(TapeWriter* tape, NodeId id, const ir::View& view, int reg);
+  // Stores the updates of a kIndexedWrite; `view` shows its updates' shape over the domain.
+  void StoreIndexed(TapeWriter* tape, NodeId id, const ir::View& view, int reg);
+
+  // Operands outside of tapes. `reader` and `slot` name the read for obstacles. Returns the operand's index.
+  int AddOperand(NodeId base, Mode mode, int map, const std::string& key);
+  int OperandOf(const std::string& key) const { return operand_keys_.at(key); }
+  int MapOf(int operand) const { return operands_[operand].map; }
+  void SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
+                 double absent);
+  // After IterationSpace::Resolve failed on map `map`: which read that was.
+  Obstacle ObstacleOf(int map) const;
+  void Blame(int map, NodeId reader, int slot) { blame_[map] = {reader, slot}; }
+
+  // Lays the part out; fills the op's parameters. The loops must be final.
+  Status Finish(Part part, LoweredOp* op);
+  Tape CopyTape(const TapeWriter& tape) { return c_.program.arena->Copy(tape.insts()); }
+
+ private:
+  struct IndexUse {
+    int operand = 0;
+    int64_t extent = 0;
+    bool wrap = false;
+  };
+  struct OperandRecord {
+    int value = 0;
+    DType dtype = DType::kF32;
+    Mode mode = Mode::kRead;
+    int map = 0;
+    double absent = 0;
+    std::vector<IndexUse> indices;
+    std::vector<Guard> guards;
+    std::vector<std::vector<int64_t>> guard_strides;
+  };
+
+  int Load(TapeWriter* tape, NodeId base, const ir::View& view, NodeId reader, int slot);
+  int LoadIndexed(TapeWriter* tape, NodeId id, const ir::View& view);
+  int Pointwise(TapeWriter* tape, NodeId id, const ir::View& view);
+  int Iota(TapeWriter* tape, NodeId id, const ir::View& view);
+  std::optional<int> SmallConstant(TapeWriter* tape, NodeId id);
+  int Read(NodeId base, const ir::View& view, NodeId reader, int slot);
+  int IndexedOperand(NodeId id, NodeId home_of, const ir::View& data_view, const ir::View& view, Mode mode,
+                     const ir::IndexedAttrs& attrs, size_t first_index, const std::string& key);
+  int AddMap(const ir::View& view, NodeId reader, int slot);
+  const std::vector<int64_t>& DomainStrides() const { return space_.LogicalStrides(domain_map_); }
+
+  Context& c_;
+  int group_;
+  IterationSpace& space_;
+  int domain_map_ = 0;
+  bool collecting_ = true;
+  Intercept intercept_;
+  Obstacle obstacle_;
+  NodeId reader_ = ir::kNoNode;  // whose input is being evaluated
+  int slot_ = 0;
+  std::vector<OperandRecord> operands_;
+  std::map<std::string, int> operand_keys_, map_keys_;
+  std::map<int, std::pair<NodeId, int>> blame_;
+};
+
+}  // namespace rondo::fusion
+
+#endif  // RONDO_COMPILER_FUSION_PART_BUILDER_H_

@@ -1,0 +1,312 @@
+// Gives memory to what must have some: graph outputs, state, pieces of concatenations, scatter targets.
+#include <algorithm>
+
+#include "compiler/fusion/context.h"
+
+namespace rondo::fusion {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+NodeId InsertCopy(Graph* graph, NodeId x) {
+  Node copy;
+  const Node& from = graph->node(x);
+  copy.op = Op::kPointwise;
+  copy.dtype = from.dtype;
+  copy.shape = from.shape;
+  copy.attrs = ir::PointwiseAttrs{TapeOp::kCast, 0};
+  copy.inputs = {x};
+  copy.sources = from.sources;
+  copy.annotations = from.annotations;
+  copy.annotations.erase("label");
+  return graph->Add(std::move(copy));
+}
+
+std::string SourcesOf(const Node& node) {
+  std::string out;
+  for (const std::string& source : node.sources) {
+    if (!out.empty()) out += ", ";
+    out += source;
+  }
+  return out.empty() ? std::string(ir::Name(node.op)) : out;
+}
+
+namespace {
+
+// Steps of preparation that change the graph, before homes are decided.
+class Preparation {
+ public:
+  explicit Preparation(Context* context) : c_(*context), g_(context->graph) {}
+
+  Status Run() {
+    RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
+    FindStateChains();
+    CopyScatterTargets();
+    SettleOutputs();
+    CopyConcatPieces();
+    return Index();
+  }
+
+ private:
+  Status RefuseEmptyOutputs() {
+    for (const ir::GraphOutput& output : g_.outputs) {
+      if (g_.node(output.node).shape.elements() == 0) {
+        return Status::Error(Code::kUnsupported, "output \"%s\" has no elements: empty tensors cannot be run",
+                             output.name.c_str());
+      }
+    }
+    return Status::Ok();
+  }
+
+  bool IsState(NodeId id) const {
+    if (g_.node(id).op != Op::kInput) return false;
+    int index = g_.node(id).As<ir::InputAttrs>().index;
+    return std::any_of(g_.states.begin(), g_.states.end(),
+                       [&](const ir::StatePair& pair) { return pair.input == index; });
+  }
+
+  // A version of a state input: the input itself, or an in-place write of a version.
+  NodeId StateRoot(NodeId id) const {
+    NodeId at = g_.BaseOf(id);
+    while (g_.node(at).op == Op::kIndexedWrite) {
+      NodeId data = g_.node(at).inputs[0];
+      if (!ir::IsDense(g_.ViewOf(data), g_.node(g_.BaseOf(data)).shape.elements())) return kNoNode;
+      at = g_.BaseOf(data);
+    }
+    return IsState(at) ? at : kNoNode;
+  }
+
+  // The writes that end in their own state's output happen in place; other writes to a state must not.
+  void FindStateChains() {
+    in_place_.assign(static_cast<size_t>(g_.size()), 0);
+    for (const ir::StatePair& pair : g_.states) {
+      NodeId out = g_.outputs[pair.output].node;
+      NodeId at = g_.BaseOf(out);
+      if (!ir::IsDense(g_.ViewOf(out), g_.node(at).shape.elements())) continue;
+      if (StateRoot(at) != g_.inputs[pair.input].node) continue;
+      while (g_.node(at).op == Op::kIndexedWrite) {
+        in_place_[at] = 1;
+        at = g_.BaseOf(g_.node(at).inputs[0]);
+      }
+    }
+  }
+
+  // A write that is not in place gets a fresh copy of its data to write into.
+  void CopyScatterTargets() {
+    NodeId count = g_.size();
+    std::vector<std::vector<NodeId>> users = g_.Users();
+    for (NodeId id = 0; id < count; ++id) {
+      if (g_.node(id).dead || g_.node(id).op != Op::kIndexedWrite || in_place_[id]) continue;
+      NodeId data = g_.node(id).inputs[0];
+      bool chained = g_.node(data).op == Op::kIndexedWrite && !in_place_[data] && users[data].size() == 1 &&
+                     !IsOutput(data);
+      if (chained) continue;
+      NodeId copy = InsertCopy(&g_, data);
+      g_.node(id).inputs[0] = copy;
+    }
+    in_place_.resize(static_cast<size_t>(g_.size()), 0);
+  }
+
+  bool IsOutput(NodeId id) const {
+    return std::any_of(g_.outputs.begin(), g_.outputs.end(),
+                       [&](const ir::GraphOutput& o) { return g_.BaseOf(o.node) == id; });
+  }
+
+  // Every output ends as a node of its own that lives in the output's memory.
+  void SettleOutputs() {
+    std::vector<char> taken(static_cast<size_t>(g_.size()), 0);
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      NodeId id = g_.outputs[o].node;
+      NodeId base = g_.BaseOf(id);
+      bool state = std::any_of(g_.states.begin(), g_.states.end(),
+                               [&](const ir::StatePair& pair) { return pair.output == static_cast<int>(o); });
+      if (state && (in_place_[base] || IsUnchangedState(o, id))) continue;
+      bool own = !c_.IsLeaf(base) && !in_place_[base] && !state && !taken[base] &&
+                 ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements());
+      if (!own) {
+        NodeId copy = InsertCopy(&g_, id);
+        if (state) g_.node(copy).annotations["fuse"] = "off";
+        g_.outputs[o].node = copy;
+        taken.resize(static_cast<size_t>(g_.size()), 0);
+        base = copy;
+      }
+      taken[base] = 1;
+    }
+    in_place_.resize(static_cast<size_t>(g_.size()), 0);
+  }
+
+  bool IsUnchangedState(size_t output, NodeId id) const {
+    for (const ir::StatePair& pair : g_.states) {
+      if (pair.output == static_cast<int>(output)) {
+        return g_.BaseOf(id) == g_.inputs[pair.input].node &&
+               ir::IsDense(g_.ViewOf(id), g_.node(g_.BaseOf(id)).shape.elements());
+      }
+    }
+    return false;
+  }
+
+  // Every piece of a concatenation is computed right into its place, or copied there.
+  void CopyConcatPieces() {
+    c_.concat_of.assign(static_cast<size_t>(g_.size()), kNoNode);
+    for (NodeId id : g_.TopologicalOrder()) {
+      if (g_.node(id).op != Op::kConcat) continue;
+      for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
+        NodeId piece = g_.node(id).inputs[k];
+        if (g_.node(piece).shape.elements() == 0) continue;
+        NodeId base = g_.BaseOf(piece);
+        Op op = g_.node(base).op;
+        bool own = !c_.IsLeaf(base) && op != Op::kIndexedWrite && op != Op::kIota && !IsOutput(base) &&
+                   c_.concat_of[base] == kNoNode &&
+                   ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
+        if (!own) {
+          base = InsertCopy(&g_, piece);
+          g_.node(id).inputs[k] = base;
+          c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
+        }
+        c_.concat_of[base] = id;
+      }
+    }
+  }
+
+  // Order, readers, homes.
+  Status Index() {
+    c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
+    g_.RemoveDead();
+    c_.order = g_.TopologicalOrder();
+    if (c_.order.empty() && g_.size() > 0) {
+      return Status::Error(Code::kInternal, "fusion was given a graph with a cycle");
+    }
+    size_t n = static_cast<size_t>(g_.size());
+    c_.position.assign(n, -1);
+    c_.readers.assign(n, {});
+    c_.homes.assign(n, {});
+    c_.stored.assign(n, 0);
+    c_.group_of.assign(n, -1);
+    for (size_t i = 0; i < c_.order.size(); ++i) c_.position[c_.order[i]] = static_cast<int>(i);
+    for (NodeId id : c_.order) {
+      const Node& node = g_.node(id);
+      if (node.op == Op::kView) continue;
+      for (NodeId input : node.inputs) {
+        std::vector<NodeId>& readers = c_.readers[g_.BaseOf(input)];
+        if (std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
+      }
+    }
+    GiveHomes();
+    return Status::Ok();
+  }
+
+  int AddValue(const Node& node, BufferKind kind, const std::string& name) {
+    LoweredValue value;
+    value.name = name;
+    value.kind = kind;
+    value.dtype = node.dtype;
+    value.shape = node.shape;
+    value.bytes = node.shape.elements() * ByteSize(node.dtype);
+    value.sources = node.sources;
+    c_.program.values.push_back(std::move(value));
+    return static_cast<int>(c_.program.values.size()) - 1;
+  }
+
+  void GiveHomes() {
+    std::vector<int> input_values;
+    for (const ir::GraphInput& input : g_.inputs) {
+      const Node& node = g_.node(input.node);
+      bool state = IsState(input.node);
+      int value = AddValue(node, state ? BufferKind::kState : BufferKind::kInput, input.name);
+      input_values.push_back(value);
+      c_.homes[input.node] = {value, ir::DenseView(node.shape)};
+      c_.program.inputs.push_back({input.name, value, state});
+    }
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      const ir::GraphOutput& output = g_.outputs[o];
+      NodeId base = g_.BaseOf(output.node);
+      auto pair = std::find_if(g_.states.begin(), g_.states.end(),
+                               [&](const ir::StatePair& p) { return p.output == static_cast<int>(o); });
+      if (pair != g_.states.end()) {
+        int value = input_values[pair->input];
+        c_.program.outputs.push_back({output.name, value, true});
+        if (c_.homes[base].value < 0) c_.homes[base] = {value, ir::DenseView(g_.node(base).shape)};
+      } else {
+        int value = AddValue(g_.node(output.node), BufferKind::kOutput, output.name);
+        c_.program.outputs.push_back({output.name, value, false});
+        c_.homes[base] = {value, ir::DenseView(g_.node(base).shape)};
+      }
+      c_.stored[base] = 1;
+    }
+    std::map<const ir::ConstantData*, int> constants;
+    for (NodeId id : c_.order) {
+      const Node& node = g_.node(id);
+      if (node.op == Op::kConstant) {
+        const auto& data = node.As<ir::ConstantAttrs>().data;
+        auto [it, fresh] = constants.emplace(data.get(), -1);
+        if (fresh) {
+          it->second = AddValue(node, BufferKind::kConstant, data->name.empty() ? node.name : data->name);
+          c_.program.values.back().constant = data;
+        }
+        c_.homes[id] = {it->second, ir::DenseView(node.shape)};
+      }
+      if (node.op == Op::kIndexedWrite) {
+        c_.stored[id] = 1;
+        c_.stored[g_.BaseOf(node.inputs[0])] = 1;
+      }
+      if (c_.concat_of[id] != kNoNode) c_.stored[id] = 1;
+    }
+  }
+
+  Context& c_;
+  Graph& g_;
+  std::vector<char> in_place_;
+};
+
+}  // namespace
+
+Status Prepare(const Graph& graph, const FuseOptions& options, Context* context) {
+  context->options = options;
+  context->graph = graph;
+  context->program.name = graph.name;
+  context->program.arena = std::make_shared<Arena>();
+  return Preparation(context).Run();
+}
+
+const Home& HomeOf(Context* context, NodeId id) {
+  Context& c = *context;
+  Home& home = c.homes[id];
+  if (home.value >= 0) return home;
+  const Node& node = c.node(id);
+  if (c.concat_of[id] != kNoNode) {
+    // The piece's place in the concatenation's own memory.
+    const Node& concat = c.node(c.concat_of[id]);
+    int axis = concat.As<ir::ConcatAttrs>().axis;
+    int64_t start = 0;
+    for (NodeId input : concat.inputs) {
+      if (c.base(input) == id) {
+        View place = ir::Slice(ir::DenseView(concat.shape), axis, start, 1, c.node(input).shape[axis]);
+        place = ir::Reshape(place, node.shape);
+        Home outer = HomeOf(context, concat.id);
+        c.homes[id] = {outer.value, ir::Compose(outer.placement, place)};
+        return c.homes[id];
+      }
+      start += c.node(input).shape[axis];
+    }
+  }
+  if (node.op == Op::kIndexedWrite) {
+    NodeId data = node.inputs[0];
+    Home below = HomeOf(context, c.base(data));
+    c.homes[id] = {below.value, ir::Compose(below.placement, ir::Reshape(c.graph.ViewOf(data), node.shape))};
+    return c.homes[id];
+  }
+  LoweredValue value;
+  value.name = node.name;
+  value.dtype = node.dtype;
+  value.shape = node.shape;
+  value.bytes = node.shape.elements() * ByteSize(node.dtype);
+  value.sources = node.sources;
+  c.program.values.push_back(std::move(value));
+  home = {static_cast<int>(c.program.values.size()) - 1, ir::DenseView(node.shape)};
+  return home;
+}
+
+}  // namespace rondo::fusion
