@@ -1,0 +1,238 @@
+#include "tests/runtime/c_api_use.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char problem[512];
+
+/* Leaves the function with the error's text if there is one. */
+#define TRY(expression)                                                                          \
+  do {                                                                                           \
+    rondo_error* try_error = (expression);                                                       \
+    if (try_error != NULL) {                                                                     \
+      snprintf(problem, sizeof(problem), "%s: %s", #expression, rondo_error_message(try_error)); \
+      rondo_error_destroy(try_error);                                                            \
+      return problem;                                                                            \
+    }                                                                                            \
+  } while (0)
+
+/* Leaves the function if the condition does not hold. */
+#define EXPECT(condition)                           \
+  do {                                              \
+    if (!(condition)) return "not so: " #condition; \
+  } while (0)
+
+/* Whether `error` has the code, and the text somewhere in its message; destroys it. */
+static int Fails(rondo_error* error, rondo_code code, const char* text) {
+  int good =
+      error != NULL && rondo_error_code(error) == code && strstr(rondo_error_message(error), text) != NULL;
+  if (!good) fprintf(stderr, "got code %d: %s\n", (int)rondo_error_code(error), rondo_error_message(error));
+  rondo_error_destroy(error);
+  return good;
+}
+
+#define EXPECT_FAILS(expression, code, text) EXPECT(Fails(expression, code, text))
+
+static const char* AskAboutPlan(const rondo_plan* plan) {
+  EXPECT(rondo_plan_program_count(plan) == 3);
+  EXPECT(strcmp(rondo_plan_program_name(plan, 2), "peek") == 0);
+  EXPECT(rondo_plan_program_name(plan, 3) == NULL);
+  uint32_t program = 99;
+  TRY(rondo_plan_find_program(plan, "pick", &program));
+  EXPECT(program == 1);
+  EXPECT(rondo_plan_port_count(plan, 0, RONDO_INPUT) == 2);
+  rondo_port port = RONDO_INIT(rondo_port);
+  TRY(rondo_plan_get_port(plan, 0, RONDO_INPUT, 1, &port));
+  EXPECT(strcmp(port.name, "total") == 0 && port.is_state && port.bytes == 16 && port.rank == 1);
+  uint32_t index = 99;
+  TRY(rondo_plan_find_port(plan, 1, RONDO_INPUT, "index", &index, &port));
+  EXPECT(index == 0 && port.dtype == RONDO_I64 && port.dims[0] == 1);
+  rondo_requirements requirements = RONDO_INIT(rondo_requirements);
+  TRY(rondo_plan_get_requirements(plan, &requirements));
+  EXPECT(requirements.devices == 1 && strcmp(requirements.target, "host") == 0);
+  rondo_device_bytes bytes = RONDO_INIT(rondo_device_bytes);
+  TRY(rondo_plan_get_device_bytes(plan, 0, &bytes));
+  EXPECT(bytes.arena == 128 && bytes.state == 64 && bytes.weights == 16);
+  return NULL;
+}
+
+static rondo_tensor Floats(const char* name, float* data, const int64_t* dims, uint32_t rank,
+                           uint64_t bytes) {
+  rondo_tensor tensor = RONDO_INIT(rondo_tensor);
+  tensor.name = name;
+  tensor.dtype = RONDO_F32;
+  tensor.rank = rank;
+  tensor.dims = dims;
+  tensor.data = data;
+  tensor.bytes = bytes;
+  return tensor;
+}
+
+static const char* RunSession(rondo_session* session) {
+  float x[4] = {10, 20, 30, 40}, y[4] = {0}, total[4] = {0};
+  const int64_t four[1] = {4};
+  rondo_tensor input = Floats("x", x, four, 1, sizeof(x));
+  rondo_tensor outputs[2] = {Floats("total_out", total, NULL, 0, sizeof(total)),
+                             Floats("y", y, NULL, 0, sizeof(y))};
+  TRY(rondo_session_run(session, 0, &input, 1, outputs, 2, NULL));
+  EXPECT(y[3] == 160 && total[3] == 160);
+  rondo_run_options options = RONDO_INIT(rondo_run_options);
+  options.stepwise = 1;
+  TRY(rondo_session_run(session, 0, &input, 1, outputs, 2, &options));
+  EXPECT(total[0] == 20);
+  TRY(rondo_session_reset_state(session));
+  TRY(rondo_session_read_state(session, "total", total, sizeof(total)));
+  EXPECT(total[0] == 0);
+  total[0] = 7;
+  TRY(rondo_session_write_state(session, "total", total, sizeof(total)));
+  void* address = NULL;
+  TRY(rondo_session_state_address(session, "total", &address));
+  EXPECT(*(float*)address == 7);
+  TRY(rondo_session_status(session));
+
+  int64_t bad = 4;
+  const int64_t one[1] = {1};
+  float z = 0;
+  rondo_tensor index = RONDO_INIT(rondo_tensor);
+  index.dtype = RONDO_I64; /* by index 0, not by name */
+  index.rank = 1;
+  index.dims = one;
+  index.data = &bad;
+  index.bytes = sizeof(bad);
+  rondo_tensor picked = Floats("z", &z, NULL, 0, sizeof(z));
+  rondo_error* error = rondo_session_run(session, 1, &index, 1, &picked, 1, NULL);
+  EXPECT(strcmp(rondo_error_source_node(error), "Gather \"gather_node\"") == 0);
+  EXPECT_FAILS(error, RONDO_OUT_OF_RANGE, "step 0");
+  bad = 3;
+  TRY(rondo_session_run(session, 1, &index, 1, &picked, 1, NULL));
+  EXPECT(z == 4);
+  return NULL;
+}
+
+/* The tensors of a program that was built with a later rondo.h: larger structs. */
+static const char* RunWithLargerStructs(rondo_session* session) {
+  struct {
+    rondo_tensor tensor;
+    char later[24];
+  } outputs[2];
+  float y[4] = {0}, total[4] = {0}, x[4] = {1, 1, 1, 1};
+  const int64_t four[1] = {4};
+  memset(outputs, 0x5a, sizeof(outputs));
+  outputs[0].tensor = Floats("y", y, NULL, 0, sizeof(y));
+  outputs[1].tensor = Floats("total_out", total, NULL, 0, sizeof(total));
+  outputs[0].tensor.size = outputs[1].tensor.size = sizeof(outputs[0]);
+  rondo_tensor input = Floats("x", x, four, 1, sizeof(x));
+  TRY(rondo_session_run(session, 0, &input, 1, &outputs[0].tensor, 2, NULL));
+  EXPECT(y[1] == 2);
+  return NULL;
+}
+
+static void CountLog(void* user, rondo_log_level level, const char* text) {
+  if (level == RONDO_LOG_INFO && text[0] != 0) ++*(int*)user;
+}
+
+const char* UsePlanFromC(const void* bytes, size_t size, rondo_driver* driver) {
+  rondo_plan* plan = NULL;
+  TRY(rondo_plan_open_bytes(bytes, size, NULL, &plan));
+  const char* trouble = AskAboutPlan(plan);
+  if (trouble != NULL) return trouble;
+  int logged = 0;
+  rondo_runtime_options options = RONDO_INIT(rondo_runtime_options);
+  options.log = CountLog;
+  options.log_user = &logged;
+  rondo_runtime* runtime = NULL;
+  TRY(rondo_runtime_create(driver, &options, &runtime));
+  TRY(rondo_runtime_supports(runtime, plan));
+  rondo_session* session = NULL;
+  TRY(rondo_session_create(runtime, plan, &session));
+  EXPECT(logged > 0);
+  rondo_plan_destroy(plan); /* the session keeps what it needs */
+  trouble = RunSession(session);
+  if (trouble == NULL) trouble = RunWithLargerStructs(session);
+  if (trouble != NULL) return trouble;
+  TRY(rondo_session_destroy(session));
+  TRY(rondo_runtime_destroy(runtime));
+  return NULL;
+}
+
+static const char* MisusePlan(const void* bytes, size_t size) {
+  rondo_plan* plan = NULL;
+  EXPECT_FAILS(rondo_plan_open(NULL, NULL, &plan), RONDO_INVALID_ARGUMENT, "path is NULL");
+  EXPECT_FAILS(rondo_plan_open("nowhere.rondo", NULL, &plan), RONDO_NOT_FOUND, "nowhere.rondo");
+  EXPECT_FAILS(rondo_plan_open("nowhere.rondo", NULL, NULL), RONDO_INVALID_ARGUMENT, "plan is NULL");
+  EXPECT_FAILS(rondo_plan_open_bytes(bytes, size / 2, NULL, &plan), RONDO_CORRUPT, "");
+  rondo_plan_options unset = {0};
+  EXPECT_FAILS(rondo_plan_open_bytes(bytes, size, &unset, &plan), RONDO_INVALID_ARGUMENT,
+               "RONDO_INIT(rondo_plan_options)");
+  EXPECT(plan == NULL);
+  TRY(rondo_plan_open_bytes(bytes, size, NULL, &plan));
+  uint32_t index = 0;
+  EXPECT_FAILS(rondo_plan_find_program(plan, "decode", &index), RONDO_NOT_FOUND,
+               "\"add\", \"pick\", \"peek\"");
+  rondo_port port = {0};
+  EXPECT_FAILS(rondo_plan_get_port(plan, 0, RONDO_INPUT, 0, &port), RONDO_INVALID_ARGUMENT, "rondo_port");
+  port.size = sizeof(port);
+  EXPECT_FAILS(rondo_plan_get_port(plan, 0, RONDO_INPUT, 9, &port), RONDO_NOT_FOUND, "input 9");
+  EXPECT_FAILS(rondo_plan_get_port(plan, 9, RONDO_INPUT, 0, &port), RONDO_NOT_FOUND, "program 9");
+  EXPECT_FAILS(rondo_plan_get_port(plan, 0, (rondo_direction)7, 0, &port), RONDO_INVALID_ARGUMENT,
+               "direction");
+  EXPECT_FAILS(rondo_plan_find_port(plan, 0, RONDO_OUTPUT, "x", NULL, NULL), RONDO_NOT_FOUND, "\"x\"");
+  rondo_device_bytes device = RONDO_INIT(rondo_device_bytes);
+  EXPECT_FAILS(rondo_plan_get_device_bytes(plan, 1, &device), RONDO_NOT_FOUND, "device 1");
+  EXPECT(rondo_plan_program_count(NULL) == 0 && rondo_plan_program_name(NULL, 0) == NULL);
+  rondo_plan_destroy(plan);
+  return NULL;
+}
+
+static const char* MisuseSession(rondo_session* session) {
+  float x[4] = {0};
+  const int64_t dims[RONDO_MAX_RANK + 1] = {4};
+  rondo_tensor input = Floats("x", x, dims, 1, sizeof(x));
+  EXPECT_FAILS(rondo_session_run(NULL, 0, NULL, 0, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "session is NULL");
+  EXPECT_FAILS(rondo_session_run(session, 0, NULL, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT,
+               "array is NULL");
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 900, NULL, 0, NULL), RONDO_INVALID_ARGUMENT,
+               "900 inputs");
+  EXPECT_FAILS(rondo_session_run(session, 9, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "program 9");
+  input.rank = RONDO_MAX_RANK + 1;
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "rank 9");
+  input.rank = 1;
+  input.dims = NULL;
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT,
+               "dims are NULL");
+  input.dims = dims;
+  input.dtype = (rondo_dtype)99;
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "dtype 99");
+  input.dtype = RONDO_F32;
+  input.size = 0;
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, NULL, 0, NULL), RONDO_INVALID_ARGUMENT, "size");
+  EXPECT_FAILS(rondo_session_read_state(session, "nothing", x, 16), RONDO_NOT_FOUND, "nothing");
+  EXPECT_FAILS(rondo_session_write_state(session, "total", NULL, 16), RONDO_INVALID_ARGUMENT, "null");
+  TRY(rondo_session_status(session));
+  return NULL;
+}
+
+const char* MisuseFromC(const void* bytes, size_t size, rondo_driver* driver, rondo_driver* broken) {
+  const char* trouble = MisusePlan(bytes, size);
+  if (trouble != NULL) return trouble;
+  rondo_runtime* runtime = NULL;
+  EXPECT_FAILS(rondo_runtime_create(NULL, NULL, &runtime), RONDO_INVALID_ARGUMENT, "driver is NULL");
+  EXPECT_FAILS(rondo_runtime_create(broken, NULL, &runtime), RONDO_UNSUPPORTED, "no such device");
+  TRY(rondo_runtime_create(driver, NULL, &runtime));
+  rondo_session* session = NULL;
+  EXPECT_FAILS(rondo_session_create(runtime, NULL, &session), RONDO_INVALID_ARGUMENT, "plan is NULL");
+  rondo_plan* plan = NULL;
+  TRY(rondo_plan_open_bytes(bytes, size, NULL, &plan));
+  TRY(rondo_session_create(runtime, plan, &session));
+  trouble = MisuseSession(session);
+  if (trouble != NULL) return trouble;
+  EXPECT_FAILS(rondo_runtime_destroy(runtime), RONDO_FAILED_PRECONDITION, "1 session");
+  TRY(rondo_session_destroy(session));
+  TRY(rondo_runtime_destroy(runtime));
+  rondo_plan_destroy(plan);
+  TRY(rondo_session_destroy(NULL));
+  TRY(rondo_runtime_destroy(NULL));
+  rondo_plan_destroy(NULL);
+  rondo_error_destroy(NULL);
+  return NULL;
+}

@@ -1,0 +1,87 @@
+// A driver for tests: runs map kernels slowly and correctly, counts everything, and fails on request.
+#ifndef RONDO_TESTS_RUNTIME_FAKE_DRIVER_H_
+#define RONDO_TESTS_RUNTIME_FAKE_DRIVER_H_
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/driver.h"
+
+namespace rondo {
+
+// What tests may change before a call, and read after one.
+struct FakeControls {
+  bool host_memory = true;
+  uint32_t max_streams = 1;
+  uint64_t free_bytes = 1 << 30;
+  // The name of a Device function ("Allocate", "LaunchGraph", ...) and which of its calls from now on fails
+  // (0: the next); "" for none.
+  std::string fail;
+  int fail_after = 0;
+  Code fail_code = Code::kInternal;
+  bool swap_recorded = false;  // EndRecord reports its first two nodes exchanged
+  bool drop_recorded = false;  // EndRecord loses its last node
+
+  // Read only.
+  std::map<std::string, int> calls;
+  int live_objects = 0;  // streams, events, graphs, modules and memory blocks
+  uint64_t live_bytes = 0;
+  std::mutex mutex;
+
+  // Counts a call; the error it must return, if any.
+  Status Call(const char* name);
+};
+
+class FakeDevice : public Device {
+ public:
+  explicit FakeDevice(FakeControls* controls) : controls_(controls) {}
+  Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override;
+  void Free(DeviceAddress address, uint64_t bytes) override;
+  Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) override;
+  Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) override;
+  Status CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) override;
+  Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) override;
+  Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override;
+  Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
+                       Stream* stream) override;
+  Result<Module*> LoadModule(const PlanData& plan) override;
+  void DestroyModule(Module* module) override;
+  Result<Stream*> CreateStream() override;
+  void DestroyStream(Stream* stream) override;
+  Result<Event*> CreateEvent() override;
+  void DestroyEvent(Event* event) override;
+  Status Record(Event* event, Stream* stream) override;
+  Status Wait(Event* event, Stream* stream) override;
+  Status Synchronize(Stream* stream, uint32_t* failed_step) override;
+  Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
+                uint32_t step) override;
+  Status BeginRecord(Stream* stream) override;
+  Result<Graph*> EndRecord(Stream* stream) override;
+  void DestroyGraph(Graph* graph) override;
+  Span<const GraphNode> Nodes(const Graph* graph) override;
+  Status LaunchGraph(Graph* graph, Stream* stream) override;
+
+ private:
+  void Count(int objects, int64_t bytes);
+  FakeControls* controls_;
+};
+
+class FakeDriver : public Driver {
+ public:
+  explicit FakeDriver(uint32_t devices = 1);
+  DriverInfo Info() const override;
+  uint32_t DeviceCount() const override { return static_cast<uint32_t>(devices_.size()); }
+  Result<Device*> Open(uint32_t index) override;
+  Status Supports(const PlanData& plan) const override;
+  FakeControls controls;
+
+ private:
+  std::vector<FakeDevice> devices_;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_RUNTIME_FAKE_DRIVER_H_

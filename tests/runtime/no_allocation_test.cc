@@ -1,0 +1,68 @@
+// No Run allocates, the first included: everything was made by Create.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "runtime/session.h"
+#include "tests/runtime/allocation_counter.h"
+#include "tests/runtime/drivers.h"
+#include "tests/runtime/tiny_plan.h"
+
+namespace rondo {
+namespace {
+
+TEST(AllocationCounter, SeesWhatTheProcessAllocates) {
+  ResetAllocationCount();
+  void* volatile block = std::malloc(10);  // volatile: not to be optimised away
+  std::free(block);
+  int* volatile number = new int;
+  delete number;
+  EXPECT_GE(AllocationCount(), 4u);
+}
+
+class NoAllocationTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(NoAllocationTest, InAnyRunTheFirstIncluded) {
+  TinyPlan tiny(/*split=*/true);
+  DriverHandle driver = MakeDriver(GetParam());
+  ASSERT_NE(driver, nullptr);
+  Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  Result<Runtime> runtime = Runtime::Create(driver.get());
+  ASSERT_TRUE(runtime.ok());
+  Result<Session> session = Session::Create(*runtime, *plan);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const float x[4] = {1, 2, 3, 4};
+  float y[4] = {}, z = 0, now[4] = {};
+  const int64_t index = 1;
+  const Input add_inputs[] = {{"x", kNone, DType::kF32, {4}, x, 16}};
+  const Output add_outputs[] = {{"y", kNone, DType::kF32, y, 16}};
+  const Input pick_inputs[] = {{"index", kNone, DType::kI64, {1}, &index, 8}};
+  const Output pick_outputs[] = {{"z", kNone, DType::kF32, &z, 4}};
+  const Output peek_outputs[] = {{"now", kNone, DType::kF32, now, 16}};
+  for (int round = 0; round < 3; ++round) {
+    ResetAllocationCount();
+    bool good = session->Run(TinyPlan::kAdd, add_inputs, add_outputs).ok();
+    uint64_t in_add = AllocationCount();
+    good = good && session->Run(TinyPlan::kPick, pick_inputs, pick_outputs).ok();
+    uint64_t in_pick = AllocationCount();
+    good = good && session->Run(TinyPlan::kPeek, {}, peek_outputs).ok();
+    uint64_t in_peek = AllocationCount();
+    good = good && session->ReadState("total", now, 16).ok() && session->ResetState().ok();
+    uint64_t in_state = AllocationCount();
+    EXPECT_TRUE(good);
+    EXPECT_EQ(in_add, 0u) << "round " << round;
+    EXPECT_EQ(in_pick, in_add) << "round " << round;
+    EXPECT_EQ(in_peek, in_pick) << "round " << round;
+    EXPECT_EQ(in_state, in_peek) << "round " << round;
+  }
+  EXPECT_EQ(y[3], 16);
+  EXPECT_EQ(z, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, NoAllocationTest, testing::ValuesIn(DriverNames()),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace rondo
