@@ -86,8 +86,8 @@ void FormGroups(Context* context);
 // True if computing `candidate` in `group` would make the group wait for itself.
 bool WouldCycle(const Context& context, const std::vector<NodeId>& members, NodeId candidate);
 
-// Turns every group into an op of context->program (emit.cc). On an obstacle, says which.
-Status EmitGroups(Context* context, Obstacle* obstacle);
+// Turns every group into an op of context->program (emit.cc), or says what stands in the way of which.
+Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles);
 
 // Merges independent single-part ops (horizontal.cc).
 void FuseHorizontally(LoweredProgram* program);

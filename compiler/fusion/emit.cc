@@ -211,7 +211,7 @@ void FindInPlace(const Context& c, LoweredOp* op) {
 
 }  // namespace
 
-Status EmitGroups(Context* context, Obstacle* obstacle) {
+Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
   Context& c = *context;
   std::vector<LoweredOp> ops(c.groups.size());
   std::vector<int> identity(c.groups.size());
@@ -219,6 +219,8 @@ Status EmitGroups(Context* context, Obstacle* obstacle) {
     identity[group.id] = group.id;
     LoweredOp* op = &ops[group.id];
     Status status;
+    Obstacle found;
+    Obstacle* obstacle = &found;
     switch (group.skeleton) {
       case Skeleton::kMap: status = EmitMap(context, group, op, obstacle); break;
       case Skeleton::kReduction: status = EmitReduction(context, group, op, obstacle); break;
@@ -228,13 +230,15 @@ Status EmitGroups(Context* context, Obstacle* obstacle) {
     }
     std::string what = SourcesOf(c.node(group.nodes[0]));
     if (!status.ok()) return status.At("%s", what.c_str()).FromNode(what);
-    if (obstacle->found) {
-      if (obstacle->reader == kNoNode) obstacle->reader = group.nodes[0];
-      return Status::Ok();
+    if (found.found) {
+      if (found.reader == kNoNode) found.reader = group.nodes[0];
+      obstacles->push_back(found);
+      continue;
     }
     Describe(c, group, op);
     if (group.skeleton != Skeleton::kReduction) FindInPlace(c, op);
   }
+  if (!obstacles->empty()) return Status::Ok();
   // Order: every op after those it needs; ties by the position of the group's last node.
   Dependencies dependencies(c, identity);
   std::vector<std::set<int>> needs(c.groups.size());

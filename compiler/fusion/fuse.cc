@@ -70,26 +70,28 @@ Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, 
   FuseReport local;
   FuseReport* out = report != nullptr ? report : &local;
   *out = FuseReport();
-  constexpr int kMaxTries = 4000;
+  constexpr int kMaxTries = 64;
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     Context context;
-    RONDO_RETURN_IF_ERROR(Prepare(working, options, &context));
-    FormGroups(&context);
-    Obstacle obstacle;
-    RONDO_RETURN_IF_ERROR(EmitGroups(&context, &obstacle));
-    if (!obstacle.found) {
+    RONDO_RETURN_IF_ERROR(fusion::Prepare(working, options, &context));
+    fusion::FormGroups(&context);
+    std::vector<Obstacle> obstacles;
+    RONDO_RETURN_IF_ERROR(fusion::EmitGroups(&context, &obstacles));
+    if (obstacles.empty()) {
       out->parts = static_cast<int>(context.groups.size());
       for (const fusion::Group& group : context.groups) out->nodes += static_cast<int>(group.nodes.size());
-      if (options.horizontal) FuseHorizontally(&context.program);
+      if (options.horizontal) fusion::FuseHorizontally(&context.program);
       out->kernels = static_cast<int>(context.program.ops.size());
       out->text = std::to_string(out->nodes) + " nodes in " + std::to_string(out->parts) + " parts of " +
                   std::to_string(out->kernels) + " kernels, " + std::to_string(out->copies) + " copies";
       return std::move(context.program);
     }
-    // Prepare only appends nodes, so what it appended can be named too: go on from its graph only if needed.
-    bool appended = obstacle.reader >= working.size();
-    if (appended) working = context.graph;
-    if (!Remove(&working, obstacle, &tried, &out->copies)) {
+    for (const Obstacle& obstacle : obstacles) {
+      // Preparing only appends nodes; go on from its graph if what it appended is named.
+      if (obstacle.reader >= working.size()) working = context.graph;
+    }
+    for (const Obstacle& obstacle : obstacles) {
+      if (Remove(&working, obstacle, &tried, &out->copies)) continue;
       std::string what = fusion::SourcesOf(context.node(obstacle.reader));
       return Status::Error(Code::kUnsupported,
                            "no loops read the operands of %s in place, and copying them did not help",

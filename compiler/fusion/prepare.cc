@@ -101,8 +101,12 @@ class Preparation {
     for (NodeId id = 0; id < count; ++id) {
       if (g_.node(id).dead || g_.node(id).op != Op::kIndexedWrite || in_place_[id]) continue;
       NodeId data = g_.node(id).inputs[0];
-      bool chained = g_.node(data).op == Op::kIndexedWrite && !in_place_[data] && users[data].size() == 1 &&
-                     !IsOutput(data);
+      // Memory that only this write reads is written in place.
+      Op op = g_.node(data).op;
+      bool own =
+          op != Op::kView && op != Op::kInput && op != Op::kConstant && op != Op::kConcat && op != Op::kIota;
+      bool chained =
+          own && !(op == Op::kIndexedWrite && in_place_[data]) && users[data].size() == 1 && !IsOutput(data);
       if (chained) continue;
       NodeId copy = InsertCopy(&g_, data);
       g_.node(id).inputs[0] = copy;
