@@ -1,6 +1,8 @@
 #include "tools/rondo/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 
 namespace rondo::tools {
 namespace {
@@ -61,6 +63,13 @@ int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** a
     OptionSet options(parser);
     made.back()->Declare(options);
     parsers.push_back(parser);
+  }
+  const auto is_asked_for = [&](const CommandEntry& entry) { return std::string(entry.name) == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), is_asked_for)) {
+    std::string names;
+    for (const CommandEntry& entry : commands) names += std::string(" ") + entry.name;
+    std::fprintf(stderr, "rondo: there is no command \"%s\"; there are:%s\n", argv[1], names.c_str());
+    return 2;
   }
   try {
     app.parse(argc, argv);
