@@ -136,6 +136,8 @@ Result<TensorValue> Model::LoadExternal(const TensorProto& tensor, TensorValue v
         Code::kCorrupt, "tensor \"%.200s\": external data of %llu bytes; its shape and type need %llu", name,
         static_cast<unsigned long long>(range.length), static_cast<unsigned long long>(needed));
   }
+  value.location = range.location;
+  value.offset = range.offset;
   auto file = files_.Open(range.location);
   if (!file.ok()) {
     if (file.status().code() == Code::kNotFound && allow_missing) {

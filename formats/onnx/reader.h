@@ -28,6 +28,9 @@ struct TensorValue {
   std::shared_ptr<const void> owner;
   // The external file does not exist (only with allow_missing).
   bool missing = false;
+  // Where external data lies, missing or not: the file's location and the first byte in it.
+  std::string location;
+  uint64_t offset = 0;
 };
 
 // A parsed model file. Immutable but for its cache of mapped files: one thread at a time.

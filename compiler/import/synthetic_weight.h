@@ -1,0 +1,21 @@
+// How large the numbers of a synthetic weight (core/synthetic.h) are.
+#ifndef RONDO_COMPILER_IMPORT_SYNTHETIC_WEIGHT_H_
+#define RONDO_COMPILER_IMPORT_SYNTHETIC_WEIGHT_H_
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/shape.h"
+
+namespace rondo {
+
+// A spread that keeps activations near 1: rows of a contraction sum over `fan` products.
+inline float SyntheticScale(const Shape& shape) {
+  if (shape.rank < 2) return 0.5f;
+  const int64_t fan = shape.rank == 2 ? shape[0] : shape.elements() / std::max<int64_t>(1, shape[0]);
+  return std::sqrt(3.0f / static_cast<float>(std::max<int64_t>(1, fan)));
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_IMPORT_SYNTHETIC_WEIGHT_H_
