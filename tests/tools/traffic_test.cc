@@ -66,11 +66,17 @@ TEST(Traffic, DistinctElementsAreExactForDenseNestsViewsAndWindows) {
     const char* what;
   };
   const Case cases[] = {
-      {{4, 5}, {5, 1}, "dense"},           {{4, 5}, {1, 4}, "transposed"},
-      {{4, 5}, {0, 1}, "broadcast"},       {{4, 5}, {10, 1}, "slice"},
-      {{4, 5}, {-5, 1}, "reversed rows"},  {{10, 3}, {1, 1}, "window"},
-      {{10, 3}, {2, 1}, "strided window"}, {{3, 4, 5}, {40, 5, 1}, "rows of a larger tensor"},
-      {{7}, {3}, "every third"},           {{1, 1}, {9, 9}, "one"},
+      {{4, 5}, {5, 1}, "dense"},
+      {{4, 5}, {1, 4}, "transposed"},
+      {{4, 5}, {0, 1}, "broadcast"},
+      {{4, 5}, {10, 1}, "slice"},
+      {{4, 5}, {-5, 1}, "reversed rows"},
+      {{10, 3}, {1, 1}, "window"},
+      {{10, 3}, {2, 1}, "strided window"},
+      {{3, 4, 5}, {40, 5, 1}, "rows of a larger tensor"},
+      {{8, 10, 3}, {100, 1, 1}, "windows in rows"},
+      {{7}, {3}, "every third"},
+      {{1, 1}, {9, 9}, "one"},
   };
   for (const Case& c : cases) {
     Sample sample(c.loops);
@@ -134,6 +140,26 @@ TEST(Traffic, SharedReadsOfSeveralPartsCountOnce) {
   EXPECT_EQ(traffic.written, 8u * 4);
   buffers[0].bytes = 40;
   EXPECT_EQ(StepTraffic(plan, step).read, 40u);  // never more than what is bound
+}
+
+TEST(Traffic, ASparseReadThatIsMadeTwiceCountsOnce) {
+  Sample sample({4});
+  sample.Add({10});
+  sample.Add({10}).param = 0;
+  const Part part = sample.part();
+  Kernel kernel;
+  kernel.num_params = 1;
+  kernel.parts = Span<const Part>(&part, 1);
+  Buffer buffer;
+  buffer.bytes = 4096;
+  PlanData plan;
+  plan.kernels = Span<const Kernel>(&kernel, 1);
+  plan.buffers = Span<const Buffer>(&buffer, 1);
+  const Binding binding = {0, 0};
+  Step step;
+  step.kernel = 0;
+  step.bindings = Span<const Binding>(&binding, 1);
+  EXPECT_EQ(StepTraffic(plan, step).read, 4u * 4);
 }
 
 TEST(Traffic, HugeExtentsSaturateInsteadOfOverflowing) {
