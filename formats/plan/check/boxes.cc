@@ -1,0 +1,206 @@
+#include "formats/plan/check/boxes.h"
+
+namespace rondo::check {
+namespace {
+
+// Pieces of one box on a grid.
+struct Pieces {
+  int count = 0;
+  bool overflow = false;
+  GridBox boxes[kMaxPieces];
+};
+
+// Cuts `box` so that no digit from `digit` on passes its radix, carrying into the next ones.
+void Cut(const Grid& grid, GridBox box, int digit, Pieces* out) {
+  for (; digit < grid.digits - 1; ++digit) {
+    const int64_t radix = grid.strides[digit + 1] / grid.strides[digit];
+    const int64_t first = box.low[digit] / radix, last = box.high[digit] / radix;
+    const int64_t low = box.low[digit] - first * radix, high = box.high[digit] - last * radix;
+    if (first == last) {
+      box.low[digit] = low;
+      box.high[digit] = high;
+      box.low[digit + 1] += first;
+      box.high[digit + 1] += first;
+      continue;
+    }
+    const struct {
+      int64_t low, high, first_carry, last_carry;
+    } cuts[] = {
+        {low, radix - 1, first, first},
+        {0, radix - 1, first + (low == 0 ? 0 : 1), last - (high == radix - 1 ? 0 : 1)},
+        {0, high, last, last},
+    };
+    for (int i = 0; i < 3; ++i) {
+      if (cuts[i].first_carry > cuts[i].last_carry) continue;
+      if ((i == 0 && low == 0) || (i == 2 && high == radix - 1)) continue;  // whole: in the middle cut
+      GridBox piece = box;
+      piece.low[digit] = cuts[i].low;
+      piece.high[digit] = cuts[i].high;
+      piece.low[digit + 1] += cuts[i].first_carry;
+      piece.high[digit + 1] += cuts[i].last_carry;
+      Cut(grid, piece, digit + 1, out);
+    }
+    return;
+  }
+  if (out->count == kMaxPieces) {
+    out->overflow = true;
+  } else {
+    out->boxes[out->count++] = box;
+  }
+}
+
+void ToGrid(const Grid& grid, int64_t origin, const Box& box, Pieces* out) {
+  GridBox whole;
+  int64_t rest = box.base - origin;
+  for (int d = grid.digits - 1; d >= 0; --d) {
+    whole.low[d] = whole.high[d] = rest / grid.strides[d];
+    rest %= grid.strides[d];
+    for (int i = 0; i < box.rank; ++i) {
+      if (box.dims[i].stride == grid.strides[d]) whole.high[d] += box.dims[i].extent - 1;
+    }
+  }
+  Cut(grid, whole, 0, out);
+}
+
+bool Meet(const GridBox& a, const GridBox& b, int digits) {
+  for (int d = 0; d < digits; ++d) {
+    if (a.high[d] < b.low[d] || b.high[d] < a.low[d]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Box DenseBox(int64_t base, int64_t end) {
+  Box box;
+  box.base = base;
+  box.end = end;
+  box.rank = 1;
+  box.dims[0] = {1, end - base};
+  return box;
+}
+
+Box StridedBox(int64_t base, int64_t element, const BoxDim* dims, int count) {
+  // Ascending strides, all positive.
+  constexpr int kMost = 16;
+  BoxDim sorted[kMost];
+  int used = 0;
+  for (int i = 0; i < count; ++i) {
+    BoxDim dim = dims[i];
+    if (dim.extent <= 1 || dim.stride == 0) continue;
+    if (dim.stride < 0) {
+      base += dim.stride * (dim.extent - 1);
+      dim.stride = -dim.stride;
+    }
+    int at = used++;
+    for (; at > 0 && sorted[at - 1].stride > dim.stride; --at) sorted[at] = sorted[at - 1];
+    sorted[at] = dim;
+  }
+  Box box = DenseBox(base, base + element);
+  for (int i = 0; i < used; ++i) {
+    const BoxDim& outer = sorted[i];
+    BoxDim& inner = box.dims[box.rank - 1];
+    box.end += outer.stride * (outer.extent - 1);
+    // An outer loop that goes on where the inner one ends, or before, only makes it longer.
+    if (outer.stride % inner.stride == 0 && outer.stride / inner.stride <= inner.extent) {
+      inner.extent += outer.stride / inner.stride * (outer.extent - 1);
+    } else if (box.rank < kMaxBoxRank) {
+      box.dims[box.rank++] = outer;
+    } else {
+      box.exact = false;
+    }
+  }
+  return box;
+}
+
+bool Grid::Add(const Box& box) {
+  Grid wider = *this;
+  for (int i = 0; i < box.rank; ++i) {
+    const int64_t stride = box.dims[i].stride;
+    int at = 0;
+    while (at < wider.digits && wider.strides[at] < stride) ++at;
+    if (at < wider.digits && wider.strides[at] == stride) continue;
+    if (wider.digits == kMaxDigits || stride % wider.strides[at - 1] != 0) return false;
+    if (at < wider.digits && wider.strides[at] % stride != 0) return false;
+    for (int k = wider.digits++; k > at; --k) wider.strides[k] = wider.strides[k - 1];
+    wider.strides[at] = stride;
+  }
+  *this = wider;
+  return true;
+}
+
+bool MayShare(const Box& a, const Box& b) {
+  if (a.empty() || b.empty() || a.end <= b.base || b.end <= a.base) return false;
+  if (!a.exact || !b.exact || (a.dense() && b.dense())) return true;
+  Grid grid;
+  if (!grid.Add(a) || !grid.Add(b)) return true;
+  const int64_t origin = a.base < b.base ? a.base : b.base;
+  Pieces of_a, of_b;
+  ToGrid(grid, origin, a, &of_a);
+  ToGrid(grid, origin, b, &of_b);
+  if (of_a.overflow || of_b.overflow) return true;
+  for (int i = 0; i < of_a.count; ++i) {
+    for (int k = 0; k < of_b.count; ++k) {
+      if (Meet(of_a.boxes[i], of_b.boxes[k], grid.digits)) return true;
+    }
+  }
+  return false;
+}
+
+Remainder::Remainder(const Grid& grid, int64_t origin, const Box& box) : grid_(grid), origin_(origin) {
+  Pieces pieces;
+  ToGrid(grid, origin, box, &pieces);
+  gave_up_ = pieces.overflow;
+  for (; count_ < pieces.count; ++count_) pieces_[count_] = pieces.boxes[count_];
+}
+
+void Remainder::Subtract(const Box& box) {
+  if (empty()) return;
+  Pieces pieces;
+  ToGrid(grid_, origin_, box, &pieces);
+  // Pieces left out would only leave too much: then nothing can be said.
+  if (pieces.overflow) gave_up_ = true;
+  for (int i = 0; i < pieces.count && !empty(); ++i) SubtractPiece(pieces.boxes[i]);
+}
+
+void Remainder::SubtractPiece(const GridBox& piece) {
+  const int before = count_;
+  int kept = 0;
+  GridBox added[2 * kMaxDigits];
+  GridBox next[kMaxPieces];
+  for (int i = 0; i < before; ++i) {
+    GridBox rest = pieces_[i];
+    int count = 0;
+    if (!Meet(rest, piece, grid_.digits)) {
+      added[count++] = rest;
+    } else {
+      for (int d = 0; d < grid_.digits; ++d) {
+        if (rest.low[d] < piece.low[d]) {
+          added[count] = rest;
+          added[count++].high[d] = piece.low[d] - 1;
+          rest.low[d] = piece.low[d];
+        }
+        if (rest.high[d] > piece.high[d]) {
+          added[count] = rest;
+          added[count++].low[d] = piece.high[d] + 1;
+          rest.high[d] = piece.high[d];
+        }
+      }
+    }
+    if (kept + count > kMaxPieces) {
+      gave_up_ = true;
+      return;
+    }
+    for (int k = 0; k < count; ++k) next[kept++] = added[k];
+  }
+  count_ = kept;
+  for (int i = 0; i < kept; ++i) pieces_[i] = next[i];
+}
+
+int64_t Remainder::FirstByte() const {
+  int64_t address = origin_;
+  for (int d = 0; d < grid_.digits; ++d) address += pieces_[0].low[d] * grid_.strides[d];
+  return address;
+}
+
+}  // namespace rondo::check

@@ -1,0 +1,85 @@
+// Sets of bytes with a regular structure, and the two questions that the checker asks of them: may two
+// of them share a byte, and do some of them together hold all of another?
+//
+// Both are answered in mixed-radix arithmetic: where the strides of all boxes involved divide one
+// another, a byte's address is a number whose digits are the counters of those strides, and a box is a
+// product of intervals of digits.
+#ifndef RONDO_FORMATS_PLAN_CHECK_BOXES_H_
+#define RONDO_FORMATS_PLAN_CHECK_BOXES_H_
+
+#include <cstdint>
+
+namespace rondo::check {
+
+inline constexpr int kMaxBoxRank = 8;
+inline constexpr int kMaxDigits = 12;
+inline constexpr int kMaxPieces = 128;
+
+struct BoxDim {
+  int64_t stride = 0;  // bytes, positive
+  int64_t extent = 1;
+};
+
+// The bytes base + sum of i[d] * dims[d].stride, for all 0 <= i[d] < dims[d].extent. Innermost first;
+// dims[0].stride is 1. If not `exact`, the set is only known to lie within [base, end).
+struct Box {
+  int64_t base = 0;
+  int64_t end = 0;  // base == end: no bytes
+  int rank = 0;
+  bool exact = true;
+  BoxDim dims[kMaxBoxRank];
+
+  bool empty() const { return base >= end; }
+  // Exactly the bytes [base, end).
+  bool dense() const { return exact && rank == 1; }
+};
+
+Box DenseBox(int64_t base, int64_t end);
+// Elements of `element` bytes, the first at byte `base`; `dims` in any order, strides of either sign.
+Box StridedBox(int64_t base, int64_t element, const BoxDim* dims, int count);
+inline Box Shifted(Box box, int64_t by) {
+  box.base += by;
+  box.end += by;
+  return box;
+}
+
+// False only if no byte is in both.
+bool MayShare(const Box& a, const Box& b);
+
+// Places for the digits of addresses: strides that divide one another, ascending from 1.
+struct Grid {
+  int digits = 1;
+  int64_t strides[kMaxDigits] = {1};
+  // Takes in the strides of an exact box; false (and unchanged) if they do not fit.
+  bool Add(const Box& box);
+};
+
+// A product of closed intervals of digits.
+struct GridBox {
+  int64_t low[kMaxDigits];
+  int64_t high[kMaxDigits];
+};
+
+// What is left of a box after others have been taken away. Bounded: when the pieces become too many it
+// gives up, and then says that nothing is left.
+class Remainder {
+ public:
+  // `grid` must have taken in all boxes used; `origin` is at most any of their bases.
+  Remainder(const Grid& grid, int64_t origin, const Box& box);
+  void Subtract(const Box& box);
+  bool empty() const { return gave_up_ || count_ == 0; }
+  // An address that is left, when not empty.
+  int64_t FirstByte() const;
+
+ private:
+  void SubtractPiece(const GridBox& piece);
+  const Grid& grid_;
+  int64_t origin_;
+  bool gave_up_ = false;
+  int count_ = 0;
+  GridBox pieces_[kMaxPieces];
+};
+
+}  // namespace rondo::check
+
+#endif  // RONDO_FORMATS_PLAN_CHECK_BOXES_H_

@@ -1,0 +1,234 @@
+#include "formats/plan/check/checker.h"
+
+#include <cinttypes>
+
+#include "formats/plan/check/placement.h"
+#include "formats/plan/check/program_check.h"
+
+namespace rondo {
+namespace check {
+namespace {
+
+constexpr size_t kMaxAccesses = size_t{1} << 22;
+
+}  // namespace
+
+Status ProgramCheck::AtStep(const Status& status, uint32_t step) const {
+  const uint32_t source = step < program_.steps.size() ? program_.steps[step].source : kNone;
+  const int name = static_cast<int>(program_.name.size());
+  if (step == kAfterAll)
+    return status.At("program \"%.*s\": after its last step", name, program_.name.data());
+  if (source >= plan_.sources.size()) {
+    return status.At("program \"%.*s\": step %u", name, program_.name.data(), step);
+  }
+  const std::string_view text = plan_.sources[source];
+  return status
+      .At("program \"%.*s\": step %u (%.*s)", name, program_.name.data(), step, static_cast<int>(text.size()),
+          text.data())
+      .FromNode(text);
+}
+
+Status ProgramCheck::OutOfMemory() const {
+  return Status::Error(Code::kOutOfMemory, "no host memory to check program \"%.*s\"",
+                       static_cast<int>(program_.name.size()), program_.name.data());
+}
+
+Status ProgramCheck::TooMuchWork() const {
+  return Status::Error(Code::kUnsupported, "program \"%.*s\" has too many accesses to be checked",
+                       static_cast<int>(program_.name.size()), program_.name.data());
+}
+
+// Footprints of a copy or a collective: `bytes` from the bound address on.
+Status ProgramCheck::CollectStep(uint32_t s, size_t* at) {
+  const Step& step = program_.steps[s];
+  auto add = [&](const Footprint* print, const Binding& binding) {
+    Access& access = accesses_[(*at)++];
+    access.buffer = binding.buffer;
+    access.begin = s;
+    access.end = order_.End(s);
+    access.print = print;
+    access.base = static_cast<int64_t>(plan_.buffers[binding.buffer].offset + binding.offset);
+  };
+  if (step.kind == StepKind::kLaunch) {
+    for (const Footprint& print : prints_.of[step.kernel]) add(&print, step.bindings[print.param]);
+    return Status::Ok();
+  }
+  if (step.kind == StepKind::kCollectiveWait) return Status::Ok();
+  uint64_t bytes[2] = {step.bytes, step.bytes};
+  if (step.kind == StepKind::kCollectiveStart) {
+    const SyncPoint& point = program_.sync_points[step.sync_point];
+    const uint64_t all = point.bytes * point.participants.size();
+    bytes[0] = point.op == CollectiveOp::kReduceScatter ? all : point.bytes;
+    bytes[1] = point.op == CollectiveOp::kAllGather ? all : point.bytes;
+  }
+  Span<Footprint> prints = scratch_.New<Footprint>(2);
+  if (prints.data() == nullptr) return OutOfMemory();
+  for (size_t i = 0; i < 2; ++i) {
+    prints[i].box = DenseBox(0, static_cast<int64_t>(bytes[i]));
+    (i == 0 ? prints[i].reads : prints[i].writes) = true;
+    add(&prints[i], step.bindings[i]);
+  }
+  return Status::Ok();
+}
+
+Status ProgramCheck::Collect() {
+  const uint32_t steps = static_cast<uint32_t>(program_.steps.size());
+  size_t count = 0;
+  for (const Step& step : program_.steps) {
+    count += step.kind == StepKind::kLaunch ? prints_.of[step.kernel].size() : step.bindings.size();
+    if (count > kMaxAccesses) return TooMuchWork();
+  }
+  accesses_ = scratch_.New<Access>(count);
+  first_access_ = scratch_.New<uint32_t>(steps + size_t{1});
+  if (accesses_.data() == nullptr || first_access_.data() == nullptr) return OutOfMemory();
+  size_t at = 0;
+  for (uint32_t s = 0; s < steps; ++s) {
+    first_access_[s] = static_cast<uint32_t>(at);
+    RONDO_RETURN_IF_ERROR(CollectStep(s, &at));
+  }
+  first_access_[steps] = static_cast<uint32_t>(at);
+  return Status::Ok();
+}
+
+// Sorts the accesses by buffer, keeping the order of the steps.
+Status ProgramCheck::Group() {
+  const size_t buffers = plan_.buffers.size();
+  if (!work_.Spend(buffers)) return TooMuchWork();
+  first_ = scratch_.New<uint32_t>(buffers + 2);
+  by_buffer_ = scratch_.New<Access>(accesses_.size());
+  if (first_.data() == nullptr || by_buffer_.data() == nullptr) return OutOfMemory();
+  for (const Access& access : accesses_) ++first_[access.buffer + 2];
+  for (size_t b = 2; b < buffers + 2; ++b) first_[b] += first_[b - 1];
+  for (const Access& access : accesses_) by_buffer_[first_[access.buffer + 1]++] = access;
+  return Status::Ok();
+}
+
+Status ProgramCheck::DeriveLifetimes() {
+  const uint32_t steps = static_cast<uint32_t>(program_.steps.size());
+  for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+    const Buffer& buffer = plan_.buffers[b];
+    if (buffer.program != index_) continue;
+    Lifetime life;
+    for (const Access& access : Of(b)) {
+      if (life.first > life.last || access.begin < life.first) life.first = access.begin;
+      if (access.end > life.last) life.last = access.end;
+    }
+    const bool used = !Of(b).empty();
+    if (used && IsInput(b)) life.first = 0;
+    if (used && IsOutput(b)) life.last = steps - 1;
+    lifetimes_[b] = life;
+    const bool stated_unused = buffer.first_step > buffer.last_step;
+    // The memory of an input that nothing reads is written before step 0: it may be said to end there.
+    const bool unread = !used && IsInput(b) && buffer.first_step == 0 && buffer.last_step == 0;
+    const bool same = buffer.first_step == life.first && buffer.last_step == life.last;
+    if (same || unread || (!used && stated_unused)) continue;
+    const std::string_view source = buffer.source < plan_.sources.size() ? plan_.sources[buffer.source] : "";
+    return RONDO_BROKEN(
+               "program \"%.*s\": buffer %u \"%.*s\" is said to live from step %u to %u, but its contents "
+               "matter from "
+               "step %u to %u%s",
+               static_cast<int>(program_.name.size()), program_.name.data(), b,
+               static_cast<int>(buffer.name.size()), buffer.name.data(), buffer.first_step, buffer.last_step,
+               life.first, life.last, used ? "" : " (it is never used)")
+        .FromNode(source);
+  }
+  return Status::Ok();
+}
+
+Status ProgramCheck::Run(ProgramMemory* memory) {
+  const int name = static_cast<int>(program_.name.size());
+  RONDO_RETURN_IF_ERROR(order_.Build(program_, scratch_).At("program \"%.*s\"", name, program_.name.data()));
+  RONDO_RETURN_IF_ERROR(Collect());
+  RONDO_RETURN_IF_ERROR(Group());
+  RONDO_RETURN_IF_ERROR(CheckWritable());
+  RONDO_RETURN_IF_ERROR(DeriveLifetimes());
+  RONDO_RETURN_IF_ERROR(CheckInsideSteps());
+  RONDO_RETURN_IF_ERROR(CheckPlacement(memory));
+  RONDO_RETURN_IF_ERROR(CheckRaces());
+  return CheckReads();
+}
+
+}  // namespace check
+
+namespace {
+
+// Constants that share memory must hold the same there; state is never shared.
+Status CheckSharedPair(const PlanData& plan, uint32_t a, uint32_t b) {
+  const Buffer &x = plan.buffers[a], &y = plan.buffers[b];
+  if (x.kind == BufferKind::kConstant && x.weight == y.weight) {
+    const bool bytes =
+        x.weight == WeightSource::kBytes && x.offset - x.file_offset == y.offset - y.file_offset;
+    const bool made = x.weight == WeightSource::kSynthetic && x.offset == y.offset && x.dtype == y.dtype &&
+                      x.synthetic_key == y.synthetic_key && x.synthetic_scale == y.synthetic_scale;
+    if (bytes || made) return Status::Ok();
+  }
+  return RONDO_BROKEN("buffers %u \"%.*s\" at [%" PRIu64 ", +%" PRIu64 ") and %u \"%.*s\" at [%" PRIu64
+                      ", +%" PRIu64 ") are both %s and overlap",
+                      a, static_cast<int>(x.name.size()), x.name.data(), x.offset, x.bytes, b,
+                      static_cast<int>(y.name.size()), y.name.data(), y.offset, y.bytes, Name(x.kind));
+}
+
+Status CheckShared(const PlanData& plan, BufferKind kind, uint32_t device, check::Work& work,
+                   Arena& scratch) {
+  size_t count = 0;
+  auto belongs = [&](const Buffer& b) { return b.kind == kind && b.device == device && b.bytes > 0; };
+  for (const Buffer& buffer : plan.buffers) count += belongs(buffer);
+  Span<uint32_t> buffers = scratch.New<uint32_t>(count);
+  if (buffers.data() == nullptr)
+    return Status::Error(Code::kOutOfMemory, "no host memory to check shared buffers");
+  size_t at = 0;
+  for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
+    if (belongs(plan.buffers[b])) buffers[at++] = b;
+  }
+  auto visit = [](void* user, uint32_t a, uint32_t b) {
+    return CheckSharedPair(*static_cast<const PlanData*>(user), a, b);
+  };
+  return check::ForOverlaps(plan, buffers, work, scratch, const_cast<PlanData*>(&plan), visit);
+}
+
+Status CheckAll(const PlanData& plan, const HostAllocator& allocator, Span<Lifetime> lifetimes,
+                Span<ProgramMemory> programs) {
+  Arena scratch(allocator);
+  check::Work work;
+  const Status no_memory = Status::Error(Code::kOutOfMemory, "no host memory to check the plan");
+  for (uint32_t device = 0; device < plan.requirements.devices.size(); ++device) {
+    RONDO_RETURN_IF_ERROR(CheckShared(plan, BufferKind::kConstant, device, work, scratch));
+    RONDO_RETURN_IF_ERROR(CheckShared(plan, BufferKind::kState, device, work, scratch));
+  }
+  Span<Span<check::Footprint>> prints = scratch.New<Span<check::Footprint>>(plan.kernels.size());
+  if (prints.data() == nullptr) return no_memory;
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    prints[k] = check::Footprints(plan.kernels[k], scratch);
+    if (prints[k].data() == nullptr) return no_memory;
+  }
+  const check::KernelPrints kernel_prints = {{prints.data(), prints.size()}};
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].program == kNone) lifetimes[b] = {0, 0};
+  }
+  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+    Arena own(allocator);
+    check::ProgramCheck program(plan, p, kernel_prints, lifetimes, work, own);
+    RONDO_RETURN_IF_ERROR(program.Run(&programs[p]));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status CheckPlan(const PlanData& plan, const HostAllocator& allocator, Arena& arena, CheckReport* report) {
+  Span<Lifetime> lifetimes = arena.New<Lifetime>(plan.buffers.size());
+  Span<ProgramMemory> programs = arena.New<ProgramMemory>(plan.programs.size());
+  if (lifetimes.data() == nullptr || programs.data() == nullptr) {
+    return Status::Error(Code::kOutOfMemory, "no host memory to check the plan");
+  }
+  RONDO_RETURN_IF_ERROR(CheckAll(plan, allocator, lifetimes, programs));
+  if (report != nullptr) *report = {{lifetimes.data(), lifetimes.size()}, {programs.data(), programs.size()}};
+  return Status::Ok();
+}
+
+Status CheckPlan(const PlanData& plan, const HostAllocator& allocator) {
+  Arena arena(allocator);
+  return CheckPlan(plan, allocator, arena, nullptr);
+}
+
+}  // namespace rondo

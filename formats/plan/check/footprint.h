@@ -1,0 +1,41 @@
+// What a kernel touches, from its contract alone.
+#ifndef RONDO_FORMATS_PLAN_CHECK_FOOTPRINT_H_
+#define RONDO_FORMATS_PLAN_CHECK_FOOTPRINT_H_
+
+#include <cstdint>
+
+#include "core/arena.h"
+#include "core/kernel.h"
+#include "formats/plan/check/boxes.h"
+
+namespace rondo::check {
+
+// The bytes that one operand touches, counted from the start of what its parameter is bound to.
+struct Footprint {
+  Box box;
+  const Part* part = nullptr;  // null: a copy or a collective
+  uint16_t operand = 0;        // of the part
+  uint16_t param = 0;
+  bool reads = false;
+  bool writes = false;
+  bool by_data = false;  // indirects or guards decide which bytes of the box are touched
+};
+
+// One footprint an operand, of all parts. Null data when out of memory.
+Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch);
+
+// True if the two operands, of one part, whose parameters are bound `shift` bytes apart (b's minus a's
+// address), touch the same element at each iteration point, with the same guards and indirects.
+bool SameAccess(const Part& part, uint16_t a, uint16_t b, int64_t shift);
+
+// True if reading through operand `read` and writing through operand `write`, which touch the same
+// elements at the same points, gives what separate memories would: the read is a tape's (not a role's,
+// an index's or the prologue's) and no load comes after a store of its row.
+bool LoadedBeforeStored(const Part& part, uint16_t read, uint16_t write);
+
+// True if `operand` is read by a tape only.
+bool ReadByTapeOnly(const Part& part, uint16_t operand);
+
+}  // namespace rondo::check
+
+#endif  // RONDO_FORMATS_PLAN_CHECK_FOOTPRINT_H_

@@ -1,0 +1,46 @@
+// StepOrder: which steps of a program come before which, by streams, events, `after` and collectives.
+#ifndef RONDO_FORMATS_PLAN_CHECK_ORDER_H_
+#define RONDO_FORMATS_PLAN_CHECK_ORDER_H_
+
+#include <cstdint>
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+
+namespace rondo::check {
+
+// Vector clocks (C. Fidge, F. Mattern, 1988) over the streams that the program uses; built in
+// O(steps * streams). Borrows the arena it is built in.
+class StepOrder {
+ public:
+  // Error: kUnsupported if more than 256 streams of all devices are used, kOutOfMemory.
+  Status Build(const Program& program, Arena& scratch);
+
+  // True if step `a` is complete before step `b` begins, whatever the timing.
+  bool Before(uint32_t a, uint32_t b) const {
+    if (streams_ == 1) return a < b;
+    return a < b && clocks_[size_t{b} * streams_ + stream_[a]] > position_[a];
+  }
+  // True if the order of the list is the only order.
+  bool total() const { return streams_ <= 1; }
+  // The step at which a step's accesses are over: of a collective's start its wait, of others itself.
+  uint32_t End(uint32_t step) const { return end_[step]; }
+  bool has_collectives() const { return has_collectives_; }
+
+ private:
+  Status NumberStreams(const Program& program, Arena& scratch);
+  Status PairCollectives(const Program& program, Arena& scratch);
+  void Join(uint32_t step, uint32_t earlier);
+
+  uint32_t streams_ = 0;
+  bool has_collectives_ = false;
+  Span<uint32_t> stream_;    // of each step, numbered densely
+  Span<uint32_t> position_;  // of each step in its stream
+  Span<uint32_t> end_;
+  Span<uint32_t> clocks_;  // steps * streams: how many steps of that stream are complete when the step is
+};
+
+}  // namespace rondo::check
+
+#endif  // RONDO_FORMATS_PLAN_CHECK_ORDER_H_

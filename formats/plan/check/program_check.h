@@ -1,0 +1,123 @@
+// The checks of one program; the parts of CheckPlan. Not for use outside this folder.
+#ifndef RONDO_FORMATS_PLAN_CHECK_PROGRAM_CHECK_H_
+#define RONDO_FORMATS_PLAN_CHECK_PROGRAM_CHECK_H_
+
+#include <cstdint>
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+#include "formats/plan/check/checker.h"
+#include "formats/plan/check/footprint.h"
+#include "formats/plan/check/order.h"
+
+namespace rondo::check {
+
+#define RONDO_BROKEN(...) ::rondo::Status::Error(::rondo::Code::kCorrupt, __VA_ARGS__)
+
+enum class Region : uint8_t { kArena, kWeights, kState };
+constexpr Region RegionOf(BufferKind kind) {
+  return kind == BufferKind::kConstant ? Region::kWeights
+         : kind == BufferKind::kState  ? Region::kState
+                                       : Region::kArena;
+}
+
+// One operand of one step, placed in memory.
+struct Access {
+  uint32_t buffer = 0;
+  uint32_t begin = 0, end = 0;  // steps: end is later for a collective in flight
+  const Footprint* print = nullptr;
+  int64_t base = 0;  // of its region: where the footprint's byte 0 lies
+
+  Box box() const { return Shifted(print->box, base); }
+  int64_t first_byte() const { return base + print->box.base; }
+  int64_t end_byte() const { return base + print->box.end; }
+  bool writes() const { return print->writes; }
+  bool reads() const { return print->reads; }
+};
+
+// The step of a read that comes after all steps: that of an output, by whoever runs the program.
+inline constexpr uint32_t kAfterAll = kNone;
+
+// Bounds the time that a hostile plan can take.
+class Work {
+ public:
+  bool Spend(uint64_t amount) { return amount <= left_ && (left_ -= amount, true); }
+
+ private:
+  uint64_t left_ = uint64_t{1} << 29;
+};
+
+struct KernelPrints {
+  Span<const Span<Footprint>> of;  // one a kernel
+};
+
+class ProgramCheck {
+ public:
+  // `lifetimes` has one entry a buffer; those of this program's are filled in. Memory from `scratch` must
+  // last as long as this object.
+  ProgramCheck(const PlanData& plan, uint32_t index, const KernelPrints& prints, Span<Lifetime> lifetimes,
+               Work& work, Arena& scratch)
+      : plan_(plan),
+        program_(plan.programs[index]),
+        index_(index),
+        prints_(prints),
+        lifetimes_(lifetimes),
+        work_(work),
+        scratch_(scratch) {}
+
+  Status Run(ProgramMemory* memory);
+
+ private:
+  // checker.cc: what is accessed when.
+  Status Collect();
+  Status CollectStep(uint32_t step, size_t* at);
+  Status Group();
+  Status DeriveLifetimes();
+
+  // placement.cc: what shares memory.
+  Status CheckPlacement(ProgramMemory* memory);
+  Status CheckOverlap(uint32_t a, uint32_t b);
+  bool AllBefore(uint32_t a, uint32_t b);
+  void Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memory) const;
+
+  // accesses.cc: what is read and written.
+  Status CheckWritable();
+  Status CheckInsideSteps();
+  Status CheckPair(const Access& a, const Access& b);
+  bool InPlaceCollective(const Access& a, const Access& b) const;
+  Status CheckRaces();
+  Status CheckReads();
+  Status CheckRead(const Access& read);
+  Status CheckOutputs();
+  template <typename F>
+  void ForWrites(const Access& read, F visit) const;
+
+  Span<const Access> Of(uint32_t buffer) const {
+    return {by_buffer_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
+  }
+  // The buffer that `buffer` takes over with its contents, or kNone.
+  uint32_t Inherits(uint32_t buffer) const;
+  bool IsInput(uint32_t b) const { return plan_.buffers[b].kind == BufferKind::kInput; }
+  bool IsOutput(uint32_t b) const { return plan_.buffers[b].kind == BufferKind::kOutput; }
+  Status AtStep(const Status& status, uint32_t step) const;
+  Status OutOfMemory() const;
+  Status TooMuchWork() const;
+
+  const PlanData& plan_;
+  const Program& program_;
+  const uint32_t index_;
+  const KernelPrints& prints_;
+  Span<Lifetime> lifetimes_;
+  Work& work_;
+  Arena& scratch_;
+  StepOrder order_;
+  Span<Access> accesses_;        // in the order of the steps
+  Span<uint32_t> first_access_;  // of each step, and the end
+  Span<Access> by_buffer_;
+  Span<uint32_t> first_;  // of each buffer in by_buffer_, and the end
+};
+
+}  // namespace rondo::check
+
+#endif  // RONDO_FORMATS_PLAN_CHECK_PROGRAM_CHECK_H_

@@ -1,0 +1,296 @@
+#include "formats/plan/decode.h"
+
+#include <cinttypes>
+#include <cstring>
+
+#include "formats/plan/format.h"
+#include "formats/plan/plan_generated.h"
+
+namespace rondo {
+namespace {
+
+namespace fb = ::flatbuffers;
+
+constexpr uint64_t kBudgetFactor = 16;
+constexpr uint64_t kBudgetBase = 64 << 10;
+constexpr int kMaxTableDepth = 16;
+
+// Copies one flatbuffer into an arena. Objects of a flatbuffer may be shared, so what they decode to
+// can be far larger than they are: every allocation is charged to a budget first. After a failure
+// all calls give empty results and `status` keeps the first reason.
+class Decoder {
+ public:
+  Decoder(Arena& arena, uint64_t section_bytes)
+      : arena_(arena), budget_(kBudgetBase + section_bytes * kBudgetFactor), section_bytes_(section_bytes) {}
+
+  PlanData Decode(const fbs::Plan& in);
+  const Status& status() const { return status_; }
+
+ private:
+  bool Charge(uint64_t bytes) {
+    if (!status_.ok()) return false;
+    if (bytes > budget_) {
+      status_ = Status::Error(Code::kCorrupt,
+                              "plan: what the flatbuffers section of %" PRIu64
+                              " bytes decodes to is more than %" PRIu64 " times its size",
+                              section_bytes_, kBudgetFactor);
+      return false;
+    }
+    budget_ -= bytes;
+    return true;
+  }
+
+  template <typename T>
+  Span<T> New(uint64_t count) {
+    if (!Charge(count * sizeof(T))) return {};
+    Span<T> out = arena_.New<T>(count);
+    if (out.data() == nullptr) OutOfMemory(count * sizeof(T));
+    return out;
+  }
+
+  void OutOfMemory(uint64_t bytes) {
+    status_ =
+        Status::Error(Code::kOutOfMemory, "plan: no memory for %" PRIu64 " bytes of its description", bytes);
+  }
+
+  std::string_view Text(const fb::String* in) {
+    if (in == nullptr || !Charge(in->size() + 1)) return "";
+    std::string_view out = arena_.CopyText({in->c_str(), in->size()});
+    if (out.data() == nullptr) OutOfMemory(in->size() + 1);
+    return out;
+  }
+
+  // A vector of numbers.
+  template <typename T, typename F>
+  Span<const T> Numbers(const fb::Vector<F>* in) {
+    static_assert(sizeof(T) == sizeof(F));
+    if (in == nullptr || in->size() == 0) return {};
+    Span<T> out = New<T>(in->size());
+    if (!out.empty()) std::memcpy(out.data(), in->data(), in->size() * sizeof(T));
+    return {out.data(), out.size()};
+  }
+
+  // A vector of tables or structs, each decoded by its overload of One.
+  template <typename T, typename F>
+  Span<const T> All(const fb::Vector<F>* in) {
+    if (in == nullptr || in->size() == 0) return {};
+    Span<T> out = New<T>(in->size());
+    for (size_t i = 0; i < out.size() && status_.ok(); ++i)
+      One(*in->Get(static_cast<fb::uoffset_t>(i)), out[i]);
+    return {out.data(), out.size()};
+  }
+
+  void One(const fbs::TapeInst& in, TapeInst& out);
+  void One(const fbs::Indirect& in, Indirect& out);
+  void One(const fbs::Binding& in, Binding& out);
+  void One(const fbs::DeviceBytes& in, DeviceBytes& out);
+  void One(const fbs::Guard& in, Guard& out);
+  void One(const fbs::Operand& in, Operand& out);
+  void One(const fbs::Stage& in, Stage& out);
+  void One(const fbs::Part& in, Part& out);
+  void One(const fbs::Kernel& in, Kernel& out);
+  void One(const fbs::Buffer& in, Buffer& out);
+  void One(const fbs::Step& in, Step& out);
+  void One(const fbs::Partition& in, Partition& out);
+  void One(const fbs::SyncPoint& in, SyncPoint& out);
+  void One(const fbs::Port& in, Port& out);
+  void One(const fbs::Program& in, Program& out);
+  void One(const fb::String& in, std::string_view& out) { out = Text(&in); }
+
+  Arena& arena_;
+  uint64_t budget_;
+  uint64_t section_bytes_;
+  Status status_;
+};
+
+void Decoder::One(const fbs::TapeInst& in, TapeInst& out) {
+  out.op = static_cast<TapeOp>(in.op());
+  out.type = static_cast<TapeType>(in.type());
+  out.arg = in.arg();
+  out.a = in.a();
+  out.b = in.b();
+  out.c = in.c();
+  out.imm.i = static_cast<int64_t>(in.imm());
+}
+
+void Decoder::One(const fbs::Indirect& in, Indirect& out) {
+  out = {in.operand(), in.wrap(), in.fault(), in.stride(), in.extent()};
+}
+
+void Decoder::One(const fbs::Binding& in, Binding& out) { out = {in.buffer(), in.offset()}; }
+
+void Decoder::One(const fbs::DeviceBytes& in, DeviceBytes& out) {
+  out = {in.weights(), in.arena(), in.state(), in.workspace(), in.communicator()};
+}
+
+void Decoder::One(const fbs::Guard& in, Guard& out) {
+  out = {in.stride(), in.offset(), in.extent(), Numbers<int64_t>(in.strides())};
+}
+
+void Decoder::One(const fbs::Operand& in, Operand& out) {
+  out.param = in.param();
+  out.dtype = static_cast<DType>(in.dtype());
+  out.mode = static_cast<Mode>(in.mode());
+  out.absent = in.absent();
+  out.offset = in.offset();
+  out.strides = Numbers<int64_t>(in.strides());
+  out.indirects = All<Indirect>(in.indirects());
+  out.guards = All<Guard>(in.guards());
+}
+
+void Decoder::One(const fbs::Stage& in, Stage& out) {
+  out.per_row = in.per_row();
+  out.tape = All<TapeInst>(in.tape());
+}
+
+void Decoder::One(const fbs::Part& in, Part& out) {
+  out.skeleton = static_cast<Skeleton>(in.skeleton());
+  out.sequential = in.sequential();
+  out.combine = static_cast<Combine>(in.combine());
+  out.nan_to_zero = in.nan_to_zero();
+  out.outer = in.outer();
+  out.m = in.m();
+  out.n = in.n();
+  out.reduced = in.reduced();
+  out.features = in.features();
+  out.lhs = in.lhs();
+  out.keys = in.keys();
+  out.values = in.values();
+  out.mask = in.mask();
+  out.limit = in.limit();
+  out.scale = in.scale();
+  out.softcap = in.softcap();
+  out.acc_type = static_cast<TapeType>(in.acc_type());
+  out.loops = Numbers<int64_t>(in.loops());
+  out.operands = All<Operand>(in.operands());
+  out.rhs = Numbers<uint16_t>(in.rhs());
+  out.prologue = All<TapeInst>(in.prologue());
+  out.body = All<TapeInst>(in.body());
+  out.stages = All<Stage>(in.stages());
+  out.scalars = in.scalars();
+  out.kept = in.kept();
+  out.epilogue = All<TapeInst>(in.epilogue());
+}
+
+void Decoder::One(const fbs::Kernel& in, Kernel& out) {
+  out.name = Text(in.name());
+  out.label = Text(in.label());
+  out.num_params = in.num_params();
+  out.parts = All<Part>(in.parts());
+}
+
+void Decoder::One(const fbs::Buffer& in, Buffer& out) {
+  out.name = Text(in.name());
+  out.kind = static_cast<BufferKind>(in.kind());
+  out.dtype = static_cast<DType>(in.dtype());
+  if (in.shape() != nullptr) {
+    if (in.shape()->size() > kMaxRank) {
+      if (status_.ok()) {
+        status_ = Status::Error(Code::kCorrupt, "buffer \"%s\": rank %u exceeds the greatest rank, %d",
+                                out.name.data(), in.shape()->size(), kMaxRank);
+      }
+      return;
+    }
+    for (int64_t dim : *in.shape()) out.shape.dims[out.shape.rank++] = dim;
+  }
+  out.bytes = in.bytes();
+  out.device = in.device();
+  out.program = in.program();
+  out.offset = in.offset();
+  out.alignment = in.alignment();
+  out.first_step = in.first_step();
+  out.last_step = in.last_step();
+  out.aliases = in.aliases();
+  out.source = in.source();
+  out.weight = static_cast<WeightSource>(in.weight());
+  out.file_offset = in.file_offset();
+  out.synthetic_key = in.synthetic_key();
+  out.synthetic_scale = in.synthetic_scale();
+}
+
+void Decoder::One(const fbs::Step& in, Step& out) {
+  out.kind = static_cast<StepKind>(in.kind());
+  out.device = in.device();
+  out.stream = in.stream();
+  out.kernel = in.kernel();
+  out.sync_point = in.sync_point();
+  out.bytes = in.bytes();
+  out.bindings = All<Binding>(in.bindings());
+  out.waits = Numbers<uint32_t>(in.waits());
+  out.records = in.records();
+  out.after = Numbers<uint32_t>(in.after());
+  out.source = in.source();
+}
+
+void Decoder::One(const fbs::Partition& in, Partition& out) {
+  out.device = in.device();
+  out.first_step = in.first_step();
+  out.num_steps = in.num_steps();
+  out.reason = static_cast<BreakReason>(in.reason());
+  out.detail = Text(in.detail());
+}
+
+void Decoder::One(const fbs::SyncPoint& in, SyncPoint& out) {
+  out.op = static_cast<CollectiveOp>(in.op());
+  out.dtype = static_cast<DType>(in.dtype());
+  out.bytes = in.bytes();
+  out.communicator = in.communicator();
+  out.participants = Numbers<uint32_t>(in.participants());
+  out.source = in.source();
+}
+
+void Decoder::One(const fbs::Port& in, Port& out) {
+  out.name = Text(in.name());
+  out.buffer = in.buffer();
+  out.is_state = in.is_state();
+}
+
+void Decoder::One(const fbs::Program& in, Program& out) {
+  out.name = Text(in.name());
+  out.inputs = All<Port>(in.inputs());
+  out.outputs = All<Port>(in.outputs());
+  out.steps = All<Step>(in.steps());
+  out.partitions = All<Partition>(in.partitions());
+  out.sync_points = All<SyncPoint>(in.sync_points());
+  out.certificates = Numbers<uint64_t>(in.certificates());
+  out.num_streams = in.num_streams();
+  out.num_events = in.num_events();
+  out.arena_lower_bound = in.arena_lower_bound();
+  out.arena_bytes = in.arena_bytes();
+}
+
+PlanData Decoder::Decode(const fbs::Plan& in) {
+  PlanData out;
+  out.producer = Text(in.producer());
+  out.requirements.devices = All<DeviceBytes>(in.devices());
+  out.requirements.target = Text(in.target());
+  out.requirements.least_driver_version = in.least_driver_version();
+  out.sources = All<std::string_view>(in.sources());
+  out.buffers = All<Buffer>(in.buffers());
+  out.kernels = All<Kernel>(in.kernels());
+  out.programs = All<Program>(in.programs());
+  out.weights_file = Text(in.weights_file());
+  out.weights_bytes = in.weights_bytes();
+  return out;
+}
+
+}  // namespace
+
+Status DecodePlan(Span<const uint8_t> bytes, Arena& arena, PlanData* plan) {
+  if (bytes.size() > kMaxFlatbufferBytes) {
+    return Status::Error(Code::kCorrupt, "plan: flatbuffers section of %zu bytes exceeds %" PRIu64,
+                         bytes.size(), kMaxFlatbufferBytes);
+  }
+  // A table and the reference to it take 8 bytes at least; shared ones are counted each time.
+  const size_t max_tables = bytes.size() / 8 + 1;
+  fb::Verifier verifier(bytes.data(), bytes.size(), kMaxTableDepth, static_cast<fb::uoffset_t>(max_tables));
+  if (bytes.size() < 16 || !fbs::VerifyPlanBuffer(verifier)) {
+    return Status::Error(
+        Code::kCorrupt, "plan: the flatbuffers section of %zu bytes is not a valid flatbuffer", bytes.size());
+  }
+  Decoder decoder(arena, bytes.size());
+  *plan = decoder.Decode(*fbs::GetPlan(bytes.data()));
+  return decoder.status();
+}
+
+}  // namespace rondo

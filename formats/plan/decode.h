@@ -1,0 +1,20 @@
+// From a flatbuffers section to PlanData.
+#ifndef RONDO_FORMATS_PLAN_DECODE_H_
+#define RONDO_FORMATS_PLAN_DECODE_H_
+
+#include <cstdint>
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+
+namespace rondo {
+
+// `bytes` must be aligned to 8 and may end with the call; `plan` points into `arena`. Takes at most
+// 16 times the section's size (and 64 KiB) from the arena, whatever the bytes claim. Errors: kCorrupt,
+// kOutOfMemory.
+Status DecodePlan(Span<const uint8_t> bytes, Arena& arena, PlanData* plan);
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_PLAN_DECODE_H_

@@ -1,0 +1,195 @@
+#include "formats/plan/encode.h"
+
+#include <string_view>
+#include <vector>
+
+#include "formats/plan/format.h"
+#include "formats/plan/plan_generated.h"
+
+namespace rondo {
+namespace {
+
+namespace fb = ::flatbuffers;
+
+// Builds the flatbuffer from the leaves up. Empty vectors and texts are left out.
+class Encoder {
+ public:
+  void Finish(const PlanData& plan) { fbs::FinishPlanBuffer(builder_, One(plan)); }
+  std::vector<uint8_t> bytes() const {
+    return {builder_.GetBufferPointer(), builder_.GetBufferPointer() + builder_.GetSize()};
+  }
+
+ private:
+  template <typename T>
+  using Offset = fb::Offset<T>;
+
+  fb::Offset<fb::String> Text(std::string_view text) {
+    return text.empty() ? 0 : builder_.CreateString(text.data(), text.size());
+  }
+  template <typename F, typename T>
+  Offset<fb::Vector<F>> Numbers(Span<const T> in) {
+    static_assert(sizeof(F) == sizeof(T));
+    return in.empty() ? 0 : builder_.CreateVector(reinterpret_cast<const F*>(in.data()), in.size());
+  }
+  template <typename F, typename T>
+  Offset<fb::Vector<const F*>> Structs(Span<const T> in) {
+    if (in.empty()) return 0;
+    std::vector<F> out;
+    out.reserve(in.size());
+    for (const T& one : in) out.push_back(Plain(one));
+    return builder_.CreateVectorOfStructs(out);
+  }
+  template <typename F, typename T>
+  Offset<fb::Vector<Offset<F>>> Tables(Span<const T> in) {
+    if (in.empty()) return 0;
+    std::vector<Offset<F>> out;
+    out.reserve(in.size());
+    for (const T& one : in) out.push_back(One(one));
+    return builder_.CreateVector(out);
+  }
+  Offset<fb::Vector<const fbs::TapeInst*>> Instructions(Tape in) { return Structs<fbs::TapeInst>(in); }
+
+  template <typename E>
+  static uint8_t Byte(E value) {
+    return static_cast<uint8_t>(value);
+  }
+
+  static fbs::TapeInst Plain(const TapeInst& in) {
+    return {Byte(in.op), Byte(in.type), in.arg, in.a, in.b, in.c, static_cast<uint64_t>(in.imm.i)};
+  }
+  static fbs::Indirect Plain(const Indirect& in) {
+    return {in.operand, in.wrap, in.fault, in.stride, in.extent};
+  }
+  static fbs::Binding Plain(const Binding& in) { return {in.buffer, in.offset}; }
+  static fbs::DeviceBytes Plain(const DeviceBytes& in) {
+    return {in.weights, in.arena, in.state, in.workspace, in.communicator};
+  }
+
+  Offset<fbs::Guard> One(const Guard& in) {
+    return fbs::CreateGuard(builder_, in.stride, in.offset, in.extent, Numbers<int64_t>(in.strides));
+  }
+  Offset<fbs::Operand> One(const Operand& in) {
+    auto strides = Numbers<int64_t>(in.strides);
+    auto indirects = Structs<fbs::Indirect>(in.indirects);
+    auto guards = Tables<fbs::Guard>(in.guards);
+    return fbs::CreateOperand(builder_, in.param, Byte(in.dtype), Byte(in.mode), in.absent, in.offset,
+                              strides, indirects, guards);
+  }
+  Offset<fbs::Stage> One(const Stage& in) {
+    return fbs::CreateStage(builder_, in.per_row, Instructions(in.tape));
+  }
+  Offset<fbs::Part> One(const Part& in) {
+    auto loops = Numbers<int64_t>(in.loops);
+    auto operands = Tables<fbs::Operand>(in.operands);
+    auto rhs = Numbers<uint16_t>(in.rhs);
+    auto prologue = Instructions(in.prologue);
+    auto body = Instructions(in.body);
+    auto stages = Tables<fbs::Stage>(in.stages);
+    auto epilogue = Instructions(in.epilogue);
+    return fbs::CreatePart(builder_, Byte(in.skeleton), in.sequential, Byte(in.combine), in.nan_to_zero,
+                           in.outer, in.m, in.n, in.reduced, in.features, in.lhs, in.keys, in.values, in.mask,
+                           in.limit, in.scale, in.softcap, Byte(in.acc_type), loops, operands, rhs, prologue,
+                           body, stages, in.scalars, in.kept, epilogue);
+  }
+  Offset<fbs::Kernel> One(const Kernel& in) {
+    auto name = Text(in.name);
+    auto label = Text(in.label);
+    auto parts = Tables<fbs::Part>(in.parts);
+    return fbs::CreateKernel(builder_, name, label, in.num_params, parts);
+  }
+  Offset<fbs::Buffer> One(const Buffer& in) {
+    auto name = Text(in.name);
+    auto shape = Numbers<int64_t>(Span<const int64_t>(in.shape.dims, static_cast<size_t>(in.shape.rank)));
+    return fbs::CreateBuffer(builder_, name, Byte(in.kind), Byte(in.dtype), shape, in.bytes, in.device,
+                             in.program, in.offset, in.alignment, in.first_step, in.last_step, in.aliases,
+                             in.source, Byte(in.weight), in.file_offset, in.synthetic_key,
+                             in.synthetic_scale);
+  }
+  Offset<fbs::Step> One(const Step& in) {
+    auto bindings = Structs<fbs::Binding>(in.bindings);
+    auto waits = Numbers<uint32_t>(in.waits);
+    auto after = Numbers<uint32_t>(in.after);
+    return fbs::CreateStep(builder_, Byte(in.kind), in.device, in.stream, in.kernel, in.sync_point, in.bytes,
+                           bindings, waits, in.records, after, in.source);
+  }
+  Offset<fbs::Partition> One(const Partition& in) {
+    auto detail = Text(in.detail);
+    return fbs::CreatePartition(builder_, in.device, in.first_step, in.num_steps, Byte(in.reason), detail);
+  }
+  Offset<fbs::SyncPoint> One(const SyncPoint& in) {
+    auto participants = Numbers<uint32_t>(in.participants);
+    return fbs::CreateSyncPoint(builder_, Byte(in.op), Byte(in.dtype), in.bytes, in.communicator,
+                                participants, in.source);
+  }
+  Offset<fbs::Port> One(const Port& in) {
+    auto name = Text(in.name);
+    return fbs::CreatePort(builder_, name, in.buffer, in.is_state);
+  }
+  Offset<fbs::Program> One(const Program& in) {
+    auto name = Text(in.name);
+    auto inputs = Tables<fbs::Port>(in.inputs);
+    auto outputs = Tables<fbs::Port>(in.outputs);
+    auto steps = Tables<fbs::Step>(in.steps);
+    auto partitions = Tables<fbs::Partition>(in.partitions);
+    auto sync_points = Tables<fbs::SyncPoint>(in.sync_points);
+    auto certificates = Numbers<uint64_t>(in.certificates);
+    return fbs::CreateProgram(builder_, name, inputs, outputs, steps, partitions, sync_points, certificates,
+                              in.num_streams, in.num_events, in.arena_lower_bound, in.arena_bytes);
+  }
+  Offset<fbs::Plan> One(const PlanData& in) {
+    auto producer = Text(in.producer);
+    auto devices = Structs<fbs::DeviceBytes>(in.requirements.devices);
+    auto target = Text(in.requirements.target);
+    std::vector<fb::Offset<fb::String>> texts;
+    for (std::string_view text : in.sources) texts.push_back(builder_.CreateString(text.data(), text.size()));
+    auto sources = texts.empty() ? 0 : builder_.CreateVector(texts);
+    auto buffers = Tables<fbs::Buffer>(in.buffers);
+    auto kernels = Tables<fbs::Kernel>(in.kernels);
+    auto programs = Tables<fbs::Program>(in.programs);
+    auto weights_file = Text(in.weights_file);
+    return fbs::CreatePlan(builder_, producer, devices, target, in.requirements.least_driver_version, sources,
+                           buffers, kernels, programs, weights_file, in.weights_bytes);
+  }
+
+  fb::FlatBufferBuilder builder_{1 << 20};
+};
+
+// Roughly the bytes that the plan's parts of unbounded size take: kept under the section's limit, the
+// builder cannot run past what a flatbuffer can address.
+uint64_t Estimate(const PlanData& plan) {
+  uint64_t bytes = plan.buffers.size() * 200;
+  for (std::string_view text : plan.sources) bytes += text.size() + 12;
+  for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
+  for (const Kernel& kernel : plan.kernels) {
+    for (const Part& part : kernel.parts) {
+      bytes += 256 + (part.prologue.size() + part.body.size() + part.epilogue.size()) * sizeof(TapeInst);
+      for (const Stage& stage : part.stages) bytes += 64 + stage.tape.size() * sizeof(TapeInst);
+      for (const Operand& operand : part.operands) {
+        bytes +=
+            128 + (1 + operand.guards.size()) * (part.loops.size() * 8 + 64) + operand.indirects.size() * 24;
+      }
+    }
+  }
+  for (const Program& program : plan.programs) {
+    for (const Step& step : program.steps) {
+      bytes += 128 + step.bindings.size() * 16 + (step.waits.size() + step.after.size()) * 4;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Status EncodePlan(const PlanData& plan, std::vector<uint8_t>* out) {
+  if (uint64_t bytes = Estimate(plan); bytes > kMaxFlatbufferBytes / 2) {
+    return Status::Error(
+        Code::kInvalidArgument, "plan: a description of about %llu bytes exceeds the %llu of its section",
+        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMaxFlatbufferBytes / 2));
+  }
+  Encoder encoder;
+  encoder.Finish(plan);
+  *out = encoder.bytes();
+  return Status::Ok();
+}
+
+}  // namespace rondo

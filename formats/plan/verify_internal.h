@@ -1,0 +1,78 @@
+// The pieces of VerifyPlan; not for use outside this folder.
+#ifndef RONDO_FORMATS_PLAN_VERIFY_INTERNAL_H_
+#define RONDO_FORMATS_PLAN_VERIFY_INTERNAL_H_
+
+#include <string_view>
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+#include "formats/plan/access.h"
+
+namespace rondo::plan {
+
+#define RONDO_BROKEN(...) ::rondo::Status::Error(::rondo::Code::kCorrupt, __VA_ARGS__)
+
+// Parts, operands and tapes of one kernel.
+Status VerifyKernel(const Kernel& kernel);
+
+// What a tape may do where it stands.
+enum TapeUse : uint32_t {
+  kMayStore = 1,
+  kMayYield = 2,
+  kMayReadAcc = 4,
+  kMayUseScalars = 8,
+  kMaySetScalars = 16,
+  kMayReduce = 32,  // and use kept rows
+};
+
+// Row scalars and kept rows that earlier tapes of a row have set, and with which type.
+struct RowState {
+  static constexpr int8_t kUnset = -1;
+  int8_t scalars[kMaxSlots];
+  int8_t kept[kMaxSlots];
+  RowState() {
+    for (int i = 0; i < kMaxSlots; ++i) scalars[i] = kept[i] = kUnset;
+  }
+};
+
+struct TapePlace {
+  LoopMask loops = 0;  // that the tape runs over
+  uint32_t uses = 0;   // TapeUse bits
+  uint32_t accumulators = 0;
+};
+
+// One tape. Sets in `stored` (one flag an operand) which operands it stores to, and brings `row` up to
+// what holds after it.
+Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState* row, Span<bool> stored);
+
+// The address of operand `index` depends on no loop outside `loops`.
+Status VerifyLoopsOf(const Part& part, size_t index, LoopMask loops);
+
+// Steps, partitions, ports, sync points of program `index`. Buffers and kernels have been verified, and
+// `ranges` has, for each parameter of kernel k from first_range[k] on, the bytes it may touch.
+struct ByteRange {
+  int64_t first = 0, end = 0;  // first == end: nothing
+  uint32_t element = 0;        // greatest size of an element accessed, bytes; 0: no operand uses it
+};
+struct KernelRanges {
+  Span<const uint32_t> first_range;
+  Span<const ByteRange> ranges;
+};
+// `named` has one flag a buffer, set for those that a port names.
+Status VerifyProgram(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
+                     Arena& scratch);
+
+// All names are given and no two are the same.
+Status VerifyNames(Span<std::string_view> names, const char* what, Arena& scratch);
+
+// `status` with "step N (SOURCE)" in front and the source recorded, where known.
+Status AtStep(const Status& status, const PlanData& plan, const Program& program, uint32_t step);
+
+inline Status OutOfMemory(const char* what) {
+  return Status::Error(Code::kOutOfMemory, "no host memory to verify %s of the plan", what);
+}
+
+}  // namespace rondo::plan
+
+#endif  // RONDO_FORMATS_PLAN_VERIFY_INTERNAL_H_

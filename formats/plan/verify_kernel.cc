@@ -1,0 +1,335 @@
+#include "formats/plan/verifier.h"
+#include "formats/plan/verify_internal.h"
+
+namespace rondo::plan {
+namespace {
+
+constexpr int kMaxOperands = 4096;  // of one part
+
+// Groups of loops of one part, by role.
+struct LoopGroups {
+  LoopMask outer, m, n, reduced, features;
+  explicit LoopGroups(const Part& p)
+      : outer(LoopRange(0, p.outer)),
+        m(LoopRange(p.outer, p.m)),
+        n(LoopRange(p.outer + p.m, p.n)),
+        reduced(LoopRange(p.outer + p.m + p.n, p.reduced)),
+        features(LoopRange(p.outer + p.m + p.n + p.reduced, p.features)) {}
+};
+
+Status VerifyLoops(const Part& part) {
+  if (part.skeleton > Skeleton::kAttention)
+    return RONDO_BROKEN("skeleton %d is unknown", static_cast<int>(part.skeleton));
+  if (part.combine > Combine::kMean)
+    return RONDO_BROKEN("combine %d is unknown", static_cast<int>(part.combine));
+  if (part.acc_type > TapeType::kI64)
+    return RONDO_BROKEN("type %d of accumulators is unknown", static_cast<int>(part.acc_type));
+  if (part.loops.empty() || part.loops.size() > kMaxLoops) {
+    return RONDO_BROKEN("%zu loops, which must be 1 to %d", part.loops.size(), kMaxLoops);
+  }
+  int64_t points = 1;
+  for (size_t d = 0; d < part.loops.size(); ++d) {
+    if (part.loops[d] < 1)
+      return RONDO_BROKEN("loop %zu has extent %lld", d, static_cast<long long>(part.loops[d]));
+    if (__builtin_mul_overflow(points, part.loops[d], &points) || points > kMaxPoints) {
+      return RONDO_BROKEN("its loops have more than %lld points", static_cast<long long>(kMaxPoints));
+    }
+  }
+  const size_t sum = size_t{part.outer} + part.m + part.n + part.reduced + part.features;
+  if (sum != part.loops.size())
+    return RONDO_BROKEN("its roles need %zu loops, but it has %zu", sum, part.loops.size());
+  return Status::Ok();
+}
+
+// The counts of loops that its skeleton asks for.
+Status VerifyCounts(const Part& p) {
+  bool good = false;
+  switch (p.skeleton) {
+    case Skeleton::kMap: good = p.m == 0 && p.n == 0 && p.reduced == 0 && p.features == 0; break;
+    case Skeleton::kReduction: good = p.m == 0 && p.n == 0 && p.reduced >= 1 && p.features == 0; break;
+    case Skeleton::kContraction: good = p.reduced >= 1 && p.features == 0; break;
+    case Skeleton::kConvolution:
+      good = p.outer == 1 && p.m == 2 && p.n >= 1 && p.reduced == 1 + p.n && p.features == 0;
+      break;
+    case Skeleton::kAttention: good = p.reduced >= 1 && p.features >= 1; break;
+  }
+  if (good) return Status::Ok();
+  return RONDO_BROKEN("a %s cannot have %u outer, %u m, %u n, %u reduced and %u feature loops",
+                      Name(p.skeleton), p.outer, p.m, p.n, p.reduced, p.features);
+}
+
+Status VerifyOperand(const Part& part, size_t index, uint16_t num_params) {
+  const Operand& operand = part.operands[index];
+  const size_t loops = part.loops.size();
+  if (operand.param >= num_params) return RONDO_BROKEN("parameter %u of %u", operand.param, num_params);
+  if (static_cast<int>(operand.dtype) >= kNumDTypes)
+    return RONDO_BROKEN("dtype %d is unknown", static_cast<int>(operand.dtype));
+  if (operand.mode > Mode::kReadWrite)
+    return RONDO_BROKEN("mode %d is unknown", static_cast<int>(operand.mode));
+  if (operand.strides.size() != loops)
+    return RONDO_BROKEN("%zu strides for %zu loops", operand.strides.size(), loops);
+  for (size_t i = 0; i < operand.guards.size(); ++i) {
+    const Guard& guard = operand.guards[i];
+    if (guard.strides.size() != loops)
+      return RONDO_BROKEN("guard %zu has %zu strides for %zu loops", i, guard.strides.size(), loops);
+    if (guard.extent < 1)
+      return RONDO_BROKEN("guard %zu has extent %lld", i, static_cast<long long>(guard.extent));
+  }
+  for (size_t i = 0; i < operand.indirects.size(); ++i) {
+    const Indirect& indirect = operand.indirects[i];
+    if (indirect.extent < 1)
+      return RONDO_BROKEN("indirect %zu has extent %lld", i, static_cast<long long>(indirect.extent));
+    if (indirect.operand >= part.operands.size()) {
+      return RONDO_BROKEN("indirect %zu takes its index from operand %u of %zu", i, indirect.operand,
+                          part.operands.size());
+    }
+    const Operand& source = part.operands[indirect.operand];
+    if (source.mode != Mode::kRead || IsFloat(source.dtype) || !source.indirects.empty()) {
+      return RONDO_BROKEN(
+          "indirect %zu takes its index from operand %u, which is not an integer that is only read, and "
+          "without "
+          "indirects",
+          i, indirect.operand);
+    }
+  }
+  return Status::Ok();
+}
+
+Status VerifyReach(const Part& part, const Operand& operand) {
+  ElementRange range;
+  if (!Reach(part, operand, &range)) {
+    return RONDO_BROKEN("its addresses reach further than %lld elements", static_cast<long long>(kMaxReach));
+  }
+  return Status::Ok();
+}
+
+struct Role {
+  const char* name;
+  uint16_t operand;
+  bool required;
+  LoopMask loops;
+  bool typed;  // of the accumulators' type
+};
+
+Status VerifyRole(const Part& part, const Role& role) {
+  if (role.operand == kNoOperand) {
+    return role.required ? RONDO_BROKEN("a %s needs its %s", Name(part.skeleton), role.name) : Status::Ok();
+  }
+  if (role.operand >= part.operands.size()) {
+    return RONDO_BROKEN("its %s is operand %u of %zu", role.name, role.operand, part.operands.size());
+  }
+  const Operand& operand = part.operands[role.operand];
+  if (operand.mode != Mode::kRead)
+    return RONDO_BROKEN("its %s, operand %u, is not only read", role.name, role.operand);
+  if (role.typed && NaturalType(operand.dtype) != part.acc_type) {
+    return RONDO_BROKEN("its %s is %s, which is not of the accumulators' type", role.name,
+                        Name(operand.dtype));
+  }
+  return VerifyLoopsOf(part, role.operand, role.loops).At("its %s", role.name);
+}
+
+Status VerifyNoRole(uint16_t operand, const char* name, const Part& part) {
+  if (operand == kNoOperand) return Status::Ok();
+  return RONDO_BROKEN("a %s has no %s, but operand %u is named", Name(part.skeleton), name, operand);
+}
+
+Status VerifyRoles(const Part& part) {
+  const LoopGroups g(part);
+  const bool contraction = part.skeleton == Skeleton::kContraction;
+  const bool convolution = part.skeleton == Skeleton::kConvolution;
+  const bool attention = part.skeleton == Skeleton::kAttention;
+  if (!attention) {
+    RONDO_RETURN_IF_ERROR(VerifyNoRole(part.keys, "keys", part));
+    RONDO_RETURN_IF_ERROR(VerifyNoRole(part.values, "values", part));
+    RONDO_RETURN_IF_ERROR(VerifyNoRole(part.mask, "mask", part));
+    RONDO_RETURN_IF_ERROR(VerifyNoRole(part.limit, "limit", part));
+  }
+  const size_t least = contraction ? 1 : 0;
+  const size_t most = contraction ? kMaxSlots : convolution ? 1 : 0;
+  if (part.rhs.size() < least || part.rhs.size() > most) {
+    return RONDO_BROKEN("a %s has %zu to %zu rhs, not %zu", Name(part.skeleton), least, most,
+                        part.rhs.size());
+  }
+  if (contraction) {
+    const bool typed = part.prologue.empty();
+    RONDO_RETURN_IF_ERROR(VerifyRole(part, {"lhs", part.lhs, true, g.outer | g.m | g.reduced, typed}));
+    for (uint16_t rhs : part.rhs) {
+      RONDO_RETURN_IF_ERROR(VerifyRole(part, {"rhs", rhs, true, g.outer | g.n | g.reduced, true}));
+    }
+    return Status::Ok();
+  }
+  if (convolution) {
+    const LoopMask group = LoopRange(1, 1), out_channel = LoopRange(2, 1);
+    if ((part.combine == Combine::kProduct) == part.rhs.empty()) {
+      return RONDO_BROKEN(part.rhs.empty() ? "a convolution needs its weight" : "a pool has no weight");
+    }
+    if (part.rhs.empty() && (part.loops[2] != 1 || part.loops[3 + part.n] != 1)) {
+      return RONDO_BROKEN("a pool has one output and one input channel a group, not %lld and %lld",
+                          static_cast<long long>(part.loops[2]),
+                          static_cast<long long>(part.loops[3 + part.n]));
+    }
+    RONDO_RETURN_IF_ERROR(
+        VerifyRole(part, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, true}));
+    if (part.rhs.empty()) return Status::Ok();
+    return VerifyRole(part, {"weight", part.rhs[0], true, group | out_channel | g.reduced, true});
+  }
+  if (!attention) return VerifyNoRole(part.lhs, "lhs", part);
+  if (part.acc_type == TapeType::kI64) return RONDO_BROKEN("attention has floating accumulators");
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"q", part.lhs, true, g.outer | g.m | g.features, true}));
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"k", part.keys, true, g.outer | g.reduced | g.features, true}));
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"v", part.values, true, g.outer | g.reduced | g.n, true}));
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"mask", part.mask, false, g.outer | g.m | g.reduced, false}));
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"limit", part.limit, false, g.outer | g.m, false}));
+  if (part.mask != kNoOperand && !IsFloat(part.operands[part.mask].dtype) &&
+      part.operands[part.mask].dtype != DType::kBool) {
+    return RONDO_BROKEN("its mask is %s, neither bool nor float", Name(part.operands[part.mask].dtype));
+  }
+  if (part.limit != kNoOperand && part.operands[part.limit].dtype != DType::kI64) {
+    return RONDO_BROKEN("its limit is %s, not i64", Name(part.operands[part.limit].dtype));
+  }
+  return Status::Ok();
+}
+
+// A tape that belongs to other skeletons must be empty, and one of this skeleton must not.
+Status VerifyPresence(const Part& part) {
+  const bool map = part.skeleton == Skeleton::kMap, reduction = part.skeleton == Skeleton::kReduction;
+  const struct {
+    const char* name;
+    bool present, required, allowed;
+  } rules[] = {
+      {"a prologue", !part.prologue.empty(), false, part.skeleton == Skeleton::kContraction},
+      {"a body", !part.body.empty(), map, map},
+      {"stages", !part.stages.empty(), reduction, reduction},
+      {"row scalars or kept rows", part.scalars + part.kept > 0, false, reduction},
+      {"an epilogue", !part.epilogue.empty(), !map && !reduction, !map && !reduction},
+  };
+  for (const auto& rule : rules) {
+    if (rule.required && !rule.present) return RONDO_BROKEN("a %s needs %s", Name(part.skeleton), rule.name);
+    if (!rule.allowed && rule.present)
+      return RONDO_BROKEN("a %s cannot have %s", Name(part.skeleton), rule.name);
+  }
+  if (part.scalars > kMaxSlots || part.kept > kMaxSlots) {
+    return RONDO_BROKEN("%u row scalars and %u kept rows exceed %d", part.scalars, part.kept, kMaxSlots);
+  }
+  return Status::Ok();
+}
+
+// Different points of `loops` store to different elements: each stride is larger than all that the
+// smaller ones can span. Loops that an index from memory depends on are left out.
+Status VerifyDistinct(const Part& part, size_t index, LoopMask loops) {
+  const Operand& operand = part.operands[index];
+  LoopMask indexed = 0;
+  for (const Indirect& indirect : operand.indirects) {
+    indexed |= DependsOn(part, part.operands[indirect.operand], true);
+  }
+  struct Dim {
+    int64_t stride, extent;
+    size_t loop;
+  } dims[kMaxLoops];
+  int count = 0;
+  for (size_t d = 0; d < part.loops.size(); ++d) {
+    if (part.loops[d] == 1 || (loops >> d & 1) == 0 || (indexed >> d & 1) != 0) continue;
+    const int64_t stride = EffectiveStride(operand, d);
+    Dim dim = {stride < 0 ? -stride : stride, part.loops[d], d};
+    int at = count++;
+    for (; at > 0 && dims[at - 1].stride > dim.stride; --at) dims[at] = dims[at - 1];
+    dims[at] = dim;
+  }
+  int64_t span = 0;  // of the smaller strides
+  for (int i = 0; i < count; ++i) {
+    if (dims[i].stride <= span) {
+      return RONDO_BROKEN(
+          "operand %zu: points that differ in loop %zu (stride %lld) store to the same element", index,
+          dims[i].loop, static_cast<long long>(dims[i].stride));
+    }
+    span += dims[i].stride * (dims[i].extent - 1);
+  }
+  return Status::Ok();
+}
+
+// Verifies the tapes of one part and what they store to.
+class PartTapes {
+ public:
+  explicit PartTapes(const Part& part) : part_(part) {}
+
+  Status Run() {
+    const LoopGroups g(part_);
+    const LoopMask results = g.outer | g.m | g.n;
+    const uint32_t accumulators =
+        part_.skeleton == Skeleton::kContraction ? static_cast<uint32_t>(part_.rhs.size()) : 1;
+    RONDO_RETURN_IF_ERROR(One(part_.prologue, {g.outer | g.m | g.reduced, kMayYield, 0}).At("prologue"));
+    RONDO_RETURN_IF_ERROR(One(part_.body, {AllLoops(part_), kMayStore, 0}).At("body"));
+    for (size_t i = 0; i < part_.stages.size(); ++i) {
+      const Stage& stage = part_.stages[i];
+      const TapePlace per_row = {g.outer, kMayStore | kMayUseScalars | kMaySetScalars, 0};
+      const TapePlace per_element = {g.outer | g.reduced, kMayStore | kMayUseScalars | kMayReduce, 0};
+      RONDO_RETURN_IF_ERROR(One(stage.tape, stage.per_row ? per_row : per_element).At("stage %zu", i));
+    }
+    RONDO_RETURN_IF_ERROR(
+        One(part_.epilogue, {results, kMayStore | kMayReadAcc, accumulators}).At("epilogue"));
+    for (size_t i = 0; i < part_.operands.size(); ++i) {
+      if (part_.operands[i].mode != Mode::kRead && !stored_[i]) {
+        return RONDO_BROKEN("operand %zu is said to be written, but no tape stores to it", i);
+      }
+      any_ |= stored_[i];
+    }
+    return any_ ? Status::Ok() : RONDO_BROKEN("it stores nothing");
+  }
+
+ private:
+  Status One(Tape tape, const TapePlace& place) {
+    bool before[kMaxOperands];
+    const size_t count = part_.operands.size();
+    for (size_t i = 0; i < count; ++i) {
+      before[i] = stored_[i];
+      stored_[i] = false;
+    }
+    RONDO_RETURN_IF_ERROR(VerifyTape(part_, tape, place, &row_, {stored_, count}));
+    for (size_t i = 0; i < count; ++i) {
+      if (stored_[i] && !part_.sequential) RONDO_RETURN_IF_ERROR(VerifyDistinct(part_, i, place.loops));
+      stored_[i] |= before[i];
+    }
+    return Status::Ok();
+  }
+
+  const Part& part_;
+  RowState row_;
+  bool any_ = false;
+  bool stored_[kMaxOperands] = {};
+};
+
+Status VerifyPart(const Part& part, uint16_t num_params) {
+  RONDO_RETURN_IF_ERROR(VerifyLoops(part));
+  RONDO_RETURN_IF_ERROR(VerifyCounts(part));
+  if (part.operands.size() > kMaxOperands)
+    return RONDO_BROKEN("%zu operands exceed %d", part.operands.size(), kMaxOperands);
+  for (size_t i = 0; i < part.operands.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(VerifyOperand(part, i, num_params).At("operand %zu", i));
+  }
+  for (size_t i = 0; i < part.operands.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(VerifyReach(part, part.operands[i]).At("operand %zu", i));
+  }
+  RONDO_RETURN_IF_ERROR(VerifyPresence(part));
+  RONDO_RETURN_IF_ERROR(VerifyRoles(part));
+  return PartTapes(part).Run();
+}
+
+}  // namespace
+
+Status VerifyLoopsOf(const Part& part, size_t index, LoopMask loops) {
+  if (LoopMask outside = DependsOn(part, part.operands[index], false) & ~loops; outside != 0) {
+    return RONDO_BROKEN("operand %zu moves with loop %d, over which it is not used", index,
+                        __builtin_ctz(outside));
+  }
+  return Status::Ok();
+}
+
+Status VerifyKernel(const Kernel& kernel) {
+  if (kernel.parts.empty()) return RONDO_BROKEN("it has no parts");
+  for (size_t i = 0; i < kernel.parts.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(VerifyPart(kernel.parts[i], kernel.num_params).At("part %zu", i));
+  }
+  return Status::Ok();
+}
+
+}  // namespace rondo::plan

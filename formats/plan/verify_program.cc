@@ -1,0 +1,394 @@
+#include <cinttypes>
+
+#include "formats/plan/certificate.h"
+#include "formats/plan/verifier.h"
+#include "formats/plan/verify_internal.h"
+
+namespace rondo::plan {
+namespace {
+
+// Verifies one program; everything it says is prefixed with the program's name.
+class ProgramVerifier {
+ public:
+  ProgramVerifier(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
+                  Arena& scratch)
+      : plan_(plan),
+        program_(plan.programs[index]),
+        index_(index),
+        ranges_(ranges),
+        named_(named),
+        scratch_(scratch) {}
+
+  Status Run() {
+    const int name = static_cast<int>(program_.name.size());
+    RONDO_RETURN_IF_ERROR(Whole().At("program \"%.*s\"", name, program_.name.data()));
+    for (uint32_t s = 0; s < program_.steps.size(); ++s) {
+      if (Status status = OneStep(s); !status.ok()) return AtStep(status, plan_, program_, s);
+    }
+    RONDO_RETURN_IF_ERROR(Events());
+    RONDO_RETURN_IF_ERROR(Partitions().At("program \"%.*s\"", name, program_.name.data()));
+    return Collectives().At("program \"%.*s\"", name, program_.name.data());
+  }
+
+ private:
+  Status Whole();
+  Status Ports(Span<const Port> ports, bool inputs);
+  Status SyncPoints();
+  Status OneSyncPoint(uint32_t index);
+  Status OneStep(uint32_t index);
+  Status Launch(const Step& step);
+  Status Copy(const Step& step);
+  Status Collective(const Step& step);
+  Status Bound(const Step& step, size_t slot, const ByteRange& range);
+  Status Events();
+  Status Partitions();
+  Status Collectives();
+  Status CollectivesOf(uint32_t device, Span<uint32_t> started);
+
+  const PlanData& plan_;
+  const Program& program_;
+  const uint32_t index_;
+  const KernelRanges& ranges_;
+  Span<bool> named_;
+  Arena& scratch_;
+};
+
+Status ProgramVerifier::Whole() {
+  uint64_t arena = 0;
+  for (const DeviceBytes& device : plan_.requirements.devices)
+    arena = device.arena > arena ? device.arena : arena;
+  if (program_.arena_bytes > arena) {
+    return RONDO_BROKEN("its arena of %" PRIu64 " bytes is more than any device's %" PRIu64,
+                        program_.arena_bytes, arena);
+  }
+  if (program_.arena_lower_bound > program_.arena_bytes) {
+    return RONDO_BROKEN("its arena's lower bound of %" PRIu64 " bytes is more than its arena of %" PRIu64,
+                        program_.arena_lower_bound, program_.arena_bytes);
+  }
+  if (program_.num_streams < 1 || program_.num_streams > kMaxStreams) {
+    return RONDO_BROKEN("%u streams, which must be 1 to %u", program_.num_streams, kMaxStreams);
+  }
+  if (program_.steps.size() > (size_t{1} << 28))
+    return RONDO_BROKEN("%zu steps are too many", program_.steps.size());
+  if (program_.num_events > kMaxEvents || program_.num_events > program_.steps.size()) {
+    return RONDO_BROKEN("%u events for %zu steps", program_.num_events, program_.steps.size());
+  }
+  RONDO_RETURN_IF_ERROR(Ports(program_.inputs, true));
+  RONDO_RETURN_IF_ERROR(Ports(program_.outputs, false));
+  return SyncPoints();
+}
+
+Status ProgramVerifier::Ports(Span<const Port> ports, bool inputs) {
+  const char* what = inputs ? "input" : "output";
+  Span<std::string_view> names = scratch_.New<std::string_view>(ports.size());
+  if (names.data() == nullptr) return OutOfMemory("the ports");
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const Port& port = ports[i];
+    names[i] = port.name;
+    if (port.buffer >= plan_.buffers.size()) {
+      return RONDO_BROKEN("%s %zu is buffer %u of %zu", what, i, port.buffer, plan_.buffers.size());
+    }
+    const Buffer& buffer = plan_.buffers[port.buffer];
+    const BufferKind kind = port.is_state ? BufferKind::kState
+                            : inputs      ? BufferKind::kInput
+                                          : BufferKind::kOutput;
+    if (buffer.kind != kind || (!port.is_state && buffer.program != index_)) {
+      return RONDO_BROKEN("%s %zu \"%.*s\" is buffer %u, which is %s of program %u, not its %s", what, i,
+                          static_cast<int>(port.name.size()), port.name.data(), port.buffer,
+                          Name(buffer.kind), buffer.program, Name(kind));
+    }
+    if (buffer.kind == BufferKind::kInput && named_[port.buffer]) {
+      return RONDO_BROKEN("buffer %u is two of its inputs", port.buffer);
+    }
+    named_[port.buffer] = true;
+  }
+  return VerifyNames(names, inputs ? "inputs" : "outputs", scratch_);
+}
+
+Status ProgramVerifier::OneSyncPoint(uint32_t index) {
+  const SyncPoint& point = program_.sync_points[index];
+  const size_t devices = plan_.requirements.devices.size();
+  if (point.op > CollectiveOp::kBroadcast)
+    return RONDO_BROKEN("op %d is unknown", static_cast<int>(point.op));
+  if (static_cast<int>(point.dtype) >= kNumDTypes)
+    return RONDO_BROKEN("dtype %d is unknown", static_cast<int>(point.dtype));
+  if (point.bytes == 0 || point.bytes > kMaxRegionBytes || point.bytes % ByteSize(point.dtype) != 0) {
+    return RONDO_BROKEN("%" PRIu64 " bytes are not a count of %s", point.bytes, Name(point.dtype));
+  }
+  if (point.source != kNone && point.source >= plan_.sources.size()) {
+    return RONDO_BROKEN("source %u of %zu", point.source, plan_.sources.size());
+  }
+  if (point.participants.empty()) return RONDO_BROKEN("it has no participants");
+  for (size_t i = 0; i < point.participants.size(); ++i) {
+    if (point.participants[i] >= devices)
+      return RONDO_BROKEN("participant %u of %zu devices", point.participants[i], devices);
+    if (i > 0 && point.participants[i] <= point.participants[i - 1])
+      return RONDO_BROKEN("its participants are not ascending");
+  }
+  return Status::Ok();
+}
+
+Status ProgramVerifier::SyncPoints() {
+  const size_t count = program_.sync_points.size();
+  if (count > program_.steps.size())
+    return RONDO_BROKEN("%zu sync points for %zu steps", count, program_.steps.size());
+  // The first sync point of each communicator says who its members are.
+  Span<uint32_t> first = scratch_.New<uint32_t>(count);
+  if (first.data() == nullptr) return OutOfMemory("the sync points");
+  for (uint32_t& f : first) f = kNone;
+  for (uint32_t i = 0; i < count; ++i) {
+    const SyncPoint& point = program_.sync_points[i];
+    RONDO_RETURN_IF_ERROR(OneSyncPoint(i).At("sync point %u", i));
+    if (point.communicator >= count)
+      return RONDO_BROKEN("sync point %u: communicator %u of at most %zu", i, point.communicator, count);
+    if (first[point.communicator] == kNone) first[point.communicator] = i;
+    const SyncPoint& other = program_.sync_points[first[point.communicator]];
+    bool same = point.participants.size() == other.participants.size();
+    for (size_t k = 0; same && k < point.participants.size(); ++k)
+      same = point.participants[k] == other.participants[k];
+    if (!same) {
+      return RONDO_BROKEN("sync points %u and %u are of communicator %u, but have other participants",
+                          first[point.communicator], i, point.communicator);
+    }
+  }
+  return Status::Ok();
+}
+
+Status ProgramVerifier::Bound(const Step& step, size_t slot, const ByteRange& range) {
+  const Binding& binding = step.bindings[slot];
+  if (binding.buffer >= plan_.buffers.size()) {
+    return RONDO_BROKEN("parameter %zu is bound to buffer %u of %zu", slot, binding.buffer,
+                        plan_.buffers.size());
+  }
+  const Buffer& buffer = plan_.buffers[binding.buffer];
+  const int name = static_cast<int>(buffer.name.size());
+  if (buffer.program != kNone && buffer.program != index_) {
+    return RONDO_BROKEN("parameter %zu is bound to buffer %u \"%.*s\" of program %u", slot, binding.buffer,
+                        name, buffer.name.data(), buffer.program);
+  }
+  if (buffer.device != step.device) {
+    return RONDO_BROKEN(
+        "parameter %zu is bound to buffer %u \"%.*s\" of device %u, but the step runs on device %u", slot,
+        binding.buffer, name, buffer.name.data(), buffer.device, step.device);
+  }
+  if (binding.offset > buffer.bytes || binding.offset % range.element != 0 ||
+      buffer.alignment % range.element != 0) {
+    return RONDO_BROKEN("parameter %zu is bound to byte %" PRIu64 " of buffer %u \"%.*s\" (%" PRIu64
+                        " bytes, aligned to %u) for "
+                        "elements of %u bytes",
+                        slot, binding.offset, binding.buffer, name, buffer.name.data(), buffer.bytes,
+                        buffer.alignment, range.element);
+  }
+  if (range.first == range.end) return Status::Ok();
+  const int64_t offset = static_cast<int64_t>(binding.offset);
+  if (range.first < -offset || range.end > static_cast<int64_t>(buffer.bytes) - offset) {
+    return RONDO_BROKEN("parameter %zu touches bytes [%" PRId64 ", %" PRId64
+                        ") of buffer %u \"%.*s\", which has %" PRIu64,
+                        slot, range.first + offset, range.end + offset, binding.buffer, name,
+                        buffer.name.data(), buffer.bytes);
+  }
+  return Status::Ok();
+}
+
+Status ProgramVerifier::Launch(const Step& step) {
+  if (step.kernel >= plan_.kernels.size())
+    return RONDO_BROKEN("kernel %u of %zu", step.kernel, plan_.kernels.size());
+  const Kernel& kernel = plan_.kernels[step.kernel];
+  if (step.bindings.size() != kernel.num_params) {
+    return RONDO_BROKEN("%zu bindings for the %u parameters of kernel %u", step.bindings.size(),
+                        kernel.num_params, step.kernel);
+  }
+  if (step.sync_point != kNone)
+    return RONDO_BROKEN("a launch has no sync point, but names %u", step.sync_point);
+  for (size_t i = 0; i < step.bindings.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(Bound(step, i, ranges_.ranges[ranges_.first_range[step.kernel] + i]));
+  }
+  return Status::Ok();
+}
+
+Status ProgramVerifier::Copy(const Step& step) {
+  if (step.bindings.size() != 2) return RONDO_BROKEN("a copy has 2 bindings, not %zu", step.bindings.size());
+  if (step.kernel != kNone || step.sync_point != kNone)
+    return RONDO_BROKEN("a copy has neither kernel nor sync point");
+  if (step.bytes == 0 || step.bytes > kMaxRegionBytes)
+    return RONDO_BROKEN("a copy of %" PRIu64 " bytes", step.bytes);
+  for (size_t i = 0; i < 2; ++i)
+    RONDO_RETURN_IF_ERROR(Bound(step, i, {0, static_cast<int64_t>(step.bytes), 1}));
+  return Status::Ok();
+}
+
+Status ProgramVerifier::Collective(const Step& step) {
+  const bool start = step.kind == StepKind::kCollectiveStart;
+  if (step.sync_point >= program_.sync_points.size()) {
+    return RONDO_BROKEN("sync point %u of %zu", step.sync_point, program_.sync_points.size());
+  }
+  if (step.kernel != kNone) return RONDO_BROKEN("a collective has no kernel, but names %u", step.kernel);
+  if (step.bindings.size() != (start ? 2 : 0)) {
+    return RONDO_BROKEN("a collective's %s has %d bindings, not %zu", start ? "start" : "wait", start ? 2 : 0,
+                        step.bindings.size());
+  }
+  if (!start) return Status::Ok();
+  const SyncPoint& point = program_.sync_points[step.sync_point];
+  const uint64_t all = point.bytes * point.participants.size();
+  const uint64_t from = point.op == CollectiveOp::kReduceScatter ? all : point.bytes;
+  const uint64_t to = point.op == CollectiveOp::kAllGather ? all : point.bytes;
+  const uint32_t element = static_cast<uint32_t>(ByteSize(point.dtype));
+  RONDO_RETURN_IF_ERROR(Bound(step, 0, {0, static_cast<int64_t>(from), element}));
+  return Bound(step, 1, {0, static_cast<int64_t>(to), element});
+}
+
+Status ProgramVerifier::OneStep(uint32_t index) {
+  const Step& step = program_.steps[index];
+  if (step.kind > StepKind::kCollectiveWait)
+    return RONDO_BROKEN("kind %d is unknown", static_cast<int>(step.kind));
+  if (step.device >= plan_.requirements.devices.size()) {
+    return RONDO_BROKEN("device %u of %zu", step.device, plan_.requirements.devices.size());
+  }
+  if (step.stream >= program_.num_streams)
+    return RONDO_BROKEN("stream %u of %u", step.stream, program_.num_streams);
+  if (step.source != kNone && step.source >= plan_.sources.size()) {
+    return RONDO_BROKEN("source %u of %zu", step.source, plan_.sources.size());
+  }
+  for (uint32_t event : step.waits) {
+    if (event >= program_.num_events)
+      return RONDO_BROKEN("waits for event %u of %u", event, program_.num_events);
+  }
+  if (step.records != kNone && step.records >= program_.num_events) {
+    return RONDO_BROKEN("records event %u of %u", step.records, program_.num_events);
+  }
+  for (uint32_t after : step.after) {
+    if (after >= index) return RONDO_BROKEN("comes after step %u, which is not an earlier one", after);
+  }
+  if (step.kind == StepKind::kLaunch) return Launch(step);
+  return step.kind == StepKind::kCopy ? Copy(step) : Collective(step);
+}
+
+Status ProgramVerifier::Events() {
+  Span<uint32_t> recorder = scratch_.New<uint32_t>(program_.num_events);
+  if (recorder.data() == nullptr) return OutOfMemory("the events");
+  for (uint32_t& r : recorder) r = kNone;
+  for (uint32_t s = 0; s < program_.steps.size(); ++s) {
+    const Step& step = program_.steps[s];
+    for (uint32_t event : step.waits) {
+      if (recorder[event] == kNone) {
+        return AtStep(RONDO_BROKEN("waits for event %u, which no earlier step records", event), plan_,
+                      program_, s);
+      }
+    }
+    if (step.records == kNone) continue;
+    if (recorder[step.records] != kNone) {
+      return AtStep(RONDO_BROKEN("records event %u, as step %u does", step.records, recorder[step.records]),
+                    plan_, program_, s);
+    }
+    recorder[step.records] = s;
+  }
+  return Status::Ok();
+}
+
+Status ProgramVerifier::Partitions() {
+  uint32_t next = 0;
+  for (uint32_t i = 0; i < program_.partitions.size(); ++i) {
+    const Partition& partition = program_.partitions[i];
+    if (partition.reason > BreakReason::kSyncPoint) {
+      return RONDO_BROKEN("partition %u: reason %d is unknown", i, static_cast<int>(partition.reason));
+    }
+    if (partition.first_step != next || partition.num_steps == 0 ||
+        partition.num_steps > program_.steps.size() - next) {
+      return RONDO_BROKEN("partition %u has steps [%u, +%u), but must begin at %u and end by %zu", i,
+                          partition.first_step, partition.num_steps, next, program_.steps.size());
+    }
+    next += partition.num_steps;
+    for (uint32_t s = partition.first_step; s < next; ++s) {
+      if (program_.steps[s].device == partition.device) continue;
+      return RONDO_BROKEN("partition %u is of device %u, but its step %u of device %u", i, partition.device,
+                          s, program_.steps[s].device);
+    }
+  }
+  if (next != program_.steps.size()) {
+    return RONDO_BROKEN("its partitions end at step %u of %zu", next, program_.steps.size());
+  }
+  return Status::Ok();
+}
+
+// Starts and waits of one device: every sync point it takes part in, once, in their order. Between start
+// and wait no partition may end, unless it holds nothing but collectives.
+Status ProgramVerifier::CollectivesOf(uint32_t device, Span<uint32_t> started) {
+  for (uint32_t& s : started) s = kNone;
+  uint32_t previous = kNone, partition = 0, waited = 0;
+  for (uint32_t s = 0; s < program_.steps.size(); ++s) {
+    const Step& step = program_.steps[s];
+    while (s >= program_.partitions[partition].first_step + program_.partitions[partition].num_steps)
+      ++partition;
+    if (step.device != device || step.sync_point == kNone) continue;
+    const SyncPoint& point = program_.sync_points[step.sync_point];
+    if (step.kind == StepKind::kCollectiveStart) {
+      bool member = false;
+      for (uint32_t p : point.participants) member |= p == device;
+      if (!member)
+        return RONDO_BROKEN("step %u starts sync point %u, of which device %u is no participant", s,
+                            step.sync_point, device);
+      if (previous != kNone && step.sync_point <= previous) {
+        return RONDO_BROKEN(
+            "step %u starts sync point %u after %u on device %u: collectives must keep their order", s,
+            step.sync_point, previous, device);
+      }
+      started[step.sync_point] = s;
+      previous = step.sync_point;
+      continue;
+    }
+    const uint32_t start = started[step.sync_point];
+    if (start == kNone)
+      return RONDO_BROKEN("step %u waits for sync point %u, which is not in flight on device %u", s,
+                          step.sync_point, device);
+    started[step.sync_point] = kNone;
+    ++waited;
+    if (start >= program_.partitions[partition].first_step) continue;
+    for (uint32_t k = start; k <= s; ++k) {
+      if (program_.steps[k].sync_point != kNone || program_.steps[k].device != device) continue;
+      return RONDO_BROKEN(
+          "sync point %u is started by step %u and waited for by step %u of another partition",
+          step.sync_point, start, s);
+    }
+  }
+  uint32_t expected = 0;
+  for (uint32_t i = 0; i < program_.sync_points.size(); ++i) {
+    for (uint32_t p : program_.sync_points[i].participants) expected += p == device;
+    if (started[i] != kNone)
+      return RONDO_BROKEN("step %u starts sync point %u, which device %u never waits for", started[i], i,
+                          device);
+  }
+  if (waited != expected) {
+    return RONDO_BROKEN("device %u starts and waits for %u of the %u sync points it takes part in", device,
+                        waited, expected);
+  }
+  return Status::Ok();
+}
+
+Status ProgramVerifier::Collectives() {
+  const size_t devices = plan_.requirements.devices.size();
+  if (program_.certificates.size() != (program_.sync_points.empty() ? 0 : devices)) {
+    return RONDO_BROKEN("%zu order certificates for %zu devices and %zu sync points",
+                        program_.certificates.size(), devices, program_.sync_points.size());
+  }
+  if (program_.sync_points.empty()) return Status::Ok();
+  Span<uint32_t> started = scratch_.New<uint32_t>(program_.sync_points.size());
+  if (started.data() == nullptr) return OutOfMemory("the sync points");
+  for (uint32_t d = 0; d < devices; ++d) {
+    RONDO_RETURN_IF_ERROR(CollectivesOf(d, started));
+    if (uint64_t certificate = OrderCertificate(program_, d); certificate != program_.certificates[d]) {
+      return RONDO_BROKEN("device %u has order certificate %016" PRIx64
+                          ", but its collectives give %016" PRIx64,
+                          d, program_.certificates[d], certificate);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status VerifyProgram(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
+                     Arena& scratch) {
+  return ProgramVerifier(plan, index, ranges, named, scratch).Run();
+}
+
+}  // namespace rondo::plan

@@ -1,0 +1,313 @@
+#include "formats/plan/writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/plan/encode.h"
+#include "formats/plan/format.h"
+
+namespace rondo {
+namespace {
+
+using ULL = unsigned long long;
+constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
+
+// xxh3-64 of bytes that come in pieces.
+class StreamHash {
+ public:
+  StreamHash() : state_(XXH3_createState()) { XXH3_64bits_reset(state_); }
+  ~StreamHash() { XXH3_freeState(state_); }
+  StreamHash(const StreamHash&) = delete;
+  StreamHash& operator=(const StreamHash&) = delete;
+  void Add(const void* bytes, size_t size) { XXH3_64bits_update(state_, bytes, size); }
+  uint64_t Digest() const { return XXH3_64bits_digest(state_); }
+
+ private:
+  XXH3_state_t* state_;
+};
+
+// Where a file's bytes go: appended in order, with its first ones replaced at the end, when the hashes
+// that they hold are known.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual Status Append(const void* bytes, size_t size) = 0;
+  virtual Status Replace(uint64_t offset, const void* bytes, size_t size) = 0;
+  // Makes the file appear under its name.
+  virtual Status Commit() = 0;
+};
+
+class MemorySink : public Sink {
+ public:
+  explicit MemorySink(std::vector<uint8_t>* out) : out_(out) { out_->clear(); }
+  Status Append(const void* bytes, size_t size) override {
+    const uint8_t* first = static_cast<const uint8_t*>(bytes);
+    out_->insert(out_->end(), first, first + size);
+    return Status::Ok();
+  }
+  Status Replace(uint64_t offset, const void* bytes, size_t size) override {
+    std::memcpy(out_->data() + offset, bytes, size);
+    return Status::Ok();
+  }
+  Status Commit() override { return Status::Ok(); }
+
+ private:
+  std::vector<uint8_t>* out_;
+};
+
+// A temporary file in the folder of `path`, removed unless committed.
+class FileSink : public Sink {
+ public:
+  explicit FileSink(std::string path) : path_(std::move(path)) {}
+  ~FileSink() override {
+    if (file_ >= 0) close(file_);
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
+
+  Status Open() {
+    for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
+      temporary_ = path_ + ".part" + std::to_string(getpid()) + "-" + std::to_string(attempt);
+      file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (file_ < 0 && errno != EEXIST) break;
+    }
+    if (file_ >= 0) return Status::Ok();
+    Status status = Fail("creating");
+    temporary_.clear();  // not ours to remove
+    return status;
+  }
+
+  Status Append(const void* bytes, size_t size) override {
+    RONDO_RETURN_IF_ERROR(Replace(end_, bytes, size));
+    end_ += size;
+    return Status::Ok();
+  }
+
+  Status Replace(uint64_t offset, const void* bytes, size_t size) override {
+    for (size_t done = 0; done < size;) {
+      ssize_t n = pwrite(file_, static_cast<const uint8_t*>(bytes) + done, size - done,
+                         static_cast<off_t>(offset + done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return Fail("writing");
+      done += static_cast<size_t>(n);
+    }
+    return Status::Ok();
+  }
+
+  Status Commit() override {
+    if (fdatasync(file_) != 0) return Fail("writing");
+    int result = close(file_);
+    file_ = -1;
+    if (result != 0) return Fail("writing");
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return Fail("renaming");
+    temporary_.clear();
+    return Status::Ok();
+  }
+
+ private:
+  Status Fail(const char* doing) const {
+    return Status::Error(Code::kIo, "%s %s: %s", doing, temporary_.c_str(), std::strerror(errno));
+  }
+  std::string path_;
+  std::string temporary_;
+  int file_ = -1;
+  uint64_t end_ = 0;
+};
+
+Status AppendZeros(Sink& sink, uint64_t count, StreamHash* hash) {
+  const std::vector<uint8_t> zeros(std::min(count, kPieceBytes));
+  while (count > 0) {
+    const uint64_t piece = std::min<uint64_t>(count, zeros.size());
+    if (hash != nullptr) hash->Add(zeros.data(), piece);
+    RONDO_RETURN_IF_ERROR(sink.Append(zeros.data(), piece));
+    count -= piece;
+  }
+  return Status::Ok();
+}
+
+// The constants with bytes of their own, in the order of the file; the longer of two at one place first.
+std::vector<uint32_t> StoredConstants(const PlanData& plan) {
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
+    const Buffer& buffer = plan.buffers[i];
+    if (buffer.kind == BufferKind::kConstant && buffer.weight == WeightSource::kBytes) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const Buffer &x = plan.buffers[a], &y = plan.buffers[b];
+    return x.file_offset != y.file_offset ? x.file_offset < y.file_offset : x.bytes > y.bytes;
+  });
+  return order;
+}
+
+// Appends the whole weights section to `sink`.
+Status AppendWeights(const PlanData& plan, const FillWeight& fill, Sink& sink, uint64_t* hash) {
+  StreamHash stream;
+  std::vector<uint8_t> piece(std::min(kPieceBytes, plan.weights_bytes));
+  uint64_t at = 0;
+  for (uint32_t index : StoredConstants(plan)) {
+    const Buffer& buffer = plan.buffers[index];
+    if (buffer.file_offset > plan.weights_bytes || buffer.bytes > plan.weights_bytes - buffer.file_offset) {
+      return Status::Error(Code::kInvalidArgument,
+                           "constant \"%.*s\": bytes [%llu, +%llu) are outside the %llu bytes of weights",
+                           static_cast<int>(buffer.name.size()), buffer.name.data(),
+                           static_cast<ULL>(buffer.file_offset), static_cast<ULL>(buffer.bytes),
+                           static_cast<ULL>(plan.weights_bytes));
+    }
+    const uint64_t end = buffer.file_offset + buffer.bytes;
+    if (end <= at) continue;
+    if (buffer.file_offset > at) {
+      RONDO_RETURN_IF_ERROR(AppendZeros(sink, buffer.file_offset - at, &stream));
+      at = buffer.file_offset;
+    }
+    while (at < end) {
+      const uint64_t count = std::min(end - at, kPieceBytes);
+      RONDO_RETURN_IF_ERROR(fill(index, at - buffer.file_offset, count, piece.data()));
+      stream.Add(piece.data(), count);
+      RONDO_RETURN_IF_ERROR(sink.Append(piece.data(), count));
+      at += count;
+    }
+  }
+  RONDO_RETURN_IF_ERROR(AppendZeros(sink, plan.weights_bytes - at, &stream));
+  *hash = stream.Digest();
+  return Status::Ok();
+}
+
+std::string WeightsPath(const PlanData& plan, const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return (slash == path.npos ? "" : path.substr(0, slash + 1)) + std::string(plan.weights_file);
+}
+
+WeightsHeader MakeWeightsHeader(uint64_t bytes, uint64_t hash) {
+  WeightsHeader header;
+  std::memcpy(header.magic, kWeightsMagic, sizeof(header.magic));
+  header.major = kPlanMajor;
+  header.minor = kPlanMinor;
+  header.bytes = bytes;
+  header.hash = hash;
+  return header;
+}
+
+Status WriteWeightsFile(const PlanData& plan, const FillWeight& fill, FileSink& sink, uint64_t* hash) {
+  RONDO_RETURN_IF_ERROR(sink.Open());
+  RONDO_RETURN_IF_ERROR(AppendZeros(sink, kPlanPage, nullptr));
+  RONDO_RETURN_IF_ERROR(AppendWeights(plan, fill, sink, hash));
+  const WeightsHeader header = MakeWeightsHeader(plan.weights_bytes, *hash);
+  return sink.Replace(0, &header, sizeof(header));
+}
+
+// The hash that an existing weights file states.
+Status ReadWeightsHash(const PlanData& plan, const std::string& path, uint64_t* hash) {
+  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (file == nullptr) return Status::Error(Code::kIo, "%s: %s", path.c_str(), std::strerror(errno));
+  WeightsHeader header;
+  if (std::fread(&header, sizeof(header), 1, file.get()) != 1 ||
+      std::memcmp(header.magic, kWeightsMagic, sizeof(kWeightsMagic)) != 0 || header.major != kPlanMajor) {
+    return Status::Error(Code::kInvalidArgument, "%s: not a weights file of format %u", path.c_str(),
+                         kPlanMajor);
+  }
+  if (header.bytes != plan.weights_bytes) {
+    return Status::Error(Code::kInvalidArgument, "%s: holds %llu bytes of weights, but the plan needs %llu",
+                         path.c_str(), static_cast<ULL>(header.bytes), static_cast<ULL>(plan.weights_bytes));
+  }
+  *hash = header.hash;
+  return Status::Ok();
+}
+
+// Header, section table, flatbuffer and, with `inside`, weights.
+Status WriteContainer(const PlanData& plan, const FillWeight& fill, bool inside, uint64_t weights_hash,
+                      Sink& sink) {
+  std::vector<uint8_t> flatbuffer;
+  RONDO_RETURN_IF_ERROR(EncodePlan(plan, &flatbuffer));
+
+  SectionEntry sections[2];
+  const uint64_t table_end = sizeof(FileHeader) + sizeof(sections);
+  sections[0].kind = SectionKind::kFlatbuffer;
+  sections[0].offset = RoundUp(table_end, 64);
+  sections[0].bytes = flatbuffer.size();
+  sections[0].hash = HashBytes(flatbuffer.data(), flatbuffer.size());
+  const uint64_t flatbuffer_end = sections[0].offset + sections[0].bytes;
+  sections[1].kind = inside ? SectionKind::kWeights : SectionKind::kWeightsFile;
+  sections[1].offset = inside ? RoundUp(flatbuffer_end, kPlanPage) : kPlanPage;
+  sections[1].bytes = plan.weights_bytes;
+  sections[1].hash = weights_hash;
+
+  RONDO_RETURN_IF_ERROR(AppendZeros(sink, sections[0].offset, nullptr));
+  RONDO_RETURN_IF_ERROR(sink.Append(flatbuffer.data(), flatbuffer.size()));
+  if (inside) {
+    RONDO_RETURN_IF_ERROR(AppendZeros(sink, sections[1].offset - flatbuffer_end, nullptr));
+    RONDO_RETURN_IF_ERROR(AppendWeights(plan, fill, sink, &sections[1].hash));
+  }
+
+  FileHeader header;
+  std::memcpy(header.magic, kPlanMagic, sizeof(header.magic));
+  header.major = kPlanMajor;
+  header.minor = kPlanMinor;
+  header.num_sections = 2;
+  header.file_bytes = inside ? sections[1].offset + sections[1].bytes : flatbuffer_end;
+  header.header_hash = HeaderHash(header, sections);
+  RONDO_RETURN_IF_ERROR(sink.Replace(0, &header, sizeof(header)));
+  return sink.Replace(sizeof(header), sections, sizeof(sections));
+}
+
+}  // namespace
+
+Status WritePlan(const PlanData& plan, const FillWeight& fill, const WriteOptions& options) {
+  const bool inside = plan.weights_file.empty();
+  uint64_t weights_hash = 0;
+  FileSink file(options.path);
+  RONDO_RETURN_IF_ERROR(file.Open());
+  if (inside) {
+    RONDO_RETURN_IF_ERROR(WriteContainer(plan, fill, true, 0, file));
+    return file.Commit();
+  }
+  if (!IsBaseName(plan.weights_file)) {
+    return Status::Error(Code::kInvalidArgument, "weights file \"%s\" is not the plain name of a file",
+                         std::string(plan.weights_file).c_str());
+  }
+  const std::string weights_path = WeightsPath(plan, options.path);
+  FileSink weights(weights_path);
+  if (options.write_weights) {
+    RONDO_RETURN_IF_ERROR(WriteWeightsFile(plan, fill, weights, &weights_hash));
+  } else {
+    RONDO_RETURN_IF_ERROR(ReadWeightsHash(plan, weights_path, &weights_hash));
+  }
+  RONDO_RETURN_IF_ERROR(WriteContainer(plan, fill, false, weights_hash, file));
+  if (options.write_weights) RONDO_RETURN_IF_ERROR(weights.Commit());
+  return file.Commit();
+}
+
+Status WritePlanBytes(const PlanData& plan, const FillWeight& fill, std::vector<uint8_t>* out) {
+  if (!plan.weights_file.empty()) {
+    return Status::Error(Code::kInvalidArgument, "a plan in memory cannot have a weights file");
+  }
+  MemorySink sink(out);
+  return WriteContainer(plan, fill, true, 0, sink);
+}
+
+uint64_t LayOutWeights(Span<Buffer> buffers, Span<const uint32_t> same_as) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    Buffer& buffer = buffers[i];
+    if (buffer.kind != BufferKind::kConstant || buffer.weight != WeightSource::kBytes) continue;
+    if (i < same_as.size() && same_as[i] != kNone) continue;
+    const uint64_t place = buffer.bytes >= kPlanPage ? kPlanPage : 64;
+    buffer.file_offset = RoundUp(end, std::max<uint64_t>(place, buffer.alignment));
+    end = buffer.file_offset + buffer.bytes;
+  }
+  for (size_t i = 0; i < buffers.size() && i < same_as.size(); ++i) {
+    if (same_as[i] != kNone) buffers[i].file_offset = buffers[same_as[i]].file_offset;
+  }
+  return end;
+}
+
+}  // namespace rondo
