@@ -1,5 +1,6 @@
 // Gives memory to what must have some: graph outputs, state, pieces of concatenations, scatter targets.
 #include <algorithm>
+#include <map>
 
 #include "compiler/fusion/context.h"
 
@@ -152,23 +153,39 @@ class Preparation {
     return false;
   }
 
-  // Every piece of a concatenation is computed right into its place, or copied there.
+  // Every piece of a concatenation is computed right into its place, or copied there. Outer concatenations
+  // come first: the place of a piece must be plain strides in the memory of the outermost one.
   void CopyConcatPieces() {
     c_.concat_of.assign(static_cast<size_t>(g_.size()), kNoNode);
-    for (NodeId id : g_.TopologicalOrder()) {
+    std::map<NodeId, View> places;  // of concatenations inside others
+    std::vector<NodeId> order = g_.TopologicalOrder();
+    for (size_t i = order.size(); i-- > 0;) {
+      NodeId id = order[i];
       if (g_.node(id).op != Op::kConcat) continue;
+      auto outer = places.find(id);
+      View whole = outer == places.end() ? ir::DenseView(g_.node(id).shape) : outer->second;
+      int axis = g_.node(id).As<ir::ConcatAttrs>().axis;
+      int64_t start = 0;
       for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
         NodeId piece = g_.node(id).inputs[k];
-        if (g_.node(piece).shape.elements() == 0) continue;
+        const Shape shape = g_.node(piece).shape;
+        if (shape.elements() == 0) continue;
+        View place = ir::Slice(ir::DenseView(g_.node(id).shape), axis, start, 1, shape[axis]);
+        start += shape[axis];
         NodeId base = g_.BaseOf(piece);
+        View inside = ir::Compose(
+            whole, ir::Reshape(place, g_.node(base).shape.elements() == shape.elements() ? g_.node(base).shape
+                                                                                         : shape));
         Op op = g_.node(base).op;
         bool own = !c_.IsLeaf(base) && op != Op::kIndexedWrite && op != Op::kIota && !IsOutput(base) &&
-                   c_.concat_of[base] == kNoNode &&
+                   c_.concat_of[base] == kNoNode && inside.affine() &&
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
           base = InsertCopy(&g_, piece);
           g_.node(id).inputs[k] = base;
           c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
+        } else if (op == Op::kConcat) {
+          places[base] = inside;
         }
         c_.concat_of[base] = id;
       }

@@ -1,0 +1,249 @@
+// Fused programs compute what the graph means: the evaluator of the IR against a plain interpreter of
+// kernels.
+#include "compiler/fusion/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/evaluate.h"
+#include "core/scalar.h"
+#include "tests/fusion/reference_run.h"
+
+namespace rondo {
+namespace {
+
+using ir::Builder;
+using ir::Graph;
+using ir::NodeId;
+
+std::shared_ptr<const ir::ConstantData> RandomTensor(DType dtype, const Shape& shape, std::mt19937* rng,
+                                                     int64_t below) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(shape.elements() * ByteSize(dtype)));
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    if (NaturalType(dtype) == TapeType::kI64) {
+      scalar::Store<int64_t>(dtype, bytes.data(), i,
+                             static_cast<int64_t>((*rng)() % static_cast<uint64_t>(below)));
+    } else {
+      float v = static_cast<float>(static_cast<int>((*rng)() % 2001) - 1000) / 500.0f;
+      if (dtype == DType::kF64) {
+        scalar::Store<double>(dtype, bytes.data(), i, v);
+      } else {
+        scalar::Store<float>(dtype, bytes.data(), i, v);
+      }
+    }
+  }
+  return ir::ConstantData::Own(dtype, shape, std::move(bytes));
+}
+
+double Element(DType dtype, const uint8_t* data, int64_t i) {
+  if (dtype == DType::kF64) return scalar::Load<double>(dtype, data, i);
+  if (IsFloat(dtype)) return scalar::Load<float>(dtype, data, i);
+  return static_cast<double>(scalar::Load<int64_t>(dtype, data, i));
+}
+
+// Fuses, runs and compares every output. Returns the program for further looks.
+LoweredProgram ExpectFusionKeepsMeaning(const Graph& graph, uint32_t seed, const FuseOptions& options = {},
+                                        int64_t index_below = 2) {
+  std::mt19937 rng(seed);
+  ir::Values inputs;
+  for (const ir::GraphInput& input : graph.inputs) {
+    const ir::Node& node = graph.node(input.node);
+    inputs.push_back(RandomTensor(node.dtype, node.shape, &rng, index_below));
+  }
+  auto expected = ir::EvaluateGraph(graph, inputs);
+  EXPECT_TRUE(expected.ok()) << expected.status().message();
+  auto fused = Fuse(graph, options, nullptr);
+  EXPECT_TRUE(fused.ok()) << fused.status().message() << "\n" << ir::Dump(graph);
+  if (!fused.ok() || !expected.ok()) return {};
+  LoweredProgram program = fused.Take();
+  Memory memory = MakeMemory(program);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    auto& to = memory[program.inputs[i].value];
+    std::memcpy(to.data(), inputs[i]->bytes.data(), to.size());
+  }
+  RunReference(program, &memory);
+  for (size_t o = 0; o < program.outputs.size(); ++o) {
+    const auto& want = (*expected)[o];
+    const auto& got = memory[program.outputs[o].value];
+    for (int64_t i = 0; i < want->shape.elements(); ++i) {
+      double a = Element(want->dtype, want->bytes.data(), i), b = Element(want->dtype, got.data(), i);
+      bool close = std::isnan(a) ? std::isnan(b) : a == b || std::abs(a - b) <= 1e-4 + 1e-3 * std::abs(a);
+      EXPECT_TRUE(close) << "seed " << seed << " output " << o << " element " << i << ": " << a << " became "
+                         << b << "\n"
+                         << ir::Dump(graph);
+      if (!close) return program;
+    }
+  }
+  return program;
+}
+
+// ------------------------------------------------------------------------------- random graphs
+
+class RandomGraph {
+ public:
+  explicit RandomGraph(uint32_t seed) : rng_(seed), b_(&graph_) {
+    for (int i = 0; i < 2; ++i)
+      pool_.push_back(b_.Input("x" + std::to_string(i), DType::kF32, RandomShape()));
+    index_ = b_.Input("index", DType::kI64, Shape{2});
+    int steps = 3 + static_cast<int>(Pick(14));
+    for (int i = 0; i < steps; ++i) Step();
+    int outputs = 1 + static_cast<int>(Pick(2));
+    for (int i = 0; i < outputs; ++i) {
+      NodeId node = i == 0 ? pool_.back() : Any();
+      graph_.outputs.push_back({"y" + std::to_string(i), node});
+    }
+  }
+  Graph graph_;
+
+ private:
+  uint64_t Pick(uint64_t n) { return rng_() % n; }
+  NodeId Any() {
+    size_t n = pool_.size();
+    return Pick(2) == 0 ? pool_[n - 1 - Pick(std::min<size_t>(n, 3))] : pool_[Pick(n)];
+  }
+  Shape RandomShape() {
+    Shape shape;
+    shape.rank = 2 + static_cast<int>(Pick(3));
+    const int64_t kDims[] = {1, 2, 2, 3, 4, 6};
+    for (int d = 0; d < shape.rank; ++d) shape[d] = kDims[Pick(6)];
+    return shape;
+  }
+  void Push(NodeId id) {
+    if (b_.shape(id).elements() <= 4000 && b_.shape(id).elements() > 0) pool_.push_back(id);
+  }
+
+  void Step() {
+    NodeId x = Any();
+    Shape s = b_.shape(x);
+    switch (Pick(13)) {
+      case 0:
+      case 1: {
+        const TapeOp kOps[] = {TapeOp::kNeg, TapeOp::kAbs, TapeOp::kTanh, TapeOp::kSigmoid, TapeOp::kSin};
+        return Push(b_.Unary(kOps[Pick(5)], x));
+      }
+      case 2:
+      case 3: {
+        for (int tries = 0; tries < 8; ++tries) {
+          NodeId y = Any();
+          Shape out;
+          if (!ir::BroadcastShapes(s, b_.shape(y), &out) || out.rank > 6) continue;
+          const TapeOp kOps[] = {TapeOp::kAdd, TapeOp::kMul, TapeOp::kSub, TapeOp::kMax};
+          return Push(b_.Binary(kOps[Pick(4)], x, y));
+        }
+        return Push(b_.BinaryScalar(TapeOp::kMul, x, 0.5));
+      }
+      case 4: {
+        std::vector<int> perm(static_cast<size_t>(s.rank));
+        for (int d = 0; d < s.rank; ++d) perm[d] = d;
+        std::shuffle(perm.begin(), perm.end(), rng_);
+        return Push(b_.Transpose(x, perm));
+      }
+      case 5: {
+        int axis = static_cast<int>(Pick(s.rank));
+        int64_t count = 1 + static_cast<int64_t>(Pick(s[axis]));
+        int64_t start = static_cast<int64_t>(Pick(s[axis] - count + 1));
+        if (Pick(4) == 0) return Push(b_.Slice(x, axis, start + count - 1, -1, count));
+        return Push(b_.Slice(x, axis, start, 1, count));
+      }
+      case 6: {  // merge or split dims
+        Shape out;
+        if (s.rank >= 3 && Pick(2) == 0) {
+          int at = static_cast<int>(Pick(s.rank - 1));
+          for (int d = 0; d < s.rank; ++d) {
+            if (d == at) {
+              out.dims[out.rank++] = s[d] * s[d + 1];
+              ++d;
+            } else {
+              out.dims[out.rank++] = s[d];
+            }
+          }
+        } else if (s.rank < 5) {
+          int at = static_cast<int>(Pick(s.rank));
+          for (int d = 0; d < s.rank; ++d) {
+            if (d == at && s[d] % 2 == 0) out.dims[out.rank++] = 2;
+            out.dims[out.rank++] = d == at && s[d] % 2 == 0 ? s[d] / 2 : s[d];
+          }
+        } else {
+          out = s;
+        }
+        return Push(b_.Reshape(x, out));
+      }
+      case 7: {
+        std::vector<int> axes;
+        for (int d = 0; d < s.rank; ++d) {
+          if (Pick(2) == 0) axes.push_back(d);
+        }
+        if (axes.empty()) axes.push_back(s.rank - 1);
+        const ir::ReduceKind kKinds[] = {ir::ReduceKind::kSum, ir::ReduceKind::kMax, ir::ReduceKind::kMin};
+        return Push(b_.Reduce(kKinds[Pick(3)], x, axes, true));
+      }
+      case 8: {  // softmax
+        int axis = static_cast<int>(Pick(s.rank));
+        NodeId m = b_.Reduce(ir::ReduceKind::kMax, x, {axis}, true);
+        NodeId e = b_.Unary(TapeOp::kExp, b_.Sub(x, m));
+        return Push(b_.Div(e, b_.Reduce(ir::ReduceKind::kSum, e, {axis}, true)));
+      }
+      case 9: {
+        if (s.rank < 2) return;
+        Shape w;
+        w.rank = 2;
+        w[0] = s[s.rank - 1];
+        w[1] = 1 + static_cast<int64_t>(Pick(5));
+        NodeId weight = b_.Constant(RandomTensor(DType::kF32, w, &rng_, 2));
+        return Push(b_.MatMul(x, weight));
+      }
+      case 10: {
+        NodeId y = Any();
+        if (!(b_.shape(y) == s)) y = x;
+        return Push(b_.Concat({x, y, b_.Unary(TapeOp::kNeg, x)}, static_cast<int>(Pick(s.rank))));
+      }
+      case 11: {
+        int axis = static_cast<int>(Pick(s.rank));
+        if (s[axis] < 2 || s.rank > 5) return;
+        return Push(b_.Gather(x, index_, axis));
+      }
+      default: {  // layer norm over the last dim
+        NodeId mean = b_.Mean(x, {s.rank - 1}, true);
+        NodeId d = b_.Sub(x, mean);
+        NodeId var = b_.Mean(b_.Mul(d, d), {s.rank - 1}, true);
+        NodeId r = b_.Unary(TapeOp::kRsqrt, b_.BinaryScalar(TapeOp::kAdd, var, 1e-3));
+        return Push(b_.Mul(d, r));
+      }
+    }
+  }
+
+  std::mt19937 rng_;
+  Builder b_;
+  std::vector<NodeId> pool_;
+  NodeId index_ = ir::kNoNode;
+};
+
+TEST(Fuse, RandomGraphsKeepTheirMeaning) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    RandomGraph random(seed);
+    ExpectFusionKeepsMeaning(random.graph_, seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Fuse, EachKindOfFusionCanBeLeftOut) {
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    RandomGraph random(seed);
+    for (int bits = 0; bits < 16; ++bits) {
+      FuseOptions options;
+      options.epilogues = bits & 1;
+      options.reductions = bits & 2;
+      options.inlining = bits & 4;
+      options.horizontal = bits & 8;
+      ExpectFusionKeepsMeaning(random.graph_, seed, options);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace rondo
