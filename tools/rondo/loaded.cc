@@ -28,10 +28,10 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
   PlanOptions plan_options;
   plan_options.ignore_hashes = options.ignore_hashes;
   RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open(path.c_str(), plan_options));
-  return Create(std::move(plan), options);
+  return Create(plan, options);
 }
 
-Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(Plan plan, const LoadOptions& options) {
+Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
   RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options));
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_));

@@ -27,7 +27,7 @@ class LoadedSession {
  public:
   static Result<std::unique_ptr<LoadedSession>> Open(const std::string& path, const LoadOptions& options);
   // Over a plan that is open already.
-  static Result<std::unique_ptr<LoadedSession>> Create(Plan plan, const LoadOptions& options);
+  static Result<std::unique_ptr<LoadedSession>> Create(const Plan& plan, const LoadOptions& options);
   LoadedSession(const LoadedSession&) = delete;
   ~LoadedSession();
 

@@ -99,7 +99,7 @@ class TestCommand : public Command {
     armed_.compiled = std::make_unique<CompiledPlan>(std::move(compiled));
     armed_.weights = AssembleWeights(*armed_.compiled);
     RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(armed_.compiled->plan, armed_.weights));
-    RONDO_ASSIGN_OR_RETURN(armed_.loaded, LoadedSession::Create(std::move(plan), load_));
+    RONDO_ASSIGN_OR_RETURN(armed_.loaded, LoadedSession::Create(plan, load_));
     armed_model_ = test.model;
     armed_shapes_ = shapes;
     return Status::Ok();
