@@ -1,0 +1,22 @@
+// The command line of `generate`.
+#ifndef RONDO_TOOLS_EXAMPLES_GENERATE_OPTIONS_H_
+#define RONDO_TOOLS_EXAMPLES_GENERATE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+struct Options {
+  std::string plan;
+  std::string prompt_file;
+  uint64_t tokens = 0;
+  bool raw = false;
+  bool help = false;
+  uint32_t threads = 1;
+};
+
+extern const char kUsage[];
+
+// False, with one sentence in `problem`, when the arguments are used wrongly.
+bool ParseOptions(int argc, char** argv, Options* options, std::string* problem);
+
+#endif  // RONDO_TOOLS_EXAMPLES_GENERATE_OPTIONS_H_
