@@ -32,15 +32,6 @@ struct HostOptions {
 Result<Driver*> CreateHostDriver(const HostOptions& options);
 void DestroyHostDriver(Driver* driver);
 
-// What the last failed indirect index of a Stream was: kept until the next Synchronize reports it.
-struct HostFault {
-  uint32_t step = 0;
-  uint32_t kernel = 0;   // index in the plan
-  uint32_t operand = 0;  // of its part: the operand whose access went out of range
-  int64_t value = 0;     // the index met
-  int64_t extent = 0;    // the index's limit
-};
-
 }  // namespace rondo
 
 #endif  // RONDO_DRIVERS_HOST_HOST_DRIVER_H_

@@ -1,0 +1,31 @@
+// The table of one instruction set's functions.
+#include "drivers/host/exec/engine.h"
+
+#include "drivers/host/exec/exec.h"
+
+namespace rondo::host {
+
+#define RONDO_STRING_INNER(x) #x
+#define RONDO_STRING(x) RONDO_STRING_INNER(x)
+
+namespace RONDO_ISA {
+
+void FillEngine(Engine* engine) {
+  *engine = Engine();
+  engine->name = RONDO_STRING(RONDO_ISA);
+  engine->rows = kBlockRows;
+  engine->columns = kBlockColumns;
+  engine->find_op = FindOp;
+  FillLoads(engine);
+  engine->run[static_cast<int>(Path::kMap)] = RunMap;
+  engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;
+  engine->run[static_cast<int>(Path::kColumns)] = RunColumnReduction;
+  engine->run[static_cast<int>(Path::kAccumulate)] = RunAccumulate;
+  engine->run[static_cast<int>(Path::kFewRows)] = RunFewRows;
+  engine->run[static_cast<int>(Path::kGemm)] = RunGemm;
+  engine->run[static_cast<int>(Path::kConvolution)] = RunConvolution;
+  engine->run[static_cast<int>(Path::kAttention)] = RunAttention;
+}
+
+}  // namespace RONDO_ISA
+}  // namespace rondo::host

@@ -1,0 +1,21 @@
+// The engines of this build: the same sources (exec/) compiled for several instruction sets.
+#ifndef RONDO_DRIVERS_HOST_EXEC_ENGINE_H_
+#define RONDO_DRIVERS_HOST_EXEC_ENGINE_H_
+
+#include "drivers/host/program.h"
+
+namespace rondo::host {
+
+namespace baseline {
+void FillEngine(Engine* engine);
+}
+namespace avx2 {
+void FillEngine(Engine* engine);
+}
+namespace avx512 {
+void FillEngine(Engine* engine);
+}
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_EXEC_ENGINE_H_

@@ -1,0 +1,169 @@
+// Inside the engine: what its files share. Compiled once per instruction set, each time in a namespace of
+// its own (RONDO_ISA); nothing here may be used from outside exec/, and nothing here uses inline
+// functions of the standard library that the linker could share between instruction sets.
+#ifndef RONDO_DRIVERS_HOST_EXEC_EXEC_H_
+#define RONDO_DRIVERS_HOST_EXEC_EXEC_H_
+
+#include <cstdint>
+#include <cstring>
+
+#include "drivers/host/program.h"
+
+#ifndef RONDO_ISA
+#error "exec/ is compiled with RONDO_ISA set to the name of an instruction set"
+#endif
+
+namespace rondo::host::RONDO_ISA {
+
+// Floats of one vector register.
+#if defined(__AVX512F__)
+inline constexpr int kWidth = 16;
+inline constexpr int kBlockRows = 14;  // rows and vectors of a register block of the packed product
+inline constexpr int kBlockVectors = 2;
+#elif defined(__AVX2__)
+inline constexpr int kWidth = 8;
+inline constexpr int kBlockRows = 6;
+inline constexpr int kBlockVectors = 2;
+#else
+inline constexpr int kWidth = 4;
+inline constexpr int kBlockRows = 4;
+inline constexpr int kBlockVectors = 2;
+#endif
+inline constexpr int kBlockColumns = kWidth * kBlockVectors;
+
+typedef float Vector __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
+
+template <typename T>
+static inline T Least(T a, T b) {
+  return b < a ? b : a;
+}
+
+// ------------------------------------------------------------------------------- operands (access.cc)
+
+enum class Presence { kAll, kNone, kSome };
+
+// Element offset of lane 0 at `pos` (indices not counted).
+static inline int64_t BaseOf(const Access& a, const int64_t* pos) {
+  int64_t at = a.offset;
+  for (int i = 0; i < a.num_loops; ++i) at += a.step[i] * pos[a.loop[i]];
+  return at;
+}
+static inline char* Pointer(const Access& a, const Worker& w, int64_t element) {
+  return reinterpret_cast<char*>(w.addresses[a.param]) + element * a.size;
+}
+static inline int64_t LaneOffset(const LanePattern& lane, int64_t i) {
+  return lane.kind == LaneKind::kTable ? lane.table[i] : lane.stride * i;
+}
+
+// Loads `n` lanes at `pos`, widened, into `out`. Absent lanes get the operand's absent value; if `mask` is
+// given and the result is kSome, *mask says which lanes are present.
+Presence LoadGuarded(const Access& a, Worker& w, const int64_t* pos, int n, void* out, int depth,
+                     const uint8_t** mask);
+void StoreGuarded(const Access& a, Worker& w, const int64_t* pos, int n, const void* in);
+
+static inline void LoadLanes(const Access& a, Worker& w, const int64_t* pos, int n, void* out) {
+  if (__builtin_expect(a.plain, 1)) {
+    a.load(out, Pointer(a, w, BaseOf(a, pos)), a.lane, n);
+  } else {
+    LoadGuarded(a, w, pos, n, out, 0, nullptr);
+  }
+}
+
+// ------------------------------------------------------------------------------------ tapes (tape.cc)
+
+// What a tape sees besides operands.
+struct TapeFrame {
+  Worker* worker = nullptr;
+  const char* acc = nullptr;  // accumulator j of lane 0 is at acc + j * acc_stride
+  int64_t acc_stride = 0;
+  uint8_t acc_size = 4;
+  // Reductions. Row scalar s has three arrays of kLanes 8-byte values: value, compared value, sum.
+  const PartProgram* part = nullptr;
+  bool columns = false;  // lanes across rows: scalars are arrays; else lane 0 only
+  char* scalars = nullptr;
+  char* kept = nullptr;  // kept row 0 of lane 0
+  int64_t position = 0;  // of lane 0 along the reduced loops
+};
+
+// Sets the constants of a program; before its first RunTape in a launch.
+void BeginTape(const Program& program, Worker& w);
+void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n);
+
+// Row scalars (reduce.cc).
+enum { kValue = 0, kCompared = 1, kSum = 2 };
+static inline char* ScalarAt(char* scalars, int slot, int which) {
+  return scalars + (static_cast<int64_t>(slot) * 3 + which) * kLanes * 8;
+}
+void StartScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes);
+void EndScalars(const PartProgram& part, uint32_t which, char* scalars, int lanes);
+void ReduceLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
+void ReduceArgLanes(const Inst& inst, TapeFrame& frame, const void* in, int n);
+
+// --------------------------------------------------------------------------------- walking a nest
+
+// Sets pos[first..end) to the `index`-th point of those loops.
+static inline void Decode(const Nest& nest, int first, int end, int64_t index, int64_t* pos) {
+  for (int d = end - 1; d > first; --d) {
+    pos[d] = index % nest.extent[d];
+    index /= nest.extent[d];
+  }
+  if (end > first) pos[first] = index;
+}
+// The next point of loops [first, end).
+static inline void Advance(const Nest& nest, int first, int end, int64_t* pos) {
+  for (int d = end - 1; d >= first; --d) {
+    if (++pos[d] < nest.extent[d]) return;
+    pos[d] = 0;
+  }
+}
+// Sets pos to the start of a tile; returns its lanes.
+static inline int DecodeTile(const Nest& nest, const Tiling& t, int64_t tile, int64_t* pos) {
+  for (int d = t.split + 1; d < t.end; ++d) pos[d] = 0;
+  const int64_t at = tile % t.chunks * t.chunk;
+  pos[t.split] = at;
+  Decode(nest, t.first, t.split, tile / t.chunks, pos);
+  return static_cast<int>(Least(t.chunk, nest.extent[t.split] - at) * t.inner);
+}
+static inline int NextTile(const Nest& nest, const Tiling& t, int64_t* pos) {
+  pos[t.split] += t.chunk;
+  if (pos[t.split] >= nest.extent[t.split]) {
+    pos[t.split] = 0;
+    Advance(nest, t.first, t.split, pos);
+  }
+  return static_cast<int>(Least(t.chunk, nest.extent[t.split] - pos[t.split]) * t.inner);
+}
+
+// ------------------------------------------------------------------------- products (rows.cc, gemm.cc)
+
+// acc[m][j] (rows `acc_row` floats apart) = (add ? acc : 0) + sum over k of a[m * a_row + k] * b(k, j) for
+// m < rows (at most kFewRows) and j < columns. WalkRows: b(k, j) = b[k * b_step + j]; Dots:
+// b(k, j) = b[j * b_step + k]. b_step in elements of `dtype` (f32, f16, bf16).
+void WalkRows(const float* a, int64_t a_row, int rows, const char* b, DType dtype, int64_t b_step, int64_t k,
+              int columns, float* acc, int64_t acc_row, bool add);
+void Dots(const float* a, int64_t a_row, int rows, const char* b, DType dtype, int64_t b_step, int64_t k,
+          int columns, float* acc, int64_t acc_row, bool add);
+
+// acc[m][j] += sum over k < depth of a[m * kLhsRow + k] * panel(k, j); panels of kBlockColumns columns:
+// panel(k, j) = b[(j / kBlockColumns * depth + k) * kBlockColumns + j % kBlockColumns].
+inline constexpr int kLhsRow = kLanes + 16;  // floats from one row of a packed lhs tile to the next
+void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc, bool add);
+
+// f32 from n contiguous elements of a float dtype of at most 32 bits.
+void WidenRow(const char* from, DType dtype, int64_t n, float* out);
+
+// Paths.
+void RunMap(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunAccumulate(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunConvolution(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+
+OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
+void FillLoads(Engine* engine);
+
+}  // namespace rondo::host::RONDO_ISA
+
+#endif  // RONDO_DRIVERS_HOST_EXEC_EXEC_H_

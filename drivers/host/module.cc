@@ -1,0 +1,68 @@
+#include "drivers/host/module.h"
+
+#include <new>
+
+#include "drivers/host/exec/engine.h"
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+
+void PickEngine(uint32_t level, Engine* engine) {
+#if defined(RONDO_HOST_X86)
+  __builtin_cpu_init();
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  if (level >= 2 && v4) return avx512::FillEngine(engine);
+  if (level >= 1 && v3) return avx2::FillEngine(engine);
+#endif
+  (void)level;
+  baseline::FillEngine(engine);
+}
+
+HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, Status* status) {
+  HostModule* module = new (std::nothrow) HostModule;
+  if (module == nullptr) {
+    *status = Status::Error(Code::kOutOfMemory, "host driver: no memory for the kernels of a plan");
+    return nullptr;
+  }
+  *status = module->Build(plan, engine);
+  if (status->ok()) return module;
+  delete module;
+  return nullptr;
+}
+
+Status HostModule::BuildPart(const Kernel& kernel, uint32_t index, const Part& part, const Engine& engine,
+                             PartProgram* out) {
+  PartBuilder builder(kernel, part, engine, arena_, false);
+  Status status = builder.Build(out);
+  if (!status.ok() && builder.overflow()) {
+    status = PartBuilder(kernel, part, engine, arena_, true).Build(out);
+  }
+  out->kernel_index = index;
+  return status;
+}
+
+Status HostModule::Build(const PlanData& plan, const Engine& engine) {
+  const Status no_memory =
+      Status::Error(Code::kOutOfMemory, "host driver: no memory for the kernels of a plan");
+  Span<KernelProgram> kernels = arena_.New<KernelProgram>(plan.kernels.size());
+  if (kernels.data() == nullptr) return no_memory;
+  for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
+    const Kernel& kernel = plan.kernels[k];
+    Span<PartProgram> parts = arena_.New<PartProgram>(kernel.parts.size());
+    if (parts.data() == nullptr) return no_memory;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      RONDO_RETURN_IF_ERROR(BuildPart(kernel, k, kernel.parts[p], engine, &parts[p]));
+      if (parts[p].scratch_bytes > scratch_bytes_) scratch_bytes_ = parts[p].scratch_bytes;
+    }
+    kernels[k].num_params = kernel.num_params;
+    kernels[k].parts = parts;
+  }
+  kernels_ = kernels;
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

@@ -1,0 +1,43 @@
+// The prepared kernels of one plan.
+#ifndef RONDO_DRIVERS_HOST_MODULE_H_
+#define RONDO_DRIVERS_HOST_MODULE_H_
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+#include "drivers/host/program.h"
+
+namespace rondo::host {
+
+struct KernelProgram {
+  uint32_t num_params = 0;
+  Span<const PartProgram> parts;
+};
+
+// Owns everything its kernels point to. Immutable once built; any number of threads may run it.
+class HostModule {
+ public:
+  // Null when out of memory (then *status says so, as it does for a kernel that cannot be run).
+  static HostModule* Create(const PlanData& plan, const Engine& engine, Status* status);
+
+  const KernelProgram* kernel(uint32_t index) const {
+    return index < kernels_.size() ? &kernels_[index] : nullptr;
+  }
+  // Bytes of scratch that each worker of a launch needs.
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+
+ private:
+  Status Build(const PlanData& plan, const Engine& engine);
+  Status BuildPart(const Kernel& kernel, uint32_t index, const Part& part, const Engine& engine,
+                   PartProgram* out);
+  Arena arena_;
+  Span<const KernelProgram> kernels_;
+  int64_t scratch_bytes_ = 0;
+};
+
+// The best engine for this machine, at most the `level`-th of baseline, AVX2, AVX-512.
+void PickEngine(uint32_t level, Engine* engine);
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_MODULE_H_

@@ -1,0 +1,189 @@
+#include "drivers/host/nest.h"
+
+#include <limits>
+
+namespace rondo::host {
+namespace {
+
+// Calls f(tape) for every tape of the part.
+template <typename F>
+void ForEachTape(const Part& part, F f) {
+  f(part.prologue);
+  f(part.body);
+  f(part.epilogue);
+  for (const Stage& stage : part.stages) f(stage.tape);
+}
+
+// Calls f(strides) for every linear function of the loops that the part evaluates.
+template <typename F>
+void ForEachLinear(const Part& part, F f) {
+  for (const Operand& operand : part.operands) {
+    f(operand.strides);
+    for (const Guard& guard : operand.guards) f(guard.strides);
+  }
+}
+
+bool UsesIndex(const Part& part, int loop) {
+  bool found = false;
+  ForEachTape(part, [&](Tape tape) {
+    for (const TapeInst& inst : tape) found |= inst.op == TapeOp::kIndex && inst.arg == loop;
+  });
+  return found;
+}
+
+int64_t Magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+// Orders loops of a map so that its first written operand is walked from large strides to small.
+void OrderForWrites(const Part& part, int* order, int count) {
+  const Operand* written = nullptr;
+  for (const Operand& operand : part.operands) {
+    if (operand.mode != Mode::kRead && written == nullptr) written = &operand;
+  }
+  if (written == nullptr) return;
+  int64_t strides[kMaxLoops];
+  FullStrides(*written, static_cast<int>(part.loops.size()), strides);
+  for (int i = 0; i < count; ++i) {
+    if (strides[order[i]] == 0) return;  // depends on data: leave it
+  }
+  for (int i = 1; i < count; ++i) {
+    for (int j = i; j > 0 && Magnitude(strides[order[j - 1]]) < Magnitude(strides[order[j]]); --j) {
+      std::swap(order[j - 1], order[j]);
+    }
+  }
+}
+
+}  // namespace
+
+void FullStrides(const Operand& operand, int loops, int64_t* strides) {
+  for (int d = 0; d < loops; ++d) {
+    strides[d] = operand.strides[d];
+    for (const Guard& guard : operand.guards) strides[d] += guard.stride * guard.strides[d];
+  }
+}
+
+Nest MakeNest(const Part& part) {
+  Nest nest;
+  int sizes[kMaxGroups] = {static_cast<int>(part.loops.size()), 0, 0, 0, 0};
+  nest.groups = 1;
+  if (part.skeleton == Skeleton::kReduction) {
+    nest.groups = 2;
+    sizes[0] = part.outer;
+    sizes[1] = part.reduced;
+  } else if (part.skeleton != Skeleton::kMap) {
+    nest.groups = part.skeleton == Skeleton::kAttention ? 5 : 4;
+    const int all[kMaxGroups] = {part.outer, part.m, part.n, part.reduced, part.features};
+    for (int g = 0; g < kMaxGroups; ++g) sizes[g] = all[g];
+    if (part.skeleton == Skeleton::kConvolution && part.m > 0) {  // each group is a product of its own
+      sizes[0] += part.m - 1;
+      sizes[1] = 1;
+    }
+  }
+  for (int d = 0; d < kMaxLoops; ++d) nest.nest_loop[d] = -1;
+
+  int from = 0;
+  for (int g = 0; g < nest.groups; ++g) {
+    int order[kMaxLoops];
+    int count = 0;
+    for (int d = from; d < from + sizes[g]; ++d) {
+      if (part.loops[d] > 1) order[count++] = d;
+    }
+    from += sizes[g];
+    if (part.skeleton == Skeleton::kMap && !part.sequential) OrderForWrites(part, order, count);
+    nest.first[g] = nest.loops;
+    nest.points[g] = 1;
+    for (int i = 0; i < count; ++i) {
+      const int d = order[i];
+      nest.points[g] *= part.loops[d];
+      bool merge = nest.loops > nest.first[g];
+      if (merge) {
+        const int before = nest.source[nest.loops - 1];
+        merge = !UsesIndex(part, d) && !UsesIndex(part, before);
+        ForEachLinear(part, [&](Span<const int64_t> s) { merge &= s[before] == s[d] * part.loops[d]; });
+      }
+      if (merge) {
+        nest.extent[nest.loops - 1] *= part.loops[d];
+      } else {
+        nest.extent[nest.loops++] = part.loops[d];
+      }
+      nest.source[nest.loops - 1] = static_cast<int8_t>(d);
+      nest.nest_loop[d] = static_cast<int8_t>(nest.loops - 1);
+    }
+    if (nest.loops == nest.first[g]) {
+      nest.extent[nest.loops] = 1;
+      nest.source[nest.loops++] = -1;
+    }
+  }
+  for (int g = nest.groups; g <= kMaxGroups; ++g) nest.first[g] = nest.loops;
+  for (int g = nest.groups; g < kMaxGroups; ++g) nest.points[g] = 1;
+  return nest;
+}
+
+Tiling MakeTiling(const Nest& nest, int first, int end, int lanes, bool linear) {
+  Tiling t;
+  t.first = first;
+  t.end = end;
+  t.split = end - 1;
+  while (!linear && t.split > first && t.inner * nest.extent[t.split] * 2 <= lanes) {
+    t.inner *= nest.extent[t.split--];
+  }
+  const int64_t extent = nest.extent[t.split];
+  const int64_t most = lanes / t.inner < 1 ? 1 : lanes / t.inner;
+  t.chunk = extent < most ? extent : most;
+  t.chunks = (extent + t.chunk - 1) / t.chunk;
+  t.tiles = t.chunks;
+  for (int d = first; d < t.split; ++d) t.tiles *= nest.extent[d];
+  return t;
+}
+
+bool MakeLane(const Nest& nest, const Tiling& tiling, const int64_t* coefficients, Arena& arena,
+              LanePattern* lane, int64_t* least, int64_t* greatest, bool* overflow) {
+  const int last = tiling.end - 1;
+  bool linear = true;
+  int64_t walk = coefficients[last];
+  *least = *greatest = 0;
+  for (int d = last; d >= tiling.split; --d) {
+    const int64_t extent = d == tiling.split ? tiling.chunk : nest.extent[d];
+    const int64_t reach = coefficients[d] * (extent - 1);
+    (reach < 0 ? *least : *greatest) += reach;
+    if (extent > 1) {
+      linear &= coefficients[d] == walk;
+      walk = coefficients[d] * extent;
+    } else if (d == last) {
+      walk = d > tiling.split ? coefficients[d - 1] : 0;
+    }
+  }
+  if (linear) {
+    int64_t stride = coefficients[last];
+    for (int d = last; d >= tiling.split; --d) {  // the innermost loop that is really walked
+      const int64_t extent = d == tiling.split ? tiling.chunk : nest.extent[d];
+      stride = extent > 1 ? coefficients[d] : 0;
+      if (extent > 1) break;
+    }
+    const int64_t lanes = tiling.chunk * tiling.inner;
+    lane->stride = lanes > 1 ? stride : 0;
+    lane->kind = lane->stride == 0   ? LaneKind::kSame
+                 : lane->stride == 1 ? LaneKind::kUnit
+                                     : LaneKind::kStride;
+    return true;
+  }
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (*greatest > kMost || *least < -kMost) {
+    *overflow = true;
+    return false;
+  }
+  Span<int32_t> table = arena.New<int32_t>(kLanes);
+  if (table.data() == nullptr) return false;
+  for (int64_t i = 0; i < tiling.chunk * tiling.inner; ++i) {
+    int64_t rest = i, at = 0;
+    for (int d = last; d > tiling.split; --d) {
+      at += coefficients[d] * (rest % nest.extent[d]);
+      rest /= nest.extent[d];
+    }
+    table[i] = static_cast<int32_t>(at + coefficients[tiling.split] * rest);
+  }
+  lane->kind = LaneKind::kTable;
+  lane->table = table.data();
+  return true;
+}
+
+}  // namespace rondo::host

@@ -1,0 +1,164 @@
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+namespace {
+
+// Rough nanoseconds of one lane of one tape instruction, for deciding how many threads a part is worth.
+constexpr double kInstCost = 0.15;
+
+}  // namespace
+
+Status PartBuilder::Build(PartProgram* out) {
+  out_ = out;
+  *out = PartProgram();
+  out->kernel = &kernel_;
+  out->combine = part_.combine;
+  out->nan_to_zero = part_.nan_to_zero;
+  out->sequential = part_.sequential;
+  out->scale = part_.scale;
+  out->softcap = part_.softcap;
+  out->acc_type = part_.acc_type;
+  Take(static_cast<int64_t>(kAccessBytes) * (kMaxIndexDepth + 2));
+  if (part_.loops.size() > kMaxLoops) return Fail("more than 16 loops");
+  out->nest = MakeNest(part_);
+  switch (part_.skeleton) {
+    case Skeleton::kMap: RONDO_RETURN_IF_ERROR(BuildMap()); break;
+    case Skeleton::kReduction: RONDO_RETURN_IF_ERROR(BuildReduction()); break;
+    case Skeleton::kContraction:
+    case Skeleton::kConvolution: RONDO_RETURN_IF_ERROR(BuildProduct()); break;
+    case Skeleton::kAttention: RONDO_RETURN_IF_ERROR(BuildAttention()); break;
+  }
+  out->run = engine_.run[static_cast<int>(out->path)];
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------------------------- map
+
+Status PartBuilder::BuildMap() {
+  out_->path = Path::kMap;
+  const Nest& nest = out_->nest;
+  out_->tiling = MakeTiling(nest, 0, nest.loops, kLanes, linear_ || part_.sequential);
+  if (part_.sequential) {
+    // Points whose writes may coincide must not share a tile, where loads come before stores.
+    bool apart = true;
+    for (const Operand& operand : part_.operands) {
+      if (operand.mode == Mode::kRead) continue;
+      const int inner = nest.source[nest.loops - 1];
+      apart &= inner >= 0 && operand.strides[inner] != 0 && operand.guards.empty();
+      for (const Indirect& indirect : operand.indirects) {
+        if (indirect.operand >= part_.operands.size()) return Fail("an index that the part does not have");
+        const Operand& index = part_.operands[indirect.operand];
+        apart &= inner >= 0 && index.strides[inner] == 0 && index.guards.empty() && index.indirects.empty();
+      }
+    }
+    if (!apart) out_->tiling = MakeTiling(nest, 0, nest.loops, 1, true);
+  }
+  RONDO_RETURN_IF_ERROR(BuildTape(part_.body, out_->tiling, {}, &out_->program));
+  out_->tasks = out_->tiling.tiles;
+  if (part_.sequential) out_->tasks = 1;
+  out_->work = static_cast<double>(nest.points[0]) * kInstCost * (out_->program.num_body + 1);
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------------------- reduction
+
+// Whether lanes across rows (the outer loops) beat lanes along them.
+bool PartBuilder::PreferColumns() {
+  const Nest& nest = out_->nest;
+  const Tiling along = MakeTiling(nest, nest.first[1], nest.first[2], kLanes, linear_);
+  const Tiling across = MakeTiling(nest, 0, nest.first[1], kLanes, linear_);
+  double cost[2] = {0, 0};
+  const Tiling* tilings[2] = {&along, &across};
+  for (int side = 0; side < 2; ++side) {
+    const Tiling& t = *tilings[side];
+    const int inner = nest.source[t.end - 1];
+    for (const Operand& operand : part_.operands) {
+      int64_t strides[kMaxLoops];
+      FullStrides(operand, static_cast<int>(part_.loops.size()), strides);
+      const int64_t stride = inner < 0 ? 0 : strides[inner];
+      cost[side] += stride == 0 || stride == 1 ? 1 : 4;
+    }
+    cost[side] *= 1 + 16.0 / static_cast<double>(t.chunk * t.inner);
+  }
+  return cost[1] < cost[0];
+}
+
+Status PartBuilder::BuildScalars() {
+  out_->num_scalars = part_.scalars;
+  out_->num_kept = part_.kept;
+  if (part_.scalars > kMaxSlots || part_.kept > kMaxSlots)
+    return Fail("more than 16 row scalars or kept rows");
+  for (const Stage& stage : part_.stages) {
+    for (const TapeInst& inst : stage.tape) {
+      const bool reduce = inst.op >= TapeOp::kReduceSum && inst.op <= TapeOp::kReduceArgMin;
+      if (!reduce && inst.op != TapeOp::kSetScalar && inst.op != TapeOp::kKeep) continue;
+      if (inst.arg >= kMaxSlots || inst.a >= stage.tape.size()) {
+        return Fail("a tape that names a row scalar or register which does not exist");
+      }
+      const TapeType of = stage.tape[inst.a].type;
+      if (inst.op == TapeOp::kKeep) {
+        out_->kept_type[inst.arg] = of;
+        if (inst.arg >= out_->num_kept) out_->num_kept = inst.arg + 1;
+        continue;
+      }
+      if (inst.arg >= out_->num_scalars) out_->num_scalars = inst.arg + 1;
+      ScalarSlot& slot = out_->scalars[inst.arg];
+      const bool arg = inst.op >= TapeOp::kReduceArgMax;
+      slot.type = arg ? TapeType::kI64 : of;
+      if (!reduce) continue;
+      if (slot.reduce != TapeOp::kConst) return Fail("a row scalar that is reduced twice");
+      slot.reduce = inst.op;
+      slot.of = of;
+      slot.last = arg && inst.imm.i != 0;
+    }
+  }
+  return Status::Ok();
+}
+
+Status PartBuilder::BuildReduction() {
+  RONDO_RETURN_IF_ERROR(BuildScalars());
+  const Nest& nest = out_->nest;
+  const int64_t rows = nest.points[0], length = nest.points[1];
+  constexpr int64_t kMostKept = int64_t{1} << 20;  // bytes of kept rows, for lanes across rows
+  int lanes = kLanes;
+  bool columns = PreferColumns();
+  if (out_->num_kept > 0) {
+    while (lanes > 16 && lanes * length * 8 * out_->num_kept > kMostKept) lanes /= 2;
+    columns = columns && lanes * length * 8 * out_->num_kept <= kMostKept;
+  }
+  out_->path = columns ? Path::kColumns : Path::kRows;
+  out_->tiling = columns ? MakeTiling(nest, 0, nest.first[1], lanes, linear_)
+                         : MakeTiling(nest, nest.first[1], nest.first[2], kLanes, linear_);
+  // A scalar has, per lane, its value, a second value (what an arg reduction compares) and an accumulator.
+  out_->scalars_at = Take(static_cast<int64_t>(kMaxSlots) * 3 * 8 * kLanes);
+  out_->kept_stride = columns ? length * lanes * 8 : (length + kLanes) * 8;
+  if (out_->num_kept > 0) out_->kept_at = Take(out_->kept_stride * out_->num_kept);
+
+  Span<StageProgram> stages = arena_.New<StageProgram>(part_.stages.size());
+  if (stages.data() == nullptr) return NoMemory();
+  // Per-row stages of rows have one lane; their accesses see loops of extent 1 in the reduced group.
+  Tiling single = out_->tiling;
+  if (!columns) {
+    single.split = single.end - 1;
+    single.chunk = single.inner = 1;
+  }
+  double cost = 0;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const Stage& stage = part_.stages[s];
+    stages[s].per_row = stage.per_row;
+    RONDO_RETURN_IF_ERROR(
+        BuildTape(stage.tape, stage.per_row ? single : out_->tiling, {}, &stages[s].program));
+    for (const TapeInst& inst : stage.tape) {
+      if (inst.op >= TapeOp::kReduceSum && inst.op <= TapeOp::kReduceArgMin)
+        stages[s].resets |= 1u << inst.arg;
+    }
+    cost += stage.per_row ? 0 : kInstCost * stages[s].program.num_body;
+  }
+  out_->stages = stages.data();
+  out_->num_stages = static_cast<int>(stages.size());
+  out_->tasks = columns ? out_->tiling.tiles : rows;
+  out_->work = cost * static_cast<double>(rows) * static_cast<double>(length);
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

@@ -1,0 +1,72 @@
+// Turns one part of a kernel into a PartProgram: picks its path, builds accesses, compiles tapes.
+#ifndef RONDO_DRIVERS_HOST_PART_BUILDER_H_
+#define RONDO_DRIVERS_HOST_PART_BUILDER_H_
+
+#include <vector>
+
+#include "core/arena.h"
+#include "core/status.h"
+#include "drivers/host/nest.h"
+#include "drivers/host/program.h"
+
+namespace rondo::host {
+
+// Used once. Everything it makes lives in `arena`. Errors name the kernel.
+class PartBuilder {
+ public:
+  // `linear`: see MakeTiling.
+  PartBuilder(const Kernel& kernel, const Part& part, const Engine& engine, Arena& arena, bool linear)
+      : kernel_(kernel), part_(part), engine_(engine), arena_(arena), linear_(linear) {}
+
+  Status Build(PartProgram* out);
+  // After a failed Build: the part can be built with `linear`.
+  bool overflow() const { return overflow_; }
+
+ private:
+  Status Fail(const char* what) const;
+  Status NoMemory() const;
+  // Bytes in the scratch of a worker.
+  int64_t Take(int64_t bytes);
+
+  // accesses
+  Status BuildAccess(uint16_t operand, const Tiling& tiling, const Access** out, int depth = 0);
+  Status BuildGuards(const Operand& operand, const Tiling& tiling, Access* access);
+  Status BuildIndices(const Operand& operand, const Tiling& tiling, Access* access, int depth);
+
+  // tapes (tape_builder.cc)
+  struct TapeUse {
+    int pinned = 0;                       // registers kept free at the front
+    std::vector<uint16_t> keep;           // tape registers that stay valid to the end
+    std::vector<uint32_t>* at = nullptr;  // out: byte offset of every tape register
+  };
+  Status BuildTape(Tape tape, const Tiling& tiling, const TapeUse& use, Program* out);
+  Status BuildInst(const TapeInst& in, const std::vector<TapeInst>& tape, const Tiling& tiling, Inst* out);
+  Status CheckInst(const TapeInst& in, size_t k, const std::vector<TapeInst>& tape) const;
+  Status Finish(std::vector<Inst>& once, std::vector<Inst>& body, Program* out);
+
+  // paths
+  Status BuildMap();
+  Status BuildReduction();
+  Status BuildScalars();
+  Status BuildProduct();
+  Status BuildAccumulate();
+  Status BuildBlocked(bool convolution);
+  Status BuildAttention();
+  bool PreferColumns();
+  bool Depends(const Operand& operand, int group, int depth = 0) const;
+  bool TapeDepends(Tape tape, int group) const;
+  // The lhs prologue as a tape that yields in the accumulator's type.
+  std::vector<TapeInst> LhsTape() const;
+
+  const Kernel& kernel_;
+  const Part& part_;
+  const Engine& engine_;
+  Arena& arena_;
+  const bool linear_;
+  bool overflow_ = false;
+  PartProgram* out_ = nullptr;
+};
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_PART_BUILDER_H_

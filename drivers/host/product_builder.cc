@@ -1,0 +1,299 @@
+// Contractions, convolutions and attention: which path, and what it needs.
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr int kOuter = 0, kM = 1, kN = 2, kK = 3;  // groups of the nest
+
+bool IsHalf(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+bool WidensToF32(DType t) { return t == DType::kF32 || IsHalf(t); }
+
+TapeInst MakeInst(TapeOp op, TapeType type, uint16_t arg, uint16_t a) {
+  TapeInst inst;
+  inst.op = op;
+  inst.type = type;
+  inst.arg = arg;
+  inst.a = a;
+  return inst;
+}
+
+constexpr DType WidestOf(TapeType t) {
+  return t == TapeType::kF32 ? DType::kF32 : t == TapeType::kF64 ? DType::kF64 : DType::kI64;
+}
+
+// Appends what turns the last register of `tape` into `type`; returns the register.
+uint16_t AppendCast(std::vector<TapeInst>& tape, uint16_t from, TapeType type) {
+  if (tape[from].type == type) return from;
+  TapeInst cast = MakeInst(TapeOp::kCast, type, 0, from);
+  cast.imm.i = static_cast<int64_t>(WidestOf(type));
+  tape.push_back(cast);
+  return static_cast<uint16_t>(tape.size() - 1);
+}
+
+// A power-of-two friendly row length for blocks of the lhs: one more cache line than the lanes.
+int64_t PaddedRow(int64_t k) { return (k + kLanes - 1) / kLanes * (kLanes + 16); }
+
+const Access* Direct(const Access* access, const Nest& nest, int group, int64_t* step) {
+  if (!access->plain || nest.first[group + 1] - nest.first[group] != 1) return nullptr;
+  *step = 0;
+  for (int i = 0; i < access->num_loops; ++i) {
+    if (access->loop[i] == nest.first[group]) *step = access->step[i];
+  }
+  return access;
+}
+
+}  // namespace
+
+bool PartBuilder::Depends(const Operand& operand, int group, int depth) const {
+  const Nest& nest = out_->nest;
+  for (int e = nest.first[group]; e < nest.first[group + 1]; ++e) {
+    const int d = nest.source[e];
+    if (d < 0) continue;
+    if (operand.strides[d] != 0) return true;
+    for (const Guard& guard : operand.guards) {
+      if (guard.strides[d] != 0) return true;
+    }
+  }
+  for (const Indirect& indirect : operand.indirects) {
+    if (depth > kMaxIndexDepth || indirect.operand >= part_.operands.size()) return true;
+    if (Depends(part_.operands[indirect.operand], group, depth + 1)) return true;
+  }
+  return false;
+}
+
+bool PartBuilder::TapeDepends(Tape tape, int group) const {
+  const Nest& nest = out_->nest;
+  for (const TapeInst& inst : tape) {
+    if (inst.op == TapeOp::kLoad) {
+      if (inst.arg >= part_.operands.size() || Depends(part_.operands[inst.arg], group)) return true;
+    } else if (inst.op == TapeOp::kIndex) {
+      const int e = inst.arg < part_.loops.size() ? nest.nest_loop[inst.arg] : -1;
+      if (e >= nest.first[group] && e < nest.first[group + 1]) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<TapeInst> PartBuilder::LhsTape() const {
+  const uint16_t lhs = part_.skeleton == Skeleton::kConvolution ? part_.rhs[0] : part_.lhs;
+  std::vector<TapeInst> tape;
+  uint16_t result = 0;
+  if (part_.prologue.empty()) {
+    tape.push_back(MakeInst(TapeOp::kLoad, NaturalType(part_.operands[lhs].dtype), lhs, 0));
+  } else {
+    for (const TapeInst& inst : part_.prologue) {
+      if (inst.op == TapeOp::kYield) {
+        result = inst.a;
+        break;
+      }
+      tape.push_back(inst);
+    }
+  }
+  result = AppendCast(tape, result, part_.acc_type);
+  tape.push_back(MakeInst(TapeOp::kYield, part_.acc_type, 0, result));
+  return tape;
+}
+
+Status PartBuilder::BuildProduct() {
+  const bool convolution = part_.skeleton == Skeleton::kConvolution;
+  const Nest& nest = out_->nest;
+  const size_t operands = part_.operands.size();
+  for (uint16_t r : part_.rhs) {
+    if (r >= operands) return Fail("an operand that the part does not have");
+  }
+  if (part_.rhs.size() > kMaxSlots) return Fail("more than 16 right-hand sides");
+  if (part_.lhs >= operands && (convolution || part_.prologue.empty()))
+    return Fail("a product without a lhs");
+  if (!part_.prologue.empty()) {
+    bool yields = false;
+    for (const TapeInst& inst : part_.prologue) {
+      yields |= inst.op == TapeOp::kYield && inst.a < part_.prologue.size();
+    }
+    if (!yields) return Fail("a prologue that yields nothing");
+  }
+  const bool pool = convolution && part_.combine != Combine::kProduct;
+  if (!pool && part_.rhs.empty()) return Fail("a product without a right-hand side");
+
+  out_->tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], kLanes, linear_);
+  RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
+  const double points = static_cast<double>(nest.points[kOuter]) * static_cast<double>(nest.points[kM]) *
+                        static_cast<double>(nest.points[kN]);
+  const double products = points * static_cast<double>(nest.points[kK]);
+  out_->has_lhs = !pool;
+  out_->work = points * 0.5 + products * 0.5;
+  if (pool) return BuildAccumulate();
+
+  bool fast = part_.acc_type == TapeType::kF32;
+  out_->num_rhs = convolution ? 1 : static_cast<int>(part_.rhs.size());
+  for (int j = 0; j < out_->num_rhs; ++j) {
+    const Operand& rhs = part_.operands[convolution ? part_.lhs : part_.rhs[j]];
+    fast &= WidensToF32(rhs.dtype) && !Depends(rhs, kM);
+  }
+  const std::vector<TapeInst> lhs = LhsTape();
+  fast &= !TapeDepends(Tape(lhs.data(), lhs.size()), kN);
+  if (!fast || (convolution && nest.points[kM] == 1)) return BuildAccumulate();
+  if (products < 512 && nest.points[kK] < 8) return BuildAccumulate();
+  out_->work = points * 0.5 + products * 0.02;
+  return BuildBlocked(convolution);
+}
+
+// Any product: lanes along n, one step of k at a time.
+Status PartBuilder::BuildAccumulate() {
+  const bool convolution = part_.skeleton == Skeleton::kConvolution;
+  const Nest& nest = out_->nest;
+  out_->path = Path::kAccumulate;
+  out_->tasks = nest.points[kOuter] * nest.points[kM] * out_->tiling.tiles;
+  out_->acc_stride = kLanes * 8;
+  if (!out_->has_lhs) {
+    out_->acc_at = Take(kLanes * 8);
+    out_->count_at = Take(kLanes * 8);
+    out_->temp_at = Take(kLanes * 8);
+    return BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n);
+  }
+  std::vector<TapeInst> tape = LhsTape();
+  TapeUse use;
+  use.pinned = out_->num_rhs;
+  use.keep.push_back(tape.back().a);
+  tape.pop_back();
+  for (int j = 0; j < out_->num_rhs; ++j) {
+    const uint16_t operand = convolution ? part_.lhs : part_.rhs[j];
+    tape.push_back(MakeInst(TapeOp::kLoad, NaturalType(part_.operands[operand].dtype), operand, 0));
+    use.keep.push_back(AppendCast(tape, static_cast<uint16_t>(tape.size() - 1), part_.acc_type));
+  }
+  std::vector<uint32_t> at;
+  use.at = &at;
+  Program& program = out_->step_by_n;
+  RONDO_RETURN_IF_ERROR(BuildTape(Tape(tape.data(), tape.size()), out_->tiling, use, &program));
+  std::vector<Inst> once(program.once, program.once + program.num_once);
+  std::vector<Inst> body(program.body, program.body + program.num_body);
+  for (int j = 0; j < out_->num_rhs; ++j) {
+    Inst add;
+    add.op = TapeOp::kFma;
+    add.type = add.of = part_.acc_type;
+    add.fn = engine_.find_op(TapeOp::kFma, part_.acc_type, part_.acc_type);
+    add.a = at[use.keep[0]];
+    add.b = at[use.keep[static_cast<size_t>(j) + 1]];
+    add.out = add.c = static_cast<uint32_t>(j) * program.slot_bytes;
+    body.push_back(add);
+  }
+  out_->acc_at = program.registers_at;
+  out_->acc_stride = program.slot_bytes;
+  return Finish(once, body, &program);
+}
+
+// f32 accumulators, lhs without n, rhs without m: packed blocks, or a few rows against a streamed rhs.
+Status PartBuilder::BuildBlocked(bool convolution) {
+  const Nest& nest = out_->nest;
+  const int64_t rows = nest.points[kM], k = nest.points[kK];
+  out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
+  const std::vector<TapeInst> lhs = LhsTape();
+  RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
+
+  bool stream = !convolution && rows <= kFewRows;
+  for (int j = 0; j < out_->num_rhs; ++j) {
+    RhsProgram& rhs = out_->rhs[j];
+    RONDO_RETURN_IF_ERROR(BuildAccess(convolution ? part_.lhs : part_.rhs[j], out_->tiling, &rhs.by_n));
+    const bool direct = Direct(rhs.by_n, nest, kK, &rhs.k_step) != nullptr;
+    rhs.k_unit = direct && rhs.k_step == 1 && rhs.by_n->lane.kind != LaneKind::kUnit;
+    const bool n_unit = rhs.by_n->lane.kind == LaneKind::kUnit || rhs.by_n->lane.kind == LaneKind::kSame;
+    stream &= direct && (rhs.k_unit || (n_unit && rhs.by_n->lane.kind == LaneKind::kUnit));
+  }
+  const int64_t padded = PaddedRow(out_->k_tiling.tiles * kLanes);
+  const int64_t pieces = out_->num_rhs;
+  if (stream) {
+    out_->path = Path::kFewRows;
+    out_->block_rows = rows;
+    out_->tasks = nest.points[kOuter] * out_->tiling.tiles;
+    const bool plain_lhs = part_.prologue.empty() && part_.operands[part_.lhs].dtype == DType::kF32;
+    if (plain_lhs) {
+      const Access* access = nullptr;
+      int64_t step = 0;
+      RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->k_tiling, &access));
+      if (Direct(access, nest, kK, &step) != nullptr && step == 1) out_->lhs_direct = access;
+    }
+  } else {
+    out_->path = convolution ? Path::kConvolution : Path::kGemm;
+    // As many rows as keep the packed lhs within 8 MiB, up to 12 register blocks.
+    constexpr int64_t kMostBytes = int64_t{8} << 20;
+    int64_t blocks = kMostBytes / (padded * 4 * engine_.rows);
+    blocks = blocks < 1 ? 1 : blocks > 12 ? 12 : blocks;
+    out_->block_rows = blocks * engine_.rows;
+    if (out_->block_rows > rows) out_->block_rows = rows;
+    const int64_t row_blocks = (rows + out_->block_rows - 1) / out_->block_rows;
+    out_->block_rows = (rows + row_blocks - 1) / row_blocks;
+    out_->tasks = nest.points[kOuter] * row_blocks * out_->tiling.tiles;
+    out_->rhs_at = Take(kLanes * (kLanes + 64) * 4);
+    out_->temp_at = Take(kLanes * 16 * 4);
+  }
+  out_->lhs_at = Take(out_->block_rows * padded * 4);
+  out_->acc_stride = out_->block_rows * kLanes * 4;
+  out_->acc_at = Take(out_->acc_stride * pieces);
+  (void)k;
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------------------- attention
+
+Status PartBuilder::BuildAttention() {
+  const Nest& nest = out_->nest;
+  constexpr int kFeatures = 4;
+  if (part_.lhs >= part_.operands.size() || part_.keys >= part_.operands.size() ||
+      part_.values >= part_.operands.size()) {
+    return Fail("attention without queries, keys or values");
+  }
+  const DType of[3] = {part_.operands[part_.lhs].dtype, part_.operands[part_.keys].dtype,
+                       part_.operands[part_.values].dtype};
+  for (DType t : of) {
+    if (!IsFloat(t)) return Fail("attention over integers");
+  }
+  if (part_.acc_type == TapeType::kI64) return Fail("attention that accumulates integers");
+  const bool strange =
+      Depends(part_.operands[part_.lhs], kN) || Depends(part_.operands[part_.lhs], kK) ||
+      Depends(part_.operands[part_.keys], kN) || Depends(part_.operands[part_.values], kFeatures) ||
+      (part_.mask != kNoOperand && part_.mask < part_.operands.size() &&
+       (Depends(part_.operands[part_.mask], kN) || Depends(part_.operands[part_.mask], kFeatures)));
+  if (strange) return Fail("attention whose operands depend on loops that their roles do not have");
+  if (part_.limit != kNoOperand &&
+      (part_.limit >= part_.operands.size() || IsFloat(part_.operands[part_.limit].dtype))) {
+    return Fail("attention with a limit that is not an integer");
+  }
+  out_->path = Path::kAttention;
+  out_->tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], kLanes, linear_);
+  out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
+  out_->feature_tiling = MakeTiling(nest, nest.first[kFeatures], nest.first[kFeatures + 1], kLanes, linear_);
+  RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
+  RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->feature_tiling, &out_->q));
+  RONDO_RETURN_IF_ERROR(BuildAccess(part_.keys, out_->feature_tiling, &out_->keys));
+  RONDO_RETURN_IF_ERROR(BuildAccess(part_.values, out_->tiling, &out_->values));
+  if (part_.mask != kNoOperand) RONDO_RETURN_IF_ERROR(BuildAccess(part_.mask, out_->k_tiling, &out_->mask));
+  if (part_.limit != kNoOperand) RONDO_RETURN_IF_ERROR(BuildAccess(part_.limit, out_->tiling, &out_->limit));
+
+  int64_t features = 0, columns = 0;
+  const bool f32 = part_.acc_type == TapeType::kF32;
+  out_->keys_direct = f32 && WidensToF32(of[1]) && Direct(out_->keys, nest, kFeatures, &features) &&
+                      Direct(out_->keys, nest, kK, &out_->key_step) &&
+                      (features == 1 || nest.points[kFeatures] == 1) &&
+                      !Depends(part_.operands[part_.keys], kM);
+  out_->values_direct = f32 && WidensToF32(of[2]) && Direct(out_->values, nest, kN, &columns) &&
+                        Direct(out_->values, nest, kK, &out_->value_step) &&
+                        (columns == 1 || nest.points[kN] == 1) && !Depends(part_.operands[part_.values], kM);
+  const int64_t size = f32 ? 4 : 8;
+  const int64_t padded_keys = (nest.points[kK] + kLanes) * size;
+  const int64_t padded_features = (nest.points[kFeatures] + kLanes) * size;
+  out_->block_rows = nest.points[kM] < kFewRows ? nest.points[kM] : kFewRows;
+  out_->lhs_at = Take(out_->block_rows * padded_features);
+  out_->rhs_at = Take(padded_features);
+  out_->scores_at = Take(out_->block_rows * padded_keys);
+  out_->temp_at = Take(kLanes * 8 * 2);
+  out_->acc_stride = out_->block_rows * kLanes * size;
+  out_->acc_at = Take(out_->acc_stride);
+  const int64_t row_blocks = (nest.points[kM] + out_->block_rows - 1) / out_->block_rows;
+  out_->tasks = nest.points[kOuter] * row_blocks;
+  out_->work = static_cast<double>(nest.points[kOuter] * nest.points[kM]) *
+               static_cast<double>(nest.points[kK]) *
+               static_cast<double>(nest.points[kFeatures] + nest.points[kN]) * 0.05;
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

@@ -1,0 +1,282 @@
+// What LoadModule prepares from a core Kernel, as plain data: everything that a launch needs, with all
+// decisions taken (loops merged, innermost loops chosen, registers placed, functions looked up).
+//
+// Owned by a HostModule; immutable once made, so safe to share between threads. Compiled once, read by
+// the engine that is compiled once per instruction set (exec/): only plain structs here, no functions, so
+// that no code of one instruction set can leak into another.
+//
+// Words: a *nest* is a part's loops after merging, in groups by role. A *tile* is up to kLanes
+// consecutive points of one group of the nest, computed together; point i of a tile is *lane* i. A
+// *register* holds one value a lane.
+#ifndef RONDO_DRIVERS_HOST_PROGRAM_H_
+#define RONDO_DRIVERS_HOST_PROGRAM_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/kernel.h"
+
+namespace rondo::host {
+
+inline constexpr int kLanes = 256;
+inline constexpr int kMaxNest = kMaxLoops + 8;    // an empty group still has one loop of extent 1
+inline constexpr int kMaxIndexDepth = 4;          // an index may itself be read through an index
+inline constexpr int kAccessBytes = kLanes * 17;  // scratch of one level: offsets, indices, mask
+inline constexpr int kFewRows = 8;                // contractions with at most so many rows stream their rhs
+
+// How lane i of a tile differs from lane 0, in elements (or in a coordinate).
+enum class LaneKind : uint8_t { kUnit = 0, kSame = 1, kStride = 2, kTable = 3 };
+struct LanePattern {
+  LaneKind kind = LaneKind::kSame;
+  int64_t stride = 0;
+  const int32_t* table = nullptr;  // kLanes entries
+};
+
+struct Inst;
+using OpFn = void (*)(char* registers, const Inst& inst, int lanes);
+using LoadFn = void (*)(void* out, const char* from, const LanePattern& lane, int lanes);
+using StoreFn = void (*)(char* to, const void* in, const LanePattern& lane, int lanes);
+// Lane by lane at element offsets[i] where mask[i] != 0.
+using GatherFn = void (*)(void* out, const char* from, const int64_t* offsets, const uint8_t* mask,
+                          double absent, int lanes);
+using ScatterFn = void (*)(char* to, const void* in, const int64_t* offsets, const uint8_t* mask, int lanes);
+using FillFn = void (*)(void* out, double value, int lanes);
+
+// A predicate on the coordinate offset + strides . position + lane: in [0, extent), or the lane is absent.
+struct GuardTest {
+  int64_t offset = 0;
+  int64_t extent = 0;
+  int loops = 0;
+  const int64_t* strides = nullptr;  // one per loop of the nest
+  LanePattern lane;
+  int64_t least = 0, greatest = 0;  // of the lane term, over a full tile
+};
+
+struct Access;
+struct IndexTerm {
+  const Access* index = nullptr;  // of an integer operand; null: not used
+  bool wrap = false, fault = true;
+  bool same = true;  // the same for all lanes
+  int64_t stride = 0, extent = 0;
+};
+
+// An operand as seen from one nest and its tiles. Address in elements: offset + strides . position + lane
+// (+ indices), the guards' own terms included.
+struct Access {
+  uint16_t param = 0;
+  uint16_t operand = 0;  // in its part
+  DType dtype = DType::kF32;
+  uint8_t size = 4;        // bytes of an element
+  bool plain = true;       // no guards, no indices
+  bool same_tests = true;  // guards and indices are the same for all lanes
+  uint8_t num_loops = 0;   // loops with a stride: loop[], step[]
+  uint8_t num_guards = 0, num_indices = 0;
+  uint8_t loop[kMaxNest] = {};
+  int64_t step[kMaxNest] = {};
+  int64_t offset = 0;
+  double absent = 0;
+  LanePattern lane;
+  const GuardTest* guards = nullptr;
+  const IndexTerm* indices = nullptr;
+  LoadFn load = nullptr;
+  StoreFn store = nullptr;
+  GatherFn gather = nullptr;
+  ScatterFn scatter = nullptr;
+  FillFn fill = nullptr;
+};
+
+enum class InstKind : uint8_t {
+  kOp,
+  kLoad,
+  kIndex,
+  kAcc,
+  kScalar,
+  kKept,
+  kStore,
+  kYield,
+  kSetScalar,
+  kKeep,
+  kReduce,
+  kReduceArg,
+};
+
+struct Inst {
+  OpFn fn = nullptr;  // kOp
+  InstKind kind = InstKind::kOp;
+  TapeOp op = TapeOp::kConst;
+  TapeType type = TapeType::kF32;         // of the result
+  TapeType of = TapeType::kF32;           // of register a
+  uint16_t arg = 0;                       // slot, accumulator, nest loop (kIndex)
+  uint32_t out = 0, a = 0, b = 0, c = 0;  // byte offsets of registers
+  const Access* access = nullptr;         // kLoad, kStore
+  LanePattern lane;                       // kIndex
+  bool fixed = false;                     // kIndex of a loop of extent 1
+  union {
+    double f = 0;
+    int64_t i;
+  } imm;
+};
+
+// A tape for one nest and its tiles.
+struct Program {
+  const Inst* once = nullptr;  // constants: before the first tile of a launch
+  uint32_t num_once = 0;
+  const Inst* body = nullptr;
+  uint32_t num_body = 0;
+  int64_t registers_at = 0;  // byte offset of the registers in a worker's scratch
+  uint32_t slot_bytes = 0;   // of one register
+  uint32_t yield = 0;        // register of kYield
+};
+
+// Loops of a part after merging. Group g is loops [first[g], first[g + 1]); every group has at least one.
+inline constexpr int kMaxGroups = 5;
+struct Nest {
+  int loops = 0;
+  int groups = 0;
+  int64_t extent[kMaxNest] = {};
+  int first[kMaxGroups + 1] = {};
+  int64_t points[kMaxGroups] = {};   // product of the extents of each group
+  int8_t source[kMaxNest] = {};      // innermost loop of the part that this loop is made of, or -1
+  int8_t nest_loop[kMaxLoops] = {};  // nest loop of each loop of the part, -1 if of extent 1
+};
+
+// How the loops [first, end) of a nest are cut into tiles: loops before `split` counted, loop `split` in
+// chunks, loops after it whole.
+struct Tiling {
+  int first = 0, end = 0, split = 0;
+  int64_t chunk = 1;   // of loop `split`
+  int64_t inner = 1;   // lanes per step of loop `split`
+  int64_t chunks = 1;  // of loop `split`
+  int64_t tiles = 1;
+};
+
+struct StageProgram {
+  bool per_row = false;
+  uint32_t resets = 0;  // bit s: scalar s starts anew in this stage
+  Program program;
+};
+
+// A row scalar: how it is accumulated.
+struct ScalarSlot {
+  TapeOp reduce = TapeOp::kConst;  // kReduce..., or kConst if only set
+  TapeType type = TapeType::kF32;
+  TapeType of = TapeType::kF32;  // of the values compared (arg reductions)
+  bool last = false;             // arg reductions: the last extreme
+};
+
+struct PartProgram;
+struct Worker;
+using RunFn = void (*)(const PartProgram& part, Worker& worker, int64_t first, int64_t last);
+
+// Which routine runs a part.
+enum class Path : uint8_t {
+  kMap = 0,
+  kRows = 1,         // reduction, lanes along the row
+  kColumns = 2,      // reduction, lanes across rows
+  kAccumulate = 3,   // contraction, convolution, pool: any operands, lanes along n
+  kFewRows = 4,      // contraction of at most kFewRows rows: the rhs is read once, where it is
+  kGemm = 5,         // contraction through packed blocks
+  kConvolution = 6,  // convolution through packed blocks
+  kAttention = 7,
+};
+inline constexpr int kNumPaths = 8;
+
+// One rhs (or convolution input) of a contraction.
+struct RhsProgram {
+  const Access* by_n = nullptr;  // lanes along n
+  bool k_unit = false;           // element (k, n) is at k + lane(n): rows of n
+  int64_t k_step = 0;            // elements per step of the (single) k loop
+};
+
+struct PartProgram {
+  Path path = Path::kMap;
+  RunFn run = nullptr;
+  const Kernel* kernel = nullptr;
+  uint32_t kernel_index = 0;
+  Combine combine = Combine::kProduct;
+  bool nan_to_zero = false;
+  bool sequential = false;  // one task that walks all tiles in order
+  float scale = 1, softcap = 0;
+  TapeType acc_type = TapeType::kF32;
+  Nest nest;
+  int64_t tasks = 1;          // units of work, split over threads
+  double work = 0;            // rough nanoseconds of the whole part on one thread
+  int64_t scratch_bytes = 0;  // that one worker needs; ..._at below are byte offsets in it
+
+  // kMap: tiling of all loops. Reductions: of the lane group. Others: of group n.
+  Tiling tiling;
+  Program program;  // map body or epilogue
+
+  // Reductions.
+  const StageProgram* stages = nullptr;
+  int num_stages = 0;
+  ScalarSlot scalars[kMaxSlots];
+  int num_scalars = 0, num_kept = 0;
+  TapeType kept_type[kMaxSlots] = {};
+  int64_t kept_at = 0, kept_stride = 0, scalars_at = 0;
+
+  // Contractions and convolutions (for a convolution lhs is the weight and the rhs the input).
+  int num_rhs = 0;
+  RhsProgram rhs[kMaxSlots];
+  Program step_by_n;  // kAccumulate: lanes along n, one k; adds to its first num_rhs registers
+  Program lhs_by_k;   // kFewRows, kGemm, kConvolution: lanes along k; yields
+  const Access* lhs_direct = nullptr;  // f32 unit stride over one k loop, no prologue: read in place
+  Tiling k_tiling;
+  int64_t acc_at = 0, acc_stride = 0, lhs_at = 0, rhs_at = 0, temp_at = 0, count_at = 0;
+  int64_t block_rows = 0;  // rows of a block (kGemm, kConvolution)
+  bool has_lhs = true;     // pools have none
+
+  // Attention.
+  const Access* q = nullptr;
+  const Access* keys = nullptr;    // lanes along features
+  const Access* values = nullptr;  // lanes along n
+  const Access* mask = nullptr;    // lanes along keys
+  const Access* limit = nullptr;
+  Tiling feature_tiling;
+  bool keys_direct = false;              // one feature loop of unit stride, one key loop, float dtype
+  bool values_direct = false;            // one n loop of unit stride, one key loop
+  int64_t key_step = 0, value_step = 0;  // elements from key to key
+  int64_t scores_at = 0;
+};
+
+// An index met out of its range.
+struct HostFault {
+  uint32_t step = 0;
+  uint32_t kernel = 0;   // index in the plan
+  uint32_t operand = 0;  // of its part: the operand whose address the index was for
+  int64_t value = 0;     // the index met
+  int64_t extent = 0;    // its limit
+};
+
+// The first fault of a stream since the last Synchronize.
+struct FaultCell {
+  std::atomic<int> state{0};  // 0 none, 1 being written, 2 set
+  HostFault fault;
+};
+
+// One thread's view of one launch.
+struct Worker {
+  char* scratch = nullptr;
+  const uint64_t* addresses = nullptr;
+  FaultCell* fault = nullptr;
+  uint32_t step = 0;
+  uint32_t kernel = 0;
+};
+
+// The engine of one instruction set.
+struct Engine {
+  const char* name = "";
+  int rows = 0;  // rows and columns of a register block of the packed product
+  int columns = 0;
+  OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
+  LoadFn load[kNumDTypes][4] = {};
+  StoreFn store[kNumDTypes][4] = {};
+  GatherFn gather[kNumDTypes] = {};
+  ScatterFn scatter[kNumDTypes] = {};
+  FillFn fill[3] = {};
+  RunFn run[kNumPaths] = {};
+};
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_PROGRAM_H_

@@ -1,0 +1,189 @@
+#include <cstring>
+
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+namespace {
+
+bool Between(TapeOp op, TapeOp first, TapeOp last) { return op >= first && op <= last; }
+
+// How many of a, b, c an instruction reads.
+int Reads(TapeOp op) {
+  if (op <= TapeOp::kKept) return 0;
+  if (op < TapeOp::kAdd) return 1;
+  return op < TapeOp::kSelect ? 2 : 3;
+}
+
+bool IsEffect(TapeOp op) { return Between(op, TapeOp::kStore, TapeOp::kReduceArgMin); }
+
+bool WorksInPlace(TapeOp op) {
+  return op != TapeOp::kCast && op != TapeOp::kIsNan && op != TapeOp::kIsInf && op != TapeOp::kSelect &&
+         !Between(op, TapeOp::kLess, TapeOp::kEqual);
+}
+
+// The byte offset of a register for the result of `op`. Constants keep theirs for the whole launch.
+uint32_t TakeSlot(TapeOp op, uint32_t slot, std::vector<uint32_t>* free, uint32_t* slots) {
+  if (op == TapeOp::kConst || free->empty()) return slot * (*slots)++;
+  const uint32_t at = free->back();
+  free->pop_back();
+  return at;
+}
+
+// Powers by a constant that one cheaper instruction computes.
+void SimplifyPow(std::vector<TapeInst>& tape, TapeInst& inst) {
+  const TapeInst& exponent = tape[inst.b];
+  if (inst.op != TapeOp::kPow || inst.type == TapeType::kI64 || exponent.op != TapeOp::kConst) return;
+  if (exponent.imm.f == 2) {
+    inst.op = TapeOp::kMul;
+    inst.b = inst.a;
+  } else if (exponent.imm.f == -1) {
+    inst.op = TapeOp::kReciprocal;
+  } else if (exponent.imm.f == -0.5) {
+    inst.op = TapeOp::kRsqrt;
+  } else if (exponent.imm.f == 0.5) {
+    inst.op = TapeOp::kSqrt;
+  }
+}
+
+// Last instruction that reads each register; effects and what they need only (-1: not needed).
+std::vector<int> LastUses(const std::vector<TapeInst>& tape, const std::vector<uint16_t>& keep) {
+  const int n = static_cast<int>(tape.size());
+  std::vector<int> last(tape.size(), -1);
+  for (uint16_t k : keep) last[k] = n;
+  for (int k = n - 1; k >= 0; --k) {
+    if (!IsEffect(tape[k].op) && last[k] < 0) continue;
+    const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
+    for (int r = 0; r < Reads(tape[k].op); ++r) {
+      if (last[reads[r]] < 0) last[reads[r]] = tape[k].op == TapeOp::kYield ? n : k;
+    }
+  }
+  return last;
+}
+
+}  // namespace
+
+Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const std::vector<TapeInst>& tape) const {
+  const uint16_t reads[3] = {in.a, in.b, in.c};
+  for (int r = 0; r < Reads(in.op); ++r) {
+    if (reads[r] >= k) return Fail("a tape that reads a register before it is set");
+    if (IsEffect(tape[reads[r]].op)) return Fail("a tape that reads the register of an effect");
+  }
+  if (in.op == TapeOp::kAcc && in.arg >= (part_.rhs.empty() ? 1 : part_.rhs.size())) {
+    return Fail("a tape that reads an accumulator which its skeleton does not have");
+  }
+  const bool slot = in.op == TapeOp::kScalar || in.op == TapeOp::kKept || in.op == TapeOp::kKeep ||
+                    in.op == TapeOp::kSetScalar || Between(in.op, TapeOp::kReduceSum, TapeOp::kReduceArgMin);
+  if (slot && in.arg >= kMaxSlots) return Fail("more than 16 row scalars or kept rows");
+  if (in.op == TapeOp::kIndex && in.arg >= part_.loops.size()) {
+    return Fail("a tape that reads the counter of a loop which the part does not have");
+  }
+  return Status::Ok();
+}
+
+Status PartBuilder::BuildInst(const TapeInst& in, const std::vector<TapeInst>& tape, const Tiling& tiling,
+                              Inst* out) {
+  out->op = in.op;
+  out->type = in.type;
+  out->of = Reads(in.op) > 0 ? tape[in.a].type : in.type;
+  out->arg = in.arg;
+  out->imm.i = in.imm.i;
+  switch (in.op) {
+    case TapeOp::kLoad:
+    case TapeOp::kStore: {
+      const bool load = in.op == TapeOp::kLoad;
+      out->kind = load ? InstKind::kLoad : InstKind::kStore;
+      RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &out->access));
+      if (NaturalType(out->access->dtype) != (load ? in.type : out->of)) {
+        return Fail("a load or store whose register has another type than its operand");
+      }
+      return Status::Ok();
+    }
+    case TapeOp::kIndex: {
+      out->kind = InstKind::kIndex;
+      const int loop = out_->nest.nest_loop[in.arg];
+      out->fixed = loop < 0;
+      if (out->fixed) return Status::Ok();
+      int64_t coefficients[kMaxNest] = {}, least, greatest;
+      coefficients[loop] = 1;
+      out->arg = static_cast<uint16_t>(loop);
+      if (loop < tiling.first || loop >= tiling.end) return Status::Ok();
+      if (!MakeLane(out_->nest, tiling, coefficients, arena_, &out->lane, &least, &greatest, &overflow_)) {
+        return NoMemory();
+      }
+      return Status::Ok();
+    }
+    case TapeOp::kAcc: out->kind = InstKind::kAcc; return Status::Ok();
+    case TapeOp::kScalar: out->kind = InstKind::kScalar; return Status::Ok();
+    case TapeOp::kKept: out->kind = InstKind::kKept; return Status::Ok();
+    case TapeOp::kYield: out->kind = InstKind::kYield; return Status::Ok();
+    case TapeOp::kSetScalar: out->kind = InstKind::kSetScalar; return Status::Ok();
+    case TapeOp::kKeep: out->kind = InstKind::kKeep; return Status::Ok();
+    case TapeOp::kReduceArgMax:
+    case TapeOp::kReduceArgMin: out->kind = InstKind::kReduceArg; return Status::Ok();
+    default: break;
+  }
+  if (Between(in.op, TapeOp::kReduceSum, TapeOp::kReduceMin)) {
+    out->kind = InstKind::kReduce;
+    return Status::Ok();
+  }
+  out->kind = InstKind::kOp;
+  out->fn = engine_.find_op(in.op, in.type, out->of);
+  if (out->fn == nullptr) return Fail("a tape instruction with these types");
+  return Status::Ok();
+}
+
+Status PartBuilder::Finish(std::vector<Inst>& once, std::vector<Inst>& body, Program* out) {
+  Span<const Inst> once_copy = arena_.Copy(once), body_copy = arena_.Copy(body);
+  if (once_copy.data() == nullptr || body_copy.data() == nullptr) return NoMemory();
+  out->once = once_copy.data();
+  out->num_once = static_cast<uint32_t>(once.size());
+  out->body = body_copy.data();
+  out->num_body = static_cast<uint32_t>(body.size());
+  return Status::Ok();
+}
+
+Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& use, Program* out) {
+  std::vector<TapeInst> tape(source.begin(), source.end());
+  bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
+  for (size_t k = 0; k < tape.size(); ++k) {
+    RONDO_RETURN_IF_ERROR(CheckInst(tape[k], k, tape));
+    SimplifyPow(tape, tape[k]);
+    narrow &= IsEffect(tape[k].op) || tape[k].type == TapeType::kF32;
+  }
+  const std::vector<int> last = LastUses(tape, use.keep);
+  const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
+  std::vector<uint32_t> at(tape.size(), 0);
+  std::vector<uint32_t> free;
+  uint32_t slots = static_cast<uint32_t>(use.pinned);
+  std::vector<Inst> once, body;
+  for (size_t k = 0; k < tape.size(); ++k) {
+    const TapeInst& in = tape[k];
+    if (!IsEffect(in.op) && last[k] < 0) continue;
+    Inst inst;
+    RONDO_RETURN_IF_ERROR(BuildInst(in, tape, tiling, &inst));
+    const uint16_t reads[3] = {in.a, in.b, in.c};
+    uint32_t* from[3] = {&inst.a, &inst.b, &inst.c};
+    for (int r = 0; r < Reads(in.op); ++r) *from[r] = at[reads[r]];
+    // An op whose result has the width of its operands may overwrite one of them.
+    const bool in_place = WorksInPlace(in.op) && inst.type == inst.of;
+    if (!IsEffect(in.op) && !in_place) at[k] = TakeSlot(in.op, slot, &free, &slots);
+    for (int r = 0; r < Reads(in.op); ++r) {
+      const uint16_t reg = reads[r];
+      bool again = false;  // the same register named twice is freed once
+      for (int earlier = 0; earlier < r; ++earlier) again |= reads[earlier] == reg;
+      if (!again && last[reg] == static_cast<int>(k) && tape[reg].op != TapeOp::kConst) {
+        free.push_back(at[reg]);
+      }
+    }
+    if (!IsEffect(in.op) && in_place) at[k] = TakeSlot(in.op, slot, &free, &slots);
+    inst.out = at[k];
+    if (in.op == TapeOp::kYield) out->yield = inst.a;
+    (in.op == TapeOp::kConst ? once : body).push_back(inst);
+  }
+  out->slot_bytes = slot;
+  out->registers_at = Take(static_cast<int64_t>(slot) * (slots + 1));
+  if (use.at != nullptr) *use.at = at;
+  return Finish(once, body, out);
+}
+
+}  // namespace rondo::host

@@ -1,0 +1,57 @@
+// Threads that split one piece of work at a time. Starting work allocates nothing.
+#ifndef RONDO_DRIVERS_HOST_THREAD_POOL_H_
+#define RONDO_DRIVERS_HOST_THREAD_POOL_H_
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "core/status.h"
+
+namespace rondo::host {
+
+inline constexpr uint32_t kMaxThreads = 256;
+
+// Work(context, share, shares): the share-th of `shares` equal parts of the work.
+using Work = void (*)(void* context, uint32_t share, uint32_t shares);
+
+class ThreadPool {
+ public:
+  ThreadPool() = default;
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Starts threads - 1 workers; the caller of Run is the last one.
+  Status Start(uint32_t threads);
+  uint32_t threads() const { return workers_ + 1; }
+
+  // Runs `work` in at most `shares` shares and returns when all are done. Share 0 runs on the caller. If
+  // another thread is using the workers, the caller runs everything alone, as one share.
+  void Run(Work work, void* context, uint32_t shares);
+
+ private:
+  static void* Main(void* pool);
+  void Serve(uint32_t index);
+  bool Sleep(uint64_t seen);
+
+  uint32_t workers_ = 0;
+  pthread_t handles_[kMaxThreads] = {};
+  std::atomic<uint32_t> next_index_{1};
+
+  std::atomic<bool> busy_{false};     // a caller owns the workers
+  std::atomic<uint64_t> round_{0};    // counts pieces of work
+  std::atomic<uint32_t> pending_{0};  // workers that have not finished this round
+  std::atomic<uint32_t> sleeping_{0};
+  std::atomic<bool> stop_{false};
+  Work work_ = nullptr;
+  void* context_ = nullptr;
+  uint32_t shares_ = 1;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
+};
+
+}  // namespace rondo::host
+
+#endif  // RONDO_DRIVERS_HOST_THREAD_POOL_H_
