@@ -25,9 +25,10 @@ struct Home {
 struct Group {
   int id = 0;
   Skeleton skeleton = Skeleton::kMap;
-  std::vector<NodeId> anchors;  // contractions with one lhs; otherwise at most one node
-  std::vector<NodeId> nodes;    // members, anchors included
-  NodeId sink = ir::kNoNode;    // the node whose value leaves the part; its shape is the domain
+  std::vector<NodeId> anchors;   // contractions with one lhs; otherwise at most one node
+  std::vector<NodeId> nodes;     // members, anchors included
+  std::vector<NodeId> prologue;  // members computed at the points of a contraction's left side
+  NodeId sink = ir::kNoNode;     // the node whose value leaves the part; its shape is the domain
   // kReduction: the shape of what is reduced and of the rows (reduced dims 1), and which members are computed
   // once an element and which once a row. Other members are computed wherever they are read.
   Shape domain, reduced;

@@ -78,6 +78,30 @@ class AccumulatorPart {
     return builder_.AddOperand(base, Mode::kRead, map, key);
   }
 
+  // Evaluates the left side at its own points, walked by `strides`. Returns the first operand it loads.
+  int Prologue(NodeId anchor, const std::vector<int64_t>& strides, TapeWriter* tape) {
+    NodeId input = c_.node(anchor).inputs[0];
+    const Shape& shape = c_.node(input).shape;
+    int epilogue_domain = builder_.domain();
+    if (prologue_domain_ < 0) prologue_domain_ = space_.AddMap(ir::DenseView(shape), 0, strides);
+    builder_.SetDomain(prologue_domain_);
+    int reg = builder_.Value(tape, input, ir::DenseView(shape));
+    builder_.SetDomain(epilogue_domain);
+    int operand = 0;
+    for (const TapeInst& inst : tape->insts()) {
+      if (inst.op == TapeOp::kLoad) {
+        operand = inst.arg;
+        break;
+      }
+    }
+    TapeInst yield;
+    yield.op = TapeOp::kYield;
+    yield.type = tape->type(reg);
+    yield.a = static_cast<uint16_t>(reg);
+    tape->Add(yield);
+    return operand;
+  }
+
   // After all roles are added. False: an obstacle.
   bool Settle(const std::vector<Role>& needed) {
     if (!space_.Resolve()) {
@@ -127,7 +151,7 @@ class AccumulatorPart {
   Obstacle obstacle_;
   std::optional<View> acc_view_;
   bool several_views_ = false;
-  int acc_map_ = -1;
+  int acc_map_ = -1, prologue_domain_ = -1;
 };
 
 }  // namespace
@@ -155,7 +179,9 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
   Part part;
   part.skeleton = Skeleton::kContraction;
   part.acc_type = NaturalType(first.dtype);
-  part.lhs = static_cast<uint16_t>(acc.AddRole(first.id, 0, "lhs", lhs_walk));
+  TapeWriter collected;
+  part.lhs = static_cast<uint16_t>(group.prologue.empty() ? acc.AddRole(first.id, 0, "lhs", lhs_walk)
+                                                          : acc.Prologue(first.id, lhs_walk, &collected));
   std::vector<uint16_t> rhs;
   for (size_t j = 0; j < group.anchors.size(); ++j) {
     int operand = acc.AddRole(group.anchors[j], 1, "rhs" + std::to_string(j), rhs_walk);
@@ -167,6 +193,11 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
   }
   part.rhs = c.program.arena->Copy(rhs);
   part.epilogue = acc.Epilogue();
+  if (!group.prologue.empty()) {
+    TapeWriter prologue;
+    acc.Prologue(first.id, lhs_walk, &prologue);
+    part.prologue = acc.builder().CopyTape(prologue);
+  }
   return acc.builder().Finish(part, op);
 }
 

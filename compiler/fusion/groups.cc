@@ -222,6 +222,41 @@ class Grouping {
       c_.groups[id].sink = at;
       AbsorbProducers(&c_.groups[id]);
     }
+    AbsorbPrologue(id);
+  }
+
+  // Cheap pointwise producers of a contraction's left side that nothing else reads: its prologue.
+  void AbsorbPrologue(int id) {
+    const Node& anchor = c_.node(c_.groups[id].anchors[0]);
+    if (anchor.op != Op::kMatMul || !c_.options.inlining || c_.FusionOff(anchor.id)) return;
+    std::vector<NodeId> work = {c_.base(anchor.inputs[0])};
+    bool outermost = true;
+    while (!work.empty()) {
+      NodeId producer = work.back();
+      work.pop_back();
+      bool fits =
+          Free(producer) && !c_.stored[producer] && c_.node(producer).op == Op::kPointwise &&
+          c_.IsInlinable(producer) && CostOf(c_.node(producer)) <= 4 &&
+          (!outermost || c_.node(producer).shape.elements() == c_.node(anchor.inputs[0]).shape.elements());
+      for (NodeId reader : c_.readers[producer]) {
+        bool lhs_only = c_.node(reader).op != Op::kMatMul || c_.base(c_.node(reader).inputs[1]) != producer;
+        fits = fits && c_.InGroup(reader, id) && lhs_only && c_.node(reader).op != Op::kIndexedWrite;
+      }
+      // A member of the epilogue reads at other points than the prologue does.
+      if (fits && !outermost) {
+        for (NodeId reader : c_.readers[producer]) fits = fits && InPrologue(id, reader);
+      }
+      if (!fits || WouldCycle(c_, c_.groups[id].nodes, producer)) continue;
+      Join(&c_.groups[id], producer);
+      c_.groups[id].prologue.push_back(producer);
+      for (NodeId input : c_.node(producer).inputs) work.push_back(c_.base(input));
+      outermost = false;
+    }
+  }
+
+  bool InPrologue(int group, NodeId id) const {
+    const std::vector<NodeId>& nodes = c_.groups[group].prologue;
+    return std::find(nodes.begin(), nodes.end(), id) != nodes.end();
   }
 
   // The smallest set of pointwise nodes after `at` through whose last node alone its value leaves: what an

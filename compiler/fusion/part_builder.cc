@@ -11,10 +11,6 @@ using ir::View;
 
 namespace {
 
-std::string Key(char kind, NodeId id, const View& view) {
-  return kind + std::to_string(id) + " " + ir::ToString(view);
-}
-
 bool IsComparison(TapeOp op) {
   return op == TapeOp::kLess || op == TapeOp::kLessEqual || op == TapeOp::kEqual || op == TapeOp::kNot ||
          op == TapeOp::kIsNan || op == TapeOp::kIsInf;
@@ -41,6 +37,10 @@ TapeInst Inst(TapeOp op, TapeType type, int arg = 0, int a = 0, int b = 0, int c
 }
 
 }  // namespace
+
+std::string PartBuilder::Key(char kind, NodeId id, const View& view) const {
+  return kind + std::to_string(domain_map_) + " " + std::to_string(id) + " " + ir::ToString(view);
+}
 
 int PartBuilder::AddMap(const View& view, NodeId reader, int slot) {
   int map = space_.AddMap(view, 0, DomainStrides());

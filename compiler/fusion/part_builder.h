@@ -37,8 +37,10 @@ class PartBuilder {
   PartBuilder(Context* context, int group, IterationSpace* space)
       : c_(*context), group_(group), space_(*space) {}
 
-  // The map whose logical strides walk the domain: new maps start from it.
+  // The map whose logical strides walk the domain: new maps start from it. A part may have two domains, one
+  // after the other (a contraction's epilogue and the prologue of its left side).
   void SetDomain(int map) { domain_map_ = map; }
+  int domain() const { return domain_map_; }
   void BeginEmitting() { collecting_ = false; }
   bool collecting() const { return collecting_; }
   const Obstacle& obstacle() const { return obstacle_; }
@@ -94,6 +96,7 @@ class PartBuilder {
   int IndexedOperand(NodeId id, NodeId home_of, const ir::View& data_view, const ir::View& view, Mode mode,
                      const ir::IndexedAttrs& attrs, size_t first_index, const std::string& key);
   int AddMap(const ir::View& view, NodeId reader, int slot);
+  std::string Key(char kind, NodeId id, const ir::View& view) const;
   const std::vector<int64_t>& DomainStrides() const { return space_.LogicalStrides(domain_map_); }
 
   Context& c_;

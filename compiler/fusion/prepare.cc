@@ -253,7 +253,10 @@ class Preparation {
       } else {
         int value = AddValue(g_.node(output.node), BufferKind::kOutput, output.name);
         c_.program.outputs.push_back({output.name, value, false});
-        c_.homes[base] = {value, ir::DenseView(g_.node(base).shape)};
+        // A written tensor lies where what it is written into lies.
+        NodeId holder = base;
+        while (g_.node(holder).op == Op::kIndexedWrite) holder = g_.BaseOf(g_.node(holder).inputs[0]);
+        c_.homes[holder] = {value, ir::DenseView(g_.node(holder).shape)};
       }
       c_.stored[base] = 1;
     }
@@ -292,6 +295,55 @@ Status Prepare(const Graph& graph, const FuseOptions& options, Context* context)
   return Preparation(context).Run();
 }
 
+namespace {
+
+// Where the elements of a node go if every reader outside its group reads it through one same permutation: in
+// the order in which it is read, so that the readers see dense rows. Otherwise in its own order.
+View PlacementFor(const Context& c, NodeId id) {
+  const Node& node = c.node(id);
+  const View own = ir::DenseView(node.shape);
+  bool first = true;
+  View read = own;
+  for (NodeId reader : c.readers[id]) {
+    if (c.group_of[id] >= 0 && c.InGroup(reader, c.group_of[id])) continue;
+    if (c.node(reader).op == Op::kConcat) return own;
+    for (NodeId input : c.node(reader).inputs) {
+      if (c.base(input) != id) continue;
+      View view = c.graph.ViewOf(input);
+      if (!first && !(view == read)) return own;
+      read = view;
+      first = false;
+    }
+  }
+  if (first || !read.affine() || read.steps[0].offset != 0) return own;
+  const ir::ViewStep& step = read.steps[0];
+  struct Dim {
+    int64_t extent, stride, place;
+  };
+  std::vector<Dim> dims;
+  int64_t place = 1;
+  for (int d = step.shape.rank - 1; d >= 0; --d) {
+    if (step.shape[d] != 1) dims.push_back({step.shape[d], step.strides[d], place});
+    place *= step.shape[d];
+  }
+  std::sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
+  int64_t run = 1;
+  for (size_t k = dims.size(); k-- > 0;) {
+    if (dims[k].stride != run) return own;
+    run *= dims[k].extent;
+  }
+  if (run != node.shape.elements() || dims.size() > static_cast<size_t>(kMaxRank)) return own;
+  ir::ViewStep inverse;
+  for (const Dim& dim : dims) {
+    inverse.strides[inverse.shape.rank] = dim.place;
+    inverse.shape.dims[inverse.shape.rank++] = dim.extent;
+  }
+  View placement = ir::Reshape(View{{inverse}}, node.shape);
+  return placement.affine() ? placement : own;
+}
+
+}  // namespace
+
 const Home& HomeOf(Context* context, NodeId id) {
   Context& c = *context;
   Home& home = c.homes[id];
@@ -326,7 +378,7 @@ const Home& HomeOf(Context* context, NodeId id) {
   value.bytes = node.shape.elements() * ByteSize(node.dtype);
   value.sources = node.sources;
   c.program.values.push_back(std::move(value));
-  home = {static_cast<int>(c.program.values.size()) - 1, ir::DenseView(node.shape)};
+  home = {static_cast<int>(c.program.values.size()) - 1, PlacementFor(c, id)};
   return home;
 }
 

@@ -119,7 +119,7 @@ class RandomGraph {
   void Step() {
     NodeId x = Any();
     Shape s = b_.shape(x);
-    switch (Pick(13)) {
+    switch (Pick(18)) {
       case 0:
       case 1: {
         const TapeOp kOps[] = {TapeOp::kNeg, TapeOp::kAbs, TapeOp::kTanh, TapeOp::kSigmoid, TapeOp::kSin};
@@ -206,6 +206,77 @@ class RandomGraph {
         if (s[axis] < 2 || s.rank > 5) return;
         return Push(b_.Gather(x, index_, axis));
       }
+      case 12: {
+        if (s.rank < 3 || s[s.rank - 1] * s[1] > 40) return;
+        ir::ConvAttrs attrs;
+        Shape w;
+        w.rank = s.rank;
+        attrs.groups = s[1] % 2 == 0 && Pick(2) == 0 ? 2 : 1;
+        w[0] = attrs.groups * (1 + static_cast<int64_t>(Pick(3)));
+        w[1] = s[1] / attrs.groups;
+        for (int d = 2; d < s.rank; ++d) {
+          w[d] = 1 + static_cast<int64_t>(Pick(3));
+          attrs.strides.push_back(1 + static_cast<int64_t>(Pick(2)));
+          attrs.dilations.push_back(1 + static_cast<int64_t>(Pick(2)));
+          attrs.pads_begin.push_back(2);
+          attrs.pads_end.push_back(2);
+        }
+        return Push(b_.Conv(x, b_.Constant(RandomTensor(DType::kF32, w, &rng_, 2)), attrs));
+      }
+      case 13: {
+        if (s.rank < 3) return;
+        ir::PoolAttrs attrs;
+        attrs.kind = Pick(2) == 0 ? Combine::kMax : Combine::kMean;
+        for (int d = 2; d < s.rank; ++d) {
+          attrs.kernel.push_back(2);
+          attrs.strides.push_back(1 + static_cast<int64_t>(Pick(2)));
+          attrs.dilations.push_back(1);
+          attrs.pads_begin.push_back(1);
+          attrs.pads_end.push_back(1);
+        }
+        return Push(b_.Pool(x, attrs));
+      }
+      case 14: {  // grouped attention of a tensor with itself
+        if (s.rank != 4) return;
+        ir::AttentionAttrs attrs;
+        attrs.scale = 0.5f;
+        NodeId k = x, q = b_.Unary(TapeOp::kTanh, x);
+        if (Pick(2) == 0) q = b_.Concat({q, x}, 1);
+        Shape h = b_.shape(q);
+        NodeId mask = ir::kNoNode;
+        if (Pick(2) == 0) {
+          attrs.has_mask = true;
+          NodeId bias = b_.Constant(RandomTensor(DType::kF32, Shape{h[2], s[2]}, &rng_, 2));
+          mask = b_.Expand(bias, Shape{h[0], h[1], h[2], s[2]});
+        }
+        NodeId limit = ir::kNoNode;
+        if (Pick(2) == 0) {
+          attrs.has_limit = true;
+          std::vector<int64_t> keys;
+          for (int64_t i = 0; i < h[2]; ++i) keys.push_back(1 + i % s[2]);
+          limit = b_.Expand(b_.I64(keys), Shape{h[0], h[1], h[2]});
+        }
+        return Push(b_.Attention(q, k, x, mask, limit, attrs));
+      }
+      case 15: {  // rows of one tensor into another
+        if (s[0] < 2 || s.rank > 5) return;
+        Shape u = s;
+        u[0] = 1;
+        NodeId updates = b_.Unary(TapeOp::kNeg, b_.Slice(x, 0, 0, 1, 1));
+        ir::IndexedAttrs attrs;
+        ir::View map = ir::DenseView(u);
+        map.steps[0].strides[0] = 0;
+        attrs.map = map;
+        attrs.dims = {{s.elements() / s[0], s[0], true}};
+        attrs.may_collide = Pick(2) == 0;
+        attrs.combine = Pick(2) == 0 ? ir::ScatterCombine::kNone : ir::ScatterCombine::kAdd;
+        NodeId row = b_.Expand(b_.Reshape(b_.Slice(index_, 0, 1, 1, 1), Shape{1}), u);
+        return Push(b_.IndexedWrite(x, updates, {row}, attrs));
+      }
+      case 16: {
+        const DType kTypes[] = {DType::kF16, DType::kBF16, DType::kI32, DType::kF64};
+        return Push(b_.Cast(b_.Cast(x, kTypes[Pick(4)]), DType::kF32));
+      }
       default: {  // layer norm over the last dim
         NodeId mean = b_.Mean(x, {s.rank - 1}, true);
         NodeId d = b_.Sub(x, mean);
@@ -223,7 +294,7 @@ class RandomGraph {
 };
 
 TEST(Fuse, RandomGraphsKeepTheirMeaning) {
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+  for (uint32_t seed = 0; seed < 4000; ++seed) {
     RandomGraph random(seed);
     ExpectFusionKeepsMeaning(random.graph_, seed);
     if (HasFailure()) return;
