@@ -1,0 +1,257 @@
+#include "compiler/import/decompose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "compiler/import/op_context.h"
+#include "core/scalar.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+using ir::ReduceKind;
+
+constexpr int64_t kMaxTakeRuns = 16;  // more runs than this are a gather
+
+// Evenly spaced indices: first, first + step, ... (step 0 repeats one element).
+struct Run {
+  int64_t first = 0, step = 0, count = 0;
+};
+
+std::vector<Run> SplitRuns(const std::vector<int64_t>& index) {
+  std::vector<Run> runs;
+  for (size_t i = 0; i < index.size();) {
+    Run run{index[i], 1, 1};
+    if (i + 1 < index.size()) run.step = index[i + 1] - index[i];
+    while (i + static_cast<size_t>(run.count) < index.size() &&
+           index[i + static_cast<size_t>(run.count)] == run.first + run.step * run.count) {
+      ++run.count;
+    }
+    i += static_cast<size_t>(run.count);
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+NodeId TakeRun(Builder& b, NodeId x, int axis, const Run& run) {
+  if (run.count > 1 && run.step == 0) {
+    NodeId one = b.Slice(x, axis, run.first, 1, 1);
+    return b.Expand(one, WithDim(b.shape(one), axis, run.count));
+  }
+  return b.Slice(x, axis, run.first, run.step == 0 ? 1 : run.step, run.count);
+}
+
+}  // namespace
+
+NodeId Widen(Builder& b, NodeId x) {
+  DType t = b.dtype(x);
+  return t == DType::kF16 || t == DType::kBF16 ? b.Cast(x, DType::kF32) : x;
+}
+
+NodeId AlongAxis(Builder& b, NodeId vector, int axis, int rank) {
+  Shape shape;
+  shape.rank = rank;
+  for (int d = 0; d < rank; ++d) shape.dims[d] = 1;
+  shape.dims[axis] = b.shape(vector).elements();
+  return b.Reshape(vector, shape);
+}
+
+NodeId Take(Builder& b, NodeId x, int axis, const std::vector<int64_t>& index) {
+  if (index.empty()) {
+    return b.Constant(ir::ConstantData::Own(b.dtype(x), WithDim(b.shape(x), axis, 0), {}));
+  }
+  int64_t each = 1;  // of a list that repeats each element the same number of times
+  while (each < static_cast<int64_t>(index.size()) && index[static_cast<size_t>(each)] == index[0]) ++each;
+  if (each > 1 && static_cast<int64_t>(index.size()) % each == 0) {
+    std::vector<int64_t> distinct;
+    bool regular = true;
+    for (size_t i = 0; i < index.size() && regular; ++i) {
+      if (static_cast<int64_t>(i) % each == 0) distinct.push_back(index[i]);
+      regular = index[i] == distinct.back();
+    }
+    if (regular) {
+      NodeId taken = Take(b, x, axis, distinct);
+      return b.shape(x).rank < kMaxRank ? RepeatEach(b, taken, axis, each) : b.Gather(x, b.I64(index), axis);
+    }
+  }
+  std::vector<Run> runs = SplitRuns(index);
+  if (static_cast<int64_t>(runs.size()) > kMaxTakeRuns) return b.Gather(x, b.I64(index), axis);
+  if (runs.size() == 1) return TakeRun(b, x, axis, runs[0]);
+  std::vector<NodeId> parts;
+  for (const Run& run : runs) parts.push_back(TakeRun(b, x, axis, run));
+  return b.Concat(parts, axis);
+}
+
+NodeId RepeatEach(Builder& b, NodeId x, int axis, int64_t times) {
+  Shape shape = b.shape(x);
+  NodeId wide = b.Unsqueeze(x, axis + 1);
+  wide = b.Expand(wide, WithDim(b.shape(wide), axis + 1, times));
+  return b.Reshape(wide, WithDim(shape, axis, shape[axis] * times));
+}
+
+NodeId TileAxis(Builder& b, NodeId x, int axis, int64_t times) {
+  Shape shape = b.shape(x);
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d < axis; ++d) outer *= shape[d];
+  for (int d = axis; d < shape.rank; ++d) inner *= shape[d];
+  NodeId flat = b.Reshape(x, {outer, 1, inner});
+  flat = b.Expand(flat, {outer, times, inner});
+  return b.Reshape(flat, WithDim(shape, axis, shape[axis] * times));
+}
+
+NodeId Softmax(Builder& b, NodeId x, int axis) {
+  DType type = b.dtype(x);
+  NodeId wide = Widen(b, x);
+  NodeId e = b.Unary(TapeOp::kExp, b.Sub(wide, b.Reduce(ReduceKind::kMax, wide, {axis}, true)));
+  return b.Cast(b.Div(e, b.Reduce(ReduceKind::kSum, e, {axis}, true)), type);
+}
+
+NodeId LogSoftmax(Builder& b, NodeId x, int axis) {
+  DType type = b.dtype(x);
+  NodeId wide = Widen(b, x);
+  NodeId shifted = b.Sub(wide, b.Reduce(ReduceKind::kMax, wide, {axis}, true));
+  NodeId sum = b.Reduce(ReduceKind::kSum, b.Unary(TapeOp::kExp, shifted), {axis}, true);
+  return b.Cast(b.Sub(shifted, b.Unary(TapeOp::kLog, sum)), type);
+}
+
+NodeId Standardise(Builder& b, NodeId x, const std::vector<int>& axes, double epsilon, NodeId* mean,
+                   NodeId* inverse) {
+  NodeId m = b.Mean(x, axes, true);
+  NodeId d = b.Sub(x, m);
+  NodeId variance = b.Mean(b.Mul(d, d), axes, true);
+  NodeId r = b.Unary(TapeOp::kRsqrt, b.BinaryScalar(TapeOp::kAdd, variance, epsilon));
+  if (mean != nullptr) *mean = m;
+  if (inverse != nullptr) *inverse = r;
+  return b.Mul(d, r);
+}
+
+NodeId RmsNormalise(Builder& b, NodeId x, const std::vector<int>& axes, double epsilon) {
+  NodeId square = b.Mean(b.Mul(x, x), axes, true);
+  return b.Mul(x, b.Unary(TapeOp::kRsqrt, b.BinaryScalar(TapeOp::kAdd, square, epsilon)));
+}
+
+NodeId Sigmoid(Builder& b, NodeId x) { return b.Unary(TapeOp::kSigmoid, x); }
+NodeId Silu(Builder& b, NodeId x) { return b.Mul(x, Sigmoid(b, x)); }
+NodeId Relu(Builder& b, NodeId x) { return b.BinaryScalar(TapeOp::kMax, x, 0); }
+
+// log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)), which overflows nowhere.
+NodeId Softplus(Builder& b, NodeId x) {
+  NodeId tail = b.Unary(TapeOp::kExp, b.Unary(TapeOp::kNeg, b.Unary(TapeOp::kAbs, x)));
+  return b.Add(Relu(b, x), b.Unary(TapeOp::kLog1p, tail));
+}
+
+NodeId GeluErf(Builder& b, NodeId x) {
+  NodeId erf = b.Unary(TapeOp::kErf, b.BinaryScalar(TapeOp::kMul, x, std::sqrt(0.5)));
+  NodeId half = b.BinaryScalar(TapeOp::kMul, x, 0.5);
+  return b.Mul(half, b.BinaryScalar(TapeOp::kAdd, erf, 1));
+}
+
+NodeId GeluTanh(Builder& b, NodeId x) {
+  NodeId cube = b.Mul(b.Mul(x, x), x);
+  NodeId inner = b.Add(x, b.BinaryScalar(TapeOp::kMul, cube, 0.044715));
+  NodeId t = b.Unary(TapeOp::kTanh, b.BinaryScalar(TapeOp::kMul, inner, std::sqrt(2.0 / std::acos(-1.0))));
+  return b.Mul(b.BinaryScalar(TapeOp::kMul, x, 0.5), b.BinaryScalar(TapeOp::kAdd, t, 1));
+}
+
+NodeId Clamp(Builder& b, NodeId x, double low, double high) {
+  return b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, x, low), high);
+}
+
+std::vector<int> AxisRange(int first, int last) {
+  std::vector<int> axes(static_cast<size_t>(std::max(0, last - first)));
+  std::iota(axes.begin(), axes.end(), first);
+  return axes;
+}
+
+namespace {
+
+// y[.., i] = sum over j <= i (or j < i) of x[.., j], the axis being the last of x: every pair of (i, j) is
+// visited, so callers keep the axis short.
+NodeId DirectCumulativeSum(Builder& b, NodeId x, bool exclusive) {
+  Shape shape = b.shape(x);
+  int last = shape.rank - 1;
+  int64_t n = shape[last];
+  Shape square = shape;
+  square.dims[square.rank++] = n;
+  NodeId wide = b.Expand(b.Unsqueeze(x, last), square);
+  NodeId j = b.Iota({n, n}, 1);
+  NodeId i = b.Iota({n, n}, 0);
+  NodeId keep = b.Binary(exclusive ? TapeOp::kLess : TapeOp::kLessEqual, j, i);
+  NodeId kept = b.Select(b.Expand(keep, square), wide, b.Expand(b.Scalar(b.dtype(x), 0), square));
+  return b.Reduce(ReduceKind::kSum, kept, {last + 1}, false);
+}
+
+}  // namespace
+
+NodeId CumulativeSum(Builder& b, NodeId x, int axis, bool exclusive) {
+  constexpr int64_t kDirect = 128;
+  Shape shape = b.shape(x);
+  int64_t n = shape[axis];
+  // To [outer * inner, n], so that the rank has room.
+  std::vector<int> perm;
+  for (int d = 0; d < shape.rank; ++d) {
+    if (d != axis) perm.push_back(d);
+  }
+  perm.push_back(axis);
+  NodeId rows = b.Transpose(x, perm);
+  Shape moved = b.shape(rows);
+  int64_t outer = n == 0 ? 0 : moved.elements() / n;
+  rows = b.Reshape(rows, {outer, n});
+  NodeId sums;
+  if (n <= kDirect) {
+    sums = DirectCumulativeSum(b, rows, exclusive);
+  } else {
+    // Blocks: sums inside each, plus the sum of all blocks before it.
+    int64_t block = kDirect;
+    int64_t blocks = (n + block - 1) / block;
+    NodeId padded = b.PadConstant(rows, b.Scalar(b.dtype(x), 0), {0, 0}, {0, blocks * block - n});
+    padded = b.Reshape(padded, {outer, blocks, block});
+    NodeId inside = DirectCumulativeSum(b, padded, exclusive);
+    NodeId totals = b.Reduce(ReduceKind::kSum, padded, {2}, false);
+    NodeId before = CumulativeSum(b, totals, 1, true);
+    sums = b.Add(inside, b.Reshape(before, {outer, blocks, 1}));
+    sums = b.Slice(b.Reshape(sums, {outer, blocks * block}), 1, 0, 1, n);
+  }
+  std::vector<int> back(static_cast<size_t>(shape.rank));
+  for (int d = 0; d < shape.rank; ++d) back[static_cast<size_t>(perm[static_cast<size_t>(d)])] = d;
+  return b.Transpose(b.Reshape(sums, moved), back);
+}
+
+NodeId RotatePairs(Builder& b, NodeId x, NodeId cosine, NodeId sine, bool interleaved) {
+  Shape shape = b.shape(x);
+  int last = shape.rank - 1;
+  int64_t half = shape[last] / 2;
+  NodeId first = interleaved ? b.Slice(x, last, 0, 2, half) : b.Slice(x, last, 0, 1, half);
+  NodeId second = interleaved ? b.Slice(x, last, 1, 2, half) : b.Slice(x, last, half, 1, half);
+  NodeId real = b.Sub(b.Mul(cosine, first), b.Mul(sine, second));
+  NodeId imaginary = b.Add(b.Mul(sine, first), b.Mul(cosine, second));
+  if (!interleaved) return b.Concat({real, imaginary}, last);
+  Shape pair = b.shape(real);
+  pair.dims[pair.rank++] = 1;
+  return b.Reshape(b.Concat({b.Reshape(real, pair), b.Reshape(imaginary, pair)}, last + 1), shape);
+}
+
+bool IndicesMayCollide(const ir::Graph& graph, const std::vector<NodeId>& index,
+                       const std::vector<int64_t>& extents) {
+  if (index.empty()) return false;
+  int64_t count = graph.node(index[0]).shape.elements();
+  if (count <= 1) return false;
+  constexpr int64_t kMaxChecked = 1 << 20;
+  if (count > kMaxChecked) return true;
+  std::vector<std::vector<int64_t>> rows(static_cast<size_t>(count));
+  for (size_t k = 0; k < index.size(); ++k) {
+    auto data = EvaluateConstant(graph, index[k]);
+    if (!data.ok()) return true;
+    for (int64_t e = 0; e < count; ++e) {
+      int64_t v = scalar::Load<int64_t>((*data)->dtype, (*data)->bytes.data(), e);
+      rows[static_cast<size_t>(e)].push_back(v < 0 ? v + extents[k] : v);
+    }
+  }
+  std::sort(rows.begin(), rows.end());
+  return std::adjacent_find(rows.begin(), rows.end()) != rows.end();
+}
+
+}  // namespace rondo::importer

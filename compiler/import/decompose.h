@@ -1,0 +1,73 @@
+// Decompositions that several operators share. All take valid arguments, as the Builder does.
+#ifndef RONDO_COMPILER_IMPORT_DECOMPOSE_H_
+#define RONDO_COMPILER_IMPORT_DECOMPOSE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+
+namespace rondo::importer {
+
+using ir::NodeId;
+
+inline Shape WithDim(Shape shape, int axis, int64_t extent) {
+  shape.dims[axis] = extent;
+  return shape;
+}
+
+// f16 and bf16 as f32; other types as they are. What computes in several steps widens first and casts once
+// at the end.
+NodeId Widen(ir::Builder& b, NodeId x);
+
+// A vector [n] (or a scalar) as a tensor of `rank` dims with n along `axis`.
+NodeId AlongAxis(ir::Builder& b, NodeId vector, int axis, int rank);
+
+// Elements `index` of x along `axis`, in that order: a view where they are evenly spaced, a concatenation of
+// views where they are a few such runs, else a gather. Indices are in range.
+NodeId Take(ir::Builder& b, NodeId x, int axis, const std::vector<int64_t>& index);
+
+// Each element of x along `axis`, `times` times in a row (a view).
+NodeId RepeatEach(ir::Builder& b, NodeId x, int axis, int64_t times);
+// All of x along `axis`, `times` times over.
+NodeId TileAxis(ir::Builder& b, NodeId x, int axis, int64_t times);
+
+// exp(x - max) / sum along `axis`; 16-bit floats compute in f32.
+NodeId Softmax(ir::Builder& b, NodeId x, int axis);
+NodeId LogSoftmax(ir::Builder& b, NodeId x, int axis);
+
+// (x - mean) * rsqrt(mean((x - mean)^2) + epsilon) over `axes`, in x's own type. `mean` and `inverse` (with
+// the reduced dims kept) may be null.
+NodeId Standardise(ir::Builder& b, NodeId x, const std::vector<int>& axes, double epsilon,
+                   NodeId* mean = nullptr, NodeId* inverse = nullptr);
+// x * rsqrt(mean(x * x) + epsilon) over `axes`.
+NodeId RmsNormalise(ir::Builder& b, NodeId x, const std::vector<int>& axes, double epsilon);
+
+// Activations of x, in x's own type.
+NodeId Sigmoid(ir::Builder& b, NodeId x);
+NodeId Silu(ir::Builder& b, NodeId x);
+NodeId Relu(ir::Builder& b, NodeId x);
+NodeId Softplus(ir::Builder& b, NodeId x);
+NodeId GeluErf(ir::Builder& b, NodeId x);
+NodeId GeluTanh(ir::Builder& b, NodeId x);
+// min(max(x, low), high).
+NodeId Clamp(ir::Builder& b, NodeId x, double low, double high);
+
+// Running sums along `axis`; those before each element only if `exclusive`.
+NodeId CumulativeSum(ir::Builder& b, NodeId x, int axis, bool exclusive);
+
+// The axes [first, last).
+std::vector<int> AxisRange(int first, int last);
+
+// Rotates pairs of features: x [..., 2 * half], cosine and sine broadcast against [..., half]. Pairs are
+// (i, i + half), or (2 i, 2 i + 1) if `interleaved`.
+NodeId RotatePairs(ir::Builder& b, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
+
+// Whether updates through these indices can meet, as far as constants tell. `index` nodes have one shape;
+// `strides` are those of the dims they index.
+bool IndicesMayCollide(const ir::Graph& graph, const std::vector<NodeId>& index,
+                       const std::vector<int64_t>& extents);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_DECOMPOSE_H_

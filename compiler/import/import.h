@@ -1,0 +1,57 @@
+// Import: an ONNX model becomes an IR graph.
+//
+// Every ONNX operator is decomposed into the IR's few primitives as it is met; movement becomes views, and
+// whatever depends on constants alone is evaluated at once, so that shape arithmetic leaves no trace. All
+// shapes are static: symbolic dims get their values from the options. Model functions are inlined, If with
+// a constant condition takes its branch, Loop and Scan with a constant trip count are unrolled.
+#ifndef RONDO_COMPILER_IMPORT_IMPORT_H_
+#define RONDO_COMPILER_IMPORT_IMPORT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "core/status.h"
+#include "formats/onnx/reader.h"
+
+namespace rondo {
+
+inline constexpr int64_t kOldestOpset = 11;
+inline constexpr int64_t kNewestOpset = 24;
+
+struct ImportOptions {
+  // Values of symbolic dims by name ("batch" -> 1).
+  std::map<std::string, int64_t> symbols;
+  // Whole shapes of inputs by input name; they replace what the model says.
+  std::map<std::string, std::vector<int64_t>> input_shapes;
+  // Weights whose external file does not exist become synthetic (core/synthetic.h) instead of an error.
+  bool allow_synthetic = false;
+  uint64_t synthetic_seed = 0;
+  // The most ONNX nodes that inlining and unrolling may produce.
+  int64_t max_nodes = 2'000'000;
+};
+
+struct ImportReport {
+  int64_t onnx_nodes = 0;                  // imported, after inlining and unrolling
+  int64_t skipped_nodes = 0;               // of the main graph, that no output needs
+  std::vector<std::string> synthetic;      // names of the weights made synthetic
+  std::vector<std::string> unused_inputs;  // model inputs that no output depends on
+};
+
+// The model as an IR graph: inputs and outputs in the model's order (initializers that older files repeat as
+// inputs are not inputs). Constants may point into the model and its mapped files and keep them alive.
+// Errors: kUnsupported for operators or modes Rondo has not (unknown operators are listed all at once, with
+// the nodes that use them), kInvalidArgument for shapes missing from the options, kCorrupt for models that
+// contradict themselves; each names the ONNX node. `report` may be null.
+Result<ir::Graph> ImportModel(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
+                              ImportReport* report);
+
+// Every operator the importer knows, as "domain::op", sorted ("" is ai.onnx).
+std::vector<std::string> ImportableOperators();
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_IMPORT_IMPORT_H_

@@ -1,0 +1,483 @@
+#include "compiler/import/importer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/import/synthetic_weight.h"
+#include "core/synthetic.h"
+#include "formats/onnx/tensor.h"
+
+namespace rondo::importer {
+namespace {
+
+constexpr int kMaxCallDepth = 64;  // functions and subgraphs within one another
+
+// A name for a function that no other (domain, name, overload) shares.
+std::string FunctionKey(const std::string& domain, const std::string& name, const std::string& overload) {
+  return (domain == "ai.onnx" ? "" : domain) + '\n' + name + '\n' + overload;
+}
+
+std::map<std::string, int64_t> Opsets(
+    const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& imports) {
+  std::map<std::string, int64_t> out;
+  for (const auto& opset : imports) out[opset.domain() == "ai.onnx" ? "" : opset.domain()] = opset.version();
+  return out;
+}
+
+int64_t OpsetFor(const Frame& frame, const std::string& domain) {
+  auto found = frame.opsets.find(domain == "ai.onnx" ? "" : domain);
+  return found == frame.opsets.end() ? 1 : found->second;
+}
+
+// Every name that the nodes read, those of their subgraphs included.
+void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* names) {
+  for (const std::string& name : node.input()) names->insert(name);
+  auto add_graph = [&](const onnx::GraphProto& graph) {
+    for (const onnx::NodeProto& inner : graph.node()) AddReads(inner, names);
+    for (const onnx::ValueInfoProto& output : graph.output()) names->insert(output.name());
+  };
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    if (a.has_g()) add_graph(a.g());
+    for (const onnx::GraphProto& g : a.graphs()) add_graph(g);
+  }
+}
+
+// Which nodes, in order, the names in `wanted` depend on.
+std::vector<bool> NeededFor(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
+                            std::unordered_set<std::string> wanted) {
+  std::vector<bool> needed(static_cast<size_t>(nodes.size()));
+  for (int i = nodes.size(); i-- > 0;) {
+    const onnx::NodeProto& node = nodes.Get(i);
+    bool need = std::any_of(node.output().begin(), node.output().end(), [&](const std::string& name) {
+      return !name.empty() && wanted.count(name) != 0;
+    });
+    needed[static_cast<size_t>(i)] = need;
+    if (need) AddReads(node, &wanted);
+  }
+  return needed;
+}
+
+// Annotations in a node's metadata: keys under "rondo.", and the bare names of the compiler's own.
+std::map<std::string, std::string> AnnotationsOf(const onnx::NodeProto& node) {
+  static constexpr const char* kBare[] = {"fuse", "keep", "stream", "after"};
+  static constexpr std::string_view kPrefix = "rondo.";
+  std::map<std::string, std::string> out;
+  for (const auto& entry : node.metadata_props()) {
+    if (entry.key().rfind(kPrefix, 0) == 0) out[entry.key().substr(kPrefix.size())] = entry.value();
+    for (const char* bare : kBare) {
+      if (entry.key() == bare) out[bare] = entry.value();
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string NodeName(const onnx::NodeProto& node) {
+  if (!node.name().empty() || node.output_size() == 0) return node.name();
+  return node.output(0);
+}
+
+Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
+                   ImportReport* report, ir::Graph* graph)
+    : model_(model), options_(options), report_(report), builder_(graph) {
+  for (const onnx::FunctionProto& f : model->proto().functions()) {
+    functions_[FunctionKey(f.domain(), f.name(), f.overload())] = &f;
+  }
+}
+
+Status Importer::Run() {
+  const onnx::GraphProto& graph = model_->proto().graph();
+  Frame frame;
+  frame.opsets = Opsets(model_->proto().opset_import());
+  int64_t opset = OpsetFor(frame, "");
+  if (frame.opsets.count("") != 0 && (opset < kOldestOpset || opset > kNewestOpset)) {
+    return Status::Error(Code::kUnsupported, "the model uses opset %lld; opsets %lld to %lld are supported",
+                         static_cast<long long>(opset), static_cast<long long>(kOldestOpset),
+                         static_cast<long long>(kNewestOpset));
+  }
+  if (graph.sparse_initializer_size() != 0) {
+    return Status::Error(Code::kUnsupported,
+                         "sparse initializer \"%.200s\"; sparse tensors are not supported",
+                         graph.sparse_initializer(0).values().name().c_str());
+  }
+  Scope scope;
+  for (const onnx::TensorProto& t : graph.initializer()) scope.initializers[t.name()] = &t;
+  RONDO_RETURN_IF_ERROR(AddInputs(&scope));
+  Names wanted;
+  for (const onnx::ValueInfoProto& output : graph.output()) wanted.insert(output.name());
+  std::vector<bool> needed = NeededFor(graph.node(), wanted);
+  report_->skipped_nodes = std::count(needed.begin(), needed.end(), false);
+  RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
+  RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));
+  return AddOutputs(&scope);
+}
+
+Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, std::vector<std::string>* unknown) {
+  std::vector<int64_t> dims;
+  if (auto given = options_.input_shapes.find(info.name()); given != options_.input_shapes.end()) {
+    dims = given->second;
+  } else {
+    if (!info.type().tensor_type().has_shape())
+      unknown->push_back("the shape of input \"" + info.name() + "\"");
+    int axis = 0;
+    for (const auto& dim : info.type().tensor_type().shape().dim()) {
+      auto symbol = options_.symbols.find(dim.dim_param());
+      if (dim.has_dim_value()) {
+        dims.push_back(dim.dim_value());
+      } else if (dim.has_dim_param() && symbol != options_.symbols.end()) {
+        dims.push_back(symbol->second);
+      } else {
+        dims.push_back(1);
+        unknown->push_back(dim.has_dim_param() && !dim.dim_param().empty()
+                               ? "\"" + dim.dim_param() + "\" (input \"" + info.name() + "\", axis " +
+                                     std::to_string(axis) + ")"
+                               : "axis " + std::to_string(axis) + " of input \"" + info.name() + "\"");
+      }
+      ++axis;
+    }
+  }
+  if (dims.size() > static_cast<size_t>(kMaxRank)) {
+    return Status::Error(Code::kUnsupported, "input \"%.200s\" has %zu dimensions; the limit is %d",
+                         info.name().c_str(), dims.size(), kMaxRank);
+  }
+  int64_t elements = 1;
+  for (int64_t d : dims) {
+    if (d < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(d, 1), &elements) ||
+        elements > int64_t{1} << 44) {
+      return Status::Error(Code::kInvalidArgument, "input \"%.200s\" has an impossible extent of %lld",
+                           info.name().c_str(), static_cast<long long>(d));
+    }
+  }
+  return Shape(Span<const int64_t>(dims.data(), dims.size()));
+}
+
+Status Importer::AddInputs(Scope* scope) {
+  std::vector<std::string> unknown;
+  for (const onnx::ValueInfoProto& info : model_->proto().graph().input()) {
+    if (scope->initializers.count(info.name()) != 0) continue;
+    if (!info.type().has_tensor_type()) {
+      return Status::Error(Code::kUnsupported, "input \"%.200s\" is not a dense tensor", info.name().c_str());
+    }
+    auto dtype = onnx::DTypeOf(info.type().tensor_type().elem_type());
+    if (!dtype.ok()) return dtype.status().At("input \"%.200s\"", info.name().c_str());
+    RONDO_ASSIGN_OR_RETURN(Shape shape, InputShape(info, &unknown));
+    if (scope->values.count(info.name()) != 0) {
+      return Status::Error(Code::kCorrupt, "two inputs are named \"%.200s\"", info.name().c_str());
+    }
+    scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
+  }
+  if (unknown.empty()) return Status::Ok();
+  std::string list;
+  for (const std::string& u : unknown) {
+    if (list.find(u) == std::string::npos) list += (list.empty() ? "" : ", ") + u;
+  }
+  return Status::Error(Code::kInvalidArgument,
+                       "the model leaves dims open that must be given (--shape NAME=VALUE): %s",
+                       list.c_str());
+}
+
+Status Importer::AddOutputs(Scope* scope) {
+  ir::Graph& graph = builder_.graph();
+  for (const onnx::ValueInfoProto& info : model_->proto().graph().output()) {
+    auto value = Lookup(info.name(), scope);
+    if (!value.ok()) return value.status().At("output \"%.200s\"", info.name().c_str());
+    if (value->is_sequence || value->node == kNoNode) {
+      return Status::Error(Code::kUnsupported, "output \"%.200s\" is a sequence of tensors",
+                           info.name().c_str());
+    }
+    DType dtype = builder_.dtype(value->node);
+    if (info.type().tensor_type().elem_type() != 0) {
+      auto declared = onnx::DTypeOf(info.type().tensor_type().elem_type());
+      if (!declared.ok() || *declared != dtype) {
+        return Status::Error(Code::kCorrupt, "output \"%.200s\" is declared as %s, but its value is %s",
+                             info.name().c_str(), onnx::DataTypeName(info.type().tensor_type().elem_type()),
+                             Name(dtype));
+      }
+    }
+    graph.outputs.push_back({info.name(), value->node});
+  }
+  if (graph.outputs.empty()) return Status::Error(Code::kCorrupt, "the model has no outputs");
+  std::vector<bool> read(static_cast<size_t>(graph.size()));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    for (NodeId input : graph.node(id).inputs) read[static_cast<size_t>(input)] = true;
+  }
+  for (const ir::GraphOutput& output : graph.outputs) read[static_cast<size_t>(output.node)] = true;
+  for (const ir::GraphInput& input : graph.inputs) {
+    if (!read[static_cast<size_t>(input.node)]) report_->unused_inputs.push_back(input.name);
+  }
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------------ unknown operators
+
+const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) const {
+  auto found = functions_.find(FunctionKey(node.domain(), node.op_type(), node.overload()));
+  return found == functions_.end() ? nullptr : found->second;
+}
+
+void Importer::CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame,
+                              int depth, std::map<std::string, std::vector<std::string>>* unknown) {
+  if (depth > kMaxCallDepth) return;  // ImportNode refuses it
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (needed != nullptr && !(*needed)[static_cast<size_t>(i)]) continue;
+    const onnx::NodeProto& node = nodes.Get(i);
+    if (FindFunction(node) != nullptr) continue;  // each function is looked at once, below
+    if (FindOp(node.domain(), node.op_type(), OpsetFor(frame, node.domain())) == nullptr) {
+      std::string op = (node.domain().empty() ? "ai.onnx" : node.domain()) + "::" + node.op_type();
+      if (KnowsOp(node.domain(), node.op_type())) {
+        op += " of opset " + std::to_string(OpsetFor(frame, node.domain()));
+      }
+      (*unknown)[op].push_back(NodeName(node));
+    }
+    // The branches of an If are looked at when one is taken.
+    if (node.op_type() == "If") continue;
+    for (const onnx::AttributeProto& a : node.attribute()) {
+      if (a.has_g()) CollectUnknown(a.g().node(), nullptr, frame, depth + 1, unknown);
+    }
+  }
+}
+
+Status Importer::ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame) {
+  std::map<std::string, std::vector<std::string>> unknown;
+  CollectUnknown(nodes, &needed, frame, frame.depth, &unknown);
+  // Functions that some needed node calls, directly or through other functions.
+  std::vector<const onnx::FunctionProto*> queue;
+  std::unordered_set<const onnx::FunctionProto*> seen;
+  auto visit = [&](const onnx::NodeProto& node, auto&& self) -> void {
+    const onnx::FunctionProto* f = FindFunction(node);
+    if (f != nullptr && seen.insert(f).second) queue.push_back(f);
+    if (node.op_type() == "If") return;
+    for (const onnx::AttributeProto& a : node.attribute()) {
+      for (const onnx::NodeProto& inner : a.g().node()) self(inner, self);
+    }
+  };
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (needed[static_cast<size_t>(i)]) visit(nodes.Get(i), visit);
+  }
+  for (size_t q = 0; q < queue.size(); ++q) {
+    Frame inner;
+    inner.opsets = Opsets(queue[q]->opset_import());
+    CollectUnknown(queue[q]->node(), nullptr, inner, frame.depth + 1, &unknown);
+    for (const onnx::NodeProto& node : queue[q]->node()) visit(node, visit);
+  }
+  if (unknown.empty()) return Status::Ok();
+  std::string list;
+  for (const auto& [op, names] : unknown) {
+    list += (list.empty() ? "" : "; ") + op + " (";
+    constexpr size_t kShown = 8;
+    for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+      list += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
+    if (names.size() > kShown) list += " and " + std::to_string(names.size() - kShown) + " more nodes";
+    list += ")";
+  }
+  return Status::Error(Code::kUnsupported, "%zu operator%s not supported: %s", unknown.size(),
+                       unknown.size() == 1 ? " is" : "s are", list.c_str());
+}
+
+// ------------------------------------------------------------------------------------------ nodes
+
+Result<onnx::TensorValue> Importer::LoadTensor(const onnx::TensorProto& tensor) {
+  return model_->Load(tensor, options_.allow_synthetic);
+}
+
+Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
+  for (Scope* s = scope; s != nullptr; s = s->parent) {
+    if (auto found = s->values.find(name); found != s->values.end()) return found->second;
+    auto initializer = s->initializers.find(name);
+    if (initializer == s->initializers.end()) continue;
+    RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(*initializer->second));
+    auto data = std::make_shared<ir::ConstantData>();
+    data->dtype = value.dtype;
+    data->shape = value.shape;
+    data->bytes = {value.bytes.data(), value.bytes.size()};
+    data->keep = value.owner;
+    data->name = name;
+    if (value.missing) {
+      data->synthetic = true;
+      data->synthetic_key = SyntheticKey(options_.synthetic_seed, name);
+      data->synthetic_scale = SyntheticScale(value.shape);
+      report_->synthetic.push_back(name);
+    }
+    NodeId id = builder_.Constant(data);
+    if (builder_.graph().node(id).name.empty()) builder_.graph().node(id).name = name;
+    s->values[name] = Value{id, false, {}};
+    return s->values[name];
+  }
+  return Status::Error(Code::kCorrupt, "value \"%.200s\" is not defined by anything before it", name.c_str());
+}
+
+Result<std::vector<Value>> Importer::GatherInputs(const onnx::NodeProto& node, Scope* scope) {
+  std::vector<Value> inputs(static_cast<size_t>(node.input_size()));
+  for (int i = 0; i < node.input_size(); ++i) {
+    if (node.input(i).empty()) continue;
+    auto value = Lookup(node.input(i), scope);
+    if (!value.ok()) return value.status().At("input %d", i);
+    inputs[static_cast<size_t>(i)] = value.Take();
+  }
+  return inputs;
+}
+
+Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed, Scope* scope,
+                             const Frame& frame) {
+  for (int i = 0; i < nodes.size(); ++i) {
+    if (!needed[static_cast<size_t>(i)]) continue;
+    const onnx::NodeProto& node = nodes.Get(i);
+    if (++report_->onnx_nodes > options_.max_nodes) {
+      return Status::Error(Code::kUnsupported, "the model unrolls into more than %lld nodes",
+                           static_cast<long long>(options_.max_nodes));
+    }
+    Status status = ImportNode(node, scope, frame);
+    if (!status.ok()) {
+      std::string name = frame.prefix + NodeName(node);
+      // An inner node has named itself already.
+      if (status.source_node()[0] != '\0') return status;
+      return status.At("%.100s \"%.300s\"", node.op_type().c_str(), name.c_str())
+          .FromNode(node.op_type() + " \"" + name + "\"");
+    }
+  }
+  return Status::Ok();
+}
+
+Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame) {
+  if (const onnx::FunctionProto* function = FindFunction(node)) {
+    return CallFunction(*function, node, scope, frame);
+  }
+  const OpRow* row = FindOp(node.domain(), node.op_type(), OpsetFor(frame, node.domain()));
+  if (row == nullptr) return Status::Error(Code::kUnsupported, "the operator is not supported");
+  AttributeMap attributes;
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    if (a.ref_attr_name().empty()) {
+      attributes[a.name()] = &a;
+    } else if (auto found = frame.attributes.find(a.ref_attr_name()); found != frame.attributes.end()) {
+      attributes[a.name()] = found->second;
+    }
+  }
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> inputs, GatherInputs(node, scope));
+
+  std::vector<std::string> sources = {node.op_type() + " \"" + frame.prefix + NodeName(node) + "\""};
+  sources.insert(sources.end(), frame.sources.begin(), frame.sources.end());
+  builder_.SetSources(std::move(sources));
+  builder_.SetAnnotations(AnnotationsOf(node));
+  Scope* outer_scope = scope_;
+  const Frame* outer_frame = frame_;
+  scope_ = scope;
+  frame_ = &frame;
+  OpContext c(&builder_, this, node, OpsetFor(frame, node.domain()), std::move(attributes),
+              std::move(inputs));
+  Status status = CallHandler(*row, c);
+  scope_ = outer_scope;
+  frame_ = outer_frame;
+  RONDO_RETURN_IF_ERROR(status);
+
+  for (int i = 0; i < node.output_size(); ++i) {
+    const std::string& name = node.output(i);
+    if (name.empty()) continue;
+    Value value = c.outputs()[static_cast<size_t>(i)];
+    if (!value.is_sequence) {
+      if (value.node == kNoNode) return Status::Error(Code::kUnsupported, "output %d is not supported", i);
+      value.node = Normalise(value.node);
+      std::string& own = builder_.graph().node(value.node).name;
+      if (own.empty()) own = name;
+    }
+    if (!scope->values.emplace(name, std::move(value)).second) {
+      return Status::Error(Code::kCorrupt, "value \"%.200s\" is defined twice", name.c_str());
+    }
+  }
+  return Status::Ok();
+}
+
+Status Importer::CallHandler(const OpRow& row, OpContext& c) {
+  for (int i = 0; i < row.least_inputs; ++i) {
+    if (i >= c.num_inputs() || (!c.Has(i) && !c.InValue(i).is_sequence)) {
+      return Status::Error(Code::kCorrupt, "input %d is missing", i);
+    }
+  }
+  return row.handler(c);
+}
+
+// A tensor without elements is a constant, whatever made it.
+NodeId Importer::Normalise(NodeId id) {
+  if (builder_.shape(id).elements() != 0 || builder_.graph().IsConstant(id)) return id;
+  return builder_.Constant(ir::ConstantData::Own(builder_.dtype(id), builder_.shape(id), {}));
+}
+
+Status Importer::CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
+                              const Frame& frame) {
+  if (frame.depth >= kMaxCallDepth) {
+    return Status::Error(Code::kUnsupported, "functions call one another more than %d deep", kMaxCallDepth);
+  }
+  if (node.input_size() > function.input_size()) {
+    return Status::Error(Code::kCorrupt, "%d inputs for a function of %d", node.input_size(),
+                         function.input_size());
+  }
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> inputs, GatherInputs(node, scope));
+  Scope inner_scope;
+  for (int i = 0; i < function.input_size(); ++i) {
+    bool given = i < node.input_size();
+    inner_scope.values[function.input(i)] = given ? inputs[static_cast<size_t>(i)] : Value();
+  }
+  Frame inner;
+  inner.opsets = Opsets(function.opset_import());
+  inner.depth = frame.depth + 1;
+  inner.prefix = frame.prefix + NodeName(node) + "/";
+  inner.sources = frame.sources;
+  inner.sources.insert(inner.sources.begin(), node.op_type() + " \"" + frame.prefix + NodeName(node) + "\"");
+  for (const onnx::AttributeProto& a : function.attribute_proto()) inner.attributes[a.name()] = &a;
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    if (a.ref_attr_name().empty()) {
+      inner.attributes[a.name()] = &a;
+    } else if (auto found = frame.attributes.find(a.ref_attr_name()); found != frame.attributes.end()) {
+      inner.attributes[a.name()] = found->second;
+    }
+  }
+  Names wanted;
+  for (int i = 0; i < node.output_size() && i < function.output_size(); ++i) {
+    if (!node.output(i).empty()) wanted.insert(function.output(i));
+  }
+  RONDO_RETURN_IF_ERROR(
+      ImportNodes(function.node(), NeededFor(function.node(), wanted), &inner_scope, inner));
+  for (int i = 0; i < node.output_size(); ++i) {
+    if (node.output(i).empty()) continue;
+    if (i >= function.output_size()) return Status::Error(Code::kCorrupt, "the function has no output %d", i);
+    RONDO_ASSIGN_OR_RETURN(Value value, Lookup(function.output(i), &inner_scope));
+    if (!scope->values.emplace(node.output(i), std::move(value)).second) {
+      return Status::Error(Code::kCorrupt, "value \"%.200s\" is defined twice", node.output(i).c_str());
+    }
+  }
+  return Status::Ok();
+}
+
+Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
+                                                 const std::vector<Value>& inputs) {
+  Frame frame = *frame_;
+  if (++frame.depth >= kMaxCallDepth) {
+    return Status::Error(Code::kUnsupported, "graphs lie within one another more than %d deep",
+                         kMaxCallDepth);
+  }
+  Scope scope;
+  scope.parent = scope_;
+  for (const onnx::TensorProto& t : graph.initializer()) scope.initializers[t.name()] = &t;
+  if (static_cast<size_t>(graph.input_size()) != inputs.size()) {
+    return Status::Error(Code::kCorrupt, "a subgraph of %d inputs is given %zu", graph.input_size(),
+                         inputs.size());
+  }
+  for (int i = 0; i < graph.input_size(); ++i) {
+    scope.values[graph.input(i).name()] = inputs[static_cast<size_t>(i)];
+  }
+  Names wanted;
+  for (const onnx::ValueInfoProto& output : graph.output()) wanted.insert(output.name());
+  std::vector<bool> needed = NeededFor(graph.node(), wanted);
+  RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
+  std::vector<std::string> sources = builder_.sources();
+  RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));
+  builder_.SetSources(std::move(sources));
+  std::vector<Value> outputs;
+  for (const onnx::ValueInfoProto& output : graph.output()) {
+    RONDO_ASSIGN_OR_RETURN(Value value, Lookup(output.name(), &scope));
+    outputs.push_back(std::move(value));
+  }
+  return outputs;
+}
+
+}  // namespace rondo::importer

@@ -1,0 +1,80 @@
+// Importer: walks the graphs of one ONNX model and calls the handler of every node.
+#ifndef RONDO_COMPILER_IMPORT_IMPORTER_H_
+#define RONDO_COMPILER_IMPORT_IMPORTER_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "compiler/import/import.h"
+#include "compiler/import/op_context.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+
+// The values that names stand for. Subgraphs see the names of the scopes around them.
+struct Scope {
+  Scope* parent = nullptr;
+  std::unordered_map<std::string, Value> values;
+  std::unordered_map<std::string, const onnx::TensorProto*> initializers;  // not loaded yet
+};
+
+// What a run of nodes is imported under: the model itself, or one call of a model function.
+struct Frame {
+  std::map<std::string, int64_t> opsets;
+  AttributeMap attributes;           // of the calling node, for references
+  std::string prefix;                // of node names: the calling nodes, "outer/inner/"
+  std::vector<std::string> sources;  // provenance of the calls
+  int depth = 0;
+};
+
+class Importer : public Host {
+ public:
+  Importer(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options, ImportReport* report,
+           ir::Graph* graph);
+
+  Status Run();
+
+  Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
+                                         const std::vector<Value>& inputs) override;
+  Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) override;
+
+ private:
+  using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+  using Names = std::unordered_set<std::string>;
+
+  Status AddInputs(Scope* scope);
+  Result<Shape> InputShape(const onnx::ValueInfoProto& info, std::vector<std::string>* unknown);
+  Status AddOutputs(Scope* scope);
+  Status ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame);
+  void CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame, int depth,
+                      std::map<std::string, std::vector<std::string>>* unknown);
+  Status ImportNodes(const Nodes& nodes, const std::vector<bool>& needed, Scope* scope, const Frame& frame);
+  Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame);
+  Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
+                      const Frame& frame);
+  Status CallHandler(const OpRow& row, OpContext& c);
+  Result<Value> Lookup(const std::string& name, Scope* scope);
+  Result<std::vector<Value>> GatherInputs(const onnx::NodeProto& node, Scope* scope);
+  const onnx::FunctionProto* FindFunction(const onnx::NodeProto& node) const;
+  NodeId Normalise(NodeId id);
+
+  std::shared_ptr<onnx::Model> model_;
+  const ImportOptions& options_;
+  ImportReport* report_;
+  ir::Builder builder_;
+  std::map<std::string, const onnx::FunctionProto*> functions_;
+  // Of the node being imported, for subgraphs.
+  Scope* scope_ = nullptr;
+  const Frame* frame_ = nullptr;
+};
+
+// The name of a node in messages and provenance: its own, or its first output's.
+std::string NodeName(const onnx::NodeProto& node);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_IMPORTER_H_

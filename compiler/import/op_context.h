@@ -1,0 +1,118 @@
+// OpContext: one ONNX node on its way into the IR, as its handler sees it.
+//
+// A handler reads inputs, attributes and constants through it, builds IR nodes with `b`, and sets outputs.
+// The Builder requires valid arguments, so a handler checks what a model can get wrong first; the functions
+// here that can fail say what is wrong and leave naming the node to the importer.
+#ifndef RONDO_COMPILER_IMPORT_OP_CONTEXT_H_
+#define RONDO_COMPILER_IMPORT_OP_CONTEXT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+#include "core/status.h"
+#include "formats/onnx/onnx.pb.h"
+#include "formats/onnx/reader.h"
+
+namespace rondo::importer {
+
+using ir::kNoNode;
+using ir::NodeId;
+
+// What an ONNX value name stands for: a tensor, or a sequence of tensors whose length is known.
+struct Value {
+  NodeId node = kNoNode;
+  bool is_sequence = false;
+  std::vector<NodeId> sequence;
+};
+
+// Attributes by name, references to a function's attributes resolved.
+using AttributeMap = std::map<std::string, const onnx::AttributeProto*>;
+
+class OpContext;
+
+// What a handler may ask of the importer itself.
+class Host {
+ public:
+  virtual ~Host() = default;
+  // Imports a subgraph of the current node with `inputs`; gives its outputs. Outer names are visible to it.
+  virtual Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
+                                                 const std::vector<Value>& inputs) = 0;
+  virtual Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) = 0;
+};
+
+class OpContext {
+ public:
+  OpContext(ir::Builder* builder, Host* host, const onnx::NodeProto& node, int64_t opset,
+            AttributeMap attributes, std::vector<Value> inputs);
+
+  ir::Builder& b;
+  Host& host;
+  const onnx::NodeProto& proto;
+  const int64_t opset;  // the version imported for the node's domain
+
+  // --- inputs. In(i) is kNoNode when absent.
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  bool Has(int i) const;
+  NodeId In(int i) const { return Has(i) ? inputs_[static_cast<size_t>(i)].node : kNoNode; }
+  const Value& InValue(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  const Shape& shape(int i) const { return b.shape(In(i)); }
+  int rank(int i) const { return shape(i).rank; }
+  DType dtype(int i) const { return b.dtype(In(i)); }
+
+  // --- outputs.
+  int num_outputs() const { return proto.output_size(); }
+  bool Wants(int i) const { return i < proto.output_size() && !proto.output(i).empty(); }
+  void Set(int i, NodeId node) { SetValue(i, Value{node, false, {}}); }
+  void SetValue(int i, Value value);
+  const std::vector<Value>& outputs() const { return outputs_; }
+
+  // --- attributes.
+  const onnx::AttributeProto* Attribute(const char* name) const;
+  bool HasAttribute(const char* name) const { return Attribute(name) != nullptr; }
+  int64_t Int(const char* name, int64_t otherwise) const;
+  float Float(const char* name, float otherwise) const;
+  std::string String(const char* name, const char* otherwise) const;
+  std::vector<int64_t> Ints(const char* name) const;
+  std::vector<float> Floats(const char* name) const;
+  std::vector<std::string> Strings(const char* name) const;
+  Result<NodeId> Tensor(const onnx::TensorProto& tensor) const;
+
+  // --- constants. The values of input `i`, evaluated from constants if need be; kUnsupported when they
+  // depend on the model's inputs.
+  Result<std::vector<int64_t>> ConstantInts(int i) const;
+  Result<std::vector<double>> ConstantFloats(int i) const;
+  // Ints from input `i` if present, else from the attribute, else empty; `given` says whether either was.
+  Result<std::vector<int64_t>> IntsFrom(int i, const char* attribute, bool* given) const;
+  bool IsConstant(int i) const;
+
+  // --- checks.
+  // `axis` counted from the front.
+  Result<int> Axis(int64_t axis, int rank) const;
+  // The same for a list; each axis at most once; sorted.
+  Result<std::vector<int>> Axes(const std::vector<int64_t>& axes, int rank) const;
+  // A shape from numbers: at most kMaxRank dims, none negative, of a sane size.
+  Result<Shape> MakeShape(const std::vector<int64_t>& dims) const;
+  Result<Shape> Broadcast(const Shape& a, const Shape& b) const;
+  Status RequireFloat(int i) const;
+  Status RequireInteger(int i) const;
+  Status RequireSameType(int i, int j) const;
+  Status RequireRank(int i, int least, int most) const;
+
+ private:
+  std::vector<Value> inputs_;
+  std::vector<Value> outputs_;
+  AttributeMap attributes_;
+};
+
+// "[2, 3]", for messages.
+std::string Text(const Shape& shape);
+
+// The value of a node that depends on constants alone, evaluated without the builder's limit of size; an
+// error when it depends on an input (or a synthetic weight).
+Result<std::shared_ptr<const ir::ConstantData>> EvaluateConstant(const ir::Graph& graph, NodeId id);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_OP_CONTEXT_H_

@@ -1,0 +1,192 @@
+// Control flow, decided at import: If with a constant condition takes its branch, Loop and Scan unroll.
+#include <algorithm>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+namespace {
+
+constexpr int64_t kMaxTrips = 4096;
+
+Result<const onnx::GraphProto*> Subgraph(OpContext& c, const char* name) {
+  const onnx::AttributeProto* a = c.Attribute(name);
+  if (a == nullptr || !a->has_g()) return Status::Error(Code::kCorrupt, "it has no graph \"%s\"", name);
+  return &a->g();
+}
+
+// Both branches are computed and one is kept: allowed because operators have no effects.
+Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx::GraphProto& else_graph) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> yes, c.host.RunSubgraph(then_graph, {}));
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> no, c.host.RunSubgraph(else_graph, {}));
+  NodeId condition = c.b.Reshape(c.In(0), Shape{});
+  for (size_t i = 0; i < yes.size() && i < no.size() && static_cast<int>(i) < c.num_outputs(); ++i) {
+    const Value &a = yes[i], &d = no[i];
+    if (a.is_sequence || d.is_sequence || a.node == kNoNode || d.node == kNoNode ||
+        c.b.dtype(a.node) != c.b.dtype(d.node) || !(c.b.shape(a.node) == c.b.shape(d.node))) {
+      return Status::Error(
+          Code::kUnsupported,
+          "its condition depends on the model's inputs, and the branches differ in shape or type "
+          "(output %zu)",
+          i);
+    }
+    c.Set(static_cast<int>(i), c.b.Select(condition, a.node, d.node));
+  }
+  return Status::Ok();
+}
+
+Status If(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const onnx::GraphProto* then_graph, Subgraph(c, "then_branch"));
+  RONDO_ASSIGN_OR_RETURN(const onnx::GraphProto* else_graph, Subgraph(c, "else_branch"));
+  if (c.dtype(0) != DType::kBool || c.shape(0).elements() != 1) {
+    return Status::Error(Code::kCorrupt, "its condition is not one bool");
+  }
+  auto condition = c.ConstantInts(0);
+  if (!condition.ok()) return SelectBranch(c, *then_graph, *else_graph);
+  RONDO_ASSIGN_OR_RETURN(std::vector<Value> out,
+                         c.host.RunSubgraph((*condition)[0] != 0 ? *then_graph : *else_graph, {}));
+  for (size_t i = 0; i < out.size(); ++i) c.SetValue(static_cast<int>(i), out[i]);
+  return Status::Ok();
+}
+
+// The constant value of a condition; an error naming the operator's need for one.
+Result<bool> ConstantCondition(const OpContext& c, const Value& value) {
+  if (value.is_sequence || value.node == kNoNode || c.b.dtype(value.node) != DType::kBool ||
+      c.b.shape(value.node).elements() != 1) {
+    return Status::Error(Code::kCorrupt, "its condition is not one bool");
+  }
+  auto data = EvaluateConstant(c.b.graph(), value.node);
+  if (!data.ok()) return data.status().At("its condition");
+  return (*data)->bytes[0] != 0;
+}
+
+// Values [..] joined along a new first axis.
+Result<NodeId> Stack(OpContext& c, const std::vector<NodeId>& parts, int axis, bool reversed) {
+  std::vector<NodeId> list;
+  for (NodeId p : parts) {
+    const Shape& shape = c.b.shape(p);
+    if (shape.rank >= kMaxRank || !(shape == c.b.shape(parts[0])) || c.b.dtype(p) != c.b.dtype(parts[0])) {
+      return Status::Error(Code::kUnsupported, "an output whose shape differs between iterations");
+    }
+    if (axis > shape.rank) return Status::Error(Code::kCorrupt, "axis %d is out of range", axis);
+    list.push_back(c.b.Unsqueeze(p, axis));
+  }
+  if (reversed) list.assign(list.rbegin(), list.rend());
+  return c.b.Concat(list, axis);
+}
+
+// Inputs: trip count, condition, carried values. Body: (iteration, condition, carried) to (condition,
+// carried, scanned).
+Status Loop(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const onnx::GraphProto* body, Subgraph(c, "body"));
+  int64_t trips = kMaxTrips + 1;
+  if (c.Has(0)) {
+    RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> count, c.ConstantInts(0));
+    if (count.size() != 1) return Status::Error(Code::kCorrupt, "its trip count is not a scalar");
+    trips = count[0];
+  }
+  bool go = true;
+  if (c.Has(1)) {
+    RONDO_ASSIGN_OR_RETURN(go, ConstantCondition(c, c.InValue(1)));
+  }
+  std::vector<Value> carried;
+  for (int i = 2; i < c.num_inputs(); ++i) carried.push_back(c.InValue(i));
+  size_t scans = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(carried.size())));
+  std::vector<std::vector<NodeId>> scanned(scans);
+  for (int64_t t = 0; go && t < trips; ++t) {
+    if (t >= kMaxTrips) {
+      return Status::Error(Code::kUnsupported, "more than %lld iterations",
+                           static_cast<long long>(kMaxTrips));
+    }
+    std::vector<Value> inputs = {Value{c.b.Ints(DType::kI64, Shape{}, {t}), false, {}},
+                                 Value{c.b.Ints(DType::kBool, Shape{}, {1}), false, {}}};
+    inputs.insert(inputs.end(), carried.begin(), carried.end());
+    RONDO_ASSIGN_OR_RETURN(std::vector<Value> out, c.host.RunSubgraph(*body, inputs));
+    if (out.size() != 1 + carried.size() + scans) {
+      return Status::Error(Code::kCorrupt, "its body gives %zu values; %zu are needed", out.size(),
+                           1 + carried.size() + scans);
+    }
+    RONDO_ASSIGN_OR_RETURN(go, ConstantCondition(c, out[0]));
+    std::copy(out.begin() + 1, out.begin() + 1 + static_cast<int64_t>(carried.size()), carried.begin());
+    for (size_t s = 0; s < scans; ++s) {
+      const Value& v = out[1 + carried.size() + s];
+      if (v.node == kNoNode) return Status::Error(Code::kUnsupported, "a scanned sequence");
+      scanned[s].push_back(v.node);
+    }
+  }
+  for (size_t i = 0; i < carried.size(); ++i) c.SetValue(static_cast<int>(i), carried[i]);
+  for (size_t s = 0; s < scans; ++s) {
+    int output = static_cast<int>(carried.size() + s);
+    if (!c.Wants(output)) continue;
+    if (scanned[s].empty()) return Status::Error(Code::kUnsupported, "no iterations to scan");
+    RONDO_ASSIGN_OR_RETURN(NodeId joined, Stack(c, scanned[s], 0, false));
+    c.Set(output, joined);
+  }
+  return Status::Ok();
+}
+
+int64_t At(const std::vector<int64_t>& list, size_t i) { return i < list.size() ? list[i] : 0; }
+
+// Inputs: states, then tensors scanned along an axis. Body: (states, elements) to (states, elements).
+Status Scan(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const onnx::GraphProto* body, Subgraph(c, "body"));
+  int64_t scans = c.Int("num_scan_inputs", 0);
+  if (scans < 1 || scans > c.num_inputs())
+    return Status::Error(Code::kCorrupt, "num_scan_inputs out of range");
+  size_t states = static_cast<size_t>(c.num_inputs() - scans);
+  std::vector<int64_t> axes = c.Ints("scan_input_axes"), directions = c.Ints("scan_input_directions");
+  std::vector<Value> carried;
+  for (size_t i = 0; i < states; ++i) carried.push_back(c.InValue(static_cast<int>(i)));
+  int64_t trips = -1;
+  std::vector<int> axis(static_cast<size_t>(scans));
+  for (size_t s = 0; s < axis.size(); ++s) {
+    int input = static_cast<int>(states + s);
+    if (!c.Has(input)) return Status::Error(Code::kCorrupt, "input %d is missing", input);
+    RONDO_ASSIGN_OR_RETURN(axis[s], c.Axis(At(axes, s), c.rank(input)));
+    if (trips >= 0 && trips != c.shape(input)[axis[s]])
+      return Status::Error(Code::kCorrupt, "scan lengths differ");
+    trips = c.shape(input)[axis[s]];
+  }
+  if (trips < 1 || trips > kMaxTrips) {
+    return Status::Error(Code::kUnsupported, "%lld iterations", static_cast<long long>(trips));
+  }
+  size_t results = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(states)));
+  std::vector<std::vector<NodeId>> scanned(results);
+  for (int64_t t = 0; t < trips; ++t) {
+    std::vector<Value> inputs = carried;
+    for (size_t s = 0; s < axis.size(); ++s) {
+      int64_t at = At(directions, s) != 0 ? trips - 1 - t : t;
+      NodeId x = c.b.Slice(c.In(static_cast<int>(states + s)), axis[s], at, 1, 1);
+      inputs.push_back(Value{c.b.Squeeze(x, axis[s]), false, {}});
+    }
+    RONDO_ASSIGN_OR_RETURN(std::vector<Value> out, c.host.RunSubgraph(*body, inputs));
+    if (out.size() != states + results)
+      return Status::Error(Code::kCorrupt, "its body gives %zu values", out.size());
+    std::copy(out.begin(), out.begin() + static_cast<int64_t>(states), carried.begin());
+    for (size_t s = 0; s < results; ++s) {
+      if (out[states + s].node == kNoNode) return Status::Error(Code::kUnsupported, "a scanned sequence");
+      scanned[s].push_back(out[states + s].node);
+    }
+  }
+  for (size_t i = 0; i < states; ++i) c.SetValue(static_cast<int>(i), carried[i]);
+  std::vector<int64_t> out_axes = c.Ints("scan_output_axes"),
+                       out_directions = c.Ints("scan_output_directions");
+  for (size_t s = 0; s < results; ++s) {
+    RONDO_ASSIGN_OR_RETURN(int at, c.Axis(At(out_axes, s), c.b.shape(scanned[s][0]).rank + 1));
+    RONDO_ASSIGN_OR_RETURN(NodeId joined, Stack(c, scanned[s], at, At(out_directions, s) != 0));
+    c.Set(static_cast<int>(states + s), joined);
+  }
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"If", 1, If},
+    {"Loop", 0, Loop},
+    {"Scan", 1, Scan, 9},
+};
+
+}  // namespace
+
+Span<const OpRow> ControlOps() { return kOps; }
+
+}  // namespace rondo::importer

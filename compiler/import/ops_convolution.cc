@@ -1,0 +1,281 @@
+// Convolutions and transposed convolutions.
+#include <algorithm>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/quantise.h"
+#include "compiler/import/registry.h"
+#include "compiler/import/window.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+// x [n, c, ...] and w [o, c / groups, ...] as inputs `x` and `w`; checks them against each other.
+Result<ir::ConvAttrs> ReadConv(OpContext& c, int x, int w) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(x, 3, 5));
+  const Shape &xs = c.shape(x), &ws = c.shape(w);
+  int64_t groups = c.Int("group", 1);
+  if (ws.rank != xs.rank || groups < 1 || xs[1] % groups != 0 || ws[1] != xs[1] / groups ||
+      ws[0] % groups != 0 || ws.elements() == 0) {
+    return Status::Error(Code::kCorrupt, "input %s and weight %s with %lld groups do not fit",
+                         Text(xs).c_str(), Text(ws).c_str(), static_cast<long long>(groups));
+  }
+  std::vector<int64_t> kernel(ws.begin() + 2, ws.end());
+  if (c.HasAttribute("kernel_shape") && c.Ints("kernel_shape") != kernel) {
+    return Status::Error(Code::kCorrupt, "kernel_shape contradicts the weight's shape %s", Text(ws).c_str());
+  }
+  RONDO_ASSIGN_OR_RETURN(WindowAttrs window, ReadWindow(c, kernel, false));
+  return ir::ConvAttrs{window.strides, window.dilations, window.pads_begin, window.pads_end, groups};
+}
+
+// y + bias along the channels.
+Result<NodeId> AddBias(OpContext& c, NodeId y, NodeId bias) {
+  if (c.b.shape(bias).rank != 1 || c.b.shape(bias)[0] != c.b.shape(y)[1] || c.b.dtype(bias) != c.b.dtype(y)) {
+    return Status::Error(Code::kCorrupt, "bias of shape %s for %lld channels", Text(c.b.shape(bias)).c_str(),
+                         static_cast<long long>(c.b.shape(y)[1]));
+  }
+  return c.b.Add(y, AlongAxis(c.b, bias, 1, c.b.shape(y).rank));
+}
+
+Status Conv(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_ASSIGN_OR_RETURN(ir::ConvAttrs attrs, ReadConv(c, 0, 1));
+  NodeId y = c.b.Conv(c.In(0), c.In(1), attrs);
+  if (c.Has(2)) {
+    RONDO_ASSIGN_OR_RETURN(y, AddBias(c, y, c.In(2)));
+  }
+  c.Set(0, y);
+  return Status::Ok();
+}
+
+// x - zero as f32 (8-bit values are exact, and so are their sums up to 2^24); zero is a scalar or, for
+// weights, one for each output channel.
+Result<NodeId> Centred(OpContext& c, int x, int zero) {
+  NodeId value = c.b.Cast(c.In(x), DType::kF32);
+  if (!c.Has(zero)) return value;
+  NodeId z = c.b.Cast(c.In(zero), DType::kF32);
+  if (c.shape(zero).elements() == 1) return c.b.Sub(value, c.b.Reshape(z, Shape{}));
+  if (c.rank(zero) != 1 || c.shape(zero)[0] != c.shape(x)[0]) {
+    return Status::Error(Code::kCorrupt, "zero point of shape %s", Text(c.shape(zero)).c_str());
+  }
+  return c.b.Sub(value, AlongAxis(c.b, z, 0, c.rank(x)));
+}
+
+// Padding is the zero point, which is 0 once it has been subtracted.
+Status ConvInteger(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
+  RONDO_ASSIGN_OR_RETURN(ir::ConvAttrs attrs, ReadConv(c, 0, 1));
+  RONDO_ASSIGN_OR_RETURN(NodeId x, Centred(c, 0, 2));
+  RONDO_ASSIGN_OR_RETURN(NodeId w, Centred(c, 1, 3));
+  c.Set(0, c.b.Cast(c.b.Conv(x, w, attrs), DType::kI32));
+  return Status::Ok();
+}
+
+// x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, [bias].
+Status QLinearConv(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(3));
+  RONDO_ASSIGN_OR_RETURN(ir::ConvAttrs attrs, ReadConv(c, 0, 3));
+  RONDO_ASSIGN_OR_RETURN(NodeId x, Centred(c, 0, 2));
+  RONDO_ASSIGN_OR_RETURN(NodeId w, Centred(c, 3, 5));
+  NodeId y = c.b.Conv(x, w, attrs);
+  int rank = c.rank(0);
+  if (c.Has(8)) {
+    RONDO_ASSIGN_OR_RETURN(y, AddBias(c, y, c.b.Cast(c.In(8), DType::kF32)));
+  }
+  if (c.shape(1).elements() != 1 || c.shape(6).elements() != 1 || c.shape(7).elements() != 1 ||
+      (c.shape(4).elements() != 1 && c.shape(4).elements() != c.shape(3)[0])) {
+    return Status::Error(Code::kCorrupt, "scales that do not fit");
+  }
+  NodeId w_scale =
+      c.shape(4).elements() == 1 ? c.b.Reshape(c.In(4), Shape{}) : AlongAxis(c.b, c.In(4), 1, rank);
+  y = c.b.Mul(y, c.b.Mul(c.b.Reshape(c.In(1), Shape{}), w_scale));
+  NodeId zero = c.b.Reshape(c.In(7), Shape{});
+  c.Set(0, Quantise(c.b, y, c.b.Reshape(c.In(6), Shape{}), zero, c.dtype(7)));
+  return Status::Ok();
+}
+
+// ---------------------------------------------------------------------------------- transposed
+
+struct Transposed {
+  std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end, extra;  // extra: output_padding
+  int64_t groups = 1;
+  int64_t Reach(size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
+};
+
+Status ReadTransposedPads(OpContext& c, const Shape& x, Transposed* t) {
+  int spatial = x.rank - 2;
+  std::string auto_pad = c.String("auto_pad", "NOTSET");
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> pads, SpatialInts(c, "pads", 2 * spatial, 0));
+  if (auto_pad != "NOTSET") std::fill(pads.begin(), pads.end(), 0);
+  t->pads_begin.assign(pads.begin(), pads.begin() + spatial);
+  t->pads_end.assign(pads.begin() + spatial, pads.end());
+  std::vector<int64_t> output = c.Ints("output_shape");
+  bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  if (output.empty() && !same) return Status::Ok();
+  if (output.size() == static_cast<size_t>(x.rank)) output.erase(output.begin(), output.begin() + 2);
+  if (!output.empty() && output.size() != static_cast<size_t>(spatial)) {
+    return Status::Error(Code::kCorrupt, "output_shape has %zu entries", output.size());
+  }
+  for (int i = 0; i < spatial; ++i) {
+    size_t a = static_cast<size_t>(i);
+    int64_t wanted = output.empty() ? x[i + 2] * t->strides[a] : output[a];
+    int64_t total = t->strides[a] * (x[i + 2] - 1) + t->extra[a] + t->Reach(a) - wanted;
+    if (wanted < 1 || wanted > int64_t{1} << 31) {
+      return Status::Error(Code::kCorrupt, "output_shape of %lld", static_cast<long long>(wanted));
+    }
+    if (total < 0) {  // longer than the windows reach: the rest shows nothing but the bias
+      t->extra[a] -= total;
+      total = 0;
+    }
+    // The odd one goes to the end for SAME_UPPER and to the beginning otherwise.
+    t->pads_begin[a] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    t->pads_end[a] = total - t->pads_begin[a];
+  }
+  return Status::Ok();
+}
+
+Result<Transposed> ReadTransposed(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 5));
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  const Shape &x = c.shape(0), &w = c.shape(1);
+  int spatial = x.rank - 2;
+  Transposed t;
+  t.groups = c.Int("group", 1);
+  if (w.rank != x.rank || t.groups < 1 || x[1] != w[0] || x[1] % t.groups != 0 || w.elements() == 0 ||
+      x.elements() == 0) {
+    return Status::Error(Code::kCorrupt, "input %s and weight %s with %lld groups do not fit",
+                         Text(x).c_str(), Text(w).c_str(), static_cast<long long>(t.groups));
+  }
+  t.kernel.assign(w.begin() + 2, w.end());
+  RONDO_ASSIGN_OR_RETURN(t.strides, SpatialInts(c, "strides", spatial, 1));
+  RONDO_ASSIGN_OR_RETURN(t.dilations, SpatialInts(c, "dilations", spatial, 1));
+  RONDO_ASSIGN_OR_RETURN(t.extra, SpatialInts(c, "output_padding", spatial, 0));
+  RONDO_RETURN_IF_ERROR(ReadTransposedPads(c, x, &t));
+  for (int i = 0; i < spatial; ++i) {
+    size_t a = static_cast<size_t>(i);
+    int64_t out = t.strides[a] * (x[i + 2] - 1) + t.extra[a] + t.Reach(a) - t.pads_begin[a] - t.pads_end[a];
+    if (out < 1)
+      return Status::Error(Code::kCorrupt, "axis %d of the result has %lld elements", i + 2,
+                           static_cast<long long>(out));
+  }
+  return t;
+}
+
+// Windows that neither overlap nor leave gaps: one matrix product, whose result is the output in blocks.
+bool Tiles(const Transposed& t) {
+  for (size_t i = 0; i < t.kernel.size(); ++i) {
+    if (t.kernel[i] != t.strides[i] || t.dilations[i] != 1) return false;
+    if (t.pads_begin[i] != 0 || t.pads_end[i] != 0 || t.extra[i] != 0) return false;
+  }
+  return t.groups == 1;
+}
+
+NodeId TiledTransposed(Builder& b, NodeId x, NodeId w) {
+  const Shape xs = b.shape(x), ws = b.shape(w);
+  int spatial = xs.rank - 2;
+  int64_t points = 1, taps = 1;
+  for (int d = 2; d < xs.rank; ++d) {
+    points *= xs[d];
+    taps *= ws[d];
+  }
+  NodeId rows = b.Transpose(b.Reshape(w, {ws[0], ws[1] * taps}), {1, 0});
+  NodeId y = b.MatMul(rows, b.Reshape(x, {xs[0], xs[1], points}));
+  Shape split{xs[0], ws[1]};
+  Shape out{xs[0], ws[1]};
+  std::vector<int> perm = {0, 1};
+  for (int d = 2; d < xs.rank; ++d) split.dims[split.rank++] = ws[d];
+  for (int d = 2; d < xs.rank; ++d) split.dims[split.rank++] = xs[d];
+  for (int i = 0; i < spatial; ++i) {
+    perm.push_back(2 + spatial + i);
+    perm.push_back(2 + i);
+    out.dims[out.rank++] = xs[2 + i] * ws[2 + i];
+  }
+  return b.Reshape(b.Transpose(b.Reshape(y, split), perm), out);
+}
+
+// [c, o / g, k...] to [o, c / g, k...] with the kernel reversed.
+NodeId FlippedWeight(Builder& b, NodeId w, int64_t groups) {
+  const Shape ws = b.shape(w);
+  for (int d = 2; d < ws.rank; ++d) {
+    if (ws[d] > 1) w = b.Slice(w, d, ws[d] - 1, -1, ws[d]);
+  }
+  Shape split{groups, ws[0] / groups, ws[1]};
+  Shape out{groups * ws[1], ws[0] / groups};
+  std::vector<int> perm = {0, 2, 1};
+  for (int d = 2; d < ws.rank; ++d) {
+    perm.push_back(split.rank);
+    split.dims[split.rank++] = ws[d];
+    out.dims[out.rank++] = ws[d];
+  }
+  return b.Reshape(b.Transpose(b.Reshape(w, split), perm), out);
+}
+
+// stride - 1 zeros after every element of each spatial axis.
+NodeId SpreadOut(Builder& b, NodeId x, const std::vector<int64_t>& strides) {
+  for (int d = 2; d < b.shape(x).rank; ++d) {
+    int64_t stride = strides[static_cast<size_t>(d - 2)];
+    if (stride == 1) continue;
+    Shape shape = b.shape(x);
+    NodeId wide = b.Unsqueeze(x, d + 1);
+    std::vector<int64_t> before(static_cast<size_t>(shape.rank) + 1, 0), after = before;
+    after[static_cast<size_t>(d) + 1] = stride - 1;
+    wide = b.PadConstant(wide, b.Scalar(b.dtype(x), 0), before, after);
+    x = b.Reshape(wide, WithDim(shape, d, shape[d] * stride));
+  }
+  return x;
+}
+
+// A convolution over the spread-out input with the reversed kernel, padded to the kernel's full reach.
+NodeId GeneralTransposed(Builder& b, NodeId x, NodeId w, const Transposed& t) {
+  x = SpreadOut(b, x, t.strides);
+  ir::ConvAttrs attrs;
+  attrs.dilations = t.dilations;
+  attrs.groups = t.groups;
+  for (size_t i = 0; i < t.kernel.size(); ++i) {
+    int axis = static_cast<int>(i) + 2;
+    int64_t begin = t.Reach(i) - 1 - t.pads_begin[i];
+    int64_t end = t.Reach(i) - 1 - t.pads_end[i] + t.extra[i] - (t.strides[i] - 1);
+    int64_t cut = std::max<int64_t>(-begin, 0), keep = b.shape(x)[axis] - cut - std::max<int64_t>(-end, 0);
+    if (keep != b.shape(x)[axis]) x = b.Slice(x, axis, cut, 1, keep);
+    attrs.pads_begin.push_back(std::max<int64_t>(begin, 0));
+    attrs.pads_end.push_back(std::max<int64_t>(end, 0));
+    attrs.strides.push_back(1);
+  }
+  return b.Conv(x, FlippedWeight(b, w, t.groups), attrs);
+}
+
+Status ConvTranspose(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(Transposed t, ReadTransposed(c));
+  for (size_t i = 0; i < t.kernel.size(); ++i) {
+    int64_t begin = t.Reach(i) - 1 - t.pads_begin[i];
+    int64_t end = t.Reach(i) - 1 - t.pads_end[i] + t.extra[i] - (t.strides[i] - 1);
+    int64_t length = c.shape(0)[static_cast<int>(i) + 2] * t.strides[i];
+    if (std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0) + length < 1) {
+      return Status::Error(Code::kUnsupported, "pads that remove the whole of axis %zu", i + 2);
+    }
+  }
+  NodeId y = Tiles(t) ? TiledTransposed(c.b, c.In(0), c.In(1)) : GeneralTransposed(c.b, c.In(0), c.In(1), t);
+  if (c.Has(2)) {
+    RONDO_ASSIGN_OR_RETURN(y, AddBias(c, y, c.In(2)));
+  }
+  c.Set(0, y);
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"Conv", 2, Conv},
+    {"ConvInteger", 2, ConvInteger},
+    {"QLinearConv", 8, QLinearConv},
+    {"ConvTranspose", 2, ConvTranspose},
+};
+
+}  // namespace
+
+Span<const OpRow> ConvolutionOps() { return kOps; }
+
+}  // namespace rondo::importer

@@ -1,0 +1,150 @@
+// Operators of the domain com.microsoft that exporters and optimisers emit.
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+#include "compiler/import/rotary.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+constexpr const char* kDomain = "com.microsoft";
+
+// Input `i` added to y, one-way broadcast, in y's type.
+Result<NodeId> AddInput(OpContext& c, NodeId y, int i) {
+  if (!c.Has(i)) return y;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.b.shape(y), c.shape(i)));
+  if (!(shape == c.b.shape(y))) {
+    return Status::Error(Code::kCorrupt, "input %d of shape %s does not broadcast to %s", i,
+                         Text(c.shape(i)).c_str(), Text(c.b.shape(y)).c_str());
+  }
+  return c.b.Add(y, c.b.Cast(c.In(i), c.b.dtype(y)));
+}
+
+// An activation of x + bias (input 1, if there is one).
+template <NodeId (*kFunction)(Builder&, NodeId)>
+Status Biased(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_ASSIGN_OR_RETURN(NodeId x, AddInput(c, Widen(c.b, c.In(0)), 1));
+  c.Set(0, c.b.Cast(kFunction(c.b, x), c.dtype(0)));
+  return Status::Ok();
+}
+
+Status QuickGelu(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  NodeId x = Widen(c.b, c.In(0));
+  NodeId gate = Sigmoid(c.b, c.b.BinaryScalar(TapeOp::kMul, x, c.Float("alpha", 1.702f)));
+  c.Set(0, c.b.Cast(c.b.Mul(x, gate), c.dtype(0)));
+  return Status::Ok();
+}
+
+// Normalises input + skip + bias; the sum is output 3. `gamma` is input 2.
+template <bool kCentre>
+Status SkipNormalization(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));
+  if (c.shape(0).elements() == 0) return Status::Error(Code::kCorrupt, "input 0 has no elements");
+  if (c.Wants(1) || c.Wants(2)) return Status::Error(Code::kUnsupported, "the outputs mean and inv_std_var");
+  Builder& b = c.b;
+  int beta = kCentre ? 3 : -1, bias = kCentre ? 4 : 3;
+  RONDO_ASSIGN_OR_RETURN(NodeId sum, AddInput(c, Widen(b, c.In(0)), 1));
+  RONDO_ASSIGN_OR_RETURN(sum, AddInput(c, sum, bias));
+  std::vector<int> axes = {c.rank(0) - 1};
+  double epsilon = c.Float("epsilon", 1e-12f);
+  NodeId y = kCentre ? Standardise(b, sum, axes, epsilon) : RmsNormalise(b, sum, axes, epsilon);
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.shape(0), c.shape(2)));
+  if (!(shape == c.shape(0))) return Status::Error(Code::kCorrupt, "gamma does not broadcast");
+  y = b.Mul(y, b.Cast(c.In(2), b.dtype(y)));
+  if (beta >= 0) {
+    RONDO_ASSIGN_OR_RETURN(y, AddInput(c, y, beta));
+  }
+  c.Set(0, b.Cast(y, c.dtype(0)));
+  if (c.Wants(3)) c.Set(3, b.Cast(sum, c.dtype(0)));
+  return Status::Ok();
+}
+
+// x, positions ([1]: the first one; else [b, s]), cosines and sines [positions, half].
+Status RotaryEmbedding(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 4));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(2, 2, 2));
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(1));
+  if (c.Int("is_packed_batching", 0) != 0 || c.Float("scale", 1) != 1) {
+    return Status::Error(Code::kUnsupported, "packed batches and scales are not supported");
+  }
+  Builder& b = c.b;
+  bool joined = c.rank(0) == 3;
+  NodeId x = c.In(0);
+  int64_t rotated = c.Int("rotary_embedding_dim", 0);
+  if (joined) {
+    int64_t heads = c.Int("num_heads", 0);
+    int64_t head = 2 * c.shape(2)[1];
+    if (heads == 0 && rotated == 0 && head > 0) heads = c.shape(0)[2] / head;
+    RONDO_ASSIGN_OR_RETURN(x, SplitHeads(c, x, heads));
+  }
+  const Shape s = b.shape(x);
+  NodeId position = c.In(1);
+  if (c.shape(1).elements() == 1 && c.rank(1) == 1) {
+    position = b.Add(b.Cast(position, DType::kI64), b.Iota({s[2]}, 0));
+    position = b.Reshape(position, {1, s[2]});
+  }
+  RONDO_RETURN_IF_ERROR(c.RequireRank(3, 2, 2));
+  if (b.shape(position).rank != 2) return Status::Error(Code::kCorrupt, "positions do not fit");
+  if (rotated != 0 && 2 * c.shape(2)[1] != rotated) {
+    return Status::Error(Code::kCorrupt, "a cache of shape %s for %lld rotated features",
+                         Text(c.shape(2)).c_str(), static_cast<long long>(rotated));
+  }
+  NodeId cosine = b.Gather(c.In(2), position, 0), sine = b.Gather(c.In(3), position, 0);
+  RONDO_ASSIGN_OR_RETURN(NodeId y, RotateHeads(c, x, cosine, sine, c.Int("interleaved", 0) != 0));
+  c.Set(0, joined ? JoinHeads(b, y) : y);
+  return Status::Ok();
+}
+
+// alpha * op(a) @ op(b).
+Status FusedMatMul(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, kMaxRank));
+  if (c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0) {
+    return Status::Error(Code::kUnsupported, "transposed batches are not supported");
+  }
+  NodeId sides[2] = {c.In(0), c.In(1)};
+  const char* names[2] = {"transA", "transB"};
+  for (int i = 0; i < 2; ++i) {
+    if (c.Int(names[i], 0) == 0) continue;
+    std::vector<int> perm = AxisRange(0, c.rank(i));
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    sides[i] = c.b.Transpose(sides[i], perm);
+  }
+  const Shape a = c.b.shape(sides[0]), w = c.b.shape(sides[1]);
+  Shape outer_a = a, outer_w = w, outer;
+  outer_a.rank -= 2;
+  outer_w.rank -= 2;
+  if (a[a.rank - 1] != w[w.rank - 2] || a[a.rank - 1] == 0 ||
+      !ir::BroadcastShapes(outer_a, outer_w, &outer)) {
+    return Status::Error(Code::kCorrupt, "shapes %s and %s do not multiply", Text(a).c_str(),
+                         Text(w).c_str());
+  }
+  NodeId y = c.b.MatMul(sides[0], sides[1]);
+  float alpha = c.Float("alpha", 1);
+  c.Set(0, alpha == 1 ? y : c.b.BinaryScalar(TapeOp::kMul, y, alpha));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"Gelu", 1, Biased<GeluErf>, 1, kLatest, kDomain},
+    {"BiasGelu", 2, Biased<GeluErf>, 1, kLatest, kDomain},
+    {"FastGelu", 1, Biased<GeluTanh>, 1, kLatest, kDomain},
+    {"QuickGelu", 1, QuickGelu, 1, kLatest, kDomain},
+    {"SkipLayerNormalization", 3, SkipNormalization<true>, 1, kLatest, kDomain},
+    {"SkipSimplifiedLayerNormalization", 3, SkipNormalization<false>, 1, kLatest, kDomain},
+    {"RotaryEmbedding", 4, RotaryEmbedding, 1, kLatest, kDomain},
+    {"FusedMatMul", 2, FusedMatMul, 1, kLatest, kDomain},
+};
+
+}  // namespace
+
+Span<const OpRow> MicrosoftOps() { return kOps; }
+
+}  // namespace rondo::importer

@@ -1,0 +1,344 @@
+// Movement: every one of these becomes a view, never a copy (joining tensors is kConcat).
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+namespace {
+
+Status Reshape(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.ConstantInts(1));
+  bool allow_zero = c.Int("allowzero", 0) != 0;
+  int64_t known = 1;
+  int open = -1;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 0 && !allow_zero) {
+      if (static_cast<int>(d) >= c.rank(0)) {
+        return Status::Error(Code::kCorrupt, "dim %zu is to be copied from shape %s", d,
+                             Text(c.shape(0)).c_str());
+      }
+      dims[d] = c.shape(0)[static_cast<int>(d)];
+    }
+    if (dims[d] == -1) {
+      if (open >= 0) return Status::Error(Code::kCorrupt, "two dims of the target shape are -1");
+      open = static_cast<int>(d);
+    } else if (__builtin_mul_overflow(known, dims[d], &known)) {
+      return Status::Error(Code::kCorrupt, "the target shape overflows");
+    }
+  }
+  int64_t elements = c.shape(0).elements();
+  if (open >= 0) {
+    if (known == 0 || elements % known != 0) {
+      return Status::Error(Code::kCorrupt, "shape %s does not divide by the target's known dims (%lld)",
+                           Text(c.shape(0)).c_str(), static_cast<long long>(known));
+    }
+    dims[static_cast<size_t>(open)] = elements / known;
+  }
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.MakeShape(dims));
+  if (shape.elements() != elements) {
+    return Status::Error(Code::kCorrupt, "shape %s cannot become %s", Text(c.shape(0)).c_str(),
+                         Text(shape).c_str());
+  }
+  c.Set(0, c.b.Reshape(c.In(0), shape));
+  return Status::Ok();
+}
+
+Status Flatten(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 1), c.rank(0) + (c.Int("axis", 1) >= 0 ? 1 : 0)));
+  int64_t rows = 1, columns = 1;
+  for (int d = 0; d < c.rank(0); ++d) (d < axis ? rows : columns) *= c.shape(0)[d];
+  c.Set(0, c.b.Reshape(c.In(0), {rows, columns}));
+  return Status::Ok();
+}
+
+Status Squeeze(OpContext& c) {
+  bool given = false;
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> list, c.IntsFrom(1, "axes", &given));
+  const Shape& from = c.shape(0);
+  RONDO_ASSIGN_OR_RETURN(std::vector<int> axes, c.Axes(list, from.rank));
+  Shape to;
+  for (int d = 0; d < from.rank; ++d) {
+    bool named = std::find(axes.begin(), axes.end(), d) != axes.end();
+    if (named && from[d] != 1) {
+      return Status::Error(Code::kCorrupt, "axis %d of shape %s is not 1", d, Text(from).c_str());
+    }
+    if (!(given ? named : from[d] == 1)) to.dims[to.rank++] = from[d];
+  }
+  c.Set(0, c.b.Reshape(c.In(0), to));
+  return Status::Ok();
+}
+
+Status Unsqueeze(OpContext& c) {
+  bool given = false;
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> list, c.IntsFrom(1, "axes", &given));
+  int rank = c.rank(0) + static_cast<int>(std::min<size_t>(list.size(), 1000));
+  RONDO_ASSIGN_OR_RETURN(std::vector<int> axes, c.Axes(list, rank));
+  std::vector<int64_t> dims(static_cast<size_t>(rank), 0);
+  for (int axis : axes) dims[static_cast<size_t>(axis)] = 1;
+  int next = 0;
+  for (int d = 0; d < rank; ++d) {
+    if (std::find(axes.begin(), axes.end(), d) == axes.end())
+      dims[static_cast<size_t>(d)] = c.shape(0)[next++];
+  }
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.MakeShape(dims));
+  c.Set(0, c.b.Reshape(c.In(0), shape));
+  return Status::Ok();
+}
+
+Status Transpose(OpContext& c) {
+  std::vector<int> perm(static_cast<size_t>(c.rank(0)));
+  std::iota(perm.rbegin(), perm.rend(), 0);
+  if (c.HasAttribute("perm")) {
+    std::vector<int64_t> given = c.Ints("perm");
+    RONDO_RETURN_IF_ERROR(c.Axes(given, c.rank(0)).status());
+    if (given.size() != perm.size()) {
+      return Status::Error(Code::kCorrupt, "perm has %zu entries for %d dimensions", given.size(), c.rank(0));
+    }
+    for (size_t d = 0; d < perm.size(); ++d) {
+      perm[d] = static_cast<int>(given[d] < 0 ? given[d] + c.rank(0) : given[d]);
+    }
+  }
+  c.Set(0, c.b.Transpose(c.In(0), perm));
+  return Status::Ok();
+}
+
+Status Expand(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.ConstantInts(1));
+  RONDO_ASSIGN_OR_RETURN(Shape target, c.MakeShape(dims));
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.shape(0), target));
+  c.Set(0, c.b.Expand(c.In(0), shape));
+  return Status::Ok();
+}
+
+Status Tile(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> repeats, c.ConstantInts(1));
+  if (repeats.size() != static_cast<size_t>(c.rank(0))) {
+    return Status::Error(Code::kCorrupt, "%zu repeats for %d dimensions", repeats.size(), c.rank(0));
+  }
+  std::vector<int64_t> dims;
+  for (int d = 0; d < c.rank(0); ++d) {
+    int64_t dim = 0;
+    if (repeats[static_cast<size_t>(d)] < 0 ||
+        __builtin_mul_overflow(c.shape(0)[d], repeats[static_cast<size_t>(d)], &dim)) {
+      return Status::Error(Code::kCorrupt, "axis %d is repeated %lld times", d,
+                           static_cast<long long>(repeats[static_cast<size_t>(d)]));
+    }
+    dims.push_back(dim);
+  }
+  RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
+  NodeId x = c.In(0);
+  for (int d = 0; d < c.rank(0); ++d) {
+    if (repeats[static_cast<size_t>(d)] != 1) x = TileAxis(c.b, x, d, repeats[static_cast<size_t>(d)]);
+  }
+  c.Set(0, x);
+  return Status::Ok();
+}
+
+// Start and count of the elements that numpy's start:end:step shows of `n`.
+void ResolveSlice(int64_t n, int64_t step, int64_t* start, int64_t end, int64_t* count) {
+  auto clamp = [](int64_t v, int64_t low, int64_t high) { return std::min(std::max(v, low), high); };
+  int64_t first = *start < 0 ? std::max(*start, -2 * n - 2) + n : *start;
+  int64_t last = end < 0 ? std::max(end, -2 * n - 2) + n : end;
+  if (step > 0) {
+    first = clamp(first, 0, n);
+    last = clamp(last, 0, n);
+    *count = last <= first ? 0 : (last - first - 1) / step + 1;
+  } else {
+    first = clamp(first, -1, n - 1);
+    last = clamp(last, -1, n - 1);
+    *count = first <= last ? 0 : (first - last - 1) / -step + 1;
+  }
+  *start = first;
+}
+
+Status Slice(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> starts, c.ConstantInts(1));
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> ends, c.ConstantInts(2));
+  std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
+  std::iota(axes.begin(), axes.end(), 0);
+  if (c.Has(3)) {
+    RONDO_ASSIGN_OR_RETURN(axes, c.ConstantInts(3));
+  }
+  if (c.Has(4)) {
+    RONDO_ASSIGN_OR_RETURN(steps, c.ConstantInts(4));
+  }
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
+    return Status::Error(Code::kCorrupt, "starts, ends, axes and steps have different lengths");
+  }
+  RONDO_RETURN_IF_ERROR(c.Axes(axes, c.rank(0)).status());
+  NodeId x = c.In(0);
+  for (size_t i = 0; i < starts.size(); ++i) {
+    RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(axes[i], c.rank(0)));
+    int64_t n = c.shape(0)[axis], count = 0, start = starts[i];
+    if (steps[i] == 0) return Status::Error(Code::kCorrupt, "a step of 0 on axis %d", axis);
+    // A step beyond the axis shows one element at most; cut it so that nothing overflows.
+    int64_t step = std::min(std::max(steps[i], -n - 1), n + 1);
+    ResolveSlice(n, step, &start, ends[i], &count);
+    if (count == 0) {
+      c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), WithDim(c.b.shape(x), axis, 0), {})));
+      return Status::Ok();
+    }
+    if (count != n || step != 1) x = c.b.Slice(x, axis, start, count == 1 ? 1 : step, count);
+  }
+  c.Set(0, x);
+  return Status::Ok();
+}
+
+// Lengths of the pieces: given, or as equal as they can be (the last one smaller).
+Result<std::vector<int64_t>> SplitLengths(OpContext& c, int64_t n) {
+  bool given = false;
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, c.IntsFrom(1, "split", &given));
+  if (!given) {
+    int64_t pieces = c.Int("num_outputs", c.num_outputs());
+    if (pieces < 1 || pieces != c.num_outputs()) {
+      return Status::Error(Code::kCorrupt, "%lld pieces for %d outputs", static_cast<long long>(pieces),
+                           c.num_outputs());
+    }
+    int64_t length = (n + pieces - 1) / pieces;
+    for (int64_t left = n; pieces > 0; --pieces, left -= lengths.back()) {
+      lengths.push_back(std::min(length, left));
+    }
+  }
+  int64_t sum = 0;
+  for (int64_t l : lengths) {
+    if (l < 0 || l > n)
+      return Status::Error(Code::kCorrupt, "a piece of length %lld", static_cast<long long>(l));
+    sum += l;
+  }
+  if (sum != n || lengths.size() != static_cast<size_t>(c.num_outputs())) {
+    return Status::Error(Code::kCorrupt, "%zu pieces with a sum of %lld for %d outputs of an axis of %lld",
+                         lengths.size(), static_cast<long long>(sum), c.num_outputs(),
+                         static_cast<long long>(n));
+  }
+  return lengths;
+}
+
+Status Split(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> lengths, SplitLengths(c, c.shape(0)[axis]));
+  int64_t start = 0;
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    int64_t length = lengths[static_cast<size_t>(i)];
+    if (length == 0) {
+      c.Set(i, c.b.Constant(ir::ConstantData::Own(c.dtype(0), WithDim(c.shape(0), axis, 0), {})));
+    } else if (length == c.shape(0)[axis]) {
+      c.Set(i, c.In(0));
+    } else if (c.Wants(i)) {
+      c.Set(i, c.b.Slice(c.In(0), axis, start, 1, length));
+    }
+    start += length;
+  }
+  return Status::Ok();
+}
+
+Status Concat(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
+  std::vector<NodeId> parts;
+  int64_t total = 0;
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(0, i));
+    const Shape& shape = c.shape(i);
+    // Old exporters join caches that start empty as [0], whatever the rank.
+    if (shape.rank == 1 && shape[0] == 0 && c.rank(0) != 1) continue;
+    if (shape.rank != c.rank(0) || !(WithDim(shape, axis, 0) == WithDim(c.shape(0), axis, 0))) {
+      return Status::Error(Code::kCorrupt, "shapes %s and %s cannot be joined along axis %d",
+                           Text(c.shape(0)).c_str(), Text(shape).c_str(), axis);
+    }
+    total += shape[axis];
+    if (shape[axis] != 0) parts.push_back(c.In(i));
+  }
+  RONDO_RETURN_IF_ERROR(c.MakeShape({total}).status());
+  if (parts.empty()) {
+    c.Set(0, c.In(0));
+  } else {
+    c.Set(0, parts.size() == 1 ? parts[0] : c.b.Concat(parts, axis));
+  }
+  return Status::Ok();
+}
+
+// [n, c, h, w] with blocks of c spread over h and w.
+Status DepthToSpace(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
+  const Shape s = c.shape(0);
+  int64_t block = c.Int("blocksize", 0);
+  if (block < 1 || block > 1 << 15 || s[1] % (block * block) != 0) {
+    return Status::Error(Code::kCorrupt, "%lld channels in blocks of %lld", static_cast<long long>(s[1]),
+                         static_cast<long long>(block));
+  }
+  int64_t depth = s[1] / (block * block);
+  NodeId x = c.In(0);
+  if (c.String("mode", "DCR") == "CRD") {
+    x = c.b.Reshape(x, {s[0], depth, block, block, s[2], s[3]});
+    x = c.b.Transpose(x, {0, 1, 4, 2, 5, 3});
+  } else {
+    x = c.b.Reshape(x, {s[0], block, block, depth, s[2], s[3]});
+    x = c.b.Transpose(x, {0, 3, 4, 1, 5, 2});
+  }
+  c.Set(0, c.b.Reshape(x, {s[0], depth, s[2] * block, s[3] * block}));
+  return Status::Ok();
+}
+
+Status SpaceToDepth(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
+  const Shape s = c.shape(0);
+  int64_t block = c.Int("blocksize", 0);
+  if (block < 1 || block > 1 << 15 || s[2] % block != 0 || s[3] % block != 0) {
+    return Status::Error(Code::kCorrupt, "shape %s in blocks of %lld", Text(s).c_str(),
+                         static_cast<long long>(block));
+  }
+  NodeId x = c.b.Reshape(c.In(0), {s[0], s[1], s[2] / block, block, s[3] / block, block});
+  x = c.b.Transpose(x, {0, 3, 5, 1, 2, 4});
+  c.Set(0, c.b.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block}));
+  return Status::Ok();
+}
+
+Status Identity(OpContext& c) {
+  c.SetValue(0, c.InValue(0));
+  return Status::Ok();
+}
+
+// Inference: nothing is dropped.
+Status Dropout(OpContext& c) {
+  if (c.Has(2)) {
+    auto training = c.ConstantInts(2);
+    if (!training.ok()) return training.status();
+    if (training->size() == 1 && (*training)[0] != 0) {
+      double ratio = 0.5;
+      if (c.Has(1)) {
+        RONDO_ASSIGN_OR_RETURN(std::vector<double> ratios, c.ConstantFloats(1));
+        if (ratios.size() == 1) ratio = ratios[0];
+      }
+      if (ratio != 0) return Status::Error(Code::kUnsupported, "training mode is not supported");
+    }
+  }
+  c.Set(0, c.In(0));
+  if (c.Wants(1)) c.Set(1, c.b.Expand(c.b.Scalar(DType::kBool, 1), c.shape(0)));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"Reshape", 2, Reshape},
+    {"Flatten", 1, Flatten},
+    {"Squeeze", 1, Squeeze},
+    {"Unsqueeze", 1, Unsqueeze},
+    {"Transpose", 1, Transpose},
+    {"Expand", 2, Expand},
+    {"Tile", 2, Tile},
+    {"Slice", 3, Slice},
+    {"Split", 1, Split},
+    {"Concat", 1, Concat},
+    {"DepthToSpace", 1, DepthToSpace},
+    {"SpaceToDepth", 1, SpaceToDepth},
+    {"Identity", 1, Identity},
+    {"Dropout", 1, Dropout},
+};
+
+}  // namespace
+
+Span<const OpRow> MovementOps() { return kOps; }
+
+}  // namespace rondo::importer

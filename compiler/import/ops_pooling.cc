@@ -1,0 +1,138 @@
+// Pools.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+#include "compiler/import/window.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+Result<WindowAttrs> ReadPool(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 5));
+  return ReadWindow(c, c.Ints("kernel_shape"), c.Int("ceil_mode", 0) != 0);
+}
+
+// The pool whose result has exactly the window's extents: a last window that ceil_mode adds reaches beyond
+// the padding, over absent elements.
+ir::PoolAttrs ToPool(const WindowAttrs& w, const Shape& x, Combine kind) {
+  ir::PoolAttrs attrs{kind, w.kernel, w.strides, w.dilations, w.pads_begin, w.pads_end};
+  for (int i = 0; i < w.rank(); ++i) {
+    size_t a = static_cast<size_t>(i);
+    int64_t needed = (w.output[a] - 1) * w.strides[a] + w.Reach(i) - x[i + 2] - w.pads_begin[a];
+    attrs.pads_end[a] = std::max(attrs.pads_end[a], needed);
+  }
+  return attrs;
+}
+
+Status MaxPool(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(WindowAttrs w, ReadPool(c));
+  c.Set(0, c.b.Pool(c.In(0), ToPool(w, c.shape(0), Combine::kMax)));
+  return Status::Ok();
+}
+
+// Whether every window lies within the padded input.
+bool FitsPadding(const WindowAttrs& w, const Shape& x) {
+  for (int i = 0; i < w.rank(); ++i) {
+    size_t a = static_cast<size_t>(i);
+    int64_t last = (w.output[a] - 1) * w.strides[a] + w.Reach(i);
+    if (last > x[i + 2] + w.pads_begin[a] + w.pads_end[a]) return false;
+  }
+  return true;
+}
+
+Status AveragePool(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_ASSIGN_OR_RETURN(WindowAttrs w, ReadPool(c));
+  Builder& b = c.b;
+  NodeId x = Widen(b, c.In(0));
+  NodeId y = kNoNode;
+  if (c.Int("count_include_pad", 0) == 0) {
+    y = b.Pool(x, ToPool(w, c.shape(0), Combine::kMean));
+  } else if (FitsPadding(w, c.shape(0))) {
+    double taps = 1;
+    for (int64_t k : w.kernel) taps *= static_cast<double>(k);
+    y = b.BinaryScalar(TapeOp::kDiv, b.Pool(x, ToPool(w, c.shape(0), Combine::kSum)), taps);
+  } else {
+    // Padding counts, what lies beyond it does not: pad first.
+    std::vector<int64_t> before = {0, 0}, after = {0, 0};
+    before.insert(before.end(), w.pads_begin.begin(), w.pads_begin.end());
+    after.insert(after.end(), w.pads_end.begin(), w.pads_end.end());
+    x = b.PadConstant(x, b.Scalar(b.dtype(x), 0), before, after);
+    std::fill(w.pads_begin.begin(), w.pads_begin.end(), 0);
+    w.pads_end = w.pads_begin;
+    y = b.Pool(x, ToPool(w, b.shape(x), Combine::kMean));
+  }
+  c.Set(0, b.Cast(y, c.dtype(0)));
+  return Status::Ok();
+}
+
+// |x|^p, and its inverse.
+NodeId Power(Builder& b, NodeId x, int64_t p) {
+  if (p == 1) return b.Unary(TapeOp::kAbs, x);
+  if (p == 2) return b.Mul(x, x);
+  return b.BinaryScalar(TapeOp::kPow, b.Unary(TapeOp::kAbs, x), static_cast<double>(p));
+}
+NodeId Root(Builder& b, NodeId x, int64_t p) {
+  if (p == 1) return x;
+  if (p == 2) return b.Unary(TapeOp::kSqrt, x);
+  return b.BinaryScalar(TapeOp::kPow, x, 1.0 / static_cast<double>(p));
+}
+
+Status LpPool(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_ASSIGN_OR_RETURN(WindowAttrs w, ReadPool(c));
+  int64_t p = c.Int("p", 2);
+  if (p < 1) return Status::Error(Code::kCorrupt, "p of %lld", static_cast<long long>(p));
+  NodeId x = Power(c.b, Widen(c.b, c.In(0)), p);
+  NodeId y = Root(c.b, c.b.Pool(x, ToPool(w, c.shape(0), Combine::kSum)), p);
+  c.Set(0, c.b.Cast(y, c.dtype(0)));
+  return Status::Ok();
+}
+
+Status CheckGlobal(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, kMaxRank));
+  if (c.shape(0).elements() == 0) return Status::Error(Code::kCorrupt, "input 0 has no elements");
+  return Status::Ok();
+}
+
+Status GlobalAveragePool(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(CheckGlobal(c));
+  c.Set(0, c.b.Mean(c.In(0), AxisRange(2, c.rank(0)), true));
+  return Status::Ok();
+}
+
+Status GlobalMaxPool(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(CheckGlobal(c));
+  c.Set(0, c.b.Reduce(ir::ReduceKind::kMax, c.In(0), AxisRange(2, c.rank(0)), true));
+  return Status::Ok();
+}
+
+Status GlobalLpPool(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(CheckGlobal(c));
+  int64_t p = c.Int("p", 2);
+  if (p < 1) return Status::Error(Code::kCorrupt, "p of %lld", static_cast<long long>(p));
+  NodeId x = Power(c.b, Widen(c.b, c.In(0)), p);
+  NodeId y = Root(c.b, c.b.Reduce(ir::ReduceKind::kSum, x, AxisRange(2, c.rank(0)), true), p);
+  c.Set(0, c.b.Cast(y, c.dtype(0)));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"MaxPool", 1, MaxPool},
+    {"AveragePool", 1, AveragePool},
+    {"LpPool", 1, LpPool},
+    {"GlobalAveragePool", 1, GlobalAveragePool},
+    {"GlobalMaxPool", 1, GlobalMaxPool},
+    {"GlobalLpPool", 1, GlobalLpPool},
+};
+
+}  // namespace
+
+Span<const OpRow> PoolingOps() { return kOps; }
+
+}  // namespace rondo::importer

@@ -1,0 +1,124 @@
+// Quantisation and back.
+#include "compiler/import/decompose.h"
+#include "compiler/import/quantise.h"
+#include "compiler/import/registry.h"
+#include "formats/onnx/tensor.h"
+
+namespace rondo::importer {
+
+void IntegerRange(DType dtype, double* low, double* high) {
+  bool is_signed = dtype == DType::kI8 || dtype == DType::kI16;
+  double values = ByteSize(dtype) == 1 ? 256 : 65536;
+  *low = is_signed ? -values / 2 : 0;
+  *high = *low + values - 1;
+}
+
+NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype) {
+  double low = 0, high = 0;
+  IntegerRange(dtype, &low, &high);
+  NodeId y = b.Unary(TapeOp::kRound, b.Div(x, scale));
+  if (zero != kNoNode) y = b.Add(y, b.Cast(zero, DType::kF32));
+  return b.Cast(Clamp(b, y, low, high), dtype);
+}
+
+namespace {
+
+bool Narrow(DType t) { return !IsFloat(t) && t != DType::kBool && ByteSize(t) <= 2; }
+
+// A scale or zero point made to broadcast to input 0: one number, one for each index of `axis`, or one for
+// each block of `block_size` indices.
+Result<NodeId> Spread(OpContext& c, int i) {
+  const Shape& x = c.shape(0);
+  if (c.shape(i).elements() == 1 && c.rank(i) <= 1) return c.b.Reshape(c.In(i), Shape{});
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 1), x.rank));
+  int64_t block = c.Int("block_size", 0);
+  if (block == 0) {
+    if (c.rank(i) != 1 || c.shape(i)[0] != x[axis]) {
+      return Status::Error(Code::kCorrupt, "input %d of shape %s does not fit axis %d of %s", i,
+                           Text(c.shape(i)).c_str(), axis, Text(x).c_str());
+    }
+    return AlongAxis(c.b, c.In(i), axis, x.rank);
+  }
+  if (block < 0 || c.rank(i) != x.rank || !(WithDim(c.shape(i), axis, 0) == WithDim(x, axis, 0)) ||
+      x[axis] == 0 || c.shape(i)[axis] != (x[axis] - 1) / block + 1 || x.rank >= kMaxRank) {
+    return Status::Error(Code::kCorrupt, "input %d of shape %s does not fit blocks of %lld of %s", i,
+                         Text(c.shape(i)).c_str(), static_cast<long long>(block), Text(x).c_str());
+  }
+  NodeId each = RepeatEach(c.b, c.In(i), axis, block);
+  return c.b.Slice(each, axis, 0, 1, x[axis]);
+}
+
+Status QuantizeLinear(OpContext& c) {
+  if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
+  DType type = DType::kU8;
+  if (c.Has(2)) {
+    type = c.dtype(2);
+  } else if (c.Int("output_dtype", 0) != 0) {
+    RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
+  }
+  if (!Narrow(type)) return Status::Error(Code::kUnsupported, "quantisation to %s", Name(type));
+  RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
+  NodeId zero = kNoNode;
+  if (c.Has(2)) {
+    RONDO_ASSIGN_OR_RETURN(zero, Spread(c, 2));
+  }
+  NodeId x = c.b.Cast(c.In(0), DType::kF32);
+  c.Set(0, Quantise(c.b, x, c.b.Cast(scale, DType::kF32), zero, type));
+  return Status::Ok();
+}
+
+Status DequantizeLinear(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
+  RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
+  NodeId x = c.b.Cast(c.In(0), DType::kI32);
+  if (c.Has(2)) {
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
+    RONDO_ASSIGN_OR_RETURN(NodeId zero, Spread(c, 2));
+    x = c.b.Sub(x, c.b.Cast(zero, DType::kI32));
+  }
+  DType type = c.dtype(1);
+  if (c.Int("output_dtype", 0) != 0) {
+    RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
+    if (!IsFloat(type)) return Status::Error(Code::kUnsupported, "dequantisation to %s", Name(type));
+  }
+  scale = Widen(c.b, scale);
+  c.Set(0, c.b.Cast(c.b.Mul(c.b.Cast(x, c.b.dtype(scale)), scale), type));
+  return Status::Ok();
+}
+
+// To u8, over the range of the data with 0 in it.
+Status DynamicQuantizeLinear(OpContext& c) {
+  ir::Builder& b = c.b;
+  if (c.dtype(0) != DType::kF32 || c.shape(0).elements() == 0) {
+    return Status::Error(Code::kCorrupt, "input 0 is not an f32 tensor with elements");
+  }
+  NodeId x = c.In(0);
+  std::vector<int> all = AxisRange(0, c.rank(0));
+  NodeId max = all.empty() ? x : b.Reduce(ir::ReduceKind::kMax, x, all, false);
+  NodeId min = all.empty() ? x : b.Reduce(ir::ReduceKind::kMin, x, all, false);
+  max = b.BinaryScalar(TapeOp::kMax, max, 0);
+  min = b.BinaryScalar(TapeOp::kMin, min, 0);
+  NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
+  // A tensor of zeros has no range; any scale gives zeros.
+  NodeId one = b.Scalar(DType::kF32, 1);
+  NodeId divisor = b.Select(b.Binary(TapeOp::kEqual, scale, b.Scalar(DType::kF32, 0)), one, scale);
+  NodeId zero = b.Unary(TapeOp::kRound, Clamp(b, b.Div(b.Unary(TapeOp::kNeg, min), divisor), 0, 255));
+  zero = b.Cast(zero, DType::kU8);
+  c.Set(0, Quantise(b, x, divisor, zero, DType::kU8));
+  c.Set(1, scale);
+  c.Set(2, zero);
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"QuantizeLinear", 2, QuantizeLinear},
+    {"DequantizeLinear", 2, DequantizeLinear},
+    {"DynamicQuantizeLinear", 1, DynamicQuantizeLinear},
+};
+
+}  // namespace
+
+Span<const OpRow> QuantisationOps() { return kOps; }
+
+}  // namespace rondo::importer

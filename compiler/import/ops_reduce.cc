@@ -1,0 +1,160 @@
+// Reductions over axes.
+#include <algorithm>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+using ir::ReduceKind;
+
+// What is reduced, once the several spellings of the axes are read.
+struct Reduction {
+  std::vector<int> axes;
+  bool keep = true;
+  bool identity = false;  // no axes, and that means none
+};
+
+// Axes are an attribute in older opsets and an input in newer ones.
+Result<Reduction> ReadReduction(OpContext& c) {
+  Reduction r;
+  r.keep = c.Int("keepdims", 1) != 0;
+  bool given = false;
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> axes, c.IntsFrom(1, "axes", &given));
+  if (axes.empty()) {
+    r.identity = c.Int("noop_with_empty_axes", 0) != 0;
+    r.axes = AxisRange(0, c.rank(0));
+    return r;
+  }
+  RONDO_ASSIGN_OR_RETURN(r.axes, c.Axes(axes, c.rank(0)));
+  return r;
+}
+
+// x reduced; a scalar is its own reduction.
+NodeId Apply(Builder& b, ReduceKind kind, NodeId x, const Reduction& r) {
+  if (r.axes.empty()) return x;
+  return b.Reduce(kind, x, r.axes, r.keep);
+}
+
+int64_t Count(const OpContext& c, const Reduction& r) {
+  int64_t n = 1;
+  for (int axis : r.axes) n *= c.shape(0)[axis];
+  return n;
+}
+
+// Each gives the reduction of a (widened) x.
+NodeId Sum(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kSum, x, r); }
+NodeId Prod(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kProd, x, r); }
+NodeId Max(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kMax, x, r); }
+NodeId Min(Builder& b, NodeId x, const Reduction& r, int64_t) { return Apply(b, ReduceKind::kMin, x, r); }
+NodeId Mean(Builder& b, NodeId x, const Reduction& r, int64_t count) {
+  if (r.axes.empty()) return x;
+  if (IsFloat(b.dtype(x))) return b.Mean(x, r.axes, r.keep);
+  return b.BinaryScalar(TapeOp::kDiv, Apply(b, ReduceKind::kSum, x, r), static_cast<double>(count));
+}
+NodeId SumSquare(Builder& b, NodeId x, const Reduction& r, int64_t) {
+  return Apply(b, ReduceKind::kSum, b.Mul(x, x), r);
+}
+NodeId L1(Builder& b, NodeId x, const Reduction& r, int64_t) {
+  return Apply(b, ReduceKind::kSum, b.Unary(TapeOp::kAbs, x), r);
+}
+// The rest are real functions of the sum: integers are computed as f64.
+NodeId Real(Builder& b, NodeId x) { return IsFloat(b.dtype(x)) ? x : b.Cast(x, DType::kF64); }
+NodeId L2(Builder& b, NodeId x, const Reduction& r, int64_t) {
+  x = Real(b, x);
+  return b.Unary(TapeOp::kSqrt, Apply(b, ReduceKind::kSum, b.Mul(x, x), r));
+}
+NodeId LogSum(Builder& b, NodeId x, const Reduction& r, int64_t) {
+  return b.Unary(TapeOp::kLog, Apply(b, ReduceKind::kSum, Real(b, x), r));
+}
+// max + log(sum(exp(x - max))); where the max is infinite, it is the answer.
+NodeId LogSumExp(Builder& b, NodeId x, const Reduction& r, int64_t) {
+  x = Real(b, x);
+  Reduction kept = r;
+  kept.keep = true;
+  NodeId max = Apply(b, ReduceKind::kMax, x, kept);
+  NodeId finite = b.Select(b.Unary(TapeOp::kIsInf, max, 3), b.Scalar(b.dtype(x), 0), max);
+  NodeId sum = Apply(b, ReduceKind::kSum, b.Unary(TapeOp::kExp, b.Sub(x, finite)), kept);
+  NodeId y = b.Add(b.Unary(TapeOp::kLog, sum), finite);
+  if (r.keep) return y;
+  Shape shape;
+  for (int d = 0; d < b.shape(x).rank; ++d) {
+    if (std::find(r.axes.begin(), r.axes.end(), d) == r.axes.end()) shape.dims[shape.rank++] = b.shape(x)[d];
+  }
+  return b.Reshape(y, shape);
+}
+
+// `identity`: what the function does to each element when nothing is reduced.
+template <NodeId (*kFunction)(Builder&, NodeId, const Reduction&, int64_t)>
+Status Reduce(OpContext& c) {
+  bool extreme = kFunction == Max || kFunction == Min;
+  if (c.dtype(0) == DType::kBool && !extreme) return Status::Error(Code::kCorrupt, "input 0 has type bool");
+  RONDO_ASSIGN_OR_RETURN(Reduction r, ReadReduction(c));
+  DType type = c.dtype(0);
+  if (r.identity) {
+    r.axes.clear();
+    r.keep = true;
+    c.Set(0, c.b.Cast(kFunction(c.b, Widen(c.b, c.In(0)), r, 1), type));
+    return Status::Ok();
+  }
+  if (c.shape(0).elements() == 0) {
+    return Status::Error(Code::kUnsupported, "a reduction of shape %s without elements",
+                         Text(c.shape(0)).c_str());
+  }
+  NodeId x = extreme ? c.In(0) : Widen(c.b, c.In(0));
+  c.Set(0, c.b.Cast(kFunction(c.b, x, r, Count(c, r)), type));
+  return Status::Ok();
+}
+
+template <ReduceKind kKind>
+Status Arg(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
+  if (c.shape(0)[axis] == 0) return Status::Error(Code::kCorrupt, "axis %d has no elements", axis);
+  bool last = c.Int("select_last_index", 0) != 0;
+  c.Set(0, c.b.Reduce(kKind, c.In(0), {axis}, c.Int("keepdims", 1) != 0, last));
+  return Status::Ok();
+}
+
+Status CumSum(OpContext& c) {
+  if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> axes, c.ConstantInts(1));
+  if (axes.size() != 1) return Status::Error(Code::kCorrupt, "the axis is not a scalar");
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(axes[0], c.rank(0)));
+  bool exclusive = c.Int("exclusive", 0) != 0;
+  bool reverse = c.Int("reverse", 0) != 0;
+  int64_t n = c.shape(0)[axis];
+  if (c.shape(0).elements() == 0) {
+    c.Set(0, c.In(0));
+    return Status::Ok();
+  }
+  NodeId x = Widen(c.b, c.In(0));
+  if (reverse) x = c.b.Slice(x, axis, n - 1, -1, n);
+  x = CumulativeSum(c.b, x, axis, exclusive);
+  if (reverse) x = c.b.Slice(x, axis, n - 1, -1, n);
+  c.Set(0, c.b.Cast(x, c.dtype(0)));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"ReduceSum", 1, Reduce<Sum>},
+    {"ReduceProd", 1, Reduce<Prod>},
+    {"ReduceMax", 1, Reduce<Max>},
+    {"ReduceMin", 1, Reduce<Min>},
+    {"ReduceMean", 1, Reduce<Mean>},
+    {"ReduceSumSquare", 1, Reduce<SumSquare>},
+    {"ReduceL1", 1, Reduce<L1>},
+    {"ReduceL2", 1, Reduce<L2>},
+    {"ReduceLogSum", 1, Reduce<LogSum>},
+    {"ReduceLogSumExp", 1, Reduce<LogSumExp>},
+    {"ArgMax", 1, Arg<ReduceKind::kArgMax>},
+    {"ArgMin", 1, Arg<ReduceKind::kArgMin>},
+    {"CumSum", 2, CumSum},
+};
+
+}  // namespace
+
+Span<const OpRow> ReduceOps() { return kOps; }
+
+}  // namespace rondo::importer

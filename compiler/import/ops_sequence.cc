@@ -1,0 +1,134 @@
+// Sequences of tensors: their length and order are known at import, so they are lists of values.
+#include <algorithm>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+namespace {
+
+Result<std::vector<NodeId>> Sequence(const OpContext& c, int i) {
+  if (i < c.num_inputs() && c.InValue(i).is_sequence) return c.InValue(i).sequence;
+  return Status::Error(Code::kCorrupt, "input %d is not a sequence", i);
+}
+
+// A position in a sequence of n (or of n + 1 places), from constant input `i`.
+Result<size_t> Position(const OpContext& c, int i, size_t n) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> at, c.ConstantInts(i));
+  int64_t size = static_cast<int64_t>(n);
+  if (at.size() != 1 || at[0] < -size || at[0] >= size)
+    return Status::Error(Code::kCorrupt, "a position out of range");
+  return static_cast<size_t>(at[0] < 0 ? at[0] + size : at[0]);
+}
+
+Status SequenceEmpty(OpContext& c) {
+  c.SetValue(0, Value{kNoNode, true, {}});
+  return Status::Ok();
+}
+
+Status SequenceConstruct(OpContext& c) {
+  Value list{kNoNode, true, {}};
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
+    list.sequence.push_back(c.In(i));
+  }
+  c.SetValue(0, std::move(list));
+  return Status::Ok();
+}
+
+Status SequenceInsert(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
+  size_t at = list.size();
+  if (c.Has(2)) {
+    RONDO_ASSIGN_OR_RETURN(at, Position(c, 2, list.size() + 1));
+  }
+  if (!c.Has(1)) return Status::Error(Code::kCorrupt, "input 1 is missing");
+  list.insert(list.begin() + static_cast<int64_t>(at), c.In(1));
+  c.SetValue(0, Value{kNoNode, true, std::move(list)});
+  return Status::Ok();
+}
+
+Status SequenceErase(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
+  if (list.empty()) return Status::Error(Code::kCorrupt, "the sequence is empty");
+  size_t at = list.size() - 1;
+  if (c.Has(1)) {
+    RONDO_ASSIGN_OR_RETURN(at, Position(c, 1, list.size()));
+  }
+  list.erase(list.begin() + static_cast<int64_t>(at));
+  c.SetValue(0, Value{kNoNode, true, std::move(list)});
+  return Status::Ok();
+}
+
+Status SequenceAt(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
+  RONDO_ASSIGN_OR_RETURN(size_t at, Position(c, 1, list.size()));
+  c.Set(0, list[at]);
+  return Status::Ok();
+}
+
+Status SequenceLength(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
+  c.Set(0, c.b.Ints(DType::kI64, Shape{}, {static_cast<int64_t>(list.size())}));
+  return Status::Ok();
+}
+
+// Pieces of one element each without lengths; the axis is dropped then unless keepdims.
+Status SplitToSequence(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
+  int64_t n = c.shape(0)[axis];
+  std::vector<int64_t> lengths;
+  if (c.Has(1)) {
+    RONDO_ASSIGN_OR_RETURN(lengths, c.ConstantInts(1));
+    if (c.rank(1) == 0 && lengths[0] >= 1) {
+      int64_t each = lengths[0];
+      lengths.clear();
+      for (int64_t left = n; left > 0; left -= each) lengths.push_back(std::min(left, each));
+    }
+  } else {
+    lengths.assign(static_cast<size_t>(n), 1);
+  }
+  bool drop = !c.Has(1) && c.Int("keepdims", 1) == 0;
+  Value list{kNoNode, true, {}};
+  int64_t start = 0;
+  for (int64_t length : lengths) {
+    if (length < 1 || start + length > n) return Status::Error(Code::kCorrupt, "pieces that do not fit");
+    NodeId piece = c.b.Slice(c.In(0), axis, start, 1, length);
+    list.sequence.push_back(drop ? c.b.Squeeze(piece, axis) : piece);
+    start += length;
+  }
+  if (start != n) return Status::Error(Code::kCorrupt, "pieces that do not fit");
+  c.SetValue(0, std::move(list));
+  return Status::Ok();
+}
+
+Status ConcatFromSequence(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
+  if (list.empty()) return Status::Error(Code::kCorrupt, "the sequence is empty");
+  bool fresh = c.Int("new_axis", 0) != 0;
+  int rank = c.b.shape(list[0]).rank + (fresh ? 1 : 0);
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), rank));
+  if (rank > kMaxRank) return Status::Error(Code::kUnsupported, "more than %d dimensions", kMaxRank);
+  for (NodeId& x : list) {
+    if (fresh) x = c.b.Unsqueeze(x, axis);
+    if (c.b.shape(x).rank != rank || c.b.dtype(x) != c.b.dtype(list[0]) ||
+        !(WithDim(c.b.shape(x), axis, 0) == WithDim(c.b.shape(list[0]), axis, 0))) {
+      return Status::Error(Code::kCorrupt, "its tensors cannot be joined along axis %d", axis);
+    }
+  }
+  c.Set(0, c.b.Concat(list, axis));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"SequenceEmpty", 0, SequenceEmpty},     {"SequenceConstruct", 1, SequenceConstruct},
+    {"SequenceInsert", 2, SequenceInsert},   {"SequenceErase", 1, SequenceErase},
+    {"SequenceAt", 2, SequenceAt},           {"SequenceLength", 1, SequenceLength},
+    {"SplitToSequence", 1, SplitToSequence}, {"ConcatFromSequence", 1, ConcatFromSequence},
+};
+
+}  // namespace
+
+Span<const OpRow> SequenceOps() { return kOps; }
+
+}  // namespace rondo::importer

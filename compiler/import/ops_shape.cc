@@ -1,0 +1,172 @@
+// Tensors made from shapes and numbers, and shapes made from tensors. All of it is known at import.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+#include "formats/onnx/tensor.h"
+
+namespace rondo::importer {
+namespace {
+
+Status Constant(OpContext& c) {
+  if (const onnx::AttributeProto* value = c.Attribute("value"); value != nullptr && value->has_t()) {
+    RONDO_ASSIGN_OR_RETURN(NodeId node, c.Tensor(value->t()));
+    c.Set(0, node);
+    return Status::Ok();
+  }
+  if (c.HasAttribute("value_float")) {
+    c.Set(0, c.b.Scalar(DType::kF32, c.Float("value_float", 0)));
+    return Status::Ok();
+  }
+  if (c.HasAttribute("value_int")) {
+    c.Set(0, c.b.Ints(DType::kI64, Shape{}, {c.Int("value_int", 0)}));
+    return Status::Ok();
+  }
+  if (c.HasAttribute("value_ints")) {
+    c.Set(0, c.b.I64(c.Ints("value_ints")));
+    return Status::Ok();
+  }
+  if (c.HasAttribute("value_floats")) {
+    std::vector<float> floats = c.Floats("value_floats");
+    c.Set(0, c.b.Floats(DType::kF32, {static_cast<int64_t>(floats.size())}, {floats.begin(), floats.end()}));
+    return Status::Ok();
+  }
+  return Status::Error(Code::kUnsupported, "its value is a string or a sparse tensor, or it has none");
+}
+
+Status ConstantOfShape(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> dims, c.ConstantInts(0));
+  RONDO_ASSIGN_OR_RETURN(Shape shape, c.MakeShape(dims));
+  NodeId value = kNoNode;
+  const onnx::AttributeProto* given = c.Attribute("value");
+  if (given != nullptr && given->has_t()) {
+    RONDO_ASSIGN_OR_RETURN(value, c.Tensor(given->t()));
+    if (c.b.shape(value).elements() != 1) return Status::Error(Code::kCorrupt, "value is not one element");
+    value = c.b.Reshape(value, Shape{});
+  } else {
+    value = c.b.Scalar(DType::kF32, 0);
+  }
+  c.Set(0, c.b.Expand(value, shape));
+  return Status::Ok();
+}
+
+Status ShapeOf(OpContext& c) {
+  int64_t rank = c.rank(0);
+  auto clamp = [rank](int64_t v) { return std::min(std::max<int64_t>(v < 0 ? v + rank : v, 0), rank); };
+  int64_t start = clamp(c.Int("start", 0)), end = clamp(c.Int("end", rank));
+  std::vector<int64_t> dims;
+  for (int64_t d = start; d < end; ++d) dims.push_back(c.shape(0)[static_cast<int>(d)]);
+  c.Set(0, c.b.I64(dims));
+  return Status::Ok();
+}
+
+Status Size(OpContext& c) {
+  c.Set(0, c.b.Ints(DType::kI64, Shape{}, {c.shape(0).elements()}));
+  return Status::Ok();
+}
+
+Status Range(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
+  constexpr double kMost = 1 << 28;
+  DType type = c.dtype(0);
+  if (IsFloat(type)) {
+    RONDO_ASSIGN_OR_RETURN(std::vector<double> start, c.ConstantFloats(0));
+    RONDO_ASSIGN_OR_RETURN(std::vector<double> limit, c.ConstantFloats(1));
+    RONDO_ASSIGN_OR_RETURN(std::vector<double> delta, c.ConstantFloats(2));
+    if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta[0] == 0) {
+      return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta not 0");
+    }
+    double count = std::max(std::ceil((limit[0] - start[0]) / delta[0]), 0.0);
+    if (!(count <= kMost)) return Status::Error(Code::kUnsupported, "a range of %g elements", count);
+    Shape shape{static_cast<int64_t>(count)};
+    // In f64 throughout for f64, else in f32, as the operator's definition does.
+    NodeId i = c.b.Cast(c.b.Iota(shape, 0), type == DType::kF64 ? type : DType::kF32);
+    NodeId x = c.b.BinaryScalar(TapeOp::kMul, i, delta[0]);
+    c.Set(0, c.b.Cast(c.b.BinaryScalar(TapeOp::kAdd, x, start[0]), type));
+    return Status::Ok();
+  }
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> start, c.ConstantInts(0));
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> limit, c.ConstantInts(1));
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> delta, c.ConstantInts(2));
+  if (start.size() != 1 || limit.size() != 1 || delta.size() != 1 || delta[0] == 0) {
+    return Status::Error(Code::kCorrupt, "start, limit and delta must be scalars, and delta not 0");
+  }
+  double span =
+      (static_cast<double>(limit[0]) - static_cast<double>(start[0])) / static_cast<double>(delta[0]);
+  double count = std::max(std::ceil(span), 0.0);
+  if (!(count <= kMost)) return Status::Error(Code::kUnsupported, "a range of %g elements", count);
+  NodeId i = c.b.Iota({static_cast<int64_t>(count)}, 0);
+  NodeId x = c.b.Mul(i, c.b.Ints(DType::kI64, Shape{}, {delta[0]}));
+  c.Set(0, c.b.Cast(c.b.Add(x, c.b.Ints(DType::kI64, Shape{}, {start[0]})), type));
+  return Status::Ok();
+}
+
+Status EyeLike(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
+  DType type = c.dtype(0);
+  if (c.HasAttribute("dtype")) {
+    RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("dtype", 1))));
+  }
+  NodeId row = c.b.Iota(c.shape(0), 0), column = c.b.Iota(c.shape(0), 1);
+  NodeId diagonal = c.b.Add(row, c.b.Ints(DType::kI64, Shape{}, {c.Int("k", 0)}));
+  c.Set(0, c.b.Cast(c.b.Binary(TapeOp::kEqual, diagonal, column), type));
+  return Status::Ok();
+}
+
+Status Trilu(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
+  NodeId k = c.b.Ints(DType::kI64, Shape{}, {0});
+  if (c.Has(1)) {
+    if (c.shape(1).elements() != 1 || c.dtype(1) != DType::kI64) {
+      return Status::Error(Code::kCorrupt, "k is not one i64");
+    }
+    k = c.b.Reshape(c.In(1), Shape{});
+  }
+  int rank = c.rank(0);
+  Shape plane{c.shape(0)[rank - 2], c.shape(0)[rank - 1]};
+  NodeId diagonal = c.b.Add(c.b.Iota(plane, 0), k);
+  NodeId column = c.b.Iota(plane, 1);
+  bool upper = c.Int("upper", 1) != 0;
+  NodeId keep = upper ? c.b.Binary(TapeOp::kLessEqual, diagonal, column)
+                      : c.b.Binary(TapeOp::kLessEqual, column, diagonal);
+  c.Set(0, c.b.Select(keep, c.In(0), c.b.Scalar(c.dtype(0), 0)));
+  return Status::Ok();
+}
+
+// Windows of signal processing, of a constant size: a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n).
+Status Window(OpContext& c, double a0, double a1, double a2) {
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> size, c.ConstantInts(0));
+  if (size.size() != 1 || size[0] < 0 || size[0] > 1 << 24) {
+    return Status::Error(Code::kCorrupt, "its size is not one reasonable number");
+  }
+  RONDO_ASSIGN_OR_RETURN(DType type, onnx::DTypeOf(static_cast<int>(c.Int("output_datatype", 1))));
+  int64_t n = size[0];
+  double period = static_cast<double>(c.Int("periodic", 1) != 0 ? n : n - 1);
+  std::vector<double> values;
+  for (int64_t i = 0; i < n; ++i) {
+    double t = period == 0 ? 0 : 2 * std::acos(-1.0) * static_cast<double>(i) / period;
+    values.push_back(n == 1 ? 1 : a0 - a1 * std::cos(t) + a2 * std::cos(2 * t));
+  }
+  c.Set(0, c.b.Floats(type, {n}, values));
+  return Status::Ok();
+}
+
+Status Hann(OpContext& c) { return Window(c, 0.5, 0.5, 0); }
+Status Hamming(OpContext& c) { return Window(c, 25.0 / 46.0, 1 - 25.0 / 46.0, 0); }
+Status Blackman(OpContext& c) { return Window(c, 0.42, 0.5, 0.08); }
+
+constexpr OpRow kOps[] = {
+    {"Constant", 0, Constant},     {"ConstantOfShape", 1, ConstantOfShape},
+    {"Shape", 1, ShapeOf},         {"Size", 1, Size},
+    {"Range", 3, Range},           {"EyeLike", 1, EyeLike},
+    {"Trilu", 1, Trilu},           {"HannWindow", 1, Hann},
+    {"HammingWindow", 1, Hamming}, {"BlackmanWindow", 1, Blackman},
+};
+
+}  // namespace
+
+Span<const OpRow> ShapeOps() { return kOps; }
+
+}  // namespace rondo::importer

@@ -1,0 +1,18 @@
+// Linear quantisation, shared by the operators that quantise.
+#ifndef RONDO_COMPILER_IMPORT_QUANTISE_H_
+#define RONDO_COMPILER_IMPORT_QUANTISE_H_
+
+#include "compiler/ir/builder.h"
+
+namespace rondo::importer {
+
+// Least and greatest value of an integer type of at most 16 bits.
+void IntegerRange(DType dtype, double* low, double* high);
+
+// saturate(round(x / scale) + zero) as `dtype` (8 or 16 bits); x and scale are f32, `zero` an integer
+// tensor or kNoNode; scale and zero broadcast to x.
+ir::NodeId Quantise(ir::Builder& b, ir::NodeId x, ir::NodeId scale, ir::NodeId zero, DType dtype);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_QUANTISE_H_

@@ -1,0 +1,58 @@
+// The table of operators: one row for each (domain, op, range of opsets), with its handler.
+//
+// To add an operator: write a handler in the file of its kind (ops_*.cc), add a row to that file's table.
+#ifndef RONDO_COMPILER_IMPORT_REGISTRY_H_
+#define RONDO_COMPILER_IMPORT_REGISTRY_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/import/op_context.h"
+#include "core/span.h"
+
+namespace rondo::importer {
+
+using Handler = Status (*)(OpContext& c);
+
+inline constexpr int kLatest = 1 << 30;
+
+struct OpRow {
+  const char* op;
+  int least_inputs;  // this many leading inputs are present (not left out) when the handler runs
+  Handler handler;
+  int since = 1;
+  int until = kLatest;      // the last opset version it is valid for
+  const char* domain = "";  // "" is ai.onnx
+};
+
+// The row for an operator at an opset version; null when there is none. "ai.onnx" is "".
+const OpRow* FindOp(const std::string& domain, const std::string& op, int64_t opset);
+// Whether any version of it is known.
+bool KnowsOp(const std::string& domain, const std::string& op);
+std::vector<const OpRow*> AllOps();
+
+// The parts of the table, one a file.
+Span<const OpRow> PointwiseOps();
+Span<const OpRow> ActivationOps();
+Span<const OpRow> ReduceOps();
+Span<const OpRow> MovementOps();
+Span<const OpRow> ShapeOps();
+Span<const OpRow> PadOps();
+Span<const OpRow> ContractionOps();
+Span<const OpRow> EinsumOps();
+Span<const OpRow> ConvolutionOps();
+Span<const OpRow> PoolingOps();
+Span<const OpRow> NormalisationOps();
+Span<const OpRow> AttentionOps();
+Span<const OpRow> RecurrentOps();
+Span<const OpRow> IndexingOps();
+Span<const OpRow> SortingOps();
+Span<const OpRow> ResizeOps();
+Span<const OpRow> QuantisationOps();
+Span<const OpRow> ControlOps();
+Span<const OpRow> SequenceOps();
+Span<const OpRow> MicrosoftOps();
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_REGISTRY_H_

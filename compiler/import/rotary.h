@@ -1,0 +1,19 @@
+// Rotary embedding, shared by the operators that apply it.
+#ifndef RONDO_COMPILER_IMPORT_ROTARY_H_
+#define RONDO_COMPILER_IMPORT_ROTARY_H_
+
+#include "compiler/import/op_context.h"
+
+namespace rondo::importer {
+
+// Rotates the first 2 * half features of x [b, h, s, d] (all when that is d) by cosine and sine
+// [b or 1, s, half]. Errors: shapes that do not fit.
+Result<NodeId> RotateHeads(OpContext& c, NodeId x, NodeId cosine, NodeId sine, bool interleaved);
+
+// x [b, s, h * d] as [b, h, s, d], and back.
+Result<NodeId> SplitHeads(OpContext& c, NodeId x, int64_t heads);
+NodeId JoinHeads(ir::Builder& b, NodeId x);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_ROTARY_H_

@@ -1,0 +1,33 @@
+// The window attributes that convolutions and pools share.
+#ifndef RONDO_COMPILER_IMPORT_WINDOW_H_
+#define RONDO_COMPILER_IMPORT_WINDOW_H_
+
+#include <vector>
+
+#include "compiler/import/op_context.h"
+
+namespace rondo::importer {
+
+// One entry a spatial axis each.
+struct WindowAttrs {
+  std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end;
+  std::vector<int64_t> output;  // extents of the result
+
+  int rank() const { return static_cast<int>(kernel.size()); }
+  int64_t Reach(int i) const {
+    size_t a = static_cast<size_t>(i);
+    return dilations[a] * (kernel[a] - 1) + 1;
+  }
+};
+
+// Reads strides, dilations, pads and auto_pad for input 0 of shape [n, c, spatial...] and a kernel of these
+// extents; works out the result's extents. Errors: values out of range, a result without elements.
+Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel, bool ceil_mode);
+
+// Attribute `name` with one entry a spatial axis, or all `otherwise`.
+Result<std::vector<int64_t>> SpatialInts(const OpContext& c, const char* name, int spatial,
+                                         int64_t otherwise);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_WINDOW_H_
