@@ -3,7 +3,7 @@
 library=$1
 header=$2
 exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sort)
-declared=$(grep -o 'RONDO_API [^(]*(' "$header" | sed 's/($//; s/.*[ *]//' | sort)
+declared=$(grep '^RONDO_API' "$header" | grep -o 'RONDO_API [^(]*(' | sed 's/($//; s/.*[ *]//' | sort)
 [ -n "$declared" ] || { echo "no functions found in $header"; exit 1; }
 if [ "$exported" != "$declared" ]; then
   echo "exported:"; echo "$exported"
