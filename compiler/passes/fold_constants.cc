@@ -1,0 +1,58 @@
+#include "compiler/ir/evaluate.h"
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+// The value of an input of a node to be folded: a constant, a view of one, or a short iota. None if it is not
+// known or is larger than `most_bytes`.
+std::shared_ptr<const ir::ConstantData> KnownValue(const ir::Builder& b, const ir::Graph& g, NodeId id,
+                                                   int64_t most_bytes) {
+  const Node& node = g.node(id);
+  if (node.shape.elements() * ByteSize(node.dtype) > most_bytes) return nullptr;
+  std::shared_ptr<const ir::ConstantData> value;
+  if (b.ConstantValue(id, most_bytes, &value)) return value;
+  const Node& base = g.node(g.BaseOf(id));
+  if (base.op != Op::kIota || base.shape.elements() * ByteSize(base.dtype) > most_bytes) return nullptr;
+  Result<std::shared_ptr<const ir::ConstantData>> line = ir::EvaluateNode(base, {});
+  if (!line.ok() || node.op != Op::kView) return line.ok() ? line.Take() : nullptr;
+  Result<std::shared_ptr<const ir::ConstantData>> shown = ir::EvaluateNode(node, {*line});
+  return shown.ok() ? shown.Take() : nullptr;
+}
+
+}  // namespace
+
+Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
+  PassResult result;
+  int64_t bytes = 0;
+  for (NodeId id : graph->TopologicalOrder()) {
+    const Node& node = graph->node(id);
+    if (node.op == Op::kInput || node.op == Op::kConstant || node.op == Op::kView || node.op == Op::kIota)
+      continue;
+    int64_t size = node.shape.elements() * ByteSize(node.dtype);
+    if (size > options.fold_bytes || node.inputs.empty()) continue;
+    ir::Builder b = BuilderLike(graph, id);
+    ir::Values values;
+    for (NodeId in : node.inputs) {
+      values.push_back(KnownValue(b, *graph, in, options.fold_bytes));
+      if (!values.back()) break;
+    }
+    if (!values.back()) continue;
+    Result<std::shared_ptr<const ir::ConstantData>> value = ir::EvaluateNode(node, values);
+    if (!value.ok()) continue;  // an index out of range: the run reports it, if it is ever reached
+    graph->Replace(id, b.Constant(value.Take()));
+    ++result.changes;
+    bytes += size;
+  }
+  Tidy(graph);
+  result.text = Count(result.changes, "node") + " folded into " + std::to_string(bytes) + " bytes";
+  return result;
+}
+
+}  // namespace rondo::passes

@@ -1,0 +1,112 @@
+#include "compiler/passes/match.h"
+
+#include <algorithm>
+
+#include "compiler/ir/walk.h"
+#include "core/scalar.h"
+
+namespace rondo::passes {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+const Node* AsPointwise(const Graph& graph, NodeId id, TapeOp op) {
+  const Node& n = graph.node(id);
+  return n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().op == op ? &n : nullptr;
+}
+
+std::optional<double> UniformValue(const Graph& graph, NodeId id) {
+  const Node& base = graph.node(graph.BaseOf(id));
+  if (base.op != Op::kConstant || graph.node(id).shape.elements() == 0) return std::nullopt;
+  const ir::ConstantData& data = *base.As<ir::ConstantAttrs>().data;
+  if (data.synthetic) return std::nullopt;
+  auto value = [&](int64_t at) {
+    return IsFloat(data.dtype)
+               ? scalar::Load<double>(data.dtype, data.bytes.data(), at)
+               : static_cast<double>(scalar::Load<int64_t>(data.dtype, data.bytes.data(), at));
+  };
+  constexpr int64_t kMostElements = 1 << 16;
+  const ir::View view = graph.ViewOf(id);
+  const ir::ViewStep& last = view.steps.back();
+  ir::View once = view;  // without the dims that only repeat
+  for (int d = 0; d < last.shape.rank; ++d) {
+    if (last.strides[d] == 0) once.steps.back().shape[d] = 1;
+  }
+  if (once.shape().elements() > std::min(kMostElements, data.shape.elements())) return std::nullopt;
+  std::optional<double> found;
+  bool same = true;
+  ir::ForEachElement(once, [&](int64_t, int64_t at) {
+    if (!found) found = value(at);
+    same = same && value(at) == *found;
+  });
+  return same ? found : std::nullopt;
+}
+
+std::optional<ScalarUse> WithScalar(const Graph& graph, NodeId id, TapeOp op) {
+  const Node* n = AsPointwise(graph, id, op);
+  if (n == nullptr) return std::nullopt;
+  for (size_t k : {1, 0}) {
+    if (std::optional<double> value = UniformValue(graph, n->inputs[k]))
+      return ScalarUse{n->inputs[1 - k], *value};
+  }
+  return std::nullopt;
+}
+
+bool IsReshape(const Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  return n.op != Op::kView ||
+         ir::IsDense(n.As<ir::ViewAttrs>().view, graph.node(n.inputs[0]).shape.elements());
+}
+
+NodeId SkipCasts(const Graph& graph, NodeId id) {
+  for (;;) {
+    if (graph.node(id).op == Op::kView && IsReshape(graph, id)) {
+      id = graph.BaseOf(id);
+      continue;
+    }
+    const Node* cast = AsPointwise(graph, id, TapeOp::kCast);
+    if (cast == nullptr || !IsFloat(cast->dtype) || !IsFloat(graph.node(cast->inputs[0]).dtype)) return id;
+    id = cast->inputs[0];
+  }
+}
+
+bool IsInjective(const ir::View& view) {
+  if (view.shape().elements() <= 1) return true;
+  ir::LoopNest nest(view.shape());
+  if (!ir::RefineLoops(view, &nest)) return false;
+  std::optional<ir::AffineMap> map = ir::MapOver(view, nest);
+  if (!map) return false;
+  // Sorted by stride, each loop steps over all that the smaller ones reach.
+  std::vector<int64_t> extents = nest.extents();
+  std::vector<std::pair<int64_t, int64_t>> loops;
+  for (size_t l = 0; l < extents.size(); ++l) {
+    if (extents[l] > 1) loops.emplace_back(std::abs(map->strides[l]), extents[l]);
+  }
+  std::sort(loops.begin(), loops.end());
+  int64_t reach = 0;
+  for (auto [stride, extent] : loops) {
+    if (stride <= reach) return false;
+    reach += stride * (extent - 1);
+  }
+  return true;
+}
+
+void Tidy(Graph* graph) {
+  graph->RemoveDead();
+  graph->Compact();
+}
+
+ir::Builder BuilderLike(Graph* graph, NodeId like) {
+  ir::Builder b(graph);
+  b.SetSources(graph->node(like).sources);
+  b.SetAnnotations(graph->node(like).annotations);
+  return b;
+}
+
+std::string Count(int64_t n, const char* thing) {
+  return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
+}
+
+}  // namespace rondo::passes

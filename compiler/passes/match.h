@@ -1,0 +1,51 @@
+// What the passes ask of a graph: small questions about nodes, answered through views.
+//
+// All functions are pure and read the graph only. "Uniform" values are read from constants with bytes;
+// nothing is ever concluded from synthetic ones.
+#ifndef RONDO_COMPILER_PASSES_MATCH_H_
+#define RONDO_COMPILER_PASSES_MATCH_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/graph.h"
+#include "compiler/passes/pass.h"
+
+namespace rondo::passes {
+
+// The node if it is a pointwise node of this op, else null. `id` itself must be the node, not a view of it.
+const ir::Node* AsPointwise(const ir::Graph& graph, ir::NodeId id, TapeOp op);
+
+// The one value that every element of `id` (a constant or a view of one) has.
+std::optional<double> UniformValue(const ir::Graph& graph, ir::NodeId id);
+
+// If `node` is commutative `op` of something and a uniform constant: the something and the constant.
+struct ScalarUse {
+  ir::NodeId x = ir::kNoNode;
+  double value = 0;
+};
+std::optional<ScalarUse> WithScalar(const ir::Graph& graph, ir::NodeId id, TapeOp op);
+
+// True if a view node shows its base's elements in order (a reshape); true for nodes that are no views.
+bool IsReshape(const ir::Graph& graph, ir::NodeId id);
+
+// Skips reshapes and casts between float types: the node below them.
+ir::NodeId SkipCasts(const ir::Graph& graph, ir::NodeId id);
+
+// Two element numbers of the view never meet.
+bool IsInjective(const ir::View& view);
+
+// Removes dead nodes and brings the rest into order: how every pass ends.
+void Tidy(ir::Graph* graph);
+
+// A Builder that gives what it makes the provenance and annotations of `like`.
+ir::Builder BuilderLike(ir::Graph* graph, ir::NodeId like);
+
+// "3 things" or "1 thing".
+std::string Count(int64_t n, const char* thing);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_MATCH_H_

@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+template <typename List>
+int IndexOf(const List& list, const std::string& name) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// True if `output` is `input` with some elements replaced: the way back leads through views, concatenations
+// and the data of kIndexedWrites only (another way may end at what is written).
+bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
+  std::set<NodeId> seen;
+  std::function<bool(NodeId)> visit = [&](NodeId id) {
+    if (id == input) return true;
+    if (!seen.insert(id).second) return false;
+    const Node& n = g.node(id);
+    if (n.op == Op::kView || n.op == Op::kIndexedWrite) return visit(n.inputs[0]);
+    if (n.op == Op::kConcat) return std::any_of(n.inputs.begin(), n.inputs.end(), visit);
+    return false;
+  };
+  return visit(output);
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  size_t at = text.find(from);
+  return at == std::string::npos ? std::string() : text.replace(at, from.size(), to);
+}
+
+// The names that the output of state `input` usually has.
+std::vector<std::string> OutputNames(const std::string& input) {
+  std::vector<std::string> names;
+  for (const char* suffix : {"_out", ".out", "/out", "_new", ".new", "_updated", "_next", ".1"}) {
+    names.push_back(input + suffix);
+  }
+  for (const char* prefix : {"new_", "updated_", "out_", "next_"}) names.push_back(prefix + input);
+  const std::pair<const char*, const char*> kSwaps[] = {
+      {"past_key_values", "present"},
+      {"past_key_values", "present_key_values"},
+      {"past_key", "present_key"},
+      {"past_value", "present_value"},
+      {"past", "present"},
+      {"_in", "_out"},
+      {".in", ".out"},
+      {"input_", "output_"},
+  };
+  for (const auto& [from, to] : kSwaps) names.push_back(Replaced(input, from, to));
+  return names;
+}
+
+std::string TypeText(const Node& n) {
+  char text[160];
+  return std::string(Name(n.dtype)) + Format(n.shape, text, sizeof(text));
+}
+
+}  // namespace
+
+Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
+  std::set<int> inputs, outputs;
+  std::vector<ir::StatePair> pairs;
+  auto pair = [&](int in, int out) {
+    inputs.insert(in);
+    outputs.insert(out);
+    pairs.push_back({in, out});
+  };
+  for (const auto& [in_name, out_name] : options.states) {
+    int in = IndexOf(graph->inputs, in_name), out = IndexOf(graph->outputs, out_name);
+    if (in < 0 || out < 0) {
+      return Status::Error(Code::kInvalidArgument, "state %s:%s: program %s has no %s named %s",
+                           in_name.c_str(), out_name.c_str(), graph->name.c_str(),
+                           in < 0 ? "input" : "output", in < 0 ? in_name.c_str() : out_name.c_str());
+    }
+    const Node& a = graph->node(graph->inputs[static_cast<size_t>(in)].node);
+    const Node& b = graph->node(graph->outputs[static_cast<size_t>(out)].node);
+    if (!(a.shape == b.shape) || a.dtype != b.dtype) {
+      return Status::Error(Code::kInvalidArgument, "state %s:%s: the input is %s but the output is %s",
+                           in_name.c_str(), out_name.c_str(), TypeText(a).c_str(), TypeText(b).c_str());
+    }
+    if (inputs.count(in) != 0 || outputs.count(out) != 0) {
+      return Status::Error(Code::kInvalidArgument, "state %s:%s: one of them is in another state already",
+                           in_name.c_str(), out_name.c_str());
+    }
+    pair(in, out);
+  }
+  for (size_t i = 0; options.auto_state && i < graph->inputs.size(); ++i) {
+    const ir::GraphInput& input = graph->inputs[i];
+    for (const std::string& name : OutputNames(input.name)) {
+      int out = name.empty() || name == input.name ? -1 : IndexOf(graph->outputs, name);
+      if (out < 0 || inputs.count(static_cast<int>(i)) != 0 || outputs.count(out) != 0) continue;
+      NodeId node = graph->outputs[static_cast<size_t>(out)].node;
+      const Node &a = graph->node(input.node), &b = graph->node(node);
+      if (!(a.shape == b.shape) || a.dtype != b.dtype || !IsUpdateOf(*graph, node, input.node)) continue;
+      pair(static_cast<int>(i), out);
+    }
+  }
+  graph->states = std::move(pairs);
+  PassResult result;
+  result.changes = static_cast<int64_t>(graph->states.size());
+  result.text = Count(result.changes, "state");
+  return result;
+}
+
+}  // namespace rondo::passes

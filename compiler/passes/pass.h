@@ -1,0 +1,45 @@
+// A pass: a function from graph to graph, with a promise.
+//
+// Each pass is one file and one function, declared in passes.h; the table that says which run, in which
+// order, is compiler/pipeline.cc. A pass changes the graph in place, keeps its meaning (to rounding), its
+// control edges and its provenance, and leaves it compact: no dead nodes, in topological order. A pass keeps
+// no state; different graphs may be passed at the same time. Errors are a user's (options that name nothing);
+// a pattern that does not fit is no error.
+#ifndef RONDO_COMPILER_PASSES_PASS_H_
+#define RONDO_COMPILER_PASSES_PASS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "core/status.h"
+
+namespace rondo::passes {
+
+struct PassOptions {
+  // fold_constants: the largest result, and the largest input, in bytes.
+  int64_t fold_bytes = 8 << 20;
+  // pair_state: (input, output) names that are one persistent buffer; `auto_state` adds those that naming
+  // conventions say.
+  std::vector<std::pair<std::string, std::string>> states;
+  bool auto_state = true;
+};
+
+struct PassResult {
+  int64_t changes = 0;  // what the pass counts: nodes removed, patterns rewritten
+  std::string text;  // a short line for people, e.g. "12 in-place writes"; may hold more lines with reasons
+};
+
+using PassFunction = Result<PassResult> (*)(ir::Graph* graph, const PassOptions& options);
+
+struct Pass {
+  const char* name;     // as in --dump-after
+  const char* promise;  // what is true of the graph afterwards, one sentence
+  PassFunction run;
+};
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_PASS_H_

@@ -1,0 +1,34 @@
+// Every pass of this folder. NAME.cc holds the pass of that name.
+#ifndef RONDO_COMPILER_PASSES_PASSES_H_
+#define RONDO_COMPILER_PASSES_PASSES_H_
+
+#include "compiler/passes/pass.h"
+
+namespace rondo::passes {
+
+// Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
+Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
+// Of equal nodes with equal annotations one is left.
+Result<PassResult> EliminateCommonSubexpressions(ir::Graph* graph, const PassOptions& options);
+// Every node is needed by an output or an effect.
+Result<PassResult> RemoveDead(ir::Graph* graph, const PassOptions& options);
+// No node is an identity; cheap forms stand for dear ones where the result rounds the same or better.
+Result<PassResult> Simplify(ir::Graph* graph, const PassOptions& options);
+// Graph::states names every input and output that are one persistent buffer.
+Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options);
+// A concatenation of evenly spaced pieces of one tensor is a view of it, times a small vector.
+Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions& options);
+// A state's output is a chain of kIndexedWrites, each to the whole state, wherever its index maps allow.
+Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions& options);
+// Softmax of a scaled, masked product times values is one kAttention, with unrepeated key and value heads.
+Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions& options);
+// A mask that keeps a prefix of the keys of each row is a limit instead.
+Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions& options);
+// A product with a constant whose readers take disjoint columns is one product for each of them.
+Result<PassResult> SplitContractions(ir::Graph* graph, const PassOptions& options);
+// Nodes that form a norm, a softmax, a rotary embedding or a gated activation say so in their `label`.
+Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_PASSES_H_

@@ -1,0 +1,413 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Builder;
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+// What lies between the two products.
+struct Softmax {
+  NodeId scores = kNoNode;
+  bool nan_to_zero = false;
+};
+struct Scores {
+  NodeId product = kNoNode;   // the MatMul of q and k
+  std::vector<NodeId> masks;  // each has the shape of the scores (up to reshapes); bool or float
+  double scale = 1;
+  double softcap = 0;
+};
+
+// Below this a masked score is as good as absent: exp(it - any kept score) is 0.
+constexpr double kDropped = -6e4;
+
+class Matcher {
+ public:
+  explicit Matcher(Graph* graph) : g_(graph), users_(graph->Users()) {}
+
+  // The attention that ends in the product `values_product`, or kNoNode.
+  NodeId Rewrite(NodeId values_product) {
+    const Node& last = g_->node(values_product);
+    int r = last.shape.rank;
+    NodeId probabilities = Descend(last.inputs[0]);
+    if (probabilities == kNoNode) return kNoNode;
+    std::optional<Softmax> softmax = MatchSoftmax(probabilities, last.shape[r - 2]);
+    if (!softmax) return kNoNode;
+    std::optional<Scores> scores = MatchScores(softmax->scores);
+    if (!scores) return kNoNode;
+    const Node& first = g_->node(scores->product);
+    if (first.shape.rank < 2 || first.shape[first.shape.rank - 2] != last.shape[r - 2]) return kNoNode;
+    return Build(values_product, *softmax, *scores);
+  }
+
+ private:
+  bool OnlyUser(NodeId id) const { return users_[static_cast<size_t>(id)].size() == 1; }
+
+  // Skips reshapes that keep the last dim and float casts that only the chain reads.
+  NodeId Descend(NodeId id) const {
+    for (;;) {
+      const Node& n = g_->node(id);
+      NodeId next = kNoNode;
+      if (n.op == Op::kView && IsReshape(*g_, id)) {
+        const Shape& below = g_->node(n.inputs[0]).shape;
+        if (below.rank == 0 || n.shape.rank == 0 || below[below.rank - 1] != n.shape[n.shape.rank - 1])
+          return kNoNode;
+        next = n.inputs[0];
+      } else if (AsPointwise(*g_, id, TapeOp::kCast) && IsFloat(n.dtype) &&
+                 IsFloat(g_->node(n.inputs[0]).dtype)) {
+        next = n.inputs[0];
+      } else {
+        return id;
+      }
+      if (!OnlyUser(id) && id != n.id) return kNoNode;
+      id = next;
+    }
+  }
+
+  // `id` repeats, along the last dim of `whole`, the reduction `kind` of x: x.
+  NodeId RowReductionOf(NodeId id, ir::ReduceKind kind) const {
+    NodeId base = g_->BaseOf(id);
+    for (;;) {  // casts between
+      const Node* cast = AsPointwise(*g_, base, TapeOp::kCast);
+      if (cast == nullptr || !IsFloat(cast->dtype)) break;
+      base = g_->BaseOf(cast->inputs[0]);
+    }
+    const Node& n = g_->node(base);
+    if (n.op != Op::kReduce || n.As<ir::ReduceAttrs>().kind != kind) return kNoNode;
+    const std::vector<int>& axes = n.As<ir::ReduceAttrs>().axes;
+    return axes.size() == 1 && axes[0] == n.shape.rank - 1 ? n.inputs[0] : kNoNode;
+  }
+
+  bool Same(NodeId a, NodeId b) const { return a == b || SkipCasts(*g_, a) == SkipCasts(*g_, b); }
+
+  std::optional<Softmax> MatchSoftmax(NodeId id, int64_t) const {
+    Softmax out;
+    if (const Node* select = AsPointwise(*g_, id, TapeOp::kSelect)) {
+      const Node* is_nan = AsPointwise(*g_, select->inputs[0], TapeOp::kIsNan);
+      if (is_nan == nullptr || !Same(is_nan->inputs[0], select->inputs[2])) return std::nullopt;
+      if (UniformValue(*g_, select->inputs[1]) != 0.0) return std::nullopt;
+      out.nan_to_zero = true;
+      id = SkipCasts(*g_, select->inputs[2]);
+    }
+    NodeId exp = kNoNode, sum = kNoNode;
+    if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
+      exp = div->inputs[0];
+      sum = div->inputs[1];
+    } else if (const Node* mul = AsPointwise(*g_, id, TapeOp::kMul)) {
+      for (size_t k : {0, 1}) {
+        const Node* reciprocal = AsPointwise(*g_, g_->BaseOf(mul->inputs[k]), TapeOp::kReciprocal);
+        if (reciprocal == nullptr) continue;
+        exp = mul->inputs[1 - k];
+        sum = reciprocal->inputs[0];
+      }
+    }
+    if (exp == kNoNode) return std::nullopt;
+    exp = SkipCasts(*g_, exp);
+    NodeId summed = RowReductionOf(sum, ir::ReduceKind::kSum);
+    const Node* e = AsPointwise(*g_, exp, TapeOp::kExp);
+    if (e == nullptr || summed == kNoNode || !Same(summed, exp)) return std::nullopt;
+    NodeId shifted = SkipCasts(*g_, e->inputs[0]);
+    out.scores = shifted;
+    if (const Node* sub = AsPointwise(*g_, shifted, TapeOp::kSub)) {
+      NodeId greatest = RowReductionOf(sub->inputs[1], ir::ReduceKind::kMax);
+      if (greatest != kNoNode && Same(greatest, sub->inputs[0])) out.scores = sub->inputs[0];
+    }
+    return out;
+  }
+
+  // From the scores that softmax sees down to the product: masks, then a soft cap, then scales.
+  std::optional<Scores> MatchScores(NodeId id) {
+    Scores out;
+    constexpr int kMostSteps = 32;
+    // The scores are read by the row maximum and by the subtraction; nothing else may see them.
+    bool top = true;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const Node& n = g_->node(id);
+      if (!top && n.op != Op::kView && !OnlyUser(id)) return std::nullopt;
+      if (top && n.op != Op::kView && users_[static_cast<size_t>(id)].size() > 2) return std::nullopt;
+      if (n.op == Op::kMatMul) {
+        out.product = id;
+        return out;
+      }
+      NodeId below = Descend(id);
+      if (below == kNoNode) return std::nullopt;
+      if (below != id) {
+        id = below;
+        continue;
+      }
+      top = false;
+      NodeId next = kNoNode;
+      if (std::optional<ScalarUse> mul = WithScalar(*g_, id, TapeOp::kMul)) {
+        next = Multiplied(mul->x, mul->value, &out);
+      } else if (const Node* div = AsPointwise(*g_, id, TapeOp::kDiv)) {
+        std::optional<double> by = UniformValue(*g_, div->inputs[1]);
+        if (by && *by != 0) next = Multiplied(div->inputs[0], 1 / *by, &out);
+      } else if (out.scale == 1 && out.softcap == 0) {
+        next = Masked(id, &out);
+      }
+      if (next == kNoNode) return std::nullopt;
+      id = next;
+    }
+    return std::nullopt;
+  }
+
+  // x * c: a scale, or the outside of c * tanh(y / c).
+  NodeId Multiplied(NodeId x, double c, Scores* out) const {
+    NodeId below = Descend(x);
+    const Node* tanh = below == kNoNode ? nullptr : AsPointwise(*g_, below, TapeOp::kTanh);
+    if (tanh == nullptr) {
+      out->scale *= c;
+      return x;
+    }
+    if (out->softcap != 0 || out->scale != 1 || !OnlyUser(below)) return kNoNode;
+    NodeId inside = tanh->inputs[0], y = kNoNode;
+    double factor = 0;
+    if (std::optional<ScalarUse> mul = WithScalar(*g_, inside, TapeOp::kMul)) {
+      y = mul->x;
+      factor = mul->value;
+    } else if (const Node* div = AsPointwise(*g_, inside, TapeOp::kDiv)) {
+      y = div->inputs[0];
+      factor = 1 / UniformValue(*g_, div->inputs[1]).value_or(0);
+    }
+    if (y == kNoNode || !OnlyUser(inside) || !std::isfinite(factor)) return kNoNode;
+    // c * tanh(f * y) = c * tanh((f * c * y) / c): whatever is not 1 / c is a scale.
+    out->softcap = c;
+    out->scale = factor * c;
+    if (std::abs(out->scale - 1) < 1e-6) out->scale = 1;
+    return y;
+  }
+
+  bool LeadsToProduct(NodeId id) const {
+    constexpr int kMostSteps = 32;
+    for (int step = 0; step < kMostSteps; ++step) {
+      id = Descend(id);
+      if (id == kNoNode) return false;
+      const Node& n = g_->node(id);
+      if (n.op == Op::kMatMul) return true;
+      if (n.op != Op::kPointwise || n.inputs.empty()) return false;
+      TapeOp op = n.As<ir::PointwiseAttrs>().op;
+      if (op == TapeOp::kTanh) {
+        id = n.inputs[0];
+      } else if (std::optional<ScalarUse> mul = WithScalar(*g_, id, TapeOp::kMul)) {
+        id = mul->x;
+      } else if (op == TapeOp::kDiv && UniformValue(*g_, n.inputs[1])) {
+        id = n.inputs[0];
+      } else if (op == TapeOp::kAdd) {
+        return LeadsToProduct(n.inputs[0]) || LeadsToProduct(n.inputs[1]);
+      } else if (op == TapeOp::kSelect) {
+        return LeadsToProduct(n.inputs[1]) || LeadsToProduct(n.inputs[2]);
+      } else {
+        return false;
+      }
+    }
+    return false;
+  }
+
+  // x + mask or where(mask, x, dropped): adds the mask, gives x.
+  NodeId Masked(NodeId id, Scores* out) {
+    const Node& n = g_->node(id);
+    if (n.op != Op::kPointwise) return kNoNode;
+    const std::vector<NodeId> in = n.inputs;
+    TapeOp op = n.As<ir::PointwiseAttrs>().op;
+    if (op == TapeOp::kAdd) {
+      size_t x = LeadsToProduct(in[0]) ? 0 : 1;
+      out->masks.push_back(in[1 - x]);
+      return in[x];
+    }
+    if (op != TapeOp::kSelect) return kNoNode;
+    for (size_t x : {1, 2}) {
+      std::optional<double> dropped = UniformValue(*g_, in[3 - x]);
+      if (!dropped || *dropped > kDropped) continue;
+      Builder b = BuilderLike(g_, id);
+      NodeId keep = x == 1 ? in[0] : b.Unary(TapeOp::kNot, in[0]);
+      if (std::isfinite(*dropped)) {  // a row that keeps nothing is uniform, not empty
+        keep = b.Select(keep, b.Scalar(DType::kF32, 0), b.Scalar(DType::kF32, *dropped));
+      }
+      out->masks.push_back(keep);
+      users_.resize(static_cast<size_t>(g_->size()), {kNoNode});
+      return in[x];
+    }
+    return kNoNode;
+  }
+
+  // Follows scalar factors through views: what is left of `id`, and their product.
+  NodeId Unscaled(NodeId id, double* scale) {
+    for (;;) {
+      NodeId base = g_->BaseOf(id);
+      NodeId x = kNoNode;
+      double factor = 1;
+      if (std::optional<ScalarUse> mul = WithScalar(*g_, base, TapeOp::kMul)) {
+        x = mul->x;
+        factor = mul->value;
+      } else if (const Node* div = AsPointwise(*g_, base, TapeOp::kDiv)) {
+        std::optional<double> by = UniformValue(*g_, div->inputs[1]);
+        if (!by || *by == 0) return id;
+        x = div->inputs[0];
+        factor = 1 / *by;
+      }
+      if (x == kNoNode) return id;
+      *scale *= factor;
+      Builder b = BuilderLike(g_, base);
+      id = b.ViewNode(x, g_->ViewOf(id));
+    }
+  }
+
+  // How the batch dims of the products divide: batches b, key heads g, query heads repeating each.
+  struct Heads {
+    int64_t batch = 1, groups = 1, repeats = 1;
+  };
+
+  // Loops over the batch dims of q, k and v that make all three plain strides, and their strides.
+  Heads DivideHeads(NodeId q, NodeId k, NodeId v) const {
+    const Shape& shape = g_->node(q).shape;
+    int dims = shape.rank - 2;
+    Heads heads;
+    heads.batch = dims > 1 ? shape[0] : 1;
+    Shape batch;  // the dims that are heads (with the batch in front if it is not a dim of its own)
+    batch.rank = 0;
+    for (int d = dims > 1 ? 1 : 0; d < dims; ++d) batch.dims[batch.rank++] = shape[d];
+    ir::LoopNest nest(batch);
+    std::vector<ir::View> views;
+    for (NodeId id : {q, k, v}) {
+      ir::View view = g_->ViewOf(id);
+      for (int d = g_->node(id).shape.rank - 1; d >= 0; --d) {
+        bool head = d < dims && d >= dims - batch.rank;
+        if (!head) view = Dropped(view, d);
+      }
+      views.push_back(view);
+    }
+    bool plain = true;
+    for (int round = 0; round < 3; ++round) {
+      for (const ir::View& view : views) plain = plain && ir::RefineLoops(view, &nest);
+    }
+    std::vector<int64_t> extents = nest.extents();
+    std::optional<ir::AffineMap> of_k, of_v;
+    if (plain) of_k = ir::MapOver(views[1], nest);
+    if (plain) of_v = ir::MapOver(views[2], nest);
+    size_t last = extents.size();
+    if (of_k && of_v) {
+      while (last > 0 &&
+             (extents[last - 1] == 1 || (of_k->strides[last - 1] == 0 && of_v->strides[last - 1] == 0))) {
+        heads.repeats *= extents[--last];
+      }
+    }
+    for (size_t l = 0; l < last; ++l) heads.groups *= extents[l];
+    // [batch * heads, ...]: the outermost loop of several is the batch.
+    if (dims == 1 && last > 1) {
+      heads.batch = extents[0];
+      heads.groups /= extents[0];
+    }
+    return heads;
+  }
+
+  static ir::View Dropped(const ir::View& view, int axis) {
+    ir::View one = ir::Slice(view, axis, 0, 1, 1);
+    Shape s = one.shape();
+    for (int d = axis; d + 1 < s.rank; ++d) s[d] = s[d + 1];
+    --s.rank;
+    return ir::Reshape(one, s);
+  }
+
+  NodeId Build(NodeId id, const Softmax& softmax, const Scores& scores) {
+    const std::vector<NodeId> first = g_->node(scores.product).inputs;
+    double scale = scores.scale;
+    NodeId q = Unscaled(first[0], &scale), k = Unscaled(first[1], &scale), v = g_->node(id).inputs[1];
+    const Shape ps = g_->node(scores.product).shape, out_shape = g_->node(id).shape;
+    int r = ps.rank;
+    int64_t rows = ps[r - 2], keys = ps[r - 1], d = g_->node(q).shape[r - 1];
+    int64_t e = out_shape[out_shape.rank - 1];
+    Builder b = BuilderLike(g_, id);
+    std::vector<std::string> sources = b.sources();
+    for (NodeId part : {softmax.scores, scores.product}) ir::MergeSources(&sources, g_->node(part).sources);
+    b.SetSources(sources);
+    std::vector<int> swap;
+    for (int i = 0; i < r; ++i) swap.push_back(i);
+    std::swap(swap[static_cast<size_t>(r - 1)], swap[static_cast<size_t>(r - 2)]);
+    k = b.Transpose(k, swap);
+    if (!(BatchOf(g_->node(q).shape) == BatchOf(g_->node(v).shape))) {
+      // The two products may have their batch dims split differently.
+      Shape vs = BatchOf(ps);
+      vs.dims[vs.rank++] = keys;
+      vs.dims[vs.rank++] = e;
+      v = b.Reshape(v, vs);
+    }
+    Heads h = DivideHeads(q, k, v);
+    q = b.Reshape(q, Shape({h.batch, h.groups * h.repeats, rows, d}));
+    k = OneOfRepeats(&b, k, h, keys, d);
+    v = OneOfRepeats(&b, v, h, keys, e);
+    NodeId mask = Combined(&b, scores.masks, Shape({h.batch, h.groups * h.repeats, rows, keys}));
+    ir::AttentionAttrs attrs;
+    attrs.scale = static_cast<float>(scale);
+    attrs.softcap = static_cast<float>(scores.softcap);
+    attrs.nan_to_zero = softmax.nan_to_zero;
+    if (b.dtype(q) != b.dtype(k) || b.dtype(k) != b.dtype(v)) return kNoNode;
+    NodeId out = b.Attention(q, k, v, mask, kNoNode, attrs);
+    return b.Cast(b.Reshape(out, out_shape), g_->node(id).dtype);
+  }
+
+  static Shape BatchOf(const Shape& s) {
+    return Shape(Span<const int64_t>(s.dims, static_cast<size_t>(s.rank - 2)));
+  }
+
+  static NodeId OneOfRepeats(Builder* b, NodeId x, const Heads& h, int64_t rows, int64_t columns) {
+    x = b->Reshape(x, Shape({h.batch, h.groups, h.repeats, rows, columns}));
+    x = b->Slice(x, 2, 0, 1, 1);
+    return b->Reshape(x, Shape({h.batch, h.groups, rows, columns}));
+  }
+
+  // All masks as one of `shape`, or kNoNode. Bool masks become floats where they meet floats.
+  NodeId Combined(Builder* b, const std::vector<NodeId>& masks, const Shape& shape) {
+    NodeId all = kNoNode;
+    for (NodeId mask : masks) {
+      mask = b->Reshape(mask, shape);
+      if (all == kNoNode) {
+        all = mask;
+        continue;
+      }
+      if (b->dtype(all) == DType::kBool && b->dtype(mask) == DType::kBool) {
+        all = b->Binary(TapeOp::kBitAnd, all, mask);
+      } else {
+        all = b->Add(AsFloat(b, all), AsFloat(b, mask));
+      }
+    }
+    return all;
+  }
+
+  static NodeId AsFloat(Builder* b, NodeId mask) {
+    if (b->dtype(mask) != DType::kBool) return b->Cast(mask, DType::kF32);
+    return b->Select(mask, b->Scalar(DType::kF32, 0),
+                     b->Scalar(DType::kF32, -std::numeric_limits<double>::infinity()));
+  }
+
+  Graph* g_;
+  std::vector<std::vector<NodeId>> users_;
+};
+
+}  // namespace
+
+Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions&) {
+  PassResult result;
+  for (NodeId id : graph->TopologicalOrder()) {
+    if (graph->node(id).op != Op::kMatMul || graph->node(id).dead) continue;
+    NodeId instead = Matcher(graph).Rewrite(id);
+    if (instead == kNoNode || !graph->CanReplace(id, instead)) continue;
+    graph->Replace(id, instead);
+    graph->RemoveDead();
+    ++result.changes;
+  }
+  Tidy(graph);
+  result.text = Count(result.changes, "attention");
+  return result;
+}
+
+}  // namespace rondo::passes

@@ -1,0 +1,417 @@
+// Places the tensor that a state's output holds in the state's own storage, from the output back: a view
+// places its base through the inverse map, a concatenation its pieces in slices, an update its data where it
+// goes itself. What arrives at the state input under the same map has not moved: it stays where it is, and
+// only the updates on the way are written.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/ir/walk.h"
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::View;
+
+// Inverts `view`, which shows all of a dense base of `base` shape, once each, in another order: the base's
+// index to what `place` says of the view's index. None if the view is no plain permutation.
+std::optional<View> PlaceBase(const View& view, const Shape& base, const View& place) {
+  ir::LoopNest nest(view.shape());
+  if (!ir::RefineLoops(view, &nest)) return std::nullopt;
+  std::optional<ir::AffineMap> map = ir::MapOver(view, nest);
+  std::vector<int64_t> extents = nest.extents();
+  if (!map || map->offset != 0) return std::nullopt;
+  Shape split;  // the view's dims as its loops, those of one element left out
+  std::vector<int64_t> strides;
+  for (size_t l = 0; l < extents.size(); ++l) {
+    if (extents[l] == 1) continue;
+    if (split.rank == kMaxRank) return std::nullopt;
+    split.dims[split.rank++] = extents[l];
+    strides.push_back(map->strides[l]);
+  }
+  std::vector<int> order(strides.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
+  int64_t run = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    if (strides[static_cast<size_t>(order[i])] != run) return std::nullopt;
+    run *= split[order[i]];
+  }
+  if (run != base.elements()) return std::nullopt;
+  return ir::Reshape(ir::Transpose(ir::Reshape(place, split), order), base);
+}
+
+// Re-expresses a write into a tensor that lies in storage as `place` says as a write into the storage. False
+// if an index would move along no plain stride.
+bool Rebase(const View& place, ir::IndexedAttrs* attrs) {
+  // The write as one map over [elements of the updates..., values of the indices...].
+  View all = attrs->map;
+  if (!all.affine()) return false;
+  ir::ViewStep& step = all.steps[0];
+  const Shape updates = step.shape;
+  std::vector<int> dims;  // dims of the updates with more than one element, then the indices
+  ir::ViewStep compact;
+  compact.offset = step.offset;
+  for (int d = 0; d < updates.rank; ++d) {
+    if (updates[d] == 1) continue;
+    if (compact.shape.rank == kMaxRank) return false;
+    compact.strides[compact.shape.rank] = step.strides[d];
+    compact.shape.dims[compact.shape.rank++] = updates[d];
+    dims.push_back(d);
+  }
+  const int first_index = compact.shape.rank;
+  for (const ir::IndexedDim& dim : attrs->dims) {
+    if (compact.shape.rank == kMaxRank) return false;
+    compact.strides[compact.shape.rank] = dim.stride;
+    compact.shape.dims[compact.shape.rank++] = dim.extent;
+  }
+  View moved = ir::Compose(place, View{{compact}});
+  if (!moved.affine()) return false;
+  const ir::ViewStep& to = moved.steps[0];
+  ir::ViewStep map;
+  map.shape = updates;
+  map.offset = to.offset;
+  for (size_t i = 0; i < dims.size(); ++i) map.strides[dims[i]] = to.strides[i];
+  attrs->map = View{{map}};
+  for (size_t k = 0; k < attrs->dims.size(); ++k) {
+    attrs->dims[k].stride = to.strides[first_index + static_cast<int>(k)];
+  }
+  return true;
+}
+
+// A set of storage elements: those that a view shows, or that a write may touch; an empty View stands for
+// all.
+class Region {
+ public:
+  explicit Region(View view) : view_(std::move(view)) {}
+  static Region OfWrite(const ir::IndexedAttrs& attrs) {
+    if (!attrs.map.affine()) return Region(View());
+    ir::ViewStep step = attrs.map.steps[0];
+    for (const ir::IndexedDim& dim : attrs.dims) {
+      int d = 0;
+      while (d < step.shape.rank && step.shape[d] != 1) ++d;
+      if (d == kMaxRank) return Region(View());
+      if (d == step.shape.rank) ++step.shape.rank;
+      step.shape[d] = dim.extent;
+      step.strides[d] = dim.stride;
+    }
+    return Region(View{{step}});
+  }
+
+  bool Meets(const Region& other) const {
+    if (view_.steps.empty() || other.view_.steps.empty()) return true;
+    auto [low, high] = Bounds();
+    auto [other_low, other_high] = other.Bounds();
+    if (high < other_low || other_high < low) return false;
+    constexpr int64_t kMostElements = 1 << 26;
+    if (std::max(high, other_high) >= kMostElements) return true;
+    std::vector<bool> here(static_cast<size_t>(std::max(high, other_high)) + 1, false);
+    ir::ForEachElement(view_, [&](int64_t, int64_t at) { here[static_cast<size_t>(at)] = true; });
+    bool meets = false;
+    ir::ForEachElement(other.view_,
+                       [&](int64_t, int64_t at) { meets = meets || here[static_cast<size_t>(at)]; });
+    return meets;
+  }
+
+ private:
+  std::pair<int64_t, int64_t> Bounds() const {
+    if (view_.affine()) {
+      const ir::ViewStep& s = view_.steps[0];
+      int64_t low = s.offset, high = s.offset;
+      for (int d = 0; d < s.shape.rank; ++d) {
+        int64_t reach = s.strides[d] * (s.shape[d] - 1);
+        (reach > 0 ? high : low) += reach;
+      }
+      return {low, high};
+    }
+    int64_t low = INT64_MAX, high = 0;
+    ir::ForEachElement(view_, [&](int64_t, int64_t at) {
+      low = std::min(low, at);
+      high = std::max(high, at);
+    });
+    return {low, high};
+  }
+  View view_;
+};
+
+// One write of the chain: an update of the model, re-expressed, or a piece that was put beside others.
+struct Write {
+  NodeId origin = kNoNode;  // the node of the model
+  NodeId updates = kNoNode;
+  std::vector<NodeId> index;
+  ir::IndexedAttrs attrs;
+};
+
+// A node of the model and where in the storage its elements are once `writes` of it are done.
+struct Placed {
+  View place;
+  std::vector<size_t> writes;  // into State::writes
+};
+
+// Rewrites one state in a graph of its own. On failure `why` says what was in the way.
+class State {
+ public:
+  State(Graph* g, const ir::StatePair& pair)
+      : g_(g),
+        input_(g->inputs[static_cast<size_t>(pair.input)].node),
+        output_(static_cast<size_t>(pair.output)) {}
+
+  bool Rewrite() {
+    const NodeId out = g_->outputs[output_].node;
+    if (out == input_ || !Place(out, ir::DenseView(g_->node(input_).shape))) return false;
+    if (!kept_) return Fail("the output keeps nothing of the input");
+    return (AlreadyChained() || Chain()) && Readers();
+  }
+  const std::string& why() const { return why_; }
+  int64_t writes() const { return static_cast<int64_t>(writes_.size()); }
+
+ private:
+  bool Fail(const std::string& why) {
+    why_ = why;
+    return false;
+  }
+
+  std::string Describe(NodeId id) const {
+    const Node& n = g_->node(id);
+    return n.sources.empty() ? std::string(ir::Name(n.op)) : n.sources[0];
+  }
+
+  // True if `id` is a view of the state input, or made of such views alone.
+  bool OnlyShowsInput(NodeId id) const { return g_->BaseOf(id) == input_; }
+
+  bool Place(NodeId id, const View& place) {
+    auto [it, added] = placed_.emplace(id, Placed{place, {}});
+    if (!added) return it->second.place == place || Fail("one result would be needed at two places");
+    if (OnlyShowsInput(id)) {
+      kept_ = true;
+      if (g_->ViewOf(id) == place) return true;
+      return Fail("elements of the state move within it");
+    }
+    const Node& n = g_->node(id);
+    const std::vector<NodeId> in = n.inputs;
+    switch (n.op) {
+      case Op::kView: {
+        std::optional<View> base = PlaceBase(n.As<ir::ViewAttrs>().view, g_->node(in[0]).shape, place);
+        if (!base) return Fresh(id, place);
+        bool placed = Place(in[0], *base);
+        if (placed) Inherit(id, in[0]);
+        return placed;
+      }
+      case Op::kConcat: {
+        int axis = n.As<ir::ConcatAttrs>().axis;
+        int64_t at = 0;
+        for (NodeId piece : in) {
+          int64_t count = g_->node(piece).shape[axis];
+          if (!Place(piece, ir::Slice(place, axis, at, 1, count))) return false;
+          Inherit(id, piece);
+          at += count;
+        }
+        return true;
+      }
+      case Op::kIndexedWrite: {
+        Write write{id, in[1], {in.begin() + 2, in.end()}, n.As<ir::IndexedAttrs>()};
+        if (!LeadsToInput(in[0])) return Fresh(id, place);
+        if (!Place(in[0], place)) return false;
+        Inherit(id, in[0]);
+        if (!Rebase(place, &write.attrs))
+          return Fail("the index of " + Describe(id) + " has no plain stride in the state");
+        return Record(id, write);
+      }
+      default: return Fresh(id, place);
+    }
+  }
+
+  // The data of this tensor comes, through views, updates and concatenations, from the state input.
+  bool LeadsToInput(NodeId id) const {
+    const Node& n = g_->node(id);
+    if (id == input_) return true;
+    if (n.op == Op::kView || n.op == Op::kIndexedWrite) return LeadsToInput(n.inputs[0]);
+    return n.op == Op::kConcat &&
+           std::any_of(n.inputs.begin(), n.inputs.end(), [&](NodeId in) { return LeadsToInput(in); });
+  }
+
+  // A tensor that is no version of the state: written to its place as it is.
+  bool Fresh(NodeId id, const View& place) {
+    if (!place.affine()) return Fail("the place of " + Describe(id) + " has no plain strides");
+    Write write{id, id, {}, {}};
+    write.attrs.map = place;
+    write.attrs.may_collide = false;
+    return Record(id, write);
+  }
+
+  bool Record(NodeId id, const Write& write) {
+    placed_[id].writes.push_back(writes_.size());
+    writes_.push_back(write);
+    return true;
+  }
+
+  void Inherit(NodeId id, NodeId from) {
+    const std::vector<size_t> writes = placed_[from].writes;
+    placed_[id].writes.insert(placed_[id].writes.end(), writes.begin(), writes.end());
+  }
+
+  // The output is such a chain already (it was written so, or the pass has run before).
+  bool AlreadyChained() {
+    versions_.clear();
+    NodeId id = g_->outputs[output_].node;
+    for (; g_->node(id).op == Op::kIndexedWrite; id = g_->node(id).inputs[0]) versions_.push_back(id);
+    versions_.push_back(id);
+    std::reverse(versions_.begin(), versions_.end());
+    return id == input_;
+  }
+
+  // The writes in the model's order, each on the version before it.
+  bool Chain() {
+    std::vector<NodeId> order = g_->TopologicalOrder();
+    std::vector<size_t> position(static_cast<size_t>(g_->size()), 0);
+    for (size_t i = 0; i < order.size(); ++i) position[static_cast<size_t>(order[i])] = i;
+    std::vector<size_t> turns(writes_.size());
+    for (size_t i = 0; i < turns.size(); ++i) turns[i] = i;
+    std::sort(turns.begin(), turns.end(), [&](size_t a, size_t b) {
+      return position[static_cast<size_t>(writes_[a].origin)] <
+             position[static_cast<size_t>(writes_[b].origin)];
+    });
+    turn_of_.assign(writes_.size(), 0);
+    NodeId version = input_;
+    versions_ = {input_};
+    for (size_t t = 0; t < turns.size(); ++t) {
+      const Write& w = writes_[turns[t]];
+      ir::Builder b = BuilderLike(g_, w.origin);
+      version = b.IndexedWrite(version, w.updates, w.index, w.attrs);
+      g_->node(version).sources = g_->node(w.origin).sources;
+      versions_.push_back(version);
+      turn_of_[turns[t]] = t;
+    }
+    return CheckBranches() && Redirect(version);
+  }
+
+  // A placed node sees the version after its own last write. Writes of that chain up to there that are not
+  // its own must not touch its place.
+  bool CheckBranches() {
+    for (const auto& [id, placed] : placed_) {
+      if (placed.writes.empty()) continue;
+      std::set<size_t> own(placed.writes.begin(), placed.writes.end());
+      size_t last = LastTurn(placed);
+      Region region(placed.place);
+      for (size_t w = 0; w < writes_.size(); ++w) {
+        if (own.count(w) != 0 || turn_of_[w] > last) continue;
+        if (region.Meets(Region::OfWrite(writes_[w].attrs))) {
+          return Fail("updates of " + Describe(writes_[w].origin) + " and " + Describe(id) + " overlap");
+        }
+      }
+    }
+    return true;
+  }
+
+  size_t LastTurn(const Placed& placed) const {
+    size_t last = 0;
+    for (size_t w : placed.writes) last = std::max(last, turn_of_[w]);
+    return last;
+  }
+
+  // Every version of the model's own becomes a view of the chain's.
+  bool Redirect(NodeId newest) {
+    for (const auto& [id, placed] : placed_) {
+      bool fresh = placed.writes.size() == 1 && writes_[placed.writes[0]].updates == id;
+      if (placed.writes.empty() || fresh || g_->node(id).dead) continue;
+      NodeId version = versions_[LastTurn(placed) + 1];
+      ir::Builder b = BuilderLike(g_, id);
+      NodeId shown = b.ViewNode(version, placed.place);
+      if (g_->node(id).op == Op::kView && g_->BaseOf(id) == version) continue;
+      if (!g_->CanReplace(id, shown)) return Fail("control edges of " + Describe(id) + " forbid it");
+      g_->Replace(id, shown);
+    }
+    g_->outputs[output_].node = newest;
+    return !g_->TopologicalOrder().empty() || Fail("its readers and updates wait for each other");
+  }
+
+  // Whoever reads an older version where a later write goes must run before that write.
+  bool Readers() {
+    g_->RemoveDead();
+    for (NodeId id = 0; id < g_->size(); ++id) {
+      const Node& n = g_->node(id);
+      if (n.dead || n.op == Op::kView) continue;
+      for (size_t k = 0; k < n.inputs.size(); ++k) {
+        NodeId in = n.inputs[k];
+        auto version = std::find(versions_.begin(), versions_.end(), g_->BaseOf(in));
+        if (version == versions_.end()) continue;
+        size_t v = static_cast<size_t>(version - versions_.begin());
+        bool next = k == 0 && v + 1 < versions_.size() && versions_[v + 1] == id;
+        if (!next && !OrderReader(id, v, Region(g_->ViewOf(in)))) return false;
+      }
+    }
+    for (const ir::GraphOutput& out : g_->outputs) {
+      auto version = std::find(versions_.begin(), versions_.end(), g_->BaseOf(out.node));
+      if (version == versions_.end() || version + 1 == versions_.end()) continue;
+      Region shown(g_->ViewOf(out.node));
+      for (size_t v = static_cast<size_t>(version - versions_.begin()) + 1; v < versions_.size(); ++v) {
+        if (shown.Meets(Region::OfWrite(g_->node(versions_[v]).As<ir::IndexedAttrs>()))) {
+          return Fail("output " + out.name + " shows the state as it was before");
+        }
+      }
+    }
+    return true;
+  }
+
+  bool OrderReader(NodeId reader, size_t version, const Region& region) {
+    for (size_t v = version + 1; v < versions_.size(); ++v) {
+      NodeId write = versions_[v];
+      if (!region.Meets(Region::OfWrite(g_->node(write).As<ir::IndexedAttrs>()))) continue;
+      if (g_->Reaches(write, reader)) {
+        return Fail(Describe(reader) + " reads what " + Describe(write) + " has already replaced");
+      }
+      if (reader == write || g_->Reaches(reader, write)) continue;
+      g_->node(write).weak_after.push_back(reader);
+    }
+    return true;
+  }
+
+  Graph* g_;
+  NodeId input_;
+  size_t output_;
+  bool kept_ = false;
+  std::map<NodeId, Placed> placed_;
+  std::vector<Write> writes_;
+  std::vector<size_t> turn_of_;   // of each write, its place in the chain
+  std::vector<NodeId> versions_;  // the input, then the result of each write of the chain
+  std::string why_;
+};
+
+}  // namespace
+
+Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions&) {
+  PassResult result;
+  std::string failures;
+  int64_t states = 0;
+  for (const ir::StatePair& pair : std::vector<ir::StatePair>(graph->states)) {
+    const std::string name = graph->inputs[static_cast<size_t>(pair.input)].name;
+    if (graph->outputs[static_cast<size_t>(pair.output)].node ==
+        graph->inputs[static_cast<size_t>(pair.input)].node) {
+      ++states;
+      continue;
+    }
+    Graph trial = *graph;
+    State state(&trial, pair);
+    if (!state.Rewrite()) {
+      failures += "\nstate " + name + " is copied: " + state.why();
+      continue;
+    }
+    ++states;
+    result.changes += state.writes();
+    *graph = std::move(trial);
+  }
+  Tidy(graph);
+  result.text = Count(result.changes, "in-place write") + " to " + Count(states, "state") + failures;
+  return result;
+}
+
+}  // namespace rondo::passes
