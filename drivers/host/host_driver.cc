@@ -32,8 +32,8 @@ void* Bytes(DeviceAddress address) { return reinterpret_cast<void*>(address); }
 
 class HostDevice final : public Device {
  public:
-  HostDevice(host::ThreadPool& pool, const host::Engine& engine, const HostAllocator& allocator)
-      : pool_(pool), engine_(engine), allocator_(allocator) {}
+  HostDevice(host::ThreadPool& pool, const host::Engine& engine, const HostOptions& options)
+      : pool_(pool), engine_(engine), allocator_(options.allocator), work_per_thread_(options.work_per_thread) {}
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
@@ -139,7 +139,7 @@ class HostDevice final : public Device {
   void DestroyModule(Module* module) override { delete ToHost(module); }
 
   Result<Stream*> CreateStream() override {
-    HostStream* stream = new (std::nothrow) HostStream(pool_, allocator_);
+    HostStream* stream = new (std::nothrow) HostStream(pool_, allocator_, work_per_thread_);
     if (stream == nullptr) return Status::Error(Code::kOutOfMemory, "host device: no memory for a stream");
     std::lock_guard<std::mutex> lock(mutex_);
     Status status = stream->Reserve(scratch_bytes_);
@@ -273,6 +273,7 @@ class HostDevice final : public Device {
   host::ThreadPool& pool_;
   const host::Engine& engine_;
   const HostAllocator allocator_;
+  const double work_per_thread_;
   std::mutex mutex_;  // guards streams_ and scratch_bytes_
   std::vector<HostStream*> streams_;
   int64_t scratch_bytes_ = 0;
@@ -305,7 +306,7 @@ class HostDriver final : public Driver {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     if (devices_[index] == nullptr) {
-      devices_[index] = new (std::nothrow) HostDevice(pool_, engine_, options_.allocator);
+      devices_[index] = new (std::nothrow) HostDevice(pool_, engine_, options_);
       if (devices_[index] == nullptr) {
         return Status::Error(Code::kOutOfMemory, "host driver: no memory for a device");
       }

@@ -20,6 +20,8 @@ namespace rondo {
 struct HostOptions {
   uint32_t threads = 1;  // threads of one launch, the caller included; 1: the caller alone; at most 256
   uint32_t devices = 1;  // virtual devices; at most 64
+  // Estimated nanoseconds of work that are worth another thread. Results do not depend on it.
+  double work_per_thread = 8000;
   // Where device memory comes from (what Device::Allocate gives out).
   HostAllocator allocator = DefaultHostAllocator();
   // Instruction sets to use: 0 baseline x86-64 (or portable), 1 AVX2 with FMA, 2 AVX-512. The machine's

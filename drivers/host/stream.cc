@@ -6,8 +6,6 @@
 namespace rondo::host {
 namespace {
 
-constexpr double kWorkPerThread = 8000;  // nanoseconds that are worth another thread
-
 struct Launching {
   const PartProgram* part;
   Worker worker;
@@ -66,7 +64,7 @@ bool HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
     launching.part = &part;
     launching.worker.scratch = scratch->memory;
     launching.scratch_bytes = scratch->bytes;
-    const double worth = part.work / kWorkPerThread;
+    const double worth = part.work / work_per_thread_;
     uint32_t shares = worth >= kMaxThreads ? kMaxThreads : static_cast<uint32_t>(worth) + 1;
     if (static_cast<int64_t>(shares) > part.tasks) shares = static_cast<uint32_t>(part.tasks);
     if (shares <= 1) {

@@ -51,7 +51,8 @@ struct ScratchSet {
 // Executes what is enqueued at once, on the enqueuing thread.
 class HostStream {
  public:
-  HostStream(ThreadPool& pool, const HostAllocator& allocator) : pool_(pool), allocator_(allocator) {}
+  HostStream(ThreadPool& pool, const HostAllocator& allocator, double work_per_thread)
+      : pool_(pool), allocator_(allocator), work_per_thread_(work_per_thread > 1 ? work_per_thread : 1) {}
   ~HostStream();
 
   // Makes room for launches that need `bytes` a worker. May run while another thread launches here.
@@ -68,6 +69,7 @@ class HostStream {
  private:
   ThreadPool& pool_;
   const HostAllocator allocator_;
+  const double work_per_thread_;  // nanoseconds
   std::atomic<ScratchSet*> scratch_{nullptr};
   FaultCell fault_;
 };

@@ -1,0 +1,100 @@
+#include "tests/host/driver_case.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/host/reference.h"
+
+namespace rondo::test {
+namespace {
+
+std::vector<char*> Pointers(Memory* memory) {
+  std::vector<char*> pointers;
+  for (auto& param : memory->params) pointers.push_back(param.data());
+  return pointers;
+}
+
+// The first element that differs by more than the tolerance, as text; empty if none.
+std::string Difference(const PartMaker& maker, const Memory& want, const Memory& got, const Tolerance& t) {
+  for (size_t p = 0; p < want.params.size(); ++p) {
+    for (int64_t i = 0; i < maker.sizes[p]; ++i) {
+      double a, b;
+      double step = 0;  // of the dtype
+      if (IsFloat(maker.dtypes[p])) {
+        a = scalar::Load<double>(maker.dtypes[p], want.params[p].data(), i);
+        b = scalar::Load<double>(maker.dtypes[p], got.params[p].data(), i);
+        step = maker.dtypes[p] == DType::kF16 ? 1.0 / 1024 : maker.dtypes[p] == DType::kBF16 ? 1.0 / 128 : 0;
+      } else {
+        a = static_cast<double>(scalar::Load<int64_t>(maker.dtypes[p], want.params[p].data(), i));
+        b = static_cast<double>(scalar::Load<int64_t>(maker.dtypes[p], got.params[p].data(), i));
+      }
+      if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+      const double most = std::fabs(a) * (t.relative + step) + t.absolute;
+      if (IsFloat(maker.dtypes[p]) && std::fabs(a - b) <= most) continue;
+      return "parameter " + std::to_string(p) + " (" + Name(maker.dtypes[p]) + ") element " +
+             std::to_string(i) + ": expected " + std::to_string(a) + ", got " + std::to_string(b);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+HostFixture::HostFixture(HostOptions options) {
+  Result<Driver*> made = CreateHostDriver(options);
+  EXPECT_TRUE(made.ok()) << made.status().message();
+  driver = *made;
+  device = driver->Open(0).Take();
+  stream = device->CreateStream().Take();
+}
+
+HostFixture::~HostFixture() {
+  device->DestroyStream(stream);
+  DestroyHostDriver(driver);
+}
+
+Module* HostFixture::Load(const Kernel& kernel) {
+  PlanData plan;
+  plan.kernels = Span<const Kernel>(&kernel, 1);
+  Result<Module*> module = device->LoadModule(plan);
+  EXPECT_TRUE(module.ok()) << module.status().message();
+  return module.ok() ? *module : nullptr;
+}
+
+Status HostFixture::Launch(Module* module, Memory* memory) {
+  std::vector<DeviceAddress> addresses;
+  for (char* p : Pointers(memory)) addresses.push_back(reinterpret_cast<DeviceAddress>(p));
+  RONDO_RETURN_IF_ERROR(device->Launch(module, 0, Span<const DeviceAddress>(addresses), stream, 7));
+  uint32_t step = 0;
+  return device->Synchronize(stream, &step);
+}
+
+void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::string& what,
+                            const Tolerance& tolerance) {
+  const Kernel kernel = maker.Make();
+  Memory want = memory;
+  const bool fault = RunReference(kernel, Pointers(&want));
+  for (uint32_t isa = 0; isa < 3; ++isa) {
+    Memory alone;
+    for (uint32_t threads : {1u, 3u}) {
+      HostOptions options;
+      options.threads = threads;
+      options.max_isa = isa;
+      options.work_per_thread = 1;
+      HostFixture host(options);
+      Module* module = host.Load(kernel);
+      ASSERT_NE(module, nullptr) << what;
+      Memory got = memory;
+      const Status status = host.Launch(module, &got);
+      host.device->DestroyModule(module);
+      EXPECT_EQ(!status.ok(), fault) << what << ": " << status.message();
+      const std::string difference = Difference(maker, want, got, tolerance);
+      ASSERT_EQ(difference, "") << what << ", instruction set " << isa << ", " << threads << " threads";
+      if (threads == 1) alone = got;
+      ASSERT_TRUE(alone.params == got.params) << what << ": several threads give other bits than one";
+    }
+  }
+}
+
+}  // namespace rondo::test

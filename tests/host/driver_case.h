@@ -1,0 +1,39 @@
+// Runs a kernel on the host driver and by the reference, and compares every byte it may and may not write.
+#ifndef RONDO_TESTS_HOST_DRIVER_CASE_H_
+#define RONDO_TESTS_HOST_DRIVER_CASE_H_
+
+#include <memory>
+#include <string>
+
+#include "drivers/host/host_driver.h"
+#include "tests/host/kernel_maker.h"
+
+namespace rondo::test {
+
+// A driver with one device and one stream.
+class HostFixture {
+ public:
+  explicit HostFixture(HostOptions options = {});
+  ~HostFixture();
+  // Fails the test if the module cannot be loaded (then null).
+  Module* Load(const Kernel& kernel);
+  Status Launch(Module* module, Memory* memory);
+
+  Driver* driver = nullptr;
+  Device* device = nullptr;
+  Stream* stream = nullptr;
+};
+
+struct Tolerance {
+  double relative = 2e-5;
+  double absolute = 2e-5;
+};
+
+// Runs the kernel with every instruction set, on one and on several threads, and compares with the reference.
+// Results of several threads must equal those of one thread bit by bit. `what` names the case.
+void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::string& what,
+                            const Tolerance& tolerance = {});
+
+}  // namespace rondo::test
+
+#endif  // RONDO_TESTS_HOST_DRIVER_CASE_H_

@@ -1,0 +1,202 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/host/driver_case.h"
+#include "tests/host/random_layout.h"
+
+namespace rondo::test {
+namespace {
+
+std::vector<int> Groups(const std::vector<int>& first, std::initializer_list<int> groups) {
+  std::vector<int> loops;
+  for (int g : groups) {
+    for (int d = first[static_cast<size_t>(g)]; d < first[static_cast<size_t>(g) + 1]; ++d)
+      loops.push_back(d);
+  }
+  return loops;
+}
+
+// acc_0 + 0.5 * acc_1 + ... + bias, then tanh now and then, stored.
+void MakeEpilogue(Random& random, PartMaker& maker, int accumulators, TapeType type, uint16_t bias,
+                  DType bias_type, uint16_t out, DType out_type) {
+  TapeMaker tape;
+  uint16_t x = tape.Add(TapeOp::kAcc, type, 0);
+  for (int j = 1; j < accumulators; ++j) {
+    x = tape.Binary(TapeOp::kAdd, x, tape.Add(TapeOp::kAcc, type, static_cast<uint16_t>(j)));
+  }
+  const DType natural = type == TapeType::kF32   ? DType::kF32
+                        : type == TapeType::kF64 ? DType::kF64
+                                                 : DType::kI64;
+  x = tape.Binary(TapeOp::kAdd, x, tape.Cast(tape.Load(bias, bias_type), type, natural));
+  if (type == TapeType::kF32 && Between(random, 0, 1) == 0) {
+    x = tape.Unary(TapeOp::kTanh, tape.Binary(TapeOp::kMul, x, tape.Const(0.1f)));
+  }
+  tape.Store(out, out_type, x);
+  maker.part.epilogue = maker.Keep(tape);
+}
+
+void RandomContraction(uint32_t seed, DType forced, int64_t most_m, int64_t most_n, int64_t most_k) {
+  Random random(seed);
+  Arena arena;
+  PartMaker maker(&arena);
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kContraction;
+  std::vector<int> first = {0};
+  const int64_t points[4] = {Between(random, 1, 4), Between(random, 1, most_m), Between(random, 1, most_n),
+                             Between(random, 1, most_k)};
+  uint8_t* counts[4] = {&part.outer, &part.m, &part.n, &part.reduced};
+  for (int g = 0; g < 4; ++g) {
+    *counts[g] = static_cast<uint8_t>(Between(random, g == 3 ? 1 : 0, 2));
+    for (int64_t e : RandomExtents(random, *counts[g], points[g])) maker.loops.push_back(e);
+    first.push_back(static_cast<int>(maker.loops.size()));
+  }
+  const DType lhs_type = forced == DType::kF32 ? RandomFloat(random) : forced;
+  const DType rhs_type = forced == DType::kF32 ? RandomFloat(random) : forced;
+  part.acc_type = NaturalType(forced);
+  part.lhs = maker.Operand(lhs_type, Mode::kRead, RandomOrder(random, Groups(first, {0, 1, 3})), 3);
+  const int rhs_count = static_cast<int>(Between(random, 1, 3));
+  std::vector<uint16_t> rhs;
+  for (int j = 0; j < rhs_count; ++j) {
+    std::vector<int> order = Between(random, 0, 1) == 0 ? Groups(first, {0, 3, 2}) : Groups(first, {0, 2, 3});
+    if (Between(random, 0, 2) == 0)
+      order.erase(order.begin(), order.begin() + part.outer);  // shared by the batch
+    rhs.push_back(maker.Operand(rhs_type, Mode::kRead,
+                                Between(random, 0, 4) == 0 ? RandomOrder(random, order) : order, 5));
+  }
+  part.rhs = arena.Copy(rhs);
+  if (forced == DType::kF32 && Between(random, 0, 1) == 0) {
+    TapeMaker prologue;  // x * 0.5 + scale[k]
+    const uint16_t scale = maker.Operand(DType::kF32, Mode::kRead, Groups(first, {3}));
+    const uint16_t x = prologue.Load(part.lhs, lhs_type);
+    const uint16_t y = prologue.Add(TapeOp::kFma, TapeType::kF32, 0, x, prologue.Const(0.5f),
+                                    prologue.Load(scale, DType::kF32));
+    prologue.Add(TapeOp::kYield, TapeType::kF32, 0, y);
+    part.prologue = maker.Keep(prologue);
+  }
+  const DType out_type = forced == DType::kF32  ? RandomFloat(random)
+                         : forced == DType::kI8 ? DType::kI32
+                                                : forced;
+  const uint16_t bias = maker.Operand(out_type, Mode::kRead, Thinned(random, Groups(first, {0, 1, 2})));
+  const uint16_t out =
+      maker.Operand(out_type, Mode::kWrite, RandomOrder(random, Groups(first, {0, 1, 2})), 7);
+  MakeEpilogue(random, maker, rhs_count, part.acc_type, bias, out_type, out, out_type);
+  Memory memory;
+  memory.Randomise(maker, random);
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {1e-4, 1e-3});
+}
+
+TEST(Contraction, OfManyRowsMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 40 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomContraction(seed, DType::kF32, 60, 100, 60);
+  }
+}
+TEST(Contraction, OfAFewRowsMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 50 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomContraction(seed, DType::kF32, 8, 300, 100);
+  }
+}
+TEST(Contraction, OverALongSumMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 12 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomContraction(seed, DType::kF32, 20, 20, 1500);
+  }
+}
+TEST(Contraction, OfDoublesAndIntegersMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomContraction(seed,
+                      seed % 3 == 0   ? DType::kF64
+                      : seed % 3 == 1 ? DType::kI64
+                                      : DType::kI8,
+                      10, 40, 30);
+  }
+}
+
+// Convolutions and pools over 1 to 3 spatial axes.
+void RandomConvolution(uint32_t seed, Combine combine, bool depthwise) {
+  Random random(seed);
+  Arena arena;
+  PartMaker maker(&arena);
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kConvolution;
+  part.combine = combine;
+  const int spatial = static_cast<int>(Between(random, 1, 3));
+  const bool pool = combine != Combine::kProduct;
+  const int64_t batch = Between(random, 1, 2),
+                groups = pool || depthwise ? Between(random, 1, 6) : Between(random, 1, 2);
+  const int64_t o = pool || depthwise ? 1 : Between(random, 1, 20),
+                c = pool || depthwise ? 1 : Between(random, 1, 6);
+  part.outer = 1;
+  part.m = 2;
+  part.n = static_cast<uint8_t>(spatial);
+  part.reduced = static_cast<uint8_t>(1 + spatial);
+  std::vector<int64_t> in(static_cast<size_t>(spatial)), kernel, out;
+  std::vector<int64_t> step, dilation, pad;
+  for (int s = 0; s < spatial; ++s) {
+    const int64_t size = spatial == 1   ? Between(random, 5, 400)
+                         : spatial == 2 ? Between(random, 5, 30)
+                                        : Between(random, 4, 9);
+    in[static_cast<size_t>(s)] = size;
+    kernel.push_back(Between(random, 1, 3));
+    step.push_back(Between(random, 1, 2));
+    dilation.push_back(Between(random, 1, 2));
+    pad.push_back(Between(random, 0, 2));
+    const int64_t reach = (kernel.back() - 1) * dilation.back() + 1;
+    out.push_back((size + 2 * pad.back() - reach) / step.back() + 1);
+    if (out.back() < 1) out.back() = 1;
+  }
+  maker.loops = {batch, groups, o};
+  for (int64_t e : out) maker.loops.push_back(e);
+  maker.loops.push_back(c);
+  for (int64_t e : kernel) maker.loops.push_back(e);
+  const size_t loops = maker.loops.size();
+
+  part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {});
+  std::vector<int64_t> strides(loops, 0);
+  std::vector<Guard> guards;
+  int64_t size = 1;
+  for (int s = spatial - 1; s >= 0; --s) {
+    std::vector<int64_t> walk(loops, 0);
+    walk[static_cast<size_t>(3 + s)] = step[static_cast<size_t>(s)];
+    walk[static_cast<size_t>(4 + spatial + s)] = dilation[static_cast<size_t>(s)];
+    guards.push_back({size, -pad[static_cast<size_t>(s)], in[static_cast<size_t>(s)], arena.Copy(walk)});
+    size *= in[static_cast<size_t>(s)];
+  }
+  strides[static_cast<size_t>(3 + spatial)] = size;
+  strides[1] = size * c;
+  strides[0] = size * c * groups;
+  maker.sizes[0] = size * c * groups * batch;
+  maker.operands[0].strides = arena.Copy(strides);
+  maker.operands[0].guards = arena.Copy(guards);
+  if (!pool) {
+    std::vector<int> order = {1, 2, 3 + spatial};
+    for (int s = 0; s < spatial; ++s) order.push_back(4 + spatial + s);
+    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(RandomFloat(random), Mode::kRead, order)});
+  }
+  const DType out_type = RandomFloat(random);
+  const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});
+  const uint16_t result = maker.Operand(out_type, Mode::kWrite, Range(0, 3 + spatial));
+  MakeEpilogue(random, maker, 1, TapeType::kF32, bias, DType::kF32, result, out_type);
+  Memory memory;
+  memory.Randomise(maker, random);
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {1e-4, 1e-3});
+}
+
+TEST(Convolution, MatchesTheReference) {
+  for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, Combine::kProduct, false);
+  }
+}
+TEST(Convolution, DepthwiseMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 20 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, Combine::kProduct, true);
+  }
+}
+TEST(Convolution, PoolsMatchTheReference) {
+  constexpr Combine kPools[] = {Combine::kMax, Combine::kSum, Combine::kMean};
+  for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, kPools[seed % 3], false);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

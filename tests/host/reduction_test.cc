@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/host/driver_case.h"
+#include "tests/host/random_layout.h"
+
+namespace rondo::test {
+namespace {
+
+// Random outer and reduced loops.
+void MakeLoops(Random& random, PartMaker& maker) {
+  const int outer = static_cast<int>(Between(random, 0, 3)),
+            reduced = static_cast<int>(Between(random, 1, 2));
+  maker.loops = RandomExtents(random, outer, 200);
+  for (int64_t e : RandomExtents(random, reduced, Between(random, 0, 3) == 0 ? 2000 : 60))
+    maker.loops.push_back(e);
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = static_cast<uint8_t>(outer);
+  maker.part.reduced = static_cast<uint8_t>(reduced);
+}
+
+void KeepStages(PartMaker& maker, const std::vector<std::pair<bool, TapeMaker>>& stages) {
+  std::vector<Stage> list;
+  for (const auto& [per_row, tape] : stages) list.push_back({per_row, maker.Keep(tape)});
+  maker.part.stages = maker.arena->Copy(list);
+}
+
+TEST(Reduction, SoftmaxMatchesTheReference) {
+  for (int seed = 0; seed < 30; ++seed) {
+    Random random(static_cast<uint32_t>(seed));
+    Arena arena;
+    PartMaker maker(&arena);
+    MakeLoops(random, maker);
+    const int rank = static_cast<int>(maker.loops.size());
+    const DType type = RandomFloat(random);
+    const uint16_t in = maker.Operand(type, Mode::kRead, RandomOrder(random, Range(0, rank)));
+    const uint16_t out = maker.Operand(type, Mode::kWrite, RandomOrder(random, Range(0, rank)));
+    TapeMaker most, sum, store;
+    most.Add(TapeOp::kReduceMax, TapeType::kF32, 0, most.Load(in, type));
+    const uint16_t shifted =
+        sum.Binary(TapeOp::kSub, sum.Load(in, type), sum.Add(TapeOp::kScalar, TapeType::kF32, 0));
+    const uint16_t e = sum.Unary(TapeOp::kExp, shifted);
+    sum.Add(TapeOp::kKeep, TapeType::kF32, 0, e);
+    sum.Add(TapeOp::kReduceSum, TapeType::kF32, 1, e);
+    TapeMaker invert;
+    invert.Add(TapeOp::kSetScalar, TapeType::kF32, 2,
+               invert.Unary(TapeOp::kReciprocal, invert.Add(TapeOp::kScalar, TapeType::kF32, 1)));
+    store.Store(out, type,
+                store.Binary(TapeOp::kMul, store.Add(TapeOp::kKept, TapeType::kF32, 0),
+                             store.Add(TapeOp::kScalar, TapeType::kF32, 2)));
+    maker.part.scalars = 3;
+    maker.part.kept = 1;
+    KeepStages(maker, {{false, most}, {false, sum}, {true, invert}, {false, store}});
+    Memory memory;
+    memory.Randomise(maker, random);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Reduction, SumsProductsAndExtremesOfEveryTypeMatchTheReference) {
+  constexpr TapeOp kOps[] = {TapeOp::kReduceSum, TapeOp::kReduceProd,   TapeOp::kReduceMax,
+                             TapeOp::kReduceMin, TapeOp::kReduceArgMax, TapeOp::kReduceArgMin};
+  constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kI64, DType::kI8, DType::kU8, DType::kBF16};
+  for (int seed = 0; seed < 72; ++seed) {
+    Random random(static_cast<uint32_t>(seed));
+    Arena arena;
+    PartMaker maker(&arena);
+    MakeLoops(random, maker);
+    const int rank = static_cast<int>(maker.loops.size()), outer = maker.part.outer;
+    const TapeOp op = kOps[seed % 6];
+    const DType type = kTypes[seed / 6 % 6];
+    const bool arg = op >= TapeOp::kReduceArgMax;
+    const uint16_t in = maker.Operand(type, Mode::kRead, RandomOrder(random, Range(0, rank)));
+    const DType result = arg ? DType::kI64 : NaturalType(type) == TapeType::kF32 ? DType::kF32 : DType::kI64;
+    const uint16_t out = maker.Operand(result, Mode::kWrite, Range(0, outer));
+    TapeMaker reduce, store;
+    uint16_t x = reduce.Load(in, type);
+    if (op == TapeOp::kReduceProd) {  // keep products finite
+      x = reduce.Unary(TapeOp::kSign, x);
+    }
+    reduce.Add(op, reduce.TypeOf(x), 0, x);
+    reduce.list.back().imm.i = seed % 2;
+    const TapeType scalar_type = arg ? TapeType::kI64 : NaturalType(type);
+    store.Store(out, result,
+                store.Cast(store.Add(TapeOp::kScalar, scalar_type, 0), NaturalType(result), result));
+    maker.part.scalars = 1;
+    KeepStages(maker, {{false, reduce}, {true, store}});
+    Memory memory;
+    memory.Randomise(maker, random);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Reduction, LongF32SumsKeepTheirAccuracy) {
+  Arena arena;
+  PartMaker maker(&arena);
+  constexpr int64_t kLength = 1 << 22;
+  maker.loops = {kLength};
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.reduced = 1;
+  const uint16_t in = maker.Operand(DType::kF32, Mode::kRead, {0});
+  const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {});
+  TapeMaker reduce, store;
+  reduce.Add(TapeOp::kReduceSum, TapeType::kF32, 0, reduce.Load(in, DType::kF32));
+  store.Store(out, DType::kF32, store.Add(TapeOp::kScalar, TapeType::kF32, 0));
+  maker.part.scalars = 1;
+  KeepStages(maker, {{false, reduce}, {true, store}});
+  const Kernel kernel = maker.Make();
+  Memory memory;
+  memory.Resize(maker);
+  double want = 0;
+  for (int64_t i = 0; i < kLength; ++i) {
+    const float v = 1.0f + 1e-3f * static_cast<float>(i % 7);
+    std::memcpy(memory.params[0].data() + i * 4, &v, 4);
+    want += static_cast<double>(v);
+  }
+  HostFixture host;
+  Module* module = host.Load(kernel);
+  ASSERT_TRUE(host.Launch(module, &memory).ok());
+  host.device->DestroyModule(module);
+  const double got = static_cast<double>(scalar::Load<float>(DType::kF32, memory.params[1].data(), 0));
+  EXPECT_NEAR(got, want, want * 1e-6);
+}
+
+}  // namespace
+}  // namespace rondo::test
