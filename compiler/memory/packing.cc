@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "compiler/memory/packing_search.h"
+
 namespace rondo {
 namespace {
 
@@ -105,7 +107,6 @@ class FirstFit {
  public:
   explicit FirstFit(const Instance& instance) : instance_(instance) {}
 
-  // Gives up (height is then only a bound from below) once something ends above `limit`.
   void Place(const std::vector<int>& order, int64_t capacity, Placement* out) {
     out->offsets.assign(instance_.items.size(), -1);
     out->height = 0;
@@ -183,6 +184,76 @@ bool Better(const Placement& a, const Placement& b) {
   return a.height != b.height ? a.height < b.height : a.excess < b.excess;
 }
 
+struct Start {
+  Placement placement;
+  std::vector<int> order;
+};
+
+// What first fit makes of the first orders, best first; just one if that meets the goal.
+std::vector<Start> FirstFits(const Instance& instance, int64_t goal) {
+  FirstFit first_fit(instance);
+  std::vector<Start> starts;
+  for (std::vector<int>& order : FirstOrders(instance)) {
+    starts.push_back({{}, std::move(order)});
+    first_fit.Place(starts.back().order, goal, &starts.back().placement);
+    if (starts.back().placement.height <= goal) break;
+  }
+  std::stable_sort(starts.begin(), starts.end(),
+                   [](const Start& a, const Start& b) { return Better(a.placement, b.placement); });
+  return starts;
+}
+
+// Replaces `best` if the depth-first search finds a placement within the goal. Returns the nodes it took.
+int64_t SearchUnder(const Instance& instance, int64_t goal, int64_t nodes, Placement* best) {
+  std::vector<packing::SearchItem> items;
+  for (const Instance::Item& item : instance.items) items.push_back({item.lower, item.upper, item.size});
+  int64_t left = nodes;
+  if (auto offsets = packing::SearchPacking(items, goal, &left)) {
+    best->offsets = std::move(*offsets);
+    best->height = 0;
+    for (size_t i = 0; i < items.size(); ++i) {
+      best->height = std::max(best->height, best->offsets[i] + items[i].size);
+    }
+  }
+  return nodes - left;
+}
+
+// Iterated search over orders from the best few starts. Returns the orders tried.
+int ImproveOrders(const Instance& instance, int64_t goal, const std::vector<Start>& starts,
+                  const PackingOptions& options, Placement* best) {
+  FirstFit first_fit(instance);
+  Random random(options.seed);
+  const size_t num_starts = std::min<size_t>(starts.size(), 4);
+  Placement current = starts[0].placement, next;
+  std::vector<int> order = starts[0].order, trial;
+  int stale = 0, patience = 400, rounds = 0;
+  size_t start = 0;
+  for (; best->height > goal && rounds < options.rounds; ++rounds) {
+    trial = order;
+    const size_t moves = 1 + random.Below(2);
+    for (size_t m = 0; m < moves; ++m) {
+      const auto from = std::find(trial.begin(), trial.end(), CriticalItem(instance, current, goal, &random));
+      if (from == trial.begin()) continue;
+      const size_t to = random.Below(static_cast<size_t>(from - trial.begin()));
+      std::rotate(trial.begin() + static_cast<std::ptrdiff_t>(to), from, from + 1);
+    }
+    first_fit.Place(trial, goal, &next);
+    if (!Better(current, next)) {
+      stale = Better(next, current) ? 0 : stale + 1;
+      std::swap(current, next);
+      std::swap(order, trial);
+      if (Better(current, *best)) *best = current;
+    } else if (++stale > patience) {
+      start = (start + 1) % num_starts;
+      current = starts[start].placement;
+      order = starts[start].order;
+      stale = 0;
+      patience += 200;
+    }
+  }
+  return rounds;
+}
+
 }  // namespace
 
 int64_t PackingLowerBound(const PackingProblem& problem) { return MakeInstance(problem).lower_bound; }
@@ -195,50 +266,12 @@ PackingSolution Pack(const PackingProblem& problem, const PackingOptions& option
   if (instance.items.empty()) return solution;
 
   const int64_t goal = std::max(options.capacity, instance.lower_bound);
-  FirstFit first_fit(instance);
-  Placement best, current, next;
-  std::vector<std::pair<Placement, std::vector<int>>> starts;
-  for (std::vector<int>& order : FirstOrders(instance)) {
-    first_fit.Place(order, goal, &current);
-    ++solution.rounds;
-    if (best.offsets.empty() || Better(current, best)) best = current;
-    starts.emplace_back(current, std::move(order));
-    if (best.height <= goal) break;
-  }
-  std::stable_sort(starts.begin(), starts.end(), [](auto& a, auto& b) { return Better(a.first, b.first); });
-
-  Random random(options.seed);
-  const size_t kStarts = std::min<size_t>(starts.size(), 4);
-  std::vector<int> order, trial;
-  int stale = 0, limit = 400;
-  size_t start = 0;
-  current = starts[0].first;
-  order = starts[0].second;
-  while (best.height > goal && solution.rounds < options.rounds) {
-    trial = order;
-    const int moves = 1 + static_cast<int>(random.Below(2));
-    for (int m = 0; m < moves; ++m) {
-      const int item = CriticalItem(instance, current, goal, &random);
-      auto from = std::find(trial.begin(), trial.end(), item);
-      const size_t position = static_cast<size_t>(from - trial.begin());
-      if (position == 0) continue;
-      const size_t to = random.Below(position);
-      std::rotate(trial.begin() + static_cast<std::ptrdiff_t>(to), from, from + 1);
-    }
-    first_fit.Place(trial, goal, &next);
-    ++solution.rounds;
-    if (!Better(current, next)) {
-      stale = Better(next, current) ? 0 : stale + 1;
-      std::swap(current, next);
-      std::swap(order, trial);
-      if (Better(current, best)) best = current;
-    } else if (++stale > limit) {
-      start = (start + 1) % kStarts;
-      current = starts[start].first;
-      order = starts[start].second;
-      stale = 0;
-      limit += 200;
-    }
+  std::vector<Start> starts = FirstFits(instance, goal);
+  solution.rounds = static_cast<int>(starts.size());
+  Placement best = starts[0].placement;
+  if (best.height > goal) solution.nodes = SearchUnder(instance, goal, options.nodes, &best);
+  if (best.height > goal) {
+    solution.rounds += ImproveOrders(instance, goal, starts, options, &best);
   }
 
   for (size_t i = 0; i < instance.items.size(); ++i) {

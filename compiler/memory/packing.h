@@ -2,9 +2,10 @@
 // highest byte used is as low as can be found. The planner of memory without anything of compilers in it:
 // a problem is data, and so is its solution.
 //
-// The problem and its file form are MiniMalloc's (M. D. Moffitt, "MiniMalloc", ASPLOS 2023). The method is
-// first fit over several orders, then an iterated search over orders: whatever stands on top of the highest
-// pile, or holds it up, is placed earlier. Deterministic: the effort is counted in rounds, never in time.
+// The problem and its file form are MiniMalloc's (M. D. Moffitt, "MiniMalloc", ASPLOS 2023). Three methods
+// take turns until one meets the goal: first fit over several orders; a depth-first search under the goal
+// (packing_search.h); and an iterated search over orders, in which whatever stands on top of the highest
+// pile, or holds it up, is placed earlier. Deterministic: effort is counted in placements, never in time.
 #ifndef RONDO_COMPILER_MEMORY_PACKING_H_
 #define RONDO_COMPILER_MEMORY_PACKING_H_
 
@@ -33,13 +34,16 @@ struct PackingSolution {
   std::vector<int64_t> offsets;  // one a buffer; 0 for those of no size or life
   int64_t height = 0;            // end of the highest buffer, rounded up to the alignment
   int64_t lower_bound = 0;       // no solution can be lower
-  int rounds = 0;                // placements tried
+  int rounds = 0;                // orders tried
+  int64_t nodes = 0;             // single placements tried by the depth-first search
 };
 
 struct PackingOptions {
   // Heights up to this are as good as any: the search ends there. It always ends at the lower bound.
   int64_t capacity = 0;
-  int rounds = 2000;  // placements tried at most
+  int rounds = 2000;  // orders tried at most
+  int64_t nodes =
+      12'000'000;  // single placements of the depth-first search at most: about a million a second
   uint64_t seed = 1;
 };
 

@@ -8,6 +8,9 @@
 namespace rondo {
 namespace {
 
+// What a search may cost: values times values times nodes, values times orders.
+constexpr int64_t kSearchWork = 4'000'000'000, kOrderWork = 1'000'000;
+
 // When a value needs its memory: its life, and step 0 for inputs and the last step for outputs that no step
 // touches.
 Life MemoryLife(const LoweredProgram& program, const LoweredValue& value, Life life) {
@@ -20,7 +23,7 @@ Life MemoryLife(const LoweredProgram& program, const LoweredValue& value, Life l
 
 }  // namespace
 
-MemoryPlan PlanMemory(const LoweredProgram& program, int rounds) {
+MemoryPlan PlanMemory(const LoweredProgram& program) {
   MemoryPlan plan;
   plan.lives = Lifetimes(program);
   plan.takes_over = Donations(program, plan.lives);
@@ -49,19 +52,21 @@ MemoryPlan PlanMemory(const LoweredProgram& program, int rounds) {
   }
 
   PackingOptions options;
-  options.rounds = rounds;
+  const auto values = static_cast<int64_t>(count) + 1;
+  options.nodes = kSearchWork / (values * values);
+  options.rounds = static_cast<int>(std::min<int64_t>(kOrderWork / values, 2000));
   const PackingSolution solution = Pack(problem, options);
   plan.offsets.resize(count);
   for (size_t v = 0; v < count; ++v) plan.offsets[v] = solution.offsets[root[v]];
   plan.arena_bytes = solution.height;
   plan.lower_bound = solution.lower_bound;
-  plan.rounds = solution.rounds;
 
   char text[256];
   const int64_t over = plan.arena_bytes - plan.lower_bound;
-  std::snprintf(text, sizeof text, "arena %lld bytes, %s the lower bound of %lld; %d in place; %d placements",
+  std::snprintf(text, sizeof text,
+                "arena %lld bytes, %s the lower bound of %lld; %d values in place of others",
                 static_cast<long long>(plan.arena_bytes), over == 0 ? "which is" : "above",
-                static_cast<long long>(plan.lower_bound), plan.donations, plan.rounds);
+                static_cast<long long>(plan.lower_bound), plan.donations);
   plan.text = text;
   return plan;
 }

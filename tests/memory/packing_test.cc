@@ -58,6 +58,7 @@ TEST(Packing, NeverLetsLiveBuffersOverlap) {
     const PackingProblem problem = RandomProblem(seed, 60, seed % 2 == 0 ? 1 : 64);
     PackingOptions options;
     options.rounds = 200;
+    options.nodes = 2000;
     const PackingSolution solution = Pack(problem, options);
     EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
     // Brute force, by bytes of one time after the other.
@@ -77,6 +78,61 @@ TEST(Packing, NeverLetsLiveBuffersOverlap) {
     EXPECT_GE(solution.height, solution.lower_bound);
     EXPECT_LE(static_cast<double>(solution.height), 1.10 * static_cast<double>(solution.lower_bound));
   }
+}
+
+// A box of `times` x `bytes` cut into `count` pieces: they can be packed without any gap.
+PackingProblem CutBox(uint64_t seed, int count, int64_t times, int64_t bytes) {
+  uint64_t state = seed * 77 + 1;
+  auto below = [&](int64_t n) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<int64_t>((state >> 33) % static_cast<uint64_t>(n));
+  };
+  PackingProblem problem;
+  problem.buffers.push_back({"0", 0, times, bytes});
+  while (problem.buffers.size() < static_cast<size_t>(count)) {
+    PackingBuffer& b =
+        problem.buffers[static_cast<size_t>(below(static_cast<int64_t>(problem.buffers.size())))];
+    PackingBuffer piece = b;
+    piece.id = std::to_string(problem.buffers.size());
+    const bool in_time = below(2) == 0;
+    const int64_t extent = in_time ? b.upper - b.lower : b.size;
+    if (extent < 8) continue;
+    const int64_t cut = extent / 4 + below(extent / 2);
+    if (in_time) {
+      piece.lower = b.lower + cut;
+      b.upper = piece.lower;
+    } else {
+      piece.size = b.size - cut;
+      b.size = cut;
+    }
+    problem.buffers.push_back(piece);
+  }
+  return problem;
+}
+
+TEST(Packing, FindsPackingsWithoutAGap) {
+  int searched = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const PackingProblem problem = CutBox(seed, 60, 1000, 1000);
+    PackingOptions options;
+    options.nodes = 500'000;
+    const PackingSolution solution = Pack(problem, options);
+    EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
+    EXPECT_EQ(solution.lower_bound, 1000);
+    EXPECT_EQ(solution.height, 1000) << "seed " << seed;
+    searched += solution.nodes > 0;
+  }
+  EXPECT_GT(searched, 0);  // placing in order did not find them all
+}
+
+TEST(Packing, StopsAtTheCapacity) {
+  const PackingProblem problem = CutBox(1, 60, 1000, 1000);
+  PackingOptions options;
+  options.capacity = 2000;
+  const PackingSolution solution = Pack(problem, options);
+  EXPECT_LE(solution.height, 2000);
+  EXPECT_EQ(solution.rounds, 1);
+  EXPECT_EQ(solution.nodes, 0);
 }
 
 TEST(Packing, GivesTheSameOffsetsEveryTime) {

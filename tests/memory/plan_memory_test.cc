@@ -174,7 +174,7 @@ TEST(PlanMemory, RandomProgramsNeverOverlap) {
                next);
       known.push_back(next);
     }
-    const MemoryPlan plan = PlanMemory(made.program(), 300);
+    const MemoryPlan plan = PlanMemory(made.program());
     ExpectNoOverlap(made.program(), plan);
     EXPECT_GE(plan.arena_bytes, plan.lower_bound);
   }
