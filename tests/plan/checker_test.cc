@@ -1,0 +1,660 @@
+// One broken plan a rule of the checker, each of which passes VerifyPlan; and valid plans that look odd.
+#include "formats/plan/check/checker.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "formats/plan/verifier.h"
+#include "tests/plan/sample_plan.h"
+
+namespace rondo {
+namespace {
+
+// A program made step by step; lifetimes are taken from the checker's own report unless set.
+class Maker {
+ public:
+  Maker() {
+    program_.name = "p";
+    AddBuffer("in", BufferKind::kInput, 64, 0);
+    AddBuffer("out", BufferKind::kOutput, 64, 256);
+  }
+  uint32_t AddBuffer(const char* name, BufferKind kind, int64_t floats, uint64_t offset,
+                     uint32_t aliases = kNone) {
+    Buffer b;
+    b.name = name;
+    b.kind = kind;
+    b.shape = Shape{floats};
+    b.bytes = static_cast<uint64_t>(floats) * 4;
+    b.offset = offset;
+    b.program = kind == BufferKind::kState || kind == BufferKind::kConstant ? kNone : 0;
+    b.aliases = aliases;
+    buffers.push_back(b);
+    return static_cast<uint32_t>(buffers.size() - 1);
+  }
+  // A kernel of one part over parameters in order.
+  uint32_t AddKernel(const Part& part, uint16_t params) {
+    Kernel kernel;
+    kernel.num_params = params;
+    kernel.parts = List<Part>(arena, {part});
+    return AddKernel(kernel);
+  }
+  uint32_t AddKernel(Kernel kernel) {
+    std::string name = "k";
+    name += std::to_string(kernels.size());
+    kernel.name = arena.CopyText(name);
+    kernels.push_back(kernel);
+    return static_cast<uint32_t>(kernels.size() - 1);
+  }
+  Step& Launch(uint32_t kernel, std::vector<Binding> bindings, uint32_t stream = 0) {
+    Step step;
+    step.kernel = kernel;
+    step.bindings = ListOf(arena, bindings);
+    step.stream = stream;
+    steps.push_back(step);
+    return steps.back();
+  }
+  // Copies 64 floats from element `from` of one buffer to element `to` of another.
+  Step& Copy(uint32_t from_buffer, uint32_t to_buffer, int64_t count = 64, int64_t from = 0, int64_t to = 0,
+             uint32_t stream = 0) {
+    return Launch(AddKernel(CopyKernel(arena, "", count, from, to)), {{from_buffer, 0}, {to_buffer, 0}},
+                  stream);
+  }
+  static constexpr uint32_t kIn = 0, kOut = 1;
+
+  // Fills in lifetimes by trying: each complaint of the checker about them is what is derived.
+  Status Check(bool set_lifetimes = true, CheckReport* report = nullptr) {
+    program_.steps = ListOf(arena, steps);
+    Partition all;
+    all.num_steps = static_cast<uint32_t>(steps.size());
+    program_.partitions = List<Partition>(arena, {all});
+    program_.inputs = List<Port>(arena, {{"in", kIn, false}});
+    program_.outputs = List<Port>(arena, {{"out", kOut, false}});
+    program_.num_streams = 3;
+    program_.num_events = events;
+    program_.arena_bytes = program_.arena_lower_bound = arena_bytes;
+    if (set_lifetimes) SetLifetimes();
+    PlanData plan;
+    DeviceBytes device;
+    device.arena = arena_bytes;
+    device.state = device.weights = 1 << 20;
+    plan.requirements.devices = List<DeviceBytes>(arena, {device});
+    plan.buffers = ListOf(arena, buffers);
+    plan.kernels = ListOf(arena, kernels);
+    plan.programs = List<Program>(arena, {program_});
+    plan.weights_bytes = 1 << 20;
+    if (Status status = VerifyPlan(plan); !status.ok()) {
+      ADD_FAILURE() << "the verifier refuses what the checker should see: " << status.message();
+      return status;
+    }
+    return CheckPlan(plan, DefaultHostAllocator(), arena, report);
+  }
+
+  Arena arena;
+  std::vector<Buffer> buffers;
+  std::vector<Kernel> kernels;
+  std::vector<Step> steps;
+  uint32_t events = 0;
+  uint64_t arena_bytes = 1 << 20;
+
+ private:
+  void SetLifetimes() {
+    const uint32_t count = static_cast<uint32_t>(steps.size());
+    for (uint32_t b = 0; b < buffers.size(); ++b) {
+      if (buffers[b].program == kNone) continue;
+      uint32_t first = 1, last = 0;
+      for (uint32_t s = 0; s < count; ++s) {
+        for (const Binding& binding : steps[s].bindings) {
+          if (binding.buffer != b) continue;
+          if (first > last) first = s;
+          last = s;
+        }
+      }
+      if (first <= last && buffers[b].kind == BufferKind::kInput) first = 0;
+      if (first <= last && buffers[b].kind == BufferKind::kOutput) last = count - 1;
+      buffers[b].first_step = first;
+      buffers[b].last_step = last;
+    }
+  }
+  Program program_;
+};
+
+#define EXPECT_GOOD(maker)                                      \
+  do {                                                          \
+    const Status expect_status = (maker).Check();               \
+    EXPECT_TRUE(expect_status.ok()) << expect_status.message(); \
+  } while (0)
+
+#define EXPECT_BROKEN(maker, text)                                                \
+  do {                                                                            \
+    const Status expect_status = (maker).Check();                                 \
+    ASSERT_FALSE(expect_status.ok());                                             \
+    EXPECT_NE(std::string(expect_status.message()).find(text), std::string::npos) \
+        << expect_status.message();                                               \
+  } while (0)
+
+constexpr BufferKind kTemp = BufferKind::kTemporary;
+
+// x[i] -> f(x[i]) over 64 floats, from parameter 0 to parameter 1.
+Part Elementwise(Arena& a, int64_t stride_from = 1, int64_t stride_to = 1) {
+  Part p;
+  p.outer = 1;
+  p.loops = List<int64_t>(a, {64});
+  p.operands = List<Operand>(a, {Access(a, 0, Mode::kRead, {stride_from}, stride_from < 0 ? 63 : 0),
+                                 Access(a, 1, Mode::kWrite, {stride_to})});
+  p.body = List<TapeInst>(a, {Load(0), Apply(TapeOp::kNeg, 0), Store(1, 1)});
+  return p;
+}
+
+TEST(Checker, ReportsLifetimesAndPeaks) {
+  Sample s = MakeSample();
+  Arena arena;
+  CheckReport report;
+  const Status status = CheckPlan(s.data, DefaultHostAllocator(), arena, &report);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(report.lifetimes[kG].first, 1u);
+  EXPECT_EQ(report.lifetimes[kG].last, 3u);
+  EXPECT_EQ(report.lifetimes[kIn0].last, 1u) << "in flight until its wait";
+  // Step 5: x 128, ids 32, p 256, cat 512, y 512.
+  EXPECT_EQ(report.programs[0].arena_lower_bound, 1440u);
+  EXPECT_EQ(report.programs[0].fullest_step, 5u);
+  EXPECT_EQ(report.programs[0].arena_bytes, 2048u);
+}
+
+TEST(Checker, LifetimesMustBeExact) {
+  for (int64_t change : {-1, 1}) {
+    Sample s = MakeSample();
+    BufferOf(s, kCat).last_step = static_cast<uint32_t>(5 + change);
+    const Status status = CheckPlan(s.data);
+    ASSERT_FALSE(status.ok());
+    EXPECT_NE(std::string(status.message()).find("matter from step 3 to 5"), std::string::npos)
+        << status.message();
+    Sample t = MakeSample();
+    BufferOf(t, kCat).first_step = static_cast<uint32_t>(3 + change);
+    EXPECT_FALSE(CheckPlan(t.data).ok());
+  }
+}
+
+TEST(Checker, LowerBoundMustNotBeUnderstated) {
+  Sample s = MakeSample();
+  ProgramOf(s, 0).arena_lower_bound = 1439;
+  EXPECT_FALSE(CheckPlan(s.data).ok());
+}
+
+TEST(Checker, BuffersLiveAtOnceMustNotOverlap) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 512 + 192);
+  m.Copy(m.kIn, a);
+  m.Copy(m.kIn, b);
+  m.Copy(a, m.kOut, 32);
+  m.Copy(b, m.kOut, 32, 0, 32);
+  EXPECT_BROKEN(m, "in use at once and overlap");
+}
+
+TEST(Checker, MemoryIsReusedAfterTheLastReader) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 512);
+  m.Copy(m.kIn, a);
+  m.Copy(a, m.kOut, 32);
+  m.Copy(m.kIn, b);
+  m.Copy(b, m.kOut, 32, 0, 32);
+  EXPECT_GOOD(m);
+}
+
+TEST(Checker, InputsBeginBeforeAllSteps) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 0);
+  m.Copy(a, a, 1, 0, 8);  // any use before the input's first reader
+  m.Copy(m.kIn, m.kOut);
+  EXPECT_BROKEN(m, "overlap");
+}
+
+TEST(Checker, OutputsLastBeyondAllSteps) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 256);
+  m.Copy(m.kIn, m.kOut);
+  m.Copy(m.kIn, a);
+  EXPECT_BROKEN(m, "overlap");
+}
+
+TEST(Checker, MemoryOfAnInputIsReusedAfterItsLastReader) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 0);
+  m.Copy(m.kIn, a);
+  m.Copy(a, b);
+  m.Copy(b, m.kOut);
+  EXPECT_GOOD(m);
+}
+
+TEST(Checker, InPlaceNeedsTheAlias) {
+  for (bool declared : {true, false}) {
+    Maker m;
+    const uint32_t a = m.AddBuffer("a", kTemp, 64, 512),
+                   b = m.AddBuffer("b", kTemp, 64, 512, declared ? a : kNone);
+    m.Copy(m.kIn, a);
+    m.Launch(m.AddKernel(Elementwise(m.arena), 2), {{a, 0}, {b, 0}});
+    m.Copy(b, m.kOut);
+    if (declared) {
+      EXPECT_GOOD(m);
+    } else {
+      EXPECT_BROKEN(m, "overlap");
+    }
+  }
+}
+
+TEST(Checker, InPlaceNeedsTheLastReader) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 512, a);
+  m.Copy(m.kIn, a);
+  m.Launch(m.AddKernel(Elementwise(m.arena), 2), {{a, 0}, {b, 0}});
+  m.Copy(a, m.kOut, 32);
+  m.Copy(b, m.kOut, 32, 0, 32);
+  EXPECT_BROKEN(m, "overlap");
+}
+
+TEST(Checker, InPlaceNeedsTheSameElements) {
+  for (int variant = 0; variant < 2; ++variant) {
+    Maker m;
+    const uint32_t a = m.AddBuffer("a", kTemp, 128, 512), b = m.AddBuffer("b", kTemp, 128, 512, a);
+    m.Copy(m.kIn, a);
+    m.Copy(m.kIn, a, 64, 0, 64);
+    const uint32_t kernel = m.AddKernel(Elementwise(m.arena, variant == 0 ? -1 : 1), 2);
+    m.Launch(kernel, {{a, 0}, {b, variant == 0 ? 0u : 4u}});
+    m.Copy(b, m.kOut, 64, variant);
+    EXPECT_BROKEN(m, "not element by element");
+  }
+}
+
+TEST(Checker, InPlaceNeedsLoadsBeforeStores) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 512, a);
+  m.Copy(m.kIn, a);
+  Part p = Elementwise(m.arena);
+  p.operands = List<Operand>(m.arena, {p.operands[0], p.operands[1], Access(m.arena, 2, Mode::kWrite, {1})});
+  p.body = List<TapeInst>(m.arena, {Load(0), Store(0, 1), Load(0), Store(2, 2)});
+  m.Launch(m.AddKernel(p, 3), {{a, 0}, {b, 0}, {m.kOut, 0}});
+  m.Copy(b, m.kOut);
+  EXPECT_BROKEN(m, "not element by element");
+}
+
+TEST(Checker, ARoleIsNeverReadInPlace) {
+  Sample s = MakeSample();
+  // X[4, 8] W -> H, with H over X: the contraction reads X while it writes H.
+  BufferOf(s, kH).offset = BufferOf(s, kP).offset = 0;
+  BufferOf(s, kH).aliases = kX;
+  const Status status = CheckPlan(s.data);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(std::string(status.message()).find("not element by element"), std::string::npos)
+      << status.message();
+}
+
+TEST(Checker, PartsOfAKernelAreNotInOrder) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512);
+  m.Copy(m.kIn, a);
+  // Part 0 copies a to out, part 1 writes a.
+  Kernel kernel = CopyKernel(m.arena, "", 64, 0, 0);
+  Part second = kernel.parts[0];
+  second.operands =
+      List<Operand>(m.arena, {Access(m.arena, 2, Mode::kRead, {1}), Access(m.arena, 0, Mode::kWrite, {1})});
+  kernel.parts = List<Part>(m.arena, {kernel.parts[0], second});
+  kernel.num_params = 3;
+  m.Launch(m.AddKernel(kernel), {{a, 0}, {m.kOut, 0}, {m.kIn, 0}});
+  EXPECT_BROKEN(m, "not element by element");
+}
+
+TEST(Checker, PartsMayWriteInterleavedPieces) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 128, 512);
+  std::vector<Part> parts;
+  for (int64_t half = 0; half < 2; ++half) {
+    Part p;
+    p.outer = 2;
+    p.loops = List<int64_t>(m.arena, {8, 8});
+    p.operands = List<Operand>(m.arena, {Access(m.arena, 0, Mode::kRead, {8, 1}),
+                                         Access(m.arena, 1, Mode::kWrite, {16, 1}, half * 8)});
+    p.body = List<TapeInst>(m.arena, {Load(0), Store(0, 1)});
+    parts.push_back(p);
+  }
+  Kernel kernel;
+  kernel.num_params = 2;
+  kernel.parts = ListOf(m.arena, parts);
+  m.Launch(m.AddKernel(kernel), {{m.kIn, 0}, {a, 0}});
+  m.Copy(a, m.kOut, 64, 64);
+  EXPECT_GOOD(m);
+}
+
+TEST(Checker, ConstantsAreNeverWritten) {
+  Maker m;
+  const uint32_t c = m.AddBuffer("c", BufferKind::kConstant, 64, 0);
+  m.Copy(m.kIn, c);
+  m.Copy(c, m.kOut);
+  EXPECT_BROKEN(m, "never to be written");
+}
+
+TEST(Checker, InputsAreNeverWritten) {
+  Maker m;
+  m.Copy(m.kIn, m.kOut);
+  m.Copy(m.kOut, m.kIn);
+  EXPECT_BROKEN(m, "never to be written");
+}
+
+TEST(Checker, InputsMayBeTakenOver) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 0, m.kIn);
+  m.Launch(m.AddKernel(Elementwise(m.arena), 2), {{m.kIn, 0}, {a, 0}});
+  m.Copy(a, m.kOut);
+  EXPECT_GOOD(m);
+}
+
+TEST(Checker, ConstantsShareMemoryOnlyWithTheirBytes) {
+  for (uint64_t at : {0, 256}) {
+    Maker m;
+    const uint32_t c = m.AddBuffer("c", BufferKind::kConstant, 64, 0),
+                   d = m.AddBuffer("d", BufferKind::kConstant, 64, 0);
+    m.buffers[d].file_offset = at;
+    m.Copy(c, m.kOut, 32);
+    m.Copy(d, m.kOut, 32, 0, 32);
+    if (at == 0) {
+      EXPECT_GOOD(m);
+    } else {
+      EXPECT_BROKEN(m, "are both constant and overlap");
+    }
+  }
+}
+
+TEST(Checker, StateIsNotShared) {
+  Maker m;
+  m.AddBuffer("s", BufferKind::kState, 64, 0);
+  m.AddBuffer("t", BufferKind::kState, 64, 128);
+  m.Copy(m.kIn, m.kOut);
+  EXPECT_BROKEN(m, "are both state and overlap");
+}
+
+TEST(Checker, StateIsReadAsItWas) {
+  Maker m;
+  const uint32_t s = m.AddBuffer("s", BufferKind::kState, 64, 0);
+  m.Copy(s, m.kOut);
+  m.Copy(m.kIn, s);
+  EXPECT_GOOD(m);
+}
+
+TEST(Checker, ReadsSeeAWrite) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512);
+  m.Copy(a, m.kOut);
+  m.Copy(m.kIn, a);
+  EXPECT_BROKEN(m, "which no step before it has written");
+}
+
+TEST(Checker, ReadsAreCoveredByPieces) {
+  for (int64_t missing = -1; missing < 4; ++missing) {
+    Maker m;
+    const uint32_t a = m.AddBuffer("a", kTemp, 64, 512);
+    for (int64_t piece = 0; piece < 4; ++piece) {
+      if (piece != missing) m.Copy(m.kIn, a, 16, 0, piece * 16);
+    }
+    m.Copy(a, m.kOut);
+    if (missing < 0) {
+      EXPECT_GOOD(m);
+    } else {
+      EXPECT_BROKEN(m, "it reads byte " + std::to_string(missing * 64) + " of buffer 2");
+    }
+  }
+}
+
+TEST(Checker, ReadsAreCoveredByColumns) {
+  for (int64_t missing = -1; missing < 4; ++missing) {
+    Maker m;
+    const uint32_t a = m.AddBuffer("a", kTemp, 64, 512);
+    for (int64_t column = 0; column < 4; ++column) {
+      if (column == missing) continue;
+      Part p;
+      p.outer = 2;
+      p.loops = List<int64_t>(m.arena, {4, 4});
+      p.operands = List<Operand>(m.arena, {Access(m.arena, 0, Mode::kRead, {4, 1}),
+                                           Access(m.arena, 1, Mode::kWrite, {16, 1}, column * 4)});
+      p.body = List<TapeInst>(m.arena, {Load(0), Store(0, 1)});
+      m.Launch(m.AddKernel(p, 2), {{m.kIn, 0}, {a, 0}});
+    }
+    m.Copy(a, m.kOut);
+    if (missing < 0) {
+      EXPECT_GOOD(m);
+    } else {
+      EXPECT_BROKEN(m, "of buffer 2");
+    }
+  }
+}
+
+TEST(Checker, OutputsAreWrittenWhole) {
+  Maker m;
+  m.Copy(m.kIn, m.kOut, 63);
+  EXPECT_BROKEN(m, "it reads byte 252 of buffer 1");
+}
+
+TEST(Checker, ScatterOverACopyIsCovered) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), ids = m.AddBuffer("ids", kTemp, 64, 1024);
+  m.buffers[ids].dtype = DType::kI32;
+  m.Copy(m.kIn, a);
+  Part fill;
+  fill.outer = 1;
+  fill.loops = List<int64_t>(m.arena, {64});
+  fill.operands = List<Operand>(m.arena, {Access(m.arena, 0, Mode::kWrite, {1}, 0, DType::kI32)});
+  TapeInst index = Slot(TapeOp::kIndex, 0);
+  index.type = TapeType::kI64;
+  fill.body = List<TapeInst>(m.arena, {index, Store(0, 0)});
+  m.Launch(m.AddKernel(fill, 1), {{ids, 0}});
+  Part scatter = Elementwise(m.arena);
+  Operand to = Access(m.arena, 1, Mode::kWrite, {0});
+  Indirect by;
+  by.operand = 2;
+  by.stride = 1;
+  by.extent = 64;
+  to.indirects = List<Indirect>(m.arena, {by});
+  scatter.operands =
+      List<Operand>(m.arena, {scatter.operands[0], to, Access(m.arena, 2, Mode::kRead, {1}, 0, DType::kI32)});
+  m.Launch(m.AddKernel(scatter, 3), {{m.kIn, 0}, {a, 0}, {ids, 0}});
+  m.Copy(a, m.kOut);
+  EXPECT_GOOD(m);
+}
+
+TEST(Checker, AnUpdateInPlaceKeepsTheRest) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 512, a);
+  m.Copy(m.kIn, a);
+  Part p;
+  p.outer = 1;
+  p.loops = List<int64_t>(m.arena, {8});
+  p.operands =
+      List<Operand>(m.arena, {Access(m.arena, 0, Mode::kRead, {1}), Access(m.arena, 1, Mode::kWrite, {1})});
+  p.body = List<TapeInst>(m.arena, {Load(0), Apply(TapeOp::kNeg, 0), Store(1, 1)});
+  m.Launch(m.AddKernel(p, 2), {{a, 0}, {b, 0}});  // the first 8 of 64
+  m.Copy(b, m.kOut);
+  EXPECT_GOOD(m);
+}
+
+TEST(Checker, ASequentialPartMayReadWhatItWrote) {
+  for (bool sequential : {true, false}) {
+    Maker m;
+    Part p;  // out[i + 1] = out[i] + in[i + 1], out[0] = absent
+    p.outer = 1;
+    p.sequential = sequential;
+    p.loops = List<int64_t>(m.arena, {64});
+    Operand before = Access(m.arena, 1, Mode::kRead, {0});
+    Guard guard;
+    guard.stride = 1;
+    guard.offset = -1;
+    guard.extent = 64;
+    guard.strides = List<int64_t>(m.arena, {1});
+    before.guards = List<Guard>(m.arena, {guard});
+    p.operands = List<Operand>(
+        m.arena, {Access(m.arena, 0, Mode::kRead, {1}), Access(m.arena, 1, Mode::kWrite, {1}), before});
+    p.body = List<TapeInst>(m.arena, {Load(0), Load(2), Apply(TapeOp::kAdd, 0, 1), Store(2, 1)});
+    m.Launch(m.AddKernel(p, 2), {{m.kIn, 0}, {m.kOut, 0}});
+    if (sequential) {
+      EXPECT_GOOD(m);
+    } else {
+      EXPECT_BROKEN(m, "not element by element");
+    }
+  }
+}
+
+TEST(Checker, CopiesMustNotOverlapThemselves) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 128, 512);
+  m.Copy(m.kIn, a);
+  Step& copy = m.Copy(a, a);
+  copy.kind = StepKind::kCopy;
+  copy.kernel = kNone;
+  copy.bytes = 256;
+  copy.bindings = List<Binding>(m.arena, {{a, 0}, {a, 128}});
+  m.Copy(a, m.kOut);
+  EXPECT_BROKEN(m, "not element by element");
+}
+
+// ---------------------------------------------------------------------------------------- streams
+
+// in -> a on stream 0, a -> out on stream 1.
+void TwoStreams(Maker& m, bool event, bool after) {
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512);
+  m.Copy(m.kIn, a);
+  m.Copy(a, m.kOut, 64, 0, 0, 1);
+  if (event) {
+    m.events = 1;
+    m.steps[0].records = 0;
+    m.steps[1].waits = List<uint32_t>(m.arena, {0});
+  }
+  if (after) m.steps[1].after = List<uint32_t>(m.arena, {0});
+}
+
+TEST(CheckerStreams, ListOrderIsNoOrder) {
+  Maker m;
+  TwoStreams(m, false, false);
+  EXPECT_BROKEN(m, "no stream, event or wait orders the two");
+}
+
+TEST(CheckerStreams, EventsOrder) {
+  Maker m;
+  TwoStreams(m, true, false);
+  EXPECT_GOOD(m);
+}
+
+TEST(CheckerStreams, AfterOrders) {
+  Maker m;
+  TwoStreams(m, false, true);
+  EXPECT_GOOD(m);
+}
+
+TEST(CheckerStreams, OrderIsTransitive) {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 1024);
+  m.events = 2;
+  m.Copy(m.kIn, a).records = 0;
+  m.Copy(m.kIn, b, 64, 0, 0, 1).waits = List<uint32_t>(m.arena, {0});
+  m.Copy(b, b, 1, 0, 1, 1).records = 1;
+  m.Copy(a, m.kOut, 64, 0, 0, 2).waits = List<uint32_t>(m.arena, {1});
+  EXPECT_GOOD(m);
+}
+
+TEST(CheckerStreams, ReuseNeedsOrder) {
+  for (bool ordered : {true, false}) {
+    Maker m;
+    const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 512);
+    m.Copy(m.kIn, a);
+    m.Copy(a, m.kOut, 32);
+    m.Copy(m.kIn, b, 64, 0, 0, 1);
+    m.Copy(b, m.kOut, 32, 0, 32, 1);
+    if (ordered) {
+      m.events = 1;
+      m.steps[1].records = 0;
+      m.steps[2].waits = List<uint32_t>(m.arena, {0});
+      EXPECT_GOOD(m);
+    } else {
+      EXPECT_BROKEN(m, "in use at once and overlap");
+    }
+  }
+}
+
+TEST(CheckerStreams, PiecesMayBeWrittenAtOnce) {
+  Maker m;
+  m.Copy(m.kIn, m.kOut, 32);
+  m.Copy(m.kIn, m.kOut, 32, 0, 32, 1);
+  EXPECT_GOOD(m);
+  m.steps.clear();
+  m.Copy(m.kIn, m.kOut, 33);
+  m.Copy(m.kIn, m.kOut, 32, 0, 32, 1);
+  EXPECT_BROKEN(m, "no stream, event or wait orders the two");
+}
+
+// ------------------------------------------------------------------------------------ collectives
+
+TEST(CheckerCollectives, ACollectiveInFlightKeepsItsBuffers) {
+  Sample s = MakeSample();
+  // The memory of in0 goes to out0, which is written after the wait: good. Without the wait it is not.
+  BufferOf(s, kOut0).offset = 0;
+  Status status = CheckPlan(s.data);
+  EXPECT_TRUE(status.ok()) << status.message();
+  BufferOf(s, kIn0).last_step = 0;
+  status = CheckPlan(s.data);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(std::string(status.message()).find("matter from step 0 to 1"), std::string::npos)
+      << status.message();
+}
+
+TEST(CheckerCollectives, ResultsAreReadAfterTheWait) {
+  Sample s = MakeSample();
+  std::swap(StepOf(s, 1, 1), StepOf(s, 2, 1));
+  BufferOf(s, kOut0).first_step = 1;
+  BufferOf(s, kIn0).last_step = 2;
+  const Status status = CheckPlan(s.data);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(std::string(status.message()).find("while step 0 writes it"), std::string::npos)
+      << status.message();
+}
+
+TEST(CheckerCollectives, AnAllReduceMayWorkInPlace) {
+  for (uint64_t shift : {0, 64}) {
+    Sample s = MakeSample();
+    BufferOf(s, kSum0).aliases = kIn0;
+    BufferOf(s, kSum0).offset = 0;
+    BufferOf(s, kSum0).bytes = 128;
+    BufferOf(s, kIn0).bytes = shift == 0 ? 64 : 128;
+    Edit(StepOf(s, 0, 1).bindings, 1).offset = shift / 2;
+    const Status status = CheckPlan(s.data);
+    EXPECT_EQ(status.ok(), shift == 0) << status.message();
+  }
+}
+
+// ------------------------------------------------------------------------------------------- cost
+
+TEST(CheckerCost, ThousandsOfStepsTakeWellUnderASecond) {
+  for (bool streams : {false, true}) {
+    Maker m;
+    const uint32_t kernel = m.AddKernel(Elementwise(m.arena), 2);
+    uint32_t previous = m.kIn;
+    constexpr uint32_t kSteps = 4000;
+    m.events = streams ? kSteps : 0;
+    for (uint32_t i = 0; i < kSteps; ++i) {
+      const uint32_t next =
+          i + 1 == kSteps ? m.kOut : m.AddBuffer("t", kTemp, 64, 512 + 256 * uint64_t{i % 3});
+      Step& step = m.Launch(kernel, {{previous, 0}, {next, 0}}, streams ? i % 3 : 0);
+      if (streams) {
+        step.records = i;
+        if (i > 0) step.waits = List<uint32_t>(m.arena, {i - 1});
+      }
+      previous = next;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_GOOD(m);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    RecordProperty(streams ? "streams" : "one_stream", std::to_string(seconds));
+    EXPECT_LT(seconds, 2.0);  // under sanitizers too
+  }
+}
+
+}  // namespace
+}  // namespace rondo

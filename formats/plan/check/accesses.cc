@@ -6,6 +6,8 @@
 namespace rondo::check {
 namespace {
 
+constexpr int64_t kNothing = -1;  // no address
+
 // A box that is known only by its bounds counts as all that lies between them.
 Box Filled(const Box& box) { return box.exact ? box : DenseBox(box.base, box.end); }
 
@@ -166,9 +168,8 @@ Status ProgramCheck::CheckRead(const Access& read) {
                   read.begin);
   }
   if (!box.exact) return Status::Ok();
-  int64_t missing = first ? box.end - 1 : box.base;
-  if (first && last) {
-    if (!exact) return Status::Ok();
+  int64_t missing = !first ? box.base : !last ? box.end - 1 : kNothing;
+  if (exact) {
     if (!work_.Spend(writes * 256)) return TooMuchWork();
     Remainder rest(grid, origin, box);
     ForWrites(read, [&](const Box& write) {
@@ -176,9 +177,9 @@ Status ProgramCheck::CheckRead(const Access& read) {
       const Box filled = Filled(write);
       rest.Subtract(FitsGrid(grid, filled) ? filled : DenseBox(write.base, write.end));
     });
-    if (rest.empty()) return Status::Ok();
-    missing = rest.FirstByte();
+    if (!rest.empty()) missing = rest.FirstByte();
   }
+  if (missing == kNothing) return Status::Ok();
   return AtStep(
       RONDO_BROKEN("it reads byte %" PRId64 " of buffer %u \"%.*s\", which no step before it has written",
                    missing - static_cast<int64_t>(plan_.buffers[read.buffer].offset), read.buffer, size,
