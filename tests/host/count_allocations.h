@@ -1,0 +1,14 @@
+// Counts every allocation of the process: the test binary's own malloc family stands before the C library's.
+#ifndef RONDO_TESTS_HOST_COUNT_ALLOCATIONS_H_
+#define RONDO_TESTS_HOST_COUNT_ALLOCATIONS_H_
+
+#include <cstdint>
+
+namespace rondo::test {
+
+// Calls of malloc, calloc, realloc, aligned_alloc, memalign, posix_memalign and mmap since the start.
+uint64_t Allocations();
+
+}  // namespace rondo::test
+
+#endif  // RONDO_TESTS_HOST_COUNT_ALLOCATIONS_H_
