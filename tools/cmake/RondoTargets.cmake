@@ -5,6 +5,10 @@ find_package(Threads REQUIRED)
 function(rondo_settings target)
   cmake_parse_arguments(ARG "TINY" "" "" ${ARGN})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+  # g++ 12 warns falsely where optimised std::string concatenation is inlined (GCC bug 105651).
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
+  endif()
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
   if(ARG_TINY)
     target_compile_options(${target} PRIVATE
