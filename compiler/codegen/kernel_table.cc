@@ -85,7 +85,9 @@ uint32_t KernelTable::Add(const Kernel& kernel) {
 }
 
 std::string KernelName(const Kernel& kernel, uint32_t number) {
-  std::string name = "k" + std::to_string(number) + "_";
+  std::string name = "k";
+  name += std::to_string(number);
+  name += '_';
   if (kernel.label.empty()) return name + Name(kernel.parts[0].skeleton);
   for (char c : kernel.label) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
