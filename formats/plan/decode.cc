@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstring>
+#include <type_traits>
 
 #include "formats/plan/format.h"
 #include "formats/plan/plan_generated.h"
@@ -66,14 +67,22 @@ class Decoder {
     static_assert(sizeof(T) == sizeof(F));
     if (in == nullptr || in->size() == 0) return {};
     Span<T> out = New<T>(in->size());
-    if (!out.empty()) std::memcpy(out.data(), in->data(), in->size() * sizeof(T));
+    if (!out.empty()) std::memcpy(out.data(), in->Data(), in->size() * sizeof(T));
     return {out.data(), out.size()};
   }
 
-  // A vector of tables or structs, each decoded by its overload of One.
+  // A vector of tables or structs, each decoded by its overload of One. The flatbuffers verifier checks
+  // where a vector's length lies, but not that the structs after it are aligned.
   template <typename T, typename F>
   Span<const T> All(const fb::Vector<F>* in) {
     if (in == nullptr || in->size() == 0) return {};
+    if constexpr (std::is_pointer_v<F>) {
+      if (reinterpret_cast<uintptr_t>(in->Data()) % alignof(std::remove_pointer_t<F>) != 0) {
+        if (status_.ok())
+          status_ = Status::Error(Code::kCorrupt, "plan: a vector of its flatbuffer is not aligned");
+        return {};
+      }
+    }
     Span<T> out = New<T>(in->size());
     for (size_t i = 0; i < out.size() && status_.ok(); ++i)
       One(*in->Get(static_cast<fb::uoffset_t>(i)), out[i]);
@@ -191,7 +200,8 @@ void Decoder::One(const fbs::Buffer& in, Buffer& out) {
       }
       return;
     }
-    for (int64_t dim : *in.shape()) out.shape.dims[out.shape.rank++] = dim;
+    out.shape.rank = static_cast<int>(in.shape()->size());
+    std::memcpy(out.shape.dims, in.shape()->Data(), in.shape()->size() * sizeof(int64_t));
   }
   out.bytes = in.bytes();
   out.device = in.device();
