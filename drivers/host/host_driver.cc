@@ -33,7 +33,10 @@ void* Bytes(DeviceAddress address) { return reinterpret_cast<void*>(address); }
 class HostDevice final : public Device {
  public:
   HostDevice(host::ThreadPool& pool, const host::Engine& engine, const HostOptions& options)
-      : pool_(pool), engine_(engine), allocator_(options.allocator), work_per_thread_(options.work_per_thread) {}
+      : pool_(pool),
+        engine_(engine),
+        allocator_(options.allocator),
+        work_per_thread_(options.work_per_thread) {}
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0) {

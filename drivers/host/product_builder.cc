@@ -205,6 +205,10 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     out_->path = Path::kFewRows;
     out_->block_rows = rows;
     out_->tasks = nest.points[kOuter] * out_->tiling.tiles;
+    out_->lhs_row = (k + kLanes - 1) / kLanes * kLanes + 16;
+    constexpr int64_t kMostAcc = int64_t{64} << 10;  // bytes of accumulators of tiles walked together
+    out_->tiles_at_once = kMostAcc / (rows * kLanes * 4);
+    if (out_->tiles_at_once > out_->tiling.tiles) out_->tiles_at_once = out_->tiling.tiles;
     const bool plain_lhs = part_.prologue.empty() && part_.operands[part_.lhs].dtype == DType::kF32;
     if (plain_lhs) {
       const Access* access = nullptr;
@@ -227,9 +231,8 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     out_->temp_at = Take(kLanes * 16 * 4);
   }
   out_->lhs_at = Take(out_->block_rows * padded * 4);
-  out_->acc_stride = out_->block_rows * kLanes * 4;
+  out_->acc_stride = out_->block_rows * out_->tiles_at_once * kLanes * 4;
   out_->acc_at = Take(out_->acc_stride * pieces);
-  (void)k;
   return Status::Ok();
 }
 

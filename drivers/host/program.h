@@ -223,8 +223,10 @@ struct PartProgram {
   const Access* lhs_direct = nullptr;  // f32 unit stride over one k loop, no prologue: read in place
   Tiling k_tiling;
   int64_t acc_at = 0, acc_stride = 0, lhs_at = 0, rhs_at = 0, temp_at = 0, count_at = 0;
-  int64_t block_rows = 0;  // rows of a block (kGemm, kConvolution)
-  bool has_lhs = true;     // pools have none
+  int64_t lhs_row = 0;        // floats from row to row of the packed lhs (kFewRows)
+  int64_t tiles_at_once = 1;  // of n (kFewRows)
+  int64_t block_rows = 0;     // rows of a block (kGemm, kConvolution)
+  bool has_lhs = true;        // pools have none
 
   // Attention.
   const Access* q = nullptr;

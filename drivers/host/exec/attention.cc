@@ -252,7 +252,7 @@ class AttentionBlock {
     if constexpr (sizeof(T) == 4) {
       if (part_.values_direct) {
         WalkRows(scores_, score_row_, rows_, Pointer(values, w_, BaseOf(values, pos_)), values.dtype,
-                 part_.value_step, used_, n, acc_, kLanes, false);
+                 part_.value_step, used_, n, acc_, kLanes, false, 8 * part_.value_step);
         return;
       }
     }

@@ -137,9 +137,10 @@ static inline int NextTile(const Nest& nest, const Tiling& t, int64_t* pos) {
 
 // acc[m][j] (rows `acc_row` floats apart) = (add ? acc : 0) + sum over k of a[m * a_row + k] * b(k, j) for
 // m < rows (at most kFewRows) and j < columns. WalkRows: b(k, j) = b[k * b_step + j]; Dots:
-// b(k, j) = b[j * b_step + k]. b_step in elements of `dtype` (f32, f16, bf16).
+// b(k, j) = b[j * b_step + k]. b_step in elements of `dtype` (f32, f16, bf16). `fetch`: how many elements
+// ahead to ask memory for.
 void WalkRows(const float* a, int64_t a_row, int rows, const char* b, DType dtype, int64_t b_step, int64_t k,
-              int columns, float* acc, int64_t acc_row, bool add);
+              int columns, float* acc, int64_t acc_row, bool add, int64_t fetch);
 void Dots(const float* a, int64_t a_row, int rows, const char* b, DType dtype, int64_t b_step, int64_t k,
           int columns, float* acc, int64_t acc_row, bool add);
 

@@ -19,54 +19,93 @@ void DotLanes(const RhsProgram& rhs, const char* b, const float* a, int64_t a_ro
   }
 }
 
+// The product of all rows with the columns of tiles [first, last) of one outer point.
+class Streamed {
+ public:
+  Streamed(const PartProgram& part, Worker& w, const float* a, int64_t a_row)
+      : part_(part), w_(w), a_(a), a_row_(a_row), rows_(static_cast<int>(part.nest.points[1])) {}
+
+  void Run(int64_t* pos, int64_t first, int64_t last) {
+    const int64_t k = part_.nest.points[3];
+    for (int j = 0; j < part_.num_rhs; ++j) {
+      const RhsProgram& rhs = part_.rhs[j];
+      // Rows of k are walked a few at a time across all tiles, so that memory is read in long runs.
+      const bool whole = rhs.k_unit || last - first == 1 || k * (last - first) * kLanes <= kCached;
+      const int64_t step = whole ? k : kRowsAtOnce;
+      fetch_ = whole ? 8 * rhs.k_step : kLanes;
+      for (int64_t at = 0; at < k; at += step) {
+        int n = DecodeTile(part_.nest, part_.tiling, first, pos);
+        for (int64_t tile = first;;) {
+          Tile(rhs, pos, j, tile - first, n, at, Least(step, k - at));
+          if (++tile == last) break;
+          n = NextTile(part_.nest, part_.tiling, pos);
+        }
+      }
+    }
+  }
+  float* Acc(int j, int64_t slot) const {
+    return reinterpret_cast<float*>(w_.scratch + part_.acc_at + j * part_.acc_stride) + slot * rows_ * kLanes;
+  }
+
+ private:
+  static constexpr int64_t kRowsAtOnce = 8;
+  static constexpr int64_t kCached = int64_t{1} << 18;  // elements that a cache holds anyway
+
+  void Tile(const RhsProgram& rhs, const int64_t* pos, int j, int64_t slot, int n, int64_t at,
+            int64_t depth) {
+    const Access& access = *rhs.by_n;
+    const char* b = Pointer(access, w_, BaseOf(access, pos) + at * rhs.k_step);
+    if (rhs.k_unit) {
+      DotLanes(rhs, b, a_ + at, a_row_, rows_, depth, n, Acc(j, slot), at > 0);
+    } else {
+      WalkRows(a_ + at, a_row_, rows_, b, access.dtype, rhs.k_step, depth, n, Acc(j, slot), kLanes, at > 0,
+               fetch_);
+    }
+  }
+
+  const PartProgram& part_;
+  Worker& w_;
+  const float* a_;
+  const int64_t a_row_;
+  const int rows_;
+  int64_t fetch_ = 0;  // elements ahead
+};
+
 }  // namespace
 
 void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   const Nest& nest = part.nest;
-  const int rows = static_cast<int>(nest.points[1]);
-  const int64_t k = nest.points[3], tiles = part.tiling.tiles, k_tiles = part.k_tiling.tiles;
+  const int64_t rows = nest.points[1], tiles = part.tiling.tiles;
   const bool direct = part.lhs_direct != nullptr && rows == 1;
   float* packed = reinterpret_cast<float*>(w.scratch + part.lhs_at);
   if (!direct) BeginTape(part.lhs_by_k, w);
   BeginTape(part.program, w);
   int64_t pos[kMaxNest] = {};
   int64_t packed_outer = -1;
-  for (int64_t task = first; task < last; ++task) {
+  for (int64_t task = first; task < last;) {
     const int64_t outer = task / tiles;
     Decode(nest, 0, nest.first[1], outer, pos);
-    if (!direct && packed_outer != outer) PackLhs(part, w, pos, 0, rows, packed);
+    const float* a = packed;
+    if (direct) {
+      a = reinterpret_cast<const float*>(Pointer(*part.lhs_direct, w, BaseOf(*part.lhs_direct, pos)));
+    } else if (packed_outer != outer) {
+      PackLhs(part, w, pos, 0, rows, packed, part.k_tiling.chunk, part.lhs_row);
+    }
     packed_outer = outer;
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
     for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;
-    const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
-    for (int j = 0; j < part.num_rhs; ++j) {
-      const RhsProgram& rhs = part.rhs[j];
-      const Access& access = *rhs.by_n;
-      const char* b = Pointer(access, w, BaseOf(access, pos));
-      float* acc = reinterpret_cast<float*>(w.scratch + part.acc_at + j * part.acc_stride);
-      if (direct) {
-        const Access& lhs = *part.lhs_direct;
-        const float* a = reinterpret_cast<const float*>(Pointer(lhs, w, BaseOf(lhs, pos)));
-        if (rhs.k_unit) {
-          DotLanes(rhs, b, a, 0, 1, k, n, acc, false);
-        } else {
-          WalkRows(a, 0, 1, b, access.dtype, rhs.k_step, k, n, acc, kLanes, false);
-        }
-        continue;
-      }
-      for (int64_t t = 0; t < k_tiles; ++t) {
-        const float* a = packed + t * rows * kLhsRow;
-        const int64_t at = t * part.k_tiling.chunk;
-        const int64_t depth = Least(part.k_tiling.chunk, k - at);
-        const char* from = b + at * rhs.k_step * access.size;
-        if (rhs.k_unit) {
-          DotLanes(rhs, from, a, kLhsRow, rows, depth, n, acc, t > 0);
-        } else {
-          WalkRows(a, kLhsRow, rows, from, access.dtype, rhs.k_step, depth, n, acc, kLanes, t > 0);
-        }
-      }
+    const int64_t tile = task % tiles;
+    const int64_t count = Least(Least(part.tiles_at_once, last - task), tiles - tile);
+    Streamed streamed(part, w, a, part.lhs_row);
+    streamed.Run(pos, tile, tile + count);
+    int n = DecodeTile(nest, part.tiling, tile, pos);
+    for (int64_t t = 0;;) {
+      RunEpilogue(part, w, pos, 0, rows, n, t * rows);
+      if (++t == count) break;
+      n = NextTile(nest, part.tiling, pos);
     }
-    RunEpilogue(part, w, pos, 0, rows, n);
+    task += count;
+    for (int d = part.tiling.first; d < part.tiling.end; ++d) pos[d] = 0;
   }
 }
 

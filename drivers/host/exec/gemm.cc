@@ -144,7 +144,7 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
     const int64_t row = block % row_blocks * part.block_rows;
     const int64_t rows = Least(part.block_rows, m - row);
     Decode(nest, 0, nest.first[1], block / row_blocks, pos);
-    if (block != packed_block) PackLhs(part, w, pos, row, rows, packed);
+    if (block != packed_block) PackLhs(part, w, pos, row, rows, packed, rows * kLhsRow, kLhsRow);
     packed_block = block;
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);

@@ -63,7 +63,7 @@ constexpr int kRegisters = 12;
 template <typename E, int kRows, int kVectors>
 inline __attribute__((always_inline)) void WalkBlock(const float* a, int64_t a_row, const typename E::Raw* b,
                                                      int64_t b_step, int64_t k, float* acc, int64_t acc_row,
-                                                     bool add) {
+                                                     bool add, int64_t fetch) {
   Vector sum[kRows][kVectors];
 #pragma GCC unroll 8
   for (int m = 0; m < kRows; ++m) {
@@ -73,9 +73,8 @@ inline __attribute__((always_inline)) void WalkBlock(const float* a, int64_t a_r
       if (add) sum[m][v] = *reinterpret_cast<const Vector*>(acc + m * acc_row + v * kWidth);
     }
   }
-  constexpr int64_t kAhead = 8;  // rows fetched ahead
   for (int64_t i = 0; i < k; ++i) {
-    const char* ahead = reinterpret_cast<const char*>(b + kAhead * b_step);
+    const char* ahead = reinterpret_cast<const char*>(b + fetch);
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
       if (v * kWidth * sizeof(typename E::Raw) % 64 == 0) {
@@ -98,21 +97,21 @@ inline __attribute__((always_inline)) void WalkBlock(const float* a, int64_t a_r
 
 template <typename E, int kRows>
 void WalkTyped(const float* a, int64_t a_row, const typename E::Raw* b, int64_t b_step, int64_t k,
-               int columns, float* acc, int64_t acc_row, bool add) {
+               int columns, float* acc, int64_t acc_row, bool add, int64_t fetch) {
   constexpr int kMost = kRegisters / kRows;
   constexpr int kVectors = kMost >= 16 ? 16 : kMost >= 8 ? 8 : kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
   int j = 0;
   for (; j + kVectors * kWidth <= columns; j += kVectors * kWidth) {
-    WalkBlock<E, kRows, kVectors>(a, a_row, b + j, b_step, k, acc + j, acc_row, add);
+    WalkBlock<E, kRows, kVectors>(a, a_row, b + j, b_step, k, acc + j, acc_row, add, fetch);
   }
   if constexpr (kVectors > 4) {
     for (; j + 4 * kWidth <= columns; j += 4 * kWidth) {
-      WalkBlock<E, kRows, 4>(a, a_row, b + j, b_step, k, acc + j, acc_row, add);
+      WalkBlock<E, kRows, 4>(a, a_row, b + j, b_step, k, acc + j, acc_row, add, fetch);
     }
   }
   if constexpr (kVectors > 1) {
     for (; j + kWidth <= columns; j += kWidth) {
-      WalkBlock<E, kRows, 1>(a, a_row, b + j, b_step, k, acc + j, acc_row, add);
+      WalkBlock<E, kRows, 1>(a, a_row, b + j, b_step, k, acc + j, acc_row, add, fetch);
     }
   }
   for (; j < columns; ++j) {
@@ -124,13 +123,40 @@ void WalkTyped(const float* a, int64_t a_row, const typename E::Raw* b, int64_t 
   }
 }
 
-inline __attribute__((always_inline)) float SumOf(Vector v) {
-  float parts[kWidth];
-  __builtin_memcpy(parts, &v, sizeof(v));
-  for (int half = kWidth / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) parts[i] += parts[i + half];
+typedef int32_t Lanes __attribute__((vector_size(kWidth * 4)));
+
+// Which lanes of x (0 to kWidth - 1) and y (from kWidth on) form the low (kHigh = 0) or high halves of their
+// groups of kGroup lanes: first those of x, then those of y.
+template <int kGroup, int kHigh>
+inline __attribute__((always_inline)) Lanes HalvesOfGroups() {
+  Lanes mask;
+  for (int i = 0; i < kWidth; ++i) {
+    const int half = i / (kWidth / 2), j = i % (kWidth / 2);
+    mask[i] = half * kWidth + j / (kGroup / 2) * kGroup + j % (kGroup / 2) + kHigh * (kGroup / 2);
   }
-  return parts[0];
+  return mask;
+}
+template <int kGroup>
+inline __attribute__((always_inline)) Vector AddHalves(Vector x, Vector y) {
+  return __builtin_shuffle(x, y, HalvesOfGroups<kGroup, 0>()) +
+         __builtin_shuffle(x, y, HalvesOfGroups<kGroup, 1>());
+}
+
+// The sums over the lanes of kCount vectors (a power of two, at most kWidth), as the first kCount lanes. Each
+// round halves the vectors and packs two of them into one.
+template <int kCount, int kGroup = kWidth>
+inline __attribute__((always_inline)) Vector SumsOf(const Vector* x) {
+  if constexpr (kCount > 1) {
+    Vector half[kCount / 2];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount / 2; ++i) half[i] = AddHalves<kGroup>(x[2 * i], x[2 * i + 1]);
+    return SumsOf<kCount / 2, kGroup / 2>(half);
+  } else if constexpr (kGroup > 1) {
+    const Vector half[1] = {AddHalves<kGroup>(x[0], x[0])};
+    return SumsOf<1, kGroup / 2>(half);
+  } else {
+    return x[0];
+  }
 }
 
 // Dot products of kRows rows of a with kCount rows of b.
@@ -148,11 +174,17 @@ inline __attribute__((always_inline)) void DotBlock(const float* a, int64_t a_ro
       for (int m = 0; m < kRows; ++m) sum[m][c] += x * *reinterpret_cast<const Vector*>(a + m * a_row + i);
     }
   }
+  constexpr int kAtOnce = kCount < kWidth ? kCount : kWidth;
 #pragma GCC unroll 8
   for (int m = 0; m < kRows; ++m) {
+    float sums[kCount + kWidth];
 #pragma GCC unroll 8
+    for (int c = 0; c < kCount; c += kAtOnce) {
+      const Vector s = SumsOf<kAtOnce>(&sum[m][c]);
+      __builtin_memcpy(sums + c, &s, sizeof(s));
+    }
     for (int c = 0; c < kCount; ++c) {
-      float s = SumOf(sum[m][c]);
+      float s = sums[c];
       for (int64_t r = i; r < k; ++r) s += a[m * a_row + r] * E::Load(b[c * b_step + r]);
       float& to = acc[m * acc_row + c];
       to = add ? to + s : s;
@@ -178,29 +210,25 @@ void DotTyped(const float* a, int64_t a_row, const typename E::Raw* b, int64_t b
 
 template <typename E>
 void WalkAny(const float* a, int64_t a_row, int rows, const char* raw, int64_t b_step, int64_t k, int columns,
-             float* acc, int64_t acc_row, bool add) {
+             float* acc, int64_t acc_row, bool add, int64_t fetch) {
   const auto* b = reinterpret_cast<const typename E::Raw*>(raw);
   switch (rows) {
-    case 1: return WalkTyped<E, 1>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    case 2: return WalkTyped<E, 2>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    case 3: return WalkTyped<E, 3>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    case 4: return WalkTyped<E, 4>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    case 5: return WalkTyped<E, 5>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    case 6: return WalkTyped<E, 6>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    case 7: return WalkTyped<E, 7>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    default: return WalkTyped<E, 8>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
+    case 1: return WalkTyped<E, 1>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
+    case 2: return WalkTyped<E, 2>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
+    case 3: return WalkTyped<E, 3>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
+    case 4: return WalkTyped<E, 4>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
+    case 5: return WalkTyped<E, 5>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
+    case 6: return WalkTyped<E, 6>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
+    case 7: return WalkTyped<E, 7>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
+    default: return WalkTyped<E, 8>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch);
   }
 }
 
 template <typename E>
-void DotAny(const float* a, int64_t a_row, int rows, const char* raw, int64_t b_step, int64_t k, int columns,
-            float* acc, int64_t acc_row, bool add) {
-  const auto* b = reinterpret_cast<const typename E::Raw*>(raw);
-  while (rows >= 4) {  // rows of b stay in the first cache for the next four rows of a
+void DotRows(const float* a, int64_t a_row, int rows, const typename E::Raw* b, int64_t b_step, int64_t k,
+             int columns, float* acc, int64_t acc_row, bool add) {
+  for (; rows >= 4; rows -= 4, a += 4 * a_row, acc += 4 * acc_row) {
     DotTyped<E, 4>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
-    a += 4 * a_row;
-    acc += 4 * acc_row;
-    rows -= 4;
   }
   switch (rows) {
     case 1: return DotTyped<E, 1>(a, a_row, b, b_step, k, columns, acc, acc_row, add);
@@ -210,14 +238,31 @@ void DotAny(const float* a, int64_t a_row, int rows, const char* raw, int64_t b_
   }
 }
 
+// More than four rows take a second look at b: in pieces that stay in the first cache.
+template <typename E>
+void DotAny(const float* a, int64_t a_row, int rows, const char* raw, int64_t b_step, int64_t k, int columns,
+            float* acc, int64_t acc_row, bool add) {
+  const auto* b = reinterpret_cast<const typename E::Raw*>(raw);
+  if (rows <= 4) return DotRows<E>(a, a_row, rows, b, b_step, k, columns, acc, acc_row, add);
+  constexpr int kColumns = 8;
+  constexpr int64_t kPiece = 512;
+  for (int j = 0; j < columns; j += kColumns) {
+    const int some = Least(kColumns, columns - j);
+    for (int64_t i = 0; i < k; i += kPiece) {
+      DotRows<E>(a + i, a_row, rows, b + j * b_step + i, b_step, Least(kPiece, k - i), some, acc + j, acc_row,
+                 add || i > 0);
+    }
+  }
+}
+
 }  // namespace
 
 void WalkRows(const float* a, int64_t a_row, int rows, const char* b, DType dtype, int64_t b_step, int64_t k,
-              int columns, float* acc, int64_t acc_row, bool add) {
+              int columns, float* acc, int64_t acc_row, bool add, int64_t fetch) {
   switch (dtype) {
-    case DType::kF32: return WalkAny<F32>(a, a_row, rows, b, b_step, k, columns, acc, acc_row, add);
-    case DType::kF16: return WalkAny<F16>(a, a_row, rows, b, b_step, k, columns, acc, acc_row, add);
-    default: return WalkAny<BF16>(a, a_row, rows, b, b_step, k, columns, acc, acc_row, add);
+    case DType::kF32: return WalkAny<F32>(a, a_row, rows, b, b_step, k, columns, acc, acc_row, add, fetch);
+    case DType::kF16: return WalkAny<F16>(a, a_row, rows, b, b_step, k, columns, acc, acc_row, add, fetch);
+    default: return WalkAny<BF16>(a, a_row, rows, b, b_step, k, columns, acc, acc_row, add, fetch);
   }
 }
 
