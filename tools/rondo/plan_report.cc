@@ -118,7 +118,7 @@ Section Steps(const PlanData& plan, const Program& program) {
       const Buffer& buffer = plan.buffers[binding.buffer];
       if (!buffers.empty()) buffers += ", ";
       buffers += Printf("#%u", binding.buffer);
-      if (!buffer.name.empty()) buffers += " " + std::string(buffer.name);
+      if (!buffer.name.empty()) buffers.append(" ").append(buffer.name);
       if (binding.offset != 0) buffers += Printf("+%llu", static_cast<unsigned long long>(binding.offset));
     }
     const Traffic traffic = StepTraffic(plan, step);
