@@ -125,6 +125,15 @@ Status MakeArrays(rondo_session* handle, const rondo::PlanData& data) {
   return Status::Ok();
 }
 
+// A C caller may put any number in an enum; one that C++ does not know must not be read as the enum.
+template <typename E>
+int32_t RawValue(const E& value) {
+  static_assert(sizeof(E) == sizeof(int32_t));
+  int32_t raw = 0;
+  std::memcpy(&raw, &value, sizeof(raw));
+  return raw;
+}
+
 // Element `i` of a caller's array, whose elements are as large as the first one says.
 Status TensorAt(const rondo_tensor* tensors, size_t i, const char* noun, rondo_tensor* full) {
   const char* base = reinterpret_cast<const char*>(tensors);
@@ -141,9 +150,8 @@ Status TensorAt(const rondo_tensor* tensors, size_t i, const char* noun, rondo_t
     return Status::Error(Code::kInvalidArgument, "%s %zu: rank %u, but its dims are NULL", noun, i,
                          full->rank);
   }
-  if (static_cast<uint32_t>(full->dtype) >= rondo::kNumDTypes) {
-    return Status::Error(Code::kInvalidArgument, "%s %zu: dtype %d is unknown", noun, i,
-                         static_cast<int>(full->dtype));
+  if (int32_t dtype = RawValue(full->dtype); dtype < 0 || dtype >= rondo::kNumDTypes) {
+    return Status::Error(Code::kInvalidArgument, "%s %zu: dtype %d is unknown", noun, i, dtype);
   }
   return Status::Ok();
 }
