@@ -7,6 +7,7 @@
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/model_shapes.h"
+#include "compiler/passes/passes.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
 
@@ -27,6 +28,33 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   program->graph.name = program->source.program;
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  return Status::Ok();
+}
+
+// The passes from graph to graph, all of one form.
+template <passes::PassFunction kPass>
+Status OnGraph(Compilation*, ProgramInWork* program, std::string* text) {
+  const passes::PassOptions options;
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, kPass(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
+// Of the pairs given by name, those that this model has one name of: the other must be there as well.
+Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  passes::PassOptions options;
+  options.auto_state = compilation->options.auto_state;
+  for (const StateName& state : compilation->options.states) {
+    const auto& inputs = program->graph.inputs;
+    const auto& outputs = program->graph.outputs;
+    if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == state.input; }) ||
+        std::any_of(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == state.output; })) {
+      options.states.emplace_back(state.input, state.output);
+      compilation->states_found.push_back(state.input);
+    }
+  }
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
+  *text = std::move(result.text);
   return Status::Ok();
 }
 
@@ -89,19 +117,41 @@ constexpr bool kOnce = true, kEach = false;
 constexpr bool kSkippable = true, kNeeded = false;
 
 constexpr PipelineEntry kPipeline[] = {
-    {"import", Import, PassResult::kGraph, kEach, kNeeded,
+    {"import", Import, Leaves::kGraph, kEach, kNeeded,
      "reads the ONNX model and decomposes its operators into the IR; shapes are static from here on"},
-    {"fuse", FuseGraph, PassResult::kLowered, kEach, kNeeded,
+    {"fold_constants", OnGraph<passes::FoldConstants>, Leaves::kGraph, kEach, kSkippable,
+     "nodes that depend on small constants alone are constants; weights stay as they are"},
+    {"eliminate_common_subexpressions", OnGraph<passes::EliminateCommonSubexpressions>, Leaves::kGraph, kEach,
+     kSkippable, "of equal nodes with equal annotations one is left"},
+    {"remove_dead", OnGraph<passes::RemoveDead>, Leaves::kGraph, kEach, kSkippable,
+     "every node is needed by an output or an effect"},
+    {"simplify", OnGraph<passes::Simplify>, Leaves::kGraph, kEach, kSkippable,
+     "no node is an identity; cheap forms stand for dear ones where the result rounds the same or better"},
+    {"pair_state", PairState, Leaves::kGraph, kEach, kNeeded,
+     "inputs and outputs that are one persistent buffer are known as such"},
+    {"recognise_concat", OnGraph<passes::RecogniseConcat>, Leaves::kGraph, kEach, kSkippable,
+     "a concatenation of evenly spaced pieces of one tensor is a view of it"},
+    {"recognise_updates", OnGraph<passes::RecogniseUpdates>, Leaves::kGraph, kEach, kSkippable,
+     "state changes by writes in place, wherever the composed index maps allow"},
+    {"recognise_attention", OnGraph<passes::RecogniseAttention>, Leaves::kGraph, kEach, kSkippable,
+     "softmax of a scaled, masked product times values is one attention node"},
+    {"recognise_causal", OnGraph<passes::RecogniseCausal>, Leaves::kGraph, kEach, kSkippable,
+     "a mask that keeps a prefix of the keys is a limit: attention reads only the positions it needs"},
+    {"split_contractions", OnGraph<passes::SplitContractions>, Leaves::kGraph, kEach, kSkippable,
+     "a product whose readers take disjoint columns is one product for each of them"},
+    {"label", OnGraph<passes::Label>, Leaves::kGraph, kEach, kSkippable,
+     "norms, softmax, rotary embeddings and gated activations say what they are"},
+    {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,
      "turns the graph into kernels; every node is computed inside exactly one part"},
-    {"schedule", Schedule, PassResult::kLowered, kEach, kSkippable,
+    {"schedule", Schedule, Leaves::kLowered, kEach, kSkippable,
      "orders the kernels for the least peak of live bytes; dependences hold"},
-    {"partition", MakePartitions, PassResult::kLowered, kEach, kNeeded,
+    {"partition", MakePartitions, Leaves::kLowered, kEach, kNeeded,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason"},
-    {"memory", PlanArena, PassResult::kLowered, kEach, kNeeded,
+    {"memory", PlanArena, Leaves::kLowered, kEach, kNeeded,
      "gives every value its place in the arena; what lives at once does not overlap"},
-    {"emit", Emit, PassResult::kPlan, kOnce, kNeeded,
+    {"emit", Emit, Leaves::kPlan, kOnce, kNeeded,
      "makes one plan of all programs; weights, state and kernels that are equal are shared"},
-    {"check", Check, PassResult::kPlan, kOnce, kNeeded,
+    {"check", Check, Leaves::kPlan, kOnce, kNeeded,
      "proves the plan with the verifier and the independent checker; what cannot be proven is not written"},
 };
 
@@ -162,8 +212,8 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 }
 
 // The program as it stands after a pass with this result.
-std::string DumpOf(const ProgramInWork& program, PassResult result) {
-  return result == PassResult::kGraph ? ir::Dump(program.graph) : Dump(program.planned.lowered);
+std::string DumpOf(const ProgramInWork& program, Leaves leaves) {
+  return leaves == Leaves::kGraph ? ir::Dump(program.graph) : Dump(program.planned.lowered);
 }
 
 Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWork* program) {
@@ -175,7 +225,7 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
   report.program = name;
   report.pass = entry.name;
   Status status = entry.run(compilation, program, &report.text);
-  if (status.ok() && entry.result == PassResult::kGraph) {
+  if (status.ok() && entry.leaves == Leaves::kGraph) {
     const std::string broken = ir::Validate(program->graph);
     if (!broken.empty()) status = Status::Error(Code::kInternal, "%s", broken.c_str());
   }
@@ -186,7 +236,7 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
                               : status.At("program \"%s\": %s", name.c_str(), entry.name);
   }
   if (program != nullptr && options.dump && Contains(options.dump_after, entry.name)) {
-    options.dump(name, entry.name, DumpOf(*program, entry.result));
+    options.dump(name, entry.name, DumpOf(*program, entry.leaves));
   }
   return Status::Ok();
 }
@@ -199,6 +249,14 @@ Status CheckNames(const PipelineEntry& entry, const Compilation& compilation) {
       return Status::Error(Code::kInvalidArgument,
                            "shape \"%s\": no model has an input or a symbolic dimension of that name",
                            name.c_str());
+    }
+  }
+  if (entry.run == PairState) {
+    for (const StateName& state : compilation.options.states) {
+      if (Contains(compilation.states_found, state.input)) continue;
+      return Status::Error(Code::kInvalidArgument,
+                           "state \"%s:%s\": no model has an input or output of these names",
+                           state.input.c_str(), state.output.c_str());
     }
   }
   if (entry.run == MakePartitions) {

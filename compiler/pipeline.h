@@ -31,8 +31,9 @@ struct Compilation {
   explicit Compilation(const CompileOptions& o) : options(o) {}
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
-  std::vector<std::string> shapes_found, breaks_found;  // names of options.shapes, options.break_before
-  EmittedPlan emitted;                                  // from `emit` on
+  // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
+  std::vector<std::string> shapes_found, breaks_found, states_found;
+  EmittedPlan emitted;  // from `emit` on
   EmitReport emit_report;
   CompileReport report;
 };
@@ -42,12 +43,12 @@ struct Compilation {
 using PassFunction = Status (*)(Compilation* compilation, ProgramInWork* program, std::string* text);
 
 // What a pass leaves behind, for --dump-after.
-enum class PassResult { kGraph, kLowered, kPlan };
+enum class Leaves { kGraph, kLowered, kPlan };
 
 struct PipelineEntry {
   const char* name;
   PassFunction run;
-  PassResult result;
+  Leaves leaves;
   bool once;         // for all programs together
   bool skippable;    // the plan is correct without it
   const char* does;  // its promise, one sentence
