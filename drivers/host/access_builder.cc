@@ -27,6 +27,13 @@ void ToNest(const Nest& nest, const int64_t* strides, int64_t* coefficients) {
   for (int e = 0; e < nest.loops; ++e) coefficients[e] = nest.source[e] < 0 ? 0 : strides[nest.source[e]];
 }
 
+// The loop along which the lanes of a tile run.
+int RunLoop(const Nest& nest, const Tiling& tiling) {
+  int d = tiling.end - 1;
+  while (d > tiling.split && nest.extent[d] == 1) --d;
+  return d;
+}
+
 int KindOf(const LanePattern& lane) { return static_cast<int>(lane.kind); }
 
 }  // namespace
@@ -58,6 +65,11 @@ Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, co
   if (!MakeLane(out_->nest, tiling, coefficients, arena_, &access.lane, &least, &greatest, &overflow_)) {
     return NoMemory();
   }
+  const int run = RunLoop(out_->nest, tiling);
+  access.run_lanes = run == tiling.split ? tiling.chunk * tiling.inner : out_->nest.extent[run];
+  access.run.stride = coefficients[run];
+  access.run.kind = coefficients[run] == 1 ? LaneKind::kUnit : LaneKind::kStride;
+  access.load_run = engine_.load[static_cast<int>(operand.dtype)][KindOf(access.run)];
   RONDO_RETURN_IF_ERROR(BuildGuards(operand, tiling, &access));
   RONDO_RETURN_IF_ERROR(BuildIndices(operand, tiling, &access, depth));
   access.plain = access.num_guards == 0 && access.num_indices == 0;
@@ -90,6 +102,7 @@ Status PartBuilder::BuildGuards(const Operand& operand, const Tiling& tiling, Ac
                   &overflow_)) {
       return NoMemory();
     }
+    test.run_step = strides[static_cast<size_t>(RunLoop(out_->nest, tiling))];
     access->same_tests &= test.lane.kind == LaneKind::kSame;
   }
   access->guards = tests.data();

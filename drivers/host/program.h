@@ -50,6 +50,7 @@ struct GuardTest {
   const int64_t* strides = nullptr;  // one per loop of the nest
   LanePattern lane;
   int64_t least = 0, greatest = 0;  // of the lane term, over a full tile
+  int64_t run_step = 0;             // from lane to lane of a run
 };
 
 struct Access;
@@ -76,6 +77,10 @@ struct Access {
   int64_t offset = 0;
   double absent = 0;
   LanePattern lane;
+  // A tile is made of runs of consecutive lanes along its innermost loop: evenly spaced in every operand.
+  int64_t run_lanes = kLanes;
+  LanePattern run;
+  LoadFn load_run = nullptr;
   const GuardTest* guards = nullptr;
   const IndexTerm* indices = nullptr;
   LoadFn load = nullptr;

@@ -30,25 +30,75 @@ bool InRange(const IndexTerm& term, int64_t* v) {
   return *v >= 0 && *v < term.extent;
 }
 
-// Clears the mask where a guard fails. kAll: the mask is untouched and need not be looked at.
-Presence TestGuards(const Access& a, const int64_t* pos, int n, uint8_t* mask) {
-  bool some = false;
+// The guards' coordinates at lane 0 go to at[]. kAll: every lane passes. kSome: some may not.
+Presence TestGuards(const Access& a, const int64_t* pos, int64_t* at) {
+  Presence presence = Presence::kAll;
   for (int g = 0; g < a.num_guards; ++g) {
     const GuardTest& guard = a.guards[g];
-    int64_t at = guard.offset;
-    for (int d = 0; d < guard.loops; ++d) at += guard.strides[d] * pos[d];
-    if (at + guard.least >= 0 && at + guard.greatest < guard.extent) continue;
+    at[g] = guard.offset;
+    for (int d = 0; d < guard.loops; ++d) at[g] += guard.strides[d] * pos[d];
+    if (at[g] + guard.least >= 0 && at[g] + guard.greatest < guard.extent) continue;
     if (guard.lane.kind == LaneKind::kSame) return Presence::kNone;
-    if (!some) std::memset(mask, 1, static_cast<size_t>(n));
-    some = true;
+    presence = Presence::kSome;
+  }
+  return presence;
+}
+
+// mask[i] = 1 where lane i passes all guards, else 0.
+void MaskGuards(const Access& a, const int64_t* at, int n, uint8_t* mask) {
+  std::memset(mask, 1, static_cast<size_t>(n));
+  for (int g = 0; g < a.num_guards; ++g) {
+    const GuardTest& guard = a.guards[g];
     const uint64_t extent = static_cast<uint64_t>(guard.extent);
     if (guard.lane.kind == LaneKind::kTable) {
-      for (int i = 0; i < n; ++i) mask[i] &= static_cast<uint64_t>(at + guard.lane.table[i]) < extent;
+      for (int i = 0; i < n; ++i) mask[i] &= static_cast<uint64_t>(at[g] + guard.lane.table[i]) < extent;
     } else {
-      for (int i = 0; i < n; ++i) mask[i] &= static_cast<uint64_t>(at + guard.lane.stride * i) < extent;
+      for (int i = 0; i < n; ++i) mask[i] &= static_cast<uint64_t>(at[g] + guard.lane.stride * i) < extent;
     }
   }
-  return some ? Presence::kSome : Presence::kAll;
+}
+
+int64_t CeilDiv(int64_t a, int64_t b) { return b == 1 ? a : a > 0 ? (a + b - 1) / b : -(-a / b); }
+
+// Lanes j of a run for which 0 <= c + step * j < extent, as [*low, *high), narrowed further.
+void NarrowRun(int64_t c, int64_t step, int64_t extent, int64_t* low, int64_t* high) {
+  int64_t from = *low, to = *high;
+  if (step == 0) {
+    if (c < 0 || c >= extent) to = from;
+  } else if (step > 0) {
+    from = CeilDiv(-c, step);
+    to = CeilDiv(extent - c, step);
+  } else {
+    from = CeilDiv(c - extent + 1, -step);
+    to = CeilDiv(c + 1, -step);
+  }
+  if (from > *low) *low = from;
+  if (to < *high) *high = to;
+  if (*high < *low) *high = *low;
+}
+
+// Loads run by run: what lies inside all guards is one piece of each run.
+void LoadRuns(const Access& a, const Worker& w, int64_t base, const int64_t* at, int n, char* out,
+              uint8_t* mask) {
+  const int wide = NaturalType(a.dtype) == TapeType::kF32 ? 4 : 8;
+  for (int64_t start = 0; start < n; start += a.run_lanes) {
+    const int64_t lanes = Least<int64_t>(a.run_lanes, n - start);
+    int64_t low = 0, high = lanes;
+    for (int g = 0; g < a.num_guards; ++g) {
+      const GuardTest& guard = a.guards[g];
+      NarrowRun(at[g] + LaneOffset(guard.lane, start), guard.run_step, guard.extent, &low, &high);
+    }
+    a.fill(out + start * wide, a.absent, static_cast<int>(low));
+    if (high > low) {
+      const int64_t from = base + LaneOffset(a.lane, start) + low * a.run.stride;
+      a.load_run(out + (start + low) * wide, Pointer(a, w, from), a.run, static_cast<int>(high - low));
+    }
+    a.fill(out + (start + high) * wide, a.absent, static_cast<int>(lanes - high));
+    if (mask != nullptr) {
+      std::memset(mask + start, 0, static_cast<size_t>(lanes));
+      std::memset(mask + start + low, 1, static_cast<size_t>(high - low));
+    }
+  }
 }
 
 // Finds the lanes of a at pos. kAll: all at *base plus the lane pattern. kSome: at *base plus
@@ -56,9 +106,10 @@ Presence TestGuards(const Access& a, const int64_t* pos, int n, uint8_t* mask) {
 Presence Locate(const Access& a, Worker& w, const int64_t* pos, int n, int depth, const Level& level,
                 int64_t* base) {
   *base = BaseOf(a, pos);
-  Presence presence = TestGuards(a, pos, n, level.mask);
-  if (presence == Presence::kNone) return presence;
-  if (n <= 0) return Presence::kNone;
+  int64_t at[kMaxLoops];
+  Presence presence = TestGuards(a, pos, at);
+  if (n <= 0 || presence == Presence::kNone) return Presence::kNone;
+  if (presence == Presence::kSome) MaskGuards(a, at, n, level.mask);
   bool offsets = false;
   auto need_offsets = [&] {
     if (!offsets) {
@@ -109,6 +160,19 @@ Presence LoadGuarded(const Access& a, Worker& w, const int64_t* pos, int n, void
     return Presence::kAll;
   }
   const Level level = LevelAt(w, depth);
+  if (a.num_indices == 0) {
+    int64_t at[kMaxLoops];
+    const Presence presence = TestGuards(a, pos, at);
+    if (presence == Presence::kAll) {
+      a.load(out, Pointer(a, w, BaseOf(a, pos)), a.lane, n);
+    } else if (presence == Presence::kNone) {
+      a.fill(out, a.absent, n);
+    } else {
+      LoadRuns(a, w, BaseOf(a, pos), at, n, static_cast<char*>(out), mask == nullptr ? nullptr : level.mask);
+      if (mask != nullptr) *mask = level.mask;
+    }
+    return presence;
+  }
   int64_t base;
   const Presence presence = Locate(a, w, pos, n, depth, level, &base);
   if (presence == Presence::kAll) {

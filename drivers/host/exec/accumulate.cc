@@ -5,18 +5,27 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
+template <TapeOp kOp, typename T>
+[[gnu::flatten]] void PoolLanes(const T* x, const uint8_t* mask, int n, T* acc) {
+  if (mask == nullptr) {
+#pragma GCC ivdep
+    for (int i = 0; i < n; ++i) acc[i] = scalar::ReduceStep<T>(kOp, acc[i], x[i]);
+    return;
+  }
+#pragma GCC ivdep
+  for (int i = 0; i < n; ++i) {
+    const T next = scalar::ReduceStep<T>(kOp, acc[i], x[i]);
+    acc[i] = mask[i] != 0 ? next : acc[i];
+  }
+}
+
 // Adds the present lanes of one input tile to the pool.
 template <typename T>
 void PoolStep(Combine combine, const T* x, const uint8_t* mask, int n, T* acc, double* count) {
-  for (int i = 0; i < n; ++i) {
-    if (mask != nullptr && mask[i] == 0) continue;
-    if (combine == Combine::kMax) {
-      acc[i] = scalar::ReduceStep<T>(TapeOp::kReduceMax, acc[i], x[i]);
-    } else {
-      acc[i] = scalar::ReduceStep<T>(TapeOp::kReduceSum, acc[i], x[i]);
-    }
-    count[i] += 1;
-  }
+  if (combine == Combine::kMax) return PoolLanes<TapeOp::kReduceMax>(x, mask, n, acc);
+  PoolLanes<TapeOp::kReduceSum>(x, mask, n, acc);
+  if (combine != Combine::kMean) return;
+  for (int i = 0; i < n; ++i) count[i] += mask == nullptr ? 1 : mask[i];
 }
 
 template <typename T>
