@@ -209,8 +209,7 @@ void Graph::Compact() {
   std::vector<NodeId> renumbered(nodes_.size(), kNoNode);
   for (size_t i = 0; i < order.size(); ++i)
     renumbered[static_cast<size_t>(order[i])] = static_cast<NodeId>(i);
-  std::vector<Node> nodes;
-  nodes.reserve(order.size());
+  std::deque<Node> nodes;
   auto renumber = [&](std::vector<NodeId>* list) {
     std::vector<NodeId> out;
     for (NodeId id : *list) {

@@ -12,6 +12,7 @@
 #define RONDO_COMPILER_IR_GRAPH_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -180,7 +181,7 @@ class Graph {
   Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
   NodeId size() const { return static_cast<NodeId>(nodes_.size()); }
-  // Appends; fills in `id`. References to other nodes become invalid.
+  // Appends; fills in `id`. References to other nodes stay valid (until Compact).
   NodeId Add(Node node);
 
   bool IsConstant(NodeId id) const { return node(id).op == Op::kConstant; }
@@ -208,7 +209,7 @@ class Graph {
   void Compact();
 
  private:
-  std::vector<Node> nodes_;
+  std::deque<Node> nodes_;
 };
 
 const char* Name(Op op);
