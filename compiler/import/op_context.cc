@@ -75,7 +75,7 @@ OpContext::OpContext(ir::Builder* builder, Host* importer, const onnx::NodeProto
       attributes_(std::move(attributes)) {}
 
 bool OpContext::Has(int i) const {
-  return i < num_inputs() && inputs_[static_cast<size_t>(i)].node != kNoNode;
+  return i >= 0 && i < num_inputs() && inputs_[static_cast<size_t>(i)].node != kNoNode;
 }
 
 void OpContext::SetValue(int i, Value value) {
@@ -130,8 +130,6 @@ Result<NodeId> OpContext::Tensor(const onnx::TensorProto& tensor) const {
   data->name = tensor.name();
   return b.Constant(data);
 }
-
-bool OpContext::IsConstant(int i) const { return b.graph().IsConstant(In(i)); }
 
 Result<std::vector<int64_t>> OpContext::ConstantInts(int i) const {
   std::vector<int64_t> values;

@@ -85,7 +85,6 @@ class OpContext {
   Result<std::vector<double>> ConstantFloats(int i) const;
   // Ints from input `i` if present, else from the attribute, else empty; `given` says whether either was.
   Result<std::vector<int64_t>> IntsFrom(int i, const char* attribute, bool* given) const;
-  bool IsConstant(int i) const;
 
   // --- checks.
   // `axis` counted from the front.

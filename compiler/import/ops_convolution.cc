@@ -90,11 +90,13 @@ Status QLinearConv(OpContext& c) {
       (c.shape(4).elements() != 1 && c.shape(4).elements() != c.shape(3)[0])) {
     return Status::Error(Code::kCorrupt, "scales that do not fit");
   }
-  NodeId w_scale =
-      c.shape(4).elements() == 1 ? c.b.Reshape(c.In(4), Shape{}) : AlongAxis(c.b, c.In(4), 1, rank);
-  y = c.b.Mul(y, c.b.Mul(c.b.Reshape(c.In(1), Shape{}), w_scale));
-  NodeId zero = c.b.Reshape(c.In(7), Shape{});
-  c.Set(0, Quantise(c.b, y, c.b.Reshape(c.In(6), Shape{}), zero, c.dtype(7)));
+  NodeId scales[3] = {c.In(1), c.In(4), c.In(6)};  // of x, w and y
+  for (NodeId& s : scales) {
+    s = c.b.Cast(s, DType::kF32);
+    s = c.b.shape(s).elements() == 1 ? c.b.Reshape(s, Shape{}) : AlongAxis(c.b, s, 1, rank);
+  }
+  y = c.b.Mul(y, c.b.Mul(scales[0], scales[1]));
+  c.Set(0, Quantise(c.b, y, scales[2], c.b.Reshape(c.In(7), Shape{}), c.dtype(7)));
   return Status::Ok();
 }
 

@@ -69,10 +69,10 @@ Status Pad(OpContext& c) {
     NodeId value = c.b.Scalar(c.dtype(0), 0);
     if (c.Has(2)) {
       RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
-      if (!c.IsConstant(2) || c.shape(2).elements() != 1) {
-        return Status::Error(Code::kUnsupported, "the value to pad with must be one constant");
-      }
-      value = c.b.Reshape(c.In(2), Shape{});
+      if (c.shape(2).elements() != 1)
+        return Status::Error(Code::kCorrupt, "the value to pad with is not a scalar");
+      RONDO_ASSIGN_OR_RETURN(std::vector<double> constant, c.ConstantFloats(2));
+      value = c.b.Scalar(c.dtype(0), constant[0]);
     }
     NodeId x = Crop(c, c.In(0), &before, &after);
     bool any = std::any_of(before.begin(), before.end(), [](int64_t p) { return p != 0; }) ||
