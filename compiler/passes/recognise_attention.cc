@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -37,23 +39,48 @@ class Matcher {
 
   // The attention that ends in the product `values_product`, or kNoNode.
   NodeId Rewrite(NodeId values_product) {
-    const Node& last = g_->node(values_product);
-    int r = last.shape.rank;
-    NodeId probabilities = Descend(last.inputs[0]);
+    const Shape out = g_->node(values_product).shape;
+    NodeId probabilities = Descend(g_->node(values_product).inputs[0]);
     if (probabilities == kNoNode) return kNoNode;
-    std::optional<Softmax> softmax = MatchSoftmax(probabilities, last.shape[r - 2]);
+    std::optional<Softmax> softmax = MatchSoftmax(probabilities);
     if (!softmax) return kNoNode;
     std::optional<Scores> scores = MatchScores(softmax->scores);
     if (!scores) return kNoNode;
     const Node& first = g_->node(scores->product);
-    if (first.shape.rank < 2 || first.shape[first.shape.rank - 2] != last.shape[r - 2]) return kNoNode;
+    if (first.shape.rank < 2 || first.shape[first.shape.rank - 2] != out[out.rank - 2]) return kNoNode;
+    if (!SeenByNoOther(scores->product, values_product)) return kNoNode;
     return Build(values_product, *softmax, *scores);
   }
 
  private:
-  bool OnlyUser(NodeId id) const { return users_[static_cast<size_t>(id)].size() == 1; }
+  // True if nothing outside sees what is computed from `product` on the way to `last`.
+  bool SeenByNoOther(NodeId product, NodeId last) const {
+    std::map<NodeId, bool> between;  // of every node before `last`: it needs the product
+    std::function<bool(NodeId)> visit = [&](NodeId id) {
+      if (id == product) return true;
+      auto [it, added] = between.emplace(id, false);
+      if (!added) return it->second;
+      bool needs = false;
+      for (NodeId in : g_->node(id).inputs) needs = visit(in) || needs;
+      return between[id] = needs;
+    };
+    visit(g_->node(last).inputs[0]);
+    between[product] = true;
+    auto inside = [&](NodeId id) {
+      auto it = between.find(id);
+      return id == last || (it != between.end() && it->second);
+    };
+    for (const auto& [id, needs] : between) {
+      if (needs && !std::all_of(users_[static_cast<size_t>(id)].begin(),
+                                users_[static_cast<size_t>(id)].end(), inside)) {
+        return false;
+      }
+    }
+    return std::none_of(g_->outputs.begin(), g_->outputs.end(),
+                        [&](const ir::GraphOutput& o) { return o.node != last && inside(o.node); });
+  }
 
-  // Skips reshapes that keep the last dim and float casts that only the chain reads.
+  // Skips reshapes that keep the last dim, and casts between floats.
   NodeId Descend(NodeId id) const {
     for (;;) {
       const Node& n = g_->node(id);
@@ -69,12 +96,11 @@ class Matcher {
       } else {
         return id;
       }
-      if (!OnlyUser(id) && id != n.id) return kNoNode;
       id = next;
     }
   }
 
-  // `id` repeats, along the last dim of `whole`, the reduction `kind` of x: x.
+  // `id` repeats, along its last dim, the reduction `kind` of x: x.
   NodeId RowReductionOf(NodeId id, ir::ReduceKind kind) const {
     NodeId base = g_->BaseOf(id);
     for (;;) {  // casts between
@@ -90,7 +116,7 @@ class Matcher {
 
   bool Same(NodeId a, NodeId b) const { return a == b || SkipCasts(*g_, a) == SkipCasts(*g_, b); }
 
-  std::optional<Softmax> MatchSoftmax(NodeId id, int64_t) const {
+  std::optional<Softmax> MatchSoftmax(NodeId id) const {
     Softmax out;
     if (const Node* select = AsPointwise(*g_, id, TapeOp::kSelect)) {
       const Node* is_nan = AsPointwise(*g_, select->inputs[0], TapeOp::kIsNan);
@@ -129,12 +155,8 @@ class Matcher {
   std::optional<Scores> MatchScores(NodeId id) {
     Scores out;
     constexpr int kMostSteps = 32;
-    // The scores are read by the row maximum and by the subtraction; nothing else may see them.
-    bool top = true;
     for (int step = 0; step < kMostSteps; ++step) {
       const Node& n = g_->node(id);
-      if (!top && n.op != Op::kView && !OnlyUser(id)) return std::nullopt;
-      if (top && n.op != Op::kView && users_[static_cast<size_t>(id)].size() > 2) return std::nullopt;
       if (n.op == Op::kMatMul) {
         out.product = id;
         return out;
@@ -145,7 +167,6 @@ class Matcher {
         id = below;
         continue;
       }
-      top = false;
       NodeId next = kNoNode;
       if (std::optional<ScalarUse> mul = WithScalar(*g_, id, TapeOp::kMul)) {
         next = Multiplied(mul->x, mul->value, &out);
@@ -169,7 +190,7 @@ class Matcher {
       out->scale *= c;
       return x;
     }
-    if (out->softcap != 0 || out->scale != 1 || !OnlyUser(below)) return kNoNode;
+    if (out->softcap != 0 || out->scale != 1) return kNoNode;
     NodeId inside = tanh->inputs[0], y = kNoNode;
     double factor = 0;
     if (std::optional<ScalarUse> mul = WithScalar(*g_, inside, TapeOp::kMul)) {
@@ -179,7 +200,7 @@ class Matcher {
       y = div->inputs[0];
       factor = 1 / UniformValue(*g_, div->inputs[1]).value_or(0);
     }
-    if (y == kNoNode || !OnlyUser(inside) || !std::isfinite(factor)) return kNoNode;
+    if (y == kNoNode || !std::isfinite(factor)) return kNoNode;
     // c * tanh(f * y) = c * tanh((f * c * y) / c): whatever is not 1 / c is a scale.
     out->softcap = c;
     out->scale = factor * c;
@@ -234,7 +255,6 @@ class Matcher {
         keep = b.Select(keep, b.Scalar(DType::kF32, 0), b.Scalar(DType::kF32, *dropped));
       }
       out->masks.push_back(keep);
-      users_.resize(static_cast<size_t>(g_->size()), {kNoNode});
       return in[x];
     }
     return kNoNode;

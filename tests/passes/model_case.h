@@ -1,0 +1,27 @@
+// A model with its test data, imported: for tests that compare what passes leave with what PyTorch computed.
+#ifndef RONDO_TESTS_PASSES_MODEL_CASE_H_
+#define RONDO_TESTS_PASSES_MODEL_CASE_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/evaluate.h"
+#include "compiler/ir/graph.h"
+
+namespace rondo::passes {
+
+struct ModelCase {
+  ir::Graph graph;
+  ir::Values inputs;
+  ir::Values expected;
+};
+
+// `data` is a test_data_set folder; empty: the graph only, with synthetic weights where files are missing.
+Result<ModelCase> LoadCase(const std::string& model, const std::string& data);
+
+// OK if evaluating the graph gives the expected outputs (relative 1e-3, absolute 1e-5).
+Status CheckCase(const ModelCase& c);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_TESTS_PASSES_MODEL_CASE_H_

@@ -1,0 +1,72 @@
+// All passes over whole models: the outputs stay what PyTorch computed, and the patterns end as they should.
+#include <gtest/gtest.h>
+
+#include "tests/passes/all_passes.h"
+#include "tests/passes/model_case.h"
+
+namespace rondo::passes {
+namespace {
+
+const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/data/";
+
+// The census of a model after all passes; its outputs are compared on the way.
+Census After(const std::string& model, const std::string& data, const PassOptions& options = {}) {
+  Result<ModelCase> c = LoadCase(kData + model, kData + data);
+  EXPECT_TRUE(c.ok()) << c.status().message();
+  if (!c.ok()) return {};
+  std::map<std::string, PassResult> reports;
+  Status run = RunAllPasses(&c->graph, options, &reports);
+  EXPECT_TRUE(run.ok()) << run.message();
+  Status same = CheckCase(*c);
+  EXPECT_TRUE(same.ok()) << same.message();
+  for (const auto& [name, report] : reports) RecordProperty(model + " " + name, report.text);
+  return Count(c->graph);
+}
+
+TEST(ModelsTest, PycoderDecodeWritesTwelveRowsAndCopiesNoCache) {
+  Census c = After("pycoder/decode.onnx", "pycoder/decode.test/test_data_set_0");
+  EXPECT_EQ(c.states_chained, 2);
+  EXPECT_EQ(c.in_place, 12);
+  EXPECT_EQ(c.writes, 12);
+  EXPECT_EQ(c.concats, 0);
+  EXPECT_EQ(c.attentions, 6);
+  EXPECT_EQ(c.grouped_attentions, 6);
+  EXPECT_EQ(c.with_limit, 6);
+  EXPECT_EQ(c.with_mask, 0);
+}
+
+TEST(ModelsTest, PycoderPrefillIsTheSameForSixtyFourTokens) {
+  Census c = After("pycoder/prefill64.onnx", "pycoder/prefill64.test/test_data_set_0");
+  EXPECT_EQ(c.in_place, 12);
+  EXPECT_EQ(c.writes, 12);
+  EXPECT_EQ(c.concats, 0);
+  EXPECT_EQ(c.attentions, 6);
+  EXPECT_EQ(c.with_limit, 6);
+  EXPECT_EQ(c.with_mask, 0);
+}
+
+TEST(ModelsTest, ExplicitStatesAreUpdatedInPlace) {
+  PassOptions options;
+  options.states = {{"kc", "stack"}, {"vc", "stack_1"}};
+  const std::string folder = "fixtures/llama_decode_op23/";
+  Census c = After(folder + "model.onnx", folder + "test_data_set_0", options);
+  EXPECT_EQ(c.states_chained, 2);
+  EXPECT_EQ(c.in_place, 4);
+  EXPECT_EQ(c.concats, 0);
+  EXPECT_EQ(c.attentions, 2);
+  EXPECT_EQ(c.grouped_attentions, 2);
+  EXPECT_EQ(c.with_limit, 2);
+  EXPECT_EQ(c.with_mask, 0);
+}
+
+TEST(ModelsTest, OutputsOfEveryFixtureStay) {
+  for (const char* name : {"bert_ts17", "mobilenetv2", "resnet", "unet_op23", "vit_op23"}) {
+    std::string folder = std::string("fixtures/") + name + "/";
+    Census c = After(folder + "model.onnx", folder + "test_data_set_0");
+    if (std::string(name) == "bert_ts17") EXPECT_EQ(c.attentions, 2);
+    if (std::string(name) == "vit_op23") EXPECT_EQ(c.attentions, 2);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::passes

@@ -1,0 +1,211 @@
+// Folding, common subexpressions, simplification, concatenation, splitting, states: each on a small graph.
+#include "tests/passes/small_graph.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+
+TEST(FoldConstantsTest, FoldsWhatDependsOnConstantsAloneButNoSyntheticWeight) {
+  SmallGraph s;
+  auto data = std::make_shared<ir::ConstantData>();
+  data->shape = Shape({300, 300});
+  data->synthetic = true;
+  data->synthetic_scale = 1;
+  NodeId w = s.b.Constant(data);
+  NodeId x = s.In("x", Shape({300, 300}));
+  NodeId iota = s.b.Cast(s.b.Iota(Shape({300, 300}), 1), DType::kF32);
+  s.Out("y", s.b.Add(s.b.Mul(x, s.b.Unary(TapeOp::kNeg, w)), iota));
+  PassResult r = ExpectSame(&s, FoldConstants);
+  EXPECT_EQ(r.changes, 1);
+  EXPECT_EQ(s.CountOf(TapeOp::kNeg), 1);
+  EXPECT_EQ(s.CountOf(TapeOp::kCast), 0);
+}
+
+TEST(FoldConstantsTest, StopsAtTheLimit) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({300, 300}));
+  s.Out("y", s.b.Mul(x, s.b.Cast(s.b.Iota(Shape({300, 300}), 1), DType::kF32)));
+  PassOptions options;
+  options.fold_bytes = 1000;
+  EXPECT_EQ(ExpectSame(&s, FoldConstants, options).changes, 0);
+}
+
+TEST(CommonSubexpressionsTest, EqualNodesMergeUnlessAnnotationsDiffer) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({4}));
+  NodeId a = s.b.Unary(TapeOp::kExp, x), b = s.b.Unary(TapeOp::kExp, x), c = s.b.Unary(TapeOp::kExp, x);
+  s.g.node(c).annotations["fuse"] = "off";
+  s.Out("y", s.b.Add(s.b.Add(a, b), c));
+  EXPECT_EQ(ExpectSame(&s, EliminateCommonSubexpressions).changes, 1);
+  EXPECT_EQ(s.CountOf(TapeOp::kExp), 2);
+}
+
+TEST(CommonSubexpressionsTest, ControlEdgesThatWouldBecomeACycleKeepBothNodes) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({4}));
+  NodeId a = s.b.Unary(TapeOp::kExp, x), middle = s.b.Unary(TapeOp::kNeg, a), b = s.b.Unary(TapeOp::kExp, x);
+  s.g.node(b).weak_after = {middle};
+  s.Out("y", s.b.Add(middle, b));
+  EXPECT_EQ(ExpectSame(&s, EliminateCommonSubexpressions).changes, 0);
+  EXPECT_EQ(s.CountOf(TapeOp::kExp), 2);
+}
+
+TEST(SimplifyTest, IdentitiesVanishAndPowersAreCheap) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({4}));
+  NodeId y = s.b.BinaryScalar(TapeOp::kAdd, s.b.BinaryScalar(TapeOp::kMul, x, 1), 0);
+  y = s.b.BinaryScalar(TapeOp::kPow, y, 2);
+  y = s.b.Unary(TapeOp::kReciprocal, s.b.BinaryScalar(TapeOp::kPow, y, 0.5));
+  y = s.b.BinaryScalar(TapeOp::kMul, s.b.BinaryScalar(TapeOp::kMul, y, 3), 5);
+  y = s.b.Cast(s.b.Cast(s.b.Cast(y, DType::kF16), DType::kF32), DType::kF16);
+  s.Out("y", s.b.Cast(y, DType::kF32));
+  ExpectSame(&s, Simplify);
+  EXPECT_EQ(s.CountOf(TapeOp::kPow), 0);
+  EXPECT_EQ(s.CountOf(TapeOp::kAdd), 0);
+  EXPECT_EQ(s.CountOf(TapeOp::kRsqrt), 1);
+  EXPECT_EQ(s.CountOf(TapeOp::kMul), 2);
+  EXPECT_EQ(s.CountOf(TapeOp::kCast), 2);
+}
+
+TEST(SimplifyTest, NarrowingCastsStay) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({4}));
+  s.Out("y", s.b.Cast(s.b.Cast(x, DType::kBF16), DType::kF32));
+  EXPECT_EQ(ExpectSame(&s, Simplify).changes, 0);
+}
+
+TEST(SimplifyTest, PiecesThatRestoreATensorAreTheTensor) {
+  SmallGraph s;
+  NodeId x = s.b.Unary(TapeOp::kExp, s.In("x", Shape({2, 8})));
+  s.Out("y", s.b.Concat({s.b.Slice(x, 1, 0, 1, 5), s.b.Slice(x, 1, 5, 1, 2), s.b.Slice(x, 1, 7, 1, 1)}, 1));
+  ExpectSame(&s, Simplify);
+  EXPECT_EQ(s.CountOf(Op::kConcat), 0);
+  EXPECT_EQ(s.CountOf(Op::kView), 0);
+}
+
+TEST(SimplifyTest, ConstantIndicesAreViews) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({4, 3}));
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(Shape({2, 3}));
+  attrs.map.steps[0].strides[0] = 0;
+  attrs.dims = {{3, 4, true}};
+  NodeId index = s.b.Ints(DType::kI64, Shape({2, 1}), {-1, 1});
+  s.Out("y", s.b.IndexedRead(x, {index}, attrs, Shape({2, 3})));
+  ExpectSame(&s, Simplify);
+  EXPECT_EQ(s.CountOf(Op::kIndexedRead), 0);
+}
+
+TEST(SimplifyTest, ControlEdgesOutliveAnIdentity) {
+  SmallGraph s;
+  NodeId x = s.b.Unary(TapeOp::kExp, s.In("x", Shape({4})));
+  NodeId first = s.b.Unary(TapeOp::kSin, s.g.inputs[0].node), same = s.b.BinaryScalar(TapeOp::kMul, x, 1);
+  NodeId last = s.b.Unary(TapeOp::kCos, s.g.inputs[0].node);
+  s.g.node(same).weak_after = {first};
+  s.g.node(last).weak_after = {same};
+  for (NodeId id : {first, same, last}) s.Out("o", id);
+  ExpectSame(&s, Simplify);
+  NodeId exp = s.g.outputs[1].node;
+  EXPECT_EQ(s.g.node(exp).weak_after, std::vector<NodeId>{s.g.outputs[0].node});
+  EXPECT_EQ(s.g.node(s.g.outputs[2].node).weak_after, std::vector<NodeId>{exp});
+}
+
+TEST(RecogniseConcatTest, RotatedHalvesAreOneSignedView) {
+  SmallGraph s;
+  NodeId x = s.b.Transpose(s.In("x", Shape({1, 3, 2, 8})), {0, 2, 1, 3});
+  NodeId low = s.b.Slice(x, 3, 0, 1, 4), high = s.b.Slice(x, 3, 4, 1, 4);
+  s.Out("y", s.b.Concat({s.b.Unary(TapeOp::kNeg, high), low}, 3));
+  EXPECT_EQ(ExpectSame(&s, RecogniseConcat).changes, 1);
+  EXPECT_EQ(s.CountOf(Op::kConcat), 0);
+  EXPECT_EQ(s.CountOf(TapeOp::kNeg), 0);
+  EXPECT_EQ(s.CountOf(TapeOp::kMul), 1);
+}
+
+TEST(RecogniseConcatTest, InterleavedPairsAndRepeatsToo) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({3, 8}));
+  NodeId even = s.b.Unsqueeze(s.b.Slice(x, 1, 0, 2, 4), 2), odd = s.b.Unsqueeze(s.b.Slice(x, 1, 1, 2, 4), 2);
+  s.Out("pairs", s.b.Reshape(s.b.Concat({s.b.Unary(TapeOp::kNeg, odd), even}, 2), Shape({3, 8})));
+  s.Out("twice", s.b.Concat({x, x}, 1));
+  EXPECT_EQ(ExpectSame(&s, RecogniseConcat).changes, 2);
+  EXPECT_EQ(s.CountOf(Op::kConcat), 0);
+}
+
+TEST(RecogniseConcatTest, UnevenPiecesStay) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({9})), y = s.In("y", Shape({2}));
+  NodeId a = s.b.Slice(x, 0, 0, 1, 2), b = s.b.Slice(x, 0, 3, 1, 2), c = s.b.Slice(x, 0, 7, 1, 2);
+  s.Out("u", s.b.Concat({a, b, c}, 0));
+  s.Out("v", s.b.Concat({a, y}, 0));
+  EXPECT_EQ(ExpectSame(&s, RecogniseConcat).changes, 0);
+}
+
+TEST(SplitContractionsTest, FusedProjectionsComeApartWithTheirBias) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({1, 3, 4}));
+  std::vector<double> w(4 * 10), bias(10);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<double>(i % 7) - 3;
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<double>(i);
+  NodeId y = s.b.MatMul(x, s.b.Floats(DType::kF32, Shape({4, 10}), w));
+  y = s.b.Add(y, s.b.Floats(DType::kF32, Shape({10}), bias));
+  NodeId q = s.b.Transpose(s.b.Reshape(s.b.Slice(y, 2, 0, 1, 4), Shape({1, 3, 2, 2})), {0, 2, 1, 3});
+  s.Out("q", s.b.Unary(TapeOp::kExp, q));
+  s.Out("k", s.b.Unary(TapeOp::kNeg, s.b.Slice(y, 2, 4, 1, 3)));
+  s.Out("v", s.b.Slice(y, 2, 7, 1, 3));
+  EXPECT_EQ(ExpectSame(&s, SplitContractions).changes, 1);
+  EXPECT_EQ(s.CountOf(Op::kMatMul), 3);
+}
+
+TEST(SplitContractionsTest, ReadersOfTheWholeKeepItWhole) {
+  SmallGraph s;
+  NodeId x = s.In("x", Shape({3, 4}));
+  NodeId y = s.b.MatMul(x, s.b.Floats(DType::kF32, Shape({4, 4}), std::vector<double>(16, 0.5)));
+  s.Out("a", s.b.Slice(y, 1, 0, 1, 2));
+  s.Out("b", s.b.Slice(y, 1, 2, 1, 2));
+  s.Out("all", s.b.Unary(TapeOp::kExp, y));
+  EXPECT_EQ(ExpectSame(&s, SplitContractions).changes, 0);
+}
+
+// A cache that `position` updates, with names to try.
+SmallGraph Cache(const std::string& in, const std::string& out) {
+  SmallGraph s;
+  NodeId cache = s.In(in, Shape({4, 2})), row = s.In("row", Shape({1, 2})),
+         at = s.In("at", Shape({1, 1}), DType::kI64);
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::DenseView(Shape({1, 2}));
+  attrs.dims = {{2, 4, true}};
+  s.Out(out, s.b.IndexedWrite(cache, row, {at}, attrs));
+  return s;
+}
+
+TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {
+  for (auto [in, out] :
+       {std::pair("k_cache.3", "k_cache.3.out"), std::pair("k", "k_out"), std::pair("k", "k_new"),
+        std::pair("past_key_values.0.key", "present.0.key"), std::pair("past_0", "present_0")}) {
+    SmallGraph s = Cache(in, out);
+    EXPECT_EQ(ExpectSame(&s, PairState).changes, 1) << in;
+  }
+  SmallGraph other = Cache("k", "logits");
+  EXPECT_EQ(ExpectSame(&other, PairState).changes, 0);
+  SmallGraph unrelated;
+  unrelated.Out("x_out", unrelated.b.Unary(TapeOp::kExp, unrelated.In("x", Shape({4}))));
+  EXPECT_EQ(ExpectSame(&unrelated, PairState).changes, 0);
+}
+
+TEST(PairStateTest, NamesThatDoNotFitAreErrors) {
+  SmallGraph s = Cache("k", "k_out");
+  PassOptions options;
+  options.states = {{"nothing", "k_out"}};
+  Result<PassResult> r = PairState(&s.g, options);
+  ASSERT_FALSE(r.ok());
+  EXPECT_NE(std::string(r.status().message()).find("no input named nothing"), std::string::npos);
+  options.states = {{"row", "k_out"}};
+  r = PairState(&s.g, options);
+  ASSERT_FALSE(r.ok());
+  EXPECT_NE(std::string(r.status().message()).find("f32[1, 2]"), std::string::npos) << r.status().message();
+}
+
+}  // namespace
+}  // namespace rondo::passes
