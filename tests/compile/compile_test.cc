@@ -1,0 +1,221 @@
+// The whole line from ONNX files to plans: what is shared, what is refused, and that nothing is left to
+// chance.
+#include "compiler/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/pipeline.h"
+#include "core/synthetic.h"
+#include "formats/plan/reader.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Data(const std::string& name) { return std::string(RONDO_SOURCE_DIR) + "/tests/data/" + name; }
+
+CompileOptions Pycoder() {
+  CompileOptions options;
+  options.models = {{"prefill", Data("pycoder/prefill64.onnx")}, {"decode", Data("pycoder/decode.onnx")}};
+  return options;
+}
+
+class Compiling : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() /
+              ("rondo_compile_test_" +
+               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string File(const std::string& name) const { return (folder_ / name).string(); }
+  static std::string Contents(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  }
+  static std::string ErrorOf(const CompileOptions& options, Code code) {
+    auto compiled = CompileToMemory(options);
+    EXPECT_FALSE(compiled.ok());
+    if (compiled.ok()) return "";
+    EXPECT_EQ(compiled.status().code(), code) << compiled.status().message();
+    return compiled.status().message();
+  }
+  fs::path folder_;
+};
+
+TEST_F(Compiling, PrefillAndDecodeShareWeightsAndState) {
+  auto compiled = CompileToMemory(Pycoder());
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const PlanData& plan = compiled->plan;
+  ASSERT_EQ(plan.programs.size(), 2u);
+  int states = 0;
+  for (const Buffer& buffer : plan.buffers) states += buffer.kind == BufferKind::kState;
+  EXPECT_EQ(states, 2);  // k_cache, v_cache
+  EXPECT_EQ(plan.requirements.devices[0].state, 2u * 6 * 2 * 256 * 32 * 4);
+  // 2.46 M parameters of f32, once, and little more.
+  EXPECT_LT(compiled->report.weights_bytes, 10'500'000u);
+  for (const Program& program : plan.programs) {
+    ASSERT_EQ(program.partitions.size(), 1u);
+    EXPECT_EQ(program.partitions[0].reason, BreakReason::kProgramEnd);
+    EXPECT_EQ(program.arena_bytes, program.arena_lower_bound);
+  }
+  // No temporary is as large as one layer's cache.
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.kind == BufferKind::kTemporary && plan.programs[buffer.program].name == "decode") {
+      EXPECT_LT(buffer.bytes, 2u * 256 * 32 * 4) << buffer.name;
+    }
+  }
+}
+
+TEST_F(Compiling, TheSameInputsGiveTheSameBytes) {
+  CompileOptions options = Pycoder();
+  ASSERT_TRUE(Compile(options, File("a.rondo")).ok());
+  options.threads = 3;
+  ASSERT_TRUE(Compile(options, File("b.rondo")).ok());
+  const std::string a = Contents(File("a.rondo"));
+  EXPECT_GT(a.size(), 9'000'000u);
+  EXPECT_TRUE(a == Contents(File("b.rondo")));
+}
+
+TEST_F(Compiling, WhatIsWrittenLoads) {
+  CompileOptions options = Pycoder();
+  options.weights_file = "shared.weights";
+  auto report = Compile(options, File("plan.rondo"));
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_TRUE(fs::exists(File("shared.weights")));
+  Arena arena;
+  auto plan = LoadPlanFile(File("plan.rondo").c_str(), {}, arena);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->data.programs.size(), 2u);
+  EXPECT_EQ(plan->data.weights_bytes, report->weights_bytes);
+}
+
+TEST_F(Compiling, ABreakBeforeANodeCutsThere) {
+  CompileOptions options = Pycoder();
+  options.models.erase(options.models.begin());
+  auto whole = CompileToMemory(options);
+  ASSERT_TRUE(whole.ok()) << whole.status().message();
+  // The first name in quotes of a step in the middle.
+  const Program& program = whole->plan.programs[0];
+  const std::string source(whole->plan.sources[program.steps[program.steps.size() / 2].source]);
+  const size_t quote = source.find('"');
+  const std::string node = source.substr(quote + 1, source.find('"', quote + 1) - quote - 1);
+  options.break_before = {node};
+  auto cut = CompileToMemory(options);
+  ASSERT_TRUE(cut.ok()) << cut.status().message();
+  ASSERT_EQ(cut->plan.programs[0].partitions.size(), 2u);
+  EXPECT_EQ(cut->plan.programs[0].partitions[0].reason, BreakReason::kUserBreak);
+  EXPECT_NE(std::string(cut->plan.programs[0].partitions[0].detail).find(node), std::string::npos);
+  EXPECT_EQ(cut->report.programs[0].partitions.size(), 2u);
+}
+
+TEST_F(Compiling, OptionsThatNameNothingAreRefused) {
+  auto with = [](auto change) {
+    CompileOptions options = Pycoder();
+    change(&options);
+    return options;
+  };
+  const Code kBad = Code::kInvalidArgument;
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->break_before = {"nowhere"}; }), kBad).find("nowhere"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->shapes["nothing"] = {1}; }), kBad).find("nothing"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->states = {{"a", "b"}}; }), kBad).find("a:b"), std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->dump_after = {"magic"}; }), kBad).find("magic"), std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->skip_passes = {"emit"}; }), kBad).find("emit"), std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->models[1].program = "prefill"; }), kBad).find("prefill"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->models.clear(); }), kBad).find("no model"), std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->models[0].path = "missing.onnx"; }), Code::kNotFound)
+                .find("missing.onnx"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) { o->target = "abacus"; }), Code::kUnsupported).find("abacus"),
+            std::string::npos);
+}
+
+TEST_F(Compiling, EveryPassReportsAndCanBeDumped) {
+  CompileOptions options = Pycoder();
+  options.models.erase(options.models.begin());
+  std::map<std::string, std::string> dumps;
+  std::vector<std::string> begun;
+  for (const PipelineEntry& entry : Pipeline()) options.dump_after.push_back(entry.name);
+  options.dump = [&](const std::string&, const std::string& pass, const std::string& text) {
+    dumps[pass] = text;
+  };
+  options.progress = [&](const std::string&, const std::string& pass) { begun.push_back(pass); };
+  auto compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  ASSERT_EQ(compiled->report.passes.size(), Pipeline().size());
+  for (size_t i = 0; i < Pipeline().size(); ++i) {
+    const PipelineEntry& entry = Pipeline()[i];
+    EXPECT_EQ(compiled->report.passes[i].pass, entry.name);
+    EXPECT_EQ(begun[i], entry.name);
+    EXPECT_FALSE(std::string(entry.does).empty());
+    EXPECT_EQ(dumps[entry.name].empty(), entry.once) << entry.name;
+  }
+}
+
+TEST_F(Compiling, ThePlanIsRightWithoutAnyPassThatCanBeSkipped) {
+  for (const PipelineEntry& entry : Pipeline()) {
+    if (!entry.skippable) continue;
+    CompileOptions options = Pycoder();
+    options.models.erase(options.models.begin());
+    options.skip_passes = {entry.name};
+    auto compiled = CompileToMemory(options);
+    EXPECT_TRUE(compiled.ok()) << "without " << entry.name << ": " << compiled.status().message();
+  }
+}
+
+TEST_F(Compiling, SyntheticWeightsAreTheSameWrittenOut) {
+  const std::string model = File("decode.onnx");
+  fs::copy_file(Data("pycoder/decode.onnx"), model);
+  CompileOptions options;
+  options.models = {{"main", model}};
+  EXPECT_NE(ErrorOf(options, Code::kNotFound).find("pycoder.weights"), std::string::npos);
+  options.synthetic_seed = 42;
+  auto synthetic = CompileToMemory(options);
+  ASSERT_TRUE(synthetic.ok()) << synthetic.status().message();
+  EXPECT_GT(synthetic->report.synthetic_bytes, 9'000'000u);
+
+  const Status written = WriteSynthetic(model, 42, File("pycoder.weights"));
+  ASSERT_TRUE(written.ok()) << written.message();
+  options.synthetic_seed.reset();
+  auto stored = CompileToMemory(options);
+  ASSERT_TRUE(stored.ok()) << stored.status().message();
+  EXPECT_EQ(stored->report.synthetic_bytes, 0u);
+  // Every synthetic constant has its twin among the bytes.
+  std::map<std::string, uint32_t> by_name;
+  for (uint32_t i = 0; i < stored->plan.buffers.size(); ++i) {
+    by_name[std::string(stored->plan.buffers[i].name)] = i;
+  }
+  int compared = 0;
+  for (const Buffer& buffer : synthetic->plan.buffers) {
+    if (buffer.weight != WeightSource::kSynthetic) continue;
+    const auto twin = by_name.find(std::string(buffer.name));
+    if (twin == by_name.end()) continue;
+    std::vector<uint8_t> bytes(buffer.bytes);
+    FillSyntheticRange(buffer.dtype, buffer.synthetic_key, buffer.synthetic_scale, 0,
+                       buffer.bytes / static_cast<uint64_t>(ByteSize(buffer.dtype)), bytes.data());
+    const Span<const uint8_t> other = stored->constant_bytes[twin->second];
+    ASSERT_EQ(other.size(), bytes.size()) << buffer.name;
+    EXPECT_EQ(std::memcmp(other.data(), bytes.data(), bytes.size()), 0) << buffer.name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
+  EXPECT_EQ(WriteSynthetic(model, 42, File("again")).code(),
+            Code::kInvalidArgument);  // nothing is missing now
+}
+
+}  // namespace
+}  // namespace rondo
