@@ -389,7 +389,8 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
 
 Status Importer::CallHandler(const OpRow& row, OpContext& c) {
   for (int i = 0; i < row.least_inputs; ++i) {
-    if (i >= c.num_inputs() || (!c.Has(i) && !c.InValue(i).is_sequence)) {
+    bool sequence = row.takes_sequences && i < c.num_inputs() && c.InValue(i).is_sequence;
+    if (!sequence && !c.Has(i)) {
       return Status::Error(Code::kCorrupt, "input %d is missing", i);
     }
   }

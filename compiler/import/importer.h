@@ -12,6 +12,7 @@
 #include "compiler/import/import.h"
 #include "compiler/import/op_context.h"
 #include "compiler/import/registry.h"
+#include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
 

@@ -5,6 +5,7 @@
 
 #include "compiler/ir/evaluate.h"
 #include "core/scalar.h"
+#include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -77,6 +78,8 @@ OpContext::OpContext(ir::Builder* builder, Host* importer, const onnx::NodeProto
 bool OpContext::Has(int i) const {
   return i >= 0 && i < num_inputs() && inputs_[static_cast<size_t>(i)].node != kNoNode;
 }
+
+bool OpContext::Wants(int i) const { return i < num_outputs() && !proto.output(i).empty(); }
 
 void OpContext::SetValue(int i, Value value) {
   if (i < num_outputs()) outputs_[static_cast<size_t>(i)] = std::move(value);

@@ -12,8 +12,13 @@
 
 #include "compiler/ir/builder.h"
 #include "core/status.h"
-#include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/reader.h"
+
+namespace rondo::onnx {
+class AttributeProto;  // onnx.pb.h, which only handlers that walk messages include
+class GraphProto;
+class NodeProto;
+}  // namespace rondo::onnx
 
 namespace rondo::importer {
 
@@ -62,8 +67,8 @@ class OpContext {
   DType dtype(int i) const { return b.dtype(In(i)); }
 
   // --- outputs.
-  int num_outputs() const { return proto.output_size(); }
-  bool Wants(int i) const { return i < proto.output_size() && !proto.output(i).empty(); }
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  bool Wants(int i) const;
   void Set(int i, NodeId node) { SetValue(i, Value{node, false, {}}); }
   void SetValue(int i, Value value);
   const std::vector<Value>& outputs() const { return outputs_; }

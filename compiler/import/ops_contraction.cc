@@ -16,6 +16,7 @@ Status CheckMatMul(OpContext& c, const Shape& a, const Shape& b) {
   int64_t k = a[a.rank - 1], rows = b.rank == 1 ? b[0] : b[b.rank - 2];
   if (k != rows) return fail();
   if (k == 0) return Status::Error(Code::kUnsupported, "a product over no elements");
+  if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   Shape outer_a, outer_b, outer;
   for (int d = 0; d < a.rank - 2; ++d) outer_a.dims[outer_a.rank++] = a[d];
   for (int d = 0; d < b.rank - 2; ++d) outer_b.dims[outer_b.rank++] = b[d];

@@ -3,6 +3,7 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
 namespace {

@@ -26,6 +26,9 @@ Result<ir::ConvAttrs> ReadConv(OpContext& c, int x, int w) {
     return Status::Error(Code::kCorrupt, "kernel_shape contradicts the weight's shape %s", Text(ws).c_str());
   }
   RONDO_ASSIGN_OR_RETURN(WindowAttrs window, ReadWindow(c, kernel, false));
+  std::vector<int64_t> dims = {xs[0], ws[0]};
+  dims.insert(dims.end(), window.output.begin(), window.output.end());
+  RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
   return ir::ConvAttrs{window.strides, window.dilations, window.pads_begin, window.pads_end, groups};
 }
 
@@ -129,6 +132,9 @@ Status ReadTransposedPads(OpContext& c, const Shape& x, Transposed* t) {
     if (wanted < 1 || wanted > int64_t{1} << 31) {
       return Status::Error(Code::kCorrupt, "output_shape of %lld", static_cast<long long>(wanted));
     }
+    if (total < 0 && output.empty()) {
+      return Status::Error(Code::kUnsupported, "auto_pad %s with windows that leave gaps", auto_pad.c_str());
+    }
     if (total < 0) {  // longer than the windows reach: the rest shows nothing but the bias
       t->extra[a] -= total;
       total = 0;
@@ -154,17 +160,27 @@ Result<Transposed> ReadTransposed(OpContext& c) {
                          Text(x).c_str(), Text(w).c_str(), static_cast<long long>(t.groups));
   }
   t.kernel.assign(w.begin() + 2, w.end());
+  for (int d = 1; d < x.rank; ++d) {
+    if (x[d] >= int64_t{1} << 31 || w[d] >= int64_t{1} << 31 || t.groups >= int64_t{1} << 31) {
+      return Status::Error(Code::kUnsupported, "an extent of %lld",
+                           static_cast<long long>(std::max(x[d], w[d])));
+    }
+  }
   RONDO_ASSIGN_OR_RETURN(t.strides, SpatialInts(c, "strides", spatial, 1));
   RONDO_ASSIGN_OR_RETURN(t.dilations, SpatialInts(c, "dilations", spatial, 1));
   RONDO_ASSIGN_OR_RETURN(t.extra, SpatialInts(c, "output_padding", spatial, 0));
   RONDO_RETURN_IF_ERROR(ReadTransposedPads(c, x, &t));
+  std::vector<int64_t> dims = {x[0], std::max(x[1], w[1] * t.groups)};
   for (int i = 0; i < spatial; ++i) {
     size_t a = static_cast<size_t>(i);
     int64_t out = t.strides[a] * (x[i + 2] - 1) + t.extra[a] + t.Reach(a) - t.pads_begin[a] - t.pads_end[a];
-    if (out < 1)
+    if (out < 1) {
       return Status::Error(Code::kCorrupt, "axis %d of the result has %lld elements", i + 2,
                            static_cast<long long>(out));
+    }
+    dims.push_back(std::max(out, x[i + 2] * t.strides[a]));
   }
+  RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
   return t;
 }
 

@@ -44,6 +44,9 @@ Result<Equation> Parse(OpContext& c) {
     eq.terms.push_back(left.substr(begin, end - begin));
     begin = end + 1;
   }
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
+  }
   if (eq.terms.size() != static_cast<size_t>(c.num_inputs())) {
     return Status::Error(Code::kCorrupt, "equation \"%.100s\" for %d inputs", text.c_str(), c.num_inputs());
   }
@@ -195,7 +198,6 @@ Status Einsum(OpContext& c) {
   std::vector<Term> terms;
   std::map<char, int64_t> extents;
   for (int i = 0; i < c.num_inputs(); ++i) {
-    if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, i));
     std::string labels = eq.terms[static_cast<size_t>(i)];
     std::map<char, int64_t> own;
@@ -213,6 +215,7 @@ Status Einsum(OpContext& c) {
     NodeId x = Diagonal(c.b, c.In(i), &labels);
     terms.push_back({x, labels});
   }
+  if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "input 0 has type bool");
   Term total = terms[0];
   for (size_t i = 1; i < terms.size(); ++i) {
     std::string kept = eq.result;

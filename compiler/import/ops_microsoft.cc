@@ -126,6 +126,11 @@ Status FusedMatMul(OpContext& c) {
     return Status::Error(Code::kCorrupt, "shapes %s and %s do not multiply", Text(a).c_str(),
                          Text(w).c_str());
   }
+  std::vector<int64_t> dims(outer.begin(), outer.end());
+  dims.push_back(a[a.rank - 2]);
+  dims.push_back(w[w.rank - 1]);
+  RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   NodeId y = c.b.MatMul(sides[0], sides[1]);
   float alpha = c.Float("alpha", 1);
   c.Set(0, alpha == 1 ? y : c.b.BinaryScalar(TapeOp::kMul, y, alpha));

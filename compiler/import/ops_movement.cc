@@ -286,7 +286,7 @@ Status SpaceToDepth(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 4, 4));
   const Shape s = c.shape(0);
   int64_t block = c.Int("blocksize", 0);
-  if (block < 1 || block > 1 << 15 || s[2] % block != 0 || s[3] % block != 0) {
+  if (block < 1 || block > 1 << 15 || s[2] % block != 0 || s[3] % block != 0 || s.elements() == 0) {
     return Status::Error(Code::kCorrupt, "shape %s in blocks of %lld", Text(s).c_str(),
                          static_cast<long long>(block));
   }
@@ -333,7 +333,7 @@ constexpr OpRow kOps[] = {
     {"Concat", 1, Concat},
     {"DepthToSpace", 1, DepthToSpace},
     {"SpaceToDepth", 1, SpaceToDepth},
-    {"Identity", 1, Identity},
+    {"Identity", 1, Identity, 1, kLatest, "", true},
     {"Dropout", 1, Dropout},
 };
 

@@ -89,6 +89,11 @@ Status Pad(OpContext& c) {
     int64_t n = c.shape(0)[d], first = before[static_cast<size_t>(d)], last = after[static_cast<size_t>(d)];
     if (first == 0 && last == 0) continue;
     if (n == 0) return Status::Error(Code::kCorrupt, "axis %d has no elements to pad from", d);
+    constexpr int64_t kMostListed = 1 << 24;
+    if (n + first + last > kMostListed) {
+      return Status::Error(Code::kUnsupported, "axis %d of more than %lld elements", d,
+                           static_cast<long long>(kMostListed));
+    }
     std::vector<int64_t> index;
     for (int64_t i = -first; i < n + last; ++i) index.push_back(source(i, n));
     x = Take(c.b, x, d, index);

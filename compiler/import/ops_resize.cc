@@ -11,6 +11,8 @@ namespace {
 
 using ir::Builder;
 
+constexpr double kMostElements = 1 << 24;  // of one axis of the result
+
 // One element of the result is sum(weight * input[index]) over its taps.
 struct Tap {
   int64_t index = 0;
@@ -193,7 +195,7 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
   for (size_t i = 0; i < axes.size(); ++i) {
     AxisResize& a = all[static_cast<size_t>(axes[i])];
     double to = sized ? given[i] : std::floor(given[i] * static_cast<double>(a.from));
-    if (!(to >= 1 && to < 1e9) || a.from < 1) {
+    if (!(to >= 1 && to <= kMostElements) || a.from < 1) {
       return Status::Error(Code::kCorrupt, "axis %d of %lld elements becomes %g", axes[i],
                            static_cast<long long>(a.from), to);
     }
@@ -205,6 +207,11 @@ Result<std::vector<AxisResize>> ReadAxes(OpContext& c, const ResizeAttrs& attrs)
     }
   }
   if (sized) KeepAspect(c.String("keep_aspect_ratio_policy", "stretch"), axes, &all);
+  for (const AxisResize& a : all) {
+    if (a.to < 0 || static_cast<double>(a.to) > std::max(kMostElements, static_cast<double>(a.from))) {
+      return Status::Error(Code::kUnsupported, "an axis of %lld elements", static_cast<long long>(a.to));
+    }
+  }
   std::vector<int64_t> dims;
   for (const AxisResize& a : all) dims.push_back(a.to);
   RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());

@@ -7,6 +7,8 @@
 namespace rondo::importer {
 namespace {
 
+constexpr int64_t kMaxPieces = 1 << 16;
+
 Result<std::vector<NodeId>> Sequence(const OpContext& c, int i) {
   if (i < c.num_inputs() && c.InValue(i).is_sequence) return c.InValue(i).sequence;
   return Status::Error(Code::kCorrupt, "input %d is not a sequence", i);
@@ -83,9 +85,14 @@ Status SplitToSequence(OpContext& c) {
     if (c.rank(1) == 0 && lengths[0] >= 1) {
       int64_t each = lengths[0];
       lengths.clear();
+      if (n / each > kMaxPieces) return Status::Error(Code::kUnsupported, "too many pieces");
       for (int64_t left = n; left > 0; left -= each) lengths.push_back(std::min(left, each));
     }
   } else {
+    if (n > kMaxPieces) {
+      return Status::Error(Code::kUnsupported, "%lld pieces; the limit is %lld", static_cast<long long>(n),
+                           static_cast<long long>(kMaxPieces));
+    }
     lengths.assign(static_cast<size_t>(n), 1);
   }
   bool drop = !c.Has(1) && c.Int("keepdims", 1) == 0;
@@ -121,10 +128,14 @@ Status ConcatFromSequence(OpContext& c) {
 }
 
 constexpr OpRow kOps[] = {
-    {"SequenceEmpty", 0, SequenceEmpty},     {"SequenceConstruct", 1, SequenceConstruct},
-    {"SequenceInsert", 2, SequenceInsert},   {"SequenceErase", 1, SequenceErase},
-    {"SequenceAt", 2, SequenceAt},           {"SequenceLength", 1, SequenceLength},
-    {"SplitToSequence", 1, SplitToSequence}, {"ConcatFromSequence", 1, ConcatFromSequence},
+    {"SequenceEmpty", 0, SequenceEmpty},
+    {"SequenceConstruct", 1, SequenceConstruct},
+    {"SequenceInsert", 2, SequenceInsert, 1, kLatest, "", true},
+    {"SequenceErase", 1, SequenceErase, 1, kLatest, "", true},
+    {"SequenceAt", 2, SequenceAt, 1, kLatest, "", true},
+    {"SequenceLength", 1, SequenceLength, 1, kLatest, "", true},
+    {"SplitToSequence", 1, SplitToSequence},
+    {"ConcatFromSequence", 1, ConcatFromSequence, 1, kLatest, "", true},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {

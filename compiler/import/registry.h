@@ -21,8 +21,9 @@ struct OpRow {
   int least_inputs;  // this many leading inputs are present (not left out) when the handler runs
   Handler handler;
   int since = 1;
-  int until = kLatest;      // the last opset version it is valid for
-  const char* domain = "";  // "" is ai.onnx
+  int until = kLatest;           // the last opset version it is valid for
+  const char* domain = "";       // "" is ai.onnx
+  bool takes_sequences = false;  // the leading inputs may be sequences of tensors
 };
 
 // The row for an operator at an opset version; null when there is none. "ai.onnx" is "".

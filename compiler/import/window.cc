@@ -76,6 +76,9 @@ Result<WindowAttrs> ReadWindow(OpContext& c, const std::vector<int64_t>& kernel,
     }
     w.output.push_back(out);
   }
+  std::vector<int64_t> dims = {x[0], x[1]};
+  dims.insert(dims.end(), w.output.begin(), w.output.end());
+  RONDO_RETURN_IF_ERROR(c.MakeShape(dims).status());
   return w;
 }
 

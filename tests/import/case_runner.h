@@ -1,0 +1,24 @@
+// Runs a model case (model.onnx and test_data_set_* folders, the layout of the ONNX backend suite) through
+// the importer and the reference evaluator.
+#ifndef RONDO_TESTS_IMPORT_CASE_RUNNER_H_
+#define RONDO_TESTS_IMPORT_CASE_RUNNER_H_
+
+#include <string>
+
+#include "core/status.h"
+
+namespace rondo {
+
+struct CaseOptions {
+  std::string model;  // path; "" is FOLDER/model.onnx
+  double rtol = 1e-3;
+  double atol = 1e-5;
+};
+
+// Imports the model, evaluates it on the inputs of every data set in `folder` and compares the outputs. OK,
+// or what differs.
+Status RunCase(const std::string& folder, const CaseOptions& options);
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_IMPORT_CASE_RUNNER_H_

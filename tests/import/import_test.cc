@@ -1,0 +1,326 @@
+// What the importer promises about whole models: names, errors, folding, functions, control flow.
+#include "compiler/import/import.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/ir/evaluate.h"
+#include "core/scalar.h"
+#include "tests/import/model_maker.h"
+
+namespace rondo {
+namespace {
+
+testing::AssertionResult Says(const Status& status, std::initializer_list<const char*> parts) {
+  if (status.ok()) return testing::AssertionFailure() << "no error";
+  for (const char* part : parts) {
+    if (std::strstr(status.message(), part) == nullptr) {
+      return testing::AssertionFailure() << "\"" << status.message() << "\" does not say \"" << part << "\"";
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+Result<ir::Graph> Import(ModelMaker& m, const ImportOptions& options = {}, ImportReport* report = nullptr) {
+  return ImportModel(m.Make(), options, report);
+}
+
+// The first output as doubles, for one f32 input.
+std::vector<double> Evaluate(const ir::Graph& graph, const std::vector<float>& input) {
+  const ir::Node& x = graph.node(graph.inputs[0].node);
+  std::vector<uint8_t> bytes(input.size() * 4);
+  std::memcpy(bytes.data(), input.data(), bytes.size());
+  auto out = ir::EvaluateGraph(graph, {ir::ConstantData::Own(x.dtype, x.shape, bytes)});
+  EXPECT_TRUE(out.ok()) << out.status().message();
+  std::vector<double> values;
+  for (int64_t i = 0; out.ok() && i < (*out)[0]->shape.elements(); ++i) {
+    values.push_back(scalar::Load<double>((*out)[0]->dtype, (*out)[0]->bytes.data(), i));
+  }
+  return values;
+}
+
+int LiveNodes(const ir::Graph& graph, ir::Op op) {
+  int count = 0;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) count += !graph.node(id).dead && graph.node(id).op == op;
+  return count;
+}
+
+TEST(Import, UnknownOperatorsAreListedAllAtOnceWithTheirNodes) {
+  ModelMaker m;
+  m.Input("x", {2});
+  m.Node("Frobnicate", {"x"}, {"a"});
+  m.Node("Relu", {"a"}, {"b"});
+  m.Node("Twiddle", {"b"}, {"c"})->set_domain("my.ops");
+  m.Node("Frobnicate", {"c"}, {"d"});
+  m.Node("NeverNeeded", {"d"}, {"e"});
+  m.Output("d");
+  auto graph = Import(m);
+  EXPECT_EQ(graph.status().code(), Code::kUnsupported);
+  EXPECT_TRUE(Says(graph.status(), {"ai.onnx::Frobnicate", "\"Frobnicate_a\", \"Frobnicate_d\"",
+                                    "my.ops::Twiddle", "\"Twiddle_c\""}));
+  EXPECT_EQ(std::strstr(graph.status().message(), "NeverNeeded"), nullptr);
+}
+
+TEST(Import, OpenDimsAreNamedAndTakenFromTheOptions) {
+  ModelMaker m;
+  m.Input("x", {-1, 3});
+  m.Node("Relu", {"x"}, {"y"});
+  m.Output("y");
+  EXPECT_TRUE(Says(Import(m).status(), {"\"N\"", "input \"x\"", "axis 0", "--shape"}));
+  ImportOptions options;
+  options.symbols["N"] = 5;
+  auto graph = Import(m, options);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->node(graph->outputs[0].node).shape, Shape({5, 3}));
+}
+
+TEST(Import, ErrorsNameTheNode) {
+  ModelMaker m;
+  m.Input("x", {2, 3});
+  m.Input("y", {4, 5});
+  m.Node("MatMul", {"x", "y"}, {"z"});
+  m.Output("z");
+  auto graph = Import(m);
+  EXPECT_TRUE(Says(graph.status(), {"MatMul \"MatMul_z\"", "[2, 3]", "[4, 5]"}));
+  EXPECT_STREQ(graph.status().source_node(), "MatMul \"MatMul_z\"");
+}
+
+TEST(Import, OldAndFutureOpsetsAreRefused) {
+  for (int64_t opset : {10, 25}) {
+    ModelMaker m(opset);
+    m.Input("x", {2});
+    m.Node("Relu", {"x"}, {"y"});
+    m.Output("y");
+    EXPECT_TRUE(Says(Import(m).status(), {"opset", "11 to 24"}));
+  }
+}
+
+TEST(Import, ShapeArithmeticLeavesNoNodes) {
+  ModelMaker m;
+  m.Input("x", {2, 3, 4});
+  m.Node("Shape", {"x"}, {"s"});
+  m.Ints("zero", {0});
+  m.Ints("minus", {-1});
+  m.Node("Gather", {"s", "zero"}, {"rows"});
+  m.Node("Concat", {"rows", "minus"}, {"target"})->add_attribute()->set_name("axis");
+  m.Node("Reshape", {"x", "target"}, {"y"});
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->node(graph->outputs[0].node).shape, Shape({2, 12}));
+  EXPECT_EQ(LiveNodes(*graph, ir::Op::kConstant), 0);
+  EXPECT_EQ(LiveNodes(*graph, ir::Op::kView), 1);
+  EXPECT_EQ(LiveNodes(*graph, ir::Op::kIndexedRead), 0);
+}
+
+TEST(Import, MovementIsOneView) {
+  ModelMaker m;
+  m.Input("x", {2, 6});
+  m.Ints("split", {2, 2, 3});
+  m.Ints("axis", {1});
+  m.Ints("wide", {1, 3, 4, 2});
+  m.Node("Reshape", {"x", "split"}, {"a"});
+  m.Node("Transpose", {"a"}, {"b"});
+  m.Node("Unsqueeze", {"b", "axis"}, {"c"});
+  m.Node("Squeeze", {"c", "axis"}, {"d"});
+  m.Node("Flatten", {"d"}, {"e"});
+  m.Output("e");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(LiveNodes(*graph, ir::Op::kView), 1);
+  std::vector<float> x(12);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  EXPECT_EQ(Evaluate(*graph, x), (std::vector<double>{0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11}));
+}
+
+TEST(Import, NodesCarryProvenanceNamesAndAnnotations) {
+  ModelMaker m;
+  m.Input("x", {2});
+  onnx::NodeProto* node = m.Node("Softplus", {"x"}, {"y"});
+  auto* entry = node->add_metadata_props();
+  entry->set_key("rondo.fuse");
+  entry->set_value("off");
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok());
+  for (ir::NodeId id = 0; id < graph->size(); ++id) {
+    const ir::Node& n = graph->node(id);
+    if (n.dead || n.op != ir::Op::kPointwise) continue;
+    ASSERT_FALSE(n.sources.empty());
+    EXPECT_EQ(n.sources[0], "Softplus \"Softplus_y\"");
+    EXPECT_EQ(n.annotations.at("fuse"), "off");
+  }
+  EXPECT_EQ(graph->node(graph->outputs[0].node).name, "y");
+}
+
+TEST(Import, FunctionsAreInlinedWithTheCallersAttributes) {
+  ModelMaker m;
+  onnx::FunctionProto* f = m.proto.add_functions();
+  f->set_name("Leak");
+  f->set_domain("local");
+  f->add_input("a");
+  f->add_output("b");
+  f->add_attribute("slope");
+  f->add_opset_import()->set_version(20);
+  onnx::AttributeProto* reference = ModelMaker::Node(f, "LeakyRelu", {"a"}, {"b"})->add_attribute();
+  reference->set_name("alpha");
+  reference->set_ref_attr_name("slope");
+  m.Input("x", {2});
+  onnx::NodeProto* call = m.Node("Leak", {"x"}, {"y"});
+  call->set_domain("local");
+  call->add_attribute()->set_name("slope");
+  call->mutable_attribute(0)->set_f(0.5f);
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {-2, 3}), (std::vector<double>{-1, 3}));
+}
+
+TEST(Import, FunctionsThatCallThemselvesAreAnError) {
+  ModelMaker m;
+  onnx::FunctionProto* f = m.proto.add_functions();
+  f->set_name("Again");
+  f->add_input("a");
+  f->add_output("b");
+  f->add_opset_import()->set_version(20);
+  ModelMaker::Node(f, "Again", {"a"}, {"b"});
+  m.Input("x", {2});
+  m.Node("Again", {"x"}, {"y"});
+  m.Output("y");
+  EXPECT_TRUE(Says(Import(m).status(), {"deep"}));
+}
+
+// If with branches x * 2 and x * 3.
+void AddIf(ModelMaker* m, const std::string& condition) {
+  m->Floats("two", {}, {2});
+  m->Floats("three", {}, {3});
+  onnx::NodeProto* node = m->Node("If", {condition}, {"y"});
+  for (const char* branch : {"then_branch", "else_branch"}) {
+    onnx::AttributeProto* a = node->add_attribute();
+    a->set_name(branch);
+    ModelMaker::Node(a->mutable_g(), "Mul", {"x", branch[0] == 't' ? "two" : "three"}, {"z"});
+    a->mutable_g()->add_output()->set_name("z");
+  }
+  m->Output("y");
+}
+
+TEST(Import, IfWithAConstantConditionTakesItsBranch) {
+  ModelMaker m;
+  m.Input("x", {1});
+  m.Bool("yes", false);
+  AddIf(&m, "yes");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(LiveNodes(*graph, ir::Op::kPointwise), 1);
+  EXPECT_EQ(Evaluate(*graph, {5}), (std::vector<double>{15}));
+}
+
+TEST(Import, IfWithADataDependentConditionSelects) {
+  ModelMaker m;
+  m.Input("x", {1});
+  m.Floats("ten", {1}, {10});
+  m.Node("Less", {"x", "ten"}, {"small"});
+  AddIf(&m, "small");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {5}), (std::vector<double>{10}));
+  EXPECT_EQ(Evaluate(*graph, {20}), (std::vector<double>{60}));
+}
+
+TEST(Import, LoopsWithAConstantTripCountAreUnrolled) {
+  ModelMaker m;
+  m.Input("x", {1});
+  m.Ints("trips", {3});
+  m.Bool("go", true);
+  onnx::NodeProto* loop = m.Node("Loop", {"trips", "go", "x"}, {"last", "all"});
+  onnx::AttributeProto* a = loop->add_attribute();
+  a->set_name("body");
+  onnx::GraphProto* body = a->mutable_g();
+  for (const char* name : {"i", "c", "v"}) body->add_input()->set_name(name);
+  ModelMaker::Node(body, "Identity", {"c"}, {"c_out"});
+  ModelMaker::Node(body, "Add", {"v", "v"}, {"v_out"});
+  ModelMaker::Node(body, "Identity", {"v_out"}, {"scan"});
+  for (const char* name : {"c_out", "v_out", "scan"}) body->add_output()->set_name(name);
+  m.Output("all");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {1}), (std::vector<double>{2, 4, 8}));
+}
+
+TEST(Import, MissingWeightsBecomeSyntheticOnlyWhenAllowed) {
+  ModelMaker m;
+  m.Input("x", {1, 4});
+  onnx::TensorProto* w = m.graph()->add_initializer();
+  w->set_name("w");
+  w->set_data_type(onnx::TensorProto::FLOAT);
+  w->add_dims(4);
+  w->add_dims(2);
+  w->set_data_location(onnx::TensorProto::EXTERNAL);
+  w->add_external_data()->set_key("location");
+  w->mutable_external_data(0)->set_value("absent.bin");
+  m.Node("MatMul", {"x", "w"}, {"y"});
+  m.Output("y");
+  EXPECT_TRUE(Says(Import(m).status(), {"absent.bin", "\"w\""}));
+  ImportOptions options;
+  options.allow_synthetic = true;
+  ImportReport report;
+  auto graph = Import(m, options, &report);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(report.synthetic, std::vector<std::string>{"w"});
+}
+
+TEST(Import, SoftmaxBeforeOpset13FlattensFromItsAxis) {
+  for (int64_t opset : {11, 13}) {
+    ModelMaker m(opset);
+    m.Input("x", {1, 2, 2});
+    onnx::AttributeProto* axis = m.Node("Softmax", {"x"}, {"y"})->add_attribute();
+    axis->set_name("axis");
+    axis->set_i(1);
+    m.Output("y");
+    auto graph = Import(m);
+    ASSERT_TRUE(graph.ok());
+    double each = opset < 13 ? 0.25 : 0.5;
+    EXPECT_EQ(Evaluate(*graph, {7, 7, 7, 7}), std::vector<double>(4, each));
+  }
+}
+
+TEST(Import, ATensorWithoutElementsIsAConstant) {
+  ModelMaker m;
+  m.Input("x", {2, 3});
+  m.Ints("zero", {0});
+  m.Ints("one", {1});
+  m.Node("Slice", {"x", "zero", "zero", "one"}, {"none"});
+  onnx::NodeProto* concat = m.Node("Concat", {"none", "x"}, {"y"});
+  concat->add_attribute()->set_name("axis");
+  concat->mutable_attribute(0)->set_i(1);
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->outputs[0].node, graph->inputs[0].node);
+}
+
+TEST(Import, SequencesAreListsThatTensorOperatorsRefuse) {
+  ModelMaker m;
+  m.Input("x", {2});
+  m.Ints("zero", {0});
+  m.Node("SequenceConstruct", {"x", "x"}, {"s"});
+  m.Node("SequenceAt", {"s", "zero"}, {"y"});
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {3, 4}), (std::vector<double>{3, 4}));
+  m.Node("Relu", {"s"}, {"z"});
+  m.Output("z");
+  EXPECT_TRUE(Says(Import(m).status(), {"Relu_z", "input 0"}));
+}
+
+TEST(Import, EveryOperatorIsListedOnce) {
+  std::vector<std::string> names = ImportableOperators();
+  EXPECT_GT(names.size(), 150u);
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+}  // namespace
+}  // namespace rondo

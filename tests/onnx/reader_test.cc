@@ -1,0 +1,168 @@
+// Model files: what is read, and what is refused.
+#include "formats/onnx/reader.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "formats/onnx/onnx.pb.h"
+
+namespace rondo::onnx {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ReaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("rondo_reader_test_" + std::to_string(getpid()));
+    fs::create_directories(folder_ / "model");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void WriteFile(const fs::path& path, size_t bytes) {
+    std::ofstream file(path, std::ios::binary);
+    for (size_t i = 0; i < bytes; ++i) file.put(static_cast<char>(i));
+  }
+
+  // A model in the folder "model" with one external tensor "w" of shape [4], f32.
+  Result<TensorValue> LoadExternal(const std::string& location, const char* offset = nullptr,
+                                   const char* length = nullptr, bool allow_missing = false) {
+    ModelProto proto;
+    proto.add_opset_import()->set_version(20);
+    TensorProto* w = proto.mutable_graph()->add_initializer();
+    w->set_name("w");
+    w->set_data_type(TensorProto::FLOAT);
+    w->add_dims(4);
+    w->set_data_location(TensorProto::EXTERNAL);
+    auto add = [&](const char* key, const std::string& value) {
+      StringStringEntryProto* entry = w->add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    };
+    add("location", location);
+    if (offset != nullptr) add("offset", offset);
+    if (length != nullptr) add("length", length);
+    std::ofstream(folder_ / "model" / "model.onnx", std::ios::binary) << proto.SerializeAsString();
+    auto model = Model::Open((folder_ / "model" / "model.onnx").string());
+    if (!model.ok()) return model.status();
+    return (*model)->Load((*model)->proto().graph().initializer(0), allow_missing);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ReaderTest, ExternalDataIsMappedFromTheModelsFolder) {
+  WriteFile(folder_ / "model" / "w.bin", 40);
+  auto value = LoadExternal("w.bin", "8", "16");
+  ASSERT_TRUE(value.ok()) << value.status().message();
+  ASSERT_EQ(value->bytes.size(), 16u);
+  EXPECT_EQ(value->bytes[0], 8);
+  EXPECT_EQ(value->shape, Shape({4}));
+}
+
+TEST_F(ReaderTest, UnalignedExternalDataIsStillAligned) {
+  WriteFile(folder_ / "model" / "w.bin", 40);
+  auto value = LoadExternal("w.bin", "3");
+  ASSERT_TRUE(value.ok()) << value.status().message();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(value->bytes.data()) % 4, 0u);
+  EXPECT_EQ(value->bytes[0], 3);
+}
+
+TEST_F(ReaderTest, LocationsOutsideTheFolderAreRefused) {
+  WriteFile(folder_ / "outside.bin", 16);
+  fs::create_symlink(folder_ / "outside.bin", folder_ / "model" / "link.bin");
+  fs::create_directory_symlink(folder_, folder_ / "model" / "up");
+  fs::create_hard_link(folder_ / "outside.bin", folder_ / "model" / "hard.bin");
+  fs::create_directories(folder_ / "model" / "dir.bin");
+  for (const std::string& location :
+       {std::string("../outside.bin"), (folder_ / "outside.bin").string(), std::string("a/../../outside.bin"),
+        std::string("link.bin"), std::string("up/outside.bin"), std::string("hard.bin"),
+        std::string("dir.bin"), std::string(""), std::string("."), std::string("x\0y", 3)}) {
+    auto value = LoadExternal(location, nullptr, nullptr, true);
+    ASSERT_FALSE(value.ok()) << location;
+    EXPECT_EQ(value.status().code(), Code::kInvalidArgument) << value.status().message();
+    EXPECT_NE(std::strstr(value.status().message(), "\"w\""), nullptr) << value.status().message();
+  }
+}
+
+TEST_F(ReaderTest, RangesBeyondTheFileAreRefused) {
+  WriteFile(folder_ / "model" / "w.bin", 20);
+  EXPECT_TRUE(LoadExternal("w.bin", "4").ok());
+  EXPECT_EQ(LoadExternal("w.bin", "5").status().code(), Code::kCorrupt);
+  EXPECT_EQ(LoadExternal("w.bin", "18446744073709551615").status().code(), Code::kCorrupt);
+  EXPECT_EQ(LoadExternal("w.bin", "99999999999999999999").status().code(), Code::kCorrupt);
+  EXPECT_EQ(LoadExternal("w.bin", "-4").status().code(), Code::kCorrupt);
+  EXPECT_EQ(LoadExternal("w.bin", "0", "12").status().code(), Code::kCorrupt);
+}
+
+TEST_F(ReaderTest, AMissingFileIsNamedUnlessAllowed) {
+  auto value = LoadExternal("gone.bin");
+  ASSERT_FALSE(value.ok());
+  EXPECT_EQ(value.status().code(), Code::kNotFound);
+  EXPECT_NE(std::strstr(value.status().message(), "gone.bin"), nullptr);
+  EXPECT_NE(std::strstr(value.status().message(), "\"w\""), nullptr);
+  auto allowed = LoadExternal("gone.bin", nullptr, nullptr, true);
+  ASSERT_TRUE(allowed.ok());
+  EXPECT_TRUE(allowed->missing);
+}
+
+TEST_F(ReaderTest, APipeIsRefusedWithoutWaiting) {
+  std::string command = "mkfifo " + (folder_ / "model" / "pipe").string();
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(LoadExternal("pipe").status().code(), Code::kInvalidArgument);
+}
+
+TEST(Reader, FilesThatAreNoModelsAreErrors) {
+  EXPECT_EQ(Model::Open("/nonexistent/model.onnx").status().code(), Code::kNotFound);
+  for (const std::string& bytes : {std::string(), std::string("not a model"), std::string(100, '\xff')}) {
+    auto model = Model::Parse({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, ".");
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.status().code(), Code::kCorrupt);
+  }
+}
+
+TEST(Reader, DeepNestingIsAnError) {
+  ModelProto proto;
+  proto.add_opset_import()->set_version(20);
+  GraphProto* graph = proto.mutable_graph();
+  for (int i = 0; i < 2000; ++i) graph = graph->add_node()->add_attribute()->mutable_g();
+  std::string bytes = proto.SerializeAsString();
+  EXPECT_EQ(Model::Parse({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, ".").status().code(),
+            Code::kCorrupt);
+}
+
+TEST(Reader, ElementsMustMatchTheShape) {
+  ModelProto proto;
+  proto.add_opset_import()->set_version(20);
+  TensorProto* t = proto.mutable_graph()->add_initializer();
+  t->set_name("t");
+  t->set_data_type(TensorProto::BFLOAT16);
+  t->add_dims(3);
+  t->add_int32_data(0x3f80);
+  t->add_int32_data(0x4000);
+  std::string bytes = proto.SerializeAsString();
+  auto load = [&] {
+    bytes = proto.SerializeAsString();
+    auto model = Model::Parse({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, ".");
+    return (*model)->Load((*model)->proto().graph().initializer(0), false);
+  };
+  EXPECT_EQ(load().status().code(), Code::kCorrupt);
+  t->add_int32_data(0x4040);
+  auto value = load();
+  ASSERT_TRUE(value.ok());
+  EXPECT_EQ(value->bytes[5], 0x40);
+  t->set_dims(0, -3);
+  EXPECT_EQ(load().status().code(), Code::kCorrupt);
+  t->set_dims(0, int64_t{1} << 61);
+  EXPECT_EQ(load().status().code(), Code::kCorrupt);
+  t->set_data_type(TensorProto::STRING);
+  EXPECT_EQ(load().status().code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace rondo::onnx
