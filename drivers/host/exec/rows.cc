@@ -95,25 +95,31 @@ inline __attribute__((always_inline)) void WalkBlock(const float* a, int64_t a_r
   }
 }
 
+// Columns from *j on in blocks of kVectors, then of fewer.
+template <typename E, int kRows, int kVectors>
+void WalkBlocks(const float* a, int64_t a_row, const typename E::Raw* b, int64_t b_step, int64_t k,
+                int columns, float* acc, int64_t acc_row, bool add, int64_t fetch, int* j) {
+  for (; *j + kVectors * kWidth <= columns; *j += kVectors * kWidth) {
+    WalkBlock<E, kRows, kVectors>(a, a_row, b + *j, b_step, k, acc + *j, acc_row, add, fetch);
+  }
+  constexpr int kFewer = kVectors > 12 ? 12 : kVectors > 8 ? 8 : kVectors > 4 ? 4 : kVectors > 2 ? 2 : 1;
+  if constexpr (kVectors > 1) {
+    WalkBlocks<E, kRows, kFewer>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch, j);
+  }
+}
+
 template <typename E, int kRows>
 void WalkTyped(const float* a, int64_t a_row, const typename E::Raw* b, int64_t b_step, int64_t k,
                int columns, float* acc, int64_t acc_row, bool add, int64_t fetch) {
   constexpr int kMost = kRegisters / kRows;
-  constexpr int kVectors = kMost >= 16 ? 16 : kMost >= 8 ? 8 : kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
+  constexpr int kVectors = kMost >= 16   ? 16
+                           : kMost >= 12 ? 12
+                           : kMost >= 8  ? 8
+                           : kMost >= 4  ? 4
+                           : kMost >= 2  ? 2
+                                         : 1;
   int j = 0;
-  for (; j + kVectors * kWidth <= columns; j += kVectors * kWidth) {
-    WalkBlock<E, kRows, kVectors>(a, a_row, b + j, b_step, k, acc + j, acc_row, add, fetch);
-  }
-  if constexpr (kVectors > 4) {
-    for (; j + 4 * kWidth <= columns; j += 4 * kWidth) {
-      WalkBlock<E, kRows, 4>(a, a_row, b + j, b_step, k, acc + j, acc_row, add, fetch);
-    }
-  }
-  if constexpr (kVectors > 1) {
-    for (; j + kWidth <= columns; j += kWidth) {
-      WalkBlock<E, kRows, 1>(a, a_row, b + j, b_step, k, acc + j, acc_row, add, fetch);
-    }
-  }
+  WalkBlocks<E, kRows, kVectors>(a, a_row, b, b_step, k, columns, acc, acc_row, add, fetch, &j);
   for (; j < columns; ++j) {
     for (int m = 0; m < kRows; ++m) {
       float sum = add ? acc[m * acc_row + j] : 0;
