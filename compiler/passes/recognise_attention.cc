@@ -52,6 +52,23 @@ class Matcher {
     return Build(values_product, *softmax, *scores);
   }
 
+  // An attention whose keys and values repeat heads, or carry scalar factors, without either; else kNoNode.
+  NodeId Unrepeat(NodeId attention) {
+    const std::vector<NodeId> in = g_->node(attention).inputs;
+    ir::AttentionAttrs attrs = g_->node(attention).As<ir::AttentionAttrs>();
+    double scale = 1;
+    NodeId q = Unscaled(in[0], &scale), k = Unscaled(in[1], &scale), v = in[2];
+    const Heads h = DivideHeads(k, k, v);
+    if (h.repeats == 1 && q == in[0] && k == in[1]) return kNoNode;
+    Builder b = BuilderLike(g_, attention);
+    const Shape ks = b.shape(k), vs = b.shape(v);
+    k = OneOfRepeats(&b, k, h, ks[2], ks[3]);
+    v = OneOfRepeats(&b, v, h, vs[2], vs[3]);
+    attrs.scale *= static_cast<float>(scale);
+    return b.Attention(q, k, v, attrs.has_mask ? in[3] : kNoNode, attrs.has_limit ? in.back() : kNoNode,
+                       attrs);
+  }
+
  private:
   // True if nothing outside sees what is computed from `product` on the way to `last`.
   bool SeenByNoOther(NodeId product, NodeId last) const {
@@ -417,16 +434,21 @@ class Matcher {
 
 Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions&) {
   PassResult result;
+  int64_t unrepeated = 0;
   for (NodeId id : graph->TopologicalOrder()) {
-    if (graph->node(id).op != Op::kMatMul || graph->node(id).dead) continue;
-    NodeId instead = Matcher(graph).Rewrite(id);
+    const Op op = graph->node(id).op;
+    if ((op != Op::kMatMul && op != Op::kAttention) || graph->node(id).dead) continue;
+    NodeId instead = op == Op::kMatMul ? Matcher(graph).Rewrite(id) : Matcher(graph).Unrepeat(id);
     if (instead == kNoNode || !graph->CanReplace(id, instead)) continue;
     graph->Replace(id, instead);
     graph->RemoveDead();
-    ++result.changes;
+    ++(op == Op::kMatMul ? result.changes : unrepeated);
   }
   Tidy(graph);
-  result.text = Count(result.changes, "attention");
+  result.text = Count(result.changes, "attention") + " from pieces";
+  if (unrepeated > 0)
+    result.text += ", " + std::to_string(unrepeated) + " more without repeated heads or factors";
+  result.changes += unrepeated;
   return result;
 }
 

@@ -105,6 +105,19 @@ TEST(RecogniseAttentionTest, ScoresThatOthersReadStayPieces) {
   EXPECT_EQ(ExpectSame(&other.s, RecogniseAttention).changes, 0);
 }
 
+TEST(RecogniseAttentionTest, FusedOperatorsLoseRepeatedHeadsAndFactorsToo) {
+  Pieces p;
+  SmallGraph& s = p.s;
+  NodeId k = s.b.BinaryScalar(TapeOp::kMul, s.b.Transpose(p.k, {0, 1, 3, 2}), 0.25);
+  ir::AttentionAttrs attrs;
+  attrs.scale = 2;
+  s.Out("y", s.b.Attention(p.q, k, p.v, kNoNode, kNoNode, attrs));
+  EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 1);
+  EXPECT_EQ(s.g.node(Attention(s).inputs[1]).shape[1], kG);
+  EXPECT_FLOAT_EQ(Attention(s).As<ir::AttentionAttrs>().scale, 0.5f);
+  EXPECT_EQ(ExpectSame(&s, RecogniseAttention).changes, 0);
+}
+
 // An attention over inputs q, k, v with a mask made by `make`.
 template <typename F>
 SmallGraph Masked(F make) {
