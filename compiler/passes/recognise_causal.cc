@@ -300,14 +300,15 @@ class Reader {
 
 Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions&) {
   PassResult result;
-  std::map<NodeId, Meaning> known;  // layers share their mask
+  std::map<std::pair<NodeId, std::string>, Meaning> known;  // layers share their mask
   int64_t kept = 0;
   for (NodeId id : graph->TopologicalOrder()) {
     if (graph->node(id).op != Op::kAttention || !graph->node(id).As<ir::AttentionAttrs>().has_mask) continue;
     const std::vector<NodeId> in = graph->node(id).inputs;
     ir::AttentionAttrs attrs = graph->node(id).As<ir::AttentionAttrs>();
     Reader reader(graph, id);
-    auto [it, added] = known.emplace(in[3], Meaning());
+    auto [it, added] =
+        known.emplace(std::pair(graph->BaseOf(in[3]), ir::ToString(graph->ViewOf(in[3]))), Meaning());
     if (added) it->second = reader.Read(in[3]);
     const Meaning meaning = it->second;
     if (!meaning.any) continue;

@@ -9,6 +9,7 @@
 #include "compiler/ir/walk.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rebase.h"
 
 namespace rondo::passes {
 
@@ -48,44 +49,6 @@ std::optional<View> PlaceBase(const View& view, const Shape& base, const View& p
   }
   if (run != base.elements()) return std::nullopt;
   return ir::Reshape(ir::Transpose(ir::Reshape(place, split), order), base);
-}
-
-// Re-expresses a write into a tensor that lies in storage as `place` says as a write into the storage. False
-// if an index would move along no plain stride.
-bool Rebase(const View& place, ir::IndexedAttrs* attrs) {
-  // The write as one map over [elements of the updates..., values of the indices...].
-  View all = attrs->map;
-  if (!all.affine()) return false;
-  ir::ViewStep& step = all.steps[0];
-  const Shape updates = step.shape;
-  std::vector<int> dims;  // dims of the updates with more than one element, then the indices
-  ir::ViewStep compact;
-  compact.offset = step.offset;
-  for (int d = 0; d < updates.rank; ++d) {
-    if (updates[d] == 1) continue;
-    if (compact.shape.rank == kMaxRank) return false;
-    compact.strides[compact.shape.rank] = step.strides[d];
-    compact.shape.dims[compact.shape.rank++] = updates[d];
-    dims.push_back(d);
-  }
-  const int first_index = compact.shape.rank;
-  for (const ir::IndexedDim& dim : attrs->dims) {
-    if (compact.shape.rank == kMaxRank) return false;
-    compact.strides[compact.shape.rank] = dim.stride;
-    compact.shape.dims[compact.shape.rank++] = dim.extent;
-  }
-  View moved = ir::Compose(place, View{{compact}});
-  if (!moved.affine()) return false;
-  const ir::ViewStep& to = moved.steps[0];
-  ir::ViewStep map;
-  map.shape = updates;
-  map.offset = to.offset;
-  for (size_t i = 0; i < dims.size(); ++i) map.strides[dims[i]] = to.strides[i];
-  attrs->map = View{{map}};
-  for (size_t k = 0; k < attrs->dims.size(); ++k) {
-    attrs->dims[k].stride = to.strides[first_index + static_cast<int>(k)];
-  }
-  return true;
 }
 
 // A set of storage elements: those that a view shows, or that a write may touch; an empty View stands for

@@ -4,6 +4,7 @@
 #include "compiler/ir/walk.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/rebase.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {
@@ -215,8 +216,15 @@ struct Rules {
   }
 
   NodeId Read() const {
-    std::optional<ir::View> view = ConstantElements(node().As<ir::IndexedAttrs>(), 1);
-    return view ? Make().ViewNode(node().inputs[0], *view) : kNoNode;
+    std::vector<NodeId> in = node().inputs;
+    if (std::optional<ir::View> view = ConstantElements(node().As<ir::IndexedAttrs>(), 1)) {
+      return Make().ViewNode(in[0], *view);
+    }
+    // What a view shows is read where it lies.
+    ir::IndexedAttrs attrs = node().As<ir::IndexedAttrs>();
+    if (g->node(in[0]).op != Op::kView || !Rebase(g->ViewOf(in[0]), &attrs)) return kNoNode;
+    const std::vector<NodeId> index(in.begin() + 1, in.end());
+    return Make().IndexedRead(g->BaseOf(in[0]), index, attrs, node().shape);
   }
 
   NodeId Write() const {

@@ -1,0 +1,16 @@
+// Rebase: an indexed access of a tensor that is a view becomes one of the storage that the view shows.
+#ifndef RONDO_COMPILER_PASSES_REBASE_H_
+#define RONDO_COMPILER_PASSES_REBASE_H_
+
+#include "compiler/ir/graph.h"
+
+namespace rondo::passes {
+
+// `attrs` say where a kIndexedRead or kIndexedWrite goes in a dense tensor; that tensor lies in a storage as
+// `place` says. Afterwards they say where it goes in the storage. False, and nothing changes, if an index
+// would not move along one plain stride there.
+bool Rebase(const ir::View& place, ir::IndexedAttrs* attrs);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_REBASE_H_
