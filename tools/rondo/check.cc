@@ -54,9 +54,13 @@ void PrintProof(const PlanFile& file, const CheckReport& report) {
   line(counts.steps, "steps read only what was written before them");
   line(counts.sync_points, "collectives are started in one order on all their devices");
   for (size_t p = 0; p < plan.programs.size(); ++p) {
+    const Program& program = plan.programs[p];
     const ProgramMemory& memory = report.programs[p];
-    std::printf("program %s: arena %s (most alive at step %u)\n", std::string(plan.programs[p].name).c_str(),
-                ArenaText(memory.arena_bytes, memory.arena_lower_bound).c_str(), memory.fullest_step);
+    std::printf("program %s: arena %s\n", std::string(program.name).c_str(),
+                ArenaText(program.arena_bytes, program.arena_lower_bound).c_str());
+    std::printf("  derived again, alignment aside: %llu bytes, at most %llu alive at once (step %u)\n",
+                static_cast<unsigned long long>(memory.arena_bytes),
+                static_cast<unsigned long long>(memory.arena_lower_bound), memory.fullest_step);
   }
 }
 
