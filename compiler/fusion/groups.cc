@@ -63,6 +63,9 @@ class Grouping {
     for (NodeId id : c_.order) {
       if (c_.node(id).op == Op::kReduce && Free(id)) ReductionGroup(id);
     }
+    for (int id = 0; id < static_cast<int>(c_.groups.size()); ++id) {
+      if (c_.groups[id].skeleton == Skeleton::kContraction) AbsorbPrologue(id);
+    }
     for (size_t i = c_.order.size(); i-- > 0;) {
       NodeId id = c_.order[i];
       Op op = c_.node(id).op;
@@ -222,7 +225,6 @@ class Grouping {
       c_.groups[id].sink = at;
       AbsorbProducers(&c_.groups[id]);
     }
-    AbsorbPrologue(id);
   }
 
   // Cheap pointwise producers of a contraction's left side that nothing else reads: its prologue.
@@ -480,9 +482,9 @@ bool WouldCycle(const Context& context, const std::vector<NodeId>& members, Node
       seen[from] = 1;
       stack.push_back(from);
     };
-    for (NodeId input : node.inputs) push(input);
-    for (NodeId from : node.weak_after) push(from);
-    for (NodeId from : node.strong_after) push(from);
+    for (NodeId input : node.inputs) push(c.base(input));  // views are looked through: they compute nothing
+    for (NodeId from : node.weak_after) push(c.base(from));
+    for (NodeId from : node.strong_after) push(c.base(from));
   };
   push_inputs(candidate);
   for (NodeId id : members) push_inputs(id);
@@ -493,7 +495,7 @@ bool WouldCycle(const Context& context, const std::vector<NodeId>& members, Node
     auto reaches = [&](NodeId id) {
       const Node& node = c.node(id);
       auto hit = [&](const std::vector<NodeId>& list) {
-        return std::any_of(list.begin(), list.end(), [&](NodeId from) { return target[from] != 0; });
+        return std::any_of(list.begin(), list.end(), [&](NodeId from) { return target[c.base(from)] != 0; });
       };
       return hit(node.inputs) || hit(node.weak_after) || hit(node.strong_after);
     };
