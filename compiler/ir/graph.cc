@@ -206,6 +206,8 @@ int Graph::RemoveDead() {
 
 void Graph::Compact() {
   std::vector<NodeId> order = TopologicalOrder();
+  const bool any = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; });
+  if (order.empty() && any) return;  // a cycle: left as it is, for Validate to name
   std::vector<NodeId> renumbered(nodes_.size(), kNoNode);
   for (size_t i = 0; i < order.size(); ++i)
     renumbered[static_cast<size_t>(order[i])] = static_cast<NodeId>(i);
