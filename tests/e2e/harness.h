@@ -1,0 +1,52 @@
+// Compiling, arming and running a model in one test: what the end-to-end tests share.
+#ifndef RONDO_TESTS_E2E_HARNESS_H_
+#define RONDO_TESTS_E2E_HARNESS_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "core/driver.h"
+#include "runtime/plan.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+
+namespace rondo {
+
+inline std::string DataPath(const std::string& name) {
+  return std::string(RONDO_SOURCE_DIR) + "/tests/data/" + name;
+}
+
+// A model (or several, as programs of one plan) compiled in memory and armed on the host driver. Fails the
+// test that makes it when anything goes wrong.
+class LiveModel {
+ public:
+  explicit LiveModel(std::vector<ModelSource> models, uint32_t threads = 1);
+  ~LiveModel();
+  const PlanData& data() const { return plan_.data(); }
+  Session& session() { return session_; }
+  uint32_t Program(const std::string& name) const;
+
+  // Inputs of a program, all zero, with memory of their own; fill in `bytes` by port index.
+  struct Buffers {
+    std::vector<std::vector<uint8_t>> input_bytes, output_bytes;
+    std::vector<Input> inputs;    // state ports left out
+    std::vector<Output> outputs;  // state ports left out
+  };
+  Buffers MakeBuffers(uint32_t program) const;
+
+ private:
+  std::vector<uint8_t> weights_;
+  CompiledPlan compiled_;
+  Driver* driver_ = nullptr;
+  Plan plan_;
+  Runtime runtime_;
+  Session session_;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_E2E_HARNESS_H_
