@@ -12,6 +12,12 @@
 namespace rondo::test {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 // One kernel of each path, as a plan.
 class Zoo {
  public:
@@ -134,6 +140,7 @@ TEST(HostGraph, ReplayEqualsDirectLaunchesBitByBit) {
 }
 
 TEST(HostGraph, NothingAllocatesInReplayLaunchCopyOrSynchronize) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer has the allocator";
   Zoo zoo;
   HostFixture host(Threads(2));
   Module* module = host.device->LoadModule(zoo.plan).Take();
@@ -309,9 +316,11 @@ TEST(HostDriver, StreamsOfOneDeviceRunFromSeveralThreadsAtOnce) {
 
 TEST(HostDriver, MemoryThatCannotBeHadIsAnError) {
   HostFixture host;
-  Result<DeviceAddress> much = host.device->Allocate(~uint64_t{0} - 100, 4096);
-  EXPECT_FALSE(much.ok());
-  EXPECT_EQ(much.status().code(), Code::kOutOfMemory);
+  if (!kSanitized) {  // a sanitizer ends the process instead
+    Result<DeviceAddress> much = host.device->Allocate(~uint64_t{0} - 100, 4096);
+    EXPECT_FALSE(much.ok());
+    EXPECT_EQ(much.status().code(), Code::kOutOfMemory);
+  }
   EXPECT_EQ(host.device->Allocate(10, 3).status().code(), Code::kInvalidArgument);
   Result<DeviceAddress> none = host.device->Allocate(0, 64);
   ASSERT_TRUE(none.ok());

@@ -51,10 +51,10 @@ struct F16 {
   }
 };
 
-#if defined(__AVX512F__)
+#if defined(RONDO_SMALL_BLOCKS)
+constexpr int kRegisters = 4;
+#elif defined(__AVX512F__)
 constexpr int kRegisters = 28;
-#elif defined(__AVX2__)
-constexpr int kRegisters = 12;
 #else
 constexpr int kRegisters = 12;
 #endif
@@ -111,7 +111,7 @@ void WalkBlocks(const float* a, int64_t a_row, const typename E::Raw* b, int64_t
 template <typename E, int kRows>
 void WalkTyped(const float* a, int64_t a_row, const typename E::Raw* b, int64_t b_step, int64_t k,
                int columns, float* acc, int64_t acc_row, bool add, int64_t fetch) {
-  constexpr int kMost = kRegisters / kRows;
+  constexpr int kMost = kRegisters / kRows;  // 0: more rows than registers, still one vector each
   constexpr int kVectors = kMost >= 16   ? 16
                            : kMost >= 12 ? 12
                            : kMost >= 8  ? 8
