@@ -270,23 +270,21 @@ class Grouping {
     auto inside = [&](NodeId id) {
       return id == at || std::find(region.begin(), region.end(), id) != region.end();
     };
-    while (region.size() < kMaxRegion) {
-      NodeId next = kNoNode;
-      auto consider = [&](NodeId from) {
-        for (NodeId r : c_.readers[from]) {
-          if (!inside(r) && (next == kNoNode || c_.position[r] < c_.position[next])) next = r;
+    // The first node in topological order, outside of the region, that reads one of its first `count` nodes
+    // or `at`.
+    auto first_reader = [&](size_t count) {
+      NodeId first = kNoNode;
+      for (size_t i = 0; i <= count; ++i) {
+        for (NodeId r : c_.readers[i == 0 ? at : region[i - 1]]) {
+          if (!inside(r) && (first == kNoNode || c_.position[r] < c_.position[first])) first = r;
         }
-      };
-      consider(at);
-      bool done = next == kNoNode;
-      for (NodeId id : region) {
-        if (id != region.back()) consider(id);
       }
+      return first;
+    };
+    while (region.size() < kMaxRegion) {
       // All readers of everything but the last node are inside: the last node is the only exit.
-      if (done && next == kNoNode && !region.empty()) return region;
-      if (next == kNoNode && !region.empty()) {
-        consider(region.back());
-      }
+      if (!region.empty() && first_reader(region.size() - 1) == kNoNode) return region;
+      NodeId next = first_reader(region.size());
       if (next == kNoNode || !Joins(group, at, region, next)) return {};
       region.push_back(next);
     }
