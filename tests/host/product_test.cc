@@ -96,6 +96,27 @@ TEST(Contraction, OfAFewRowsMatchesTheReference) {
     RandomContraction(seed, DType::kF32, 8, 300, 100);
   }
 }
+TEST(Contraction, OfAFewRowsWithAMatrixLargerThanTheCacheMatchesTheReference) {
+  for (const bool by_columns : {false, true}) {
+    for (int64_t m : {1, 3, 8}) {
+      Random random(static_cast<uint32_t>(m));
+      Arena arena;
+      PartMaker maker(&arena);
+      maker.loops = {m, 700, 503};
+      maker.part.skeleton = Skeleton::kContraction;
+      maker.part.m = maker.part.n = maker.part.reduced = 1;
+      maker.part.lhs = maker.Operand(DType::kF32, Mode::kRead, {0, 2});
+      const std::vector<int> order = by_columns ? std::vector<int>{1, 2} : std::vector<int>{2, 1};
+      maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF32, Mode::kRead, order)});
+      const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1});
+      const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1});
+      MakeEpilogue(random, maker, 1, TapeType::kF32, bias, DType::kF32, out, DType::kF32);
+      Memory memory;
+      memory.Randomise(maker, random);
+      ExpectMatchesReference(maker, memory, std::to_string(m) + " rows", {1e-4, 1e-3});
+    }
+  }
+}
 TEST(Contraction, OverALongSumMatchesTheReference) {
   for (uint32_t seed = 0; seed < 12 && !testing::Test::HasFatalFailure(); ++seed) {
     RandomContraction(seed, DType::kF32, 20, 20, 1500);
