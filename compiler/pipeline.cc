@@ -139,6 +139,8 @@ constexpr PipelineEntry kPipeline[] = {
      "a mask that keeps a prefix of the keys is a limit: attention reads only the positions it needs"},
     {"split_contractions", OnGraph<passes::SplitContractions>, Leaves::kGraph, kEach, kSkippable,
      "a product whose readers take disjoint columns is one product for each of them"},
+    {"clean_up", OnGraph<passes::CleanUp>, Leaves::kGraph, kEach, kSkippable,
+     "what recognition left behind is folded, simplified and shared"},
     {"label", OnGraph<passes::Label>, Leaves::kGraph, kEach, kSkippable,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,

@@ -26,6 +26,8 @@ Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions& optio
 Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions& options);
 // A product with a constant whose readers take disjoint columns is one product for each of them.
 Result<PassResult> SplitContractions(ir::Graph* graph, const PassOptions& options);
+// What the recognising passes left behind is folded, simplified, shared and dead code removed once more.
+Result<PassResult> CleanUp(ir::Graph* graph, const PassOptions& options);
 // Nodes that form a norm, a softmax, a rotary embedding or a gated activation say so in their `label`.
 Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 
