@@ -1,0 +1,186 @@
+// What fusion promises to put together, counted in kernels: the random graphs would not notice a lost fusion.
+#include <gtest/gtest.h>
+
+#include "compiler/fusion/fuse.h"
+#include "compiler/ir/builder.h"
+
+namespace rondo {
+namespace {
+
+using ir::Builder;
+using ir::Graph;
+using ir::NodeId;
+
+class Structure : public testing::Test {
+ protected:
+  Structure() : b_(&graph_) {}
+  NodeId Weight(const Shape& shape) {
+    auto data = std::make_shared<ir::ConstantData>();
+    data->shape = shape;
+    data->synthetic = true;
+    data->synthetic_key = ++weights_;
+    data->synthetic_scale = 1;
+    return b_.Constant(data);
+  }
+  NodeId Input(const Shape& shape) {
+    return b_.Input("x" + std::to_string(graph_.inputs.size()), DType::kF32, shape);
+  }
+  NodeId RmsNorm(NodeId x, NodeId weight) {
+    NodeId mean = b_.Mean(b_.Mul(x, x), {b_.shape(x).rank - 1}, true);
+    NodeId r = b_.Unary(TapeOp::kRsqrt, b_.BinaryScalar(TapeOp::kAdd, mean, 1e-5));
+    return b_.Mul(b_.Mul(x, r), weight);
+  }
+  NodeId Silu(NodeId x) { return b_.Mul(x, b_.Unary(TapeOp::kSigmoid, x)); }
+  NodeId Softmax(NodeId x) {
+    int axis = b_.shape(x).rank - 1;
+    NodeId e = b_.Unary(TapeOp::kExp, b_.Sub(x, b_.Reduce(ir::ReduceKind::kMax, x, {axis}, true)));
+    return b_.Div(e, b_.Reduce(ir::ReduceKind::kSum, e, {axis}, true));
+  }
+  LoweredProgram FuseTo(std::vector<NodeId> outputs, const FuseOptions& options = {}) {
+    for (NodeId node : outputs) graph_.outputs.push_back({"y" + std::to_string(graph_.outputs.size()), node});
+    auto program = Fuse(graph_, options, nullptr);
+    EXPECT_TRUE(program.ok()) << program.status().message();
+    return program.ok() ? program.Take() : LoweredProgram();
+  }
+  static int Temporaries(const LoweredProgram& program) {
+    int n = 0;
+    for (const LoweredValue& value : program.values) n += value.kind == BufferKind::kTemporary;
+    return n;
+  }
+
+  Graph graph_;
+  Builder b_;
+  uint64_t weights_ = 0;
+};
+
+TEST_F(Structure, APointwiseChainIsOneMap) {
+  NodeId x = Input(Shape{4, 6});
+  NodeId y = b_.Unary(TapeOp::kTanh, b_.Transpose(b_.Add(b_.Unary(TapeOp::kExp, x), x), {1, 0}));
+  LoweredProgram program = FuseTo({y});
+  ASSERT_EQ(program.ops.size(), 1u);
+  EXPECT_EQ(program.ops[0].kernel.parts[0].skeleton, Skeleton::kMap);
+}
+
+TEST_F(Structure, ANormIsOneReductionWithItsPointwiseTail) {
+  NodeId x = Input(Shape{2, 3, 16});
+  LoweredProgram program = FuseTo({Silu(RmsNorm(x, Weight(Shape{16})))});
+  ASSERT_EQ(program.ops.size(), 1u);
+  EXPECT_EQ(program.ops[0].kernel.parts[0].skeleton, Skeleton::kReduction);
+}
+
+TEST_F(Structure, ASoftmaxIsOneReductionThatComputesEachExponentialOnce) {
+  LoweredProgram program = FuseTo({Softmax(Input(Shape{2, 3, 16}))});
+  ASSERT_EQ(program.ops.size(), 1u);
+  const Part& part = program.ops[0].kernel.parts[0];
+  int exponentials = 0;
+  for (const Stage& stage : part.stages) {
+    for (const TapeInst& inst : stage.tape) exponentials += inst.op == TapeOp::kExp;
+  }
+  EXPECT_EQ(exponentials, 1);
+  EXPECT_EQ(part.kept, 1);
+}
+
+TEST_F(Structure, TheResidualAndWhatMakesItJoinTheReductionThatReadsThem) {
+  NodeId x = Input(Shape{2, 16});
+  NodeId h = b_.Add(x, b_.Unary(TapeOp::kExp, x));
+  LoweredProgram program = FuseTo({RmsNorm(h, Weight(Shape{16}))});
+  EXPECT_EQ(program.ops.size(), 1u);
+}
+
+TEST_F(Structure, AnActivationWithADiamondJoinsTheProductBeforeIt) {
+  NodeId y = b_.Add(b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 16})), Weight(Shape{16}));
+  NodeId inner = b_.Unary(TapeOp::kErf, b_.BinaryScalar(TapeOp::kMul, y, 0.7071));
+  NodeId gelu = b_.Mul(b_.BinaryScalar(TapeOp::kMul, y, 0.5), b_.BinaryScalar(TapeOp::kAdd, inner, 1));
+  EXPECT_EQ(FuseTo({gelu}).ops.size(), 1u);
+}
+
+TEST_F(Structure, AGatedProductIsOneContractionWithTwoAccumulators) {
+  for (bool gate_first : {true, false}) {
+    graph_ = Graph();
+    NodeId x = Input(Shape{1, 8});
+    NodeId a = b_.MatMul(x, Weight(Shape{8, 16})), u = b_.MatMul(x, Weight(Shape{8, 16}));
+    NodeId gate = gate_first ? a : u, up = gate_first ? u : a;
+    LoweredProgram program = FuseTo({b_.Mul(Silu(gate), up)});
+    ASSERT_EQ(program.ops.size(), 1u) << gate_first;
+    EXPECT_EQ(program.ops[0].kernel.parts[0].rhs.size(), 2u);
+  }
+}
+
+TEST_F(Structure, QueryKeyAndValueProductsAreOneKernel) {
+  NodeId x = Input(Shape{1, 8});
+  std::vector<NodeId> products;
+  for (int i = 0; i < 3; ++i) products.push_back(b_.MatMul(x, Weight(Shape{8, 16})));
+  LoweredProgram program = FuseTo(products);
+  ASSERT_EQ(program.ops.size(), 1u);
+  EXPECT_EQ(program.ops[0].kernel.parts.size(), 3u);
+  graph_.outputs.clear();
+  FuseOptions apart;
+  apart.horizontal = false;
+  EXPECT_EQ(FuseTo(products, apart).ops.size(), 3u);
+}
+
+TEST_F(Structure, ACheapProducerOfTheLeftSideIsAPrologue) {
+  NodeId x = Input(Shape{4, 8});
+  LoweredProgram program = FuseTo({b_.MatMul(b_.Mul(x, Weight(Shape{8})), Weight(Shape{8, 16}))});
+  ASSERT_EQ(program.ops.size(), 1u);
+  EXPECT_FALSE(program.ops[0].kernel.parts[0].prologue.empty());
+}
+
+TEST_F(Structure, AnEpilogueFollowsAPermutedReader) {
+  NodeId y = b_.MatMul(Input(Shape{2, 6, 8}), Weight(Shape{8, 12}));
+  NodeId heads = b_.Transpose(b_.Reshape(y, Shape{2, 6, 3, 4}), {0, 2, 1, 3});
+  EXPECT_EQ(FuseTo({b_.Unary(TapeOp::kTanh, heads)}).ops.size(), 1u);
+}
+
+TEST_F(Structure, PiecesOfAConcatenationAreComputedInPlace) {
+  NodeId x = Input(Shape{2, 8});
+  NodeId a = b_.MatMul(x, Weight(Shape{8, 4})), c = b_.MatMul(x, Weight(Shape{8, 5}));
+  LoweredProgram program = FuseTo({b_.Concat({a, c}, 1)});
+  EXPECT_EQ(program.ops.size(), 1u);  // both products, one kernel, right into the output
+  EXPECT_EQ(Temporaries(program), 0);
+}
+
+TEST_F(Structure, WorkThatTwoKernelsReadIsDoneOnce) {
+  NodeId x = Input(Shape{4, 8});
+  NodeId e = b_.Unary(TapeOp::kExp, x);
+  LoweredProgram program =
+      FuseTo({b_.MatMul(e, Weight(Shape{8, 4})), b_.Reduce(ir::ReduceKind::kSum, e, {1}, true)});
+  int exponentials = 0;
+  for (const LoweredOp& op : program.ops) {
+    for (const Part& part : op.kernel.parts) {
+      for (const TapeInst& inst : part.body) exponentials += inst.op == TapeOp::kExp;
+      for (const Stage& stage : part.stages) {
+        for (const TapeInst& inst : stage.tape) exponentials += inst.op == TapeOp::kExp;
+      }
+    }
+  }
+  EXPECT_EQ(exponentials, 1);
+}
+
+TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {
+  // The sum's epilogue may not take the last addition: its other input reads the sum through a reduction.
+  NodeId y = b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 8}));
+  NodeId total = b_.Reduce(ir::ReduceKind::kSum, y, {0, 1}, true);
+  LoweredProgram program = FuseTo({b_.Add(y, total)});
+  EXPECT_GE(program.ops.size(), 2u);
+}
+
+TEST_F(Structure, AnAnnotationKeepsANodeAlone) {
+  NodeId x = Input(Shape{4, 6});
+  NodeId e = b_.Unary(TapeOp::kExp, x);
+  graph_.node(e).annotations["fuse"] = "off";
+  EXPECT_EQ(FuseTo({b_.Unary(TapeOp::kTanh, e)}).ops.size(), 2u);
+}
+
+TEST_F(Structure, ControlEdgesOrderKernels) {
+  NodeId x = Input(Shape{4, 6});
+  NodeId first = b_.Unary(TapeOp::kExp, x), second = b_.Unary(TapeOp::kTanh, x);
+  graph_.node(first).strong_after = {second};
+  LoweredProgram program = FuseTo({first, second});
+  ASSERT_EQ(program.ops.size(), 2u);
+  EXPECT_EQ(program.ops[1].deps, std::vector<int>{0});
+  EXPECT_EQ(program.ops[0].kernel.parts[0].body[1].op, TapeOp::kTanh);
+}
+
+}  // namespace
+}  // namespace rondo
