@@ -37,7 +37,8 @@ struct StateName {
 
 struct CompileOptions {
   std::vector<ModelSource> models;
-  std::string target = "host";  // what fusion decides for; only "host" so far
+  std::string target = "host";  // "host", "cuda:sm_90a" or "cuda:sm_80"
+  std::string library_path;     // folders, separated by ':', in which vendor compilers are looked for first
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/model_shapes.h"
@@ -61,6 +62,7 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text) {
   FuseOptions options;
   options.target = compilation->options.target;
+  if (options.target != "host") options.longest_kept_row = 1024;
   FuseReport report;
   RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(program->graph, options, &report));
   program->planned.lowered.name = program->source.program;
@@ -102,6 +104,19 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
                          EmitPlan(std::move(planned), options, &compilation->emit_report));
   *text = compilation->emit_report.text;
   return Status::Ok();
+}
+
+constexpr std::string_view kCudaTarget = "cuda:";
+
+bool IsCuda(const std::string& target) { return target.substr(0, kCudaTarget.size()) == kCudaTarget; }
+
+Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  if (!IsCuda(options.target)) {
+    *text = "the host driver runs kernels as they are";
+    return Status::Ok();
+  }
+  return AddCudaModules(&compilation->emitted, options.target.substr(kCudaTarget.size()), options.library_path, text);
 }
 
 Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
@@ -153,6 +168,8 @@ constexpr PipelineEntry kPipeline[] = {
      "gives every value its place in the arena; what lives at once does not overlap"},
     {"emit", Emit, Leaves::kPlan, kOnce, kNeeded,
      "makes one plan of all programs; weights, state and kernels that are equal are shared"},
+    {"codegen", GenerateCode, Leaves::kPlan, kOnce, kNeeded,
+     "every kernel has machine code for the target's architecture, where the target is a GPU"},
     {"check", Check, Leaves::kPlan, kOnce, kNeeded,
      "proves the plan with the verifier and the independent checker; what cannot be proven is not written"},
 };
@@ -177,8 +194,8 @@ std::string KnownPasses(bool skippable_only) {
 
 Status CheckOptions(const CompileOptions& options) {
   if (options.models.empty()) return Status::Error(Code::kInvalidArgument, "no model is given");
-  if (options.target != "host") {
-    return Status::Error(Code::kUnsupported, "target \"%s\" is not known; known: host",
+  if (options.target != "host" && options.target != "cuda:sm_90a" && options.target != "cuda:sm_80") {
+    return Status::Error(Code::kUnsupported, "target \"%s\" is not known; known: host, cuda:sm_90a, cuda:sm_80",
                          options.target.c_str());
   }
   std::set<std::string> names;

@@ -146,6 +146,20 @@ struct Program {
   uint64_t arena_bytes = 0;        // bytes of the arena that this program touches
 };
 
+// How one kernel is launched from a code module: `grid` blocks of the module's `block` threads.
+struct KernelImage {
+  std::string_view entry;  // the function's name in the module
+  uint32_t grid = 1;
+};
+
+// Machine code for one architecture. A program, protected by hashes only: nothing else about it can be verified.
+struct CodeModule {
+  std::string_view architecture;  // "sm_90a"
+  uint32_t block = 256;           // threads a block, of every launch
+  Span<const uint8_t> code;       // an ELF image, as the driver loads it
+  Span<const KernelImage> images; // one a kernel of the plan, in order
+};
+
 struct PlanData {
   std::string_view producer;  // e.g. "rondo 0.1.0"
   Requirements requirements;
@@ -153,6 +167,7 @@ struct PlanData {
   Span<const Buffer> buffers;
   Span<const Kernel> kernels;
   Span<const Program> programs;
+  Span<const CodeModule> modules;  // none for targets that interpret (host)
   // Weights in a separate file (its base name, looked for beside the plan); empty: in this file.
   std::string_view weights_file;
   uint64_t weights_bytes = 0;  // of the section or file that holds kBytes weights

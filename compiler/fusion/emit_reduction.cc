@@ -100,6 +100,8 @@ class RowPart {
     }
   }
 
+  int64_t RowElements() const { return group_.domain.elements() / group_.reduced.elements(); }
+
   // In which stages each element is computed, and which are kept.
   void FindStages() {
     std::map<NodeId, std::set<int>> needed;
@@ -113,7 +115,7 @@ class RowPart {
       std::set<int> stages = needed[id];
       if (LeavesGroup(id)) stages.insert(level_[id]);
       bool again = !stages.empty() && *stages.rbegin() > level_[id];
-      if (again && Dear(node)) {
+      if (again && Dear(node) && RowElements() <= c_.options.longest_kept_row) {
         kept_.emplace(id, static_cast<int>(kept_.size()));
         stages = {level_[id]};
       }

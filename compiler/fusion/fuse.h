@@ -15,6 +15,7 @@
 #ifndef RONDO_COMPILER_FUSION_FUSE_H_
 #define RONDO_COMPILER_FUSION_FUSE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "compiler/fusion/lowered.h"
@@ -28,6 +29,7 @@ struct FuseOptions {
   bool epilogues = true;   // pointwise work after contractions, convolutions and attention
   bool reductions = true;  // pointwise work around row reductions
   bool inlining = true;    // pointwise producers into their only reader
+  int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages
   bool horizontal = true;  // independent parts into one kernel
 };
 

@@ -104,6 +104,8 @@ class Decoder {
   void One(const fbs::SyncPoint& in, SyncPoint& out);
   void One(const fbs::Port& in, Port& out);
   void One(const fbs::Program& in, Program& out);
+  void One(const fbs::KernelImage& in, KernelImage& out);
+  void One(const fbs::CodeModule& in, CodeModule& out);
   void One(const fb::String& in, std::string_view& out) { out = Text(&in); }
 
   Arena& arena_;
@@ -269,6 +271,18 @@ void Decoder::One(const fbs::Program& in, Program& out) {
   out.arena_bytes = in.arena_bytes();
 }
 
+void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
+  out.entry = Text(in.entry());
+  out.grid = in.grid();
+}
+
+void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
+  out.architecture = Text(in.architecture());
+  out.block = in.block();
+  out.code = Numbers<uint8_t>(in.code());
+  out.images = All<KernelImage>(in.images());
+}
+
 PlanData Decoder::Decode(const fbs::Plan& in) {
   PlanData out;
   out.producer = Text(in.producer());
@@ -281,6 +295,7 @@ PlanData Decoder::Decode(const fbs::Plan& in) {
   out.programs = All<Program>(in.programs());
   out.weights_file = Text(in.weights_file());
   out.weights_bytes = in.weights_bytes();
+  out.modules = All<CodeModule>(in.modules());
   return out;
 }
 

@@ -136,6 +136,16 @@ class Encoder {
     return fbs::CreateProgram(builder_, name, inputs, outputs, steps, partitions, sync_points, certificates,
                               in.num_streams, in.num_events, in.arena_lower_bound, in.arena_bytes);
   }
+  Offset<fbs::KernelImage> One(const KernelImage& in) {
+    auto entry = Text(in.entry);
+    return fbs::CreateKernelImage(builder_, entry, in.grid);
+  }
+  Offset<fbs::CodeModule> One(const CodeModule& in) {
+    auto architecture = Text(in.architecture);
+    auto code = Numbers<uint8_t>(in.code);
+    auto images = Tables<fbs::KernelImage>(in.images);
+    return fbs::CreateCodeModule(builder_, architecture, in.block, code, images);
+  }
   Offset<fbs::Plan> One(const PlanData& in) {
     auto producer = Text(in.producer);
     auto devices = Structs<fbs::DeviceBytes>(in.requirements.devices);
@@ -147,8 +157,9 @@ class Encoder {
     auto kernels = Tables<fbs::Kernel>(in.kernels);
     auto programs = Tables<fbs::Program>(in.programs);
     auto weights_file = Text(in.weights_file);
+    auto modules = Tables<fbs::CodeModule>(in.modules);
     return fbs::CreatePlan(builder_, producer, devices, target, in.requirements.least_driver_version, sources,
-                           buffers, kernels, programs, weights_file, in.weights_bytes);
+                           buffers, kernels, programs, weights_file, in.weights_bytes, modules);
   }
 
   fb::FlatBufferBuilder builder_{1 << 20};
@@ -159,6 +170,7 @@ class Encoder {
 uint64_t Estimate(const PlanData& plan) {
   uint64_t bytes = plan.buffers.size() * 200;
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
+  for (const CodeModule& module : plan.modules) bytes += module.code.size() + 64 * module.images.size();
   for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
   for (const Kernel& kernel : plan.kernels) {
     for (const Part& part : kernel.parts) {

@@ -69,6 +69,29 @@ Status VerifyRequirements(const PlanData& plan) {
   return Status::Ok();
 }
 
+// Machine code itself cannot be verified; that every kernel has its entry can.
+Status VerifyModules(const PlanData& plan) {
+  constexpr uint32_t kMostThreads = 1024;
+  for (size_t m = 0; m < plan.modules.size(); ++m) {
+    const CodeModule& module = plan.modules[m];
+    if (module.architecture.empty()) return RONDO_BROKEN("module %zu names no architecture", m);
+    if (module.code.empty()) return RONDO_BROKEN("module %zu has no code", m);
+    if (module.block == 0 || module.block > kMostThreads) {
+      return RONDO_BROKEN("module %zu: %u threads a block are not within 1 to %u", m, module.block, kMostThreads);
+    }
+    if (module.images.size() != plan.kernels.size()) {
+      return RONDO_BROKEN("module %zu has %zu images for %zu kernels", m, module.images.size(), plan.kernels.size());
+    }
+    for (size_t k = 0; k < module.images.size(); ++k) {
+      if (module.images[k].entry.empty()) return RONDO_BROKEN("module %zu: the image of kernel %zu has no entry", m, k);
+      if (module.images[k].grid == 0 || module.images[k].grid > 0x7fffffffu) {
+        return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, module.images[k].grid);
+      }
+    }
+  }
+  return Status::Ok();
+}
+
 Status VerifyShape(const Buffer& buffer) {
   if (buffer.shape.rank < 0 || buffer.shape.rank > kMaxRank) {
     return RONDO_BROKEN("rank %d is not within 0 to %d", buffer.shape.rank, kMaxRank);
@@ -309,6 +332,7 @@ Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
   Arena scratch(allocator);
   plan::KernelRanges ranges;
   RONDO_RETURN_IF_ERROR(plan::VerifyRequirements(plan));
+  RONDO_RETURN_IF_ERROR(plan::VerifyModules(plan));
   RONDO_RETURN_IF_ERROR(plan::VerifyBuffers(plan, scratch));
   RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, scratch, &ranges));
   return plan::VerifyPrograms(plan, ranges, scratch);

@@ -43,7 +43,7 @@ class BenchCommand : public Command {
         .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
         .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
                "NAME=FILE")
-        .Text("--driver", &load_.driver, "which driver runs it: host", "NAME")
+        .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
         .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all")

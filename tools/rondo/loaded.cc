@@ -4,21 +4,29 @@
 #include <thread>
 
 #include "core/synthetic.h"
+#include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
 
 namespace rondo::tools {
 namespace {
 
-Result<Driver*> MakeDriver(const PlanData& plan, const LoadOptions& options) {
+using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
+
+Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options) {
+  if (options.driver == "cuda") {
+    RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
+    return DriverHandle(driver, DestroyCudaDriver);
+  }
   if (options.driver != "host") {
-    return Status::Error(Code::kUnsupported, "driver \"%s\" is not in this build, which has: host",
+    return Status::Error(Code::kUnsupported, "driver \"%s\" is not in this build, which has: host, cuda",
                          options.driver.c_str());
   }
   HostOptions host;
   host.threads = options.threads > 0 ? static_cast<uint32_t>(options.threads)
                                      : std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
   host.devices = std::max<uint32_t>(1, static_cast<uint32_t>(plan.requirements.devices.size()));
-  return CreateHostDriver(host);
+  RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
+  return DriverHandle(driver, DestroyHostDriver);
 }
 
 }  // namespace
@@ -34,7 +42,7 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
   RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options));
-  RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_));
+  RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_.get()));
   RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan));
   return loaded;
 }
@@ -42,7 +50,6 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
 LoadedSession::~LoadedSession() {
   session = Session();
   runtime_ = Runtime();
-  if (driver_ != nullptr) DestroyHostDriver(driver_);
 }
 
 Result<uint32_t> LoadedSession::Program(const std::string& name) const {

@@ -17,7 +17,7 @@
 namespace rondo::tools {
 
 struct LoadOptions {
-  std::string driver = "host";
+  std::string driver = "host";  // or "cuda"
   int64_t threads = 0;  // of the host driver; 0: one a core
   bool ignore_hashes = false;
 };
@@ -39,7 +39,7 @@ class LoadedSession {
 
  private:
   LoadedSession() = default;
-  Driver* driver_ = nullptr;
+  std::unique_ptr<Driver, void (*)(Driver*)> driver_{nullptr, nullptr};
   Runtime runtime_;
 };
 

@@ -38,7 +38,9 @@ class TestCommand : public Command {
         .Text("--model", &model_, "the model of all cases, instead of each folder's model.onnx", "FILE")
         .Number("--rtol", &rtol_, "relative tolerance, as in numpy.allclose (1e-3)")
         .Number("--atol", &atol_, "absolute tolerance (1e-5)")
-        .Text("--driver", &load_.driver, "which driver runs it: host", "NAME")
+        .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
+        .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
+        .Text("--library-path", &library_path_, "folders (a:b) in which libnvrtc is looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
@@ -95,6 +97,8 @@ class TestCommand : public Command {
     options.models = {{"main", test.model}};
     options.shapes = shapes;
     options.auto_state = !no_auto_state_;
+    options.target = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
+    options.library_path = library_path_;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
     armed_.compiled = std::make_unique<CompiledPlan>(std::move(compiled));
     armed_.weights = AssembleWeights(*armed_.compiled);
@@ -153,6 +157,7 @@ class TestCommand : public Command {
     return Status::Ok();
   }
 
+  std::string target_, library_path_;
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = 1e-3, atol_ = 1e-5;

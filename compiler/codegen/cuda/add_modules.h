@@ -1,0 +1,22 @@
+// AddCudaModules: machine code for every kernel of a plan.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_ADD_MODULES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_ADD_MODULES_H_
+
+#include <string>
+
+#include "compiler/codegen/emitted_plan.h"
+#include "core/status.h"
+
+namespace rondo {
+
+// Adds one code module for `architecture` ("sm_90a") to the plan. `text`, if not null, receives the CUDA
+// text. Errors as WriteKernelText and CompileCuda give them.
+Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
+                      std::string* report);
+
+// The CUDA text of all kernels of a plan, prelude included: what AddCudaModules compiles.
+Result<std::string> CudaText(const PlanData& plan);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_ADD_MODULES_H_

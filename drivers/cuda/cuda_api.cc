@@ -1,0 +1,111 @@
+#include "drivers/cuda/cuda_api.h"
+
+#include <dlfcn.h>
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int kLeastVersion = 12000;  // CUDA 12.0: the first with every function used here
+constexpr Error kOutOfMemoryError = 2;
+
+struct Symbol {
+  const char* name;
+  size_t offset;
+};
+
+#define RONDO_SYMBOL(member, name) \
+  { name, offsetof(Api, member) }
+
+// Names with a version suffix are what cuda.h's macros stand for.
+constexpr Symbol kSymbols[] = {
+    RONDO_SYMBOL(init, "cuInit"),
+    RONDO_SYMBOL(driver_version, "cuDriverGetVersion"),
+    RONDO_SYMBOL(error_string, "cuGetErrorString"),
+    RONDO_SYMBOL(device_count, "cuDeviceGetCount"),
+    RONDO_SYMBOL(device_get, "cuDeviceGet"),
+    RONDO_SYMBOL(device_attribute, "cuDeviceGetAttribute"),
+    RONDO_SYMBOL(device_name, "cuDeviceGetName"),
+    RONDO_SYMBOL(context_retain, "cuDevicePrimaryCtxRetain"),
+    RONDO_SYMBOL(context_release, "cuDevicePrimaryCtxRelease_v2"),
+    RONDO_SYMBOL(context_push, "cuCtxPushCurrent_v2"),
+    RONDO_SYMBOL(context_pop, "cuCtxPopCurrent_v2"),
+    RONDO_SYMBOL(memory_info, "cuMemGetInfo_v2"),
+    RONDO_SYMBOL(allocate, "cuMemAlloc_v2"),
+    RONDO_SYMBOL(release, "cuMemFree_v2"),
+    RONDO_SYMBOL(host_allocate, "cuMemHostAlloc"),
+    RONDO_SYMBOL(host_release, "cuMemFreeHost"),
+    RONDO_SYMBOL(copy_in, "cuMemcpyHtoDAsync_v2"),
+    RONDO_SYMBOL(copy_out, "cuMemcpyDtoHAsync_v2"),
+    RONDO_SYMBOL(copy, "cuMemcpyDtoDAsync_v2"),
+    RONDO_SYMBOL(fill, "cuMemsetD8Async"),
+    RONDO_SYMBOL(module_load, "cuModuleLoadData"),
+    RONDO_SYMBOL(module_unload, "cuModuleUnload"),
+    RONDO_SYMBOL(module_function, "cuModuleGetFunction"),
+    RONDO_SYMBOL(stream_create, "cuStreamCreate"),
+    RONDO_SYMBOL(stream_destroy, "cuStreamDestroy_v2"),
+    RONDO_SYMBOL(stream_synchronize, "cuStreamSynchronize"),
+    RONDO_SYMBOL(stream_wait, "cuStreamWaitEvent"),
+    RONDO_SYMBOL(event_create, "cuEventCreate"),
+    RONDO_SYMBOL(event_destroy, "cuEventDestroy_v2"),
+    RONDO_SYMBOL(event_record, "cuEventRecord"),
+    RONDO_SYMBOL(capture_begin, "cuStreamBeginCapture_v2"),
+    RONDO_SYMBOL(capture_end, "cuStreamEndCapture"),
+    RONDO_SYMBOL(graph_instantiate, "cuGraphInstantiateWithFlags"),
+    RONDO_SYMBOL(graph_upload, "cuGraphUpload"),
+    RONDO_SYMBOL(graph_launch, "cuGraphLaunch"),
+    RONDO_SYMBOL(graph_exec_destroy, "cuGraphExecDestroy"),
+    RONDO_SYMBOL(graph_destroy, "cuGraphDestroy"),
+    RONDO_SYMBOL(launch, "cuLaunchKernel"),
+};
+
+struct Opened {
+  Api api = {};
+  Status status;
+};
+
+Status Open(Api* api) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return Status::Error(Code::kUnsupported,
+                         "there is no NVIDIA driver on this machine (libcuda.so.1 cannot be opened)");
+  }
+  for (const Symbol& symbol : kSymbols) {
+    void* function = dlsym(library, symbol.name);
+    if (function == nullptr) {
+      return Status::Error(Code::kUnsupported,
+                           "the NVIDIA driver is too old: it has no %s; CUDA %d.%d is needed", symbol.name,
+                           kLeastVersion / 1000, kLeastVersion % 1000 / 10);
+    }
+    *reinterpret_cast<void**>(reinterpret_cast<char*>(api) + symbol.offset) = function;
+  }
+  int version = 0;
+  api->driver_version(&version);
+  if (version < kLeastVersion) {
+    return Status::Error(Code::kUnsupported, "the NVIDIA driver supports CUDA %d.%d; %d.%d is needed",
+                         version / 1000, version % 1000 / 10, kLeastVersion / 1000,
+                         kLeastVersion % 1000 / 10);
+  }
+  return ToStatus(*api, api->init(0), "cuInit");
+}
+
+}  // namespace
+
+Result<const Api*> OpenApi() {
+  static const Opened* opened = [] {
+    static Opened storage;
+    storage.status = Open(&storage.api);
+    return &storage;
+  }();
+  if (!opened->status.ok()) return opened->status;
+  return &opened->api;
+}
+
+Status ToStatus(const Api& api, Error error, const char* call) {
+  if (error == 0) return Status::Ok();
+  const char* text = nullptr;
+  api.error_string(error, &text);
+  return Status::Error(error == kOutOfMemoryError ? Code::kOutOfMemory : Code::kInternal, "%s: %s (%d)", call,
+                       text != nullptr ? text : "unknown error", error);
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,77 @@
+// The CUDA driver API, opened at run time: one binary starts on machines with and without it.
+//
+// Types and functions are declared here as cuda.h of CUDA 12 and 13 does, so that building needs no toolkit.
+#ifndef RONDO_DRIVERS_CUDA_CUDA_API_H_
+#define RONDO_DRIVERS_CUDA_CUDA_API_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/status.h"
+
+namespace rondo::cuda {
+
+using Error = int;  // CUresult; 0 is success
+using DeviceId = int;
+using Context = struct CUctx_st*;
+using ModuleHandle = struct CUmod_st*;
+using Function = struct CUfunc_st*;
+using StreamHandle = struct CUstream_st*;
+using EventHandle = struct CUevent_st*;
+using GraphHandle = struct CUgraph_st*;
+using GraphExec = struct CUgraphExec_st*;
+using Address = unsigned long long;
+
+struct Api {
+  Error (*init)(unsigned flags);
+  Error (*driver_version)(int* version);
+  Error (*error_string)(Error error, const char** text);
+  Error (*device_count)(int* count);
+  Error (*device_get)(DeviceId* device, int ordinal);
+  Error (*device_attribute)(int* value, int attribute, DeviceId device);
+  Error (*device_name)(char* name, int length, DeviceId device);
+  Error (*context_retain)(Context* context, DeviceId device);
+  Error (*context_release)(DeviceId device);
+  Error (*context_push)(Context context);
+  Error (*context_pop)(Context* context);
+  Error (*memory_info)(size_t* free_bytes, size_t* total_bytes);
+  Error (*allocate)(Address* address, size_t bytes);
+  Error (*release)(Address address);
+  Error (*host_allocate)(void** memory, size_t bytes, unsigned flags);
+  Error (*host_release)(void* memory);
+  Error (*copy_in)(Address to, const void* from, size_t bytes, StreamHandle stream);
+  Error (*copy_out)(void* to, Address from, size_t bytes, StreamHandle stream);
+  Error (*copy)(Address to, Address from, size_t bytes, StreamHandle stream);
+  Error (*fill)(Address to, unsigned char byte, size_t bytes, StreamHandle stream);
+  Error (*module_load)(ModuleHandle* module, const void* image);
+  Error (*module_unload)(ModuleHandle module);
+  Error (*module_function)(Function* function, ModuleHandle module, const char* name);
+  Error (*stream_create)(StreamHandle* stream, unsigned flags);
+  Error (*stream_destroy)(StreamHandle stream);
+  Error (*stream_synchronize)(StreamHandle stream);
+  Error (*stream_wait)(StreamHandle stream, EventHandle event, unsigned flags);
+  Error (*event_create)(EventHandle* event, unsigned flags);
+  Error (*event_destroy)(EventHandle event);
+  Error (*event_record)(EventHandle event, StreamHandle stream);
+  Error (*capture_begin)(StreamHandle stream, int mode);
+  Error (*capture_end)(StreamHandle stream, GraphHandle* graph);
+  Error (*graph_instantiate)(GraphExec* exec, GraphHandle graph, unsigned long long flags);
+  Error (*graph_upload)(GraphExec exec, StreamHandle stream);
+  Error (*graph_launch)(GraphExec exec, StreamHandle stream);
+  Error (*graph_exec_destroy)(GraphExec exec);
+  Error (*graph_destroy)(GraphHandle graph);
+  Error (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                  unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream,
+                  void** params, void** extra);
+};
+
+// Opens libcuda and initialises it, once a process. Errors: kUnsupported when there is no driver, it is too
+// old, or it finds no device; the message says which. Thread-safe; the result lives as long as the process.
+Result<const Api*> OpenApi();
+
+// OK, or an error that names the call and what the driver says. Out of memory becomes kOutOfMemory.
+Status ToStatus(const Api& api, Error error, const char* call);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_DRIVERS_CUDA_CUDA_API_H_

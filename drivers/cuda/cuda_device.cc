@@ -1,0 +1,355 @@
+#include "drivers/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "core/synthetic.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+CudaStream* ToCuda(Stream* stream) { return reinterpret_cast<CudaStream*>(stream); }
+CudaModule* ToCuda(Module* module) { return reinterpret_cast<CudaModule*>(module); }
+CudaGraph* ToCuda(Graph* graph) { return reinterpret_cast<CudaGraph*>(graph); }
+EventHandle ToCuda(Event* event) { return reinterpret_cast<EventHandle>(event); }
+
+constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+constexpr unsigned kNonBlockingStream = 1;                 // CU_STREAM_NON_BLOCKING
+constexpr unsigned kNoTiming = 2;                          // CU_EVENT_DISABLE_TIMING
+constexpr int kThreadLocalCapture = 1;                     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr unsigned kPortableMapped = 1 | 2;                // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
+constexpr uint32_t kUnknownStep = 0xffffffffu;
+constexpr size_t kMostParams = 4096;
+
+}  // namespace
+
+Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index) {
+  CudaDevice* device = new (std::nothrow) CudaDevice(api);
+  if (device == nullptr)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for it", index);
+  device->index_ = index;
+  Error error = api.device_get(&device->id_, static_cast<int>(index));
+  if (error == 0) error = api.device_attribute(&device->major_, kMajorAttribute, device->id_);
+  if (error == 0) error = api.device_attribute(&device->minor_, kMinorAttribute, device->id_);
+  if (error == 0) error = api.device_name(device->name_, sizeof(device->name_), device->id_);
+  if (error == 0) error = api.context_retain(&device->context_, device->id_);
+  Status status = device->Check(error, "opening the device");
+  if (!status.ok()) {
+    delete device;
+    return status;
+  }
+  return device;
+}
+
+CudaDevice::~CudaDevice() {
+  if (context_ != nullptr) api_.context_release(id_);
+}
+
+// ------------------------------------------------------------------------------------- memory
+
+Result<DeviceAddress> CudaDevice::Allocate(uint64_t bytes, uint64_t alignment) {
+  constexpr uint64_t kGiven = 256;  // what cuMemAlloc aligns to
+  Use use(*this);
+  uint64_t need = (bytes == 0 ? 1 : bytes) + (alignment > kGiven ? alignment : 0);
+  Address given = 0;
+  if (api_.allocate(&given, need) != 0) {
+    size_t free_bytes = 0, total_bytes = 0;
+    api_.memory_info(&free_bytes, &total_bytes);
+    return Status::Error(Code::kOutOfMemory,
+                         "cuda device %u (%s): %" PRIu64 " bytes cannot be had; %zu of %zu are free", index_,
+                         name_, bytes, free_bytes, total_bytes);
+  }
+  Address address = (given + alignment - 1) / alignment * alignment;
+  if (address != given) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    rounded_.push_back({given, address});
+  }
+  return DeviceAddress{address};
+}
+
+void CudaDevice::Free(DeviceAddress address, uint64_t) {
+  Address given = address;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (size_t i = 0; i < rounded_.size(); ++i) {
+      if (rounded_[i].address != address) continue;
+      given = rounded_[i].given;
+      rounded_.erase(rounded_.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+  }
+  Use use(*this);
+  api_.release(given);
+}
+
+Status CudaDevice::MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) {
+  Use use(*this);
+  size_t free_size = 0, total_size = 0;
+  RONDO_RETURN_IF_ERROR(Check(api_.memory_info(&free_size, &total_size), "cuMemGetInfo"));
+  *free_bytes = free_size;
+  *total_bytes = total_size;
+  return Status::Ok();
+}
+
+Status CudaDevice::CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) {
+  if (bytes == 0) return Status::Ok();
+  Use use(*this);
+  return Check(api_.copy_in(to, host, bytes, ToCuda(stream)->handle), "copying to the device");
+}
+
+Status CudaDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) {
+  if (bytes == 0) return Status::Ok();
+  Use use(*this);
+  return Check(api_.copy_out(host, from, bytes, ToCuda(stream)->handle), "copying from the device");
+}
+
+Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
+  CudaStream* s = ToCuda(stream);
+  if (s->recording) s->nodes.push_back({kUnknownStep, StepKind::kCopy});
+  Use use(*this);
+  return Check(api_.copy(to, from, bytes, s->handle), "copying on the device");
+}
+
+Status CudaDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) {
+  if (bytes == 0) return Status::Ok();
+  CudaStream* s = ToCuda(stream);
+  if (s->recording) s->nodes.push_back({kUnknownStep, StepKind::kCopy});
+  Use use(*this);
+  return Check(api_.fill(to, byte, bytes, s->handle), "filling device memory");
+}
+
+Status CudaDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
+                                 Stream* stream) {
+  // In pieces through host memory: done once, before the first run.
+  constexpr uint64_t kPiece = 1 << 20;
+  uint64_t size = static_cast<uint64_t>(ByteSize(dtype));
+  std::vector<uint8_t> piece(std::min(elements, kPiece) * size);
+  for (uint64_t first = 0; first < elements; first += kPiece) {
+    uint64_t count = std::min(kPiece, elements - first);
+    FillSyntheticRange(dtype, key, scale, first, count, piece.data());
+    RONDO_RETURN_IF_ERROR(CopyIn(to + first * size, piece.data(), count * size, stream));
+    Use use(*this);
+    RONDO_RETURN_IF_ERROR(
+        Check(api_.stream_synchronize(ToCuda(stream)->handle), "filling synthetic weights"));
+  }
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------------------- kernels
+
+const CodeModule* CudaDevice::Suitable(const PlanData& plan) const {
+  const CodeModule* best = nullptr;
+  int best_number = -1;
+  for (const CodeModule& module : plan.modules) {
+    int number = 0;
+    bool specific = false;  // "sm_90a": that architecture only
+    for (char c : module.architecture) {
+      if (c >= '0' && c <= '9') number = number * 10 + (c - '0');
+      if (c == 'a') specific = true;
+    }
+    // Machine code runs on its own major version, from its minor version on.
+    bool runs = specific ? number == major_ * 10 + minor_ : number / 10 == major_ && number % 10 <= minor_;
+    if (runs && number > best_number) {
+      best = &module;
+      best_number = number;
+    }
+  }
+  return best;
+}
+
+Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
+  const CodeModule* code = Suitable(plan);
+  if (code == nullptr) {
+    char have[256] = "none";
+    size_t used = 0;
+    for (const CodeModule& module : plan.modules) {
+      int n = std::snprintf(have + used, sizeof(have) - used, "%s%.*s", used == 0 ? "" : ", ",
+                            static_cast<int>(module.architecture.size()), module.architecture.data());
+      if (n > 0 && used + static_cast<size_t>(n) < sizeof(have)) used += static_cast<size_t>(n);
+    }
+    return Status::Error(
+        Code::kUnsupported,
+        "the plan has no machine code for sm_%d%d (%s): it has %s; compile it with --target cuda:sm_%d%d%s",
+        major_, minor_, name_, have, major_, minor_, major_ >= 9 ? "a" : "");
+  }
+  CudaModule* module = new (std::nothrow) CudaModule;
+  if (module == nullptr)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a module", index_);
+  Use use(*this);
+  Status status = Check(api_.module_load(&module->handle, code->code.data()), "loading machine code");
+  module->block = code->block;
+  for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
+    const KernelImage& image = code->images[k];
+    char entry[256];
+    std::snprintf(entry, sizeof(entry), "%.*s", static_cast<int>(image.entry.size()), image.entry.data());
+    Function function = nullptr;
+    status = Check(api_.module_function(&function, module->handle, entry), entry);
+    if (status.ok() && plan.kernels[k].num_params + 2u > kMostParams) {
+      status = Status::Error(Code::kUnsupported, "kernel \"%.*s\" has %u parameters",
+                             static_cast<int>(plan.kernels[k].name.size()), plan.kernels[k].name.data(),
+                             plan.kernels[k].num_params);
+    }
+    module->functions.push_back(function);
+    module->grids.push_back(image.grid);
+    module->params.push_back(plan.kernels[k].num_params);
+  }
+  if (!status.ok()) {
+    DestroyModule(reinterpret_cast<Module*>(module));
+    return status;
+  }
+  return reinterpret_cast<Module*>(module);
+}
+
+void CudaDevice::DestroyModule(Module* module) {
+  Use use(*this);
+  if (ToCuda(module)->handle != nullptr) api_.module_unload(ToCuda(module)->handle);
+  delete ToCuda(module);
+}
+
+Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses,
+                          Stream* stream, uint32_t step) {
+  CudaModule* m = ToCuda(module);
+  CudaStream* s = ToCuda(stream);
+  if (kernel >= m->functions.size() || addresses.size() < m->params[kernel]) {
+    return Status::Error(Code::kInvalidArgument, "step %u: kernel %u with %zu addresses cannot be launched",
+                         step, kernel, addresses.size());
+  }
+  void* params[kMostParams];
+  size_t count = m->params[kernel];
+  for (size_t p = 0; p < count; ++p) params[p] = const_cast<DeviceAddress*>(&addresses[p]);
+  params[count] = &s->faults;
+  params[count + 1] = &step;
+  if (s->recording) s->nodes.push_back({step, StepKind::kLaunch});
+  Use use(*this);
+  return Check(api_.launch(m->functions[kernel], m->grids[kernel], 1, 1, m->block, 1, 1, 0, s->handle, params,
+                           nullptr),
+               "launching a kernel")
+      .At("step %u", step);
+}
+
+// --------------------------------------------------------------------------------- order, graphs
+
+Result<Stream*> CudaDevice::CreateStream() {
+  CudaStream* stream = new (std::nothrow) CudaStream;
+  if (stream == nullptr)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a stream", index_);
+  Use use(*this);
+  void* faults = nullptr;
+  Status status = Check(api_.stream_create(&stream->handle, kNonBlockingStream), "creating a stream");
+  if (status.ok())
+    status = Check(api_.host_allocate(&faults, sizeof(FaultRecord), kPortableMapped), "page-locked memory");
+  if (!status.ok()) {
+    if (stream->handle != nullptr) api_.stream_destroy(stream->handle);
+    delete stream;
+    return status;
+  }
+  stream->faults = static_cast<FaultRecord*>(faults);
+  std::memset(faults, 0, sizeof(FaultRecord));
+  return reinterpret_cast<Stream*>(stream);
+}
+
+void CudaDevice::DestroyStream(Stream* stream) {
+  Use use(*this);
+  api_.stream_synchronize(ToCuda(stream)->handle);
+  api_.stream_destroy(ToCuda(stream)->handle);
+  api_.host_release(ToCuda(stream)->faults);
+  delete ToCuda(stream);
+}
+
+Result<Event*> CudaDevice::CreateEvent() {
+  Use use(*this);
+  EventHandle event = nullptr;
+  RONDO_RETURN_IF_ERROR(Check(api_.event_create(&event, kNoTiming), "creating an event"));
+  return reinterpret_cast<Event*>(event);
+}
+
+void CudaDevice::DestroyEvent(Event* event) {
+  Use use(*this);
+  api_.event_destroy(ToCuda(event));
+}
+
+Status CudaDevice::Record(Event* event, Stream* stream) {
+  Use use(*this);
+  return Check(api_.event_record(ToCuda(event), ToCuda(stream)->handle), "recording an event");
+}
+
+Status CudaDevice::Wait(Event* event, Stream* stream) {
+  Use use(*this);
+  return Check(api_.stream_wait(ToCuda(stream)->handle, ToCuda(event), 0), "waiting for an event");
+}
+
+Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
+  CudaStream* s = ToCuda(stream);
+  *failed_step = kUnknownStep;
+  {
+    Use use(*this);
+    RONDO_RETURN_IF_ERROR(Check(api_.stream_synchronize(s->handle), "running on the device"));
+  }
+  if (s->faults->taken == 0) return Status::Ok();
+  FaultRecord fault = *s->faults;
+  std::memset(s->faults, 0, sizeof(FaultRecord));
+  *failed_step = static_cast<uint32_t>(fault.step);
+  return Status::Error(Code::kOutOfRange, "step %u: index %lld is out of range: it must be within 0 to %lld",
+                       *failed_step, static_cast<long long>(fault.value),
+                       static_cast<long long>(fault.extent) - 1);
+}
+
+Status CudaDevice::BeginRecord(Stream* stream) {
+  CudaStream* s = ToCuda(stream);
+  if (s->recording) {
+    return Status::Error(Code::kFailedPrecondition, "cuda device %u: the stream is already recording",
+                         index_);
+  }
+  Use use(*this);
+  RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
+  s->recording = true;
+  s->nodes.clear();
+  return Status::Ok();
+}
+
+Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
+  CudaStream* s = ToCuda(stream);
+  if (!s->recording) {
+    return Status::Error(Code::kFailedPrecondition, "cuda device %u: no recording began on this stream",
+                         index_);
+  }
+  s->recording = false;
+  CudaGraph* graph = new (std::nothrow) CudaGraph;
+  if (graph == nullptr)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
+  graph->nodes = std::move(s->nodes);
+  s->nodes.clear();
+  Use use(*this);
+  Status status = Check(api_.capture_end(s->handle, &graph->graph), "ending a recording");
+  if (status.ok())
+    status = Check(api_.graph_instantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
+  if (status.ok()) status = Check(api_.graph_upload(graph->exec, s->handle), "uploading a graph");
+  if (status.ok()) status = Check(api_.stream_synchronize(s->handle), "uploading a graph");
+  if (!status.ok()) {
+    DestroyGraph(reinterpret_cast<Graph*>(graph));
+    return status;
+  }
+  return reinterpret_cast<Graph*>(graph);
+}
+
+void CudaDevice::DestroyGraph(Graph* graph) {
+  Use use(*this);
+  if (ToCuda(graph)->exec != nullptr) api_.graph_exec_destroy(ToCuda(graph)->exec);
+  if (ToCuda(graph)->graph != nullptr) api_.graph_destroy(ToCuda(graph)->graph);
+  delete ToCuda(graph);
+}
+
+Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
+  return reinterpret_cast<const CudaGraph*>(graph)->nodes;
+}
+
+Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
+  Use use(*this);
+  return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
+}
+
+}  // namespace rondo::cuda

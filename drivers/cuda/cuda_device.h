@@ -1,0 +1,114 @@
+// CudaDevice: core/driver.h's Device on one GPU. Internal to drivers/cuda.
+#ifndef RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_
+#define RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_
+
+#include <mutex>
+#include <vector>
+
+#include "core/driver.h"
+#include "drivers/cuda/cuda_api.h"
+
+namespace rondo::cuda {
+
+// What a kernel writes when an index is out of range: page-locked host memory, one a stream.
+struct FaultRecord {
+  unsigned long long taken, step, value, extent;
+};
+
+struct CudaModule {
+  ModuleHandle handle = nullptr;
+  std::vector<Function> functions;  // one a kernel of the plan
+  std::vector<uint32_t> grids, params;
+  uint32_t block = 0;
+};
+
+struct CudaStream {
+  StreamHandle handle = nullptr;
+  FaultRecord* faults = nullptr;
+  bool recording = false;
+  std::vector<GraphNode> nodes;  // of the recording
+};
+
+struct CudaGraph {
+  GraphHandle graph = nullptr;
+  GraphExec exec = nullptr;
+  std::vector<GraphNode> nodes;
+};
+
+class CudaDevice final : public Device {
+ public:
+  static Result<CudaDevice*> Create(const Api& api, uint32_t index);
+  ~CudaDevice() override;
+
+  // "sm_90": of the device.
+  int major() const { return major_; }
+  int minor() const { return minor_; }
+  const char* name() const { return name_; }
+
+  Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override;
+  void Free(DeviceAddress address, uint64_t bytes) override;
+  Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) override;
+  Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) override;
+  Status CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) override;
+  Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) override;
+  Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override;
+  Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
+                       Stream* stream) override;
+  Result<Module*> LoadModule(const PlanData& plan) override;
+  void DestroyModule(Module* module) override;
+  Result<Stream*> CreateStream() override;
+  void DestroyStream(Stream* stream) override;
+  Result<Event*> CreateEvent() override;
+  void DestroyEvent(Event* event) override;
+  Status Record(Event* event, Stream* stream) override;
+  Status Wait(Event* event, Stream* stream) override;
+  Status Synchronize(Stream* stream, uint32_t* failed_step) override;
+  Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
+                uint32_t step) override;
+  Status BeginRecord(Stream* stream) override;
+  Result<Graph*> EndRecord(Stream* stream) override;
+  void DestroyGraph(Graph* graph) override;
+  Span<const GraphNode> Nodes(const Graph* graph) override;
+  Status LaunchGraph(Graph* graph, Stream* stream) override;
+
+ private:
+  explicit CudaDevice(const Api& api) : api_(api) {}
+  Status Check(Error error, const char* call) const {
+    return ToStatus(api_, error, call).At("cuda device %u", index_);
+  }
+  // The module of the plan that this device can run; null if there is none.
+  const CodeModule* Suitable(const PlanData& plan) const;
+
+  // Makes the device's context current for a scope.
+  class Use {
+   public:
+    explicit Use(const CudaDevice& device) : api_(device.api_) { api_.context_push(device.context_); }
+    ~Use() {
+      Context popped;
+      api_.context_pop(&popped);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    const Api& api_;
+  };
+
+  // What cuMemAlloc gave for an address that had to be rounded up.
+  struct Rounded {
+    Address given, address;
+  };
+
+  const Api& api_;
+  std::mutex mutex_;  // guards rounded_
+  std::vector<Rounded> rounded_;
+  uint32_t index_ = 0;
+  DeviceId id_ = 0;
+  Context context_ = nullptr;
+  int major_ = 0, minor_ = 0;
+  char name_[128] = {};
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_

@@ -1,0 +1,90 @@
+#include "drivers/cuda/cuda_driver.h"
+
+#include <mutex>
+#include <new>
+
+#include "drivers/cuda/cuda_device.h"
+
+namespace rondo {
+
+namespace {
+
+class CudaDriver final : public Driver {
+ public:
+  CudaDriver(const cuda::Api& api, uint32_t count) : api_(api), count_(count), devices_(count, nullptr) {
+    api_.driver_version(&version_);
+  }
+  ~CudaDriver() override {
+    for (cuda::CudaDevice* device : devices_) delete device;
+  }
+
+  DriverInfo Info() const override {
+    DriverInfo info;
+    info.name = "cuda";
+    info.driver_version = static_cast<uint32_t>(version_);
+    info.max_streams = 1024;
+    return info;
+  }
+  uint32_t DeviceCount() const override { return count_; }
+
+  Result<Device*> Open(uint32_t index) override {
+    if (index >= count_) {
+      return Status::Error(Code::kInvalidArgument, "cuda driver: device %u of %u does not exist", index,
+                           count_);
+    }
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (devices_[index] == nullptr) {
+      RONDO_ASSIGN_OR_RETURN(devices_[index], cuda::CudaDevice::Create(api_, index));
+    }
+    return static_cast<Device*>(devices_[index]);
+  }
+
+  Status Supports(const PlanData& plan) const override {
+    if (plan.modules.empty()) {
+      return Status::Error(
+          Code::kUnsupported,
+          "the plan was compiled for \"%.*s\" and has no machine code for a GPU; compile it with "
+          "--target cuda:sm_90a",
+          static_cast<int>(plan.requirements.target.size()), plan.requirements.target.data());
+    }
+    if (plan.requirements.devices.size() > count_) {
+      return Status::Error(Code::kUnsupported, "the plan needs %zu GPUs; this machine has %u",
+                           plan.requirements.devices.size(), count_);
+    }
+    if (plan.requirements.least_driver_version > static_cast<uint32_t>(version_)) {
+      return Status::Error(Code::kUnsupported, "the plan needs driver version %u; this machine has %d",
+                           plan.requirements.least_driver_version, version_);
+    }
+    for (const Program& program : plan.programs) {
+      if (!program.sync_points.empty()) {
+        return Status::Error(
+            Code::kUnsupported, "program \"%.*s\" has %zu collectives; the cuda driver has none",
+            static_cast<int>(program.name.size()), program.name.data(), program.sync_points.size());
+      }
+    }
+    return Status::Ok();
+  }
+
+ private:
+  const cuda::Api& api_;
+  const uint32_t count_;
+  int version_ = 0;
+  std::mutex mutex_;
+  std::vector<cuda::CudaDevice*> devices_;
+};
+
+}  // namespace
+
+Result<Driver*> CreateCudaDriver() {
+  RONDO_ASSIGN_OR_RETURN(const cuda::Api* api, cuda::OpenApi());
+  int count = 0;
+  RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->device_count(&count), "cuDeviceGetCount"));
+  if (count <= 0) return Status::Error(Code::kUnsupported, "the NVIDIA driver finds no GPU on this machine");
+  CudaDriver* driver = new (std::nothrow) CudaDriver(*api, static_cast<uint32_t>(count));
+  if (driver == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
+  return static_cast<Driver*>(driver);
+}
+
+void DestroyCudaDriver(Driver* driver) { delete driver; }
+
+}  // namespace rondo
