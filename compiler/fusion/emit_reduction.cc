@@ -137,7 +137,7 @@ class RowPart {
     }
   }
 
-  std::optional<int> Special(TapeWriter* tape, NodeId id, const View&) {
+  std::optional<int> Special(TapeWriter* tape, NodeId id, const View& view) {
     TapeInst inst;
     inst.type = NaturalType(c_.node(id).dtype);
     if (rows_.count(id) > 0) {
@@ -150,6 +150,8 @@ class RowPart {
     }
     auto kept = kept_.find(id);
     if (kept == kept_.end() || level_[id] >= stage_) return std::nullopt;
+    // What is kept is this point's own value; another point's is computed again.
+    if (!ir::IsDense(view, group_.domain.elements())) return std::nullopt;
     inst.op = TapeOp::kKept;
     inst.arg = static_cast<uint16_t>(kept->second);
     return tape->Add(inst);
