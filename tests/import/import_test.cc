@@ -135,6 +135,31 @@ TEST(Import, MovementIsOneView) {
   EXPECT_EQ(Evaluate(*graph, x), (std::vector<double>{0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11}));
 }
 
+TEST(Import, AnInitializerComesFromTheFileWhoeverReadsItFirst) {
+  ModelMaker m;
+  m.Input("x", {2});
+  m.Floats("w", {2}, {1, 2});
+  m.Floats("v", {2}, {1, 2});
+  auto* relu = m.Node("Relu", {"x"}, {"a"});
+  auto* mark = relu->add_metadata_props();
+  mark->set_key("fuse");
+  mark->set_value("off");
+  m.Node("Add", {"a", "w"}, {"y"});
+  m.Output("y");
+  m.Output("v");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  int seen = 0;
+  for (ir::NodeId id = 0; id < graph->size(); ++id) {
+    const ir::Node& n = graph->node(id);
+    if (n.op != ir::Op::kConstant || n.name.empty()) continue;
+    ++seen;
+    EXPECT_EQ(n.sources, std::vector<std::string>{"Initializer \"" + n.name + "\""});
+    EXPECT_TRUE(n.annotations.empty());
+  }
+  EXPECT_EQ(seen, 2);
+}
+
 TEST(Import, NodesCarryProvenanceNamesAndAnnotations) {
   ModelMaker m;
   m.Input("x", {2});
