@@ -51,6 +51,7 @@ class BenchCommand : public Command {
   }
 
   int Run() override {
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("bench", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("bench", inputs.status());
     const auto start = Clock::now();

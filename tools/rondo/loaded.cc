@@ -106,14 +106,19 @@ std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vect
   return given;
 }
 
+std::string NotNamedFile(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    if (equals != 0 && equals != std::string::npos && equals + 1 != argument.size()) continue;
+    return "--input " + argument + " is not of the form NAME=FILE";
+  }
+  return "";
+}
+
 Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments) {
   std::vector<Tensor> tensors;
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      return Status::Error(Code::kInvalidArgument, "--input %s is not of the form NAME=FILE",
-                           argument.c_str());
-    }
     RONDO_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(argument.substr(equals + 1)));
     tensor.name = argument.substr(0, equals);
     tensors.push_back(std::move(tensor));

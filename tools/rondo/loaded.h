@@ -55,7 +55,9 @@ Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
 // small synthetic numbers. `given` come first.
 std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given);
 
-// Reads NAME=FILE arguments. kInvalidArgument for one of another form.
+// What is wrong with the first argument that is not of the form NAME=FILE; "" if all are.
+std::string NotNamedFile(const std::vector<std::string>& arguments);
+// Reads NAME=FILE arguments.
 Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments);
 
 }  // namespace rondo::tools
