@@ -92,6 +92,14 @@ TEST_F(Usage, FilesThatAreNotThereAreExitStatus1AndNamed) {
   }
 }
 
+TEST_F(Usage, OutputThatCannotBeWrittenIsExitStatus1) {
+  std::ofstream(In("buffers.csv")) << "id,lower,upper,size\na,0,2,4\n";
+  const Outcome outcome =
+      Shell(std::string("(") + RONDO_COMMAND + " pack " + In("buffers.csv") + " > /dev/full)");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_SAYS(outcome, "standard output");
+}
+
 using Plans = CommandTest;
 
 TEST_F(Plans, PycoderCompilesIsProvenAndCanBeInspected) {
