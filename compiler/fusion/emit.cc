@@ -43,7 +43,7 @@ void StoreSink(const Context& context, const Group& group, const View& view, Par
                TapeWriter* tape) {
   const Node& sink = context.node(group.sink);
   if (sink.op == Op::kIndexedWrite) {
-    int reg = builder->Value(tape, sink.inputs[1], view);
+    int reg = builder->InputValue(tape, group.sink, 1, view);
     builder->StoreIndexed(tape, group.sink, view, reg);
   } else {
     int reg = builder->Value(tape, group.sink, view);

@@ -183,7 +183,7 @@ class RowPart {
       const ir::ReduceAttrs& attrs = c_.node(id).As<ir::ReduceAttrs>();
       constexpr TapeOp kOps[] = {TapeOp::kReduceSum, TapeOp::kReduceProd,   TapeOp::kReduceMax,
                                  TapeOp::kReduceMin, TapeOp::kReduceArgMax, TapeOp::kReduceArgMin};
-      int reg = builder_.Value(&tape, c_.node(id).inputs[0], element_view_);
+      int reg = builder_.InputValue(&tape, id, 0, element_view_);
       TapeInst inst = Effect(kOps[static_cast<int>(attrs.kind)], tape, slots_.at(id), reg, attrs.last_index);
       inst.type = NaturalType(c_.node(id).dtype);
       tape.Add(inst);

@@ -236,6 +236,23 @@ TEST(Fuse, RandomGraphsKeepTheirMeaning) {
   }
 }
 
+// Rows of 5 read as rows of 3, after a permutation: no loops walk both, so the updates are copied first.
+TEST(Fuse, UpdatesThatNoLoopsCanWalkAreCopied) {
+  Graph graph;
+  Builder b(&graph);
+  NodeId x = b.Input("x", DType::kF32, Shape{5, 2, 3});
+  NodeId target = b.Input("target", DType::kF32, Shape{4, 2, 5});
+  NodeId written = b.Unary(TapeOp::kTanh, x);
+  NodeId updates =
+      b.Reshape(b.Transpose(b.Reduce(ir::ReduceKind::kMax, written, {1}, true), {1, 2, 0}), Shape{5, 1, 3});
+  ir::IndexedAttrs attrs;
+  attrs.map = ir::Slice(ir::Transpose(ir::DenseView(Shape{4, 2, 5}), std::vector<int>{2, 1, 0}), 1, 0, 1, 1);
+  attrs.map = ir::Slice(attrs.map, 2, 1, 1, 3);
+  attrs.may_collide = false;
+  graph.outputs.push_back({"y", b.IndexedWrite(target, updates, {}, attrs)});
+  ExpectFusionKeepsMeaning(graph, 1);
+}
+
 TEST(Fuse, EachKindOfFusionCanBeLeftOut) {
   for (uint32_t seed = 0; seed < 150; ++seed) {
     RandomGraph random(seed);
