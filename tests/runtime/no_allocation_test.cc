@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/session.h"
-#include "tests/runtime/allocation_counter.h"
+#include "runtime/testing/allocation_counter.h"
 #include "tests/runtime/drivers.h"
 #include "tests/runtime/tiny_plan.h"
 
