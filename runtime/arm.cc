@@ -165,8 +165,8 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   RONDO_RETURN_IF_ERROR(ResolveAddresses(session, program, armed));
   RONDO_RETURN_IF_ERROR(MakeEvents(session, program, armed));
   armed->partitions = session->memory.New<ArmedPartition>(program.partitions.size());
-  armed->inputs = session->memory.New<const Input*>(program.inputs.size());
-  armed->outputs = session->memory.New<const Output*>(program.outputs.size());
+  armed->inputs = session->memory.New<BoundPort>(program.inputs.size());
+  armed->outputs = session->memory.New<BoundPort>(program.outputs.size());
   if (armed->partitions.data() == nullptr || armed->inputs.data() == nullptr ||
       armed->outputs.data() == nullptr) {
     armed->partitions = {};

@@ -123,19 +123,19 @@ Status GivenTwice(const Ports& side, size_t port) {
 
 Status BindInputs(SessionImpl* session, uint32_t program_index, Span<const Input> inputs) {
   const Program& program = session->plan.data().programs[program_index];
-  Span<const Input*> bound = session->programs[program_index].inputs;
+  Span<BoundPort> bound = session->programs[program_index].inputs;
   Ports side{session, program.name, program.inputs, "input"};
-  for (const Input*& slot : bound) slot = nullptr;
+  for (BoundPort& slot : bound) slot = {};
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[i];
     size_t port = 0;
     RONDO_RETURN_IF_ERROR(FindPort(side, input.name, input.index, i, &port));
-    if (bound[port] != nullptr) return GivenTwice(side, port);
+    if (bound[port].given) return GivenTwice(side, port);
     RONDO_RETURN_IF_ERROR(CheckTensor(side, port, input.dtype, &input.shape, input.data, input.bytes));
-    bound[port] = &input;
+    bound[port] = {const_cast<void*>(input.data), true};
   }
   for (size_t i = 0; i < bound.size(); ++i) {
-    if (bound[i] != nullptr || program.inputs[i].is_state) continue;
+    if (bound[i].given || program.inputs[i].is_state) continue;
     Text text;
     AddPort(side, i, &text);
     text.Add(" (");
@@ -148,16 +148,16 @@ Status BindInputs(SessionImpl* session, uint32_t program_index, Span<const Input
 
 Status BindOutputs(SessionImpl* session, uint32_t program_index, Span<const Output> outputs) {
   const Program& program = session->plan.data().programs[program_index];
-  Span<const Output*> bound = session->programs[program_index].outputs;
+  Span<BoundPort> bound = session->programs[program_index].outputs;
   Ports side{session, program.name, program.outputs, "output"};
-  for (const Output*& slot : bound) slot = nullptr;
+  for (BoundPort& slot : bound) slot = {};
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Output& output = outputs[i];
     size_t port = 0;
     RONDO_RETURN_IF_ERROR(FindPort(side, output.name, output.index, i, &port));
-    if (bound[port] != nullptr) return GivenTwice(side, port);
+    if (bound[port].given) return GivenTwice(side, port);
     RONDO_RETURN_IF_ERROR(CheckTensor(side, port, output.dtype, nullptr, output.data, output.bytes));
-    bound[port] = &output;
+    bound[port] = {output.data, true};
   }
   return Status::Ok();
 }

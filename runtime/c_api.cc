@@ -82,11 +82,6 @@ void DestroyDriver(rondo_driver* driver) {
   if (driver != nullptr && driver->destroy != nullptr) driver->destroy(driver);
 }
 
-void PassLog(void* user, rondo::LogLevel level, const char* text) {
-  auto* runtime = static_cast<rondo_runtime*>(user);
-  runtime->log(runtime->log_user, static_cast<rondo_log_level>(level), text);
-}
-
 // Fills `handle`, which has the driver already.
 Status MakeRuntime(rondo_runtime* handle, const rondo_runtime_options& given) {
   if (handle->driver->driver == nullptr) {
@@ -101,11 +96,14 @@ Status MakeRuntime(rondo_runtime* handle, const rondo_runtime_options& given) {
   rondo::RuntimeOptions options;
   options.allocator = &allocator;
   options.devices = {given.devices, given.num_devices};
-  if (given.log != nullptr) {
-    handle->log = given.log;
-    handle->log_user = given.log_user;
-    options.log = {PassLog, handle, static_cast<rondo::LogLevel>(given.least_log_level)};
+  handle->log = {given.log, given.log_user};
+  options.log = handle->log.Hook(given.least_log_level);
+  rondo::ThreadHooks threads;
+  if (given.threads != nullptr && given.threads->start != nullptr && given.threads->join != nullptr) {
+    threads = {given.threads->start, given.threads->join, given.threads->user};
+    options.threads = &threads;
   }
+  options.async_workers = given.async_workers;
   RONDO_ASSIGN_OR_RETURN(handle->runtime, rondo::Runtime::Create(handle->driver->driver, options));
   return Status::Ok();
 }
@@ -195,11 +193,33 @@ Status ConvertAll(const rondo_tensor* tensors, size_t count, Span<T> room, const
   return Status::Ok();
 }
 
+// What the two ways to run have in common: the caller's arrays and options as the runtime's.
+struct Call {
+  Span<const rondo::Input> inputs;
+  Span<const rondo::Output> outputs;
+  rondo::RunOptions options;
+
+  rondo_error* Read(rondo_session* session, const rondo_tensor* in, size_t num_in, const rondo_tensor* out,
+                    size_t num_out, const rondo_run_options* given) {
+    rondo_run_options full;
+    if (!Widen(given, &full)) return SizeError("rondo_run_options");
+    Status status = ConvertAll(in, num_in, session->inputs, "input");
+    if (status.ok()) status = ConvertAll(out, num_out, session->outputs, "output");
+    if (!status.ok()) return ToError(status);
+    inputs = {session->inputs.data(), num_in};
+    outputs = {session->outputs.data(), num_out};
+    options.stepwise = full.stepwise != 0;
+    return nullptr;
+  }
+};
+
 }  // namespace
 
 extern "C" {
 
 uint32_t rondo_version(void) { return RONDO_VERSION_MAJOR << 16 | RONDO_VERSION_MINOR; }
+
+const char* rondo_version_string(void) { return RONDO_VERSION; }
 
 rondo_code rondo_error_code(const rondo_error* error) {
   return error == nullptr ? RONDO_OK : static_cast<rondo_code>(error->status.code());
@@ -257,6 +277,10 @@ rondo_error* rondo_runtime_destroy(rondo_runtime* runtime) {
     return ToError(Status::Error(Code::kFailedPrecondition,
                                  "the runtime still has %u session(s); destroy them first", sessions));
   }
+  if (runtime->runtime.on_worker()) {
+    return ToError(Status::Error(Code::kFailedPrecondition,
+                                 "the runtime cannot be destroyed on one of its own threads"));
+  }
   rondo_driver* driver = runtime->driver;
   rondo::DeleteObject(rondo::DefaultHostAllocator(), runtime);
   DestroyDriver(driver);
@@ -287,6 +311,10 @@ rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan
 rondo_error* rondo_session_destroy(rondo_session* session) {
   if (session == nullptr) return nullptr;
   if (session->busy.exchange(true, std::memory_order_acquire)) return InUse();
+  if (!session->session.idle()) {
+    session->busy.store(false, std::memory_order_release);
+    return InUse();
+  }
   rondo::DeleteObject(rondo::DefaultHostAllocator(), session);
   return nullptr;
 }
@@ -297,15 +325,36 @@ rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const r
   if (session == nullptr) return NullError("rondo_session_run", "session");
   Use use(session);
   if (!use.held()) return InUse();
-  rondo_run_options full;
-  if (!Widen(options, &full)) return SizeError("rondo_run_options");
-  Status status = ConvertAll(inputs, num_inputs, session->inputs, "input");
-  if (status.ok()) status = ConvertAll(outputs, num_outputs, session->outputs, "output");
-  if (!status.ok()) return ToError(status);
-  rondo::RunOptions run;
-  run.stepwise = full.stepwise != 0;
-  return ToError(session->session.Run(program, {session->inputs.data(), num_inputs},
-                                      {session->outputs.data(), num_outputs}, run));
+  Call call;
+  if (rondo_error* error = call.Read(session, inputs, num_inputs, outputs, num_outputs, options))
+    return error;
+  return ToError(session->session.Run(program, call.inputs, call.outputs, call.options));
+}
+
+rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
+                                     size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
+                                     const rondo_run_options* options, rondo_run_done done, void* user) {
+  if (session == nullptr) return NullError("rondo_session_run_async", "session");
+  Use use(session);
+  if (!use.held()) return InUse();
+  Call call;
+  if (rondo_error* error = call.Read(session, inputs, num_inputs, outputs, num_outputs, options))
+    return error;
+  rondo::Completion completion;
+  if (done != nullptr) {
+    completion.user = user;
+    completion.function = reinterpret_cast<void (*)()>(done);
+    completion.call = [](const rondo::Completion& self, const Status& status) {
+      reinterpret_cast<rondo_run_done>(self.function)(self.user, ToError(status));
+    };
+  }
+  return ToError(session->session.RunAsync(program, call.inputs, call.outputs, completion, call.options));
+}
+
+rondo_error* rondo_session_wait(rondo_session* session) {
+  if (session == nullptr) return NullError("rondo_session_wait", "session");
+  session->session.Wait();
+  return nullptr;
 }
 
 rondo_error* rondo_session_reset_state(rondo_session* session) {

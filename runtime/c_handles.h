@@ -13,6 +13,25 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 
+namespace rondo {
+
+// The embedder's log function as a LogHook, whose `user` this object is.
+struct LogTarget {
+  rondo_log_function log = nullptr;
+  void* user = nullptr;
+
+  LogHook Hook(rondo_log_level least) {
+    if (log == nullptr) return {};
+    return {[](void* self, LogLevel level, const char* text) {
+              auto* target = static_cast<LogTarget*>(self);
+              target->log(target->user, static_cast<rondo_log_level>(level), text);
+            },
+            this, static_cast<LogLevel>(least)};
+  }
+};
+
+}  // namespace rondo
+
 struct rondo_plan {
   explicit rondo_plan(const rondo::HostAllocator& allocator) : memory(allocator) {}
 
@@ -24,10 +43,9 @@ struct rondo_plan {
 };
 
 struct rondo_runtime {
-  rondo::Runtime runtime;
   rondo_driver* driver = nullptr;
-  rondo_log_function log = nullptr;
-  void* log_user = nullptr;
+  rondo::LogTarget log;
+  rondo::Runtime runtime;
 };
 
 // A run's tensors are converted into arrays that are made with the session, so that a run allocates nothing.

@@ -98,7 +98,7 @@ Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index) {
   uint64_t bytes = loaded->plan.data().requirements.devices[index].weights;
   RONDO_ASSIGN_OR_RETURN(d.weights, AllocateOn(d.device, bytes, kPageBytes, "weights", index));
   d.weight_bytes = bytes;
-  runtime->weight_bytes.fetch_add(bytes, std::memory_order_acq_rel);
+  runtime->metrics.weight_bytes.fetch_add(bytes, std::memory_order_acq_rel);
   ScopedStream stream(d.device);
   RONDO_RETURN_IF_ERROR(stream.status());
   return FillWeights(loaded, index, stream.get());
@@ -109,7 +109,7 @@ void Unload(RuntimeImpl* runtime, LoadedPlan* loaded) {
     if (d.module != nullptr) d.device->DestroyModule(d.module);
     if (d.weight_bytes != 0) {
       d.device->Free(d.weights, d.weight_bytes);
-      runtime->weight_bytes.fetch_sub(d.weight_bytes, std::memory_order_acq_rel);
+      runtime->metrics.weight_bytes.fetch_sub(d.weight_bytes, std::memory_order_acq_rel);
     }
   }
   DeleteObject(runtime->allocator, loaded);
@@ -167,6 +167,7 @@ Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan) {
     return status;
   }
   loaded->sessions = 1;
+  runtime->metrics.plans.fetch_add(1, std::memory_order_relaxed);
   loaded->next = runtime->loaded;
   runtime->loaded = loaded;
   return loaded;
@@ -179,6 +180,8 @@ void ReleasePlan(RuntimeImpl* runtime, LoadedPlan* loaded) {
   while (*link != loaded) link = &(*link)->next;
   *link = loaded->next;
   Unload(runtime, loaded);
+  runtime->metrics.plans.fetch_sub(1, std::memory_order_relaxed);
+  runtime->log(LogLevel::kInfo, "plan unloaded with its last session");
 }
 
 }  // namespace rondo

@@ -1,6 +1,7 @@
 #include "runtime/plan.h"
 
 #include <atomic>
+#include <cstdio>
 
 #include "formats/plan/check/checker.h"
 #include "formats/plan/reader.h"
@@ -48,6 +49,32 @@ Status VerifyAndCheck(const PlanImpl& impl) {
   return CheckPlan(impl.file.data, impl.allocator);
 }
 
+// Tells the log how opening ended, and returns `status`.
+Status Logged(const LogHook& log, const Status& status, const PlanImpl& impl) {
+  if (!status.ok()) {
+    log(LogLevel::kError, status.message());
+    return status;
+  }
+  char text[160];
+  std::snprintf(text, sizeof(text),
+                "plan opened: %zu programs, %zu buffers, %zu kernels, %zu bytes of weights",
+                impl.file.data.programs.size(), impl.file.data.buffers.size(), impl.file.data.kernels.size(),
+                impl.weights.size());
+  log(LogLevel::kInfo, text);
+  return status;
+}
+
+Status OpenPath(PlanImpl* impl, const char* path, const PlanOptions& options) {
+  RONDO_ASSIGN_OR_RETURN(impl->file, LoadPlanFile(path, ReaderOptions(*impl, options), impl->memory));
+  return MapWeights(impl);
+}
+
+Status OpenBytes(PlanImpl* impl, Span<const uint8_t> bytes, const PlanOptions& options) {
+  RONDO_ASSIGN_OR_RETURN(impl->file, ReadPlan(bytes, ReaderOptions(*impl, options), impl->memory));
+  RONDO_RETURN_IF_ERROR(VerifyAndCheck(*impl));
+  return MapWeights(impl);
+}
+
 }  // namespace
 
 Result<Plan> Plan::Open(const char* path, const PlanOptions& options) {
@@ -55,8 +82,7 @@ Result<Plan> Plan::Open(const char* path, const PlanOptions& options) {
   PlanImpl* impl = NewImpl(options);
   if (impl == nullptr) return NoMemory();
   Plan plan(impl);
-  RONDO_ASSIGN_OR_RETURN(impl->file, LoadPlanFile(path, ReaderOptions(*impl, options), impl->memory));
-  RONDO_RETURN_IF_ERROR(MapWeights(impl));
+  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenPath(impl, path, options), *impl));
   return plan;
 }
 
@@ -64,9 +90,7 @@ Result<Plan> Plan::Open(Span<const uint8_t> bytes, const PlanOptions& options) {
   PlanImpl* impl = NewImpl(options);
   if (impl == nullptr) return NoMemory();
   Plan plan(impl);
-  RONDO_ASSIGN_OR_RETURN(impl->file, ReadPlan(bytes, ReaderOptions(*impl, options), impl->memory));
-  RONDO_RETURN_IF_ERROR(VerifyAndCheck(*impl));
-  RONDO_RETURN_IF_ERROR(MapWeights(impl));
+  RONDO_RETURN_IF_ERROR(Logged(options.log, OpenBytes(impl, bytes, options), *impl));
   return plan;
 }
 
@@ -76,7 +100,7 @@ Result<Plan> Plan::FromData(const PlanData& data, Span<const uint8_t> weights, c
   Plan plan(impl);
   impl->file.data = data;
   impl->weights = weights;
-  RONDO_RETURN_IF_ERROR(VerifyAndCheck(*impl));
+  RONDO_RETURN_IF_ERROR(Logged(options.log, VerifyAndCheck(*impl), *impl));
   return plan;
 }
 

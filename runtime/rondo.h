@@ -61,6 +61,8 @@ typedef struct rondo_session rondo_session;
 
 /* major << 16 | minor of the library in use. */
 RONDO_API uint32_t rondo_version(void);
+/* The release of the library in use, e.g. "0.1.0". Never NULL; lives for ever. */
+RONDO_API const char* rondo_version_string(void);
 
 /* ------------------------------------------------------------------------------------------ errors */
 
@@ -105,8 +107,18 @@ typedef enum rondo_log_level {
   RONDO_LOG_ERROR = 3
 } rondo_log_level;
 
-/* Called from any thread that calls the library; `text` is valid during the call only. Must not call back
- * into the library. */
+/* Who starts the threads that the library itself needs: to name, pin or count them. NULL functions: POSIX
+ * threads with every signal blocked. `start` makes a thread that calls entry(argument), leaves in *thread
+ * what `join` needs, and returns 0, or another number that the error repeats. `join` returns when entry has.
+ */
+typedef struct rondo_thread_hooks {
+  int (*start)(void* user, void* (*entry)(void*), void* argument, void** thread);
+  void (*join)(void* user, void* thread);
+  void* user;
+} rondo_thread_hooks;
+
+/* Called from any thread that calls the library, and from its own; `text` is valid during the call only. Must
+ * not call back into the library. */
 typedef void (*rondo_log_function)(void* user, rondo_log_level level, const char* text);
 
 /* ------------------------------------------------------------------------------------------- plans */
@@ -133,6 +145,9 @@ typedef struct rondo_plan_options {
   size_t size;
   const rondo_allocator* allocator; /* copied; its `user` must outlive the plan and its sessions */
   int32_t ignore_hashes;            /* not 0: read a damaged file anyway; all else is still verified */
+  rondo_log_level least_log_level;
+  rondo_log_function log; /* may be NULL; called while the plan is opened only */
+  void* log_user;
 } rondo_plan_options;
 
 /* Reads, verifies and checks the plan in file `path`. `options` may be NULL. The file, and a weights file
@@ -206,6 +221,8 @@ typedef struct rondo_runtime_options {
   rondo_log_level least_log_level;
   const uint32_t* devices; /* the driver's device for each device of a plan; NULL: 0, 1, ... */
   size_t num_devices;
+  const rondo_thread_hooks* threads; /* copied; its `user` must outlive the runtime */
+  uint32_t async_workers;            /* threads for rondo_session_run_async, at most 64; 0: it is refused */
 } rondo_runtime_options;
 
 /* Opens devices through `driver`, which the runtime takes over, also when this fails: the caller never
@@ -214,9 +231,45 @@ RONDO_API rondo_error* rondo_runtime_create(rondo_driver* driver, const rondo_ru
                                             rondo_runtime** runtime);
 /* NULL, or the first requirement of the plan that this runtime does not meet. Loads nothing. */
 RONDO_API rondo_error* rondo_runtime_supports(const rondo_runtime* runtime, const rondo_plan* plan);
-/* Destroys the runtime and its driver. With sessions alive: RONDO_FAILED_PRECONDITION, and nothing is
- * destroyed. */
+/* Destroys the runtime and its driver. With sessions alive, or on one of the runtime's own threads:
+ * RONDO_FAILED_PRECONDITION, and nothing is destroyed. */
 RONDO_API rondo_error* rondo_runtime_destroy(rondo_runtime* runtime);
+
+/* ----------------------------------------------------------------------------------------- metrics */
+
+#define RONDO_HISTOGRAM_BUCKETS 18
+#define RONDO_METRICS_CODES 16
+
+/* Durations, counted in fixed buckets that are not cumulative; `count` is their sum. */
+typedef struct rondo_histogram {
+  uint64_t count;
+  uint64_t sum_nanoseconds;
+  uint64_t buckets[RONDO_HISTOGRAM_BUCKETS];
+} rondo_histogram;
+
+typedef struct rondo_metrics {
+  size_t size;
+  uint64_t runs;                        /* that have ended, in all */
+  uint64_t errors[RONDO_METRICS_CODES]; /* calls of run and run_async that failed, by rondo_code */
+  uint64_t input_bytes;                 /* copied in by runs, in all */
+  uint64_t output_bytes;                /* copied out by runs, in all */
+  uint64_t sessions;                    /* alive now */
+  uint64_t plans;                       /* loaded now */
+  uint64_t weight_bytes;                /* device memory held now; mapped weights take none */
+  uint64_t arena_bytes;                 /* device memory held now */
+  uint64_t state_bytes;                 /* device memory held now */
+  rondo_histogram run_time;
+  rondo_histogram queue_wait; /* of run_async: until a worker took the run up */
+} rondo_metrics;
+
+/* The largest duration that bucket `bucket` counts, in nanoseconds: 50 us to 10 s, UINT64_MAX for the last.
+ */
+RONDO_API uint64_t rondo_histogram_limit(uint32_t bucket);
+/* What has been counted since the runtime was made. Fills `metrics`, whose size is set. Allocates nothing. */
+RONDO_API rondo_error* rondo_runtime_get_metrics(const rondo_runtime* runtime, rondo_metrics* metrics);
+/* The same in Prometheus' text format, cut at `size` - 1 bytes and ended by a 0. Returns the bytes that all
+ * of it has, without the 0 (`text` may be NULL if `size` is 0); 0 if `runtime` is NULL. Allocates nothing. */
+RONDO_API size_t rondo_runtime_write_metrics(const rondo_runtime* runtime, char* text, size_t size);
 
 /* ---------------------------------------------------------------------------------------- sessions */
 
@@ -224,7 +277,8 @@ RONDO_API rondo_error* rondo_runtime_destroy(rondo_runtime* runtime);
  * need, and arms every program. */
 RONDO_API rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan,
                                             rondo_session** session);
-/* RONDO_FAILED_PRECONDITION, and nothing is destroyed, while another thread is inside a call. */
+/* RONDO_FAILED_PRECONDITION, and nothing is destroyed, while another thread is inside a call or a run of
+ * rondo_session_run_async is under way. */
 RONDO_API rondo_error* rondo_session_destroy(rondo_session* session);
 
 /* A dense, row-major tensor in the caller's memory, of any alignment. */
@@ -254,6 +308,26 @@ typedef struct rondo_run_options {
 RONDO_API rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
                                          size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
                                          const rondo_run_options* options);
+
+/* Called, once, when a run that was accepted has ended: `error` is NULL or what rondo_session_run would have
+ * returned, to be destroyed by the function. It is called on one of the runtime's threads, when the session
+ * is free again: it may start the session's next run or destroy the session, but not the runtime, and keeps
+ * other runs waiting while it works. */
+typedef void (*rondo_run_done)(void* user, rondo_error* error);
+
+/* Like rondo_session_run, but returns as soon as the run is checked and accepted; one of the runtime's
+ * async_workers executes it. Mistakes are returned at once, and then `done` (which may be NULL) is not
+ * called. The arrays, names and dims are only read during this call; the tensors' data must stay until the
+ * run has ended, and `user` until `done` has returned. Until then the session is in use. Allocates nothing
+ * unless it fails. */
+RONDO_API rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program,
+                                               const rondo_tensor* inputs, size_t num_inputs,
+                                               const rondo_tensor* outputs, size_t num_outputs,
+                                               const rondo_run_options* options, rondo_run_done done,
+                                               void* user);
+/* Returns when no run of rondo_session_run_async is under way (its `done` may still be). Not a use of the
+ * session: may be called by any thread until the session is destroyed. */
+RONDO_API rondo_error* rondo_session_wait(rondo_session* session);
 
 /* Zeroes all state. */
 RONDO_API rondo_error* rondo_session_reset_state(rondo_session* session);

@@ -195,6 +195,14 @@ class Runtime {
     return error;
   }
   Error Supports(const Plan& plan) const { return Error(rondo_runtime_supports(runtime_, plan.get())); }
+  Error GetMetrics(rondo_metrics* metrics) const {
+    *metrics = RONDO_INIT(rondo_metrics);
+    return Error(rondo_runtime_get_metrics(runtime_, metrics));
+  }
+  // Prometheus text; returns the bytes that all of it has.
+  size_t WriteMetrics(std::span<char> text) const {
+    return rondo_runtime_write_metrics(runtime_, text.data(), text.size());
+  }
   rondo_runtime* get() const { return runtime_; }
 
  private:
@@ -210,7 +218,11 @@ class Session {
     std::swap(session_, other.session_);
     return *this;
   }
-  ~Session() { rondo_error_destroy(rondo_session_destroy(session_)); }
+  // Waits for an asynchronous run.
+  ~Session() {
+    if (session_ != nullptr) Wait();
+    rondo_error_destroy(rondo_session_destroy(session_));
+  }
 
   static Error Create(const Runtime& runtime, const Plan& plan, Session* session) {
     rondo_session* created = nullptr;
@@ -231,6 +243,23 @@ class Session {
     return Run(program, std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()),
                options);
   }
+  // `done` is called with `user` and the error, if any, when the run has ended: see rondo_run_done. The data
+  // of the tensors must stay until then, the Tensor objects need not.
+  using Done = void (*)(void* user, rondo_error* error);
+  Error RunAsync(uint32_t program, std::span<const Tensor> inputs, std::span<const Tensor> outputs, Done done,
+                 void* user, const rondo_run_options* options = nullptr) {
+    Views in(inputs), out(outputs);
+    return Error(rondo_session_run_async(session_, program, in.data(), inputs.size(), out.data(),
+                                         outputs.size(), options, done, user));
+  }
+  Error RunAsync(uint32_t program, std::initializer_list<Tensor> inputs,
+                 std::initializer_list<Tensor> outputs, Done done, void* user,
+                 const rondo_run_options* options = nullptr) {
+    return RunAsync(program, std::span(inputs.begin(), inputs.size()),
+                    std::span(outputs.begin(), outputs.size()), done, user, options);
+  }
+  // Returns when no asynchronous run is under way.
+  void Wait() { rondo_error_destroy(rondo_session_wait(session_)); }
   Error ResetState() { return Error(rondo_session_reset_state(session_)); }
   Error WriteState(const char* name, std::span<const std::byte> from) {
     return Error(rondo_session_write_state(session_, name, from.data(), from.size()));

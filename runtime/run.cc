@@ -1,5 +1,6 @@
 // Session::Run: inputs in, partitions in order, wait, outputs out. Nothing here allocates unless it
 // describes an error.
+#include "runtime/metrics.h"
 #include "runtime/session.h"
 #include "runtime/session_impl.h"
 
@@ -26,14 +27,17 @@ Status CopyInputs(SessionImpl* session, uint32_t program_index) {
   const PlanData& data = session->plan.data();
   const Program& program = data.programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
+  uint64_t copied = 0;
   for (size_t i = 0; i < armed.inputs.size(); ++i) {
-    const Input* input = armed.inputs[i];
-    if (input == nullptr || input->bytes == 0) continue;
     uint32_t buffer = program.inputs[i].buffer;
+    uint64_t bytes = data.buffers[buffer].bytes;
+    if (!armed.inputs[i].given || bytes == 0) continue;
     SessionDevice& d = session->devices[data.buffers[buffer].device];
     RONDO_RETURN_IF_ERROR(
-        d.device->CopyIn(session->addresses[buffer], input->data, input->bytes, d.streams[0]));
+        d.device->CopyIn(session->addresses[buffer], armed.inputs[i].data, bytes, d.streams[0]));
+    copied += bytes;
   }
+  session->runtime_impl->metrics.input_bytes.fetch_add(copied, std::memory_order_relaxed);
   return Status::Ok();
 }
 
@@ -41,14 +45,17 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index) {
   const PlanData& data = session->plan.data();
   const Program& program = data.programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
+  uint64_t copied = 0;
   for (size_t i = 0; i < armed.outputs.size(); ++i) {
-    const Output* output = armed.outputs[i];
-    if (output == nullptr || output->bytes == 0) continue;
     uint32_t buffer = program.outputs[i].buffer;
+    uint64_t bytes = data.buffers[buffer].bytes;
+    if (!armed.outputs[i].given || bytes == 0) continue;
     SessionDevice& d = session->devices[data.buffers[buffer].device];
     RONDO_RETURN_IF_ERROR(
-        d.device->CopyOut(output->data, session->addresses[buffer], output->bytes, d.streams[0]));
+        d.device->CopyOut(armed.outputs[i].data, session->addresses[buffer], bytes, d.streams[0]));
+    copied += bytes;
   }
+  session->runtime_impl->metrics.output_bytes.fetch_add(copied, std::memory_order_relaxed);
   return Status::Ok();
 }
 
@@ -108,24 +115,82 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
   return CopyOutputs(session, program);
 }
 
+// A bound run: executed, waited for and counted.
+Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& options) {
+  const uint64_t began = MonotonicNanoseconds();
+  bool observer = false;
+  Status status = Execute(session, program, options, &observer);
+  Status waited = SynchronizeAll(session, program, session->programs[program].devices);
+  if (status.ok()) status = waited;
+  Metrics& metrics = session->runtime_impl->metrics;
+  metrics.run_time.Add(MonotonicNanoseconds() - began);
+  metrics.runs.fetch_add(1, std::memory_order_relaxed);
+  if (status.ok() || observer || status.code() == Code::kOutOfRange) return status;
+  return StickTo(session, status);
+}
+
+// Everything that the caller can get wrong. The session must be in use.
+Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Span<const Output> outputs) {
+  if (program >= session->programs.size()) {
+    return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu", program,
+                         session->programs.size());
+  }
+  RONDO_RETURN_IF_ERROR(BindInputs(session, program, inputs));
+  return BindOutputs(session, program, outputs);
+}
+
+// Counts and logs a Run or RunAsync that failed; `stuck` tells that the session can be used no more.
+Status Counted(RuntimeImpl* runtime, bool stuck, Status status) {
+  if (status.ok()) return status;
+  runtime->metrics.CountError(status.code());
+  runtime->log(stuck ? LogLevel::kError : LogLevel::kWarning, status.message());
+  return status;
+}
+
+// Fills in the pending run of a session in use and hands the session over to the queue, which frees it.
+Status Enqueue(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
+               Span<const Output> outputs, const Completion& completion, const RunOptions& options) {
+  RONDO_RETURN_IF_ERROR(use->status());
+  if (session->runtime_impl->queue.workers() == 0) {
+    return Status::Error(Code::kFailedPrecondition,
+                         "the runtime was made without asynchronous workers; set async_workers");
+  }
+  RONDO_RETURN_IF_ERROR(Bind(session, program, inputs, outputs));
+  session->pending.program = program;
+  session->pending.options = options;
+  session->pending.completion = completion;
+  session->pending.enqueued_at = MonotonicNanoseconds();
+  use->Release();
+  session->runtime_impl->queue.Push(session);
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status Session::Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
                     const RunOptions& options) {
   SessionUse use(impl_);
-  RONDO_RETURN_IF_ERROR(use.status());
-  if (program >= impl_->programs.size()) {
-    return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu", program,
-                         impl_->programs.size());
-  }
-  RONDO_RETURN_IF_ERROR(BindInputs(impl_, program, inputs));
-  RONDO_RETURN_IF_ERROR(BindOutputs(impl_, program, outputs));
-  bool observer = false;
-  Status status = Execute(impl_, program, options, &observer);
-  Status waited = SynchronizeAll(impl_, program, impl_->programs[program].devices);
-  if (status.ok()) status = waited;
-  if (status.ok() || observer || status.code() == Code::kOutOfRange) return status;
-  return use.Stick(status);
+  Status status = use.status();
+  if (status.ok()) status = Bind(impl_, program, inputs, outputs);
+  if (status.ok()) status = RunBound(impl_, program, options);
+  return Counted(impl_->runtime_impl, use.stuck(), status);
+}
+
+Status Session::RunAsync(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
+                         const Completion& completion, const RunOptions& options) {
+  SessionImpl* session = impl_;  // once the run is in the queue, its completion may move this object
+  SessionUse use(session);
+  Status status = Enqueue(&use, session, program, inputs, outputs, completion, options);
+  return status.ok() ? status : Counted(session->runtime_impl, use.stuck(), status);
+}
+
+void Session::Wait() { impl_->runtime_impl->queue.Wait(impl_); }
+
+Status ExecutePending(SessionImpl* session) {
+  const PendingRun& run = session->pending;
+  session->runtime_impl->metrics.queue_wait.Add(MonotonicNanoseconds() - run.enqueued_at);
+  Status status = RunBound(session, run.program, run.options);
+  return Counted(session->runtime_impl, !session->stuck.ok(), status);
 }
 
 }  // namespace rondo

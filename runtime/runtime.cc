@@ -67,6 +67,9 @@ Result<Runtime> Runtime::Create(Driver* driver, const RuntimeOptions& options) {
   impl->log = options.log;
   impl->driver = driver;
   RONDO_RETURN_IF_ERROR(ChooseDevices(impl, options.devices));
+  RONDO_RETURN_IF_ERROR(impl->queue.Start(
+      options.threads != nullptr ? *options.threads : DefaultThreadHooks(), options.async_workers));
+  impl->log(LogLevel::kDebug, "runtime created");
   return runtime;
 }
 
@@ -86,7 +89,16 @@ DriverInfo Runtime::driver_info() const { return impl_->driver->Info(); }
 
 uint32_t Runtime::session_count() const { return impl_->sessions.load(std::memory_order_acquire); }
 
-uint64_t Runtime::weight_bytes() const { return impl_->weight_bytes.load(std::memory_order_acquire); }
+uint64_t Runtime::weight_bytes() const { return impl_->metrics.weight_bytes.load(std::memory_order_acquire); }
+
+MetricsData Runtime::metrics() const {
+  MetricsData data;
+  impl_->metrics.Read(&data);
+  data.sessions = session_count();
+  return data;
+}
+
+bool Runtime::on_worker() const { return impl_->queue.OnWorker(); }
 
 namespace {
 

@@ -18,6 +18,8 @@
 #include "core/log.h"
 #include "core/span.h"
 #include "core/status.h"
+#include "core/threads.h"
+#include "runtime/metrics.h"
 #include "runtime/plan.h"
 
 namespace rondo {
@@ -32,6 +34,11 @@ struct RuntimeOptions {
   // The driver's device for each device index of a plan, opened by Create. Empty: plan device i is the
   // driver's device i, opened when the first session needs it.
   Span<const uint32_t> devices;
+  // Threads, made by Create, that execute what Session::RunAsync is given, in its order; each serves one run
+  // at a time. At most 64; 0: RunAsync is refused.
+  uint32_t async_workers = 0;
+  // Who starts these threads; null: DefaultThreadHooks(). Copied.
+  const ThreadHooks* threads = nullptr;
 };
 
 class Runtime {
@@ -47,7 +54,7 @@ class Runtime {
   ~Runtime();
 
   // Errors: kInvalidArgument (no driver, a device named twice or that the driver lacks), whatever
-  // opening a device gives, kOutOfMemory.
+  // opening a device gives, kOutOfMemory (threads that cannot be started among it).
   static Result<Runtime> Create(Driver* driver, const RuntimeOptions& options = {});
 
   bool valid() const { return impl_ != nullptr; }
@@ -59,6 +66,10 @@ class Runtime {
   uint32_t session_count() const;
   // Bytes of device memory that loaded weights take now, in all (mapped weights take none).
   uint64_t weight_bytes() const;
+  // What has been counted since Create.
+  MetricsData metrics() const;
+  // Whether the calling thread is one of the runtime's workers: it must not give up the last handle.
+  bool on_worker() const;
 
  private:
   friend class Session;

@@ -12,6 +12,8 @@
 #include "core/span.h"
 #include "core/status.h"
 #include "formats/plan/verifier.h"
+#include "runtime/metrics.h"
+#include "runtime/run_queue.h"
 
 namespace rondo {
 
@@ -31,12 +33,13 @@ struct RuntimeImpl {
   Driver* driver = nullptr;
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> sessions{0};
-  std::atomic<uint64_t> weight_bytes{0};
+  Metrics metrics;
   uint32_t device_count = 0;                 // plan devices that this runtime can serve
   uint32_t driver_device[kMaxDevices] = {};  // the driver's index of each
   std::mutex mutex;                          // guards what follows, and loading and unloading
   Device* devices[kMaxDevices] = {};
   LoadedPlan* loaded = nullptr;  // singly linked
+  RunQueue queue;                // last: its threads end before anything else goes
 };
 
 }  // namespace rondo

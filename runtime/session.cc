@@ -22,8 +22,8 @@ SessionUse::~SessionUse() {
   if (held_) session_->busy.store(false, std::memory_order_release);
 }
 
-Status SessionUse::Stick(Status status) {
-  if (!status.ok() && session_->stuck.ok()) session_->stuck = status;
+Status StickTo(SessionImpl* session, Status status) {
+  if (!status.ok() && session->stuck.ok()) session->stuck = status;
   return status;
 }
 
@@ -52,10 +52,12 @@ Status MakeStreams(SessionImpl* session, SessionDevice* d) {
 }
 
 // Whole pages of zeros: state begins so, and no page is left to be found at the first Run.
-Status MakeRegion(SessionDevice* d, uint64_t bytes, const char* what, uint32_t index, DeviceRegion* region) {
+Status MakeRegion(SessionDevice* d, uint64_t bytes, const char* what, uint32_t index, DeviceRegion* region,
+                  std::atomic<uint64_t>* held) {
   bytes = RoundToPages(bytes);
   RONDO_ASSIGN_OR_RETURN(region->address, AllocateOn(d->device, bytes, kPageBytes, what, index));
   region->bytes = bytes;
+  held->fetch_add(bytes, std::memory_order_relaxed);
   if (bytes == 0) return Status::Ok();
   return d->device->Fill(region->address, 0, bytes, d->streams[0]);
 }
@@ -66,8 +68,11 @@ Status MakeDevice(SessionImpl* session, uint32_t index) {
   d->device = session->loaded->devices[index].device;
   d->module = session->loaded->devices[index].module;
   RONDO_RETURN_IF_ERROR(MakeStreams(session, d));
-  RONDO_RETURN_IF_ERROR(MakeRegion(d, bytes.arena, "the session's arena", index, &d->arena));
-  RONDO_RETURN_IF_ERROR(MakeRegion(d, bytes.state, "the session's state", index, &d->state));
+  Metrics& metrics = session->runtime_impl->metrics;
+  RONDO_RETURN_IF_ERROR(
+      MakeRegion(d, bytes.arena, "the session's arena", index, &d->arena, &metrics.arena_bytes));
+  RONDO_RETURN_IF_ERROR(
+      MakeRegion(d, bytes.state, "the session's state", index, &d->state, &metrics.state_bytes));
   uint32_t failed_step = kNone;
   return d->device->Synchronize(d->streams[0], &failed_step);
 }
@@ -101,7 +106,7 @@ Status Build(SessionImpl* session) {
   return Arm(session);
 }
 
-void DestroyDevice(SessionDevice* d) {
+void DestroyDevice(SessionDevice* d, Metrics* metrics) {
   if (d->device == nullptr) return;
   if (d->order != nullptr) d->device->DestroyEvent(d->order);
   for (Stream* stream : d->streams) {
@@ -109,12 +114,18 @@ void DestroyDevice(SessionDevice* d) {
   }
   if (d->state.bytes != 0) d->device->Free(d->state.address, d->state.bytes);
   if (d->arena.bytes != 0) d->device->Free(d->arena.address, d->arena.bytes);
+  metrics->state_bytes.fetch_sub(d->state.bytes, std::memory_order_relaxed);
+  metrics->arena_bytes.fetch_sub(d->arena.bytes, std::memory_order_relaxed);
 }
 
 void Destroy(SessionImpl* session) {
   if (session == nullptr) return;
+  session->runtime_impl->queue.Wait(session);
+  session->runtime_impl->log(LogLevel::kDebug, "session destroyed");
   Disarm(session);
-  for (SessionDevice& d : session->devices) DestroyDevice(&d);
+  for (SessionDevice& d : session->devices) {
+    DestroyDevice(&d, &session->runtime_impl->metrics);
+  }
   if (session->loaded != nullptr) ReleasePlan(session->runtime_impl, session->loaded);
   session->runtime_impl->sessions.fetch_sub(1, std::memory_order_acq_rel);
   HostAllocator allocator = session->allocator;
@@ -173,13 +184,18 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan) {
   if (impl == nullptr) return NoMemory("handle");
   shared->sessions.fetch_add(1, std::memory_order_acq_rel);
   Session session(impl);
-  RONDO_RETURN_IF_ERROR(Build(impl));
+  Status built = Build(impl);
+  shared->log(built.ok() ? LogLevel::kDebug : LogLevel::kError,
+              built.ok() ? "session created" : built.message());
+  RONDO_RETURN_IF_ERROR(built);
   return session;
 }
 
 Session::~Session() { Destroy(impl_); }
 
 const Plan& Session::plan() const { return impl_->plan; }
+
+bool Session::idle() const { return !impl_->busy.load(std::memory_order_acquire); }
 
 Status Session::ResetState() {
   SessionUse use(impl_);

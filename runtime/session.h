@@ -57,6 +57,16 @@ struct RunOptions {
   void* user = nullptr;
 };
 
+// What is called, once, when a run that RunAsync accepted has ended: with no error, or with what Run would
+// have returned. Called on one of the runtime's workers, when the session is free again: it may start the
+// session's next run, or destroy the session, but must not give up the last handle of the runtime, and
+// keeps others waiting while it works. `user` must live until the call has returned.
+struct Completion {
+  void (*call)(const Completion& completion, const Status& status) = nullptr;  // null: nobody is told
+  void* user = nullptr;
+  void (*function)() = nullptr;  // for adapters to other kinds of callback; not called
+};
+
 // A region of one device's memory.
 struct DeviceRegion {
   DeviceAddress address = 0;
@@ -90,6 +100,17 @@ class Session {
   // run. `outputs` may be any of the program's. Allocates nothing, the first time included.
   Status Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
              const RunOptions& options = {});
+
+  // The same, on one of the runtime's workers (RuntimeOptions::async_workers): checks and accepts the run and
+  // returns. The caller's mistakes are returned at once, and then `completion` is not called. `inputs` and
+  // `outputs` are only read during this call; the memory that they point to must stay until the run has
+  // ended. Until then the session is in use. Allocates nothing.
+  Status RunAsync(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
+                  const Completion& completion, const RunOptions& options = {});
+  // Returns when no run of RunAsync is under way (its completion may still be); destruction waits so, too.
+  void Wait();
+  // Whether no call and no run is using the session at this moment.
+  bool idle() const;
 
   // Zeroes all state.
   Status ResetState();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "core/arena.h"
 #include "core/driver.h"
@@ -35,15 +36,31 @@ struct ArmedPartition {
   uint64_t waits_for = 0;  // other devices (one bit each) whose earlier partitions must be done first
 };
 
+// The caller's memory for one port during one run. An input's is only read.
+struct BoundPort {
+  void* data = nullptr;
+  bool given = false;
+};
+
 struct ArmedProgram {
   Span<Event*> events;         // made by the device of the step that records them
   Span<uint32_t> recorded_by;  // per event: the step that records it, or kNone
   Span<ArmedStep> steps;
   Span<ArmedPartition> partitions;
   uint64_t devices = 0;  // one bit per device that has a partition, an input or an output
-  // Filled by each Run: what the caller gave for each port, or null.
-  Span<const Input*> inputs;
-  Span<const Output*> outputs;
+  // Filled by each Run: what the caller gave for each port.
+  Span<BoundPort> inputs;
+  Span<BoundPort> outputs;
+};
+
+// The run that a session has in its runtime's queue.
+struct PendingRun {
+  uint32_t program = 0;
+  RunOptions options;
+  Completion completion;
+  uint64_t enqueued_at = 0;  // MonotonicNanoseconds
+  SessionImpl* next = nullptr;
+  bool active = false;  // from Push until the session is free again
 };
 
 struct SessionImpl {
@@ -61,6 +78,7 @@ struct SessionImpl {
   Span<SessionDevice> devices;
   Span<DeviceAddress> addresses;  // per buffer of the plan
   Span<ArmedProgram> programs;
+  PendingRun pending;
 };
 
 // Makes events and step addresses, and records every partition of every program into a graph whose order
@@ -71,12 +89,19 @@ void Disarm(SessionImpl* session);
 // Enqueues one step on its stream of `device`: what Arm records and a stepwise run executes.
 Status EnqueueStep(SessionImpl* session, uint32_t program, uint32_t step);
 
+// Executes and counts the pending run of a session that is in use.
+Status ExecutePending(SessionImpl* session);
+
 // Checks what the caller gave against the ports of `program` and files it there by port.
 Status BindInputs(SessionImpl* session, uint32_t program, Span<const Input> inputs);
 Status BindOutputs(SessionImpl* session, uint32_t program, Span<const Output> outputs);
 
 // `status` with the program, the step and its kind, and the ONNX node recorded.
 Status AtStep(const SessionImpl* session, const Status& status, uint32_t program, uint32_t step);
+
+// Records `status` as the session's error for good, unless it is OK or there is one already. The session
+// must be in use by the caller.
+Status StickTo(SessionImpl* session, Status status);
 
 // Marks a session as in use for a scope, or says that another call is using it.
 class SessionUse {
@@ -86,8 +111,11 @@ class SessionUse {
   SessionUse& operator=(const SessionUse&) = delete;
   ~SessionUse();
   const Status& status() const { return status_; }
-  // Records `status` as the session's error for good, unless it is OK or there is one already.
-  Status Stick(Status status);
+  // Whether the session is held and has an error that stuck.
+  bool stuck() const { return held_ && !session_->stuck.ok(); }
+  Status Stick(Status status) { return StickTo(session_, std::move(status)); }
+  // Leaves the session in use: whoever takes it over frees it.
+  void Release() { held_ = false; }
 
  private:
   SessionImpl* session_;

@@ -46,6 +46,8 @@ struct Context {
   std::vector<Home> homes;        // by node; value < 0: not yet decided (temporaries) or not in memory
   std::vector<char> stored;       // by node: must be in memory whoever reads it
   std::vector<NodeId> concat_of;  // by node: the concatenation whose memory holds it, or kNoNode
+  std::vector<NodeId>
+      storage_of;  // by node: the state input whose memory this version of it lies in, or kNoNode
   std::vector<Group> groups;
   std::vector<int> group_of;  // by node, -1: none
 
@@ -60,6 +62,14 @@ struct Context {
   bool FusionOff(NodeId id) const {
     auto it = node(id).annotations.find("fuse");
     return it != node(id).annotations.end() && it->second == "off";
+  }
+  // Whether a kernel that computes `id` reads the memory of the state input `storage`.
+  bool ReadsStorage(NodeId id, NodeId storage) const {
+    const ir::Node& n = node(id);
+    for (size_t k = n.op == ir::Op::kIndexedWrite ? 1 : 0; k < n.inputs.size(); ++k) {
+      if (storage_of[base(n.inputs[k])] == storage) return true;
+    }
+    return false;
   }
   bool InGroup(NodeId id, int group) const { return group_of[id] == group; }
 };

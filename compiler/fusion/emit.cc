@@ -43,7 +43,7 @@ void StoreSink(const Context& context, const Group& group, const View& view, Par
                TapeWriter* tape) {
   const Node& sink = context.node(group.sink);
   if (sink.op == Op::kIndexedWrite) {
-    int reg = builder->Value(tape, sink.inputs[1], view);
+    int reg = builder->InputValue(tape, group.sink, 1, view);
     builder->StoreIndexed(tape, group.sink, view, reg);
   } else {
     int reg = builder->Value(tape, group.sink, view);
@@ -79,8 +79,9 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
 
 namespace {
 
-// Which ops must come first: those that write what this one reads, and, for storage that is written in place,
-// those that still read or wrote the older contents.
+// Which ops must come first: those that write what this one reads, those that control edges name (who reads
+// an older version of a state has one to the write that replaces it), and, for a state that is written as a
+// whole, all that read its old contents.
 class Dependencies {
  public:
   Dependencies(const Context& context, const std::vector<int>& op_of_group)
@@ -111,7 +112,6 @@ class Dependencies {
       for (const auto* edges : {&node.weak_after, &node.strong_after}) {
         for (NodeId from : *edges) Writers(c_.base(from), &ops);
       }
-      if (node.op == Op::kIndexedWrite) OlderReaders(id, &ops);
       StateReaders(id, &ops);
     }
     ops.erase(op_of_group_[group.id]);
@@ -119,25 +119,6 @@ class Dependencies {
   }
 
  private:
-  // Readers of the contents that the write `id` replaces.
-  void OlderReaders(NodeId id, std::set<int>* ops) const {
-    NodeId version = c_.base(c_.node(id).inputs[0]);
-    while (true) {
-      for (NodeId reader : c_.readers[version]) {
-        if (reader != id && c_.group_of[reader] >= 0 && !DependsOnWrite(reader, id)) {
-          ops->insert(op_of_group_[c_.group_of[reader]]);
-        }
-      }
-      if (c_.node(version).op != Op::kIndexedWrite) return;
-      version = c_.base(c_.node(version).inputs[0]);
-    }
-  }
-
-  // A later write of the chain reads the older version by being a version itself: it comes after.
-  bool DependsOnWrite(NodeId reader, NodeId write) const {
-    return c_.node(reader).op == Op::kIndexedWrite && c_.position[reader] > c_.position[write];
-  }
-
   // A node that overwrites a whole state waits for all readers of the state's old contents.
   void StateReaders(NodeId id, std::set<int>* ops) const {
     if (c_.node(id).op == Op::kIndexedWrite || !c_.stored[id]) return;

@@ -85,7 +85,7 @@ class AccumulatorPart {
     int epilogue_domain = builder_.domain();
     if (prologue_domain_ < 0) prologue_domain_ = space_.AddMap(ir::DenseView(shape), 0, strides);
     builder_.SetDomain(prologue_domain_);
-    int reg = builder_.Value(tape, input, ir::DenseView(shape));
+    int reg = builder_.InputValue(tape, anchor, 0, ir::DenseView(shape));
     builder_.SetDomain(epilogue_domain);
     int operand = 0;
     for (const TapeInst& inst : tape->insts()) {

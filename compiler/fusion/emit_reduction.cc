@@ -139,7 +139,7 @@ class RowPart {
     }
   }
 
-  std::optional<int> Special(TapeWriter* tape, NodeId id, const View&) {
+  std::optional<int> Special(TapeWriter* tape, NodeId id, const View& view) {
     TapeInst inst;
     inst.type = NaturalType(c_.node(id).dtype);
     if (rows_.count(id) > 0) {
@@ -152,6 +152,8 @@ class RowPart {
     }
     auto kept = kept_.find(id);
     if (kept == kept_.end() || level_[id] >= stage_) return std::nullopt;
+    // What is kept is this point's own value; another point's is computed again.
+    if (!ir::IsDense(view, group_.domain.elements())) return std::nullopt;
     inst.op = TapeOp::kKept;
     inst.arg = static_cast<uint16_t>(kept->second);
     return tape->Add(inst);
@@ -183,7 +185,7 @@ class RowPart {
       const ir::ReduceAttrs& attrs = c_.node(id).As<ir::ReduceAttrs>();
       constexpr TapeOp kOps[] = {TapeOp::kReduceSum, TapeOp::kReduceProd,   TapeOp::kReduceMax,
                                  TapeOp::kReduceMin, TapeOp::kReduceArgMax, TapeOp::kReduceArgMin};
-      int reg = builder_.Value(&tape, c_.node(id).inputs[0], element_view_);
+      int reg = builder_.InputValue(&tape, id, 0, element_view_);
       TapeInst inst = Effect(kOps[static_cast<int>(attrs.kind)], tape, slots_.at(id), reg, attrs.last_index);
       inst.type = NaturalType(c_.node(id).dtype);
       tape.Add(inst);

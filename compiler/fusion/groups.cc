@@ -132,6 +132,13 @@ class Grouping {
     return here <= once || CostOf(c_.node(id)) <= 2 || here <= 64;
   }
 
+  // Whether `id` reads the storage that `sink` writes in place: under another index in general, so that the
+  // two never share a kernel.
+  bool ReadsWhatIsWritten(NodeId sink, NodeId id) const {
+    return c_.node(sink).op == Op::kIndexedWrite && c_.storage_of[sink] != kNoNode &&
+           c_.ReadsStorage(id, c_.storage_of[sink]);
+  }
+
   void AbsorbProducers(Group* group) {
     if (!c_.options.inlining) return;
     int id = group->id;
@@ -149,7 +156,8 @@ class Grouping {
 
   bool TryAbsorb(Group* group, NodeId producer) {
     if (!Free(producer) || c_.stored[producer] || !AllReadersIn(producer, group->id)) return false;
-    if (c_.FusionOff(group->nodes[0])) return false;
+    if (c_.FusionOff(group->nodes[0]) || c_.FusionOff(producer)) return false;
+    if (ReadsWhatIsWritten(group->sink, producer)) return false;
     if (c_.node(producer).op == Op::kMatMul) return TryTwin(group, producer);
     if (!c_.IsInlinable(producer) || !WorthComputingInside(*group, producer)) return false;
     if (ControlBetween(*group, producer)) return false;
@@ -248,6 +256,7 @@ class Grouping {
       if (fits && !outermost) {
         for (NodeId reader : c_.readers[producer]) fits = fits && InPrologue(id, reader);
       }
+      fits = fits && !ReadsWhatIsWritten(c_.groups[id].sink, producer);
       if (!fits || WouldCycle(c_, c_.groups[id].nodes, producer)) continue;
       Join(&c_.groups[id], producer);
       c_.groups[id].prologue.push_back(producer);
@@ -316,7 +325,9 @@ class Grouping {
     }
     std::vector<NodeId> members = group.nodes;
     members.insert(members.end(), region.begin(), region.end());
-    return !WouldCycle(c_, members, id);
+    bool clash = std::any_of(members.begin(), members.end(),
+                             [&](NodeId member) { return ReadsWhatIsWritten(id, member); });
+    return !clash && !WouldCycle(c_, members, id);
   }
 
   // Shows each element of its storage exactly once.

@@ -150,19 +150,23 @@ int PartBuilder::Value(TapeWriter* tape, NodeId id, const View& view) {
   return reg;
 }
 
+int PartBuilder::InputValue(TapeWriter* tape, NodeId reader, int slot, const View& view) {
+  NodeId outer_reader = reader_;
+  int outer_slot = slot_;
+  reader_ = reader;
+  slot_ = slot;
+  int reg = Value(tape, c_.node(reader).inputs[static_cast<size_t>(slot)], view);
+  reader_ = outer_reader;
+  slot_ = outer_slot;
+  return reg;
+}
+
 int PartBuilder::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
   const Node& node = c_.node(id);
   const ir::PointwiseAttrs& attrs = node.As<ir::PointwiseAttrs>();
   int regs[3] = {};
-  NodeId outer_reader = reader_;
-  int outer_slot = slot_;
-  for (size_t k = 0; k < node.inputs.size() && k < 3; ++k) {
-    reader_ = id;
-    slot_ = static_cast<int>(k);
-    regs[k] = Value(tape, node.inputs[k], view);
-  }
-  reader_ = outer_reader;
-  slot_ = outer_slot;
+  for (size_t k = 0; k < node.inputs.size() && k < 3; ++k)
+    regs[k] = InputValue(tape, id, static_cast<int>(k), view);
   TapeType type = IsComparison(attrs.op) ? TapeType::kI64 : NaturalType(node.dtype);
   if (attrs.op == TapeOp::kCast) {
     DType from = c_.node(node.inputs[0]).dtype;

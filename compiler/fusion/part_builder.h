@@ -51,6 +51,8 @@ class PartBuilder {
 
   // The register with the value of `id` at the domain point that `view` (over the domain) shows.
   int Value(TapeWriter* tape, NodeId id, const ir::View& view);
+  // The same for input `slot` of `reader`, which obstacles then name.
+  int InputValue(TapeWriter* tape, NodeId reader, int slot, const ir::View& view);
   // Stores `reg` as the value of `id`.
   void Store(TapeWriter* tape, NodeId id, const ir::View& view, int reg);
   // Stores the updates of a kIndexedWrite; `view` shows its updates' shape over the domain.

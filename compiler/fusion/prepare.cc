@@ -3,6 +3,7 @@
 #include <map>
 
 #include "compiler/fusion/context.h"
+#include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
 
@@ -48,6 +49,7 @@ class Preparation {
     CopyScatterTargets();
     SettleOutputs();
     CopyConcatPieces();
+    RONDO_RETURN_IF_ERROR(OrderCopies());
     return Index();
   }
 
@@ -69,30 +71,59 @@ class Preparation {
                        [&](const ir::StatePair& pair) { return pair.input == index; });
   }
 
-  // A version of a state input: the input itself, or an in-place write of a version.
-  NodeId StateRoot(NodeId id) const {
-    NodeId at = g_.BaseOf(id);
-    while (g_.node(at).op == Op::kIndexedWrite) {
-      NodeId data = g_.node(at).inputs[0];
-      if (!ir::IsDense(g_.ViewOf(data), g_.node(g_.BaseOf(data)).shape.elements())) return kNoNode;
-      at = g_.BaseOf(data);
+  // The versions of a state, the input first, if its output is the last of a chain of writes over it.
+  std::vector<NodeId> VersionsOf(const ir::StatePair& pair) const {
+    std::vector<NodeId> versions;
+    NodeId at = g_.outputs[pair.output].node;
+    while (true) {
+      NodeId base = g_.BaseOf(at);
+      if (!ir::IsDense(g_.ViewOf(at), g_.node(base).shape.elements())) return {};
+      versions.push_back(base);
+      if (g_.node(base).op != Op::kIndexedWrite) break;
+      at = g_.node(base).inputs[0];
     }
-    return IsState(at) ? at : kNoNode;
+    std::reverse(versions.begin(), versions.end());
+    return versions[0] == g_.inputs[pair.input].node ? versions : std::vector<NodeId>();
   }
 
-  // The writes that end in their own state's output happen in place; other writes to a state must not.
+  // Writes that end in their own state's output happen in place, unless somebody would read an older version
+  // too late: the state is then written as a whole, after everything else.
   void FindStateChains() {
     in_place_.assign(static_cast<size_t>(g_.size()), 0);
     for (const ir::StatePair& pair : g_.states) {
-      NodeId out = g_.outputs[pair.output].node;
-      NodeId at = g_.BaseOf(out);
-      if (!ir::IsDense(g_.ViewOf(out), g_.node(at).shape.elements())) continue;
-      if (StateRoot(at) != g_.inputs[pair.input].node) continue;
-      while (g_.node(at).op == Op::kIndexedWrite) {
-        in_place_[at] = 1;
-        at = g_.BaseOf(g_.node(at).inputs[0]);
+      std::vector<NodeId> versions = VersionsOf(pair);
+      if (versions.size() < 2) continue;
+      CopyOwnReads(versions);
+      if (!ir::OrderReaders(&g_, versions).empty()) continue;
+      in_place_.resize(static_cast<size_t>(g_.size()), 0);
+      for (size_t v = 1; v < versions.size(); ++v) in_place_[versions[v]] = 1;
+      chains_.push_back(std::move(versions));
+    }
+    in_place_.resize(static_cast<size_t>(g_.size()), 0);
+  }
+
+  // What a write takes from its own storage, as updates or indices, is read before anything is written.
+  void CopyOwnReads(const std::vector<NodeId>& versions) {
+    for (size_t v = 1; v < versions.size(); ++v) {
+      for (size_t k = 1; k < g_.node(versions[v]).inputs.size(); ++k) {
+        NodeId read = g_.node(versions[v]).inputs[k];
+        bool own = std::find(versions.begin(), versions.end(), g_.BaseOf(read)) != versions.end();
+        if (!own) continue;
+        NodeId copy = InsertCopy(&g_, read);
+        g_.node(versions[v]).inputs[k] = copy;
       }
     }
+  }
+
+  // Copies made since the chains were found read versions as well.
+  Status OrderCopies() {
+    c_.storage_of.assign(static_cast<size_t>(g_.size()), kNoNode);
+    for (const std::vector<NodeId>& versions : chains_) {
+      const std::string late = ir::OrderReaders(&g_, versions);
+      if (!late.empty()) return Status::Error(Code::kInternal, "fusion: %s", late.c_str());
+      for (NodeId version : versions) c_.storage_of[version] = versions[0];
+    }
+    return Status::Ok();
   }
 
   // A write that is not in place gets a fresh copy of its data to write into.
@@ -128,11 +159,14 @@ class Preparation {
       NodeId base = g_.BaseOf(id);
       bool state = std::any_of(g_.states.begin(), g_.states.end(),
                                [&](const ir::StatePair& pair) { return pair.output == static_cast<int>(o); });
-      if (state && (in_place_[base] || IsUnchangedState(o, id))) continue;
+      if (state && (EndsChain(o, base) || IsUnchangedState(o, id))) continue;
       bool own = !c_.IsLeaf(base) && !in_place_[base] && !state && !taken[base] &&
                  ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements());
       if (!own) {
-        NodeId copy = InsertCopy(&g_, id);
+        // A state that takes another's contents, or its own in another order, takes them from a copy.
+        bool from_state = state && (IsState(base) || in_place_[base]);
+        NodeId copy = InsertCopy(&g_, from_state ? InsertCopy(&g_, id) : id);
+        in_place_.resize(static_cast<size_t>(g_.size()), 0);
         if (state) g_.node(copy).annotations["fuse"] = "off";
         g_.outputs[o].node = copy;
         taken.resize(static_cast<size_t>(g_.size()), 0);
@@ -141,6 +175,22 @@ class Preparation {
       taken[base] = 1;
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
+  }
+
+  // Whether output `output` is a state that the chain of in-place writes ending in `base` has written.
+  bool EndsChain(size_t output, NodeId base) const {
+    for (const ir::StatePair& pair : g_.states) {
+      if (pair.output != static_cast<int>(output) || !in_place_[base]) continue;
+      return StorageOf(base) == g_.inputs[pair.input].node;
+    }
+    return false;
+  }
+
+  NodeId StorageOf(NodeId version) const {
+    for (const std::vector<NodeId>& versions : chains_) {
+      if (std::find(versions.begin(), versions.end(), version) != versions.end()) return versions[0];
+    }
+    return kNoNode;
   }
 
   bool IsUnchangedState(size_t output, NodeId id) const {
@@ -282,7 +332,8 @@ class Preparation {
 
   Context& c_;
   Graph& g_;
-  std::vector<char> in_place_;
+  std::vector<char> in_place_;               // by node: a write in the state's own memory
+  std::vector<std::vector<NodeId>> chains_;  // the versions of each state that is written in place
 };
 
 }  // namespace

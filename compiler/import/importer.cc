@@ -299,8 +299,12 @@ Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
       data->synthetic_scale = SyntheticScale(value.shape);
       report_->synthetic.push_back(name);
     }
+    // It comes from the file and not from the node that asks for it first.
     NodeId id = builder_.Constant(data);
-    if (builder_.graph().node(id).name.empty()) builder_.graph().node(id).name = name;
+    ir::Node& constant = builder_.graph().node(id);
+    constant.name = name;
+    constant.sources = {"Initializer \"" + name + "\""};
+    constant.annotations.clear();
     s->values[name] = Value{id, false, {}};
     return s->values[name];
   }

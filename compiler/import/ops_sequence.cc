@@ -14,11 +14,11 @@ Result<std::vector<NodeId>> Sequence(const OpContext& c, int i) {
   return Status::Error(Code::kCorrupt, "input %d is not a sequence", i);
 }
 
-// A position in a sequence of n (or of n + 1 places), from constant input `i`.
-Result<size_t> Position(const OpContext& c, int i, size_t n) {
+// A position in a sequence of n from constant input `i`, below `end`; a negative one counts from n.
+Result<size_t> Position(const OpContext& c, int i, size_t n, size_t end) {
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> at, c.ConstantInts(i));
   int64_t size = static_cast<int64_t>(n);
-  if (at.size() != 1 || at[0] < -size || at[0] >= size)
+  if (at.size() != 1 || at[0] < -size || at[0] >= static_cast<int64_t>(end))
     return Status::Error(Code::kCorrupt, "a position out of range");
   return static_cast<size_t>(at[0] < 0 ? at[0] + size : at[0]);
 }
@@ -42,7 +42,7 @@ Status SequenceInsert(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
   size_t at = list.size();
   if (c.Has(2)) {
-    RONDO_ASSIGN_OR_RETURN(at, Position(c, 2, list.size() + 1));
+    RONDO_ASSIGN_OR_RETURN(at, Position(c, 2, list.size(), list.size() + 1));
   }
   if (!c.Has(1)) return Status::Error(Code::kCorrupt, "input 1 is missing");
   list.insert(list.begin() + static_cast<int64_t>(at), c.In(1));
@@ -55,7 +55,7 @@ Status SequenceErase(OpContext& c) {
   if (list.empty()) return Status::Error(Code::kCorrupt, "the sequence is empty");
   size_t at = list.size() - 1;
   if (c.Has(1)) {
-    RONDO_ASSIGN_OR_RETURN(at, Position(c, 1, list.size()));
+    RONDO_ASSIGN_OR_RETURN(at, Position(c, 1, list.size(), list.size()));
   }
   list.erase(list.begin() + static_cast<int64_t>(at));
   c.SetValue(0, Value{kNoNode, true, std::move(list)});
@@ -64,7 +64,7 @@ Status SequenceErase(OpContext& c) {
 
 Status SequenceAt(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> list, Sequence(c, 0));
-  RONDO_ASSIGN_OR_RETURN(size_t at, Position(c, 1, list.size()));
+  RONDO_ASSIGN_OR_RETURN(size_t at, Position(c, 1, list.size(), list.size()));
   c.Set(0, list[at]);
   return Status::Ok();
 }

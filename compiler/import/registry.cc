@@ -14,7 +14,8 @@ Table MakeTable() {
        {PointwiseOps(),     ActivationOps(),   ReduceOps(),    MovementOps(),    ShapeOps(),
         PadOps(),           ContractionOps(),  EinsumOps(),    ConvolutionOps(), PoolingOps(),
         NormalisationOps(), AttentionOps(),    RecurrentOps(), IndexingOps(),    SortingOps(),
-        ResizeOps(),        QuantisationOps(), ControlOps(),   SequenceOps(),    MicrosoftOps()}) {
+        ResizeOps(),        QuantisationOps(), ControlOps(),   SequenceOps(),    MicrosoftOps(),
+        SamplingOps(),      FourierOps()}) {
     for (const OpRow& row : part) table[{row.domain, row.op}].push_back(&row);
   }
   return table;

@@ -49,6 +49,8 @@ Span<const OpRow> RecurrentOps();
 Span<const OpRow> IndexingOps();
 Span<const OpRow> SortingOps();
 Span<const OpRow> ResizeOps();
+Span<const OpRow> SamplingOps();
+Span<const OpRow> FourierOps();
 Span<const OpRow> QuantisationOps();
 Span<const OpRow> ControlOps();
 Span<const OpRow> SequenceOps();

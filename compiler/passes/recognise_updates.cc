@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/ir/walk.h"
+#include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/rebase.h"
@@ -20,6 +20,7 @@ using ir::kNoNode;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
+using ir::Region;
 using ir::View;
 
 // Inverts `view`, which shows all of a dense base of `base` shape, once each, in another order: the base's
@@ -50,61 +51,6 @@ std::optional<View> PlaceBase(const View& view, const Shape& base, const View& p
   if (run != base.elements()) return std::nullopt;
   return ir::Reshape(ir::Transpose(ir::Reshape(place, split), order), base);
 }
-
-// A set of storage elements: those that a view shows, or that a write may touch; an empty View stands for
-// all.
-class Region {
- public:
-  explicit Region(View view) : view_(std::move(view)) {}
-  static Region OfWrite(const ir::IndexedAttrs& attrs) {
-    if (!attrs.map.affine()) return Region(View());
-    ir::ViewStep step = attrs.map.steps[0];
-    for (const ir::IndexedDim& dim : attrs.dims) {
-      int d = 0;
-      while (d < step.shape.rank && step.shape[d] != 1) ++d;
-      if (d == kMaxRank) return Region(View());
-      if (d == step.shape.rank) ++step.shape.rank;
-      step.shape[d] = dim.extent;
-      step.strides[d] = dim.stride;
-    }
-    return Region(View{{step}});
-  }
-
-  bool Meets(const Region& other) const {
-    if (view_.steps.empty() || other.view_.steps.empty()) return true;
-    auto [low, high] = Bounds();
-    auto [other_low, other_high] = other.Bounds();
-    if (high < other_low || other_high < low) return false;
-    constexpr int64_t kMostElements = 1 << 26;
-    if (std::max(high, other_high) >= kMostElements) return true;
-    std::vector<bool> here(static_cast<size_t>(std::max(high, other_high)) + 1, false);
-    ir::ForEachElement(view_, [&](int64_t, int64_t at) { here[static_cast<size_t>(at)] = true; });
-    bool meets = false;
-    ir::ForEachElement(other.view_,
-                       [&](int64_t, int64_t at) { meets = meets || here[static_cast<size_t>(at)]; });
-    return meets;
-  }
-
- private:
-  std::pair<int64_t, int64_t> Bounds() const {
-    if (view_.affine()) {
-      const ir::ViewStep& s = view_.steps[0];
-      int64_t low = s.offset, high = s.offset;
-      for (int d = 0; d < s.shape.rank; ++d) {
-        int64_t reach = s.strides[d] * (s.shape[d] - 1);
-        (reach > 0 ? high : low) += reach;
-      }
-      return {low, high};
-    }
-    int64_t low = INT64_MAX, high = 0;
-    ir::ForEachElement(view_, [&](int64_t, int64_t at) {
-      low = std::min(low, at);
-      high = std::max(high, at);
-    });
-    return {low, high};
-  }
-  View view_;
-};
 
 // One write of the chain: an update of the model, re-expressed, or a piece that was put beside others.
 struct Write {
@@ -300,18 +246,8 @@ class State {
   // Whoever reads an older version where a later write goes must run before that write.
   bool Readers() {
     g_->RemoveDead();
-    for (NodeId id = 0; id < g_->size(); ++id) {
-      const Node& n = g_->node(id);
-      if (n.dead || n.op == Op::kView) continue;
-      for (size_t k = 0; k < n.inputs.size(); ++k) {
-        NodeId in = n.inputs[k];
-        auto version = std::find(versions_.begin(), versions_.end(), g_->BaseOf(in));
-        if (version == versions_.end()) continue;
-        size_t v = static_cast<size_t>(version - versions_.begin());
-        bool next = k == 0 && v + 1 < versions_.size() && versions_[v + 1] == id;
-        if (!next && !OrderReader(id, v, Region(g_->ViewOf(in)))) return false;
-      }
-    }
+    const std::string late = ir::OrderReaders(g_, versions_);
+    if (!late.empty()) return Fail(late);
     for (const ir::GraphOutput& out : g_->outputs) {
       auto version = std::find(versions_.begin(), versions_.end(), g_->BaseOf(out.node));
       if (version == versions_.end() || version + 1 == versions_.end()) continue;
@@ -321,19 +257,6 @@ class State {
           return Fail("output " + out.name + " shows the state as it was before");
         }
       }
-    }
-    return true;
-  }
-
-  bool OrderReader(NodeId reader, size_t version, const Region& region) {
-    for (size_t v = version + 1; v < versions_.size(); ++v) {
-      NodeId write = versions_[v];
-      if (!region.Meets(Region::OfWrite(g_->node(write).As<ir::IndexedAttrs>()))) continue;
-      if (g_->Reaches(write, reader)) {
-        return Fail(Describe(reader) + " reads what " + Describe(write) + " has already replaced");
-      }
-      if (reader == write || g_->Reaches(reader, write)) continue;
-      g_->node(write).weak_after.push_back(reader);
     }
     return true;
   }

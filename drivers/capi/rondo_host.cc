@@ -1,6 +1,7 @@
 #include "drivers/capi/rondo_host.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "core/driver_handle.h"
@@ -14,21 +15,54 @@ void Destroy(rondo_driver* handle) {
   std::free(handle);
 }
 
-}  // namespace
+rondo::Status MakeDriver(const rondo_host_options& given, rondo::Driver** driver) {
+  if (given.size < sizeof(size_t)) {
+    return rondo::Status::Error(rondo::Code::kInvalidArgument,
+                                "rondo_host_options: its size is not set; use sizeof(rondo_host_options)");
+  }
+  if ((given.allocate == nullptr) != (given.deallocate == nullptr) ||
+      (given.start_thread == nullptr) != (given.join_thread == nullptr)) {
+    return rondo::Status::Error(rondo::Code::kInvalidArgument,
+                                "rondo_host_options: one function of a pair is NULL; give both or none");
+  }
+  rondo::HostOptions options;
+  if (given.threads != 0) options.threads = given.threads;
+  if (given.devices != 0) options.devices = given.devices;
+  if (given.allocate != nullptr) {
+    options.allocator = {given.allocate, given.deallocate, given.allocator_user};
+  }
+  if (given.start_thread != nullptr) {
+    options.thread_hooks = {given.start_thread, given.join_thread, given.thread_user};
+  }
+  RONDO_ASSIGN_OR_RETURN(*driver, rondo::CreateHostDriver(options));
+  return rondo::Status::Ok();
+}
 
-extern "C" rondo_driver* rondo_host_driver_create(uint32_t threads, uint32_t devices) {
+rondo_driver* MakeHandle(const rondo_host_options& options) {
   void* block = std::malloc(sizeof(rondo_driver));
   if (block == nullptr) return nullptr;
   auto* handle = new (block) rondo_driver;
   handle->destroy = Destroy;
-  rondo::HostOptions options;
+  handle->status = MakeDriver(options, &handle->driver);
+  return handle;
+}
+
+}  // namespace
+
+extern "C" rondo_driver* rondo_host_driver_create(uint32_t threads, uint32_t devices) {
+  rondo_host_options options = {};
+  options.size = sizeof(options);
   options.threads = threads;
   options.devices = devices;
-  rondo::Result<rondo::Driver*> driver = rondo::CreateHostDriver(options);
-  if (driver.ok()) {
-    handle->driver = *driver;
-  } else {
-    handle->status = driver.status();
+  return MakeHandle(options);
+}
+
+extern "C" rondo_driver* rondo_host_driver_create_with(const rondo_host_options* options) {
+  rondo_host_options full = {};
+  full.size = sizeof(full);
+  if (options != nullptr) {
+    std::memcpy(&full, options, options->size < sizeof(full) ? options->size : sizeof(full));
+    if (options->size < sizeof(size_t)) full.size = 0;
   }
-  return handle;
+  return MakeHandle(full);
 }

@@ -2,7 +2,14 @@
 #ifndef RONDO_DRIVERS_CAPI_RONDO_HOST_H_
 #define RONDO_DRIVERS_CAPI_RONDO_HOST_H_
 
+#include <stddef.h>
 #include <stdint.h>
+
+#if defined(__GNUC__)
+#define RONDO_HOST_API __attribute__((visibility("default")))
+#else
+#define RONDO_HOST_API
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -10,10 +17,30 @@ extern "C" {
 
 typedef struct rondo_driver rondo_driver;
 
-/* A driver that runs plans on CPU threads: `threads` per launch, the caller included (1 to 256), and
- * `devices` virtual devices (1 to 64). Give it to rondo_runtime_create, which takes it over and says what
- * went wrong if it could not be made. NULL only when out of memory. May be called from any thread. */
-rondo_driver* rondo_host_driver_create(uint32_t threads, uint32_t devices);
+/* A driver that runs plans on CPU threads: `threads` per launch, the caller included (1 to 256; 0: 1),
+ * and `devices` virtual devices (1 to 64; 0: 1). Give it to rondo_runtime_create, which takes it over and
+ * says what went wrong if it could not be made. NULL only when out of memory. May be called from any thread.
+ */
+RONDO_HOST_API rondo_driver* rondo_host_driver_create(uint32_t threads, uint32_t devices);
+
+/* Begins with its size and grows at the end, like the structs of rondo.h. What is 0 or NULL has the default.
+ */
+typedef struct rondo_host_options {
+  size_t size;      /* sizeof(rondo_host_options) */
+  uint32_t threads; /* of a launch, the caller included; 0: 1 */
+  uint32_t devices; /* virtual devices; 0: 1 */
+  /* Device memory, as a rondo_allocator: both functions or none. Default: the system's allocator. */
+  void* (*allocate)(void* user, size_t bytes, size_t alignment);
+  void (*deallocate)(void* user, void* block, size_t bytes);
+  void* allocator_user;
+  /* Threads, as rondo_thread_hooks: both functions or none. Default: POSIX threads with signals blocked. */
+  int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
+  void (*join_thread)(void* user, void* thread);
+  void* thread_user;
+} rondo_host_options;
+
+/* The same, with more to choose from. `options` may be NULL. */
+RONDO_HOST_API rondo_driver* rondo_host_driver_create_with(const rondo_host_options* options);
 
 #ifdef __cplusplus
 } /* extern "C" */

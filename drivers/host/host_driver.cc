@@ -291,7 +291,7 @@ class HostDriver final : public Driver {
     for (HostDevice* device : devices_) delete device;
   }
 
-  Status Start() { return pool_.Start(options_.threads); }
+  Status Start() { return pool_.Start(options_.threads, options_.thread_hooks); }
 
   DriverInfo Info() const override {
     DriverInfo info;

@@ -14,6 +14,7 @@
 #include "core/arena.h"
 #include "core/driver.h"
 #include "core/status.h"
+#include "core/threads.h"
 
 namespace rondo {
 
@@ -27,6 +28,8 @@ struct HostOptions {
   // Instruction sets to use: 0 baseline x86-64 (or portable), 1 AVX2 with FMA, 2 AVX-512. The machine's
   // own level bounds it. Tests lower it.
   uint32_t max_isa = 2;
+  // Who starts the threads.
+  ThreadHooks thread_hooks = DefaultThreadHooks();
 };
 
 // A driver, to be given back through DestroyHostDriver after everything made by its devices. Fails with

@@ -15,9 +15,10 @@ void Pause() {
 
 }  // namespace
 
-Status ThreadPool::Start(uint32_t threads) {
+Status ThreadPool::Start(uint32_t threads, const ThreadHooks& hooks) {
+  hooks_ = hooks;
   for (uint32_t i = 1; i < threads; ++i) {
-    const int error = pthread_create(&handles_[workers_], nullptr, Main, this);
+    const int error = hooks_.start(hooks_.user, Main, this, &handles_[workers_]);
     if (error != 0) {
       return Status::Error(Code::kOutOfMemory, "host driver: thread %u of %u could not be started (error %d)",
                            i + 1, threads, error);
@@ -32,7 +33,7 @@ ThreadPool::~ThreadPool() {
   pthread_mutex_lock(&mutex_);
   pthread_cond_broadcast(&wake_);
   pthread_mutex_unlock(&mutex_);
-  for (uint32_t i = 0; i < workers_; ++i) pthread_join(handles_[i], nullptr);
+  for (uint32_t i = 0; i < workers_; ++i) hooks_.join(hooks_.user, handles_[i]);
 }
 
 void* ThreadPool::Main(void* pool) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "core/status.h"
+#include "core/threads.h"
 
 namespace rondo::host {
 
@@ -24,7 +25,7 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   // Starts threads - 1 workers; the caller of Run is the last one.
-  Status Start(uint32_t threads);
+  Status Start(uint32_t threads, const ThreadHooks& hooks = DefaultThreadHooks());
   uint32_t threads() const { return workers_ + 1; }
 
   // Runs `work` in at most `shares` shares and returns when all are done. Share 0 runs on the caller. If
@@ -37,7 +38,8 @@ class ThreadPool {
   bool Sleep(uint64_t seen);
 
   uint32_t workers_ = 0;
-  pthread_t handles_[kMaxThreads] = {};
+  ThreadHooks hooks_;
+  void* handles_[kMaxThreads] = {};
   std::atomic<uint32_t> next_index_{1};
 
   std::atomic<bool> busy_{false};     // a caller owns the workers

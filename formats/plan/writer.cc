@@ -1,6 +1,7 @@
 #include "formats/plan/writer.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -69,13 +70,15 @@ class MemorySink : public Sink {
 // A temporary file in the folder of `path`, removed unless committed.
 class FileSink : public Sink {
  public:
-  explicit FileSink(std::string path) : path_(std::move(path)) {}
+  // `magic` begins the files of this kind, the only ones that may be replaced.
+  FileSink(std::string path, const char* magic) : path_(std::move(path)), magic_(magic) {}
   ~FileSink() override {
     if (file_ >= 0) close(file_);
     if (!temporary_.empty()) unlink(temporary_.c_str());
   }
 
   Status Open() {
+    RONDO_RETURN_IF_ERROR(MayBeReplaced());
     for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
       temporary_ = path_ + ".part" + std::to_string(getpid()) + "-" + std::to_string(attempt);
       file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -118,7 +121,27 @@ class FileSink : public Sink {
   Status Fail(const char* doing) const {
     return Status::Error(Code::kIo, "%s %s: %s", doing, temporary_.c_str(), std::strerror(errno));
   }
+
+  // Renaming would take the place of whatever is there: a model, its weights, a device.
+  Status MayBeReplaced() const {
+    struct stat there = {};
+    if (stat(path_.c_str(), &there) != 0) return Status::Ok();
+    if (!S_ISREG(there.st_mode)) {
+      return Status::Error(Code::kIo, "%s is there and not a regular file; it is not replaced",
+                           path_.c_str());
+    }
+    char begin[4] = {};
+    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path_.c_str(), "rb"), std::fclose);
+    const size_t got = file == nullptr ? 0 : std::fread(begin, 1, sizeof(begin), file.get());
+    if (there.st_size == 0 || (got == sizeof(begin) && std::memcmp(begin, magic_, sizeof(begin)) == 0)) {
+      return Status::Ok();
+    }
+    return Status::Error(Code::kIo, "%s is there and does not begin with \"%.4s\"; it is not replaced",
+                         path_.c_str(), magic_);
+  }
+
   std::string path_;
+  const char* magic_;
   std::string temporary_;
   int file_ = -1;
   uint64_t end_ = 0;
@@ -264,7 +287,7 @@ Status WriteContainer(const PlanData& plan, const FillWeight& fill, bool inside,
 Status WritePlan(const PlanData& plan, const FillWeight& fill, const WriteOptions& options) {
   const bool inside = plan.weights_file.empty();
   uint64_t weights_hash = 0;
-  FileSink file(options.path);
+  FileSink file(options.path, kPlanMagic);
   RONDO_RETURN_IF_ERROR(file.Open());
   if (inside) {
     RONDO_RETURN_IF_ERROR(WriteContainer(plan, fill, true, 0, file));
@@ -275,7 +298,11 @@ Status WritePlan(const PlanData& plan, const FillWeight& fill, const WriteOption
                          std::string(plan.weights_file).c_str());
   }
   const std::string weights_path = WeightsPath(plan, options.path);
-  FileSink weights(weights_path);
+  if (weights_path == options.path) {
+    return Status::Error(Code::kInvalidArgument, "%s cannot be both the plan and its weights file",
+                         options.path.c_str());
+  }
+  FileSink weights(weights_path, kWeightsMagic);
   if (options.write_weights) {
     RONDO_RETURN_IF_ERROR(WriteWeightsFile(plan, fill, weights, &weights_hash));
   } else {

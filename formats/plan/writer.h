@@ -1,7 +1,8 @@
 // Writing plan files. Used offline only: may use the whole standard library.
 //
 // The same PlanData and weights give the same bytes. A file appears under its name only when it is
-// complete: it is written beside it and renamed. Weights are streamed and never held as a whole.
+// complete: it is written beside it and renamed. What is there already is replaced only if it is empty or a
+// file of the same kind. Weights are streamed and never held as a whole.
 #ifndef RONDO_FORMATS_PLAN_WRITER_H_
 #define RONDO_FORMATS_PLAN_WRITER_H_
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "tests/e2e/harness.h"
-#include "tests/runtime/allocation_counter.h"
+#include "runtime/testing/allocation_counter.h"
 
 namespace rondo {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "compiler/fusion/fuse.h"
 #include "compiler/ir/builder.h"
+#include "tests/fusion/keeps_meaning.h"
 
 namespace rondo {
 namespace {
@@ -78,6 +79,22 @@ TEST_F(Structure, ASoftmaxIsOneReductionThatComputesEachExponentialOnce) {
   }
   EXPECT_EQ(exponentials, 1);
   EXPECT_EQ(part.kept, 1);
+}
+
+TEST_F(Structure, AKeptRowIsNotTakenForTheValuesOfOtherRows) {
+  NodeId e = b_.Unary(TapeOp::kExp, Input(Shape{8, 8}));
+  NodeId both = b_.Add(e, b_.Transpose(e, {1, 0}));
+  graph_.outputs.push_back({"y", b_.Div(both, b_.Reduce(ir::ReduceKind::kSum, e, {1}, true))});
+  LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+  ASSERT_EQ(program.ops.size(), 1u);
+  EXPECT_EQ(program.ops[0].kernel.parts[0].kept, 1);
+}
+
+TEST_F(Structure, AnAnnotationKeepsATwinOutOfAProduct) {
+  NodeId x = Input(Shape{5, 8});
+  NodeId gate = b_.MatMul(x, Weight(Shape{8, 12})), up = b_.MatMul(x, Weight(Shape{8, 12}));
+  graph_.node(up).annotations["fuse"] = "off";
+  EXPECT_EQ(FuseTo({b_.Mul(Silu(gate), up)}).ops.size(), 2u);
 }
 
 TEST_F(Structure, TheResidualAndWhatMakesItJoinTheReductionThatReadsThem) {

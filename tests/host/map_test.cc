@@ -205,6 +205,42 @@ TEST(Map, GuardsPadAndDropOnRandomShapes) {
   }
 }
 
+// Padding wider than a tile: some tiles lie wholly before or behind what exists.
+TEST(Map, GuardsFarOutsideAreAbsentWholeTilesLong) {
+  for (int seed = 0; seed < 8; ++seed) {
+    Random random(static_cast<uint32_t>(seed));
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops.push_back(1700);
+    static constexpr int64_t kSteps[] = {0, 1, -1};
+    const Span<const int64_t> still(kSteps, 1), forwards(kSteps + 1, 1), backwards(kSteps + 2, 1);
+    const uint16_t all[] = {maker.Operand(DType::kF32, Mode::kRead, {0}),
+                            maker.Operand(DType::kF32, Mode::kRead, {0}),
+                            maker.Operand(DType::kF32, Mode::kRead, {0})};
+    for (uint16_t in : all) {  // one of them is padded by 700 in front, forwards or backwards
+      const bool far = in == all[seed % 3], back = seed >= 4;
+      maker.operands[in].strides = still;
+      Guard guard = {1, far ? -700 : -1, 40, forwards};
+      if (far && back) guard = {1, 1000, 40, backwards};
+      Span<Guard> guards = arena.New<Guard>(1);
+      guards[0] = guard;
+      maker.operands[in].guards = guards;
+      maker.operands[in].absent = in + 1;
+      maker.sizes[in] = 40;
+    }
+    const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0});
+    TapeMaker tape;
+    const uint16_t a = tape.Load(all[0], DType::kF32), b = tape.Load(all[1], DType::kF32),
+                   c = tape.Load(all[2], DType::kF32);
+    tape.Store(out, DType::kF32, tape.Binary(TapeOp::kSub, tape.Binary(TapeOp::kMul, a, b), c));
+    maker.part.body = maker.Keep(tape);
+    Memory memory;
+    memory.Randomise(maker, random);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(Map, GathersAndScattersThroughIndicesWithFaultsOutsideTheRange) {
   for (int seed = 0; seed < 40; ++seed) {
     Random random(static_cast<uint32_t>(seed));

@@ -41,6 +41,13 @@ std::vector<double> Evaluate(const ir::Graph& graph, const std::vector<float>& i
   return values;
 }
 
+void SetInt(onnx::NodeProto* node, const char* name, int64_t value) {
+  onnx::AttributeProto* attribute = node->add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(onnx::AttributeProto::INT);
+  attribute->set_i(value);
+}
+
 int LiveNodes(const ir::Graph& graph, ir::Op op) {
   int count = 0;
   for (ir::NodeId id = 0; id < graph.size(); ++id) count += !graph.node(id).dead && graph.node(id).op == op;
@@ -133,6 +140,31 @@ TEST(Import, MovementIsOneView) {
   std::vector<float> x(12);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
   EXPECT_EQ(Evaluate(*graph, x), (std::vector<double>{0, 6, 3, 9, 1, 7, 4, 10, 2, 8, 5, 11}));
+}
+
+TEST(Import, AnInitializerComesFromTheFileWhoeverReadsItFirst) {
+  ModelMaker m;
+  m.Input("x", {2});
+  m.Floats("w", {2}, {1, 2});
+  m.Floats("v", {2}, {1, 2});
+  auto* relu = m.Node("Relu", {"x"}, {"a"});
+  auto* mark = relu->add_metadata_props();
+  mark->set_key("fuse");
+  mark->set_value("off");
+  m.Node("Add", {"a", "w"}, {"y"});
+  m.Output("y");
+  m.Output("v");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  int seen = 0;
+  for (ir::NodeId id = 0; id < graph->size(); ++id) {
+    const ir::Node& n = graph->node(id);
+    if (n.op != ir::Op::kConstant || n.name.empty()) continue;
+    ++seen;
+    EXPECT_EQ(n.sources, std::vector<std::string>{"Initializer \"" + n.name + "\""});
+    EXPECT_TRUE(n.annotations.empty());
+  }
+  EXPECT_EQ(seen, 2);
 }
 
 TEST(Import, NodesCarryProvenanceNamesAndAnnotations) {
@@ -314,6 +346,60 @@ TEST(Import, SequencesAreListsThatTensorOperatorsRefuse) {
   m.Node("Relu", {"s"}, {"z"});
   m.Output("z");
   EXPECT_TRUE(Says(Import(m).status(), {"Relu_z", "input 0"}));
+}
+
+TEST(Import, NegativePlacesInASequenceCountFromItsEnd) {
+  ModelMaker m;
+  m.Input("x", {1});
+  m.Ints("last", {-1});
+  m.Node("Neg", {"x"}, {"n"});
+  m.Node("SequenceConstruct", {"x", "x"}, {"s"});
+  m.Node("SequenceInsert", {"s", "n", "last"}, {"t"});  // x, -x, x
+  m.Node("SequenceAt", {"t", "last"}, {"y"});
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {3}), std::vector<double>{3});
+}
+
+TEST(Import, ATransformAndItsInverseGiveTheSignalBack) {
+  for (int64_t n : {6, 7}) {
+    ModelMaker m;
+    m.Input("x", {1, n, 1});
+    m.Ints("axis", {1});
+    m.Ints("n", {n});
+    SetInt(m.Node("DFT", {"x", "", "axis"}, {"f"}), "onesided", 1);
+    onnx::NodeProto* back = m.Node("DFT", {"f", "n", "axis"}, {"y"});
+    SetInt(back, "onesided", 1);
+    SetInt(back, "inverse", 1);
+    m.Output("y");
+    auto graph = Import(m);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    EXPECT_EQ(graph->node(graph->outputs[0].node).shape, Shape({1, n, 1}));
+    std::vector<float> x = {1, -2, 3, 0.5f, 4, 0, 7};
+    x.resize(static_cast<size_t>(n));
+    std::vector<double> y = Evaluate(*graph, x);
+    ASSERT_EQ(y.size(), x.size());
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], x[i], 1e-5);
+  }
+}
+
+TEST(Import, SamplesBetweenElementsWeighTheirNeighbours) {
+  ModelMaker m;
+  m.Input("x", {1, 1, 1, 3});
+  m.Floats("grid", {1, 1, 4, 2}, {-1, 0, -0.5f, 0, 1, 0, 3, 0});
+  onnx::NodeProto* zeros = m.Node("GridSample", {"x", "grid"}, {"y"});
+  SetInt(zeros, "align_corners", 1);
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {2, 4, 8}), (std::vector<double>{2, 3, 8, 0}));
+  zeros->add_attribute()->set_name("padding_mode");
+  zeros->mutable_attribute(1)->set_type(onnx::AttributeProto::STRING);
+  zeros->mutable_attribute(1)->set_s("reflection");
+  graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {2, 4, 8}), (std::vector<double>{2, 3, 8, 2}));
 }
 
 TEST(Import, EveryOperatorIsListedOnce) {

@@ -31,6 +31,7 @@ const std::vector<Row> kTable = {
     {"formats/onnx/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"formats/tensor/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"compiler/", {"core/", "formats/", "compiler/"}, {"CLI/", "gtest/", "benchmark/"}},
+    {"runtime/testing/", {"runtime/"}, {"google/", "CLI/", "nlohmann/", "benchmark/"}},
     {"runtime/", {"core/", "formats/plan/", "runtime/"}, kHeavy},
     {"drivers/", {"core/", "drivers/"}, kHeavy},
     {"tests/", {""}, {}},

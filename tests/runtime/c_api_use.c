@@ -1,6 +1,7 @@
 #include "tests/runtime/c_api_use.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static char problem[512];
@@ -32,6 +33,8 @@ static int Fails(rondo_error* error, rondo_code code, const char* text) {
 }
 
 #define EXPECT_FAILS(expression, code, text) EXPECT(Fails(expression, code, text))
+
+static rondo_code* last_told = NULL;
 
 static const char* AskAboutPlan(const rondo_plan* plan) {
   EXPECT(rondo_plan_program_count(plan) == 3);
@@ -127,6 +130,50 @@ static const char* RunWithLargerStructs(rondo_session* session) {
   return NULL;
 }
 
+static void Told(void* user, rondo_error* error) {
+  *(rondo_code*)user = rondo_error_code(error);
+  rondo_error_destroy(error);
+}
+
+static const char* RunAsynchronously(rondo_session* session) {
+  float x[4] = {1, 1, 1, 1}, y[4] = {0};
+  const int64_t four[1] = {4};
+  rondo_tensor input = Floats("x", x, four, 1, sizeof(x)), output = Floats("y", y, NULL, 0, sizeof(y));
+  rondo_code* told = calloc(1, sizeof(*told)); /* read after the runtime, and so its thread, has gone */
+  *told = RONDO_ABORTED;
+  TRY(rondo_session_run_async(session, 0, &input, 1, &output, 1, NULL, Told, told));
+  TRY(rondo_session_wait(session));
+  EXPECT(y[3] == 4);
+  EXPECT_FAILS(rondo_session_run_async(session, 0, NULL, 0, NULL, 0, NULL, Told, told),
+               RONDO_INVALID_ARGUMENT, "\"x\"");
+  TRY(rondo_session_run_async(session, 0, &input, 1, &output, 1, NULL, NULL, NULL));
+  TRY(rondo_session_wait(session));
+  last_told = told;
+  return NULL;
+}
+
+static const char* ReadMetrics(const rondo_runtime* runtime, uint64_t runs) {
+  rondo_metrics metrics = RONDO_INIT(rondo_metrics);
+  TRY(rondo_runtime_get_metrics(runtime, &metrics));
+  EXPECT(metrics.runs == runs && metrics.sessions == 1 && metrics.plans == 1);
+  EXPECT(metrics.errors[RONDO_OUT_OF_RANGE] == 1 && metrics.errors[RONDO_INVALID_ARGUMENT] == 1);
+  EXPECT(metrics.run_time.count == runs && metrics.queue_wait.count == 2);
+  EXPECT(rondo_histogram_limit(0) == 50000);
+  EXPECT(rondo_histogram_limit(RONDO_HISTOGRAM_BUCKETS - 1) == UINT64_MAX);
+  struct { /* of a program that was built with the first fields only */
+    size_t size;
+    uint64_t runs;
+    uint64_t untouched;
+  } early = {offsetof(rondo_metrics, errors), 0, 77};
+  TRY(rondo_runtime_get_metrics(runtime, (rondo_metrics*)(void*)&early));
+  EXPECT(early.runs == runs && early.untouched == 77);
+  char text[8192];
+  EXPECT(rondo_runtime_write_metrics(runtime, text, sizeof(text)) == strlen(text));
+  EXPECT(rondo_runtime_write_metrics(runtime, NULL, 0) == strlen(text));
+  EXPECT(rondo_runtime_write_metrics(NULL, text, sizeof(text)) == 0);
+  return NULL;
+}
+
 static void CountLog(void* user, rondo_log_level level, const char* text) {
   if (level == RONDO_LOG_INFO && text[0] != 0) ++*(int*)user;
 }
@@ -140,6 +187,7 @@ const char* UsePlanFromC(const void* bytes, size_t size, rondo_driver* driver) {
   rondo_runtime_options options = RONDO_INIT(rondo_runtime_options);
   options.log = CountLog;
   options.log_user = &logged;
+  options.async_workers = 1;
   rondo_runtime* runtime = NULL;
   TRY(rondo_runtime_create(driver, &options, &runtime));
   TRY(rondo_runtime_supports(runtime, plan));
@@ -149,9 +197,13 @@ const char* UsePlanFromC(const void* bytes, size_t size, rondo_driver* driver) {
   rondo_plan_destroy(plan); /* the session keeps what it needs */
   trouble = RunSession(session);
   if (trouble == NULL) trouble = RunWithLargerStructs(session);
+  if (trouble == NULL) trouble = RunAsynchronously(session);
+  if (trouble == NULL) trouble = ReadMetrics(runtime, 7);
   if (trouble != NULL) return trouble;
   TRY(rondo_session_destroy(session));
   TRY(rondo_runtime_destroy(runtime));
+  EXPECT(*last_told == RONDO_OK);
+  free(last_told);
   return NULL;
 }
 

@@ -1,11 +1,13 @@
 // No Run allocates, the first included: everything was made by Create.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "runtime/session.h"
-#include "tests/runtime/allocation_counter.h"
+#include "runtime/testing/allocation_counter.h"
 #include "tests/runtime/drivers.h"
 #include "tests/runtime/tiny_plan.h"
 
@@ -29,7 +31,9 @@ TEST_P(NoAllocationTest, InAnyRunTheFirstIncluded) {
   ASSERT_NE(driver, nullptr);
   Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());
   ASSERT_TRUE(plan.ok()) << plan.status().message();
-  Result<Runtime> runtime = Runtime::Create(driver.get());
+  RuntimeOptions options;
+  options.async_workers = 1;
+  Result<Runtime> runtime = Runtime::Create(driver.get(), options);
   ASSERT_TRUE(runtime.ok());
   Result<Session> session = Session::Create(*runtime, *plan);
   ASSERT_TRUE(session.ok()) << session.status().message();
@@ -51,11 +55,23 @@ TEST_P(NoAllocationTest, InAnyRunTheFirstIncluded) {
     uint64_t in_peek = AllocationCount();
     good = good && session->ReadState("total", now, 16).ok() && session->ResetState().ok();
     uint64_t in_state = AllocationCount();
+    std::atomic<int> told{0};
+    Completion completion{
+        [](const Completion& self, const Status&) { static_cast<std::atomic<int>*>(self.user)->store(1); },
+        &told};
+    good = good && session->RunAsync(TinyPlan::kAdd, add_inputs, add_outputs, completion).ok();
+    while (good && told.load() == 0) std::this_thread::yield();
+    uint64_t in_async = AllocationCount();
+    char text[8192];
+    good = good && WritePrometheus(runtime->metrics(), text, sizeof(text)) < sizeof(text);
+    uint64_t in_metrics = AllocationCount();
     EXPECT_TRUE(good);
     EXPECT_EQ(in_add, 0u) << "round " << round;
     EXPECT_EQ(in_pick, in_add) << "round " << round;
     EXPECT_EQ(in_peek, in_pick) << "round " << round;
     EXPECT_EQ(in_state, in_peek) << "round " << round;
+    EXPECT_EQ(in_async, in_state) << "round " << round;
+    EXPECT_EQ(in_metrics, in_async) << "round " << round;
   }
   EXPECT_EQ(y[3], 16);
   EXPECT_EQ(z, 2);

@@ -1,5 +1,6 @@
 // The rondo command as a user calls it: exit statuses, sentences, files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "formats/tensor/tensor.h"
+#include "tests/import/model_maker.h"
 
 namespace rondo {
 namespace {
@@ -71,11 +73,11 @@ TEST_F(Usage, EveryCommandHasHelpWithExamples) {
 }
 
 TEST_F(Usage, WrongUseIsExitStatus2) {
-  for (const char* arguments :
-       {"", "nonsense", "compile", "compile x.onnx", "compile x.onnx -o p --shape x",
-        "compile x.onnx -o p --state y", "compile a.onnx b.onnx -o p",
-        "compile x.onnx -o p --synthetic-weights abc", "inspect", "inspect a b", "run p --threads many",
-        "run p --format txt", "bench p --runs 0", "check p --frobnicate"}) {
+  for (const char* arguments : {"", "nonsense", "compile", "compile x.onnx", "compile x.onnx -o p --shape x",
+                                "compile x.onnx -o p --state y", "compile a.onnx b.onnx -o p",
+                                "compile x.onnx -o p --synthetic-weights abc", "inspect", "inspect a b",
+                                "run p --threads many", "run p --format txt", "run p --input x",
+                                "bench p --input =f.npy", "bench p --runs 0", "check p --frobnicate"}) {
     EXPECT_EQ(Rondo(arguments).status, 2) << arguments;
   }
 }
@@ -88,6 +90,14 @@ TEST_F(Usage, FilesThatAreNotThereAreExitStatus1AndNamed) {
     EXPECT_EQ(outcome.status, 1) << arguments;
     EXPECT_SAYS(outcome, "nowhere");
   }
+}
+
+TEST_F(Usage, OutputThatCannotBeWrittenIsExitStatus1) {
+  std::ofstream(In("buffers.csv")) << "id,lower,upper,size\na,0,2,4\n";
+  const Outcome outcome =
+      Shell(std::string("(") + RONDO_COMMAND + " pack " + In("buffers.csv") + " > /dev/full)");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_SAYS(outcome, "standard output");
 }
 
 using Plans = CommandTest;
@@ -115,6 +125,24 @@ TEST_F(Plans, PycoderCompilesIsProvenAndCanBeInspected) {
   EXPECT_EQ(html.find("http"), std::string::npos) << "the page needs no other file";
 }
 
+TEST_F(Plans, NothingButAPlanIsReplacedByAPlan) {
+  const std::string model = In("model.onnx");
+  fs::copy_file(kData + "/pycoder/decode.onnx", model);
+  fs::copy_file(kData + "/pycoder/pycoder.weights", In("pycoder.weights"));
+  ASSERT_EQ(mkfifo(In("fifo").c_str(), 0600), 0);
+  for (const std::string& output : {model, In("pycoder.weights"), In(""), In("fifo")}) {
+    const auto before = fs::status(output).type();
+    const Outcome outcome = Rondo("compile " + model + " -o " + output);
+    EXPECT_EQ(outcome.status, 1) << output << "\n" << outcome.text;
+    EXPECT_SAYS(outcome, "it is not replaced");
+    EXPECT_EQ(fs::status(output).type(), before) << output;
+  }
+  EXPECT_EQ(Shell("cmp " + model + " " + kData + "/pycoder/decode.onnx").status, 0);
+  EXPECT_EQ(Rondo("compile " + model + " -o " + In("p") + " --weights-file p").status, 1);
+  EXPECT_EQ(Rondo("compile " + model + " -o " + In("p")).status, 0);
+  EXPECT_EQ(Rondo("compile " + model + " -o " + In("p")).status, 0) << "a plan is replaced by a plan";
+}
+
 TEST_F(Plans, CompilingTwiceGivesTheSameBytes) {
   const std::string first = Pycoder();
   fs::rename(first, In("first.rondo"));
@@ -138,6 +166,29 @@ TEST_F(Plans, RunWritesEveryOutputAndStateCanBeGiven) {
     ASSERT_TRUE(result.ok()) << result.status().message();
     EXPECT_EQ(result->mismatches, 0) << names[i];
   }
+}
+
+TEST_F(Plans, OutputsOfAnyNameAreFilesOfTheirOwnInsideTheFolder) {
+  ModelMaker m;
+  m.Input("x", {2});
+  const std::string names[] = {
+      "a/b", "a_b", "../up", "/abs", "..", std::string(5000, 'n'), std::string(4999, 'n')};
+  for (const std::string& name : names) {
+    m.Node("Relu", {"x"}, {name})->set_name("relu");
+    m.Output(name);
+  }
+  std::ofstream(In("m.onnx"), std::ios::binary) << m.proto.SerializeAsString();
+  Tensor x{"x", DType::kF32, Shape{2}, std::vector<uint8_t>(8)};
+  ASSERT_TRUE(WriteTensor(x, In("x.npy")).ok());
+  ASSERT_EQ(Rondo("compile " + In("m.onnx") + " -o " + In("m.rondo")).status, 0);
+  const auto entries = [](const std::string& folder) {
+    return std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator());
+  };
+  const auto before = entries(In(""));
+  const Outcome run = Rondo("run " + In("m.rondo") + " --input x=" + In("x.npy") + " --output " + In("out"));
+  EXPECT_EQ(run.status, 0) << run.text;
+  EXPECT_EQ(entries(In("out")), 7);
+  EXPECT_EQ(entries(In("")), before + 1 + 7) << "nothing outside";
 }
 
 TEST_F(Plans, WrongInputsAreOneSentenceAndExitStatus1) {

@@ -51,6 +51,7 @@ class BenchCommand : public Command {
   }
 
   int Run() override {
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("bench", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("bench", inputs.status());
     const auto start = Clock::now();
@@ -75,16 +76,7 @@ class BenchCommand : public Command {
   Status Measure(Session& session, uint32_t program, const std::vector<Tensor>& given) {
     const PlanData& plan = session.plan().data();
     const std::vector<Tensor> tensors = FillInputs(plan, program, given);
-    std::vector<Input> inputs;
-    for (const Tensor& tensor : tensors) {
-      Input input;
-      input.name = tensor.name;
-      input.dtype = tensor.dtype;
-      input.shape = tensor.shape;
-      input.data = tensor.bytes.data();
-      input.bytes = tensor.bytes.size();
-      inputs.push_back(input);
-    }
+    const std::vector<Input> inputs = InputsOf(plan, program, tensors);
     std::vector<double> times;
     for (int64_t i = -(runs_ + 9) / 10; i < runs_; ++i) {
       const auto start = Clock::now();

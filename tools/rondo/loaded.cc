@@ -62,24 +62,29 @@ Result<uint32_t> LoadedSession::Program(const std::string& name) const {
                        plan.programs.size(), names.c_str());
 }
 
-Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
-                                         const std::vector<Tensor>& inputs, const RunOptions& options) {
-  const PlanData& plan = session.plan().data();
-  const auto& ports = plan.programs[program];
-  std::vector<Input> in;
-  for (const Tensor& tensor : inputs) {
+std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, const std::vector<Tensor>& tensors) {
+  std::vector<Input> inputs;
+  for (const Tensor& tensor : tensors) {
     Input input;
     input.name = tensor.name;
     input.dtype = tensor.dtype;
     input.shape = tensor.shape;
     input.data = tensor.bytes.data();
     input.bytes = tensor.bytes.size();
-    for (const Port& port : ports.inputs) {
+    for (const Port& port : plan.programs[program].inputs) {
       const bool bits = tensor.dtype == DType::kU16 && plan.buffers[port.buffer].dtype == DType::kBF16;
       if (port.name == tensor.name && bits) input.dtype = DType::kBF16;
     }
-    in.push_back(input);
+    inputs.push_back(input);
   }
+  return inputs;
+}
+
+Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
+                                         const std::vector<Tensor>& inputs, const RunOptions& options) {
+  const PlanData& plan = session.plan().data();
+  const auto& ports = plan.programs[program];
+  const std::vector<Input> in = InputsOf(plan, program, inputs);
   std::vector<Tensor> tensors;
   for (const Port& port : ports.outputs) {
     const Buffer& buffer = plan.buffers[port.buffer];
@@ -113,14 +118,19 @@ std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vect
   return given;
 }
 
+std::string NotNamedFile(const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.find('=');
+    if (equals != 0 && equals != std::string::npos && equals + 1 != argument.size()) continue;
+    return "--input " + argument + " is not of the form NAME=FILE";
+  }
+  return "";
+}
+
 Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments) {
   std::vector<Tensor> tensors;
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
-    if (equals == 0 || equals == std::string::npos) {
-      return Status::Error(Code::kInvalidArgument, "--input %s is not of the form NAME=FILE",
-                           argument.c_str());
-    }
     RONDO_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(argument.substr(equals + 1)));
     tensor.name = argument.substr(0, equals);
     tensors.push_back(std::move(tensor));

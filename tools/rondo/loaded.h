@@ -45,9 +45,12 @@ class LoadedSession {
 
 // What a program needs and leaves, as tensors.
 //
+// The tensors as inputs of `program`; they must outlive the result. A u16 tensor is taken as the bit patterns
+// of a bf16 input: .npy has no such type.
+std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, const std::vector<Tensor>& tensors);
+
 // Runs `program` with `inputs` (their names are those of input ports; state may be among them) and returns
-// all its outputs, state included, in the order of the program's ports. A u16 tensor is taken as the bit
-// patterns of a bf16 input: .npy has no such type.
+// all its outputs, state included, in the order of the program's ports.
 Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
                                          const std::vector<Tensor>& inputs, const RunOptions& options = {});
 
@@ -55,7 +58,9 @@ Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
 // small synthetic numbers. `given` come first.
 std::vector<Tensor> FillInputs(const PlanData& plan, uint32_t program, std::vector<Tensor> given);
 
-// Reads NAME=FILE arguments. kInvalidArgument for one of another form.
+// What is wrong with the first argument that is not of the form NAME=FILE; "" if all are.
+std::string NotNamedFile(const std::vector<std::string>& arguments);
+// Reads NAME=FILE arguments.
 Result<std::vector<Tensor>> ReadNamedTensors(const std::vector<std::string>& arguments);
 
 }  // namespace rondo::tools

@@ -9,6 +9,13 @@ namespace {
 
 std::string Footer(const char* examples) { return std::string("Examples:\n") + examples; }
 
+// What was printed may still wait in a buffer: a full disk shows only now.
+int WithOutputWritten(const char* command, int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fprintf(stderr, "rondo %s: standard output cannot be written\n", command);
+  return status == 0 ? 1 : status;
+}
+
 }  // namespace
 
 OptionSet& OptionSet::Flag(const char* names, bool* value, const char* help) {
@@ -77,7 +84,7 @@ int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** a
     return app.exit(error) == 0 ? 0 : 2;
   }
   for (size_t i = 0; i < made.size(); ++i) {
-    if (parsers[i]->parsed()) return made[i]->Run();
+    if (parsers[i]->parsed()) return WithOutputWritten(commands[i].name, made[i]->Run());
   }
   return 2;
 }

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <filesystem>
+#include <set>
 
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
@@ -8,13 +9,18 @@
 namespace rondo::tools {
 namespace {
 
-// A file name for an output: what a path would take as something else becomes '_'.
-std::string FileNameOf(const std::string& name) {
-  std::string file = name;
+// A file name for an output: what a path would take as something else becomes '_', and what a folder does not
+// take is cut off. Names in `taken` are avoided; the new one is added.
+std::string FileNameOf(const std::string& name, std::set<std::string>* taken) {
+  constexpr size_t kLongest = 200;
+  std::string file = name.substr(0, kLongest);
   for (char& c : file) {
     if (c == '/' || c == '\\' || c == ':' || static_cast<unsigned char>(c) < 32) c = '_';
   }
-  return file.empty() || file[0] == '.' ? "_" + file : file;
+  if (file.empty() || file[0] == '.') file = "_" + file;
+  std::string unique = file;
+  for (int n = 2; !taken->insert(unique).second; ++n) unique = file + "_" + std::to_string(n);
+  return unique;
 }
 
 class RunCommand : public Command {
@@ -33,6 +39,7 @@ class RunCommand : public Command {
 
   int Run() override {
     if (format_ != "npy" && format_ != "pb") return Misuse("run", "--format is npy or pb, not " + format_);
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("run", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("run", inputs.status());
     auto loaded = LoadedSession::Open(plans_[0], load_);
@@ -61,11 +68,12 @@ class RunCommand : public Command {
       return Fail("run", Status::Error(Code::kIo, "cannot make folder %s: %s", output_.c_str(),
                                        error.message().c_str()));
     }
+    std::set<std::string> taken;
     for (const Tensor& tensor : outputs) {
       char shape[256];
       std::string where = "(not written: no --output)";
       if (!output_.empty()) {
-        where = output_ + "/" + FileNameOf(tensor.name) + "." + format_;
+        where = output_ + "/" + FileNameOf(tensor.name, &taken) + "." + format_;
         if (Status status = WriteTensor(tensor, where); !status.ok()) return Fail("run", status);
       }
       std::printf("%s %s%s %s\n", tensor.name.c_str(), Name(tensor.dtype),

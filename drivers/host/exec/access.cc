@@ -60,8 +60,10 @@ void MaskGuards(const Access& a, const int64_t* at, int n, uint8_t* mask) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return b == 1 ? a : a > 0 ? (a + b - 1) / b : -(-a / b); }
 
-// Lanes j of a run for which 0 <= c + step * j < extent, as [*low, *high), narrowed further.
+// Lanes j of a run for which 0 <= c + step * j < extent, as [*low, *high), narrowed further; empty at *low
+// where there are none.
 void NarrowRun(int64_t c, int64_t step, int64_t extent, int64_t* low, int64_t* high) {
+  const int64_t first = *low;
   int64_t from = *low, to = *high;
   if (step == 0) {
     if (c < 0 || c >= extent) to = from;
@@ -74,7 +76,7 @@ void NarrowRun(int64_t c, int64_t step, int64_t extent, int64_t* low, int64_t* h
   }
   if (from > *low) *low = from;
   if (to < *high) *high = to;
-  if (*high < *low) *high = *low;
+  if (*high <= *low) *low = *high = first;  // a coordinate may lie far outside: `from` beyond the run
 }
 
 // Loads run by run: what lies inside all guards is one piece of each run.

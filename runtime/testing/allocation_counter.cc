@@ -1,4 +1,4 @@
-#include "tests/runtime/allocation_counter.h"
+#include "runtime/testing/allocation_counter.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // Counts every call by which the process can get or give back memory: malloc's family, operator new through
 // it, and mmap, munmap and mremap (glibc uses brk for malloc only). Linking allocation_counter.cc replaces
 // these functions for the whole program, so it does not go with sanitizers.
-#ifndef RONDO_TESTS_RUNTIME_ALLOCATION_COUNTER_H_
-#define RONDO_TESTS_RUNTIME_ALLOCATION_COUNTER_H_
+#ifndef RONDO_RUNTIME_TESTING_ALLOCATION_COUNTER_H_
+#define RONDO_RUNTIME_TESTING_ALLOCATION_COUNTER_H_
 
 #include <cstdint>
 
@@ -14,4 +14,4 @@ void ResetAllocationCount();
 
 }  // namespace rondo
 
-#endif  // RONDO_TESTS_RUNTIME_ALLOCATION_COUNTER_H_
+#endif  // RONDO_RUNTIME_TESTING_ALLOCATION_COUNTER_H_

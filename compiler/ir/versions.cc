@@ -1,0 +1,110 @@
+#include "compiler/ir/versions.h"
+
+#include <algorithm>
+
+#include "compiler/ir/walk.h"
+
+namespace rondo::ir {
+
+Region Region::OfWrite(const IndexedAttrs& attrs) {
+  if (!attrs.map.affine()) return Region(View());
+  ViewStep step = attrs.map.steps[0];
+  for (const IndexedDim& dim : attrs.dims) {
+    int d = 0;
+    while (d < step.shape.rank && step.shape[d] != 1) ++d;
+    if (d == kMaxRank) return Region(View());
+    if (d == step.shape.rank) ++step.shape.rank;
+    step.shape[d] = dim.extent;
+    step.strides[d] = dim.stride;
+  }
+  return Region(View{{step}});
+}
+
+bool Region::Meets(const Region& other) const {
+  if (view_.steps.empty() || other.view_.steps.empty()) return true;
+  auto [low, high] = Bounds();
+  auto [other_low, other_high] = other.Bounds();
+  if (high < other_low || other_high < low) return false;
+  constexpr int64_t kMostElements = 1 << 26;
+  if (std::max(high, other_high) >= kMostElements) return true;
+  std::vector<bool> here(static_cast<size_t>(std::max(high, other_high)) + 1, false);
+  ForEachElement(view_, [&](int64_t, int64_t at) { here[static_cast<size_t>(at)] = true; });
+  bool meets = false;
+  ForEachElement(other.view_, [&](int64_t, int64_t at) { meets = meets || here[static_cast<size_t>(at)]; });
+  return meets;
+}
+
+std::pair<int64_t, int64_t> Region::Bounds() const {
+  if (view_.affine()) {
+    const ViewStep& s = view_.steps[0];
+    int64_t low = s.offset, high = s.offset;
+    for (int d = 0; d < s.shape.rank; ++d) {
+      int64_t reach = s.strides[d] * (s.shape[d] - 1);
+      (reach > 0 ? high : low) += reach;
+    }
+    return {low, high};
+  }
+  int64_t low = INT64_MAX, high = 0;
+  ForEachElement(view_, [&](int64_t, int64_t at) {
+    low = std::min(low, at);
+    high = std::max(high, at);
+  });
+  return {low, high};
+}
+
+namespace {
+
+std::string Described(const Node& node) { return node.sources.empty() ? Name(node.op) : node.sources[0]; }
+
+// The edges of OrderReaders, one by one, so that each is seen when the next is asked about.
+class ReaderOrder {
+ public:
+  ReaderOrder(Graph* graph, const std::vector<NodeId>& versions) : g_(*graph), versions_(versions) {}
+
+  std::string Run() {
+    for (NodeId id = 0; id < g_.size(); ++id) {
+      const Node& n = g_.node(id);
+      if (n.dead || n.op == Op::kView) continue;
+      for (size_t k = 0; k < n.inputs.size(); ++k) {
+        auto version = std::find(versions_.begin(), versions_.end(), g_.BaseOf(n.inputs[k]));
+        if (version == versions_.end()) continue;
+        size_t v = static_cast<size_t>(version - versions_.begin());
+        bool next = k == 0 && v + 1 < versions_.size() && versions_[v + 1] == id;
+        if (next) continue;
+        std::string late = Order(id, v, Region(g_.ViewOf(n.inputs[k])));
+        if (late.empty()) continue;
+        for (NodeId write : added_) g_.node(write).weak_after.pop_back();
+        return late;
+      }
+    }
+    return "";
+  }
+
+ private:
+  std::string Order(NodeId reader, size_t version, const Region& region) {
+    for (size_t v = version + 1; v < versions_.size(); ++v) {
+      NodeId write = versions_[v];
+      if (reader == write || !region.Meets(Region::OfWrite(g_.node(write).As<IndexedAttrs>()))) continue;
+      if (g_.Reaches(write, reader)) {
+        return Described(g_.node(reader)) + " reads what " + Described(g_.node(write)) +
+               " has already replaced";
+      }
+      if (g_.Reaches(reader, write)) continue;
+      g_.node(write).weak_after.push_back(reader);
+      added_.push_back(write);
+    }
+    return "";
+  }
+
+  Graph& g_;
+  const std::vector<NodeId>& versions_;
+  std::vector<NodeId> added_;  // the node that the edge was added to, once an edge
+};
+
+}  // namespace
+
+std::string OrderReaders(Graph* graph, const std::vector<NodeId>& versions) {
+  return ReaderOrder(graph, versions).Run();
+}
+
+}  // namespace rondo::ir

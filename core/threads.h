@@ -1,0 +1,21 @@
+// Where the library's threads come from: the embedder may start them itself (to name, pin or count them).
+#ifndef RONDO_CORE_THREADS_H_
+#define RONDO_CORE_THREADS_H_
+
+namespace rondo {
+
+// `start` makes a thread that calls entry(argument), leaves in *thread whatever `join` needs, and returns 0;
+// or returns another number, which errors repeat. `join` returns when entry has. `user` is passed to both,
+// and must outlive every thread. Both null: DefaultThreadHooks().
+struct ThreadHooks {
+  int (*start)(void* user, void* (*entry)(void*), void* argument, void** thread) = nullptr;
+  void (*join)(void* user, void* thread) = nullptr;
+  void* user = nullptr;
+};
+
+// POSIX threads with every signal blocked: an embedding process's handlers run on its own threads.
+const ThreadHooks& DefaultThreadHooks();
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_THREADS_H_

@@ -1,0 +1,90 @@
+// Metrics: what a runtime has done and holds, as numbers that a service watches.
+//
+// Counting is lock-free and allocates nothing; reading may happen at any time from any thread. A reading is
+// not one instant: numbers that are counted one after the other may be one run apart.
+#ifndef RONDO_RUNTIME_METRICS_H_
+#define RONDO_RUNTIME_METRICS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/status.h"
+
+namespace rondo {
+
+// Upper limits of the buckets in nanoseconds: 50 us to 10 s; the last bucket takes the rest.
+inline constexpr uint64_t kHistogramLimits[] = {
+    50'000,      100'000,       250'000,       500'000,       1'000'000,      2'500'000,
+    5'000'000,   10'000'000,    25'000'000,    50'000'000,    100'000'000,    250'000'000,
+    500'000'000, 1'000'000'000, 2'500'000'000, 5'000'000'000, 10'000'000'000, ~uint64_t{0}};
+inline constexpr size_t kHistogramBuckets = sizeof(kHistogramLimits) / sizeof(uint64_t);
+inline constexpr size_t kErrorCodes = 16;  // by Code; room for codes to come
+
+// A reading of a histogram of durations. `buckets` are not cumulative; `count` is their sum.
+struct HistogramData {
+  uint64_t count = 0;
+  uint64_t sum_nanoseconds = 0;
+  uint64_t buckets[kHistogramBuckets] = {};
+};
+
+// A reading of everything. Counters only grow; gauges (sessions, plans, bytes held) go both ways.
+struct MetricsData {
+  uint64_t runs = 0;                  // that began, by Run or RunAsync, and have ended
+  uint64_t errors[kErrorCodes] = {};  // calls of Run and RunAsync that failed, the caller's mistakes included
+  uint64_t input_bytes = 0;           // copied in, in all
+  uint64_t output_bytes = 0;          // copied out, in all
+  uint64_t sessions = 0;              // alive
+  uint64_t plans = 0;                 // loaded
+  uint64_t weight_bytes = 0;          // device memory taken by weights (mapped weights take none)
+  uint64_t arena_bytes = 0;           // device memory taken by arenas
+  uint64_t state_bytes = 0;           // device memory taken by state
+  HistogramData run_time;             // of runs: from the call, or the end of the wait in the queue
+  HistogramData queue_wait;           // of RunAsync: from the call until a worker took it up
+};
+
+// Writes `data` to `text` in Prometheus' text format (version 0.0.4), cut at `size` - 1 bytes and ended by a
+// 0. Returns the bytes that all of it has, without the 0. Allocates nothing.
+size_t WritePrometheus(const MetricsData& data, char* text, size_t size);
+
+// --- internal to runtime/: what is counted.
+
+class Histogram {
+ public:
+  void Add(uint64_t nanoseconds) {
+    size_t i = 0;
+    while (nanoseconds > kHistogramLimits[i]) ++i;
+    buckets_[i].fetch_add(1, std::memory_order_relaxed);
+    sum_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+  void Read(HistogramData* to) const;
+
+ private:
+  std::atomic<uint64_t> buckets_[kHistogramBuckets] = {};
+  std::atomic<uint64_t> sum_{0};
+};
+
+struct Metrics {
+  std::atomic<uint64_t> runs{0};
+  std::atomic<uint64_t> errors[kErrorCodes] = {};
+  std::atomic<uint64_t> input_bytes{0};
+  std::atomic<uint64_t> output_bytes{0};
+  std::atomic<uint64_t> plans{0};
+  std::atomic<uint64_t> weight_bytes{0};
+  std::atomic<uint64_t> arena_bytes{0};
+  std::atomic<uint64_t> state_bytes{0};
+  Histogram run_time;
+  Histogram queue_wait;
+
+  void CountError(Code code) {
+    errors[static_cast<size_t>(code) % kErrorCodes].fetch_add(1, std::memory_order_relaxed);
+  }
+  void Read(MetricsData* to) const;  // all but `sessions`
+};
+
+// Nanoseconds of a clock that only goes forward.
+uint64_t MonotonicNanoseconds();
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_METRICS_H_

@@ -1,0 +1,55 @@
+// RunQueue: the runs that RunAsync has accepted, and the threads that execute them. Internal to runtime/.
+//
+// A session waits in the queue at most once, so it is its own link: nothing is allocated for a run.
+#ifndef RONDO_RUNTIME_RUN_QUEUE_H_
+#define RONDO_RUNTIME_RUN_QUEUE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "core/status.h"
+#include "core/threads.h"
+
+namespace rondo {
+
+struct SessionImpl;
+
+inline constexpr uint32_t kMaxAsyncWorkers = 64;
+
+class RunQueue {
+ public:
+  RunQueue() = default;
+  RunQueue(const RunQueue&) = delete;
+  RunQueue& operator=(const RunQueue&) = delete;
+  // Ends and joins the workers; the queue must be empty, and the caller none of them.
+  ~RunQueue();
+
+  Status Start(const ThreadHooks& hooks, uint32_t workers);
+  uint32_t workers() const { return workers_; }
+  // Whether the calling thread is one of the workers.
+  bool OnWorker() const;
+
+  // Appends a session whose pending run has been filled in.
+  void Push(SessionImpl* session);
+  // Blocks until the session has no pending run.
+  void Wait(SessionImpl* session);
+
+ private:
+  static void* Main(void* queue);
+  void Serve();
+
+  ThreadHooks hooks_;
+  uint32_t workers_ = 0;
+  void* threads_[kMaxAsyncWorkers] = {};
+  std::mutex mutex_;  // guards what follows, and `pending.next` and `pending.active` of sessions
+  std::condition_variable wake_;
+  std::condition_variable ended_;
+  SessionImpl* first_ = nullptr;
+  SessionImpl* last_ = nullptr;
+  bool stop_ = false;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_RUN_QUEUE_H_

@@ -1,0 +1,44 @@
+// Fault points: everything that can fail for want of something, counted on the thread that asks, and failed
+// one at a time.
+//
+// A point is an allocation (malloc and its family, aligned_alloc, nothrow new, mmap; without sanitizers,
+// which replace the same functions) or a call that a test marks with FaultPoint(). Other threads, and code
+// that is not between Arm and Disarm, are left alone.
+#ifndef RONDO_TESTS_FAULT_FAULT_POINTS_H_
+#define RONDO_TESTS_FAULT_FAULT_POINTS_H_
+
+#include <cstdint>
+
+namespace rondo {
+
+inline constexpr uint64_t kNoPoint = ~uint64_t{0};
+
+// Counts points of this thread from 0 on, and fails the `fail`-th.
+void ArmFaults(uint64_t fail);
+struct FaultCount {
+  uint64_t points = 0;    // met since ArmFaults
+  bool fired = false;     // whether one was failed
+  uint64_t throwing = 0;  // throwing operator new: counted apart, never failed
+};
+FaultCount DisarmFaults();
+// True if this point is the one to fail.
+bool FaultPoint();
+// Counts nothing within a scope: for what the test itself allocates.
+class FaultPause {
+ public:
+  FaultPause();
+  ~FaultPause();
+  FaultPause(const FaultPause&) = delete;
+  FaultPause& operator=(const FaultPause&) = delete;
+
+ private:
+  bool before_;
+};
+// Whether malloc's family is among the points in this build.
+bool MallocIsCounted();
+// Blocks of malloc's family that the process holds now; 0 where they are not counted.
+int64_t LiveBlocks();
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_FAULT_FAULT_POINTS_H_

@@ -1,0 +1,109 @@
+#include "tests/fusion/keeps_meaning.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "compiler/ir/evaluate.h"
+#include "core/scalar.h"
+#include "tests/fusion/reference_run.h"
+
+namespace rondo {
+
+std::shared_ptr<const ir::ConstantData> RandomTensor(DType dtype, const Shape& shape, std::mt19937* rng,
+                                                     int64_t below) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(shape.elements() * ByteSize(dtype)));
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    if (NaturalType(dtype) == TapeType::kI64) {
+      scalar::Store<int64_t>(dtype, bytes.data(), i,
+                             static_cast<int64_t>((*rng)() % static_cast<uint64_t>(below)));
+    } else {
+      float v = static_cast<float>(static_cast<int>((*rng)() % 2001) - 1000) / 500.0f;
+      if (dtype == DType::kF64) {
+        scalar::Store<double>(dtype, bytes.data(), i, v);
+      } else {
+        scalar::Store<float>(dtype, bytes.data(), i, v);
+      }
+    }
+  }
+  return ir::ConstantData::Own(dtype, shape, std::move(bytes));
+}
+
+namespace {
+
+double Element(DType dtype, const uint8_t* data, int64_t i) {
+  if (dtype == DType::kF64) return scalar::Load<double>(dtype, data, i);
+  if (IsFloat(dtype)) return scalar::Load<float>(dtype, data, i);
+  return static_cast<double>(scalar::Load<int64_t>(dtype, data, i));
+}
+
+// The same ops, always the last of those that are ready first.
+LoweredProgram LatestFirst(const LoweredProgram& program) {
+  LoweredProgram out = program;
+  out.ops.clear();
+  const size_t n = program.ops.size();
+  std::vector<std::vector<size_t>> feeds(n);
+  std::vector<size_t> waiting(n);
+  std::set<size_t> ready;
+  for (size_t i = 0; i < n; ++i) {
+    waiting[i] = program.ops[i].deps.size();
+    for (int from : program.ops[i].deps) feeds[static_cast<size_t>(from)].push_back(i);
+    if (waiting[i] == 0) ready.insert(i);
+  }
+  while (!ready.empty()) {
+    size_t at = *ready.rbegin();
+    ready.erase(at);
+    out.ops.push_back(program.ops[at]);
+    for (size_t next : feeds[at]) {
+      if (--waiting[next] == 0) ready.insert(next);
+    }
+  }
+  EXPECT_EQ(out.ops.size(), n) << "ops wait for each other";
+  return out;
+}
+
+void ExpectSame(const LoweredProgram& program, const ir::Values& inputs, const ir::Values& expected,
+                const std::string& what) {
+  Memory memory = MakeMemory(program);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    auto& to = memory[static_cast<size_t>(program.inputs[i].value)];
+    std::memcpy(to.data(), inputs[i]->bytes.data(), to.size());
+  }
+  RunReference(program, &memory);
+  for (size_t o = 0; o < program.outputs.size(); ++o) {
+    const auto& want = expected[o];
+    const auto& got = memory[static_cast<size_t>(program.outputs[o].value)];
+    for (int64_t i = 0; i < want->shape.elements(); ++i) {
+      double a = Element(want->dtype, want->bytes.data(), i), b = Element(want->dtype, got.data(), i);
+      bool close = std::isnan(a) ? std::isnan(b) : a == b || std::abs(a - b) <= 1e-4 + 1e-3 * std::abs(a);
+      ASSERT_TRUE(close) << "output " << o << " element " << i << ": " << a << " became " << b << "; "
+                         << what;
+    }
+  }
+}
+
+}  // namespace
+
+LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed, const FuseOptions& options,
+                                        int64_t index_below) {
+  std::mt19937 rng(seed);
+  ir::Values inputs;
+  for (const ir::GraphInput& input : graph.inputs) {
+    const ir::Node& node = graph.node(input.node);
+    inputs.push_back(RandomTensor(node.dtype, node.shape, &rng, index_below));
+  }
+  auto expected = ir::EvaluateGraph(graph, inputs);
+  EXPECT_TRUE(expected.ok()) << expected.status().message();
+  auto fused = Fuse(graph, options, nullptr);
+  EXPECT_TRUE(fused.ok()) << fused.status().message() << "\n" << ir::Dump(graph);
+  if (!fused.ok() || !expected.ok()) return {};
+  LoweredProgram program = fused.Take();
+  const std::string what = "seed " + std::to_string(seed) + "\n" + ir::Dump(graph);
+  ExpectSame(program, inputs, *expected, what);
+  ExpectSame(LatestFirst(program), inputs, *expected, "latest ops first, " + what);
+  return program;
+}
+
+}  // namespace rondo

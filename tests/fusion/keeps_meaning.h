@@ -1,0 +1,25 @@
+// Compares fused programs with what their graphs mean: the evaluator of the IR against a plain interpreter of
+// kernels.
+#ifndef RONDO_TESTS_FUSION_KEEPS_MEANING_H_
+#define RONDO_TESTS_FUSION_KEEPS_MEANING_H_
+
+#include <memory>
+#include <random>
+
+#include "compiler/fusion/fuse.h"
+#include "compiler/ir/graph.h"
+
+namespace rondo {
+
+// Integers are in [0, below), others in [-2, 2].
+std::shared_ptr<const ir::ConstantData> RandomTensor(DType dtype, const Shape& shape, std::mt19937* rng,
+                                                     int64_t below);
+
+// Fuses, runs on random inputs, in the given order of the ops and in one as different from it as their
+// dependencies allow, and compares every output. Returns the program for further looks.
+LoweredProgram ExpectFusionKeepsMeaning(const ir::Graph& graph, uint32_t seed,
+                                        const FuseOptions& options = {}, int64_t index_below = 2);
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_FUSION_KEEPS_MEANING_H_

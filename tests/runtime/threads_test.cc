@@ -1,0 +1,149 @@
+// Eight threads, four sessions each, three plans, one runtime: while plans are loaded, unloaded and loaded
+// again under them, every result is bitwise the one of a single thread.
+//
+// RONDO_THREAD_RUNS, a compile-time number, is how many runs there are in all.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "runtime/session.h"
+#include "tests/runtime/drivers.h"
+#include "tests/runtime/tiny_plan.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kThreads = 8, kSessions = 4, kPlans = 3;
+
+// The plans differ in partitions and in weights: mapped, mapped, and generated.
+struct Plans {
+  TinyPlan tiny[kPlans] = {TinyPlan(false, false), TinyPlan(true, false), TinyPlan(false, true)};
+  Plans() { tiny[1].weights[3] = 1.25f; }
+  Result<Plan> Open(int i) const { return Plan::FromData(tiny[i].data, tiny[i].weight_bytes()); }
+};
+
+// What run `run` of a session gets in and gives out: state, too, so that a lost or doubled run shows.
+struct Outcome {
+  float y[4] = {};
+  float total[4] = {};
+  float z = 0;
+};
+
+bool RunOnce(Session* session, int run, Outcome* out) {
+  const float scale = 0.1f * static_cast<float>(run % 7 + 1);
+  const float x[4] = {scale, scale * 3, scale / 7, -scale};
+  const int64_t index = run % 4;
+  const Input add[] = {{"x", kNone, DType::kF32, {4}, x, 16}};
+  const Output added[] = {{"y", kNone, DType::kF32, out->y, 16},
+                          {"total_out", kNone, DType::kF32, out->total, 16}};
+  const Input pick[] = {{"index", kNone, DType::kI64, {1}, &index, 8}};
+  const Output picked[] = {{"z", kNone, DType::kF32, &out->z, 4}};
+  if (run % 3 != 0) {
+    return session->Run(TinyPlan::kAdd, add, added).ok() && session->Run(TinyPlan::kPick, pick, picked).ok();
+  }
+  if (!session->RunAsync(TinyPlan::kAdd, add, added, Completion()).ok()) return false;
+  session->Wait();
+  return session->status().ok() && session->Run(TinyPlan::kPick, pick, picked).ok();
+}
+
+// Runs between two reloads of a session, and so the length of its state's history.
+constexpr int kHistory = 25;
+
+// What one thread gets from `runs` runs over its sessions: compared with `expected`.
+struct Worker {
+  const Plans& plans;
+  const Runtime& runtime;
+  const std::vector<Outcome>* expected = nullptr;  // by plan, then run of the history
+  std::atomic<int>* wrong = nullptr;
+
+  bool Renew(Session* session, int plan) const {
+    *session = Session();
+    Result<Plan> opened = plans.Open(plan);
+    if (!opened.ok()) return false;
+    Result<Session> made = Session::Create(runtime, *opened);  // the plan itself goes; the session keeps it
+    if (!made.ok()) return false;
+    *session = made.Take();
+    return true;
+  }
+  void Work(int thread, int runs) const {
+    Session sessions[kSessions];
+    for (int run = 0; run < runs; ++run) {
+      const int s = run % kSessions, step = run / kSessions % kHistory;
+      const int plan = (thread + s + run / (kSessions * kHistory)) % kPlans;
+      if (step == 0 && !Renew(&sessions[s], plan)) return void(++*wrong);
+      Outcome got;
+      if (!RunOnce(&sessions[s], step, &got)) return void(++*wrong);
+      if (std::memcmp(&got, &(*expected)[plan * kHistory + step], sizeof(got)) != 0) ++*wrong;
+    }
+  }
+};
+
+class ThreadsTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ThreadsTest, ManySessionsOfManyPlansGiveTheResultsOfOneThread) {
+  const Plans plans;
+  DriverHandle driver = MakeDriver(GetParam());
+  ASSERT_NE(driver, nullptr);
+  RuntimeOptions options;
+  options.async_workers = 3;
+  Result<Runtime> runtime = Runtime::Create(driver.get(), options);
+  ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+  std::atomic<int> wrong{0};
+
+  std::vector<Outcome> expected(kPlans * kHistory);
+  Worker worker{plans, *runtime, &expected, &wrong};
+  for (int plan = 0; plan < kPlans; ++plan) {
+    Session session;
+    ASSERT_TRUE(worker.Renew(&session, plan));
+    for (int step = 0; step < kHistory; ++step) {
+      ASSERT_TRUE(RunOnce(&session, step, &expected[plan * kHistory + step]));
+    }
+  }
+  ASSERT_NE(std::memcmp(&expected[0], &expected[kHistory], sizeof(Outcome)), 0) << "the plans must differ";
+  const uint64_t single = runtime->metrics().runs;
+
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] { worker.Work(t, RONDO_THREAD_RUNS / kThreads); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  const MetricsData data = runtime->metrics();
+  EXPECT_EQ(data.runs - single, uint64_t{RONDO_THREAD_RUNS / kThreads * kThreads * 2});
+  EXPECT_EQ(data.sessions, 0u);
+  EXPECT_EQ(data.plans, 0u) << "every plan has gone with its last session";
+  EXPECT_EQ(data.weight_bytes + data.arena_bytes + data.state_bytes, 0u);
+}
+
+// One opened plan, shared: loaded once however many threads ask at the same moment.
+TEST_P(ThreadsTest, SessionsMadeAtOnceShareOnePlansWeights) {
+  const Plans plans;
+  DriverHandle driver = MakeDriver(GetParam());
+  Result<Runtime> runtime = Runtime::Create(driver.get());
+  Result<Plan> plan = plans.Open(2);
+  ASSERT_TRUE(runtime.ok() && plan.ok());
+  std::vector<Session> sessions(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Result<Session> made = Session::Create(*runtime, *plan);
+      if (made.ok()) sessions[t] = made.Take();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Session& session : sessions) {
+    ASSERT_TRUE(session.valid());
+    EXPECT_EQ(session.BufferAddress(1), sessions[0].BufferAddress(1));
+  }
+  EXPECT_EQ(runtime->metrics().plans, 1u);
+  EXPECT_EQ(runtime->weight_bytes(), 16u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Drivers, ThreadsTest, testing::ValuesIn(DriverNames()),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace rondo

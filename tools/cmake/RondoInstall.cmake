@@ -1,0 +1,105 @@
+# What `cmake --install` gives: headers in include/rondo, librondo and librondo_host (shared and static), the
+# library for tests, a CMake package (find_package(rondo)), pkg-config files, and the rondo command.
+#
+#   rondo::runtime, rondo::host                  shared
+#   rondo::runtime_static, rondo::host_static    static
+#   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime (shared)
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# A header for include/rondo: what it includes by its place in this tree becomes <rondo/...>'s.
+function(rondo_install_header path)
+  get_filename_component(name ${path} NAME)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${path})
+  file(READ ${PROJECT_SOURCE_DIR}/${path} text)
+  string(REGEX REPLACE "#include \"(runtime|runtime/testing|drivers/capi)/([a-z_]+\\.[a-z]+)\"" "#include \"rondo/\\2\""
+         text "${text}")
+  file(WRITE ${PROJECT_BINARY_DIR}/package/include/rondo/${name}.new "${text}")
+  configure_file(${PROJECT_BINARY_DIR}/package/include/rondo/${name}.new
+                 ${PROJECT_BINARY_DIR}/package/include/rondo/${name} COPYONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/package/include/rondo/${name}
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rondo COMPONENT rondo)
+endfunction()
+
+# A static library of all objects of others, so that users have one file to link.
+function(rondo_merged_library name output_name)
+  set(objects)
+  foreach(part ${ARGN})
+    list(APPEND objects $<TARGET_OBJECTS:${part}>)
+  endforeach()
+  add_library(${name} STATIC ${objects})
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${output_name} LINKER_LANGUAGE CXX
+                        ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/package/lib)
+endfunction()
+
+function(rondo_export target name)
+  target_include_directories(${target} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS ${target} EXPORT rondo_targets COMPONENT rondo
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
+# NAME.pc, where `flags` come after the library's own.
+function(rondo_pkg_config name description requires flags)
+  file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  file(WRITE ${PROJECT_BINARY_DIR}/package/${name}.pc
+"prefix=\${pcfiledir}/${up}
+libdir=\${prefix}/${CMAKE_INSTALL_LIBDIR}
+includedir=\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}
+
+Name: ${name}
+Description: ${description}
+Version: ${PROJECT_VERSION}
+Requires: ${requires}
+Cflags: -I\${includedir}
+Libs: -L\${libdir} ${flags}
+Libs.private: -lstdc++ -lm -lpthread -ldl
+")
+  install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT rondo)
+endfunction()
+
+# Call when all targets exist.
+function(rondo_install)
+  set(package ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
+  rondo_install_header(runtime/rondo.h)
+  rondo_install_header(runtime/rondo.hpp)
+  rondo_install_header(runtime/testing/testing.h)
+  rondo_install_header(runtime/testing/allocation_counter.h)
+
+  rondo_merged_library(rondo_static rondo rondo_core rondo_plan rondo_runtime)
+  target_link_libraries(rondo_static INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+  rondo_export(rondo_shared runtime)
+  rondo_export(rondo_static runtime_static)
+  target_link_libraries(rondo_testing INTERFACE rondo_shared)
+  rondo_export(rondo_testing testing)
+  rondo_pkg_config(rondo "Replays compiled plans of ONNX models" "" -lrondo)
+
+  if(TARGET rondo_host_shared)
+    rondo_install_header(drivers/capi/rondo_host.h)
+    set(engines)
+    foreach(isa baseline avx2 avx512)
+      if(TARGET rondo_host_${isa})
+        list(APPEND engines rondo_host_${isa})
+      endif()
+    endforeach()
+    rondo_merged_library(rondo_host_static rondo_host rondo_host rondo_host_driver ${engines})
+    target_link_libraries(rondo_host_static INTERFACE rondo_static)
+    rondo_export(rondo_host_shared host)
+    rondo_export(rondo_host_static host_static)
+    rondo_pkg_config(rondo-host "Rondo's driver for CPUs" rondo -lrondo_host)
+  endif()
+
+  install(EXPORT rondo_targets NAMESPACE rondo:: FILE rondo-targets.cmake DESTINATION ${package} COMPONENT rondo)
+  file(WRITE ${PROJECT_BINARY_DIR}/package/rondo-config.cmake
+"include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+include(\"\${CMAKE_CURRENT_LIST_DIR}/rondo-targets.cmake\")
+")
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/rondo-config-version.cmake
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/package/rondo-config.cmake ${PROJECT_BINARY_DIR}/package/rondo-config-version.cmake
+          DESTINATION ${package} COMPONENT rondo)
+  if(TARGET rondo)
+    install(TARGETS rondo COMPONENT tools)
+  endif()
+endfunction()
