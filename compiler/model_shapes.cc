@@ -6,6 +6,32 @@
 
 namespace rondo {
 
+namespace {
+
+// A shape given for an input must be one that the model allows; it also says what its symbols are.
+Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& given,
+                 std::map<std::string, int64_t>* symbols) {
+  const auto& declared = input.type().tensor_type().shape();
+  if (!input.type().tensor_type().has_shape()) return Status::Ok();
+  if (static_cast<size_t>(declared.dim_size()) != given.size()) {
+    return Status::Error(Code::kInvalidArgument, "shape \"%s\": %zu dimensions are given; the model has %d",
+                         input.name().c_str(), given.size(), declared.dim_size());
+  }
+  for (int d = 0; d < declared.dim_size(); ++d) {
+    const auto& dim = declared.dim(d);
+    const long long value = given[static_cast<size_t>(d)];
+    long long fixed = dim.has_dim_value() && dim.dim_value() > 0 ? dim.dim_value() : value;
+    if (!dim.dim_param().empty()) fixed = symbols->emplace(dim.dim_param(), value).first->second;
+    if (fixed == value) continue;
+    const std::string symbol = dim.dim_param().empty() ? "" : " (\"" + dim.dim_param() + "\")";
+    return Status::Error(Code::kInvalidArgument, "shape \"%s\": dimension %d%s is given as %lld, but is %lld",
+                         input.name().c_str(), d, symbol.c_str(), value, fixed);
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
 Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
                    ImportOptions* options, std::vector<std::string>* found) {
   std::set<std::string> inputs, symbols;
@@ -33,6 +59,11 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
                            "shape \"%s\" is one dimension of the model's inputs; %zu values are given",
                            name.c_str(), dims.size());
     }
+  }
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    const auto given = options->input_shapes.find(input.name());
+    if (given == options->input_shapes.end()) continue;
+    RONDO_RETURN_IF_ERROR(BindShape(input, given->second, &options->symbols));
   }
   return Status::Ok();
 }

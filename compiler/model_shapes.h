@@ -14,7 +14,9 @@
 namespace rondo {
 
 // Puts every entry of `shapes` that names something of `model` into `options` and adds its name to `found`.
-// kInvalidArgument for several values given to one dimension and for dims below 1.
+// What is given for an input decides its symbolic dimensions wherever they stand. kInvalidArgument for
+// several values given to one dimension, for dims below 1, and for shapes that contradict the model's or one
+// another.
 Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
                    ImportOptions* options, std::vector<std::string>* found);
 

@@ -94,7 +94,7 @@ const Home& HomeOf(Context* context, NodeId id);
 // Forms groups (groups.cc).
 void FormGroups(Context* context);
 
-// True if computing `candidate` in `group` would make the group wait for itself.
+// True if computing `candidate` together with `members` would make their kernel wait for itself (cycles.cc).
 bool WouldCycle(const Context& context, const std::vector<NodeId>& members, NodeId candidate);
 
 // Turns every group into an op of context->program (emit.cc), or says what stands in the way of which.

@@ -352,7 +352,7 @@ namespace {
 // the order in which it is read, so that the readers see dense rows. Otherwise in its own order.
 View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
-  const View own = ir::DenseView(node.shape);
+  View own = ir::DenseView(node.shape);
   bool first = true;
   View read = own;
   for (NodeId reader : c.readers[id]) {

@@ -77,8 +77,9 @@ class HostDevice final : public Device {
       entry.to = to;
       entry.from = from;
       entry.bytes = bytes;
-      graph->entries.push_back(entry);
-      graph->nodes.push_back({kUnknownStep, StepKind::kCopy});
+      if (!graph->entries.push_back(entry) || !graph->nodes.push_back({kUnknownStep, StepKind::kCopy})) {
+        return NoMemoryFor("a recording");
+      }
     } else if (bytes != 0) {
       std::memmove(Bytes(to), Bytes(from), bytes);
     }
@@ -91,8 +92,9 @@ class HostDevice final : public Device {
       entry.byte = byte;
       entry.to = to;
       entry.bytes = bytes;
-      graph->entries.push_back(entry);
-      graph->nodes.push_back({kUnknownStep, StepKind::kCopy});
+      if (!graph->entries.push_back(entry) || !graph->nodes.push_back({kUnknownStep, StepKind::kCopy})) {
+        return NoMemoryFor("a recording");
+      }
     } else if (bytes != 0) {
       std::memset(Bytes(to), byte, bytes);
     }
@@ -150,15 +152,18 @@ class HostDevice final : public Device {
       delete stream;
       return status;
     }
-    streams_.push_back(stream);
+    if (!streams_.push_back(stream)) {
+      delete stream;
+      return NoMemoryFor("a stream");
+    }
     return reinterpret_cast<Stream*>(stream);
   }
   void DestroyStream(Stream* stream) override {
     std::lock_guard<std::mutex> lock(mutex_);
-    Forget(&streams_, ToHost(stream));
+    streams_.Forget(ToHost(stream));
     if (HostGraph* graph = ToHost(stream)->recording) {
       const bool owner = graph->streams.front() == ToHost(stream);
-      Forget(&graph->streams, ToHost(stream));
+      graph->streams.Forget(ToHost(stream));
       if (owner) {
         Leave(graph);
         delete graph;
@@ -172,14 +177,15 @@ class HostDevice final : public Device {
     return reinterpret_cast<Event*>(event);
   }
   void DestroyEvent(Event* event) override {
-    if (HostGraph* graph = ToHost(event)->recording) Forget(&graph->events, ToHost(event));
+    if (HostGraph* graph = ToHost(event)->recording) graph->events.Forget(ToHost(event));
     delete ToHost(event);
   }
   Status Record(Event* event, Stream* stream) override {
     HostGraph* graph = ToHost(stream)->recording;
     if (graph != ToHost(event)->recording) {
-      if (HostGraph* before = ToHost(event)->recording) Forget(&before->events, ToHost(event));
-      if (graph != nullptr) graph->events.push_back(ToHost(event));
+      if (HostGraph* before = ToHost(event)->recording) before->events.Forget(ToHost(event));
+      ToHost(event)->recording = nullptr;
+      if (graph != nullptr && !graph->events.push_back(ToHost(event))) return NoMemoryFor("a recording");
       ToHost(event)->recording = graph;
     }
     return Status::Ok();
@@ -191,8 +197,8 @@ class HostDevice final : public Device {
     if (ToHost(stream)->recording != nullptr) {
       return Status::Error(Code::kFailedPrecondition, "host device: a stream cannot join a second recording");
     }
+    if (!graph->streams.push_back(ToHost(stream))) return NoMemoryFor("a recording");
     ToHost(stream)->recording = graph;
-    graph->streams.push_back(ToHost(stream));
     return Status::Ok();
   }
   Status Synchronize(Stream* stream, uint32_t* failed_step) override {
@@ -213,9 +219,11 @@ class HostDevice final : public Device {
       entry.kernel = kernel;
       entry.program = program;
       entry.first_address = graph->addresses.size();
-      graph->addresses.insert(graph->addresses.end(), addresses.begin(), addresses.end());
-      graph->entries.push_back(entry);
-      graph->nodes.push_back({step, StepKind::kLaunch});
+      for (DeviceAddress address : addresses) graph->addresses.push_back(address);
+      if (!graph->addresses.ok() || !graph->entries.push_back(entry) ||
+          !graph->nodes.push_back({step, StepKind::kLaunch})) {
+        return NoMemoryFor("a recording");
+      }
       return Status::Ok();
     }
     if (!to->Launch(*program, kernel, addresses.data(), step)) {
@@ -230,7 +238,10 @@ class HostDevice final : public Device {
     }
     HostGraph* graph = new (std::nothrow) HostGraph;
     if (graph == nullptr) return Status::Error(Code::kOutOfMemory, "host device: no memory for a graph");
-    graph->streams.push_back(ToHost(stream));
+    if (!graph->streams.push_back(ToHost(stream))) {
+      delete graph;
+      return NoMemoryFor("a graph");
+    }
     ToHost(stream)->recording = graph;
     return Status::Ok();
   }
@@ -256,14 +267,8 @@ class HostDevice final : public Device {
   }
 
  private:
-  template <typename T>
-  static void Forget(std::vector<T*>* list, T* item) {
-    for (size_t i = 0; i < list->size(); ++i) {
-      if ((*list)[i] == item) {
-        list->erase(list->begin() + static_cast<std::ptrdiff_t>(i));
-        return;
-      }
-    }
+  static Status NoMemoryFor(const char* what) {
+    return Status::Error(Code::kOutOfMemory, "host device: no memory for %s", what);
   }
   // Ends a recording in all streams and events that took part.
   static void Leave(HostGraph* graph) {
@@ -278,7 +283,7 @@ class HostDevice final : public Device {
   const HostAllocator allocator_;
   const double work_per_thread_;
   std::mutex mutex_;  // guards streams_ and scratch_bytes_
-  std::vector<HostStream*> streams_;
+  host::List<HostStream*> streams_;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -23,8 +23,8 @@ constexpr DType WidestOf(TapeType t) {
 }
 
 // Appends what turns the last register of `tape` into `type`; returns the register.
-uint16_t AppendCast(std::vector<TapeInst>& tape, uint16_t from, TapeType type) {
-  if (tape[from].type == type) return from;
+uint16_t AppendCast(List<TapeInst>& tape, uint16_t from, TapeType type) {
+  if (!tape.ok() || tape[from].type == type) return from;
   TapeInst cast = MakeInst(TapeOp::kCast, type, 0, from);
   cast.imm.i = static_cast<int64_t>(WidestOf(type));
   tape.push_back(cast);
@@ -75,9 +75,9 @@ bool PartBuilder::TapeDepends(Tape tape, int group) const {
   return false;
 }
 
-std::vector<TapeInst> PartBuilder::LhsTape() const {
+List<TapeInst> PartBuilder::LhsTape() const {
   const uint16_t lhs = part_.skeleton == Skeleton::kConvolution ? part_.rhs[0] : part_.lhs;
-  std::vector<TapeInst> tape;
+  List<TapeInst> tape;
   uint16_t result = 0;
   if (part_.prologue.empty()) {
     tape.push_back(MakeInst(TapeOp::kLoad, NaturalType(part_.operands[lhs].dtype), lhs, 0));
@@ -130,7 +130,8 @@ Status PartBuilder::BuildProduct() {
     const Operand& rhs = part_.operands[convolution ? part_.lhs : part_.rhs[j]];
     fast &= WidensToF32(rhs.dtype) && !Depends(rhs, kM);
   }
-  const std::vector<TapeInst> lhs = LhsTape();
+  const List<TapeInst> lhs = LhsTape();
+  if (!lhs.ok()) return NoMemory();
   fast &= !TapeDepends(Tape(lhs.data(), lhs.size()), kN);
   if (!fast || (convolution && nest.points[kM] == 1)) return BuildAccumulate();
   if (products < 512 && nest.points[kK] < 8) return BuildAccumulate();
@@ -151,7 +152,8 @@ Status PartBuilder::BuildAccumulate() {
     out_->temp_at = Take(kLanes * 8);
     return BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n);
   }
-  std::vector<TapeInst> tape = LhsTape();
+  List<TapeInst> tape = LhsTape();
+  if (!tape.ok()) return NoMemory();
   TapeUse use;
   use.pinned = out_->num_rhs;
   use.keep.push_back(tape.back().a);
@@ -161,12 +163,13 @@ Status PartBuilder::BuildAccumulate() {
     tape.push_back(MakeInst(TapeOp::kLoad, NaturalType(part_.operands[operand].dtype), operand, 0));
     use.keep.push_back(AppendCast(tape, static_cast<uint16_t>(tape.size() - 1), part_.acc_type));
   }
-  std::vector<uint32_t> at;
+  if (!tape.ok()) return NoMemory();
+  List<uint32_t> at;
   use.at = &at;
   Program& program = out_->step_by_n;
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(tape.data(), tape.size()), out_->tiling, use, &program));
-  std::vector<Inst> once(program.once, program.once + program.num_once);
-  std::vector<Inst> body(program.body, program.body + program.num_body);
+  List<Inst> once(program.once, program.num_once);
+  List<Inst> body(program.body, program.num_body);
   for (int j = 0; j < out_->num_rhs; ++j) {
     Inst add;
     add.op = TapeOp::kFma;
@@ -187,7 +190,8 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   const Nest& nest = out_->nest;
   const int64_t rows = nest.points[kM], k = nest.points[kK];
   out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
-  const std::vector<TapeInst> lhs = LhsTape();
+  const List<TapeInst> lhs = LhsTape();
+  if (!lhs.ok()) return NoMemory();
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
 
   bool stream = !convolution && rows <= kFewRows;

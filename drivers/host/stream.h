@@ -3,9 +3,9 @@
 #define RONDO_DRIVERS_HOST_STREAM_H_
 
 #include <atomic>
-#include <vector>
 
 #include "core/driver.h"
+#include "drivers/host/list.h"
 #include "drivers/host/module.h"
 #include "drivers/host/thread_pool.h"
 
@@ -33,12 +33,12 @@ struct HostEvent {
 
 // Immutable after EndRecord; may be launched any number of times, by one thread at a time.
 struct HostGraph {
-  std::vector<GraphEntry> entries;
-  std::vector<DeviceAddress> addresses;
-  std::vector<GraphNode> nodes;
+  List<GraphEntry> entries;
+  List<DeviceAddress> addresses;
+  List<GraphNode> nodes;
   // While recording: the streams that take part and the events recorded in them.
-  std::vector<HostStream*> streams;
-  std::vector<HostEvent*> events;
+  List<HostStream*> streams;
+  List<HostEvent*> events;
 };
 
 // Scratch for all workers of one launch.

@@ -22,7 +22,7 @@ bool WorksInPlace(TapeOp op) {
 }
 
 // The byte offset of a register for the result of `op`. Constants keep theirs for the whole launch.
-uint32_t TakeSlot(TapeOp op, uint32_t slot, std::vector<uint32_t>* free, uint32_t* slots) {
+uint32_t TakeSlot(TapeOp op, uint32_t slot, List<uint32_t>* free, uint32_t* slots) {
   if (op == TapeOp::kConst || free->empty()) return slot * (*slots)++;
   const uint32_t at = free->back();
   free->pop_back();
@@ -30,7 +30,7 @@ uint32_t TakeSlot(TapeOp op, uint32_t slot, std::vector<uint32_t>* free, uint32_
 }
 
 // Powers by a constant that one cheaper instruction computes.
-void SimplifyPow(std::vector<TapeInst>& tape, TapeInst& inst) {
+void SimplifyPow(List<TapeInst>& tape, TapeInst& inst) {
   const TapeInst& exponent = tape[inst.b];
   if (inst.op != TapeOp::kPow || inst.type == TapeType::kI64 || exponent.op != TapeOp::kConst) return;
   if (exponent.imm.f == 2) {
@@ -45,10 +45,12 @@ void SimplifyPow(std::vector<TapeInst>& tape, TapeInst& inst) {
   }
 }
 
-// Last instruction that reads each register; effects and what they need only (-1: not needed).
-std::vector<int> LastUses(const std::vector<TapeInst>& tape, const std::vector<uint16_t>& keep) {
+// Last instruction that reads each register; effects and what they need only (-1: not needed). Not ok() when
+// out of memory.
+List<int> LastUses(const List<TapeInst>& tape, const List<uint16_t>& keep) {
   const int n = static_cast<int>(tape.size());
-  std::vector<int> last(tape.size(), -1);
+  List<int> last = List<int>::Filled(tape.size(), -1);
+  if (!last.ok()) return last;
   for (uint16_t k : keep) last[k] = n;
   for (int k = n - 1; k >= 0; --k) {
     if (!IsEffect(tape[k].op) && last[k] < 0) continue;
@@ -62,7 +64,7 @@ std::vector<int> LastUses(const std::vector<TapeInst>& tape, const std::vector<u
 
 }  // namespace
 
-Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const std::vector<TapeInst>& tape) const {
+Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>& tape) const {
   const uint16_t reads[3] = {in.a, in.b, in.c};
   for (int r = 0; r < Reads(in.op); ++r) {
     if (reads[r] >= k) return Fail("a tape that reads a register before it is set");
@@ -80,7 +82,7 @@ Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const std::vector<Ta
   return Status::Ok();
 }
 
-Status PartBuilder::BuildInst(const TapeInst& in, const std::vector<TapeInst>& tape, const Tiling& tiling,
+Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, const Tiling& tiling,
                               Inst* out) {
   out->op = in.op;
   out->type = in.type;
@@ -132,7 +134,8 @@ Status PartBuilder::BuildInst(const TapeInst& in, const std::vector<TapeInst>& t
   return Status::Ok();
 }
 
-Status PartBuilder::Finish(std::vector<Inst>& once, std::vector<Inst>& body, Program* out) {
+Status PartBuilder::Finish(const List<Inst>& once, const List<Inst>& body, Program* out) {
+  if (!once.ok() || !body.ok()) return NoMemory();
   Span<const Inst> once_copy = arena_.Copy(once), body_copy = arena_.Copy(body);
   if (once_copy.data() == nullptr || body_copy.data() == nullptr) return NoMemory();
   out->once = once_copy.data();
@@ -143,19 +146,21 @@ Status PartBuilder::Finish(std::vector<Inst>& once, std::vector<Inst>& body, Pro
 }
 
 Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& use, Program* out) {
-  std::vector<TapeInst> tape(source.begin(), source.end());
+  List<TapeInst> tape(source.begin(), source.size());
+  if (!tape.ok() || !use.keep.ok()) return NoMemory();
   bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
   for (size_t k = 0; k < tape.size(); ++k) {
     RONDO_RETURN_IF_ERROR(CheckInst(tape[k], k, tape));
     SimplifyPow(tape, tape[k]);
     narrow &= IsEffect(tape[k].op) || tape[k].type == TapeType::kF32;
   }
-  const std::vector<int> last = LastUses(tape, use.keep);
+  const List<int> last = LastUses(tape, use.keep);
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
-  std::vector<uint32_t> at(tape.size(), 0);
-  std::vector<uint32_t> free;
+  List<uint32_t> at = List<uint32_t>::Filled(tape.size(), 0);
+  if (!last.ok() || !at.ok()) return NoMemory();
+  List<uint32_t> free;
   uint32_t slots = static_cast<uint32_t>(use.pinned);
-  std::vector<Inst> once, body;
+  List<Inst> once, body;
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& in = tape[k];
     if (!IsEffect(in.op) && last[k] < 0) continue;
@@ -182,7 +187,8 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   }
   out->slot_bytes = slot;
   out->registers_at = Take(static_cast<int64_t>(slot) * (slots + 1));
-  if (use.at != nullptr) *use.at = at;
+  if (!free.ok()) return NoMemory();
+  if (use.at != nullptr) *use.at = std::move(at);
   return Finish(once, body, out);
 }
 

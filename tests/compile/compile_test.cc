@@ -15,6 +15,7 @@
 #include "compiler/pipeline.h"
 #include "core/synthetic.h"
 #include "formats/plan/reader.h"
+#include "tests/import/model_maker.h"
 
 namespace rondo {
 namespace {
@@ -142,6 +143,32 @@ TEST_F(Compiling, OptionsThatNameNothingAreRefused) {
             std::string::npos);
   EXPECT_NE(ErrorOf(with([](auto* o) { o->target = "abacus"; }), Code::kUnsupported).find("abacus"),
             std::string::npos);
+}
+
+TEST_F(Compiling, ShapesMustFitTheModelAndOneAnother) {
+  ModelMaker m;
+  m.Input("x", {-1, 3});
+  m.Input("z", {-1, 1});
+  m.Node("Add", {"x", "z"}, {"y"});
+  m.Output("y");
+  std::ofstream(File("m.onnx"), std::ios::binary) << m.proto.SerializeAsString();
+  using Shapes = std::map<std::string, std::vector<int64_t>>;
+  const auto with = [&](const Shapes& shapes) {
+    CompileOptions options;
+    options.models = {{"main", File("m.onnx")}};
+    options.shapes = shapes;
+    return options;
+  };
+  const Code kBad = Code::kInvalidArgument;
+  EXPECT_NE(ErrorOf(with({{"x", {2}}}), kBad).find("1 dimensions are given; the model has 2"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(with({{"x", {2, 4}}}), kBad).find("dimension 1 is given as 4, but is 3"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(with({{"x", {2, 3}}, {"N", {5}}}), kBad).find("(\"N\") is given as 2, but is 5"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(with({{"x", {2, 3}}, {"z", {5, 1}}}), kBad).find("\"z\""), std::string::npos);
+  auto compiled = CompileToMemory(with({{"x", {2, 3}}}));
+  ASSERT_TRUE(compiled.ok()) << "x's shape says what N is: " << compiled.status().message();
 }
 
 TEST_F(Compiling, EveryPassReportsAndCanBeDumped) {

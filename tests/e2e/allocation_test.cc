@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "tests/e2e/harness.h"
 #include "runtime/testing/allocation_counter.h"
+#include "tests/e2e/harness.h"
 
 namespace rondo {
 namespace {

@@ -5,17 +5,26 @@
 namespace rondo::tools {
 namespace {
 
-TEST(Report, ColumnsOfNumbersAreSetToTheRight) {
-  Report report;
-  report.title = "title";
-  report.sections.push_back({"part", {"a line"}, {{"name", "bytes"}, {{"a", "5"}, {"long", "12345"}}}, ""});
+std::string Printed(const Report& report) {
   char* text = nullptr;
   size_t size = 0;
   FILE* out = open_memstream(&text, &size);
   PrintText(report, out);
   std::fclose(out);
-  EXPECT_STREQ(text, "title\n\npart\n  a line\n  name  bytes\n  a         5\n  long  12345\n");
+  std::string printed(text, size);
   std::free(text);
+  return printed;
+}
+
+TEST(Report, ColumnsOfNumbersAreSetToTheRight) {
+  const Section section = {"part", {"a line"}, {{"name", "bytes"}, {{"a", "5"}, {"long", "12345"}}}, ""};
+  EXPECT_EQ(Printed({"title", {section}}),
+            "title\n\npart\n  a line\n  name  bytes\n  a         5\n  long  12345\n");
+}
+
+TEST(Report, NamesFromAModelCannotSteerATerminal) {
+  const Section section = {"part", {"a\x1b[2Jb"}, {{"name"}, {{"c\nd"}}}, ""};
+  EXPECT_EQ(Printed({"t\x7f", {section}}), "t\\x7f\n\npart\n  a\\x1b[2Jb\n  name\n  c\\x0ad\n");
 }
 
 TEST(Report, NamesFromAModelCannotBecomeMarkup) {

@@ -42,8 +42,7 @@ bool ParseShape(const std::string& argument, std::map<std::string, std::vector<i
     if (*at != 'x' && *at != ',') return false;
     if (++at == end) return false;
   }
-  (*shapes)[argument.substr(0, equals)] = std::move(dims);
-  return true;
+  return shapes->emplace(argument.substr(0, equals), std::move(dims)).second;
 }
 
 void PrintSummary(const CompileReport& report, const std::string& path) {
@@ -139,7 +138,8 @@ class CompileCommand : public Command {
     }
     for (const std::string& shape : shapes_) {
       if (!ParseShape(shape, &options_.shapes)) {
-        return Misuse("compile", "--shape " + shape + " is not of the form NAME=1x128");
+        return Misuse("compile",
+                      "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice");
       }
     }
     for (const std::string& state : states_) {

@@ -34,13 +34,13 @@ void PrintTable(const Table& table, FILE* out) {
     right[c] = IsNumeric(table, c);
     widths[c] = table.head[c].size();
     for (const auto& row : table.rows) {
-      if (c < row.size()) widths[c] = std::max(widths[c], row[c].size());
+      if (c < row.size()) widths[c] = std::max(widths[c], Printable(row[c]).size());
     }
   }
   const auto print_row = [&](const std::vector<std::string>& row) {
     std::string line = " ";
     for (size_t c = 0; c < columns; ++c) {
-      const std::string& cell = c < row.size() ? row[c] : std::string();
+      const std::string cell = c < row.size() ? Printable(row[c]) : "";
       const size_t pad = widths[c] - std::min(widths[c], cell.size());
       line += ' ';
       if (right[c]) line.append(pad, ' ');
@@ -74,11 +74,11 @@ void AppendTable(const Table& table, std::string* html) {
 }  // namespace
 
 void PrintText(const Report& report, FILE* out) {
-  std::fprintf(out, "%s\n", report.title.c_str());
+  std::fprintf(out, "%s\n", Printable(report.title).c_str());
   for (const Section& section : report.sections) {
     if (section.lines.empty() && section.table.rows.empty()) continue;
-    std::fprintf(out, "\n%s\n", section.title.c_str());
-    for (const std::string& line : section.lines) std::fprintf(out, "  %s\n", line.c_str());
+    std::fprintf(out, "\n%s\n", Printable(section.title).c_str());
+    for (const std::string& line : section.lines) std::fprintf(out, "  %s\n", Printable(line).c_str());
     if (!section.table.rows.empty()) PrintTable(section.table, out);
   }
 }
@@ -118,6 +118,19 @@ std::string Escaped(const std::string& text) {
   return out;
 }
 
+std::string Printable(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (byte < 32 || byte == 127) {
+      out += Printf("\\x%02x", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 std::string Printf(const char* format, ...) {
   va_list args, again;
   va_start(args, format);
@@ -132,14 +145,14 @@ std::string Printf(const char* format, ...) {
 
 int Fail(const char* command, const Status& status) {
   std::fflush(stdout);
-  std::fprintf(stderr, "rondo %s: %s\n", command, status.message());
+  std::fprintf(stderr, "rondo %s: %s\n", command, Printable(status.message()).c_str());
   return 1;
 }
 
 int Misuse(const char* command, const std::string& sentence) {
   std::fflush(stdout);
-  std::fprintf(stderr, "rondo %s: %s\nRun `rondo %s --help` for examples.\n", command, sentence.c_str(),
-               command);
+  std::fprintf(stderr, "rondo %s: %s\nRun `rondo %s --help` for examples.\n", command,
+               Printable(sentence).c_str(), command);
   return 2;
 }
 

@@ -76,7 +76,7 @@ class RunCommand : public Command {
         where = output_ + "/" + FileNameOf(tensor.name, &taken) + "." + format_;
         if (Status status = WriteTensor(tensor, where); !status.ok()) return Fail("run", status);
       }
-      std::printf("%s %s%s %s\n", tensor.name.c_str(), Name(tensor.dtype),
+      std::printf("%s %s%s %s\n", Printable(tensor.name).c_str(), Name(tensor.dtype),
                   Format(tensor.shape, shape, sizeof(shape)), where.c_str());
     }
     return 0;
