@@ -1,0 +1,98 @@
+// What fuzzing relies on, and what it has found.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "formats/onnx/reader.h"
+#include "formats/plan/format.h"
+#include "tests/fuzz/plan_bytes.h"
+#include "tests/fuzz/plan_seeds.h"
+#include "tests/fuzz/target.h"
+
+namespace rondo::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+Span<const uint8_t> Of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
+
+class Targets : public testing::TestWithParam<std::string> {};
+
+// The sample of tests/plan holds collectives, which a driver may lack.
+TEST_P(Targets, SeedsGetThrough) {
+  const auto target = MakeTarget(GetParam());
+  for (const Seed& seed : target->MakeSeeds()) {
+    if (seed.name == "sample.plan") continue;
+    EXPECT_EQ(target->Run(Of(seed.bytes)), target->stages().size() - 1) << seed.name;
+  }
+}
+
+TEST_P(Targets, CommittedSeedsGetThrough) {
+  const auto target = MakeTarget(GetParam());
+  int files = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(RONDO_SOURCE_DIR) / "tests/fuzz/seeds" / GetParam())) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    const Bytes bytes(std::istreambuf_iterator<char>(file), {});
+    if (entry.path().filename() == "sample.plan") continue;
+    EXPECT_EQ(target->Run(Of(bytes)), target->stages().size() - 1)
+        << entry.path() << ": make them anew with fuzz_run all --write-seeds tests/fuzz/seeds";
+    ++files;
+  }
+  EXPECT_GT(files, 3);
+}
+
+TEST_P(Targets, MutationsDependOnTheSeedAlone) {
+  const auto target = MakeTarget(GetParam());
+  const Seed seed = target->MakeSeeds()[0];
+  for (uint64_t i = 0; i < 100; ++i) {
+    Random a(i), b(i);
+    EXPECT_EQ(target->Mutate(Of(seed.bytes), a), target->Mutate(Of(seed.bytes), b));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Targets, testing::ValuesIn(TargetNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST(Truncation, OfATinyModelAnywhereCrashesNothing) {
+  const auto target = MakeTarget("onnx");
+  for (const Seed& seed : target->MakeSeeds()) {
+    for (size_t size = 0; size < seed.bytes.size(); ++size) {
+      const Bytes cut(seed.bytes.begin(), seed.bytes.begin() + static_cast<std::ptrdiff_t>(size));
+      target->Run(Of(cut));
+    }
+  }
+}
+
+TEST(Truncation, OfATinyPlanAnywhereIsRefused) {
+  const auto target = MakeTarget("plan");
+  const Bytes plan = target->MakeSeeds()[0].bytes;
+  for (size_t size = 0; size < plan.size(); ++size) {
+    Bytes cut(plan.begin(), plan.begin() + static_cast<std::ptrdiff_t>(size));
+    ASSERT_EQ(target->Run(Of(cut)), 0u) << "cut at " << size;
+    if (size < sizeof(FileHeader)) continue;
+    const uint64_t stated = size;  // as if it had never been longer
+    std::memcpy(&cut[offsetof(FileHeader, file_bytes)], &stated, sizeof(stated));
+    Reseal(&cut);
+    ASSERT_LT(target->Run(Of(cut)), target->stages().size() - 1) << "cut and sealed at " << size;
+  }
+}
+
+TEST(PlanBytes, SealedDamageGetsPastTheIntegrityCheck) {
+  const auto target = MakeTarget("plan");
+  PlanParts parts;
+  ASSERT_TRUE(TakeApart(Of(target->MakeSeeds()[0].bytes), &parts));
+  const Bytes sealed = Seal(parts);
+  EXPECT_EQ(target->Run(Of(sealed)), target->stages().size() - 1);
+  parts.flatbuffer[4] ^= 1;
+  EXPECT_STREQ(target->stages()[target->Run(Of(Seal(parts)))], "refused by the flatbuffer");
+  Bytes unsealed = sealed;
+  unsealed[sizeof(FileHeader) + 2 * sizeof(SectionEntry) + 100] ^= 1;
+  EXPECT_STREQ(target->stages()[target->Run(Of(unsealed))], "refused by the container");
+}
+
+}  // namespace
+}  // namespace rondo::fuzz

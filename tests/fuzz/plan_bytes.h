@@ -1,0 +1,23 @@
+// Plan files taken apart and sealed again, so that damage gets past the integrity check.
+#ifndef RONDO_TESTS_FUZZ_PLAN_BYTES_H_
+#define RONDO_TESTS_FUZZ_PLAN_BYTES_H_
+
+#include "tests/fuzz/target.h"
+
+namespace rondo::fuzz {
+
+// The two sections of a plan file with its weights inside.
+struct PlanParts {
+  Bytes flatbuffer, weights;
+};
+
+// False when the container is not whole. Looks at no hash.
+bool TakeApart(Span<const uint8_t> file, PlanParts* parts);
+// A plan file of these sections, with right sizes and hashes.
+Bytes Seal(const PlanParts& parts);
+// Makes the hashes of `file` right wherever header and section table can be read.
+void Reseal(Bytes* file);
+
+}  // namespace rondo::fuzz
+
+#endif  // RONDO_TESTS_FUZZ_PLAN_BYTES_H_

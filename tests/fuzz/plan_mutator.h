@@ -1,0 +1,15 @@
+// The structure-aware mutator of plans.
+#ifndef RONDO_TESTS_FUZZ_PLAN_MUTATOR_H_
+#define RONDO_TESTS_FUZZ_PLAN_MUTATOR_H_
+
+#include "tests/fuzz/target.h"
+
+namespace rondo::fuzz {
+
+// Mostly: decodes the plan, changes one to three of its fields (each sort of field as likely as any other),
+// encodes and seals it. Sometimes damages the flatbuffer's bytes and seals it, or the container's bytes.
+Bytes MutatePlan(Span<const uint8_t> file, Random& random);
+
+}  // namespace rondo::fuzz
+
+#endif  // RONDO_TESTS_FUZZ_PLAN_MUTATOR_H_

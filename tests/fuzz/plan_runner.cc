@@ -1,0 +1,221 @@
+#include "tests/fuzz/plan_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "drivers/host/host_driver.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+#include "tests/fuzz/target.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define RONDO_FUZZ_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define RONDO_FUZZ_ASAN 1
+#endif
+#endif
+#ifdef RONDO_FUZZ_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace rondo::fuzz {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+double Points(const Part& part) {
+  double points = 1;
+  for (int64_t extent : part.loops) points *= static_cast<double>(extent);
+  return points;
+}
+
+double Operations(const Kernel& kernel) {
+  double sum = 0;
+  for (const Part& part : kernel.parts) {
+    double each = static_cast<double>(1 + part.prologue.size() + part.body.size() + part.epilogue.size());
+    for (const Stage& stage : part.stages) each += static_cast<double>(stage.tape.size());
+    for (const Operand& o : part.operands)
+      each += static_cast<double>(1 + o.indirects.size() + o.guards.size());
+    sum += each * Points(part);
+  }
+  return sum;
+}
+
+double Operations(const PlanData& plan) {
+  double sum = 0;
+  for (const Kernel& kernel : plan.kernels) sum = std::max(sum, Operations(kernel));  // prepared, if not run
+  for (const Program& program : plan.programs) {
+    for (const Step& step : program.steps) {
+      sum += step.kind == StepKind::kLaunch ? Operations(plan.kernels[step.kernel])
+                                            : static_cast<double>(step.bytes) / 16;
+    }
+  }
+  return sum;
+}
+
+// What the plan says that a session takes; each region is whole pages.
+double StatedBytes(const PlanData& plan) {
+  double sum = 0;
+  for (const DeviceBytes& d : plan.requirements.devices) {
+    sum += static_cast<double>(d.weights) + static_cast<double>(d.arena) + static_cast<double>(d.state) +
+           3 * static_cast<double>(kPage);
+  }
+  return sum;
+}
+
+// What the driver may take besides, as scratch: blocks of lanes for each register and index of the largest
+// part, and its kept rows, for each stream.
+double ScratchBytes(const PlanData& plan) {
+  double largest = 0;
+  for (const Kernel& kernel : plan.kernels) {
+    for (const Part& part : kernel.parts) {
+      size_t entries = 16 + part.prologue.size() + part.body.size() + part.epilogue.size() +
+                       part.rhs.size() * 16 + part.loops.size();
+      for (const Stage& stage : part.stages) entries += stage.tape.size();
+      for (const Operand& o : part.operands) entries += 8 + o.indirects.size() + o.guards.size();
+      const double kept = part.skeleton == Skeleton::kReduction ? part.kept : 1;
+      largest = std::max(largest, 8192 * static_cast<double>(entries) + 32 * kept * Points(part));
+    }
+  }
+  uint32_t streams = 1;
+  for (const Program& program : plan.programs) streams = std::max(streams, program.num_streams);
+  return (largest + (1 << 20)) * static_cast<double>((streams + 1) * plan.requirements.devices.size());
+}
+
+// Bytes that constants and ports are filled and copied with: many may share the same memory.
+double CopiedBytes(const PlanData& plan) {
+  double sum = 0;
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.kind == BufferKind::kConstant) sum += static_cast<double>(buffer.bytes);
+  }
+  for (const Program& program : plan.programs) {
+    for (Span<const Port> ports : {program.inputs, program.outputs}) {
+      for (const Port& port : ports) sum += static_cast<double>(plan.buffers[port.buffer].bytes);
+    }
+  }
+  return sum;
+}
+
+std::vector<uint8_t> SmallNumbers(const Buffer& buffer, Random& random) {
+  std::vector<uint8_t> bytes(buffer.bytes);
+  if (buffer.dtype == DType::kF32) {
+    for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+      const float value = static_cast<float>(random.Below(64)) / 32 - 1;
+      std::memcpy(&bytes[i], &value, sizeof(value));
+    }
+  } else if (!IsFloat(buffer.dtype)) {
+    const size_t size = static_cast<size_t>(ByteSize(buffer.dtype));
+    for (size_t i = 0; i < bytes.size(); i += size) {
+      bytes[i] = static_cast<uint8_t>(random.Below(buffer.dtype == DType::kBool ? 2 : 3));
+    }
+    if (random.OneIn(8)) std::memset(bytes.data(), buffer.dtype == DType::kBool ? 1 : 0xff, bytes.size());
+  } else {
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.Next());
+  }
+  return bytes;
+}
+
+// What lies between the end of a session's memory and the end of its pages may not be touched.
+void GuardPages(Session* session, const PlanData& plan, bool guard) {
+#ifdef RONDO_FUZZ_ASAN
+  for (uint32_t i = 0; i < plan.requirements.devices.size(); ++i) {
+    const DeviceBytes& d = plan.requirements.devices[i];
+    for (auto [region, used] :
+         {std::pair(session->arena(i), d.arena), std::pair(session->state(i), d.state)}) {
+      if (region.bytes <= used) continue;
+      void* from = reinterpret_cast<void*>(region.address + used);
+      if (guard) {
+        ASAN_POISON_MEMORY_REGION(from, region.bytes - used);
+      } else {
+        ASAN_UNPOISON_MEMORY_REGION(from, region.bytes - used);
+      }
+    }
+  }
+#else
+  (void)session, (void)plan, (void)guard;
+#endif
+}
+
+}  // namespace
+
+PlanRunner::PlanRunner() {
+  for (uint32_t i = 0; i < 2; ++i) {
+    HostOptions options;
+    options.devices = 4;
+    options.allocator = device_memory_.allocator();
+    options.max_isa = 2 * i;
+    Result<Driver*> driver = CreateHostDriver(options);
+    if (!driver.ok()) Broken("no host driver: %s", driver.status().message());
+    drivers_[i] = *driver;
+  }
+}
+
+PlanRunner::~PlanRunner() {
+  for (Driver* driver : drivers_) DestroyHostDriver(driver);
+}
+
+Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed) {
+  const PlanData& data = session->plan().data();
+  Random random(seed);
+  std::vector<std::vector<uint8_t>> bytes;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  for (const Port& port : data.programs[program].inputs) {
+    const Buffer& b = data.buffers[port.buffer];
+    if (port.is_state) continue;
+    bytes.push_back(SmallNumbers(b, random));
+    Input input;
+    input.name = port.name;
+    input.dtype = b.dtype;
+    input.shape = b.shape;
+    input.data = bytes.back().data();
+    input.bytes = b.bytes;
+    inputs.push_back(input);
+  }
+  for (const Port& port : data.programs[program].outputs) {
+    const Buffer& b = data.buffers[port.buffer];
+    bytes.emplace_back(b.bytes);
+    Output output;
+    output.name = port.name;
+    output.dtype = b.dtype;
+    output.data = bytes.back().data();
+    output.bytes = b.bytes;
+    outputs.push_back(output);
+  }
+  return session->Run(program, inputs, outputs);
+}
+
+RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits) {
+  const PlanData& data = plan.data();
+  const double stated = StatedBytes(data);
+  if (stated > static_cast<double>(limits.bytes) ||
+      CopiedBytes(data) > 4 * static_cast<double>(limits.bytes) || Operations(data) > limits.operations) {
+    return RunEnd::kTooLarge;
+  }
+  const HostAllocator host = host_memory_.allocator();
+  RuntimeOptions options;
+  options.allocator = &host;
+  device_memory_.Reset();
+  const uint64_t before = device_memory_.peak();
+  Result<Runtime> runtime = Runtime::Create(drivers_[seed % 2], options);
+  if (!runtime.ok()) return RunEnd::kNotArmed;
+  Result<Session> session = Session::Create(*runtime, plan);
+  const double scratch = ScratchBytes(data);
+  if (static_cast<double>(device_memory_.peak() - before) > stated + scratch) {
+    Broken("a session took %llu bytes of device memory; its plan states %.0f, and scratch is at most %.0f",
+           static_cast<unsigned long long>(device_memory_.peak() - before), stated, scratch);
+  }
+  if (!session.ok()) return RunEnd::kNotArmed;
+  GuardPages(&*session, data, true);
+  RunEnd end = RunEnd::kRan;
+  for (uint32_t program = 0; program < data.programs.size(); ++program) {
+    const Status status = RunProgram(&*session, program, seed + program);
+    if (!status.ok() && status.code() != Code::kOutOfRange) end = RunEnd::kFailed;
+  }
+  GuardPages(&*session, data, false);
+  return end;
+}
+
+}  // namespace rondo::fuzz

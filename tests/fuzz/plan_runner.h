@@ -1,0 +1,42 @@
+// PlanRunner: arms a plan on the host driver and runs its programs, if that is little work.
+#ifndef RONDO_TESTS_FUZZ_PLAN_RUNNER_H_
+#define RONDO_TESTS_FUZZ_PLAN_RUNNER_H_
+
+#include <cstdint>
+
+#include "core/driver.h"
+#include "runtime/plan.h"
+#include "runtime/session.h"
+#include "tests/fuzz/memory_meter.h"
+
+namespace rondo::fuzz {
+
+enum class RunEnd {
+  kTooLarge,  // valid, but more memory or work than a fuzzer has time for: not armed
+  kNotArmed,  // refused by the driver or the runtime
+  kFailed,    // a run ended with an error of its own
+  kRan,       // every program ran; an index out of its bounds counts as such
+};
+
+struct RunLimits {
+  uint64_t bytes = 16 << 20;    // weights, arena and state of all devices
+  double operations = 1 << 20;  // tape instructions and accesses of one run of every program
+};
+
+class PlanRunner {
+ public:
+  PlanRunner();
+  ~PlanRunner();
+  // `plan` has been verified and checked. Inputs are drawn from `seed`. Ends the process where memory is
+  // asked for that the plan does not state.
+  RunEnd Run(const Plan& plan, uint64_t seed, const RunLimits& limits = {});
+
+ private:
+  Status RunProgram(Session* session, uint32_t program, uint64_t seed);
+  MemoryMeter device_memory_, host_memory_;
+  Driver* drivers_[2] = {};  // the baseline's instructions, the machine's best
+};
+
+}  // namespace rondo::fuzz
+
+#endif  // RONDO_TESTS_FUZZ_PLAN_RUNNER_H_

@@ -1,0 +1,83 @@
+#include "tests/fuzz/plan_seeds.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "compiler/import/import.h"
+#include "compiler/pipeline.h"
+#include "formats/onnx/reader.h"
+#include "formats/plan/writer.h"
+#include "tests/plan/sample_plan.h"
+
+namespace rondo::fuzz {
+namespace {
+
+// As many nodes as a tiny model can need; damage may ask for a million trips round a loop.
+constexpr int64_t kMaxNodes = 4096;
+// Some passes take time that grows with the square of the graph: what a tiny file unrolls to (a recurrent
+// operator over hundreds of steps) is not compiled here.
+constexpr int64_t kMaxGraph = 4096;
+
+Status RunPasses(Compilation* compilation) {
+  for (const PipelineEntry& entry : Pipeline()) {
+    if (std::string_view(entry.name) == "import") continue;
+    std::string text;
+    ProgramInWork* program = entry.once ? nullptr : &compilation->programs[0];
+    RONDO_RETURN_IF_ERROR(entry.run(compilation, program, &text).At("%s", entry.name));
+    if (entry.leaves != Leaves::kGraph) continue;
+    const std::string broken = ir::Validate(program->graph);
+    if (!broken.empty()) return Status::Error(Code::kInternal, "%s: %s", entry.name, broken.c_str());
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<Bytes> CompileBytes(Span<const uint8_t> model) {
+  RONDO_ASSIGN_OR_RETURN(auto parsed, onnx::Model::Parse(model, "no/such/folder"));
+  CompileOptions options;
+  Compilation compilation(options);
+  compilation.programs.emplace_back();
+  ProgramInWork& program = compilation.programs[0];
+  program.source.program = "main";
+  ImportOptions import;
+  import.symbols["N"] = 2;
+  import.max_nodes = kMaxNodes;
+  RONDO_ASSIGN_OR_RETURN(program.graph, ImportModel(parsed, import, nullptr));
+  program.graph.name = "main";
+  if (program.graph.size() > kMaxGraph) {
+    return Status::Error(Code::kAborted, "%lld nodes are more than %lld",
+                         static_cast<long long>(program.graph.size()), static_cast<long long>(kMaxGraph));
+  }
+  RONDO_RETURN_IF_ERROR(RunPasses(&compilation));
+  const EmittedPlan& emitted = compilation.emitted;
+  const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
+    std::memcpy(out, emitted.constant_bytes[buffer].data() + first, bytes);
+    return Status::Ok();
+  };
+  Bytes out;
+  RONDO_RETURN_IF_ERROR(WritePlanBytes(emitted.plan, fill, &out));
+  return out;
+}
+
+std::vector<Seed> MakePlanSeeds() {
+  std::vector<Seed> seeds;
+  for (const Seed& model : MakeModelSeeds()) {
+    Result<Bytes> plan = CompileBytes({model.bytes.data(), model.bytes.size()});
+    if (!plan.ok()) Broken("seed %s: %s", model.name.c_str(), plan.status().message());
+    seeds.push_back({model.name.substr(0, model.name.rfind('.')) + ".plan", plan.Take()});
+  }
+  const Sample sample = MakeSample();
+  Bytes bytes;
+  const Status status = WritePlanBytes(
+      sample.data,
+      [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {
+        return FillSample(sample.data, buffer, first, count, out);
+      },
+      &bytes);
+  if (!status.ok()) Broken("the sample plan: %s", status.message());
+  seeds.push_back({"sample.plan", std::move(bytes)});
+  return seeds;
+}
+
+}  // namespace rondo::fuzz
