@@ -55,9 +55,12 @@ void OrderForWrites(const Part& part, int* order, int count) {
 }  // namespace
 
 void FullStrides(const Operand& operand, int loops, int64_t* strides) {
-  for (int d = 0; d < loops; ++d) {
-    strides[d] = operand.strides[d];
-    for (const Guard& guard : operand.guards) strides[d] += guard.stride * guard.strides[d];
+  for (int d = 0; d < loops; ++d) {  // modulo 2^64: a loop of one round may state any stride
+    uint64_t sum = static_cast<uint64_t>(operand.strides[d]);
+    for (const Guard& guard : operand.guards) {
+      sum += static_cast<uint64_t>(guard.stride) * static_cast<uint64_t>(guard.strides[d]);
+    }
+    strides[d] = static_cast<int64_t>(sum);
   }
 }
 
