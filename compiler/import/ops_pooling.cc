@@ -1,6 +1,7 @@
 // Pools.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
@@ -28,9 +29,75 @@ ir::PoolAttrs ToPool(const WindowAttrs& w, const Shape& x, Combine kind) {
   return attrs;
 }
 
+// Every window of padded x [n, c, spatial...] as the last dim: [n, c, output..., points of the window].
+NodeId Windows(Builder& b, NodeId padded, const WindowAttrs& w) {
+  const Shape shape = b.shape(padded);
+  ir::ViewStep step;
+  int rank = w.rank();
+  step.shape.rank = 2 + 2 * rank;
+  int64_t stride = 1, points = 1;
+  for (int d = shape.rank; d-- > 0; stride *= shape[d]) {
+    if (d < 2) {
+      step.shape.dims[d] = shape[d];
+      step.strides[d] = stride;
+      continue;
+    }
+    size_t a = static_cast<size_t>(d - 2);
+    step.shape.dims[d] = w.output[a];
+    step.strides[d] = stride * w.strides[a];
+    step.shape.dims[d + rank] = w.kernel[a];
+    step.strides[d + rank] = stride * w.dilations[a];
+    points *= w.kernel[a];
+  }
+  Shape flat = step.shape;
+  flat.rank = 3 + rank;
+  flat.dims[2 + rank] = points;
+  return b.Reshape(b.ViewNode(padded, ir::View{{step}}), flat);
+}
+
+// Where in x, counted from its first element, the largest element of every window is.
+NodeId MaxPositions(Builder& b, NodeId x, const WindowAttrs& w) {
+  const Shape shape = b.shape(x);
+  ir::PoolAttrs pool = ToPool(w, shape, Combine::kMax);
+  std::vector<int64_t> before = {0, 0}, after = {0, 0};
+  before.insert(before.end(), pool.pads_begin.begin(), pool.pads_begin.end());
+  after.insert(after.end(), pool.pads_end.begin(), pool.pads_end.end());
+  NodeId padded =
+      b.PadConstant(x, b.Scalar(b.dtype(x), -std::numeric_limits<double>::infinity()), before, after);
+  int last = 2 + w.rank();
+  NodeId point = b.Squeeze(b.Reduce(ir::ReduceKind::kArgMax, Windows(b, padded, w), {last}, true), last);
+  const Shape out = b.shape(point);
+  NodeId at = kNoNode;
+  auto add = [&](NodeId term, int64_t stride) {
+    term = b.BinaryScalar(TapeOp::kMul, term, static_cast<double>(stride));
+    at = at == kNoNode ? term : b.Add(at, term);
+  };
+  int64_t stride = 1;
+  for (int d = shape.rank; d-- > 0; stride *= shape[d]) {
+    if (d < 2) {
+      add(b.Iota(out, d), stride);
+      continue;
+    }
+    size_t a = static_cast<size_t>(d - 2);
+    NodeId first = b.BinaryScalar(TapeOp::kMul, b.Iota(out, d), static_cast<double>(w.strides[a]));
+    NodeId step = b.BinaryScalar(TapeOp::kMod, point, static_cast<double>(w.kernel[a]));
+    point = b.BinaryScalar(TapeOp::kDiv, point, static_cast<double>(w.kernel[a]));
+    NodeId within = b.BinaryScalar(TapeOp::kMul, step, static_cast<double>(w.dilations[a]));
+    add(b.BinaryScalar(TapeOp::kSub, b.Add(first, within), static_cast<double>(w.pads_begin[a])), stride);
+  }
+  return at;
+}
+
 Status MaxPool(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(WindowAttrs w, ReadPool(c));
   c.Set(0, c.b.Pool(c.In(0), ToPool(w, c.shape(0), Combine::kMax)));
+  if (!c.Wants(1)) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  if (c.Int("storage_order", 0) != 0 || 2 + 2 * w.rank() > kMaxRank) {
+    return Status::Error(Code::kUnsupported, "Indices in column-major order or of more than %d dimensions",
+                         (kMaxRank - 2) / 2);
+  }
+  c.Set(1, MaxPositions(c.b, c.In(0), w));
   return Status::Ok();
 }
 

@@ -51,6 +51,8 @@ Span<const OpRow> SortingOps();
 Span<const OpRow> ResizeOps();
 Span<const OpRow> SamplingOps();
 Span<const OpRow> FourierOps();
+Span<const OpRow> ColumnsOps();
+Span<const OpRow> LossOps();
 Span<const OpRow> QuantisationOps();
 Span<const OpRow> ControlOps();
 Span<const OpRow> SequenceOps();

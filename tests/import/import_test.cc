@@ -402,6 +402,46 @@ TEST(Import, SamplesBetweenElementsWeighTheirNeighbours) {
   EXPECT_EQ(Evaluate(*graph, {2, 4, 8}), (std::vector<double>{2, 3, 8, 2}));
 }
 
+TEST(Import, PositionsOfLargestElementsCountFromTheStartOfTheInput) {
+  ModelMaker m;
+  m.Input("x", {1, 2, 4});
+  onnx::NodeProto* pool = m.Node("MaxPool", {"x"}, {"", "y"});
+  for (const char* name : {"kernel_shape", "strides"}) {
+    onnx::AttributeProto* attribute = pool->add_attribute();
+    attribute->set_name(name);
+    attribute->set_type(onnx::AttributeProto::INTS);
+    attribute->add_ints(2);
+  }
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {1, 2, 4, 3, -1, -1, -3, -2}), (std::vector<double>{1, 2, 4, 7}));
+}
+
+TEST(Import, OverlappingColumnsAddUp) {
+  ModelMaker m;
+  m.Input("x", {1, 2, 3});
+  m.Ints("image", {1, 4});
+  m.Ints("block", {1, 2});
+  m.Node("Col2Im", {"x", "image", "block"}, {"y"});
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(graph->node(graph->outputs[0].node).shape, Shape({1, 1, 1, 4}));
+  EXPECT_EQ(Evaluate(*graph, {1, 2, 3, 10, 20, 30}), (std::vector<double>{1, 12, 23, 30}));
+}
+
+TEST(Import, IgnoredTargetsDoNotCountInAMeanLoss) {
+  ModelMaker m;
+  m.Input("x", {3, 2});
+  m.Ints("target", {1, -1, 0});
+  SetInt(m.Node("NegativeLogLikelihoodLoss", {"x", "target"}, {"y"}), "ignore_index", -1);
+  m.Output("y");
+  auto graph = Import(m);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  EXPECT_EQ(Evaluate(*graph, {0, -2, -7, -7, -4, 0}), std::vector<double>{3});
+}
+
 TEST(Import, EveryOperatorIsListedOnce) {
   std::vector<std::string> names = ImportableOperators();
   EXPECT_GT(names.size(), 150u);
