@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -501,6 +502,20 @@ TEST(Checker, ASequentialPartMayReadWhatItWrote) {
       EXPECT_BROKEN(m, "not element by element");
     }
   }
+}
+
+// Found by fuzzing under the undefined-behaviour sanitizer.
+TEST(Checker, ALoopOfOneRoundMayStateAnyStride) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  Maker m;
+  Part p;
+  p.outer = 2;
+  p.loops = List<int64_t>(m.arena, {64, 1});
+  p.operands = List<Operand>(
+      m.arena, {Access(m.arena, 0, Mode::kRead, {1, kLeast}), Access(m.arena, 1, Mode::kWrite, {1, kLeast})});
+  p.body = List<TapeInst>(m.arena, {Load(0), Store(0, 1)});
+  m.Launch(m.AddKernel(p, 2), {{m.kIn, 0}, {m.kOut, 0}});
+  EXPECT_GOOD(m);
 }
 
 TEST(Checker, CopiesMustNotOverlapThemselves) {

@@ -38,8 +38,9 @@ Footprint MakeFootprint(const Part& part, uint16_t index) {
     return print;
   }
   BoxDim dims[kMaxLoops];
-  for (size_t d = 0; d < part.loops.size(); ++d)
-    dims[d] = {EffectiveStride(operand, d) * size, part.loops[d]};
+  for (size_t d = 0; d < part.loops.size(); ++d) {  // a loop of one round has any stride, and takes no step
+    dims[d] = {part.loops[d] == 1 ? 0 : EffectiveStride(operand, d) * size, part.loops[d]};
+  }
   print.box = StridedBox(base * size, size, dims, static_cast<int>(part.loops.size()));
   return print;
 }
