@@ -111,6 +111,10 @@ uint64_t GreatestMemory() {
 
 }  // namespace rondo::fuzz
 
+// g++ links the two sanitizers apart: this one does not know the death callback of the other.
+extern "C" void __ubsan_on_report(void);
+extern "C" void __ubsan_on_report(void) { rondo::fuzz::OnDeath(); }
+
 // What undefined behaviour is found ends the process like everything else.
 extern "C" const char* __ubsan_default_options();
 extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1"; }
