@@ -116,7 +116,8 @@ Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text)
     *text = "the host driver runs kernels as they are";
     return Status::Ok();
   }
-  return AddCudaModules(&compilation->emitted, options.target.substr(kCudaTarget.size()), options.library_path, text);
+  return AddCudaModules(&compilation->emitted, options.target.substr(kCudaTarget.size()),
+                        options.library_path, text);
 }
 
 Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
@@ -195,7 +196,8 @@ std::string KnownPasses(bool skippable_only) {
 Status CheckOptions(const CompileOptions& options) {
   if (options.models.empty()) return Status::Error(Code::kInvalidArgument, "no model is given");
   if (options.target != "host" && options.target != "cuda:sm_90a" && options.target != "cuda:sm_80") {
-    return Status::Error(Code::kUnsupported, "target \"%s\" is not known; known: host, cuda:sm_90a, cuda:sm_80",
+    return Status::Error(Code::kUnsupported,
+                         "target \"%s\" is not known; known: host, cuda:sm_90a, cuda:sm_80",
                          options.target.c_str());
   }
   std::set<std::string> names;

@@ -152,12 +152,13 @@ struct KernelImage {
   uint32_t grid = 1;
 };
 
-// Machine code for one architecture. A program, protected by hashes only: nothing else about it can be verified.
+// Machine code for one architecture. A program, protected by hashes only: nothing else about it can be
+// verified.
 struct CodeModule {
-  std::string_view architecture;  // "sm_90a"
-  uint32_t block = 256;           // threads a block, of every launch
-  Span<const uint8_t> code;       // an ELF image, as the driver loads it
-  Span<const KernelImage> images; // one a kernel of the plan, in order
+  std::string_view architecture;   // "sm_90a"
+  uint32_t block = 256;            // threads a block, of every launch
+  Span<const uint8_t> code;        // an ELF image, as the driver loads it
+  Span<const KernelImage> images;  // one a kernel of the plan, in order
 };
 
 struct PlanData {

@@ -26,11 +26,11 @@ namespace rondo {
 
 struct FuseOptions {
   std::string target = "host";
-  bool epilogues = true;   // pointwise work after contractions, convolutions and attention
-  bool reductions = true;  // pointwise work around row reductions
-  bool inlining = true;    // pointwise producers into their only reader
+  bool epilogues = true;               // pointwise work after contractions, convolutions and attention
+  bool reductions = true;              // pointwise work around row reductions
+  bool inlining = true;                // pointwise producers into their only reader
   int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages
-  bool horizontal = true;  // independent parts into one kernel
+  bool horizontal = true;              // independent parts into one kernel
 };
 
 struct FuseReport {

@@ -77,13 +77,16 @@ Status VerifyModules(const PlanData& plan) {
     if (module.architecture.empty()) return RONDO_BROKEN("module %zu names no architecture", m);
     if (module.code.empty()) return RONDO_BROKEN("module %zu has no code", m);
     if (module.block == 0 || module.block > kMostThreads) {
-      return RONDO_BROKEN("module %zu: %u threads a block are not within 1 to %u", m, module.block, kMostThreads);
+      return RONDO_BROKEN("module %zu: %u threads a block are not within 1 to %u", m, module.block,
+                          kMostThreads);
     }
     if (module.images.size() != plan.kernels.size()) {
-      return RONDO_BROKEN("module %zu has %zu images for %zu kernels", m, module.images.size(), plan.kernels.size());
+      return RONDO_BROKEN("module %zu has %zu images for %zu kernels", m, module.images.size(),
+                          plan.kernels.size());
     }
     for (size_t k = 0; k < module.images.size(); ++k) {
-      if (module.images[k].entry.empty()) return RONDO_BROKEN("module %zu: the image of kernel %zu has no entry", m, k);
+      if (module.images[k].entry.empty())
+        return RONDO_BROKEN("module %zu: the image of kernel %zu has no entry", m, k);
       if (module.images[k].grid == 0 || module.images[k].grid > 0x7fffffffu) {
         return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, module.images[k].grid);
       }

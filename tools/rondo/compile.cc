@@ -79,8 +79,10 @@ class CompileCommand : public Command {
   void Declare(OptionSet& options) override {
     options.Positional("MODEL", &models_, 0, -1, "model.onnx, or several as PROGRAM=model.onnx")
         .Text("-o,--output", &output_, "the plan file to write", "PLAN")
-        .Text("--target", &options_.target, "what to fuse and generate code for: host, cuda:sm_90a, cuda:sm_80", "TARGET")
-        .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first", "DIRS")
+        .Text("--target", &options_.target,
+              "what to fuse and generate code for: host, cuda:sm_90a, cuda:sm_80", "TARGET")
+        .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
+              "DIRS")
         .Texts("--shape", &shapes_, "of an input (x=1x128) or a symbolic dimension (batch=4)", "NAME=DIMS")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")

@@ -18,7 +18,7 @@ namespace rondo::tools {
 
 struct LoadOptions {
   std::string driver = "host";  // or "cuda"
-  int64_t threads = 0;  // of the host driver; 0: one a core
+  int64_t threads = 0;          // of the host driver; 0: one a core
   bool ignore_hashes = false;
 };
 
