@@ -76,7 +76,7 @@ TEST(CudaCode, AModuleWithoutAnImageForEveryKernelIsRefused) {
   EXPECT_EQ(VerifyPlan(plan).code(), Code::kCorrupt);
 }
 
-TEST(CudaCode, AMissingCompilerIsASentence) {
+TEST(CudaCode, AnUnknownTargetIsRefusedNamingTheKnownOnes) {
   CompileOptions options = Options("pycoder/decode.onnx", "cuda:sm_11");
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_FALSE(compiled.ok());

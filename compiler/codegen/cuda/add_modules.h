@@ -9,8 +9,8 @@
 
 namespace rondo {
 
-// Adds one code module for `architecture` ("sm_90a") to the plan. `text`, if not null, receives the CUDA
-// text. Errors as WriteKernelText and CompileCuda give them.
+// Adds one code module for `architecture` ("sm_90a") to the plan. `library_path` as CompileCuda takes it;
+// `report` receives one sentence. Errors as WriteKernelText and CompileCuda give them.
 Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
                       std::string* report);
 

@@ -29,8 +29,7 @@ struct KernelText {
 Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number);
 
 // What every kernel's text builds on: loads and stores by dtype, scalar functions (core/scalar.h on a
-// device), block and warp reductions, and the kernel that fills synthetic weights (entry
-// "rondo_fill_synthetic").
+// device), block and warp reductions, the record of a fault.
 const char* CudaPrelude();
 
 }  // namespace rondo

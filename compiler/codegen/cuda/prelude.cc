@@ -200,22 +200,6 @@ template <bool max, bool last, int W, typename T> DEV i64 reduce_arg(T v, i64 at
   }
   return at;
 }
-
-// ---- synthetic weights: core/synthetic.h on a device
-DEV u64 mix(u64 x) {
-  x ^= x >> 33; x *= 0xff51afd7ed558ccdull; x ^= x >> 33; x *= 0xc4ceb9fe1a85ec53ull; x ^= x >> 33;
-  return x;
-}
-extern "C" __global__ void rondo_fill_synthetic(char* to, u64 elements, u32 dtype, u64 key, float scale) {
-  for (u64 i = blockIdx.x * 256ull + threadIdx.x; i < elements; i += gridDim.x * 256ull) {
-    int u = (int)(mix(key + i * 0x9e3779b97f4a7c15ull) >> 48) - 32768;
-    float v = (float)u * (1.0f / 32768.0f) * scale;
-    if (dtype == 0) st_f32(to, (i64)i, v);
-    if (dtype == 1) st_f16(to, (i64)i, v);
-    if (dtype == 2) st_bf16(to, (i64)i, v);
-    if (dtype == 3) st_f64(to, (i64)i, (double)v);
-  }
-}
 )cuda";
 }
 
