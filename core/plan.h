@@ -125,11 +125,14 @@ struct SyncPoint {
 };
 
 // A named input or output of a program and the buffer that holds it. State appears in both lists under
-// its two names with `is_state` set: it may be written before a run and read after one.
+// its two names with `is_state` set: it may be written before a run and read after one. In a program of
+// several devices an input is replicated: `replicas` are the buffers of the other devices that get the same
+// bytes. Outputs and state are ports of one device each (the compiler names those of device d > 0 "name@d").
 struct Port {
   std::string_view name;
   uint32_t buffer = kNone;
   bool is_state = false;
+  Span<const uint32_t> replicas = {};  // inputs only; ascending device numbers, all above `buffer`'s
 };
 
 struct Program {

@@ -255,6 +255,7 @@ void Decoder::One(const fbs::Port& in, Port& out) {
   out.name = Text(in.name());
   out.buffer = in.buffer();
   out.is_state = in.is_state();
+  out.replicas = Numbers<uint32_t>(in.replicas());
 }
 
 void Decoder::One(const fbs::Program& in, Program& out) {

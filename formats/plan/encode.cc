@@ -123,7 +123,8 @@ class Encoder {
   }
   Offset<fbs::Port> One(const Port& in) {
     auto name = Text(in.name);
-    return fbs::CreatePort(builder_, name, in.buffer, in.is_state);
+    auto replicas = Numbers<uint32_t>(in.replicas);
+    return fbs::CreatePort(builder_, name, in.buffer, in.is_state, replicas);
   }
   Offset<fbs::Program> One(const Program& in) {
     auto name = Text(in.name);

@@ -33,6 +33,7 @@ class ProgramVerifier {
  private:
   Status Whole();
   Status Ports(Span<const Port> ports, bool inputs);
+  Status Replicas(const Port& port);
   Status SyncPoints();
   Status OneSyncPoint(uint32_t index);
   Status OneStep(uint32_t index);
@@ -101,8 +102,37 @@ Status ProgramVerifier::Ports(Span<const Port> ports, bool inputs) {
       return RONDO_BROKEN("buffer %u is two of its inputs", port.buffer);
     }
     named_[port.buffer] = true;
+    RONDO_RETURN_IF_ERROR(
+        Replicas(port).At("%s %zu \"%.*s\"", what, i, static_cast<int>(port.name.size()), port.name.data()));
   }
   return VerifyNames(names, inputs ? "inputs" : "outputs", scratch_);
+}
+
+// What the other devices of an input hold of it: the same tensor, in a buffer of their own.
+Status ProgramVerifier::Replicas(const Port& port) {
+  const Buffer& first = plan_.buffers[port.buffer];
+  uint32_t device = first.device;
+  for (uint32_t replica : port.replicas) {
+    if (replica >= plan_.buffers.size()) {
+      return RONDO_BROKEN("replica buffer %u of %zu", replica, plan_.buffers.size());
+    }
+    const Buffer& buffer = plan_.buffers[replica];
+    if (first.kind != BufferKind::kInput || buffer.kind != BufferKind::kInput || buffer.program != index_) {
+      return RONDO_BROKEN("replica buffer %u is %s of program %u, but only inputs are replicated", replica,
+                          Name(buffer.kind), buffer.program);
+    }
+    if (buffer.dtype != first.dtype || buffer.shape != first.shape || buffer.bytes != first.bytes) {
+      return RONDO_BROKEN("replica buffer %u has not the dtype and shape of buffer %u", replica, port.buffer);
+    }
+    if (buffer.device <= device) {
+      return RONDO_BROKEN("replica buffer %u is of device %u: devices must ascend from %u on", replica,
+                          buffer.device, device);
+    }
+    if (named_[replica]) return RONDO_BROKEN("buffer %u is two of the program's inputs", replica);
+    named_[replica] = true;
+    device = buffer.device;
+  }
+  return Status::Ok();
 }
 
 Status ProgramVerifier::OneSyncPoint(uint32_t index) {

@@ -183,6 +183,8 @@ class Collector {
         Text(port.name, __LINE__);
         Index(port.buffer, plan_.buffers.size(), __LINE__);
         Flag(port.is_state, __LINE__);
+        List(port.replicas, __LINE__);
+        for (uint32_t& replica : Entries(port.replicas)) Index(replica, plan_.buffers.size(), __LINE__);
       }
     }
     List(p.steps, __LINE__);

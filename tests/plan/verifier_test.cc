@@ -40,6 +40,10 @@ void SetOp(Sample& s, uint32_t kernel, Tape Part::*tape, size_t k, TapeInst inst
 }
 TapeInst& StageInst(Sample& s, size_t stage, size_t k) { return Edit(PartOf(s, 2).stages[stage].tape, k); }
 
+void Replicate(Sample& s, uint32_t buffer) {
+  Edit(ProgramOf(s, 1).inputs, 0).replicas = List<uint32_t>(s.arena, {buffer});
+}
+
 const Broken kPlanRules[] = {
     {"NoDevices", [](Sample& s) { s.data.requirements.devices = {}; }, "0 devices"},
     {"RegionTooLarge", [](Sample& s) { Edit(s.data.requirements.devices, 0).state = ~0ull; }, "exceed"},
@@ -324,6 +328,17 @@ const Broken kProgramRules[] = {
     {"TwoPortsOfOneName", [](Sample& s) { Edit(ProgramOf(s, 0).inputs, 1).name = "x"; }, "\"x\""},
     {"TwoInputsInOneBuffer", [](Sample& s) { Edit(ProgramOf(s, 1).inputs, 1).buffer = kIn0; },
      "two of its inputs"},
+    {"ReplicaBuffer", [](Sample& s) { Replicate(s, 99); }, "replica buffer 99 of 19"},
+    {"ReplicaOfState", [](Sample& s) { Replicate(s, kCache); }, "only inputs are replicated"},
+    {"ReplicaKind", [](Sample& s) { Replicate(s, kOut1); }, "only inputs are replicated"},
+    {"ReplicaDevice", [](Sample& s) { Replicate(s, kIn0); }, "devices must ascend from 0 on"},
+    {"ReplicaShape",
+     [](Sample& s) {
+       Replicate(s, kIn1);
+       BufferOf(s, kIn1).shape = Shape({4, 4});
+     },
+     "has not the dtype and shape"},
+    {"ReplicaTwice", [](Sample& s) { Replicate(s, kIn1); }, "two of its inputs"},
     {"StepKind", [](Sample& s) { StepOf(s, 0).kind = static_cast<StepKind>(4); }, "kind 4"},
     {"StepDevice", [](Sample& s) { StepOf(s, 0).device = 2; }, "device 2 of 2"},
     {"StepStream", [](Sample& s) { StepOf(s, 0).stream = 2; }, "stream 2 of 2"},
