@@ -7,6 +7,13 @@
 
 namespace rondo {
 
+std::string ModelPathOn(const std::string& path, uint32_t device) {
+  constexpr std::string_view kRank = "{rank}";
+  const size_t at = path.find(kRank);
+  if (at == std::string::npos) return path;
+  return path.substr(0, at) + std::to_string(device) + path.substr(at + kRank.size());
+}
+
 Result<CompiledPlan> CompileToMemory(const CompileOptions& options) {
   Compilation compilation(options);
   RONDO_RETURN_IF_ERROR(RunPipeline(&compilation));

@@ -27,8 +27,11 @@ namespace rondo {
 // One model and the program it becomes. Names must differ.
 struct ModelSource {
   std::string program;  // "main" by convention when there is only one
-  std::string path;     // of the .onnx file
+  std::string path;     // of the .onnx file; "{rank}" in it stands for the device's number: one file a device
 };
+
+// `path` with the number of the device for its "{rank}".
+std::string ModelPathOn(const std::string& path, uint32_t device);
 
 // An input and an output of the model that are one persistent buffer: `--state k_cache:k_cache_out`.
 struct StateName {
@@ -39,6 +42,10 @@ struct CompileOptions {
   std::vector<ModelSource> models;
   std::string target = "host";  // "host", "cuda:sm_90a" or "cuda:sm_80"
   std::string library_path;     // folders, separated by ':', in which vendor compilers are looked for first
+  // Devices that the plan is for, 0 to 64. Each runs every program, over its own share of the weights where
+  // the model says so (compiler/import/shard.h) or has a file a device, and exchanges what the model's
+  // collectives say. 0: one device, and a model with collectives is refused.
+  uint32_t devices = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;
@@ -61,7 +68,7 @@ struct CompileOptions {
 };
 
 struct PassReport {
-  std::string program;  // "" for passes over all programs
+  std::string program;  // "" for passes over all programs; "NAME@D" on device D of several
   std::string pass;
   double seconds = 0;
   std::string text;  // what it did, one or more lines without a final newline; may be empty

@@ -17,10 +17,21 @@ namespace {
 
 // ------------------------------------------------------------------------- one function a pass
 
+constexpr uint32_t kMaxDevices = 64;
+
+// What reports call the program of a device.
+std::string NameOf(const CompileOptions& options, const ProgramInWork& program) {
+  const std::string& name = program.source.program;
+  return options.devices > 1 ? name + "@" + std::to_string(program.device) : name;
+}
+
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text) {
   const CompileOptions& options = compilation->options;
-  RONDO_ASSIGN_OR_RETURN(std::shared_ptr<onnx::Model> model, onnx::Model::Open(program->source.path));
+  RONDO_ASSIGN_OR_RETURN(std::shared_ptr<onnx::Model> model,
+                         onnx::Model::Open(ModelPathOn(program->source.path, program->device)));
   ImportOptions import;
+  import.devices = options.devices;
+  import.rank = program->device;
   RONDO_RETURN_IF_ERROR(SplitShapes(*model, options.shapes, &import, &compilation->shapes_found));
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
@@ -66,6 +77,7 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   FuseReport report;
   RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(program->graph, options, &report));
   program->planned.lowered.name = program->source.program;
+  program->planned.device = program->device;
   program->graph = ir::Graph();
   *text = report.text;
   const std::string broken = LoweredRulesBroken(program->planned.lowered);
@@ -80,8 +92,13 @@ Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {
 }
 
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  program->planned.partitions = PartitionSteps(
-      SeamSteps(program->planned.lowered, compilation->options.break_before, &compilation->breaks_found));
+  LoweredProgram* lowered = &program->planned.lowered;
+  const auto& breaks = compilation->options.break_before;
+  std::vector<SeamStep> steps = SeamSteps(*lowered, breaks, &compilation->breaks_found);
+  if (CloseCollectives(steps, lowered)) {
+    steps = SeamSteps(*lowered, breaks, &compilation->breaks_found);
+  }
+  program->planned.partitions = PartitionSteps(steps);
   *text = std::to_string(program->planned.lowered.ops.size()) + " steps in " +
           std::to_string(program->planned.partitions.size()) + " partitions";
   for (const PlannedPartition& partition : program->planned.partitions) *text += "\n" + partition.detail;
@@ -200,6 +217,10 @@ Status CheckOptions(const CompileOptions& options) {
                          "target \"%s\" is not known; known: host, cuda:sm_90a, cuda:sm_80",
                          options.target.c_str());
   }
+  if (options.devices > kMaxDevices) {
+    return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u", options.devices,
+                         kMaxDevices);
+  }
   std::set<std::string> names;
   for (const ModelSource& model : options.models) {
     if (!names.insert(model.program).second) {
@@ -239,7 +260,7 @@ std::string DumpOf(const ProgramInWork& program, Leaves leaves) {
 
 Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWork* program) {
   const CompileOptions& options = compilation->options;
-  const std::string name = program == nullptr ? "" : program->source.program;
+  const std::string name = program == nullptr ? "" : NameOf(options, *program);
   if (options.progress) options.progress(name, entry.name);
   const auto start = std::chrono::steady_clock::now();
   PassReport report;
@@ -292,9 +313,9 @@ Status CheckNames(const PipelineEntry& entry, const Compilation& compilation) {
   return Status::Ok();
 }
 
-void ReportProgram(const ProgramInWork& program, CompileReport* report) {
+void ReportProgram(const CompileOptions& options, const ProgramInWork& program, CompileReport* report) {
   ProgramReport out;
-  out.program = program.source.program;
+  out.program = NameOf(options, program);
   out.steps = static_cast<uint32_t>(program.planned.lowered.ops.size());
   for (const PlannedPartition& p : program.planned.partitions) {
     out.partitions.push_back({p.first_step, p.num_steps, p.reason, p.detail});
@@ -322,14 +343,17 @@ Status RunPipeline(Compilation* compilation) {
   const auto start = std::chrono::steady_clock::now();
   RONDO_RETURN_IF_ERROR(CheckOptions(compilation->options));
   for (const ModelSource& model : compilation->options.models) {
-    compilation->programs.emplace_back();
-    compilation->programs.back().source = model;
+    for (uint32_t device = 0; device < std::max(compilation->options.devices, 1u); ++device) {
+      compilation->programs.emplace_back();
+      compilation->programs.back().source = model;
+      compilation->programs.back().device = device;
+    }
   }
   for (const PipelineEntry& entry : kPipeline) {
     if (Contains(compilation->options.skip_passes, entry.name)) continue;
     if (entry.run == Emit) {
       for (const ProgramInWork& program : compilation->programs) {
-        ReportProgram(program, &compilation->report);
+        ReportProgram(compilation->options, program, &compilation->report);
       }
     }
     if (entry.once) {

@@ -18,9 +18,10 @@
 
 namespace rondo {
 
-// One program on its way from a model to steps. Passes fill in what comes after them.
+// One program, as one device runs it, on its way from a model to steps. Passes fill in what comes after them.
 struct ProgramInWork {
   ModelSource source;
+  uint32_t device = 0;
   ir::Graph graph;         // from `import` to `fuse`
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;

@@ -185,6 +185,10 @@ constexpr const char* Name(Skeleton s) {
   constexpr const char* kNames[] = {"map", "reduction", "contraction", "convolution", "attention"};
   return kNames[static_cast<int>(s)];
 }
+constexpr const char* Name(CollectiveOp op) {
+  constexpr const char* kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "broadcast"};
+  return kNames[static_cast<int>(op)];
+}
 constexpr const char* Name(BreakReason r) {
   constexpr const char* kNames[] = {"program end", "device change", "user break", "unsafe step",
                                     "sync point"};

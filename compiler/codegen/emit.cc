@@ -7,7 +7,9 @@
 
 #include "compiler/codegen/kernel_table.h"
 #include "compiler/codegen/lowered_rules.h"
+#include "compiler/codegen/sync_points.h"
 #include "compiler/codegen/weight_table.h"
+#include "formats/plan/certificate.h"
 #include "formats/plan/writer.h"
 
 namespace rondo {
@@ -37,11 +39,12 @@ class Emitter {
     for (size_t p = 0; p < programs_.size(); ++p) {
       value_buffers_[p].assign(programs_[p].lowered.values.size(), kNone);
     }
+    GroupDevices();
     AddStates();
     AddConstants();
-    for (size_t p = 0; p < programs_.size(); ++p) AddProgramBuffers(p);
+    for (const Group& group : groups_) AddProgramBuffers(group);
     LayOutShared();
-    for (size_t p = 0; p < programs_.size(); ++p) AddProgram(p);
+    for (const Group& group : groups_) RONDO_RETURN_IF_ERROR(AddProgram(group));
     Finish(report);
     return std::move(out_);
   }
@@ -58,8 +61,31 @@ class Emitter {
     return entry->second;
   }
 
-  uint32_t AddBuffer(const LoweredValue& value, std::string_view name) {
+  // The PlannedPrograms [first, end) that are one program of the plan.
+  struct Group {
+    size_t first, end;
+    uint32_t index;  // of the program
+  };
+
+  void GroupDevices() {
+    for (size_t p = 0; p < programs_.size(); ++p) {
+      const PlannedProgram& planned = programs_[p];
+      if (groups_.empty() || programs_[groups_.back().first].lowered.name != planned.lowered.name) {
+        groups_.push_back({p, p, static_cast<uint32_t>(groups_.size())});
+      }
+      groups_.back().end = p + 1;
+      if (planned.device >= devices_.size()) devices_.resize(planned.device + 1);
+    }
+  }
+
+  // What a port or state of a device is called.
+  static std::string NameOn(const std::string& name, uint32_t device) {
+    return device == 0 ? name : name + "@" + std::to_string(device);
+  }
+
+  uint32_t AddBuffer(const LoweredValue& value, std::string_view name, uint32_t device) {
     Buffer buffer;
+    buffer.device = device;
     buffer.name = Text(name);
     buffer.kind = value.kind;
     buffer.dtype = value.dtype;
@@ -73,9 +99,9 @@ class Emitter {
   }
 
   // State is one over all programs that have an input (or, without one, an output) of its name, dtype and
-  // shape.
+  // shape on its device.
   void AddStates() {
-    std::map<std::tuple<std::string, DType, std::vector<int64_t>>, uint32_t> known;
+    std::map<std::tuple<std::string, DType, std::vector<int64_t>, uint32_t>, uint32_t> known;
     for (size_t p = 0; p < programs_.size(); ++p) {
       const LoweredProgram& program = programs_[p].lowered;
       std::vector<std::string> names(program.values.size());
@@ -89,17 +115,20 @@ class Emitter {
         if (value.kind != BufferKind::kState) continue;
         const std::string& name = names[v].empty() ? value.name : names[v];
         const std::vector<int64_t> dims(value.shape.begin(), value.shape.end());
-        const auto [entry, added] = known.try_emplace({name, value.dtype, dims}, kNone);
-        if (added) entry->second = AddBuffer(value, name);
+        const uint32_t device = programs_[p].device;
+        const auto [entry, added] = known.try_emplace({name, value.dtype, dims, device}, kNone);
+        if (added) entry->second = AddBuffer(value, NameOn(name, device), device);
         value_buffers_[p][v] = entry->second;
       }
     }
   }
 
-  // Constants that some op binds, in the order in which they are first bound.
+  // Constants that some op binds, in the order in which they are first bound: one buffer a device, whose
+  // bytes are in the file once.
   void AddConstants() {
     WeightTable table;
-    std::vector<uint32_t> buffer_of;
+    std::vector<uint32_t> first_of;
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> buffer_of;  // (number in the table, device)
     for (size_t p = 0; p < programs_.size(); ++p) {
       const LoweredProgram& program = programs_[p].lowered;
       for (const LoweredOp& op : program.ops) {
@@ -108,20 +137,24 @@ class Emitter {
           const LoweredValue& value = program.values[v];
           if (value.kind != BufferKind::kConstant || value_buffers_[p][v] != kNone) continue;
           const uint32_t number = table.Add(value.constant);
-          if (number == buffer_of.size()) {
-            buffer_of.push_back(AddConstant(value));
+          const auto [entry, added] = buffer_of.try_emplace({number, programs_[p].device}, kNone);
+          if (added) {
+            entry->second = AddConstant(value, programs_[p].device);
+            if (number == first_of.size()) first_of.push_back(entry->second);
+            same_as_.resize(buffers_.size(), kNone);
+            if (first_of[number] != entry->second) same_as_[entry->second] = first_of[number];
           } else {
             ++shared_constants_;
           }
-          value_buffers_[p][v] = buffer_of[number];
+          value_buffers_[p][v] = entry->second;
         }
       }
     }
   }
 
-  uint32_t AddConstant(const LoweredValue& value) {
+  uint32_t AddConstant(const LoweredValue& value, uint32_t device) {
     const ir::ConstantData& data = *value.constant;
-    const uint32_t index = AddBuffer(value, value.name.empty() ? data.name : value.name);
+    const uint32_t index = AddBuffer(value, value.name.empty() ? data.name : value.name, device);
     Buffer& buffer = buffers_[index];
     if (data.synthetic) {
       buffer.weight = WeightSource::kSynthetic;
@@ -134,8 +167,20 @@ class Emitter {
     return index;
   }
 
-  // Inputs, outputs, then temporaries that some op touches.
-  void AddProgramBuffers(size_t p) {
+  void AddProgramBuffers(const Group& group) {
+    uint32_t steps = 0, first_step = 0;
+    for (size_t p = group.first; p < group.end; ++p) {
+      steps += static_cast<uint32_t>(programs_[p].lowered.ops.size());
+    }
+    for (size_t p = group.first; p < group.end; ++p) {
+      AddDeviceBuffers(p, group.index, first_step, steps);
+      first_step += static_cast<uint32_t>(programs_[p].lowered.ops.size());
+    }
+  }
+
+  // Inputs, outputs, then temporaries that some op touches. The device's steps begin at `first_step` of all
+  // `steps`; inputs live from the first of all on, outputs to the last.
+  void AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t first_step, uint32_t steps) {
     const LoweredProgram& program = programs_[p].lowered;
     const MemoryPlan& memory = programs_[p].memory;
     auto& buffer_of = value_buffers_[p];
@@ -143,16 +188,23 @@ class Emitter {
          {BufferKind::kInput, BufferKind::kOutput, BufferKind::kTemporary, BufferKind::kWorkspace}) {
       for (size_t v = 0; v < program.values.size(); ++v) {
         const LoweredValue& value = program.values[v];
+        const Life& life = memory.lives[v];
         if (value.kind != kind) continue;
         const bool is_port = kind == BufferKind::kInput || kind == BufferKind::kOutput;
-        if (!is_port && !memory.lives[v].used()) continue;
-        buffer_of[v] = AddBuffer(value, value.name);
+        if (!is_port && !life.used()) continue;
+        buffer_of[v] = AddBuffer(value, value.name, programs_[p].device);
         Buffer& buffer = buffers_[buffer_of[v]];
-        buffer.program = static_cast<uint32_t>(p);
+        buffer.program = program_index;
         buffer.offset = static_cast<uint64_t>(memory.offsets[v]);
-        buffer.first_step = static_cast<uint32_t>(memory.lives[v].first);
-        buffer.last_step = static_cast<uint32_t>(memory.lives[v].last);
-        if (kind == BufferKind::kWorkspace) workspace_ = std::max(workspace_, buffer.bytes);
+        buffer.first_step = static_cast<uint32_t>(life.first);
+        buffer.last_step = static_cast<uint32_t>(life.last);
+        if (kind == BufferKind::kWorkspace) {
+          uint64_t& workspace = devices_[programs_[p].device].workspace;
+          workspace = std::max(workspace, buffer.bytes);
+        }
+        if (!life.used()) continue;
+        buffer.first_step = kind == BufferKind::kInput ? 0 : buffer.first_step + first_step;
+        buffer.last_step = kind == BufferKind::kOutput ? steps - 1 : buffer.last_step + first_step;
       }
     }
     for (size_t v = 0; v < program.values.size(); ++v) {
@@ -161,32 +213,77 @@ class Emitter {
     }
   }
 
-  // Offsets of state and weights on the device, and of the weights in their file.
+  // Offsets of state and weights on their devices, and of the weights in their file.
   void LayOutShared() {
-    out_.plan.weights_bytes = LayOutWeights(Span<Buffer>(buffers_), {});
+    same_as_.resize(buffers_.size(), kNone);
+    out_.plan.weights_bytes = LayOutWeights(Span<Buffer>(buffers_), Span<const uint32_t>(same_as_));
     for (Buffer& buffer : buffers_) {
+      DeviceBytes& device = devices_[buffer.device];
       if (buffer.kind == BufferKind::kState) {
-        buffer.offset = state_bytes_;
+        buffer.offset = device.state;
         buffer.alignment = kStateAlignment;
-        state_bytes_ = RoundUp(state_bytes_ + buffer.bytes, kStateAlignment);
+        device.state = RoundUp(device.state + buffer.bytes, kStateAlignment);
       } else if (buffer.kind == BufferKind::kConstant) {
-        buffer.offset = RoundUp(device_weights_, WeightAlignment(buffer.bytes));
-        device_weights_ = buffer.offset + buffer.bytes;
+        buffer.offset = RoundUp(device.weights, WeightAlignment(buffer.bytes));
+        device.weights = buffer.offset + buffer.bytes;
         if (buffer.weight == WeightSource::kSynthetic) synthetic_bytes_ += buffer.bytes;
       }
     }
   }
 
-  Span<const Port> Ports(size_t p, const std::vector<LoweredPort>& ports) {
-    std::vector<Port> out;
-    for (const LoweredPort& port : ports) {
-      out.push_back({Text(port.name), value_buffers_[p][static_cast<size_t>(port.value)], port.is_state});
+  uint32_t BufferOf(size_t p, const LoweredPort& port) const {
+    return value_buffers_[p][static_cast<size_t>(port.value)];
+  }
+
+  // An input is one port for all devices that have it; each device's state is a port of its own.
+  Result<Span<const Port>> Inputs(const Group& group) {
+    std::vector<Port> ports;
+    std::vector<std::vector<uint32_t>> replicas;
+    std::map<std::string, size_t> known;
+    for (size_t p = group.first; p < group.end; ++p) {
+      for (const LoweredPort& port : programs_[p].lowered.inputs) {
+        const uint32_t buffer = BufferOf(p, port);
+        const auto [entry, added] = known.try_emplace(
+            port.is_state ? NameOn(port.name, programs_[p].device) : port.name, ports.size());
+        if (added) {
+          ports.push_back({Text(entry->first), buffer, port.is_state, {}});
+          replicas.emplace_back();
+          continue;
+        }
+        const Buffer &first = buffers_[ports[entry->second].buffer], &other = buffers_[buffer];
+        if (!(first.shape == other.shape) || first.dtype != other.dtype) {
+          return Status::Error(
+              Code::kInvalidArgument,
+              "program \"%s\": devices disagree about input \"%s\": it is %s on device %u, %s "
+              "on device %u",
+              programs_[p].lowered.name.c_str(), port.name.c_str(), TensorText(first).c_str(), first.device,
+              TensorText(other).c_str(), other.device);
+        }
+        replicas[entry->second].push_back(buffer);
+      }
     }
-    return out_.arena->Copy(out);
+    for (size_t i = 0; i < ports.size(); ++i) ports[i].replicas = out_.arena->Copy(replicas[i]);
+    return Span<const Port>(out_.arena->Copy(ports));
+  }
+
+  Span<const Port> Outputs(const Group& group) {
+    std::vector<Port> ports;
+    for (size_t p = group.first; p < group.end; ++p) {
+      for (const LoweredPort& port : programs_[p].lowered.outputs) {
+        ports.push_back({Text(NameOn(port.name, programs_[p].device)), BufferOf(p, port), port.is_state, {}});
+      }
+    }
+    return out_.arena->Copy(ports);
+  }
+
+  static std::string TensorText(const Buffer& buffer) {
+    char shape[160];
+    return std::string(Name(buffer.dtype)) + " " + Format(buffer.shape, shape, sizeof shape);
   }
 
   // Deps of an op that no value both touch implies.
-  static std::vector<uint32_t> ControlDeps(const LoweredProgram& program, const LoweredOp& op) {
+  static std::vector<uint32_t> ControlDeps(const LoweredProgram& program, const LoweredOp& op,
+                                           uint32_t first_step) {
     std::vector<uint32_t> after;
     for (int d : op.deps) {
       const LoweredOp& before = program.ops[static_cast<size_t>(d)];
@@ -195,45 +292,92 @@ class Emitter {
           return a.value == b.value && (a.mode != Mode::kRead || b.mode != Mode::kRead);
         });
       });
-      if (!implied) after.push_back(static_cast<uint32_t>(d));
+      if (!implied) after.push_back(static_cast<uint32_t>(d) + first_step);
     }
     std::sort(after.begin(), after.end());
     after.erase(std::unique(after.begin(), after.end()), after.end());
     return after;
   }
 
-  void AddProgram(size_t p) {
-    const PlannedProgram& planned = programs_[p];
-    const LoweredProgram& lowered = planned.lowered;
-    Program program;
-    program.name = Text(lowered.name);
-    program.inputs = Ports(p, lowered.inputs);
-    program.outputs = Ports(p, lowered.outputs);
-    std::vector<Step> steps;
-    for (const LoweredOp& op : lowered.ops) {
-      Step step;
+  Step StepOf(size_t p, const LoweredOp& op, uint32_t first_step) {
+    Step step;
+    step.device = programs_[p].device;
+    step.after = out_.arena->Copy(ControlDeps(programs_[p].lowered, op, first_step));
+    step.source = Source(op.sources);
+    if (op.kind == LoweredKind::kKernel) {
       step.kernel = kernels_.Add(op.kernel);
-      std::vector<Binding> bindings;
-      for (const LoweredBinding& param : op.params) {
-        bindings.push_back({value_buffers_[p][static_cast<size_t>(param.value)], param.byte_offset});
-      }
-      step.bindings = out_.arena->Copy(bindings);
-      step.after = out_.arena->Copy(ControlDeps(lowered, op));
-      step.source = Source(op.sources);
-      steps.push_back(step);
+    } else {
+      step.sync_point = static_cast<uint32_t>(op.collective);
+      const bool start = op.kind == LoweredKind::kCollectiveStart;
+      step.kind = start ? StepKind::kCollectiveStart : StepKind::kCollectiveWait;
+      if (!start) return step;
+    }
+    std::vector<Binding> bindings;
+    for (const LoweredBinding& param : op.params) {
+      bindings.push_back({value_buffers_[p][static_cast<size_t>(param.value)], param.byte_offset});
+    }
+    step.bindings = out_.arena->Copy(bindings);
+    return step;
+  }
+
+  // The partitions of one device, which follow those of the devices before it.
+  void AddPartitions(const PlannedProgram& planned, uint32_t first_step, bool last_device,
+                     std::vector<Partition>* partitions) {
+    for (const PlannedPartition& partition : planned.partitions) {
+      partitions->push_back({planned.device, partition.first_step + first_step, partition.num_steps,
+                             partition.reason, Text(partition.detail)});
+    }
+    if (last_device || planned.partitions.empty()) return;
+    partitions->back().reason = BreakReason::kDeviceChange;
+    partitions->back().detail = Text("the steps of device " + std::to_string(planned.device) + " end");
+  }
+
+  Result<Span<const SyncPoint>> SyncPoints(const Group& group) {
+    std::vector<const LoweredProgram*> devices;
+    std::vector<uint32_t> participants;
+    for (size_t p = group.first; p < group.end; ++p) {
+      devices.push_back(&programs_[p].lowered);
+      participants.push_back(programs_[p].device);
+    }
+    RONDO_ASSIGN_OR_RETURN(std::vector<PlannedSyncPoint> planned, SyncPointsOf(devices));
+    std::vector<SyncPoint> points;
+    const Span<const uint32_t> all = out_.arena->Copy(participants);
+    for (const PlannedSyncPoint& point : planned) {
+      points.push_back({point.collective.op, point.collective.dtype,
+                        static_cast<uint64_t>(point.collective.bytes), 0, all, Source(point.sources)});
+    }
+    return Span<const SyncPoint>(out_.arena->Copy(points));
+  }
+
+  Status AddProgram(const Group& group) {
+    Program program;
+    program.name = Text(programs_[group.first].lowered.name);
+    RONDO_ASSIGN_OR_RETURN(program.inputs, Inputs(group));
+    program.outputs = Outputs(group);
+    RONDO_ASSIGN_OR_RETURN(program.sync_points, SyncPoints(group));
+    std::vector<Step> steps;
+    std::vector<Partition> partitions;
+    for (size_t p = group.first; p < group.end; ++p) {
+      const PlannedProgram& planned = programs_[p];
+      const auto first_step = static_cast<uint32_t>(steps.size());
+      for (const LoweredOp& op : planned.lowered.ops) steps.push_back(StepOf(p, op, first_step));
+      AddPartitions(planned, first_step, p + 1 == group.end, &partitions);
+      const auto arena = static_cast<uint64_t>(planned.memory.arena_bytes);
+      program.arena_lower_bound =
+          std::max(program.arena_lower_bound, static_cast<uint64_t>(planned.memory.lower_bound));
+      program.arena_bytes = std::max(program.arena_bytes, arena);
+      devices_[planned.device].arena = std::max(devices_[planned.device].arena, arena);
+      out_.keep.push_back(planned.lowered.arena);
     }
     program.steps = out_.arena->Copy(steps);
-    std::vector<Partition> partitions;
-    for (const PlannedPartition& partition : planned.partitions) {
-      partitions.push_back({partition.device, partition.first_step, partition.num_steps, partition.reason,
-                            Text(partition.detail)});
-    }
     program.partitions = out_.arena->Copy(partitions);
-    program.arena_lower_bound = static_cast<uint64_t>(planned.memory.lower_bound);
-    program.arena_bytes = static_cast<uint64_t>(planned.memory.arena_bytes);
-    arena_bytes_ = std::max(arena_bytes_, program.arena_bytes);
+    std::vector<uint64_t> certificates;
+    for (uint32_t d = 0; d < devices_.size() && !program.sync_points.empty(); ++d) {
+      certificates.push_back(OrderCertificate(program, d));
+    }
+    program.certificates = out_.arena->Copy(certificates);
     plan_programs_.push_back(program);
-    out_.keep.push_back(lowered.arena);
+    return Status::Ok();
   }
 
   void Finish(EmitReport* report) {
@@ -244,8 +388,8 @@ class Emitter {
     }
     plan.producer = "rondo 0.1.0";
     plan.requirements.target = Text(options_.target);
-    const DeviceBytes device = {device_weights_, arena_bytes_, state_bytes_, workspace_, 0};
-    plan.requirements.devices = out_.arena->Copy(std::vector<DeviceBytes>{device});
+    if (devices_.empty()) devices_.emplace_back();
+    plan.requirements.devices = out_.arena->Copy(devices_);
     plan.sources = out_.arena->Copy(sources_);
     plan.buffers = out_.arena->Copy(buffers_);
     plan.kernels = out_.arena->Copy(kernels);
@@ -254,8 +398,10 @@ class Emitter {
     if (report == nullptr) return;
     report->weights_bytes = plan.weights_bytes;
     report->synthetic_bytes = synthetic_bytes_;
-    report->state_bytes = state_bytes_;
-    report->arena_bytes = arena_bytes_;
+    for (const DeviceBytes& device : devices_) {
+      report->state_bytes += device.state;
+      report->arena_bytes = std::max(report->arena_bytes, device.arena);
+    }
     report->shared_constants = shared_constants_;
     report->kernels = static_cast<uint32_t>(kernels.size());
     size_t steps = 0;
@@ -263,7 +409,7 @@ class Emitter {
     report->text = std::to_string(steps) + " steps of " + std::to_string(kernels.size()) +
                    " kernels; weights " + std::to_string(plan.weights_bytes) + " bytes and " +
                    std::to_string(synthetic_bytes_) + " synthetic, " + std::to_string(shared_constants_) +
-                   " shared; state " + std::to_string(state_bytes_) + " bytes";
+                   " shared; state " + std::to_string(report->state_bytes) + " bytes";
   }
 
   std::vector<PlannedProgram> programs_;
@@ -275,7 +421,10 @@ class Emitter {
   KernelTable kernels_;
   std::map<std::string, uint32_t> source_numbers_;
   std::vector<std::string_view> sources_;
-  uint64_t arena_bytes_ = 0, state_bytes_ = 0, device_weights_ = 0, synthetic_bytes_ = 0, workspace_ = 0;
+  std::vector<Group> groups_;
+  std::vector<DeviceBytes> devices_;
+  std::vector<uint32_t> same_as_;  // of a constant whose bytes another buffer has in the file: that one
+  uint64_t synthetic_bytes_ = 0;
   uint32_t shared_constants_ = 0;
 };
 

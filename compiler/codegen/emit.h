@@ -3,6 +3,9 @@
 // Constants of equal content, state of equal name and shape, and kernels of equal structure are shared by
 // all programs. Offsets of the arena are the programs' own (they share one arena and run one at a time);
 // weights and state get theirs here. The same programs in the same order give the same plan.
+//
+// A program of several devices is one PlannedProgram a device, of one name: its steps stand device by device.
+// Inputs of one name are one port with replicas; outputs and state of device d > 0 are called "name@d".
 #ifndef RONDO_COMPILER_CODEGEN_EMIT_H_
 #define RONDO_COMPILER_CODEGEN_EMIT_H_
 
@@ -17,9 +20,10 @@
 
 namespace rondo {
 
-// One program with every decision made. `lowered.ops` stand in their final order.
+// One program on one device with every decision made. `lowered.ops` stand in their final order.
 struct PlannedProgram {
   LoweredProgram lowered;
+  uint32_t device = 0;
   MemoryPlan memory;
   std::vector<PlannedPartition> partitions;
 };
@@ -41,8 +45,9 @@ struct EmitReport {
 
 inline constexpr uint64_t kStateAlignment = 4096;  // of every state's offset and of the region's end
 
-// `programs` are consumed. `report` may be null. Errors (kInternal): a program that breaks the rules of
-// LoweredProgram, named with the op.
+// `programs` are consumed; those of one name follow one another, devices from 0 on. `report` may be null.
+// Errors: a program that breaks the rules of LoweredProgram, named with the op (kInternal); devices that
+// disagree about an input or a collective (kInvalidArgument).
 Result<EmittedPlan> EmitPlan(std::vector<PlannedProgram> programs, const EmitOptions& options,
                              EmitReport* report);
 

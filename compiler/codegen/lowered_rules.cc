@@ -40,8 +40,15 @@ std::string ValueBroken(const LoweredProgram& program, size_t i) {
 
 std::string OpBroken(const LoweredProgram& program, size_t i) {
   const LoweredOp& op = program.ops[i];
-  if (op.kernel.parts.empty()) return OpText(program, i) + " has a kernel without parts";
-  if (op.params.size() != op.kernel.num_params) {
+  const bool kernel = op.kind == LoweredKind::kKernel;
+  if (kernel && op.kernel.parts.empty()) return OpText(program, i) + " has a kernel without parts";
+  if (!kernel && (op.collective < 0 || static_cast<size_t>(op.collective) >= program.collectives.size() ||
+                  op.params.size() != 2)) {
+    return OpText(program, i) + " is part of collective " + std::to_string(op.collective) + " of " +
+           std::to_string(program.collectives.size()) + " and binds " + std::to_string(op.params.size()) +
+           " values, not 2";
+  }
+  if (kernel && op.params.size() != op.kernel.num_params) {
     return OpText(program, i) + " binds " + std::to_string(op.params.size()) + " values to a kernel of " +
            std::to_string(op.kernel.num_params) + " parameters";
   }
@@ -116,6 +123,10 @@ std::string Dump(const LoweredProgram& program) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
     out << "  op" << i << " ";
+    if (op.kind != LoweredKind::kKernel) {
+      out << (op.kind == LoweredKind::kCollectiveStart ? "start " : "wait for ")
+          << Name(program.collectives[static_cast<size_t>(op.collective)].op) << " " << op.collective;
+    }
     for (size_t p = 0; p < op.kernel.parts.size(); ++p) {
       const Part& part = op.kernel.parts[p];
       out << (p == 0 ? "" : " + ") << Name(part.skeleton) << "(";

@@ -25,6 +25,7 @@ struct Home {
 struct Group {
   int id = 0;
   Skeleton skeleton = Skeleton::kMap;
+  bool collective = false;       // no part: a kCollective node of its own
   std::vector<NodeId> anchors;   // contractions with one lhs; otherwise at most one node
   std::vector<NodeId> nodes;     // members, anchors included
   std::vector<NodeId> prologue;  // members computed at the points of a contraction's left side

@@ -192,6 +192,48 @@ void FindInPlace(const Context& c, LoweredOp* op) {
 
 }  // namespace
 
+namespace {
+
+Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  if (group.collective) return EmitCollective(context, group, op, obstacle);
+  switch (group.skeleton) {
+    case Skeleton::kMap: return EmitMap(context, group, op, obstacle);
+    case Skeleton::kReduction: return EmitReduction(context, group, op, obstacle);
+    case Skeleton::kContraction: return EmitContraction(context, group, op, obstacle);
+    case Skeleton::kConvolution: return EmitConvolution(context, group, op, obstacle);
+    case Skeleton::kAttention: return EmitAttention(context, group, op, obstacle);
+  }
+  return Status::Error(Code::kInternal, "unknown skeleton");
+}
+
+// Appends an op (a collective: both of its ops). Gives the number of the last one, which is complete when the
+// group is.
+int Append(LoweredProgram* program, LoweredOp op) {
+  const bool waits = op.kind == LoweredKind::kCollectiveStart;
+  program->ops.push_back(std::move(op));
+  const int index = static_cast<int>(program->ops.size()) - 1;
+  if (!waits) return index;
+  program->ops.push_back(WaitFor(program->ops.back(), index));
+  return index + 1;
+}
+
+// Collectives are numbered in the order of their starts.
+void NumberCollectives(LoweredProgram* program) {
+  std::vector<LoweredCollective> ordered;
+  int number = -1;
+  for (LoweredOp& op : program->ops) {
+    if (op.kind == LoweredKind::kKernel) continue;
+    if (op.kind == LoweredKind::kCollectiveStart) {
+      ordered.push_back(program->collectives[op.collective]);
+      ++number;
+    }
+    op.collective = number;  // a wait follows its start
+  }
+  program->collectives = std::move(ordered);
+}
+
+}  // namespace
+
 Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
   Context& c = *context;
   std::vector<LoweredOp> ops(c.groups.size());
@@ -199,16 +241,8 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
   for (const Group& group : c.groups) {
     identity[group.id] = group.id;
     LoweredOp* op = &ops[group.id];
-    Status status;
     Obstacle found;
-    Obstacle* obstacle = &found;
-    switch (group.skeleton) {
-      case Skeleton::kMap: status = EmitMap(context, group, op, obstacle); break;
-      case Skeleton::kReduction: status = EmitReduction(context, group, op, obstacle); break;
-      case Skeleton::kContraction: status = EmitContraction(context, group, op, obstacle); break;
-      case Skeleton::kConvolution: status = EmitConvolution(context, group, op, obstacle); break;
-      case Skeleton::kAttention: status = EmitAttention(context, group, op, obstacle); break;
-    }
+    Status status = EmitGroup(context, group, op, &found);
     std::string what = SourcesOf(c.node(group.nodes[0]));
     if (!status.ok()) return status.At("%s", what.c_str()).FromNode(what);
     if (found.found) {
@@ -217,7 +251,7 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
       continue;
     }
     Describe(c, group, op);
-    if (group.skeleton != Skeleton::kReduction) FindInPlace(c, op);
+    if (group.skeleton != Skeleton::kReduction && !group.collective) FindInPlace(c, op);
   }
   if (!obstacles->empty()) return Status::Ok();
   // Order: every op after those it needs; ties by the position of the group's last node.
@@ -236,24 +270,26 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
     if (waiting[group.id] == 0) ready.insert({last[group.id], group.id});
   }
   std::vector<int> place(c.groups.size(), -1);
+  size_t placed = 0;
   while (!ready.empty()) {
     int group = ready.begin()->second;
     ready.erase(ready.begin());
-    place[group] = static_cast<int>(c.program.ops.size());
+    ++placed;
     for (int from : needs[group]) ops[group].deps.push_back(place[from]);
     std::sort(ops[group].deps.begin(), ops[group].deps.end());
-    c.program.ops.push_back(std::move(ops[group]));
+    place[group] = Append(&c.program, std::move(ops[group]));
     for (int next : feeds[group]) {
       if (--waiting[next] == 0) ready.insert({last[next], next});
     }
   }
-  if (c.program.ops.size() != c.groups.size()) {
+  if (placed != c.groups.size()) {
     std::string stuck;
     for (const Group& group : c.groups) {
       if (place[group.id] < 0 && stuck.size() < 300) stuck += " " + SourcesOf(c.node(group.nodes[0]));
     }
     return Status::Error(Code::kInternal, "kernels wait for each other after fusion:%s", stuck.c_str());
   }
+  NumberCollectives(&c.program);
   return Status::Ok();
 }
 

@@ -15,6 +15,11 @@ Status EmitReduction(Context* context, const Group& group, LoweredOp* op, Obstac
 Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitConvolution(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+// The op that starts the collective; adds it to program.collectives.
+Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
+
+// The op that waits for the collective that op number `start_index` starts.
+LoweredOp WaitFor(const LoweredOp& start, int start_index);
 
 // The loops of a dense walk over `domain`, one a dim, and its map (which becomes the builder's domain).
 void AddDomain(const Shape& domain, IterationSpace* space, PartBuilder* builder);

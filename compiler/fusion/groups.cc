@@ -58,6 +58,9 @@ class Grouping {
 
   void Run() {
     for (NodeId id : c_.order) {
+      if (c_.node(id).op == Op::kCollective) NewGroup(Skeleton::kMap, id)->collective = true;
+    }
+    for (NodeId id : c_.order) {
       if (IsAnchor(c_.node(id).op) && Free(id)) AnchorGroup(id);
     }
     for (NodeId id : c_.order) {

@@ -24,6 +24,7 @@ int64_t Points(const Part& part) {
 
 // Ops with the same text may be joined; "" stands alone.
 std::string JoinKey(const LoweredOp& op) {
+  if (op.kind != LoweredKind::kKernel) return "";
   const Part& part = op.kernel.parts[0];
   if (op.annotations.count("fuse") > 0) return "";
   if (part.skeleton == Skeleton::kContraction) {

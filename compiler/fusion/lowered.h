@@ -42,13 +42,29 @@ struct InPlacePair {
   int read = 0;
 };
 
+enum class LoweredKind : uint8_t {
+  kKernel,
+  // Both bind what the collective reads and writes: in between, the two are in use.
+  kCollectiveStart,
+  kCollectiveWait,
+};
+
 struct LoweredOp {
-  Kernel kernel;                       // name is given at emission
+  LoweredKind kind = LoweredKind::kKernel;
+  Kernel kernel;                       // kKernel only; name is given at emission
+  int collective = -1;                 // of starts and waits: into LoweredProgram::collectives
   std::vector<LoweredBinding> params;  // one a kernel parameter
   std::vector<int> deps;  // earlier ops that must be complete: data, anti and control edges, all of them
   std::vector<InPlacePair> in_place;
   std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
   std::map<std::string, std::string> annotations;
+};
+
+// One collective of all devices, as this device sees it.
+struct LoweredCollective {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  DType dtype = DType::kF32;
+  int64_t bytes = 0;  // SyncPoint::bytes
 };
 
 struct LoweredPort {
@@ -61,6 +77,8 @@ struct LoweredProgram {
   std::string name;
   std::vector<LoweredValue> values;
   std::vector<LoweredOp> ops;  // deps always point backwards
+  // In the order in which they are started, which no later pass changes.
+  std::vector<LoweredCollective> collectives;
   std::vector<LoweredPort> inputs, outputs;
   std::shared_ptr<Arena> arena;
 };

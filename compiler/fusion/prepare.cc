@@ -227,8 +227,8 @@ class Preparation {
             whole, ir::Reshape(place, g_.node(base).shape.elements() == shape.elements() ? g_.node(base).shape
                                                                                          : shape));
         Op op = g_.node(base).op;
-        bool own = !c_.IsLeaf(base) && op != Op::kIndexedWrite && op != Op::kIota && !IsOutput(base) &&
-                   c_.concat_of[base] == kNoNode && inside.affine() &&
+        bool own = !c_.IsLeaf(base) && op != Op::kIndexedWrite && op != Op::kIota && op != Op::kCollective &&
+                   !IsOutput(base) && c_.concat_of[base] == kNoNode && inside.affine() &&
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
           base = InsertCopy(&g_, piece);
@@ -326,6 +326,10 @@ class Preparation {
         c_.stored[id] = 1;
         c_.stored[g_.BaseOf(node.inputs[0])] = 1;
       }
+      if (node.op == Op::kCollective) {
+        c_.stored[id] = 1;
+        c_.stored[g_.BaseOf(node.inputs[0])] = 1;
+      }
       if (c_.concat_of[id] != kNoNode) c_.stored[id] = 1;
     }
   }
@@ -353,6 +357,7 @@ namespace {
 View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
   View own = ir::DenseView(node.shape);
+  if (node.op == Op::kCollective) return own;
   bool first = true;
   View read = own;
   for (NodeId reader : c.readers[id]) {

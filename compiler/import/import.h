@@ -30,6 +30,10 @@ struct ImportOptions {
   // Weights whose external file does not exist become synthetic (core/synthetic.h) instead of an error.
   bool allow_synthetic = false;
   uint64_t synthetic_seed = 0;
+  // The program is for device `rank` of `devices`: weights marked with `rondo.shard` are sliced, collectives
+  // join all devices. 0 devices: one, and collectives are refused.
+  uint32_t devices = 0;
+  uint32_t rank = 0;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };

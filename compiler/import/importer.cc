@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/shard.h"
 #include "compiler/import/synthetic_weight.h"
 #include "core/synthetic.h"
 #include "formats/onnx/tensor.h"
@@ -299,6 +300,7 @@ Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
       data->synthetic_scale = SyntheticScale(value.shape);
       report_->synthetic.push_back(name);
     }
+    RONDO_ASSIGN_OR_RETURN(data, ShareOf(model_->proto(), *initializer->second, data, options_));
     // It comes from the file and not from the node that asks for it first.
     NodeId id = builder_.Constant(data);
     ir::Node& constant = builder_.graph().node(id);

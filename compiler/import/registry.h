@@ -57,6 +57,7 @@ Span<const OpRow> QuantisationOps();
 Span<const OpRow> ControlOps();
 Span<const OpRow> SequenceOps();
 Span<const OpRow> MicrosoftOps();
+Span<const OpRow> CollectiveOps();
 
 }  // namespace rondo::importer
 

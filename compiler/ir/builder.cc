@@ -368,6 +368,22 @@ NodeId Builder::Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limi
   return Finish(Op::kAttention, dtype(q), Shape({qs[0], qs[1], qs[2], vs[3]}), attrs, std::move(inputs));
 }
 
+NodeId Builder::Collective(CollectiveOp op, NodeId x, int64_t devices) {
+  Shape out = shape(x);
+  if (op == CollectiveOp::kAllGather) {
+    out.rank = shape(x).rank + 1;
+    out[0] = devices;
+    for (int d = 1; d < out.rank; ++d) out[d] = shape(x)[d - 1];
+  } else if (op == CollectiveOp::kReduceScatter) {
+    out.rank = shape(x).rank - 1;
+    for (int d = 0; d < out.rank; ++d) out[d] = shape(x)[d + 1];
+  }
+  NodeId id = Finish(Op::kCollective, dtype(x), out, CollectiveAttrs{op, devices}, {x});
+  if (last_collective_ != kNoNode) graph().node(id).weak_after.push_back(last_collective_);
+  last_collective_ = id;
+  return id;
+}
+
 // ------------------------------------------------------------------------------------ constants
 
 bool Builder::ConstantInts(NodeId id, std::vector<int64_t>* values) const {

@@ -81,6 +81,8 @@ class Builder {
   NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after);
   NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs);
+  // After all collectives made before it by this builder.
+  NodeId Collective(CollectiveOp op, NodeId x, int64_t devices);
 
   // The values of an integer constant (or a view of one): how handlers read shapes and axes. False if not
   // constant.
@@ -97,6 +99,7 @@ class Builder {
   Graph* graph_;
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;
+  NodeId last_collective_ = kNoNode;
 };
 
 // The shape that a and b broadcast to. False if they do not.

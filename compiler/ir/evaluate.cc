@@ -405,6 +405,8 @@ Result<Data> EvaluateNode(const Node& node, const Values& given) {
     case Op::kIndexedWrite: return EvalIndexedWrite(node, in);
     case Op::kConcat: return EvalConcat(node, in);
     case Op::kAttention: return EvalAttention(node, in);
+    case Op::kCollective:
+      return Status::Error(Code::kUnsupported, "collective %%%d needs the other devices", node.id);
   }
   return Status::Error(Code::kInternal, "node %%%d has an unknown op", node.id);
 }

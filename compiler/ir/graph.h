@@ -23,6 +23,7 @@
 #include "compiler/ir/view.h"
 #include "core/dtype.h"
 #include "core/kernel.h"
+#include "core/plan.h"
 #include "core/shape.h"
 
 namespace rondo::ir {
@@ -44,6 +45,7 @@ enum class Op : uint8_t {
   kIndexedWrite,  // IndexedAttrs; data, updates, index... -> data with some elements replaced
   kConcat,        // ConcatAttrs; inputs along one axis
   kAttention,     // AttentionAttrs; q, k, v, [mask], [limit] -> [b, h, q, v features]
+  kCollective,    // CollectiveAttrs; x -> what the devices make of theirs together
 };
 
 // The bytes of a constant, or how to make them. Immutable and shared.
@@ -129,8 +131,17 @@ struct AttentionAttrs {
   bool nan_to_zero = false;
 };
 
-using Attrs = std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs,
-                           ReduceAttrs, ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs>;
+// All devices of the program run the same collectives, in one order: each has a weak edge to the one before
+// it. kAllReduce and kBroadcast keep the shape; kAllGather puts an axis of `devices` in front; kReduceScatter
+// takes such an axis away.
+struct CollectiveAttrs {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  int64_t devices = 1;
+};
+
+using Attrs =
+    std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs, ReduceAttrs,
+                 ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs, CollectiveAttrs>;
 
 struct Node {
   NodeId id = kNoNode;

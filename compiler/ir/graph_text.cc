@@ -56,6 +56,10 @@ std::string AttrText(const Node& n) {
              (a.has_mask ? " mask" : "") + (a.has_limit ? " limit" : "") +
              (a.nan_to_zero ? " nan_to_zero" : "");
     }
+    case Op::kCollective: {
+      const CollectiveAttrs& a = n.As<CollectiveAttrs>();
+      return Text("%s of %ld", rondo::Name(a.op), a.devices);
+    }
     default: return "";
   }
 }
@@ -152,6 +156,19 @@ std::string CheckShapes(const Graph& g, const Node& n) {
       if (a.has_limit) fits = fits && in(count - 1).shape == Shape({q[0], q[1], q[2]});
       return fits ? "" : "has shapes that do not fit";
     }
+    case Op::kCollective: {
+      const CollectiveAttrs& a = n.As<CollectiveAttrs>();
+      if (count != 1) return "takes one input";
+      const Shape whole = a.op == CollectiveOp::kReduceScatter ? in(0).shape : n.shape;
+      const Shape share = a.op == CollectiveOp::kReduceScatter ? n.shape : in(0).shape;
+      if (in(0).dtype != n.dtype) return "changes the dtype";
+      if (a.op == CollectiveOp::kAllReduce || a.op == CollectiveOp::kBroadcast) {
+        return whole == share ? "" : "changes the shape";
+      }
+      bool fits = whole.rank == share.rank + 1 && whole[0] == a.devices;
+      for (int d = 0; fits && d < share.rank; ++d) fits = whole[d + 1] == share[d];
+      return fits ? "" : "has a shape that does not fit its devices";
+    }
     case Op::kConv: return count == 2 ? "" : "takes two inputs";
     case Op::kPool: return count == 1 ? "" : "takes one input";
   }
@@ -228,8 +245,8 @@ const char* Name(TapeOp op) {
 
 const char* Name(Op op) {
   static constexpr const char* kNames[] = {
-      "input", "constant", "view",         "pointwise",     "iota",   "reduce",   "matmul",
-      "conv",  "pool",     "indexed_read", "indexed_write", "concat", "attention"};
+      "input", "constant", "view",         "pointwise",     "iota",   "reduce",    "matmul",
+      "conv",  "pool",     "indexed_read", "indexed_write", "concat", "attention", "collective"};
   return kNames[static_cast<int>(op)];
 }
 

@@ -40,6 +40,18 @@ std::vector<Life> Lifetimes(const LoweredProgram& program) {
   return lives;
 }
 
+// The last step of what `step` does: of a collective's start, its wait.
+int EndOf(const LoweredProgram& program, size_t step) {
+  const LoweredOp& op = program.ops[step];
+  size_t end = step;
+  if (op.kind == LoweredKind::kCollectiveStart) {
+    while (program.ops[end].kind != LoweredKind::kCollectiveWait ||
+           program.ops[end].collective != op.collective)
+      ++end;
+  }
+  return static_cast<int>(end);
+}
+
 std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life>& lives) {
   std::vector<int> takes_over(program.values.size(), -1);
   std::vector<bool> taken(program.values.size(), false);
@@ -54,7 +66,7 @@ std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life
       if (to.kind != BufferKind::kTemporary || from.kind != BufferKind::kTemporary || w == r) continue;
       if (to.bytes != from.bytes || write.byte_offset != 0 || read.byte_offset != 0) continue;
       if (write.mode != Mode::kWrite || read.mode != Mode::kRead) continue;
-      if (lives[w].first != static_cast<int>(step) || lives[r].last != static_cast<int>(step)) continue;
+      if (lives[w].first != static_cast<int>(step) || lives[r].last != EndOf(program, step)) continue;
       if (taken[r] || takes_over[w] >= 0) continue;
       if (!BoundOnce(op, write.value) || !BoundOnce(op, read.value)) continue;
       takes_over[w] = read.value;

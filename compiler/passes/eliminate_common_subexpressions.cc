@@ -104,6 +104,10 @@ struct AddAttrs {
     key->Add(a.has_limit);
     key->Add(a.nan_to_zero);
   }
+  void operator()(const ir::CollectiveAttrs& a) {
+    key->Add(a.op);
+    key->Add(a.devices);
+  }
 };
 
 bool Commutes(const Node& n) {

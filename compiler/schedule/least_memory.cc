@@ -170,6 +170,8 @@ void MoveOps(const MemoryModel& model, const Dependences& deps, std::vector<int>
   }
 }
 
+}  // namespace
+
 void Reorder(const std::vector<int>& order, LoweredProgram* program) {
   std::vector<int> position(order.size());
   for (size_t p = 0; p < order.size(); ++p) position[static_cast<size_t>(order[p])] = static_cast<int>(p);
@@ -182,8 +184,6 @@ void Reorder(const std::vector<int>& order, LoweredProgram* program) {
   }
   program->ops = std::move(ops);
 }
-
-}  // namespace
 
 int64_t PeakLiveBytes(const LoweredProgram& program, const std::vector<int>& order) {
   const MemoryModel model(program);

@@ -22,6 +22,9 @@ struct ScheduleReport {
 // respects their deps), counting a value that can take over another's memory in place once.
 int64_t PeakLiveBytes(const LoweredProgram& program, const std::vector<int>& order);
 
+// Puts program->ops into `order` (a permutation of their indices that respects their deps), deps renumbered.
+void Reorder(const std::vector<int>& order, LoweredProgram* program);
+
 // Puts program->ops into the order with the least peak that was found, deps renumbered; the given order wins
 // ties. Deterministic. Needs ops in a valid order. Roughly quadratic in ops for the moves (seconds at
 // 10,000).

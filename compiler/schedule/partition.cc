@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/schedule/least_memory.h"
+
 namespace rondo {
 namespace {
 
@@ -60,6 +62,37 @@ std::vector<PlannedPartition> PartitionSteps(const std::vector<SeamStep>& steps)
   return partitions;
 }
 
+bool CloseCollectives(const std::vector<SeamStep>& steps, LoweredProgram* program) {
+  const size_t count = program->ops.size();
+  std::vector<size_t> start_of(program->collectives.size(), count);
+  std::vector<bool> closes(program->collectives.size(), false);
+  for (size_t i = 0; i < count; ++i) {
+    const LoweredOp& op = program->ops[i];
+    const auto number = static_cast<size_t>(op.collective);
+    if (op.kind == LoweredKind::kCollectiveStart) start_of[number] = i;
+    if (op.kind != LoweredKind::kCollectiveWait) continue;
+    for (size_t k = start_of[number] + 1; k <= i; ++k) {
+      if (BreakBetween(steps[k - 1], steps[k], k - 1, k).breaks) closes[number] = true;
+    }
+  }
+  std::vector<int> order;
+  for (size_t i = 0; i < count; ++i) {
+    const LoweredOp& op = program->ops[i];
+    const bool closed = op.collective >= 0 && closes[static_cast<size_t>(op.collective)];
+    if (closed && op.kind == LoweredKind::kCollectiveWait) continue;
+    order.push_back(static_cast<int>(i));
+    if (!closed) continue;
+    size_t wait = i;
+    while (program->ops[wait].kind != LoweredKind::kCollectiveWait ||
+           program->ops[wait].collective != op.collective)
+      ++wait;
+    order.push_back(static_cast<int>(wait));
+  }
+  if (std::is_sorted(order.begin(), order.end())) return false;
+  Reorder(order, program);
+  return true;
+}
+
 bool IsSourceNode(const std::string& source, const std::string& node) {
   const std::string quoted = "\"" + node + "\"";
   return source.size() >= quoted.size() &&
@@ -85,6 +118,7 @@ std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector
                        [&](const std::string& s) { return IsSourceNode(s, node); })) {
         continue;
       }
+      if (program.ops[i].kind == LoweredKind::kCollectiveWait) continue;
       steps[i].user_break = "a break was asked for before node \"" + node + "\"";
       found->push_back(node);
       break;

@@ -37,6 +37,10 @@ std::vector<PlannedPartition> PartitionSteps(const std::vector<SeamStep>& steps)
 std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector<std::string>& break_before,
                                 std::vector<std::string>* found);
 
+// Moves the wait of every collective between whose start and wait a partition would end to right after the
+// start: a collective never spans partitions. `steps` are the program's; true if something moved.
+bool CloseCollectives(const std::vector<SeamStep>& steps, LoweredProgram* program);
+
 // True if `source` (`MatMul "a.b"`) is of the ONNX node called `node`.
 bool IsSourceNode(const std::string& source, const std::string& node);
 

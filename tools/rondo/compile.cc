@@ -83,6 +83,8 @@ class CompileCommand : public Command {
               "what to fuse and generate code for: host, cuda:sm_90a, cuda:sm_80", "TARGET")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
               "DIRS")
+        .Integer("--devices", &devices_, 1, 64,
+                 "how many devices the plan is for; {rank} in a MODEL's name is the device's number", "N")
         .Texts("--shape", &shapes_, "of an input (x=1x128) or a symbolic dimension (batch=4)", "NAME=DIMS")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
@@ -151,6 +153,7 @@ class CompileCommand : public Command {
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
+    options_.devices = static_cast<uint32_t>(devices_);
     options_.auto_state = !no_auto_state_;
     if (!seed_.empty()) {
       uint64_t seed = 0;
@@ -186,6 +189,7 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_;
   std::string output_, seed_, write_synthetic_;
+  int64_t devices_ = 0;
   bool no_auto_state_ = false, list_passes_ = false, verbose_ = false;
 };
 

@@ -75,15 +75,14 @@ Section Partitions(const PlanData& plan, const Program& program) {
 }
 
 Section SyncPoints(const PlanData& plan, const Program& program) {
-  constexpr const char* kOps[] = {"all-reduce", "all-gather", "reduce-scatter", "broadcast"};
   Section section;
   section.title = Printf("Program %s: sync points", std::string(program.name).c_str());
   section.table.head = {"sync point", "op", "dtype", "bytes", "communicator", "devices", "source"};
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     const SyncPoint& point = program.sync_points[i];
-    section.table.rows.push_back({Number(i), kOps[static_cast<int>(point.op)], Name(point.dtype),
-                                  Number(point.bytes), Number(point.communicator),
-                                  Number(point.participants.size()), SourceText(plan, point.source)});
+    section.table.rows.push_back({Number(i), Name(point.op), Name(point.dtype), Number(point.bytes),
+                                  Number(point.communicator), Number(point.participants.size()),
+                                  SourceText(plan, point.source)});
   }
   return section;
 }

@@ -40,6 +40,7 @@ class TestCommand : public Command {
         .Number("--atol", &atol_, "absolute tolerance (1e-5)")
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
+        .Integer("--devices", &devices_, 1, 64, "devices to compile for; {rank} in --model is their number")
         .Text("--library-path", &library_path_, "folders (a:b) in which libnvrtc is looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
@@ -96,6 +97,7 @@ class TestCommand : public Command {
     CompileOptions options;
     options.models = {{"main", test.model}};
     options.shapes = shapes;
+    options.devices = static_cast<uint32_t>(devices_);
     options.auto_state = !no_auto_state_;
     options.target = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
     options.library_path = library_path_;
@@ -110,7 +112,7 @@ class TestCommand : public Command {
   }
 
   Status Evaluate(const TestCase& test, CaseTensors& tensors, std::string* detail) {
-    RONDO_ASSIGN_OR_RETURN(const ModelPorts ports, ReadModelPorts(test.model));
+    RONDO_ASSIGN_OR_RETURN(const ModelPorts ports, ReadModelPorts(ModelPathOn(test.model, 0)));
     std::vector<std::string> names;
     for (const ModelInput& input : ports.inputs) names.push_back(input.name);
     RONDO_RETURN_IF_ERROR(NameTensors(names, "input", &tensors.inputs));
@@ -158,6 +160,7 @@ class TestCommand : public Command {
   }
 
   std::string target_, library_path_;
+  int64_t devices_ = 0;
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = 1e-3, atol_ = 1e-5;

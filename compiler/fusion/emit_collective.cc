@@ -1,0 +1,36 @@
+// Collectives: one op that starts, one that waits, over dense memory.
+#include "compiler/fusion/emit.h"
+
+namespace rondo::fusion {
+
+Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  const NodeId id = group.nodes[0];
+  const ir::Node& node = context->node(id);
+  const ir::CollectiveAttrs& attrs = node.As<ir::CollectiveAttrs>();
+  const NodeId input = node.inputs[0];
+  const Home from = HomeOf(context, context->base(input));
+  const Home to = HomeOf(context, id);
+  const ir::View read = ir::Compose(from.placement, context->graph.ViewOf(input));
+  const int64_t elements = context->node(input).shape.elements();
+  if (!ir::IsDense(read, elements)) {
+    *obstacle = {true, id, 0, "a collective reads dense memory"};
+    return Status::Ok();
+  }
+  const int64_t share = attrs.op == CollectiveOp::kReduceScatter ? node.shape.elements() : elements;
+  op->kind = LoweredKind::kCollectiveStart;
+  op->params = {{from.value, 0, Mode::kRead}, {to.value, 0, Mode::kWrite}};
+  op->collective = static_cast<int>(context->program.collectives.size());
+  context->program.collectives.push_back({attrs.op, node.dtype, share * ByteSize(node.dtype)});
+  if (attrs.op == CollectiveOp::kAllReduce) op->in_place.push_back({1, 0});
+  return Status::Ok();
+}
+
+LoweredOp WaitFor(const LoweredOp& start, int start_index) {
+  LoweredOp wait = start;
+  wait.kind = LoweredKind::kCollectiveWait;
+  wait.deps = {start_index};
+  wait.in_place.clear();
+  return wait;
+}
+
+}  // namespace rondo::fusion
