@@ -51,11 +51,12 @@ Status Compare(const std::string& program, const SyncPoints& first, const SyncPo
   if (first.size() == points.size()) return Status::Ok();
   const bool more = points.size() > first.size();
   const PlannedSyncPoint& extra = more ? points[common] : first[common];
-  return Status::Error(Code::kInvalidArgument,
-                       "program \"%s\": device 0 has %zu collectives, device %zu has %zu: sync point %zu, %s, is "
-                       "on device %zu only",
-                       program.c_str(), first.size(), device, points.size(), common, Describe(extra).c_str(),
-                       more ? device : size_t{0})
+  return Status::Error(
+             Code::kInvalidArgument,
+             "program \"%s\": device 0 has %zu collectives, device %zu has %zu: sync point %zu, %s, is "
+             "on device %zu only",
+             program.c_str(), first.size(), device, points.size(), common, Describe(extra).c_str(),
+             more ? device : size_t{0})
       .FromNode(NodeOf(extra));
 }
 

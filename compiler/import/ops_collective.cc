@@ -28,7 +28,8 @@ Status RequireDevices(const OpContext& c) {
 Status AllReduce(OpContext& c) {
   RONDO_RETURN_IF_ERROR(RequireDevices(c));
   if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "bools cannot be summed");
-  c.Set(0, c.host.devices() == 1 ? c.In(0) : c.b.Collective(CollectiveOp::kAllReduce, c.In(0), c.host.devices()));
+  c.Set(0, c.host.devices() == 1 ? c.In(0)
+                                 : c.b.Collective(CollectiveOp::kAllReduce, c.In(0), c.host.devices()));
   return Status::Ok();
 }
 

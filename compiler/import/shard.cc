@@ -134,9 +134,9 @@ Result<Data> ShareOf(const onnx::ModelProto& model, const onnx::TensorProto& ten
                          "AXIS:LENGTH,LENGTH,...",
                          tensor.name().c_str(), kKey, text->c_str());
   }
-  RONDO_RETURN_IF_ERROR(Fit(whole->shape, devices, &cut)
-                            .At("weight \"%.200s\", attribute %s \"%.100s\"", tensor.name().c_str(), kKey,
-                                text->c_str()));
+  RONDO_RETURN_IF_ERROR(
+      Fit(whole->shape, devices, &cut)
+          .At("weight \"%.200s\", attribute %s \"%.100s\"", tensor.name().c_str(), kKey, text->c_str()));
   if (devices == 1) return whole;
   return Slice(WithBytes(whole), cut, options.rank, devices);
 }
