@@ -68,6 +68,11 @@ class Device {
   virtual void DestroyStream(Stream* stream) = 0;
   virtual Result<Event*> CreateEvent() = 0;
   virtual void DestroyEvent(Event* event) = 0;
+  // An event that also keeps the device's time when its stream passes it, in a graph too: recording it while
+  // the stream records makes that a part of the graph.
+  virtual Result<Event*> CreateTimedEvent();
+  // From one timed event to another; both must have been passed.
+  virtual Result<double> ElapsedMicroseconds(Event* from, Event* to);
   virtual Status Record(Event* event, Stream* stream) = 0;
   virtual Status Wait(Event* event, Stream* stream) = 0;
   // Blocks until all work of the stream is done. Returns what went wrong in it since the last call: an
@@ -107,6 +112,12 @@ class Driver {
   virtual Status Supports(const PlanData& plan) const = 0;
 };
 
+inline Result<Event*> Device::CreateTimedEvent() {
+  return Status::Error(Code::kUnsupported, "this driver has no timed events");
+}
+inline Result<double> Device::ElapsedMicroseconds(Event*, Event*) {
+  return Status::Error(Code::kUnsupported, "this driver has no timed events");
+}
 inline Status Device::StartCollective(const SyncPoint&, uint32_t, DeviceAddress, DeviceAddress, Stream*,
                                       uint32_t step) {
   return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", step);

@@ -59,7 +59,7 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index) {
   return Status::Ok();
 }
 
-Status LaunchPartitions(SessionImpl* session, uint32_t program_index) {
+Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunTimer* timer) {
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
   for (size_t i = 0; i < armed.partitions.size(); ++i) {
@@ -68,7 +68,8 @@ Status LaunchPartitions(SessionImpl* session, uint32_t program_index) {
       RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program_index, partition.waits_for));
     }
     SessionDevice& d = session->devices[program.partitions[i].device];
-    Status status = d.device->LaunchGraph(partition.graph, d.streams[0]);
+    Status status = timer != nullptr ? LaunchTimed(*timer, static_cast<uint32_t>(i))
+                                     : d.device->LaunchGraph(partition.graph, d.streams[0]);
     if (!status.ok()) return AtStep(session, status, program_index, program.partitions[i].first_step);
   }
   return Status::Ok();
@@ -110,7 +111,7 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
     RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program, devices));
     RONDO_RETURN_IF_ERROR(ReplaySteps(session, program, options, observer));
   } else {
-    RONDO_RETURN_IF_ERROR(LaunchPartitions(session, program));
+    RONDO_RETURN_IF_ERROR(LaunchPartitions(session, program, options.timer));
   }
   return CopyOutputs(session, program);
 }
@@ -130,10 +131,17 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
 }
 
 // Everything that the caller can get wrong. The session must be in use.
-Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Span<const Output> outputs) {
+Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
+            const RunOptions& options) {
   if (program >= session->programs.size()) {
     return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu", program,
                          session->programs.size());
+  }
+  if (options.timer != nullptr) {
+    if (options.stepwise) {
+      return Status::Error(Code::kInvalidArgument, "a stepwise run has no timer: its steps are waited for");
+    }
+    RONDO_RETURN_IF_ERROR(CheckTimer(*options.timer, session, program));
   }
   RONDO_RETURN_IF_ERROR(BindInputs(session, program, inputs));
   return BindOutputs(session, program, outputs);
@@ -155,7 +163,7 @@ Status Enqueue(SessionUse* use, SessionImpl* session, uint32_t program, Span<con
     return Status::Error(Code::kFailedPrecondition,
                          "the runtime was made without asynchronous workers; set async_workers");
   }
-  RONDO_RETURN_IF_ERROR(Bind(session, program, inputs, outputs));
+  RONDO_RETURN_IF_ERROR(Bind(session, program, inputs, outputs, options));
   session->pending.program = program;
   session->pending.options = options;
   session->pending.completion = completion;
@@ -171,7 +179,7 @@ Status Session::Run(uint32_t program, Span<const Input> inputs, Span<const Outpu
                     const RunOptions& options) {
   SessionUse use(impl_);
   Status status = use.status();
-  if (status.ok()) status = Bind(impl_, program, inputs, outputs);
+  if (status.ok()) status = Bind(impl_, program, inputs, outputs, options);
   if (status.ok()) status = RunBound(impl_, program, options);
   return Counted(impl_->runtime_impl, use.stuck(), status);
 }

@@ -25,6 +25,7 @@
 
 namespace rondo {
 
+class RunTimer;
 struct SessionImpl;
 
 // A tensor given to a run: dense, row-major, on the host, any alignment. Read during the call only.
@@ -55,6 +56,8 @@ struct RunOptions {
   // An error ends the run and is returned as it is; it does not stick.
   Status (*on_step)(void* user, uint32_t program, uint32_t step, StepPhase phase) = nullptr;
   void* user = nullptr;
+  // Takes the devices' times of this run (run_timer.h). Not of a stepwise one.
+  const RunTimer* timer = nullptr;
 };
 
 // What is called, once, when a run that RunAsync accepted has ended: with no error, or with what Run would
@@ -134,6 +137,7 @@ class Session {
   DeviceAddress BufferAddress(uint32_t buffer) const;
 
  private:
+  friend SessionImpl* ImplOf(const Session& session);
   explicit Session(SessionImpl* impl) : impl_(impl) {}
   SessionImpl* impl_ = nullptr;
 };

@@ -89,6 +89,14 @@ void Disarm(SessionImpl* session);
 // Enqueues one step on its stream of `device`: what Arm records and a stepwise run executes.
 Status EnqueueStep(SessionImpl* session, uint32_t program, uint32_t step);
 
+// The session behind a handle.
+inline SessionImpl* ImplOf(const Session& session) { return session.impl_; }
+
+// Whether `timer` was made for this program of the session.
+Status CheckTimer(const RunTimer& timer, const SessionImpl* session, uint32_t program);
+// Launches partition `partition` as `timer` wants it.
+Status LaunchTimed(const RunTimer& timer, uint32_t partition);
+
 // Executes and counts the pending run of a session that is in use.
 Status ExecutePending(SessionImpl* session);
 

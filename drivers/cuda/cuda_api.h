@@ -52,7 +52,8 @@ struct Api {
   Error (*stream_wait)(StreamHandle stream, EventHandle event, unsigned flags);
   Error (*event_create)(EventHandle* event, unsigned flags);
   Error (*event_destroy)(EventHandle event);
-  Error (*event_record)(EventHandle event, StreamHandle stream);
+  Error (*event_record)(EventHandle event, StreamHandle stream, unsigned flags);
+  Error (*event_elapsed)(float* milliseconds, EventHandle from, EventHandle to);
   Error (*capture_begin)(StreamHandle stream, int mode);
   Error (*capture_end)(StreamHandle stream, GraphHandle* graph);
   Error (*graph_instantiate)(GraphExec* exec, GraphHandle graph, unsigned long long flags);

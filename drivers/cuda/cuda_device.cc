@@ -15,11 +15,12 @@ namespace {
 CudaStream* ToCuda(Stream* stream) { return reinterpret_cast<CudaStream*>(stream); }
 CudaModule* ToCuda(Module* module) { return reinterpret_cast<CudaModule*>(module); }
 CudaGraph* ToCuda(Graph* graph) { return reinterpret_cast<CudaGraph*>(graph); }
-EventHandle ToCuda(Event* event) { return reinterpret_cast<EventHandle>(event); }
+CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(event); }
 
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 constexpr unsigned kNonBlockingStream = 1;                 // CU_STREAM_NON_BLOCKING
 constexpr unsigned kNoTiming = 2;                          // CU_EVENT_DISABLE_TIMING
+constexpr unsigned kRecordExternal = 1;                    // CU_EVENT_RECORD_EXTERNAL
 constexpr int kThreadLocalCapture = 1;                     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 constexpr unsigned kPortableMapped = 1 | 2;                // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 constexpr uint32_t kUnknownStep = 0xffffffffu;
@@ -260,26 +261,50 @@ void CudaDevice::DestroyStream(Stream* stream) {
   delete ToCuda(stream);
 }
 
-Result<Event*> CudaDevice::CreateEvent() {
+Result<Event*> CudaDevice::MakeEvent(bool timed) {
+  CudaEvent* event = new (std::nothrow) CudaEvent;
+  if (event == nullptr)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for an event", index_);
+  event->timed = timed;
   Use use(*this);
-  EventHandle event = nullptr;
-  RONDO_RETURN_IF_ERROR(Check(api_.event_create(&event, kNoTiming), "creating an event"));
+  Status status = Check(api_.event_create(&event->handle, timed ? 0 : kNoTiming), "creating an event");
+  if (!status.ok()) {
+    delete event;
+    return status;
+  }
   return reinterpret_cast<Event*>(event);
+}
+
+Result<Event*> CudaDevice::CreateEvent() { return MakeEvent(false); }
+
+Result<Event*> CudaDevice::CreateTimedEvent() { return MakeEvent(true); }
+
+Result<double> CudaDevice::ElapsedMicroseconds(Event* from, Event* to) {
+  Use use(*this);
+  float milliseconds = 0;
+  RONDO_RETURN_IF_ERROR(Check(api_.event_elapsed(&milliseconds, ToCuda(from)->handle, ToCuda(to)->handle),
+                              "reading timed events"));
+  return static_cast<double>(milliseconds) * 1e3;
 }
 
 void CudaDevice::DestroyEvent(Event* event) {
   Use use(*this);
-  api_.event_destroy(ToCuda(event));
+  api_.event_destroy(ToCuda(event)->handle);
+  delete ToCuda(event);
 }
 
 Status CudaDevice::Record(Event* event, Stream* stream) {
+  CudaEvent* e = ToCuda(event);
+  CudaStream* s = ToCuda(stream);
   Use use(*this);
-  return Check(api_.event_record(ToCuda(event), ToCuda(stream)->handle), "recording an event");
+  // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
+  unsigned flags = e->timed && s->recording ? kRecordExternal : 0;
+  return Check(api_.event_record(e->handle, s->handle, flags), "recording an event");
 }
 
 Status CudaDevice::Wait(Event* event, Stream* stream) {
   Use use(*this);
-  return Check(api_.stream_wait(ToCuda(stream)->handle, ToCuda(event), 0), "waiting for an event");
+  return Check(api_.stream_wait(ToCuda(stream)->handle, ToCuda(event)->handle, 0), "waiting for an event");
 }
 
 Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {

@@ -29,6 +29,11 @@ struct CudaStream {
   std::vector<GraphNode> nodes;  // of the recording
 };
 
+struct CudaEvent {
+  EventHandle handle = nullptr;
+  bool timed = false;
+};
+
 struct CudaGraph {
   GraphHandle graph = nullptr;
   GraphExec exec = nullptr;
@@ -59,6 +64,8 @@ class CudaDevice final : public Device {
   Result<Stream*> CreateStream() override;
   void DestroyStream(Stream* stream) override;
   Result<Event*> CreateEvent() override;
+  Result<Event*> CreateTimedEvent() override;
+  Result<double> ElapsedMicroseconds(Event* from, Event* to) override;
   void DestroyEvent(Event* event) override;
   Status Record(Event* event, Stream* stream) override;
   Status Wait(Event* event, Stream* stream) override;
@@ -76,6 +83,7 @@ class CudaDevice final : public Device {
   Status Check(Error error, const char* call) const {
     return ToStatus(api_, error, call).At("cuda device %u", index_);
   }
+  Result<Event*> MakeEvent(bool timed);
   // The module of the plan that this device can run; null if there is none.
   const CodeModule* Suitable(const PlanData& plan) const;
 

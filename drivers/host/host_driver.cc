@@ -176,12 +176,22 @@ class HostDevice final : public Device {
     if (event == nullptr) return Status::Error(Code::kOutOfMemory, "host device: no memory for an event");
     return reinterpret_cast<Event*>(event);
   }
+  Result<Event*> CreateTimedEvent() override {
+    RONDO_ASSIGN_OR_RETURN(Event * event, CreateEvent());
+    ToHost(event)->timed = true;
+    return event;
+  }
+  Result<double> ElapsedMicroseconds(Event* from, Event* to) override {
+    return (static_cast<double>(ToHost(to)->nanoseconds) - static_cast<double>(ToHost(from)->nanoseconds)) *
+           1e-3;
+  }
   void DestroyEvent(Event* event) override {
     if (HostGraph* graph = ToHost(event)->recording) graph->events.Forget(ToHost(event));
     delete ToHost(event);
   }
   Status Record(Event* event, Stream* stream) override {
     HostGraph* graph = ToHost(stream)->recording;
+    if (ToHost(event)->timed) return RecordTime(ToHost(event), graph);
     if (graph != ToHost(event)->recording) {
       if (HostGraph* before = ToHost(event)->recording) before->events.Forget(ToHost(event));
       ToHost(event)->recording = nullptr;
@@ -269,6 +279,16 @@ class HostDevice final : public Device {
  private:
   static Status NoMemoryFor(const char* what) {
     return Status::Error(Code::kOutOfMemory, "host device: no memory for %s", what);
+  }
+  static Status RecordTime(HostEvent* event, HostGraph* graph) {
+    if (graph == nullptr) {
+      event->nanoseconds = host::Nanoseconds();
+      return Status::Ok();
+    }
+    GraphEntry entry;
+    entry.kind = GraphEntry::Kind::kTime;
+    entry.event = event;
+    return graph->entries.push_back(entry) ? Status::Ok() : NoMemoryFor("a recording");
   }
   // Ends a recording in all streams and events that took part.
   static void Leave(HostGraph* graph) {

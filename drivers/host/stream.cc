@@ -1,5 +1,6 @@
 #include "drivers/host/stream.h"
 
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -22,6 +23,11 @@ void RunShare(void* context, uint32_t share, uint32_t shares) {
 }
 
 }  // namespace
+
+uint64_t Nanoseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
 
 HostStream::~HostStream() {
   for (ScratchSet* set = scratch_.load(); set != nullptr;) {
@@ -89,6 +95,7 @@ void HostStream::Replay(const HostGraph& graph) {
       case GraphEntry::Kind::kFill:
         std::memset(reinterpret_cast<void*>(entry.to), entry.byte, entry.bytes);
         break;
+      case GraphEntry::Kind::kTime: entry.event->nanoseconds = Nanoseconds(); break;
     }
   }
 }

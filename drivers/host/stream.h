@@ -11,9 +11,13 @@
 
 namespace rondo::host {
 
+class HostStream;
+struct HostGraph;
+struct HostEvent;
+
 // One recorded call.
 struct GraphEntry {
-  enum class Kind : uint8_t { kLaunch, kCopy, kFill } kind = Kind::kLaunch;
+  enum class Kind : uint8_t { kLaunch, kCopy, kFill, kTime } kind = Kind::kLaunch;
   uint8_t byte = 0;
   uint32_t step = 0;
   uint32_t kernel = 0;
@@ -21,14 +25,15 @@ struct GraphEntry {
   size_t first_address = 0;  // into HostGraph::addresses
   DeviceAddress to = 0, from = 0;
   uint64_t bytes = 0;
+  HostEvent* event = nullptr;  // kTime
 };
 
-class HostStream;
-struct HostGraph;
-
-// A stream has always done all its work, so an event only carries a recording from stream to stream.
+// A stream has always done all its work, so an event only carries a recording from stream to stream, and
+// tells the time.
 struct HostEvent {
   HostGraph* recording = nullptr;
+  bool timed = false;
+  uint64_t nanoseconds = 0;  // on the monotonic clock
 };
 
 // Immutable after EndRecord; may be launched any number of times, by one thread at a time.
@@ -47,6 +52,9 @@ struct ScratchSet {
   int64_t bytes = 0;  // of one worker
   ScratchSet* older = nullptr;
 };
+
+// On the monotonic clock.
+uint64_t Nanoseconds();
 
 // Executes what is enqueued at once, on the enqueuing thread.
 class HostStream {

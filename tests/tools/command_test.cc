@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "formats/tensor/tensor.h"
@@ -224,6 +226,29 @@ TEST_F(Plans, BenchNamesTheSlowestStepsAndTheirNodes) {
   EXPECT_EQ(bench.status, 0) << bench.text;
   EXPECT_SAYS(bench, "median");
   EXPECT_SAYS(bench, "source nodes");
+}
+
+TEST_F(Plans, ATraceHasALaneOfPartitionsAndOneOfStepsNamedByTheirNodes) {
+  const Outcome bench = Rondo("bench " + Pycoder() + " --program decode --runs 5 --trace " + In("t.json"));
+  EXPECT_EQ(bench.status, 0) << bench.text;
+  std::ifstream file(In("t.json"));
+  const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
+  ASSERT_TRUE(trace.is_object());
+  std::set<std::string> lanes;
+  size_t partitions = 0, steps = 0;
+  double end = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") lanes.insert(event["args"]["name"].get<std::string>());
+    if (event["ph"] != "X") continue;
+    (event["cat"] == "step" ? steps : partitions) += 1;
+    EXPECT_GE(event["ts"].get<double>(), end - 1e-3);
+    end = event["ts"].get<double>() + event["dur"].get<double>();
+    if (event["cat"] != "step") continue;
+    EXPECT_NE(event["name"].get<std::string>().find("node_"), std::string::npos);
+  }
+  EXPECT_EQ(lanes, (std::set<std::string>{"graph replay", "stream 0"}));
+  EXPECT_EQ(partitions, 1u);
+  EXPECT_GT(steps, 10u);
 }
 
 TEST_F(Plans, ADamagedPlanIsRefusedAndNeverCrashes) {

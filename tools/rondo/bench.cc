@@ -6,6 +6,7 @@
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/timings.h"
 #include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
@@ -15,25 +16,24 @@ using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// The value below which `share` of the sorted values lie.
-double Quantile(const std::vector<double>& sorted, double share) {
-  return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
-}
+// Sorted.
+struct Spread {
+  std::vector<double> times;
 
-// Times every step of stepwise runs.
-struct StepTimes {
-  std::vector<std::vector<double>> seconds;  // by step
-  Clock::time_point begin;
-
-  static Status OnStep(void* user, uint32_t, uint32_t step, StepPhase phase) {
-    StepTimes* self = static_cast<StepTimes*>(user);
-    if (phase == StepPhase::kBefore) {
-      self->begin = Clock::now();
-    } else {
-      self->seconds[step].push_back(Seconds(Clock::now() - self->begin));
-    }
-    return Status::Ok();
+  explicit Spread(std::vector<double> of) : times(std::move(of)) { std::sort(times.begin(), times.end()); }
+  double median() const { return Quantile(times, 0.5); }
+  std::string Text() const {
+    return Printf("median %.1f µs over %zu runs (least %.1f, 10 %% below %.1f, 90 %% below %.1f, most %.1f)",
+                  median(), times.size(), times.front(), Quantile(times, 0.1), Quantile(times, 0.9),
+                  times.back());
   }
+};
+
+// What was measured of one program.
+struct Measured {
+  std::vector<double> wall, device;        // microseconds, by run
+  std::vector<std::vector<double>> steps;  // microseconds on the device, by step and run
+  std::vector<TracedReplay> traced;        // the last run of each kind
 };
 
 class BenchCommand : public Command {
@@ -46,6 +46,9 @@ class BenchCommand : public Command {
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
+        .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")
+        .Number("--memory-gbps", &memory_gbps_,
+                "what the device's memory delivers, for the floor of each step")
         .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
   }
@@ -69,6 +72,9 @@ class BenchCommand : public Command {
       }
       if (Status status = Measure((*loaded)->session, p, *inputs); !status.ok()) return Fail("bench", status);
     }
+    if (trace_.empty()) return 0;
+    if (Status status = WriteTrace((*loaded)->data(), traced_, trace_); !status.ok())
+      return Fail("bench", status);
     return 0;
   }
 
@@ -77,39 +83,61 @@ class BenchCommand : public Command {
     const PlanData& plan = session.plan().data();
     const std::vector<Tensor> tensors = FillInputs(plan, program, given);
     const std::vector<Input> inputs = InputsOf(plan, program, tensors);
-    std::vector<double> times;
+    Measured measured;
+    RONDO_RETURN_IF_ERROR(MeasureRuns(session, program, inputs, &measured));
+    RONDO_RETURN_IF_ERROR(MeasureSteps(session, program, inputs, &measured));
+    std::printf("\nprogram %s\n  wall time of a run: %s\n", std::string(plan.programs[program].name).c_str(),
+                Spread(measured.wall).Text().c_str());
+    std::printf("  device time of graph replay, by events: %s\n", Spread(measured.device).Text().c_str());
+    PrintSteps(plan, program, measured);
+    traced_.insert(traced_.end(), measured.traced.begin(), measured.traced.end());
+    return Status::Ok();
+  }
+
+  // Runs as a user does, then with events around the graphs.
+  Status MeasureRuns(Session& session, uint32_t program, const std::vector<Input>& inputs,
+                     Measured* measured) {
     for (int64_t i = -(runs_ + 9) / 10; i < runs_; ++i) {
       const auto start = Clock::now();
       RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}));
-      if (i >= 0) times.push_back(Seconds(Clock::now() - start));
+      if (i >= 0) measured->wall.push_back(Seconds(Clock::now() - start) * 1e6);
     }
-    std::sort(times.begin(), times.end());
-    const std::string name(plan.programs[program].name);
-    std::printf(
-        "\nprogram %s: median %.3f ms over %zu runs (least %.3f, 10 %% below %.3f, 90 %% below %.3f, most "
-        "%.3f)\n",
-        name.c_str(), Quantile(times, 0.5) * 1e3, times.size(), times.front() * 1e3,
-        Quantile(times, 0.1) * 1e3, Quantile(times, 0.9) * 1e3, times.back() * 1e3);
-    return MeasureSteps(session, program, inputs);
+    RONDO_ASSIGN_OR_RETURN(RunTimer timer, RunTimer::Create(session, program, TimerDetail::kPartitions));
+    RunOptions options;
+    options.timer = &timer;
+    std::vector<TimedInterval> last;
+    for (int64_t i = 0; i < runs_; ++i) {
+      RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}, options));
+      RONDO_ASSIGN_OR_RETURN(last, ReadAll(timer));
+      measured->device.push_back(LongestDevice(last));
+    }
+    measured->traced.push_back({program, TimerDetail::kPartitions, last});
+    return Status::Ok();
   }
 
-  Status MeasureSteps(Session& session, uint32_t program, const std::vector<Input>& inputs) {
-    const PlanData& plan = session.plan().data();
-    const Program& of = plan.programs[program];
-    StepTimes times;
-    times.seconds.resize(of.steps.size());
+  Status MeasureSteps(Session& session, uint32_t program, const std::vector<Input>& inputs,
+                      Measured* measured) {
+    RONDO_ASSIGN_OR_RETURN(RunTimer timer, RunTimer::Create(session, program, TimerDetail::kSteps));
     RunOptions options;
-    options.stepwise = true;
-    options.on_step = StepTimes::OnStep;
-    options.user = &times;
+    options.timer = &timer;
+    measured->steps.resize(timer.size());
+    std::vector<TimedInterval> last;
     const int64_t runs = std::clamp<int64_t>(runs_ / 5, 3, 50);
-    for (int64_t i = 0; i < runs; ++i) RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}, options));
-
-    std::vector<double> medians;
-    for (auto& list : times.seconds) {
-      std::sort(list.begin(), list.end());
-      medians.push_back(list.empty() ? 0 : Quantile(list, 0.5));
+    for (int64_t i = -1; i < runs; ++i) {
+      RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}, options));
+      RONDO_ASSIGN_OR_RETURN(last, ReadAll(timer));
+      for (const TimedInterval& step : last) {
+        if (i >= 0) measured->steps[step.index].push_back(step.duration);
+      }
     }
+    measured->traced.push_back({program, TimerDetail::kSteps, last});
+    return Status::Ok();
+  }
+
+  void PrintSteps(const PlanData& plan, uint32_t program, const Measured& measured) const {
+    const Program& of = plan.programs[program];
+    std::vector<double> medians;
+    for (const std::vector<double>& times : measured.steps) medians.push_back(Spread(times).median());
     const double sum = std::accumulate(medians.begin(), medians.end(), 0.0);
     std::vector<uint32_t> order(medians.size());
     std::iota(order.begin(), order.end(), 0u);
@@ -118,29 +146,38 @@ class BenchCommand : public Command {
     if (top_ > 0 && order.size() > static_cast<size_t>(top_)) order.resize(static_cast<size_t>(top_));
 
     Section section;
-    section.title = Printf("%zu steps one at a time: %.3f ms in all (medians of %lld stepwise runs)",
-                           medians.size(), sum * 1e3, static_cast<long long>(runs));
-    section.table.head = {"step", "µs", "%", "GB/s", "GFLOP/s", "kernel", "label", "source nodes"};
-    for (uint32_t s : order) {
-      const Step& step = of.steps[s];
-      const Traffic traffic = StepTraffic(plan, step);
-      const double seconds = std::max(medians[s], 1e-9);
-      const bool launch = step.kind == StepKind::kLaunch;
-      section.table.rows.push_back(
-          {std::to_string(s), Printf("%.1f", medians[s] * 1e6),
-           Printf("%.1f", 100 * medians[s] / std::max(sum, 1e-9)),
-           Printf("%.1f", static_cast<double>(traffic.read + traffic.written) / seconds * 1e-9),
-           traffic.operations == 0 ? ""
-                                   : Printf("%.1f", static_cast<double>(traffic.operations) / seconds * 1e-9),
-           launch ? std::string(plan.kernels[step.kernel].name) : StepKindText(step.kind),
-           launch ? std::string(plan.kernels[step.kernel].label) : "", SourceText(plan, step.source)});
-    }
-    PrintText({Printf("program %s", std::string(of.name).c_str()), {section}}, stdout);
-    return Status::Ok();
+    section.title =
+        Printf("%zu steps with an event after each: %.1f µs in all (medians; floor: bytes at %.0f GB/s)",
+               medians.size(), sum, memory_gbps_);
+    section.table.head = {"step", "µs",      "%",      "bytes", "floor µs",
+                          "GB/s", "GFLOP/s", "kernel", "label", "source nodes"};
+    for (uint32_t s : order) section.table.rows.push_back(StepRow(plan, of.steps[s], s, medians[s], sum));
+    PrintText({"", {section}}, stdout);
+  }
+
+  std::vector<std::string> StepRow(const PlanData& plan, const Step& step, uint32_t number,
+                                   double microseconds, double sum) const {
+    const Traffic traffic = StepTraffic(plan, step);
+    const double bytes = static_cast<double>(traffic.read + traffic.written);
+    const double operations = static_cast<double>(traffic.operations);
+    const double rate = 1e-3 / std::max(microseconds, 1e-3);
+    const bool launch = step.kind == StepKind::kLaunch;
+    return {std::to_string(number),
+            Printf("%.1f", microseconds),
+            Printf("%.1f", 100 * microseconds / std::max(sum, 1e-3)),
+            Printf("%.0f", bytes),
+            Printf("%.1f", bytes / memory_gbps_ * 1e-3),
+            Printf("%.1f", bytes * rate),
+            traffic.operations == 0 ? "" : Printf("%.1f", operations * rate),
+            launch ? std::string(plan.kernels[step.kernel].name) : StepKindText(step.kind),
+            launch ? std::string(plan.kernels[step.kernel].label) : "",
+            SourceText(plan, step.source)};
   }
 
   std::vector<std::string> plans_, inputs_;
-  std::string program_;
+  std::string program_, trace_;
+  double memory_gbps_ = 4670;  // measured on H200
+  std::vector<TracedReplay> traced_;
   int64_t runs_ = 50, top_ = 20;
   LoadOptions load_;
 };

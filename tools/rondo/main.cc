@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
      rondo::tools::MakeRunCommand},
     {"bench", "Measure how long a program takes, and each of its steps",
      "  rondo bench model.rondo\n"
+     "  rondo bench model.rondo --driver cuda --trace trace.json\n"
      "  rondo bench pycoder.rondo --program decode --runs 200 --threads 1\n",
      rondo::tools::MakeBenchCommand},
     {"check", "Verify a plan and prove its memory again",

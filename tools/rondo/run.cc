@@ -5,6 +5,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/timings.h"
 
 namespace rondo::tools {
 namespace {
@@ -34,6 +35,7 @@ class RunCommand : public Command {
         .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")
+        .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
   }
 
@@ -47,20 +49,35 @@ class RunCommand : public Command {
     Result<uint32_t> program = (*loaded)->Program(program_);
     if (!program.ok()) return Fail("run", program.status());
 
+    RunTimer timer;
+    RunOptions options;
+    if (!trace_.empty()) {
+      Result<RunTimer> made = RunTimer::Create((*loaded)->session, *program, TimerDetail::kSteps);
+      if (!made.ok()) return Fail("run", made.status());
+      timer = made.Take();
+      options.timer = &timer;
+    }
     std::vector<Tensor> outputs;
     const auto start = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < repeat_; ++i) {
-      Result<std::vector<Tensor>> result = RunOnTensors((*loaded)->session, *program, *inputs);
+      Result<std::vector<Tensor>> result = RunOnTensors((*loaded)->session, *program, *inputs, options);
       if (!result.ok()) return Fail("run", result.status());
       outputs = result.Take();
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::printf("%lld run%s in %.3f ms\n", static_cast<long long>(repeat_), repeat_ == 1 ? "" : "s",
                 took.count() * 1e3);
+    if (Status status = Trace((*loaded)->data(), *program, timer); !status.ok()) return Fail("run", status);
     return WriteOutputs(outputs);
   }
 
  private:
+  Status Trace(const PlanData& plan, uint32_t program, const RunTimer& timer) const {
+    if (trace_.empty()) return Status::Ok();
+    RONDO_ASSIGN_OR_RETURN(std::vector<TimedInterval> intervals, ReadAll(timer));
+    return WriteTrace(plan, {{program, TimerDetail::kSteps, intervals}}, trace_);
+  }
+
   int WriteOutputs(const std::vector<Tensor>& outputs) {
     std::error_code error;
     if (!output_.empty()) std::filesystem::create_directories(output_, error);
@@ -83,7 +100,7 @@ class RunCommand : public Command {
   }
 
   std::vector<std::string> plans_, inputs_;
-  std::string output_, program_, format_ = "npy";
+  std::string output_, program_, trace_, format_ = "npy";
   int64_t repeat_ = 1;
   LoadOptions load_;
 };

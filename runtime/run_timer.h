@@ -1,0 +1,59 @@
+// RunTimer: what the runs of one program take on the devices, by timed events in their streams.
+//
+// Given to a run as RunOptions::timer; holds the times of the last run that used it. Keeps no session alive:
+// destroy it first. Used by one run at a time. Movable.
+#ifndef RONDO_RUNTIME_RUN_TIMER_H_
+#define RONDO_RUNTIME_RUN_TIMER_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "core/status.h"
+#include "runtime/session.h"
+
+namespace rondo {
+
+struct RunTimerImpl;
+
+enum class TimerDetail : uint8_t {
+  kPartitions = 0,  // the session's own graphs, an event before and after each launch
+  // Graphs of the timer's own: the same steps, one after the other on one stream, an event between each two.
+  // Every step's time includes what an event costs.
+  kSteps = 1,
+};
+
+// Microseconds of a device's own clock.
+struct TimedInterval {
+  uint32_t index = 0;   // partition or step of the program
+  uint32_t device = 0;
+  double begin = 0;     // since the run's first event on this device
+  double duration = 0;
+};
+
+class RunTimer {
+ public:
+  RunTimer() = default;
+  RunTimer(RunTimer&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
+  RunTimer& operator=(RunTimer&& other) noexcept {
+    std::swap(impl_, other.impl_);
+    return *this;
+  }
+  ~RunTimer();
+
+  // Makes events, and for kSteps graphs. Errors: kUnsupported when the driver has no timed events.
+  static Result<RunTimer> Create(const Session& session, uint32_t program, TimerDetail detail);
+
+  // How many intervals a run has: partitions or steps of the program.
+  uint32_t size() const;
+  // Interval `i`, in the plan's order, of the last run; that run must have succeeded.
+  Result<TimedInterval> Read(uint32_t i) const;
+
+ private:
+  friend struct RunTimerImpl;
+  explicit RunTimer(RunTimerImpl* impl) : impl_(impl) {}
+  RunTimerImpl* impl_ = nullptr;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_RUN_TIMER_H_

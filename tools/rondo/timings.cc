@@ -1,0 +1,123 @@
+#include "tools/rondo/timings.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tools/rondo/plan_report.h"
+#include "tools/rondo/traffic.h"
+
+namespace rondo::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kPause = 50;  // microseconds between two replays of a trace
+
+Json LaneName(const char* kind, uint32_t device, uint32_t lane, const std::string& name) {
+  return {{"ph", "M"}, {"name", kind}, {"pid", device}, {"tid", lane}, {"args", {{"name", name}}}};
+}
+
+// Lane 0 holds partitions; lane s + 1 the steps of stream s.
+Json Lanes(const PlanData& plan, const std::vector<TracedReplay>& replays) {
+  std::set<std::pair<uint32_t, uint32_t>> lanes;
+  for (const TracedReplay& replay : replays) {
+    for (const TimedInterval& interval : replay.intervals) {
+      const bool step = replay.detail == TimerDetail::kSteps;
+      lanes.insert(
+          {interval.device, step ? plan.programs[replay.program].steps[interval.index].stream + 1 : 0});
+    }
+  }
+  Json events = Json::array();
+  for (const auto& [device, lane] : lanes) {
+    events.push_back(LaneName("process_name", device, 0, "device " + std::to_string(device)));
+    events.push_back(LaneName("thread_name", device, lane,
+                              lane == 0 ? "graph replay" : "stream " + std::to_string(lane - 1)));
+  }
+  return events;
+}
+
+Json Slice(const TimedInterval& interval, uint32_t lane, double offset, const char* category,
+           const std::string& name) {
+  return {{"ph", "X"},          {"name", name}, {"cat", category},
+          {"pid", interval.device}, {"tid", lane},  {"ts", offset + interval.begin},
+          {"dur", interval.duration}};
+}
+
+Json StepSlice(const PlanData& plan, const TracedReplay& replay, const TimedInterval& interval,
+               double offset) {
+  const Step& step = plan.programs[replay.program].steps[interval.index];
+  std::string name = SourceText(plan, step.source);
+  const bool launch = step.kind == StepKind::kLaunch;
+  const std::string what = launch ? std::string(plan.kernels[step.kernel].name) : StepKindText(step.kind);
+  Json slice = Slice(interval, step.stream + 1, offset, "step", name.empty() ? what : name);
+  const Traffic traffic = StepTraffic(plan, step);
+  slice["args"] = {{"program", std::string(plan.programs[replay.program].name)},
+                   {"step", interval.index},
+                   {"kernel", what},
+                   {"label", launch ? std::string(plan.kernels[step.kernel].label) : ""},
+                   {"bytes_read", traffic.read},
+                   {"bytes_written", traffic.written},
+                   {"operations", traffic.operations}};
+  return slice;
+}
+
+Json PartitionSlice(const PlanData& plan, const TracedReplay& replay, const TimedInterval& interval,
+                    double offset) {
+  const Program& program = plan.programs[replay.program];
+  const Partition& partition = program.partitions[interval.index];
+  Json slice = Slice(interval, 0, offset, "partition",
+                     std::string(program.name) + " partition " + std::to_string(interval.index));
+  slice["args"] = {{"first_step", partition.first_step},
+                   {"steps", partition.num_steps},
+                   {"ends_because_of", Name(partition.reason)}};
+  return slice;
+}
+
+}  // namespace
+
+double Quantile(const std::vector<double>& sorted, double share) {
+  return sorted[std::min(sorted.size() - 1, static_cast<size_t>(share * static_cast<double>(sorted.size())))];
+}
+
+Result<std::vector<TimedInterval>> ReadAll(const RunTimer& timer) {
+  std::vector<TimedInterval> intervals;
+  for (uint32_t i = 0; i < timer.size(); ++i) {
+    RONDO_ASSIGN_OR_RETURN(TimedInterval interval, timer.Read(i));
+    intervals.push_back(interval);
+  }
+  return intervals;
+}
+
+double LongestDevice(const std::vector<TimedInterval>& intervals) {
+  double longest = 0;
+  for (const TimedInterval& interval : intervals) {
+    longest = std::max(longest, interval.begin + interval.duration);
+  }
+  return longest;
+}
+
+std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& replays) {
+  Json events = Lanes(plan, replays);
+  double offset = 0;
+  for (const TracedReplay& replay : replays) {
+    for (const TimedInterval& interval : replay.intervals) {
+      events.push_back(replay.detail == TimerDetail::kSteps ? StepSlice(plan, replay, interval, offset)
+                                                            : PartitionSlice(plan, replay, interval, offset));
+    }
+    offset += LongestDevice(replay.intervals) + kPause;
+  }
+  const Json trace = {{"displayTimeUnit", "ns"}, {"traceEvents", events}};
+  // Names come from files and need not be UTF-8.
+  return trace.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Status WriteTrace(const PlanData& plan, const std::vector<TracedReplay>& replays, const std::string& path) {
+  std::ofstream out(path, std::ios::binary);
+  out << TraceJson(plan, replays);
+  out.close();
+  return out ? Status::Ok() : Status::Error(Code::kIo, "cannot write the trace %s", path.c_str());
+}
+
+}  // namespace rondo::tools

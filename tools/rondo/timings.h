@@ -1,0 +1,38 @@
+// Device times of runs: what `bench` tabulates and `--trace` draws.
+#ifndef RONDO_TOOLS_RONDO_TIMINGS_H_
+#define RONDO_TOOLS_RONDO_TIMINGS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/plan.h"
+#include "core/status.h"
+#include "runtime/run_timer.h"
+#include "runtime/session.h"
+
+namespace rondo::tools {
+
+// The value below which `share` of the sorted values lie.
+double Quantile(const std::vector<double>& sorted, double share);
+
+// Everything that the timer holds, in the plan's order.
+Result<std::vector<TimedInterval>> ReadAll(const RunTimer& timer);
+
+// Microseconds from a device's first event to its last, of the device that took longest.
+double LongestDevice(const std::vector<TimedInterval>& intervals);
+
+// One replay for a trace: of partitions or of steps.
+struct TracedReplay {
+  uint32_t program = 0;
+  TimerDetail detail = TimerDetail::kPartitions;
+  std::vector<TimedInterval> intervals;
+};
+
+// Chrome's trace format, which Perfetto opens: a process a device, a lane for its partitions and one for each
+// of its streams; steps are named by their source nodes. The replays follow one another.
+std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& replays);
+Status WriteTrace(const PlanData& plan, const std::vector<TracedReplay>& replays, const std::string& path);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_TIMINGS_H_
