@@ -153,6 +153,10 @@ struct Program {
 struct KernelImage {
   std::string_view entry;  // the function's name in the module
   uint32_t grid = 1;
+  uint32_t shared = 0;  // bytes of shared memory a block, besides what the function declares itself
+  // The function waits on the device until the kernels before it are complete, so it may be launched while
+  // they run.
+  bool waits = false;
 };
 
 // Machine code for one architecture. A program, protected by hashes only: nothing else about it can be

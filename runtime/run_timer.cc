@@ -119,13 +119,14 @@ Result<TimedInterval> RunTimer::Read(uint32_t i) const {
   const bool steps = impl_->detail == TimerDetail::kSteps;
   for (uint32_t p = 0; p < impl_->timed.size(); ++p) {
     const Partition& partition = impl_->partitions()[p];
-    if (steps ? i < partition.first_step || i >= partition.first_step + partition.num_steps : i != p) continue;
+    if (steps ? i < partition.first_step || i >= partition.first_step + partition.num_steps : i != p)
+      continue;
     const uint32_t first = steps ? i - partition.first_step : 0;
     Span<Event*> events = impl_->timed[p].events;
     Device* device = impl_->DeviceOf(partition).device;
     TimedInterval interval{i, partition.device};
-    RONDO_ASSIGN_OR_RETURN(interval.begin, device->ElapsedMicroseconds(impl_->FirstOf(partition.device),
-                                                                       events[first]));
+    RONDO_ASSIGN_OR_RETURN(interval.begin,
+                           device->ElapsedMicroseconds(impl_->FirstOf(partition.device), events[first]));
     RONDO_ASSIGN_OR_RETURN(interval.duration, device->ElapsedMicroseconds(events[first], events[first + 1]));
     return interval;
   }
@@ -144,8 +145,8 @@ Status LaunchTimed(const RunTimer& timer, uint32_t partition) {
   const TimedPartition& timed = impl.timed[partition];
   if (timed.graph != nullptr) return d.device->LaunchGraph(timed.graph, d.streams[0]);
   RONDO_RETURN_IF_ERROR(d.device->Record(timed.events[0], d.streams[0]));
-  RONDO_RETURN_IF_ERROR(d.device->LaunchGraph(
-      impl.session->programs[impl.program].partitions[partition].graph, d.streams[0]));
+  RONDO_RETURN_IF_ERROR(
+      d.device->LaunchGraph(impl.session->programs[impl.program].partitions[partition].graph, d.streams[0]));
   return d.device->Record(timed.events[1], d.streams[0]);
 }
 

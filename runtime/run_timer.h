@@ -24,9 +24,9 @@ enum class TimerDetail : uint8_t {
 
 // Microseconds of a device's own clock.
 struct TimedInterval {
-  uint32_t index = 0;   // partition or step of the program
+  uint32_t index = 0;  // partition or step of the program
   uint32_t device = 0;
-  double begin = 0;     // since the run's first event on this device
+  double begin = 0;  // since the run's first event on this device
   double duration = 0;
 };
 

@@ -41,6 +41,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(module_load, "cuModuleLoadData"),
     RONDO_SYMBOL(module_unload, "cuModuleUnload"),
     RONDO_SYMBOL(module_function, "cuModuleGetFunction"),
+    RONDO_SYMBOL(function_attribute, "cuFuncSetAttribute"),
     RONDO_SYMBOL(stream_create, "cuStreamCreate"),
     RONDO_SYMBOL(stream_destroy, "cuStreamDestroy_v2"),
     RONDO_SYMBOL(stream_synchronize, "cuStreamSynchronize"),
@@ -56,7 +57,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(graph_launch, "cuGraphLaunch"),
     RONDO_SYMBOL(graph_exec_destroy, "cuGraphExecDestroy"),
     RONDO_SYMBOL(graph_destroy, "cuGraphDestroy"),
-    RONDO_SYMBOL(launch, "cuLaunchKernel"),
+    RONDO_SYMBOL(launch, "cuLaunchKernelEx"),
 };
 
 struct Opened {

@@ -22,6 +22,23 @@ using GraphHandle = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
 using Address = unsigned long long;
 
+// CUlaunchAttribute and CUlaunchConfig.
+struct LaunchAttribute {
+  int id = 0;
+  int padding = 0;
+  union {
+    char bytes[64] = {};
+    int number;
+  };
+};
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  StreamHandle stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned num_attributes = 0;
+};
+
 struct Api {
   Error (*init)(unsigned flags);
   Error (*driver_version)(int* version);
@@ -46,6 +63,7 @@ struct Api {
   Error (*module_load)(ModuleHandle* module, const void* image);
   Error (*module_unload)(ModuleHandle module);
   Error (*module_function)(Function* function, ModuleHandle module, const char* name);
+  Error (*function_attribute)(Function function, int attribute, int value);
   Error (*stream_create)(StreamHandle* stream, unsigned flags);
   Error (*stream_destroy)(StreamHandle stream);
   Error (*stream_synchronize)(StreamHandle stream);
@@ -61,9 +79,7 @@ struct Api {
   Error (*graph_launch)(GraphExec exec, StreamHandle stream);
   Error (*graph_exec_destroy)(GraphExec exec);
   Error (*graph_destroy)(GraphHandle graph);
-  Error (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                  unsigned block_y, unsigned block_z, unsigned shared_bytes, StreamHandle stream,
-                  void** params, void** extra);
+  Error (*launch)(const LaunchConfig* config, Function function, void** params, void** extra);
 };
 
 // Opens libcuda and initialises it, once a process. Errors: kUnsupported when there is no driver, it is too

@@ -18,11 +18,13 @@ CudaGraph* ToCuda(Graph* graph) { return reinterpret_cast<CudaGraph*>(graph); }
 CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(event); }
 
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+constexpr int kMostDynamicShared = 8;                      // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr unsigned kNonBlockingStream = 1;                 // CU_STREAM_NON_BLOCKING
 constexpr unsigned kNoTiming = 2;                          // CU_EVENT_DISABLE_TIMING
 constexpr unsigned kRecordExternal = 1;                    // CU_EVENT_RECORD_EXTERNAL
-constexpr int kThreadLocalCapture = 1;                     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-constexpr unsigned kPortableMapped = 1 | 2;                // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
+constexpr int kDependentLaunch = 6;          // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+constexpr int kThreadLocalCapture = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+constexpr unsigned kPortableMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 constexpr uint32_t kUnknownStep = 0xffffffffu;
 constexpr size_t kMostParams = 4096;
 
@@ -110,6 +112,7 @@ Status CudaDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
 
 Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   CudaStream* s = ToCuda(stream);
+  s->after_kernel = false;
   if (s->recording) s->nodes.push_back({kUnknownStep, StepKind::kCopy});
   Use use(*this);
   return Check(api_.copy(to, from, bytes, s->handle), "copying on the device");
@@ -118,6 +121,7 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
 Status CudaDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) {
   if (bytes == 0) return Status::Ok();
   CudaStream* s = ToCuda(stream);
+  s->after_kernel = false;
   if (s->recording) s->nodes.push_back({kUnknownStep, StepKind::kCopy});
   Use use(*this);
   return Check(api_.fill(to, byte, bytes, s->handle), "filling device memory");
@@ -194,8 +198,15 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
                              static_cast<int>(plan.kernels[k].name.size()), plan.kernels[k].name.data(),
                              plan.kernels[k].num_params);
     }
+    if (status.ok() && image.shared > 0) {
+      status = Check(api_.function_attribute(function, kMostDynamicShared, static_cast<int>(image.shared)),
+                     "taking shared memory")
+                   .At("kernel \"%s\": %u bytes a block", entry, image.shared);
+    }
     module->functions.push_back(function);
     module->grids.push_back(image.grid);
+    module->shared.push_back(image.shared);
+    module->waits.push_back(image.waits && major_ >= 9);
     module->params.push_back(plan.kernels[k].num_params);
   }
   if (!status.ok()) {
@@ -225,10 +236,20 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   params[count] = &s->faults;
   params[count + 1] = &step;
   if (s->recording) s->nodes.push_back({step, StepKind::kLaunch});
+  LaunchAttribute dependent;
+  dependent.id = kDependentLaunch;
+  dependent.number = 1;
+  LaunchConfig config;
+  config.grid[0] = m->grids[kernel];
+  config.block[0] = m->block;
+  config.shared_bytes = m->shared[kernel];
+  config.stream = s->handle;
+  config.attributes = &dependent;
+  // Every kernel before it is complete once the last one is: that one has waited too, or began after its own.
+  config.num_attributes = s->recording && s->after_kernel && m->waits[kernel] ? 1 : 0;
+  s->after_kernel = true;
   Use use(*this);
-  return Check(api_.launch(m->functions[kernel], m->grids[kernel], 1, 1, m->block, 1, 1, 0, s->handle, params,
-                           nullptr),
-               "launching a kernel")
+  return Check(api_.launch(&config, m->functions[kernel], params, nullptr), "launching a kernel")
       .At("step %u", step);
 }
 
@@ -297,12 +318,14 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
   CudaEvent* e = ToCuda(event);
   CudaStream* s = ToCuda(stream);
   Use use(*this);
+  if (e->timed) s->after_kernel = false;
   // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
   unsigned flags = e->timed && s->recording ? kRecordExternal : 0;
   return Check(api_.event_record(e->handle, s->handle, flags), "recording an event");
 }
 
 Status CudaDevice::Wait(Event* event, Stream* stream) {
+  ToCuda(stream)->after_kernel = false;
   Use use(*this);
   return Check(api_.stream_wait(ToCuda(stream)->handle, ToCuda(event)->handle, 0), "waiting for an event");
 }
@@ -332,6 +355,7 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   Use use(*this);
   RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
   s->recording = true;
+  s->after_kernel = false;
   s->nodes.clear();
   return Status::Ok();
 }

@@ -18,7 +18,8 @@ struct FaultRecord {
 struct CudaModule {
   ModuleHandle handle = nullptr;
   std::vector<Function> functions;  // one a kernel of the plan
-  std::vector<uint32_t> grids, params;
+  std::vector<uint32_t> grids, shared, params;
+  std::vector<bool> waits;
   uint32_t block = 0;
 };
 
@@ -26,6 +27,7 @@ struct CudaStream {
   StreamHandle handle = nullptr;
   FaultRecord* faults = nullptr;
   bool recording = false;
+  bool after_kernel = false;     // the recording's last node on this stream is a kernel
   std::vector<GraphNode> nodes;  // of the recording
 };
 

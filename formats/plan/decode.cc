@@ -275,6 +275,8 @@ void Decoder::One(const fbs::Program& in, Program& out) {
 void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.entry = Text(in.entry());
   out.grid = in.grid();
+  out.shared = in.shared();
+  out.waits = in.waits();
 }
 
 void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {

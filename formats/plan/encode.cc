@@ -139,7 +139,7 @@ class Encoder {
   }
   Offset<fbs::KernelImage> One(const KernelImage& in) {
     auto entry = Text(in.entry);
-    return fbs::CreateKernelImage(builder_, entry, in.grid);
+    return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);

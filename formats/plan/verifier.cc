@@ -72,6 +72,7 @@ Status VerifyRequirements(const PlanData& plan) {
 // Machine code itself cannot be verified; that every kernel has its entry can.
 Status VerifyModules(const PlanData& plan) {
   constexpr uint32_t kMostThreads = 1024;
+  constexpr uint32_t kMostShared = 227 << 10;  // of a block, on any GPU known
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     const CodeModule& module = plan.modules[m];
     if (module.architecture.empty()) return RONDO_BROKEN("module %zu names no architecture", m);
@@ -89,6 +90,10 @@ Status VerifyModules(const PlanData& plan) {
         return RONDO_BROKEN("module %zu: the image of kernel %zu has no entry", m, k);
       if (module.images[k].grid == 0 || module.images[k].grid > 0x7fffffffu) {
         return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, module.images[k].grid);
+      }
+      if (module.images[k].shared > kMostShared) {
+        return RONDO_BROKEN("module %zu: kernel %zu takes %u bytes of shared memory; the limit is %u", m, k,
+                            module.images[k].shared, kMostShared);
       }
     }
   }

@@ -40,8 +40,12 @@ Json Lanes(const PlanData& plan, const std::vector<TracedReplay>& replays) {
 
 Json Slice(const TimedInterval& interval, uint32_t lane, double offset, const char* category,
            const std::string& name) {
-  return {{"ph", "X"},          {"name", name}, {"cat", category},
-          {"pid", interval.device}, {"tid", lane},  {"ts", offset + interval.begin},
+  return {{"ph", "X"},
+          {"name", name},
+          {"cat", category},
+          {"pid", interval.device},
+          {"tid", lane},
+          {"ts", offset + interval.begin},
           {"dur", interval.duration}};
 }
 

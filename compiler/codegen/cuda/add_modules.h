@@ -15,7 +15,7 @@ Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, con
                       std::string* report);
 
 // The CUDA text of all kernels of a plan, prelude included: what AddCudaModules compiles.
-Result<std::string> CudaText(const PlanData& plan);
+Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");
 
 }  // namespace rondo
 

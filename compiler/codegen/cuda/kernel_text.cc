@@ -1,10 +1,67 @@
 #include "compiler/codegen/cuda/kernel_text.h"
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "compiler/codegen/cuda/part_text.h"
 
 namespace rondo {
 
-Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number) {
+namespace {
+
+using cuda::PartText;
+
+double Work(const Part& part) {
+  double work = 1;
+  for (int64_t extent : part.loops) work *= static_cast<double>(extent);
+  return work;
+}
+
+// Writes all parts. The part with most work chooses the cluster; blocks of all parts come in clusters of that
+// size.
+Result<std::vector<std::unique_ptr<PartText>>> WriteParts(const Kernel& kernel, const CudaTarget& target,
+                                                          Span<const cuda::ParamFacts> params) {
+  std::vector<std::unique_ptr<PartText>> texts(kernel.parts.size());
+  std::vector<size_t> order;
+  double all = 0;
+  for (size_t k = 0; k < kernel.parts.size(); ++k) {
+    order.push_back(k);
+    all += Work(kernel.parts[k]);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return Work(kernel.parts[a]) > Work(kernel.parts[b]); });
+  uint32_t cluster = 0;
+  for (size_t k : order) {
+    const Part& part = kernel.parts[k];
+    texts[k] = std::make_unique<PartText>(part, target, params, Work(part) / all, cluster);
+    if (Status status = texts[k]->Write(); !status.ok()) {
+      return status.At("kernel \"%.*s\", part %zu", static_cast<int>(kernel.name.size()), kernel.name.data(),
+                       k);
+    }
+    if (cluster == 0) cluster = texts[k]->launch().cluster;
+  }
+  return texts;
+}
+
+}  // namespace
+
+CudaTarget TargetOf(const std::string& architecture) {
+  CudaTarget target;
+  target.architecture = 0;
+  for (char c : architecture) {
+    if (c >= '0' && c <= '9') target.architecture = target.architecture * 10 + (c - '0');
+  }
+  if (target.architecture < 90) {
+    target.processors = 108;
+    target.shared = 163 << 10;
+    target.shared_processor = 164 << 10;
+  }
+  return target;
+}
+
+Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const CudaTarget& target,
+                                   Span<const cuda::ParamFacts> params) {
   KernelText out;
   out.entry = "rondo_k" + std::to_string(number);
   std::string declared, passed;
@@ -14,27 +71,37 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number) {
   }
   declared += "u64* faults, u32 step";
   passed += "faults, step";
+  RONDO_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<PartText>> parts, WriteParts(kernel, target, params));
+  uint32_t cluster = 1, resident = 0;
+  for (const auto& part : parts) {
+    cluster = std::max(cluster, part->launch().cluster);
+    resident = resident == 0 ? part->launch().resident : std::min(resident, part->launch().resident);
+  }
   std::string calls;
   uint64_t blocks = 0;
-  for (size_t k = 0; k < kernel.parts.size(); ++k) {
-    cuda::PartText part(kernel.parts[k]);
-    if (Status status = part.Write(); !status.ok()) {
-      return status.At("kernel \"%.*s\", part %zu", static_cast<int>(kernel.name.size()), kernel.name.data(),
-                       k);
-    }
+  for (size_t k = 0; k < parts.size(); ++k) {
     std::string name = out.entry + "_part" + std::to_string(k);
-    out.text += "static __device__ void " + name + "(u32 block, " + declared + ") {\n" + part.text() + "}\n";
+    out.text +=
+        "static __device__ void " + name + "(u32 block, " + declared + ") {\n" + parts[k]->text() + "}\n";
     std::string first = std::to_string(blocks);
-    blocks += part.blocks();
+    const uint32_t own = parts[k]->launch().blocks;
+    calls += "if (blockIdx.x < " + std::to_string(blocks + own) + "u) { " + name + "(blockIdx.x - " + first +
+             "u, " + passed + "); return; }\n";
+    blocks += (own + cluster - 1) / cluster * cluster;
+    // Blocks that only fill the last cluster.
+    if (own % cluster != 0) calls += "if (blockIdx.x < " + std::to_string(blocks) + "u) return;\n";
+    out.shared = std::max(out.shared, parts[k]->launch().shared);
     if (blocks > 0x7fffffff) {
       return Status::Error(Code::kUnsupported, "kernel \"%.*s\" needs more than 2147483647 blocks",
                            static_cast<int>(kernel.name.size()), kernel.name.data());
     }
-    calls += "if (blockIdx.x < " + std::to_string(blocks) + "u) { " + name + "(blockIdx.x - " + first +
-             "u, " + passed + "); return; }\n";
   }
-  out.text += "extern \"C\" __global__ void __launch_bounds__(256) " + out.entry + "(" + declared + ") {\n" +
-              calls + "}\n";
+  std::string bounds = "__launch_bounds__(" + std::to_string(kCudaBlock) +
+                       (resident > 1 ? ", " + std::to_string(resident) : "") + ") ";
+  if (cluster > 1) bounds += "__cluster_dims__(" + std::to_string(cluster) + ", 1, 1) ";
+  out.text += "extern \"C\" __global__ void " + bounds + out.entry + "(" + declared + ") {\n" +
+              "launch_dependents();\n" + calls + "}\n";
+  out.waits = target.dependent_launch();
   out.grid = static_cast<uint32_t>(blocks);
   return out;
 }

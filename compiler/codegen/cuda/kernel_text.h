@@ -1,7 +1,7 @@
 // CUDA C++ text for kernels: each skeleton is a template that a kernel's loops, accesses and tapes fill.
 //
 // The text is deterministic and stands alone: it needs no header (NVRTC compiles it with none), only the
-// prelude. Every part of a kernel owns a run of blocks of one launch. All launches have kCudaBlock threads a
+// preludes. Every part of a kernel owns a run of blocks of one launch. All launches have kCudaBlock threads a
 // block.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "compiler/codegen/cuda/product_shape.h"
 #include "core/kernel.h"
 #include "core/status.h"
 
@@ -17,16 +18,33 @@ namespace rondo {
 inline constexpr uint32_t kCudaBlock = 256;
 inline constexpr uint32_t kCudaSharedBytes = 48 << 10;  // static shared memory that every launch may use
 
+// What the text is written for.
+struct CudaTarget {
+  int architecture = 90;        // 10 * major + minor
+  uint32_t processors = 132;    // multiprocessors that a launch should fill
+  uint32_t shared = 227 << 10;  // bytes of shared memory that a block can have
+  uint32_t shared_processor =
+      228 << 10;  // bytes that the blocks of a multiprocessor share, 1 KiB a block for itself
+  bool clusters() const { return architecture >= 90; }
+  bool dependent_launch() const { return architecture >= 90; }
+};
+
+// "sm_90a": the largest GPU known of that architecture.
+CudaTarget TargetOf(const std::string& architecture);
+
 struct KernelText {
-  std::string text;   // definitions, ending in one extern "C" __global__ function
-  std::string entry;  // its name
-  uint32_t grid = 1;  // blocks
+  std::string text;     // definitions, ending in one extern "C" __global__ function
+  std::string entry;    // its name
+  uint32_t grid = 1;    // blocks
+  uint32_t shared = 0;  // bytes of dynamic shared memory a block
+  bool waits = false;   // begins with a wait for the kernels before it: may be launched before they end
 };
 
 // Parameters of the function: one `char*` a kernel parameter, then the fault record (`unsigned long long*`, 4
-// words: taken, step, operand value, extent) and the step's number (`unsigned`). Errors: kUnsupported, naming
-// the kernel, for a part that no template here can run.
-Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number);
+// words: taken, step, operand value, extent) and the step's number (`unsigned`). `params`: one a kernel
+// parameter. Errors: kUnsupported, naming the kernel, for a part that no template here can run.
+Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const CudaTarget& target,
+                                   Span<const cuda::ParamFacts> params);
 
 // What every kernel's text builds on: loads and stores by dtype, scalar functions (core/scalar.h on a
 // device), block and warp reductions, the record of a fault.

@@ -29,15 +29,17 @@ std::string Number(double value, TapeType type) {
   return text;
 }
 
-namespace {
-
-std::string Int(int64_t value) {
+std::string IntText(int64_t value) {
   char text[40];
   // The least number has no literal of its own.
   if (value == INT64_MIN) return "((i64)0x8000000000000000ull)";
   std::snprintf(text, sizeof(text), value < 0 ? "(%" PRId64 "ll)" : "%" PRId64 "ll", value);
   return text;
 }
+
+namespace {
+
+std::string Int(int64_t value) { return IntText(value); }
 
 // "offset + stride * iK + ..."
 std::string Affine(int64_t offset, Span<const int64_t> strides) {
@@ -108,6 +110,8 @@ const char* FunctionName(TapeOp op) {
 }  // namespace
 
 Status PartText::Write() {
+  // Nothing is read or written before the kernels that come first are complete.
+  Line("wait_for_earlier();");
   switch (part_.skeleton) {
     case Skeleton::kMap: return Map();
     case Skeleton::kReduction: return Reduction();
@@ -130,7 +134,7 @@ Status PartText::SetBlocks(int64_t blocks) {
     return Status::Error(Code::kUnsupported, "a part needs %" PRId64 " blocks; the limit is %" PRId64, blocks,
                          kMost);
   }
-  blocks_ = static_cast<uint32_t>(blocks);
+  launch_.blocks = static_cast<uint32_t>(blocks);
   return Status::Ok();
 }
 

@@ -6,20 +6,33 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/cuda/kernel_text.h"
+#include "compiler/codegen/cuda/product_shape.h"
 #include "core/kernel.h"
 #include "core/status.h"
 
 namespace rondo::cuda {
 
+// How a part's blocks are launched.
+struct PartLaunch {
+  uint32_t blocks = 1;
+  uint32_t shared = 0;    // bytes of dynamic shared memory a block
+  uint32_t cluster = 1;   // blocks of a cluster
+  uint32_t resident = 1;  // blocks that a multiprocessor should hold at once
+};
+
 class PartText {
  public:
-  // `part` must outlive this.
-  explicit PartText(const Part& part) : part_(part) {}
+  // `part` and `params` must outlive this. `share`: the part of the device that this part may fill.
+  // `cluster`: the blocks of a cluster, or 0 to let the part choose.
+  PartText(const Part& part, const CudaTarget& target, Span<const ParamFacts> params, double share = 1,
+           uint32_t cluster = 0)
+      : part_(part), target_(target), params_(params), share_(share), cluster_(cluster) {}
 
-  // Writes the body of the part's function (block number in `block`); sets blocks().
+  // Writes the body of the part's function (block number in `block`); sets launch().
   Status Write();
   const std::string& text() const { return text_; }
-  uint32_t blocks() const { return blocks_; }
+  const PartLaunch& launch() const { return launch_; }
 
  private:
   Status Map();
@@ -50,13 +63,18 @@ class PartText {
   void Line(const std::string& line) { text_ += line + "\n"; }
 
   const Part& part_;
+  const CudaTarget& target_;
+  Span<const ParamFacts> params_;
+  double share_;
+  uint32_t cluster_;
   std::string text_;
-  uint32_t blocks_ = 1;
+  PartLaunch launch_;
   int width_ = 32;  // threads of one row
   std::vector<std::string> slot_types_;
 };
 
 const char* TypeText(TapeType type);
+std::string IntText(int64_t value);
 std::string Number(double value, TapeType type);
 
 }  // namespace rondo::cuda

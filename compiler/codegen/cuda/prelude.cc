@@ -9,6 +9,18 @@ typedef unsigned long long u64;
 typedef unsigned int u32;
 #define DEV static __device__ __forceinline__
 
+// ---- dependent launch: a kernel lets the next one begin, and waits until all earlier ones are complete
+DEV void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+DEV void wait_for_earlier() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---- widening loads and narrowing stores, by element number
 DEV float bits_float(u32 u) { return __int_as_float((int)u); }
 DEV float half_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
