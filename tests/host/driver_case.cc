@@ -15,7 +15,8 @@ std::vector<char*> Pointers(Memory* memory) {
   return pointers;
 }
 
-// The first element that differs by more than the tolerance, as text; empty if none.
+}  // namespace
+
 std::string Difference(const PartMaker& maker, const Memory& want, const Memory& got, const Tolerance& t) {
   for (size_t p = 0; p < want.params.size(); ++p) {
     for (int64_t i = 0; i < maker.sizes[p]; ++i) {
@@ -38,8 +39,6 @@ std::string Difference(const PartMaker& maker, const Memory& want, const Memory&
   }
   return "";
 }
-
-}  // namespace
 
 HostFixture::HostFixture(HostOptions options) {
   Result<Driver*> made = CreateHostDriver(options);

@@ -29,6 +29,9 @@ struct Tolerance {
   double absolute = 2e-5;
 };
 
+// The first element that differs by more than the tolerance, as text; empty if none.
+std::string Difference(const PartMaker& maker, const Memory& want, const Memory& got, const Tolerance& t);
+
 // Runs the kernel with every instruction set, on one and on several threads, and compares with the reference.
 // Results of several threads must equal those of one thread bit by bit. `what` names the case.
 void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::string& what,

@@ -46,7 +46,7 @@ Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::st
 }
 
 std::string Join(const std::vector<KernelText>& kernels) {
-  std::string text = CudaPrelude();
+  std::string text = std::string(CudaPrelude()) + CudaAttentionPrelude();
   for (const KernelText& kernel : kernels) text += kernel.text;
   return text;
 }

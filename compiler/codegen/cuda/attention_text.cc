@@ -13,6 +13,11 @@ constexpr int64_t kMostFeatures = 1024;  // of a query, and of a value
 }  // namespace
 
 Status PartText::Attention() {
+  if (std::optional<FlashShape> shape = ShapeOfFlash()) return FlashAttention(*shape);
+  return PlainAttention();
+}
+
+Status PartText::PlainAttention() {
   size_t m_end = part_.outer + part_.m, n_end = m_end + part_.n, key_end = n_end + part_.reduced,
          all = part_.loops.size();
   int64_t queries = Points(0, m_end), values = Points(m_end, n_end), keys = Points(n_end, key_end),

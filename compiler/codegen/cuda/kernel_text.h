@@ -50,6 +50,9 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const 
 // device), block and warp reductions, the record of a fault.
 const char* CudaPrelude();
 
+// The templates of attention on tensor cores, which come after it.
+const char* CudaAttentionPrelude();
+
 }  // namespace rondo
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_

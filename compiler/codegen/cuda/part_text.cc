@@ -109,9 +109,13 @@ const char* FunctionName(TapeOp op) {
 
 }  // namespace
 
+std::string PartText::AffineText(const Operand& operand) { return Affine(operand.offset, operand.strides); }
+
 Status PartText::Write() {
-  // Nothing is read or written before the kernels that come first are complete.
-  Line("wait_for_earlier();");
+  // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
+  // what stays constant first, and wait themselves.
+  const bool waits_itself = part_.skeleton == Skeleton::kReduction;
+  if (!waits_itself) Line("wait_for_earlier();");
   switch (part_.skeleton) {
     case Skeleton::kMap: return Map();
     case Skeleton::kReduction: return Reduction();
@@ -187,6 +191,10 @@ void PartText::Address(const Operand& operand) {
 void PartText::Load(size_t index, const std::string& name) {
   const Operand& operand = part_.operands[index];
   TapeType type = NaturalType(operand.dtype);
+  if (index < lanes_.size() && !lanes_[index].empty()) {
+    Line("const float " + name + " = " + lanes_[index] + "[e];");
+    return;
+  }
   std::string load =
       "ld_" + std::string(rondo::Name(operand.dtype)) + "(p" + std::to_string(operand.param) + ", ";
   if (operand.guards.empty() && operand.indirects.empty()) {
@@ -204,6 +212,10 @@ void PartText::Load(size_t index, const std::string& name) {
 
 void PartText::Store(size_t index, const std::string& value) {
   const Operand& operand = part_.operands[index];
+  if (index < lanes_.size() && !lanes_[index].empty()) {
+    Line(lanes_[index] + "[e] = " + value + ";");
+    return;
+  }
   Line("{");
   Address(operand);
   Line("if (ok) st_" + std::string(rondo::Name(operand.dtype)) + "(p" + std::to_string(operand.param) +
@@ -217,7 +229,7 @@ std::string PartText::Expression(const TapeInst& inst, const std::string& prefix
     case TapeOp::kIndex: return "i" + std::to_string(inst.arg);
     case TapeOp::kAcc: return "acc" + std::to_string(inst.arg);
     case TapeOp::kScalar: return "s" + std::to_string(inst.arg);
-    case TapeOp::kKept: return "kept" + std::to_string(inst.arg) + "[position]";
+    case TapeOp::kKept: return "kept" + std::to_string(inst.arg) + "[" + kept_index_ + "]";
     case TapeOp::kSelect: return reg(inst.a) + " != 0 ? " + reg(inst.b) + " : " + reg(inst.c);
     case TapeOp::kIsInf: return "op_isinf(" + reg(inst.a) + ", " + Int(inst.imm.i) + ")";
     case TapeOp::kCast: {
@@ -242,7 +254,9 @@ std::string PartText::WriteTape(Tape tape, const std::string& prefix) {
       case TapeOp::kStore: Store(inst.arg, a); break;
       case TapeOp::kYield: yielded = a; break;
       case TapeOp::kSetScalar: Line("s" + std::to_string(inst.arg) + " = " + a + ";"); break;
-      case TapeOp::kKeep: Line("kept" + std::to_string(inst.arg) + "[position] = " + a + ";"); break;
+      case TapeOp::kKeep:
+        Line("kept" + std::to_string(inst.arg) + "[" + kept_index_ + "] = " + a + ";");
+        break;
       case TapeOp::kReduceSum:
       case TapeOp::kReduceProd:
       case TapeOp::kReduceMax:
@@ -257,6 +271,18 @@ std::string PartText::WriteTape(Tape tape, const std::string& prefix) {
   return yielded;
 }
 
+// Neighbouring points that one thread of a map computes.
+int PartText::MapLanes() const {
+  if (part_.loops.empty()) return 1;
+  // What is read may lie as it likes; what is written sets the vectors.
+  const std::vector<size_t> stored = Touched(part_.body, TapeOp::kStore);
+  const size_t along = part_.loops.size() - 1;
+  for (size_t index : stored) {
+    if (!MovesAlong(part_.operands[index], along)) return 1;
+  }
+  return LanesFor(stored, along);
+}
+
 Status PartText::Map() {
   size_t loops = part_.loops.size();
   int64_t points = Points(0, loops);
@@ -267,11 +293,19 @@ Status PartText::Map() {
     Close(loops);
     return SetBlocks(1);
   }
+  const int lanes = MapLanes();
+  const int64_t threads = points / lanes;
   Line("const u64 point = (u64)block * 256 + threadIdx.x;");
-  Line("if (point >= " + std::to_string(points) + "ull) return;");
-  Decode("point", 0, loops);
-  WriteTape(part_.body, "r");
-  return SetBlocks((points + kCudaBlock - 1) / kCudaBlock);
+  Line("if (point >= " + std::to_string(threads) + "ull) return;");
+  if (lanes == 1) {
+    Decode("point", 0, loops);
+    WriteTape(part_.body, "r");
+  } else {
+    Line("const u64 first = point * " + std::to_string(lanes) + "u;");
+    Decode("first", 0, loops);
+    WriteLanes(part_.body, "r", loops - 1, lanes, "");
+  }
+  return SetBlocks((threads + kCudaBlock - 1) / kCudaBlock);
 }
 
 }  // namespace rondo::cuda

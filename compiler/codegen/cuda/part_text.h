@@ -3,6 +3,7 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_PART_TEXT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,71 @@ class PartText {
   void Reduce(const TapeInst& inst, const std::string& value);
   void FinishReductions(Tape tape);
 
+  // --- vectors (vector_text.cc): `lanes` neighbouring points along loop `along` at once.
+  bool MovesAlong(const Operand& operand, size_t along) const;
+  // Whether the operand's elements at such points move as vectors of up to 16 bytes.
+  bool FitsLanes(size_t operand, size_t along, int lanes) const;
+  // The most lanes that suit every one of `operands` that moves along the loop; 1: none.
+  int LanesFor(Span<const size_t> operands, size_t along) const;
+  // Operands of the tape's instructions of one kind, each once.
+  std::vector<size_t> Touched(Tape tape, TapeOp op) const;
+  // Loads the operand's lanes at the current point into the words `name`.
+  void LoadRaw(size_t operand, int lanes, const std::string& name);
+  // Writes the tape for all lanes from the current point on; `each` comes first in each lane, whose number is
+  // `e`.
+  void WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes, const std::string& each);
+  int MapLanes() const;
+
+  // --- attention: plain (attention_text.cc) or on tensor cores (flash_text.cc).
+  // Keys and values of one head, and how their queries are put into blocks of 8 warps.
+  struct FlashShape {
+    std::vector<size_t> heads, queries;  // loops with keys of their own; loops over which keys are shared
+    size_t value = 0, key = 0, feature = 0;
+    int64_t groups = 1, rows = 1, keys = 1, features = 1, values = 1;
+    int64_t warp_rows = 16;  // queries of a warp
+    int64_t tile_warps = 1;  // warps of a block with different queries; the others split the keys
+    int64_t cluster = 1;     // blocks that split the keys
+    int64_t runs = 1;        // of 16 keys, at a time
+    bool bf16 = false;
+    int64_t tile_rows() const { return warp_rows * tile_warps; }
+    int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
+    int64_t splits() const { return 8 / tile_warps; }
+  };
+  Status PlainAttention();
+  Status FlashAttention(const FlashShape& shape);
+  // None if dtypes, layout or alignment do not suit the tensor cores' instruction.
+  std::optional<FlashShape> ShapeOfFlash() const;
+  void Split(FlashShape* shape) const;
+  void FlashRows(const FlashShape& shape);
+  void FlashScore(const FlashShape& shape);
+  void FlashFinish(const FlashShape& shape);
+  // Sets i<loop> of these loops from the flat number `from`.
+  void CountLoops(const std::string& from, const std::vector<size_t>& loops);
+  // The address of the operand's element at the current point; the element's number.
+  std::string AddressText(uint16_t operand) const;
+  static std::string AffineText(const Operand& operand);
+
+  // --- row reductions: plain (reduction_text.cc) or with the row on chip (row_text.cc).
+  // How a row lies over the threads that share it.
+  struct RowShape {
+    size_t along = 0;  // the innermost loop
+    int lanes = 1;     // elements a vector
+    int64_t vectors = 0, rounds = 0;
+    std::vector<size_t> cached;  // operands read by several stages, or before the wait
+  };
+  Status PlainReduction(Span<const TapeType> scalar, Span<const TapeType> kept);
+  Status RowReduction(const RowShape& shape, Span<const TapeType> scalar, Span<const TapeType> kept);
+  // None if the row is too long or lies so that vectors cannot be read.
+  std::optional<RowShape> ShapeOfRow(Span<const TapeType> kept) const;
+  std::vector<size_t> RowOperands() const;
+  std::vector<size_t> CachedOperands(const RowShape& shape) const;
+  bool IsWritten(uint16_t param) const;
+  void OpenRounds(const RowShape& shape);
+  void CacheOperands(const RowShape& shape, bool constant);
+  void RowStage(const RowShape& shape, const Stage& stage, const std::string& prefix);
+  void RowScalars(const Stage& stage, const std::string& prefix, size_t outer, size_t all);
+  void StartReductions(Tape tape);
+
   void Line(const std::string& line) { text_ += line + "\n"; }
 
   const Part& part_;
@@ -70,7 +136,10 @@ class PartText {
   std::string text_;
   PartLaunch launch_;
   int width_ = 32;  // threads of one row
-  std::vector<std::string> slot_types_;
+  // Per operand: the array that holds its lanes (in lane `e`) or, before WriteLanes, its words; empty:
+  // neither.
+  std::vector<std::string> lanes_;
+  std::string kept_index_ = "position";
 };
 
 const char* TypeText(TapeType type);

@@ -117,8 +117,8 @@ class Shaping {
       const Operand& rhs = part_.operands[index];
       const ParamFacts& facts = params_[rhs.param];
       depth = std::min(depth, VectorAlong(part_, rhs, shape_.depth.back(), facts));
-      column = std::min(
-          column, shape_.column.empty() ? 1 : VectorAlong(part_, rhs, shape_.column.back(), facts));
+      column =
+          std::min(column, shape_.column.empty() ? 1 : VectorAlong(part_, rhs, shape_.column.back(), facts));
     }
     shape_.rhs_along_depth = depth >= column;
     shape_.rhs_vector = std::max(depth, column);

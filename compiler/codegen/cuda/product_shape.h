@@ -3,8 +3,9 @@
 //
 //   acc_j[batch, row, column] = sum over depth of lhs[batch, row, depth] * rhs_j[batch, column, depth]
 //
-// Each flat number counts through some loops of the part, the last one fastest. A convolution is such a product
-// too: rows are output points, columns output channels, depth the kernel's points and the input channels.
+// Each flat number counts through some loops of the part, the last one fastest. A convolution is such a
+// product too: rows are output points, columns output channels, depth the kernel's points and the input
+// channels.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_PRODUCT_SHAPE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_PRODUCT_SHAPE_H_
 
@@ -22,8 +23,8 @@ struct ParamFacts {
   bool constant = false;   // never written while a plan runs
 };
 
-// An operand's address with its guards folded in: element `offset` + strides, and the coordinates that must lie
-// within their extents. Guards that cannot fail are left out.
+// An operand's address with its guards folded in: element `offset` + strides, and the coordinates that must
+// lie within their extents. Guards that cannot fail are left out.
 struct FlatOperand {
   struct Coordinate {
     int64_t offset = 0, extent = 0;
@@ -36,8 +37,8 @@ struct FlatOperand {
 
 FlatOperand Flatten(const Part& part, const Operand& operand);
 
-// Elements of `operand` that lie one after another along loop `along` and can be accessed as one aligned vector of
-// at most 16 bytes: a power of two, 1 if there is no such vector.
+// Elements of `operand` that lie one after another along loop `along` and can be accessed as one aligned
+// vector of at most 16 bytes: a power of two, 1 if there is no such vector.
 int VectorAlong(const Part& part, const Operand& operand, size_t along, const ParamFacts& facts);
 
 struct ProductShape {
@@ -49,8 +50,8 @@ struct ProductShape {
   bool lhs_along_depth = true, rhs_along_depth = true;
 };
 
-// None if the part's sides do not fit (an index from data on a side, a side that moves with the other's loops, several
-// right sides that lie differently).
+// None if the part's sides do not fit (an index from data on a side, a side that moves with the other's
+// loops, several right sides that lie differently).
 std::optional<ProductShape> ShapeOfProduct(const Part& part, Span<const ParamFacts> params);
 
 }  // namespace rondo::cuda

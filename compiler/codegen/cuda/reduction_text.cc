@@ -59,14 +59,31 @@ void PartText::FinishReductions(Tape tape) {
   }
 }
 
+void PartText::StartReductions(Tape tape) {
+  for (const TapeInst& inst : tape) {
+    if (!IsReduction(inst.op)) continue;
+    std::string slot = std::to_string(inst.arg);
+    TapeType type = tape[inst.a].type;
+    if (IsArg(inst.op)) {
+      Line(std::string(TypeText(type)) + " v" + slot + " = 0; i64 at" + slot + " = -1;");
+    } else {
+      Line(std::string(TypeText(type)) + " v" + slot + " = " + Start(inst.op, type) + ";");
+    }
+  }
+}
+
+// Every thread of the row computes the scalars; stores repeat one value.
+void PartText::RowScalars(const Stage& stage, const std::string& prefix, size_t outer, size_t all) {
+  Line("{");
+  for (size_t l = outer; l < all; ++l)
+    Line("const i64 i" + std::to_string(l) + " = 0; (void)i" + std::to_string(l) + ";");
+  WriteTape(stage.tape, prefix);
+  Line("}");
+}
+
 Status PartText::Reduction() {
-  size_t outer = part_.outer, all = part_.loops.size();
-  int64_t rows = Points(0, outer), elements = Points(outer, all);
-  width_ = elements <= kWarpRow ? 32 : 256;
-  int64_t rows_a_block = kCudaBlock / width_;
   // Types of row scalars and kept values, from what defines them.
   std::vector<TapeType> scalar(part_.scalars, TapeType::kF32), kept(part_.kept, TapeType::kF32);
-  int64_t shared = 0;
   for (const Stage& stage : part_.stages) {
     for (const TapeInst& inst : stage.tape) {
       if (inst.op == TapeOp::kSetScalar) scalar[inst.arg] = stage.tape[inst.a].type;
@@ -74,6 +91,17 @@ Status PartText::Reduction() {
       if (inst.op == TapeOp::kKeep) kept[inst.arg] = stage.tape[inst.a].type;
     }
   }
+  if (std::optional<RowShape> shape = ShapeOfRow(kept)) return RowReduction(*shape, scalar, kept);
+  return PlainReduction(scalar, kept);
+}
+
+Status PartText::PlainReduction(Span<const TapeType> scalar, Span<const TapeType> kept) {
+  Line("wait_for_earlier();");
+  size_t outer = part_.outer, all = part_.loops.size();
+  int64_t rows = Points(0, outer), elements = Points(outer, all);
+  width_ = elements <= kWarpRow ? 32 : 256;
+  int64_t rows_a_block = kCudaBlock / width_;
+  int64_t shared = 0;
   for (int k = 0; k < part_.kept; ++k) {
     int64_t bytes = kept[k] == TapeType::kF32 ? 4 : 8;
     shared += bytes * elements * rows_a_block;
@@ -98,24 +126,10 @@ Status PartText::Reduction() {
   for (const Stage& stage : part_.stages) {
     std::string prefix = "r" + std::to_string(number++) + "_";
     if (stage.per_row) {
-      // Every thread of the row computes the scalars; stores repeat one value.
-      Line("{");
-      for (size_t l = outer; l < all; ++l)
-        Line("const i64 i" + std::to_string(l) + " = 0; (void)i" + std::to_string(l) + ";");
-      WriteTape(stage.tape, prefix);
-      Line("}");
+      RowScalars(stage, prefix, outer, all);
       continue;
     }
-    for (const TapeInst& inst : stage.tape) {
-      if (!IsReduction(inst.op)) continue;
-      std::string slot = std::to_string(inst.arg);
-      TapeType type = stage.tape[inst.a].type;
-      if (IsArg(inst.op)) {
-        Line(std::string(TypeText(type)) + " v" + slot + " = 0; i64 at" + slot + " = -1;");
-      } else {
-        Line(std::string(TypeText(type)) + " v" + slot + " = " + Start(inst.op, type) + ";");
-      }
-    }
+    StartReductions(stage.tape);
     Line("for (i64 position = lane; position < " + std::to_string(elements) +
          "; position += " + std::to_string(width_) + ") {");
     Decode("position", outer, all);

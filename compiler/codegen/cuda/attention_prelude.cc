@@ -1,0 +1,288 @@
+#include "compiler/codegen/cuda/kernel_text.h"
+
+namespace rondo {
+
+// A warp holds 16 queries and walks over the keys, 16 * KEYS at a time, as FlashAttention-2 does (Dao, 2023): scores
+// only ever exist in registers. Both products are mma.sync.m16n8k16. Keys and values go from memory straight into
+// the fragments of that instruction: a sum over features may run through them in any order, so a thread takes 16
+// neighbouring bytes of a key where the instruction's own order would have it take 4 times 4; the same is done with
+// the order of value features, and pairs of keys are put together by byte permutations.
+const char* CudaAttentionPrelude() {
+  return R"cuda(
+extern __shared__ __align__(128) char shared_memory[];
+
+template <bool BF16> DEV u32 attention_pack(float low, float high) {
+  u32 w;
+  if (BF16) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+  return w;
+}
+template <bool BF16> DEV void attention_multiply(float* d, const u32* a, u32 b0, u32 b1) {
+#define MULTIPLY(type) asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+  if (BF16) MULTIPLY("bf16"); else MULTIPLY("f16");
+#undef MULTIPLY
+}
+DEV float attention_exp2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+DEV float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+DEV float quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+#define kNoScore bits_float(0xff800000u)
+#define MEMBER __device__ __forceinline__
+constexpr float kLog2E = 1.4426950408889634f;
+
+// The values of four keys, at FEATURES neighbouring features (8, 4 or 2) of each of the warp's 8 groups of threads.
+template <int FEATURES> struct FourValues {
+  static constexpr int WORDS = FEATURES / 2;
+  u32 w[4][WORDS];
+  MEMBER void load(const char* const* rows, i64 at) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (rows[k] != 0) load_words<WORDS>(rows[k] + at, w[k]); else fill_words<WORDS>(w[k]);
+    }
+  }
+  template <bool BF16> MEMBER void multiply(float (*out)[4], const u32* weights) const {
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) {
+      attention_multiply<BF16>(out[2 * i], weights, __byte_perm(w[0][i], w[1][i], 0x5410), __byte_perm(w[2][i], w[3][i], 0x5410));
+      attention_multiply<BF16>(out[2 * i + 1], weights, __byte_perm(w[0][i], w[1][i], 0x7632), __byte_perm(w[2][i], w[3][i], 0x7632));
+    }
+  }
+};
+
+// 16 keys' values: VALUES features as pieces of 64, then 32, then 16.
+template <int VALUES> struct SixteenValues {
+  static constexpr int WIDE = VALUES / 64;
+  FourValues<8> wide[WIDE > 0 ? WIDE : 1];
+  FourValues<4> half;
+  FourValues<2> quarter;
+  MEMBER void load(const char* const* rows, u32 group) {
+#pragma unroll
+    for (int c = 0; c < WIDE; ++c) wide[c].load(rows, c * 128 + group * 16);
+    if (VALUES % 64 >= 32) half.load(rows, WIDE * 128 + group * 8);
+    if (VALUES % 32 >= 16) quarter.load(rows, (VALUES - 16) * 2 + group * 4);
+  }
+  template <bool BF16> MEMBER void multiply(float (*out)[4], const u32* weights) const {
+#pragma unroll
+    for (int c = 0; c < WIDE; ++c) wide[c].template multiply<BF16>(out + 8 * c, weights);
+    if (VALUES % 64 >= 32) half.template multiply<BF16>(out + 8 * WIDE, weights);
+    if (VALUES % 32 >= 16) quarter.template multiply<BF16>(out + (VALUES - 16) / 8, weights);
+  }
+};
+
+// A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
+template <bool BF16, int FEATURES, int VALUES, int KEYS> struct AttentionWarp {
+  u32 query[FEATURES / 16][4];
+  float out[VALUES / 8][4];
+  float most[2], total[2];  // of the row's scores, times log2(e); of exp2(score - most), this thread's share
+
+  MEMBER void load_queries(const char* const* rows, u32 quarter) {
+    u32 w[2][4];
+#pragma unroll
+    for (int c = 0; c < FEATURES / 32; ++c) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (rows[h] != 0) load_words<4>(rows[h] + c * 64 + quarter * 16, w[h]); else fill_words<4>(w[h]);
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) { query[2 * c + k / 2][k % 2 * 2] = w[0][k]; query[2 * c + k / 2][k % 2 * 2 + 1] = w[1][k]; }
+    }
+    if (FEATURES % 32 != 0) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (rows[h] != 0) load_words<2>(rows[h] + (FEATURES - 16) * 2 + quarter * 8, w[h]); else fill_words<2>(w[h]);
+      }
+#pragma unroll
+      for (int k = 0; k < 2; ++k) { query[FEATURES / 16 - 1][k * 2] = w[0][k]; query[FEATURES / 16 - 1][k * 2 + 1] = w[1][k]; }
+    }
+  }
+  MEMBER void scores_of(const char* key, u32 quarter, float* s) const {
+    u32 w[4];
+#pragma unroll
+    for (int c = 0; c < FEATURES / 32; ++c) {
+      load_words<4>(key + c * 64 + quarter * 16, w);
+      attention_multiply<BF16>(s, query[2 * c], w[0], w[1]);
+      attention_multiply<BF16>(s, query[2 * c + 1], w[2], w[3]);
+    }
+    if (FEATURES % 32 != 0) {
+      load_words<2>(key + (FEATURES - 16) * 2 + quarter * 8, w);
+      attention_multiply<BF16>(s, query[FEATURES / 16 - 1], w[0], w[1]);
+    }
+  }
+  // Takes new scores in, as weights relative to the greatest score so far.
+  MEMBER void weigh(float (*s)[4]) {
+    float high[2] = {kNoScore, kNoScore}, scale[2];
+#pragma unroll
+    for (int j = 0; j < 2 * KEYS; ++j) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) high[x / 2] = fmaxf(high[x / 2], s[j][x]);
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float now = fmaxf(most[h], quad_max(high[h]));
+      const float base = now == kNoScore ? 0.0f : now;
+      scale[h] = attention_exp2(most[h] - base);
+      most[h] = now;
+      high[h] = base;
+    }
+    float sum[2] = {0, 0};
+#pragma unroll
+    for (int j = 0; j < 2 * KEYS; ++j) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) { s[j][x] = attention_exp2(s[j][x] - high[x / 2]); sum[x / 2] += s[j][x]; }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) total[h] = total[h] * scale[h] + sum[h];
+    if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
+#pragma unroll
+      for (int v = 0; v < VALUES / 8; ++v) { out[v][0] *= scale[0]; out[v][1] *= scale[0]; out[v][2] *= scale[1]; out[v][3] *= scale[1]; }
+    }
+  }
+  // Every `step`th run of keys from `first` on, below `limits[h]` of each row. `score(h, key, dot)` is a score times
+  // log2(e). No key from the greater limit on is read.
+  template <typename Score> MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys, i64 key_bytes,
+                                          const char* values, i64 value_bytes, Score score) {
+    const u32 group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) { most[h] = kNoScore; total[h] = 0; }
+#pragma unroll
+    for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
+    const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
+    if (first >= bound) return;
+    load_queries(rows, quarter);
+    for (int from = first; from < bound; from += step) {
+      SixteenValues<VALUES> v[KEYS];
+      const char* at[KEYS][4];
+#pragma unroll
+      for (int i = 0; i < KEYS; ++i) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int key = from + 16 * i + 2 * quarter + k % 2 + k / 2 * 8;
+          at[i][k] = key < bound ? values + key * value_bytes : 0;
+        }
+      }
+      float s[2 * KEYS][4];
+#pragma unroll
+      for (int j = 0; j < 2 * KEYS; ++j) {
+        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+        const int key = from + 8 * j + group;
+        scores_of(keys + (key < bound ? key : bound - 1) * key_bytes, quarter, s[j]);
+      }
+      if (KEYS == 1) v[0].load(at[0], group);
+#pragma unroll
+      for (int j = 0; j < 2 * KEYS; ++j) {
+#pragma unroll
+        for (int x = 0; x < 4; ++x) {
+          const int key = from + 8 * j + 2 * quarter + x % 2;
+          s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
+        }
+      }
+      weigh(s);
+#pragma unroll
+      for (int i = 0; i < KEYS; ++i) {
+        if (KEYS > 1) v[i].load(at[i], group);
+        u32 weights[4] = {attention_pack<BF16>(s[2 * i][0], s[2 * i][1]), attention_pack<BF16>(s[2 * i][2], s[2 * i][3]),
+                          attention_pack<BF16>(s[2 * i + 1][0], s[2 * i + 1][1]), attention_pack<BF16>(s[2 * i + 1][2], s[2 * i + 1][3])};
+        v[i].template multiply<BF16>(out, weights);
+      }
+    }
+  }
+};
+
+// What a block's warps found, in shared memory: ROWS queries of each of 8 warps, of which SPLITS share their queries
+// (8 / SPLITS apart), then the block's own queries put together.
+template <int ROWS, int VALUES, int SPLITS> struct AttentionBlock {
+  static constexpr int PITCH = VALUES + 4, GROUPS = 8 / SPLITS, QUERIES = GROUPS * ROWS;
+  MEMBER float* row(int n) { return (float*)shared_memory + n * (PITCH + 2); }
+  template <typename Warp> MEMBER void keep(const Warp& from) {
+    const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float total = quad_sum(from.total[h]);
+      if (group + 8 * h >= ROWS) continue;
+      float* to = row(warp * ROWS + group + 8 * h);
+      if (quarter == 0) { to[PITCH] = from.most[h]; to[PITCH + 1] = total; }
+#pragma unroll
+      for (int v = 0; v < VALUES / 8; ++v) {
+        // Fragment v is one of `width` whose features alternate.
+        const int piece = v / 8 * 64, width = VALUES - piece >= 64 ? 8 : (VALUES - piece >= 32 && v % 8 < 4) ? 4 : 2;
+        const int start = width == 2 ? VALUES - 16 : piece, j = v - start / 8;
+        to[start + 2 * quarter * width + j] = from.out[v][2 * h];
+        to[start + (2 * quarter + 1) * width + j] = from.out[v][2 * h + 1];
+      }
+    }
+    __syncthreads();
+  }
+  // COUNT features of a query from the warps that split its keys, relative to the greatest score, into `x`.
+  template <int COUNT> MEMBER void gather(int query, int first, float* x, float* most, float* total) {
+    float high = kNoScore;
+#pragma unroll
+    for (int s = 0; s < SPLITS; ++s) high = fmaxf(high, row(query + s * QUERIES)[PITCH]);
+    const float base = high == kNoScore ? 0.0f : high;
+    float sum = 0;
+#pragma unroll
+    for (int c = 0; c < COUNT; ++c) x[c] = 0;
+#pragma unroll
+    for (int s = 0; s < SPLITS; ++s) {
+      const float* part = row(query + s * QUERIES);
+      const float scale = attention_exp2(part[PITCH] - base);
+      sum += part[PITCH + 1] * scale;
+#pragma unroll
+      for (int c = 0; c < COUNT; ++c) x[c] += part[first + c] * scale;
+    }
+    *most = high;
+    *total = sum;
+  }
+  // Leaves every query of the block, put together, for the other blocks of the cluster.
+  MEMBER void publish() {
+    constexpr int PIECES = VALUES / 8;
+    for (int item = threadIdx.x; item < QUERIES * PIECES; item += 256) {
+      float x[8], most, total;
+      gather<8>(item / PIECES, item % PIECES * 8, x, &most, &total);
+      float* to = row(8 * ROWS + item / PIECES);
+#pragma unroll
+      for (int c = 0; c < 8; ++c) to[item % PIECES * 8 + c] = x[c];
+      if (item % PIECES == 0) { to[PITCH] = most; to[PITCH + 1] = total; }
+    }
+  }
+#if __CUDA_ARCH__ >= 900
+  static MEMBER void meet() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
+  static MEMBER float read(u32 rank, const float* at) {
+    u32 address;
+    float x;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"((u32)__cvta_generic_to_shared(at)), "r"(rank));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x) : "r"(address) : "memory");
+    return x;
+  }
+  // The same from all blocks of a cluster of BLOCKS.
+  template <int COUNT, int BLOCKS> MEMBER void gather_cluster(int query, int first, float* x, float* total) {
+    float most[BLOCKS], totals[BLOCKS], high = kNoScore;
+    const float* at = row(8 * ROWS + query);
+#pragma unroll
+    for (int r = 0; r < BLOCKS; ++r) { most[r] = read(r, at + PITCH); totals[r] = read(r, at + PITCH + 1); }
+#pragma unroll
+    for (int r = 0; r < BLOCKS; ++r) high = fmaxf(high, most[r]);
+    const float base = high == kNoScore ? 0.0f : high;
+    float sum = 0;
+#pragma unroll
+    for (int c = 0; c < COUNT; ++c) x[c] = 0;
+#pragma unroll
+    for (int r = 0; r < BLOCKS; ++r) {
+      const float scale = attention_exp2(most[r] - base);
+      sum += totals[r] * scale;
+#pragma unroll
+      for (int c = 0; c < COUNT; ++c) x[c] += read(r, at + first + c) * scale;
+    }
+    *total = sum;
+  }
+#endif
+};
+)cuda";
+}
+
+}  // namespace rondo

@@ -1,0 +1,341 @@
+// Generated kernels against the reference, over memory of exactly their size. All kernels of a test are one module,
+// compiled here with or without a GPU; without one the comparison is skipped.
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+
+#include "compiler/codegen/cuda/add_modules.h"
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "drivers/cuda/cuda_driver.h"
+#include "tests/host/driver_case.h"
+#include "tests/host/random_layout.h"
+#include "tests/host/reference.h"
+
+namespace rondo::test {
+namespace {
+
+struct Case {
+  Arena arena;
+  PartMaker maker{&arena};
+  Memory memory;
+  std::string what;
+  Tolerance tolerance;
+};
+
+bool HaveNvrtc() {
+  Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
+  return code.ok() || code.status().code() != Code::kUnsupported;
+}
+
+// Kernels of all cases as one plan with a step each.
+class Suite {
+ public:
+  Case& Add(std::string what) {
+    cases_.emplace_back();
+    cases_.back().what = std::move(what);
+    return cases_.back();
+  }
+
+  void Run() {
+    if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+    Build();
+    Result<Driver*> driver = CreateCudaDriver();
+    std::string report;
+    for (const char* architecture : {"sm_80", "sm_90a"}) {
+      if (driver.ok() && architecture == std::string("sm_80")) continue;
+      Status status = AddCudaModules(&emitted_, architecture, "", &report);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    if (!driver.ok()) GTEST_SKIP() << "compiled, not run: " << driver.status().message();
+    RunOn(*driver);
+    DestroyCudaDriver(*driver);
+  }
+
+ private:
+  void Build() {
+    emitted_.arena = std::make_unique<Arena>();
+    for (Case& c : cases_) {
+      kernels_.push_back(c.maker.Make());
+      Step step;
+      step.kernel = static_cast<uint32_t>(kernels_.size() - 1);
+      std::vector<Binding> bindings;
+      for (size_t p = 0; p < c.maker.sizes.size(); ++p) {
+        Buffer buffer;
+        buffer.alignment = 256;
+        buffers_.push_back(buffer);
+        bindings.push_back({static_cast<uint32_t>(buffers_.size() - 1), 0});
+      }
+      step.bindings = emitted_.arena->Copy(bindings);
+      steps_.push_back(step);
+    }
+    program_.steps = steps_;
+    emitted_.plan.kernels = kernels_;
+    emitted_.plan.buffers = buffers_;
+    emitted_.plan.programs = Span<const Program>(&program_, 1);
+  }
+
+  void RunOn(Driver* driver) {
+    Device* device = driver->Open(0).Take();
+    Stream* stream = device->CreateStream().Take();
+    Result<Module*> module = device->LoadModule(emitted_.plan);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    for (uint32_t k = 0; k < cases_.size(); ++k) RunCase(device, stream, *module, k);
+    device->DestroyModule(*module);
+    device->DestroyStream(stream);
+  }
+
+  void RunCase(Device* device, Stream* stream, Module* module, uint32_t k) {
+    Case& c = cases_[k];
+    Memory want = c.memory, got = c.memory;
+    std::vector<char*> pointers;
+    for (auto& param : want.params) pointers.push_back(param.data());
+    const bool fault = RunReference(kernels_[k], pointers);
+    std::vector<DeviceAddress> addresses;
+    for (auto& param : got.params) {
+      addresses.push_back(device->Allocate(param.size(), 256).Take());
+      EXPECT_TRUE(device->CopyIn(addresses.back(), param.data(), param.size(), stream).ok());
+    }
+    Status status = device->Launch(module, k, Span<const DeviceAddress>(addresses), stream, 7);
+    uint32_t step = 0;
+    if (status.ok()) status = device->Synchronize(stream, &step);
+    EXPECT_EQ(!status.ok(), fault) << c.what << ": " << status.message();
+    for (size_t p = 0; p < addresses.size(); ++p) {
+      EXPECT_TRUE(device->CopyOut(got.params[p].data(), addresses[p], got.params[p].size(), stream).ok());
+    }
+    EXPECT_TRUE(device->Synchronize(stream, &step).ok());
+    for (size_t p = 0; p < addresses.size(); ++p) device->Free(addresses[p], got.params[p].size());
+    EXPECT_EQ(Difference(c.maker, want, got, c.tolerance), "") << c.what;
+  }
+
+  std::deque<Case> cases_;
+  EmittedPlan emitted_;
+  std::vector<Kernel> kernels_;
+  std::vector<Buffer> buffers_;
+  std::vector<Step> steps_;
+  Program program_;
+};
+
+constexpr DType kHalves[] = {DType::kF16, DType::kBF16};
+
+// ------------------------------------------------------------------------------------ attention
+
+struct AttentionShape {
+  int64_t batch = 1, heads = 1, shared = 1, queries = 1, keys = 1, features = 64, values = 64;
+  enum Limit { kNone, kOne, kCausal, kRandom } limit = kNone;
+  DType mask = DType::kI64;  // kI64: none
+  float softcap = 0;
+};
+
+// Loops: batch and key heads, heads that share them, queries, value features, keys, features.
+void AddAttention(Suite* suite, const AttentionShape& shape, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("attention " + std::to_string(seed) + ": " + Name(type) + " heads " +
+                       std::to_string(shape.heads) + "x" + std::to_string(shape.shared) + " queries " +
+                       std::to_string(shape.queries) + " keys " + std::to_string(shape.keys) + " features " +
+                       std::to_string(shape.features) + "/" + std::to_string(shape.values));
+  PartMaker& maker = c.maker;
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kAttention;
+  maker.loops = {shape.batch * shape.heads, shape.shared, shape.queries, shape.values, shape.keys, shape.features};
+  part.outer = 2;
+  part.m = part.n = part.reduced = part.features = 1;
+  part.scale = 0.2f;
+  part.softcap = shape.softcap;
+  part.nan_to_zero = seed % 2 == 0;
+  part.lhs = maker.Operand(type, Mode::kRead, seed % 3 == 0 ? std::vector<int>{2, 0, 1, 5} : std::vector<int>{0, 1, 2, 5});
+  part.keys = maker.Operand(type, Mode::kRead, seed % 3 == 0 ? std::vector<int>{4, 0, 5} : std::vector<int>{0, 4, 5});
+  part.values = maker.Operand(type, Mode::kRead, {0, 4, 3});
+  if (shape.mask != DType::kI64) part.mask = maker.Operand(shape.mask, Mode::kRead, {0, 2, 4});
+  if (shape.limit != AttentionShape::kNone) {
+    part.limit = maker.Operand(DType::kI64, Mode::kRead,
+                               shape.limit == AttentionShape::kOne ? std::vector<int>{} : std::vector<int>{2});
+  }
+  const uint16_t out = maker.Operand(type, Mode::kWrite, seed % 3 == 1 ? std::vector<int>{2, 0, 1, 3} : std::vector<int>{0, 1, 2, 3});
+  TapeMaker epilogue;
+  epilogue.Store(out, type, epilogue.Add(TapeOp::kAcc, TapeType::kF32, 0));
+  part.epilogue = maker.Keep(epilogue);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; part.limit != kNoOperand && i < maker.sizes[part.limit]; ++i) {
+    const int64_t limit = shape.limit == AttentionShape::kCausal ? i + 1 + (shape.keys - shape.queries) / 2
+                          : shape.limit == AttentionShape::kOne  ? shape.keys * 5 / 8
+                                                                 : Between(random, 0, shape.keys + 2);
+    scalar::Store<int64_t>(DType::kI64, c.memory.params[part.limit].data(), i, limit);
+  }
+  c.tolerance = {type == DType::kF16 ? 4e-3 : 2e-2, type == DType::kF16 ? 2e-3 : 1e-2};
+}
+
+TEST(GpuKernels, AttentionMatchesTheReference) {
+  Suite suite;
+  uint32_t seed = 0;
+  const AttentionShape shapes[] = {
+      {1, 2, 1, 128, 128, 64, 64},
+      {1, 3, 1, 197, 197, 64, 64},
+      {1, 1, 1, 17, 33, 32, 48},
+      {2, 1, 4, 1, 1024, 128, 128, AttentionShape::kOne},
+      {1, 2, 8, 1, 300, 128, 64, AttentionShape::kOne},
+      {1, 2, 3, 5, 77, 80, 96, AttentionShape::kRandom},
+      {1, 2, 4, 96, 160, 128, 128, AttentionShape::kCausal},
+      {1, 1, 2, 70, 70, 64, 112, AttentionShape::kCausal, DType::kI64, 3.0f},
+      {1, 2, 1, 40, 50, 16, 16, AttentionShape::kNone, DType::kBool},
+      {1, 2, 2, 20, 130, 96, 32, AttentionShape::kRandom, DType::kF32},
+      {1, 16, 1, 200, 90, 64, 64, AttentionShape::kNone, DType::kF16},
+      {1, 2, 1, 3, 40, 256, 256},
+      {1, 2, 1, 9, 20, 24, 24},
+      {1, 1, 1, 1, 1, 64, 64},
+  };
+  for (const AttentionShape& shape : shapes) {
+    for (DType type : kHalves) AddAttention(&suite, shape, type, seed++);
+  }
+  suite.Run();
+}
+
+// ----------------------------------------------------------------------------------------- rows
+
+// y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them.
+void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DType out, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("norm " + std::to_string(rows) + " rows of " + std::to_string(row.back()) + " " + Name(in));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = 1;
+  maker.part.reduced = static_cast<uint8_t>(row.size());
+  maker.part.scalars = 3;
+  maker.loops = {rows};
+  maker.loops.insert(maker.loops.end(), row.begin(), row.end());
+  const std::vector<int> all = Range(0, static_cast<int>(maker.loops.size()));
+  const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(out, Mode::kRead, {all.back()}),
+                 y = maker.Operand(out, Mode::kWrite, all);
+  TapeMaker sum, square, scale, store;
+  sum.Add(TapeOp::kReduceSum, TapeType::kF32, 0, sum.Load(x, in));
+  const uint16_t value = square.Load(x, in);
+  square.Add(TapeOp::kReduceSum, TapeType::kF32, 1, square.Binary(TapeOp::kMul, value, value));
+  const uint16_t one = scale.Binary(TapeOp::kAdd, scale.Add(TapeOp::kScalar, TapeType::kF32, 1), scale.Const(1));
+  scale.Add(TapeOp::kSetScalar, TapeType::kF32, 2, scale.Unary(TapeOp::kReciprocal, one));
+  const uint16_t centred =
+      store.Binary(TapeOp::kSub, store.Load(x, in), store.Add(TapeOp::kScalar, TapeType::kF32, 0));
+  const uint16_t weighed = store.Binary(TapeOp::kMul, centred, store.Load(w, out));
+  store.Store(y, out, store.Binary(TapeOp::kMul, weighed, store.Add(TapeOp::kScalar, TapeType::kF32, 2)));
+  const Stage stages[] = {{false, maker.Keep(sum)}, {false, maker.Keep(square)}, {true, maker.Keep(scale)}, {false, maker.Keep(store)}};
+  maker.part.stages = c.arena.Copy(std::vector<Stage>(stages, stages + 4));
+  c.memory.Randomise(maker, random);
+  c.tolerance = {1e-3, 1e-3};
+}
+
+// y = exp(x - max) / sum, the exponentials kept; and the position of the greatest.
+void AddSoftmax(Suite* suite, int64_t rows, int64_t row, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("softmax " + std::to_string(rows) + " rows of " + std::to_string(row) + " " + Name(type));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kReduction;
+  maker.part.outer = maker.part.reduced = 1;
+  maker.part.scalars = 3;
+  maker.part.kept = 1;
+  maker.loops = {rows, row};
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}), y = maker.Operand(type, Mode::kWrite, {0, 1}),
+                 at = maker.Operand(DType::kI64, Mode::kWrite, {0});
+  TapeMaker most, weigh, position, store;
+  const uint16_t value = most.Load(x, type);
+  most.Add(TapeOp::kReduceMax, TapeType::kF32, 0, value);
+  most.Add(TapeOp::kReduceArgMax, TapeType::kI64, 2, value);
+  const uint16_t e = weigh.Unary(
+      TapeOp::kExp, weigh.Binary(TapeOp::kSub, weigh.Load(x, type), weigh.Add(TapeOp::kScalar, TapeType::kF32, 0)));
+  weigh.Add(TapeOp::kKeep, TapeType::kF32, 0, e);
+  weigh.Add(TapeOp::kReduceSum, TapeType::kF32, 1, e);
+  position.Store(at, DType::kI64, position.Add(TapeOp::kScalar, TapeType::kI64, 2));
+  store.Store(y, type,
+              store.Binary(TapeOp::kDiv, store.Add(TapeOp::kKept, TapeType::kF32, 0),
+                           store.Add(TapeOp::kScalar, TapeType::kF32, 1)));
+  const Stage stages[] = {{false, maker.Keep(most)}, {false, maker.Keep(weigh)}, {true, maker.Keep(position)}, {false, maker.Keep(store)}};
+  maker.part.stages = c.arena.Copy(std::vector<Stage>(stages, stages + 4));
+  c.memory.Randomise(maker, random);
+  c.tolerance = {1e-3, 1e-4};
+}
+
+TEST(GpuKernels, RowsMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 0;
+  for (int64_t row : {1, 8, 24, 49, 384, 768, 1000, 4096, 8192, 20000}) {
+    for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+      AddNorm(&suite, row > 1000 ? 3 : 19, {row}, type, DType::kF16, seed++);
+      if (row <= 8192) AddSoftmax(&suite, row > 1000 ? 3 : 19, row, type, seed++);
+    }
+  }
+  AddNorm(&suite, 5, {6, 48}, DType::kBF16, DType::kBF16, seed++);
+  AddNorm(&suite, 5, {7, 9}, DType::kF32, DType::kF32, seed++);
+  suite.Run();
+}
+
+// ----------------------------------------------------------------------------------------- maps
+
+// y = x * w + z, z read back to front in its first half or at another alignment.
+void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64_t pad, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("map " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = static_cast<uint8_t>(loops.size());
+  maker.loops = std::move(loops);
+  const int last = static_cast<int>(maker.loops.size()) - 1;
+  const std::vector<int> all = Range(0, last + 1);
+  const uint16_t x = maker.Operand(in, Mode::kRead, all), w = maker.Operand(out, Mode::kRead, {last}),
+                 z = maker.Operand(in, Mode::kRead, RandomOrder(random, all), pad),
+                 y = maker.Operand(out, Mode::kWrite, all);
+  TapeMaker body;
+  const uint16_t product = body.Binary(TapeOp::kMul, body.Load(x, in), body.Load(w, out));
+  body.Store(y, out, body.Binary(TapeOp::kAdd, product, body.Load(z, in)));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  c.tolerance = {1e-5, 1e-5};
+}
+
+// y[i, index[i], :] = x[i, :], as a cache is written.
+void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType type, bool outside, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("scatter " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = 2;
+  maker.loops = {rows, row};
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}), index = maker.Operand(DType::kI64, Mode::kRead, {0}),
+                 y = maker.Operand(type, Mode::kWrite, {0, 1});
+  Span<int64_t> strides = c.arena.New<int64_t>(2);
+  strides[0] = places * row;
+  strides[1] = 1;
+  maker.operands[y].strides = strides;
+  maker.sizes[y] = rows * places * row;
+  Span<Indirect> indirects = c.arena.New<Indirect>(1);
+  indirects[0].operand = index;
+  indirects[0].stride = row;
+  indirects[0].extent = places;
+  maker.operands[y].indirects = indirects;
+  TapeMaker body;
+  body.Store(y, type, body.Load(x, type));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; i < rows; ++i) {
+    scalar::Store<int64_t>(DType::kI64, c.memory.params[index].data(), i,
+                           outside && i == 1 ? places : Between(random, 0, places - 1));
+  }
+}
+
+TEST(GpuKernels, MapsMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 0;
+  for (DType in : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (DType out : {DType::kF32, DType::kF16, DType::kBF16}) {
+      AddMap(&suite, {3, 64}, in, out, 0, seed++);
+      AddMap(&suite, {1031, 8}, in, out, 0, seed++);
+      AddMap(&suite, {5, 12}, in, out, 16, seed++);
+      AddMap(&suite, {4, 3, 32}, in, out, 2, seed++);
+      AddMap(&suite, {77}, in, out, 0, seed++);
+    }
+    AddScatter(&suite, 5, 9, 64, in, false, seed++);
+    AddScatter(&suite, 5, 9, 63, in, false, seed++);
+    AddScatter(&suite, 5, 9, 64, in, true, seed++);
+  }
+  suite.Run();
+}
+
+}  // namespace
+}  // namespace rondo::test
