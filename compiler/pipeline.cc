@@ -70,6 +70,18 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   return Status::Ok();
 }
 
+constexpr std::string_view kCudaTarget = "cuda:";
+
+bool IsCuda(const std::string& target) { return target.substr(0, kCudaTarget.size()) == kCudaTarget; }
+
+Status OrderWeights(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  if (!IsCuda(compilation->options.target)) {
+    *text = "as the model has them";
+    return Status::Ok();
+  }
+  return OnGraph<passes::OrderConvolutionWeights>(compilation, program, text);
+}
+
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text) {
   FuseOptions options;
   options.target = compilation->options.target;
@@ -123,10 +135,6 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
   return Status::Ok();
 }
 
-constexpr std::string_view kCudaTarget = "cuda:";
-
-bool IsCuda(const std::string& target) { return target.substr(0, kCudaTarget.size()) == kCudaTarget; }
-
 Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text) {
   const CompileOptions& options = compilation->options;
   if (!IsCuda(options.target)) {
@@ -176,6 +184,8 @@ constexpr PipelineEntry kPipeline[] = {
      "what recognition left behind is folded, simplified and shared"},
     {"label", OnGraph<passes::Label>, Leaves::kGraph, kEach, kSkippable,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
+    {"order_convolution_weights", OrderWeights, Leaves::kGraph, kEach, kSkippable,
+     "for GPUs: 16-bit weights of convolutions of several points lie with their channels last"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,
      "turns the graph into kernels; every node is computed inside exactly one part"},
     {"schedule", Schedule, Leaves::kLowered, kEach, kSkippable,

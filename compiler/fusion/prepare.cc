@@ -350,6 +350,39 @@ Status Prepare(const Graph& graph, const FuseOptions& options, Context* context)
   return Preparation(context).Run();
 }
 
+// [n, c, spatial...] shown in memory that holds [n, spatial..., c].
+View ChannelsLast(const Shape& shape) {
+  ir::ViewStep step;
+  step.shape = shape;
+  int64_t run = shape[1];
+  step.strides[1] = 1;
+  for (int d = shape.rank - 1; d >= 2; --d) {
+    step.strides[d] = run;
+    run *= shape[d];
+  }
+  step.strides[0] = run;
+  return View{{step}};
+}
+
+// On a GPU, what one 16-bit convolution makes and another reads: tensor cores want the channels side by side.
+bool WantsChannelsLast(const Context& c, NodeId id) {
+  const Node& node = c.node(id);
+  int group = c.group_of[id];
+  if (c.options.target == "host" || group < 0 || c.groups[group].skeleton != Skeleton::kConvolution)
+    return false;
+  DType dtype = c.node(c.groups[group].anchors[0]).dtype;
+  if (node.shape.rank < 3 || node.shape[1] % 8 != 0 || (dtype != DType::kF16 && dtype != DType::kBF16))
+    return false;
+  bool convolved = false;
+  for (NodeId reader : c.readers[id]) {
+    Op op = c.node(reader).op;
+    if (op == Op::kConcat) return false;
+    int reading = c.group_of[reader];
+    convolved = convolved || (reading >= 0 && c.groups[reading].skeleton == Skeleton::kConvolution);
+  }
+  return convolved;
+}
+
 namespace {
 
 // Where the elements of a node go if every reader outside its group reads it through one same permutation: in
@@ -358,6 +391,7 @@ View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
   View own = ir::DenseView(node.shape);
   if (node.op == Op::kCollective) return own;
+  if (WantsChannelsLast(c, id)) return ChannelsLast(node.shape);
   bool first = true;
   View read = own;
   for (NodeId reader : c.readers[id]) {

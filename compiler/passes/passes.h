@@ -31,6 +31,10 @@ Result<PassResult> CleanUp(ir::Graph* graph, const PassOptions& options);
 // Nodes that form a norm, a softmax, a rotary embedding or a gated activation say so in their `label`.
 Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 
+// Constant 16-bit weights of convolutions of several points lie with their input channels last, as tensor
+// cores read them. For GPUs.
+Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options);
+
 }  // namespace rondo::passes
 
 #endif  // RONDO_COMPILER_PASSES_PASSES_H_

@@ -18,6 +18,15 @@ namespace rondo {
 inline constexpr uint32_t kCudaBlock = 256;
 inline constexpr uint32_t kCudaSharedBytes = 48 << 10;  // static shared memory that every launch may use
 
+// Choices for products that are otherwise made by estimate. For tests and measurements.
+struct ProductTuning {
+  int tile = -1;     // index into the table of tiles; -1: by estimate
+  int cluster = 0;   // blocks that split the depth; 0: by estimate
+  int stages = 0;    // at most that many copies in flight; 0: as many as fit
+  int warps = 0;     // warps that split the depth of a skinny product; 0: by estimate
+  int resident = 0;  // blocks of a multiprocessor; 0: by estimate
+};
+
 // What the text is written for.
 struct CudaTarget {
   int architecture = 90;        // 10 * major + minor
@@ -25,6 +34,7 @@ struct CudaTarget {
   uint32_t shared = 227 << 10;  // bytes of shared memory that a block can have
   uint32_t shared_processor =
       228 << 10;  // bytes that the blocks of a multiprocessor share, 1 KiB a block for itself
+  ProductTuning tuning;
   bool clusters() const { return architecture >= 90; }
   bool dependent_launch() const { return architecture >= 90; }
 };
@@ -52,6 +62,9 @@ const char* CudaPrelude();
 
 // The templates of attention on tensor cores, which come after it.
 const char* CudaAttentionPrelude();
+
+// The templates of fast products, which come after it.
+const char* CudaProductPrelude();
 
 }  // namespace rondo
 

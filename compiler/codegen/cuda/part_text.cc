@@ -114,7 +114,9 @@ std::string PartText::AffineText(const Operand& operand) { return Affine(operand
 Status PartText::Write() {
   // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
   // what stays constant first, and wait themselves.
-  const bool waits_itself = part_.skeleton == Skeleton::kReduction;
+  const bool waits_itself = part_.skeleton == Skeleton::kReduction ||
+                            part_.skeleton == Skeleton::kContraction ||
+                            part_.skeleton == Skeleton::kConvolution;
   if (!waits_itself) Line("wait_for_earlier();");
   switch (part_.skeleton) {
     case Skeleton::kMap: return Map();

@@ -40,6 +40,11 @@ class PartText {
   Status Reduction();
   Status Contraction();
   Status Convolution();
+  Status PlainContraction();
+  Status PlainConvolution();
+  // Fast products: false if the part is none for them.
+  Result<bool> SkinnyProduct(const ProductShape& shape);
+  Result<bool> TileProduct(const ProductShape& shape);
   Status Attention();
 
   // Declares i<first> .. i<last - 1> from the flat number `from` (row-major over these loops).
@@ -125,6 +130,18 @@ class PartText {
   void RowStage(const RowShape& shape, const Stage& stage, const std::string& prefix);
   void RowScalars(const Stage& stage, const std::string& prefix, size_t outer, size_t all);
   void StartReductions(Tape tape);
+
+  // --- products (product_lambdas.cc): lambdas by flat numbers.
+  void DecodeLoops(const std::string& from, const std::vector<size_t>& loops);
+  void ZeroLoops(const std::vector<size_t>& loops);
+  void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
+                  bool from_offset);
+  void WritePresent(const FlatOperand& operand);
+  void WriteLeftValue(const ProductShape& shape);
+  void WriteRightValue(const ProductShape& shape);
+  void WriteFinish(const ProductShape& shape, int vector);
+  int FinishVector(const ProductShape& shape) const;
+  bool RightIsConstant() const;
 
   void Line(const std::string& line) { text_ += line + "\n"; }
 

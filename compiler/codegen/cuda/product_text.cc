@@ -1,11 +1,33 @@
-// Contractions and convolutions: a thread an output point, or a warp where the reduced loop is the contiguous
-// one.
+// Contractions and convolutions: the template that fits the shape; the plain ones are a thread an output
+// point, or a warp where the reduced loop is the contiguous one.
+#include <algorithm>
+#include <cstdlib>
+
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/part_text.h"
 
 namespace rondo::cuda {
 
 Status PartText::Contraction() {
+  if (std::optional<ProductShape> shape = ShapeOfProduct(part_, params_)) {
+    RONDO_ASSIGN_OR_RETURN(bool skinny, SkinnyProduct(*shape));
+    if (skinny) return Status::Ok();
+    RONDO_ASSIGN_OR_RETURN(bool tiled, TileProduct(*shape));
+    if (tiled) return Status::Ok();
+  }
+  return PlainContraction();
+}
+
+Status PartText::Convolution() {
+  if (std::optional<ProductShape> shape = ShapeOfProduct(part_, params_)) {
+    RONDO_ASSIGN_OR_RETURN(bool tiled, TileProduct(*shape));
+    if (tiled) return Status::Ok();
+  }
+  return PlainConvolution();
+}
+
+Status PartText::PlainContraction() {
+  Line("wait_for_earlier();");
   size_t first = static_cast<size_t>(EpilogueLoops(part_)), all = part_.loops.size();
   int64_t points = Points(0, first), depth = Points(first, all);
   std::string type = TypeText(part_.acc_type);
@@ -46,14 +68,25 @@ Status PartText::Contraction() {
   return SetBlocks((points + points_a_block - 1) / points_a_block);
 }
 
-Status PartText::Convolution() {
+Status PartText::PlainConvolution() {
+  Line("wait_for_earlier();");
   size_t first = static_cast<size_t>(EpilogueLoops(part_)), all = part_.loops.size();
   int64_t points = Points(0, first);
   std::string type = TypeText(part_.acc_type);
   bool max = part_.combine == Combine::kMax;
   Line("const u64 point = (u64)block * 256 + threadIdx.x;");
   Line("if (point >= " + std::to_string(points) + "ull) return;");
-  Decode("point", 0, first);
+  // Neighbouring threads write neighbouring elements.
+  std::vector<size_t> order;
+  for (size_t l = 0; l < first; ++l) order.push_back(l);
+  for (const Operand& operand : part_.operands) {
+    if (operand.mode == Mode::kRead) continue;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::abs(operand.strides[a]) > std::abs(operand.strides[b]);
+    });
+    break;
+  }
+  DecodeLoops("point", order);
   std::string lowest =
       part_.acc_type == TapeType::kI64 ? "(i64)0x8000000000000000ull" : "bits_float(0xff800000u)";
   Line(type + " acc0 = " + (max ? lowest : "0") + "; i64 present = 0;");

@@ -1,0 +1,144 @@
+// Lambdas that a fast product's template calls: where an element lies, what a tape makes of it, what becomes
+// of a sum.
+#include <algorithm>
+
+#include "compiler/codegen/cuda/part_text.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+std::string Text(int64_t n) { return std::to_string(n); }
+
+// "start + stride * iK + ..." over some loops.
+std::string Sum(int64_t start, const std::vector<int64_t>& strides, const std::vector<size_t>& loops) {
+  std::string out = IntText(start);
+  for (size_t l : loops) {
+    if (strides[l] != 0) out += " + " + IntText(strides[l]) + " * i" + Text(static_cast<int64_t>(l));
+  }
+  return out;
+}
+
+}  // namespace
+
+void PartText::DecodeLoops(const std::string& from, const std::vector<size_t>& loops) {
+  std::string rest = from;
+  for (size_t n = loops.size(); n-- > 0;) {
+    std::string l = Text(static_cast<int64_t>(loops[n])), extent = Text(part_.loops[loops[n]]) + "u";
+    if (part_.loops[loops[n]] == 1) {
+      Line("const i64 i" + l + " = 0; (void)i" + l + ";");
+    } else if (n == 0) {
+      Line("const i64 i" + l + " = (i64)(" + rest + ");");
+    } else {
+      Line("const i64 i" + l + " = (i64)((" + rest + ") % " + extent + ");");
+      rest = "(" + rest + ") / " + extent;
+    }
+  }
+}
+
+void PartText::ZeroLoops(const std::vector<size_t>& loops) {
+  for (size_t l : loops) {
+    std::string name = "i" + Text(static_cast<int64_t>(l));
+    Line("const i64 " + name + " = 0; (void)" + name + ";");
+  }
+}
+
+// auto NAME = [](flat number) -> At: what these loops add to the operand's address and coordinates.
+void PartText::WritePlace(const std::string& name, const std::vector<size_t>& loops,
+                          const FlatOperand& operand, bool from_offset) {
+  Line("auto " + name + " = [](int flat) -> At { const u32 x = (u32)flat; (void)x;");
+  DecodeLoops("x", loops);
+  std::string coordinates;
+  for (size_t c = 0; c < 3; ++c) {
+    if (c >= operand.coordinates.size()) {
+      coordinates += ", 0";
+      continue;
+    }
+    const FlatOperand::Coordinate& coordinate = operand.coordinates[c];
+    coordinates += ", (int)(" + Sum(from_offset ? coordinate.offset : 0, coordinate.strides, loops) + ")";
+  }
+  Line("return {" + Sum(from_offset ? operand.offset : 0, operand.strides, loops) + coordinates + "}; };");
+}
+
+void PartText::WritePresent(const FlatOperand& operand) {
+  std::string all = "true";
+  for (size_t c = 0; c < operand.coordinates.size(); ++c)
+    all +=
+        " && (u32)at.c" + Text(static_cast<int64_t>(c)) + " < " + Text(operand.coordinates[c].extent) + "u";
+  Line("auto left_present = [](At at) -> bool { return " + all + "; };");
+}
+
+// auto left_value = [&](row, depth) -> float: the left side's element, through its prologue.
+void PartText::WriteLeftValue(const ProductShape& shape) {
+  Line("auto left_value = [&](int row, int depth) -> float {");
+  DecodeLoops("(u32)batch", shape.batch);
+  DecodeLoops("(u32)row", shape.row);
+  ZeroLoops(shape.column);
+  DecodeLoops("(u32)depth", shape.depth);
+  std::string value = "left";
+  if (part_.prologue.empty()) {
+    Load(part_.lhs, value);
+  } else {
+    value = WriteTape(part_.prologue, "q");
+  }
+  Line("return (float)" + value + "; };");
+}
+
+// Whether the right side never changes: then it can be read before the kernels ahead are complete.
+bool PartText::RightIsConstant() const {
+  return std::all_of(part_.rhs.begin(), part_.rhs.end(),
+                     [&](uint16_t index) { return params_[part_.operands[index].param].constant; });
+}
+
+// auto right_value = [&](right side, column, depth) -> float
+void PartText::WriteRightValue(const ProductShape& shape) {
+  Line("auto right_value = [&](int side, int column, int depth) -> float {");
+  DecodeLoops("(u32)batch", shape.batch);
+  ZeroLoops(shape.row);
+  DecodeLoops("(u32)column", shape.column);
+  DecodeLoops("(u32)depth", shape.depth);
+  for (size_t j = 0; j < part_.rhs.size(); ++j) {
+    std::string n = Text(static_cast<int64_t>(j));
+    Line("if (side == " + n + ") {");
+    Load(part_.rhs[j], "value");
+    Line("return (float)value; }");
+  }
+  Line("return 0; };");
+}
+
+// Points of the innermost column loop that an epilogue takes at once.
+int PartText::FinishVector(const ProductShape& shape) const {
+  if (shape.column.empty()) return 1;
+  size_t along = shape.column.back();
+  for (int vector : {8, 4, 2}) {
+    if (part_.loops[along] % vector == 0) return vector;
+  }
+  return 1;
+}
+
+// auto finish = [&](row, column, const float* sums): the epilogue of `vector` points along the innermost
+// column loop; sums[j * vector + v] is accumulator j of point v.
+void PartText::WriteFinish(const ProductShape& shape, int vector) {
+  Line("auto finish = [&](int row, int column, const float* sums) {");
+  DecodeLoops("(u32)batch", shape.batch);
+  DecodeLoops("(u32)row", shape.row);
+  DecodeLoops("(u32)column", shape.column);
+  ZeroLoops(shape.depth);
+  if (vector == 1) {
+    for (size_t j = 0; j < part_.rhs.size(); ++j) {
+      std::string n = Text(static_cast<int64_t>(j));
+      Line("const float acc" + n + " = sums[" + n + "];");
+    }
+    WriteTape(part_.epilogue, "r");
+  } else {
+    std::string sums;
+    for (size_t j = 0; j < part_.rhs.size(); ++j) {
+      std::string n = Text(static_cast<int64_t>(j));
+      sums += "const float acc" + n + " = sums[" + n + " * " + Text(vector) + " + e];";
+    }
+    WriteLanes(part_.epilogue, "r", shape.column.back(), vector, sums);
+  }
+  Line("};");
+}
+
+}  // namespace rondo::cuda
