@@ -1,0 +1,175 @@
+// Generated contractions and convolutions against the reference (gpu_suite.h).
+#include "tests/cuda/gpu_suite.h"
+#include "tests/host/random_layout.h"
+
+namespace rondo::test {
+namespace {
+
+// What the cases of one product differ in.
+struct ProductCase {
+  int64_t batch = 1, rows = 1, columns = 64, depth = 128;
+  int rights = 1;
+  bool right_by_depth = false;  // the right side's rows run along the depth
+  bool left_by_rows = false;    // the left side's columns run along the rows
+  bool prologue = false;
+  int64_t split = 1;  // the depth is this many loops' worth of pieces, which lie apart on the left
+};
+
+// sums[0] * sigmoid(sums[1]) or the sum itself, plus a bias a column and a residual.
+Tape Epilogue(PartMaker& maker, int rights, DType type, uint16_t bias, uint16_t residual, uint16_t out) {
+  TapeMaker tape;
+  uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kF32, 0);
+  if (rights == 2) {
+    const uint16_t gate = tape.Unary(TapeOp::kSigmoid, tape.Add(TapeOp::kAcc, TapeType::kF32, 1));
+    x = tape.Binary(TapeOp::kMul, x, gate);
+  }
+  x = tape.Binary(TapeOp::kAdd, x, tape.Load(bias, type));
+  x = tape.Binary(TapeOp::kAdd, x, tape.Load(residual, type));
+  tape.Store(out, type, x);
+  return maker.Keep(tape);
+}
+
+void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c =
+      suite->Add("product " + std::to_string(seed) + ": " + Name(type) + " " + std::to_string(p.batch) + "x" +
+                 std::to_string(p.rows) + "x" + std::to_string(p.columns) + "x" + std::to_string(p.depth));
+  PartMaker& maker = c.maker;
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kContraction;
+  maker.loops = {p.batch, p.rows, p.columns, p.split, p.depth / p.split};
+  part.outer = part.m = part.n = 1;
+  part.reduced = 2;
+  part.lhs = maker.Operand(type, Mode::kRead,
+                           p.left_by_rows ? std::vector<int>{0, 3, 4, 1} : std::vector<int>{0, 3, 1, 4});
+  std::vector<uint16_t> rhs;
+  for (int j = 0; j < p.rights; ++j) {
+    rhs.push_back(maker.Operand(
+        type, Mode::kRead, p.right_by_depth ? std::vector<int>{0, 2, 3, 4} : std::vector<int>{0, 3, 4, 2}));
+  }
+  part.rhs = c.arena.Copy(rhs);
+  if (p.prologue) {
+    const uint16_t scale = maker.Operand(type, Mode::kRead, {3, 4});
+    TapeMaker prologue;
+    const uint16_t x =
+        prologue.Binary(TapeOp::kMul, prologue.Load(part.lhs, type), prologue.Load(scale, type));
+    prologue.Add(TapeOp::kYield, TapeType::kF32, 0, prologue.Cast(x, TapeType::kF32, type));
+    part.prologue = maker.Keep(prologue);
+  }
+  const uint16_t bias = maker.Operand(type, Mode::kRead, {2}),
+                 residual = maker.Operand(type, Mode::kRead, {0, 1, 2}),
+                 out = maker.Operand(type, Mode::kWrite, {0, 1, 2});
+  part.epilogue = Epilogue(maker, p.rights, type, bias, residual, out);
+  c.memory.Randomise(maker, random);
+  const double scale = std::sqrt(static_cast<double>(p.depth));
+  c.tolerance = {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
+}
+
+constexpr DType kHalves[] = {DType::kF16, DType::kBF16};
+
+TEST(GpuProducts, OfFewRowsMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 0;
+  const ProductCase cases[] = {
+      {1, 1, 64, 128},
+      {1, 1, 4096, 1024},
+      {1, 1, 200, 520, 2},
+      {1, 3, 320, 1024, 1, true},
+      {1, 8, 192, 256},
+      {1, 16, 136, 384, 1, true},
+      {1, 5, 256, 512, 2, false, false, true},
+      {1, 2, 96, 640, 1, true, false, true},
+      {1, 7, 128, 512, 1, false, false, false, 4},
+      {1, 16, 512, 768, 2},
+      {1, 1, 63, 128, 1, true},
+      {1, 4, 72, 136, 1, false, true},
+  };
+  for (const ProductCase& p : cases) {
+    for (DType type : kHalves) AddProduct(&suite, p, type, seed++);
+  }
+  suite.Run();
+}
+
+TEST(GpuProducts, OfManyRowsMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 100;
+  const ProductCase cases[] = {
+      {1, 128, 384, 384},
+      {1, 197, 256, 192, 1, true},
+      {1, 33, 65, 96},
+      {1, 77, 128, 1024, 2},
+      {3, 50, 72, 80, 1, true},
+      {2, 64, 64, 64, 1, false, true},
+      {4, 40, 48, 40, 1, true, true},
+      {1, 130, 136, 200, 1, false, false, true},
+      {1, 100, 100, 100},
+      {1, 48, 64, 2048, 1, true, false, false, 8},
+      {1, 512, 512, 256},
+      {1, 600, 1032, 128, 2, true},
+      {1, 31, 33, 35, 1, true},
+  };
+  for (const ProductCase& p : cases) {
+    for (DType type : kHalves) AddProduct(&suite, p, type, seed++);
+  }
+  suite.Run();
+}
+
+struct ConvolutionCase {
+  int64_t batch, groups, out, height, width, in, kernel, step, pad;
+  bool channels_last;
+};
+
+// Loops: n, g, o, out height and width, c, kernel height and width.
+void AddConvolution(Suite* suite, const ConvolutionCase& v, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("convolution " + std::to_string(seed) + " " + Name(type));
+  PartMaker& maker = c.maker;
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kConvolution;
+  const int64_t oh = (v.height + 2 * v.pad - v.kernel) / v.step + 1,
+                ow = (v.width + 2 * v.pad - v.kernel) / v.step + 1;
+  maker.loops = {v.batch, v.groups, v.out, oh, ow, v.in, v.kernel, v.kernel};
+  part.outer = 1;
+  part.m = part.n = 2;
+  part.reduced = 3;
+  part.lhs = maker.Operand(type, Mode::kRead, {});
+  const int64_t channels = v.groups * v.in, row = v.channels_last ? channels * v.width : v.width;
+  const int64_t column = v.channels_last ? channels : 1, channel = v.channels_last ? 1 : v.width * v.height;
+  std::vector<int64_t> strides = {channels * v.width * v.height, channel * v.in, 0, 0, 0, channel, 0, 0};
+  std::vector<Guard> guards = {
+      {row, -v.pad, v.height, c.arena.Copy(std::vector<int64_t>{0, 0, 0, v.step, 0, 0, 1, 0})},
+      {column, -v.pad, v.width, c.arena.Copy(std::vector<int64_t>{0, 0, 0, 0, v.step, 0, 0, 1})}};
+  maker.sizes[part.lhs] = v.batch * strides[0];
+  maker.operands[part.lhs].strides = c.arena.Copy(strides);
+  maker.operands[part.lhs].guards = c.arena.Copy(guards);
+  const std::vector<int> weight =
+      v.channels_last ? std::vector<int>{1, 2, 6, 7, 5} : std::vector<int>{1, 2, 5, 6, 7};
+  part.rhs = c.arena.Copy(std::vector<uint16_t>{maker.Operand(type, Mode::kRead, weight)});
+  const std::vector<int> place =
+      v.channels_last ? std::vector<int>{0, 3, 4, 1, 2} : std::vector<int>{0, 1, 2, 3, 4};
+  const uint16_t bias = maker.Operand(type, Mode::kRead, {1, 2}),
+                 residual = maker.Operand(type, Mode::kRead, place),
+                 out = maker.Operand(type, Mode::kWrite, place);
+  part.epilogue = Epilogue(maker, 1, type, bias, residual, out);
+  c.memory.Randomise(maker, random);
+  const double scale = std::sqrt(static_cast<double>(v.in * v.kernel * v.kernel));
+  c.tolerance = {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
+}
+
+TEST(GpuProducts, ConvolutionsMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 200;
+  const ConvolutionCase cases[] = {
+      {1, 1, 64, 14, 14, 64, 3, 1, 1, true},   {2, 1, 32, 15, 13, 16, 3, 2, 1, true},
+      {1, 1, 64, 20, 20, 3, 7, 2, 3, false},   {1, 1, 24, 9, 9, 40, 1, 1, 0, true},
+      {1, 2, 16, 12, 12, 8, 3, 1, 1, true},    {1, 1, 48, 28, 28, 32, 1, 2, 0, false},
+      {1, 1, 16, 32, 32, 3, 16, 16, 0, false}, {1, 5, 1, 10, 10, 1, 3, 1, 1, true},
+  };
+  for (const ConvolutionCase& v : cases) {
+    for (DType type : kHalves) AddConvolution(&suite, v, type, seed++);
+  }
+  suite.Run();
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,124 @@
+// Generated kernels against the reference, over memory of exactly their size. All kernels of a suite are one
+// module, compiled here with or without a GPU; without one the comparison is skipped.
+#ifndef RONDO_TESTS_CUDA_GPU_SUITE_H_
+#define RONDO_TESTS_CUDA_GPU_SUITE_H_
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/codegen/cuda/add_modules.h"
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "drivers/cuda/cuda_driver.h"
+#include "tests/host/driver_case.h"
+#include "tests/host/reference.h"
+
+namespace rondo::test {
+
+struct Case {
+  Arena arena;
+  PartMaker maker{&arena};
+  Memory memory;
+  std::string what;
+  Tolerance tolerance;
+};
+
+inline bool HaveNvrtc() {
+  Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
+  return code.ok() || code.status().code() != Code::kUnsupported;
+}
+
+// Kernels of all cases as one plan with a step each.
+class Suite {
+ public:
+  Case& Add(std::string what) {
+    cases_.emplace_back();
+    cases_.back().what = std::move(what);
+    return cases_.back();
+  }
+
+  void Run() {
+    if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+    Build();
+    Result<Driver*> driver = CreateCudaDriver();
+    std::string report;
+    for (const char* architecture : {"sm_80", "sm_90a"}) {
+      if (driver.ok() && architecture == std::string("sm_80")) continue;
+      Status status = AddCudaModules(&emitted_, architecture, "", &report);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    if (!driver.ok()) GTEST_SKIP() << "compiled, not run: " << driver.status().message();
+    RunOn(*driver);
+    DestroyCudaDriver(*driver);
+  }
+
+ private:
+  void Build() {
+    emitted_.arena = std::make_unique<Arena>();
+    for (Case& c : cases_) {
+      kernels_.push_back(c.maker.Make());
+      Step step;
+      step.kernel = static_cast<uint32_t>(kernels_.size() - 1);
+      std::vector<Binding> bindings;
+      for (size_t p = 0; p < c.maker.sizes.size(); ++p) {
+        Buffer buffer;
+        buffer.alignment = 256;
+        buffers_.push_back(buffer);
+        bindings.push_back({static_cast<uint32_t>(buffers_.size() - 1), 0});
+      }
+      step.bindings = emitted_.arena->Copy(bindings);
+      steps_.push_back(step);
+    }
+    program_.steps = steps_;
+    emitted_.plan.kernels = kernels_;
+    emitted_.plan.buffers = buffers_;
+    emitted_.plan.programs = Span<const Program>(&program_, 1);
+  }
+
+  void RunOn(Driver* driver) {
+    Device* device = driver->Open(0).Take();
+    Stream* stream = device->CreateStream().Take();
+    Result<Module*> module = device->LoadModule(emitted_.plan);
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    for (uint32_t k = 0; k < cases_.size(); ++k) RunCase(device, stream, *module, k);
+    device->DestroyModule(*module);
+    device->DestroyStream(stream);
+  }
+
+  void RunCase(Device* device, Stream* stream, Module* module, uint32_t k) {
+    Case& c = cases_[k];
+    Memory want = c.memory, got = c.memory;
+    std::vector<char*> pointers;
+    for (auto& param : want.params) pointers.push_back(param.data());
+    const bool fault = RunReference(kernels_[k], pointers);
+    std::vector<DeviceAddress> addresses;
+    for (auto& param : got.params) {
+      addresses.push_back(device->Allocate(param.size(), 256).Take());
+      EXPECT_TRUE(device->CopyIn(addresses.back(), param.data(), param.size(), stream).ok());
+    }
+    Status status = device->Launch(module, k, Span<const DeviceAddress>(addresses), stream, 7);
+    uint32_t step = 0;
+    if (status.ok()) status = device->Synchronize(stream, &step);
+    EXPECT_EQ(!status.ok(), fault) << c.what << ": " << status.message();
+    for (size_t p = 0; p < addresses.size(); ++p) {
+      EXPECT_TRUE(device->CopyOut(got.params[p].data(), addresses[p], got.params[p].size(), stream).ok());
+    }
+    EXPECT_TRUE(device->Synchronize(stream, &step).ok());
+    for (size_t p = 0; p < addresses.size(); ++p) device->Free(addresses[p], got.params[p].size());
+    EXPECT_EQ(Difference(c.maker, want, got, c.tolerance), "") << c.what;
+  }
+
+  std::deque<Case> cases_;
+  EmittedPlan emitted_;
+  std::vector<Kernel> kernels_;
+  std::vector<Buffer> buffers_;
+  std::vector<Step> steps_;
+  Program program_;
+};
+
+}  // namespace rondo::test
+
+#endif  // RONDO_TESTS_CUDA_GPU_SUITE_H_

@@ -1,0 +1,137 @@
+// Which template a product gets, and that every choice compiles: on machines without a GPU too.
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/cuda/kernel_text.h"
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "core/arena.h"
+
+namespace rondo {
+namespace {
+
+struct Matrices {
+  int64_t rows, columns, depth;
+  DType type = DType::kBF16;
+  bool right_by_depth = false;
+  int rights = 1;
+};
+
+// out = left * right, with one operand a parameter.
+class Product {
+ public:
+  explicit Product(const Matrices& m) {
+    auto operand = [&](Mode mode, std::vector<int64_t> strides) {
+      Operand o;
+      o.param = static_cast<uint16_t>(operands_.size());
+      o.dtype = m.type;
+      o.mode = mode;
+      o.strides = arena_.Copy(strides);
+      operands_.push_back(o);
+      return o.param;
+    };
+    Part part;
+    part.skeleton = Skeleton::kContraction;
+    part.m = part.n = part.reduced = 1;
+    part.loops = arena_.Copy(std::vector<int64_t>{m.rows, m.columns, m.depth});
+    part.lhs = operand(Mode::kRead, {m.depth, 0, 1});
+    std::vector<uint16_t> rhs;
+    for (int j = 0; j < m.rights; ++j) {
+      rhs.push_back(operand(Mode::kRead, m.right_by_depth ? std::vector<int64_t>{0, m.depth, 1}
+                                                          : std::vector<int64_t>{0, 1, m.columns}));
+    }
+    part.rhs = arena_.Copy(rhs);
+    std::vector<TapeInst> tape(2);
+    tape[0].op = TapeOp::kAcc;
+    tape[1].op = TapeOp::kStore;
+    tape[1].arg = operand(Mode::kWrite, {m.columns, 1, 0});
+    part.epilogue = arena_.Copy(tape);
+    part.operands = arena_.Copy(operands_);
+    kernel_.num_params = static_cast<uint16_t>(operands_.size());
+    kernel_.parts = arena_.Copy(std::vector<Part>{part});
+  }
+
+  KernelText Text(const CudaTarget& target, uint64_t alignment = 256) const {
+    std::vector<cuda::ParamFacts> facts(kernel_.num_params, {alignment, false});
+    Result<KernelText> text = WriteKernelText(kernel_, 0, target, facts);
+    EXPECT_TRUE(text.ok()) << text.status().message();
+    return text.ok() ? text.Take() : KernelText{};
+  }
+
+ private:
+  Arena arena_;
+  std::vector<Operand> operands_;
+  Kernel kernel_;
+};
+
+std::string TemplateOf(const KernelText& kernel) {
+  for (const char* name : {"skinny_product", "tile_product"}) {
+    if (kernel.text.find(name) != std::string::npos) return name;
+  }
+  return "plain";
+}
+
+std::string TemplateOf(const Matrices& m, uint64_t alignment = 256) {
+  return TemplateOf(Product(m).Text(TargetOf("sm_90a"), alignment));
+}
+
+TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
+  EXPECT_EQ(TemplateOf({1, 4096, 4096}), "skinny_product");
+  EXPECT_EQ(TemplateOf({8, 4096, 4096}), "skinny_product");
+  EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16, true}), "skinny_product");
+  EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16}), "tile_product");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "tile_product");
+  EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "tile_product");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64}), "plain");
+  EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");
+  // No vectors: a tile takes its elements one by one, a stream does not.
+  EXPECT_EQ(TemplateOf({1, 4096, 4096}, 2), "tile_product");
+}
+
+TEST(CudaProducts, FewTilesSplitTheDepthOverAClusterOnlyWhereThereAreClusters) {
+  Product product({128, 768, 3072, DType::kF16});
+  EXPECT_NE(product.Text(TargetOf("sm_90a")).text.find("__cluster_dims__"), std::string::npos);
+  EXPECT_EQ(product.Text(TargetOf("sm_80")).text.find("__cluster_dims__"), std::string::npos);
+}
+
+TEST(CudaProducts, SharedMemoryStaysWithinTheTarget) {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    const CudaTarget target = TargetOf(architecture);
+    for (int64_t rows : {1, 8, 16, 64, 512, 4096}) {
+      for (int64_t columns : {64, 768, 4096, 28672}) {
+        for (int rights : {1, 2}) {
+          KernelText text = Product({rows, columns, 4096, DType::kF16, false, rights}).Text(target);
+          EXPECT_LE(text.shared, target.shared) << architecture << " " << rows << " " << columns;
+          EXPECT_GE(text.grid, 1u);
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaProducts, EveryTileCompiles) {
+  std::string text = std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaProductPrelude();
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    CudaTarget target = TargetOf(architecture);
+    std::string all = text;
+    int kernels = 0;
+    for (int tile = 0; tile < 12; ++tile) {
+      for (int cluster : {1, 2}) {
+        target.tuning.tile = tile;
+        target.tuning.cluster = target.clusters() ? cluster : 0;
+        KernelText kernel = Product({256, 256, 512, DType::kF16, tile % 2 == 0}).Text(target);
+        EXPECT_EQ(TemplateOf(kernel), "tile_product") << tile;
+        std::string name = "rondo_t" + std::to_string(kernels++);
+        for (size_t at = kernel.text.find("rondo_k0"); at != std::string::npos;
+             at = kernel.text.find("rondo_k0"))
+          kernel.text.replace(at, 8, name);
+        all += kernel.text;
+      }
+    }
+    Result<std::vector<uint8_t>> code = CompileCuda(all, architecture, "");
+    if (!code.ok() && code.status().code() == Code::kUnsupported)
+      GTEST_SKIP() << "libnvrtc is not on this machine";
+    ASSERT_TRUE(code.ok()) << code.status().message();
+  }
+}
+
+}  // namespace
+}  // namespace rondo
