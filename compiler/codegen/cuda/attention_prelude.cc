@@ -2,11 +2,12 @@
 
 namespace rondo {
 
-// A warp holds 16 queries and walks over the keys, 16 * KEYS at a time, as FlashAttention-2 does (Dao, 2023): scores
-// only ever exist in registers. Both products are mma.sync.m16n8k16. Keys and values go from memory straight into
-// the fragments of that instruction: a sum over features may run through them in any order, so a thread takes 16
-// neighbouring bytes of a key where the instruction's own order would have it take 4 times 4; the same is done with
-// the order of value features, and pairs of keys are put together by byte permutations.
+// A warp holds 16 queries and walks over the keys, 16 at a time, as FlashAttention-2 does (Dao, 2023):
+// scores only ever exist in registers. Both products are mma.sync.m16n8k16. Keys and values go from memory
+// straight into the fragments of that instruction: a sum over features may run through them in any order, so
+// a thread takes 16 neighbouring bytes of a key where the instruction's own order would have it take 4 times
+// 4; the same is done with the order of value features, and pairs of keys are put together by byte
+// permutations.
 const char* CudaAttentionPrelude() {
   return R"cuda(
 extern __shared__ __align__(128) char shared_memory[];
@@ -76,7 +77,7 @@ template <int VALUES> struct SixteenValues {
 };
 
 // A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
-template <bool BF16, int FEATURES, int VALUES, int KEYS> struct AttentionWarp {
+template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp {
   u32 query[FEATURES / 16][4];
   float out[VALUES / 8][4];
   float most[2], total[2];  // of the row's scores, times log2(e); of exp2(score - most), this thread's share
@@ -101,24 +102,24 @@ template <bool BF16, int FEATURES, int VALUES, int KEYS> struct AttentionWarp {
       for (int k = 0; k < 2; ++k) { query[FEATURES / 16 - 1][k * 2] = w[0][k]; query[FEATURES / 16 - 1][k * 2 + 1] = w[1][k]; }
     }
   }
-  MEMBER void scores_of(const char* key, u32 quarter, float* s) const {
-    u32 w[4];
+  // One of the 8 keys of a fragment, for each of the warp's groups.
+  struct Key {
+    u32 w[FEATURES / 8];
+    MEMBER void load(const char* key, u32 quarter) {
 #pragma unroll
-    for (int c = 0; c < FEATURES / 32; ++c) {
-      load_words<4>(key + c * 64 + quarter * 16, w);
-      attention_multiply<BF16>(s, query[2 * c], w[0], w[1]);
-      attention_multiply<BF16>(s, query[2 * c + 1], w[2], w[3]);
+      for (int c = 0; c < FEATURES / 32; ++c) load_words<4>(key + c * 64 + quarter * 16, w + 4 * c);
+      if (FEATURES % 32 != 0) load_words<2>(key + (FEATURES - 16) * 2 + quarter * 8, w + FEATURES / 8 - 2);
     }
-    if (FEATURES % 32 != 0) {
-      load_words<2>(key + (FEATURES - 16) * 2 + quarter * 8, w);
-      attention_multiply<BF16>(s, query[FEATURES / 16 - 1], w[0], w[1]);
-    }
+  };
+  MEMBER void scores_of(const Key& key, float* s) const {
+#pragma unroll
+    for (int c = 0; c < FEATURES / 16; ++c) attention_multiply<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
   }
   // Takes new scores in, as weights relative to the greatest score so far.
   MEMBER void weigh(float (*s)[4]) {
     float high[2] = {kNoScore, kNoScore}, scale[2];
 #pragma unroll
-    for (int j = 0; j < 2 * KEYS; ++j) {
+    for (int j = 0; j < 2; ++j) {
 #pragma unroll
       for (int x = 0; x < 4; ++x) high[x / 2] = fmaxf(high[x / 2], s[j][x]);
     }
@@ -132,7 +133,7 @@ template <bool BF16, int FEATURES, int VALUES, int KEYS> struct AttentionWarp {
     }
     float sum[2] = {0, 0};
 #pragma unroll
-    for (int j = 0; j < 2 * KEYS; ++j) {
+    for (int j = 0; j < 2; ++j) {
 #pragma unroll
       for (int x = 0; x < 4; ++x) { s[j][x] = attention_exp2(s[j][x] - high[x / 2]); sum[x / 2] += s[j][x]; }
     }
@@ -154,28 +155,38 @@ template <bool BF16, int FEATURES, int VALUES, int KEYS> struct AttentionWarp {
     for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
     const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
     if (first >= bound) return;
+    Key k[2];
+    SixteenValues<VALUES> v;
+    auto load_keys = [&](int from) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int key = from + 8 * j + group;
+        k[j].load(keys + (key < bound ? key : bound - 1) * key_bytes, quarter);
+      }
+    };
+    auto load_values = [&](int from) {
+      const char* at[4];
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const int key = from + 2 * quarter + n % 2 + n / 2 * 8;
+        at[n] = key < bound ? values + key * value_bytes : 0;
+      }
+      v.load(at, group);
+    };
+    // Keys and values of the next round are asked for as soon as this round's are used up.
+    load_keys(first);
+    load_values(first);
     load_queries(rows, quarter);
     for (int from = first; from < bound; from += step) {
-      SixteenValues<VALUES> v[KEYS];
-      const char* at[KEYS][4];
+      float s[2][4];
 #pragma unroll
-      for (int i = 0; i < KEYS; ++i) {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const int key = from + 16 * i + 2 * quarter + k % 2 + k / 2 * 8;
-          at[i][k] = key < bound ? values + key * value_bytes : 0;
-        }
-      }
-      float s[2 * KEYS][4];
-#pragma unroll
-      for (int j = 0; j < 2 * KEYS; ++j) {
+      for (int j = 0; j < 2; ++j) {
         s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
-        const int key = from + 8 * j + group;
-        scores_of(keys + (key < bound ? key : bound - 1) * key_bytes, quarter, s[j]);
+        scores_of(k[j], s[j]);
       }
-      if (KEYS == 1) v[0].load(at[0], group);
+      if (from + step < bound) load_keys(from + step);
 #pragma unroll
-      for (int j = 0; j < 2 * KEYS; ++j) {
+      for (int j = 0; j < 2; ++j) {
 #pragma unroll
         for (int x = 0; x < 4; ++x) {
           const int key = from + 8 * j + 2 * quarter + x % 2;
@@ -183,13 +194,10 @@ template <bool BF16, int FEATURES, int VALUES, int KEYS> struct AttentionWarp {
         }
       }
       weigh(s);
-#pragma unroll
-      for (int i = 0; i < KEYS; ++i) {
-        if (KEYS > 1) v[i].load(at[i], group);
-        u32 weights[4] = {attention_pack<BF16>(s[2 * i][0], s[2 * i][1]), attention_pack<BF16>(s[2 * i][2], s[2 * i][3]),
-                          attention_pack<BF16>(s[2 * i + 1][0], s[2 * i + 1][1]), attention_pack<BF16>(s[2 * i + 1][2], s[2 * i + 1][3])};
-        v[i].template multiply<BF16>(out, weights);
-      }
+      const u32 weights[4] = {attention_pack<BF16>(s[0][0], s[0][1]), attention_pack<BF16>(s[0][2], s[0][3]),
+                              attention_pack<BF16>(s[1][0], s[1][1]), attention_pack<BF16>(s[1][2], s[1][3])};
+      v.template multiply<BF16>(out, weights);
+      if (from + step < bound) load_values(from + step);
     }
   }
 };
@@ -240,13 +248,13 @@ template <int ROWS, int VALUES, int SPLITS> struct AttentionBlock {
   }
   // Leaves every query of the block, put together, for the other blocks of the cluster.
   MEMBER void publish() {
-    constexpr int PIECES = VALUES / 8;
+    constexpr int PIECES = VALUES / 2;
     for (int item = threadIdx.x; item < QUERIES * PIECES; item += 256) {
-      float x[8], most, total;
-      gather<8>(item / PIECES, item % PIECES * 8, x, &most, &total);
+      float x[2], most, total;
+      gather<2>(item / PIECES, item % PIECES * 2, x, &most, &total);
       float* to = row(8 * ROWS + item / PIECES);
-#pragma unroll
-      for (int c = 0; c < 8; ++c) to[item % PIECES * 8 + c] = x[c];
+      to[item % PIECES * 2] = x[0];
+      to[item % PIECES * 2 + 1] = x[1];
       if (item % PIECES == 0) { to[PITCH] = most; to[PITCH + 1] = total; }
     }
   }

@@ -10,6 +10,8 @@ namespace {
 
 constexpr int64_t kMostFeatures = 256;  // of a query or a value, in registers
 constexpr int64_t kWarps = 8, kWarpRows = 16;
+constexpr int64_t kRun = 16;      // keys of a warp at a time
+constexpr int64_t kNarrow = 128;  // features and values that leave room for two blocks on a multiprocessor
 
 std::string Text(int64_t n) { return std::to_string(n); }
 
@@ -50,7 +52,8 @@ std::optional<PartText::FlashShape> PartText::ShapeOfFlash() const {
   return shape;
 }
 
-// As many queries a block as leave a block for every multiprocessor; what is left of the device splits the keys.
+// As many queries a block as leave a block for every multiprocessor; what is left of the device splits the
+// keys.
 void PartText::Split(FlashShape* shape) const {
   const double fill = target_.processors * share_;
   shape->warp_rows = std::min(shape->rows, kWarpRows);
@@ -61,12 +64,10 @@ void PartText::Split(FlashShape* shape) const {
     shape->tile_warps /= 2;
     break;
   }
-  shape->runs = shape->tile_warps > 1 ? 2 : 1;
   if (!target_.clusters() || cluster_ != 0) return;
   constexpr int64_t kMostCluster = 8;
   auto useful = [&](int64_t cluster) {
-    return static_cast<double>(blocks() * cluster) <= 2 * fill &&
-           shape->keys >= cluster * shape->splits() * shape->runs * 16;
+    return static_cast<double>(blocks() * cluster) <= fill && shape->keys >= cluster * shape->splits() * kRun;
   };
   while (shape->cluster < kMostCluster && useful(2 * shape->cluster)) shape->cluster *= 2;
 }
@@ -82,7 +83,8 @@ void PartText::CountLoops(const std::string& from, const std::vector<size_t>& lo
 
 std::string PartText::AddressText(uint16_t index) const {
   const Operand& operand = part_.operands[index];
-  return "p" + Text(operand.param) + " + " + Text(ByteSize(operand.dtype)) + " * (" + AffineText(operand) + ")";
+  return "p" + Text(operand.param) + " + " + Text(ByteSize(operand.dtype)) + " * (" + AffineText(operand) +
+         ")";
 }
 
 // This thread's two rows: where their queries are, how many keys they have, where their mask begins.
@@ -91,8 +93,8 @@ void PartText::FlashRows(const FlashShape& shape) {
   Line("#pragma unroll");
   Line("for (int h = 0; h < 2; ++h) {");
   Line("at[h] = 0; limits[h] = 0; mask_at[h] = 0;");
-  Line("const u32 own = threadIdx.x % 32 / 4 + 8 * h, row = tile * " + Text(shape.tile_rows()) + "u + warp % " +
-       Text(shape.tile_warps) + "u * " + Text(shape.warp_rows) + "u + own;");
+  Line("const u32 own = threadIdx.x % 32 / 4 + 8 * h, row = tile * " + Text(shape.tile_rows()) +
+       "u + warp % " + Text(shape.tile_warps) + "u * " + Text(shape.warp_rows) + "u + own;");
   Line("if (own >= " + Text(shape.warp_rows) + "u || row >= " + Text(shape.rows) + "u) continue;");
   CountLoops("row", shape.queries);
   Line("at[h] = " + AddressText(part_.lhs) + ";");
@@ -119,8 +121,8 @@ void PartText::FlashScore(const FlashShape& shape) {
   }
   if (part_.mask != kNoOperand) {
     const Operand& mask = part_.operands[part_.mask];
-    Line("const auto mask = ld_" + std::string(rondo::Name(mask.dtype)) + "(p" + Text(mask.param) + ", mask_at[h] + " +
-         Text(mask.strides[shape.key]) + "ll * key);");
+    Line("const auto mask = ld_" + std::string(rondo::Name(mask.dtype)) + "(p" + Text(mask.param) +
+         ", mask_at[h] + " + Text(mask.strides[shape.key]) + "ll * key);");
     const bool keep = NaturalType(mask.dtype) == TapeType::kI64;
     Line(keep ? "if (mask == 0) return kNoScore;" : "dot += (float)mask;");
   }
@@ -129,18 +131,21 @@ void PartText::FlashScore(const FlashShape& shape) {
 
 // Puts the parts of each query together and writes its results.
 void PartText::FlashFinish(const FlashShape& shape) {
-  const int lanes = LanesFor(Touched(part_.epilogue, TapeOp::kStore), shape.value);
+  int lanes = LanesFor(Touched(part_.epilogue, TapeOp::kStore), shape.value);
+  // Few results: a thread for each two of them.
+  if (shape.cluster > 1 && lanes > 2) lanes = 2;
   const std::string count = Text(lanes), pieces = Text(shape.values / lanes);
   const bool spread = shape.cluster > 1;
   if (spread) Line("block_out.publish(); block_out.meet();");
-  Line("for (u32 item = threadIdx.x" + (spread ? " + 256 * rank" : std::string()) + "; item < " +
+  Line("for (u32 item = threadIdx.x * " + Text(shape.cluster) + "u + rank; item < " +
        Text(shape.tile_rows() * shape.values / lanes) + "u; item += " + Text(256 * shape.cluster) + "u) {");
   Line("const u32 query = item / " + pieces + "u, first = item % " + pieces + "u * " + count + "u;");
   Line("const u32 row = tile * " + Text(shape.tile_rows()) + "u + query;");
   Line("if (row >= " + Text(shape.rows) + "u) continue;");
   Line("float sums[" + count + "], total;");
   if (spread) {
-    Line("block_out.template gather_cluster<" + count + ", " + Text(shape.cluster) + ">(query, first, sums, &total);");
+    Line("block_out.template gather_cluster<" + count + ", " + Text(shape.cluster) +
+         ">(query, first, sums, &total);");
   } else {
     Line("float most; block_out.template gather<" + count + ">(query, first, sums, &most, &total);");
   }
@@ -157,29 +162,30 @@ void PartText::FlashFinish(const FlashShape& shape) {
 
 Status PartText::FlashAttention(const FlashShape& shape) {
   const std::string tiles = Text(shape.tiles()), bf16 = shape.bf16 ? "true" : "false";
-  Line("const u32 rank = block % " + Text(shape.cluster) + "u, group = block / " + Text(shape.cluster) + "u / " +
-       tiles + "u; (void)rank;");
+  Line("const u32 rank = block % " + Text(shape.cluster) + "u, group = block / " + Text(shape.cluster) +
+       "u / " + tiles + "u; (void)rank;");
   // The last queries of a causal model have most keys: they go first.
   Line("const u32 tile = " + tiles + "u - 1 - block / " + Text(shape.cluster) + "u % " + tiles + "u;");
   Line("const u32 warp = threadIdx.x / 32;");
   for (size_t l = 0; l < part_.loops.size(); ++l)
     Line("i64 i" + Text(static_cast<int64_t>(l)) + " = 0; (void)i" + Text(static_cast<int64_t>(l)) + ";");
   CountLoops("group", shape.heads);
-  Line("const char* keys = " + AddressText(part_.keys) + "; const char* values = " + AddressText(part_.values) + ";");
+  Line("const char* keys = " + AddressText(part_.keys) +
+       "; const char* values = " + AddressText(part_.values) + ";");
   FlashRows(shape);
   FlashScore(shape);
   auto bytes = [&](uint16_t index) { return Text(2 * part_.operands[index].strides[shape.key]) + "ll"; };
-  const int64_t run = 16 * shape.runs;
   Line("AttentionBlock<" + Text(shape.warp_rows) + ", " + Text(shape.values) + ", " + Text(shape.splits()) +
        "> block_out;");
-  Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + ", " +
-       Text(shape.runs) + "> warp_out;");
-  Line("warp_out.walk(at, limits, (rank * " + Text(shape.splits()) + " + warp / " + Text(shape.tile_warps) + ") * " +
-       Text(run) + ", " + Text(run * shape.splits() * shape.cluster) + ", keys, " + bytes(part_.keys) + ", values, " +
-       bytes(part_.values) + ", score);");
+  Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + "> warp_out;");
+  Line("warp_out.walk(at, limits, (rank * " + Text(shape.splits()) + " + warp / " + Text(shape.tile_warps) +
+       ") * " + Text(kRun) + ", " + Text(kRun * shape.splits() * shape.cluster) + ", keys, " +
+       bytes(part_.keys) + ", values, " + bytes(part_.values) + ", score);");
   Line("block_out.keep(warp_out); }");
+  Line("launch_dependents();");
   FlashFinish(shape);
   launch_.cluster = static_cast<uint32_t>(shape.cluster);
+  if (shape.features + shape.values <= kNarrow) launch_.resident = 2;
   // What AttentionBlock keeps there.
   const int64_t kept = kWarps * shape.warp_rows + (shape.cluster > 1 ? shape.tile_rows() : 0);
   launch_.shared = static_cast<uint32_t>(kept * (shape.values + 6) * 4);

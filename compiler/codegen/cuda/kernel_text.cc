@@ -99,8 +99,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const 
   std::string bounds = "__launch_bounds__(" + std::to_string(kCudaBlock) +
                        (resident > 1 ? ", " + std::to_string(resident) : "") + ") ";
   if (cluster > 1) bounds += "__cluster_dims__(" + std::to_string(cluster) + ", 1, 1) ";
-  out.text += "extern \"C\" __global__ void " + bounds + out.entry + "(" + declared + ") {\n" +
-              "launch_dependents();\n" + calls + "}\n";
+  out.text += "extern \"C\" __global__ void " + bounds + out.entry + "(" + declared + ") {\n" + calls + "}\n";
   out.waits = target.dependent_launch();
   out.grid = static_cast<uint32_t>(blocks);
   return out;

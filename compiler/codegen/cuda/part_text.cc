@@ -118,6 +118,11 @@ Status PartText::Write() {
                             part_.skeleton == Skeleton::kContraction ||
                             part_.skeleton == Skeleton::kConvolution;
   if (!waits_itself) Line("wait_for_earlier();");
+  // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: long
+  // kernels let the next one begin late.
+  const bool begins_next_itself =
+      part_.skeleton == Skeleton::kReduction || part_.skeleton == Skeleton::kAttention;
+  if (!begins_next_itself) Line("launch_dependents();");
   switch (part_.skeleton) {
     case Skeleton::kMap: return Map();
     case Skeleton::kReduction: return Reduction();

@@ -97,6 +97,7 @@ Status PartText::Reduction() {
 
 Status PartText::PlainReduction(Span<const TapeType> scalar, Span<const TapeType> kept) {
   Line("wait_for_earlier();");
+  Line("launch_dependents();");
   size_t outer = part_.outer, all = part_.loops.size();
   int64_t rows = Points(0, outer), elements = Points(outer, all);
   width_ = elements <= kWarpRow ? 32 : 256;

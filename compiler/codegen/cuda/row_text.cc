@@ -1,4 +1,5 @@
-// Rows on chip: each element of a row is read once and stays in a register of the thread that will need it again.
+// Rows on chip: each element of a row is read once and stays in a register of the thread that will need it
+// again.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/kernel_text.h"
@@ -8,8 +9,8 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kWarpVectors = 128;    // rows of so few vectors are left to one warp
-constexpr int64_t kMostRegisters = 96;   // of one thread, for what a row keeps
+constexpr int64_t kWarpVectors = 128;   // rows of so few vectors are left to one warp
+constexpr int64_t kMostRegisters = 96;  // of one thread, for what a row keeps
 constexpr int64_t kMostRounds = 16;
 
 std::string Text(int64_t n) { return std::to_string(n); }
@@ -69,8 +70,8 @@ std::optional<PartText::RowShape> PartText::ShapeOfRow(Span<const TapeType> kept
   return shape;
 }
 
-// Opens a loop over this thread's vectors of the row (closes with two braces): the round in `round`, the first
-// element in `first`, loop counters at it.
+// Opens a loop over this thread's vectors of the row (closes with two braces): the round in `round`, the
+// first element in `first`, loop counters at it.
 void PartText::OpenRounds(const RowShape& shape) {
   Line("#pragma unroll");
   Line("for (int round = 0; round < " + Text(shape.rounds) + "; ++round) {");
@@ -93,7 +94,8 @@ void PartText::CacheOperands(const RowShape& shape, bool constant) {
          Text(shape.lanes * ByteSize(part_.operands[index].dtype) / 4) + "];");
   }
   OpenRounds(shape);
-  for (size_t index : chosen) LoadRaw(index, shape.lanes, "cache" + Text(static_cast<int64_t>(index)) + "[round]");
+  for (size_t index : chosen)
+    LoadRaw(index, shape.lanes, "cache" + Text(static_cast<int64_t>(index)) + "[round]");
   Close(2);
 }
 
@@ -131,6 +133,7 @@ Status PartText::RowReduction(const RowShape& shape, Span<const TapeType> scalar
   int number = 0;
   for (const Stage& stage : part_.stages) {
     const std::string prefix = "r" + Text(number++) + "_";
+    if (&stage == part_.stages.end() - 1) Line("launch_dependents();");
     if (stage.per_row) {
       RowScalars(stage, prefix, outer, all);
     } else {
