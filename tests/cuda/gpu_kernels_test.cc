@@ -28,21 +28,26 @@ void AddAttention(Suite* suite, const AttentionShape& shape, DType type, uint32_
   PartMaker& maker = c.maker;
   Part& part = maker.part;
   part.skeleton = Skeleton::kAttention;
-  maker.loops = {shape.batch * shape.heads, shape.shared, shape.queries, shape.values, shape.keys, shape.features};
+  maker.loops = {
+      shape.batch * shape.heads, shape.shared, shape.queries, shape.values, shape.keys, shape.features};
   part.outer = 2;
   part.m = part.n = part.reduced = part.features = 1;
   part.scale = 0.2f;
   part.softcap = shape.softcap;
   part.nan_to_zero = seed % 2 == 0;
-  part.lhs = maker.Operand(type, Mode::kRead, seed % 3 == 0 ? std::vector<int>{2, 0, 1, 5} : std::vector<int>{0, 1, 2, 5});
-  part.keys = maker.Operand(type, Mode::kRead, seed % 3 == 0 ? std::vector<int>{4, 0, 5} : std::vector<int>{0, 4, 5});
+  part.lhs = maker.Operand(type, Mode::kRead,
+                           seed % 3 == 0 ? std::vector<int>{2, 0, 1, 5} : std::vector<int>{0, 1, 2, 5});
+  part.keys =
+      maker.Operand(type, Mode::kRead, seed % 3 == 0 ? std::vector<int>{4, 0, 5} : std::vector<int>{0, 4, 5});
   part.values = maker.Operand(type, Mode::kRead, {0, 4, 3});
   if (shape.mask != DType::kI64) part.mask = maker.Operand(shape.mask, Mode::kRead, {0, 2, 4});
   if (shape.limit != AttentionShape::kNone) {
-    part.limit = maker.Operand(DType::kI64, Mode::kRead,
-                               shape.limit == AttentionShape::kOne ? std::vector<int>{} : std::vector<int>{2});
+    part.limit =
+        maker.Operand(DType::kI64, Mode::kRead,
+                      shape.limit == AttentionShape::kOne ? std::vector<int>{} : std::vector<int>{2});
   }
-  const uint16_t out = maker.Operand(type, Mode::kWrite, seed % 3 == 1 ? std::vector<int>{2, 0, 1, 3} : std::vector<int>{0, 1, 2, 3});
+  const uint16_t out = maker.Operand(
+      type, Mode::kWrite, seed % 3 == 1 ? std::vector<int>{2, 0, 1, 3} : std::vector<int>{0, 1, 2, 3});
   TapeMaker epilogue;
   epilogue.Store(out, type, epilogue.Add(TapeOp::kAcc, TapeType::kF32, 0));
   part.epilogue = maker.Keep(epilogue);
@@ -86,7 +91,8 @@ TEST(GpuKernels, AttentionMatchesTheReference) {
 // y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them.
 void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DType out, uint32_t seed) {
   Random random(seed);
-  Case& c = suite->Add("norm " + std::to_string(rows) + " rows of " + std::to_string(row.back()) + " " + Name(in));
+  Case& c =
+      suite->Add("norm " + std::to_string(rows) + " rows of " + std::to_string(row.back()) + " " + Name(in));
   PartMaker& maker = c.maker;
   maker.part.skeleton = Skeleton::kReduction;
   maker.part.outer = 1;
@@ -101,13 +107,17 @@ void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DTy
   sum.Add(TapeOp::kReduceSum, TapeType::kF32, 0, sum.Load(x, in));
   const uint16_t value = square.Load(x, in);
   square.Add(TapeOp::kReduceSum, TapeType::kF32, 1, square.Binary(TapeOp::kMul, value, value));
-  const uint16_t one = scale.Binary(TapeOp::kAdd, scale.Add(TapeOp::kScalar, TapeType::kF32, 1), scale.Const(1));
+  const uint16_t one =
+      scale.Binary(TapeOp::kAdd, scale.Add(TapeOp::kScalar, TapeType::kF32, 1), scale.Const(1));
   scale.Add(TapeOp::kSetScalar, TapeType::kF32, 2, scale.Unary(TapeOp::kReciprocal, one));
   const uint16_t centred =
       store.Binary(TapeOp::kSub, store.Load(x, in), store.Add(TapeOp::kScalar, TapeType::kF32, 0));
   const uint16_t weighed = store.Binary(TapeOp::kMul, centred, store.Load(w, out));
   store.Store(y, out, store.Binary(TapeOp::kMul, weighed, store.Add(TapeOp::kScalar, TapeType::kF32, 2)));
-  const Stage stages[] = {{false, maker.Keep(sum)}, {false, maker.Keep(square)}, {true, maker.Keep(scale)}, {false, maker.Keep(store)}};
+  const Stage stages[] = {{false, maker.Keep(sum)},
+                          {false, maker.Keep(square)},
+                          {true, maker.Keep(scale)},
+                          {false, maker.Keep(store)}};
   maker.part.stages = c.arena.Copy(std::vector<Stage>(stages, stages + 4));
   c.memory.Randomise(maker, random);
   c.tolerance = {1e-3, 1e-3};
@@ -116,7 +126,8 @@ void AddNorm(Suite* suite, int64_t rows, std::vector<int64_t> row, DType in, DTy
 // y = exp(x - max) / sum, the exponentials kept; and the position of the greatest.
 void AddSoftmax(Suite* suite, int64_t rows, int64_t row, DType type, uint32_t seed) {
   Random random(seed);
-  Case& c = suite->Add("softmax " + std::to_string(rows) + " rows of " + std::to_string(row) + " " + Name(type));
+  Case& c =
+      suite->Add("softmax " + std::to_string(rows) + " rows of " + std::to_string(row) + " " + Name(type));
   PartMaker& maker = c.maker;
   maker.part.skeleton = Skeleton::kReduction;
   maker.part.outer = maker.part.reduced = 1;
@@ -129,15 +140,18 @@ void AddSoftmax(Suite* suite, int64_t rows, int64_t row, DType type, uint32_t se
   const uint16_t value = most.Load(x, type);
   most.Add(TapeOp::kReduceMax, TapeType::kF32, 0, value);
   most.Add(TapeOp::kReduceArgMax, TapeType::kI64, 2, value);
-  const uint16_t e = weigh.Unary(
-      TapeOp::kExp, weigh.Binary(TapeOp::kSub, weigh.Load(x, type), weigh.Add(TapeOp::kScalar, TapeType::kF32, 0)));
+  const uint16_t e = weigh.Unary(TapeOp::kExp, weigh.Binary(TapeOp::kSub, weigh.Load(x, type),
+                                                            weigh.Add(TapeOp::kScalar, TapeType::kF32, 0)));
   weigh.Add(TapeOp::kKeep, TapeType::kF32, 0, e);
   weigh.Add(TapeOp::kReduceSum, TapeType::kF32, 1, e);
   position.Store(at, DType::kI64, position.Add(TapeOp::kScalar, TapeType::kI64, 2));
   store.Store(y, type,
               store.Binary(TapeOp::kDiv, store.Add(TapeOp::kKept, TapeType::kF32, 0),
                            store.Add(TapeOp::kScalar, TapeType::kF32, 1)));
-  const Stage stages[] = {{false, maker.Keep(most)}, {false, maker.Keep(weigh)}, {true, maker.Keep(position)}, {false, maker.Keep(store)}};
+  const Stage stages[] = {{false, maker.Keep(most)},
+                          {false, maker.Keep(weigh)},
+                          {true, maker.Keep(position)},
+                          {false, maker.Keep(store)}};
   maker.part.stages = c.arena.Copy(std::vector<Stage>(stages, stages + 4));
   c.memory.Randomise(maker, random);
   c.tolerance = {1e-3, 1e-4};
@@ -181,14 +195,16 @@ void AddMap(Suite* suite, std::vector<int64_t> loops, DType in, DType out, int64
 }
 
 // y[i, index[i], :] = x[i, :], as a cache is written.
-void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType type, bool outside, uint32_t seed) {
+void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType type, bool outside,
+                uint32_t seed) {
   Random random(seed);
   Case& c = suite->Add("scatter " + std::to_string(seed));
   PartMaker& maker = c.maker;
   maker.part.skeleton = Skeleton::kMap;
   maker.part.outer = 2;
   maker.loops = {rows, row};
-  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}), index = maker.Operand(DType::kI64, Mode::kRead, {0}),
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}),
+                 index = maker.Operand(DType::kI64, Mode::kRead, {0}),
                  y = maker.Operand(type, Mode::kWrite, {0, 1});
   Span<int64_t> strides = c.arena.New<int64_t>(2);
   strides[0] = places * row;

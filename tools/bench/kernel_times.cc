@@ -1,10 +1,11 @@
-// Device time of each kernel of a plan by itself, launch after launch in one graph: what a step costs without the
-// event that `rondo bench` puts behind it. Weights are not loaded: the kernels run over memory of the right size.
+// Device time of each kernel of a plan by itself, launch after launch in one graph: what a step costs without
+// the event that `rondo bench` puts behind it. Weights are not loaded: the kernels run over memory of the
+// right size.
 //
 //   kernel_times PLAN FIRST_INTEGER SKELETON...
 //
-// Kernels with a part of one of the skeletons (attention, reduction, map, ...) are timed. Integer buffers hold
-// FIRST_INTEGER and the numbers after it (positions, limits, indices).
+// Kernels with a part of one of the skeletons (attention, reduction, map, ...) are timed. Integer buffers
+// hold FIRST_INTEGER and the numbers after it (positions, limits, indices).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
