@@ -165,8 +165,9 @@ TEST_F(Collectives, FilesOfSeveralRanksThatDisagreeAreRefused) {
       },
       {"device 0 has 3 collectives, device 3 has 2", "sync point 2", "AllGather \"AllGather_y\""});
   // Of another op.
-  ExpectDisagreement([](onnx::GraphProto& graph) { NodeNamed(graph, "AllGather_y").set_op_type("AllReduce"); },
-                     {"device 3", "sync point 2", "all-gather", "all-reduce", "AllGather_y"});
+  ExpectDisagreement(
+      [](onnx::GraphProto& graph) { NodeNamed(graph, "AllGather_y").set_op_type("AllReduce"); },
+      {"device 3", "sync point 2", "all-gather", "all-reduce", "AllGather_y"});
   // Swapped: the same work, in another order.
   ExpectDisagreement(
       [](onnx::GraphProto& graph) {

@@ -1,5 +1,5 @@
-// A model of two layers for several devices, written by hand: up and down products whose weights are shared out,
-// an all-reduce after each, and a gather of columns at the end. And its twin for one device.
+// A model of two layers for several devices, written by hand: up and down products whose weights are shared
+// out, an all-reduce after each, and a gather of columns at the end. And its twin for one device.
 #ifndef RONDO_TESTS_COMPILE_TENSOR_PARALLEL_H_
 #define RONDO_TESTS_COMPILE_TENSOR_PARALLEL_H_
 
@@ -28,8 +28,8 @@ struct TensorParallel {
   int64_t rank = 0;  // kFiles only
 };
 
-// Numbers in [-1/8, 1/8) that depend on the seed alone; rows x columns, of which [first, first + count) are kept
-// along axis `axis`.
+// Numbers in [-1/8, 1/8) that depend on the seed alone; rows x columns, of which [first, first + count) are
+// kept along axis `axis`.
 inline std::vector<float> Weight(uint32_t seed, int64_t rows, int64_t columns, int axis, int64_t first,
                                  int64_t count) {
   std::vector<float> out;
@@ -40,7 +40,8 @@ inline std::vector<float> Weight(uint32_t seed, int64_t rows, int64_t columns, i
       x ^= x >> 15;
       x *= 2246822519u;
       x ^= x >> 13;
-      if (at >= first && at < first + count) out.push_back((static_cast<float>(x >> 8) / (1 << 24) - 0.5f) / 4);
+      if (at >= first && at < first + count)
+        out.push_back((static_cast<float>(x >> 8) / (1 << 24) - 0.5f) / 4);
     }
   }
   return out;
@@ -109,7 +110,8 @@ class TensorParallelModel : public ModelMaker {
       first = count * options_.rank;
       (axis == 0 ? rows : columns) = count;
     }
-    const int64_t whole_rows = axis == 0 && options_.sharing == Sharing::kFiles ? rows * options_.devices : rows;
+    const int64_t whole_rows =
+        axis == 0 && options_.sharing == Sharing::kFiles ? rows * options_.devices : rows;
     const int64_t whole_columns =
         axis == 1 && options_.sharing == Sharing::kFiles ? columns * options_.devices : columns;
     Floats(name, {rows, columns}, Weight(seed, whole_rows, whole_columns, axis, first, count));
