@@ -6,7 +6,8 @@
 // Threads: different Devices may be used from different threads at once. One Device may be used from
 // several threads as long as no two of them use the same Stream, Graph or Event at once; a Recorder
 // state belongs to its Stream.
-// Run-time promise: Launch (graph), Synchronize, CopyIn, CopyOut, Record and Wait allocate nothing.
+// Run-time promise: Launch (graph), Synchronize, CopyIn, CopyOut, Record, Wait, StartCollective and
+// WaitCollective allocate nothing (a recording does).
 #ifndef RONDO_CORE_DRIVER_H_
 #define RONDO_CORE_DRIVER_H_
 
@@ -24,6 +25,8 @@ class Module;  // the kernels of one plan, ready to launch on one device
 class Stream;  // work in order
 class Event;   // a point in a stream's order
 class Graph;   // a recorded run of work, instantiated and uploaded
+// Where the devices of one program of one session meet for its collectives. Made by a Driver.
+class Collectives;
 
 struct DriverInfo {
   const char* name = "";     // "host", "cuda"
@@ -38,6 +41,15 @@ struct DriverInfo {
 struct GraphNode {
   uint32_t step = 0;
   StepKind kind = StepKind::kLaunch;
+};
+
+// One device's part in one sync point. `point` is the program's and must outlive the Collectives.
+struct CollectivePart {
+  Collectives* collectives = nullptr;
+  const SyncPoint* point = nullptr;
+  uint32_t sync_point = 0;  // its number in the program
+  uint32_t rank = 0;        // of the device among point->participants
+  uint32_t step = 0;        // of the plan: the start's or the wait's
 };
 
 class Device {
@@ -93,12 +105,14 @@ class Device {
   virtual Span<const GraphNode> Nodes(const Graph* graph) = 0;
   virtual Status LaunchGraph(Graph* graph, Stream* stream) = 0;
 
-  // --- collectives, on drivers whose info says so. Start enqueues on `stream`; Wait makes `stream`
-  // wait for the sync point's end. Abort ends every collective in flight with kAborted.
-  virtual Status StartCollective(const SyncPoint& point, uint32_t rank, DeviceAddress from, DeviceAddress to,
-                                 Stream* stream, uint32_t step);
-  virtual Status WaitCollective(const SyncPoint& point, Stream* stream, uint32_t step);
-  virtual void AbortCollectives() {}
+  // --- collectives, on drivers whose info says so. Start enqueues, on a stream of the device's own, after
+  // the work enqueued on `stream` so far; Wait makes `stream` wait for the end. Both are recorded into
+  // graphs. Participants meet by (Collectives, communicator, how many starts of that communicator came before
+  // in the run): all must start the same sync points in the same order. Two that meet with different ones get
+  // an error that names both; a collective that is aborted ends with kAborted; Synchronize returns either.
+  virtual Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                                 Stream* stream);
+  virtual Status WaitCollective(const CollectivePart& part, Stream* stream);
 };
 
 class Driver {
@@ -110,6 +124,18 @@ class Driver {
   virtual Result<Device*> Open(uint32_t index) = 0;
   // OK, or which requirement of the plan this driver cannot meet.
   virtual Status Supports(const PlanData& plan) const = 0;
+
+  // --- collectives, on drivers whose info says so. Makes all that the collectives of `program` need, for one
+  // session: its device i is this driver's devices[i], opened before. `program` must outlive the result. A
+  // driver may count on it that the collectives of all sessions are started in one order on all devices of
+  // the group. The three others may be called from any thread, for one Collectives by one at a time.
+  virtual Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices);
+  virtual void DestroyCollectives(Collectives*) {}
+  // Before each run of the program, with nothing of an earlier one in flight. Allocates nothing.
+  virtual Status BeginCollectives(Collectives*) { return Status::Ok(); }
+  // Ends with kAborted, on all devices, what is in flight and what is still started in this run. Returns when
+  // nothing in flight touches memory any more. May be called from any thread, several times, at any moment.
+  virtual void AbortCollectives(Collectives*) {}
 };
 
 inline Result<Event*> Device::CreateTimedEvent() {
@@ -118,12 +144,15 @@ inline Result<Event*> Device::CreateTimedEvent() {
 inline Result<double> Device::ElapsedMicroseconds(Event*, Event*) {
   return Status::Error(Code::kUnsupported, "this driver has no timed events");
 }
-inline Status Device::StartCollective(const SyncPoint&, uint32_t, DeviceAddress, DeviceAddress, Stream*,
-                                      uint32_t step) {
-  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", step);
+inline Status Device::StartCollective(const CollectivePart& part, DeviceAddress, DeviceAddress, Stream*) {
+  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", part.step);
 }
-inline Status Device::WaitCollective(const SyncPoint&, Stream*, uint32_t step) {
-  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", step);
+inline Status Device::WaitCollective(const CollectivePart& part, Stream*) {
+  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", part.step);
+}
+inline Result<Collectives*> Driver::CreateCollectives(const Program& program, Span<const uint32_t>) {
+  return Status::Error(Code::kUnsupported, "%zu sync points: this driver has no collectives",
+                       program.sync_points.size());
 }
 
 }  // namespace rondo

@@ -46,19 +46,40 @@ Status MakeEvents(SessionImpl* session, const Program& program, ArmedProgram* ar
   return Status::Ok();
 }
 
-// Which other devices partition `p` must wait for: those of the steps that its steps name.
-uint64_t DevicesWaitedFor(const Program& program, const ArmedProgram& armed, const Partition& p) {
-  uint64_t devices = 0;
+uint32_t PartitionOf(const Program& program, uint32_t step) {
+  uint32_t p = 0;
+  while (step >= program.partitions[p].first_step + program.partitions[p].num_steps) ++p;
+  return p;
+}
+
+// Which partitions of other devices partition `index` must find complete: those of the steps that its steps
+// name. A device's partitions are complete in order, so the last of each is enough.
+Status FindNeeds(SessionImpl* session, const Program& program, ArmedProgram* armed, uint32_t index) {
+  const Partition& p = program.partitions[index];
+  uint32_t last[kMaxDevices] = {};  // plus 1
+  auto need = [&](uint32_t step) {
+    const uint32_t device = program.steps[step].device;
+    if (device == p.device) return;
+    const uint32_t partition = PartitionOf(program, step);
+    armed->partitions[partition].awaited = true;
+    if (partition + 1 > last[device]) last[device] = partition + 1;
+  };
   for (uint32_t i = p.first_step; i < p.first_step + p.num_steps; ++i) {
     for (uint32_t event : program.steps[i].waits) {
-      uint32_t by = armed.recorded_by[event];
-      if (by != kNone) devices |= uint64_t{1} << program.steps[by].device;
+      if (armed->recorded_by[event] != kNone) need(armed->recorded_by[event]);
     }
-    for (uint32_t earlier : program.steps[i].after) {
-      devices |= uint64_t{1} << program.steps[earlier].device;
-    }
+    for (uint32_t earlier : program.steps[i].after) need(earlier);
   }
-  return devices & ~(uint64_t{1} << p.device);
+  size_t count = 0;
+  for (uint32_t partition : last) count += partition != 0;
+  if (count == 0) return Status::Ok();
+  Span<uint32_t> needs = session->memory.New<uint32_t>(count);
+  if (needs.data() == nullptr) return NoMemory("partitions");
+  armed->partitions[index].needs = needs;
+  for (uint32_t partition : last) {
+    if (partition != 0) needs[--count] = partition - 1;
+  }
+  return Status::Ok();
 }
 
 // Makes `to` wait for all that has been enqueued on `from` so far.
@@ -172,26 +193,57 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
     armed->partitions = {};
     return NoMemory("partitions and ports");
   }
+  if (!program.sync_points.empty()) {
+    RuntimeImpl* runtime = session->runtime_impl;
+    RONDO_ASSIGN_OR_RETURN(
+        armed->collectives,
+        runtime->driver->CreateCollectives(program, {runtime->driver_device, session->devices.size()}));
+  }
   for (uint32_t i = 0; i < program.partitions.size(); ++i) {
-    armed->partitions[i].waits_for = DevicesWaitedFor(program, *armed, program.partitions[i]);
+    RONDO_RETURN_IF_ERROR(FindNeeds(session, program, armed, i));
     armed->devices |= uint64_t{1} << program.partitions[i].device;
     Status status = RecordPartition(session, program_index, i);
     if (!status.ok()) return status.At("arming partition %u", i);
   }
+  armed->on_launch_threads = (armed->devices & (armed->devices - 1)) != 0;
   Span<const Buffer> buffers = session->plan.data().buffers;
-  for (const Port& port : program.inputs) armed->devices |= uint64_t{1} << buffers[port.buffer].device;
+  for (const Port& port : program.inputs) {
+    armed->devices |= uint64_t{1} << buffers[port.buffer].device;
+    for (uint32_t replica : port.replicas) armed->devices |= uint64_t{1} << buffers[replica].device;
+  }
   for (const Port& port : program.outputs) armed->devices |= uint64_t{1} << buffers[port.buffer].device;
-  return Status::Ok();
+  if (!armed->on_launch_threads) return Status::Ok();
+  std::lock_guard<std::mutex> lock(session->runtime_impl->mutex);
+  return session->runtime_impl->launch.Start(session->runtime_impl->threads, armed->devices);
+}
+
+// What the device of step `index` has to do with the step's sync point.
+CollectivePart PartOf(const SessionImpl* session, uint32_t program_index, uint32_t index) {
+  const Program& program = session->plan.data().programs[program_index];
+  const Step& step = program.steps[index];
+  CollectivePart part;
+  part.collectives = session->programs[program_index].collectives;
+  part.point = &program.sync_points[step.sync_point];
+  part.sync_point = step.sync_point;
+  while (part.rank < part.point->participants.size() && part.point->participants[part.rank] != step.device)
+    ++part.rank;
+  part.step = index;
+  return part;
 }
 
 }  // namespace
 
-Status AtStep(const SessionImpl* session, const Status& status, uint32_t program_index, uint32_t step) {
-  if (status.ok()) return status;
+Status AtStep(const SessionImpl* session, const Status& error, uint32_t program_index, uint32_t step) {
+  if (error.ok()) return error;
   const Program& program = session->plan.data().programs[program_index];
   const int name_size = static_cast<int>(program.name.size());
-  if (step >= program.steps.size()) {
-    return status.At("program \"%.*s\"", name_size, program.name.data());
+  if (step >= program.steps.size()) return error.At("program \"%.*s\"", name_size, program.name.data());
+  const Step& at = program.steps[step];
+  Status status = error;
+  if (at.sync_point != kNone) {
+    status = error.At("device %u, sync point %u", at.device, at.sync_point);
+  } else if (session->devices.size() > 1) {
+    status = error.At("device %u", at.device);
   }
   std::string_view source = session->plan.StepSource(program_index, step);
   if (source.empty()) {
@@ -213,15 +265,11 @@ Status EnqueueStep(SessionImpl* session, uint32_t program_index, uint32_t index)
     case StepKind::kLaunch:
       return d.device->Launch(d.module, step.kernel, {addresses.data(), addresses.size()}, stream, index);
     case StepKind::kCopy: return d.device->Copy(addresses[1], addresses[0], step.bytes, stream);
-    case StepKind::kCollectiveStart: {
-      const SyncPoint& point = program.sync_points[step.sync_point];
-      uint32_t rank = 0;
-      while (rank < point.participants.size() && point.participants[rank] != step.device) ++rank;
-      return d.device->StartCollective(point, rank, addresses[0], addresses[addresses.size() - 1], stream,
-                                       index);
-    }
+    case StepKind::kCollectiveStart:
+      return d.device->StartCollective(PartOf(session, program_index, index), addresses[0], addresses[1],
+                                       stream);
     case StepKind::kCollectiveWait:
-      return d.device->WaitCollective(program.sync_points[step.sync_point], stream, index);
+      return d.device->WaitCollective(PartOf(session, program_index, index), stream);
   }
   return Status::Error(Code::kCorrupt, "step kind %d is unknown", static_cast<int>(step.kind));
 }
@@ -244,6 +292,7 @@ void Disarm(SessionImpl* session) {
       uint32_t device = program.steps[armed.recorded_by[e]].device;
       session->devices[device].device->DestroyEvent(armed.events[e]);
     }
+    if (armed.collectives != nullptr) session->runtime_impl->driver->DestroyCollectives(armed.collectives);
   }
 }
 

@@ -7,113 +7,120 @@
 namespace rondo {
 namespace {
 
-bool Has(uint64_t devices, size_t index) { return (devices >> index & 1) != 0; }
-
 // Waits for the streams of `devices`. The first error names the program and step it came from; the others
 // are waited for all the same, so that nothing is in flight when a run returns.
 Status SynchronizeAll(SessionImpl* session, uint32_t program, uint64_t devices) {
   Status first;
-  for (size_t i = 0; i < session->devices.size(); ++i) {
+  for (uint32_t i = 0; i < session->devices.size(); ++i) {
     if (!Has(devices, i)) continue;
     SessionDevice& d = session->devices[i];
     uint32_t failed_step = kNone;
     Status status = d.device->Synchronize(d.streams[0], &failed_step);
-    if (!status.ok() && first.ok()) first = AtStep(session, status, program, failed_step);
+    if (status.ok() || !first.ok()) continue;
+    if (failed_step == kNone) status = status.At("device %u", i);
+    first = AtStep(session, status, program, failed_step);
   }
   return first;
 }
 
-Status CopyInputs(SessionImpl* session, uint32_t program_index) {
-  const PlanData& data = session->plan.data();
-  const Program& program = data.programs[program_index];
+// Copies the caller's `data` to `buffer`, if that is of one of `devices`.
+Status CopyInput(SessionImpl* session, uint32_t buffer, const void* data, uint64_t devices) {
+  const Buffer& b = session->plan.data().buffers[buffer];
+  if (b.bytes == 0 || !Has(devices, b.device)) return Status::Ok();
+  SessionDevice& d = session->devices[b.device];
+  session->runtime_impl->metrics.input_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
+  return d.device->CopyIn(session->addresses[buffer], data, b.bytes, d.streams[0]).At("device %u", b.device);
+}
+
+Status CopyInputs(SessionImpl* session, uint32_t program_index, uint64_t devices) {
+  const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
-  uint64_t copied = 0;
   for (size_t i = 0; i < armed.inputs.size(); ++i) {
-    uint32_t buffer = program.inputs[i].buffer;
-    uint64_t bytes = data.buffers[buffer].bytes;
-    if (!armed.inputs[i].given || bytes == 0) continue;
-    SessionDevice& d = session->devices[data.buffers[buffer].device];
-    RONDO_RETURN_IF_ERROR(
-        d.device->CopyIn(session->addresses[buffer], armed.inputs[i].data, bytes, d.streams[0]));
-    copied += bytes;
+    if (!armed.inputs[i].given) continue;
+    const Port& port = program.inputs[i];
+    RONDO_RETURN_IF_ERROR(CopyInput(session, port.buffer, armed.inputs[i].data, devices));
+    for (uint32_t replica : port.replicas) {
+      RONDO_RETURN_IF_ERROR(CopyInput(session, replica, armed.inputs[i].data, devices));
+    }
   }
-  session->runtime_impl->metrics.input_bytes.fetch_add(copied, std::memory_order_relaxed);
   return Status::Ok();
 }
 
-Status CopyOutputs(SessionImpl* session, uint32_t program_index) {
+Status CopyOutputs(SessionImpl* session, uint32_t program_index, uint64_t devices) {
   const PlanData& data = session->plan.data();
   const Program& program = data.programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
-  uint64_t copied = 0;
   for (size_t i = 0; i < armed.outputs.size(); ++i) {
     uint32_t buffer = program.outputs[i].buffer;
-    uint64_t bytes = data.buffers[buffer].bytes;
-    if (!armed.outputs[i].given || bytes == 0) continue;
-    SessionDevice& d = session->devices[data.buffers[buffer].device];
-    RONDO_RETURN_IF_ERROR(
-        d.device->CopyOut(armed.outputs[i].data, session->addresses[buffer], bytes, d.streams[0]));
-    copied += bytes;
+    const Buffer& b = data.buffers[buffer];
+    if (!armed.outputs[i].given || b.bytes == 0 || !Has(devices, b.device)) continue;
+    SessionDevice& d = session->devices[b.device];
+    Status status =
+        d.device->CopyOut(armed.outputs[i].data, session->addresses[buffer], b.bytes, d.streams[0]);
+    if (!status.ok()) return status.At("device %u", b.device);
+    session->runtime_impl->metrics.output_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
   }
-  session->runtime_impl->metrics.output_bytes.fetch_add(copied, std::memory_order_relaxed);
   return Status::Ok();
 }
 
-Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunTimer* timer) {
+// Partitions of other devices that must be complete are waited for on the host, before the launch.
+Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunTimer* timer,
+                        uint64_t devices) {
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
-  for (size_t i = 0; i < armed.partitions.size(); ++i) {
-    const ArmedPartition& partition = armed.partitions[i];
-    if (partition.waits_for != 0) {
-      RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program_index, partition.waits_for));
+  LaunchThreads& threads = session->runtime_impl->launch;
+  for (uint32_t i = 0; i < armed.partitions.size(); ++i) {
+    const uint32_t device = program.partitions[i].device, first_step = program.partitions[i].first_step;
+    if (!Has(devices, device)) continue;
+    Status status;
+    for (uint32_t need : armed.partitions[i].needs) {
+      status = threads.Await(session, program.partitions[need].device, need);
+      if (!status.ok()) return AtStep(session, status, program_index, first_step);
     }
-    SessionDevice& d = session->devices[program.partitions[i].device];
-    Status status = timer != nullptr ? LaunchTimed(*timer, static_cast<uint32_t>(i))
-                                     : d.device->LaunchGraph(partition.graph, d.streams[0]);
-    if (!status.ok()) return AtStep(session, status, program_index, program.partitions[i].first_step);
+    SessionDevice& d = session->devices[device];
+    status = timer != nullptr ? LaunchTimed(*timer, i)
+                              : d.device->LaunchGraph(armed.partitions[i].graph, d.streams[0]);
+    if (!status.ok()) return AtStep(session, status, program_index, first_step);
+    if (!armed.partitions[i].awaited) continue;
+    RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program_index, uint64_t{1} << device));
+    threads.Publish(session, device, i);
   }
   return Status::Ok();
 }
 
-Status Observe(const RunOptions& options, uint32_t program, uint32_t step, StepPhase phase) {
-  return options.on_step == nullptr ? Status::Ok() : options.on_step(options.user, program, step, phase);
+Status Enqueue(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices) {
+  RONDO_RETURN_IF_ERROR(CopyInputs(session, program, devices));
+  RONDO_RETURN_IF_ERROR(LaunchPartitions(session, program, timer, devices));
+  return CopyOutputs(session, program, devices);
 }
 
-// One step at a time, each waited for on its own stream. A collective cannot be waited for before the
-// other devices have started theirs.
-Status ReplaySteps(SessionImpl* session, uint32_t program_index, const RunOptions& options, bool* observer) {
-  const Program& program = session->plan.data().programs[program_index];
-  for (uint32_t i = 0; i < program.steps.size(); ++i) {
-    const Step& step = program.steps[i];
-    Status seen = Observe(options, program_index, i, StepPhase::kBefore);
-    *observer = !seen.ok();
-    RONDO_RETURN_IF_ERROR(seen);
-    Status status = EnqueueStep(session, program_index, i);
-    if (status.ok() && step.kind != StepKind::kCollectiveStart) {
-      SessionDevice& d = session->devices[step.device];
-      uint32_t failed_step = kNone;
-      status = d.device->Synchronize(d.streams[step.stream], &failed_step);
-    }
-    if (!status.ok()) return AtStep(session, status, program_index, i);
-    seen = Observe(options, program_index, i, StepPhase::kAfter);
-    *observer = !seen.ok();
-    RONDO_RETURN_IF_ERROR(seen);
-  }
-  return Status::Ok();
+Status EnqueueStepwise(SessionImpl* session, uint32_t program, const RunOptions& options, bool* observer) {
+  const uint64_t devices = session->programs[program].devices;
+  RONDO_RETURN_IF_ERROR(CopyInputs(session, program, devices));
+  RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program, devices));
+  RONDO_RETURN_IF_ERROR(ReplaySteps(session, program, options, observer));
+  return CopyOutputs(session, program, devices);
 }
 
 // Everything between the caller's checks and the result. `observer` tells that the error is the
 // caller's own.
 Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options, bool* observer) {
-  RONDO_RETURN_IF_ERROR(CopyInputs(session, program));
-  uint64_t devices = session->programs[program].devices;
-  if (options.stepwise) {
-    RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program, devices));
-    RONDO_RETURN_IF_ERROR(ReplaySteps(session, program, options, observer));
-  } else {
-    RONDO_RETURN_IF_ERROR(LaunchPartitions(session, program, options.timer));
+  const ArmedProgram& armed = session->programs[program];
+  RuntimeImpl* runtime = session->runtime_impl;
+  if (armed.collectives != nullptr) {
+    RONDO_RETURN_IF_ERROR(runtime->driver->BeginCollectives(armed.collectives));
   }
-  return CopyOutputs(session, program);
+  const bool held = armed.on_launch_threads && options.stepwise;
+  if (armed.on_launch_threads && !held) {
+    return runtime->launch.Run(session, program, options.timer, armed.devices);
+  }
+  if (held) runtime->launch.BeginHold(session, armed.devices);
+  Status status = options.stepwise ? EnqueueStepwise(session, program, options, observer)
+                                   : Enqueue(session, program, options.timer, armed.devices);
+  if (!status.ok()) AbortCollectives(session, program);
+  Status waited = SynchronizeAll(session, program, armed.devices);
+  if (held) runtime->launch.EndHold(session);
+  return status.ok() ? waited : status;
 }
 
 // A bound run: executed, waited for and counted.
@@ -121,8 +128,6 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
   const uint64_t began = MonotonicNanoseconds();
   bool observer = false;
   Status status = Execute(session, program, options, &observer);
-  Status waited = SynchronizeAll(session, program, session->programs[program].devices);
-  if (status.ok()) status = waited;
   Metrics& metrics = session->runtime_impl->metrics;
   metrics.run_time.Add(MonotonicNanoseconds() - began);
   metrics.runs.fetch_add(1, std::memory_order_relaxed);
@@ -156,8 +161,8 @@ Status Counted(RuntimeImpl* runtime, bool stuck, Status status) {
 }
 
 // Fills in the pending run of a session in use and hands the session over to the queue, which frees it.
-Status Enqueue(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
-               Span<const Output> outputs, const Completion& completion, const RunOptions& options) {
+Status Accept(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
+              Span<const Output> outputs, const Completion& completion, const RunOptions& options) {
   RONDO_RETURN_IF_ERROR(use->status());
   if (session->runtime_impl->queue.workers() == 0) {
     return Status::Error(Code::kFailedPrecondition,
@@ -175,6 +180,24 @@ Status Enqueue(SessionUse* use, SessionImpl* session, uint32_t program, Span<con
 
 }  // namespace
 
+void AbortCollectives(SessionImpl* session, uint32_t program) {
+  Collectives* collectives = session->programs[program].collectives;
+  if (collectives != nullptr) session->runtime_impl->driver->AbortCollectives(collectives);
+}
+
+// A device that has launched all its work keeps no other waiting: data out of its bounds there is no reason
+// to end the collectives of all.
+void RunOnDevice(SessionImpl* session, uint32_t device) {
+  const uint32_t program = session->device_run.program;
+  const RunTimer* timer = session->device_run.timer;
+  const uint64_t devices = uint64_t{1} << device;
+  LaunchThreads& threads = session->runtime_impl->launch;
+  Status status = Enqueue(session, program, timer, devices);
+  if (!status.ok()) threads.Fail(session, status, true);
+  Status waited = SynchronizeAll(session, program, devices);
+  if (status.ok() && !waited.ok()) threads.Fail(session, waited, waited.code() != Code::kOutOfRange);
+}
+
 Status Session::Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
                     const RunOptions& options) {
   SessionUse use(impl_);
@@ -188,7 +211,7 @@ Status Session::RunAsync(uint32_t program, Span<const Input> inputs, Span<const 
                          const Completion& completion, const RunOptions& options) {
   SessionImpl* session = impl_;  // once the run is in the queue, its completion may move this object
   SessionUse use(session);
-  Status status = Enqueue(&use, session, program, inputs, outputs, completion, options);
+  Status status = Accept(&use, session, program, inputs, outputs, completion, options);
   return status.ok() ? status : Counted(session->runtime_impl, use.stuck(), status);
 }
 

@@ -67,8 +67,8 @@ Result<Runtime> Runtime::Create(Driver* driver, const RuntimeOptions& options) {
   impl->log = options.log;
   impl->driver = driver;
   RONDO_RETURN_IF_ERROR(ChooseDevices(impl, options.devices));
-  RONDO_RETURN_IF_ERROR(impl->queue.Start(
-      options.threads != nullptr ? *options.threads : DefaultThreadHooks(), options.async_workers));
+  impl->threads = options.threads != nullptr ? *options.threads : DefaultThreadHooks();
+  RONDO_RETURN_IF_ERROR(impl->queue.Start(impl->threads, options.async_workers));
   impl->log(LogLevel::kDebug, "runtime created");
   return runtime;
 }

@@ -37,7 +37,8 @@ struct RuntimeOptions {
   // Threads, made by Create, that execute what Session::RunAsync is given, in its order; each serves one run
   // at a time. At most 64; 0: RunAsync is refused.
   uint32_t async_workers = 0;
-  // Who starts these threads; null: DefaultThreadHooks(). Copied.
+  // Who starts these threads, and those that launch programs of several devices (one a device, shared by all
+  // sessions, made by the first Session::Create that needs it); null: DefaultThreadHooks(). Copied.
   const ThreadHooks* threads = nullptr;
 };
 

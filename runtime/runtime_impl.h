@@ -11,7 +11,9 @@
 #include "core/log.h"
 #include "core/span.h"
 #include "core/status.h"
+#include "core/threads.h"
 #include "formats/plan/verifier.h"
+#include "runtime/launch_threads.h"
 #include "runtime/metrics.h"
 #include "runtime/run_queue.h"
 
@@ -30,6 +32,7 @@ struct RuntimeImpl {
 
   HostAllocator allocator;
   LogHook log;
+  ThreadHooks threads;
   Driver* driver = nullptr;
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> sessions{0};
@@ -39,6 +42,7 @@ struct RuntimeImpl {
   std::mutex mutex;                          // guards what follows, and loading and unloading
   Device* devices[kMaxDevices] = {};
   LoadedPlan* loaded = nullptr;  // singly linked
+  LaunchThreads launch;          // started with the mutex held
   RunQueue queue;                // last: its threads end before anything else goes
 };
 

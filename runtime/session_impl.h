@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/span.h"
 #include "core/status.h"
+#include "runtime/launch_threads.h"
 #include "runtime/loaded_plan.h"
 #include "runtime/plan.h"
 #include "runtime/runtime.h"
@@ -25,6 +26,12 @@ struct SessionDevice {
   Event* order = nullptr;  // forks and joins the streams of a partition; null when there is one stream
   DeviceRegion arena;
   DeviceRegion state;
+  // Of the session's run on the launch threads, guarded by their lock.
+  SessionImpl* next_run = nullptr;  // in this device's queue
+  uint32_t complete = 0;            // the last partition known to be complete, plus 1
+  // Of a stepwise run: the first step not looked at yet, and the last sync point started, plus 1.
+  uint32_t next_step = 0;
+  uint32_t started = 0;
 };
 
 struct ArmedStep {
@@ -33,7 +40,8 @@ struct ArmedStep {
 
 struct ArmedPartition {
   Graph* graph = nullptr;
-  uint64_t waits_for = 0;  // other devices (one bit each) whose earlier partitions must be done first
+  Span<uint32_t> needs;  // partitions of other devices that must be complete first, the last of each
+  bool awaited = false;  // another device's partition needs this one
 };
 
 // The caller's memory for one port during one run. An input's is only read.
@@ -47,7 +55,9 @@ struct ArmedProgram {
   Span<uint32_t> recorded_by;  // per event: the step that records it, or kNone
   Span<ArmedStep> steps;
   Span<ArmedPartition> partitions;
-  uint64_t devices = 0;  // one bit per device that has a partition, an input or an output
+  Collectives* collectives = nullptr;  // null without sync points
+  uint64_t devices = 0;                // one bit per device that has a partition, an input or an output
+  bool on_launch_threads = false;      // its partitions are on more than one device
   // Filled by each Run: what the caller gave for each port.
   Span<BoundPort> inputs;
   Span<BoundPort> outputs;
@@ -79,7 +89,10 @@ struct SessionImpl {
   Span<DeviceAddress> addresses;  // per buffer of the plan
   Span<ArmedProgram> programs;
   PendingRun pending;
+  DeviceRun device_run;
 };
+
+constexpr bool Has(uint64_t devices, size_t index) { return (devices >> index & 1) != 0; }
 
 // Makes events and step addresses, and records every partition of every program into a graph whose order
 // is compared with the plan's. Everything made is in `session` even when this fails.
@@ -96,6 +109,15 @@ inline SessionImpl* ImplOf(const Session& session) { return session.impl_; }
 Status CheckTimer(const RunTimer& timer, const SessionImpl* session, uint32_t program);
 // Launches partition `partition` as `timer` wants it.
 Status LaunchTimed(const RunTimer& timer, uint32_t partition);
+// Runs one program step by step on the caller's thread. The devices must be idle, and no other run's.
+// `observer` tells that the error is the caller's own.
+Status ReplaySteps(SessionImpl* session, uint32_t program, const RunOptions& options, bool* observer);
+
+// On a launch thread: this device's part of the session's run there, the wait for it included. Errors go to
+// LaunchThreads::Fail.
+void RunOnDevice(SessionImpl* session, uint32_t device);
+// Ends the program's collectives that are in flight, if it has any.
+void AbortCollectives(SessionImpl* session, uint32_t program);
 
 // Executes and counts the pending run of a session that is in use.
 Status ExecutePending(SessionImpl* session);
@@ -104,7 +126,8 @@ Status ExecutePending(SessionImpl* session);
 Status BindInputs(SessionImpl* session, uint32_t program, Span<const Input> inputs);
 Status BindOutputs(SessionImpl* session, uint32_t program, Span<const Output> outputs);
 
-// `status` with the program, the step and its kind, and the ONNX node recorded.
+// `status` with the program, the step, its device and sync point in plans of several devices, and the ONNX
+// node recorded.
 Status AtStep(const SessionImpl* session, const Status& status, uint32_t program, uint32_t step);
 
 // Records `status` as the session's error for good, unless it is OK or there is one already. The session

@@ -7,6 +7,9 @@
 #include <new>
 
 #include "core/synthetic.h"
+#include "drivers/host/collectives.h"
+#include "drivers/host/faults.h"
+#include "drivers/host/memory_book.h"
 #include "drivers/host/module.h"
 #include "drivers/host/stream.h"
 
@@ -14,35 +17,42 @@ namespace rondo {
 namespace {
 
 using host::GraphEntry;
+using host::HostCollectives;
 using host::HostEvent;
 using host::HostGraph;
 using host::HostModule;
 using host::HostStream;
-
-constexpr uint32_t kMaxDevices = 64;
-constexpr uint32_t kUnknownStep = 0xffffffffu;  // copies and fills do not know their step
 
 // The opaque handles of core/driver.h.
 HostStream* ToHost(Stream* s) { return reinterpret_cast<HostStream*>(s); }
 HostModule* ToHost(Module* m) { return reinterpret_cast<HostModule*>(m); }
 HostEvent* ToHost(Event* e) { return reinterpret_cast<HostEvent*>(e); }
 HostGraph* ToHost(Graph* g) { return reinterpret_cast<HostGraph*>(g); }
+HostCollectives* ToHost(Collectives* c) { return reinterpret_cast<HostCollectives*>(c); }
 
 void* Bytes(DeviceAddress address) { return reinterpret_cast<void*>(address); }
 
 class HostDevice final : public Device {
  public:
-  HostDevice(host::ThreadPool& pool, const host::Engine& engine, const HostOptions& options)
+  HostDevice(host::ThreadPool& pool, const host::Engine& engine, const HostOptions& options,
+             host::MemoryBook& book, uint32_t index)
       : pool_(pool),
         engine_(engine),
         allocator_(options.allocator),
-        work_per_thread_(options.work_per_thread) {}
+        hooks_(options.thread_hooks),
+        work_per_thread_(options.work_per_thread),
+        book_(book),
+        index_(index),
+        one_device_(options.devices == 1),
+        faults_(options.faults, index),
+        collectives_(faults_) {}
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
       return Status::Error(Code::kInvalidArgument, "host device: alignment %llu is not a power of two",
                            static_cast<unsigned long long>(alignment));
     }
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kAllocate));
     if (alignment < 64) alignment = 64;
     if (bytes > ~uint64_t{0} - alignment) bytes = ~uint64_t{0} - alignment;
     const uint64_t size = (bytes + alignment - 1) / alignment * alignment;
@@ -51,10 +61,16 @@ class HostDevice final : public Device {
       return Status::Error(Code::kOutOfMemory, "host device: no memory for %llu bytes",
                            static_cast<unsigned long long>(bytes));
     }
+    if (!book_.Add(reinterpret_cast<DeviceAddress>(block), bytes, index_)) {
+      allocator_.deallocate(allocator_.user, block, bytes);
+      return NoMemoryFor("the entry of a block");
+    }
     return reinterpret_cast<DeviceAddress>(block);
   }
+  // Memory of another device stays where it is.
   void Free(DeviceAddress address, uint64_t bytes) override {
-    if (address != 0) allocator_.deallocate(allocator_.user, Bytes(address), bytes);
+    if (address == 0 || !book_.Remove(address, index_)) return;
+    allocator_.deallocate(allocator_.user, Bytes(address), bytes);
   }
   Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) override {
     struct sysinfo info;
@@ -65,46 +81,34 @@ class HostDevice final : public Device {
   }
 
   Status CopyIn(DeviceAddress to, const void* from, uint64_t bytes, Stream* stream) override {
-    return Copy(to, reinterpret_cast<DeviceAddress>(from), bytes, stream);
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCopyIn));
+    return Move(to, reinterpret_cast<DeviceAddress>(from), bytes, stream);
   }
   Status CopyOut(void* to, DeviceAddress from, uint64_t bytes, Stream* stream) override {
-    return Copy(reinterpret_cast<DeviceAddress>(to), from, bytes, stream);
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCopyOut));
+    return Move(reinterpret_cast<DeviceAddress>(to), from, bytes, stream);
   }
   Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) override {
-    if (HostGraph* graph = ToHost(stream)->recording) {
-      GraphEntry entry;
-      entry.kind = GraphEntry::Kind::kCopy;
-      entry.to = to;
-      entry.from = from;
-      entry.bytes = bytes;
-      if (!graph->entries.push_back(entry) || !graph->nodes.push_back({kUnknownStep, StepKind::kCopy})) {
-        return NoMemoryFor("a recording");
-      }
-    } else if (bytes != 0) {
-      std::memmove(Bytes(to), Bytes(from), bytes);
-    }
-    return Status::Ok();
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCopy));
+    return Move(to, from, bytes, stream);
   }
   Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override {
-    if (HostGraph* graph = ToHost(stream)->recording) {
-      GraphEntry entry;
-      entry.kind = GraphEntry::Kind::kFill;
-      entry.byte = byte;
-      entry.to = to;
-      entry.bytes = bytes;
-      if (!graph->entries.push_back(entry) || !graph->nodes.push_back({kUnknownStep, StepKind::kCopy})) {
-        return NoMemoryFor("a recording");
-      }
-    } else if (bytes != 0) {
-      std::memset(Bytes(to), byte, bytes);
-    }
-    return Status::Ok();
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kFill));
+    RONDO_RETURN_IF_ERROR(Own(to, bytes));
+    GraphEntry entry;
+    entry.kind = GraphEntry::Kind::kFill;
+    entry.byte = byte;
+    entry.to = to;
+    entry.bytes = bytes;
+    return Enqueue(entry, StepKind::kCopy, nullptr, stream);
   }
   Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
                        Stream* stream) override {
     if (ToHost(stream)->recording != nullptr) {
       return Status::Error(Code::kFailedPrecondition, "host device: synthetic weights cannot be recorded");
     }
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kFill));
+    RONDO_RETURN_IF_ERROR(Own(to, elements * static_cast<uint64_t>(ByteSize(dtype))));
     constexpr uint64_t kChunk = 4096;
     struct Filling {
       DeviceAddress to;
@@ -127,10 +131,17 @@ class HostDevice final : public Device {
   }
 
   Result<Module*> LoadModule(const PlanData& plan) override {
-    Status status;
+    Status status = faults_.Before(HostCall::kLoadModule);
+    if (!status.ok()) return status;
     HostModule* module = HostModule::Create(plan, engine_, &status);
     if (module == nullptr) return status;
     std::lock_guard<std::mutex> lock(mutex_);
+    for (const Program& program : plan.programs) {
+      if (!program.sync_points.empty()) status = collectives_.Start(hooks_);
+      if (status.ok()) continue;
+      delete module;
+      return status;
+    }
     for (HostStream* stream : streams_) {
       status = stream->Reserve(module->scratch_bytes());
       if (!status.ok()) {
@@ -144,7 +155,8 @@ class HostDevice final : public Device {
   void DestroyModule(Module* module) override { delete ToHost(module); }
 
   Result<Stream*> CreateStream() override {
-    HostStream* stream = new (std::nothrow) HostStream(pool_, allocator_, work_per_thread_);
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCreateStream));
+    auto* stream = new (std::nothrow) HostStream(pool_, allocator_, work_per_thread_, faults_, collectives_);
     if (stream == nullptr) return Status::Error(Code::kOutOfMemory, "host device: no memory for a stream");
     std::lock_guard<std::mutex> lock(mutex_);
     Status status = stream->Reserve(scratch_bytes_);
@@ -191,27 +203,38 @@ class HostDevice final : public Device {
   }
   Status Record(Event* event, Stream* stream) override {
     HostGraph* graph = ToHost(stream)->recording;
-    if (ToHost(event)->timed) return RecordTime(ToHost(event), graph);
+    if (ToHost(event)->timed) {
+      GraphEntry entry;
+      entry.kind = GraphEntry::Kind::kTime;
+      entry.event = ToHost(event);
+      return Enqueue(entry, StepKind::kLaunch, nullptr, stream);
+    }
     if (graph != ToHost(event)->recording) {
       if (HostGraph* before = ToHost(event)->recording) before->events.Forget(ToHost(event));
       ToHost(event)->recording = nullptr;
       if (graph != nullptr && !graph->events.push_back(ToHost(event))) return NoMemoryFor("a recording");
       ToHost(event)->recording = graph;
     }
-    return Status::Ok();
+    if (graph == nullptr) return Status::Ok();
+    ToHost(event)->last.clear();
+    return AddAll(ToHost(stream)->last, &ToHost(event)->last);
   }
   // A stream that waits for an event of a recording joins it, until the recording ends.
   Status Wait(Event* event, Stream* stream) override {
     HostGraph* graph = ToHost(event)->recording;
-    if (graph == nullptr || ToHost(stream)->recording == graph) return Status::Ok();
-    if (ToHost(stream)->recording != nullptr) {
-      return Status::Error(Code::kFailedPrecondition, "host device: a stream cannot join a second recording");
+    if (graph == nullptr) return Status::Ok();
+    if (ToHost(stream)->recording != graph) {
+      if (ToHost(stream)->recording != nullptr) {
+        return Status::Error(Code::kFailedPrecondition,
+                             "host device: a stream cannot join a second recording");
+      }
+      if (!graph->streams.push_back(ToHost(stream))) return NoMemoryFor("a recording");
+      ToHost(stream)->recording = graph;
     }
-    if (!graph->streams.push_back(ToHost(stream))) return NoMemoryFor("a recording");
-    ToHost(stream)->recording = graph;
-    return Status::Ok();
+    return AddAll(ToHost(event)->last, &ToHost(stream)->last);
   }
   Status Synchronize(Stream* stream, uint32_t* failed_step) override {
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kSynchronize));
     return ToHost(stream)->TakeFault(failed_step);
   }
 
@@ -222,27 +245,47 @@ class HostDevice final : public Device {
       return Status::Error(Code::kInvalidArgument, "step %u: kernel %u with %zu addresses cannot be launched",
                            step, kernel, addresses.size());
     }
-    HostStream* to = ToHost(stream);
-    if (HostGraph* graph = to->recording) {
-      GraphEntry entry;
-      entry.step = step;
-      entry.kernel = kernel;
-      entry.program = program;
+    for (DeviceAddress address : addresses) RONDO_RETURN_IF_ERROR(Own(address, 1));
+    GraphEntry entry;
+    entry.step = step;
+    entry.kernel = kernel;
+    entry.program = program;
+    if (HostGraph* graph = ToHost(stream)->recording) {
       entry.first_address = graph->addresses.size();
       for (DeviceAddress address : addresses) graph->addresses.push_back(address);
-      if (!graph->addresses.ok() || !graph->entries.push_back(entry) ||
-          !graph->nodes.push_back({step, StepKind::kLaunch})) {
-        return NoMemoryFor("a recording");
-      }
-      return Status::Ok();
+      if (!graph->addresses.ok()) return NoMemoryFor("a recording");
     }
-    if (!to->Launch(*program, kernel, addresses.data(), step)) {
-      return Status::Error(Code::kInternal, "step %u: the stream has too little scratch", step);
+    return Enqueue(entry, StepKind::kLaunch, addresses.data(), stream);
+  }
+
+  Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                         Stream* stream) override {
+    const uint64_t all = part.point->bytes * part.point->participants.size();
+    RONDO_RETURN_IF_ERROR(
+        Own(from, part.point->op == CollectiveOp::kReduceScatter ? all : part.point->bytes));
+    RONDO_RETURN_IF_ERROR(Own(to, part.point->op == CollectiveOp::kAllGather ? all : part.point->bytes));
+    if (!collectives_.running()) {
+      return Status::Error(Code::kFailedPrecondition,
+                           "step %u: host device %u has loaded no plan with collectives", part.step, index_);
     }
-    return Status::Ok();
+    GraphEntry entry;
+    entry.kind = GraphEntry::Kind::kStart;
+    entry.step = part.step;
+    entry.part = part;
+    entry.from = from;
+    entry.to = to;
+    return Enqueue(entry, StepKind::kCollectiveStart, nullptr, stream);
+  }
+  Status WaitCollective(const CollectivePart& part, Stream* stream) override {
+    GraphEntry entry;
+    entry.kind = GraphEntry::Kind::kWait;
+    entry.step = part.step;
+    entry.part = part;
+    return Enqueue(entry, StepKind::kCollectiveWait, nullptr, stream);
   }
 
   Status BeginRecord(Stream* stream) override {
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kBeginRecord));
     if (ToHost(stream)->recording != nullptr) {
       return Status::Error(Code::kFailedPrecondition, "host device: the stream is already recording");
     }
@@ -261,6 +304,12 @@ class HostDevice final : public Device {
       return Status::Error(Code::kFailedPrecondition, "host device: no recording began on this stream");
     }
     Leave(graph);
+    Status status = faults_.Before(HostCall::kEndRecord);
+    if (status.ok() && faults_.reorder() && !graph->PrepareOrder()) status = NoMemoryFor("a graph");
+    if (!status.ok()) {
+      delete graph;
+      return status;
+    }
     return reinterpret_cast<Graph*>(graph);
   }
   void DestroyGraph(Graph* graph) override { delete ToHost(graph); }
@@ -272,27 +321,52 @@ class HostDevice final : public Device {
       return Status::Error(Code::kFailedPrecondition,
                            "host device: a graph cannot be launched while recording");
     }
-    ToHost(stream)->Replay(*ToHost(graph));
+    RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kLaunchGraph));
+    ToHost(stream)->Replay(ToHost(graph));
     return Status::Ok();
   }
 
  private:
+  // Records a call, or executes it now.
+  static Status Enqueue(const GraphEntry& entry, StepKind kind, const DeviceAddress* addresses,
+                        Stream* stream) {
+    HostStream* to = ToHost(stream);
+    if (to->recording == nullptr) {
+      to->Execute(entry, addresses);
+      return Status::Ok();
+    }
+    return to->recording->Append(to, entry, kind) ? Status::Ok() : NoMemoryFor("a recording");
+  }
+  Status Move(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
+    RONDO_RETURN_IF_ERROR(Own(to, bytes));
+    RONDO_RETURN_IF_ERROR(Own(from, bytes));
+    GraphEntry entry;
+    entry.kind = GraphEntry::Kind::kCopy;
+    entry.to = to;
+    entry.from = from;
+    entry.bytes = bytes;
+    return Enqueue(entry, StepKind::kCopy, nullptr, stream);
+  }
+  // Refuses another device's memory.
+  Status Own(DeviceAddress address, uint64_t bytes) {
+    return one_device_ ? Status::Ok() : book_.Check(address, bytes, index_);
+  }
+  static Status AddAll(const host::List<uint32_t>& from, host::List<uint32_t>* to) {
+    for (uint32_t entry : from) {
+      to->Forget(entry);
+      if (!to->push_back(entry)) return NoMemoryFor("a recording");
+    }
+    return Status::Ok();
+  }
   static Status NoMemoryFor(const char* what) {
     return Status::Error(Code::kOutOfMemory, "host device: no memory for %s", what);
   }
-  static Status RecordTime(HostEvent* event, HostGraph* graph) {
-    if (graph == nullptr) {
-      event->nanoseconds = host::Nanoseconds();
-      return Status::Ok();
-    }
-    GraphEntry entry;
-    entry.kind = GraphEntry::Kind::kTime;
-    entry.event = event;
-    return graph->entries.push_back(entry) ? Status::Ok() : NoMemoryFor("a recording");
-  }
   // Ends a recording in all streams and events that took part.
   static void Leave(HostGraph* graph) {
-    for (HostStream* stream : graph->streams) stream->recording = nullptr;
+    for (HostStream* stream : graph->streams) {
+      stream->recording = nullptr;
+      stream->last.clear();
+    }
     for (HostEvent* event : graph->events) event->recording = nullptr;
     graph->streams.clear();
     graph->events.clear();
@@ -301,8 +375,14 @@ class HostDevice final : public Device {
   host::ThreadPool& pool_;
   const host::Engine& engine_;
   const HostAllocator allocator_;
+  const ThreadHooks hooks_;
   const double work_per_thread_;
-  std::mutex mutex_;  // guards streams_ and scratch_bytes_
+  host::MemoryBook& book_;
+  const uint32_t index_;
+  const bool one_device_;
+  host::Faults faults_;
+  host::CollectiveStream collectives_;
+  std::mutex mutex_;  // guards what follows, and the start of collectives_
   host::List<HostStream*> streams_;
   int64_t scratch_bytes_ = 0;
 };
@@ -322,6 +402,7 @@ class HostDriver final : public Driver {
     DriverInfo info;
     info.name = "host";
     info.host_memory = true;
+    info.collectives = true;
     info.max_streams = 1024;
     return info;
   }
@@ -334,7 +415,7 @@ class HostDriver final : public Driver {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     if (devices_[index] == nullptr) {
-      devices_[index] = new (std::nothrow) HostDevice(pool_, engine_, options_);
+      devices_[index] = new (std::nothrow) HostDevice(pool_, engine_, options_, book_, index);
       if (devices_[index] == nullptr) {
         return Status::Error(Code::kOutOfMemory, "host driver: no memory for a device");
       }
@@ -347,22 +428,31 @@ class HostDriver final : public Driver {
       return Status::Error(Code::kUnsupported, "the plan needs %zu devices; the host driver was made with %u",
                            plan.requirements.devices.size(), options_.devices);
     }
-    for (const Program& program : plan.programs) {
-      if (!program.sync_points.empty()) {
-        return Status::Error(
-            Code::kUnsupported, "program \"%.*s\" has %zu collectives; the host driver has none",
-            static_cast<int>(program.name.size()), program.name.data(), program.sync_points.size());
-      }
-    }
     return Status::Ok();
   }
+
+  // Which device a rank is does not matter here: each brings its memory along.
+  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t>) override {
+    HostCollectives* made = HostCollectives::Create(program, engine_, pool_);
+    if (made == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory for collectives");
+    return reinterpret_cast<Collectives*>(made);
+  }
+  void DestroyCollectives(Collectives* collectives) override { delete ToHost(collectives); }
+  Status BeginCollectives(Collectives* collectives) override {
+    ToHost(collectives)->Begin();
+    return Status::Ok();
+  }
+  void AbortCollectives(Collectives* collectives) override { ToHost(collectives)->Abort(); }
+
+  HostBooks Books(uint32_t device) { return device < kMaxHostDevices ? book_.Read(device) : HostBooks(); }
 
  private:
   const HostOptions options_;
   host::Engine engine_;
   host::ThreadPool pool_;
+  host::MemoryBook book_;
   std::mutex mutex_;
-  HostDevice* devices_[kMaxDevices] = {};
+  HostDevice* devices_[kMaxHostDevices] = {};
 };
 
 }  // namespace
@@ -372,9 +462,9 @@ Result<Driver*> CreateHostDriver(const HostOptions& options) {
     return Status::Error(Code::kInvalidArgument, "host driver: %u threads asked for; 1 to %u are possible",
                          options.threads, host::kMaxThreads);
   }
-  if (options.devices < 1 || options.devices > kMaxDevices) {
+  if (options.devices < 1 || options.devices > kMaxHostDevices) {
     return Status::Error(Code::kInvalidArgument, "host driver: %u devices asked for; 1 to %u are possible",
-                         options.devices, kMaxDevices);
+                         options.devices, kMaxHostDevices);
   }
   HostDriver* driver = new (std::nothrow) HostDriver(options);
   if (driver == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory");
@@ -387,5 +477,9 @@ Result<Driver*> CreateHostDriver(const HostOptions& options) {
 }
 
 void DestroyHostDriver(Driver* driver) { delete static_cast<HostDriver*>(driver); }
+
+HostBooks ReadHostBooks(Driver* driver, uint32_t device) {
+  return static_cast<HostDriver*>(driver)->Books(device);
+}
 
 }  // namespace rondo

@@ -82,25 +82,78 @@ bool HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
   return true;
 }
 
-void HostStream::Replay(const HostGraph& graph) {
-  for (const GraphEntry& entry : graph.entries) {
-    switch (entry.kind) {
-      case GraphEntry::Kind::kLaunch:
-        Launch(*entry.program, entry.kernel, graph.addresses.data() + entry.first_address, entry.step);
-        break;
-      case GraphEntry::Kind::kCopy:
-        std::memmove(reinterpret_cast<void*>(entry.to), reinterpret_cast<const void*>(entry.from),
-                     entry.bytes);
-        break;
-      case GraphEntry::Kind::kFill:
-        std::memset(reinterpret_cast<void*>(entry.to), entry.byte, entry.bytes);
-        break;
-      case GraphEntry::Kind::kTime: entry.event->nanoseconds = Nanoseconds(); break;
+Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) {
+  const bool start = entry.kind == GraphEntry::Kind::kStart, wait = entry.kind == GraphEntry::Kind::kWait;
+  RONDO_RETURN_IF_ERROR(faults_.Before(start  ? HostCall::kStartCollective
+                                       : wait ? HostCall::kWaitCollective
+                                              : HostCall::kStep,
+                                       entry.step));
+  switch (entry.kind) {
+    case GraphEntry::Kind::kLaunch:
+      if (!Launch(*entry.program, entry.kernel, addresses, entry.step)) {
+        return Status::Error(Code::kInternal, "step %u: the stream has too little scratch", entry.step);
+      }
+      break;
+    case GraphEntry::Kind::kCopy:
+      if (entry.bytes == 0) break;
+      std::memmove(reinterpret_cast<void*>(entry.to), reinterpret_cast<const void*>(entry.from), entry.bytes);
+      break;
+    case GraphEntry::Kind::kFill:
+      if (entry.bytes != 0) std::memset(reinterpret_cast<void*>(entry.to), entry.byte, entry.bytes);
+      break;
+    case GraphEntry::Kind::kStart:
+      return reinterpret_cast<HostCollectives*>(entry.part.collectives)
+          ->Start(entry.part, {entry.from, entry.to}, &collectives_);
+    case GraphEntry::Kind::kWait:
+      return reinterpret_cast<HostCollectives*>(entry.part.collectives)->Wait(entry.part);
+    case GraphEntry::Kind::kTime: entry.event->nanoseconds = Nanoseconds(); break;
+  }
+  return Status::Ok();
+}
+
+bool HostStream::Execute(const GraphEntry& entry, const DeviceAddress* addresses) {
+  if (!error_.ok()) return false;
+  error_ = Try(entry, addresses);
+  if (error_.ok()) return true;
+  error_step_ = entry.step;
+  return false;
+}
+
+void HostStream::Replay(HostGraph* graph) {
+  if (faults_.reorder()) return ReplayInRandomOrder(graph);
+  for (const GraphEntry& entry : graph->entries) {
+    if (!Execute(entry, graph->addresses.data() + entry.first_address)) return;
+  }
+}
+
+void HostStream::ReplayInRandomOrder(HostGraph* graph) {
+  ReplayOrder& order = graph->order;
+  order.ready.clear();
+  for (uint32_t i = 0; i < graph->entries.size(); ++i) {
+    order.left[i] = static_cast<uint32_t>(graph->entries[i].num_before);
+    if (order.left[i] == 0) order.ready.push_back(i);
+  }
+  while (!order.ready.empty()) {
+    uint32_t& place = order.ready[faults_.Random() % order.ready.size()];
+    const uint32_t next = place;
+    place = order.ready.back();
+    order.ready.pop_back();
+    const GraphEntry& entry = graph->entries[next];
+    if (!Execute(entry, graph->addresses.data() + entry.first_address)) return;
+    for (uint32_t k = order.first_after[next]; k < order.first_after[next + 1]; ++k) {
+      if (--order.left[order.after[k]] == 0) order.ready.push_back(order.after[k]);
     }
   }
 }
 
 Status HostStream::TakeFault(uint32_t* failed_step) {
+  if (!error_.ok()) {
+    const Status error = error_;
+    error_ = Status();
+    fault_.state.store(0);
+    if (failed_step != nullptr) *failed_step = error_step_;
+    return error;
+  }
   if (fault_.state.load() != 2) return Status::Ok();
   const HostFault fault = fault_.fault;
   fault_.state.store(0);
@@ -108,6 +161,47 @@ Status HostStream::TakeFault(uint32_t* failed_step) {
   return Status::Error(
       Code::kOutOfRange, "step %u: index %lld of operand %u of kernel %u is outside [0, %lld)", fault.step,
       static_cast<long long>(fault.value), fault.operand, fault.kernel, static_cast<long long>(fault.extent));
+}
+
+// A start is enqueued after the stream's work so far and, to keep the order of collectives, after the start
+// before it; the stream goes on without it. A wait comes after its start, wherever that was.
+bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
+  const uint32_t index = static_cast<uint32_t>(entries.size());
+  entry.first_before = before.size();
+  for (uint32_t earlier : stream->last) before.push_back(earlier);
+  if (entry.kind == GraphEntry::Kind::kStart) {
+    if (last_start != kNone) before.push_back(last_start);
+    last_start = index;
+  } else {
+    for (uint32_t i = 0; entry.kind == GraphEntry::Kind::kWait && i < index; ++i) {
+      const bool starts_it = entries[i].kind == GraphEntry::Kind::kStart &&
+                             entries[i].part.sync_point == entry.part.sync_point &&
+                             entries[i].part.collectives == entry.part.collectives;
+      if (starts_it) before.push_back(i);
+    }
+    stream->last.clear();
+    stream->last.push_back(index);
+  }
+  entry.num_before = before.size() - entry.first_before;
+  if (!before.ok() || !stream->last.ok() || !entries.push_back(entry)) return false;
+  return entry.kind == GraphEntry::Kind::kTime || nodes.push_back({entry.step, kind});
+}
+
+bool HostGraph::PrepareOrder() {
+  const size_t count = entries.size();
+  order.first_after = List<uint32_t>::Filled(count + 2, 0);
+  order.after = List<uint32_t>::Filled(before.size(), 0);
+  order.left = List<uint32_t>::Filled(count, 0);
+  order.ready = List<uint32_t>::Filled(count, 0);
+  if (!order.first_after.ok() || !order.after.ok() || !order.left.ok() || !order.ready.ok()) return false;
+  for (uint32_t earlier : before) ++order.first_after[earlier + 2];
+  for (size_t i = 2; i < count + 2; ++i) order.first_after[i] += order.first_after[i - 1];
+  for (uint32_t i = 0; i < count; ++i) {
+    for (size_t k = 0; k < entries[i].num_before; ++k) {
+      order.after[order.first_after[before[entries[i].first_before + k] + 1]++] = i;
+    }
+  }
+  return true;
 }
 
 }  // namespace rondo::host

@@ -5,6 +5,8 @@
 #include <atomic>
 
 #include "core/driver.h"
+#include "drivers/host/collectives.h"
+#include "drivers/host/faults.h"
 #include "drivers/host/list.h"
 #include "drivers/host/module.h"
 #include "drivers/host/thread_pool.h"
@@ -17,15 +19,17 @@ struct HostEvent;
 
 // One recorded call.
 struct GraphEntry {
-  enum class Kind : uint8_t { kLaunch, kCopy, kFill, kTime } kind = Kind::kLaunch;
+  enum class Kind : uint8_t { kLaunch, kCopy, kFill, kStart, kWait, kTime } kind = Kind::kLaunch;
   uint8_t byte = 0;
-  uint32_t step = 0;
+  uint32_t step = kNone;
   uint32_t kernel = 0;
   const KernelProgram* program = nullptr;
   size_t first_address = 0;  // into HostGraph::addresses
   DeviceAddress to = 0, from = 0;
   uint64_t bytes = 0;
   HostEvent* event = nullptr;  // kTime
+  CollectivePart part;
+  size_t first_before = 0, num_before = 0;  // into HostGraph::before
 };
 
 // A stream has always done all its work, so an event only carries a recording from stream to stream, and
@@ -34,16 +38,31 @@ struct HostEvent {
   HostGraph* recording = nullptr;
   bool timed = false;
   uint64_t nanoseconds = 0;  // on the monotonic clock
+  List<uint32_t> last;       // of the recording: what the stream that recorded it had last
 };
 
-// Immutable after EndRecord; may be launched any number of times, by one thread at a time.
+// What a random order of replay needs, in memory made by EndRecord.
+struct ReplayOrder {
+  List<uint32_t> first_after, after;  // per entry: those that come after it
+  List<uint32_t> left, ready;  // of a replay: entries that each waits for, and those that wait for none
+};
+
+// Immutable after EndRecord but for `order`; may be launched any number of times, by one thread at a time.
 struct HostGraph {
   List<GraphEntry> entries;
   List<DeviceAddress> addresses;
   List<GraphNode> nodes;
+  List<uint32_t> before;  // per entry: the entries that its stream, events and collectives put before it
+  ReplayOrder order;
   // While recording: the streams that take part and the events recorded in them.
   List<HostStream*> streams;
   List<HostEvent*> events;
+  uint32_t last_start = kNone;  // the last collective's start, in any stream
+
+  // Adds `entry` at the end of `stream`, and a node of `kind` unless it is a kTime. False when out of memory.
+  bool Append(HostStream* stream, GraphEntry entry, StepKind kind);
+  // Fills in what does not change in `order`. False when out of memory.
+  bool PrepareOrder();
 };
 
 // Scratch for all workers of one launch.
@@ -59,8 +78,13 @@ uint64_t Nanoseconds();
 // Executes what is enqueued at once, on the enqueuing thread.
 class HostStream {
  public:
-  HostStream(ThreadPool& pool, const HostAllocator& allocator, double work_per_thread)
-      : pool_(pool), allocator_(allocator), work_per_thread_(work_per_thread > 1 ? work_per_thread : 1) {}
+  HostStream(ThreadPool& pool, const HostAllocator& allocator, double work_per_thread, Faults& faults,
+             CollectiveStream& collectives)
+      : pool_(pool),
+        allocator_(allocator),
+        work_per_thread_(work_per_thread > 1 ? work_per_thread : 1),
+        faults_(faults),
+        collectives_(collectives) {}
   ~HostStream();
 
   // Makes room for launches that need `bytes` a worker. May run while another thread launches here.
@@ -68,18 +92,29 @@ class HostStream {
 
   // Runs the kernel. False (and nothing runs) if Reserve was never called for its module.
   bool Launch(const KernelProgram& kernel, uint32_t index, const DeviceAddress* addresses, uint32_t step);
-  void Replay(const HostGraph& graph);
+  // Executes one call: what a graph holds, or a call outside of graphs. What goes wrong in it is kept for
+  // TakeFault, and nothing is executed until that is called: false.
+  bool Execute(const GraphEntry& entry, const DeviceAddress* addresses);
+  void Replay(HostGraph* graph);
   // The first fault since the last call.
   Status TakeFault(uint32_t* failed_step);
 
   HostGraph* recording = nullptr;
+  List<uint32_t> last;  // of the recording: entries that the next one comes after
 
  private:
+  Status Try(const GraphEntry& entry, const DeviceAddress* addresses);
+  void ReplayInRandomOrder(HostGraph* graph);
+
   ThreadPool& pool_;
   const HostAllocator allocator_;
   const double work_per_thread_;  // nanoseconds
+  Faults& faults_;
+  CollectiveStream& collectives_;
   std::atomic<ScratchSet*> scratch_{nullptr};
   FaultCell fault_;
+  Status error_;  // of a collective, or injected
+  uint32_t error_step_ = kNone;
 };
 
 }  // namespace rondo::host

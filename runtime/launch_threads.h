@@ -1,0 +1,85 @@
+// LaunchThreads: one thread a device, for programs that run on several devices at once. Internal to runtime/.
+//
+// A run is put into the queues of all its devices under one lock, so that any two runs come in the same order
+// on every device that they share: the first of all is at the head of all its queues, and ends. A session has
+// one run at a time, so it is its own link: nothing is allocated for a run.
+#ifndef RONDO_RUNTIME_LAUNCH_THREADS_H_
+#define RONDO_RUNTIME_LAUNCH_THREADS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "core/status.h"
+#include "core/threads.h"
+#include "formats/plan/verifier.h"
+
+namespace rondo {
+
+class RunTimer;
+struct SessionImpl;
+
+// The run that a session has with the launch threads. All but its first two are guarded by their lock.
+struct DeviceRun {
+  uint32_t program = 0;
+  const RunTimer* timer = nullptr;
+  bool hold = false;     // the devices are only kept from other runs, while the caller uses them itself
+  uint32_t arrived = 0;  // of a hold: threads that keep their device
+  uint32_t left = 0;     // devices that have not ended
+  bool failed = false;   // the others must end
+  Status error;          // the root cause
+  std::condition_variable changed;
+};
+
+class LaunchThreads {
+ public:
+  LaunchThreads() = default;
+  LaunchThreads(const LaunchThreads&) = delete;
+  LaunchThreads& operator=(const LaunchThreads&) = delete;
+  // Ends and joins the threads; nothing may be queued.
+  ~LaunchThreads();
+
+  // Starts the threads of `devices` (one bit each) that do not run yet. Not to be called by two threads at
+  // once.
+  Status Start(const ThreadHooks& hooks, uint64_t devices);
+
+  // Runs `program` of the session (with `timer`, if not null) on `devices`, each on its own thread, and
+  // returns when all have ended. The session must be in use, and the threads started.
+  Status Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices);
+  // Returns when no run but the caller's uses `devices`, which stay the caller's until EndHold.
+  void BeginHold(SessionImpl* session, uint64_t devices);
+  void EndHold(SessionImpl* session);
+
+  // --- on a launch thread, for the run that it serves.
+
+  // Records why the run fails on this device, unless another has recorded the cause before; wakes all that
+  // wait for this device and, if `abort`, ends the collectives of all.
+  void Fail(SessionImpl* session, const Status& status, bool abort);
+  // Device `device` has completed its partitions up to `partition`.
+  void Publish(SessionImpl* session, uint32_t device, uint32_t partition);
+  // Blocks until it has. kAborted if the run has failed.
+  Status Await(SessionImpl* session, uint32_t device, uint32_t partition);
+
+ private:
+  struct Thread {
+    LaunchThreads* owner = nullptr;
+    uint32_t device = 0;
+    void* handle = nullptr;
+    bool running = false;
+    std::condition_variable wake;
+    SessionImpl* first = nullptr;
+    SessionImpl* last = nullptr;
+  };
+  static void* Main(void* thread);
+  void Serve(Thread* self);
+  void Enqueue(SessionImpl* session, uint64_t devices);
+
+  ThreadHooks hooks_;
+  std::mutex mutex_;  // guards what follows but `running` and `handle`, and the DeviceRun of sessions
+  bool stop_ = false;
+  Thread threads_[kMaxDevices];
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_LAUNCH_THREADS_H_
