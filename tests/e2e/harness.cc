@@ -1,12 +1,23 @@
 #include "tests/e2e/harness.h"
 
-#include "drivers/host/host_driver.h"
+#include <algorithm>
 
 namespace rondo {
 
 LiveModel::LiveModel(std::vector<ModelSource> models, uint32_t threads) {
   CompileOptions options;
   options.models = std::move(models);
+  HostOptions host;
+  host.threads = threads;
+  Arm(options, host);
+}
+
+LiveModel::LiveModel(const CompileOptions& options, HostOptions host) {
+  host.devices = std::max(host.devices, options.devices);
+  Arm(options, host);
+}
+
+void LiveModel::Arm(const CompileOptions& options, const HostOptions& host) {
   Result<CompiledPlan> compiled = CompileToMemory(options);
   if (!compiled.ok()) {
     ADD_FAILURE() << compiled.status().message();
@@ -15,8 +26,6 @@ LiveModel::LiveModel(std::vector<ModelSource> models, uint32_t threads) {
   compiled_ = compiled.Take();
   weights_ = AssembleWeights(compiled_);
   Result<Plan> plan = Plan::FromData(compiled_.plan, weights_);
-  HostOptions host;
-  host.threads = threads;
   Result<Driver*> driver = CreateHostDriver(host);
   if (!plan.ok() || !driver.ok()) {
     ADD_FAILURE() << plan.status().message() << driver.status().message();

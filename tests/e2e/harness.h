@@ -10,6 +10,7 @@
 
 #include "compiler/compile.h"
 #include "core/driver.h"
+#include "drivers/host/host_driver.h"
 #include "runtime/plan.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
@@ -25,8 +26,12 @@ inline std::string DataPath(const std::string& name) {
 class LiveModel {
  public:
   explicit LiveModel(std::vector<ModelSource> models, uint32_t threads = 1);
+  // `host.devices` is at least what the plan needs.
+  LiveModel(const CompileOptions& options, HostOptions host);
   ~LiveModel();
   const PlanData& data() const { return plan_.data(); }
+  const Plan& plan() const { return plan_; }
+  Runtime& runtime() { return runtime_; }
   Session& session() { return session_; }
   uint32_t Program(const std::string& name) const;
 
@@ -39,6 +44,8 @@ class LiveModel {
   Buffers MakeBuffers(uint32_t program) const;
 
  private:
+  void Arm(const CompileOptions& options, const HostOptions& host);
+
   std::vector<uint8_t> weights_;
   CompiledPlan compiled_;
   Driver* driver_ = nullptr;
