@@ -36,7 +36,10 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of 
 //   and kReduceScatter reads, that times the number of participants.
 // - Each event is recorded by at most one step, which comes before every step that waits for it.
 // - Sync points are started on each participant, and nowhere else, once and in their order in the
-//   program, and waited for once, later. Certificates equal OrderCertificate (certificate.h).
+//   program, and waited for once, later, on buffers of their dtype. Certificates equal OrderCertificate
+//   (certificate.h). Messages about them name device, sync point and source node.
+// - Devices that launch their partitions one after another, each when the steps of other devices that its own
+//   steps name are complete with their partitions, all come to the end.
 Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator = DefaultHostAllocator());
 
 }  // namespace rondo

@@ -63,6 +63,10 @@ struct KernelRanges {
 Status VerifyProgram(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
                      Arena& scratch);
 
+// Collectives of a program whose steps and partitions have been verified: who takes part in which, in which
+// order; certificates; and that no device waits for ever, for a collective or for another device's step.
+Status VerifyCollectives(const PlanData& plan, const Program& program, Arena& scratch);
+
 // All names are given and no two are the same.
 Status VerifyNames(Span<std::string_view> names, const char* what, Arena& scratch);
 

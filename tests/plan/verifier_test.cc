@@ -411,6 +411,10 @@ const Broken kCollectiveRules[] = {
        wait = StepOf(s, 2, 1);
      },
      "never waits for"},
+    {"BufferOfAnotherDType", [](Sample& s) { BufferOf(s, kSum1).dtype = DType::kI32; },
+     "step 3 (AllReduce \"sum\"): device 1, sync point 0: parameter 1 is bound to buffer 17 \"sum1\" of i32, "
+     "but "
+     "the collective is of f32"},
     {"WaitedBeforeStart", [](Sample& s) { std::swap(StepOf(s, 0, 1), StepOf(s, 1, 1)); }, "not in flight"},
     {"WaitedInAnotherPartition",
      [](Sample& s) {
@@ -433,7 +437,7 @@ const Broken kCollectiveRules[] = {
        StepOf(s, 3, 1) = StepOf(s, 4, 1) = StepOf(s, 5, 1);
        Edit(p.certificates, 1) = OrderCertificate(p, 1);
      },
-     "0 of the 1 sync points"},
+     "device 1, sync point 0 (AllReduce \"sum\"): the device takes part in it, but never starts it"},
 };
 
 std::string RuleName(const testing::TestParamInfo<Broken>& info) { return info.param.rule; }
