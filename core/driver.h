@@ -32,6 +32,9 @@ struct DriverInfo {
   const char* name = "";     // "host", "cuda"
   bool host_memory = false;  // device addresses are host pointers: weights can be mapped
   bool collectives = false;  // StartCollective works
+  // Devices that meet in collectives must record at the same time, each on a thread of its own: recording one
+  // rank's part may wait for the others'.
+  bool records_together = false;
   uint32_t driver_version = 0;
   uint32_t max_streams = 1;
 };

@@ -180,6 +180,26 @@ Status RecordPartition(SessionImpl* session, uint32_t program_index, uint32_t pa
   return CompareOrder(session, program_index, p, d.device->Nodes(armed.graph));
 }
 
+Status StartLaunchThreads(RuntimeImpl* runtime, uint64_t devices) {
+  std::lock_guard<std::mutex> lock(runtime->mutex);
+  return runtime->launch.Start(runtime->threads, devices);
+}
+
+Status RecordAll(SessionImpl* session, uint32_t program_index) {
+  const Program& program = session->plan.data().programs[program_index];
+  const ArmedProgram& armed = session->programs[program_index];
+  RuntimeImpl* runtime = session->runtime_impl;
+  if (armed.on_launch_threads && armed.collectives != nullptr && runtime->driver->Info().records_together) {
+    RONDO_RETURN_IF_ERROR(StartLaunchThreads(runtime, armed.devices));
+    return runtime->launch.Arm(session, program_index, armed.devices);
+  }
+  for (uint32_t i = 0; i < program.partitions.size(); ++i) {
+    Status status = RecordPartition(session, program_index, i);
+    if (!status.ok()) return status.At("arming partition %u", i);
+  }
+  return Status::Ok();
+}
+
 Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   const Program& program = session->plan.data().programs[program_index];
   ArmedProgram* armed = &session->programs[program_index];
@@ -202,10 +222,9 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   for (uint32_t i = 0; i < program.partitions.size(); ++i) {
     RONDO_RETURN_IF_ERROR(FindNeeds(session, program, armed, i));
     armed->devices |= uint64_t{1} << program.partitions[i].device;
-    Status status = RecordPartition(session, program_index, i);
-    if (!status.ok()) return status.At("arming partition %u", i);
   }
   armed->on_launch_threads = (armed->devices & (armed->devices - 1)) != 0;
+  RONDO_RETURN_IF_ERROR(RecordAll(session, program_index));
   Span<const Buffer> buffers = session->plan.data().buffers;
   for (const Port& port : program.inputs) {
     armed->devices |= uint64_t{1} << buffers[port.buffer].device;
@@ -213,8 +232,7 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   }
   for (const Port& port : program.outputs) armed->devices |= uint64_t{1} << buffers[port.buffer].device;
   if (!armed->on_launch_threads) return Status::Ok();
-  std::lock_guard<std::mutex> lock(session->runtime_impl->mutex);
-  return session->runtime_impl->launch.Start(session->runtime_impl->threads, armed->devices);
+  return StartLaunchThreads(session->runtime_impl, armed->devices);
 }
 
 // What the device of step `index` has to do with the step's sync point.
@@ -276,6 +294,16 @@ Status EnqueueStep(SessionImpl* session, uint32_t program_index, uint32_t index)
 
 Status Arm(SessionImpl* session) {
   for (uint32_t i = 0; i < session->programs.size(); ++i) RONDO_RETURN_IF_ERROR(ArmProgram(session, i));
+  return Status::Ok();
+}
+
+Status RecordOnDevice(SessionImpl* session, uint32_t program_index, uint32_t device) {
+  const Program& program = session->plan.data().programs[program_index];
+  for (uint32_t i = 0; i < program.partitions.size(); ++i) {
+    if (program.partitions[i].device != device) continue;
+    Status status = RecordPartition(session, program_index, i);
+    if (!status.ok()) return status.At("arming partition %u", i);
+  }
   return Status::Ok();
 }
 

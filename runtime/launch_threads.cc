@@ -61,6 +61,13 @@ Status LaunchThreads::Run(SessionImpl* session, uint32_t program, const RunTimer
   return run.error;
 }
 
+Status LaunchThreads::Arm(SessionImpl* session, uint32_t program, uint64_t devices) {
+  session->device_run.arm = true;
+  Status status = Run(session, program, nullptr, devices);
+  session->device_run.arm = false;
+  return status;
+}
+
 void LaunchThreads::BeginHold(SessionImpl* session, uint64_t devices) {
   DeviceRun& run = session->device_run;
   std::unique_lock<std::mutex> lock(mutex_);

@@ -23,6 +23,7 @@ struct SessionImpl;
 struct DeviceRun {
   uint32_t program = 0;
   const RunTimer* timer = nullptr;
+  bool arm = false;      // the program is recorded instead of run
   bool hold = false;     // the devices are only kept from other runs, while the caller uses them itself
   uint32_t arrived = 0;  // of a hold: threads that keep their device
   uint32_t left = 0;     // devices that have not ended
@@ -46,6 +47,8 @@ class LaunchThreads {
   // Runs `program` of the session (with `timer`, if not null) on `devices`, each on its own thread, and
   // returns when all have ended. The session must be in use, and the threads started.
   Status Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices);
+  // The same, but each device records its partitions.
+  Status Arm(SessionImpl* session, uint32_t program, uint64_t devices);
   // Returns when no run but the caller's uses `devices`, which stay the caller's until EndHold.
   void BeginHold(SessionImpl* session, uint64_t devices);
   void EndHold(SessionImpl* session);

@@ -192,6 +192,11 @@ void RunOnDevice(SessionImpl* session, uint32_t device) {
   const RunTimer* timer = session->device_run.timer;
   const uint64_t devices = uint64_t{1} << device;
   LaunchThreads& threads = session->runtime_impl->launch;
+  if (session->device_run.arm) {
+    Status recorded = RecordOnDevice(session, program, device);
+    if (!recorded.ok()) threads.Fail(session, recorded, true);
+    return;
+  }
   Status status = Enqueue(session, program, timer, devices);
   if (!status.ok()) threads.Fail(session, status, true);
   Status waited = SynchronizeAll(session, program, devices);

@@ -97,6 +97,8 @@ constexpr bool Has(uint64_t devices, size_t index) { return (devices >> index & 
 // Makes events and step addresses, and records every partition of every program into a graph whose order
 // is compared with the plan's. Everything made is in `session` even when this fails.
 Status Arm(SessionImpl* session);
+// Records the program's partitions on one device.
+Status RecordOnDevice(SessionImpl* session, uint32_t program, uint32_t device);
 // Destroys what Arm made.
 void Disarm(SessionImpl* session);
 // Enqueues one step on its stream of `device`: what Arm records and a stepwise run executes.

@@ -9,6 +9,8 @@
 
 #include "core/status.h"
 
+struct CUstream_st;
+
 namespace rondo::cuda {
 
 using Error = int;  // CUresult; 0 is success
@@ -16,7 +18,7 @@ using DeviceId = int;
 using Context = struct CUctx_st*;
 using ModuleHandle = struct CUmod_st*;
 using Function = struct CUfunc_st*;
-using StreamHandle = struct CUstream_st*;
+using StreamHandle = ::CUstream_st*;
 using EventHandle = struct CUevent_st*;
 using GraphHandle = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;

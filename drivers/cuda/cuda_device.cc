@@ -7,6 +7,7 @@
 #include <new>
 
 #include "core/synthetic.h"
+#include "drivers/cuda/cuda_collectives.h"
 
 namespace rondo::cuda {
 
@@ -399,6 +400,23 @@ Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
 Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
   Use use(*this);
   return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
+}
+
+// ----------------------------------------------------------------------------------- collectives
+
+Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                                   Stream* stream) {
+  CudaStream* s = ToCuda(stream);
+  s->after_kernel = false;
+  if (s->recording) s->nodes.push_back({part.step, StepKind::kCollectiveStart});
+  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s->handle);
+}
+
+Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {
+  CudaStream* s = ToCuda(stream);
+  s->after_kernel = false;
+  if (s->recording) s->nodes.push_back({part.step, StepKind::kCollectiveWait});
+  return reinterpret_cast<CudaCollectives*>(part.collectives)->Wait(part, s->handle);
 }
 
 }  // namespace rondo::cuda

@@ -51,6 +51,26 @@ class CudaDevice final : public Device {
   int major() const { return major_; }
   int minor() const { return minor_; }
   const char* name() const { return name_; }
+  const Api& api() const { return api_; }
+  Context context() const { return context_; }
+  Status Check(Error error, const char* call) const {
+    return ToStatus(api_, error, call).At("cuda device %u", index_);
+  }
+
+  // Makes the device's context current for a scope.
+  class Use {
+   public:
+    explicit Use(const CudaDevice& device) : api_(device.api_) { api_.context_push(device.context_); }
+    ~Use() {
+      Context popped;
+      api_.context_pop(&popped);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    const Api& api_;
+  };
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override;
   void Free(DeviceAddress address, uint64_t bytes) override;
@@ -79,30 +99,15 @@ class CudaDevice final : public Device {
   void DestroyGraph(Graph* graph) override;
   Span<const GraphNode> Nodes(const Graph* graph) override;
   Status LaunchGraph(Graph* graph, Stream* stream) override;
+  Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                         Stream* stream) override;
+  Status WaitCollective(const CollectivePart& part, Stream* stream) override;
 
  private:
   explicit CudaDevice(const Api& api) : api_(api) {}
-  Status Check(Error error, const char* call) const {
-    return ToStatus(api_, error, call).At("cuda device %u", index_);
-  }
   Result<Event*> MakeEvent(bool timed);
   // The module of the plan that this device can run; null if there is none.
   const CodeModule* Suitable(const PlanData& plan) const;
-
-  // Makes the device's context current for a scope.
-  class Use {
-   public:
-    explicit Use(const CudaDevice& device) : api_(device.api_) { api_.context_push(device.context_); }
-    ~Use() {
-      Context popped;
-      api_.context_pop(&popped);
-    }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-
-   private:
-    const Api& api_;
-  };
 
   // What cuMemAlloc gave for an address that had to be rounded up.
   struct Rounded {

@@ -1,8 +1,10 @@
 #include "drivers/cuda/cuda_driver.h"
 
+#include <memory>
 #include <mutex>
 #include <new>
 
+#include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_device.h"
 
 namespace rondo {
@@ -11,10 +13,15 @@ namespace {
 
 class CudaDriver final : public Driver {
  public:
-  CudaDriver(const cuda::Api& api, uint32_t count) : api_(api), count_(count), devices_(count, nullptr) {
+  CudaDriver(const cuda::Api& api, uint32_t count, const CudaOptions& options)
+      : api_(api), count_(count), devices_(count, nullptr) {
     api_.driver_version(&version_);
+    Result<const nccl::Api*> nccl = nccl::OpenApi(options.library_path);
+    nccl_status_ = nccl.status();
+    if (nccl.ok()) table_ = std::make_unique<cuda::CommunicatorTable>(**nccl, Hooks());
   }
   ~CudaDriver() override {
+    table_.reset();
     for (cuda::CudaDevice* device : devices_) delete device;
   }
 
@@ -23,6 +30,8 @@ class CudaDriver final : public Driver {
     info.name = "cuda";
     info.driver_version = static_cast<uint32_t>(version_);
     info.max_streams = 1024;
+    info.collectives = true;  // where NCCL is missing, Supports says so
+    info.records_together = true;
     return info;
   }
   uint32_t DeviceCount() const override { return count_; }
@@ -56,31 +65,61 @@ class CudaDriver final : public Driver {
                            plan.requirements.least_driver_version, version_);
     }
     for (const Program& program : plan.programs) {
-      if (!program.sync_points.empty()) {
-        return Status::Error(
-            Code::kUnsupported, "program \"%.*s\" has %zu collectives; the cuda driver has none",
-            static_cast<int>(program.name.size()), program.name.data(), program.sync_points.size());
-      }
+      if (program.sync_points.empty() || nccl_status_.ok()) continue;
+      return nccl_status_.At("program \"%.*s\" has %zu collectives", static_cast<int>(program.name.size()),
+                             program.name.data(), program.sync_points.size());
     }
     return Status::Ok();
   }
 
+  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
+    if (!nccl_status_.ok()) return nccl_status_;
+    std::vector<cuda::CudaDevice*> opened;
+    for (uint32_t index : devices) opened.push_back(devices_[index]);
+    RONDO_ASSIGN_OR_RETURN(cuda::CudaCollectives * made,
+                           cuda::CudaCollectives::Create(program, opened, devices, *table_));
+    return reinterpret_cast<Collectives*>(made);
+  }
+  void DestroyCollectives(Collectives* collectives) override { delete ToCuda(collectives); }
+  Status BeginCollectives(Collectives* collectives) override { return ToCuda(collectives)->Begin(); }
+  void AbortCollectives(Collectives* collectives) override { ToCuda(collectives)->Abort(); }
+
  private:
+  static cuda::CudaCollectives* ToCuda(Collectives* collectives) {
+    return reinterpret_cast<cuda::CudaCollectives*>(collectives);
+  }
+
+  nccl::ContextHooks Hooks() {
+    nccl::ContextHooks hooks;
+    hooks.user = this;
+    hooks.enter = [](void* user, uint32_t device) {
+      auto* self = static_cast<CudaDriver*>(user);
+      self->api_.context_push(self->devices_[device]->context());
+    };
+    hooks.leave = [](void* user) {
+      cuda::Context popped;
+      static_cast<CudaDriver*>(user)->api_.context_pop(&popped);
+    };
+    return hooks;
+  }
+
   const cuda::Api& api_;
   const uint32_t count_;
   int version_ = 0;
   std::mutex mutex_;
   std::vector<cuda::CudaDevice*> devices_;
+  Status nccl_status_;
+  std::unique_ptr<cuda::CommunicatorTable> table_;  // null without NCCL
 };
 
 }  // namespace
 
-Result<Driver*> CreateCudaDriver() {
+Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
   RONDO_ASSIGN_OR_RETURN(const cuda::Api* api, cuda::OpenApi());
   int count = 0;
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->device_count(&count), "cuDeviceGetCount"));
   if (count <= 0) return Status::Error(Code::kUnsupported, "the NVIDIA driver finds no GPU on this machine");
-  CudaDriver* driver = new (std::nothrow) CudaDriver(*api, static_cast<uint32_t>(count));
+  CudaDriver* driver = new (std::nothrow) CudaDriver(*api, static_cast<uint32_t>(count), options);
   if (driver == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
   return static_cast<Driver*>(driver);
 }

@@ -11,8 +11,15 @@
 
 namespace rondo {
 
-// Errors: kUnsupported when the machine has no NVIDIA driver, too old a one, or no device.
-Result<Driver*> CreateCudaDriver();
+struct CudaOptions {
+  // Folders, separated by ':', in which libraries (NCCL) are looked for before the system's places. Need not
+  // outlive the call.
+  const char* library_path = nullptr;
+};
+
+// Errors: kUnsupported when the machine has no NVIDIA driver, too old a one, or no device. A missing NCCL
+// only keeps plans with collectives from running: Supports says so.
+Result<Driver*> CreateCudaDriver(const CudaOptions& options = {});
 void DestroyCudaDriver(Driver* driver);
 
 }  // namespace rondo

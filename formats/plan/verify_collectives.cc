@@ -81,7 +81,8 @@ Status CollectiveVerifier::At(const Status& status, uint32_t device, uint32_t sy
   if (index >= plan_.sources.size()) return status.At("device %u, sync point %u", device, sync_point);
   const std::string_view source = plan_.sources[index];
   return status
-      .At("device %u, sync point %u (%.*s)", device, sync_point, static_cast<int>(source.size()), source.data())
+      .At("device %u, sync point %u (%.*s)", device, sync_point, static_cast<int>(source.size()),
+          source.data())
       .FromNode(source);
 }
 
@@ -174,7 +175,8 @@ bool CollectiveVerifier::MayLaunch(uint32_t device) {
 }
 
 uint32_t CollectiveVerifier::NextOf(uint32_t device, uint32_t partition) const {
-  while (partition < program_.partitions.size() && program_.partitions[partition].device != device) ++partition;
+  while (partition < program_.partitions.size() && program_.partitions[partition].device != device)
+    ++partition;
   return partition;
 }
 

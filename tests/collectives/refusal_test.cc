@@ -1,6 +1,6 @@
-// Plans in which one rank's collectives are not what the others expect are refused before anything is launched,
-// by a sentence that names the device, the sync point and the source node. With certificates made anew, so that
-// the rules themselves find it, and with the old ones.
+// Plans in which one rank's collectives are not what the others expect are refused before anything is
+// launched, by a sentence that names the device, the sync point and the source node. With certificates made
+// anew, so that the rules themselves find it, and with the old ones.
 #include <cstring>
 #include <functional>
 #include <string>
@@ -53,7 +53,7 @@ struct Damage {
   void (*apply)(MeshPlan& plan, uint32_t device);
   uint32_t sync_point;  // named
   uint32_t source;
-  const char* text;     // said
+  const char* text;  // said
 };
 
 const Damage kDamages[] = {
@@ -114,7 +114,8 @@ void ExpectNamed(const Status& status, uint32_t device, uint32_t sync_point, uin
   for (const std::string& part :
        {"device " + std::to_string(device), "sync point " + std::to_string(sync_point), node,
         std::string(text), std::string("program \"mesh\"")}) {
-    EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << part << "\n" << status.message();
+    EXPECT_NE(std::string(status.message()).find(part), std::string::npos) << part << "\n"
+                                                                           << status.message();
   }
   EXPECT_EQ(node, status.source_node());
 }
@@ -123,8 +124,8 @@ TEST(RefusalTest, OneRanksDamagedCollectivesAreNamed) {
   for (uint32_t device = 0; device < 4; ++device) {
     for (const Damage& damage : kDamages) {
       for (bool anew : {true, false}) {
-        SCOPED_TRACE(testing::Message() << damage.name << " on device " << device
-                                        << (anew ? ", certificates made anew" : ""));
+        SCOPED_TRACE(testing::Message()
+                     << damage.name << " on device " << device << (anew ? ", certificates made anew" : ""));
         MeshPlan plan(4);
         Build(&plan);
         ASSERT_TRUE(VerifyPlan(plan.data).ok()) << VerifyPlan(plan.data).message();
@@ -141,8 +142,8 @@ TEST(RefusalTest, OneRanksDamagedCollectivesAreNamed) {
 
 // Changed on all ranks at once, a sync point is what it is; then only the certificate tells.
 TEST(RefusalTest, AChangeOnAllRanksIsFoundByTheCertificate) {
-  for (auto change : {+[](SyncPoint* p) { p->op = CollectiveOp::kBroadcast; },
-                      +[](SyncPoint* p) { p->bytes = 8; }}) {
+  for (auto change :
+       {+[](SyncPoint* p) { p->op = CollectiveOp::kBroadcast; }, +[](SyncPoint* p) { p->bytes = 8; }}) {
     MeshPlan plan(4);
     Build(&plan);
     change(&Edit(plan.program().sync_points, 0));
@@ -182,7 +183,8 @@ TEST(RefusalTest, DevicesThatWouldWaitForOneAnotherForEverAreRefused) {
   plan.step(first).after = plan.arena.Copy(std::vector<uint32_t>{last});
   plan.Finish();
   const Status status = VerifyPlan(plan.data);
-  EXPECT_NE(std::strstr(status.message(), "device 0, sync point 0 (Collective \"sum\"): step 1: it would wait for ever"),
+  EXPECT_NE(std::strstr(status.message(),
+                        "device 0, sync point 0 (Collective \"sum\"): step 1: it would wait for ever"),
             nullptr)
       << status.message();
   Edit(plan.program().steps, first).after = {};

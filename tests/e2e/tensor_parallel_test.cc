@@ -1,5 +1,8 @@
-// A tensor-parallel model of two layers, written by hand with collectives, on 2, 4 and 8 virtual devices: from ONNX
-// to results. It agrees with its unsharded twin, all ranks agree to the bit, and delays change nothing.
+// A tensor-parallel model of two layers, written by hand with collectives, on 2, 4 and 8 virtual devices:
+// from ONNX to results. It agrees with its unsharded twin, all ranks agree to the bit, and delays change
+// nothing.
+#include "tests/compile/tensor_parallel.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,7 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "tests/compile/tensor_parallel.h"
 #include "tests/e2e/harness.h"
 
 namespace rondo {
@@ -53,7 +55,8 @@ void FillInput(LiveModel::Buffers* buffers, uint32_t seed) {
 // Every device's output of a run, which must be the same.
 Bytes RunAll(Session& session, LiveModel::Buffers* buffers, uint32_t seed) {
   FillInput(buffers, seed);
-  const Status status = session.Run(0, Span<const Input>(buffers->inputs), Span<const Output>(buffers->outputs));
+  const Status status =
+      session.Run(0, Span<const Input>(buffers->inputs), Span<const Output>(buffers->outputs));
   EXPECT_TRUE(status.ok()) << status.message();
   for (size_t rank = 1; rank < buffers->output_bytes.size(); ++rank) {
     EXPECT_EQ(buffers->output_bytes[rank], buffers->output_bytes[0]) << "rank " << rank;

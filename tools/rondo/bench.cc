@@ -44,6 +44,8 @@ class BenchCommand : public Command {
         .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
                "NAME=FILE")
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
+        .Text("--library-path", &load_.library_path, "folders (a:b) in which NCCL is looked for first",
+              "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
         .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")

@@ -14,7 +14,9 @@ using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
 
 Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options) {
   if (options.driver == "cuda") {
-    RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
+    CudaOptions cuda;
+    cuda.library_path = options.library_path.c_str();
+    RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver(cuda));
     return DriverHandle(driver, DestroyCudaDriver);
   }
   if (options.driver != "host") {

@@ -20,6 +20,7 @@ struct LoadOptions {
   std::string driver = "host";  // or "cuda"
   int64_t threads = 0;          // of the host driver; 0: one a core
   bool ignore_hashes = false;
+  std::string library_path;  // folders (a:b) in which vendor libraries are looked for first
 };
 
 // Owns everything it made and gives it back in order. Not movable.

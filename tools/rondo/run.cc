@@ -32,6 +32,8 @@ class RunCommand : public Command {
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
         .Text("--program", &program_, "which program of the plan", "NAME")
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
+        .Text("--library-path", &load_.library_path, "folders (a:b) in which NCCL is looked for first",
+              "DIRS")
         .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")

@@ -41,7 +41,8 @@ class TestCommand : public Command {
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
         .Integer("--devices", &devices_, 1, 64, "devices to compile for; {rank} in --model is their number")
-        .Text("--library-path", &library_path_, "folders (a:b) in which libnvrtc is looked for first", "DIRS")
+        .Text("--library-path", &load_.library_path,
+              "folders (a:b) in which libnvrtc and NCCL are looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
@@ -100,7 +101,7 @@ class TestCommand : public Command {
     options.devices = static_cast<uint32_t>(devices_);
     options.auto_state = !no_auto_state_;
     options.target = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
-    options.library_path = library_path_;
+    options.library_path = load_.library_path;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
     armed_.compiled = std::make_unique<CompiledPlan>(std::move(compiled));
     armed_.weights = AssembleWeights(*armed_.compiled);
@@ -159,7 +160,7 @@ class TestCommand : public Command {
     return Status::Ok();
   }
 
-  std::string target_, library_path_;
+  std::string target_;
   int64_t devices_ = 0;
   std::vector<std::string> folders_;
   std::string model_;
