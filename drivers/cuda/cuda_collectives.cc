@@ -103,16 +103,17 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
 Status CudaCollectives::Wait(const CollectivePart& part, StreamHandle stream) {
   Member& member = MemberOf(part);
   CudaDevice::Use use(*member.device);
-  return member.device->Check(
-      member.device->api().stream_wait(stream, member.ended[part.sync_point], 0), "waiting for a collective");
+  return member.device->Check(member.device->api().stream_wait(stream, member.ended[part.sync_point], 0),
+                              "waiting for a collective");
 }
 
 Status CudaCollectives::Begin() const {
   for (const nccl::Communicator* communicator : communicators_) {
     if (communicator == nullptr || !communicator->aborted()) continue;
-    return Status::Error(Code::kFailedPrecondition,
-                         "a communicator of this session was aborted when a run on its devices failed; make the "
-                         "session anew");
+    return Status::Error(
+        Code::kFailedPrecondition,
+        "a communicator of this session was aborted when a run on its devices failed; make the "
+        "session anew");
   }
   return Status::Ok();
 }

@@ -1,4 +1,5 @@
-// CudaCollectives: what the collectives of one program of one session need on its GPUs. Internal to drivers/cuda.
+// CudaCollectives: what the collectives of one program of one session need on its GPUs. Internal to
+// drivers/cuda.
 #ifndef RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 #define RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 
@@ -17,7 +18,8 @@ namespace rondo::cuda {
 class CommunicatorTable {
  public:
   CommunicatorTable(const nccl::Api& api, const nccl::ContextHooks& hooks) : api_(api), hooks_(hooks) {}
-  // The one over `devices` (of the driver, in the order of their ranks), made if there is none in working order.
+  // The one over `devices` (of the driver, in the order of their ranks), made if there is none in working
+  // order.
   Result<nccl::Communicator*> Acquire(Span<const uint32_t> devices);
   void Release(nccl::Communicator* communicator);
 

@@ -8,7 +8,7 @@
 namespace rondo::nccl {
 namespace {
 
-constexpr int kSum = 0;  // ncclSum
+constexpr int kSum = 0;   // ncclSum
 constexpr int kByte = 1;  // ncclUint8
 
 // ncclDataType_t of a dtype whose elements NCCL can add; kByte for all others.
@@ -52,10 +52,10 @@ Status Communicator::Connect() {
   Status status;
   for (size_t rank = 0; rank < devices_.size() && status.ok(); ++rank) {
     hooks_.enter(hooks_.user, devices_[rank]);
-    status = ToStatus(api_,
-                      api_.init_rank(&comms_[rank], static_cast<int>(devices_.size()), id,
-                                     static_cast<int>(rank), &config),
-                      "ncclCommInitRankConfig");
+    status = ToStatus(
+        api_,
+        api_.init_rank(&comms_[rank], static_cast<int>(devices_.size()), id, static_cast<int>(rank), &config),
+        "ncclCommInitRankConfig");
     hooks_.leave(hooks_.user);
   }
   Status ended = ToStatus(api_, api_.group_end(), "ncclGroupEnd");
@@ -94,7 +94,8 @@ Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* 
     case CollectiveOp::kAllGather:
       return Settle(rank, api_.all_gather(from, to, count, type, comm, stream), "ncclAllGather");
     case CollectiveOp::kReduceScatter:
-      return Settle(rank, api_.reduce_scatter(from, to, count, type, kSum, comm, stream), "ncclReduceScatter");
+      return Settle(rank, api_.reduce_scatter(from, to, count, type, kSum, comm, stream),
+                    "ncclReduceScatter");
     case CollectiveOp::kBroadcast:
       return Settle(rank, api_.broadcast(from, to, count, type, 0, comm, stream), "ncclBroadcast");
   }

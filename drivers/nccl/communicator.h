@@ -28,7 +28,8 @@ struct ContextHooks {
 class Communicator {
  public:
   // Over `devices`, whose ranks are their places in the list. Blocks until all ranks are connected.
-  static Result<Communicator*> Create(const Api& api, Span<const uint32_t> devices, const ContextHooks& hooks);
+  static Result<Communicator*> Create(const Api& api, Span<const uint32_t> devices,
+                                      const ContextHooks& hooks);
   // Nothing may be in flight, and no graph that holds one of its collectives may exist.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -36,13 +37,13 @@ class Communicator {
 
   const std::vector<uint32_t>& devices() const { return devices_; }
 
-  // Enqueues (or records) `rank`'s part of a collective on `stream`; that rank's context must be current. Returns
-  // once NCCL has enqueued it.
+  // Enqueues (or records) `rank`'s part of a collective on `stream`; that rank's context must be current.
+  // Returns once NCCL has enqueued it.
   Status Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to, Stream stream);
 
-  // Ends all that is in flight, on all ranks: kernels stop within moments, and the communicator is of no use from
-  // then on. NCCL's own abort may wait for graphs to be destroyed, so it runs on threads that the destructor
-  // joins.
+  // Ends all that is in flight, on all ranks: kernels stop within moments, and the communicator is of no use
+  // from then on. NCCL's own abort may wait for graphs to be destroyed, so it runs on threads that the
+  // destructor joins.
   void Abort();
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 

@@ -57,9 +57,9 @@ Status Open(const char* library_path, Api* api) {
   void* library = OpenLibrary(library_path);
   if (library == nullptr) {
     const char* why = dlerror();
-    return Status::Error(Code::kUnsupported, "NCCL cannot be opened: %s; looked for %s in \"%s\" and where the system looks",
-                         why != nullptr ? why : "no reason given", kLibrary,
-                         library_path == nullptr ? "" : library_path);
+    return Status::Error(
+        Code::kUnsupported, "NCCL cannot be opened: %s; looked for %s in \"%s\" and where the system looks",
+        why != nullptr ? why : "no reason given", kLibrary, library_path == nullptr ? "" : library_path);
   }
   for (const Symbol& symbol : kSymbols) {
     void* function = dlsym(library, symbol.name);

@@ -1,6 +1,7 @@
 // NCCL, opened at run time.
 //
-// Types and functions are declared here as nccl.h of NCCL 2.14 and later does, so that building needs no NCCL.
+// Types and functions are declared here as nccl.h of NCCL 2.14 and later does, so that building needs no
+// NCCL.
 #ifndef RONDO_DRIVERS_NCCL_NCCL_API_H_
 #define RONDO_DRIVERS_NCCL_NCCL_API_H_
 
@@ -40,7 +41,8 @@ struct Api {
   const char* (*last_error)(Comm comm);
   Result_t (*group_start)();
   Result_t (*group_end)();
-  Result_t (*all_reduce)(const void* from, void* to, size_t count, int type, int op, Comm comm, Stream stream);
+  Result_t (*all_reduce)(const void* from, void* to, size_t count, int type, int op, Comm comm,
+                         Stream stream);
   Result_t (*all_gather)(const void* from, void* to, size_t count, int type, Comm comm, Stream stream);
   Result_t (*reduce_scatter)(const void* from, void* to, size_t count, int type, int op, Comm comm,
                              Stream stream);
@@ -48,9 +50,9 @@ struct Api {
                         Stream stream);
 };
 
-// Opens libnccl.so.2, looked for first in the folders of `library_path` (separated by ':'; null: none), once a
-// process: later calls get what the first one found. kUnsupported when it is not there or too old; the message
-// says where it was looked for. Thread-safe.
+// Opens libnccl.so.2, looked for first in the folders of `library_path` (separated by ':'; null: none), once
+// a process: later calls get what the first one found. kUnsupported when it is not there or too old; the
+// message says where it was looked for. Thread-safe.
 Result<const Api*> OpenApi(const char* library_path);
 
 // OK (an operation in progress included), or an error that names the call and what NCCL says.
