@@ -54,7 +54,8 @@ struct RunOptions {
   bool stepwise = false;
   // Called on the caller's thread before and after every step of a stepwise run, with the step's device idle
   // but for collectives in flight. Steps of several devices come in the plan's order on each, and a wait
-  // when all ranks have started. An error ends the run and is returned as it is; it does not stick.
+  // when all ranks have started. Must not run a program of several devices itself. An error ends the run and
+  // is returned as it is; it does not stick.
   Status (*on_step)(void* user, uint32_t program, uint32_t step, StepPhase phase) = nullptr;
   void* user = nullptr;
   // Takes the devices' times of this run (run_timer.h). Not of a stepwise one.
@@ -101,7 +102,10 @@ class Session {
 
   // Runs program `program`: copies `inputs` in, replays its partitions, waits, copies `outputs` out.
   // Every input that is not state must be given, once; state given as an input is written before the
-  // run. `outputs` may be any of the program's. Allocates nothing, the first time included.
+  // run. `outputs` may be any of the program's. Allocates nothing, the first time included. A program on
+  // several devices is launched by a thread of each (RuntimeOptions::threads); the first device that fails
+  // ends the others, and its error, which names device, sync point and source node where there is one, is
+  // returned.
   Status Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
              const RunOptions& options = {});
 

@@ -14,32 +14,39 @@ namespace rondo {
 namespace {
 
 thread_local bool armed = false;
-thread_local uint64_t fail_at = kNoPoint;
-thread_local FaultCount count;
+thread_local bool paused = false;
+std::atomic<bool> all_armed{false};
+std::atomic<uint64_t> fail_at{kNoPoint};
+std::atomic<uint64_t> points{0};
+std::atomic<bool> fired{false};
+std::atomic<uint64_t> throwing{0};
 std::atomic<int64_t> live{0};
+
+bool Armed() { return !paused && (armed || all_armed.load(std::memory_order_relaxed)); }
 
 }  // namespace
 
-void ArmFaults(uint64_t fail) {
+void ArmFaults(uint64_t fail, bool all_threads) {
   fail_at = fail;
-  count = {};
-  armed = true;
+  points = throwing = 0;
+  fired = false;
+  (all_threads ? all_armed = true : armed = true);
 }
 
 FaultCount DisarmFaults() {
   armed = false;
-  return count;
+  all_armed = false;
+  return {points, fired, throwing};
 }
 
 bool FaultPoint() {
-  if (!armed) return false;
-  if (count.points++ != fail_at) return false;
-  count.fired = true;
+  if (!Armed() || points.fetch_add(1) != fail_at) return false;
+  fired = true;
   return true;
 }
 
-FaultPause::FaultPause() : before_(std::exchange(armed, false)) {}
-FaultPause::~FaultPause() { armed = before_; }
+FaultPause::FaultPause() : before_(std::exchange(paused, true)) {}
+FaultPause::~FaultPause() { paused = before_; }
 
 int64_t LiveBlocks() { return live.load(); }
 
@@ -100,7 +107,7 @@ void* mmap64(void* address, size_t bytes, int protection, int flags, int file, o
 }  // extern "C"
 
 void* operator new(size_t bytes) {
-  if (rondo::armed) ++rondo::count.throwing;
+  if (rondo::Armed()) ++rondo::throwing;
   void* block = rondo::Kept(__libc_malloc(bytes));
   if (block == nullptr) throw std::bad_alloc();
   return block;

@@ -1,9 +1,9 @@
-// Fault points: everything that can fail for want of something, counted on the thread that asks, and failed
-// one at a time.
+// Fault points: everything that can fail for want of something, counted on the thread that asks or on all
+// threads, and failed one at a time.
 //
 // A point is an allocation (malloc and its family, aligned_alloc, nothrow new, mmap; without sanitizers,
-// which replace the same functions) or a call that a test marks with FaultPoint(). Other threads, and code
-// that is not between Arm and Disarm, are left alone.
+// which replace the same functions) or a call that a test marks with FaultPoint(). Code that is not between
+// Arm and Disarm, and other threads unless asked for, are left alone.
 #ifndef RONDO_TESTS_FAULT_FAULT_POINTS_H_
 #define RONDO_TESTS_FAULT_FAULT_POINTS_H_
 
@@ -13,8 +13,8 @@ namespace rondo {
 
 inline constexpr uint64_t kNoPoint = ~uint64_t{0};
 
-// Counts points of this thread from 0 on, and fails the `fail`-th.
-void ArmFaults(uint64_t fail);
+// Counts points of this thread, or of all threads, from 0 on, and fails the `fail`-th.
+void ArmFaults(uint64_t fail, bool all_threads = false);
 struct FaultCount {
   uint64_t points = 0;    // met since ArmFaults
   bool fired = false;     // whether one was failed
@@ -23,7 +23,7 @@ struct FaultCount {
 FaultCount DisarmFaults();
 // True if this point is the one to fail.
 bool FaultPoint();
-// Counts nothing within a scope: for what the test itself allocates.
+// Counts nothing of this thread within a scope: for what the test itself allocates.
 class FaultPause {
  public:
   FaultPause();

@@ -13,7 +13,9 @@
 
 #include "compiler/compile.h"
 #include "drivers/host/host_driver.h"
+#include "formats/plan/writer.h"
 #include "runtime/session.h"
+#include "tests/collectives/mesh_plan.h"
 #include "tests/fault/fault_points.h"
 #include "tests/fault/faulty_driver.h"
 
@@ -72,17 +74,32 @@ Tensors MakeTensors(const PlanData& data, uint32_t program) {
 struct Model {
   const char* name;
   std::vector<ModelSource> sources;
+  uint32_t devices = 1;  // more: MakeLayers' plan (tests/collectives) instead of `sources`
 };
+
+Status WriteMesh(uint32_t devices, const std::string& path) {
+  MeshPlan mesh(devices);
+  MakeLayers(&mesh, 2, 4, /*split=*/true);
+  WriteOptions options;
+  options.path = path;
+  return WritePlan(mesh.data, {}, options);
+}
 
 class FaultWalk : public testing::TestWithParam<Model> {
  protected:
   void SetUp() override {
     path_ = std::string(RONDO_BINARY_DIR) + "/fault_walk_" + GetParam().name + ".rondo";
-    CompileOptions options;
-    options.models = GetParam().sources;
-    Result<CompileReport> report = Compile(options, path_);
-    ASSERT_TRUE(report.ok()) << report.status().message();
+    if (GetParam().devices > 1) {
+      Status written = WriteMesh(GetParam().devices, path_);
+      ASSERT_TRUE(written.ok()) << written.message();
+    } else {
+      CompileOptions options;
+      options.models = GetParam().sources;
+      Result<CompileReport> report = Compile(options, path_);
+      ASSERT_TRUE(report.ok()) << report.status().message();
+    }
     HostOptions host;
+    host.devices = GetParam().devices;
     host.allocator = memory_.allocator();
     Result<Driver*> driver = CreateHostDriver(host);
     ASSERT_TRUE(driver.ok()) << driver.status().message();
@@ -104,11 +121,11 @@ class FaultWalk : public testing::TestWithParam<Model> {
     return Plan::Open(path_.c_str(), options);
   }
   Result<Runtime> MakeRuntime() {
-    static const uint32_t kDevices[] = {0};
+    static const uint32_t kDevices[] = {0, 1, 2};
     HostAllocator allocator = memory_.allocator();
     RuntimeOptions options;
     options.allocator = &allocator;
-    options.devices = kDevices;
+    options.devices = {kDevices, GetParam().devices};
     return Runtime::Create(driver_.get(), options);
   }
 
@@ -125,7 +142,7 @@ class FaultWalk : public testing::TestWithParam<Model> {
       const int64_t live = LiveBlocks();
       const CountedMemory memory = memory_;
       const DeviceBalance device = driver_->balance();
-      ArmFaults(point);
+      ArmFaults(point, GetParam().devices > 1);  // launch threads are asked as well
       Status status = step();
       const FaultCount count = DisarmFaults();
       if (!count.fired) {
@@ -238,7 +255,8 @@ INSTANTIATE_TEST_SUITE_P(
                           {{"prefill", DataPath("pycoder/prefill64.onnx")},
                            {"decode", DataPath("pycoder/decode.onnx")}}},
                     Model{"llama_decode", {{"main", DataPath("fixtures/llama_decode_op23/model.onnx")}}},
-                    Model{"mobilenetv2", {{"main", DataPath("fixtures/mobilenetv2/model.onnx")}}}),
+                    Model{"mobilenetv2", {{"main", DataPath("fixtures/mobilenetv2/model.onnx")}}},
+                    Model{"two_devices", {}, 2}, Model{"three_devices", {}, 3}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Making the host driver: its memory, and its threads.

@@ -7,7 +7,7 @@ namespace {
 
 class FaultyDevice : public Device {
  public:
-  FaultyDevice(Device* inner, DeviceBalance* balance) : inner_(inner), balance_(balance) {}
+  FaultyDevice(Device* inner, FaultyDriver::Counts* balance) : inner_(inner), balance_(balance) {}
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override {
     if (Fails()) return Status::Error(Code::kOutOfMemory, "Allocate failed as asked");
@@ -77,6 +77,13 @@ class FaultyDevice : public Device {
                 uint32_t step) override {
     return Fails() ? Failure("Launch") : inner_->Launch(module, kernel, addresses, stream, step);
   }
+  Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                         Stream* stream) override {
+    return Fails() ? Failure("StartCollective") : inner_->StartCollective(part, from, to, stream);
+  }
+  Status WaitCollective(const CollectivePart& part, Stream* stream) override {
+    return Fails() ? Failure("WaitCollective") : inner_->WaitCollective(part, stream);
+  }
   Status BeginRecord(Stream* stream) override {
     return Fails() ? Failure("BeginRecord") : inner_->BeginRecord(stream);
   }
@@ -108,7 +115,7 @@ class FaultyDevice : public Device {
     return result;
   }
   Device* inner_;
-  DeviceBalance* balance_;
+  FaultyDriver::Counts* balance_;
 };
 
 }  // namespace
@@ -117,14 +124,32 @@ FaultyDriver::FaultyDriver(Driver* inner) : inner_(inner) {}
 FaultyDriver::~FaultyDriver() = default;
 
 Result<Device*> FaultyDriver::Open(uint32_t index) {
-  ++balance_.calls;
+  ++counts_.calls;
   if (FaultPoint()) return Status::Error(Code::kInternal, "Open failed as asked");
   RONDO_ASSIGN_OR_RETURN(Device * inner, inner_->Open(index));
-  if (device_ == nullptr) {
-    FaultPause pause;
-    device_ = std::make_unique<FaultyDevice>(inner, &balance_);
-  }
-  return device_.get();
+  FaultPause pause;
+  std::unique_ptr<Device>& device = devices_[index];
+  if (device == nullptr) device = std::make_unique<FaultyDevice>(inner, &counts_);
+  return device.get();
+}
+
+Result<Collectives*> FaultyDriver::CreateCollectives(const Program& program, Span<const uint32_t> devices) {
+  ++counts_.calls;
+  if (FaultPoint()) return Status::Error(Code::kInternal, "CreateCollectives failed as asked");
+  Result<Collectives*> made = inner_->CreateCollectives(program, devices);
+  if (made.ok()) ++counts_.objects;
+  return made;
+}
+
+void FaultyDriver::DestroyCollectives(Collectives* collectives) {
+  --counts_.objects;
+  inner_->DestroyCollectives(collectives);
+}
+
+Status FaultyDriver::BeginCollectives(Collectives* collectives) {
+  ++counts_.calls;
+  if (FaultPoint()) return Status::Error(Code::kInternal, "BeginCollectives failed as asked");
+  return inner_->BeginCollectives(collectives);
 }
 
 }  // namespace rondo

@@ -3,7 +3,9 @@
 #ifndef RONDO_TESTS_FAULT_FAULTY_DRIVER_H_
 #define RONDO_TESTS_FAULT_FAULTY_DRIVER_H_
 
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 
 #include "core/driver.h"
@@ -12,12 +14,12 @@ namespace rondo {
 
 // What is held of a driver's devices now.
 struct DeviceBalance {
-  int64_t objects = 0;  // modules, streams, events, graphs, memory blocks
+  int64_t objects = 0;  // modules, streams, events, graphs, collectives, memory blocks
   int64_t bytes = 0;
   int64_t calls = 0;  // that could fail, in all
 };
 
-// Not thread-safe. `inner` must outlive it.
+// As thread-safe as `inner`, which must outlive it, but for Open.
 class FaultyDriver : public Driver {
  public:
   explicit FaultyDriver(Driver* inner);
@@ -26,12 +28,20 @@ class FaultyDriver : public Driver {
   uint32_t DeviceCount() const override { return inner_->DeviceCount(); }
   Result<Device*> Open(uint32_t index) override;
   Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
-  const DeviceBalance& balance() const { return balance_; }
+  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override;
+  void DestroyCollectives(Collectives* collectives) override;
+  Status BeginCollectives(Collectives* collectives) override;
+  void AbortCollectives(Collectives* collectives) override { inner_->AbortCollectives(collectives); }
+  DeviceBalance balance() const { return {counts_.objects, counts_.bytes, counts_.calls}; }
+
+  struct Counts {
+    std::atomic<int64_t> objects{0}, bytes{0}, calls{0};
+  };
 
  private:
   Driver* inner_;
-  DeviceBalance balance_;
-  std::unique_ptr<Device> device_;
+  Counts counts_;
+  std::map<uint32_t, std::unique_ptr<Device>> devices_;
 };
 
 }  // namespace rondo

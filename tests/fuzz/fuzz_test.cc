@@ -21,11 +21,9 @@ Span<const uint8_t> Of(const Bytes& bytes) { return {bytes.data(), bytes.size()}
 
 class Targets : public testing::TestWithParam<std::string> {};
 
-// The sample of tests/plan holds collectives, which a driver may lack.
 TEST_P(Targets, SeedsGetThrough) {
   const auto target = MakeTarget(GetParam());
   for (const Seed& seed : target->MakeSeeds()) {
-    if (seed.name == "sample.plan") continue;
     EXPECT_EQ(target->Run(Of(seed.bytes)), target->stages().size() - 1) << seed.name;
   }
 }
@@ -37,7 +35,6 @@ TEST_P(Targets, CommittedSeedsGetThrough) {
        fs::directory_iterator(fs::path(RONDO_SOURCE_DIR) / "tests/fuzz/seeds" / GetParam())) {
     std::ifstream file(entry.path(), std::ios::binary);
     const Bytes bytes(std::istreambuf_iterator<char>(file), {});
-    if (entry.path().filename() == "sample.plan") continue;
     EXPECT_EQ(target->Run(Of(bytes)), target->stages().size() - 1)
         << entry.path() << ": make them anew with fuzz_run all --write-seeds tests/fuzz/seeds";
     ++files;

@@ -46,6 +46,8 @@ class BenchCommand : public Command {
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
         .Text("--library-path", &load_.library_path, "folders (a:b) in which NCCL is looked for first",
               "DIRS")
+        .Text("--devices", &load_.devices, "the driver's devices for the plan's: how many, or which",
+              "N|LIST")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
         .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")
@@ -56,6 +58,8 @@ class BenchCommand : public Command {
   }
 
   int Run() override {
+    if (auto devices = ParseDevices(load_.devices); !devices.ok())
+      return Misuse("bench", devices.status().message());
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("bench", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("bench", inputs.status());

@@ -1,6 +1,7 @@
 #include "tools/rondo/loaded.h"
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "core/synthetic.h"
@@ -12,7 +13,8 @@ namespace {
 
 using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
 
-Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options) {
+Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options,
+                                const std::vector<uint32_t>& devices) {
   if (options.driver == "cuda") {
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
@@ -26,12 +28,37 @@ Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options
   HostOptions host;
   host.threads = options.threads > 0 ? static_cast<uint32_t>(options.threads)
                                      : std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
-  host.devices = std::max<uint32_t>(1, static_cast<uint32_t>(plan.requirements.devices.size()));
+  host.devices = devices.empty() ? static_cast<uint32_t>(plan.requirements.devices.size())
+                                 : *std::max_element(devices.begin(), devices.end()) + 1;
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
   return DriverHandle(driver, DestroyHostDriver);
 }
 
 }  // namespace
+
+Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {
+  std::vector<uint32_t> devices;
+  if (text.empty()) return devices;
+  const bool count = text.find(',') == text.npos;
+  const uint32_t least = count ? 1 : 0, most = count ? 64 : 63;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, comma - at);
+    at = comma + 1;
+    const bool digits =
+        !part.empty() && part.size() <= 2 && part.find_first_not_of("0123456789") == part.npos;
+    const uint32_t number = digits ? static_cast<uint32_t>(std::stoul(part)) : most + 1;
+    if (number < least || number > most) {
+      return Status::Error(Code::kInvalidArgument, "--devices %s: \"%s\" is not %s from %u to %u",
+                           text.c_str(), part.c_str(), count ? "a count" : "a device", least, most);
+    }
+    devices.push_back(number);
+  }
+  if (!count) return devices;
+  devices.resize(devices[0]);
+  std::iota(devices.begin(), devices.end(), 0u);
+  return devices;
+}
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& path,
                                                            const LoadOptions& options) {
@@ -43,8 +70,11 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
-  RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options));
-  RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_.get()));
+  RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(options.devices));
+  RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options, devices));
+  RuntimeOptions runtime_options;
+  runtime_options.devices = {devices.data(), devices.size()};
+  RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_.get(), runtime_options));
   RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan));
   return loaded;
 }

@@ -19,6 +19,9 @@ namespace rondo::tools {
 struct LoadOptions {
   std::string driver = "host";  // or "cuda"
   int64_t threads = 0;          // of the host driver; 0: one a core
+  // The driver's device for each of the plan's: a count N (0 to N - 1) or numbers "0,2,3"; "": as many as the
+  // plan has. The host driver makes as many as are named.
+  std::string devices;
   bool ignore_hashes = false;
   std::string library_path;  // folders (a:b) in which vendor libraries are looked for first
 };
@@ -43,6 +46,10 @@ class LoadedSession {
   std::unique_ptr<Driver, void (*)(Driver*)> driver_{nullptr, nullptr};
   Runtime runtime_;
 };
+
+// What LoadOptions::devices says, "" giving none. Errors: kInvalidArgument, naming the part that is no number
+// of a device below 64, or what is empty.
+Result<std::vector<uint32_t>> ParseDevices(const std::string& text);
 
 // What a program needs and leaves, as tensors.
 //

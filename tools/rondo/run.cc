@@ -35,6 +35,8 @@ class RunCommand : public Command {
         .Text("--library-path", &load_.library_path, "folders (a:b) in which NCCL is looked for first",
               "DIRS")
         .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
+        .Text("--devices", &load_.devices, "the driver's devices for the plan's: how many, or which",
+              "N|LIST")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")
         .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
@@ -43,6 +45,8 @@ class RunCommand : public Command {
 
   int Run() override {
     if (format_ != "npy" && format_ != "pb") return Misuse("run", "--format is npy or pb, not " + format_);
+    if (auto devices = ParseDevices(load_.devices); !devices.ok())
+      return Misuse("run", devices.status().message());
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("run", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("run", inputs.status());
