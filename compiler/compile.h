@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "compiler/codegen/emitted_plan.h"
+#include "core/custom_op.h"
 #include "core/plan.h"
 #include "core/status.h"
 
@@ -53,6 +54,9 @@ struct CompileOptions {
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
+  // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
+  // order or from another folder make no difference to the plan.
+  const OpRegistry* ops = nullptr;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.
   std::vector<std::string> skip_passes;

@@ -33,6 +33,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.devices = options.devices;
   import.rank = program->device;
   RONDO_RETURN_IF_ERROR(SplitShapes(*model, options.shapes, &import, &compilation->shapes_found));
+  import.ops = options.ops;
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
   ImportReport report;

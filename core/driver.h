@@ -100,6 +100,11 @@ class Device {
   virtual Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
                         uint32_t step) = 0;
 
+  // Calls custom op `op` of the module's plan, prepared by LoadModule. `addresses` has one entry an argument
+  // (0 where it is absent).
+  virtual Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
+                      uint32_t step);
+
   // --- graphs: BeginRecord makes the stream record instead of run; EndRecord gives what was recorded,
   // instantiated and uploaded. A graph holds the addresses it was recorded with.
   virtual Status BeginRecord(Stream* stream) = 0;
@@ -141,6 +146,10 @@ class Driver {
   virtual void AbortCollectives(Collectives*) {}
 };
 
+inline Status Device::Call(Module*, uint32_t op, Span<const DeviceAddress>, Stream*, uint32_t step) {
+  return Status::Error(Code::kUnsupported, "step %u: this driver runs no custom ops, but calls op %u", step,
+                       op);
+}
 inline Result<Event*> Device::CreateTimedEvent() {
   return Status::Error(Code::kUnsupported, "this driver has no timed events");
 }

@@ -80,6 +80,7 @@ enum class StepKind : uint8_t {
   kCopy = 1,             // bindings[0] -> bindings[1], `bytes`
   kCollectiveStart = 2,  // sync_point
   kCollectiveWait = 3,   // sync_point
+  kCustom = 4,           // custom op with bindings, one an argument
 };
 
 struct Step {
@@ -94,6 +95,7 @@ struct Step {
   uint32_t records = kNone;    // event recorded after the step
   Span<const uint32_t> after;  // earlier steps that must be complete, besides what data order implies
   uint32_t source = kNone;     // into PlanData::sources
+  uint32_t custom = kNone;     // into PlanData::custom_ops
 };
 
 // Why a run of steps ended (stored in plans: append only).
@@ -168,6 +170,56 @@ struct CodeModule {
   Span<const KernelImage> images;  // one a kernel of the plan, in order
 };
 
+// An operator that comes from a library of its user's (core/rondo_op.h), as one or more steps call it: what
+// it is called, its attributes, and how it uses each argument. A driver that runs it finds it by domain, name
+// and version, and compares the rest with what the library says of it.
+
+enum class AttributeKind : uint8_t {
+  kInt = 0,     // ints[0]
+  kFloat = 1,   // floats[0]
+  kString = 2,  // texts[0]
+  kInts = 3,
+  kFloats = 4,
+  kStrings = 5,
+  kTensor = 6,  // data: dense elements of dtype and shape
+};
+struct CustomAttribute {
+  std::string_view name;
+  AttributeKind kind = AttributeKind::kInt;
+  Span<const int64_t> ints;
+  Span<const float> floats;
+  Span<const std::string_view> texts;
+  DType dtype = DType::kF32;
+  Shape shape;
+  Span<const uint8_t> data;
+};
+
+// One argument: a dense tensor that begins where the step's binding says. An input is kRead, or kReadWrite:
+// the op changes it, and one output is its new version. An output is kWrite, or, with an alias, the very
+// memory of that input: kWrite for the new version of a changed one, kRead for one that passes through
+// untouched.
+struct CustomArgument {
+  DType dtype = DType::kF32;
+  Shape shape;
+  Mode mode = Mode::kRead;
+  uint32_t alias = kNone;  // of outputs: the input whose memory it is
+  bool absent = false;     // an optional argument that is not given: bound to no buffer
+};
+constexpr uint64_t BytesOf(const CustomArgument& a) {
+  return a.absent ? 0 : static_cast<uint64_t>(a.shape.elements() * ByteSize(a.dtype));
+}
+
+struct CustomOp {
+  std::string_view domain, name;  // as in the model; never empty
+  uint32_t version = 1;           // of the domain, from which the op holds
+  std::string_view library;       // file name of the library that the compiler had it from: a hint
+  bool graph_safe = true;         // may be recorded into a graph
+  std::string_view reason;        // if not: why
+  uint32_t num_inputs = 0;
+  Span<const CustomArgument> arguments;  // inputs, then outputs
+  Span<const CustomAttribute> attributes;
+};
+
 struct PlanData {
   std::string_view producer;  // e.g. "rondo 0.1.0"
   Requirements requirements;
@@ -176,6 +228,7 @@ struct PlanData {
   Span<const Kernel> kernels;
   Span<const Program> programs;
   Span<const CodeModule> modules;  // none for targets that interpret (host)
+  Span<const CustomOp> custom_ops;
   // Weights in a separate file (its base name, looked for beside the plan); empty: in this file.
   std::string_view weights_file;
   uint64_t weights_bytes = 0;  // of the section or file that holds kBytes weights
@@ -192,6 +245,10 @@ constexpr const char* Name(Skeleton s) {
 constexpr const char* Name(CollectiveOp op) {
   constexpr const char* kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "broadcast"};
   return kNames[static_cast<int>(op)];
+}
+constexpr const char* Name(StepKind k) {
+  constexpr const char* kNames[] = {"launch", "copy", "collective start", "collective wait", "custom op"};
+  return kNames[static_cast<int>(k)];
 }
 constexpr const char* Name(BreakReason r) {
   constexpr const char* kNames[] = {"program end", "device change", "user break", "unsafe step",

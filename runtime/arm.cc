@@ -8,11 +8,6 @@ Status NoMemory(const char* what) {
   return Status::Error(Code::kOutOfMemory, "no host memory for a session's %s", what);
 }
 
-constexpr const char* Name(StepKind kind) {
-  constexpr const char* kNames[] = {"launch", "copy", "collective start", "collective wait"};
-  return kNames[static_cast<int>(kind)];
-}
-
 Status ResolveAddresses(SessionImpl* session, const Program& program, ArmedProgram* armed) {
   armed->steps = session->memory.New<ArmedStep>(program.steps.size());
   if (armed->steps.data() == nullptr) return NoMemory("steps");
@@ -116,7 +111,14 @@ Status EnqueueWaits(SessionImpl* session, uint32_t program_index, const Partitio
   return Status::Ok();
 }
 
-Status EnqueuePartition(SessionImpl* session, uint32_t program_index, const Partition& p) {
+// Whether `p` is one step whose custom op no graph may contain. The verifier has seen that it is alone.
+bool IsUnsafe(const PlanData& data, const Program& program, const Partition& p) {
+  const Step& step = program.steps[p.first_step];
+  return step.kind == StepKind::kCustom && !data.custom_ops[step.custom].graph_safe;
+}
+
+Status EnqueuePartition(SessionImpl* session, uint32_t program_index, uint32_t partition) {
+  const Partition& p = session->plan.data().programs[program_index].partitions[partition];
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
   SessionDevice& d = session->devices[p.device];
@@ -171,8 +173,10 @@ Status RecordPartition(SessionImpl* session, uint32_t program_index, uint32_t pa
   const Partition& p = session->plan.data().programs[program_index].partitions[partition_index];
   ArmedPartition& armed = session->programs[program_index].partitions[partition_index];
   SessionDevice& d = session->devices[p.device];
+  const PlanData& data = session->plan.data();
+  if (IsUnsafe(data, data.programs[program_index], p)) return Status::Ok();
   RONDO_RETURN_IF_ERROR(d.device->BeginRecord(d.streams[0]));
-  Status status = EnqueuePartition(session, program_index, p);
+  Status status = EnqueuePartition(session, program_index, partition_index);
   Result<Graph*> graph = d.device->EndRecord(d.streams[0]);
   if (graph.ok()) armed.graph = *graph;
   RONDO_RETURN_IF_ERROR(status);
@@ -288,8 +292,18 @@ Status EnqueueStep(SessionImpl* session, uint32_t program_index, uint32_t index)
                                        stream);
     case StepKind::kCollectiveWait:
       return d.device->WaitCollective(PartOf(session, program_index, index), stream);
+    case StepKind::kCustom:
+      return d.device->Call(d.module, step.custom, {addresses.data(), addresses.size()}, stream, index);
   }
   return Status::Error(Code::kCorrupt, "step kind %d is unknown", static_cast<int>(step.kind));
+}
+
+Status LaunchPartition(SessionImpl* session, uint32_t program_index, uint32_t partition_index) {
+  Graph* graph = session->programs[program_index].partitions[partition_index].graph;
+  if (graph == nullptr) return EnqueuePartition(session, program_index, partition_index);
+  const Partition& p = session->plan.data().programs[program_index].partitions[partition_index];
+  SessionDevice& d = session->devices[p.device];
+  return AtStep(session, d.device->LaunchGraph(graph, d.streams[0]), program_index, p.first_step);
 }
 
 Status Arm(SessionImpl* session) {

@@ -77,10 +77,8 @@ Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunT
       status = threads.Await(session, program.partitions[need].device, need);
       if (!status.ok()) return AtStep(session, status, program_index, first_step);
     }
-    SessionDevice& d = session->devices[device];
-    status = timer != nullptr ? LaunchTimed(*timer, i)
-                              : d.device->LaunchGraph(armed.partitions[i].graph, d.streams[0]);
-    if (!status.ok()) return AtStep(session, status, program_index, first_step);
+    RONDO_RETURN_IF_ERROR(timer != nullptr ? LaunchTimed(*timer, i)
+                                           : LaunchPartition(session, program_index, i));
     if (!armed.partitions[i].awaited) continue;
     RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program_index, uint64_t{1} << device));
     threads.Publish(session, device, i);

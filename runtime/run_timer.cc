@@ -72,6 +72,8 @@ Status RunTimerImpl::EnqueueAfter(const Step& step, uint32_t index) {
 Status RunTimerImpl::RecordSteps(uint32_t index) {
   const Partition& p = partitions()[index];
   SessionDevice& d = DeviceOf(p);
+  // What no graph may contain is timed as a partition of one step.
+  if (session->programs[program].partitions[index].graph == nullptr) return Status::Ok();
   RONDO_RETURN_IF_ERROR(d.device->BeginRecord(d.streams[0]));
   Status status = d.device->Record(timed[index].events[0], d.streams[0]);
   for (uint32_t i = 0; i < p.num_steps && status.ok(); ++i) {
@@ -143,10 +145,12 @@ Status LaunchTimed(const RunTimer& timer, uint32_t partition) {
   const RunTimerImpl& impl = *RunTimerImpl::Of(timer);
   SessionDevice& d = impl.DeviceOf(impl.partitions()[partition]);
   const TimedPartition& timed = impl.timed[partition];
-  if (timed.graph != nullptr) return d.device->LaunchGraph(timed.graph, d.streams[0]);
+  if (timed.graph != nullptr) {
+    return AtStep(impl.session, d.device->LaunchGraph(timed.graph, d.streams[0]), impl.program,
+                  impl.partitions()[partition].first_step);
+  }
   RONDO_RETURN_IF_ERROR(d.device->Record(timed.events[0], d.streams[0]));
-  RONDO_RETURN_IF_ERROR(
-      d.device->LaunchGraph(impl.session->programs[impl.program].partitions[partition].graph, d.streams[0]));
+  RONDO_RETURN_IF_ERROR(LaunchPartition(impl.session, impl.program, partition));
   return d.device->Record(timed.events[1], d.streams[0]);
 }
 

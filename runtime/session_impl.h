@@ -39,9 +39,9 @@ struct ArmedStep {
 };
 
 struct ArmedPartition {
-  Graph* graph = nullptr;
-  Span<uint32_t> needs;  // partitions of other devices that must be complete first, the last of each
-  bool awaited = false;  // another device's partition needs this one
+  Graph* graph = nullptr;  // null: one step that no graph may contain, enqueued at each run
+  Span<uint32_t> needs;    // partitions of other devices that must be complete first, the last of each
+  bool awaited = false;    // another device's partition needs this one
 };
 
 // The caller's memory for one port during one run. An input's is only read.
@@ -99,6 +99,8 @@ constexpr bool Has(uint64_t devices, size_t index) { return (devices >> index & 
 Status Arm(SessionImpl* session);
 // Records the program's partitions on one device.
 Status RecordOnDevice(SessionImpl* session, uint32_t program, uint32_t device);
+// Launches one partition: its graph, or, without one, its step with all that it waits for. Allocates nothing.
+Status LaunchPartition(SessionImpl* session, uint32_t program, uint32_t partition);
 // Destroys what Arm made.
 void Disarm(SessionImpl* session);
 // Enqueues one step on its stream of `device`: what Arm records and a stepwise run executes.

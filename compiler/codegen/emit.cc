@@ -304,6 +304,7 @@ class Emitter {
     step.device = programs_[p].device;
     step.after = out_.arena->Copy(ControlDeps(programs_[p].lowered, op, first_step));
     step.source = Source(op.sources);
+    if (op.kind == LoweredKind::kCall) return CallOf(p, op, std::move(step));
     if (op.kind == LoweredKind::kKernel) {
       step.kernel = kernels_.Add(op.kernel);
     } else {
@@ -315,6 +316,33 @@ class Emitter {
     std::vector<Binding> bindings;
     for (const LoweredBinding& param : op.params) {
       bindings.push_back({value_buffers_[p][static_cast<size_t>(param.value)], param.byte_offset});
+    }
+    step.bindings = out_.arena->Copy(bindings);
+    return step;
+  }
+
+  // One binding an argument; an output that is an input's memory is bound where that input is.
+  Step CallOf(size_t p, const LoweredOp& op, Step step) {
+    const CustomOp& call = op.call->op;
+    step.kind = StepKind::kCustom;
+    const auto [entry, added] =
+        custom_of_.try_emplace(op.call->key, static_cast<uint32_t>(custom_ops_.size()));
+    if (added) {
+      custom_ops_.push_back(call);
+      out_.keep.push_back(op.call);
+    }
+    step.custom = entry->second;
+    std::vector<Binding> bindings;
+    size_t param = 0;
+    for (const CustomArgument& argument : call.arguments) {
+      if (argument.absent) {
+        bindings.push_back({kNone, 0});
+      } else if (argument.alias != kNone) {
+        bindings.push_back(Binding(bindings[argument.alias]));
+      } else {
+        const LoweredBinding& bound = op.params[param++];
+        bindings.push_back({value_buffers_[p][static_cast<size_t>(bound.value)], bound.byte_offset});
+      }
     }
     step.bindings = out_.arena->Copy(bindings);
     return step;
@@ -394,6 +422,7 @@ class Emitter {
     plan.buffers = out_.arena->Copy(buffers_);
     plan.kernels = out_.arena->Copy(kernels);
     plan.programs = out_.arena->Copy(plan_programs_);
+    plan.custom_ops = out_.arena->Copy(custom_ops_);
     plan.weights_file = Text(options_.weights_file);
     if (report == nullptr) return;
     report->weights_bytes = plan.weights_bytes;
@@ -418,6 +447,8 @@ class Emitter {
   std::vector<std::vector<uint32_t>> value_buffers_;  // per program and value: its buffer
   std::vector<Buffer> buffers_;
   std::vector<Program> plan_programs_;
+  std::vector<CustomOp> custom_ops_;
+  std::map<std::string, uint32_t> custom_of_;  // by CallInfo::key
   KernelTable kernels_;
   std::map<std::string, uint32_t> source_numbers_;
   std::vector<std::string_view> sources_;

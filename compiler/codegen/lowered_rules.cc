@@ -38,12 +38,25 @@ std::string ValueBroken(const LoweredProgram& program, size_t i) {
   return "";
 }
 
+// How many values a call binds: one an argument that is present and no other's memory.
+size_t ParamsOf(const ir::CallInfo& call) {
+  size_t count = 0;
+  for (const CustomArgument& argument : call.op.arguments)
+    count += !argument.absent && argument.alias == kNone;
+  return count;
+}
+
 std::string OpBroken(const LoweredProgram& program, size_t i) {
   const LoweredOp& op = program.ops[i];
-  const bool kernel = op.kind == LoweredKind::kKernel;
+  const bool kernel = op.kind == LoweredKind::kKernel, call = op.kind == LoweredKind::kCall;
   if (kernel && op.kernel.parts.empty()) return OpText(program, i) + " has a kernel without parts";
-  if (!kernel && (op.collective < 0 || static_cast<size_t>(op.collective) >= program.collectives.size() ||
-                  op.params.size() != 2)) {
+  if (call && (op.call == nullptr || op.params.size() != ParamsOf(*op.call))) {
+    return OpText(program, i) + " binds " + std::to_string(op.params.size()) +
+           " values, which its custom op does not have";
+  }
+  if (!kernel && !call &&
+      (op.collective < 0 || static_cast<size_t>(op.collective) >= program.collectives.size() ||
+       op.params.size() != 2)) {
     return OpText(program, i) + " is part of collective " + std::to_string(op.collective) + " of " +
            std::to_string(program.collectives.size()) + " and binds " + std::to_string(op.params.size()) +
            " values, not 2";
@@ -123,7 +136,9 @@ std::string Dump(const LoweredProgram& program) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
     out << "  op" << i << " ";
-    if (op.kind != LoweredKind::kKernel) {
+    if (op.kind == LoweredKind::kCall) {
+      out << "call " << op.call->op.domain << "." << op.call->op.name;
+    } else if (op.kind != LoweredKind::kKernel) {
       out << (op.kind == LoweredKind::kCollectiveStart ? "start " : "wait for ")
           << Name(program.collectives[static_cast<size_t>(op.collective)].op) << " " << op.collective;
     }

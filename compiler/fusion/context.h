@@ -26,6 +26,7 @@ struct Group {
   int id = 0;
   Skeleton skeleton = Skeleton::kMap;
   bool collective = false;       // no part: a kCollective node of its own
+  bool call = false;             // no part: a kCall and its kCallResults
   std::vector<NodeId> anchors;   // contractions with one lhs; otherwise at most one node
   std::vector<NodeId> nodes;     // members, anchors included
   std::vector<NodeId> prologue;  // members computed at the points of a contraction's left side

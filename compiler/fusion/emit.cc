@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/ir/versions.h"
+
 namespace rondo::fusion {
 
 using ir::kNoNode;
@@ -121,7 +123,7 @@ class Dependencies {
  private:
   // A node that overwrites a whole state waits for all readers of the state's old contents.
   void StateReaders(NodeId id, std::set<int>* ops) const {
-    if (c_.node(id).op == Op::kIndexedWrite || !c_.stored[id]) return;
+    if (ir::VersionStepOf(c_.graph, id).runs != kNoNode || !c_.stored[id]) return;
     int value = c_.homes[id].value;
     if (value < 0 || c_.program.values[value].kind != BufferKind::kState) return;
     for (const ir::GraphInput& input : c_.graph.inputs) {
@@ -196,6 +198,7 @@ namespace {
 
 Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   if (group.collective) return EmitCollective(context, group, op, obstacle);
+  if (group.call) return EmitCall(context, group, op, obstacle);
   switch (group.skeleton) {
     case Skeleton::kMap: return EmitMap(context, group, op, obstacle);
     case Skeleton::kReduction: return EmitReduction(context, group, op, obstacle);
@@ -222,7 +225,7 @@ void NumberCollectives(LoweredProgram* program) {
   std::vector<LoweredCollective> ordered;
   int number = -1;
   for (LoweredOp& op : program->ops) {
-    if (op.kind == LoweredKind::kKernel) continue;
+    if (op.kind != LoweredKind::kCollectiveStart && op.kind != LoweredKind::kCollectiveWait) continue;
     if (op.kind == LoweredKind::kCollectiveStart) {
       ordered.push_back(program->collectives[op.collective]);
       ++number;
@@ -251,7 +254,7 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
       continue;
     }
     Describe(c, group, op);
-    if (group.skeleton != Skeleton::kReduction && !group.collective) FindInPlace(c, op);
+    if (op->kind == LoweredKind::kKernel && group.skeleton != Skeleton::kReduction) FindInPlace(c, op);
   }
   if (!obstacles->empty()) return Status::Ok();
   // Order: every op after those it needs; ties by the position of the group's last node.

@@ -59,6 +59,7 @@ class Grouping {
   void Run() {
     for (NodeId id : c_.order) {
       if (c_.node(id).op == Op::kCollective) NewGroup(Skeleton::kMap, id)->collective = true;
+      if (c_.node(id).op == Op::kCall) CallGroup(id);
     }
     for (NodeId id : c_.order) {
       if (IsAnchor(c_.node(id).op) && Free(id)) AnchorGroup(id);
@@ -115,6 +116,15 @@ class Grouping {
   void Join(Group* group, NodeId id) {
     group->nodes.push_back(id);
     c_.group_of[id] = group->id;
+  }
+
+  void CallGroup(NodeId call) {
+    Group* group = NewGroup(Skeleton::kMap, call);
+    group->call = true;
+    for (NodeId reader : c_.readers[call]) {
+      const Node& node = c_.node(reader);
+      if (node.op == Op::kCallResult && node.inputs[0] == call) Join(group, reader);
+    }
   }
 
   // ------------------------------------------------------------------ producers into their reader

@@ -47,13 +47,17 @@ enum class LoweredKind : uint8_t {
   // Both bind what the collective reads and writes: in between, the two are in use.
   kCollectiveStart,
   kCollectiveWait,
+  kCall,  // of a custom op
 };
 
 struct LoweredOp {
   LoweredKind kind = LoweredKind::kKernel;
-  Kernel kernel;                       // kKernel only; name is given at emission
-  int collective = -1;                 // of starts and waits: into LoweredProgram::collectives
-  std::vector<LoweredBinding> params;  // one a kernel parameter
+  Kernel kernel;                             // kKernel only; name is given at emission
+  int collective = -1;                       // of starts and waits: into LoweredProgram::collectives
+  std::shared_ptr<const ir::CallInfo> call;  // kCall only
+  // One a kernel parameter. Of a call: the present inputs, then the outputs that are no input's memory; an
+  // input that the op changes is kReadWrite.
+  std::vector<LoweredBinding> params;
   std::vector<int> deps;  // earlier ops that must be complete: data, anti and control edges, all of them
   std::vector<InPlacePair> in_place;
   std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first

@@ -45,8 +45,10 @@ class Preparation {
 
   Status Run() {
     RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
+    CopyCallInputs();
     FindStateChains();
     CopyScatterTargets();
+    CopyCallTargets();
     SettleOutputs();
     CopyConcatPieces();
     RONDO_RETURN_IF_ERROR(OrderCopies());
@@ -64,6 +66,20 @@ class Preparation {
     return Status::Ok();
   }
 
+  // A call reads dense memory: what is shown by another view is copied.
+  void CopyCallInputs() {
+    const NodeId count = g_.size();
+    for (NodeId id = 0; id < count; ++id) {
+      if (g_.node(id).dead || g_.node(id).op != Op::kCall) continue;
+      for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
+        const NodeId input = g_.node(id).inputs[k];
+        if (ir::IsDense(g_.ViewOf(input), g_.node(g_.BaseOf(input)).shape.elements())) continue;
+        const NodeId copy = InsertCopy(&g_, input);
+        g_.node(id).inputs[k] = copy;
+      }
+    }
+  }
+
   bool IsState(NodeId id) const {
     if (g_.node(id).op != Op::kInput) return false;
     int index = g_.node(id).As<ir::InputAttrs>().index;
@@ -79,8 +95,9 @@ class Preparation {
       NodeId base = g_.BaseOf(at);
       if (!ir::IsDense(g_.ViewOf(at), g_.node(base).shape.elements())) return {};
       versions.push_back(base);
-      if (g_.node(base).op != Op::kIndexedWrite) break;
-      at = g_.node(base).inputs[0];
+      const ir::VersionStep step = ir::VersionStepOf(g_, base);
+      if (step.runs == kNoNode) break;
+      at = g_.node(step.runs).inputs[step.slot];
     }
     std::reverse(versions.begin(), versions.end());
     return versions[0] == g_.inputs[pair.input].node ? versions : std::vector<NodeId>();
@@ -102,15 +119,17 @@ class Preparation {
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
   }
 
-  // What a write takes from its own storage, as updates or indices, is read before anything is written.
+  // What a write takes from its own storage, as updates, indices or other arguments, is read before anything
+  // is written.
   void CopyOwnReads(const std::vector<NodeId>& versions) {
     for (size_t v = 1; v < versions.size(); ++v) {
-      for (size_t k = 1; k < g_.node(versions[v]).inputs.size(); ++k) {
-        NodeId read = g_.node(versions[v]).inputs[k];
+      const ir::VersionStep step = ir::VersionStepOf(g_, versions[v]);
+      for (size_t k = 0; k < g_.node(step.runs).inputs.size(); ++k) {
+        NodeId read = g_.node(step.runs).inputs[k];
         bool own = std::find(versions.begin(), versions.end(), g_.BaseOf(read)) != versions.end();
-        if (!own) continue;
+        if (!own || k == step.slot) continue;
         NodeId copy = InsertCopy(&g_, read);
-        g_.node(versions[v]).inputs[k] = copy;
+        g_.node(step.runs).inputs[k] = copy;
       }
     }
   }
@@ -137,13 +156,56 @@ class Preparation {
       Op op = g_.node(data).op;
       bool own =
           op != Op::kView && op != Op::kInput && op != Op::kConstant && op != Op::kConcat && op != Op::kIota;
-      bool chained =
-          own && !(op == Op::kIndexedWrite && in_place_[data]) && users[data].size() == 1 && !IsOutput(data);
+      bool chained = own && !in_place_[data] && MemoryReaders(users[data]) == 1 && !IsOutput(data);
       if (chained) continue;
       NodeId copy = InsertCopy(&g_, data);
       g_.node(id).inputs[0] = copy;
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
+  }
+
+  // A call's results are written by it: they do not read its first output.
+  size_t MemoryReaders(const std::vector<NodeId>& users) const {
+    return static_cast<size_t>(std::count_if(
+        users.begin(), users.end(), [&](NodeId user) { return g_.node(user).op != Op::kCallResult; }));
+  }
+
+  // The same for what custom ops change: it is copied unless the call is all that reads it.
+  void CopyCallTargets() {
+    const NodeId count = g_.size();
+    const std::vector<std::vector<NodeId>> users = g_.Users();
+    for (NodeId id = 0; id < count; ++id) {
+      if (g_.node(id).dead || g_.node(id).op != Op::kCall) continue;
+      const std::shared_ptr<const ir::CallInfo> info = g_.node(id).As<ir::CallAttrs>().info;
+      for (uint32_t i = 0; i < info->num_outputs(); ++i) {
+        if (!info->IsVersion(i) || VersionInPlace(users[id], id, i)) continue;
+        const size_t slot = info->SlotOf(info->output(i).alias);
+        const NodeId data = g_.node(id).inputs[slot];
+        if (data < count && MayBeChanged(data, id, users[data])) continue;
+        const NodeId copy = InsertCopy(&g_, data);
+        g_.node(id).inputs[slot] = copy;
+      }
+    }
+    in_place_.resize(static_cast<size_t>(g_.size()), 0);
+  }
+
+  bool VersionInPlace(const std::vector<NodeId>& results, NodeId call, uint32_t output) const {
+    if (output == 0) return in_place_[call] != 0;
+    return std::any_of(results.begin(), results.end(), [&](NodeId user) {
+      return g_.node(user).op == Op::kCallResult && g_.node(user).As<ir::CallAttrs>().output == output &&
+             in_place_[user];
+    });
+  }
+
+  // Whether `data` is memory of its own that nothing but one argument of `call` reads.
+  bool MayBeChanged(NodeId data, NodeId call, const std::vector<NodeId>& users) const {
+    const Op op = g_.node(data).op;
+    if (op == Op::kView || op == Op::kInput || op == Op::kConstant || op == Op::kConcat || op == Op::kIota)
+      return false;
+    const auto& inputs = g_.node(call).inputs;
+    const auto reads =
+        std::count_if(inputs.begin(), inputs.end(), [&](NodeId in) { return g_.BaseOf(in) == data; });
+    return reads == 1 && !in_place_[data] && MemoryReaders(users) == 1 && !IsOutput(data);
   }
 
   bool IsOutput(NodeId id) const {
@@ -228,7 +290,8 @@ class Preparation {
                                                                                          : shape));
         Op op = g_.node(base).op;
         bool own = !c_.IsLeaf(base) && op != Op::kIndexedWrite && op != Op::kIota && op != Op::kCollective &&
-                   !IsOutput(base) && c_.concat_of[base] == kNoNode && inside.affine() &&
+                   op != Op::kCall && op != Op::kCallResult && !IsOutput(base) &&
+                   c_.concat_of[base] == kNoNode && inside.affine() &&
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
           base = InsertCopy(&g_, piece);
@@ -305,7 +368,10 @@ class Preparation {
         c_.program.outputs.push_back({output.name, value, false});
         // A written tensor lies where what it is written into lies.
         NodeId holder = base;
-        while (g_.node(holder).op == Op::kIndexedWrite) holder = g_.BaseOf(g_.node(holder).inputs[0]);
+        for (ir::VersionStep step = ir::VersionStepOf(g_, holder); step.runs != kNoNode;
+             step = ir::VersionStepOf(g_, holder)) {
+          holder = g_.BaseOf(g_.node(step.runs).inputs[step.slot]);
+        }
         c_.homes[holder] = {value, ir::DenseView(g_.node(holder).shape)};
       }
       c_.stored[base] = 1;
@@ -326,9 +392,9 @@ class Preparation {
         c_.stored[id] = 1;
         c_.stored[g_.BaseOf(node.inputs[0])] = 1;
       }
-      if (node.op == Op::kCollective) {
+      if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult) {
         c_.stored[id] = 1;
-        c_.stored[g_.BaseOf(node.inputs[0])] = 1;
+        for (NodeId input : node.inputs) c_.stored[g_.BaseOf(input)] = 1;
       }
       if (c_.concat_of[id] != kNoNode) c_.stored[id] = 1;
     }
@@ -390,13 +456,13 @@ namespace {
 View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
   View own = ir::DenseView(node.shape);
-  if (node.op == Op::kCollective) return own;
+  if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult) return own;
   if (WantsChannelsLast(c, id)) return ChannelsLast(node.shape);
   bool first = true;
   View read = own;
   for (NodeId reader : c.readers[id]) {
     if (c.group_of[id] >= 0 && c.InGroup(reader, c.group_of[id])) continue;
-    if (c.node(reader).op == Op::kConcat) return own;
+    if (c.node(reader).op == Op::kConcat || c.node(reader).op == Op::kCall) return own;
     for (NodeId input : c.node(reader).inputs) {
       if (c.base(input) != id) continue;
       View view = c.graph.ViewOf(input);
@@ -455,8 +521,8 @@ const Home& HomeOf(Context* context, NodeId id) {
       start += c.node(input).shape[axis];
     }
   }
-  if (node.op == Op::kIndexedWrite) {
-    NodeId data = node.inputs[0];
+  if (const ir::VersionStep step = ir::VersionStepOf(c.graph, id); step.runs != kNoNode) {
+    NodeId data = c.node(step.runs).inputs[step.slot];
     Home below = HomeOf(context, c.base(data));
     c.homes[id] = {below.value, ir::Compose(below.placement, ir::Reshape(c.graph.ViewOf(data), node.shape))};
     return c.homes[id];

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "core/custom_op.h"
 #include "core/status.h"
 #include "formats/onnx/reader.h"
 
@@ -34,6 +35,9 @@ struct ImportOptions {
   // join all devices. 0 devices: one, and collectives are refused.
   uint32_t devices = 0;
   uint32_t rank = 0;
+  // Custom ops: a node that one of them is named after becomes a call of it, whatever else knows its name.
+  // May be null; must outlive the call of ImportModel.
+  const OpRegistry* ops = nullptr;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };

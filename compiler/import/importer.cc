@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/call.h"
 #include "compiler/import/shard.h"
 #include "compiler/import/synthetic_weight.h"
 #include "core/synthetic.h"
@@ -43,21 +44,6 @@ void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* name
   }
 }
 
-// Which nodes, in order, the names in `wanted` depend on.
-std::vector<bool> NeededFor(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
-                            std::unordered_set<std::string> wanted) {
-  std::vector<bool> needed(static_cast<size_t>(nodes.size()));
-  for (int i = nodes.size(); i-- > 0;) {
-    const onnx::NodeProto& node = nodes.Get(i);
-    bool need = std::any_of(node.output().begin(), node.output().end(), [&](const std::string& name) {
-      return !name.empty() && wanted.count(name) != 0;
-    });
-    needed[static_cast<size_t>(i)] = need;
-    if (need) AddReads(node, &wanted);
-  }
-  return needed;
-}
-
 // Annotations in a node's metadata: keys under "rondo.", and the bare names of the compiler's own.
 std::map<std::string, std::string> AnnotationsOf(const onnx::NodeProto& node) {
   static constexpr const char* kBare[] = {"fuse", "keep", "stream", "after"};
@@ -87,6 +73,44 @@ Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOption
   }
 }
 
+// Which nodes, in order, the names in `wanted` depend on, and those that have effects besides.
+std::vector<bool> Importer::NeededFor(const Nodes& nodes, Names wanted, const Frame& frame) const {
+  std::vector<bool> needed(static_cast<size_t>(nodes.size()));
+  for (int i = nodes.size(); i-- > 0;) {
+    const onnx::NodeProto& node = nodes.Get(i);
+    bool need = std::any_of(node.output().begin(), node.output().end(), [&](const std::string& name) {
+      return !name.empty() && wanted.count(name) != 0;
+    });
+    need = need || HasEffects(node, frame, frame.depth);
+    needed[static_cast<size_t>(i)] = need;
+    if (need) AddReads(node, &wanted);
+  }
+  return needed;
+}
+
+const OpInfo* Importer::FindCustom(const onnx::NodeProto& node, const Frame& frame) const {
+  if (options_.ops == nullptr || node.domain().empty()) return nullptr;
+  const int64_t opset = std::clamp<int64_t>(OpsetFor(frame, node.domain()), 0, UINT32_MAX);
+  return options_.ops->Find(node.domain(), node.op_type(), static_cast<uint32_t>(opset));
+}
+
+// Whether the node, its subgraphs or the function it calls hold a custom op with side effects.
+bool Importer::HasEffects(const onnx::NodeProto& node, const Frame& frame, int depth) const {
+  if (options_.ops == nullptr || depth > kMaxCallDepth) return false;
+  if (const OpInfo* info = FindCustom(node, frame)) return (info->op.flags & RONDO_OP_SIDE_EFFECTS) != 0;
+  const auto any = [&](const Nodes& nodes, const Frame& of) {
+    return std::any_of(nodes.begin(), nodes.end(),
+                       [&](const onnx::NodeProto& inner) { return HasEffects(inner, of, depth + 1); });
+  };
+  if (const onnx::FunctionProto* function = FindFunction(node)) {
+    Frame inner;
+    inner.opsets = Opsets(function->opset_import());
+    return any(function->node(), inner);
+  }
+  return std::any_of(node.attribute().begin(), node.attribute().end(),
+                     [&](const onnx::AttributeProto& a) { return a.has_g() && any(a.g().node(), frame); });
+}
+
 Status Importer::Run() {
   const onnx::GraphProto& graph = model_->proto().graph();
   Frame frame;
@@ -107,7 +131,7 @@ Status Importer::Run() {
   RONDO_RETURN_IF_ERROR(AddInputs(&scope));
   Names wanted;
   for (const onnx::ValueInfoProto& output : graph.output()) wanted.insert(output.name());
-  std::vector<bool> needed = NeededFor(graph.node(), wanted);
+  std::vector<bool> needed = NeededFor(graph.node(), wanted, frame);
   report_->skipped_nodes = std::count(needed.begin(), needed.end(), false);
   RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
   RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));
@@ -223,6 +247,7 @@ void Importer::CollectUnknown(const Nodes& nodes, const std::vector<bool>* neede
   for (int i = 0; i < nodes.size(); ++i) {
     if (needed != nullptr && !(*needed)[static_cast<size_t>(i)]) continue;
     const onnx::NodeProto& node = nodes.Get(i);
+    if (FindCustom(node, frame) != nullptr) continue;
     if (FindFunction(node) != nullptr) continue;  // each function is looked at once, below
     if (FindOp(node.domain(), node.op_type(), OpsetFor(frame, node.domain())) == nullptr) {
       std::string op = (node.domain().empty() ? "ai.onnx" : node.domain()) + "::" + node.op_type();
@@ -272,8 +297,10 @@ Status Importer::ListUnknown(const Nodes& nodes, const std::vector<bool>& needed
     if (names.size() > kShown) list += " and " + std::to_string(names.size() - kShown) + " more nodes";
     list += ")";
   }
-  return Status::Error(Code::kUnsupported, "%zu operator%s not supported: %s", unknown.size(),
-                       unknown.size() == 1 ? " is" : "s are", list.c_str());
+  return Status::Error(
+      Code::kUnsupported,
+      "%zu operator%s not supported: %s; a library of custom ops can add operators (--ops LIB.so)",
+      unknown.size(), unknown.size() == 1 ? " is" : "s are", list.c_str());
 }
 
 // ------------------------------------------------------------------------------------------ nodes
@@ -346,11 +373,12 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
 }
 
 Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame) {
-  if (const onnx::FunctionProto* function = FindFunction(node)) {
-    return CallFunction(*function, node, scope, frame);
-  }
+  const OpInfo* custom = FindCustom(node, frame);
+  const onnx::FunctionProto* function = custom == nullptr ? FindFunction(node) : nullptr;
+  if (function != nullptr) return CallFunction(*function, node, scope, frame);
   const OpRow* row = FindOp(node.domain(), node.op_type(), OpsetFor(frame, node.domain()));
-  if (row == nullptr) return Status::Error(Code::kUnsupported, "the operator is not supported");
+  if (row == nullptr && custom == nullptr)
+    return Status::Error(Code::kUnsupported, "the operator is not supported");
   AttributeMap attributes;
   for (const onnx::AttributeProto& a : node.attribute()) {
     if (a.ref_attr_name().empty()) {
@@ -371,7 +399,9 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   frame_ = &frame;
   OpContext c(&builder_, this, node, OpsetFor(frame, node.domain()), std::move(attributes),
               std::move(inputs));
-  Status status = CallHandler(*row, c);
+  Status status = custom != nullptr
+                      ? ImportCall(*custom, node.op_type() + " \"" + frame.prefix + NodeName(node) + "\"", c)
+                      : CallHandler(*row, c);
   scope_ = outer_scope;
   frame_ = outer_frame;
   RONDO_RETURN_IF_ERROR(status);
@@ -443,7 +473,7 @@ Status Importer::CallFunction(const onnx::FunctionProto& function, const onnx::N
     if (!node.output(i).empty()) wanted.insert(function.output(i));
   }
   RONDO_RETURN_IF_ERROR(
-      ImportNodes(function.node(), NeededFor(function.node(), wanted), &inner_scope, inner));
+      ImportNodes(function.node(), NeededFor(function.node(), wanted, inner), &inner_scope, inner));
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty()) continue;
     if (i >= function.output_size()) return Status::Error(Code::kCorrupt, "the function has no output %d", i);
@@ -474,7 +504,7 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
   }
   Names wanted;
   for (const onnx::ValueInfoProto& output : graph.output()) wanted.insert(output.name());
-  std::vector<bool> needed = NeededFor(graph.node(), wanted);
+  std::vector<bool> needed = NeededFor(graph.node(), wanted, frame);
   RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
   std::vector<std::string> sources = builder_.sources();
   RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));

@@ -62,6 +62,10 @@ class Importer : public Host {
   Result<Value> Lookup(const std::string& name, Scope* scope);
   Result<std::vector<Value>> GatherInputs(const onnx::NodeProto& node, Scope* scope);
   const onnx::FunctionProto* FindFunction(const onnx::NodeProto& node) const;
+  // The custom op that `node` calls, or null.
+  const OpInfo* FindCustom(const onnx::NodeProto& node, const Frame& frame) const;
+  bool HasEffects(const onnx::NodeProto& node, const Frame& frame, int depth) const;
+  std::vector<bool> NeededFor(const Nodes& nodes, Names wanted, const Frame& frame) const;
   NodeId Normalise(NodeId id);
 
   std::shared_ptr<onnx::Model> model_;

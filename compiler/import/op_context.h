@@ -76,6 +76,7 @@ class OpContext {
   const std::vector<Value>& outputs() const { return outputs_; }
 
   // --- attributes.
+  const AttributeMap& attributes() const { return attributes_; }
   const onnx::AttributeProto* Attribute(const char* name) const;
   bool HasAttribute(const char* name) const { return Attribute(name) != nullptr; }
   int64_t Int(const char* name, int64_t otherwise) const;

@@ -384,6 +384,25 @@ NodeId Builder::Collective(CollectiveOp op, NodeId x, int64_t devices) {
   return id;
 }
 
+std::vector<NodeId> Builder::Call(const std::shared_ptr<const CallInfo>& info, std::vector<NodeId> inputs) {
+  const auto make = [&](Op op, uint32_t output, std::vector<NodeId> from) {
+    const CustomArgument& type = info->output(output);
+    return Finish(op, type.dtype, type.shape, CallAttrs{info, output}, std::move(from));
+  };
+  const NodeId call = make(Op::kCall, 0, inputs);
+  if (info->side_effects) {
+    if (last_effect_ != kNoNode) graph().node(call).weak_after.push_back(last_effect_);
+    last_effect_ = call;
+  }
+  std::vector<NodeId> outputs;
+  for (uint32_t i = 0; i < info->num_outputs(); ++i) {
+    outputs.push_back(info->PassesThrough(i) ? inputs[info->SlotOf(info->output(i).alias)]
+                      : i == 0               ? call
+                                             : make(Op::kCallResult, i, {call}));
+  }
+  return outputs;
+}
+
 // ------------------------------------------------------------------------------------ constants
 
 bool Builder::ConstantInts(NodeId id, std::vector<int64_t>* values) const {

@@ -84,6 +84,10 @@ class Builder {
   // After all collectives made before it by this builder.
   NodeId Collective(CollectiveOp op, NodeId x, int64_t devices);
 
+  // One node an output; for an output that passes an input through, that input. `inputs` are those present.
+  // With side effects: after all such calls made before it by this builder.
+  std::vector<NodeId> Call(const std::shared_ptr<const CallInfo>& info, std::vector<NodeId> inputs);
+
   // The values of an integer constant (or a view of one): how handlers read shapes and axes. False if not
   // constant.
   bool ConstantInts(NodeId id, std::vector<int64_t>* values) const;
@@ -100,6 +104,7 @@ class Builder {
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;
   NodeId last_collective_ = kNoNode;
+  NodeId last_effect_ = kNoNode;
 };
 
 // The shape that a and b broadcast to. False if they do not.

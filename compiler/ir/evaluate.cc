@@ -407,6 +407,8 @@ Result<Data> EvaluateNode(const Node& node, const Values& given) {
     case Op::kAttention: return EvalAttention(node, in);
     case Op::kCollective:
       return Status::Error(Code::kUnsupported, "collective %%%d needs the other devices", node.id);
+    case Op::kCall:
+    case Op::kCallResult: return Status::Error(Code::kUnsupported, "%%%d calls a custom op", node.id);
   }
   return Status::Error(Code::kInternal, "node %%%d has an unknown op", node.id);
 }

@@ -180,6 +180,9 @@ int Graph::RemoveDead() {
   std::vector<NodeId> stack;
   for (const GraphOutput& out : outputs) stack.push_back(out.node);
   for (const GraphInput& in : inputs) stack.push_back(in.node);
+  for (const Node& n : nodes_) {
+    if (!n.dead && n.op == Op::kCall && n.As<CallAttrs>().info->side_effects) stack.push_back(n.id);
+  }
   while (!stack.empty()) {
     NodeId id = stack.back();
     stack.pop_back();

@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/ir/call.h"
 #include "compiler/ir/view.h"
 #include "core/dtype.h"
 #include "core/kernel.h"
@@ -46,6 +47,8 @@ enum class Op : uint8_t {
   kConcat,        // ConcatAttrs; inputs along one axis
   kAttention,     // AttentionAttrs; q, k, v, [mask], [limit] -> [b, h, q, v features]
   kCollective,    // CollectiveAttrs; x -> what the devices make of theirs together
+  kCall,          // CallAttrs; inputs of a custom op -> its output 0
+  kCallResult,    // CallAttrs; a kCall -> another of its outputs
 };
 
 // The bytes of a constant, or how to make them. Immutable and shared.
@@ -139,9 +142,18 @@ struct CollectiveAttrs {
   int64_t devices = 1;
 };
 
+// A call of a custom op reads and writes dense memory, and never shares a kernel. Inputs that the op changes
+// are versions of one storage, as those of kIndexedWrite (versions.h): who changes a tensor that others still
+// read changes a copy. Outputs that pass an input through are that input: nothing reads them. Calls with side
+// effects are never dead, and keep their order by weak edges.
+struct CallAttrs {
+  std::shared_ptr<const CallInfo> info;
+  uint32_t output = 0;  // which of the op's outputs the node is
+};
+
 using Attrs =
     std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs, ReduceAttrs,
-                 ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs, CollectiveAttrs>;
+                 ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs, CollectiveAttrs, CallAttrs>;
 
 struct Node {
   NodeId id = kNoNode;
@@ -214,7 +226,8 @@ class Graph {
   // merges provenance. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
   // marked dead unless it is an input.
   void Replace(NodeId from, NodeId to);
-  // Marks every node dead that no output, strong edge or input needs. Returns how many.
+  // Marks every node dead that no output, strong edge, input or call with side effects needs. Returns how
+  // many.
   int RemoveDead();
   // Drops dead nodes and renumbers in topological order.
   void Compact();

@@ -60,6 +60,12 @@ std::string AttrText(const Node& n) {
       const CollectiveAttrs& a = n.As<CollectiveAttrs>();
       return Text("%s of %ld", rondo::Name(a.op), a.devices);
     }
+    case Op::kCall:
+    case Op::kCallResult: {
+      const CallAttrs& a = n.As<CallAttrs>();
+      const std::string name = std::string(a.info->op.domain) + "." + std::string(a.info->op.name);
+      return name + Text(" output %u", a.output) + (a.info->IsVersion(a.output) ? " in place" : "");
+    }
     default: return "";
   }
 }
@@ -169,6 +175,27 @@ std::string CheckShapes(const Graph& g, const Node& n) {
       for (int d = 0; fits && d < share.rank; ++d) fits = whole[d + 1] == share[d];
       return fits ? "" : "has a shape that does not fit its devices";
     }
+    case Op::kCall: {
+      const CallInfo& info = *n.As<CallAttrs>().info;
+      size_t slot = 0;
+      for (uint32_t i = 0; i < info.op.num_inputs; ++i) {
+        const CustomArgument& a = info.op.arguments[i];
+        if (a.absent) continue;
+        if (slot >= count || !(in(slot).shape == a.shape) || in(slot).dtype != a.dtype) {
+          return Text("does not fit argument %u of its op", i);
+        }
+        ++slot;
+      }
+      return slot == count ? "" : "has more inputs than its op";
+    }
+    case Op::kCallResult: {
+      const CallAttrs& a = n.As<CallAttrs>();
+      if (count != 1 || in(0).op != Op::kCall) return "takes one call";
+      if (in(0).As<CallAttrs>().info != a.info || a.output >= a.info->num_outputs())
+        return "is of another call";
+      const CustomArgument& output = a.info->output(a.output);
+      return n.shape == output.shape && n.dtype == output.dtype ? "" : "differs from its op's output";
+    }
     case Op::kConv: return count == 2 ? "" : "takes two inputs";
     case Op::kPool: return count == 1 ? "" : "takes one input";
   }
@@ -244,9 +271,10 @@ const char* Name(TapeOp op) {
 }
 
 const char* Name(Op op) {
-  static constexpr const char* kNames[] = {
-      "input", "constant", "view",         "pointwise",     "iota",   "reduce",    "matmul",
-      "conv",  "pool",     "indexed_read", "indexed_write", "concat", "attention", "collective"};
+  static constexpr const char* kNames[] = {"input",     "constant",     "view",          "pointwise",
+                                           "iota",      "reduce",       "matmul",        "conv",
+                                           "pool",      "indexed_read", "indexed_write", "concat",
+                                           "attention", "collective",   "call",          "call_result"};
   return kNames[static_cast<int>(op)];
 }
 

@@ -6,6 +6,20 @@
 
 namespace rondo::ir {
 
+VersionStep VersionStepOf(const Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  if (n.op == Op::kIndexedWrite) return {id, 0};
+  if (n.op != Op::kCall && n.op != Op::kCallResult) return {};
+  const CallAttrs& a = n.As<CallAttrs>();
+  if (!a.info->IsVersion(a.output)) return {};
+  return {n.op == Op::kCall ? id : n.inputs[0], a.info->SlotOf(a.info->output(a.output).alias)};
+}
+
+Region Region::OfVersion(const Graph& graph, NodeId version) {
+  const Node& n = graph.node(version);
+  return n.op == Op::kIndexedWrite ? OfWrite(n.As<IndexedAttrs>()) : Region(View());
+}
+
 Region Region::OfWrite(const IndexedAttrs& attrs) {
   if (!attrs.map.affine()) return Region(View());
   ViewStep step = attrs.map.steps[0];
@@ -64,12 +78,14 @@ class ReaderOrder {
   std::string Run() {
     for (NodeId id = 0; id < g_.size(); ++id) {
       const Node& n = g_.node(id);
-      if (n.dead || n.op == Op::kView) continue;
+      if (n.dead || n.op == Op::kView || n.op == Op::kCallResult) continue;
       for (size_t k = 0; k < n.inputs.size(); ++k) {
         auto version = std::find(versions_.begin(), versions_.end(), g_.BaseOf(n.inputs[k]));
         if (version == versions_.end()) continue;
         size_t v = static_cast<size_t>(version - versions_.begin());
-        bool next = k == 0 && v + 1 < versions_.size() && versions_[v + 1] == id;
+        const VersionStep step =
+            v + 1 < versions_.size() ? VersionStepOf(g_, versions_[v + 1]) : VersionStep();
+        bool next = step.runs == id && step.slot == k;
         if (next) continue;
         std::string late = Order(id, v, Region(g_.ViewOf(n.inputs[k])));
         if (late.empty()) continue;
@@ -83,8 +99,8 @@ class ReaderOrder {
  private:
   std::string Order(NodeId reader, size_t version, const Region& region) {
     for (size_t v = version + 1; v < versions_.size(); ++v) {
-      NodeId write = versions_[v];
-      if (reader == write || !region.Meets(Region::OfWrite(g_.node(write).As<IndexedAttrs>()))) continue;
+      const NodeId write = VersionStepOf(g_, versions_[v]).runs;
+      if (reader == write || !region.Meets(Region::OfVersion(g_, versions_[v]))) continue;
       if (g_.Reaches(write, reader)) {
         return Described(g_.node(reader)) + " reads what " + Described(g_.node(write)) +
                " has already replaced";

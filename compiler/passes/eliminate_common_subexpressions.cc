@@ -104,6 +104,11 @@ struct AddAttrs {
     key->Add(a.has_limit);
     key->Add(a.nan_to_zero);
   }
+  void operator()(const ir::CallAttrs& a) {
+    key->Add(a.info->key);
+    key->Add(a.output);
+    if (!a.info->IsPure()) key->Add(a.info.get());  // like no other
+  }
   void operator()(const ir::CollectiveAttrs& a) {
     key->Add(a.op);
     key->Add(a.devices);

@@ -2,6 +2,7 @@
 #include <functional>
 #include <set>
 
+#include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 
@@ -23,14 +24,17 @@ int IndexOf(const List& list, const std::string& name) {
 }
 
 // True if `output` is `input` with some elements replaced: the way back leads through views, concatenations
-// and the data of kIndexedWrites only (another way may end at what is written).
+// and the data of kIndexedWrites and of calls that change it only (another way may end at what is written).
 bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
   std::set<NodeId> seen;
   std::function<bool(NodeId)> visit = [&](NodeId id) {
     if (id == input) return true;
     if (!seen.insert(id).second) return false;
     const Node& n = g.node(id);
-    if (n.op == Op::kView || n.op == Op::kIndexedWrite) return visit(n.inputs[0]);
+    if (n.op == Op::kView) return visit(n.inputs[0]);
+    if (const ir::VersionStep step = ir::VersionStepOf(g, id); step.runs != ir::kNoNode) {
+      return visit(g.node(step.runs).inputs[step.slot]);
+    }
     if (n.op == Op::kConcat) return std::any_of(n.inputs.begin(), n.inputs.end(), visit);
     return false;
   };

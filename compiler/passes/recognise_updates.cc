@@ -76,6 +76,7 @@ class State {
 
   bool Rewrite() {
     const NodeId out = g_->outputs[output_].node;
+    if (ChainedByCalls()) return Readers();
     if (out == input_ || !Place(out, ir::DenseView(g_->node(input_).shape))) return false;
     if (!kept_) return Fail("the output keeps nothing of the input");
     return (AlreadyChained() || Chain()) && Readers();
@@ -172,10 +173,22 @@ class State {
   bool AlreadyChained() {
     versions_.clear();
     NodeId id = g_->outputs[output_].node;
-    for (; g_->node(id).op == Op::kIndexedWrite; id = g_->node(id).inputs[0]) versions_.push_back(id);
+    for (ir::VersionStep step = ir::VersionStepOf(*g_, id); step.runs != kNoNode;
+         step = ir::VersionStepOf(*g_, id)) {
+      versions_.push_back(id);
+      id = g_->node(step.runs).inputs[step.slot];
+    }
     versions_.push_back(id);
     std::reverse(versions_.begin(), versions_.end());
     return id == input_;
+  }
+
+  // A chain already, and calls of custom ops are among its writes: they cannot be moved.
+  bool ChainedByCalls() {
+    const auto called = [&](NodeId id) {
+      return g_->node(id).op == Op::kCall || g_->node(id).op == Op::kCallResult;
+    };
+    return AlreadyChained() && std::any_of(versions_.begin(), versions_.end(), called);
   }
 
   // The writes in the model's order, each on the version before it.
@@ -253,7 +266,7 @@ class State {
       if (version == versions_.end() || version + 1 == versions_.end()) continue;
       Region shown(g_->ViewOf(out.node));
       for (size_t v = static_cast<size_t>(version - versions_.begin()) + 1; v < versions_.size(); ++v) {
-        if (shown.Meets(Region::OfWrite(g_->node(versions_[v]).As<ir::IndexedAttrs>()))) {
+        if (shown.Meets(Region::OfVersion(*g_, versions_[v]))) {
           return Fail("output " + out.name + " shows the state as it was before");
         }
       }

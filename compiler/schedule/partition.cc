@@ -110,6 +110,7 @@ std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector
     if (graph != op.annotations.end() && graph->second == "off") {
       steps[i].unsafe = "it is annotated `graph: off`";
     }
+    if (op.kind == LoweredKind::kCall && !op.call->op.graph_safe) steps[i].unsafe = op.call->op.reason;
   }
   for (const std::string& node : break_before) {
     for (size_t i = 0; i < program.ops.size(); ++i) {

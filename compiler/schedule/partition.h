@@ -33,7 +33,8 @@ struct PlannedPartition {
 std::vector<PlannedPartition> PartitionSteps(const std::vector<SeamStep>& steps);
 
 // The steps of an ordered program. `break_before` are ONNX node names: a partition ends before the first
-// step that came from each. The names found are added to `found`. An op annotated `graph: off` is unsafe.
+// step that came from each. The names found are added to `found`. An op annotated `graph: off` is unsafe, and
+// so is a call of a custom op that no graph may contain, with the reason that its library gives.
 std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector<std::string>& break_before,
                                 std::vector<std::string>* found);
 

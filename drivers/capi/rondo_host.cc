@@ -4,18 +4,37 @@
 #include <cstring>
 #include <new>
 
+#include "core/custom_op.h"
 #include "core/driver_handle.h"
 #include "drivers/host/host_driver.h"
 
 namespace {
 
-void Destroy(rondo_driver* handle) {
+// The handle, and the ops that its driver calls.
+struct HostHandle : rondo_driver {
+  rondo::OpRegistry ops;
+};
+
+void Destroy(rondo_driver* driver) {
+  auto* handle = static_cast<HostHandle*>(driver);
   if (handle->driver != nullptr) rondo::DestroyHostDriver(handle->driver);
-  handle->~rondo_driver();
+  handle->~HostHandle();
   std::free(handle);
 }
 
-rondo::Status MakeDriver(const rondo_host_options& given, rondo::Driver** driver) {
+rondo::Status LoadOps(const rondo_host_options& given, rondo::OpRegistry* ops) {
+  for (size_t i = 0; i < given.num_op_libraries; ++i) {
+    if (given.op_libraries == nullptr || given.op_libraries[i] == nullptr) {
+      return rondo::Status::Error(rondo::Code::kInvalidArgument,
+                                  "rondo_host_options: %zu op_libraries, but path %zu is NULL",
+                                  given.num_op_libraries, i);
+    }
+    RONDO_RETURN_IF_ERROR(ops->Load(given.op_libraries[i]));
+  }
+  return rondo::Status::Ok();
+}
+
+rondo::Status MakeDriver(const rondo_host_options& given, rondo::OpRegistry* ops, rondo::Driver** driver) {
   if (given.size < sizeof(size_t)) {
     return rondo::Status::Error(rondo::Code::kInvalidArgument,
                                 "rondo_host_options: its size is not set; use sizeof(rondo_host_options)");
@@ -25,7 +44,9 @@ rondo::Status MakeDriver(const rondo_host_options& given, rondo::Driver** driver
     return rondo::Status::Error(rondo::Code::kInvalidArgument,
                                 "rondo_host_options: one function of a pair is NULL; give both or none");
   }
+  RONDO_RETURN_IF_ERROR(LoadOps(given, ops));
   rondo::HostOptions options;
+  options.ops = ops;
   if (given.threads != 0) options.threads = given.threads;
   if (given.devices != 0) options.devices = given.devices;
   if (given.allocate != nullptr) {
@@ -39,11 +60,11 @@ rondo::Status MakeDriver(const rondo_host_options& given, rondo::Driver** driver
 }
 
 rondo_driver* MakeHandle(const rondo_host_options& options) {
-  void* block = std::malloc(sizeof(rondo_driver));
+  void* block = std::malloc(sizeof(HostHandle));
   if (block == nullptr) return nullptr;
-  auto* handle = new (block) rondo_driver;
+  auto* handle = new (block) HostHandle;
   handle->destroy = Destroy;
-  handle->status = MakeDriver(options, &handle->driver);
+  handle->status = MakeDriver(options, &handle->ops, &handle->driver);
   return handle;
 }
 

@@ -37,6 +37,10 @@ typedef struct rondo_host_options {
   int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
   void (*join_thread)(void* user, void* thread);
   void* thread_user;
+  /* Shared libraries of custom ops (rondo_op.h) that plans may call, by path: opened when the driver is made,
+   * closed when it is destroyed. The paths are not kept. */
+  const char* const* op_libraries;
+  size_t num_op_libraries;
 } rondo_host_options;
 
 /* The same, with more to choose from. `options` may be NULL. */

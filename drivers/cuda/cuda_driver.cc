@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 
+#include "core/custom_op.h"
 #include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_device.h"
 
@@ -49,6 +50,17 @@ class CudaDriver final : public Driver {
   }
 
   Status Supports(const PlanData& plan) const override {
+    if (!plan.custom_ops.empty()) {
+      const CustomOp& op = plan.custom_ops[0];
+      const std::string_view node = SourceOfCall(plan, 0);
+      return Status::Error(
+                 Code::kUnsupported,
+                 "%.*s calls custom op \"%.*s.%.*s\", which runs on the host driver only: the cuda driver "
+                 "takes no libraries of ops",
+                 static_cast<int>(node.size()), node.data(), static_cast<int>(op.domain.size()),
+                 op.domain.data(), static_cast<int>(op.name.size()), op.name.data())
+          .FromNode(node);
+    }
     if (plan.modules.empty()) {
       return Status::Error(
           Code::kUnsupported,

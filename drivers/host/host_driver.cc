@@ -40,6 +40,7 @@ class HostDevice final : public Device {
         engine_(engine),
         allocator_(options.allocator),
         hooks_(options.thread_hooks),
+        ops_(options.ops),
         work_per_thread_(options.work_per_thread),
         book_(book),
         index_(index),
@@ -133,7 +134,7 @@ class HostDevice final : public Device {
   Result<Module*> LoadModule(const PlanData& plan) override {
     Status status = faults_.Before(HostCall::kLoadModule);
     if (!status.ok()) return status;
-    HostModule* module = HostModule::Create(plan, engine_, &status);
+    HostModule* module = HostModule::Create(plan, engine_, ops_, &status);
     if (module == nullptr) return status;
     std::lock_guard<std::mutex> lock(mutex_);
     for (const Program& program : plan.programs) {
@@ -258,6 +259,29 @@ class HostDevice final : public Device {
     return Enqueue(entry, StepKind::kLaunch, addresses.data(), stream);
   }
 
+  Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
+              uint32_t step) override {
+    const host::CallProgram* call = ToHost(module)->call(op);
+    if (call == nullptr || addresses.size() != size_t{call->num_inputs} + call->num_outputs) {
+      return Status::Error(Code::kInvalidArgument,
+                           "step %u: custom op %u with %zu addresses cannot be called", step, op,
+                           addresses.size());
+    }
+    for (DeviceAddress address : addresses) {
+      if (address != 0) RONDO_RETURN_IF_ERROR(Own(address, 1));
+    }
+    GraphEntry entry;
+    entry.kind = GraphEntry::Kind::kCall;
+    entry.step = step;
+    entry.call = call;
+    if (HostGraph* graph = ToHost(stream)->recording) {
+      entry.first_address = graph->addresses.size();
+      for (DeviceAddress address : addresses) graph->addresses.push_back(address);
+      if (!graph->addresses.ok()) return NoMemoryFor("a recording");
+    }
+    return Enqueue(entry, StepKind::kCustom, addresses.data(), stream);
+  }
+
   Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                          Stream* stream) override {
     const uint64_t all = part.point->bytes * part.point->participants.size();
@@ -376,6 +400,7 @@ class HostDevice final : public Device {
   const host::Engine& engine_;
   const HostAllocator allocator_;
   const ThreadHooks hooks_;
+  const OpRegistry* const ops_;
   const double work_per_thread_;
   host::MemoryBook& book_;
   const uint32_t index_;
@@ -427,6 +452,9 @@ class HostDriver final : public Driver {
     if (plan.requirements.devices.size() > options_.devices) {
       return Status::Error(Code::kUnsupported, "the plan needs %zu devices; the host driver was made with %u",
                            plan.requirements.devices.size(), options_.devices);
+    }
+    for (uint32_t i = 0; i < plan.custom_ops.size(); ++i) {
+      RONDO_RETURN_IF_ERROR(CheckCall(options_.ops, plan, i));
     }
     return Status::Ok();
   }

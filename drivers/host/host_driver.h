@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "core/arena.h"
+#include "core/custom_op.h"
 #include "core/driver.h"
 #include "core/status.h"
 #include "core/threads.h"
@@ -80,6 +81,8 @@ struct HostOptions {
   // Who starts the threads.
   ThreadHooks thread_hooks = DefaultThreadHooks();
   HostFaults faults;
+  // Custom ops that plans may call; must outlive the driver. Null: plans that call any are refused.
+  const OpRegistry* ops = nullptr;
 };
 
 // A driver, to be given back through DestroyHostDriver after everything made by its devices. Fails with

@@ -22,13 +22,15 @@ void PickEngine(uint32_t level, Engine* engine) {
   baseline::FillEngine(engine);
 }
 
-HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, Status* status) {
+HostModule* HostModule::Create(const PlanData& plan, const Engine& engine, const OpRegistry* ops,
+                               Status* status) {
   HostModule* module = new (std::nothrow) HostModule;
   if (module == nullptr) {
     *status = Status::Error(Code::kOutOfMemory, "host driver: no memory for the kernels of a plan");
     return nullptr;
   }
   *status = module->Build(plan, engine);
+  if (status->ok()) *status = module->calls_.Build(plan, ops, module->arena_);
   if (status->ok()) return module;
   delete module;
   return nullptr;

@@ -5,6 +5,7 @@
 #include "core/arena.h"
 #include "core/plan.h"
 #include "core/status.h"
+#include "drivers/host/calls.h"
 #include "drivers/host/program.h"
 
 namespace rondo::host {
@@ -18,11 +19,14 @@ struct KernelProgram {
 class HostModule {
  public:
   // Null when out of memory (then *status says so, as it does for a kernel that cannot be run).
-  static HostModule* Create(const PlanData& plan, const Engine& engine, Status* status);
+  // `ops` may be null, and must outlive the module.
+  static HostModule* Create(const PlanData& plan, const Engine& engine, const OpRegistry* ops,
+                            Status* status);
 
   const KernelProgram* kernel(uint32_t index) const {
     return index < kernels_.size() ? &kernels_[index] : nullptr;
   }
+  const CallProgram* call(uint32_t index) const { return calls_.at(index); }
   // Bytes of scratch that each worker of a launch needs.
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
@@ -32,6 +36,7 @@ class HostModule {
                    PartProgram* out);
   Arena arena_;
   Span<const KernelProgram> kernels_;
+  CallTable calls_;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -106,6 +106,7 @@ Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) 
           ->Start(entry.part, {entry.from, entry.to}, &collectives_);
     case GraphEntry::Kind::kWait:
       return reinterpret_cast<HostCollectives*>(entry.part.collectives)->Wait(entry.part);
+    case GraphEntry::Kind::kCall: return entry.call->Run(addresses, entry.step);
     case GraphEntry::Kind::kTime: entry.event->nanoseconds = Nanoseconds(); break;
   }
   return Status::Ok();

@@ -19,12 +19,13 @@ struct HostEvent;
 
 // One recorded call.
 struct GraphEntry {
-  enum class Kind : uint8_t { kLaunch, kCopy, kFill, kStart, kWait, kTime } kind = Kind::kLaunch;
+  enum class Kind : uint8_t { kLaunch, kCopy, kFill, kStart, kWait, kTime, kCall } kind = Kind::kLaunch;
   uint8_t byte = 0;
   uint32_t step = kNone;
   uint32_t kernel = 0;
   const KernelProgram* program = nullptr;
-  size_t first_address = 0;  // into HostGraph::addresses
+  const CallProgram* call = nullptr;  // kCall
+  size_t first_address = 0;           // into HostGraph::addresses
   DeviceAddress to = 0, from = 0;
   uint64_t bytes = 0;
   HostEvent* event = nullptr;  // kTime
@@ -113,7 +114,7 @@ class HostStream {
   CollectiveStream& collectives_;
   std::atomic<ScratchSet*> scratch_{nullptr};
   FaultCell fault_;
-  Status error_;  // of a collective, or injected
+  Status error_;  // of a collective or a custom op, or injected
   uint32_t error_step_ = kNone;
 };
 

@@ -71,6 +71,22 @@ class Decoder {
     return {out.data(), out.size()};
   }
 
+  // The extents of what is called WHAT "name".
+  Shape Extents(const fb::Vector<int64_t>* in, const char* what, std::string_view name) {
+    Shape out;
+    if (in == nullptr) return out;
+    if (in->size() > kMaxRank) {
+      if (status_.ok()) {
+        status_ = Status::Error(Code::kCorrupt, "%s \"%s\": rank %u exceeds the greatest rank, %d", what,
+                                name.data(), in->size(), kMaxRank);
+      }
+      return out;
+    }
+    out.rank = static_cast<int>(in->size());
+    std::memcpy(out.dims, in->Data(), in->size() * sizeof(int64_t));
+    return out;
+  }
+
   // A vector of tables or structs, each decoded by its overload of One. The flatbuffers verifier checks
   // where a vector's length lies, but not that the structs after it are aligned.
   template <typename T, typename F>
@@ -106,6 +122,9 @@ class Decoder {
   void One(const fbs::Program& in, Program& out);
   void One(const fbs::KernelImage& in, KernelImage& out);
   void One(const fbs::CodeModule& in, CodeModule& out);
+  void One(const fbs::CustomAttribute& in, CustomAttribute& out);
+  void One(const fbs::CustomArgument& in, CustomArgument& out);
+  void One(const fbs::CustomOp& in, CustomOp& out);
   void One(const fb::String& in, std::string_view& out) { out = Text(&in); }
 
   Arena& arena_;
@@ -194,17 +213,7 @@ void Decoder::One(const fbs::Buffer& in, Buffer& out) {
   out.name = Text(in.name());
   out.kind = static_cast<BufferKind>(in.kind());
   out.dtype = static_cast<DType>(in.dtype());
-  if (in.shape() != nullptr) {
-    if (in.shape()->size() > kMaxRank) {
-      if (status_.ok()) {
-        status_ = Status::Error(Code::kCorrupt, "buffer \"%s\": rank %u exceeds the greatest rank, %d",
-                                out.name.data(), in.shape()->size(), kMaxRank);
-      }
-      return;
-    }
-    out.shape.rank = static_cast<int>(in.shape()->size());
-    std::memcpy(out.shape.dims, in.shape()->Data(), in.shape()->size() * sizeof(int64_t));
-  }
+  out.shape = Extents(in.shape(), "buffer", out.name);
   out.bytes = in.bytes();
   out.device = in.device();
   out.program = in.program();
@@ -232,6 +241,7 @@ void Decoder::One(const fbs::Step& in, Step& out) {
   out.records = in.records();
   out.after = Numbers<uint32_t>(in.after());
   out.source = in.source();
+  out.custom = in.custom();
 }
 
 void Decoder::One(const fbs::Partition& in, Partition& out) {
@@ -286,6 +296,37 @@ void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
   out.images = All<KernelImage>(in.images());
 }
 
+void Decoder::One(const fbs::CustomAttribute& in, CustomAttribute& out) {
+  out.name = Text(in.name());
+  out.kind = static_cast<AttributeKind>(in.kind());
+  out.ints = Numbers<int64_t>(in.ints());
+  out.floats = Numbers<float>(in.floats());
+  out.texts = All<std::string_view>(in.texts());
+  out.dtype = static_cast<DType>(in.dtype());
+  out.shape = Extents(in.shape(), "attribute", out.name);
+  out.data = Numbers<uint8_t>(in.data());
+}
+
+void Decoder::One(const fbs::CustomArgument& in, CustomArgument& out) {
+  out.dtype = static_cast<DType>(in.dtype());
+  out.shape = Extents(in.shape(), "argument", "");
+  out.mode = static_cast<Mode>(in.mode());
+  out.alias = in.alias();
+  out.absent = in.absent();
+}
+
+void Decoder::One(const fbs::CustomOp& in, CustomOp& out) {
+  out.domain = Text(in.domain());
+  out.name = Text(in.name());
+  out.version = in.version();
+  out.library = Text(in.library());
+  out.graph_safe = in.graph_safe();
+  out.reason = Text(in.reason());
+  out.num_inputs = in.num_inputs();
+  out.arguments = All<CustomArgument>(in.arguments());
+  out.attributes = All<CustomAttribute>(in.attributes());
+}
+
 PlanData Decoder::Decode(const fbs::Plan& in) {
   PlanData out;
   out.producer = Text(in.producer());
@@ -299,6 +340,7 @@ PlanData Decoder::Decode(const fbs::Plan& in) {
   out.weights_file = Text(in.weights_file());
   out.weights_bytes = in.weights_bytes();
   out.modules = All<CodeModule>(in.modules());
+  out.custom_ops = All<CustomOp>(in.custom_ops());
   return out;
 }
 

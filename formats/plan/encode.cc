@@ -26,6 +26,12 @@ class Encoder {
   fb::Offset<fb::String> Text(std::string_view text) {
     return text.empty() ? 0 : builder_.CreateString(text.data(), text.size());
   }
+  Offset<fb::Vector<fb::Offset<fb::String>>> Texts(Span<const std::string_view> in) {
+    if (in.empty()) return 0;
+    std::vector<fb::Offset<fb::String>> out;
+    for (std::string_view text : in) out.push_back(builder_.CreateString(text.data(), text.size()));
+    return builder_.CreateVector(out);
+  }
   template <typename F, typename T>
   Offset<fb::Vector<F>> Numbers(Span<const T> in) {
     static_assert(sizeof(F) == sizeof(T));
@@ -110,7 +116,7 @@ class Encoder {
     auto waits = Numbers<uint32_t>(in.waits);
     auto after = Numbers<uint32_t>(in.after);
     return fbs::CreateStep(builder_, Byte(in.kind), in.device, in.stream, in.kernel, in.sync_point, in.bytes,
-                           bindings, waits, in.records, after, in.source);
+                           bindings, waits, in.records, after, in.source, in.custom);
   }
   Offset<fbs::Partition> One(const Partition& in) {
     auto detail = Text(in.detail);
@@ -147,20 +153,43 @@ class Encoder {
     auto images = Tables<fbs::KernelImage>(in.images);
     return fbs::CreateCodeModule(builder_, architecture, in.block, code, images);
   }
+  Offset<fbs::CustomAttribute> One(const CustomAttribute& in) {
+    auto name = Text(in.name);
+    auto ints = Numbers<int64_t>(in.ints);
+    auto floats = Numbers<float>(in.floats);
+    auto texts = Texts(in.texts);
+    auto shape = Numbers<int64_t>(Span<const int64_t>(in.shape.dims, static_cast<size_t>(in.shape.rank)));
+    auto data = Numbers<uint8_t>(in.data);
+    return fbs::CreateCustomAttribute(builder_, name, Byte(in.kind), ints, floats, texts, Byte(in.dtype),
+                                      shape, data);
+  }
+  Offset<fbs::CustomArgument> One(const CustomArgument& in) {
+    auto shape = Numbers<int64_t>(Span<const int64_t>(in.shape.dims, static_cast<size_t>(in.shape.rank)));
+    return fbs::CreateCustomArgument(builder_, Byte(in.dtype), shape, Byte(in.mode), in.alias, in.absent);
+  }
+  Offset<fbs::CustomOp> One(const CustomOp& in) {
+    auto domain = Text(in.domain);
+    auto name = Text(in.name);
+    auto library = Text(in.library);
+    auto reason = Text(in.reason);
+    auto arguments = Tables<fbs::CustomArgument>(in.arguments);
+    auto attributes = Tables<fbs::CustomAttribute>(in.attributes);
+    return fbs::CreateCustomOp(builder_, domain, name, in.version, library, in.graph_safe, reason,
+                               in.num_inputs, arguments, attributes);
+  }
   Offset<fbs::Plan> One(const PlanData& in) {
     auto producer = Text(in.producer);
     auto devices = Structs<fbs::DeviceBytes>(in.requirements.devices);
     auto target = Text(in.requirements.target);
-    std::vector<fb::Offset<fb::String>> texts;
-    for (std::string_view text : in.sources) texts.push_back(builder_.CreateString(text.data(), text.size()));
-    auto sources = texts.empty() ? 0 : builder_.CreateVector(texts);
+    auto sources = Texts(in.sources);
     auto buffers = Tables<fbs::Buffer>(in.buffers);
     auto kernels = Tables<fbs::Kernel>(in.kernels);
     auto programs = Tables<fbs::Program>(in.programs);
     auto weights_file = Text(in.weights_file);
     auto modules = Tables<fbs::CodeModule>(in.modules);
+    auto custom_ops = Tables<fbs::CustomOp>(in.custom_ops);
     return fbs::CreatePlan(builder_, producer, devices, target, in.requirements.least_driver_version, sources,
-                           buffers, kernels, programs, weights_file, in.weights_bytes, modules);
+                           buffers, kernels, programs, weights_file, in.weights_bytes, modules, custom_ops);
   }
 
   fb::FlatBufferBuilder builder_{1 << 20};
@@ -173,6 +202,14 @@ uint64_t Estimate(const PlanData& plan) {
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
   for (const CodeModule& module : plan.modules) bytes += module.code.size() + 64 * module.images.size();
   for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
+  for (const CustomOp& op : plan.custom_ops) {
+    bytes += 128 + op.domain.size() + op.name.size() + op.library.size() + op.reason.size();
+    bytes += op.arguments.size() * 128;
+    for (const CustomAttribute& a : op.attributes) {
+      bytes += 160 + a.name.size() + a.ints.size() * 8 + a.floats.size() * 4 + a.data.size();
+      for (std::string_view text : a.texts) bytes += text.size() + 12;
+    }
+  }
   for (const Kernel& kernel : plan.kernels) {
     for (const Part& part : kernel.parts) {
       bytes += 256 + (part.prologue.size() + part.body.size() + part.epilogue.size()) * sizeof(TapeInst);

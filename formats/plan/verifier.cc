@@ -334,7 +334,8 @@ Status VerifyPrograms(const PlanData& plan, const KernelRanges& ranges, Arena& s
 
 Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
   constexpr size_t kMost = size_t{1} << 28;
-  if (plan.buffers.size() > kMost || plan.kernels.size() > kMost || plan.programs.size() > kMost) {
+  if (plan.buffers.size() > kMost || plan.kernels.size() > kMost || plan.programs.size() > kMost ||
+      plan.custom_ops.size() > kMost) {
     return Status::Error(Code::kCorrupt, "the plan has more than %zu objects of one sort", kMost);
   }
   Arena scratch(allocator);
@@ -343,6 +344,7 @@ Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
   RONDO_RETURN_IF_ERROR(plan::VerifyModules(plan));
   RONDO_RETURN_IF_ERROR(plan::VerifyBuffers(plan, scratch));
   RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, scratch, &ranges));
+  RONDO_RETURN_IF_ERROR(plan::VerifyCustomOps(plan));
   return plan::VerifyPrograms(plan, ranges, scratch);
 }
 

@@ -16,6 +16,7 @@ inline constexpr uint32_t kMaxDevices = 64;
 inline constexpr uint32_t kMaxStreams = 64;              // per device
 inline constexpr uint32_t kMaxEvents = 1u << 20;         // per program
 inline constexpr uint64_t kMaxRegionBytes = 1ull << 46;  // of any region or buffer
+inline constexpr size_t kMaxCustomArguments = 64;        // inputs, and outputs, of one custom op
 inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of one part
 
 // OK, or the first broken rule as one sentence (kCorrupt), with the source node where one is known.
@@ -34,6 +35,11 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of 
 // - Bindings of a step are on the step's device. kCopy has 2, a collective's start has 2 (from, to), its
 //   wait none. SyncPoint::bytes is what one participant holds of the smaller side: kAllGather writes,
 //   and kReduceScatter reads, that times the number of participants.
+// - A custom op that no graph may contain says why, and its step is a partition of its own. An output that is
+// an
+//   input's memory has its type and is bound to its place: to the same buffer, or, as the new version of an
+//   input that the op changes, to one that takes that buffer over. Each input that is changed has one new
+//   version.
 // - Each event is recorded by at most one step, which comes before every step that waits for it.
 // - Sync points are started on each participant, and nowhere else, once and in their order in the
 //   program, and waited for once, later, on buffers of their dtype. Certificates equal OrderCertificate

@@ -49,6 +49,11 @@ Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState*
 // The address of operand `index` depends on no loop outside `loops`.
 Status VerifyLoopsOf(const Part& part, size_t index, LoopMask loops);
 
+// The table of custom ops.
+Status VerifyCustomOps(const PlanData& plan);
+// The step, whose bindings are in bounds, binds each aliased output of `op` where its input is.
+Status VerifyAliasedBindings(const PlanData& plan, const CustomOp& op, const Step& step);
+
 // Steps, partitions, ports, sync points of program `index`. Buffers and kernels have been verified, and
 // `ranges` has, for each parameter of kernel k from first_range[k] on, the bytes it may touch.
 struct ByteRange {

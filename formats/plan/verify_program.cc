@@ -39,6 +39,7 @@ class ProgramVerifier {
   Status Launch(const Step& step);
   Status Copy(const Step& step);
   Status Collective(const Step& step);
+  Status Custom(const Step& step);
   Status Bound(const Step& step, size_t slot, const ByteRange& range);
   Status Events();
   Status Partitions();
@@ -272,10 +273,32 @@ Status ProgramVerifier::Collective(const Step& step) {
   return status.At("device %u, sync point %u", step.device, step.sync_point);
 }
 
+Status ProgramVerifier::Custom(const Step& step) {
+  if (step.custom >= plan_.custom_ops.size())
+    return RONDO_BROKEN("custom op %u of %zu", step.custom, plan_.custom_ops.size());
+  const CustomOp& op = plan_.custom_ops[step.custom];
+  if (step.kernel != kNone || step.sync_point != kNone)
+    return RONDO_BROKEN("a call of a custom op has neither kernel nor sync point");
+  if (step.bindings.size() != op.arguments.size()) {
+    return RONDO_BROKEN("%zu bindings for the %zu arguments of custom op %u", step.bindings.size(),
+                        op.arguments.size(), step.custom);
+  }
+  for (size_t i = 0; i < op.arguments.size(); ++i) {
+    const CustomArgument& argument = op.arguments[i];
+    if (argument.absent) {
+      if (step.bindings[i].buffer == kNone && step.bindings[i].offset == 0) continue;
+      return RONDO_BROKEN("argument %zu is left out, but bound to buffer %u", i, step.bindings[i].buffer);
+    }
+    const ByteRange range = {0, static_cast<int64_t>(BytesOf(argument)),
+                             static_cast<uint32_t>(ByteSize(argument.dtype))};
+    RONDO_RETURN_IF_ERROR(Bound(step, i, range));
+  }
+  return VerifyAliasedBindings(plan_, op, step);
+}
+
 Status ProgramVerifier::OneStep(uint32_t index) {
   const Step& step = program_.steps[index];
-  if (step.kind > StepKind::kCollectiveWait)
-    return RONDO_BROKEN("kind %d is unknown", static_cast<int>(step.kind));
+  if (step.kind > StepKind::kCustom) return RONDO_BROKEN("kind %d is unknown", static_cast<int>(step.kind));
   if (step.device >= plan_.requirements.devices.size()) {
     return RONDO_BROKEN("device %u of %zu", step.device, plan_.requirements.devices.size());
   }
@@ -294,6 +317,8 @@ Status ProgramVerifier::OneStep(uint32_t index) {
   for (uint32_t after : step.after) {
     if (after >= index) return RONDO_BROKEN("comes after step %u, which is not an earlier one", after);
   }
+  if (step.kind == StepKind::kCustom) return Custom(step);
+  if (step.custom != kNone) return RONDO_BROKEN("it calls no custom op, but names %u", step.custom);
   if (step.kind == StepKind::kLaunch) return Launch(step);
   return step.kind == StepKind::kCopy ? Copy(step) : Collective(step);
 }
@@ -334,9 +359,15 @@ Status ProgramVerifier::Partitions() {
     }
     next += partition.num_steps;
     for (uint32_t s = partition.first_step; s < next; ++s) {
-      if (program_.steps[s].device == partition.device) continue;
+      const Step& step = program_.steps[s];
+      if (step.kind == StepKind::kCustom && !plan_.custom_ops[step.custom].graph_safe &&
+          partition.num_steps > 1) {
+        return RONDO_BROKEN("partition %u of %u steps holds step %u, whose custom op no graph may contain", i,
+                            partition.num_steps, s);
+      }
+      if (step.device == partition.device) continue;
       return RONDO_BROKEN("partition %u is of device %u, but its step %u of device %u", i, partition.device,
-                          s, program_.steps[s].device);
+                          s, step.device);
     }
   }
   if (next != program_.steps.size()) {

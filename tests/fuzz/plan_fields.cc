@@ -21,6 +21,8 @@ class Collector {
     for (Buffer& buffer : Entries(plan_.buffers)) Of(buffer);
     List(plan_.kernels, __LINE__);
     for (Kernel& kernel : Entries(plan_.kernels)) Of(kernel);
+    List(plan_.custom_ops, __LINE__);
+    for (CustomOp& op : Entries(plan_.custom_ops)) Of(op);
     List(plan_.programs, __LINE__);
     for (Program& program : Entries(plan_.programs)) Of(program);
     return std::move(fields_);
@@ -175,6 +177,42 @@ class Collector {
     }
   }
 
+  void Of(Shape& shape, int group) {
+    Number(shape.rank, group);
+    for (int i = 0; i < std::min(shape.rank, kMaxRank); ++i) Number(shape.dims[i], group + 2000);
+  }
+
+  void Of(CustomOp& op) {
+    Text(op.domain, __LINE__);
+    Text(op.name, __LINE__);
+    Number(op.version, __LINE__);
+    Text(op.library, __LINE__);
+    Flag(op.graph_safe, __LINE__);
+    Text(op.reason, __LINE__);
+    Number(op.num_inputs, __LINE__);
+    List(op.arguments, __LINE__);
+    for (CustomArgument& a : Entries(op.arguments)) {
+      Enum(a.dtype, kNumDTypes, __LINE__);
+      Of(a.shape, __LINE__);
+      Enum(a.mode, 3, __LINE__);
+      Index(a.alias, op.num_inputs, __LINE__);
+      Flag(a.absent, __LINE__);
+    }
+    List(op.attributes, __LINE__);
+    for (CustomAttribute& a : Entries(op.attributes)) {
+      Text(a.name, __LINE__);
+      Enum(a.kind, 7, __LINE__);
+      Numbers(a.ints, __LINE__);
+      List(a.floats, __LINE__);
+      for (float& value : Entries(a.floats)) Real(value, __LINE__);
+      List(a.texts, __LINE__);
+      for (std::string_view& text : Entries(a.texts)) Text(text, __LINE__);
+      Enum(a.dtype, kNumDTypes, __LINE__);
+      Of(a.shape, __LINE__);
+      List(a.data, __LINE__);
+    }
+  }
+
   void Of(Program& p) {
     Text(p.name, __LINE__);
     for (Span<const Port>* ports : {&p.inputs, &p.outputs}) {
@@ -214,11 +252,12 @@ class Collector {
   }
 
   void Of(Step& s, const Program& p) {
-    Enum(s.kind, 4, __LINE__);
+    Enum(s.kind, 5, __LINE__);
     Index(s.device, plan_.requirements.devices.size(), __LINE__);
     Index(s.stream, p.num_streams, __LINE__);
     Index(s.kernel, plan_.kernels.size(), __LINE__);
     Index(s.sync_point, p.sync_points.size(), __LINE__);
+    Index(s.custom, plan_.custom_ops.size(), __LINE__);
     Number(s.bytes, __LINE__);
     List(s.bindings, __LINE__);
     for (Binding& binding : Entries(s.bindings)) {

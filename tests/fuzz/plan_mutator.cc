@@ -149,8 +149,13 @@ bool MutateFields(PlanParts* parts, Random& random) {
     const std::vector<Field> fields = FieldsOf(&plan);
     Change(Pick(fields, random), fields, arena, random);
   }
-  for (const Buffer& buffer : plan.buffers) {  // a Shape has no room for more
-    const_cast<Buffer&>(buffer).shape.rank = std::clamp(buffer.shape.rank, 0, kMaxRank);
+  const auto keep_room = [](const Shape& shape) {  // a Shape has no room for more
+    const_cast<Shape&>(shape).rank = std::clamp(shape.rank, 0, kMaxRank);
+  };
+  for (const Buffer& buffer : plan.buffers) keep_room(buffer.shape);
+  for (const CustomOp& op : plan.custom_ops) {
+    for (const CustomArgument& a : op.arguments) keep_room(a.shape);
+    for (const CustomAttribute& a : op.attributes) keep_room(a.shape);
   }
   Certify(&plan, random);
   return EncodePlan(plan, &parts->flatbuffer).ok();

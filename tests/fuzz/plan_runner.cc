@@ -8,6 +8,7 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 #include "tests/fuzz/target.h"
+#include "tests/plan/call_plan.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define RONDO_FUZZ_ASAN 1
@@ -48,6 +49,12 @@ double Operations(const PlanData& plan) {
   for (const Kernel& kernel : plan.kernels) sum = std::max(sum, Operations(kernel));  // prepared, if not run
   for (const Program& program : plan.programs) {
     for (const Step& step : program.steps) {
+      if (step.kind == StepKind::kCustom) {
+        for (const CustomArgument& a : plan.custom_ops[step.custom].arguments) {
+          sum += static_cast<double>(BytesOf(a));
+        }
+        continue;
+      }
       sum += step.kind == StepKind::kLaunch ? Operations(plan.kernels[step.kernel])
                                             : static_cast<double>(step.bytes) / 16;
     }
@@ -141,11 +148,14 @@ void GuardPages(Session* session, const PlanData& plan, bool guard) {
 }  // namespace
 
 PlanRunner::PlanRunner() {
+  if (Status status = ops_.Register("libtest.so", RegisterTestOps); !status.ok())
+    Broken("%s", status.message());
   for (uint32_t i = 0; i < 2; ++i) {
     HostOptions options;
     options.devices = 4;
     options.allocator = device_memory_.allocator();
     options.max_isa = 2 * i;
+    options.ops = &ops_;
     Result<Driver*> driver = CreateHostDriver(options);
     if (!driver.ok()) Broken("no host driver: %s", driver.status().message());
     drivers_[i] = *driver;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/custom_op.h"
 #include "core/driver.h"
 #include "runtime/plan.h"
 #include "runtime/session.h"
@@ -34,6 +35,7 @@ class PlanRunner {
  private:
   Status RunProgram(Session* session, uint32_t program, uint64_t seed);
   MemoryMeter device_memory_, host_memory_;
+  OpRegistry ops_;
   Driver* drivers_[2] = {};  // the baseline's instructions, the machine's best
 };
 

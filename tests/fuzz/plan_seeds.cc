@@ -7,6 +7,7 @@
 #include "compiler/pipeline.h"
 #include "formats/onnx/reader.h"
 #include "formats/plan/writer.h"
+#include "tests/plan/call_plan.h"
 #include "tests/plan/sample_plan.h"
 
 namespace rondo::fuzz {
@@ -29,6 +30,18 @@ Status RunPasses(Compilation* compilation) {
     if (!broken.empty()) return Status::Error(Code::kInternal, "%s: %s", entry.name, broken.c_str());
   }
   return Status::Ok();
+}
+
+Bytes SampleBytes(const Sample& sample) {
+  Bytes bytes;
+  const Status status = WritePlanBytes(
+      sample.data,
+      [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {
+        return FillSample(sample.data, buffer, first, count, out);
+      },
+      &bytes);
+  if (!status.ok()) Broken("a plan made by hand: %s", status.message());
+  return bytes;
 }
 
 }  // namespace
@@ -67,16 +80,8 @@ std::vector<Seed> MakePlanSeeds() {
     if (!plan.ok()) Broken("seed %s: %s", model.name.c_str(), plan.status().message());
     seeds.push_back({model.name.substr(0, model.name.rfind('.')) + ".plan", plan.Take()});
   }
-  const Sample sample = MakeSample();
-  Bytes bytes;
-  const Status status = WritePlanBytes(
-      sample.data,
-      [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {
-        return FillSample(sample.data, buffer, first, count, out);
-      },
-      &bytes);
-  if (!status.ok()) Broken("the sample plan: %s", status.message());
-  seeds.push_back({"sample.plan", std::move(bytes)});
+  seeds.push_back({"sample.plan", SampleBytes(MakeSample())});
+  seeds.push_back({"calls.plan", SampleBytes(MakeCallSample())});
   return seeds;
 }
 

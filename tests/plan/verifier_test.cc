@@ -339,7 +339,7 @@ const Broken kProgramRules[] = {
      },
      "has not the dtype and shape"},
     {"ReplicaTwice", [](Sample& s) { Replicate(s, kIn1); }, "two of its inputs"},
-    {"StepKind", [](Sample& s) { StepOf(s, 0).kind = static_cast<StepKind>(4); }, "kind 4"},
+    {"StepKind", [](Sample& s) { StepOf(s, 0).kind = static_cast<StepKind>(5); }, "kind 5"},
     {"StepDevice", [](Sample& s) { StepOf(s, 0).device = 2; }, "device 2 of 2"},
     {"StepStream", [](Sample& s) { StepOf(s, 0).stream = 2; }, "stream 2 of 2"},
     {"StepKernel", [](Sample& s) { StepOf(s, 0).kernel = 8; }, "kernel 8 of 8"},

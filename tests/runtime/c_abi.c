@@ -97,7 +97,7 @@ STRUCT(rondo_run_options, 16);
 FIELD(rondo_run_options, size, 0);
 FIELD(rondo_run_options, stepwise, 8);
 
-STRUCT(rondo_host_options, 64);
+STRUCT(rondo_host_options, 80);
 FIELD(rondo_host_options, size, 0);
 FIELD(rondo_host_options, threads, 8);
 FIELD(rondo_host_options, devices, 12);
@@ -107,6 +107,8 @@ FIELD(rondo_host_options, allocator_user, 32);
 FIELD(rondo_host_options, start_thread, 40);
 FIELD(rondo_host_options, join_thread, 48);
 FIELD(rondo_host_options, thread_user, 56);
+FIELD(rondo_host_options, op_libraries, 64);
+FIELD(rondo_host_options, num_op_libraries, 72);
 
 NUMBER(RONDO_OK, 0);
 NUMBER(RONDO_INVALID_ARGUMENT, 1);

@@ -54,6 +54,7 @@ class BenchCommand : public Command {
         .Number("--memory-gbps", &memory_gbps_,
                 "what the device's memory delivers, for the floor of each step")
         .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all")
+        .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
   }
 
@@ -175,7 +176,9 @@ class BenchCommand : public Command {
             Printf("%.1f", bytes / memory_gbps_ * 1e-3),
             Printf("%.1f", bytes * rate),
             traffic.operations == 0 ? "" : Printf("%.1f", operations * rate),
-            launch ? std::string(plan.kernels[step.kernel].name) : StepKindText(step.kind),
+            launch                           ? std::string(plan.kernels[step.kernel].name)
+            : step.kind == StepKind::kCustom ? CustomOpText(plan.custom_ops[step.custom])
+                                             : Name(step.kind),
             launch ? std::string(plan.kernels[step.kernel].label) : "",
             SourceText(plan, step.source)};
   }

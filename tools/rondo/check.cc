@@ -5,6 +5,7 @@
 #include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 
@@ -68,6 +69,7 @@ class CheckCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
     options.Positional("PLAN", &plans_, 1, 1, "the plan file")
+        .Texts("--ops", &ops_, "compare the plan's custom ops with this library, too", "LIB.so")
         .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
   }
 
@@ -85,13 +87,26 @@ class CheckCommand : public Command {
     if (Status status = CheckPlan(plan->data, DefaultHostAllocator(), arena, &report); !status.ok()) {
       return Fail("check", status);
     }
+    if (Status status = CheckCalls(plan->data); !status.ok()) return Fail("check", status);
     std::printf("%s: verified and proven\n", plans_[0].c_str());
     PrintProof(*plan, report);
+    if (!ops_.empty()) {
+      std::printf("  %10zu  custom ops are what their libraries say\n", plan->data.custom_ops.size());
+    }
     return 0;
   }
 
  private:
-  std::vector<std::string> plans_;
+  Status CheckCalls(const PlanData& plan) const {
+    if (ops_.empty()) return Status::Ok();
+    OpRegistry registry;
+    RONDO_RETURN_IF_ERROR(LoadOps(ops_, &registry));
+    for (uint32_t i = 0; i < plan.custom_ops.size(); ++i)
+      RONDO_RETURN_IF_ERROR(CheckCall(&registry, plan, i));
+    return Status::Ok();
+  }
+
+  std::vector<std::string> plans_, ops_;
   bool ignore_hashes_ = false;
 };
 

@@ -7,6 +7,7 @@
 
 #include "compiler/pipeline.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 
@@ -92,6 +93,7 @@ class CompileCommand : public Command {
         .Text("--write-synthetic", &write_synthetic_, "write the missing external data file of those weights",
               "FILE")
         .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
+        .Texts("--ops", &ops_, "a library of custom ops that the models call", "LIB.so")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
@@ -110,6 +112,9 @@ class CompileCommand : public Command {
       std::printf("wrote %s\n", write_synthetic_.c_str());
       if (output_.empty()) return 0;
     }
+    OpRegistry registry;
+    if (Status status = LoadOps(ops_, &registry); !status.ok()) return Fail("compile", status);
+    options_.ops = &registry;
     const bool terminal = isatty(STDERR_FILENO) != 0;
     if (terminal) {
       options_.progress = [](const std::string& program, const std::string& pass) {
@@ -187,7 +192,7 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, states_;
+  std::vector<std::string> models_, shapes_, states_, ops_;
   std::string output_, seed_, write_synthetic_;
   int64_t devices_ = 0;
   bool no_auto_state_ = false, list_passes_ = false, verbose_ = false;

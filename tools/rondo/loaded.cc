@@ -14,7 +14,7 @@ namespace {
 using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
 
 Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options,
-                                const std::vector<uint32_t>& devices) {
+                                const std::vector<uint32_t>& devices, const OpRegistry& ops) {
   if (options.driver == "cuda") {
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
@@ -30,6 +30,7 @@ Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options
                                      : std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
   host.devices = devices.empty() ? static_cast<uint32_t>(plan.requirements.devices.size())
                                  : *std::max_element(devices.begin(), devices.end()) + 1;
+  host.ops = &ops;
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
   return DriverHandle(driver, DestroyHostDriver);
 }
@@ -60,6 +61,11 @@ Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {
   return devices;
 }
 
+Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry) {
+  for (const std::string& path : paths) RONDO_RETURN_IF_ERROR(registry->Load(path.c_str()));
+  return Status::Ok();
+}
+
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& path,
                                                            const LoadOptions& options) {
   PlanOptions plan_options;
@@ -70,8 +76,9 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
+  RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));
   RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(options.devices));
-  RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options, devices));
+  RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options, devices, loaded->ops_));
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_.get(), runtime_options));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/custom_op.h"
 #include "core/driver.h"
 #include "core/status.h"
 #include "formats/tensor/tensor.h"
@@ -24,7 +25,11 @@ struct LoadOptions {
   std::string devices;
   bool ignore_hashes = false;
   std::string library_path;  // folders (a:b) in which vendor libraries are looked for first
+  std::vector<std::string> ops;  // libraries of custom ops, by path
 };
+
+// Opens libraries of custom ops into `registry`.
+Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry);
 
 // Owns everything it made and gives it back in order. Not movable.
 class LoadedSession {
@@ -43,6 +48,7 @@ class LoadedSession {
 
  private:
   LoadedSession() = default;
+  OpRegistry ops_;  // first: the driver calls what it holds
   std::unique_ptr<Driver, void (*)(Driver*)> driver_{nullptr, nullptr};
   Runtime runtime_;
 };

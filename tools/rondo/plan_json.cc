@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "core/custom_op.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/traffic.h"
 
@@ -53,14 +54,19 @@ Json PortsJson(const PlanData& plan, Span<const Port> ports) {
 Json StepJson(const PlanData& plan, const Step& step) {
   Json bindings = Json::array();
   for (const Binding& binding : step.bindings) {
-    bindings.push_back({{"buffer", binding.buffer}, {"offset", binding.offset}});
+    if (binding.buffer == kNone) {
+      bindings.push_back(nullptr);
+    } else {
+      bindings.push_back({{"buffer", binding.buffer}, {"offset", binding.offset}});
+    }
   }
   const Traffic traffic = StepTraffic(plan, step);
-  Json json = {{"kind", StepKindText(step.kind)}, {"device", step.device},
+  Json json = {{"kind", Name(step.kind)},         {"device", step.device},
                {"stream", step.stream},           {"bindings", bindings},
                {"bytes_read", traffic.read},      {"bytes_written", traffic.written},
                {"operations", traffic.operations}};
   if (step.kernel != kNone) json["kernel"] = std::string(plan.kernels[step.kernel].name);
+  if (step.custom != kNone) json["custom_op"] = step.custom;
   if (step.sync_point != kNone) json["sync_point"] = step.sync_point;
   json["waits"] = Json::array();
   for (uint32_t event : step.waits) json["waits"].push_back(event);
@@ -122,6 +128,52 @@ Json KernelsJson(const PlanData& plan) {
   return list;
 }
 
+Json AttributeJson(const CustomAttribute& a) {
+  Json json = {{"name", std::string(a.name)}};
+  Json values = Json::array();
+  for (int64_t value : a.ints) values.push_back(value);
+  for (float value : a.floats) values.push_back(value);
+  for (std::string_view value : a.texts) values.push_back(std::string(value));
+  const bool one = a.kind <= AttributeKind::kString;
+  if (a.kind != AttributeKind::kTensor) {
+    json["value"] = one ? values[0] : values;
+    return json;
+  }
+  json["dtype"] = Name(a.dtype);
+  json["shape"] = Dims(a.shape);
+  json["bytes"] = a.data.size();
+  return json;
+}
+
+Json CustomOpsJson(const PlanData& plan) {
+  constexpr const char* kModes[] = {"read", "write", "change"};
+  Json list = Json::array();
+  for (uint32_t i = 0; i < plan.custom_ops.size(); ++i) {
+    const CustomOp& op = plan.custom_ops[i];
+    Json arguments = Json::array(), attributes = Json::array();
+    for (const CustomArgument& a : op.arguments) {
+      Json json = nullptr;
+      if (!a.absent)
+        json = {
+            {"dtype", Name(a.dtype)}, {"shape", Dims(a.shape)}, {"mode", kModes[static_cast<int>(a.mode)]}};
+      if (a.alias != kNone) json["aliases_input"] = a.alias;
+      arguments.push_back(std::move(json));
+    }
+    for (const CustomAttribute& a : op.attributes) attributes.push_back(AttributeJson(a));
+    list.push_back({{"domain", std::string(op.domain)},
+                    {"name", std::string(op.name)},
+                    {"version", op.version},
+                    {"library", std::string(op.library)},
+                    {"graph_safe", op.graph_safe},
+                    {"reason", std::string(op.reason)},
+                    {"inputs", op.num_inputs},
+                    {"arguments", arguments},
+                    {"attributes", attributes},
+                    {"source", std::string(SourceOfCall(plan, i))}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string PlanToJson(const PlanFile& file, const std::string& path) {
@@ -147,6 +199,7 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
   json["programs"] = Json::array();
   for (const Program& program : plan.programs) json["programs"].push_back(ProgramJson(plan, program));
   json["kernels"] = KernelsJson(plan);
+  json["custom_ops"] = CustomOpsJson(plan);
   json["buffers"] = Json::array();
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) json["buffers"].push_back(BufferJson(plan, b));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/custom_op.h"
 #include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
@@ -111,9 +112,10 @@ Section Steps(const PlanData& plan, const Program& program) {
   section.table.head = {"step", "device", "stream", "what", "buffers", "read", "written", "source nodes"};
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    std::string what = StepKindText(step.kind), buffers;
-    if (step.kind == StepKind::kLaunch) what = std::string(plan.kernels[step.kernel].name);
+    const std::string what = StepText(plan, step);
+    std::string buffers;
     for (const Binding& binding : step.bindings) {
+      if (binding.buffer == kNone) continue;
       const Buffer& buffer = plan.buffers[binding.buffer];
       if (!buffers.empty()) buffers += ", ";
       buffers += Printf("#%u", binding.buffer);
@@ -124,6 +126,51 @@ Section Steps(const PlanData& plan, const Program& program) {
     section.table.rows.push_back({Number(i), Number(step.device), Number(step.stream), what, buffers,
                                   Number(traffic.read), Number(traffic.written),
                                   SourceText(plan, step.source)});
+  }
+  return section;
+}
+
+std::string AttributeText(const CustomAttribute& a) {
+  std::string text(a.name);
+  text += "=";
+  const char* separator = "";
+  for (int64_t value : a.ints) text += separator + std::to_string(value), separator = ",";
+  for (float value : a.floats) text += separator + Printf("%g", static_cast<double>(value)), separator = ",";
+  for (std::string_view value : a.texts)
+    text += separator + ("\"" + std::string(value) + "\""), separator = ",";
+  char shape[256];
+  if (a.kind == AttributeKind::kTensor)
+    text += Name(a.dtype) + std::string(Format(a.shape, shape, sizeof(shape)));
+  return text;
+}
+
+std::string ArgumentText(const CustomArgument& a) {
+  if (a.absent) return "absent";
+  char shape[256];
+  std::string text = Name(a.dtype) + std::string(Format(a.shape, shape, sizeof(shape)));
+  if (a.mode == Mode::kReadWrite) text += " changed";
+  if (a.alias != kNone)
+    text += Printf(a.mode == Mode::kRead ? " is input %u" : " new version of input %u", a.alias);
+  return text;
+}
+
+Section CustomOps(const PlanData& plan) {
+  Section section;
+  section.title = Printf("Custom ops: %zu", plan.custom_ops.size());
+  section.table.head = {"op",      "version",    "library",    "inputs",
+                        "outputs", "attributes", "in a graph", "source nodes"};
+  for (uint32_t i = 0; i < plan.custom_ops.size(); ++i) {
+    const CustomOp& op = plan.custom_ops[i];
+    std::string inputs, outputs, attributes;
+    for (size_t k = 0; k < op.arguments.size(); ++k) {
+      std::string& list = k < op.num_inputs ? inputs : outputs;
+      list += (list.empty() ? "" : "; ") + ArgumentText(op.arguments[k]);
+    }
+    for (const CustomAttribute& a : op.attributes)
+      attributes += (attributes.empty() ? "" : " ") + AttributeText(a);
+    section.table.rows.push_back(
+        {CustomOpText(op), Number(op.version), std::string(op.library), inputs, outputs, attributes,
+         op.graph_safe ? "yes" : "no: " + std::string(op.reason), std::string(SourceOfCall(plan, i))});
   }
   return section;
 }
@@ -163,6 +210,13 @@ std::string SourceText(const PlanData& plan, uint32_t source) {
   return source < plan.sources.size() ? std::string(plan.sources[source]) : std::string();
 }
 
+std::string CustomOpText(const CustomOp& op) { return std::string(op.domain) + "." + std::string(op.name); }
+
+std::string StepText(const PlanData& plan, const Step& step) {
+  if (step.kind == StepKind::kLaunch) return std::string(plan.kernels[step.kernel].name);
+  return step.kind == StepKind::kCustom ? CustomOpText(plan.custom_ops[step.custom]) : Name(step.kind);
+}
+
 std::string SkeletonText(const Kernel& kernel) {
   std::string text;
   for (size_t p = 0; p < kernel.parts.size();) {
@@ -174,11 +228,6 @@ std::string SkeletonText(const Kernel& kernel) {
     p = end;
   }
   return text;
-}
-
-const char* StepKindText(StepKind kind) {
-  constexpr const char* kNames[] = {"launch", "copy", "collective start", "collective wait"};
-  return kNames[static_cast<int>(kind)];
 }
 
 double PercentOfBound(uint64_t bytes, uint64_t lower_bound) {
@@ -220,6 +269,7 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
   }
   report.sections.push_back(Kernels(plan));
+  if (!plan.custom_ops.empty()) report.sections.push_back(CustomOps(plan));
   for (const Program& program : plan.programs) {
     if (options.steps) report.sections.push_back(Steps(plan, program));
   }

@@ -34,7 +34,10 @@ std::string TypeText(const Buffer& buffer);
 std::string SourceText(const PlanData& plan, uint32_t source);
 // "contraction", "map x3", "map + reduction"
 std::string SkeletonText(const Kernel& kernel);
-const char* StepKindText(StepKind kind);
+// "domain.Name".
+std::string CustomOpText(const CustomOp& op);
+// What a step does: its kernel, its custom op or its kind.
+std::string StepText(const PlanData& plan, const Step& step);
 // "bytes (lower bound: bytes, 103.1 %)"
 std::string ArenaText(uint64_t bytes, uint64_t lower_bound);
 // Arena bytes in percent of the bound; 100 when both are 0.

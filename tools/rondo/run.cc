@@ -40,6 +40,7 @@ class RunCommand : public Command {
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")
         .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
+        .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
   }
 

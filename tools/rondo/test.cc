@@ -44,11 +44,13 @@ class TestCommand : public Command {
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc and NCCL are looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
+        .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
   }
 
   int Run() override {
+    if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
     std::vector<TestCase> cases;
     for (const std::string& folder : folders_) {
       Result<std::vector<TestCase>> found = FindCases(folder, model_);
@@ -102,6 +104,7 @@ class TestCommand : public Command {
     options.auto_state = !no_auto_state_;
     options.target = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
     options.library_path = load_.library_path;
+    options.ops = &ops_;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
     armed_.compiled = std::make_unique<CompiledPlan>(std::move(compiled));
     armed_.weights = AssembleWeights(*armed_.compiled);
@@ -167,6 +170,7 @@ class TestCommand : public Command {
   double rtol_ = 1e-3, atol_ = 1e-5;
   bool no_auto_state_ = false, stepwise_ = false;
   LoadOptions load_;
+  OpRegistry ops_;
 
   Armed armed_;
   std::string armed_model_;

@@ -54,7 +54,7 @@ Json StepSlice(const PlanData& plan, const TracedReplay& replay, const TimedInte
   const Step& step = plan.programs[replay.program].steps[interval.index];
   std::string name = SourceText(plan, step.source);
   const bool launch = step.kind == StepKind::kLaunch;
-  const std::string what = launch ? std::string(plan.kernels[step.kernel].name) : StepKindText(step.kind);
+  const std::string what = StepText(plan, step);
   Json slice = Slice(interval, step.stream + 1, offset, "step", name.empty() ? what : name);
   const Traffic traffic = StepTraffic(plan, step);
   slice["args"] = {{"program", std::string(plan.programs[replay.program].name)},

@@ -159,6 +159,13 @@ Traffic StepTraffic(const PlanData& plan, const Step& step) {
     traffic.read = traffic.written = step.bytes;
     return traffic;
   }
+  if (step.kind == StepKind::kCustom && step.custom < plan.custom_ops.size()) {
+    for (const CustomArgument& a : plan.custom_ops[step.custom].arguments) {
+      (a.mode == Mode::kWrite ? traffic.written : traffic.read) +=
+          a.mode == Mode::kRead && a.alias != kNone ? 0 : BytesOf(a);
+    }
+    return traffic;
+  }
   if (step.kind != StepKind::kLaunch || step.kernel >= plan.kernels.size()) return traffic;
   const Kernel& kernel = plan.kernels[step.kernel];
   for (uint16_t param = 0; param < kernel.num_params && param < step.bindings.size(); ++param) {

@@ -54,6 +54,15 @@ bool ProgramCheck::InPlaceCollective(const Access& a, const Access& b) const {
   return from == to;
 }
 
+// A custom op's input and the output that is its new version; the verifier has compared their places.
+bool ProgramCheck::InPlaceCall(const Access& a, const Access& b) const {
+  const Step& step = program_.steps[a.begin];
+  if (step.kind != StepKind::kCustom) return false;
+  const Access &input = a.reads() ? a : b, &output = a.reads() ? b : a;
+  if (!input.reads() || !output.writes()) return false;
+  return plan_.custom_ops[step.custom].arguments[output.print->operand].alias == input.print->operand;
+}
+
 Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   if (!a.writes() && !b.writes()) return Status::Ok();
   const Buffer &x = plan_.buffers[a.buffer], &y = plan_.buffers[b.buffer];
@@ -62,7 +71,7 @@ Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   const Box p = a.box(), q = b.box();
   if (!MayShare(p, q)) return Status::Ok();
   if (a.print->part == nullptr) {
-    if (InPlaceCollective(a, b)) return Status::Ok();
+    if (InPlaceCollective(a, b) || InPlaceCall(a, b)) return Status::Ok();
   } else if (a.print->part == b.print->part) {
     const Part& part = *a.print->part;
     const uint16_t i = a.print->operand, k = b.print->operand;

@@ -38,21 +38,48 @@ Status ProgramCheck::TooMuchWork() const {
                        static_cast<int>(program_.name.size()), program_.name.data());
 }
 
+void ProgramCheck::Add(uint32_t step, const Footprint* print, const Binding& binding, size_t* at) {
+  Access& access = accesses_[(*at)++];
+  access.buffer = binding.buffer;
+  access.begin = step;
+  access.end = order_.End(step);
+  access.print = print;
+  access.base = static_cast<int64_t>(plan_.buffers[binding.buffer].offset + binding.offset);
+}
+
+size_t ProgramCheck::AccessesOf(const Step& step) const {
+  if (step.kind == StepKind::kLaunch) return prints_.of[step.kernel].size();
+  if (step.kind != StepKind::kCustom) return step.bindings.size();
+  size_t present = 0;
+  for (const CustomArgument& argument : plan_.custom_ops[step.custom].arguments) present += !argument.absent;
+  return present;
+}
+
+// Footprints of a custom op: all of each argument. An input that it changes is read; its new version, an
+// output, is written.
+Status ProgramCheck::CollectCall(uint32_t s, size_t* at) {
+  const Step& step = program_.steps[s];
+  const CustomOp& op = plan_.custom_ops[step.custom];
+  Span<Footprint> prints = scratch_.New<Footprint>(op.arguments.size());
+  if (prints.data() == nullptr) return OutOfMemory();
+  for (size_t i = 0; i < prints.size(); ++i) {
+    if (op.arguments[i].absent) continue;
+    prints[i].box = DenseBox(0, static_cast<int64_t>(BytesOf(op.arguments[i])));
+    prints[i].operand = static_cast<uint16_t>(i);
+    (op.arguments[i].mode == Mode::kWrite ? prints[i].writes : prints[i].reads) = true;
+    Add(s, &prints[i], step.bindings[i], at);
+  }
+  return Status::Ok();
+}
+
 // Footprints of a copy or a collective: `bytes` from the bound address on.
 Status ProgramCheck::CollectStep(uint32_t s, size_t* at) {
   const Step& step = program_.steps[s];
-  auto add = [&](const Footprint* print, const Binding& binding) {
-    Access& access = accesses_[(*at)++];
-    access.buffer = binding.buffer;
-    access.begin = s;
-    access.end = order_.End(s);
-    access.print = print;
-    access.base = static_cast<int64_t>(plan_.buffers[binding.buffer].offset + binding.offset);
-  };
   if (step.kind == StepKind::kLaunch) {
-    for (const Footprint& print : prints_.of[step.kernel]) add(&print, step.bindings[print.param]);
+    for (const Footprint& print : prints_.of[step.kernel]) Add(s, &print, step.bindings[print.param], at);
     return Status::Ok();
   }
+  if (step.kind == StepKind::kCustom) return CollectCall(s, at);
   if (step.kind == StepKind::kCollectiveWait) return Status::Ok();
   uint64_t bytes[2] = {step.bytes, step.bytes};
   if (step.kind == StepKind::kCollectiveStart) {
@@ -66,7 +93,7 @@ Status ProgramCheck::CollectStep(uint32_t s, size_t* at) {
   for (size_t i = 0; i < 2; ++i) {
     prints[i].box = DenseBox(0, static_cast<int64_t>(bytes[i]));
     (i == 0 ? prints[i].reads : prints[i].writes) = true;
-    add(&prints[i], step.bindings[i]);
+    Add(s, &prints[i], step.bindings[i], at);
   }
   return Status::Ok();
 }
@@ -75,7 +102,7 @@ Status ProgramCheck::Collect() {
   const uint32_t steps = static_cast<uint32_t>(program_.steps.size());
   size_t count = 0;
   for (const Step& step : program_.steps) {
-    count += step.kind == StepKind::kLaunch ? prints_.of[step.kernel].size() : step.bindings.size();
+    count += AccessesOf(step);
     if (count > kMaxAccesses) return TooMuchWork();
   }
   accesses_ = scratch_.New<Access>(count);

@@ -41,6 +41,7 @@ struct CheckReport {
 //   other in place: it names it in `aliases`, the taking-over step is the other's last, and that
 //   step writes each element where it has read it (same part; the read by a tape, not by a role; the
 //   same dtype size, strides, guards and indirects; loaded no later than stored).
+//   A custom op's output that is its input's memory takes it over whole: read before the op, written by it.
 //   A collective may also work in place, at the place its op gives its rank.
 // - Buffer::first_step and last_step are the lifetime derived here.
 // - Constants and inputs are never written (an input may be taken over in place).

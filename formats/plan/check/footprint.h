@@ -13,8 +13,8 @@ namespace rondo::check {
 // The bytes that one operand touches, counted from the start of what its parameter is bound to.
 struct Footprint {
   Box box;
-  const Part* part = nullptr;  // null: a copy or a collective
-  uint16_t operand = 0;        // of the part
+  const Part* part = nullptr;  // null: a copy, a collective or a custom op
+  uint16_t operand = 0;        // of the part; of a custom op: the argument
   uint16_t param = 0;
   bool reads = false;
   bool writes = false;

@@ -71,7 +71,10 @@ class ProgramCheck {
  private:
   // checker.cc: what is accessed when.
   Status Collect();
+  size_t AccessesOf(const Step& step) const;
   Status CollectStep(uint32_t step, size_t* at);
+  Status CollectCall(uint32_t step, size_t* at);
+  void Add(uint32_t step, const Footprint* print, const Binding& binding, size_t* at);
   Status Group();
   Status DeriveLifetimes();
 
@@ -86,6 +89,7 @@ class ProgramCheck {
   Status CheckInsideSteps();
   Status CheckPair(const Access& a, const Access& b);
   bool InPlaceCollective(const Access& a, const Access& b) const;
+  bool InPlaceCall(const Access& a, const Access& b) const;
   Status CheckRaces();
   Status CheckReads();
   Status CheckRead(const Access& read);

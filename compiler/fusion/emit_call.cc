@@ -1,0 +1,56 @@
+// Calls of custom ops: one op over dense memory.
+#include "compiler/fusion/emit.h"
+
+namespace rondo::fusion {
+namespace {
+
+// The node that output `output` of `call` is; kNoNode if nothing needs it.
+NodeId ResultOf(const Context& context, const Group& group, uint32_t output) {
+  for (NodeId id : group.nodes) {
+    if (context.node(id).As<ir::CallAttrs>().output == output) return id;
+  }
+  return ir::kNoNode;
+}
+
+// Memory for an output that nothing reads.
+int UnusedOutput(Context* context, const CustomArgument& type) {
+  LoweredValue value;
+  value.dtype = type.dtype;
+  value.shape = type.shape;
+  value.bytes = static_cast<int64_t>(BytesOf(type));
+  context->program.values.push_back(std::move(value));
+  return static_cast<int>(context->program.values.size()) - 1;
+}
+
+}  // namespace
+
+Status EmitCall(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  const NodeId id = group.nodes[0];
+  const ir::Node& node = context->node(id);
+  const std::shared_ptr<const ir::CallInfo> info = node.As<ir::CallAttrs>().info;
+  op->kind = LoweredKind::kCall;
+  op->call = info;
+  for (uint32_t i = 0; i < info->op.num_inputs; ++i) {
+    const CustomArgument& argument = info->op.arguments[i];
+    if (argument.absent) continue;
+    const size_t slot = info->SlotOf(i);
+    const NodeId input = node.inputs[slot];
+    const Home from = HomeOf(context, context->base(input));
+    const ir::View read = ir::Compose(from.placement, context->graph.ViewOf(input));
+    if (!ir::IsDense(read, context->node(input).shape.elements())) {
+      *obstacle = {true, id, static_cast<int>(slot), "a custom op reads dense memory"};
+      return Status::Ok();
+    }
+    op->params.push_back({from.value, 0, argument.mode});
+  }
+  for (uint32_t i = 0; i < info->num_outputs(); ++i) {
+    if (info->output(i).alias != kNone) continue;
+    const NodeId result = ResultOf(*context, group, i);
+    const int value =
+        result == ir::kNoNode ? UnusedOutput(context, info->output(i)) : HomeOf(context, result).value;
+    op->params.push_back({value, 0, Mode::kWrite});
+  }
+  return Status::Ok();
+}
+
+}  // namespace rondo::fusion

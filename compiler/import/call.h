@@ -1,0 +1,19 @@
+// ImportCall: a node whose operator a library of custom ops has becomes a call of it.
+#ifndef RONDO_COMPILER_IMPORT_CALL_H_
+#define RONDO_COMPILER_IMPORT_CALL_H_
+
+#include <string>
+
+#include "compiler/import/op_context.h"
+#include "core/custom_op.h"
+#include "core/status.h"
+
+namespace rondo::importer {
+
+// Sets all outputs of the node. The op is asked for their types; what it refuses, and attributes that are
+// graphs or sparse tensors, are errors. `node` names the node to the library.
+Status ImportCall(const OpInfo& info, const std::string& node, OpContext& c);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_CALL_H_

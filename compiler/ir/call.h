@@ -1,0 +1,44 @@
+// CallInfo: one node of the model that calls a custom op, as plain data. Plain functions of it; no state.
+#ifndef RONDO_COMPILER_IR_CALL_H_
+#define RONDO_COMPILER_IR_CALL_H_
+
+#include <memory>
+#include <string>
+
+#include "core/arena.h"
+#include "core/plan.h"
+
+namespace rondo::ir {
+
+// Immutable, shared by the call and its results.
+struct CallInfo {
+  CustomOp op;                        // what it points to lies in `keep`
+  bool side_effects = false;          // runs even if nothing reads its outputs
+  std::string key;                    // equal for calls that do the same to the same inputs
+  std::shared_ptr<const Arena> keep;  // may be null: `op` then points elsewhere
+
+  uint32_t num_outputs() const { return static_cast<uint32_t>(op.arguments.size()) - op.num_inputs; }
+  const CustomArgument& output(uint32_t i) const { return op.arguments[op.num_inputs + i]; }
+  // The node's input that is input `argument` of the op: absent ones are no inputs of the node.
+  size_t SlotOf(uint32_t argument) const {
+    size_t slot = 0;
+    for (uint32_t i = 0; i < argument; ++i) slot += !op.arguments[i].absent;
+    return slot;
+  }
+  // Whether output `i` is the new version of an input that the op changes; an output that passes through.
+  bool IsVersion(uint32_t i) const { return output(i).alias != kNone && output(i).mode == Mode::kWrite; }
+  bool PassesThrough(uint32_t i) const { return output(i).alias != kNone && output(i).mode == Mode::kRead; }
+  // Whether two equal calls of equal inputs are one.
+  bool IsPure() const {
+    bool pure = !side_effects;
+    for (uint32_t i = 0; i < num_outputs(); ++i) pure = pure && !IsVersion(i);
+    return pure;
+  }
+};
+
+// A text that ops share which are called the same way: all fields of `op`.
+std::string KeyOf(const CustomOp& op);
+
+}  // namespace rondo::ir
+
+#endif  // RONDO_COMPILER_IR_CALL_H_

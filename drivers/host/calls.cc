@@ -1,0 +1,70 @@
+#include "drivers/host/calls.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr size_t kErrorBytes = 512;
+
+Status Failed(const OpInfo& info, Code code, const char* what, const char* error) {
+  return Status::Error(code, "custom op \"%s.%s\" of %.*s: %s%s", info.op.domain, info.op.name,
+                       static_cast<int>(info.library.size()), info.library.data(), what, error);
+}
+
+}  // namespace
+
+Status CallProgram::Run(const DeviceAddress* addresses, uint32_t step) const {
+  const void* inputs[RONDO_OP_MAX_ARGUMENTS];
+  void* outputs[RONDO_OP_MAX_ARGUMENTS];
+  for (uint32_t i = 0; i < num_inputs; ++i) inputs[i] = reinterpret_cast<const void*>(addresses[i]);
+  for (uint32_t i = 0; i < num_outputs; ++i) outputs[i] = reinterpret_cast<void*>(addresses[num_inputs + i]);
+  rondo_op_call call = {};
+  call.size = sizeof(call);
+  call.inputs = inputs;
+  call.num_inputs = num_inputs;
+  call.outputs = outputs;
+  call.num_outputs = num_outputs;
+  char error[kErrorBytes];
+  error[0] = '\0';
+  const int32_t result = info->op.run(instance, &call, error, sizeof(error));
+  if (result == RONDO_OP_OK) return Status::Ok();
+  error[sizeof(error) - 1] = '\0';
+  const Code code = result == RONDO_OP_BAD_DATA ? Code::kOutOfRange : Code::kInternal;
+  return Failed(*info, code, "", error[0] != '\0' ? error : "its run failed").At("step %u", step);
+}
+
+CallTable::~CallTable() {
+  for (const CallProgram& call : calls_) {
+    if (call.info != nullptr && call.info->op.destroy != nullptr) call.info->op.destroy(call.instance);
+  }
+}
+
+Status CallTable::Build(const PlanData& plan, const OpRegistry* ops, Arena& arena) {
+  calls_ = arena.New<CallProgram>(plan.custom_ops.size());
+  if (calls_.data() == nullptr)
+    return Status::Error(Code::kOutOfMemory, "host driver: no memory for custom ops");
+  for (uint32_t i = 0; i < calls_.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(CheckCall(ops, plan, i));
+    const CustomOp& call = plan.custom_ops[i];
+    const OpInfo* info = ops->FindExact(call.domain, call.name, call.version);
+    calls_[i].num_inputs = call.num_inputs;
+    calls_[i].num_outputs = static_cast<uint32_t>(call.arguments.size()) - call.num_inputs;
+    if (info->op.create != nullptr) {
+      const std::string_view node = SourceOfCall(plan, i);
+      Arena scratch;
+      const rondo_op_node* of = MakeOpNode(call, node, scratch);
+      if (of == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory for a custom op");
+      char error[kErrorBytes] = "";
+      const int32_t result = info->op.create(info->op.user, of, &calls_[i].instance, error, sizeof(error));
+      error[sizeof(error) - 1] = '\0';
+      if (result != 0) {
+        return Failed(*info, Code::kInvalidArgument, "no instance can be made: ", error)
+            .At("%.*s", static_cast<int>(node.size()), node.data())
+            .FromNode(node);
+      }
+    }
+    calls_[i].info = info;
+  }
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

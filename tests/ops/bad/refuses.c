@@ -1,0 +1,9 @@
+/* A library that does not want to be used. */
+#include "core/rondo_op.h"
+
+RONDO_OP_LIBRARY
+
+RONDO_OP_EXPORT int32_t rondo_register_ops(const rondo_op_registrar* registrar) {
+  (void)registrar;
+  return 17;
+}
