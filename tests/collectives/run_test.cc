@@ -1,5 +1,8 @@
 // Runs on several devices: launch threads, sessions side by side, delays, other orders, failures.
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <string>
 #include <thread>
 
@@ -140,6 +143,35 @@ TEST(StepwiseTest, StepsOfADeviceComeInOrderAndRunsOfOthersDoNotInterfere) {
     }
   }
   meanwhile.join();
+}
+
+// Another session's run would start its collectives between this one's, in another order on each device.
+TEST(StepwiseTest, KeepsTheDevicesToItself) {
+  RuntimeOptions runtime_options;
+  runtime_options.async_workers = 1;
+  const Mesh mesh(MeshOptions(2), runtime_options);
+  Layers layers(2, 2, 4), other(2, 2, 4, false, 9);
+  Session session = mesh.MakeSession(layers.plan), second = mesh.MakeSession(other.plan);
+  struct Both {
+    Session* second;
+    Layers* other;
+    int seen;
+  } both{&second, &other, 0};
+  RunOptions options;
+  options.stepwise = true;
+  options.user = &both;
+  options.on_step = [](void* user, uint32_t, uint32_t, StepPhase) {
+    auto* to = static_cast<Both*>(user);
+    if (to->seen++ != 0) return Status::Ok();
+    EXPECT_TRUE(to->second->RunAsync(0, to->other->inputs, to->other->outputs, Completion()).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_FALSE(to->second->idle()) << "it ran between the steps of another";
+    return Status::Ok();
+  };
+  layers.ExpectRight(&session, options);
+  second.Wait();
+  EXPECT_TRUE(second.status().ok());
+  EXPECT_EQ(other.out[0], other.expected[0]);
 }
 
 TEST(StepwiseTest, AnObserverMayEndTheRunAnywhere) {
@@ -404,6 +436,48 @@ TEST(OrderTest, PartitionsWaitForThoseOfOtherDevices) {
       ASSERT_EQ(log.steps.size(), 5u);
       EXPECT_LT(place(first), place(second));
       EXPECT_LT(place(second), place(third));
+    }
+  }
+}
+
+// Two collectives of one communicator in flight at once, which no stream keeps in order.
+TEST(OrderTest, StartsOfACommunicatorKeepTheirOrderInAnyOrderOfReplay) {
+  MeshPlan plan(2);
+  uint32_t points[2];
+  for (uint32_t i = 0; i < 2; ++i) {
+    points[i] = plan.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, 16, 0, plan.AllDevices(),
+                                  "sum" + std::to_string(i));
+  }
+  for (uint32_t d = 0; d < 2; ++d) {
+    uint32_t in[2], out[2];
+    for (uint32_t i = 0; i < 2; ++i) {
+      const std::string name = std::to_string(d) + "_" + std::to_string(i);
+      in[i] = plan.Add(BufferKind::kInput, d, "in" + name, 4);
+      out[i] = plan.Add(BufferKind::kOutput, d, "out" + name, 4);
+    }
+    for (uint32_t i = 0; i < 2; ++i) plan.Start(d, points[i], {in[i], 0}, {out[i], 0});
+    for (uint32_t i = 0; i < 2; ++i) plan.Wait(d, points[i]);
+  }
+  plan.Finish();
+  HostOptions options = MeshOptions(2);
+  options.faults.reorder = true;
+  const Mesh mesh(options);
+  Session session = mesh.MakeSession(Mesh::Open(plan));
+  ASSERT_TRUE(session.valid());
+  const float x[4][4] = {{1}, {10}, {100}, {1000}};
+  float y[4][4] = {};
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  for (uint32_t i = 0; i < 4; ++i) {
+    inputs.push_back({"", i, DType::kF32, {4}, x[i], 16});
+    outputs.push_back({"", i, DType::kF32, y[i], 16});
+  }
+  for (int run = 0; run < 50; ++run) {
+    Status status = session.Run(0, inputs, outputs);
+    ASSERT_TRUE(status.ok()) << status.message();
+    for (uint32_t d = 0; d < 2; ++d) {
+      EXPECT_EQ(y[2 * d][0], 101);
+      EXPECT_EQ(y[2 * d + 1][0], 1010);
     }
   }
 }

@@ -69,13 +69,13 @@ class Example : public testing::Test {
     const auto set = [](auto* node, const char* name, float value) {
       auto* a = node->add_attribute();
       a->set_name(name);
-      a->set_type(onnx::AttributeProto::FLOAT);
+      a->set_type(rondo::onnx::AttributeProto::FLOAT);
       a->set_f(value);
     };
     const auto set_text = [](auto* node, const char* name, const std::string& value) {
       auto* a = node->add_attribute();
       a->set_name(name);
-      a->set_type(onnx::AttributeProto::STRING);
+      a->set_type(rondo::onnx::AttributeProto::STRING);
       a->set_s(value);
     };
     auto* affine = call("Affine", {"x"}, "scaled");
@@ -212,8 +212,9 @@ TEST_F(Example, RunsThroughTheCInterface) {
     Reference(x, run, &want);
     EXPECT_EQ(y, want) << "run " << run;
   }
-  EXPECT_NE(Trace().find("total: 8 elements from "), std::string::npos) << Trace();
-  EXPECT_EQ(std::count(Trace().begin(), Trace().end(), '\n'), 3);
+  const std::string trace = Trace();
+  EXPECT_NE(trace.find("total: 8 elements from "), std::string::npos) << trace;
+  EXPECT_EQ(std::count(trace.begin(), trace.end(), '\n'), 3);
 
   x[2] = __builtin_nanf("");
   rondo_error* error = rondo_session_run(session, 0, &input, 1, &output, 1, nullptr);

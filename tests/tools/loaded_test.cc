@@ -17,14 +17,15 @@ TEST(ParseDevices, TakesACountOrAList) {
 }
 
 TEST(ParseDevices, NamesThePartThatIsWrong) {
-  for (const auto& [text, part] : {std::pair<const char*, const char*>{"0", "\"0\" is not a count from 1 to 64"},
-                                   {"65", "\"65\" is not a count"},
-                                   {"x", "\"x\" is not a count"},
-                                   {"1,x", "\"x\" is not a device from 0 to 63"},
-                                   {"0,64", "\"64\" is not a device"},
-                                   {"0,", "\"\" is not a device"},
-                                   {"-1,2", "\"-1\" is not a device"},
-                                   {"4294967297", "\"4294967297\" is not a count"}}) {
+  for (const auto& [text, part] :
+       {std::pair<const char*, const char*>{"0", "\"0\" is not a count from 1 to 64"},
+        {"65", "\"65\" is not a count"},
+        {"x", "\"x\" is not a count"},
+        {"1,x", "\"x\" is not a device from 0 to 63"},
+        {"0,64", "\"64\" is not a device"},
+        {"0,", "\"\" is not a device"},
+        {"-1,2", "\"-1\" is not a device"},
+        {"4294967297", "\"4294967297\" is not a count"}}) {
     Result<std::vector<uint32_t>> devices = ParseDevices(text);
     ASSERT_FALSE(devices.ok()) << text;
     EXPECT_NE(std::string(devices.status().message()).find(part), std::string::npos)

@@ -176,9 +176,7 @@ class BenchCommand : public Command {
             Printf("%.1f", bytes / memory_gbps_ * 1e-3),
             Printf("%.1f", bytes * rate),
             traffic.operations == 0 ? "" : Printf("%.1f", operations * rate),
-            launch                           ? std::string(plan.kernels[step.kernel].name)
-            : step.kind == StepKind::kCustom ? CustomOpText(plan.custom_ops[step.custom])
-                                             : Name(step.kind),
+            StepText(plan, step),
             launch ? std::string(plan.kernels[step.kernel].label) : "",
             SourceText(plan, step.source)};
   }
