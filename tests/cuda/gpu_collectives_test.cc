@@ -1,5 +1,5 @@
-// The tensor-parallel model of tests/compile on GPUs, through NCCL: against its unsharded twin on the host driver,
-// all ranks to the bit, from two threads at once, many times. Skipped where there are fewer GPUs.
+// The tensor-parallel model of tests/compile on GPUs, through NCCL: against its unsharded twin on the host
+// driver, all ranks to the bit, from two threads at once, many times. Skipped where there are fewer GPUs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -99,7 +99,8 @@ TEST_P(GpuCollectives, AgreeWithTheTwinAndToTheBit) {
   for (uint32_t seed = 0; seed < 10; ++seed) {
     const std::vector<float> x = Weight(1000 + seed, kRows, kWidth, 0, 0, kRows);
     std::memcpy(buffers.input_bytes[0].data(), x.data(), x.size() * 4);
-    ASSERT_TRUE(twin.session().Run(0, Span<const Input>(buffers.inputs), Span<const Output>(buffers.outputs)).ok());
+    ASSERT_TRUE(
+        twin.session().Run(0, Span<const Input>(buffers.inputs), Span<const Output>(buffers.outputs)).ok());
     const std::vector<Bytes> got = Run(*session, seed);
     double difference = 0, norm = 0;
     for (size_t i = 0; i < x.size(); ++i) {

@@ -24,7 +24,7 @@ struct LoadOptions {
   // plan has. The host driver makes as many as are named.
   std::string devices;
   bool ignore_hashes = false;
-  std::string library_path;  // folders (a:b) in which vendor libraries are looked for first
+  std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
   std::vector<std::string> ops;  // libraries of custom ops, by path
 };
 
