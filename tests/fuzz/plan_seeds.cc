@@ -7,6 +7,7 @@
 #include "compiler/pipeline.h"
 #include "formats/onnx/reader.h"
 #include "formats/plan/writer.h"
+#include "tests/collectives/mesh_plan.h"
 #include "tests/plan/call_plan.h"
 #include "tests/plan/sample_plan.h"
 
@@ -41,6 +42,22 @@ Bytes SampleBytes(const Sample& sample) {
       },
       &bytes);
   if (!status.ok()) Broken("a plan made by hand: %s", status.message());
+  return bytes;
+}
+
+// As the sample, but for what no driver here has.
+Bytes RunnableSample() {
+  Sample sample = MakeSample();
+  sample.data.requirements.least_driver_version = 0;
+  return SampleBytes(sample);
+}
+
+// Two devices, two communicators, two streams, two partitions each.
+Bytes MeshBytes() {
+  MeshPlan mesh(2);
+  MakeLayers(&mesh, 2, 3, /*split=*/true);
+  Bytes bytes;
+  if (!WritePlanBytes(mesh.data, {}, &bytes).ok()) Broken("a plan of two devices cannot be written");
   return bytes;
 }
 
@@ -80,7 +97,8 @@ std::vector<Seed> MakePlanSeeds() {
     if (!plan.ok()) Broken("seed %s: %s", model.name.c_str(), plan.status().message());
     seeds.push_back({model.name.substr(0, model.name.rfind('.')) + ".plan", plan.Take()});
   }
-  seeds.push_back({"sample.plan", SampleBytes(MakeSample())});
+  seeds.push_back({"sample.plan", RunnableSample()});
+  seeds.push_back({"mesh.plan", MeshBytes()});
   seeds.push_back({"calls.plan", SampleBytes(MakeCallSample())});
   return seeds;
 }
