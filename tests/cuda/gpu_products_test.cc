@@ -1,4 +1,4 @@
-// Generated contractions and convolutions against the reference (gpu_suite.h).
+// Generated contractions, convolutions and colliding writes against the reference (gpu_suite.h).
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/random_layout.h"
 
@@ -168,6 +168,39 @@ TEST(GpuProducts, ConvolutionsMatchTheReference) {
   for (const ConvolutionCase& v : cases) {
     for (DType type : kHalves) AddConvolution(&suite, v, type, seed++);
   }
+  suite.Run();
+}
+
+// y[heads, index[row], features] = x[row, heads, features], rows in order: the last of equals stays.
+void AddCollisions(Suite* suite, int64_t rows, int64_t heads, int64_t features, int64_t places,
+                   uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("colliding rows " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  maker.loops = {rows, heads, features};
+  maker.part.outer = 3;
+  maker.part.sequential = true;
+  const uint16_t x = maker.Operand(DType::kF16, Mode::kRead, {0, 1, 2}),
+                 index = maker.Operand(DType::kI64, Mode::kRead, {0}),
+                 y = maker.Operand(DType::kF16, Mode::kWrite, {0, 1, 2});
+  maker.operands[y].strides = c.arena.Copy(std::vector<int64_t>{0, places * features, 1});
+  maker.sizes[y] = heads * places * features;
+  Span<Indirect> indirects = c.arena.New<Indirect>(1);
+  indirects[0] = {index, false, true, features, places};
+  maker.operands[y].indirects = indirects;
+  TapeMaker body;
+  body.Store(y, DType::kF16, body.Load(x, DType::kF16));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; i < rows; ++i) {
+    scalar::Store<int64_t>(DType::kI64, c.memory.params[index].data(), i, Between(random, 0, places - 1));
+  }
+}
+
+TEST(GpuProducts, WritesThatMeetKeepTheirOrder) {
+  Suite suite;
+  AddCollisions(&suite, 40, 3, 64, 8, 300);
+  AddCollisions(&suite, 300, 1, 128, 5, 301);
   suite.Run();
 }
 

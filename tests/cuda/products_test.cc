@@ -63,7 +63,7 @@ class Product {
 };
 
 std::string TemplateOf(const KernelText& kernel) {
-  for (const char* name : {"skinny_product", "tile_product"}) {
+  for (const char* name : {"skinny_product", "tile_product", "group_product"}) {
     if (kernel.text.find(name) != std::string::npos) return name;
   }
   return "plain";
@@ -79,7 +79,8 @@ TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16, true}), "skinny_product");
   EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16}), "tile_product");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "tile_product");
-  EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "tile_product");
+  EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "group_product");
+  EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "tile_product");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64}), "plain");
   EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");
   // No vectors: a tile takes its elements one by one, a stream does not.
@@ -108,17 +109,17 @@ TEST(CudaProducts, SharedMemoryStaysWithinTheTarget) {
 }
 
 TEST(CudaProducts, EveryTileCompiles) {
-  std::string text = std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaProductPrelude();
+  std::string text = std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude();
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     std::string all = text;
     int kernels = 0;
-    for (int tile = 0; tile < 12; ++tile) {
+    for (int tile = 0; tile < (target.warp_groups ? 16 : 12); ++tile) {
       for (int cluster : {1, 2}) {
         target.tuning.tile = tile;
         target.tuning.cluster = target.clusters() ? cluster : 0;
         KernelText kernel = Product({256, 256, 512, DType::kF16, tile % 2 == 0}).Text(target);
-        EXPECT_EQ(TemplateOf(kernel), "tile_product") << tile;
+        EXPECT_EQ(TemplateOf(kernel), tile < 12 ? "tile_product" : "group_product") << tile;
         std::string name = "rondo_t" + std::to_string(kernels++);
         for (size_t at = kernel.text.find("rondo_k0"); at != std::string::npos;
              at = kernel.text.find("rondo_k0"))

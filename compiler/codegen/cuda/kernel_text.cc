@@ -52,6 +52,7 @@ CudaTarget TargetOf(const std::string& architecture) {
   for (char c : architecture) {
     if (c >= '0' && c <= '9') target.architecture = target.architecture * 10 + (c - '0');
   }
+  target.warp_groups = architecture == "sm_90a";
   if (target.architecture < 90) {
     target.processors = 108;
     target.shared = 163 << 10;

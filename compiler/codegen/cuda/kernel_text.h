@@ -36,6 +36,7 @@ struct CudaTarget {
       228 << 10;  // bytes that the blocks of a multiprocessor share, 1 KiB a block for itself
   ProductTuning tuning;
   bool clusters() const { return architecture >= 90; }
+  bool warp_groups = true;  // sm_90a: has wgmma
   bool dependent_launch() const { return architecture >= 90; }
 };
 
@@ -63,7 +64,8 @@ const char* CudaPrelude();
 // The templates of attention on tensor cores, which come after it.
 const char* CudaAttentionPrelude();
 
-// The templates of fast products, which come after it.
+// The products of warp groups (sm_90a only), and the templates of fast products, which come after it.
+std::string CudaGroupPrelude();
 const char* CudaProductPrelude();
 
 }  // namespace rondo

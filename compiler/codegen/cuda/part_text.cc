@@ -293,13 +293,7 @@ int PartText::MapLanes() const {
 Status PartText::Map() {
   size_t loops = part_.loops.size();
   int64_t points = Points(0, loops);
-  if (part_.sequential) {
-    Line("if (threadIdx.x != 0) return;");
-    Open(0, loops);
-    WriteTape(part_.body, "r");
-    Close(loops);
-    return SetBlocks(1);
-  }
+  if (part_.sequential) return SequentialMap();
   const int lanes = MapLanes();
   const int64_t threads = points / lanes;
   Line("const u64 point = (u64)block * 256 + threadIdx.x;");

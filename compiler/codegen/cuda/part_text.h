@@ -37,6 +37,8 @@ class PartText {
 
  private:
   Status Map();
+  Status SequentialMap();
+  std::vector<size_t> IndependentLoops() const;
   Status Reduction();
   Status Contraction();
   Status Convolution();

@@ -1,8 +1,46 @@
 // The templates of fast products, as CUDA C++: what skinny_text.cc and tile_text.cc instantiate with a part's
 // shape, addresses and tapes.
+#include <string>
+
 #include "compiler/codegen/cuda/kernel_text.h"
 
 namespace rondo {
+
+namespace {
+
+// The wgmma instruction for one number of columns: its operands are counted out in the text.
+std::string GroupMultiply(int columns) {
+  const int registers = columns / 2;
+  std::string names, bound;
+  for (int r = 0; r < registers; ++r) {
+    names += (r == 0 ? "%" : ",%") + std::to_string(r);
+    bound += std::string(r == 0 ? "" : ", ") + "\"+f\"(d[" + std::to_string(r) + "])";
+  }
+  const std::string a = "%" + std::to_string(registers), b = "%" + std::to_string(registers + 1);
+  auto issue = [&](const char* type, int transposed) {
+    return "asm volatile(\"wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + type +
+           "." + type + " {" + names + "}, " + a + ", " + b + ", 1, 1, 1, 0, " + std::to_string(transposed) +
+           ";\" : " + bound + " : \"l\"(a), \"l\"(b));";
+  };
+  const std::string size = std::to_string(columns);
+  return "template <bool BF16, bool TRANSPOSED> DEV void group_multiply_" + size +
+         "(float* d, u64 a, u64 b) {\n" + "if (BF16 && TRANSPOSED) " + issue("bf16", 1) +
+         "\nif (BF16 && !TRANSPOSED) " + issue("bf16", 0) + "\nif (!BF16 && TRANSPOSED) " + issue("f16", 1) +
+         "\nif (!BF16 && !TRANSPOSED) " + issue("f16", 0) + "\n}\n";
+}
+
+}  // namespace
+
+std::string CudaGroupPrelude() {
+  std::string text = "#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n";
+  for (int columns : {64, 128, 192, 256}) text += GroupMultiply(columns);
+  text += "template <int N, bool BF16, bool TRANSPOSED> DEV void group_multiply(float* d, u64 a, u64 b) {\n";
+  for (int columns : {64, 128, 192, 256}) {
+    const std::string size = std::to_string(columns);
+    text += "if constexpr (N == " + size + ") group_multiply_" + size + "<BF16, TRANSPOSED>(d, a, b);\n";
+  }
+  return text + "}\n#endif\n";
+}
 
 const char* CudaProductPrelude() {
   return R"cuda(
@@ -227,10 +265,10 @@ template <int V> DEV void load_shared(const float* from, float* out) {
 }
 
 // ---- tiles through shared memory
-// Byte of 16-byte piece `piece` of a line of LINE bytes (64, 128 or more), so that eight lines' equal pieces lie in
-// different banks.
+// Byte of 16-byte piece `piece` of a line of LINE bytes (32, 64, 128 or more), so that eight lines' equal pieces lie
+// in different banks.
 template <int LINE> DEV u32 swizzled(int line, int piece) {
-  const int turn = LINE >= 128 ? line & 7 : (line >> 1) & 3;
+  const int turn = LINE >= 128 ? line & 7 : LINE == 64 ? line >> 1 & 3 : line >> 2 & 1;
   return (u32)(line * LINE + ((piece ^ turn) << 4));
 }
 DEV void load_matrices(u32* r, u32 address) {
@@ -282,6 +320,25 @@ template <int SIDE, int DEEP, bool ALONG, int VECTOR, bool BF16> struct TileSide
     }
   }
 };
+
+// The sums of a tile, rows N + 4 apart, of all blocks of the cluster; each block finishes its share of the rows.
+template <int M, int N, int RIGHTS, int CLUSTER, int VECTOR, typename Finish>
+DEV void finish_tile(const float* sums, u32 rank, int row, int column, int rows, int columns, Finish finish) {
+  if (CLUSTER > 1) cluster_barrier();
+  constexpr int PITCH = N + 4, PIECES = N / VECTOR, SHARE = M / CLUSTER;
+  for (int p = threadIdx.x; p < SHARE * PIECES; p += 256) {
+    const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * VECTOR;
+    float x[RIGHTS * VECTOR];
+    #pragma unroll
+    for (int j = 0; j < RIGHTS; ++j) {
+      const float* from = sums + (j * M + r) * PITCH + c;
+      if (CLUSTER > 1) sum_cluster<CLUSTER, VECTOR>(shared_address(from), x + j * VECTOR);
+      else load_shared<VECTOR>(from, x + j * VECTOR);
+    }
+    if (row + r < rows && column + c < columns) finish(row + r, column + c, x);
+  }
+  if (CLUSTER > 1) cluster_barrier();
+}
 
 // C tiles of M x N, DEEP at a time in STAGES stages. The warps of a block are WARPS_M x WARPS_N x WARPS_K; the CLUSTER
 // blocks of a cluster split the depth. EARLY as above.
@@ -387,21 +444,99 @@ DEV void tile_product(u32 row_tile, u32 column_tile, u32 rank, int rows, int col
     }
     __syncthreads();
   }
-  if (CLUSTER > 1) cluster_barrier();
-  constexpr int PIECES = N / VECTOR, SHARE = M / CLUSTER;
-  for (int p = threadIdx.x; p < SHARE * PIECES; p += 256) {
-    const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * VECTOR;
-    float x[RIGHTS * VECTOR];
-    #pragma unroll
-    for (int j = 0; j < RIGHTS; ++j) {
-      const float* from = sums + (j * M + r) * PITCH + c;
-      if (CLUSTER > 1) sum_cluster<CLUSTER, VECTOR>(shared_address(from), x + j * VECTOR);
-      else load_shared<VECTOR>(from, x + j * VECTOR);
-    }
-    if (row + r < rows && column + c < columns) finish(row + r, column + c, x);
-  }
-  if (CLUSTER > 1) cluster_barrier();
+  finish_tile<M, N, RIGHTS, CLUSTER, VECTOR>(sums, rank, row, column, rows, columns, finish);
 }
+
+// ---- tiles by warp groups (sm_90a): wgmma reads both sides from shared memory and runs while the threads copy
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// Shared memory as wgmma addresses it: lines of 128 bytes swizzled as `swizzled` does, groups of eight lines 1024 bytes
+// apart; `panel`: bytes between panels of 64 columns where lines are depths.
+DEV u64 matrix_of(u32 address, u32 panel) {
+  return (u64)((address & 0x3ffffu) >> 4) | (u64)(panel >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+DEV void group_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEV void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> DEV void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory"); }
+DEV void show_to_groups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// 128 x N tiles, 64 deep at a time: two groups of four warps, 64 rows each. Copies run STAGES - 2 stages ahead, because
+// the products of one stage still run while the next is begun.
+template <int N, int STAGES, int RIGHTS, int CLUSTER, int LEFT_VECTOR, bool RIGHT_ALONG, int VECTOR, bool BF16, bool EARLY, typename Row,
+          typename LeftDepth, typename Present, typename LeftValue, typename Column, typename RightDepth, typename RightValue, typename Finish>
+DEV void group_product(u32 row_tile, u32 column_tile, u32 rank, int rows, int columns, int depth, const char* left, const char* const* right,
+                       Row row_at, LeftDepth left_depth_at, Present left_present, LeftValue left_value, Column column_at,
+                       RightDepth right_depth_at, RightValue right_value, Finish finish) {
+  constexpr int M = 128, DEEP = 64, PANELS = RIGHT_ALONG ? 1 : N / 64, AHEAD = STAGES - 2;
+  using Left = TileSide<M, DEEP, true, LEFT_VECTOR, BF16>;
+  using Right = TileSide<RIGHT_ALONG ? N : 64, DEEP, RIGHT_ALONG, 8, BF16>;
+  constexpr int RIGHT_BYTES = N * DEEP * 2, STAGE = Left::BYTES + RIGHTS * RIGHT_BYTES;
+  const int row = (int)row_tile * M, column = (int)column_tile * N, group = threadIdx.x >> 7;
+  const int all = (depth + DEEP - 1) / DEEP, each = (all + CLUSTER - 1) / CLUSTER;
+  const int begin = (int)rank * each, end = begin + each < all ? begin + each : all;
+  const u32 base = shared_address(shared_memory), memory = (base + 1023u) & ~1023u;
+  float acc[RIGHTS][N / 2];
+  #pragma unroll
+  for (int x = 0; x < RIGHTS * N / 2; ++x) (&acc[0][0])[x] = 0;
+  auto copy_left = [&](int step, int stage) {
+    if (step >= end) return;
+    Left::copy(memory + stage * STAGE, left, row, rows, step * DEEP, depth, row_at, left_depth_at, left_present, left_value);
+  };
+  auto copy_right = [&](int step, int stage) {
+    if (step >= end) return;
+    #pragma unroll
+    for (int j = 0; j < RIGHTS; ++j)
+      #pragma unroll
+      for (int p = 0; p < PANELS; ++p)
+        Right::copy(memory + stage * STAGE + Left::BYTES + j * RIGHT_BYTES + p * Right::BYTES, right[j], column + p * 64, columns, step * DEEP,
+                    depth, column_at, right_depth_at, [](At) { return true; }, [&](int c, int k) { return right_value(j, c, k); });
+  };
+  if (EARLY) {
+    #pragma unroll
+    for (int s = 0; s < AHEAD; ++s) copy_right(begin + s, s);
+  }
+  wait_for_earlier();
+  #pragma unroll
+  for (int s = 0; s < AHEAD; ++s) {
+    copy_left(begin + s, s);
+    if (!EARLY) copy_right(begin + s, s);
+    commit_copies();
+  }
+  int stage = 0, free = AHEAD % STAGES;
+  for (int step = begin; step < end; ++step) {
+    wait_copies<AHEAD - 1>();
+    show_to_groups();
+    __syncthreads();
+    const u32 lefts = memory + stage * STAGE + group * 8192, rights = memory + stage * STAGE + Left::BYTES;
+    group_begin();
+    #pragma unroll
+    for (int k = 0; k < DEEP / 16; ++k)
+      #pragma unroll
+      for (int j = 0; j < RIGHTS; ++j)
+        group_multiply<N, BF16, !RIGHT_ALONG>(acc[j], matrix_of(lefts + k * 32, 0),
+                                              matrix_of(rights + j * RIGHT_BYTES + k * (RIGHT_ALONG ? 32 : 2048), RIGHT_ALONG ? 0 : Right::BYTES));
+    group_commit();
+    copy_left(step + AHEAD, free);
+    copy_right(step + AHEAD, free);
+    commit_copies();
+    group_wait<1>();
+    stage = stage + 1 == STAGES ? 0 : stage + 1;
+    free = free + 1 == STAGES ? 0 : free + 1;
+  }
+  group_wait<0>();
+  wait_copies<0>();
+  __syncthreads();
+  constexpr int PITCH = N + 4;
+  float* sums = (float*)(shared_memory + (memory - base));
+  const int lane = threadIdx.x & 31, first = (threadIdx.x >> 5) * 16 + (lane >> 2);
+  #pragma unroll
+  for (int j = 0; j < RIGHTS; ++j)
+    #pragma unroll
+    for (int x = 0; x < N / 2; x += 2)
+      *(float2*)(sums + (j * M + first + (x & 2) * 4) * PITCH + x / 4 * 8 + (lane & 3) * 2) = make_float2(acc[j][x], acc[j][x + 1]);
+  __syncthreads();
+  finish_tile<M, N, RIGHTS, CLUSTER, VECTOR>(sums, rank, row, column, rows, columns, finish);
+}
+#endif
 )cuda";
 }
 

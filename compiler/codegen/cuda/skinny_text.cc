@@ -28,21 +28,17 @@ Result<bool> PartText::SkinnyProduct(const ProductShape& shape) {
               shape.depths % 8 == 0 && part_.loops[shape.depth.back()] % 8 == 0 && shape.columns >= 64 &&
               shape.depths >= 128;
   if (!fits) return false;
-  // The left side in shared memory, sums of the warps, and as many stages as leave room for a second block.
+  // The left side in shared memory, sums of the warps, and as many stages as fit.
   const int64_t pitch = (shape.depths + 127) / 128 * 128 + (wide ? 16 : 32);
   const int64_t warps = target_.tuning.warps != 0 ? target_.tuning.warps : 8,
                 tile = (wide ? 64 : 16) * (8 / warps), points = shape.rows * tile;
   const int64_t lefts = shape.rows * pitch * 2, sums = rights * (warps + 1) * points * 4;
-  int64_t resident = target_.tuning.resident != 0 ? target_.tuning.resident : 2;
-  int64_t room = static_cast<int64_t>(target_.shared_processor) / resident - 1024;
-  int64_t stages = (room - lefts - sums) / (rights * kSlot);
-  if (stages < 3) {
-    resident = 1;
-    room = static_cast<int64_t>(target_.shared);
-    stages = (room - lefts - sums) / (rights * kSlot);
-  }
+  // One block a multiprocessor: two would, now and then, share one while another has none, and gain nothing.
+  const int64_t resident = target_.tuning.resident != 0 ? target_.tuning.resident : 1;
+  const int64_t room = resident == 1 ? target_.shared : target_.shared_processor / resident - 1024;
+  const int64_t most = target_.tuning.stages != 0 ? target_.tuning.stages : 12;
+  const int64_t stages = std::min(most, (room - lefts - sums) / (rights * kSlot));
   if (stages < 3) return false;
-  stages = std::min<int64_t>(stages, target_.tuning.stages != 0 ? target_.tuning.stages : 6);
   const int64_t tiles = (shape.columns + tile - 1) / tile;
   const double processors = std::max(1.0, share_ * static_cast<double>(target_.processors));
   const int64_t slots = static_cast<int64_t>(processors * static_cast<double>(resident));

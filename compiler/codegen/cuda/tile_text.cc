@@ -15,16 +15,30 @@ std::string Text(int64_t n) { return std::to_string(n); }
 struct Tile {
   int64_t m, n, deep;                 // of one stage
   int64_t warps_m, warps_n, warps_k;  // 8 warps
+  bool groups = false;                // two groups of warps, wgmma
 };
 
 // Of tiles that cost the same, the first is taken.
 constexpr Tile kTiles[] = {
-    {128, 128, 64, 2, 4, 1}, {128, 64, 64, 4, 2, 1},  {64, 128, 64, 2, 4, 1}, {64, 64, 128, 2, 2, 2},
-    {64, 64, 64, 2, 2, 2},   {32, 64, 128, 1, 2, 4},  {32, 64, 64, 1, 2, 4},  {64, 32, 128, 2, 1, 4},
-    {32, 32, 128, 1, 2, 4},  {16, 128, 128, 1, 4, 2}, {16, 64, 128, 1, 2, 4}, {16, 32, 128, 1, 1, 8},
+    {128, 128, 64, 2, 4, 1},       {128, 64, 64, 4, 2, 1},        {64, 128, 64, 2, 4, 1},
+    {64, 64, 128, 2, 2, 2},        {64, 64, 64, 2, 2, 2},         {32, 64, 128, 1, 2, 4},
+    {32, 64, 64, 1, 2, 4},         {64, 32, 128, 2, 1, 4},        {32, 32, 128, 1, 2, 4},
+    {16, 128, 128, 1, 4, 2},       {16, 64, 128, 1, 2, 4},        {16, 32, 128, 1, 1, 8},
+    {128, 256, 64, 1, 1, 1, true}, {128, 192, 64, 1, 1, 1, true}, {128, 128, 64, 1, 1, 1, true},
+    {128, 64, 64, 1, 1, 1, true},
 };
 
 int64_t StageBytes(const Tile& tile, int64_t rights) { return (tile.m + rights * tile.n) * tile.deep * 2; }
+
+// Bytes that bring the stages of wgmma to a multiple of 1024.
+int64_t Slack(const Tile& tile) { return tile.groups ? 1024 : 0; }
+
+// wgmma wants both sides in swizzled lines of 128 bytes, by vectors, and registers for its sums.
+bool Suits(const Tile& tile, const ProductShape& shape, const CudaTarget& target, int64_t rights, bool made) {
+  if (!tile.groups) return true;
+  return target.warp_groups && rights * tile.n <= 256 && shape.rhs_vector == 8 &&
+         (made || (shape.lhs_along_depth && shape.lhs_vector == 8));
+}
 
 int64_t Tiles(const ProductShape& shape, const Tile& tile) {
   return shape.batches * ((shape.rows + tile.m - 1) / tile.m) * ((shape.columns + tile.n - 1) / tile.n);
@@ -38,43 +52,52 @@ struct Choice {
 
 // Blocks of the busiest multiprocessor.
 double BusiestBlocks(const ProductShape& shape, const Tile& tile, int64_t cluster, double processors) {
-  return std::ceil(static_cast<double>(Tiles(shape, tile) * cluster) / processors);
+  // A cluster lies in one group of multiprocessors; those groups are no multiples of 4 and 8.
+  const double used = cluster >= 8 ? 0.84 : cluster >= 4 ? 0.9 : 1;
+  return std::ceil(static_cast<double>(Tiles(shape, tile) * cluster) / (used * processors));
 }
 
 // Blocks that share a multiprocessor, and stages of copies that then fit.
 bool Fit(const Tile& tile, const CudaTarget& target, int64_t rights, int64_t own_steps, double busiest,
          Choice* choice) {
   const int64_t sums = rights * tile.m * (tile.n + 4) * 4;
-  choice->resident = tile.m * tile.n * rights <= 128 * 128 && busiest > 1 ? 2 : 1;
+  choice->resident = tile.m * tile.n * rights <= 128 * 128 && busiest > 1 && !tile.groups ? 2 : 1;
   if (target.tuning.resident != 0) choice->resident = target.tuning.resident;
   const int64_t room =
-      choice->resident == 1 ? target.shared : target.shared_processor / choice->resident - 1024;
+      (choice->resident == 1 ? target.shared : target.shared_processor / choice->resident - 1024) -
+      Slack(tile);
   const int64_t most = target.tuning.stages != 0 ? target.tuning.stages : 12;
   choice->stages =
       std::min<int64_t>({room / StageBytes(tile, rights), most, std::max<int64_t>(3, own_steps + 1)});
-  return sums <= room && choice->stages >= 3;
+  return sums <= room && choice->stages >= (tile.groups ? 4 : 3);
 }
 
 // Cycles of the busiest multiprocessor: its blocks, each bound by what it copies or by what it multiplies,
 // and what starting, summing up and storing cost. The rates are those measured on an H200: 26 bytes a cycle
-// from the second level cache, 900 products a cycle.
+// from the second level cache; 750 products a cycle by mma.sync and 1250 by wgmma; 0.1 cycles for each point
+// from another block.
 double Cycles(const ProductShape& shape, const Tile& tile, int64_t rights, int64_t cluster, double busiest) {
   const double area = static_cast<double>(tile.m * tile.n * rights);
   const double own_steps = std::ceil(static_cast<double>((shape.depths + tile.deep - 1) / tile.deep) /
                                      static_cast<double>(cluster));
   const double copy = static_cast<double>(StageBytes(tile, rights)) / 26;
-  const double product = area * static_cast<double>(tile.deep) / 900;
-  const double end = cluster > 1 ? 1000 + 300 * static_cast<double>(cluster) + area * 0.4 : area / 20;
+  // The larger a warp's own tile, the less of the time goes to loading it from shared memory.
+  const double own_area = area / static_cast<double>(tile.warps_m * tile.warps_n);
+  const double rate = tile.groups ? 1250 : 750 * std::min(1.0, std::sqrt(own_area / 2048));
+  const double product = area * static_cast<double>(tile.deep) / rate;
+  const double parts = static_cast<double>(cluster);
+  const double end = area / 20 + (cluster > 1 ? 1500 + 600 * parts + area * 0.1 * (parts - 1) : 0);
   return 4200 + busiest * (own_steps * std::max(copy, product) + end);
 }
 
-Choice ChooseTile(const ProductShape& shape, const CudaTarget& target, int64_t rights, double share,
-                  uint32_t forced_cluster) {
+Choice ChooseTile(const ProductShape& shape, const CudaTarget& target, int64_t rights, bool made,
+                  double share, uint32_t forced_cluster) {
   const ProductTuning& tuning = target.tuning;
   const double processors = std::max(1.0, share * static_cast<double>(target.processors));
   Choice best;
   for (const Tile& tile : kTiles) {
     if (tuning.tile >= 0 && &tile != &kTiles[tuning.tile]) continue;
+    if (!Suits(tile, shape, target, rights, made)) continue;
     for (int64_t cluster = 1; cluster <= (target.clusters() ? 8 : 1); cluster *= 2) {
       if (forced_cluster != 0 && cluster != static_cast<int64_t>(forced_cluster)) continue;
       if (forced_cluster == 0 && tuning.cluster != 0 && cluster != tuning.cluster) continue;
@@ -103,12 +126,12 @@ Result<bool> PartText::TileProduct(const ProductShape& shape) {
       shape.depths < 16 || shape.rows * shape.columns < 1024)
     return false;
 
-  const Choice best = ChooseTile(shape, target_, rights, share_, cluster_);
+  // A left side through a prologue, or with indices from data, is made element by element.
+  const bool made = !part_.prologue.empty() || !lhs.indirects.empty();
+  const Choice best = ChooseTile(shape, target_, rights, made, share_, cluster_);
   if (best.cycles == 0) return false;
   const Tile& tile = best.tile;
   const int64_t vector = FinishVector(shape);
-  // A left side through a prologue, or with indices from data, is made element by element.
-  const bool made = !part_.prologue.empty() || !lhs.indirects.empty();
   const int64_t left_vector = made ? 0 : shape.lhs_vector;
   const int64_t row_tiles = (shape.rows + tile.m - 1) / tile.m,
                 column_tiles = (shape.columns + tile.n - 1) / tile.n;
@@ -140,19 +163,25 @@ Result<bool> PartText::TileProduct(const ProductShape& shape) {
   }
   Line("const char* const right[] = {" + bases + "};");
   WriteFinish(shape, static_cast<int>(vector));
-  Line("tile_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.deep) + ", " +
-       Text(tile.warps_m) + ", " + Text(tile.warps_n) + ", " + Text(tile.warps_k) + ", " + Text(best.stages) +
-       ", " + Text(rights) + ", " + Text(cluster) + ", " + truth(shape.lhs_along_depth) + ", " +
-       Text(left_vector) + ", " + truth(shape.rhs_along_depth) + ", " + Text(shape.rhs_vector) + ", " +
-       Text(vector) + ", " + truth(bf16) + ", " + truth(RightIsConstant()) +
+  std::string layout = Text(left_vector) + ", " + truth(shape.rhs_along_depth);
+  std::string call;
+  if (tile.groups) {
+    call = "group_product<" + Text(tile.n) + ", " + Text(best.stages) + ", " + Text(rights) + ", " +
+           Text(cluster) + ", " + layout;
+  } else {
+    call = "tile_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.deep) + ", " +
+           Text(tile.warps_m) + ", " + Text(tile.warps_n) + ", " + Text(tile.warps_k) + ", " +
+           Text(best.stages) + ", " + Text(rights) + ", " + Text(cluster) + ", " +
+           truth(shape.lhs_along_depth) + ", " + layout + ", " + Text(shape.rhs_vector);
+  }
+  Line(call + ", " + Text(vector) + ", " + truth(bf16) + ", " + truth(RightIsConstant()) +
        ">(row_tile, column_tile, rank, " + Text(shape.rows) + ", " + Text(shape.columns) + ", " +
        Text(shape.depths) + ", p" + Text(lhs.param) +
        ", right, row_at, left_depth_place, left_present, left_value, column_place, right_depth_place, "
-       "right_value, "
-       "finish);");
+       "right_value, finish);");
   RONDO_RETURN_IF_ERROR(SetBlocks(shape.batches * row_tiles * column_tiles * cluster));
   launch_.shared = static_cast<uint32_t>(
-      std::max(best.stages * StageBytes(tile, rights), rights * tile.m * (tile.n + 4) * 4));
+      Slack(tile) + std::max(best.stages * StageBytes(tile, rights), rights * tile.m * (tile.n + 4) * 4));
   launch_.cluster = static_cast<uint32_t>(cluster);
   launch_.resident = static_cast<uint32_t>(best.resident);
   return true;

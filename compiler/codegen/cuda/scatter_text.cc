@@ -1,0 +1,79 @@
+// Maps whose writes may coincide: a thread takes all points that can meet, in their order.
+#include <algorithm>
+#include <cstdlib>
+
+#include "compiler/codegen/cuda/part_text.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+// Something that moves an operand's address: in steps of `stride`, `extent` of them.
+struct Mover {
+  int64_t stride, extent;
+};
+
+// Whether no two combinations of the movers lead to one address.
+bool NeverMeet(std::vector<Mover> movers) {
+  std::sort(movers.begin(), movers.end(), [](const Mover& a, const Mover& b) { return a.stride < b.stride; });
+  int64_t reach = 0;
+  for (const Mover& mover : movers) {
+    if (mover.stride <= reach) return false;
+    reach += mover.stride * (mover.extent - 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+// Loops whose points write to different places whatever the others and the data are: no index moves with
+// them, and their steps do not overlap with anything else that moves the address.
+std::vector<size_t> PartText::IndependentLoops() const {
+  std::vector<bool> independent(part_.loops.size(), true);
+  for (const Operand& write : part_.operands) {
+    if (write.mode == Mode::kRead) continue;
+    if (!write.guards.empty()) return {};
+    std::vector<Mover> movers;
+    for (size_t l = 0; l < part_.loops.size(); ++l) {
+      if (part_.loops[l] == 1) continue;
+      if (write.strides[l] == 0) independent[l] = false;
+      if (write.strides[l] != 0) movers.push_back({std::abs(write.strides[l]), part_.loops[l]});
+      for (const Indirect& indirect : write.indirects)
+        independent[l] = independent[l] && part_.operands[indirect.operand].strides[l] == 0;
+    }
+    for (const Indirect& indirect : write.indirects)
+      movers.push_back({std::abs(indirect.stride), indirect.extent});
+    if (!NeverMeet(movers)) return {};
+    // What is read of the written memory must be the very element that is written.
+    for (const Operand& read : part_.operands) {
+      bool same = std::equal(read.strides.begin(), read.strides.end(), write.strides.begin()) &&
+                  read.offset == write.offset && read.indirects.size() == write.indirects.size();
+      if (read.param == write.param && !same) return {};
+    }
+  }
+  std::vector<size_t> loops;
+  for (size_t l = 0; l < part_.loops.size(); ++l) {
+    if (independent[l]) loops.push_back(l);
+  }
+  return loops;
+}
+
+Status PartText::SequentialMap() {
+  const std::vector<size_t> independent = IndependentLoops();
+  int64_t points = 1;
+  for (size_t l : independent) points *= part_.loops[l];
+  Line("const u64 point = (u64)block * 256 + threadIdx.x;");
+  Line("if (point >= " + std::to_string(points) + "ull) return;");
+  DecodeLoops("point", independent);
+  size_t ordered = 0;
+  for (size_t l = 0; l < part_.loops.size(); ++l) {
+    if (std::find(independent.begin(), independent.end(), l) != independent.end()) continue;
+    Open(l, l + 1);
+    ++ordered;
+  }
+  WriteTape(part_.body, "r");
+  Close(ordered);
+  return SetBlocks((points + kCudaBlock - 1) / kCudaBlock);
+}
+
+}  // namespace rondo::cuda
