@@ -109,7 +109,8 @@ TEST(CudaProducts, SharedMemoryStaysWithinTheTarget) {
 }
 
 TEST(CudaProducts, EveryTileCompiles) {
-  std::string text = std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude();
+  std::string text =
+      std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude();
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     std::string all = text;
