@@ -29,6 +29,12 @@ Tape Epilogue(PartMaker& maker, int rights, DType type, uint16_t bias, uint16_t 
   return maker.Keep(tape);
 }
 
+// Of a sum of `scale` squared products.
+Tolerance ToleranceOf(DType type, double scale) {
+  if (type == DType::kF32) return {1e-4, 2e-5 * scale};
+  return {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
+}
+
 void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
   Random random(seed);
   Case& c =
@@ -62,10 +68,10 @@ void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
   part.epilogue = Epilogue(maker, p.rights, type, bias, residual, out);
   c.memory.Randomise(maker, random);
   const double scale = std::sqrt(static_cast<double>(p.depth));
-  c.tolerance = {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
+  c.tolerance = ToleranceOf(type, scale);
 }
 
-constexpr DType kHalves[] = {DType::kF16, DType::kBF16};
+constexpr DType kFloats[] = {DType::kF16, DType::kBF16, DType::kF32};
 
 TEST(GpuProducts, OfFewRowsMatchTheReference) {
   Suite suite;
@@ -85,7 +91,7 @@ TEST(GpuProducts, OfFewRowsMatchTheReference) {
       {1, 4, 72, 136, 1, false, true},
   };
   for (const ProductCase& p : cases) {
-    for (DType type : kHalves) AddProduct(&suite, p, type, seed++);
+    for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
   }
   suite.Run();
 }
@@ -109,7 +115,7 @@ TEST(GpuProducts, OfManyRowsMatchTheReference) {
       {1, 31, 33, 35, 1, true},
   };
   for (const ProductCase& p : cases) {
-    for (DType type : kHalves) AddProduct(&suite, p, type, seed++);
+    for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
   }
   suite.Run();
 }
@@ -153,7 +159,7 @@ void AddConvolution(Suite* suite, const ConvolutionCase& v, DType type, uint32_t
   part.epilogue = Epilogue(maker, 1, type, bias, residual, out);
   c.memory.Randomise(maker, random);
   const double scale = std::sqrt(static_cast<double>(v.in * v.kernel * v.kernel));
-  c.tolerance = {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
+  c.tolerance = ToleranceOf(type, scale);
 }
 
 TEST(GpuProducts, ConvolutionsMatchTheReference) {
@@ -166,7 +172,7 @@ TEST(GpuProducts, ConvolutionsMatchTheReference) {
       {1, 1, 16, 32, 32, 3, 16, 16, 0, false}, {1, 5, 1, 10, 10, 1, 3, 1, 1, true},
   };
   for (const ConvolutionCase& v : cases) {
-    for (DType type : kHalves) AddConvolution(&suite, v, type, seed++);
+    for (DType type : kFloats) AddConvolution(&suite, v, type, seed++);
   }
   suite.Run();
 }

@@ -63,7 +63,8 @@ class Product {
 };
 
 std::string TemplateOf(const KernelText& kernel) {
-  for (const char* name : {"skinny_product", "tile_product", "group_product"}) {
+  for (const char* name :
+       {"skinny_product", "skinny_floats", "tile_product", "group_product", "float_product"}) {
     if (kernel.text.find(name) != std::string::npos) return name;
   }
   return "plain";
@@ -81,6 +82,8 @@ TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "tile_product");
   EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "group_product");
   EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "tile_product");
+  EXPECT_EQ(TemplateOf({1, 4096, 4096, DType::kF32}), "skinny_floats");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32}), "float_product");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64}), "plain");
   EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");
   // No vectors: a tile takes its elements one by one, a stream does not.

@@ -48,8 +48,11 @@ class PartText {
   Status PlainContraction();
   Status PlainConvolution();
   // Fast products: false if the part is none for them.
+  Result<bool> FastProduct(const ProductShape& shape);
   Result<bool> SkinnyProduct(const ProductShape& shape);
+  Result<bool> SkinnyFloats(const ProductShape& shape);
   Result<bool> TileProduct(const ProductShape& shape);
+  Result<bool> FloatProduct(const ProductShape& shape);
   Status Attention();
 
   // Declares i<first> .. i<last - 1> from the flat number `from` (row-major over these loops).
@@ -146,6 +149,13 @@ class PartText {
   void WriteFinish(const ProductShape& shape, int vector);
   int FinishVector(const ProductShape& shape) const;
   bool RightIsConstant() const;
+  struct StreamGrid {
+    int64_t cluster = 1, blocks = 1;
+  };
+  StreamGrid GridOf(int64_t tiles, int64_t depths, int64_t step) const;
+  void WriteStreamPlaces(const ProductShape& shape, const FlatOperand& right);
+  void WriteTilePlaces(const ProductShape& shape, int64_t cluster, int64_t row_tiles, int64_t column_tiles);
+  std::string TileArguments(const ProductShape& shape) const;
 
   void Line(const std::string& line) { text_ += line + "\n"; }
 

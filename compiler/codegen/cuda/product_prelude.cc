@@ -106,6 +106,41 @@ DEV void store_shared_16(u32 address, uint4 v) {
 }
 DEV u32 word(uint4 v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
+// ---- sums of a tile of columns: partial[right side][warp][row][column] of every block of the cluster. The total of a
+// block's warps goes behind them; each block finishes its share of the points.
+template <int RIGHTS, int ROWS, int TILE, int WARPS, int CLUSTER, typename Finish>
+DEV void finish_slices(float* partial, u32 rank, int column, int columns, Finish finish) {
+  constexpr int POINTS = ROWS * TILE;
+  float* total = partial + RIGHTS * WARPS * POINTS;
+  __syncthreads();
+  if (CLUSTER > 1) {
+    for (int p = threadIdx.x; p < RIGHTS * POINTS; p += 256) {
+      float sum = 0;
+      #pragma unroll
+      for (int w = 0; w < WARPS; ++w) sum += partial[(p / POINTS * WARPS + w) * POINTS + p % POINTS];
+      total[p] = sum;
+    }
+    cluster_barrier();
+  }
+  for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += 256 * CLUSTER) {
+    const int row = p / TILE, c = column + p % TILE;
+    float sums[RIGHTS];
+    #pragma unroll
+    for (int j = 0; j < RIGHTS; ++j) {
+      if (CLUSTER > 1) {
+        sum_cluster<CLUSTER, 1>(shared_address(total + j * POINTS + p), sums + j);
+      } else {
+        float sum = 0;
+        #pragma unroll
+        for (int w = 0; w < WARPS; ++w) sum += partial[(j * WARPS + w) * POINTS + p];
+        sums[j] = sum;
+      }
+    }
+    if (c < columns) finish(row, c, sums);
+  }
+  if (CLUSTER > 1) cluster_barrier(); else __syncthreads();
+}
+
 // ---- few rows: the right side is streamed once, by every warp through slots of its own
 //
 // The right side takes the 16-wide side of the tensor cores, rows the 8-wide one. WIDE: its columns are contiguous; a
@@ -130,7 +165,6 @@ DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const cha
   const int line = lane >> 3, piece = lane & 7;
   const u32 lefts = slots + STAGES * RIGHTS * 4 * 4096;
   float* partial = (float*)(shared_memory + STAGES * RIGHTS * 4 * 4096 + ROWS * pitch * 2);
-  float* total = partial + RIGHTS * WARPS * POINTS;
 
   u32 copy_tile = first;
   int copy_step = 0;
@@ -223,33 +257,99 @@ DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const cha
             const int row = 8 * n + 2 * t + (e & 1), c = column_warp * WARP_TILE + (WIDE ? 8 * g + 2 * q + (e >> 1) : g + 8 * (e >> 1));
             if (row < ROWS) partial[(j * WARPS + slice_warp) * POINTS + row * TILE + c] = acc[j][q][n][e];
           }
-    __syncthreads();
-    if (CLUSTER > 1) {
-      for (int p = threadIdx.x; p < RIGHTS * POINTS; p += 256) {
-        float sum = 0;
-        #pragma unroll
-        for (int w = 0; w < WARPS; ++w) sum += partial[(p / POINTS * WARPS + w) * POINTS + p % POINTS];
-        total[p] = sum;
-      }
-      cluster_barrier();
-    }
-    for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += 256 * CLUSTER) {
-      const int row = p / TILE, c = (int)tile * TILE + p % TILE;
-      float sums[RIGHTS];
+    finish_slices<RIGHTS, ROWS, TILE, WARPS, CLUSTER>(partial, rank, (int)tile * TILE, columns, finish);
+  }
+  wait_copies<0>();
+}
+
+// The same in f32 and with FMA. A thread multiplies what it copied itself. WIDE: a warp takes 32 columns and 16 deep, a
+// thread four neighbouring columns at four depths. Else 16 columns and 32 deep, a thread four columns at four
+// neighbouring depths.
+template <int RIGHTS, int ROWS, int WARPS, int STAGES, int CLUSTER, bool WIDE, bool EARLY, typename Column, typename Depth, typename Left,
+          typename Finish>
+DEV void skinny_floats(u32 block, u32 blocks, int columns, int depth, const char* const* right, Column column_at, Depth depth_at,
+                       Left left_at, Finish finish) {
+  constexpr int STEP = WIDE ? 16 : 32, WARP_TILE = WIDE ? 32 : 16, TILE = WARP_TILE * (8 / WARPS), SLICES = WARPS * CLUSTER;
+  constexpr int POINTS = ROWS * TILE;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, line = lane >> 3, piece = lane & 7;
+  const int slice_warp = warp % WARPS, column_warp = warp / WARPS;
+  const u32 rank = CLUSTER > 1 ? block % CLUSTER : 0, first = block / CLUSTER, stride = blocks / CLUSTER;
+  const int slice = (int)rank * WARPS + slice_warp;
+  const int steps = (depth + STEP * SLICES - 1) / (STEP * SLICES), pitch = (depth + 31) / 32 * 32;
+  const u32 tiles = (u32)(columns + TILE - 1) / TILE, own = shared_address(shared_memory) + threadIdx.x * 16;
+  float* lefts = (float*)(shared_memory + STAGES * RIGHTS * 16384);
+  float* partial = lefts + ROWS * pitch;
+  u32 copy_tile = first;
+  int copy_step = 0;
+  auto copy = [&](int stage) {
+    if (copy_tile < tiles) {
+      const int k = (copy_step * SLICES + slice) * STEP, c = (int)copy_tile * TILE + column_warp * WARP_TILE;
       #pragma unroll
-      for (int j = 0; j < RIGHTS; ++j) {
-        if (CLUSTER > 1) {
-          sum_cluster<CLUSTER, 1>(shared_address(total + j * POINTS + p), sums + j);
-        } else {
-          float sum = 0;
-          #pragma unroll
-          for (int w = 0; w < WARPS; ++w) sum += partial[(j * WARPS + w) * POINTS + p];
-          sums[j] = sum;
-        }
+      for (int i = 0; i < 4; ++i) {
+        const int l = 4 * i + line, ki = WIDE ? k + l : k + 4 * piece, ci = WIDE ? c + 4 * piece : c + l;
+        const bool present = ki < depth && ci < columns;
+        const i64 a = column_at(ci) + depth_at(ki);
+        #pragma unroll
+        for (int j = 0; j < RIGHTS; ++j) copy_async<16>(own + ((stage * RIGHTS + j) * 4 + i) * 4096, present ? right[j] + 4 * a : right[j], present);
       }
-      if (c < columns) finish(row, c, sums);
+      if (++copy_step == steps) { copy_step = 0; copy_tile += stride; }
     }
-    if (CLUSTER > 1) cluster_barrier(); else __syncthreads();
+    commit_copies();
+  };
+  if (!EARLY) wait_for_earlier();
+  #pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) copy(s);
+  if (EARLY) wait_for_earlier();
+  #pragma unroll 8
+  for (int c = threadIdx.x; c < ROWS * pitch; c += 256) lefts[c] = c % pitch < depth ? left_at(c / pitch, c % pitch) : 0.0f;
+  __syncthreads();
+
+  int stage = 0;
+  for (u32 tile = first; tile < tiles; tile += stride) {
+    float acc[RIGHTS][ROWS][4];
+    #pragma unroll
+    for (int x = 0; x < RIGHTS * ROWS * 4; ++x) (&acc[0][0][0])[x] = 0;
+    for (int step = 0; step < steps; ++step) {
+      const int k = (step * SLICES + slice) * STEP;
+      wait_copies<STAGES - 2>();
+      float w[RIGHTS][4][4];
+      #pragma unroll
+      for (int j = 0; j < RIGHTS; ++j)
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const uint4 v = shared_16(own + ((stage * RIGHTS + j) * 4 + i) * 4096);
+          #pragma unroll
+          for (int e = 0; e < 4; ++e) w[j][i][e] = bits_float(word(v, e));
+        }
+      copy(stage == 0 ? STAGES - 1 : stage - 1);
+      stage = stage + 1 == STAGES ? 0 : stage + 1;
+      if (k >= depth) continue;
+      #pragma unroll
+      for (int row = 0; row < ROWS; ++row)
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          // WIDE: i counts depths and the columns are neighbours; else i counts columns and the depths are.
+          const int at = row * pitch + k + (WIDE ? 4 * i + line : 4 * piece + i);
+          const float x = k + (WIDE ? 4 * i + line : 4 * piece + i) < depth ? lefts[at] : 0.0f;
+          #pragma unroll
+          for (int j = 0; j < RIGHTS; ++j)
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) acc[j][row][e] = __fmaf_rn(x, WIDE ? w[j][i][e] : w[j][e][i], acc[j][row][e]);
+        }
+    }
+    #pragma unroll
+    for (int j = 0; j < RIGHTS; ++j)
+      #pragma unroll
+      for (int row = 0; row < ROWS; ++row)
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          float sum = acc[j][row][e];
+          #pragma unroll
+          for (int d = WIDE ? 8 : 1; d < (WIDE ? 32 : 8); d <<= 1) sum += __shfl_xor_sync(0xffffffffu, sum, d);
+          const int c = column_warp * WARP_TILE + (WIDE ? 4 * piece + e : 4 * e + line);
+          if ((WIDE ? line : piece) == 0) partial[(j * WARPS + slice_warp) * POINTS + row * TILE + c] = sum;
+        }
+    finish_slices<RIGHTS, ROWS, TILE, WARPS, CLUSTER>(partial, rank, (int)tile * TILE, columns, finish);
   }
   wait_copies<0>();
 }
@@ -445,6 +545,136 @@ DEV void tile_product(u32 row_tile, u32 column_tile, u32 rank, int rows, int col
     __syncthreads();
   }
   finish_tile<M, N, RIGHTS, CLUSTER, VECTOR>(sums, rank, row, column, rows, columns, finish);
+}
+
+// ---- tiles in f32 and with FMA
+// One side of a tile: SIDE rows (or columns) by DEEP floats; lines as in TileSide, one piece longer so that threads that
+// walk down them meet different banks.
+template <int SIDE, int DEEP, bool ALONG, int VECTOR> struct FloatSide {
+  static constexpr int LENGTH = ALONG ? DEEP : SIDE, PITCH = LENGTH + 4, LINES = ALONG ? SIDE : DEEP, PIECES = LENGTH / 4;
+  static constexpr int BYTES = LINES * PITCH * 4;
+  template <typename Place, typename Deep, typename Present, typename Value>
+  DEV void copy(u32 to, const char* base, int side, int sides, int k, int depth, Place place_at, Deep deep_at, Present present, Value value) {
+    for (int n = threadIdx.x; n < LINES * PIECES; n += 256) {
+      const int line = n / PIECES, piece = n % PIECES;
+      const u32 slot = to + (u32)(line * PITCH + piece * 4) * 4;
+      const int s = side + (ALONG ? line : piece * 4), d = k + (ALONG ? piece * 4 : line);
+      if (VECTOR > 0) {
+        #pragma unroll
+        for (int v = 0; v < 4; v += VECTOR > 0 ? VECTOR : 4) {
+          const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
+          const At at = place_at(sv) + deep_at(dv);
+          const bool real = sv < sides && dv < depth && present(at);
+          copy_async<VECTOR < 1 ? 4 : VECTOR * 4>(slot + v * 4, real ? base + 4 * at.a : base, real);
+        }
+      } else {
+        float x[4];
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
+          x[v] = sv < sides && dv < depth ? value(sv, dv) : 0.0f;
+        }
+        store_shared_16(slot, make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3])));
+      }
+    }
+  }
+};
+
+// SIZE x SIZE tiles of 16 x 16 threads, 32 deep at a time.
+template <int SIZE, int STAGES, int RIGHTS, int CLUSTER, bool LEFT_ALONG, int LEFT_VECTOR, bool RIGHT_ALONG, int RIGHT_VECTOR, int VECTOR,
+          bool EARLY, typename Row, typename LeftDepth, typename Present, typename LeftValue, typename Column, typename RightDepth,
+          typename RightValue, typename Finish>
+DEV void float_product(u32 row_tile, u32 column_tile, u32 rank, int rows, int columns, int depth, const char* left, const char* const* right,
+                       Row row_at, LeftDepth left_depth_at, Present left_present, LeftValue left_value, Column column_at,
+                       RightDepth right_depth_at, RightValue right_value, Finish finish) {
+  constexpr int DEEP = 32, EACH = SIZE / 16;
+  using Left = FloatSide<SIZE, DEEP, LEFT_ALONG, LEFT_VECTOR>;
+  using Right = FloatSide<SIZE, DEEP, RIGHT_ALONG, RIGHT_VECTOR>;
+  constexpr int STAGE = Left::BYTES + RIGHTS * Right::BYTES;
+  const int row = (int)row_tile * SIZE, column = (int)column_tile * SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
+  const int all = (depth + DEEP - 1) / DEEP, each = (all + CLUSTER - 1) / CLUSTER;
+  const int begin = (int)rank * each, end = begin + each < all ? begin + each : all;
+  const u32 memory = shared_address(shared_memory);
+  float acc[RIGHTS][EACH][EACH];
+  #pragma unroll
+  for (int x = 0; x < RIGHTS * EACH * EACH; ++x) (&acc[0][0][0])[x] = 0;
+  auto copy_left = [&](int step, int stage) {
+    if (step < end) Left::copy(memory + stage * STAGE, left, row, rows, step * DEEP, depth, row_at, left_depth_at, left_present, left_value);
+  };
+  auto copy_right = [&](int step, int stage) {
+    if (step >= end) return;
+    #pragma unroll
+    for (int j = 0; j < RIGHTS; ++j)
+      Right::copy(memory + stage * STAGE + Left::BYTES + j * Right::BYTES, right[j], column, columns, step * DEEP, depth, column_at,
+                  right_depth_at, [](At) { return true; }, [&](int c, int k) { return right_value(j, c, k); });
+  };
+  if (EARLY) {
+    #pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) copy_right(begin + s, s);
+  }
+  wait_for_earlier();
+  #pragma unroll
+  for (int s = 0; s < STAGES - 1; ++s) {
+    copy_left(begin + s, s);
+    if (!EARLY) copy_right(begin + s, s);
+    commit_copies();
+  }
+  int stage = 0;
+  for (int step = begin; step < end; ++step) {
+    wait_copies<STAGES - 2>();
+    __syncthreads();
+    const int ahead = step + STAGES - 1, free = stage == 0 ? STAGES - 1 : stage - 1;
+    copy_left(ahead, free);
+    copy_right(ahead, free);
+    commit_copies();
+    const float* lefts = (const float*)(shared_memory + stage * STAGE);
+    #pragma unroll 2
+    for (int k = 0; k < DEEP; k += 4) {
+      float a[EACH][4], b[EACH][4];
+      #pragma unroll
+      for (int i = 0; i < EACH; ++i) {
+        if (LEFT_ALONG) load_shared<4>(lefts + (ty + 16 * i) * Left::PITCH + k, a[i]);
+        else
+          #pragma unroll
+          for (int e = 0; e < 4; ++e) a[i][e] = lefts[(k + e) * Left::PITCH + ty * EACH + i];
+      }
+      #pragma unroll
+      for (int j = 0; j < RIGHTS; ++j) {
+        const float* rights = lefts + (Left::BYTES + j * Right::BYTES) / 4;
+        if (RIGHT_ALONG) {
+          #pragma unroll
+          for (int i = 0; i < EACH; ++i) load_shared<4>(rights + (tx + 16 * i) * Right::PITCH + k, b[i]);
+        } else {
+          #pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            float x[EACH];
+            load_shared<EACH>(rights + (k + e) * Right::PITCH + tx * EACH, x);
+            #pragma unroll
+            for (int i = 0; i < EACH; ++i) b[i][e] = x[i];
+          }
+        }
+        #pragma unroll
+        for (int e = 0; e < 4; ++e)
+          #pragma unroll
+          for (int m = 0; m < EACH; ++m)
+            #pragma unroll
+            for (int n = 0; n < EACH; ++n) acc[j][m][n] = __fmaf_rn(a[m][e], b[n][e], acc[j][m][n]);
+      }
+    }
+    stage = stage + 1 == STAGES ? 0 : stage + 1;
+  }
+  wait_copies<0>();
+  __syncthreads();
+  float* sums = (float*)shared_memory;
+  #pragma unroll
+  for (int j = 0; j < RIGHTS; ++j)
+    #pragma unroll
+    for (int m = 0; m < EACH; ++m)
+      #pragma unroll
+      for (int n = 0; n < EACH; ++n)
+        sums[(j * SIZE + (LEFT_ALONG ? ty + 16 * m : ty * EACH + m)) * (SIZE + 4) + (RIGHT_ALONG ? tx + 16 * n : tx * EACH + n)] = acc[j][m][n];
+  __syncthreads();
+  finish_tile<SIZE, SIZE, RIGHTS, CLUSTER, VECTOR>(sums, rank, row, column, rows, columns, finish);
 }
 
 // ---- tiles by warp groups (sm_90a): wgmma reads both sides from shared memory and runs while the threads copy

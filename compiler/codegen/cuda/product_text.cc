@@ -8,20 +8,29 @@
 
 namespace rondo::cuda {
 
+// The first of the templates that fits.
+Result<bool> PartText::FastProduct(const ProductShape& shape) {
+  using Template = Result<bool> (PartText::*)(const ProductShape&);
+  for (Template one :
+       {&PartText::SkinnyProduct, &PartText::SkinnyFloats, &PartText::TileProduct, &PartText::FloatProduct}) {
+    RONDO_ASSIGN_OR_RETURN(bool fits, (this->*one)(shape));
+    if (fits) return true;
+  }
+  return false;
+}
+
 Status PartText::Contraction() {
   if (std::optional<ProductShape> shape = ShapeOfProduct(part_, params_)) {
-    RONDO_ASSIGN_OR_RETURN(bool skinny, SkinnyProduct(*shape));
-    if (skinny) return Status::Ok();
-    RONDO_ASSIGN_OR_RETURN(bool tiled, TileProduct(*shape));
-    if (tiled) return Status::Ok();
+    RONDO_ASSIGN_OR_RETURN(bool fast, FastProduct(*shape));
+    if (fast) return Status::Ok();
   }
   return PlainContraction();
 }
 
 Status PartText::Convolution() {
   if (std::optional<ProductShape> shape = ShapeOfProduct(part_, params_)) {
-    RONDO_ASSIGN_OR_RETURN(bool tiled, TileProduct(*shape));
-    if (tiled) return Status::Ok();
+    RONDO_ASSIGN_OR_RETURN(bool fast, FastProduct(*shape));
+    if (fast) return Status::Ok();
   }
   return PlainConvolution();
 }

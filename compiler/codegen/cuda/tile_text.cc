@@ -12,6 +12,8 @@ bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 
 std::string Text(int64_t n) { return std::to_string(n); }
 
+constexpr int64_t kFloatStages = 4;
+
 struct Tile {
   int64_t m, n, deep;                 // of one stage
   int64_t warps_m, warps_n, warps_k;  // 8 warps
@@ -113,7 +115,106 @@ Choice ChooseTile(const ProductShape& shape, const CudaTarget& target, int64_t r
   return best;
 }
 
+// Tiles in f32: SIZE x SIZE, 32 deep.
+struct FloatChoice {
+  int64_t size = 64, cluster = 1, shared = 0;
+  double cycles = 0;
+};
+
+// As ChooseTile; about 70 products a cycle.
+FloatChoice ChooseFloatTile(const ProductShape& shape, const CudaTarget& target, int64_t rights, double share,
+                            uint32_t forced_cluster) {
+  constexpr int64_t kDeep = 32;
+  const double processors = std::max(1.0, share * static_cast<double>(target.processors));
+  const int64_t steps = (shape.depths + kDeep - 1) / kDeep;
+  FloatChoice best;
+  for (int64_t size : {64, 32}) {
+    const Tile tile = {size, size, kDeep, 1, 1, 1};
+    for (int64_t cluster = 1; cluster <= (target.clusters() ? 8 : 1); cluster *= 2) {
+      if (forced_cluster != 0 && cluster != static_cast<int64_t>(forced_cluster)) continue;
+      if (cluster > steps && forced_cluster == 0) continue;
+      const double own_steps = static_cast<double>((steps + cluster - 1) / cluster),
+                   parts = static_cast<double>(cluster);
+      const double area = static_cast<double>(size * size * rights);
+      const double end = area / 20 + (cluster > 1 ? 1500 + 600 * parts + area * 0.1 * (parts - 1) : 0);
+      FloatChoice choice = {size, cluster};
+      // Lines are padded by at most an eighth.
+      choice.shared = std::max(kFloatStages * (1 + rights) * (size + 4) * (kDeep + 4) * 4,
+                               rights * size * (size + 4) * 4);
+      choice.cycles =
+          4200 + BusiestBlocks(shape, tile, cluster, processors) * (own_steps * area * kDeep / 70 + end);
+      if (best.cycles == 0 || choice.cycles < best.cycles) best = choice;
+    }
+  }
+  return best;
+}
+
 }  // namespace
+
+Result<bool> PartText::FloatProduct(const ProductShape& shape) {
+  const Operand& lhs = part_.operands[part_.lhs];
+  const Operand& rhs = part_.operands[part_.rhs[0]];
+  const int64_t rights = static_cast<int64_t>(part_.rhs.size());
+  const FlatOperand left = Flatten(part_, lhs);
+  bool fits = part_.acc_type == TapeType::kF32 && NaturalType(rhs.dtype) == TapeType::kF32 &&
+              (!part_.prologue.empty() || NaturalType(lhs.dtype) == TapeType::kF32) && rights <= 2 &&
+              left.coordinates.size() <= 3 && lhs.absent == 0 && shape.columns >= 8 && shape.depths >= 8 &&
+              shape.rows * shape.columns >= 1024;
+  if (!fits) return false;
+  const FloatChoice best = ChooseFloatTile(shape, target_, rights, share_, cluster_);
+  const bool made = !part_.prologue.empty() || !lhs.indirects.empty() || lhs.dtype != DType::kF32;
+  const int64_t row_tiles = (shape.rows + best.size - 1) / best.size,
+                column_tiles = (shape.columns + best.size - 1) / best.size;
+  WriteTilePlaces(shape, best.cluster, row_tiles, column_tiles);
+  const int vector = FinishVector(shape);
+  WriteFinish(shape, vector);
+  auto truth = [](bool b) { return std::string(b ? "true" : "false"); };
+  Line("float_product<" + Text(best.size) + ", " + Text(kFloatStages) + ", " + Text(rights) + ", " +
+       Text(best.cluster) + ", " + truth(shape.lhs_along_depth) + ", " + Text(made ? 0 : shape.lhs_vector) +
+       ", " + truth(shape.rhs_along_depth) + ", " + Text(rhs.dtype == DType::kF32 ? shape.rhs_vector : 0) +
+       ", " + Text(vector) + ", " + truth(RightIsConstant()) + ">" + TileArguments(shape));
+  RONDO_RETURN_IF_ERROR(SetBlocks(shape.batches * row_tiles * column_tiles * best.cluster));
+  launch_.shared = static_cast<uint32_t>(best.shared);
+  launch_.cluster = static_cast<uint32_t>(best.cluster);
+  return true;
+}
+
+// Where a block's tile is, and the lambdas by which tiles are copied.
+void PartText::WriteTilePlaces(const ProductShape& shape, int64_t cluster, int64_t row_tiles,
+                               int64_t column_tiles) {
+  const Operand& rhs = part_.operands[part_.rhs[0]];
+  const FlatOperand left = Flatten(part_, part_.operands[part_.lhs]), right = Flatten(part_, rhs);
+  // Blocks of a cluster, then tiles of rows, then of columns, then batches.
+  Line("const u32 rank = block % " + Text(cluster) + "u, tile = block / " + Text(cluster) + "u;");
+  Line("const u32 row_tile = tile % " + Text(row_tiles) + "u, column_tile = tile / " + Text(row_tiles) +
+       "u % " + Text(column_tiles) + "u, batch = tile / " + Text(row_tiles * column_tiles) + "u;");
+  WritePlace("batch_left_place", shape.batch, left, true);
+  WritePlace("row_place", shape.row, left, false);
+  WritePlace("left_depth_place", shape.depth, left, false);
+  WritePresent(left);
+  WriteLeftValue(shape);
+  WritePlace("batch_right_place", shape.batch, right, false);
+  WritePlace("column_place", shape.column, right, false);
+  WritePlace("right_depth_place", shape.depth, right, false);
+  WriteRightValue(shape);
+  Line("const At batch_left = batch_left_place((int)batch);");
+  Line("auto row_at = [&](int row) { return batch_left + row_place(row); };");
+  Line("const i64 batch_right = batch_right_place((int)batch).a;");
+  std::string bases;
+  for (uint16_t index : part_.rhs) {
+    const Operand& operand = part_.operands[index];
+    bases += (bases.empty() ? "p" : ", p") + Text(operand.param) + " + " + Text(ByteSize(rhs.dtype)) +
+             " * (batch_right + " + Text(operand.offset) + ")";
+  }
+  Line("const char* const right[] = {" + bases + "};");
+}
+
+std::string PartText::TileArguments(const ProductShape& shape) const {
+  return "(row_tile, column_tile, rank, " + Text(shape.rows) + ", " + Text(shape.columns) + ", " +
+         Text(shape.depths) + ", p" + Text(part_.operands[part_.lhs].param) +
+         ", right, row_at, left_depth_place, left_present, left_value, column_place, right_depth_place, "
+         "right_value, finish);";
+}
 
 Result<bool> PartText::TileProduct(const ProductShape& shape) {
   const Operand& lhs = part_.operands[part_.lhs];
@@ -139,29 +240,7 @@ Result<bool> PartText::TileProduct(const ProductShape& shape) {
   const bool bf16 = rhs.dtype == DType::kBF16;
   auto truth = [](bool b) { return std::string(b ? "true" : "false"); };
 
-  // Blocks of a cluster, then tiles of rows, then of columns, then batches.
-  Line("const u32 rank = block % " + Text(cluster) + "u, tile = block / " + Text(cluster) + "u;");
-  Line("const u32 row_tile = tile % " + Text(row_tiles) + "u, column_tile = tile / " + Text(row_tiles) +
-       "u % " + Text(column_tiles) + "u, batch = tile / " + Text(row_tiles * column_tiles) + "u;");
-  WritePlace("batch_left_place", shape.batch, left, true);
-  WritePlace("row_place", shape.row, left, false);
-  WritePlace("left_depth_place", shape.depth, left, false);
-  WritePresent(left);
-  WriteLeftValue(shape);
-  WritePlace("batch_right_place", shape.batch, right, false);
-  WritePlace("column_place", shape.column, right, false);
-  WritePlace("right_depth_place", shape.depth, right, false);
-  WriteRightValue(shape);
-  Line("const At batch_left = batch_left_place((int)batch);");
-  Line("auto row_at = [&](int row) { return batch_left + row_place(row); };");
-  Line("const i64 batch_right = batch_right_place((int)batch).a;");
-  std::string bases;
-  for (uint16_t index : part_.rhs) {
-    const Operand& operand = part_.operands[index];
-    bases += (bases.empty() ? "p" : ", p") + Text(operand.param) + " + 2 * (batch_right + " +
-             Text(operand.offset) + ")";
-  }
-  Line("const char* const right[] = {" + bases + "};");
+  WriteTilePlaces(shape, cluster, row_tiles, column_tiles);
   WriteFinish(shape, static_cast<int>(vector));
   std::string layout = Text(left_vector) + ", " + truth(shape.rhs_along_depth);
   std::string call;
@@ -174,11 +253,8 @@ Result<bool> PartText::TileProduct(const ProductShape& shape) {
            Text(best.stages) + ", " + Text(rights) + ", " + Text(cluster) + ", " +
            truth(shape.lhs_along_depth) + ", " + layout + ", " + Text(shape.rhs_vector);
   }
-  Line(call + ", " + Text(vector) + ", " + truth(bf16) + ", " + truth(RightIsConstant()) +
-       ">(row_tile, column_tile, rank, " + Text(shape.rows) + ", " + Text(shape.columns) + ", " +
-       Text(shape.depths) + ", p" + Text(lhs.param) +
-       ", right, row_at, left_depth_place, left_present, left_value, column_place, right_depth_place, "
-       "right_value, finish);");
+  Line(call + ", " + Text(vector) + ", " + truth(bf16) + ", " + truth(RightIsConstant()) + ">" +
+       TileArguments(shape));
   RONDO_RETURN_IF_ERROR(SetBlocks(shape.batches * row_tiles * column_tiles * cluster));
   launch_.shared = static_cast<uint32_t>(
       Slack(tile) + std::max(best.stages * StageBytes(tile, rights), rights * tile.m * (tile.n + 4) * 4));
