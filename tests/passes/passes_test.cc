@@ -180,6 +180,27 @@ SmallGraph Cache(const std::string& in, const std::string& out) {
   return s;
 }
 
+TEST(OrderConvolutionWeightsTest, SixteenBitWeightsOfSeveralPointsLieChannelsLastAndMeanTheSame) {
+  SmallGraph s;
+  auto weight = [&](DType dtype, const Shape& shape) {
+    auto data = std::make_shared<ir::ConstantData>();
+    data->dtype = dtype;
+    data->shape = shape;
+    data->synthetic = true;
+    data->synthetic_key = 7;
+    data->synthetic_scale = 0.1f;
+    return s.b.Constant(data);
+  };
+  ir::ConvAttrs attrs;
+  attrs.strides = attrs.dilations = {1, 1};
+  attrs.pads_begin = attrs.pads_end = {1, 1};
+  NodeId half = s.In("half", Shape({1, 8, 4, 4}), DType::kF16), x = s.In("x", Shape({1, 8, 4, 4}));
+  s.Out("reordered", s.b.Cast(s.b.Conv(half, weight(DType::kF16, Shape({3, 8, 3, 3})), attrs), DType::kF32));
+  s.Out("one point", s.b.Cast(s.b.Conv(half, weight(DType::kF16, Shape({3, 8, 1, 1})), attrs), DType::kF32));
+  s.Out("f32", s.b.Conv(x, weight(DType::kF32, Shape({3, 8, 3, 3})), attrs));
+  EXPECT_EQ(ExpectSame(&s, OrderConvolutionWeights).changes, 1);
+}
+
 TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {
   for (auto [in, out] :
        {std::pair("k_cache.3", "k_cache.3.out"), std::pair("k", "k_out"), std::pair("k", "k_new"),

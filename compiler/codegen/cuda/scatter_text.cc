@@ -66,6 +66,10 @@ bool PartText::MeetByIndexOnly(const std::vector<size_t>& ordered) const {
     if (write.mode == Mode::kReadWrite) return false;
     if (write.mode != Mode::kWrite) continue;
     if (write.indirects.empty()) return false;
+    // Two indices that count from different ends can be equal.
+    for (const Indirect& indirect : write.indirects) {
+      if (indirect.wrap) return false;
+    }
     for (size_t l : ordered) {
       if (write.strides[l] != 0) return false;
     }
