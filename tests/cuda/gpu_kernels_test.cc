@@ -226,6 +226,42 @@ void AddScatter(Suite* suite, int64_t rows, int64_t places, int64_t row, DType t
   }
 }
 
+// y[index[i], j, :] = x[i, j, :] in order, or y[i, index[i, k], :] = x[i, k, :]: later writes of one place
+// win.
+void AddOrderedScatter(Suite* suite, bool nested, int64_t places, int64_t row, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("ordered scatter " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.sequential = true;
+  maker.part.outer = 3;
+  maker.loops = nested ? std::vector<int64_t>{6, 40, row} : std::vector<int64_t>{300, 3, row};
+  const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1, 2}),
+                 index = maker.Operand(DType::kI64, Mode::kRead,
+                                       nested ? std::vector<int>{0, 1} : std::vector<int>{0}),
+                 y = maker.Operand(type, Mode::kWrite, {0, 1, 2});
+  Span<int64_t> strides = c.arena.New<int64_t>(3);
+  strides[0] = nested ? places * row : 0;
+  strides[1] = nested ? 0 : row;
+  strides[2] = 1;
+  maker.operands[y].strides = strides;
+  maker.sizes[y] = (nested ? 6 : 3) * places * row;
+  Span<Indirect> indirects = c.arena.New<Indirect>(1);
+  indirects[0].operand = index;
+  indirects[0].wrap = true;
+  indirects[0].stride = nested ? row : 3 * row;
+  indirects[0].extent = places;
+  maker.operands[y].indirects = indirects;
+  TapeMaker body;
+  body.Store(y, type, body.Load(x, type));
+  maker.part.body = maker.Keep(body);
+  c.memory.Randomise(maker, random);
+  for (int64_t i = 0; i < maker.sizes[index]; ++i) {
+    scalar::Store<int64_t>(DType::kI64, c.memory.params[index].data(), i,
+                           Between(random, -places, places - 1));
+  }
+}
+
 TEST(GpuKernels, MapsMatchTheReference) {
   Suite suite;
   uint32_t seed = 0;
@@ -240,6 +276,10 @@ TEST(GpuKernels, MapsMatchTheReference) {
     AddScatter(&suite, 5, 9, 64, in, false, seed++);
     AddScatter(&suite, 5, 9, 63, in, false, seed++);
     AddScatter(&suite, 5, 9, 64, in, true, seed++);
+    for (bool nested : {false, true}) {
+      AddOrderedScatter(&suite, nested, 50, 64, in, seed++);
+      AddOrderedScatter(&suite, nested, 2000, 7, in, seed++);
+    }
   }
   suite.Run();
 }

@@ -35,16 +35,15 @@ DEV float quad_sum(float x) {
 }
 #define kNoScore bits_float(0xff800000u)
 #define MEMBER __device__ __forceinline__
-constexpr float kLog2E = 1.4426950408889634f;
 
 // The values of four keys, at FEATURES neighbouring features (8, 4 or 2) of each of the warp's 8 groups of threads.
 template <int FEATURES> struct FourValues {
   static constexpr int WORDS = FEATURES / 2;
   u32 w[4][WORDS];
-  MEMBER void load(const char* const* rows, i64 at) {
+  template <bool ALL> MEMBER void load(const char* const* rows, i64 at) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      if (rows[k] != 0) load_words<WORDS>(rows[k] + at, w[k]); else fill_words<WORDS>(w[k]);
+      if (ALL || rows[k] != 0) load_words<WORDS>(rows[k] + at, w[k]); else fill_words<WORDS>(w[k]);
     }
   }
   template <bool BF16> MEMBER void multiply(float (*out)[4], const u32* weights) const {
@@ -62,11 +61,11 @@ template <int VALUES> struct SixteenValues {
   FourValues<8> wide[WIDE > 0 ? WIDE : 1];
   FourValues<4> half;
   FourValues<2> quarter;
-  MEMBER void load(const char* const* rows, u32 group) {
+  template <bool ALL = false> MEMBER void load(const char* const* rows, u32 group) {
 #pragma unroll
-    for (int c = 0; c < WIDE; ++c) wide[c].load(rows, c * 128 + group * 16);
-    if (VALUES % 64 >= 32) half.load(rows, WIDE * 128 + group * 8);
-    if (VALUES % 32 >= 16) quarter.load(rows, (VALUES - 16) * 2 + group * 4);
+    for (int c = 0; c < WIDE; ++c) wide[c].template load<ALL>(rows, c * 128 + group * 16);
+    if (VALUES % 64 >= 32) half.template load<ALL>(rows, WIDE * 128 + group * 8);
+    if (VALUES % 32 >= 16) quarter.template load<ALL>(rows, (VALUES - 16) * 2 + group * 4);
   }
   template <bool BF16> MEMBER void multiply(float (*out)[4], const u32* weights) const {
 #pragma unroll
@@ -80,7 +79,7 @@ template <int VALUES> struct SixteenValues {
 template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp {
   u32 query[FEATURES / 16][4];
   float out[VALUES / 8][4];
-  float most[2], total[2];  // of the row's scores, times log2(e); of exp2(score - most), this thread's share
+  float most[2], total[2];  // the row's greatest score; the sum of exp2(score - most), this thread's share
 
   MEMBER void load_queries(const char* const* rows, u32 quarter) {
     u32 w[2][4];
@@ -115,65 +114,73 @@ template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp {
 #pragma unroll
     for (int c = 0; c < FEATURES / 16; ++c) attention_multiply<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
   }
-  // Takes new scores in, as weights relative to the greatest score so far.
-  MEMBER void weigh(float (*s)[4]) {
-    float high[2] = {kNoScore, kNoScore}, scale[2];
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) high[x / 2] = fmaxf(high[x / 2], s[j][x]);
-    }
+  // Takes new scores in, as weights relative to the greatest score so far. `unit` turns a score into one of base 2.
+  MEMBER void weigh(float (*s)[4], float unit) {
+    float base[2], scale[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float now = fmaxf(most[h], quad_max(high[h]));
-      const float base = now == kNoScore ? 0.0f : now;
-      scale[h] = attention_exp2(most[h] - base);
+      const float high = fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1]));
+      const float now = fmaxf(most[h], quad_max(high));
+      base[h] = now == kNoScore ? 0.0f : now * unit;
+      scale[h] = attention_exp2(__fmaf_rn(most[h], unit, -base[h]));
       most[h] = now;
-      high[h] = base;
     }
-    float sum[2] = {0, 0};
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
 #pragma unroll
-      for (int x = 0; x < 4; ++x) { s[j][x] = attention_exp2(s[j][x] - high[x / 2]); sum[x / 2] += s[j][x]; }
+      for (int x = 0; x < 4; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
     }
 #pragma unroll
-    for (int h = 0; h < 2; ++h) total[h] = total[h] * scale[h] + sum[h];
+    for (int h = 0; h < 2; ++h)
+      total[h] = __fmaf_rn(total[h], scale[h], (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]));
     if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
 #pragma unroll
       for (int v = 0; v < VALUES / 8; ++v) { out[v][0] *= scale[0]; out[v][1] *= scale[0]; out[v][2] *= scale[1]; out[v][3] *= scale[1]; }
     }
   }
-  // Every `step`th run of keys from `first` on, below `limits[h]` of each row. `score(h, key, dot)` is a score times
-  // log2(e). No key from the greater limit on is read.
-  template <typename Score> MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys, i64 key_bytes,
-                                          const char* values, i64 value_bytes, Score score) {
+  // Every `step`th run of 16 keys from `first` on, below `limits[h]` of each row (negative: there is no such row).
+  // `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. No key from the greatest
+  // limit on is read.
+  template <bool PLAIN, typename Score> MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys,
+                                                         i64 key_bytes, const char* values, i64 value_bytes, float unit, Score score) {
     const u32 group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
 #pragma unroll
     for (int h = 0; h < 2; ++h) { most[h] = kNoScore; total[h] = 0; }
 #pragma unroll
     for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
     const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
+    // Below it, every row has every key. Rows that do not exist count as the others.
+    const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
     if (first >= bound) return;
     Key k[2];
     SixteenValues<VALUES> v;
+    keys += group * key_bytes;
+    values += 2 * quarter * value_bytes;
     auto load_keys = [&](int from) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const int key = from + 8 * j + group;
-        k[j].load(keys + (key < bound ? key : bound - 1) * key_bytes, quarter);
+      const char* at = keys + from * key_bytes;
+      if (from + 16 <= bound) {
+        k[0].load(at, quarter);
+        k[1].load(at + 8 * key_bytes, quarter);
+        return;
       }
+      const int last = bound - 1 - (int)group;  // of the keys that this thread may have, or less
+#pragma unroll
+      for (int j = 0; j < 2; ++j) k[j].load(keys + (from + 8 * j <= last ? from + 8 * j : last) * key_bytes, quarter);
     };
     auto load_values = [&](int from) {
-      const char* at[4];
+      const char* at = values + from * value_bytes;
+      const char* row[4] = {at, at + value_bytes, at + 8 * value_bytes, at + 9 * value_bytes};
+      if (from + 16 > bound) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        const int key = from + 2 * quarter + n % 2 + n / 2 * 8;
-        at[n] = key < bound ? values + key * value_bytes : 0;
+        for (int n = 0; n < 4; ++n) {
+          if (from + 2 * (int)quarter + n % 2 + n / 2 * 8 >= bound) row[n] = 0;
+        }
+        v.load(row, group);
+        return;
       }
-      v.load(at, group);
+      v.template load<true>(row, group);
     };
-    // Keys and values of the next round are asked for as soon as this round's are used up.
+    // Keys and values of the next run are asked for as soon as this run's are used up.
     load_keys(first);
     load_values(first);
     load_queries(rows, quarter);
@@ -185,20 +192,24 @@ template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp {
         scores_of(k[j], s[j]);
       }
       if (from + step < bound) load_keys(from + step);
+      if (!PLAIN || from + 16 > whole) {
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
+        for (int j = 0; j < 2; ++j) {
 #pragma unroll
-        for (int x = 0; x < 4; ++x) {
-          const int key = from + 8 * j + 2 * quarter + x % 2;
-          s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
+          for (int x = 0; x < 4; ++x) {
+            const int key = from + 8 * j + 2 * quarter + x % 2;
+            s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
+          }
         }
       }
-      weigh(s);
+      weigh(s, unit);
       const u32 weights[4] = {attention_pack<BF16>(s[0][0], s[0][1]), attention_pack<BF16>(s[0][2], s[0][3]),
                               attention_pack<BF16>(s[1][0], s[1][1]), attention_pack<BF16>(s[1][2], s[1][3])};
       v.template multiply<BF16>(out, weights);
       if (from + step < bound) load_values(from + step);
     }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) most[h] *= unit;
   }
 };
 

@@ -92,7 +92,7 @@ void PartText::FlashRows(const FlashShape& shape) {
   Line("const char* at[2]; int limits[2]; i64 mask_at[2]; (void)mask_at;");
   Line("#pragma unroll");
   Line("for (int h = 0; h < 2; ++h) {");
-  Line("at[h] = 0; limits[h] = 0; mask_at[h] = 0;");
+  Line("at[h] = 0; limits[h] = -1; mask_at[h] = 0;");
   Line("const u32 own = threadIdx.x % 32 / 4 + 8 * h, row = tile * " + Text(shape.tile_rows()) +
        "u + warp % " + Text(shape.tile_warps) + "u * " + Text(shape.warp_rows) + "u + own;");
   Line("if (own >= " + Text(shape.warp_rows) + "u || row >= " + Text(shape.rows) + "u) continue;");
@@ -107,14 +107,17 @@ void PartText::FlashRows(const FlashShape& shape) {
   Line("}");
 }
 
-// A score times log2(e) from a dot product.
-void PartText::FlashScore(const FlashShape& shape) {
+// A score from a dot product, and the unit that makes it one of base 2.
+bool PartText::FlashScore(const FlashShape& shape) {
   auto number = [](double value) { return Number(value, TapeType::kF32); };
-  Line("auto score = [&](int h, int key, float dot) -> float {");
-  if (part_.softcap == 0 && part_.mask == kNoOperand) {
-    Line("return dot * " + number(part_.scale * 1.4426950408889634) + "; };");
-    return;
+  constexpr double kLog2E = 1.4426950408889634;
+  if (part_.softcap == 0 && part_.mask == kNoOperand && part_.scale > 0) {
+    Line("const float unit = " + number(part_.scale * kLog2E) + ";");
+    Line("auto score = [&](int, int, float dot) -> float { return dot; };");
+    return true;
   }
+  Line("const float unit = " + number(kLog2E) + ";");
+  Line("auto score = [&](int h, int key, float dot) -> float {");
   Line("dot *= " + number(part_.scale) + ";");
   if (part_.softcap != 0) {
     Line("dot = " + number(part_.softcap) + " * tanhf(dot / " + number(part_.softcap) + ");");
@@ -126,7 +129,8 @@ void PartText::FlashScore(const FlashShape& shape) {
     const bool keep = NaturalType(mask.dtype) == TapeType::kI64;
     Line(keep ? "if (mask == 0) return kNoScore;" : "dot += (float)mask;");
   }
-  Line("return dot * kLog2E; };");
+  Line("return dot; };");
+  return false;
 }
 
 // Puts the parts of each query together and writes its results.
@@ -166,6 +170,8 @@ Status PartText::FlashAttention(const FlashShape& shape) {
        "u / " + tiles + "u; (void)rank;");
   // The last queries of a causal model have most keys: they go first.
   Line("const u32 tile = " + tiles + "u - 1 - block / " + Text(shape.cluster) + "u % " + tiles + "u;");
+  const bool early = LeavesRoom(shape.groups * shape.tiles() * shape.cluster);
+  if (early) Line("launch_dependents();");
   Line("const u32 warp = threadIdx.x / 32;");
   for (size_t l = 0; l < part_.loops.size(); ++l)
     Line("i64 i" + Text(static_cast<int64_t>(l)) + " = 0; (void)i" + Text(static_cast<int64_t>(l)) + ";");
@@ -173,16 +179,16 @@ Status PartText::FlashAttention(const FlashShape& shape) {
   Line("const char* keys = " + AddressText(part_.keys) +
        "; const char* values = " + AddressText(part_.values) + ";");
   FlashRows(shape);
-  FlashScore(shape);
+  const std::string plain = FlashScore(shape) ? "true" : "false";
   auto bytes = [&](uint16_t index) { return Text(2 * part_.operands[index].strides[shape.key]) + "ll"; };
   Line("AttentionBlock<" + Text(shape.warp_rows) + ", " + Text(shape.values) + ", " + Text(shape.splits()) +
        "> block_out;");
   Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + "> warp_out;");
-  Line("warp_out.walk(at, limits, (rank * " + Text(shape.splits()) + " + warp / " + Text(shape.tile_warps) +
-       ") * " + Text(kRun) + ", " + Text(kRun * shape.splits() * shape.cluster) + ", keys, " +
-       bytes(part_.keys) + ", values, " + bytes(part_.values) + ", score);");
+  Line("warp_out.template walk<" + plain + ">(at, limits, (rank * " + Text(shape.splits()) + " + warp / " +
+       Text(shape.tile_warps) + ") * " + Text(kRun) + ", " + Text(kRun * shape.splits() * shape.cluster) +
+       ", keys, " + bytes(part_.keys) + ", values, " + bytes(part_.values) + ", unit, score);");
   Line("block_out.keep(warp_out); }");
-  Line("launch_dependents();");
+  if (!early) Line("launch_dependents();");
   FlashFinish(shape);
   launch_.cluster = static_cast<uint32_t>(shape.cluster);
   if (shape.features + shape.values <= kNarrow) launch_.resident = 2;

@@ -118,8 +118,8 @@ Status PartText::Write() {
                             part_.skeleton == Skeleton::kContraction ||
                             part_.skeleton == Skeleton::kConvolution;
   if (!waits_itself) Line("wait_for_earlier();");
-  // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: long
-  // kernels let the next one begin late.
+  // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: where this
+  // one fills the device, it lets the next one begin late.
   const bool begins_next_itself =
       part_.skeleton == Skeleton::kReduction || part_.skeleton == Skeleton::kAttention;
   if (!begins_next_itself) Line("launch_dependents();");
@@ -293,6 +293,7 @@ int PartText::MapLanes() const {
 Status PartText::Map() {
   size_t loops = part_.loops.size();
   int64_t points = Points(0, loops);
+  if (std::optional<ScatterShape> shape = ShapeOfScatter()) return Scatter(*shape);
   if (part_.sequential) return SequentialMap();
   const int lanes = MapLanes();
   const int64_t threads = points / lanes;

@@ -74,6 +74,9 @@ class PartText {
   void Reduce(const TapeInst& inst, const std::string& value);
   void FinishReductions(Tape tape);
 
+  // Whether so few blocks leave most multiprocessors to a kernel that begins before this one ends.
+  bool LeavesRoom(int64_t blocks) const { return 2 * blocks <= static_cast<int64_t>(target_.processors); }
+
   // --- vectors (vector_text.cc): `lanes` neighbouring points along loop `along` at once.
   bool MovesAlong(const Operand& operand, size_t along) const;
   // Whether the operand's elements at such points move as vectors of up to 16 bytes.
@@ -109,13 +112,24 @@ class PartText {
   std::optional<FlashShape> ShapeOfFlash() const;
   void Split(FlashShape* shape) const;
   void FlashRows(const FlashShape& shape);
-  void FlashScore(const FlashShape& shape);
+  bool FlashScore(const FlashShape& shape);  // whether it is the dot product itself
   void FlashFinish(const FlashShape& shape);
   // Sets i<loop> of these loops from the flat number `from`.
   void CountLoops(const std::string& from, const std::vector<size_t>& loops);
   // The address of the operand's element at the current point; the element's number.
   std::string AddressText(uint16_t operand) const;
   static std::string AffineText(const Operand& operand);
+
+  // --- maps whose writes may coincide (last_writer_text.cc, scatter_text.cc).
+  struct ScatterShape {
+    std::vector<size_t> indexed, free;  // loops that the indices move with; the others
+    int64_t points = 1, each = 1;       // their extents multiplied
+    size_t out = 0;                     // the operand written
+    int lanes = 1;
+  };
+  std::optional<ScatterShape> ShapeOfScatter() const;
+  void IndexValues(const Operand& out, const std::string& name);
+  Status Scatter(const ScatterShape& shape);
 
   // --- row reductions: plain (reduction_text.cc) or with the row on chip (row_text.cc).
   // How a row lies over the threads that share it.

@@ -125,6 +125,8 @@ Status PartText::RowReduction(const RowShape& shape, Span<const TapeType> scalar
   for (size_t k = 0; k < kept.size(); ++k)
     Line(std::string(TypeText(kept[k])) + " kept" + Text(static_cast<int64_t>(k)) + "[" +
          Text(shape.rounds * shape.lanes) + "];");
+  const bool early = LeavesRoom((rows + rows_a_block - 1) / rows_a_block);
+  if (early) Line("launch_dependents();");
   CacheOperands(shape, true);
   Line("wait_for_earlier();");
   CacheOperands(shape, false);
@@ -133,7 +135,7 @@ Status PartText::RowReduction(const RowShape& shape, Span<const TapeType> scalar
   int number = 0;
   for (const Stage& stage : part_.stages) {
     const std::string prefix = "r" + Text(number++) + "_";
-    if (&stage == part_.stages.end() - 1) Line("launch_dependents();");
+    if (!early && &stage == part_.stages.end() - 1) Line("launch_dependents();");
     if (stage.per_row) {
       RowScalars(stage, prefix, outer, all);
     } else {
