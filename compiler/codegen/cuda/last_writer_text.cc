@@ -1,4 +1,5 @@
-// Maps whose writes may coincide, run in parallel: of the points that write one place, only the last one writes.
+// Maps whose writes may coincide, run in parallel: of the points that write one place, only the last one
+// writes.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/kernel_text.h"
@@ -44,9 +45,9 @@ std::optional<PartText::ScatterShape> PartText::ShapeOfScatter() const {
     digits.push_back({std::abs(indirect.stride), indirect.extent});
   }
   for (size_t l = 0; l < part_.loops.size(); ++l) {
-    const bool indexed = std::any_of(out.indirects.begin(), out.indirects.end(), [&](const Indirect& indirect) {
-      return part_.operands[indirect.operand].strides[l] != 0;
-    });
+    const bool indexed = std::any_of(
+        out.indirects.begin(), out.indirects.end(),
+        [&](const Indirect& indirect) { return part_.operands[indirect.operand].strides[l] != 0; });
     if (!indexed || out.strides[l] != 0) digits.push_back({std::abs(out.strides[l]), part_.loops[l]});
     (indexed ? shape.indexed : shape.free).push_back(l);
     (indexed ? shape.points : shape.each) *= part_.loops[l];
@@ -63,8 +64,8 @@ void PartText::IndexValues(const Operand& out, const std::string& name) {
     const Indirect& indirect = out.indirects[k];
     const std::string value = name + Text(static_cast<int64_t>(k));
     const Operand& index = part_.operands[indirect.operand];
-    Line("i64 " + value + " = ld_" + rondo::Name(index.dtype) + "(p" + Text(index.param) + ", " + AffineText(index) +
-         ");");
+    Line("i64 " + value + " = ld_" + rondo::Name(index.dtype) + "(p" + Text(index.param) + ", " +
+         AffineText(index) + ");");
     if (indirect.wrap) Line("if (" + value + " < 0) " + value + " += " + Text(indirect.extent) + ";");
   }
 }
@@ -83,14 +84,15 @@ Status PartText::Scatter(const ScatterShape& shape) {
   IndexValues(out, "later");
   Line("bool same = true;");
   for (size_t k = 0; k < out.indirects.size(); ++k)
-    Line("same = same && own" + Text(static_cast<int64_t>(k)) + " == later" + Text(static_cast<int64_t>(k)) + ";");
+    Line("same = same && own" + Text(static_cast<int64_t>(k)) + " == later" + Text(static_cast<int64_t>(k)) +
+         ";");
   // Where the place also moves with the loop itself, only the same count writes the same place.
   int64_t below = 1;
   for (size_t n = shape.indexed.size(); n-- > 0;) {
     const int64_t extent = part_.loops[shape.indexed[n]];
     if (out.strides[shape.indexed[n]] != 0)
-      Line("same = same && point / " + Text(below) + "u % " + Text(extent) + "u == other / " + Text(below) + "u % " +
-           Text(extent) + "u;");
+      Line("same = same && point / " + Text(below) + "u % " + Text(extent) + "u == other / " + Text(below) +
+           "u % " + Text(extent) + "u;");
     below *= extent;
   }
   Line("again = again || same; }");
