@@ -45,6 +45,10 @@ std::optional<PartText::FlashShape> PartText::ShapeOfFlash() const {
   for (size_t l = 0; l < m_end; ++l) {
     (key.strides[l] != 0 || value.strides[l] != 0 ? shape.heads : shape.queries).push_back(l);
   }
+  // Loops that the limit moves with are counted slowest, so that a tile's queries have about as many keys.
+  std::stable_partition(shape.queries.begin(), shape.queries.end(), [&](size_t l) {
+    return part_.limit != kNoOperand && MovesAlong(part_.operands[part_.limit], l);
+  });
   for (size_t l : shape.heads) shape.groups *= part_.loops[l];
   for (size_t l : shape.queries) shape.rows *= part_.loops[l];
   if (shape.rows > 0x7fffffff || shape.groups > 0x7fffffff) return std::nullopt;
@@ -64,12 +68,14 @@ void PartText::Split(FlashShape* shape) const {
     shape->tile_warps /= 2;
     break;
   }
-  if (!target_.clusters() || cluster_ != 0) return;
   constexpr int64_t kMostCluster = 8;
+  const int64_t most_cluster = target_.clusters() && cluster_ == 0 ? kMostCluster : 1;
   auto useful = [&](int64_t cluster) {
     return static_cast<double>(blocks() * cluster) <= fill && shape->keys >= cluster * shape->splits() * kRun;
   };
-  while (shape->cluster < kMostCluster && useful(2 * shape->cluster)) shape->cluster *= 2;
+  while (shape->cluster < most_cluster && useful(2 * shape->cluster)) shape->cluster *= 2;
+  // Longer rounds cost fewer instructions a key, where a warp has several of them.
+  shape->runs = shape->keys >= 4 * kRun * shape->splits() * shape->cluster ? 2 : 1;
 }
 
 void PartText::CountLoops(const std::string& from, const std::vector<size_t>& loops) {
@@ -166,10 +172,10 @@ void PartText::FlashFinish(const FlashShape& shape) {
 
 Status PartText::FlashAttention(const FlashShape& shape) {
   const std::string tiles = Text(shape.tiles()), bf16 = shape.bf16 ? "true" : "false";
-  Line("const u32 rank = block % " + Text(shape.cluster) + "u, group = block / " + Text(shape.cluster) +
-       "u / " + tiles + "u; (void)rank;");
+  Line("const u32 rank = block % " + Text(shape.cluster) + "u, number = block / " + Text(shape.cluster) +
+       "u, group = number % " + Text(shape.groups) + "u; (void)rank;");
   // The last queries of a causal model have most keys: they go first.
-  Line("const u32 tile = " + tiles + "u - 1 - block / " + Text(shape.cluster) + "u % " + tiles + "u;");
+  Line("const u32 tile = " + tiles + "u - 1 - number / " + Text(shape.groups) + "u;");
   const bool early = LeavesRoom(shape.groups * shape.tiles() * shape.cluster);
   if (early) Line("launch_dependents();");
   Line("const u32 warp = threadIdx.x / 32;");
@@ -183,10 +189,12 @@ Status PartText::FlashAttention(const FlashShape& shape) {
   auto bytes = [&](uint16_t index) { return Text(2 * part_.operands[index].strides[shape.key]) + "ll"; };
   Line("AttentionBlock<" + Text(shape.warp_rows) + ", " + Text(shape.values) + ", " + Text(shape.splits()) +
        "> block_out;");
-  Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + "> warp_out;");
+  Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + ", " +
+       Text(shape.runs) + "> warp_out;");
   Line("warp_out.template walk<" + plain + ">(at, limits, (rank * " + Text(shape.splits()) + " + warp / " +
-       Text(shape.tile_warps) + ") * " + Text(kRun) + ", " + Text(kRun * shape.splits() * shape.cluster) +
-       ", keys, " + bytes(part_.keys) + ", values, " + bytes(part_.values) + ", unit, score);");
+       Text(shape.tile_warps) + ") * " + Text(kRun * shape.runs) + ", " +
+       Text(kRun * shape.runs * shape.splits() * shape.cluster) + ", keys, " + bytes(part_.keys) +
+       ", values, " + bytes(part_.values) + ", unit, score);");
   Line("block_out.keep(warp_out); }");
   if (!early) Line("launch_dependents();");
   FlashFinish(shape);

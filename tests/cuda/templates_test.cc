@@ -1,0 +1,128 @@
+// Which template attention, rows and maps get, by shape, layout, alignment and target. No GPU needed.
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/cuda/kernel_text.h"
+#include "tests/host/random_layout.h"
+
+namespace rondo::test {
+namespace {
+
+const CudaTarget kHopper = TargetOf("sm_90a"), kAmpere = TargetOf("sm_80");
+
+KernelText Text(PartMaker& maker, const CudaTarget& target = kHopper, uint64_t alignment = 256) {
+  const Kernel kernel = maker.Make();
+  std::vector<cuda::ParamFacts> facts(kernel.num_params, {alignment, false});
+  Result<KernelText> text = WriteKernelText(kernel, 0, target, facts);
+  EXPECT_TRUE(text.ok()) << text.status().message();
+  return text.ok() ? text.Take() : KernelText{};
+}
+
+bool Has(const KernelText& text, const std::string& words) { return text.text.find(words) != std::string::npos; }
+
+struct AttentionMaker {
+  Arena arena;
+  PartMaker maker{&arena};
+
+  // Heads, heads that share keys, queries, value features, keys, features.
+  AttentionMaker(std::vector<int64_t> loops, DType type) {
+    maker.loops = std::move(loops);
+    Part& part = maker.part;
+    part.skeleton = Skeleton::kAttention;
+    part.outer = 2;
+    part.m = part.n = part.reduced = part.features = 1;
+    part.lhs = maker.Operand(type, Mode::kRead, {0, 1, 2, 5});
+    part.keys = maker.Operand(type, Mode::kRead, {0, 4, 5});
+    part.values = maker.Operand(type, Mode::kRead, {0, 4, 3});
+    const uint16_t out = maker.Operand(type, Mode::kWrite, {0, 1, 2, 3});
+    TapeMaker epilogue;
+    epilogue.Store(out, type, epilogue.Add(TapeOp::kAcc, TapeType::kF32, 0));
+    part.epilogue = maker.Keep(epilogue);
+  }
+};
+
+TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
+  AttentionMaker encoder({12, 1, 128, 64, 128, 64}, DType::kF16);
+  const KernelText text = Text(encoder.maker);
+  EXPECT_TRUE(Has(text, "AttentionWarp<false, 64, 64>"));
+  EXPECT_EQ(text.grid, 12u * 8);  // 16 queries a block: enough blocks for the device, keys split over its warps
+  AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16);
+  EXPECT_TRUE(Has(Text(many.maker), "AttentionWarp<true, 64, 64>"));
+  EXPECT_EQ(Text(many.maker).grid, 96u * 2);  // 64 queries a block
+}
+
+TEST(CudaTemplates, DecodingSplitsTheKeysOverAClusterWhereThereAreFewHeads) {
+  AttentionMaker few({8, 4, 1, 128, 2048, 128}, DType::kBF16);
+  EXPECT_TRUE(Has(Text(few.maker), "__cluster_dims__(8"));
+  EXPECT_TRUE(Has(Text(few.maker), "AttentionBlock<4, 128, 8>"));  // the heads that share keys go together
+  EXPECT_EQ(Text(few.maker).grid, 64u);
+  AttentionMaker many({128, 4, 1, 128, 2048, 128}, DType::kBF16);
+  EXPECT_FALSE(Has(Text(many.maker), "__cluster_dims__"));
+  EXPECT_FALSE(Has(Text(few.maker, kAmpere), "__cluster_dims__"));
+}
+
+TEST(CudaTemplates, AttentionThatDoesNotFitStaysPlain) {
+  AttentionMaker wide({2, 1, 8, 64, 32, 64}, DType::kF32), odd({2, 1, 8, 24, 32, 24}, DType::kF16),
+      fits({2, 1, 8, 64, 32, 64}, DType::kF16);
+  EXPECT_FALSE(Has(Text(wide.maker), "AttentionWarp"));
+  EXPECT_FALSE(Has(Text(odd.maker), "AttentionWarp"));
+  EXPECT_TRUE(Has(Text(fits.maker), "AttentionWarp"));
+  EXPECT_FALSE(Has(Text(fits.maker, kHopper, 2), "AttentionWarp"));  // too little is known of the memory
+}
+
+// Each row divided by its sum.
+struct RowMaker {
+  Arena arena;
+  PartMaker maker{&arena};
+
+  RowMaker(int64_t rows, int64_t row, DType type) {
+    maker.loops = {rows, row};
+    maker.part.skeleton = Skeleton::kReduction;
+    maker.part.outer = maker.part.reduced = maker.part.scalars = 1;
+    const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}), y = maker.Operand(type, Mode::kWrite, {0, 1});
+    TapeMaker sum, divide;
+    sum.Add(TapeOp::kReduceSum, TapeType::kF32, 0, sum.Load(x, type));
+    divide.Store(y, type,
+                 divide.Binary(TapeOp::kDiv, divide.Load(x, type), divide.Add(TapeOp::kScalar, TapeType::kF32, 0)));
+    maker.part.stages = arena.Copy(std::vector<Stage>{{false, maker.Keep(sum)}, {false, maker.Keep(divide)}});
+  }
+};
+
+TEST(CudaTemplates, RowsAreReadOnceAndKeptInRegisters) {
+  RowMaker row(19, 768, DType::kF16);
+  const KernelText text = Text(row.maker);
+  const size_t first = text.text.find("load_words");
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_EQ(text.text.find("load_words", first + 1), std::string::npos);
+  EXPECT_EQ(text.grid, 3u);  // a warp a row
+  RowMaker wide(19, 4096, DType::kF16), odd(19, 49, DType::kF16), endless(2, 1 << 20, DType::kF16);
+  EXPECT_EQ(Text(wide.maker).grid, 19u);  // a block a row
+  EXPECT_FALSE(Has(Text(odd.maker), "load_words"));
+  EXPECT_FALSE(Has(Text(endless.maker), "load_words"));
+}
+
+TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {16, 512};
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = 2;
+  const uint16_t x = maker.Operand(DType::kF16, Mode::kRead, {0, 1}), y = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
+  TapeMaker body;
+  body.Store(y, DType::kF16, body.Load(x, DType::kF16));
+  maker.part.body = maker.Keep(body);
+  EXPECT_EQ(Text(maker).grid, 4u);                 // 8 elements a thread
+  EXPECT_EQ(Text(maker, kHopper, 8).grid, 8u);     // 4
+  EXPECT_EQ(Text(maker, kHopper, 2).grid, 32u);    // 1
+}
+
+TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {
+  RowMaker row(4, 64, DType::kF32);
+  EXPECT_TRUE(Text(row.maker).waits);
+  EXPECT_FALSE(Text(row.maker, kAmpere).waits);
+  EXPECT_TRUE(Has(Text(row.maker), "wait_for_earlier();"));
+  AttentionMaker attention({2, 1, 8, 64, 32, 64}, DType::kF16);
+  EXPECT_TRUE(Has(Text(attention.maker), "wait_for_earlier();"));
+}
+
+}  // namespace
+}  // namespace rondo::test
