@@ -17,7 +17,9 @@ KernelText Text(PartMaker& maker, const CudaTarget& target = kHopper, uint64_t a
   return text.ok() ? text.Take() : KernelText{};
 }
 
-bool Has(const KernelText& text, const std::string& words) { return text.text.find(words) != std::string::npos; }
+bool Has(const KernelText& text, const std::string& words) {
+  return text.text.find(words) != std::string::npos;
+}
 
 struct AttentionMaker {
   Arena arena;
@@ -44,7 +46,8 @@ TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
   AttentionMaker encoder({12, 1, 128, 64, 128, 64}, DType::kF16);
   const KernelText text = Text(encoder.maker);
   EXPECT_TRUE(Has(text, "AttentionWarp<false, 64, 64>"));
-  EXPECT_EQ(text.grid, 12u * 8);  // 16 queries a block: enough blocks for the device, keys split over its warps
+  EXPECT_EQ(text.grid,
+            12u * 8);  // 16 queries a block: enough blocks for the device, keys split over its warps
   AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16);
   EXPECT_TRUE(Has(Text(many.maker), "AttentionWarp<true, 64, 64>"));
   EXPECT_EQ(Text(many.maker).grid, 96u * 2);  // 64 queries a block
@@ -78,11 +81,13 @@ struct RowMaker {
     maker.loops = {rows, row};
     maker.part.skeleton = Skeleton::kReduction;
     maker.part.outer = maker.part.reduced = maker.part.scalars = 1;
-    const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}), y = maker.Operand(type, Mode::kWrite, {0, 1});
+    const uint16_t x = maker.Operand(type, Mode::kRead, {0, 1}),
+                   y = maker.Operand(type, Mode::kWrite, {0, 1});
     TapeMaker sum, divide;
     sum.Add(TapeOp::kReduceSum, TapeType::kF32, 0, sum.Load(x, type));
-    divide.Store(y, type,
-                 divide.Binary(TapeOp::kDiv, divide.Load(x, type), divide.Add(TapeOp::kScalar, TapeType::kF32, 0)));
+    divide.Store(
+        y, type,
+        divide.Binary(TapeOp::kDiv, divide.Load(x, type), divide.Add(TapeOp::kScalar, TapeType::kF32, 0)));
     maker.part.stages = arena.Copy(std::vector<Stage>{{false, maker.Keep(sum)}, {false, maker.Keep(divide)}});
   }
 };
@@ -106,13 +111,14 @@ TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
   maker.loops = {16, 512};
   maker.part.skeleton = Skeleton::kMap;
   maker.part.outer = 2;
-  const uint16_t x = maker.Operand(DType::kF16, Mode::kRead, {0, 1}), y = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
+  const uint16_t x = maker.Operand(DType::kF16, Mode::kRead, {0, 1}),
+                 y = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
   TapeMaker body;
   body.Store(y, DType::kF16, body.Load(x, DType::kF16));
   maker.part.body = maker.Keep(body);
-  EXPECT_EQ(Text(maker).grid, 4u);                 // 8 elements a thread
-  EXPECT_EQ(Text(maker, kHopper, 8).grid, 8u);     // 4
-  EXPECT_EQ(Text(maker, kHopper, 2).grid, 32u);    // 1
+  EXPECT_EQ(Text(maker).grid, 4u);               // 8 elements a thread
+  EXPECT_EQ(Text(maker, kHopper, 8).grid, 8u);   // 4
+  EXPECT_EQ(Text(maker, kHopper, 2).grid, 32u);  // 1
 }
 
 TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {

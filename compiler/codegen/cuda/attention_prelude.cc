@@ -2,7 +2,7 @@
 
 namespace rondo {
 
-// A warp holds 16 queries and walks over the keys, 16 * RUNS at a time, as FlashAttention-2 does (Dao, 2023):
+// A warp holds 16 queries and walks over the keys, 16 at a time, as FlashAttention-2 does (Dao, 2023):
 // scores only ever exist in registers. Both products are mma.sync.m16n8k16. Keys and values go from memory
 // straight into the fragments of that instruction: a sum over features may run through them in any order, so
 // a thread takes 16 neighbouring bytes of a key where the instruction's own order would have it take 4 times
@@ -76,7 +76,7 @@ template <int VALUES> struct SixteenValues {
 };
 
 // A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
-template <bool BF16, int FEATURES, int VALUES, int RUNS> struct AttentionWarp {
+template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp {
   u32 query[FEATURES / 16][4];
   float out[VALUES / 8][4];
   float most[2], total[2];  // the row's greatest score; the sum of exp2(score - most), this thread's share
@@ -119,32 +119,27 @@ template <bool BF16, int FEATURES, int VALUES, int RUNS> struct AttentionWarp {
     float base[2], scale[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float high = kNoScore;
-#pragma unroll
-      for (int j = 0; j < 2 * RUNS; ++j) high = fmaxf(high, fmaxf(s[j][2 * h], s[j][2 * h + 1]));
+      const float high = fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1]));
       const float now = fmaxf(most[h], quad_max(high));
       base[h] = now == kNoScore ? 0.0f : now * unit;
       scale[h] = attention_exp2(__fmaf_rn(most[h], unit, -base[h]));
       most[h] = now;
     }
 #pragma unroll
-    for (int j = 0; j < 2 * RUNS; ++j) {
+    for (int j = 0; j < 2; ++j) {
 #pragma unroll
       for (int x = 0; x < 4; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float sum = 0;
-#pragma unroll
-      for (int j = 0; j < 2 * RUNS; ++j) sum += s[j][2 * h] + s[j][2 * h + 1];
-      total[h] = __fmaf_rn(total[h], scale[h], sum);
+      total[h] = __fmaf_rn(total[h], scale[h], (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]));
     }
     if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
 #pragma unroll
       for (int v = 0; v < VALUES / 8; ++v) { out[v][0] *= scale[0]; out[v][1] *= scale[0]; out[v][2] *= scale[1]; out[v][3] *= scale[1]; }
     }
   }
-  // Every `step`th round of 16 * RUNS keys from `first` on, below `limits[h]` of each row (negative: there is no such row).
+  // Every `step`th run of 16 keys from `first` on, below `limits[h]` of each row (negative: there is no such row).
   // `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. No key from the greatest
   // limit on is read.
   template <bool PLAIN, typename Score> MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys,
@@ -158,23 +153,22 @@ template <bool BF16, int FEATURES, int VALUES, int RUNS> struct AttentionWarp {
     // Below it, every row has every key. Rows that do not exist count as the others.
     const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
     if (first >= bound) return;
-    constexpr int ROUND = 16 * RUNS;
-    Key k[2 * RUNS];
-    SixteenValues<VALUES> v[RUNS];
+    Key k[2];
+    SixteenValues<VALUES> v;
     keys += group * key_bytes;
     values += 2 * quarter * value_bytes;
-    auto load_keys = [&](int run, int from) {
+    auto load_keys = [&](int from) {
       const char* at = keys + from * key_bytes;
       if (from + 16 <= bound) {
-        k[2 * run].load(at, quarter);
-        k[2 * run + 1].load(at + 8 * key_bytes, quarter);
+        k[0].load(at, quarter);
+        k[1].load(at + 8 * key_bytes, quarter);
         return;
       }
       const int last = bound - 1 - (int)group;  // of the keys that this thread may have, or less
 #pragma unroll
-      for (int j = 0; j < 2; ++j) k[2 * run + j].load(keys + (from + 8 * j <= last ? from + 8 * j : last) * key_bytes, quarter);
+      for (int j = 0; j < 2; ++j) k[j].load(keys + (from + 8 * j <= last ? from + 8 * j : last) * key_bytes, quarter);
     };
-    auto load_values = [&](int run, int from) {
+    auto load_values = [&](int from) {
       const char* at = values + from * value_bytes;
       const char* row[4] = {at, at + value_bytes, at + 8 * value_bytes, at + 9 * value_bytes};
       if (from + 16 > bound) {
@@ -182,33 +176,27 @@ template <bool BF16, int FEATURES, int VALUES, int RUNS> struct AttentionWarp {
         for (int n = 0; n < 4; ++n) {
           if (from + 2 * (int)quarter + n % 2 + n / 2 * 8 >= bound) row[n] = 0;
         }
-        v[run].load(row, group);
+        v.load(row, group);
         return;
       }
-      v[run].template load<true>(row, group);
+      v.template load<true>(row, group);
     };
-    // Keys of the next round are asked for as soon as registers are free: after the scores if a round is one run, so
-    // that values can be asked for a round ahead too; else while the values are used up.
-#pragma unroll
-    for (int i = 0; i < RUNS; ++i) load_keys(i, first + 16 * i);
-    if (RUNS == 1) load_values(0, first);
+    // Keys and values of the next run are asked for as soon as this run's are used up.
+    load_keys(first);
+    load_values(first);
     load_queries(rows, quarter);
     for (int from = first; from < bound; from += step) {
-      float s[2 * RUNS][4];
+      float s[2][4];
 #pragma unroll
-      for (int j = 0; j < 2 * RUNS; ++j) {
+      for (int j = 0; j < 2; ++j) {
         s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
         scores_of(k[j], s[j]);
       }
       const bool more = from + step < bound;
-      if (RUNS == 1 && more) load_keys(0, from + step);
-      if (RUNS > 1) {
+      if (more) load_keys(from + step);
+      if (!PLAIN || from + 16 > whole) {
 #pragma unroll
-        for (int i = 0; i < RUNS; ++i) load_values(i, from + 16 * i);
-      }
-      if (!PLAIN || from + ROUND > whole) {
-#pragma unroll
-        for (int j = 0; j < 2 * RUNS; ++j) {
+        for (int j = 0; j < 2; ++j) {
 #pragma unroll
           for (int x = 0; x < 4; ++x) {
             const int key = from + 8 * j + 2 * quarter + x % 2;
@@ -217,14 +205,10 @@ template <bool BF16, int FEATURES, int VALUES, int RUNS> struct AttentionWarp {
         }
       }
       weigh(s, unit);
-#pragma unroll
-      for (int i = 0; i < RUNS; ++i) {
-        const u32 weights[4] = {attention_pack<BF16>(s[2 * i][0], s[2 * i][1]), attention_pack<BF16>(s[2 * i][2], s[2 * i][3]),
-                                attention_pack<BF16>(s[2 * i + 1][0], s[2 * i + 1][1]), attention_pack<BF16>(s[2 * i + 1][2], s[2 * i + 1][3])};
-        v[i].template multiply<BF16>(out, weights);
-        if (RUNS > 1 && more) load_keys(i, from + step + 16 * i);
-      }
-      if (RUNS == 1 && more) load_values(0, from + step);
+      const u32 weights[4] = {attention_pack<BF16>(s[0][0], s[0][1]), attention_pack<BF16>(s[0][2], s[0][3]),
+                              attention_pack<BF16>(s[1][0], s[1][1]), attention_pack<BF16>(s[1][2], s[1][3])};
+      v.template multiply<BF16>(out, weights);
+      if (more) load_values(from + step);
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) most[h] *= unit;

@@ -74,8 +74,6 @@ void PartText::Split(FlashShape* shape) const {
     return static_cast<double>(blocks() * cluster) <= fill && shape->keys >= cluster * shape->splits() * kRun;
   };
   while (shape->cluster < most_cluster && useful(2 * shape->cluster)) shape->cluster *= 2;
-  // Longer rounds cost fewer instructions a key, where a warp has several of them.
-  shape->runs = shape->keys >= 4 * kRun * shape->splits() * shape->cluster ? 2 : 1;
 }
 
 void PartText::CountLoops(const std::string& from, const std::vector<size_t>& loops) {
@@ -189,12 +187,10 @@ Status PartText::FlashAttention(const FlashShape& shape) {
   auto bytes = [&](uint16_t index) { return Text(2 * part_.operands[index].strides[shape.key]) + "ll"; };
   Line("AttentionBlock<" + Text(shape.warp_rows) + ", " + Text(shape.values) + ", " + Text(shape.splits()) +
        "> block_out;");
-  Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + ", " +
-       Text(shape.runs) + "> warp_out;");
+  Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + "> warp_out;");
   Line("warp_out.template walk<" + plain + ">(at, limits, (rank * " + Text(shape.splits()) + " + warp / " +
-       Text(shape.tile_warps) + ") * " + Text(kRun * shape.runs) + ", " +
-       Text(kRun * shape.runs * shape.splits() * shape.cluster) + ", keys, " + bytes(part_.keys) +
-       ", values, " + bytes(part_.values) + ", unit, score);");
+       Text(shape.tile_warps) + ") * " + Text(kRun) + ", " + Text(kRun * shape.splits() * shape.cluster) +
+       ", keys, " + bytes(part_.keys) + ", values, " + bytes(part_.values) + ", unit, score);");
   Line("block_out.keep(warp_out); }");
   if (!early) Line("launch_dependents();");
   FlashFinish(shape);

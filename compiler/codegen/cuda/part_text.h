@@ -101,7 +101,6 @@ class PartText {
     int64_t warp_rows = 16;  // queries of a warp
     int64_t tile_warps = 1;  // warps of a block with different queries; the others split the keys
     int64_t cluster = 1;     // blocks that split the keys
-    int64_t runs = 1;        // of 16 keys, in one round
     bool bf16 = false;
     int64_t tile_rows() const { return warp_rows * tile_warps; }
     int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
