@@ -120,6 +120,31 @@ TEST(GpuProducts, OfManyRowsMatchTheReference) {
   suite.Run();
 }
 
+// Ragged on all sides, so that every tile has parts that do not exist.
+TEST(GpuProducts, EveryTileMatchesTheReference) {
+  Result<Driver*> driver = CreateCudaDriver();
+  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+  DestroyCudaDriver(*driver);
+  const ProductCase cases[] = {
+      {1, 150, 200, 328},
+      {1, 130, 264, 136, 1, true},
+      {1, 70, 136, 200, 2, true},
+      {2, 40, 72, 264, 2},
+      {1, 140, 80, 192, 1, true, false, true},
+  };
+  for (int tile = 0; tile < 16; ++tile) {
+    Suite suite;
+    suite.tuning.tile = tile;
+    suite.tuning.cluster = tile % 2 + 1;
+    uint32_t seed = 400;
+    for (const ProductCase& p : cases) {
+      AddProduct(&suite, p, kFloats[seed % 2], seed);
+      ++seed;
+    }
+    suite.Run();
+  }
+}
+
 struct ConvolutionCase {
   int64_t batch, groups, out, height, width, in, kernel, step, pad;
   bool channels_last;

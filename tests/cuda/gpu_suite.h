@@ -40,6 +40,8 @@ class Suite {
     return cases_.back();
   }
 
+  ProductTuning tuning;
+
   void Run() {
     if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
     Build();
@@ -47,7 +49,7 @@ class Suite {
     std::string report;
     for (const char* architecture : {"sm_80", "sm_90a"}) {
       if (driver.ok() && architecture == std::string("sm_80")) continue;
-      Status status = AddCudaModules(&emitted_, architecture, "", &report);
+      Status status = AddCudaModules(&emitted_, architecture, "", &report, tuning);
       ASSERT_TRUE(status.ok()) << status.message();
     }
     if (!driver.ok()) GTEST_SKIP() << "compiled, not run: " << driver.status().message();

@@ -33,8 +33,10 @@ std::vector<std::vector<ParamFacts>> FactsOf(const PlanData& plan) {
   return facts;
 }
 
-Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::string& architecture) {
-  const CudaTarget target = TargetOf(architecture);
+Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::string& architecture,
+                                             const ProductTuning& tuning) {
+  CudaTarget target = TargetOf(architecture);
+  target.tuning = tuning;
   std::vector<std::vector<ParamFacts>> facts = FactsOf(plan);
   std::vector<KernelText> kernels;
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
@@ -55,14 +57,14 @@ std::string Join(const std::vector<KernelText>& kernels) {
 }  // namespace
 
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture));
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture, {}));
   return Join(kernels);
 }
 
 Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
-                      std::string* report) {
+                      std::string* report, const ProductTuning& tuning) {
   PlanData& plan = emitted->plan;
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture));
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture, tuning));
   RONDO_ASSIGN_OR_RETURN(std::vector<uint8_t> code, CompileCuda(Join(kernels), architecture, library_path));
   std::vector<KernelImage> images;
   for (const KernelText& kernel : kernels)

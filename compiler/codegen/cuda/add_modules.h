@@ -4,15 +4,17 @@
 
 #include <string>
 
+#include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/emitted_plan.h"
 #include "core/status.h"
 
 namespace rondo {
 
 // Adds one code module for `architecture` ("sm_90a") to the plan. `library_path` as CompileCuda takes it;
-// `report` receives one sentence. Errors as WriteKernelText and CompileCuda give them.
+// `report` receives one sentence; `tuning` is for tests and measurements. Errors as WriteKernelText and
+// CompileCuda give them.
 Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
-                      std::string* report);
+                      std::string* report, const ProductTuning& tuning = {});
 
 // The CUDA text of all kernels of a plan, prelude included: what AddCudaModules compiles.
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");
