@@ -9,7 +9,7 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kMostPoints = 8192;  // each looks at all later ones
+constexpr int64_t kMostPoints = 1 << 16;  // each looks at all later ones
 
 std::string Text(int64_t n) { return std::to_string(n); }
 

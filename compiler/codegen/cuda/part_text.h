@@ -39,9 +39,6 @@ class PartText {
   Status Map();
   Status SequentialMap();
   std::vector<size_t> IndependentLoops() const;
-  bool MeetByIndexOnly(const std::vector<size_t>& ordered) const;
-  void WriteSameIndex(const std::vector<size_t>& ordered, const std::vector<size_t>& independent);
-  Status LastWriterMap(const std::vector<size_t>& ordered, const std::vector<size_t>& independent);
   Status Reduction();
   Status Contraction();
   Status Convolution();
