@@ -101,7 +101,7 @@ Status Infer(const OpInfo& info, const CustomOp& call, std::string_view node, Ar
   const int32_t result = info.op.infer(info.op.user, &asked, types.data(), error, sizeof(error));
   error[sizeof(error) - 1] = '\0';
   if (result != 0) {
-    return Status::Error(Code::kInvalidArgument, "%s",
+    return Status::Error(result == RONDO_OP_NO_MEMORY ? Code::kOutOfMemory : Code::kInvalidArgument, "%s",
                          error[0] != '\0' ? error : "its infer function failed");
   }
   for (uint32_t i = 0; i < outputs.size(); ++i) RONDO_RETURN_IF_ERROR(TakeType(types[i], i, &outputs[i]));

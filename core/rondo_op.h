@@ -18,8 +18,8 @@
  * threads at once: the sessions of a plan share it. What an op keeps from run to run therefore belongs in an
  * input that it changes (state of the session), not in its instance.
  *
- * Errors. Functions that can fail return 0, or another number after writing a sentence into `error` (of
- * `error_size` bytes; Rondo ends it with a zero). Nothing may be thrown out of them.
+ * Errors. Functions that can fail return 0, or another rondo_op_result after writing a sentence into `error`
+ * (of `error_size` bytes; Rondo ends it with a zero). Nothing may be thrown out of them.
  *
  * Versions. The major version changes when a library built before can no longer be used; such a library is
  * refused. Structs that begin with their size grow at their end within one major version: set it to sizeof.
@@ -125,11 +125,12 @@ typedef struct rondo_op_call {
   size_t num_outputs;
 } rondo_op_call;
 
-/* What `run` returns. */
+/* What functions that can fail return. */
 typedef enum rondo_op_result {
   RONDO_OP_OK = 0,
-  RONDO_OP_BAD_DATA = 1, /* this run's data cannot be worked on: the run fails, the session goes on */
-  RONDO_OP_FAILED = 2    /* anything else: the session repeats the error from now on */
+  RONDO_OP_BAD_DATA = 1, /* of `run`: this run's data cannot be worked on. It fails, the session goes on */
+  RONDO_OP_FAILED = 2,   /* anything else. Of `run`: the session repeats the error from now on */
+  RONDO_OP_NO_MEMORY = 3 /* RONDO_OP_FAILED, for want of memory */
 } rondo_op_result;
 
 /* Bits of rondo_op::flags. */

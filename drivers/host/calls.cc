@@ -28,7 +28,9 @@ Status CallProgram::Run(const DeviceAddress* addresses, uint32_t step) const {
   const int32_t result = info->op.run(instance, &call, error, sizeof(error));
   if (result == RONDO_OP_OK) return Status::Ok();
   error[sizeof(error) - 1] = '\0';
-  const Code code = result == RONDO_OP_BAD_DATA ? Code::kOutOfRange : Code::kInternal;
+  const Code code = result == RONDO_OP_BAD_DATA    ? Code::kOutOfRange
+                    : result == RONDO_OP_NO_MEMORY ? Code::kOutOfMemory
+                                                   : Code::kInternal;
   return Failed(*info, code, "", error[0] != '\0' ? error : "its run failed").At("step %u", step);
 }
 
@@ -57,7 +59,8 @@ Status CallTable::Build(const PlanData& plan, const OpRegistry* ops, Arena& aren
       const int32_t result = info->op.create(info->op.user, of, &calls_[i].instance, error, sizeof(error));
       error[sizeof(error) - 1] = '\0';
       if (result != 0) {
-        return Failed(*info, Code::kInvalidArgument, "no instance can be made: ", error)
+        const Code code = result == RONDO_OP_NO_MEMORY ? Code::kOutOfMemory : Code::kInvalidArgument;
+        return Failed(*info, code, "no instance can be made: ", error)
             .At("%.*s", static_cast<int>(node.size()), node.data())
             .FromNode(node);
       }

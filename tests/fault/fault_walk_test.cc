@@ -18,6 +18,7 @@
 #include "tests/collectives/mesh_plan.h"
 #include "tests/fault/fault_points.h"
 #include "tests/fault/faulty_driver.h"
+#include "tests/plan/call_plan.h"
 
 namespace rondo {
 namespace {
@@ -75,6 +76,7 @@ struct Model {
   const char* name;
   std::vector<ModelSource> sources;
   uint32_t devices = 1;  // more: MakeLayers' plan (tests/collectives) instead of `sources`
+  bool calls = false;    // the plan of tests/plan/call_plan.h, which calls custom ops, instead
 };
 
 Status WriteMesh(uint32_t devices, const std::string& path) {
@@ -85,12 +87,19 @@ Status WriteMesh(uint32_t devices, const std::string& path) {
   return WritePlan(mesh.data, {}, options);
 }
 
+Status WriteCalls(const std::string& path) {
+  const Sample sample = MakeCallSample();
+  WriteOptions options;
+  options.path = path;
+  return WritePlan(sample.data, {}, options);
+}
+
 class FaultWalk : public testing::TestWithParam<Model> {
  protected:
   void SetUp() override {
     path_ = std::string(RONDO_BINARY_DIR) + "/fault_walk_" + GetParam().name + ".rondo";
-    if (GetParam().devices > 1) {
-      Status written = WriteMesh(GetParam().devices, path_);
+    if (GetParam().devices > 1 || GetParam().calls) {
+      Status written = GetParam().calls ? WriteCalls(path_) : WriteMesh(GetParam().devices, path_);
       ASSERT_TRUE(written.ok()) << written.message();
     } else {
       CompileOptions options;
@@ -100,6 +109,8 @@ class FaultWalk : public testing::TestWithParam<Model> {
     }
     HostOptions host;
     host.devices = GetParam().devices;
+    ASSERT_TRUE(ops_.Register("libtest.so", RegisterTestOps).ok());
+    host.ops = &ops_;
     host.allocator = memory_.allocator();
     Result<Driver*> driver = CreateHostDriver(host);
     ASSERT_TRUE(driver.ok()) << driver.status().message();
@@ -192,6 +203,7 @@ class FaultWalk : public testing::TestWithParam<Model> {
   }
 
   CountedMemory memory_;
+  OpRegistry ops_;
   Driver* host_ = nullptr;
   std::unique_ptr<FaultyDriver> driver_;
   std::string path_;
@@ -251,12 +263,12 @@ std::string DataPath(const char* name) { return std::string(RONDO_SOURCE_DIR) + 
 
 INSTANTIATE_TEST_SUITE_P(
     Models, FaultWalk,
-    testing::Values(Model{"pycoder",
-                          {{"prefill", DataPath("pycoder/prefill64.onnx")},
-                           {"decode", DataPath("pycoder/decode.onnx")}}},
-                    Model{"llama_decode", {{"main", DataPath("fixtures/llama_decode_op23/model.onnx")}}},
-                    Model{"mobilenetv2", {{"main", DataPath("fixtures/mobilenetv2/model.onnx")}}},
-                    Model{"two_devices", {}, 2}, Model{"three_devices", {}, 3}),
+    testing::Values(
+        Model{"pycoder",
+              {{"prefill", DataPath("pycoder/prefill64.onnx")}, {"decode", DataPath("pycoder/decode.onnx")}}},
+        Model{"llama_decode", {{"main", DataPath("fixtures/llama_decode_op23/model.onnx")}}},
+        Model{"mobilenetv2", {{"main", DataPath("fixtures/mobilenetv2/model.onnx")}}},
+        Model{"two_devices", {}, 2}, Model{"three_devices", {}, 3}, Model{"custom_ops", {}, 1, true}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Making the host driver: its memory, and its threads.

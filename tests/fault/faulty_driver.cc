@@ -77,6 +77,10 @@ class FaultyDevice : public Device {
                 uint32_t step) override {
     return Fails() ? Failure("Launch") : inner_->Launch(module, kernel, addresses, stream, step);
   }
+  Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
+              uint32_t step) override {
+    return Fails() ? Failure("Call") : inner_->Call(module, op, addresses, stream, step);
+  }
   Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                          Stream* stream) override {
     return Fails() ? Failure("StartCollective") : inner_->StartCollective(part, from, to, stream);

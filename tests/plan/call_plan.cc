@@ -46,7 +46,10 @@ struct Instance {
 
 int32_t Create(void*, const rondo_op_node* node, void** instance, char* error, size_t error_size) {
   auto* made = new (std::nothrow) Instance;
-  if (made == nullptr) return Refuse("no memory", error, error_size);
+  if (made == nullptr) {
+    Refuse("no memory", error, error_size);
+    return RONDO_OP_NO_MEMORY;
+  }
   made->elements = Elements(node->outputs[0]);
   for (size_t i = 0; i < node->num_attributes; ++i) {
     const rondo_op_attribute& a = node->attributes[i];

@@ -26,6 +26,11 @@ static int32_t refuse(char* error, size_t error_size, const char* why) {
   return 1;
 }
 
+static int32_t no_memory(char* error, size_t error_size) {
+  refuse(error, error_size, "out of memory");
+  return RONDO_OP_NO_MEMORY;
+}
+
 static const rondo_op_attribute* find(const rondo_op_node* node, const char* name, int32_t kind) {
   for (size_t i = 0; i < node->num_attributes; ++i) {
     if (strcmp(node->attributes[i].name, name) == 0 && node->attributes[i].kind == kind)
@@ -87,7 +92,7 @@ static int32_t create_affine(void* user, const rondo_op_node* node, void** out, 
                              size_t error_size) {
   (void)user;
   instance* self = new_instance(node);
-  if (self == NULL) return refuse(error, error_size, "out of memory");
+  if (self == NULL) return no_memory(error, error_size);
   self->scale = float_of(node, "scale", 1);
   self->shift = float_of(node, "shift", 0);
   *out = self;
@@ -109,7 +114,7 @@ static int32_t create_decayed_sum(void* user, const rondo_op_node* node, void** 
                                   size_t error_size) {
   (void)user;
   instance* self = new_instance(node);
-  if (self == NULL) return refuse(error, error_size, "out of memory");
+  if (self == NULL) return no_memory(error, error_size);
   self->scale = float_of(node, "decay", 1);
   *out = self;
   return 0;
@@ -132,7 +137,7 @@ static int32_t create_trace(void* user, const rondo_op_node* node, void** out, c
   (void)user;
   const char* path = text_of(node, "path", "");
   instance* self = new_instance(node);
-  if (self == NULL) return refuse(error, error_size, "out of memory");
+  if (self == NULL) return no_memory(error, error_size);
   snprintf(self->label, sizeof(self->label), "%s", text_of(node, "label", "trace"));
   self->file = path[0] == '\0' ? dup(2) : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (self->file < 0) {
