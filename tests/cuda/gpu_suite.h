@@ -13,8 +13,10 @@
 #include "compiler/codegen/cuda/add_modules.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/cuda_driver.h"
+#include "drivers/host/host_driver.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/reference.h"
+#include "tools/rondo/kernel_check.h"
 
 namespace rondo::test {
 
@@ -54,12 +56,14 @@ class Suite {
     }
     if (!driver.ok()) GTEST_SKIP() << "compiled, not run: " << driver.status().message();
     RunOn(*driver);
+    RunOverCanaries(*driver);
     DestroyCudaDriver(*driver);
   }
 
  private:
   void Build() {
     emitted_.arena = std::make_unique<Arena>();
+    uint64_t arena_bytes = 0;
     for (Case& c : cases_) {
       kernels_.push_back(c.maker.Make());
       Step step;
@@ -68,6 +72,9 @@ class Suite {
       for (size_t p = 0; p < c.maker.sizes.size(); ++p) {
         Buffer buffer;
         buffer.alignment = 256;
+        buffer.bytes = static_cast<uint64_t>(c.maker.sizes[p] * ByteSize(c.maker.dtypes[p]));
+        buffer.offset = arena_bytes;
+        arena_bytes += (buffer.bytes + 511) / 256 * 256;
         buffers_.push_back(buffer);
         bindings.push_back({static_cast<uint32_t>(buffers_.size() - 1), 0});
       }
@@ -88,6 +95,18 @@ class Suite {
     for (uint32_t k = 0; k < cases_.size(); ++k) RunCase(device, stream, *module, k);
     device->DestroyModule(*module);
     device->DestroyStream(stream);
+  }
+
+  // Again, as `rondo check --kernels` does: other inputs, canaried memory, against the host driver.
+  void RunOverCanaries(Driver* driver) {
+    Driver* host = CreateHostDriver({}).Take();
+    Result<std::vector<tools::KernelVerdict>> verdicts = tools::CheckKernels(emitted_.plan, driver, host, {});
+    DestroyHostDriver(host);
+    ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
+    for (const tools::KernelVerdict& verdict : *verdicts) {
+      for (const std::string& failure : verdict.failures)
+        ADD_FAILURE() << cases_[verdict.kernel].what << ": " << failure;
+    }
   }
 
   void RunCase(Device* device, Stream* stream, Module* module, uint32_t k) {

@@ -5,6 +5,7 @@
 #include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/kernel_check.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -68,8 +69,17 @@ void PrintProof(const PlanFile& file, const CheckReport& report) {
 class CheckCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
+    load_.driver = "cuda";
     options.Positional("PLAN", &plans_, 1, 1, "the plan file")
         .Texts("--ops", &ops_, "compare the plan's custom ops with this library, too", "LIB.so")
+        .Flag("--kernels", &kernels_,
+              "also run each kernel alone on the GPU and compare with the host driver")
+        .Text("--kernel", &kernel_check_.only, "with --kernels: only the kernel of this name", "NAME")
+        .Integer("--seed", &seed_, 0, INT64_MAX, "with --kernels: of the random inputs (1)")
+        .Text("--driver", &load_.driver, "with --kernels: what to check: cuda, or host against itself",
+              "NAME")
+        .Text("--library-path", &load_.library_path,
+              "with --kernels: folders (a:b) in which vendor libraries are looked for first", "DIRS")
         .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
   }
 
@@ -93,21 +103,55 @@ class CheckCommand : public Command {
     if (!ops_.empty()) {
       std::printf("  %10zu  custom ops are what their libraries say\n", plan->data.custom_ops.size());
     }
-    return 0;
+    return kernels_ ? CheckKernelsOf(plan->data) : 0;
   }
 
  private:
-  Status CheckCalls(const PlanData& plan) const {
+  Status CheckCalls(const PlanData& plan) {
     if (ops_.empty()) return Status::Ok();
-    OpRegistry registry;
-    RONDO_RETURN_IF_ERROR(LoadOps(ops_, &registry));
+    RONDO_RETURN_IF_ERROR(LoadOps(ops_, &registry_));
     for (uint32_t i = 0; i < plan.custom_ops.size(); ++i)
-      RONDO_RETURN_IF_ERROR(CheckCall(&registry, plan, i));
+      RONDO_RETURN_IF_ERROR(CheckCall(&registry_, plan, i));
     return Status::Ok();
   }
 
+  int CheckKernelsOf(const PlanData& plan) {
+    Result<DriverHandle> tested = OpenDriver(plan, load_, {}, registry_);
+    if (!tested.ok()) return Fail("check", tested.status().At("--kernels"));
+    LoadOptions host;
+    Result<DriverHandle> believed = OpenDriver(plan, host, {}, registry_);
+    if (!believed.ok()) return Fail("check", believed.status());
+    std::printf("each kernel alone on driver %s, against the host driver, seed %lld\n", load_.driver.c_str(),
+                static_cast<long long>(seed_));
+    kernel_check_.seed = static_cast<uint64_t>(seed_);
+    kernel_check_.progress = [&plan](const KernelVerdict& verdict) { Say(plan, verdict); };
+    Result<std::vector<KernelVerdict>> verdicts =
+        CheckKernels(plan, tested->get(), believed->get(), kernel_check_);
+    if (!verdicts.ok()) return Fail("check", verdicts.status());
+    const auto failed = static_cast<size_t>(
+        std::count_if(verdicts->begin(), verdicts->end(),
+                      [](const KernelVerdict& verdict) { return !verdict.failures.empty(); }));
+    std::printf("%zu kernels agree, %zu do not\n", verdicts->size() - failed, failed);
+    return failed == 0 ? 0 : 1;
+  }
+
+  static void Say(const PlanData& plan, const KernelVerdict& verdict) {
+    const Kernel& kernel = plan.kernels[verdict.kernel];
+    std::printf("  %-4s %-24s %-16s %10llu elements in %9s, greatest error %.3g (at most %.3g)\n",
+                verdict.failures.empty() ? "ok" : "FAIL", std::string(kernel.name).c_str(),
+                std::string(kernel.label).c_str(), static_cast<unsigned long long>(verdict.elements),
+                BytesText(verdict.bytes).c_str(), verdict.greatest_error, verdict.tolerance);
+    std::fflush(stdout);
+    for (const std::string& failure : verdict.failures)
+      std::fprintf(stderr, "rondo check: %s\n", failure.c_str());
+  }
+
   std::vector<std::string> plans_, ops_;
-  bool ignore_hashes_ = false;
+  bool ignore_hashes_ = false, kernels_ = false;
+  int64_t seed_ = 1;
+  KernelCheckOptions kernel_check_;
+  LoadOptions load_;
+  OpRegistry registry_;
 };
 
 }  // namespace

@@ -9,11 +9,8 @@
 #include "drivers/host/host_driver.h"
 
 namespace rondo::tools {
-namespace {
 
-using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
-
-Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options,
+Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops) {
   if (options.driver == "cuda") {
     CudaOptions cuda;
@@ -34,8 +31,6 @@ Result<DriverHandle> MakeDriver(const PlanData& plan, const LoadOptions& options
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
   return DriverHandle(driver, DestroyHostDriver);
 }
-
-}  // namespace
 
 Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {
   std::vector<uint32_t> devices;
@@ -78,7 +73,7 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
   RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));
   RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(options.devices));
-  RONDO_ASSIGN_OR_RETURN(loaded->driver_, MakeDriver(plan.data(), options, devices, loaded->ops_));
+  RONDO_ASSIGN_OR_RETURN(loaded->driver_, OpenDriver(plan.data(), options, devices, loaded->ops_));
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_.get(), runtime_options));

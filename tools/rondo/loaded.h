@@ -31,6 +31,12 @@ struct LoadOptions {
 // Opens libraries of custom ops into `registry`.
 Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry);
 
+using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
+
+// The driver that `options` names, with devices enough for `plan`. `ops` must outlive it.
+Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
+                                const std::vector<uint32_t>& devices, const OpRegistry& ops);
+
 // Owns everything it made and gives it back in order. Not movable.
 class LoadedSession {
  public:
@@ -49,7 +55,7 @@ class LoadedSession {
  private:
   LoadedSession() = default;
   OpRegistry ops_;  // first: the driver calls what it holds
-  std::unique_ptr<Driver, void (*)(Driver*)> driver_{nullptr, nullptr};
+  DriverHandle driver_{nullptr, nullptr};
   Runtime runtime_;
 };
 

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
      rondo::tools::MakeBenchCommand},
     {"check", "Verify a plan and prove its memory again",
      "  rondo check model.rondo\n"
+     "  rondo check model.rondo --kernels\n"
      "  rondo check damaged.rondo --ignore-hashes\n",
      rondo::tools::MakeCheckCommand},
 #if RONDO_HAVE_COMPILER

@@ -1,0 +1,226 @@
+// The check of single kernels, host driver against host driver: silent where all is well, and loud about each
+// kind of fault that a wrapper driver puts into a kernel.
+#include "tools/rondo/kernel_check.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "compiler/compile.h"
+#include "core/scalar.h"
+#include "drivers/host/host_driver.h"
+#include "tools/rondo/kernel_memory.h"
+
+namespace rondo::tools {
+namespace {
+
+// What a broken kernel does after the real one.
+enum class Fault {
+  kNone,
+  kWritesBehind,   // one byte behind the last parameter's last
+  kWritesBefore,   // one byte before the first parameter
+  kWritesInput,    // an element of its first input
+  kForgetsOne,     // leaves the first element of the output as it was
+  kSlightlyOff,    // one element off by a hundredth
+  kIgnoresBounds,  // reports no index
+};
+
+// The host driver's device with one kernel broken. Only what CheckKernels calls.
+class BrokenDevice : public Device {
+ public:
+  BrokenDevice(Device* inner, Fault fault) : inner_(inner), fault_(fault) {}
+  std::vector<int64_t> damage;  // byte offsets from a parameter's address, by fault
+  uint32_t param = 0;
+
+  Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override {
+    return inner_->Allocate(bytes, alignment);
+  }
+  void Free(DeviceAddress address, uint64_t bytes) override { inner_->Free(address, bytes); }
+  Status MemoryInfo(uint64_t* free_bytes, uint64_t* total) override {
+    return inner_->MemoryInfo(free_bytes, total);
+  }
+  Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) override {
+    return inner_->CopyIn(to, host, bytes, stream);
+  }
+  Status CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) override {
+    return inner_->CopyOut(host, from, bytes, stream);
+  }
+  Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) override {
+    return inner_->Copy(to, from, bytes, stream);
+  }
+  Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override {
+    return inner_->Fill(to, byte, bytes, stream);
+  }
+  Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
+                       Stream* stream) override {
+    return inner_->FillSynthetic(to, dtype, elements, key, scale, stream);
+  }
+  Result<Module*> LoadModule(const PlanData& plan) override { return inner_->LoadModule(plan); }
+  void DestroyModule(Module* module) override { inner_->DestroyModule(module); }
+  Result<Stream*> CreateStream() override { return inner_->CreateStream(); }
+  void DestroyStream(Stream* stream) override { inner_->DestroyStream(stream); }
+  Result<Event*> CreateEvent() override { return inner_->CreateEvent(); }
+  void DestroyEvent(Event* event) override { inner_->DestroyEvent(event); }
+  Status Record(Event* event, Stream* stream) override { return inner_->Record(event, stream); }
+  Status Wait(Event* event, Stream* stream) override { return inner_->Wait(event, stream); }
+  Status Synchronize(Stream* stream, uint32_t* step) override {
+    Status status = inner_->Synchronize(stream, step);
+    return fault_ == Fault::kIgnoresBounds ? Status::Ok() : status;
+  }
+  Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
+                uint32_t step) override {
+    auto* at = reinterpret_cast<char*>(addresses[param]);
+    float before;
+    std::memcpy(&before, at, sizeof(before));
+    Status status = inner_->Launch(module, kernel, addresses, stream, step);
+    float after;
+    std::memcpy(&after, at, sizeof(after));
+    if (fault_ == Fault::kForgetsOne) std::memcpy(at, &before, sizeof(before));
+    after += 0.01f;
+    if (fault_ == Fault::kSlightlyOff) std::memcpy(at, &after, sizeof(after));
+    for (int64_t byte : damage) at[byte] = static_cast<char>(~at[byte]);
+    return status;
+  }
+  Status BeginRecord(Stream* stream) override { return inner_->BeginRecord(stream); }
+  Result<Graph*> EndRecord(Stream* stream) override { return inner_->EndRecord(stream); }
+  void DestroyGraph(Graph* graph) override { inner_->DestroyGraph(graph); }
+  Span<const GraphNode> Nodes(const Graph* graph) override { return inner_->Nodes(graph); }
+  Status LaunchGraph(Graph* graph, Stream* stream) override { return inner_->LaunchGraph(graph, stream); }
+
+ private:
+  Device* inner_;
+  Fault fault_;
+};
+
+class BrokenDriver : public Driver {
+ public:
+  BrokenDriver(Driver* inner, Fault fault) : inner_(inner), device(*inner->Open(0), fault) {}
+  DriverInfo Info() const override { return inner_->Info(); }
+  uint32_t DeviceCount() const override { return 1; }
+  Result<Device*> Open(uint32_t) override { return &device; }
+  Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
+
+ private:
+  Driver* inner_;
+
+ public:
+  BrokenDevice device;
+};
+
+// out[i][j] = table[index[i]][j] + 1 over [8, 4], the rows of out 6 elements apart.
+struct GatherPlan {
+  GatherPlan() {
+    static constexpr int64_t kLoops[] = {8, 4}, kOutStrides[] = {6, 1}, kRow[] = {1, 0}, kColumn[] = {0, 1};
+    part.loops = kLoops;
+    indirect.operand = 1;
+    indirect.stride = 4;
+    indirect.extent = 10;
+    operands[0].strides = kColumn;
+    operands[0].indirects = Span<const Indirect>(&indirect, 1);
+    operands[1].param = 1;
+    operands[1].dtype = DType::kI64;
+    operands[1].strides = kRow;
+    operands[2].param = 2;
+    operands[2].mode = Mode::kWrite;
+    operands[2].strides = kOutStrides;
+    tape[1].imm.f = 1;
+    tape[0].op = TapeOp::kLoad;
+    tape[2] = {.op = TapeOp::kAdd, .type = TapeType::kF32, .arg = 0, .a = 0, .b = 1, .c = 0, .imm = {}};
+    tape[3] = {.op = TapeOp::kStore, .type = TapeType::kF32, .arg = 2, .a = 2, .b = 0, .c = 0, .imm = {}};
+    part.outer = 2;
+    part.operands = operands;
+    part.body = tape;
+    kernel.name = "gather_plus";
+    kernel.num_params = 3;
+    kernel.parts = Span<const Part>(&part, 1);
+    plan.kernels = Span<const Kernel>(&kernel, 1);
+  }
+  Indirect indirect;
+  Operand operands[3];
+  TapeInst tape[4];
+  Part part;
+  Kernel kernel;
+  PlanData plan;
+};
+
+class KernelCheck : public ::testing::Test {
+ protected:
+  void SetUp() override { host_ = *CreateHostDriver({}); }
+  void TearDown() override { DestroyHostDriver(host_); }
+  // All failures of the plan's kernels, joined.
+  std::string Failures(const PlanData& plan, Driver* tested) {
+    Result<std::vector<KernelVerdict>> verdicts = CheckKernels(plan, tested, host_, {});
+    EXPECT_TRUE(verdicts.ok()) << verdicts.status().message();
+    std::string all;
+    if (!verdicts.ok()) return all;
+    EXPECT_EQ(verdicts->size(), plan.kernels.size());
+    for (const KernelVerdict& verdict : *verdicts) {
+      for (const std::string& failure : verdict.failures) all += failure + "\n";
+    }
+    return all;
+  }
+  std::string Broken(Fault fault, uint32_t param, std::vector<int64_t> damage) {
+    GatherPlan gather;
+    BrokenDriver driver(host_, fault);
+    driver.device.param = param;
+    driver.device.damage = std::move(damage);
+    return Failures(gather.plan, &driver);
+  }
+  Driver* host_ = nullptr;
+};
+
+#define EXPECT_SAYS(text, words) EXPECT_NE((text).find(words), std::string::npos) << (text)
+
+TEST_F(KernelCheck, HostAgreesWithItselfOnEveryKernelOfRealModels) {
+  for (const char* model : {"pycoder/decode.onnx", "pycoder/prefill64.onnx", "fixtures/resnet/model.onnx",
+                            "fixtures/bert_ts17/model.onnx", "fixtures/unet_op23/model.onnx"}) {
+    CompileOptions options;
+    options.models = {{"main", std::string(RONDO_SOURCE_DIR) + "/tests/data/" + model}};
+    Result<CompiledPlan> compiled = CompileToMemory(options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    EXPECT_EQ(Failures(compiled->plan, host_), "") << model;
+  }
+}
+
+TEST_F(KernelCheck, AKernelThatIsRightPasses) { EXPECT_EQ(Broken(Fault::kNone, 2, {}), ""); }
+
+TEST_F(KernelCheck, WritesBeforeBehindBetweenAndIntoInputsAreFound) {
+  // The last element written ends at byte 4 * (7 * 6 + 4); bytes 16 to 23 are a gap between rows.
+  for (int64_t byte : {4 * 46, -1, 16, 23, 4 * 46 + 4000}) {
+    const std::string text = Broken(Fault::kWritesBehind, 2, {byte});
+    EXPECT_SAYS(text, "was overwritten");
+    EXPECT_SAYS(text, "gather_plus");
+  }
+  EXPECT_SAYS(Broken(Fault::kWritesInput, 0, {5}), "byte 5 from the start of parameter 0");
+  EXPECT_SAYS(Broken(Fault::kWritesInput, 1, {0}), "byte 0 from the start of parameter 1");
+}
+
+TEST_F(KernelCheck, WrongAndForgottenElementsAreFoundWithTheirPlace) {
+  const std::string off = Broken(Fault::kSlightlyOff, 2, {});
+  EXPECT_SAYS(off, "operand 2 (f32, parameter 2) has 1 wrong elements");
+  EXPECT_SAYS(off, "at loop counters [0, 0]: got ");
+  EXPECT_SAYS(off, ", expected ");
+  EXPECT_SAYS(Broken(Fault::kForgetsOne, 2, {}), "nan, expected ");
+}
+
+TEST_F(KernelCheck, AnIndexOutsideItsBoundsMustBeReported) {
+  EXPECT_SAYS(Broken(Fault::kIgnoresBounds, 2, {}), "an index outside its bounds was not reported");
+}
+
+TEST(KernelMemory, IsTheSameForTheSameSeedAndIndicesAreInBounds) {
+  GatherPlan gather;
+  const KernelMemory a = MakeKernelMemory(gather.plan, 0, 3, IndexValues::kInRange);
+  const KernelMemory b = MakeKernelMemory(gather.plan, 0, 3, IndexValues::kInRange);
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_NE(a.bytes, MakeKernelMemory(gather.plan, 0, 4, IndexValues::kInRange).bytes);
+  for (int64_t i = 0; i < 8; ++i) {
+    const int64_t index = scalar::Load<int64_t>(DType::kI64, a.bytes.data() + a.places[1], i);
+    EXPECT_GE(index, 0);
+    EXPECT_LT(index, 10);
+  }
+  EXPECT_FALSE(a.faults);
+  EXPECT_TRUE(MakeKernelMemory(gather.plan, 0, 3, IndexValues::kOneOutside).faults);
+}
+
+}  // namespace
+}  // namespace rondo::tools
