@@ -1,0 +1,80 @@
+// ForwardingDriver: a driver of one device that passes every call on to another driver's. For what looks at or
+// changes a few of the calls: derive from ForwardingDevice.
+#ifndef RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
+#define RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
+
+#include "core/driver.h"
+
+namespace rondo::tools {
+
+// `inner` must outlive it.
+class ForwardingDevice : public Device {
+ public:
+  explicit ForwardingDevice(Device* inner) : inner_(inner) {}
+  Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override {
+    return inner_->Allocate(bytes, alignment);
+  }
+  void Free(DeviceAddress address, uint64_t bytes) override { inner_->Free(address, bytes); }
+  Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) override {
+    return inner_->MemoryInfo(free_bytes, total_bytes);
+  }
+  Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) override {
+    return inner_->CopyIn(to, host, bytes, stream);
+  }
+  Status CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) override {
+    return inner_->CopyOut(host, from, bytes, stream);
+  }
+  Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) override {
+    return inner_->Copy(to, from, bytes, stream);
+  }
+  Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override {
+    return inner_->Fill(to, byte, bytes, stream);
+  }
+  Status FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
+                       Stream* stream) override {
+    return inner_->FillSynthetic(to, dtype, elements, key, scale, stream);
+  }
+  Result<Module*> LoadModule(const PlanData& plan) override { return inner_->LoadModule(plan); }
+  void DestroyModule(Module* module) override { inner_->DestroyModule(module); }
+  Result<Stream*> CreateStream() override { return inner_->CreateStream(); }
+  void DestroyStream(Stream* stream) override { inner_->DestroyStream(stream); }
+  Result<Event*> CreateEvent() override { return inner_->CreateEvent(); }
+  Result<Event*> CreateTimedEvent() override { return inner_->CreateTimedEvent(); }
+  Result<double> ElapsedMicroseconds(Event* from, Event* to) override {
+    return inner_->ElapsedMicroseconds(from, to);
+  }
+  void DestroyEvent(Event* event) override { inner_->DestroyEvent(event); }
+  Status Record(Event* event, Stream* stream) override { return inner_->Record(event, stream); }
+  Status Wait(Event* event, Stream* stream) override { return inner_->Wait(event, stream); }
+  Status Synchronize(Stream* stream, uint32_t* step) override { return inner_->Synchronize(stream, step); }
+  Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
+                uint32_t step) override {
+    return inner_->Launch(module, kernel, addresses, stream, step);
+  }
+  Status BeginRecord(Stream* stream) override { return inner_->BeginRecord(stream); }
+  Result<Graph*> EndRecord(Stream* stream) override { return inner_->EndRecord(stream); }
+  void DestroyGraph(Graph* graph) override { inner_->DestroyGraph(graph); }
+  Span<const GraphNode> Nodes(const Graph* graph) override { return inner_->Nodes(graph); }
+  Status LaunchGraph(Graph* graph, Stream* stream) override { return inner_->LaunchGraph(graph, stream); }
+
+ protected:
+  Device* inner_;
+};
+
+// Device 0 of `inner` as `device`; both must outlive it.
+class ForwardingDriver : public Driver {
+ public:
+  ForwardingDriver(Driver* inner, Device* device) : inner_(inner), device_(device) {}
+  DriverInfo Info() const override { return inner_->Info(); }
+  uint32_t DeviceCount() const override { return 1; }
+  Result<Device*> Open(uint32_t) override { return device_; }
+  Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
+
+ private:
+  Driver* inner_;
+  Device* device_;
+};
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
