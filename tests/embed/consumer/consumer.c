@@ -20,7 +20,16 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   if (rondo_version() >> 16 != RONDO_VERSION_MAJOR) return 1;
   if (!Check(rondo_plan_open(argv[1], NULL, &plan))) return 1;
+#ifdef CONSUMER_OPS
+  const char* ops[1] = {CONSUMER_OPS};
+  rondo_host_options host = RONDO_INIT(rondo_host_options);
+  host.threads = 2;
+  host.op_libraries = ops;
+  host.num_op_libraries = 1;
+  if (!Check(rondo_runtime_create(rondo_host_driver_create_with(&host), NULL, &runtime))) return 1;
+#else
   if (!Check(rondo_runtime_create(rondo_host_driver_create(2, 1), NULL, &runtime))) return 1;
+#endif
   if (!Check(rondo_session_create(runtime, plan, &session))) return 1;
   in.name = "x";
   in.dtype = RONDO_F32;
