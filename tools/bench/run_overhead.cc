@@ -1,12 +1,13 @@
-// The runtime's own cost: Session::Run's wall time against the driver calls that it makes (copies of inputs, graph
-// launches, synchronisation), made again without it; what 10,000 runs allocate; what sessions leave behind;
-// how long Open and Create take.
+// The runtime's own cost: Session::Run's wall time against the driver calls that it makes (copies of inputs,
+// graph launches, synchronisation), made again without it; what 10,000 runs allocate; what sessions leave
+// behind; how long Open and Create take.
 //
 //   run_overhead DRIVER PLAN...
 //
-// DRIVER is host or cuda. One line a plan; plans of one model with different numbers of partitions (rondo compile
-// --break-before) show the cost of a partition, fitted over all of them at the end. Inputs are zeros. Exit status
-// 1 when a run allocates or a session leaves device memory behind.
+// DRIVER is host or cuda. One line a plan; plans of one model with different numbers of partitions (rondo
+// compile
+// --break-before) show the cost of a partition, fitted over all of them at the end. Inputs are zeros. Exit
+// status 1 when a run allocates or a session leaves device memory behind.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -98,7 +99,8 @@ double Median(std::vector<double>& times) {
 }
 
 // The three kinds of run take turns, so that whatever else the machine does meets all.
-Status MeasureTimes(Session& session, const std::vector<Input>& inputs, ListeningDevice& device, Numbers* numbers) {
+Status MeasureTimes(Session& session, const std::vector<Input>& inputs, ListeningDevice& device,
+                    Numbers* numbers) {
   device.listening = true;
   RONDO_RETURN_IF_ERROR(session.Run(0, inputs, {}));
   device.listening = false;
@@ -156,14 +158,18 @@ Result<Numbers> Measure(const std::string& path, const LoadOptions& options) {
   const auto lost = static_cast<int64_t>(free_before) - static_cast<int64_t>(free_after);
   // The host driver's free memory is the machine's, which others change.
   numbers.clean = host_allocations == 0 && device_allocations == 0 && (options.driver == "host" || lost <= 0);
-  std::printf("%-28s %3.0f partitions: run %8.2f us, its driver calls bare %8.2f, graphs alone %8.2f; own cost %6.2f us\n",
-              path.substr(path.rfind('/') + 1).c_str(), numbers.partitions, numbers.run, numbers.calls,
-              numbers.graphs, numbers.run - numbers.calls);
-  std::printf("    %d runs: %llu host and %llu device allocations; %d sessions made and destroyed: %lld bytes of device "
-              "memory less; Open %.1f ms, first Create %.1f ms\n",
-              kAllocationRuns, static_cast<unsigned long long>(host_allocations),
-              static_cast<unsigned long long>(device_allocations), kCycles, static_cast<long long>(lost), open_us / 1e3,
-              create_us / 1e3);
+  std::printf(
+      "%-28s %3.0f partitions: run %8.2f us, its driver calls bare %8.2f, graphs alone %8.2f; own cost %6.2f "
+      "us\n",
+      path.substr(path.rfind('/') + 1).c_str(), numbers.partitions, numbers.run, numbers.calls,
+      numbers.graphs, numbers.run - numbers.calls);
+  std::printf(
+      "    %d runs: %llu host and %llu device allocations; %d sessions made and destroyed: %lld bytes of "
+      "device "
+      "memory less; Open %.1f ms, first Create %.1f ms\n",
+      kAllocationRuns, static_cast<unsigned long long>(host_allocations),
+      static_cast<unsigned long long>(device_allocations), kCycles, static_cast<long long>(lost),
+      open_us / 1e3, create_us / 1e3);
   std::fflush(stdout);
   return numbers;
 }

@@ -1,5 +1,5 @@
-// ForwardingDriver: a driver of one device that passes every call on to another driver's. For what looks at or
-// changes a few of the calls: derive from ForwardingDevice.
+// ForwardingDriver: a driver of one device that passes every call on to another driver's. For what looks at
+// or changes a few of the calls: derive from ForwardingDevice.
 #ifndef RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
 #define RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
 
