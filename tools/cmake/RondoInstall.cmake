@@ -90,6 +90,15 @@ function(rondo_install)
     rondo_pkg_config(rondo-host "Rondo's driver for CPUs" rondo -lrondo_host)
   endif()
 
+  if(TARGET rondo_cuda_shared)
+    rondo_install_header(drivers/capi/rondo_cuda.h)
+    rondo_merged_library(rondo_cuda_static rondo_cuda rondo_cuda rondo_cuda_driver rondo_nccl rondo_custom_op)
+    target_link_libraries(rondo_cuda_static INTERFACE rondo_static)
+    rondo_export(rondo_cuda_shared cuda)
+    rondo_export(rondo_cuda_static cuda_static)
+    rondo_pkg_config(rondo-cuda "Rondo's driver for NVIDIA GPUs" rondo -lrondo_cuda)
+  endif()
+
   install(EXPORT rondo_targets NAMESPACE rondo:: FILE rondo-targets.cmake DESTINATION ${package} COMPONENT rondo)
   file(WRITE ${PROJECT_BINARY_DIR}/package/rondo-config.cmake
 "include(CMakeFindDependencyMacro)

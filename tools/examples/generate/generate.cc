@@ -78,7 +78,7 @@ std::string Run(const Options& options) {
   std::vector<uint8_t> prompt;
   if (std::string problem = ReadFile(options.prompt_file, &prompt); !problem.empty()) return problem;
   Model model;
-  if (std::string problem = model.Open(options.plan.c_str(), options.threads); !problem.empty())
+  if (std::string problem = model.Open(options.plan.c_str(), options.threads, options.cuda); !problem.empty())
     return problem;
   return Generate(model, prompt, options);
 }

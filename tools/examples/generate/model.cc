@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "drivers/capi/rondo_cuda.h"
 #include "drivers/capi/rondo_host.h"
 
 namespace {
@@ -23,10 +24,11 @@ std::string Mismatch(const char* what, int64_t value, int64_t expected) {
 
 }  // namespace
 
-std::string Model::Open(const char* path, uint32_t threads) {
+std::string Model::Open(const char* path, uint32_t threads, bool cuda) {
   if (rondo::Error error = rondo::Plan::Open(path, &plan_)) return error.message();
   if (std::string problem = FindPrograms(); !problem.empty()) return problem;
-  if (rondo::Error error = rondo::Runtime::Create(rondo_host_driver_create(threads, 1), &runtime_)) {
+  rondo_driver* driver = cuda ? rondo_cuda_driver_create(nullptr) : rondo_host_driver_create(threads, 1);
+  if (rondo::Error error = rondo::Runtime::Create(driver, &runtime_)) {
     return error.message();
   }
   if (rondo::Error error = rondo::Session::Create(runtime_, plan_, &session_)) return error.message();

@@ -16,8 +16,9 @@ class Model {
  public:
   static constexpr int64_t kVocabulary = 256;  // a token is a byte
 
-  // Opens the plan, checks that it is such a model, and makes a session on `threads` CPU threads.
-  std::string Open(const char* path, uint32_t threads);
+  // Opens the plan, checks that it is such a model, and makes a session on `threads` CPU threads, or on a
+  // GPU.
+  std::string Open(const char* path, uint32_t threads, bool cuda);
 
   // Tokens that fit in the KV cache.
   int64_t context() const { return context_; }

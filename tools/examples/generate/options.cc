@@ -4,7 +4,7 @@
 #include <string_view>
 
 const char kUsage[] =
-    "usage: generate PLAN --prompt-file F --tokens N [--raw] [--threads T]\n"
+    "usage: generate PLAN --prompt-file F --tokens N [--raw] [--threads T] [--cuda]\n"
     "\n"
     "Lets a byte-level language model continue a prompt, greedily. PLAN holds the programs `prefill` and\n"
     "`decode`, as made by: rondo compile prefill=prefill64.onnx decode=decode.onnx -o PLAN\n"
@@ -13,6 +13,7 @@ const char kUsage[] =
     "  --tokens N       how many to add\n"
     "  --raw            write exactly the prompt and the N bytes that follow, and nothing else\n"
     "  --threads T      threads of the host driver (1 to 256; default 1)\n"
+    "  --cuda           run on a GPU; PLAN was compiled with --target cuda:sm_90a\n"
     "\n"
     "example: generate pycoder.rondo --prompt-file prompt.txt --tokens 120\n";
 
@@ -61,6 +62,8 @@ bool ParseOptions(int argc, char** argv, Options* options, std::string* problem)
     }
     if (argument == "--raw") {
       options->raw = true;
+    } else if (argument == "--cuda") {
+      options->cuda = true;
     } else if (TakesValue(argument)) {
       if (++i == argc) return *problem = argument + " needs a value", false;
       if (!SetValue(argument, argv[i], options, problem)) return false;

@@ -10,6 +10,7 @@ struct Options {
   std::string prompt_file;
   uint64_t tokens = 0;
   bool raw = false;
+  bool cuda = false;
   bool help = false;
   uint32_t threads = 1;
 };
