@@ -134,37 +134,40 @@ def pack(model, location):
             at += (length + 63) // 64 * 64
 
 
-def to_f32(model, folder, weights, location):
-    """Converts every f16 and bf16 of the model to f32; reads `weights`, writes the file `location` in `folder`."""
+def contents(model):
+    """What decides the bytes of the external weights: synthetic ones depend on names, types and shapes."""
+    return [(t.name, t.data_type, list(t.dims)) for t in model.graph.initializer if t.external_data]
+
+
+def to_f32(model, source, target):
+    """Converts every f16 and bf16 of the model to f32. External weights are read from the file `source` and written,
+    converted, to `target`; if `source` is None, `target` is there already."""
+    import onnx.numpy_helper
     halves = (F16, BF16)
-    source = np.memmap(folder / weights, dtype=np.uint8, mode="r")
-    with open(folder / location, "wb") as out:
-        for tensor in model.graph.initializer:
-            if tensor.data_type not in halves:
-                if tensor.external_data:
-                    where = external(tensor)
-                    first = int(where["offset"])
-                    tensor.raw_data = source[first:first + int(where["length"])].tobytes()
-                    del tensor.external_data[:]
-                    tensor.data_location = 0
-                continue
-            inline = not tensor.external_data
-            if inline:
-                import onnx.numpy_helper
-                values = np.asarray(onnx.numpy_helper.to_array(tensor)).astype(np.float32)
-            else:
-                where = external(tensor)
-                first = int(where["offset"])
-                raw = source[first:first + int(where["length"])]
-                values = widened(raw.view(np.float16 if tensor.data_type == F16 else np.uint16), tensor.data_type)
-            tensor.data_type = F32
+    read = None if source is None else np.memmap(source, dtype=np.uint8, mode="r")
+    out = None if source is None else open(target, "wb")
+    at = 0
+    for tensor in model.graph.initializer:
+        widen = tensor.data_type in halves
+        if tensor.external_data:
+            first, length = (int(external(tensor)[key]) for key in ("offset", "length"))
+            if out is not None:
+                values = read[first:first + length]
+                if widen:
+                    values = widened(values.view(np.float16 if tensor.data_type == F16 else np.uint16), tensor.data_type)
+                values.tofile(out)
+            length *= 2 if widen else 1
+            place(tensor, target.name, at, length)
+            at += length
+        elif widen:
+            values = np.asarray(onnx.numpy_helper.to_array(tensor)).astype(np.float32)
             for field in ("int32_data", "raw_data"):
                 tensor.ClearField(field)
-            if inline:
-                tensor.raw_data = values.tobytes()
-            else:
-                place(tensor, location, out.tell(), values.nbytes)
-                values.tofile(out)
+            tensor.raw_data = values.tobytes()
+        if widen:
+            tensor.data_type = F32
+    if out is not None:
+        out.close()
     for value in [*model.graph.input, *model.graph.output, *model.graph.value_info]:
         if value.type.tensor_type.elem_type in halves:
             value.type.tensor_type.elem_type = F32
@@ -182,33 +185,39 @@ def shape_of(value):
 
 # -------------------------------------------------------------------------------------------------- the halves
 
-def expect_one(name, layers, arguments):
+def expect_one(name, layers, arguments, folder):
+    """`folder` keeps the weights of the last model: the Llamas share theirs."""
     import onnx
     import onnxruntime
     out = arguments.out
     started = time.time()
-    with tempfile.TemporaryDirectory(dir=arguments.scratch) as scratch:
-        folder = pathlib.Path(scratch)
-        model = onnx.load(str(arguments.models / f"{name}.onnx"), load_external_data=False)
-        if layers is not None:
-            cut(model, layers)
-        pack(model, "weights")
-        path = folder / "model.onnx"
-        onnx.save(model, str(path))
-        rondo = [str(arguments.rondo), "compile", str(path), "--synthetic-weights", str(SEED)]
-        subprocess.run([*rondo, "--write-synthetic", str(folder / "weights")], check=True, stdout=subprocess.DEVNULL)
-        plan = out / f"{name}.rondo"
-        subprocess.run([*rondo, "--target", arguments.target, "--library-path", arguments.library_path, "-o",
-                        str(plan)], check=True, stdout=subprocess.DEVNULL)
-        inputs = [(i.name, shape_of(i), i.type.tensor_type.elem_type) for i in model.graph.input]
-        results = {o.name: o.type.tensor_type.elem_type for o in model.graph.output if "cache" not in o.name}
-        to_f32(model, folder, "weights", "weights.f32")
-        (folder / "weights").unlink()
-        onnx.save(model, str(folder / "f32.onnx"))
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(str(folder / "f32.onnx"), options, providers=["CPUExecutionProvider"])
-        values = session.run(list(results), {n: input_values(n, s, t) for n, s, t in inputs})
+    model = onnx.load(str(arguments.models / f"{name}.onnx"), load_external_data=False)
+    if layers is not None:
+        cut(model, layers)
+    pack(model, "weights")
+    path, weights = folder / "model.onnx", folder / "weights"
+    onnx.save(model, str(path))
+    rondo = [str(arguments.rondo), "compile", str(path), "--synthetic-weights", str(SEED)]
+    subprocess.run([*rondo, "--target", arguments.target, "--library-path", arguments.library_path, "-o",
+                    str(out / f"{name}.rondo")], check=True, stdout=subprocess.DEVNULL)
+    inputs = [(i.name, shape_of(i), i.type.tensor_type.elem_type) for i in model.graph.input]
+    results = {o.name: o.type.tensor_type.elem_type for o in model.graph.output if "cache" not in o.name}
+
+    # After the plan: the compiler makes weights that are not there itself, and the plan stays small.
+    now = json.dumps(contents(model))
+    kept = folder / "contents.json"
+    if kept.exists() and kept.read_text() == now:
+        to_f32(model, None, folder / "weights.f32")
+    else:
+        subprocess.run([*rondo, "--write-synthetic", str(weights)], check=True, stdout=subprocess.DEVNULL)
+        to_f32(model, weights, folder / "weights.f32")
+        weights.unlink()
+        kept.write_text(now)
+    onnx.save(model, str(folder / "f32.onnx"))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(folder / "f32.onnx"), options, providers=["CPUExecutionProvider"])
+    values = session.run(list(results), {n: input_values(n, s, t) for n, s, t in inputs})
     for output, value in zip(results, values):
         np.save(out / f"{name}.{output}.npy", value.astype(np.float32))
     description = {"layers": layers, "inputs": inputs, "outputs": results, "onnxruntime": onnxruntime.__version__}
@@ -252,8 +261,8 @@ def compare(arguments):
         verdict = "FAILED: " + result["failed"] if "failed" in result else (
             f"relative error {result['error']:.2e} ({depth}) {'ok' if result['error'] < LIMIT else 'TOO LARGE'}")
         print(f"{name:40s} {verdict}", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        if arguments.json:
+            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
     good = sum(r.get("error", LIMIT) < LIMIT for r in results.values())
     print(f"{good} of {len(results)} models agree with ONNX Runtime in f32 (limit {LIMIT:g})")
     sys.exit(0 if results and good == len(results) else 1)
@@ -264,7 +273,7 @@ def main():
     halves = parser.add_subparsers(dest="half", required=True)
     for half in ("expect", "compare"):
         of = halves.add_parser(half)
-        of.add_argument("--rondo", type=pathlib.Path, required=True)
+        of.add_argument("--rondo", type=lambda path: pathlib.Path(path).resolve(), required=True)
         of.add_argument("--model", action="append", help="only this one (may be given several times)")
         if half == "expect":
             of.add_argument("--models", type=pathlib.Path, required=True, help="folder of the bench models")
@@ -280,8 +289,9 @@ def main():
     if arguments.half == "compare":
         compare(arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for name in arguments.model or MODELS:
-        expect_one(name, MODELS[name], arguments)
+    with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:
+        for name in arguments.model or MODELS:
+            expect_one(name, MODELS[name], arguments, pathlib.Path(folder))
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def table(results, peers, accuracy):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rondo", type=pathlib.Path, required=True, help="the rondo binary")
+    parser.add_argument("--rondo", type=lambda path: pathlib.Path(path).resolve(), required=True, help="the rondo binary")
     parser.add_argument("--plans", type=pathlib.Path, required=True, help="folder of NAME.rondo, compiled for this GPU")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."))
     parser.add_argument("--accuracy", type=pathlib.Path, help="JSON of accuracy.py compare")
