@@ -10,8 +10,13 @@ namespace rondo::host {
 void PickEngine(uint32_t level, Engine* engine) {
 #if defined(RONDO_HOST_X86)
   __builtin_cpu_init();
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                  __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
+#if defined(__clang__)
+  const bool f16c = true;  // Clang cannot ask; no processor has AVX2 without it
+#else
+  const bool f16c = __builtin_cpu_supports("f16c");
+#endif
+  const bool v3 = f16c && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");

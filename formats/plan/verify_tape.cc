@@ -8,7 +8,6 @@ constexpr bool IsUnary(TapeOp op) { return InRange(op, TapeOp::kNeg, TapeOp::kEx
 constexpr bool IsBinary(TapeOp op) { return InRange(op, TapeOp::kAdd, TapeOp::kAtan2); }
 constexpr bool IsCompare(TapeOp op) { return InRange(op, TapeOp::kLess, TapeOp::kEqual); }
 constexpr bool IsTernary(TapeOp op) { return op == TapeOp::kSelect || op == TapeOp::kFma; }
-constexpr bool IsReduce(TapeOp op) { return InRange(op, TapeOp::kReduceSum, TapeOp::kReduceArgMin); }
 constexpr bool IsEffect(TapeOp op) { return InRange(op, TapeOp::kStore, TapeOp::kReduceArgMin); }
 constexpr bool IsLeaf(TapeOp op) { return InRange(op, TapeOp::kLoad, TapeOp::kKept); }
 constexpr bool IsBitwise(TapeOp op) {

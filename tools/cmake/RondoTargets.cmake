@@ -5,6 +5,9 @@ find_package(Threads REQUIRED)
 function(rondo_settings target)
   cmake_parse_arguments(ARG "TINY" "" "" ${ARGN})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    target_compile_options(${target} PRIVATE -Wno-unknown-pragmas)  # GCC's, which say how to unroll
+  endif()
   # g++ 12 warns falsely where optimised std::string concatenation is inlined (GCC bug 105651).
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)

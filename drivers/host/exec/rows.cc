@@ -142,10 +142,19 @@ inline __attribute__((always_inline)) Lanes HalvesOfGroups() {
   }
   return mask;
 }
+// Lanes of x, then of y, by their numbers in `mask`. Clang's builtin wants literals.
+inline __attribute__((always_inline)) Vector Shuffle(Vector x, Vector y, Lanes mask) {
+#if defined(__clang__)
+  Vector out;
+  for (int i = 0; i < kWidth; ++i) out[i] = mask[i] < kWidth ? x[mask[i]] : y[mask[i] - kWidth];
+  return out;
+#else
+  return __builtin_shuffle(x, y, mask);
+#endif
+}
 template <int kGroup>
 inline __attribute__((always_inline)) Vector AddHalves(Vector x, Vector y) {
-  return __builtin_shuffle(x, y, HalvesOfGroups<kGroup, 0>()) +
-         __builtin_shuffle(x, y, HalvesOfGroups<kGroup, 1>());
+  return Shuffle(x, y, HalvesOfGroups<kGroup, 0>()) + Shuffle(x, y, HalvesOfGroups<kGroup, 1>());
 }
 
 // The sums over the lanes of kCount vectors (a power of two, at most kWidth), as the first kCount lanes. Each
