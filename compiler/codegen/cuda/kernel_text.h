@@ -67,6 +67,8 @@ const char* CudaAttentionPrelude();
 // The products of warp groups (sm_90a only), and the templates of fast products, which come after it.
 std::string CudaGroupPrelude();
 const char* CudaProductPrelude();
+const char* CudaSkinnyPrelude();
+const char* CudaTilePrelude();
 
 }  // namespace rondo
 
