@@ -112,8 +112,7 @@ TEST(CudaProducts, SharedMemoryStaysWithinTheTarget) {
 }
 
 TEST(CudaProducts, EveryTileCompiles) {
-  std::string text =
-      std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude();
+  const std::string text = CudaPreludes();
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     std::string all = text;

@@ -48,8 +48,7 @@ Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::st
 }
 
 std::string Join(const std::vector<KernelText>& kernels) {
-  std::string text = std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() +
-                     CudaProductPrelude() + CudaSkinnyPrelude() + CudaTilePrelude();
+  std::string text = CudaPreludes();
   for (const KernelText& kernel : kernels) text += kernel.text;
   return text;
 }

@@ -106,4 +106,9 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const 
   return out;
 }
 
+std::string CudaPreludes() {
+  return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
+         CudaSkinnyPrelude() + CudaTilePrelude();
+}
+
 }  // namespace rondo

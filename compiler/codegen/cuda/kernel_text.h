@@ -70,6 +70,9 @@ const char* CudaProductPrelude();
 const char* CudaSkinnyPrelude();
 const char* CudaTilePrelude();
 
+// All of them, in their order: what a module of kernels begins with.
+std::string CudaPreludes();
+
 }  // namespace rondo
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_

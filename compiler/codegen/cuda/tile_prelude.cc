@@ -1,5 +1,5 @@
-// The templates of products by tiles, as CUDA C++: what tile_text.cc instantiates with a part's shape, addresses
-// and tapes.
+// The templates of products by tiles, as CUDA C++: what tile_text.cc instantiates with a part's shape,
+// addresses and tapes.
 #include <string>
 
 #include "compiler/codegen/cuda/kernel_text.h"
