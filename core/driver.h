@@ -35,6 +35,8 @@ struct DriverInfo {
   // Devices that meet in collectives must record at the same time, each on a thread of its own: recording one
   // rank's part may wait for the others'.
   bool records_together = false;
+  // SetAddresses works.
+  bool rebinds = false;
   uint32_t driver_version = 0;
   uint32_t max_streams = 1;
 };
@@ -112,6 +114,10 @@ class Device {
   virtual void DestroyGraph(Graph* graph) = 0;
   virtual Span<const GraphNode> Nodes(const Graph* graph) = 0;
   virtual Status LaunchGraph(Graph* graph, Stream* stream) = 0;
+  // On drivers whose info says so: node `node` of Nodes(graph), a launch or a copy, uses these addresses from
+  // the next LaunchGraph on (a copy: from, to). As many as it was recorded with. Nothing is recorded or
+  // allocated; launches in flight keep the addresses they began with.
+  virtual Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses);
 
   // --- collectives, on drivers whose info says so. Start enqueues, on a stream of the device's own, after
   // the work enqueued on `stream` so far; Wait makes `stream` wait for the end. Both are recorded into
@@ -155,6 +161,12 @@ inline Result<Event*> Device::CreateTimedEvent() {
 }
 inline Result<double> Device::ElapsedMicroseconds(Event*, Event*) {
   return Status::Error(Code::kUnsupported, "this driver has no timed events");
+}
+inline Status Device::SetAddresses(Graph*, uint32_t node, Span<const DeviceAddress>) {
+  return Status::Error(Code::kUnsupported,
+                       "node %u: this driver's graphs keep the addresses they were "
+                       "recorded with",
+                       node);
 }
 inline Status Device::StartCollective(const CollectivePart& part, DeviceAddress, DeviceAddress, Stream*) {
   return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", part.step);

@@ -218,6 +218,7 @@ struct Part {
   uint16_t values = kNoOperand;  // attention v
   uint16_t mask = kNoOperand;    // attention, over [outer, m, reduced]: bool (1 keeps) or added float
   uint16_t limit = kNoOperand;   // attention, over [outer, m]: i64, only keys [0, limit) exist
+  bool tf32 = false;             // contraction, convolution of f32: a driver may round the factors to tf32
   float scale = 1;               // attention: multiplies q.k
   float softcap = 0;             // attention: c * tanh(score / c) before the mask, if not 0
   TapeType acc_type = TapeType::kF32;
@@ -238,6 +239,10 @@ struct Kernel {
   std::string_view label;  // what was recognised, e.g. "rms_norm", "swiglu", "attention"; may be empty
   uint16_t num_params = 0;
   Span<const Part> parts;  // at least one
+  // A parameter whose memory, from where it is bound, is the kernel's to write and read back while it runs:
+  // what it held before does not matter, what it holds after is unspecified. No operand names it.
+  uint16_t workspace_param = kNoOperand;
+  uint64_t workspace_bytes = 0;
 };
 
 // Loops over which the epilogue of `part` runs (they come first in part.loops).

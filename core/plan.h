@@ -151,7 +151,55 @@ struct Program {
   uint64_t arena_bytes = 0;        // bytes of the arena that this program touches
 };
 
-// How one kernel is launched from a code module: `grid` blocks of the module's `block` threads.
+// How a kernel on NVIDIA GPUs sees a parameter's memory as a tensor that the copy engine cuts boxes from:
+// what cuTensorMapEncodeTiled takes, dimensions innermost first. The driver makes one of it for the address
+// that a launch binds and passes it to the function, by value.
+inline constexpr uint32_t kMaxTensorMapRank = 5;
+struct TensorMap {
+  uint16_t param = 0;   // of the kernel
+  uint64_t offset = 0;  // bytes from where the parameter begins; a multiple of 16
+  DType dtype = DType::kF16;
+  uint32_t rank = 2;
+  uint64_t extents[kMaxTensorMapRank] = {};      // elements
+  uint64_t strides[kMaxTensorMapRank - 1] = {};  // bytes from one to the next, from dimension 1 on
+  uint32_t box[kMaxTensorMapRank] = {};          // elements
+  uint32_t swizzle = 0;                          // bytes of its pattern: 0, 32, 64 or 128
+};
+
+// A matrix product that a library computes: for each batch, and in this order,
+//   out[row, column] = epilogue(sum over depth of lhs[row, depth] * rhs[column, depth]
+//                               + addend[row, column] + bias[column])
+// Which algorithm does it is the driver's choice when it prepares the plan, within `workspace_bytes`, unless
+// `algorithm` says.
+enum class ProductEpilogue : uint8_t { kNone = 0, kRelu = 1, kGeluTanh = 2 };
+inline constexpr uint16_t kNoParam = 0xffff;
+struct ProductMatrix {
+  uint16_t param = kNoParam;  // of the kernel; kNoParam: there is none
+  uint64_t offset = 0;        // bytes from where the parameter begins
+  DType dtype = DType::kF16;
+  // Elements from one to the next; of the two inner ones, one is 1.
+  int64_t outer_stride = 0;  // row (lhs, out, addend) or column (rhs)
+  int64_t inner_stride = 0;  // depth (lhs, rhs) or column (out, addend)
+  int64_t batch_stride = 0;
+};
+struct LibraryProduct {
+  ProductMatrix lhs, rhs, out;
+  ProductMatrix addend;  // may lie where `out` does
+  ProductMatrix bias;    // inner_stride 1
+  int64_t batches = 1, rows = 0, columns = 0, depth = 0;
+  bool tf32 = false;  // factors in f32 may be rounded to tf32
+  ProductEpilogue epilogue = ProductEpilogue::kNone;
+  uint64_t workspace_bytes = 0;  // of the kernel's workspace, its most
+  uint32_t algorithm = kNone;    // position in the library's own ranking; kNone: its first
+};
+
+enum class ImageKind : uint8_t {
+  kFunction = 0,        // of the module's code
+  kLibraryProduct = 1,  // `product`, by cuBLASLt; `entry` is empty
+};
+
+// How one kernel is launched from a code module: `grid` blocks of the module's `block` threads. Parameters of
+// the function: an address for each of the kernel's, then the tensor maps, then what the driver adds.
 struct KernelImage {
   std::string_view entry;  // the function's name in the module
   uint32_t grid = 1;
@@ -159,6 +207,16 @@ struct KernelImage {
   // The function waits on the device until the kernels before it are complete, so it may be launched while
   // they run.
   bool waits = false;
+  Span<const TensorMap> tensor_maps = {};
+  ImageKind kind = ImageKind::kFunction;
+  const LibraryProduct* product = nullptr;  // of kLibraryProduct
+};
+
+// Another way to run a kernel, recorded for `rondo tune` to measure. Never launched by a run.
+struct KernelAlternative {
+  uint32_t kernel = 0;
+  std::string_view choice;  // e.g. "tile 128x256x64 cluster 2", "library 3": what a profile calls it
+  KernelImage image;
 };
 
 // Machine code for one architecture. A program, protected by hashes only: nothing else about it can be
@@ -168,6 +226,7 @@ struct CodeModule {
   uint32_t block = 256;            // threads a block, of every launch
   Span<const uint8_t> code;        // an ELF image, as the driver loads it
   Span<const KernelImage> images;  // one a kernel of the plan, in order
+  Span<const KernelAlternative> alternatives = {};
 };
 
 // An operator that comes from a library of its user's (core/rondo_op.h), as one or more steps call it: what
