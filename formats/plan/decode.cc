@@ -207,6 +207,8 @@ void Decoder::One(const fbs::Kernel& in, Kernel& out) {
   out.label = Text(in.label());
   out.num_params = in.num_params();
   out.parts = All<Part>(in.parts());
+  out.workspace_param = in.workspace_param();
+  out.workspace_bytes = in.workspace_bytes();
 }
 
 void Decoder::One(const fbs::Buffer& in, Buffer& out) {
@@ -287,6 +289,14 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.grid = in.grid();
   out.shared = in.shared();
   out.waits = in.waits();
+  out.kind = static_cast<ImageKind>(in.kind());
+  if (in.product() == nullptr) return;
+  const Span<LibraryProduct> product = New<LibraryProduct>(1);
+  if (product.empty()) return;
+  static_assert(sizeof(LibraryProduct) == sizeof(fbs::LibraryProduct));
+  std::memcpy(static_cast<void*>(product.data()), in.product(), sizeof(LibraryProduct));
+  product[0].tf32 = in.product()->tf32();  // a byte of the file is any byte
+  out.product = product.data();
 }
 
 void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {

@@ -71,6 +71,16 @@ class Encoder {
     return {in.weights, in.arena, in.state, in.workspace, in.communicator};
   }
 
+  static fbs::ProductMatrix Plain(const ProductMatrix& in) {
+    return {in.param, in.offset, Byte(in.dtype), in.outer_stride, in.inner_stride, in.batch_stride};
+  }
+  static fbs::LibraryProduct Plain(const LibraryProduct& in) {
+    return {Plain(in.lhs),  Plain(in.rhs), Plain(in.out),     Plain(in.addend),
+            Plain(in.bias), in.batches,    in.rows,           in.columns,
+            in.depth,       in.tf32,       Byte(in.epilogue), in.workspace_bytes,
+            in.algorithm};
+  }
+
   Offset<fbs::Guard> One(const Guard& in) {
     return fbs::CreateGuard(builder_, in.stride, in.offset, in.extent, Numbers<int64_t>(in.strides));
   }
@@ -101,7 +111,8 @@ class Encoder {
     auto name = Text(in.name);
     auto label = Text(in.label);
     auto parts = Tables<fbs::Part>(in.parts);
-    return fbs::CreateKernel(builder_, name, label, in.num_params, parts);
+    return fbs::CreateKernel(builder_, name, label, in.num_params, parts, in.workspace_param,
+                             in.workspace_bytes);
   }
   Offset<fbs::Buffer> One(const Buffer& in) {
     auto name = Text(in.name);
@@ -145,7 +156,9 @@ class Encoder {
   }
   Offset<fbs::KernelImage> One(const KernelImage& in) {
     auto entry = Text(in.entry);
-    return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits);
+    const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
+    return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
+                                  in.product == nullptr ? nullptr : &product);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
@@ -200,7 +213,7 @@ class Encoder {
 uint64_t Estimate(const PlanData& plan) {
   uint64_t bytes = plan.buffers.size() * 200;
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
-  for (const CodeModule& module : plan.modules) bytes += module.code.size() + 64 * module.images.size();
+  for (const CodeModule& module : plan.modules) bytes += module.code.size() + 512 * module.images.size();
   for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
   for (const CustomOp& op : plan.custom_ops) {
     bytes += 128 + op.domain.size() + op.name.size() + op.library.size() + op.reason.size();

@@ -86,8 +86,11 @@ Status VerifyModules(const PlanData& plan) {
                           plan.kernels.size());
     }
     for (size_t k = 0; k < module.images.size(); ++k) {
-      if (module.images[k].entry.empty())
-        return RONDO_BROKEN("module %zu: the image of kernel %zu has no entry", m, k);
+      const bool function = module.images[k].kind == ImageKind::kFunction;
+      if (module.images[k].entry.empty() == function) {
+        return RONDO_BROKEN("module %zu: the image of kernel %zu has %s entry", m, k,
+                            function ? "no" : "no need of an");
+      }
       if (module.images[k].grid == 0 || module.images[k].grid > 0x7fffffffu) {
         return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, module.images[k].grid);
       }
@@ -168,6 +171,10 @@ Status VerifyPlace(const PlanData& plan, const Buffer& buffer) {
   if (buffer.offset > region || buffer.bytes > region - buffer.offset) {
     return RONDO_BROKEN("bytes [%" PRIu64 ", +%" PRIu64 ") are outside the %" PRIu64 " bytes of its region",
                         buffer.offset, buffer.bytes, region);
+  }
+  if (buffer.kind == BufferKind::kWorkspace && buffer.bytes > device.workspace) {
+    return RONDO_BROKEN("%" PRIu64 " bytes exceed the device's workspace of %" PRIu64, buffer.bytes,
+                        device.workspace);
   }
   return Status::Ok();
 }
@@ -261,6 +268,22 @@ Status FromKernel(const Status& status, const PlanData& plan, uint32_t kernel) {
   return at;
 }
 
+// Its parameter is given exactly where there are bytes, and no operand names it.
+Status WorkspaceRange(const Kernel& kernel, Span<ByteRange> ranges) {
+  constexpr uint32_t kAlignment = 16;  // what libraries ask for
+  const uint64_t bytes = kernel.workspace_bytes;
+  if (kernel.workspace_param == kNoOperand && bytes == 0) return Status::Ok();
+  if (kernel.workspace_param >= ranges.size() || bytes == 0 || bytes > kMaxRegionBytes) {
+    return RONDO_BROKEN("a workspace of %" PRIu64 " bytes in parameter %u of %zu", bytes,
+                        kernel.workspace_param, ranges.size());
+  }
+  ByteRange& range = ranges[kernel.workspace_param];
+  if (range.element != 0)
+    return RONDO_BROKEN("an operand uses parameter %u, which is its workspace", kernel.workspace_param);
+  range = {0, static_cast<int64_t>(bytes), kAlignment};
+  return Status::Ok();
+}
+
 // The bytes that each parameter of `kernel` may touch.
 Status ParameterRanges(const Kernel& kernel, Span<ByteRange> ranges) {
   for (const Part& part : kernel.parts) {
@@ -276,6 +299,7 @@ Status ParameterRanges(const Kernel& kernel, Span<ByteRange> ranges) {
       if (first || elements.end * size > range.end) range.end = elements.end * size;
     }
   }
+  RONDO_RETURN_IF_ERROR(WorkspaceRange(kernel, ranges));
   for (size_t i = 0; i < ranges.size(); ++i) {
     if (ranges[i].element == 0) return RONDO_BROKEN("no operand uses parameter %zu", i);
   }
@@ -293,7 +317,7 @@ Status VerifyKernels(const PlanData& plan, Arena& scratch, KernelRanges* out) {
     first[i] = count;
     size_t operands = 0;
     for (const Part& part : kernel.parts) operands += part.operands.size();
-    if (kernel.num_params > operands) {
+    if (kernel.num_params > operands + 1) {
       return FromKernel(RONDO_BROKEN("%u parameters for %zu operands", kernel.num_params, operands), plan, i);
     }
     count += kernel.num_params;
@@ -344,6 +368,7 @@ Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
   RONDO_RETURN_IF_ERROR(plan::VerifyModules(plan));
   RONDO_RETURN_IF_ERROR(plan::VerifyBuffers(plan, scratch));
   RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, scratch, &ranges));
+  RONDO_RETURN_IF_ERROR(plan::VerifyProducts(plan, scratch));
   RONDO_RETURN_IF_ERROR(plan::VerifyCustomOps(plan));
   return plan::VerifyPrograms(plan, ranges, scratch);
 }

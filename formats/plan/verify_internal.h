@@ -49,6 +49,10 @@ Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState*
 // The address of operand `index` depends on no loop outside `loops`.
 Status VerifyLoopsOf(const Part& part, size_t index, LoopMask loops);
 
+// The images that a library computes: they touch what their kernels' contracts say, no more. Kernels have
+// been verified.
+Status VerifyProducts(const PlanData& plan, Arena& scratch);
+
 // The table of custom ops.
 Status VerifyCustomOps(const PlanData& plan);
 // The step, whose bindings are in bounds, binds each aliased output of `op` where its input is.

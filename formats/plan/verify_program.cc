@@ -230,6 +230,11 @@ Status ProgramVerifier::Launch(const Step& step) {
     return RONDO_BROKEN("a launch has no sync point, but names %u", step.sync_point);
   for (size_t i = 0; i < step.bindings.size(); ++i) {
     RONDO_RETURN_IF_ERROR(Bound(step, i, ranges_.ranges[ranges_.first_range[step.kernel] + i]));
+    const BufferKind kind = plan_.buffers[step.bindings[i].buffer].kind;
+    if ((i == kernel.workspace_param) == (kind == BufferKind::kWorkspace)) continue;
+    return RONDO_BROKEN(
+        "parameter %zu is bound to buffer %u of kind %s: workspaces, and nothing else, take one", i,
+        step.bindings[i].buffer, Name(kind));
   }
   return Status::Ok();
 }

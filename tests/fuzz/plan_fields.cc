@@ -21,6 +21,8 @@ class Collector {
     for (Buffer& buffer : Entries(plan_.buffers)) Of(buffer);
     List(plan_.kernels, __LINE__);
     for (Kernel& kernel : Entries(plan_.kernels)) Of(kernel);
+    List(plan_.modules, __LINE__);
+    for (CodeModule& module : Entries(plan_.modules)) Of(module);
     List(plan_.custom_ops, __LINE__);
     for (CustomOp& op : Entries(plan_.custom_ops)) Of(op);
     List(plan_.programs, __LINE__);
@@ -111,6 +113,37 @@ class Collector {
     Number(k.num_params, __LINE__);
     List(k.parts, __LINE__);
     for (Part& part : Entries(k.parts)) Of(part, k.num_params);
+    Index(k.workspace_param, k.num_params, __LINE__);
+    Number(k.workspace_bytes, __LINE__);
+  }
+
+  void Of(CodeModule& m) {
+    Text(m.architecture, __LINE__);
+    Number(m.block, __LINE__);
+    List(m.images, __LINE__);
+    for (KernelImage& image : Entries(m.images)) {
+      Text(image.entry, __LINE__);
+      Number(image.grid, __LINE__);
+      Number(image.shared, __LINE__);
+      Flag(image.waits, __LINE__);
+      Enum(image.kind, 2, __LINE__);
+      if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
+    }
+  }
+
+  void Of(LibraryProduct& p) {
+    for (ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) {
+      Index(m->param, 8, __LINE__);
+      Number(m->offset, __LINE__);
+      Enum(m->dtype, kNumDTypes, __LINE__);
+      for (int64_t* stride : {&m->outer_stride, &m->inner_stride, &m->batch_stride})
+        Number(*stride, __LINE__);
+    }
+    for (int64_t* extent : {&p.batches, &p.rows, &p.columns, &p.depth}) Number(*extent, __LINE__);
+    Flag(p.tf32, __LINE__);
+    Enum(p.epilogue, 3, __LINE__);
+    Number(p.workspace_bytes, __LINE__);
+    Number(p.algorithm, __LINE__);
   }
 
   void Of(Part& p, uint64_t params) {

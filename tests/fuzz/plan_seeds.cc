@@ -9,6 +9,7 @@
 #include "formats/plan/writer.h"
 #include "tests/collectives/mesh_plan.h"
 #include "tests/plan/call_plan.h"
+#include "tests/plan/product_plan.h"
 #include "tests/plan/sample_plan.h"
 
 namespace rondo::fuzz {
@@ -100,6 +101,7 @@ std::vector<Seed> MakePlanSeeds() {
   seeds.push_back({"sample.plan", RunnableSample()});
   seeds.push_back({"mesh.plan", MeshBytes()});
   seeds.push_back({"calls.plan", SampleBytes(MakeCallSample())});
+  seeds.push_back({"product.plan", SampleBytes(MakeProductSample())});
   return seeds;
 }
 

@@ -69,7 +69,8 @@ Uses Find(Tape tape, TapeOp op, uint16_t operand) {
 }  // namespace
 
 Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch) {
-  size_t count = 0;
+  const bool workspace = kernel.workspace_param != kNoOperand;
+  size_t count = workspace ? 1 : 0;
   for (const Part& part : kernel.parts) count += part.operands.size();
   Span<Footprint> prints = scratch.New<Footprint>(count);
   if (prints.data() == nullptr) return prints;
@@ -78,6 +79,11 @@ Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch) {
     for (size_t i = 0; i < part.operands.size(); ++i) {
       prints[at++] = MakeFootprint(part, static_cast<uint16_t>(i));
     }
+  }
+  if (workspace) {
+    prints[at].box = DenseBox(0, static_cast<int64_t>(kernel.workspace_bytes));
+    prints[at].param = kernel.workspace_param;
+    prints[at].writes = true;
   }
   return prints;
 }

@@ -13,7 +13,7 @@ namespace rondo::check {
 // The bytes that one operand touches, counted from the start of what its parameter is bound to.
 struct Footprint {
   Box box;
-  const Part* part = nullptr;  // null: a copy, a collective or a custom op
+  const Part* part = nullptr;  // null: a copy, a collective, a custom op or a kernel's workspace
   uint16_t operand = 0;        // of the part; of a custom op: the argument
   uint16_t param = 0;
   bool reads = false;
@@ -21,7 +21,7 @@ struct Footprint {
   bool by_data = false;  // indirects or guards decide which bytes of the box are touched
 };
 
-// One footprint an operand, of all parts. Null data when out of memory.
+// One footprint an operand, of all parts, and one, written, of the workspace. Null data when out of memory.
 Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch);
 
 // True if the two operands, of one part, whose parameters are bound `shift` bytes apart (b's minus a's

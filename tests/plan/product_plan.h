@@ -1,0 +1,20 @@
+// A small plan made by hand whose one kernel a library computes, with scratch memory, on GPUs.
+#ifndef RONDO_TESTS_PLAN_PRODUCT_PLAN_H_
+#define RONDO_TESTS_PLAN_PRODUCT_PLAN_H_
+
+#include "tests/plan/sample_plan.h"
+
+namespace rondo {
+
+// Program "main": Y = relu(X W^T + R + B) for X of 4 x 8, W of 16 x 8, R and Y of 4 x 16, B of 16 floats, in a
+// plan with one module, whose one image is the product. B and R are read by the epilogue.
+enum ProductBuffer : uint32_t { kProductX, kProductW, kProductR, kProductB, kProductY, kProductScratch };
+inline constexpr uint64_t kProductScratchBytes = 4096;
+Sample MakeProductSample();
+
+inline KernelImage& ImageOf(Sample& s) { return Edit(s.data.modules[0].images, 0); }
+inline LibraryProduct& ProductOf(Sample& s) { return const_cast<LibraryProduct&>(*ImageOf(s).product); }
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_PLAN_PRODUCT_PLAN_H_

@@ -1,0 +1,146 @@
+// Products of a library: what of them the verifier and the checker hold to the kernel's contract.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "formats/plan/check/checker.h"
+#include "formats/plan/encode.h"
+#include "formats/plan/reader.h"
+#include "formats/plan/verifier.h"
+#include "tests/plan/product_plan.h"
+
+namespace rondo {
+namespace {
+
+TEST(Products, TheSampleIsGood) {
+  const Sample s = MakeProductSample();
+  EXPECT_TRUE(VerifyPlan(s.data).ok()) << VerifyPlan(s.data).message();
+  EXPECT_TRUE(CheckPlan(s.data).ok()) << CheckPlan(s.data).message();
+}
+
+TEST(Products, RoundTripKeepsEverything) {
+  const Sample s = MakeProductSample();
+  std::vector<uint8_t> bytes, encoded, again;
+  const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {
+    return FillSample(s.data, buffer, first, count, out);
+  };
+  ASSERT_TRUE(WritePlanBytes(s.data, fill, &bytes).ok());
+  Arena arena;
+  Result<PlanFile> plan = ReadPlan({bytes.data(), bytes.size()}, {}, arena);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_TRUE(EncodePlan(s.data, &encoded).ok());
+  ASSERT_TRUE(EncodePlan(plan->data, &again).ok());
+  EXPECT_EQ(encoded, again);
+  EXPECT_EQ(plan->data.kernels[0].workspace_param, 5);
+  EXPECT_EQ(plan->data.kernels[0].workspace_bytes, kProductScratchBytes);
+  const KernelImage& image = plan->data.modules[0].images[0];
+  ASSERT_EQ(image.kind, ImageKind::kLibraryProduct);
+  const LibraryProduct& p = *image.product;
+  EXPECT_EQ(p.lhs.outer_stride, 8);
+  EXPECT_EQ(p.bias.param, 3);
+  EXPECT_EQ(p.addend.dtype, DType::kF32);
+  EXPECT_EQ(p.rows, 4);
+  EXPECT_EQ(p.columns, 16);
+  EXPECT_EQ(p.depth, 8);
+  EXPECT_EQ(p.epilogue, ProductEpilogue::kRelu);
+  EXPECT_TRUE(p.tf32);
+  EXPECT_EQ(p.workspace_bytes, kProductScratchBytes);
+  EXPECT_EQ(p.algorithm, 2u);
+}
+
+struct Broken {
+  const char* rule;
+  void (*change)(Sample& s);
+  const char* says;
+};
+std::ostream& operator<<(std::ostream& out, const Broken& broken) { return out << broken.rule; }
+
+class ProductRules : public testing::TestWithParam<Broken> {};
+
+TEST_P(ProductRules, Broken) {
+  Sample s = MakeProductSample();
+  GetParam().change(s);
+  Status status = VerifyPlan(s.data);
+  if (status.ok()) status = CheckPlan(s.data);
+  ASSERT_FALSE(status.ok()) << GetParam().rule;
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_NE(std::string(status.message()).find(GetParam().says), std::string::npos) << status.message();
+}
+
+Kernel& KernelOf(Sample& s) { return Edit(s.data.kernels, 0); }
+
+const Broken kRules[] = {
+    {"UnknownKind", [](Sample& s) { ImageOf(s).kind = static_cast<ImageKind>(2); }, "kind 2 with a product"},
+    {"ProductMissing", [](Sample& s) { ImageOf(s).product = nullptr; }, "kind 1 without a product"},
+    {"ProductOfAFunction",
+     [](Sample& s) {
+       ImageOf(s).kind = ImageKind::kFunction;
+       ImageOf(s).entry = "f";
+     },
+     "kind 0 with a product"},
+    {"ProductWithAnEntry", [](Sample& s) { ImageOf(s).entry = "f"; }, "no need of an entry"},
+    {"NoRows", [](Sample& s) { ProductOf(s).rows = 0; }, "extent 0"},
+    {"TooDeep", [](Sample& s) { ProductOf(s).depth = int64_t{1} << 31; }, "extent 2147483648"},
+    {"UnknownEpilogue", [](Sample& s) { ProductOf(s).epilogue = static_cast<ProductEpilogue>(9); },
+     "epilogue 9 is unknown"},
+    {"LeftSideLeftOut", [](Sample& s) { ProductOf(s).lhs.param = kNoParam; }, "matrix 0 of its product, parameter 65535"},
+    {"ResultLeftOut", [](Sample& s) { ProductOf(s).out.param = kNoParam; }, "matrix 2 of its product, parameter 65535"},
+    {"UnknownDtype", [](Sample& s) { ProductOf(s).rhs.dtype = static_cast<DType>(77); }, "matrix 1 of its product, parameter 1, has impossible strides"},
+    {"OtherDtype", [](Sample& s) { ProductOf(s).rhs.dtype = DType::kF16; }, "matrix 1 of its product, parameter 1, is not what"},
+    {"ParameterOutOfRange", [](Sample& s) { ProductOf(s).rhs.param = 40; }, "matrix 1 of its product, parameter 40, is not what"},
+    {"WorkspaceAsASide", [](Sample& s) { ProductOf(s).rhs.param = 5; }, "matrix 1 of its product, parameter 5, is not what"},
+    {"MoreRowsThanTheContract", [](Sample& s) { ProductOf(s).rows = 5; }, "matrix 0 of its product, parameter 0, is not what"},
+    {"FewerRowsThanTheContract", [](Sample& s) { ProductOf(s).rows = 3; }, "matrix 0 of its product, parameter 0, is not what"},
+    {"WiderThanTheContract", [](Sample& s) { ProductOf(s).columns = 17; }, "matrix 1 of its product, parameter 1, is not what"},
+    {"BeginsElsewhere", [](Sample& s) { ProductOf(s).out.offset = 4; }, "matrix 2 of its product, parameter 4, is not what"},
+    {"WritesWhatIsRead", [](Sample& s) { ProductOf(s).out = ProductOf(s).addend; }, "matrix 2 of its product, parameter 2, is not what"},
+    {"ReadsWhatIsWritten", [](Sample& s) { ProductOf(s).addend = ProductOf(s).out; }, "matrix 3 of its product, parameter 4, is not what"},
+    {"LinesOverlap", [](Sample& s) { ProductOf(s).out.outer_stride = 15; }, "matrix 2 of its product, parameter 4, has impossible"},
+    {"NegativeStride", [](Sample& s) { ProductOf(s).lhs.outer_stride = -8; }, "matrix 0 of its product, parameter 0, has impossible"},
+    {"StrideTooLong", [](Sample& s) { ProductOf(s).lhs.outer_stride = int64_t{1} << 60; }, "matrix 0 of its product, parameter 0, has impossible"},
+    {"OffsetTooFar", [](Sample& s) { ProductOf(s).lhs.offset = ~0ull; }, "matrix 0 of its product, parameter 0, has impossible"},
+    {"BatchesOfOne",
+     [](Sample& s) {
+       ProductOf(s).batches = 2;
+       ProductOf(s).lhs.batch_stride = 32;
+     },
+     "matrix 0 of its product, parameter 0, is not what"},
+    {"BiasByBatch", [](Sample& s) { ProductOf(s).bias.batch_stride = 1; }, "matrix 4 of its product, parameter 3, has impossible"},
+    {"MoreScratchThanTheKernels", [](Sample& s) { ProductOf(s).workspace_bytes += 1; },
+     "4097 bytes of a workspace of 4096"},
+    {"NotAContraction",
+     [](Sample& s) {
+       KernelOf(s).parts = List<Part>(s.arena, {KernelOf(s).parts[0], KernelOf(s).parts[0]});
+     },
+     "not of one contraction"},
+    {"WorkspaceWithoutBytes", [](Sample& s) { KernelOf(s).workspace_bytes = 0; }, "a workspace of 0 bytes"},
+    {"WorkspaceWithoutParameter", [](Sample& s) { KernelOf(s).workspace_param = kNoOperand; },
+     "a workspace of 4096 bytes in parameter 65535"},
+    {"WorkspaceParameterOutOfRange", [](Sample& s) { KernelOf(s).workspace_param = 6; }, "parameter 6 of 6"},
+    {"WorkspaceTooLarge", [](Sample& s) { KernelOf(s).workspace_bytes = ~0ull; }, "a workspace of"},
+    {"WorkspaceUsedByAnOperand", [](Sample& s) { KernelOf(s).workspace_param = 2; },
+     "an operand uses parameter 2"},
+    {"BindingTooSmall", [](Sample& s) { Edit(StepOf(s, 0).bindings, 5).offset = 16; },
+     "touches bytes [16, 4112)"},
+    {"BindingNotAligned", [](Sample& s) { Edit(StepOf(s, 0).bindings, 5).offset = 8; }, "bound to byte 8"},
+    {"ScratchOfAnotherKind", [](Sample& s) { BufferOf(s, kProductScratch).kind = BufferKind::kTemporary; },
+     "parameter 5 is bound to buffer 5 of kind temporary"},
+    {"OperandInAWorkspace", [](Sample& s) { Edit(StepOf(s, 0).bindings, 2).buffer = kProductScratch; },
+     "parameter 2 is bound to buffer 5 of kind workspace"},
+    {"MoreWorkspaceThanStated", [](Sample& s) { Edit(s.data.requirements.devices, 0).workspace = 4095; },
+     "exceed the device's workspace of 4095"},
+    {"WorkspaceOverAnInput", [](Sample& s) { BufferOf(s, kProductScratch).offset = 192; },
+     "writes buffer 5 \"scratch\" at bytes [192, 4288) of the same memory"},
+    {"WorkspaceKeptTooLong",
+     [](Sample& s) {
+       BufferOf(s, kProductScratch).first_step = 1;
+       BufferOf(s, kProductScratch).last_step = 0;
+     },
+     "is said to live from step 1 to 0"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ProductRules, testing::ValuesIn(kRules),
+                         [](const auto& info) { return std::string(info.param.rule); });
+
+}  // namespace
+}  // namespace rondo
