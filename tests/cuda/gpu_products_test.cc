@@ -132,10 +132,11 @@ TEST(GpuProducts, EveryTileMatchesTheReference) {
       {2, 40, 72, 264, 2},
       {1, 140, 80, 192, 1, true, false, true},
   };
-  for (int tile = 0; tile < 16; ++tile) {
+  int64_t tile = 0;
+  for (const ProductChoice& choice : TileChoices(TargetOf("sm_90a"))) {
     Suite suite;
-    suite.tuning.tile = tile;
-    suite.tuning.cluster = tile % 2 + 1;
+    suite.product = choice;
+    suite.product.cluster = tile++ % 2 + 1;
     uint32_t seed = 400;
     for (const ProductCase& p : cases) {
       AddProduct(&suite, p, kFloats[seed % 2], seed);

@@ -1,6 +1,8 @@
 // Which template a product gets, and that every choice compiles: on machines without a GPU too.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/arena.h"
@@ -74,6 +76,15 @@ std::string TemplateOf(const Matrices& m, uint64_t alignment = 256) {
   return TemplateOf(Product(m).Text(TargetOf("sm_90a"), alignment));
 }
 
+// The text of a kernel with number 0, for a module that has others.
+std::string Renamed(const KernelText& kernel, int number) {
+  std::string text = kernel.text;
+  const std::string name = "rondo_t" + std::to_string(number);
+  for (size_t at = text.find("rondo_k0"); at != std::string::npos; at = text.find("rondo_k0"))
+    text.replace(at, 8, name);
+  return text;
+}
+
 TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({1, 4096, 4096}), "skinny_product");
   EXPECT_EQ(TemplateOf({8, 4096, 4096}), "skinny_product");
@@ -111,23 +122,92 @@ TEST(CudaProducts, SharedMemoryStaysWithinTheTarget) {
   }
 }
 
+TEST(CudaProducts, ChoicesAreKnownByTheirNames) {
+  for (const char* name : {"tile 128x128x64 2x4x1 cluster 2", "group 128x256 cluster 1",
+                           "float 64x64 cluster 8", "skinny warps 8 cluster 2", "library 3", "library",
+                           "tile", "cluster 4", "", "tf32 64x32", "group 128x64"}) {
+    std::optional<ProductChoice> choice = ParseProductChoice(name);
+    ASSERT_TRUE(choice) << name;
+    EXPECT_EQ(Text(*choice), name);
+  }
+  for (const char* name : {"tiles", "tile ", " tile", "tile  128x128", "tile 128x128 cluster", "tile 0x128",
+                           "tile 128x", "tile x128", "tile -1x4", "tile 1x2x3x4", "cluster 2 warps 8",
+                           "library x", "library 3 4", "3x", "tile 128x128 cluster 2 cluster 2",
+                           "tile 99999999999999999999x2", "library cluster 2", "tile 128x128 1x1 1x1"}) {
+    EXPECT_FALSE(ParseProductChoice(name)) << name;
+  }
+}
+
+TEST(CudaProducts, EveryOfferHasANameOfItsOwn) {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    for (const Matrices& m :
+         {Matrices{1, 4096, 4096}, Matrices{512, 4096, 4096}, Matrices{4, 64, 512, DType::kF32}}) {
+      const KernelText kernel = Product(m).Text(TargetOf(architecture));
+      ASSERT_FALSE(kernel.offers.empty());
+      std::set<std::string> names;
+      for (const ProductOffer& offer : kernel.offers) {
+        const std::string name = Text(offer.choice);
+        EXPECT_TRUE(names.insert(name).second) << name;
+        EXPECT_EQ(ParseProductChoice(name), offer.choice) << name;
+      }
+    }
+  }
+}
+
+TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
+  const Product product({512, 4096, 4096});
+  CudaTarget target = TargetOf("sm_90a");
+  const KernelText best = product.Text(target);
+  target.product = *ParseProductChoice("tile 64x64x64");
+  const KernelText tile = product.Text(target);
+  EXPECT_EQ(Text(tile.choice).rfind("tile 64x64x64 2x2x2 cluster ", 0), 0u) << Text(tile.choice);
+  const double chosen = tile.offers[BestOffer(tile.offers, target.product)].cycles;
+  for (const ProductOffer& offer : tile.offers) {
+    EXPECT_TRUE(!Matches(target.product, offer.choice) || chosen <= offer.cycles) << Text(offer.choice);
+  }
+  // What no template offers changes nothing.
+  target.product = *ParseProductChoice("tile 63x64");
+  EXPECT_EQ(product.Text(target).text, best.text);
+}
+
+TEST(CudaProducts, EveryOfferCompiles) {
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    CudaTarget target = TargetOf(architecture);
+    std::string all = CudaPreludes();
+    int kernels = 0;
+    for (const Matrices& m :
+         {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
+          Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true}}) {
+      target.product = {};
+      for (const ProductOffer& offer : Product(m).Text(target).offers) {
+        if (offer.choice.by == ProductTemplate::kTile || offer.choice.cluster > 2) continue;  // as below
+        target.product = offer.choice;
+        KernelText kernel = Product(m).Text(target);
+        EXPECT_EQ(kernel.choice, offer.choice) << Text(offer.choice);
+        all += Renamed(kernel, kernels++);
+      }
+    }
+    Result<std::vector<uint8_t>> code = CompileCuda(all, architecture, "");
+    if (!code.ok() && code.status().code() == Code::kUnsupported)
+      GTEST_SKIP() << "libnvrtc is not on this machine";
+    ASSERT_TRUE(code.ok()) << code.status().message();
+  }
+}
+
 TEST(CudaProducts, EveryTileCompiles) {
   const std::string text = CudaPreludes();
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     std::string all = text;
     int kernels = 0;
-    for (int tile = 0; tile < (target.warp_groups ? 16 : 12); ++tile) {
+    for (const ProductChoice& tile : TileChoices(target)) {
       for (int cluster : {1, 2}) {
-        target.tuning.tile = tile;
-        target.tuning.cluster = target.clusters() ? cluster : 0;
-        KernelText kernel = Product({256, 256, 512, DType::kF16, tile % 2 == 0}).Text(target);
-        EXPECT_EQ(TemplateOf(kernel), tile < 12 ? "tile_product" : "group_product") << tile;
-        std::string name = "rondo_t" + std::to_string(kernels++);
-        for (size_t at = kernel.text.find("rondo_k0"); at != std::string::npos;
-             at = kernel.text.find("rondo_k0"))
-          kernel.text.replace(at, 8, name);
-        all += kernel.text;
+        target.product = tile;
+        target.product.cluster = target.clusters() ? cluster : 1;
+        KernelText kernel = Product({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);
+        EXPECT_EQ(kernel.choice, target.product) << Text(target.product);
+        EXPECT_EQ(TemplateOf(kernel), tile.by == ProductTemplate::kTile ? "tile_product" : "group_product");
+        all += Renamed(kernel, kernels++);
       }
     }
     Result<std::vector<uint8_t>> code = CompileCuda(all, architecture, "");

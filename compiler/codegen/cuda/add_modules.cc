@@ -34,9 +34,9 @@ std::vector<std::vector<ParamFacts>> FactsOf(const PlanData& plan) {
 }
 
 Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::string& architecture,
-                                             const ProductTuning& tuning) {
+                                             const ProductChoice& product) {
   CudaTarget target = TargetOf(architecture);
-  target.tuning = tuning;
+  target.product = product;
   std::vector<std::vector<ParamFacts>> facts = FactsOf(plan);
   std::vector<KernelText> kernels;
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
@@ -61,9 +61,9 @@ Result<std::string> CudaText(const PlanData& plan, const std::string& architectu
 }
 
 Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
-                      std::string* report, const ProductTuning& tuning) {
+                      std::string* report, const ProductChoice& product) {
   PlanData& plan = emitted->plan;
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture, tuning));
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture, product));
   RONDO_ASSIGN_OR_RETURN(std::vector<uint8_t> code, CompileCuda(Join(kernels), architecture, library_path));
   std::vector<KernelImage> images;
   for (const KernelText& kernel : kernels)

@@ -11,10 +11,10 @@
 namespace rondo {
 
 // Adds one code module for `architecture` ("sm_90a") to the plan. `library_path` as CompileCuda takes it;
-// `report` receives one sentence; `tuning` is for tests and measurements. Errors as WriteKernelText and
-// CompileCuda give them.
+// `report` receives one sentence; products are computed as `product` says where they can be (CudaTarget).
+// Errors as WriteKernelText and CompileCuda give them.
 Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
-                      std::string* report, const ProductTuning& tuning = {});
+                      std::string* report, const ProductChoice& product = {});
 
 // The CUDA text of all kernels of a plan, prelude included: what AddCudaModules compiles.
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");

@@ -80,6 +80,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const 
   }
   std::string calls;
   uint64_t blocks = 0;
+  size_t chosen = 0;
   for (size_t k = 0; k < parts.size(); ++k) {
     std::string name = out.entry + "_part" + std::to_string(k);
     out.text +=
@@ -88,6 +89,12 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const 
     const uint32_t own = parts[k]->launch().blocks;
     calls += "if (blockIdx.x < " + std::to_string(blocks + own) + "u) { " + name + "(blockIdx.x - " + first +
              "u, " + passed + "); return; }\n";
+    const bool more = out.offers.empty() || Work(kernel.parts[k]) > Work(kernel.parts[chosen]);
+    if (!parts[k]->offers().empty() && more) {
+      out.choice = parts[k]->choice();
+      out.offers = parts[k]->offers();
+      chosen = k;
+    }
     blocks += (own + cluster - 1) / cluster * cluster;
     // Blocks that only fill the last cluster.
     if (own % cluster != 0) calls += "if (blockIdx.x < " + std::to_string(blocks) + "u) return;\n";

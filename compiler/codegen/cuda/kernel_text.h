@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "compiler/codegen/cuda/product_choice.h"
 #include "compiler/codegen/cuda/product_shape.h"
 #include "core/kernel.h"
 #include "core/status.h"
@@ -18,15 +20,6 @@ namespace rondo {
 inline constexpr uint32_t kCudaBlock = 256;
 inline constexpr uint32_t kCudaSharedBytes = 48 << 10;  // static shared memory that every launch may use
 
-// Choices for products that are otherwise made by estimate. For tests and measurements.
-struct ProductTuning {
-  int tile = -1;     // index into the table of tiles; -1: by estimate
-  int cluster = 0;   // blocks that split the depth; 0: by estimate
-  int stages = 0;    // at most that many copies in flight; 0: as many as fit
-  int warps = 0;     // warps that split the depth of a skinny product; 0: by estimate
-  int resident = 0;  // blocks of a multiprocessor; 0: by estimate
-};
-
 // What the text is written for.
 struct CudaTarget {
   int architecture = 90;        // 10 * major + minor
@@ -34,7 +27,9 @@ struct CudaTarget {
   uint32_t shared = 227 << 10;  // bytes of shared memory that a block can have
   uint32_t shared_processor =
       228 << 10;  // bytes that the blocks of a multiprocessor share, 1 KiB a block for itself
-  ProductTuning tuning;
+  // How products are computed, where it is one of the ways they can be; else, and what it leaves open, by
+  // estimate.
+  ProductChoice product;
   bool clusters() const { return architecture >= 90; }
   bool warp_groups = true;  // sm_90a: has wgmma
   bool dependent_launch() const { return architecture >= 90; }
@@ -43,12 +38,18 @@ struct CudaTarget {
 // "sm_90a": the largest GPU known of that architecture.
 CudaTarget TargetOf(const std::string& architecture);
 
+// Every tile that products of 16-bit types can be computed by, its cluster left open.
+std::vector<ProductChoice> TileChoices(const CudaTarget& target);
+
 struct KernelText {
   std::string text;     // definitions, ending in one extern "C" __global__ function
   std::string entry;    // its name
   uint32_t grid = 1;    // blocks
   uint32_t shared = 0;  // bytes of dynamic shared memory a block
   bool waits = false;   // begins with a wait for the kernels before it: may be launched before they end
+  // Of its product with most work, if a fast template computes it: how, and all ways that it could be.
+  ProductChoice choice;
+  std::vector<ProductOffer> offers;
 };
 
 // Parameters of the function: one `char*` a kernel parameter, then the fault record (`unsigned long long*`, 4

@@ -2,6 +2,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_PART_TEXT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_PART_TEXT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,6 +35,9 @@ class PartText {
   Status Write();
   const std::string& text() const { return text_; }
   const PartLaunch& launch() const { return launch_; }
+  // Of a product by a fast template: what it is computed by, and all that it could be.
+  const ProductChoice& choice() const { return choice_; }
+  const std::vector<ProductOffer>& offers() const { return offers_; }
 
  private:
   Status Map();
@@ -44,12 +48,16 @@ class PartText {
   Status Convolution();
   Status PlainContraction();
   Status PlainConvolution();
-  // Fast products: false if the part is none for them.
-  Result<bool> FastProduct(const ProductShape& shape);
-  Result<bool> SkinnyProduct(const ProductShape& shape);
-  Result<bool> SkinnyFloats(const ProductShape& shape);
-  Result<bool> TileProduct(const ProductShape& shape);
-  Result<bool> FloatProduct(const ProductShape& shape);
+  // Fast products: false if the part is none for them. What each template can do, and the text of one choice.
+  Result<bool> FastProduct();
+  std::vector<ProductOffer> OfferSkinny(const ProductShape& shape) const;
+  std::vector<ProductOffer> OfferSkinnyFloats(const ProductShape& shape) const;
+  std::vector<ProductOffer> OfferTiles(const ProductShape& shape) const;
+  std::vector<ProductOffer> OfferFloatTiles(const ProductShape& shape) const;
+  Status SkinnyProduct(const ProductShape& shape, const ProductChoice& choice);
+  Status SkinnyFloats(const ProductShape& shape, const ProductChoice& choice);
+  Status TileProduct(const ProductShape& shape, const ProductChoice& choice);
+  Status FloatProduct(const ProductShape& shape, const ProductChoice& choice);
   Status Attention();
 
   // Declares i<first> .. i<last - 1> from the flat number `from` (row-major over these loops).
@@ -71,6 +79,8 @@ class PartText {
   void Reduce(const TapeInst& inst, const std::string& value);
   void FinishReductions(Tape tape);
 
+  // Multiprocessors that this part may fill.
+  double Processors() const { return std::max(1.0, share_ * static_cast<double>(target_.processors)); }
   // Whether so few blocks leave most multiprocessors to a kernel that begins before this one ends.
   bool LeavesRoom(int64_t blocks) const { return 2 * blocks <= static_cast<int64_t>(target_.processors); }
 
@@ -160,10 +170,16 @@ class PartText {
   void WriteFinish(const ProductShape& shape, int vector);
   int FinishVector(const ProductShape& shape) const;
   bool RightIsConstant() const;
-  struct StreamGrid {
-    int64_t cluster = 1, blocks = 1;
+  bool LeftIsMade() const;
+  // How a stream of the right side is cut.
+  struct StreamSizes {
+    int64_t tiles = 1, step = 1;    // of columns; depth that a block takes at a time
+    int64_t stages = 0, fixed = 0;  // copies in flight; bytes of shared memory besides them
   };
-  StreamGrid GridOf(int64_t tiles, int64_t depths, int64_t step) const;
+  StreamSizes SizesOf(const ProductShape& shape, int64_t warps) const;
+  std::vector<ProductOffer> OfferStreams(const ProductShape& shape) const;
+  int64_t StreamBlocks(int64_t tiles, int64_t cluster) const;
+  Status SetStream(const StreamSizes& sizes, const ProductChoice& choice);
   void WriteStreamPlaces(const ProductShape& shape, const FlatOperand& right);
   void WriteTilePlaces(const ProductShape& shape, int64_t cluster, int64_t row_tiles, int64_t column_tiles);
   std::string TileArguments(const ProductShape& shape) const;
@@ -177,6 +193,8 @@ class PartText {
   uint32_t cluster_;
   std::string text_;
   PartLaunch launch_;
+  ProductChoice choice_;
+  std::vector<ProductOffer> offers_;
   int width_ = 32;  // threads of one row
   // Per operand: the array that holds its lanes (in lane `e`) or, before WriteLanes, its words; empty:
   // neither.

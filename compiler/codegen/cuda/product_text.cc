@@ -8,31 +8,42 @@
 
 namespace rondo::cuda {
 
-// The first of the templates that fits.
-Result<bool> PartText::FastProduct(const ProductShape& shape) {
-  using Template = Result<bool> (PartText::*)(const ProductShape&);
-  for (Template one :
-       {&PartText::SkinnyProduct, &PartText::SkinnyFloats, &PartText::TileProduct, &PartText::FloatProduct}) {
-    RONDO_ASSIGN_OR_RETURN(bool fits, (this->*one)(shape));
-    if (fits) return true;
+// Asks all templates what they offer, and writes the best.
+Result<bool> PartText::FastProduct() {
+  struct Template {
+    std::vector<ProductOffer> (PartText::*offer)(const ProductShape&) const;
+    Status (PartText::*write)(const ProductShape&, const ProductChoice&);
+  };
+  constexpr Template kTemplates[] = {
+      {&PartText::OfferSkinny, &PartText::SkinnyProduct},
+      {&PartText::OfferSkinnyFloats, &PartText::SkinnyFloats},
+      {&PartText::OfferTiles, &PartText::TileProduct},
+      {&PartText::OfferFloatTiles, &PartText::FloatProduct},
+  };
+  const std::optional<ProductShape> shape = ShapeOfProduct(part_, params_);
+  if (!shape) return false;
+  std::vector<const Template*> from;  // of each offer
+  for (const Template& one : kTemplates) {
+    for (const ProductOffer& offer : (this->*one.offer)(*shape)) {
+      offers_.push_back(offer);
+      from.push_back(&one);
+    }
   }
-  return false;
+  if (offers_.empty()) return false;
+  const size_t best = BestOffer(offers_, target_.product);
+  choice_ = offers_[best].choice;
+  RONDO_RETURN_IF_ERROR((this->*from[best]->write)(*shape, choice_));
+  return true;
 }
 
 Status PartText::Contraction() {
-  if (std::optional<ProductShape> shape = ShapeOfProduct(part_, params_)) {
-    RONDO_ASSIGN_OR_RETURN(bool fast, FastProduct(*shape));
-    if (fast) return Status::Ok();
-  }
-  return PlainContraction();
+  RONDO_ASSIGN_OR_RETURN(const bool fast, FastProduct());
+  return fast ? Status::Ok() : PlainContraction();
 }
 
 Status PartText::Convolution() {
-  if (std::optional<ProductShape> shape = ShapeOfProduct(part_, params_)) {
-    RONDO_ASSIGN_OR_RETURN(bool fast, FastProduct(*shape));
-    if (fast) return Status::Ok();
-  }
-  return PlainConvolution();
+  RONDO_ASSIGN_OR_RETURN(const bool fast, FastProduct());
+  return fast ? Status::Ok() : PlainConvolution();
 }
 
 Status PartText::PlainContraction() {

@@ -18,20 +18,36 @@ std::string Text(int64_t n) { return std::to_string(n); }
 
 }  // namespace
 
-// Tiles of columns over the device: two blocks split the depth where that still leaves at most one block a
-// multiprocessor (more gain nothing), and tiles spread evenly over the fewest rounds.
-PartText::StreamGrid PartText::GridOf(int64_t tiles, int64_t depths, int64_t step) const {
-  const double processors = std::max(1.0, share_ * static_cast<double>(target_.processors));
-  StreamGrid grid;
-  if (target_.clusters() && static_cast<double>(2 * tiles) <= processors && depths >= 4 * step)
-    grid.cluster = 2;
-  if (target_.tuning.cluster != 0) grid.cluster = target_.tuning.cluster;
-  if (cluster_ != 0) grid.cluster = cluster_;
-  const int64_t groups =
-      std::min(tiles, std::max<int64_t>(1, static_cast<int64_t>(processors) / grid.cluster));
+// Tiles of columns over the device, spread evenly over the fewest rounds: blocks of all clusters.
+int64_t PartText::StreamBlocks(int64_t tiles, int64_t cluster) const {
+  const int64_t groups = std::min(tiles, std::max<int64_t>(1, static_cast<int64_t>(Processors()) / cluster));
   const int64_t rounds = (tiles + groups - 1) / groups;
-  grid.blocks = (tiles + rounds - 1) / rounds * grid.cluster;
-  return grid;
+  return (tiles + rounds - 1) / rounds * cluster;
+}
+
+// Two blocks split the depth where that still leaves at most one block a multiprocessor (more gain nothing).
+// What is estimated as best comes first; no other template does as well with so few rows.
+std::vector<ProductOffer> PartText::OfferStreams(const ProductShape& shape) const {
+  std::vector<ProductOffer> offers;
+  for (int64_t warps : {8, 4}) {
+    const StreamSizes sizes = SizesOf(shape, warps);
+    if (sizes.stages < 3) continue;
+    std::vector<int64_t> clusters = {1};
+    if (cluster_ != 0) clusters = {static_cast<int64_t>(cluster_)};
+    if (cluster_ == 0 && target_.clusters() && shape.depths >= 4 * sizes.step) {
+      const bool two = static_cast<double>(2 * sizes.tiles) <= Processors();
+      clusters = two ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{1, 2};
+    }
+    for (int64_t cluster : clusters) {
+      ProductOffer offer;
+      offer.choice.by = ProductTemplate::kSkinny;
+      offer.choice.warps = warps;
+      offer.choice.cluster = cluster;
+      offer.cycles = static_cast<double>(offers.size());
+      offers.push_back(offer);
+    }
+  }
+  return offers;
 }
 
 void PartText::WriteStreamPlaces(const ProductShape& shape, const FlatOperand& right) {
@@ -46,30 +62,56 @@ void PartText::WriteStreamPlaces(const ProductShape& shape, const FlatOperand& r
   Line("const char* const right[] = {" + bases + "};");
 }
 
-Result<bool> PartText::SkinnyProduct(const ProductShape& shape) {
+// The left side in shared memory, sums of the warps, and as many stages as fit.
+PartText::StreamSizes PartText::SizesOf(const ProductShape& shape, int64_t warps) const {
+  const int64_t rights = static_cast<int64_t>(part_.rhs.size());
+  const bool wide = !shape.rhs_along_depth, floats = part_.operands[part_.rhs[0]].dtype == DType::kF32;
+  StreamSizes sizes;
+  const int64_t tile = (floats ? (wide ? 32 : 16) : (wide ? 64 : 16)) * (8 / warps);
+  const int64_t left_bytes =
+      floats ? (shape.depths + 31) / 32 * 32 * 4 : ((shape.depths + 127) / 128 * 128 + (wide ? 16 : 32)) * 2;
+  sizes.fixed = shape.rows * left_bytes + rights * (warps + 1) * shape.rows * tile * 4;
+  sizes.stages =
+      std::min<int64_t>(12, (static_cast<int64_t>(target_.shared) - sizes.fixed) / (rights * kSlot));
+  sizes.tiles = (shape.columns + tile - 1) / tile;
+  sizes.step = (wide ? 16 : floats ? 32 : 64) * warps;
+  return sizes;
+}
+
+std::vector<ProductOffer> PartText::OfferSkinny(const ProductShape& shape) const {
+  const Operand& rhs = part_.operands[part_.rhs[0]];
+  const bool wide = !shape.rhs_along_depth;
+  const bool fits = part_.acc_type == TapeType::kF32 && Is16Bit(rhs.dtype) && shape.batches == 1 &&
+                    part_.operands[part_.lhs].guards.empty() &&
+                    shape.rows <= (wide ? kMostWideRows : kMostRows) && shape.rhs_vector == 8 &&
+                    shape.depths % 8 == 0 && part_.loops[shape.depth.back()] % 8 == 0 &&
+                    shape.columns >= 64 && shape.depths >= 128;
+  return fits ? OfferStreams(shape) : std::vector<ProductOffer>();
+}
+
+std::vector<ProductOffer> PartText::OfferSkinnyFloats(const ProductShape& shape) const {
+  const Operand& rhs = part_.operands[part_.rhs[0]];
+  const bool fits = part_.acc_type == TapeType::kF32 && rhs.dtype == DType::kF32 && shape.batches == 1 &&
+                    part_.operands[part_.lhs].guards.empty() &&
+                    shape.rows * static_cast<int64_t>(part_.rhs.size()) <= kMostWideRows &&
+                    shape.rhs_vector == 4 && shape.columns >= 32 && shape.depths >= 64;
+  return fits ? OfferStreams(shape) : std::vector<ProductOffer>();
+}
+
+Status PartText::SetStream(const StreamSizes& sizes, const ProductChoice& choice) {
+  RONDO_RETURN_IF_ERROR(SetBlocks(StreamBlocks(sizes.tiles, choice.cluster)));
+  launch_.shared =
+      static_cast<uint32_t>(sizes.stages * static_cast<int64_t>(part_.rhs.size()) * kSlot + sizes.fixed);
+  launch_.cluster = static_cast<uint32_t>(choice.cluster);
+  return Status::Ok();
+}
+
+Status PartText::SkinnyProduct(const ProductShape& shape, const ProductChoice& choice) {
   const Operand& lhs = part_.operands[part_.lhs];
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
   const bool wide = !shape.rhs_along_depth;
-  bool fits = part_.acc_type == TapeType::kF32 && Is16Bit(rhs.dtype) && shape.batches == 1 &&
-              lhs.guards.empty() && shape.rows <= (wide ? kMostWideRows : kMostRows) &&
-              shape.rhs_vector == 8 && shape.depths % 8 == 0 && part_.loops[shape.depth.back()] % 8 == 0 &&
-              shape.columns >= 64 && shape.depths >= 128;
-  if (!fits) return false;
-  // The left side in shared memory, sums of the warps, and as many stages as fit.
-  const int64_t pitch = (shape.depths + 127) / 128 * 128 + (wide ? 16 : 32);
-  const int64_t warps = target_.tuning.warps != 0 ? target_.tuning.warps : 8,
-                tile = (wide ? 64 : 16) * (8 / warps), points = shape.rows * tile;
-  const int64_t lefts = shape.rows * pitch * 2, sums = rights * (warps + 1) * points * 4;
-  // One block a multiprocessor: two would, now and then, share one while another has none, and gain nothing.
-  const int64_t resident = target_.tuning.resident != 0 ? target_.tuning.resident : 1;
-  const int64_t room = resident == 1 ? target_.shared : target_.shared_processor / resident - 1024;
-  const int64_t most = target_.tuning.stages != 0 ? target_.tuning.stages : 12;
-  const int64_t stages = std::min(most, (room - lefts - sums) / (rights * kSlot));
-  if (stages < 3) return false;
-  const int64_t tiles = (shape.columns + tile - 1) / tile, step = (wide ? 16 : 64) * warps;
-  const StreamGrid grid = GridOf(tiles, shape.depths, step);
-
+  const StreamSizes sizes = SizesOf(shape, choice.warps);
   const FlatOperand right = Flatten(part_, rhs);
   const bool bf16 = rhs.dtype == DType::kBF16;
   Line("const int batch = 0; (void)batch;");
@@ -93,54 +135,36 @@ Result<bool> PartText::SkinnyProduct(const ProductShape& shape) {
     Line("return make_uint4(" + words + "); };");
   }
   WriteFinish(shape, 1);
-  Line("skinny_product<" + Text(rights) + ", " + Text(shape.rows) + ", " + Text(warps) + ", " + Text(stages) +
-       ", " + Text(grid.cluster) + ", " + (wide ? "true" : "false") + ", " + (bf16 ? "true" : "false") +
-       ", " + (RightIsConstant() ? "true" : "false") + ">(block, " + Text(grid.blocks) + "u, " +
-       Text(shape.columns) + ", " + Text(shape.depths) +
+  Line("skinny_product<" + Text(rights) + ", " + Text(shape.rows) + ", " + Text(choice.warps) + ", " +
+       Text(sizes.stages) + ", " + Text(choice.cluster) + ", " + (wide ? "true" : "false") + ", " +
+       (bf16 ? "true" : "false") + ", " + (RightIsConstant() ? "true" : "false") + ">(block, " +
+       Text(StreamBlocks(sizes.tiles, choice.cluster)) + "u, " + Text(shape.columns) + ", " +
+       Text(shape.depths) +
        ", right, "
        "[&](int c) { return column_place(c).a; }, [&](int k) { return depth_place(k).a; }, left_at, "
        "finish);");
-  RONDO_RETURN_IF_ERROR(SetBlocks(grid.blocks));
-  launch_.shared = static_cast<uint32_t>(stages * rights * kSlot + lefts + sums);
-  launch_.cluster = static_cast<uint32_t>(grid.cluster);
-  launch_.resident = static_cast<uint32_t>(resident);
-  return true;
+  return SetStream(sizes, choice);
 }
 
 // In f32: rows by FMA.
-Result<bool> PartText::SkinnyFloats(const ProductShape& shape) {
-  const Operand& lhs = part_.operands[part_.lhs];
+Status PartText::SkinnyFloats(const ProductShape& shape, const ProductChoice& choice) {
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
   const bool wide = !shape.rhs_along_depth;
-  bool fits = part_.acc_type == TapeType::kF32 && rhs.dtype == DType::kF32 && shape.batches == 1 &&
-              lhs.guards.empty() && shape.rows * rights <= kMostWideRows && shape.rhs_vector == 4 &&
-              shape.columns >= 32 && shape.depths >= 64;
-  if (!fits) return false;
-  const int64_t warps = 8, tile = wide ? 32 : 16, points = shape.rows * tile;
-  const int64_t lefts = shape.rows * ((shape.depths + 31) / 32 * 32) * 4,
-                sums = rights * (warps + 1) * points * 4;
-  const int64_t room = target_.shared;
-  const int64_t stages = std::min<int64_t>(12, (room - lefts - sums) / (rights * kSlot));
-  if (stages < 3) return false;
-  const int64_t tiles = (shape.columns + tile - 1) / tile, step = (wide ? 16 : 32) * warps;
-  const StreamGrid grid = GridOf(tiles, shape.depths, step);
-
+  const StreamSizes sizes = SizesOf(shape, choice.warps);
   const FlatOperand right = Flatten(part_, rhs);
   Line("const int batch = 0; (void)batch;");
   WriteStreamPlaces(shape, right);
   WriteLeftValue(shape);
   WriteFinish(shape, 1);
-  Line("skinny_floats<" + Text(rights) + ", " + Text(shape.rows) + ", " + Text(warps) + ", " + Text(stages) +
-       ", " + Text(grid.cluster) + ", " + (wide ? "true" : "false") + ", " +
-       (RightIsConstant() ? "true" : "false") + ">(block, " + Text(grid.blocks) + "u, " +
-       Text(shape.columns) + ", " + Text(shape.depths) +
+  Line("skinny_floats<" + Text(rights) + ", " + Text(shape.rows) + ", " + Text(choice.warps) + ", " +
+       Text(sizes.stages) + ", " + Text(choice.cluster) + ", " + (wide ? "true" : "false") + ", " +
+       (RightIsConstant() ? "true" : "false") + ">(block, " +
+       Text(StreamBlocks(sizes.tiles, choice.cluster)) + "u, " + Text(shape.columns) + ", " +
+       Text(shape.depths) +
        ", right, [&](int c) { return column_place(c).a; }, [&](int k) { return depth_place(k).a; }, "
        "left_value, finish);");
-  RONDO_RETURN_IF_ERROR(SetBlocks(grid.blocks));
-  launch_.shared = static_cast<uint32_t>(stages * rights * kSlot + lefts + sums);
-  launch_.cluster = static_cast<uint32_t>(grid.cluster);
-  return true;
+  return SetStream(sizes, choice);
 }
 
 }  // namespace rondo::cuda

@@ -1,6 +1,8 @@
 // Contractions and convolutions through tiles on tensor cores (tile_product of the prelude).
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 
 #include "compiler/codegen/cuda/part_text.h"
 
@@ -46,10 +48,9 @@ int64_t Tiles(const ProductShape& shape, const Tile& tile) {
   return shape.batches * ((shape.rows + tile.m - 1) / tile.m) * ((shape.columns + tile.n - 1) / tile.n);
 }
 
-struct Choice {
-  Tile tile = kTiles[0];
-  int64_t cluster = 1, stages = 3, resident = 1;
-  double cycles = 0;  // 0: no tile fits
+// What a block has of its multiprocessor.
+struct Room {
+  int64_t stages = 3, resident = 1;
 };
 
 // Blocks of the busiest multiprocessor.
@@ -59,19 +60,17 @@ double BusiestBlocks(const ProductShape& shape, const Tile& tile, int64_t cluste
   return std::ceil(static_cast<double>(Tiles(shape, tile) * cluster) / (used * processors));
 }
 
-// Blocks that share a multiprocessor, and stages of copies that then fit.
-bool Fit(const Tile& tile, const CudaTarget& target, int64_t rights, int64_t own_steps, double busiest,
-         Choice* choice) {
+// Blocks that share a multiprocessor, and stages of copies that then fit; none if too few do.
+std::optional<Room> Fit(const Tile& tile, const CudaTarget& target, int64_t rights, int64_t own_steps,
+                        double busiest) {
   const int64_t sums = rights * tile.m * (tile.n + 4) * 4;
-  choice->resident = tile.m * tile.n * rights <= 128 * 128 && busiest > 1 && !tile.groups ? 2 : 1;
-  if (target.tuning.resident != 0) choice->resident = target.tuning.resident;
+  const int64_t resident = tile.m * tile.n * rights <= 128 * 128 && busiest > 1 && !tile.groups ? 2 : 1;
   const int64_t room =
-      (choice->resident == 1 ? target.shared : target.shared_processor / choice->resident - 1024) -
-      Slack(tile);
-  const int64_t most = target.tuning.stages != 0 ? target.tuning.stages : 12;
-  choice->stages =
-      std::min<int64_t>({room / StageBytes(tile, rights), most, std::max<int64_t>(3, own_steps + 1)});
-  return sums <= room && choice->stages >= (tile.groups ? 4 : 3);
+      (resident == 1 ? target.shared : target.shared_processor / resident - 1024) - Slack(tile);
+  const int64_t stages =
+      std::min<int64_t>({room / StageBytes(tile, rights), 12, std::max<int64_t>(3, own_steps + 1)});
+  if (sums > room || stages < (tile.groups ? 4 : 3)) return std::nullopt;
+  return Room{stages, resident};
 }
 
 // Cycles of the busiest multiprocessor: its blocks, each bound by what it copies or by what it multiplies,
@@ -92,91 +91,90 @@ double Cycles(const ProductShape& shape, const Tile& tile, int64_t rights, int64
   return 4200 + busiest * (own_steps * std::max(copy, product) + end);
 }
 
-Choice ChooseTile(const ProductShape& shape, const CudaTarget& target, int64_t rights, bool made,
-                  double share, uint32_t forced_cluster) {
-  const ProductTuning& tuning = target.tuning;
-  const double processors = std::max(1.0, share * static_cast<double>(target.processors));
-  Choice best;
-  for (const Tile& tile : kTiles) {
-    if (tuning.tile >= 0 && &tile != &kTiles[tuning.tile]) continue;
-    if (!Suits(tile, shape, target, rights, made)) continue;
-    for (int64_t cluster = 1; cluster <= (target.clusters() ? 8 : 1); cluster *= 2) {
-      if (forced_cluster != 0 && cluster != static_cast<int64_t>(forced_cluster)) continue;
-      if (forced_cluster == 0 && tuning.cluster != 0 && cluster != tuning.cluster) continue;
-      const int64_t steps = (shape.depths + tile.deep - 1) / tile.deep;
-      if (cluster > 1 && cluster > steps && forced_cluster == 0) continue;
-      Choice choice = {tile, cluster};
-      const double busiest = BusiestBlocks(shape, tile, cluster, processors);
-      if (!Fit(tile, target, rights, (steps + cluster - 1) / cluster, busiest, &choice)) continue;
-      choice.cycles = Cycles(shape, tile, rights, cluster, busiest);
-      if (best.cycles == 0 || choice.cycles < best.cycles) best = choice;
-    }
-  }
-  return best;
+ProductChoice ChoiceOf(const Tile& tile, int64_t cluster) {
+  ProductChoice choice;
+  choice.by = tile.groups ? ProductTemplate::kGroup : ProductTemplate::kTile;
+  choice.rows = tile.m;
+  choice.columns = tile.n;
+  choice.cluster = cluster;
+  if (tile.groups) return choice;
+  choice.deep = tile.deep;
+  choice.warps_rows = tile.warps_m;
+  choice.warps_columns = tile.warps_n;
+  choice.warps_deep = tile.warps_k;
+  return choice;
 }
 
-// Tiles in f32: SIZE x SIZE, 32 deep.
-struct FloatChoice {
-  int64_t size = 64, cluster = 1, shared = 0;
-  double cycles = 0;
-};
+// Clusters that may split `steps` of the depth: none larger than it has steps, unless others have settled it.
+std::vector<int64_t> Clusters(const CudaTarget& target, int64_t steps, uint32_t settled) {
+  if (settled != 0) return {static_cast<int64_t>(settled)};
+  std::vector<int64_t> clusters = {1};
+  for (int64_t cluster = 2; cluster <= (target.clusters() ? 8 : 1) && cluster <= steps; cluster *= 2)
+    clusters.push_back(cluster);
+  return clusters;
+}
 
-// As ChooseTile; about 70 products a cycle.
-FloatChoice ChooseFloatTile(const ProductShape& shape, const CudaTarget& target, int64_t rights, double share,
-                            uint32_t forced_cluster) {
-  constexpr int64_t kDeep = 32;
-  const double processors = std::max(1.0, share * static_cast<double>(target.processors));
-  const int64_t steps = (shape.depths + kDeep - 1) / kDeep;
-  FloatChoice best;
+constexpr int64_t kFloatDeep = 32;
+
+// Lines are padded by at most an eighth.
+int64_t FloatShared(int64_t size, int64_t rights) {
+  return std::max(kFloatStages * (1 + rights) * (size + 4) * (kFloatDeep + 4) * 4,
+                  rights * size * (size + 4) * 4);
+}
+
+int64_t Steps(const ProductShape& shape, int64_t deep) { return (shape.depths + deep - 1) / deep; }
+
+}  // namespace
+
+// Tiles in f32: about 70 products a cycle.
+std::vector<ProductOffer> PartText::OfferFloatTiles(const ProductShape& shape) const {
+  const Operand& lhs = part_.operands[part_.lhs];
+  const Operand& rhs = part_.operands[part_.rhs[0]];
+  const int64_t rights = static_cast<int64_t>(part_.rhs.size());
+  const bool fits = part_.acc_type == TapeType::kF32 && NaturalType(rhs.dtype) == TapeType::kF32 &&
+                    (!part_.prologue.empty() || NaturalType(lhs.dtype) == TapeType::kF32) && rights <= 2 &&
+                    Flatten(part_, lhs).coordinates.size() <= 3 && lhs.absent == 0 && shape.columns >= 8 &&
+                    shape.depths >= 8 && shape.rows * shape.columns >= 1024;
+  std::vector<ProductOffer> offers;
+  if (!fits) return offers;
+  const int64_t steps = Steps(shape, kFloatDeep);
   for (int64_t size : {64, 32}) {
-    const Tile tile = {size, size, kDeep, 1, 1, 1};
-    for (int64_t cluster = 1; cluster <= (target.clusters() ? 8 : 1); cluster *= 2) {
-      if (forced_cluster != 0 && cluster != static_cast<int64_t>(forced_cluster)) continue;
-      if (cluster > steps && forced_cluster == 0) continue;
+    const Tile tile = {size, size, kFloatDeep, 1, 1, 1};
+    for (int64_t cluster : Clusters(target_, steps, cluster_)) {
       const double own_steps = static_cast<double>((steps + cluster - 1) / cluster),
                    parts = static_cast<double>(cluster);
       const double area = static_cast<double>(size * size * rights);
       const double end = area / 20 + (cluster > 1 ? 1500 + 600 * parts + area * 0.1 * (parts - 1) : 0);
-      FloatChoice choice = {size, cluster};
-      // Lines are padded by at most an eighth.
-      choice.shared = std::max(kFloatStages * (1 + rights) * (size + 4) * (kDeep + 4) * 4,
-                               rights * size * (size + 4) * 4);
-      choice.cycles =
-          4200 + BusiestBlocks(shape, tile, cluster, processors) * (own_steps * area * kDeep / 70 + end);
-      if (best.cycles == 0 || choice.cycles < best.cycles) best = choice;
+      ProductOffer offer;
+      offer.choice.by = ProductTemplate::kFloat;
+      offer.choice.rows = offer.choice.columns = size;
+      offer.choice.cluster = cluster;
+      offer.cycles = 4200 + BusiestBlocks(shape, tile, cluster, Processors()) *
+                                (own_steps * area * static_cast<double>(kFloatDeep) / 70 + end);
+      offers.push_back(offer);
     }
   }
-  return best;
+  return offers;
 }
 
-}  // namespace
-
-Result<bool> PartText::FloatProduct(const ProductShape& shape) {
+Status PartText::FloatProduct(const ProductShape& shape, const ProductChoice& choice) {
   const Operand& lhs = part_.operands[part_.lhs];
   const Operand& rhs = part_.operands[part_.rhs[0]];
-  const int64_t rights = static_cast<int64_t>(part_.rhs.size());
-  const FlatOperand left = Flatten(part_, lhs);
-  bool fits = part_.acc_type == TapeType::kF32 && NaturalType(rhs.dtype) == TapeType::kF32 &&
-              (!part_.prologue.empty() || NaturalType(lhs.dtype) == TapeType::kF32) && rights <= 2 &&
-              left.coordinates.size() <= 3 && lhs.absent == 0 && shape.columns >= 8 && shape.depths >= 8 &&
-              shape.rows * shape.columns >= 1024;
-  if (!fits) return false;
-  const FloatChoice best = ChooseFloatTile(shape, target_, rights, share_, cluster_);
+  const int64_t rights = static_cast<int64_t>(part_.rhs.size()), size = choice.rows;
   const bool made = !part_.prologue.empty() || !lhs.indirects.empty() || lhs.dtype != DType::kF32;
-  const int64_t row_tiles = (shape.rows + best.size - 1) / best.size,
-                column_tiles = (shape.columns + best.size - 1) / best.size;
-  WriteTilePlaces(shape, best.cluster, row_tiles, column_tiles);
+  const int64_t row_tiles = (shape.rows + size - 1) / size, column_tiles = (shape.columns + size - 1) / size;
+  WriteTilePlaces(shape, choice.cluster, row_tiles, column_tiles);
   const int vector = FinishVector(shape);
   WriteFinish(shape, vector);
   auto truth = [](bool b) { return std::string(b ? "true" : "false"); };
-  Line("float_product<" + Text(best.size) + ", " + Text(kFloatStages) + ", " + Text(rights) + ", " +
-       Text(best.cluster) + ", " + truth(shape.lhs_along_depth) + ", " + Text(made ? 0 : shape.lhs_vector) +
+  Line("float_product<" + Text(size) + ", " + Text(kFloatStages) + ", " + Text(rights) + ", " +
+       Text(choice.cluster) + ", " + truth(shape.lhs_along_depth) + ", " + Text(made ? 0 : shape.lhs_vector) +
        ", " + truth(shape.rhs_along_depth) + ", " + Text(rhs.dtype == DType::kF32 ? shape.rhs_vector : 0) +
        ", " + Text(vector) + ", " + truth(RightIsConstant()) + ">" + TileArguments(shape));
-  RONDO_RETURN_IF_ERROR(SetBlocks(shape.batches * row_tiles * column_tiles * best.cluster));
-  launch_.shared = static_cast<uint32_t>(best.shared);
-  launch_.cluster = static_cast<uint32_t>(best.cluster);
-  return true;
+  RONDO_RETURN_IF_ERROR(SetBlocks(shape.batches * row_tiles * column_tiles * choice.cluster));
+  launch_.shared = static_cast<uint32_t>(FloatShared(size, rights));
+  launch_.cluster = static_cast<uint32_t>(choice.cluster);
+  return Status::Ok();
 }
 
 // Where a block's tile is, and the lambdas by which tiles are copied.
@@ -216,27 +214,45 @@ std::string PartText::TileArguments(const ProductShape& shape) const {
          "right_value, finish);";
 }
 
-Result<bool> PartText::TileProduct(const ProductShape& shape) {
+// A left side through a prologue, or with indices from data, is made element by element.
+bool PartText::LeftIsMade() const {
+  return !part_.prologue.empty() || !part_.operands[part_.lhs].indirects.empty();
+}
+
+std::vector<ProductOffer> PartText::OfferTiles(const ProductShape& shape) const {
   const Operand& lhs = part_.operands[part_.lhs];
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
-  const FlatOperand left = Flatten(part_, lhs), right = Flatten(part_, rhs);
-  bool typed = part_.acc_type == TapeType::kF32 && Is16Bit(rhs.dtype) &&
-               (!part_.prologue.empty() || lhs.dtype == rhs.dtype);
-  if (!typed || rights > 2 || left.coordinates.size() > 3 || lhs.absent != 0 || shape.columns < 8 ||
-      shape.depths < 16 || shape.rows * shape.columns < 1024)
-    return false;
+  const bool typed = part_.acc_type == TapeType::kF32 && Is16Bit(rhs.dtype) &&
+                     (!part_.prologue.empty() || lhs.dtype == rhs.dtype);
+  std::vector<ProductOffer> offers;
+  if (!typed || rights > 2 || Flatten(part_, lhs).coordinates.size() > 3 || lhs.absent != 0 ||
+      shape.columns < 8 || shape.depths < 16 || shape.rows * shape.columns < 1024)
+    return offers;
+  for (const Tile& tile : kTiles) {
+    if (!Suits(tile, shape, target_, rights, LeftIsMade())) continue;
+    const int64_t steps = Steps(shape, tile.deep);
+    for (int64_t cluster : Clusters(target_, steps, cluster_)) {
+      const double busiest = BusiestBlocks(shape, tile, cluster, Processors());
+      if (!Fit(tile, target_, rights, (steps + cluster - 1) / cluster, busiest)) continue;
+      offers.push_back({ChoiceOf(tile, cluster), Cycles(shape, tile, rights, cluster, busiest)});
+    }
+  }
+  return offers;
+}
 
-  // A left side through a prologue, or with indices from data, is made element by element.
-  const bool made = !part_.prologue.empty() || !lhs.indirects.empty();
-  const Choice best = ChooseTile(shape, target_, rights, made, share_, cluster_);
-  if (best.cycles == 0) return false;
-  const Tile& tile = best.tile;
+Status PartText::TileProduct(const ProductShape& shape, const ProductChoice& choice) {
+  const Operand& rhs = part_.operands[part_.rhs[0]];
+  const int64_t rights = static_cast<int64_t>(part_.rhs.size()), cluster = choice.cluster;
+  const Tile& tile = *std::find_if(std::begin(kTiles), std::end(kTiles),
+                                   [&](const Tile& t) { return ChoiceOf(t, cluster) == choice; });
+  const std::optional<Room> room =
+      Fit(tile, target_, rights, (Steps(shape, tile.deep) + cluster - 1) / cluster,
+          BusiestBlocks(shape, tile, cluster, Processors()));
   const int64_t vector = FinishVector(shape);
-  const int64_t left_vector = made ? 0 : shape.lhs_vector;
+  const int64_t left_vector = LeftIsMade() ? 0 : shape.lhs_vector;
   const int64_t row_tiles = (shape.rows + tile.m - 1) / tile.m,
                 column_tiles = (shape.columns + tile.n - 1) / tile.n;
-  const int64_t cluster = best.cluster;
   const bool bf16 = rhs.dtype == DType::kBF16;
   auto truth = [](bool b) { return std::string(b ? "true" : "false"); };
 
@@ -245,22 +261,34 @@ Result<bool> PartText::TileProduct(const ProductShape& shape) {
   std::string layout = Text(left_vector) + ", " + truth(shape.rhs_along_depth);
   std::string call;
   if (tile.groups) {
-    call = "group_product<" + Text(tile.n) + ", " + Text(best.stages) + ", " + Text(rights) + ", " +
+    call = "group_product<" + Text(tile.n) + ", " + Text(room->stages) + ", " + Text(rights) + ", " +
            Text(cluster) + ", " + layout;
   } else {
     call = "tile_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.deep) + ", " +
            Text(tile.warps_m) + ", " + Text(tile.warps_n) + ", " + Text(tile.warps_k) + ", " +
-           Text(best.stages) + ", " + Text(rights) + ", " + Text(cluster) + ", " +
+           Text(room->stages) + ", " + Text(rights) + ", " + Text(cluster) + ", " +
            truth(shape.lhs_along_depth) + ", " + layout + ", " + Text(shape.rhs_vector);
   }
   Line(call + ", " + Text(vector) + ", " + truth(bf16) + ", " + truth(RightIsConstant()) + ">" +
        TileArguments(shape));
   RONDO_RETURN_IF_ERROR(SetBlocks(shape.batches * row_tiles * column_tiles * cluster));
   launch_.shared = static_cast<uint32_t>(
-      Slack(tile) + std::max(best.stages * StageBytes(tile, rights), rights * tile.m * (tile.n + 4) * 4));
+      Slack(tile) + std::max(room->stages * StageBytes(tile, rights), rights * tile.m * (tile.n + 4) * 4));
   launch_.cluster = static_cast<uint32_t>(cluster);
-  launch_.resident = static_cast<uint32_t>(best.resident);
-  return true;
+  launch_.resident = static_cast<uint32_t>(room->resident);
+  return Status::Ok();
 }
 
 }  // namespace rondo::cuda
+
+namespace rondo {
+
+std::vector<ProductChoice> TileChoices(const CudaTarget& target) {
+  std::vector<ProductChoice> choices;
+  for (const cuda::Tile& tile : cuda::kTiles) {
+    if (!tile.groups || target.warp_groups) choices.push_back(cuda::ChoiceOf(tile, 0));
+  }
+  return choices;
+}
+
+}  // namespace rondo
