@@ -41,12 +41,6 @@ Status MakeEvents(SessionImpl* session, const Program& program, ArmedProgram* ar
   return Status::Ok();
 }
 
-uint32_t PartitionOf(const Program& program, uint32_t step) {
-  uint32_t p = 0;
-  while (step >= program.partitions[p].first_step + program.partitions[p].num_steps) ++p;
-  return p;
-}
-
 // Which partitions of other devices partition `index` must find complete: those of the steps that its steps
 // name. A device's partitions are complete in order, so the last of each is enough.
 Status FindNeeds(SessionImpl* session, const Program& program, ArmedProgram* armed, uint32_t index) {
@@ -210,8 +204,8 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   RONDO_RETURN_IF_ERROR(ResolveAddresses(session, program, armed));
   RONDO_RETURN_IF_ERROR(MakeEvents(session, program, armed));
   armed->partitions = session->memory.New<ArmedPartition>(program.partitions.size());
-  armed->inputs = session->memory.New<BoundPort>(program.inputs.size());
-  armed->outputs = session->memory.New<BoundPort>(program.outputs.size());
+  armed->inputs = session->memory.New<ArmedPort>(program.inputs.size());
+  armed->outputs = session->memory.New<ArmedPort>(program.outputs.size());
   if (armed->partitions.data() == nullptr || armed->inputs.data() == nullptr ||
       armed->outputs.data() == nullptr) {
     armed->partitions = {};
@@ -229,6 +223,7 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
   }
   armed->on_launch_threads = (armed->devices & (armed->devices - 1)) != 0;
   RONDO_RETURN_IF_ERROR(RecordAll(session, program_index));
+  RONDO_RETURN_IF_ERROR(FindPortSteps(session, program_index));
   Span<const Buffer> buffers = session->plan.data().buffers;
   for (const Port& port : program.inputs) {
     armed->devices |= uint64_t{1} << buffers[port.buffer].device;
@@ -254,6 +249,12 @@ CollectivePart PartOf(const SessionImpl* session, uint32_t program_index, uint32
 }
 
 }  // namespace
+
+uint32_t PartitionOf(const Program& program, uint32_t step) {
+  uint32_t p = 0;
+  while (step >= program.partitions[p].first_step + program.partitions[p].num_steps) ++p;
+  return p;
+}
 
 Status AtStep(const SessionImpl* session, const Status& error, uint32_t program_index, uint32_t step) {
   if (error.ok()) return error;

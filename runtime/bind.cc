@@ -14,6 +14,7 @@ struct Ports {
   const SessionImpl* session;
   std::string_view program;
   Span<const Port> ports;
+  Span<ArmedPort> armed;
   const char* noun;  // "input" or "output"
 };
 
@@ -119,23 +120,25 @@ Status GivenTwice(const Ports& side, size_t port) {
   return Mistake(side, &text);
 }
 
-}  // namespace
+// Notes what the caller gave for a port, and whether its steps use that where it is.
+void File(const Ports& side, size_t port, void* data, MemoryKind memory, bool direct) {
+  ArmedPort& armed = side.armed[port];
+  armed.bound = {data, memory, true};
+  armed.bound.direct = direct && memory == MemoryKind::kDevice && !armed.steps.empty() &&
+                       armed.bound.address() % BufferOf(side, port).alignment == 0;
+}
 
-Status BindInputs(SessionImpl* session, uint32_t program_index, Span<const Input> inputs) {
-  const Program& program = session->plan.data().programs[program_index];
-  Span<BoundPort> bound = session->programs[program_index].inputs;
-  Ports side{session, program.name, program.inputs, "input"};
-  for (BoundPort& slot : bound) slot = {};
+Status BindInputs(const Ports& side, Span<const Input> inputs, bool direct) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[i];
     size_t port = 0;
     RONDO_RETURN_IF_ERROR(FindPort(side, input.name, input.index, i, &port));
-    if (bound[port].given) return GivenTwice(side, port);
+    if (side.armed[port].bound.given) return GivenTwice(side, port);
     RONDO_RETURN_IF_ERROR(CheckTensor(side, port, input.dtype, &input.shape, input.data, input.bytes));
-    bound[port] = {const_cast<void*>(input.data), true};
+    File(side, port, const_cast<void*>(input.data), input.memory, direct);
   }
-  for (size_t i = 0; i < bound.size(); ++i) {
-    if (bound[i].given || program.inputs[i].is_state) continue;
+  for (size_t i = 0; i < side.ports.size(); ++i) {
+    if (side.armed[i].bound.given || side.ports[i].is_state) continue;
     Text text;
     AddPort(side, i, &text);
     text.Add(" (");
@@ -146,18 +149,76 @@ Status BindInputs(SessionImpl* session, uint32_t program_index, Span<const Input
   return Status::Ok();
 }
 
-Status BindOutputs(SessionImpl* session, uint32_t program_index, Span<const Output> outputs) {
-  const Program& program = session->plan.data().programs[program_index];
-  Span<BoundPort> bound = session->programs[program_index].outputs;
-  Ports side{session, program.name, program.outputs, "output"};
-  for (BoundPort& slot : bound) slot = {};
+Status BindOutputs(const Ports& side, Span<const Output> outputs, bool direct) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Output& output = outputs[i];
     size_t port = 0;
     RONDO_RETURN_IF_ERROR(FindPort(side, output.name, output.index, i, &port));
-    if (bound[port].given) return GivenTwice(side, port);
+    if (side.armed[port].bound.given) return GivenTwice(side, port);
     RONDO_RETURN_IF_ERROR(CheckTensor(side, port, output.dtype, nullptr, output.data, output.bytes));
-    bound[port] = {output.data, true};
+    File(side, port, output.data, output.memory, direct);
+  }
+  return Status::Ok();
+}
+
+DeviceRegion RegionOf(const Ports& side, size_t port) {
+  return {side.armed[port].bound.address(), side.armed[port].bound.given ? BufferOf(side, port).bytes : 0};
+}
+
+bool Overlap(const DeviceRegion& a, const DeviceRegion& b) {
+  return a.bytes != 0 && b.bytes != 0 && a.address < b.address + b.bytes && b.address < a.address + a.bytes;
+}
+
+Status Overlapping(const Ports& side, size_t port, const char* noun, std::string_view with) {
+  Text text;
+  AddPort(side, port, &text);
+  text.Add(" overlaps %s ", noun);
+  text.AddName(with);
+  text.Add(" in memory");
+  return Status::Error(Code::kInvalidArgument, "%s", text.get());
+}
+
+// A tensor in device memory is apart from the session's memory; if it is written, or the other is, from all
+// others, too.
+Status CheckApart(const Ports& side, size_t port, const Ports& outputs, const Ports& inputs) {
+  const DeviceRegion region = RegionOf(side, port);
+  const SessionDevice& d = side.session->devices[BufferOf(side, port).device];
+  if (Overlap(region, d.arena)) return Overlapping(side, port, "the session's", "arena");
+  if (Overlap(region, d.state)) return Overlapping(side, port, "the session's", "state");
+  const bool written = &side == &outputs;
+  for (size_t i = 0; i < outputs.ports.size(); ++i) {
+    if ((written && i == port) || !Overlap(region, RegionOf(outputs, i))) continue;
+    return Overlapping(side, port, outputs.noun, outputs.ports[i].name);
+  }
+  for (size_t i = 0; written && i < inputs.ports.size(); ++i) {
+    if (Overlap(region, RegionOf(inputs, i))) {
+      return Overlapping(side, port, inputs.noun, inputs.ports[i].name);
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+void ForgetTensors(SessionImpl* session, uint32_t program) {
+  for (ArmedPort& port : session->programs[program].inputs) port.bound = {};
+  for (ArmedPort& port : session->programs[program].outputs) port.bound = {};
+}
+
+Status BindTensors(SessionImpl* session, uint32_t program_index, Span<const Input> inputs,
+                   Span<const Output> outputs, bool direct) {
+  const Program& program = session->plan.data().programs[program_index];
+  const ArmedProgram& armed = session->programs[program_index];
+  const Ports in{session, program.name, program.inputs, armed.inputs, "input"};
+  const Ports out{session, program.name, program.outputs, armed.outputs, "output"};
+  ForgetTensors(session, program_index);
+  RONDO_RETURN_IF_ERROR(BindInputs(in, inputs, direct));
+  RONDO_RETURN_IF_ERROR(BindOutputs(out, outputs, direct));
+  for (const Ports* side : {&in, &out}) {
+    for (size_t i = 0; i < side->ports.size(); ++i) {
+      if (side->armed[i].bound.memory != MemoryKind::kDevice) continue;
+      RONDO_RETURN_IF_ERROR(CheckApart(*side, i, out, in));
+    }
   }
   return Status::Ok();
 }

@@ -151,6 +151,9 @@ Status TensorAt(const rondo_tensor* tensors, size_t i, const char* noun, rondo_t
   if (int32_t dtype = RawValue(full->dtype); dtype < 0 || dtype >= rondo::kNumDTypes) {
     return Status::Error(Code::kInvalidArgument, "%s %zu: dtype %d is unknown", noun, i, dtype);
   }
+  if (int32_t memory = RawValue(full->memory); memory != RONDO_HOST_MEMORY && memory != RONDO_DEVICE_MEMORY) {
+    return Status::Error(Code::kInvalidArgument, "%s %zu: memory %d is unknown", noun, i, memory);
+  }
   return Status::Ok();
 }
 
@@ -174,12 +177,17 @@ void Convert(const rondo_tensor& from, rondo::Input* to) {
          static_cast<rondo::DType>(from.dtype),
          rondo::Shape(Span<const int64_t>(from.dims, from.rank)),
          from.data,
-         from.bytes};
+         from.bytes,
+         static_cast<rondo::MemoryKind>(from.memory)};
 }
 
 void Convert(const rondo_tensor& from, rondo::Output* to) {
-  *to = {from.name == nullptr ? "" : from.name, from.index, static_cast<rondo::DType>(from.dtype), from.data,
-         from.bytes};
+  *to = {from.name == nullptr ? "" : from.name,
+         from.index,
+         static_cast<rondo::DType>(from.dtype),
+         from.data,
+         from.bytes,
+         static_cast<rondo::MemoryKind>(from.memory)};
 }
 
 template <typename T>

@@ -281,6 +281,26 @@ RONDO_API rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_
  * rondo_session_run_async is under way. */
 RONDO_API rondo_error* rondo_session_destroy(rondo_session* session);
 
+/* Where a tensor lies. */
+typedef enum rondo_memory {
+  RONDO_HOST_MEMORY = 0, /* the process's memory */
+  /* The memory of the port's device (rondo_plan_get_port; a CUdeviceptr on cuda, a pointer on host): `data`
+   * is the address there.
+   * - Order: what has been enqueued to write an input, or to read what an output's memory held, must be
+   *   complete before the run is called. When the run has ended, its own work is complete.
+   * - Ownership: the caller's throughout. It must stay until the run has ended; nothing uses it later, though
+   *   the session remembers the address.
+   * - Overlap: with the session's own memory, or of an output with any other tensor of the run, is refused
+   *   with RONDO_INVALID_ARGUMENT. Inputs may share memory.
+   * - Copies: the run uses the memory itself, with no copy, if the driver can and the plan's steps let it. An
+   *   address that is a multiple of 256 always suits; one that does not suit the plan is copied, on the
+   * device. State is always copied, and so are the inputs that other devices of a program have, too. An
+   * address that is the one of the session's last run of this program costs nothing; another one costs the
+   * driver an update of each kernel that uses it. Nothing is recorded again, and nothing allocated. That the
+   * address is such memory is not checked. */
+  RONDO_DEVICE_MEMORY = 1
+} rondo_memory;
+
 /* A dense, row-major tensor in the caller's memory, of any alignment. */
 typedef struct rondo_tensor {
   size_t size;
@@ -291,6 +311,7 @@ typedef struct rondo_tensor {
   const int64_t* dims; /* inputs only */
   void* data;          /* of an input: only read */
   uint64_t bytes;      /* exactly the port's */
+  rondo_memory memory; /* where `data` is */
 } rondo_tensor;
 
 typedef struct rondo_run_options {
@@ -298,13 +319,13 @@ typedef struct rondo_run_options {
   int32_t stepwise; /* not 0: step by step, without graphs (slow; for finding faults) */
 } rondo_run_options;
 
-/* Runs `program`: copies inputs in, replays, waits, copies outputs out. Allocates nothing unless it
- * fails. Each input that is not state must be given once; state given as an input is written before
- * the run; outputs may be any of the program's, state among them. All entries of an array have the size
- * that its first entry says. `options` may be NULL.
- * Errors: the caller's mistakes (RONDO_INVALID_ARGUMENT, RONDO_NOT_FOUND: nothing was run) and
- * RONDO_OUT_OF_RANGE leave the session usable; any other error sticks and later calls repeat it. After a
- * failed run the contents of outputs and state are unspecified. */
+/* Runs `program`: copies inputs in, replays, waits, copies outputs out (what lies in device memory is used
+ * where it is, if it can be). Allocates nothing unless it fails. Each input that is not state must be given
+ * once; state given as an input is written before the run; outputs may be any of the program's, state among
+ * them. All entries of an array have the size that its first entry says. `options` may be NULL. Errors: the
+ * caller's mistakes (RONDO_INVALID_ARGUMENT, RONDO_NOT_FOUND: nothing was run) and RONDO_OUT_OF_RANGE leave
+ * the session usable; any other error sticks and later calls repeat it. After a failed run the contents of
+ * outputs and state are unspecified. */
 RONDO_API rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
                                          size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
                                          const rondo_run_options* options);

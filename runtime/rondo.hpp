@@ -65,15 +65,18 @@ constexpr rondo_dtype DTypeOf() {
   }
 }
 
-// One input or output of a run: borrows the name and the data, holds its dims itself.
+// One input or output of a run: borrows the name and the data, holds its dims itself. With
+// RONDO_DEVICE_MEMORY, `data` is an address in the memory of the port's device.
 class Tensor {
  public:
-  Tensor(const char* name, rondo_dtype dtype, std::span<const int64_t> dims, void* data, uint64_t bytes) {
+  Tensor(const char* name, rondo_dtype dtype, std::span<const int64_t> dims, void* data, uint64_t bytes,
+         rondo_memory memory = RONDO_HOST_MEMORY) {
     tensor_.name = name;
     tensor_.dtype = dtype;
     tensor_.rank = static_cast<uint32_t>(dims.size());
     tensor_.data = data;
     tensor_.bytes = bytes;
+    tensor_.memory = memory;
     for (size_t i = 0; i < dims.size() && i < RONDO_MAX_RANK; ++i) dims_[i] = dims[i];
   }
   // The C view; valid while this object is.
@@ -103,6 +106,17 @@ Tensor Out(const char* name, C&& elements) {
   std::span span(elements);
   using T = typename decltype(span)::element_type;
   return Tensor(name, DTypeOf<T>(), {}, span.data(), span.size_bytes());
+}
+
+// An input or output of `count` elements in the memory of the port's device: see rondo_memory.
+template <typename T>
+Tensor DeviceIn(const char* name, const T* data, std::initializer_list<int64_t> dims, uint64_t count) {
+  return Tensor(name, DTypeOf<T>(), {dims.begin(), dims.size()}, const_cast<T*>(data), count * sizeof(T),
+                RONDO_DEVICE_MEMORY);
+}
+template <typename T>
+Tensor DeviceOut(const char* name, T* data, uint64_t count) {
+  return Tensor(name, DTypeOf<T>(), {}, data, count * sizeof(T), RONDO_DEVICE_MEMORY);
 }
 
 class Plan {

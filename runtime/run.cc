@@ -23,24 +23,29 @@ Status SynchronizeAll(SessionImpl* session, uint32_t program, uint64_t devices) 
   return first;
 }
 
-// Copies the caller's `data` to `buffer`, if that is of one of `devices`.
-Status CopyInput(SessionImpl* session, uint32_t buffer, const void* data, uint64_t devices) {
+// Copies what the caller gave to `buffer`, if that is of one of `devices`.
+Status CopyInput(SessionImpl* session, uint32_t buffer, const BoundPort& from, uint64_t devices) {
   const Buffer& b = session->plan.data().buffers[buffer];
   if (b.bytes == 0 || !Has(devices, b.device)) return Status::Ok();
   SessionDevice& d = session->devices[b.device];
   session->runtime_impl->metrics.input_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
-  return d.device->CopyIn(session->addresses[buffer], data, b.bytes, d.streams[0]).At("device %u", b.device);
+  const DeviceAddress to = session->addresses[buffer];
+  const Status status = from.memory == MemoryKind::kDevice
+                            ? d.device->Copy(to, from.address(), b.bytes, d.streams[0])
+                            : d.device->CopyIn(to, from.data, b.bytes, d.streams[0]);
+  return status.At("device %u", b.device);
 }
 
 Status CopyInputs(SessionImpl* session, uint32_t program_index, uint64_t devices) {
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
   for (size_t i = 0; i < armed.inputs.size(); ++i) {
-    if (!armed.inputs[i].given) continue;
+    const BoundPort& bound = armed.inputs[i].bound;
+    if (!bound.given) continue;
     const Port& port = program.inputs[i];
-    RONDO_RETURN_IF_ERROR(CopyInput(session, port.buffer, armed.inputs[i].data, devices));
+    if (!bound.direct) RONDO_RETURN_IF_ERROR(CopyInput(session, port.buffer, bound, devices));
     for (uint32_t replica : port.replicas) {
-      RONDO_RETURN_IF_ERROR(CopyInput(session, replica, armed.inputs[i].data, devices));
+      RONDO_RETURN_IF_ERROR(CopyInput(session, replica, bound, devices));
     }
   }
   return Status::Ok();
@@ -53,10 +58,13 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index, uint64_t device
   for (size_t i = 0; i < armed.outputs.size(); ++i) {
     uint32_t buffer = program.outputs[i].buffer;
     const Buffer& b = data.buffers[buffer];
-    if (!armed.outputs[i].given || b.bytes == 0 || !Has(devices, b.device)) continue;
+    const BoundPort& bound = armed.outputs[i].bound;
+    if (!bound.given || bound.direct || b.bytes == 0 || !Has(devices, b.device)) continue;
     SessionDevice& d = session->devices[b.device];
-    Status status =
-        d.device->CopyOut(armed.outputs[i].data, session->addresses[buffer], b.bytes, d.streams[0]);
+    const DeviceAddress from = session->addresses[buffer];
+    Status status = bound.memory == MemoryKind::kDevice
+                        ? d.device->Copy(bound.address(), from, b.bytes, d.streams[0])
+                        : d.device->CopyOut(bound.data, from, b.bytes, d.streams[0]);
     if (!status.ok()) return status.At("device %u", b.device);
     session->runtime_impl->metrics.output_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
   }
@@ -87,6 +95,7 @@ Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunT
 }
 
 Status Enqueue(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices) {
+  RONDO_RETURN_IF_ERROR(PlacePorts(session, program, devices));
   RONDO_RETURN_IF_ERROR(CopyInputs(session, program, devices));
   RONDO_RETURN_IF_ERROR(LaunchPartitions(session, program, timer, devices));
   return CopyOutputs(session, program, devices);
@@ -94,6 +103,7 @@ Status Enqueue(SessionImpl* session, uint32_t program, const RunTimer* timer, ui
 
 Status EnqueueStepwise(SessionImpl* session, uint32_t program, const RunOptions& options, bool* observer) {
   const uint64_t devices = session->programs[program].devices;
+  RONDO_RETURN_IF_ERROR(PlacePorts(session, program, devices));
   RONDO_RETURN_IF_ERROR(CopyInputs(session, program, devices));
   RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program, devices));
   RONDO_RETURN_IF_ERROR(ReplaySteps(session, program, options, observer));
@@ -146,8 +156,8 @@ Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Sp
     }
     RONDO_RETURN_IF_ERROR(CheckTimer(*options.timer, session, program));
   }
-  RONDO_RETURN_IF_ERROR(BindInputs(session, program, inputs));
-  return BindOutputs(session, program, outputs);
+  const bool own_graphs = options.timer != nullptr && TimesSteps(*options.timer);
+  return BindTensors(session, program, inputs, outputs, !options.stepwise && !own_graphs);
 }
 
 // Counts and logs a Run or RunAsync that failed; `stuck` tells that the session can be used no more.

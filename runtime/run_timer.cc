@@ -108,6 +108,10 @@ Result<RunTimer> RunTimer::Create(const Session& session, uint32_t program, Time
   if (timer.impl_ == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a timer");
   timer.impl_->program = program;
   timer.impl_->detail = detail;
+  if (detail == TimerDetail::kSteps) {  // its graphs use the session's own memory
+    ForgetTensors(of, program);
+    RONDO_RETURN_IF_ERROR(PlacePorts(of, program, of->programs[program].devices));
+  }
   RONDO_RETURN_IF_ERROR(timer.impl_->Prepare());
   return timer;
 }
@@ -140,6 +144,8 @@ Status CheckTimer(const RunTimer& timer, const SessionImpl* session, uint32_t pr
   if (impl != nullptr && impl->session == session && impl->program == program) return Status::Ok();
   return Status::Error(Code::kInvalidArgument, "the timer was made for another session or program");
 }
+
+bool TimesSteps(const RunTimer& timer) { return RunTimerImpl::Of(timer)->detail == TimerDetail::kSteps; }
 
 Status LaunchTimed(const RunTimer& timer, uint32_t partition) {
   const RunTimerImpl& impl = *RunTimerImpl::Of(timer);

@@ -28,7 +28,21 @@ namespace rondo {
 class RunTimer;
 struct SessionImpl;
 
-// A tensor given to a run: dense, row-major, on the host, any alignment. Read during the call only.
+// Where a tensor of the caller's lies. kDevice: in the memory of its port's device (in this process's own on
+// drivers with host_memory), `data` being the address there. Whatever has been enqueued to write or read it
+// must be complete before the run; the run's own work on it is complete when the run has ended. Until then it
+// must stay. It must not overlap the session's memory, and one that is written no other tensor of the run:
+// both are refused. That it is the device's memory at all is for the caller to know.
+//
+// Steps use such memory directly, and no copy is made, where the driver can point a recorded graph elsewhere
+// (DriverInfo::rebinds), the address is a multiple of the buffer's alignment (Buffer::alignment), and the
+// plan lets them: not state, not what a step changes in place, a collective or a custom op uses, nor the
+// replicas of an input on other devices. Otherwise it is copied on the device. What is used directly is told
+// to the graphs when the address is another than the run before had, so steady addresses cost nothing. Runs
+// step by step, and those timed step by step, copy.
+enum class MemoryKind : uint8_t { kHost = 0, kDevice = 1 };
+
+// A tensor given to a run: dense, row-major, any alignment. Read during the call only.
 struct Input {
   std::string_view name;   // of an input port; empty: `index` says which
   uint32_t index = kNone;  // into Program::inputs, used when `name` is empty
@@ -36,6 +50,7 @@ struct Input {
   Shape shape;
   const void* data = nullptr;
   uint64_t bytes = 0;
+  MemoryKind memory = MemoryKind::kHost;
 };
 
 // Where a run leaves an output (or the state after it). Written during the call only.
@@ -45,6 +60,7 @@ struct Output {
   DType dtype = DType::kF32;
   void* data = nullptr;
   uint64_t bytes = 0;  // exactly the port's
+  MemoryKind memory = MemoryKind::kHost;
 };
 
 enum class StepPhase : uint8_t { kBefore = 0, kAfter = 1 };
@@ -100,12 +116,12 @@ class Session {
   bool valid() const { return impl_ != nullptr; }
   const Plan& plan() const;
 
-  // Runs program `program`: copies `inputs` in, replays its partitions, waits, copies `outputs` out.
-  // Every input that is not state must be given, once; state given as an input is written before the
-  // run. `outputs` may be any of the program's. Allocates nothing, the first time included. A program on
-  // several devices is launched by a thread of each (RuntimeOptions::threads); the first device that fails
-  // ends the others, and its error, which names device, sync point and source node where there is one, is
-  // returned.
+  // Runs program `program`: copies `inputs` in, replays its partitions, waits, copies `outputs` out; what
+  // lies in device memory is used where it is, if it can be (MemoryKind). Every input that is not state must
+  // be given, once; state given as an input is written before the run. `outputs` may be any of the program's.
+  // Allocates nothing, the first time included. A program on several devices is launched by a thread of each
+  // (RuntimeOptions::threads); the first device that fails ends the others, and its error, which names
+  // device, sync point and source node where there is one, is returned.
   Status Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
              const RunOptions& options = {});
 

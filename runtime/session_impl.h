@@ -36,6 +36,7 @@ struct SessionDevice {
 
 struct ArmedStep {
   Span<DeviceAddress> addresses;  // one per binding
+  bool moved = false;             // its node is to be told other addresses than it has
 };
 
 struct ArmedPartition {
@@ -44,10 +45,21 @@ struct ArmedPartition {
   bool awaited = false;    // another device's partition needs this one
 };
 
-// The caller's memory for one port during one run. An input's is only read.
+// What the caller gave for one port of a run. An input's data is only read.
 struct BoundPort {
   void* data = nullptr;
+  MemoryKind memory = MemoryKind::kHost;
   bool given = false;
+  bool direct = false;  // the port's steps use `data` itself
+
+  DeviceAddress address() const { return reinterpret_cast<DeviceAddress>(data); }
+};
+
+// A port and the steps that use its memory.
+struct ArmedPort {
+  BoundPort bound;       // of this run
+  Span<uint32_t> steps;  // all, if they can be made to use other memory; else none
+  DeviceAddress at = 0;  // the memory that those use now
 };
 
 struct ArmedProgram {
@@ -58,9 +70,8 @@ struct ArmedProgram {
   Collectives* collectives = nullptr;  // null without sync points
   uint64_t devices = 0;                // one bit per device that has a partition, an input or an output
   bool on_launch_threads = false;      // its partitions are on more than one device
-  // Filled by each Run: what the caller gave for each port.
-  Span<BoundPort> inputs;
-  Span<BoundPort> outputs;
+  Span<ArmedPort> inputs;
+  Span<ArmedPort> outputs;
 };
 
 // The run that a session has in its runtime's queue.
@@ -111,6 +122,8 @@ inline SessionImpl* ImplOf(const Session& session) { return session.impl_; }
 
 // Whether `timer` was made for this program of the session.
 Status CheckTimer(const RunTimer& timer, const SessionImpl* session, uint32_t program);
+// Whether it has graphs of its own, which hold the addresses they were recorded with.
+bool TimesSteps(const RunTimer& timer);
 // Launches partition `partition` as `timer` wants it.
 Status LaunchTimed(const RunTimer& timer, uint32_t partition);
 // Runs one program step by step on the caller's thread. The devices must be idle, and no other run's.
@@ -126,9 +139,20 @@ void AbortCollectives(SessionImpl* session, uint32_t program);
 // Executes and counts the pending run of a session that is in use.
 Status ExecutePending(SessionImpl* session);
 
-// Checks what the caller gave against the ports of `program` and files it there by port.
-Status BindInputs(SessionImpl* session, uint32_t program, Span<const Input> inputs);
-Status BindOutputs(SessionImpl* session, uint32_t program, Span<const Output> outputs);
+// Checks what the caller gave against the ports of `program` and files it there by port. `direct`: steps may
+// use device memory where it is.
+Status BindTensors(SessionImpl* session, uint32_t program, Span<const Input> inputs,
+                   Span<const Output> outputs, bool direct);
+// As if the caller had given nothing.
+void ForgetTensors(SessionImpl* session, uint32_t program);
+
+// Finds the steps of each port that can be made to use other memory. The program must be recorded.
+Status FindPortSteps(SessionImpl* session, uint32_t program);
+// Makes the steps of the ports on `devices` use the memory that the run has for them: the caller's where it
+// is bound directly, the session's elsewhere. Allocates nothing.
+Status PlacePorts(SessionImpl* session, uint32_t program, uint64_t devices);
+// The partition that step `step` belongs to.
+uint32_t PartitionOf(const Program& program, uint32_t step);
 
 // `status` with the program, the step, its device and sync point in plans of several devices, and the ONNX
 // node recorded.

@@ -11,6 +11,7 @@ constexpr Error kOutOfMemoryError = 2;
 struct Symbol {
   const char* name;
   size_t offset;
+  bool optional = false;
 };
 
 #define RONDO_SYMBOL(member, name) \
@@ -58,6 +59,9 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(graph_exec_destroy, "cuGraphExecDestroy"),
     RONDO_SYMBOL(graph_destroy, "cuGraphDestroy"),
     RONDO_SYMBOL(launch, "cuLaunchKernelEx"),
+    RONDO_SYMBOL(graph_kernel_params, "cuGraphExecKernelNodeSetParams_v2"),
+    RONDO_SYMBOL(graph_copy_params, "cuGraphExecMemcpyNodeSetParams"),
+    {"cuStreamGetCaptureInfo_v3", offsetof(Api, capture_info), true},
 };
 
 struct Opened {
@@ -73,7 +77,7 @@ Status Open(Api* api) {
   }
   for (const Symbol& symbol : kSymbols) {
     void* function = dlsym(library, symbol.name);
-    if (function == nullptr) {
+    if (function == nullptr && !symbol.optional) {
       return Status::Error(Code::kUnsupported,
                            "the NVIDIA driver is too old: it has no %s; CUDA %d.%d is needed", symbol.name,
                            kLeastVersion / 1000, kLeastVersion % 1000 / 10);

@@ -22,6 +22,7 @@ using StreamHandle = ::CUstream_st*;
 using EventHandle = struct CUevent_st*;
 using GraphHandle = struct CUgraph_st*;
 using GraphExec = struct CUgraphExec_st*;
+using NodeHandle = struct CUgraphNode_st*;
 using Address = unsigned long long;
 
 // CUlaunchAttribute and CUlaunchConfig.
@@ -39,6 +40,31 @@ struct LaunchConfig {
   StreamHandle stream = nullptr;
   LaunchAttribute* attributes = nullptr;
   unsigned num_attributes = 0;
+};
+
+// CUDA_KERNEL_NODE_PARAMS_v2.
+struct KernelNodeParams {
+  Function function = nullptr;
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  void** params = nullptr;
+  void** extra = nullptr;
+  void* kernel = nullptr;
+  Context context = nullptr;
+};
+// CUDA_MEMCPY3D_v2, of device memory.
+struct CopyEnd {
+  size_t x = 0, y = 0, z = 0, level = 0;
+  int memory_type = 2;  // CU_MEMORYTYPE_DEVICE
+  void* host = nullptr;
+  Address device = 0;
+  void* array = nullptr;
+  void* reserved = nullptr;
+  size_t pitch = 0, height = 0;
+};
+struct CopyNodeParams {
+  CopyEnd from, to;
+  size_t width = 0, height = 1, depth = 1;
 };
 
 struct Api {
@@ -82,6 +108,11 @@ struct Api {
   Error (*graph_exec_destroy)(GraphExec exec);
   Error (*graph_destroy)(GraphHandle graph);
   Error (*launch)(const LaunchConfig* config, Function function, void** params, void** extra);
+  Error (*graph_kernel_params)(GraphExec exec, NodeHandle node, const KernelNodeParams* params);
+  Error (*graph_copy_params)(GraphExec exec, NodeHandle node, const CopyNodeParams* params, Context context);
+  // Null where the driver is older than CUDA 12.3.
+  Error (*capture_info)(StreamHandle stream, int* status, uint64_t* id, GraphHandle* graph,
+                        const NodeHandle** nodes, const void** edges, size_t* num_nodes);
 };
 
 // Opens libcuda and initialises it, once a process. Errors: kUnsupported when there is no driver, it is too

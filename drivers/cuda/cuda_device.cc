@@ -13,21 +13,14 @@ namespace rondo::cuda {
 
 namespace {
 
-CudaStream* ToCuda(Stream* stream) { return reinterpret_cast<CudaStream*>(stream); }
-CudaModule* ToCuda(Module* module) { return reinterpret_cast<CudaModule*>(module); }
-CudaGraph* ToCuda(Graph* graph) { return reinterpret_cast<CudaGraph*>(graph); }
-CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(event); }
-
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 constexpr int kMostDynamicShared = 8;                      // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr unsigned kNonBlockingStream = 1;                 // CU_STREAM_NON_BLOCKING
 constexpr unsigned kNoTiming = 2;                          // CU_EVENT_DISABLE_TIMING
 constexpr unsigned kRecordExternal = 1;                    // CU_EVENT_RECORD_EXTERNAL
 constexpr int kDependentLaunch = 6;          // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-constexpr int kThreadLocalCapture = 1;       // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 constexpr unsigned kPortableMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 constexpr uint32_t kUnknownStep = 0xffffffffu;
-constexpr size_t kMostParams = 4096;
 
 }  // namespace
 
@@ -114,16 +107,19 @@ Status CudaDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
 Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
-  if (s->recording) s->nodes.push_back({kUnknownStep, StepKind::kCopy});
   Use use(*this);
-  return Check(api_.copy(to, from, bytes, s->handle), "copying on the device");
+  RONDO_RETURN_IF_ERROR(Check(api_.copy(to, from, bytes, s->handle), "copying on the device"));
+  CudaNode node;
+  node.bytes = bytes;
+  Note(s, {kUnknownStep, StepKind::kCopy}, &node);
+  return Status::Ok();
 }
 
 Status CudaDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) {
   if (bytes == 0) return Status::Ok();
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
-  if (s->recording) s->nodes.push_back({kUnknownStep, StepKind::kCopy});
+  Note(s, {kUnknownStep, StepKind::kCopy});
   Use use(*this);
   return Check(api_.fill(to, byte, bytes, s->handle), "filling device memory");
 }
@@ -232,11 +228,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
                          step, kernel, addresses.size());
   }
   void* params[kMostParams];
-  size_t count = m->params[kernel];
-  for (size_t p = 0; p < count; ++p) params[p] = const_cast<DeviceAddress*>(&addresses[p]);
-  params[count] = &s->faults;
-  params[count + 1] = &step;
-  if (s->recording) s->nodes.push_back({step, StepKind::kLaunch});
+  FillParams(*m, kernel, addresses, s->faults, step, params);
   LaunchAttribute dependent;
   dependent.id = kDependentLaunch;
   dependent.number = 1;
@@ -250,11 +242,18 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   config.num_attributes = s->recording && s->after_kernel && m->waits[kernel] ? 1 : 0;
   s->after_kernel = true;
   Use use(*this);
-  return Check(api_.launch(&config, m->functions[kernel], params, nullptr), "launching a kernel")
-      .At("step %u", step);
+  RONDO_RETURN_IF_ERROR(
+      Check(api_.launch(&config, m->functions[kernel], params, nullptr), "launching a kernel")
+          .At("step %u", step));
+  CudaNode node;
+  node.module = m;
+  node.kernel = kernel;
+  node.faults = s->faults;
+  Note(s, {step, StepKind::kLaunch}, &node);
+  return Status::Ok();
 }
 
-// --------------------------------------------------------------------------------- order, graphs
+// ----------------------------------------------------------------------------- streams and events
 
 Result<Stream*> CudaDevice::CreateStream() {
   CudaStream* stream = new (std::nothrow) CudaStream;
@@ -347,75 +346,20 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
                        static_cast<long long>(fault.extent) - 1);
 }
 
-Status CudaDevice::BeginRecord(Stream* stream) {
-  CudaStream* s = ToCuda(stream);
-  if (s->recording) {
-    return Status::Error(Code::kFailedPrecondition, "cuda device %u: the stream is already recording",
-                         index_);
-  }
-  Use use(*this);
-  RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
-  s->recording = true;
-  s->after_kernel = false;
-  s->nodes.clear();
-  return Status::Ok();
-}
-
-Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
-  CudaStream* s = ToCuda(stream);
-  if (!s->recording) {
-    return Status::Error(Code::kFailedPrecondition, "cuda device %u: no recording began on this stream",
-                         index_);
-  }
-  s->recording = false;
-  CudaGraph* graph = new (std::nothrow) CudaGraph;
-  if (graph == nullptr)
-    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
-  graph->nodes = std::move(s->nodes);
-  s->nodes.clear();
-  Use use(*this);
-  Status status = Check(api_.capture_end(s->handle, &graph->graph), "ending a recording");
-  if (status.ok())
-    status = Check(api_.graph_instantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
-  if (status.ok()) status = Check(api_.graph_upload(graph->exec, s->handle), "uploading a graph");
-  if (status.ok()) status = Check(api_.stream_synchronize(s->handle), "uploading a graph");
-  if (!status.ok()) {
-    DestroyGraph(reinterpret_cast<Graph*>(graph));
-    return status;
-  }
-  return reinterpret_cast<Graph*>(graph);
-}
-
-void CudaDevice::DestroyGraph(Graph* graph) {
-  Use use(*this);
-  if (ToCuda(graph)->exec != nullptr) api_.graph_exec_destroy(ToCuda(graph)->exec);
-  if (ToCuda(graph)->graph != nullptr) api_.graph_destroy(ToCuda(graph)->graph);
-  delete ToCuda(graph);
-}
-
-Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
-  return reinterpret_cast<const CudaGraph*>(graph)->nodes;
-}
-
-Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
-  Use use(*this);
-  return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
-}
-
 // ----------------------------------------------------------------------------------- collectives
 
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
-  if (s->recording) s->nodes.push_back({part.step, StepKind::kCollectiveStart});
+  Note(s, {part.step, StepKind::kCollectiveStart});
   return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s->handle);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
-  if (s->recording) s->nodes.push_back({part.step, StepKind::kCollectiveWait});
+  Note(s, {part.step, StepKind::kCollectiveWait});
   return reinterpret_cast<CudaCollectives*>(part.collectives)->Wait(part, s->handle);
 }
 

@@ -23,12 +23,22 @@ struct CudaModule {
   uint32_t block = 0;
 };
 
+// What a graph's node was recorded from.
+struct CudaNode {
+  NodeHandle handle = nullptr;  // null: it keeps its addresses
+  const CudaModule* module = nullptr;
+  uint32_t kernel = 0;
+  FaultRecord* faults = nullptr;
+  uint64_t bytes = 0;  // of a copy
+};
+
 struct CudaStream {
   StreamHandle handle = nullptr;
   FaultRecord* faults = nullptr;
   bool recording = false;
-  bool after_kernel = false;     // the recording's last node on this stream is a kernel
-  std::vector<GraphNode> nodes;  // of the recording
+  bool after_kernel = false;       // the recording's last node on this stream is a kernel
+  std::vector<GraphNode> nodes;    // of the recording
+  std::vector<CudaNode> recorded;  // one a node
 };
 
 struct CudaEvent {
@@ -40,7 +50,25 @@ struct CudaGraph {
   GraphHandle graph = nullptr;
   GraphExec exec = nullptr;
   std::vector<GraphNode> nodes;
+  std::vector<CudaNode> recorded;  // one a node
 };
+
+inline CudaStream* ToCuda(Stream* stream) { return reinterpret_cast<CudaStream*>(stream); }
+inline CudaModule* ToCuda(Module* module) { return reinterpret_cast<CudaModule*>(module); }
+inline CudaGraph* ToCuda(Graph* graph) { return reinterpret_cast<CudaGraph*>(graph); }
+inline CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(event); }
+
+inline constexpr size_t kMostParams = 4096;
+
+// Leaves in `params` where a kernel's parameters are: the addresses, then what every kernel has. All must
+// stay until the kernel has been launched.
+inline void FillParams(const CudaModule& module, uint32_t kernel, Span<const DeviceAddress> addresses,
+                       FaultRecord* const& faults, const uint32_t& step, void* (&params)[kMostParams]) {
+  const size_t count = module.params[kernel];
+  for (size_t p = 0; p < count; ++p) params[p] = const_cast<DeviceAddress*>(&addresses[p]);
+  params[count] = const_cast<FaultRecord**>(&faults);
+  params[count + 1] = const_cast<uint32_t*>(&step);
+}
 
 class CudaDevice final : public Device {
  public:
@@ -99,12 +127,16 @@ class CudaDevice final : public Device {
   void DestroyGraph(Graph* graph) override;
   Span<const GraphNode> Nodes(const Graph* graph) override;
   Status LaunchGraph(Graph* graph, Stream* stream) override;
+  Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override;
   Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                          Stream* stream) override;
   Status WaitCollective(const CollectivePart& part, Stream* stream) override;
 
  private:
   explicit CudaDevice(const Api& api) : api_(api) {}
+  // Notes what has just been captured on `stream`, if it is recording. `from` becomes the node's, with its
+  // handle; without, the node keeps its addresses.
+  void Note(CudaStream* stream, GraphNode node, const CudaNode* from = nullptr);
   Result<Event*> MakeEvent(bool timed);
   // The module of the plan that this device can run; null if there is none.
   const CodeModule* Suitable(const PlanData& plan) const;

@@ -33,6 +33,7 @@ class CudaDriver final : public Driver {
     info.max_streams = 1024;
     info.collectives = true;  // where NCCL is missing, Supports says so
     info.records_together = true;
+    info.rebinds = true;  // the nodes of a graph whose handles are known
     return info;
   }
   uint32_t DeviceCount() const override { return count_; }

@@ -89,9 +89,10 @@ class HostDevice final : public Device {
     RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCopyOut));
     return Move(reinterpret_cast<DeviceAddress>(to), from, bytes, stream);
   }
+  // Outside of graphs, what is copied may be another device's, as between GPUs.
   Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) override {
     RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCopy));
-    return Move(to, from, bytes, stream);
+    return Move(to, from, bytes, stream, ToHost(stream)->recording == nullptr);
   }
   Status Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) override {
     RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kFill));
@@ -251,11 +252,7 @@ class HostDevice final : public Device {
     entry.step = step;
     entry.kernel = kernel;
     entry.program = program;
-    if (HostGraph* graph = ToHost(stream)->recording) {
-      entry.first_address = graph->addresses.size();
-      for (DeviceAddress address : addresses) graph->addresses.push_back(address);
-      if (!graph->addresses.ok()) return NoMemoryFor("a recording");
-    }
+    RONDO_RETURN_IF_ERROR(KeepAddresses(addresses, stream, &entry));
     return Enqueue(entry, StepKind::kLaunch, addresses.data(), stream);
   }
 
@@ -274,11 +271,7 @@ class HostDevice final : public Device {
     entry.kind = GraphEntry::Kind::kCall;
     entry.step = step;
     entry.call = call;
-    if (HostGraph* graph = ToHost(stream)->recording) {
-      entry.first_address = graph->addresses.size();
-      for (DeviceAddress address : addresses) graph->addresses.push_back(address);
-      if (!graph->addresses.ok()) return NoMemoryFor("a recording");
-    }
+    RONDO_RETURN_IF_ERROR(KeepAddresses(addresses, stream, &entry));
     return Enqueue(entry, StepKind::kCustom, addresses.data(), stream);
   }
 
@@ -340,6 +333,27 @@ class HostDevice final : public Device {
   Span<const GraphNode> Nodes(const Graph* graph) override {
     return reinterpret_cast<const HostGraph*>(graph)->nodes;
   }
+  Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override {
+    HostGraph* to = ToHost(graph);
+    GraphEntry* entry = node < to->entry_of.size() ? &to->entries[to->entry_of[node]] : nullptr;
+    const bool copy = entry != nullptr && entry->kind == GraphEntry::Kind::kCopy;
+    if (!copy && (entry == nullptr || entry->kind != GraphEntry::Kind::kLaunch)) {
+      return Device::SetAddresses(graph, node, addresses);
+    }
+    const size_t count = copy ? 2 : entry->num_addresses;
+    if (addresses.size() != count) {
+      return Status::Error(Code::kInvalidArgument, "host device: node %u has %zu addresses, not %zu", node,
+                           count, addresses.size());
+    }
+    for (DeviceAddress address : addresses) RONDO_RETURN_IF_ERROR(Own(address, copy ? entry->bytes : 1));
+    if (copy) {
+      entry->from = addresses[0];
+      entry->to = addresses[1];
+      return Status::Ok();
+    }
+    for (size_t i = 0; i < count; ++i) to->addresses[entry->first_address + i] = addresses[i];
+    return Status::Ok();
+  }
   Status LaunchGraph(Graph* graph, Stream* stream) override {
     if (ToHost(stream)->recording != nullptr) {
       return Status::Error(Code::kFailedPrecondition,
@@ -361,9 +375,18 @@ class HostDevice final : public Device {
     }
     return to->recording->Append(to, entry, kind) ? Status::Ok() : NoMemoryFor("a recording");
   }
-  Status Move(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
+  // A recorded launch or call has a copy of its addresses in the graph.
+  static Status KeepAddresses(Span<const DeviceAddress> addresses, Stream* stream, GraphEntry* entry) {
+    HostGraph* graph = ToHost(stream)->recording;
+    if (graph == nullptr) return Status::Ok();
+    entry->first_address = graph->addresses.size();
+    entry->num_addresses = addresses.size();
+    for (DeviceAddress address : addresses) graph->addresses.push_back(address);
+    return graph->addresses.ok() ? Status::Ok() : NoMemoryFor("a recording");
+  }
+  Status Move(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream, bool from_any = false) {
     RONDO_RETURN_IF_ERROR(Own(to, bytes));
-    RONDO_RETURN_IF_ERROR(Own(from, bytes));
+    if (!from_any) RONDO_RETURN_IF_ERROR(Own(from, bytes));
     GraphEntry entry;
     entry.kind = GraphEntry::Kind::kCopy;
     entry.to = to;
@@ -428,6 +451,7 @@ class HostDriver final : public Driver {
     info.name = "host";
     info.host_memory = true;
     info.collectives = true;
+    info.rebinds = true;
     info.max_streams = 1024;
     return info;
   }

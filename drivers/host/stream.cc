@@ -185,7 +185,8 @@ bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
   }
   entry.num_before = before.size() - entry.first_before;
   if (!before.ok() || !stream->last.ok() || !entries.push_back(entry)) return false;
-  return entry.kind == GraphEntry::Kind::kTime || nodes.push_back({entry.step, kind});
+  if (entry.kind == GraphEntry::Kind::kTime) return true;
+  return entry_of.push_back(index) && nodes.push_back({entry.step, kind});
 }
 
 bool HostGraph::PrepareOrder() {

@@ -26,6 +26,7 @@ struct GraphEntry {
   const KernelProgram* program = nullptr;
   const CallProgram* call = nullptr;  // kCall
   size_t first_address = 0;           // into HostGraph::addresses
+  size_t num_addresses = 0;
   DeviceAddress to = 0, from = 0;
   uint64_t bytes = 0;
   HostEvent* event = nullptr;  // kTime
@@ -48,12 +49,14 @@ struct ReplayOrder {
   List<uint32_t> left, ready;  // of a replay: entries that each waits for, and those that wait for none
 };
 
-// Immutable after EndRecord but for `order`; may be launched any number of times, by one thread at a time.
+// Immutable after EndRecord but for `order` and the addresses of launches and copies; may be launched any
+// number of times, by one thread at a time.
 struct HostGraph {
   List<GraphEntry> entries;
   List<DeviceAddress> addresses;
   List<GraphNode> nodes;
-  List<uint32_t> before;  // per entry: the entries that its stream, events and collectives put before it
+  List<uint32_t> entry_of;  // per node
+  List<uint32_t> before;    // per entry: the entries that its stream, events and collectives put before it
   ReplayOrder order;
   // While recording: the streams that take part and the events recorded in them.
   List<HostStream*> streams;

@@ -100,6 +100,9 @@ class FaultyDevice : public Device {
     inner_->DestroyGraph(graph);
   }
   Span<const GraphNode> Nodes(const Graph* graph) override { return inner_->Nodes(graph); }
+  Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override {
+    return Fails() ? Failure("SetAddresses") : inner_->SetAddresses(graph, node, addresses);
+  }
   Status LaunchGraph(Graph* graph, Stream* stream) override {
     return Fails() ? Failure("LaunchGraph") : inner_->LaunchGraph(graph, stream);
   }

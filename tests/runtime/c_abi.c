@@ -83,7 +83,7 @@ FIELD(rondo_metrics, state_bytes, 192);
 FIELD(rondo_metrics, run_time, 200);
 FIELD(rondo_metrics, queue_wait, 360);
 
-STRUCT(rondo_tensor, 56);
+STRUCT(rondo_tensor, 64);
 FIELD(rondo_tensor, size, 0);
 FIELD(rondo_tensor, name, 8);
 FIELD(rondo_tensor, index, 16);
@@ -92,6 +92,7 @@ FIELD(rondo_tensor, rank, 24);
 FIELD(rondo_tensor, dims, 32);
 FIELD(rondo_tensor, data, 40);
 FIELD(rondo_tensor, bytes, 48);
+FIELD(rondo_tensor, memory, 56);
 
 STRUCT(rondo_run_options, 16);
 FIELD(rondo_run_options, size, 0);
@@ -140,3 +141,5 @@ NUMBER(RONDO_U64, 11);
 NUMBER(RONDO_BOOL, 12);
 NUMBER(RONDO_INPUT, 0);
 NUMBER(RONDO_OUTPUT, 1);
+NUMBER(RONDO_HOST_MEMORY, 0);
+NUMBER(RONDO_DEVICE_MEMORY, 1);

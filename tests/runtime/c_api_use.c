@@ -174,6 +174,30 @@ static const char* ReadMetrics(const rondo_runtime* runtime, uint64_t runs) {
   return NULL;
 }
 
+static const char* RunInDeviceMemory(rondo_session* session) {
+  _Alignas(256) float there[128] = {1, 1, 1, 1}; /* on these drivers, device memory is the process's */
+  const int64_t four[1] = {4};
+  rondo_tensor input = Floats("x", there, four, 1, 16), output = Floats("y", there + 64, NULL, 0, 16);
+  input.memory = output.memory = RONDO_DEVICE_MEMORY;
+  TRY(rondo_session_run(session, 0, &input, 1, &output, 1, NULL));
+  EXPECT(there[64] == 1 && there[67] == 4);
+  input.size = offsetof(rondo_tensor, memory); /* of a program that was built before there was the field */
+  input.data = there + 64;
+  output.memory = RONDO_HOST_MEMORY;
+  TRY(rondo_session_run(session, 0, &input, 1, &output, 1, NULL));
+  EXPECT(there[67] == 16);
+  output.memory = RONDO_DEVICE_MEMORY;
+  input = Floats("x", there, four, 1, 16);
+  input.memory = RONDO_DEVICE_MEMORY;
+  output.data = there + 2;
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, &output, 1, NULL), RONDO_INVALID_ARGUMENT,
+               "input \"x\" overlaps output \"y\"");
+  input.memory = (rondo_memory)2;
+  EXPECT_FAILS(rondo_session_run(session, 0, &input, 1, &output, 1, NULL), RONDO_INVALID_ARGUMENT,
+               "memory 2 is unknown");
+  return NULL;
+}
+
 static void CountLog(void* user, rondo_log_level level, const char* text) {
   if (level == RONDO_LOG_INFO && text[0] != 0) ++*(int*)user;
 }
@@ -199,6 +223,7 @@ const char* UsePlanFromC(const void* bytes, size_t size, rondo_driver* driver) {
   if (trouble == NULL) trouble = RunWithLargerStructs(session);
   if (trouble == NULL) trouble = RunAsynchronously(session);
   if (trouble == NULL) trouble = ReadMetrics(runtime, 7);
+  if (trouble == NULL) trouble = RunInDeviceMemory(session);
   if (trouble != NULL) return trouble;
   TRY(rondo_session_destroy(session));
   TRY(rondo_runtime_destroy(runtime));

@@ -1,5 +1,6 @@
 #include "tests/runtime/fake_driver.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,7 +16,7 @@ class Event {};
 
 struct Work {
   GraphNode node;
-  const Kernel* kernel = nullptr;  // null: a copy of `bytes` from [1] to [0]
+  const Kernel* kernel = nullptr;  // null: a copy of `bytes` from [0] to [1]
   std::vector<DeviceAddress> addresses;
   uint64_t bytes = 0;
 };
@@ -80,7 +81,7 @@ bool RunPart(const Part& part, const std::vector<DeviceAddress>& addresses) {
 
 void Execute(const Work& work, Stream* stream) {
   if (work.kernel == nullptr) {
-    std::memmove(reinterpret_cast<void*>(work.addresses[0]), reinterpret_cast<void*>(work.addresses[1]),
+    std::memmove(reinterpret_cast<void*>(work.addresses[1]), reinterpret_cast<void*>(work.addresses[0]),
                  work.bytes);
     return;
   }
@@ -131,11 +132,10 @@ Status FakeDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
 
 Status FakeDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Copy"));
-  Work work{{kNone, StepKind::kCopy}, nullptr, {to, from}, bytes};
   if (stream->recording) {
-    stream->recorded.push_back(work);
+    stream->recorded.push_back({{kNone, StepKind::kCopy}, nullptr, {from, to}, bytes});
   } else {
-    Execute(work, stream);
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   }
   return Status::Ok();
 }
@@ -246,8 +246,20 @@ Status FakeDevice::LaunchGraph(Graph* graph, Stream* stream) {
   return Status::Ok();
 }
 
+Status FakeDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) {
+  RONDO_RETURN_IF_ERROR(controls_->Call("SetAddresses"));
+  if (node == controls_->fixed_node || node >= graph->work.size()) {
+    return Device::SetAddresses(graph, node, addresses);
+  }
+  std::vector<DeviceAddress>& to = graph->work[node].addresses;
+  if (addresses.size() != to.size()) return Status::Error(Code::kInternal, "as many as were recorded");
+  std::copy(addresses.begin(), addresses.end(), to.begin());
+  return Status::Ok();
+}
+
 FakeDriver::FakeDriver(uint32_t devices) : devices_(devices, FakeDevice(&controls)) {
-  for (const char* name : {"LaunchGraph", "CopyIn", "CopyOut", "Synchronize"}) controls.calls[name] = 0;
+  for (const char* name : {"LaunchGraph", "CopyIn", "CopyOut", "Copy", "Synchronize", "SetAddresses"})
+    controls.calls[name] = 0;
 }
 
 DriverInfo FakeDriver::Info() const {
@@ -255,6 +267,7 @@ DriverInfo FakeDriver::Info() const {
   info.name = "fake";
   info.host_memory = controls.host_memory;
   info.max_streams = controls.max_streams;
+  info.rebinds = controls.rebinds;
   info.driver_version = 1;
   return info;
 }

@@ -22,8 +22,10 @@ struct FakeControls {
   std::string fail;
   int fail_after = 0;
   Code fail_code = Code::kInternal;
-  bool swap_recorded = false;  // EndRecord reports its first two nodes exchanged
-  bool drop_recorded = false;  // EndRecord loses its last node
+  bool swap_recorded = false;   // EndRecord reports its first two nodes exchanged
+  bool drop_recorded = false;   // EndRecord loses its last node
+  bool rebinds = false;         // SetAddresses works
+  uint32_t fixed_node = kNone;  // but for this node of every graph
 
   // Read only.
   std::map<std::string, int> calls;
@@ -63,6 +65,7 @@ class FakeDevice : public Device {
   void DestroyGraph(Graph* graph) override;
   Span<const GraphNode> Nodes(const Graph* graph) override;
   Status LaunchGraph(Graph* graph, Stream* stream) override;
+  Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override;
 
  private:
   void Count(int objects, int64_t bytes);

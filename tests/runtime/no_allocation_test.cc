@@ -77,6 +77,29 @@ TEST_P(NoAllocationTest, InAnyRunTheFirstIncluded) {
   EXPECT_EQ(z, 2);
 }
 
+TEST_P(NoAllocationTest, InTenThousandRunsInOtherDeviceMemoryEach) {
+  TinyPlan tiny(/*split=*/true);
+  DriverHandle driver = MakeDriver(GetParam());
+  ASSERT_NE(driver, nullptr);
+  Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());
+  Result<Runtime> runtime = Runtime::Create(driver.get());
+  Result<Session> session = Session::Create(*runtime, *plan);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  alignas(64) float x[3][16] = {}, y[2][16] = {};
+  ResetAllocationCount();
+  bool good = true;
+  for (int run = 0; run < 10000; ++run) {
+    x[run % 3][0] = static_cast<float>(run);
+    // The last of three is copied, for its alignment.
+    const Input input = {"x", kNone, DType::kF32, {4}, x[run % 3] + (run % 3 == 2), 16, MemoryKind::kDevice};
+    const Output output = {"y", kNone, DType::kF32, y[run % 2], 16, MemoryKind::kDevice};
+    good = good && session->Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok() &&
+           (run % 3 == 2 || y[run % 2][0] == static_cast<float>(run));
+  }
+  EXPECT_EQ(AllocationCount(), 0u);
+  EXPECT_TRUE(good);
+}
+
 INSTANTIATE_TEST_SUITE_P(Drivers, NoAllocationTest, testing::ValuesIn(DriverNames()),
                          [](const auto& info) { return std::string(info.param); });
 

@@ -55,6 +55,9 @@ class ForwardingDevice : public Device {
   Result<Graph*> EndRecord(Stream* stream) override { return inner_->EndRecord(stream); }
   void DestroyGraph(Graph* graph) override { inner_->DestroyGraph(graph); }
   Span<const GraphNode> Nodes(const Graph* graph) override { return inner_->Nodes(graph); }
+  Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override {
+    return inner_->SetAddresses(graph, node, addresses);
+  }
   Status LaunchGraph(Graph* graph, Stream* stream) override { return inner_->LaunchGraph(graph, stream); }
 
  protected:

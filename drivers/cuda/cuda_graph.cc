@@ -1,0 +1,125 @@
+// CudaDevice's graphs: recorded by capture, launched, told other addresses.
+#include <new>
+#include <utility>
+
+#include "drivers/cuda/cuda_device.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr int kThreadLocalCapture = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+
+// The node that a capturing stream has last; null if that cannot be said.
+NodeHandle LastNode(const Api& api, StreamHandle stream) {
+  if (api.capture_info == nullptr) return nullptr;
+  int status = 0;
+  const NodeHandle* nodes = nullptr;
+  const void* edges = nullptr;
+  size_t count = 0;
+  const Error error = api.capture_info(stream, &status, nullptr, nullptr, &nodes, &edges, &count);
+  return error == 0 && count == 1 ? nodes[0] : nullptr;
+}
+
+}  // namespace
+
+void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) {
+  if (!stream->recording) return;
+  CudaNode recorded;
+  if (from != nullptr) {
+    recorded = *from;
+    recorded.handle = LastNode(api_, stream->handle);
+  }
+  stream->nodes.push_back(node);
+  stream->recorded.push_back(recorded);
+}
+
+Status CudaDevice::BeginRecord(Stream* stream) {
+  CudaStream* s = ToCuda(stream);
+  if (s->recording) {
+    return Status::Error(Code::kFailedPrecondition, "cuda device %u: the stream is already recording",
+                         index_);
+  }
+  Use use(*this);
+  RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
+  s->recording = true;
+  s->after_kernel = false;
+  s->nodes.clear();
+  s->recorded.clear();
+  return Status::Ok();
+}
+
+Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
+  CudaStream* s = ToCuda(stream);
+  if (!s->recording) {
+    return Status::Error(Code::kFailedPrecondition, "cuda device %u: no recording began on this stream",
+                         index_);
+  }
+  s->recording = false;
+  CudaGraph* graph = new (std::nothrow) CudaGraph;
+  if (graph == nullptr)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
+  graph->nodes = std::move(s->nodes);
+  graph->recorded = std::move(s->recorded);
+  s->nodes.clear();
+  s->recorded.clear();
+  Use use(*this);
+  Status status = Check(api_.capture_end(s->handle, &graph->graph), "ending a recording");
+  if (status.ok())
+    status = Check(api_.graph_instantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
+  if (status.ok()) status = Check(api_.graph_upload(graph->exec, s->handle), "uploading a graph");
+  if (status.ok()) status = Check(api_.stream_synchronize(s->handle), "uploading a graph");
+  if (!status.ok()) {
+    DestroyGraph(reinterpret_cast<Graph*>(graph));
+    return status;
+  }
+  return reinterpret_cast<Graph*>(graph);
+}
+
+void CudaDevice::DestroyGraph(Graph* graph) {
+  Use use(*this);
+  if (ToCuda(graph)->exec != nullptr) api_.graph_exec_destroy(ToCuda(graph)->exec);
+  if (ToCuda(graph)->graph != nullptr) api_.graph_destroy(ToCuda(graph)->graph);
+  delete ToCuda(graph);
+}
+
+Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
+  return reinterpret_cast<const CudaGraph*>(graph)->nodes;
+}
+
+Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
+  Use use(*this);
+  return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
+}
+
+Status CudaDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) {
+  const CudaGraph* g = ToCuda(graph);
+  if (node >= g->nodes.size() || g->recorded[node].handle == nullptr) {
+    return Device::SetAddresses(graph, node, addresses);
+  }
+  const CudaNode& to = g->recorded[node];
+  const bool copy = g->nodes[node].kind == StepKind::kCopy;
+  const size_t count = copy ? 2 : to.module->params[to.kernel];
+  if (addresses.size() < count) {
+    return Status::Error(Code::kInvalidArgument, "cuda device %u: node %u has %zu addresses, not %zu", index_,
+                         node, count, addresses.size());
+  }
+  Use use(*this);
+  if (copy) {
+    CopyNodeParams params;
+    params.from.device = addresses[0];
+    params.to.device = addresses[1];
+    params.width = to.bytes;
+    return Check(api_.graph_copy_params(g->exec, to.handle, &params, context_), "changing a graph's copy");
+  }
+  void* values[kMostParams];
+  FillParams(*to.module, to.kernel, addresses, to.faults, g->nodes[node].step, values);
+  KernelNodeParams params;
+  params.function = to.module->functions[to.kernel];
+  params.grid[0] = to.module->grids[to.kernel];
+  params.block[0] = to.module->block;
+  params.shared_bytes = to.module->shared[to.kernel];
+  params.params = values;
+  return Check(api_.graph_kernel_params(g->exec, to.handle, &params), "changing a graph's kernel");
+}
+
+}  // namespace rondo::cuda
