@@ -172,14 +172,16 @@ TEST_P(DeviceMemoryTest, IsNotWhatTimedStepsUse) {
   Result<RunTimer> late = RunTimer::Create(session_, TinyPlan::kAdd, TimerDetail::kSteps);
   Result<RunTimer> whole = RunTimer::Create(session_, TinyPlan::kAdd, TimerDetail::kPartitions);
   ASSERT_TRUE(late.ok() && whole.ok());
+  float value = 0;
   for (const RunTimer* timer : {&*early, &*late, &*whole}) {
+    value += 10;
     RunOptions options;
     options.timer = timer;
     Block other_x, other_y;
-    for (int i = 0; i < 4; ++i) other_x.values[i] = 10;
+    for (int i = 0; i < 4; ++i) other_x.values[i] = value;
     const uint64_t copied = Copied();
     ASSERT_TRUE(Add(X(other_x.values), Floats("y", other_y.values), options).ok());
-    EXPECT_EQ(other_y.First(), Values({10, 20, 30, 40}));
+    EXPECT_EQ(other_y.First(), Values({value, 2 * value, 3 * value, 4 * value}));
     EXPECT_EQ(Copied() - copied, timer == &*whole ? 0u : 32u);
   }
   EXPECT_EQ(y.First(), Values({1, 2, 3, 4}));
@@ -242,9 +244,9 @@ TEST(DeviceMemoryOnAFakeDriver, IsToldToEachStepOnceAndOnlyWhenItIsAnother) {
   ASSERT_TRUE(session.ok()) << session.status().message();
   int& told = driver.controls.calls["SetAddresses"];
   Block x, y, z;
-  auto run = [&](Block& to) {
+  auto run = [&](Block& to, size_t from = 0) {
     told = 0;
-    const Input input = X(x.values);
+    const Input input = X(x.values + from);
     const Output output = Floats("y", to.values);
     EXPECT_TRUE(session->Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok());
     return told;
@@ -253,6 +255,7 @@ TEST(DeviceMemoryOnAFakeDriver, IsToldToEachStepOnceAndOnlyWhenItIsAnother) {
   EXPECT_EQ(run(y), 0);
   EXPECT_EQ(run(z), 2);
   EXPECT_EQ(run(z), 0);
+  EXPECT_EQ(run(z, 16), 1);
 }
 
 TEST(DeviceMemoryOnAFakeDriver, FailuresNameTheStepAndStick) {
