@@ -1,6 +1,11 @@
 # How every target of Rondo is made: one warning level, one set of sanitizers, one include root.
 find_package(Threads REQUIRED)
 
+# How what the runtime links is compiled: small rather than fast, for the design limits its code to 150 KB.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-Oz RONDO_HAVE_OZ)
+set(RONDO_SMALL $<$<CONFIG:Release>:$<IF:$<BOOL:${RONDO_HAVE_OZ}>,-Oz,-Os>>)
+
 # rondo_settings(TARGET [TINY]): TINY targets are what the runtime links: no exceptions, no RTTI.
 function(rondo_settings target)
   cmake_parse_arguments(ARG "TINY" "" "" ${ARGN})
