@@ -19,6 +19,10 @@ namespace {
 
 constexpr uint32_t kMaxDevices = 64;
 
+constexpr std::string_view kCudaTarget = "cuda:";
+
+bool IsCuda(const std::string& target) { return target.substr(0, kCudaTarget.size()) == kCudaTarget; }
+
 // What reports call the program of a device.
 std::string NameOf(const CompileOptions& options, const ProgramInWork& program) {
   const std::string& name = program.source.program;
@@ -34,6 +38,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.rank = program->device;
   RONDO_RETURN_IF_ERROR(SplitShapes(*model, options.shapes, &import, &compilation->shapes_found));
   import.ops = options.ops;
+  if (IsCuda(options.target)) import.calls_outside_graphs = "it runs on the host";
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
   ImportReport report;
@@ -70,10 +75,6 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   *text = std::move(result.text);
   return Status::Ok();
 }
-
-constexpr std::string_view kCudaTarget = "cuda:";
-
-bool IsCuda(const std::string& target) { return target.substr(0, kCudaTarget.size()) == kCudaTarget; }
 
 Status OrderWeights(Compilation* compilation, ProgramInWork* program, std::string* text) {
   if (!IsCuda(compilation->options.target)) {

@@ -169,12 +169,12 @@ Status Compare(const OpInfo& info, const CustomOp& call, std::string_view node) 
   Span<const CustomArgument> inputs = call.arguments.subspan(0, call.num_inputs);
   const uint32_t outputs = static_cast<uint32_t>(call.arguments.size() - call.num_inputs);
   RONDO_ASSIGN_OR_RETURN(CustomOp now, DescribeCall(info, inputs, outputs, call.attributes, node, scratch));
-  if (now.graph_safe != call.graph_safe) {
-    return Wrong(info, node,
-                 Status::Error(
-                     Code::kUnsupported,
-                     "the plan was compiled when a graph %s contain it, and now a graph %s: compile it again",
-                     call.graph_safe ? "could" : "could not", now.graph_safe ? "may" : "may not"));
+  if (call.graph_safe && !now.graph_safe) {  // the other way round, the plan takes more care than it must
+    return Wrong(
+        info, node,
+        Status::Error(Code::kUnsupported,
+                      "the plan was compiled when a graph could contain it, and now a graph may not: "
+                      "compile it again"));
   }
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     if (SameArgument(now.arguments[i], call.arguments[i])) continue;

@@ -278,6 +278,11 @@ rondo_error* rondo_runtime_supports(const rondo_runtime* runtime, const rondo_pl
   return ToError(runtime->runtime.Supports(plan->plan));
 }
 
+rondo_error* rondo_runtime_ready(const rondo_runtime* runtime) {
+  if (runtime == nullptr) return NullError("rondo_runtime_ready", "runtime");
+  return ToError(runtime->runtime.Ready());
+}
+
 rondo_error* rondo_runtime_destroy(rondo_runtime* runtime) {
   if (runtime == nullptr) return nullptr;
   uint32_t sessions = runtime->runtime.session_count();

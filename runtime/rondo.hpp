@@ -209,6 +209,7 @@ class Runtime {
     return error;
   }
   Error Supports(const Plan& plan) const { return Error(rondo_runtime_supports(runtime_, plan.get())); }
+  Error Ready() const { return Error(rondo_runtime_ready(runtime_)); }
   Error GetMetrics(rondo_metrics* metrics) const {
     *metrics = RONDO_INIT(rondo_metrics);
     return Error(rondo_runtime_get_metrics(runtime_, metrics));

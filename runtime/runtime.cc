@@ -100,6 +100,16 @@ MetricsData Runtime::metrics() const {
 
 bool Runtime::on_worker() const { return impl_->queue.OnWorker(); }
 
+Status Runtime::Ready() const {
+  std::unique_lock<std::mutex> lock(impl_->mutex, std::try_to_lock);
+  for (uint32_t i = 0; lock.owns_lock() && i < impl_->device_count; ++i) {
+    uint64_t free_bytes = 0, total_bytes = 0;
+    if (impl_->devices[i] == nullptr) continue;
+    RONDO_RETURN_IF_ERROR(impl_->devices[i]->MemoryInfo(&free_bytes, &total_bytes).At("device %u", i));
+  }
+  return Status::Ok();
+}
+
 namespace {
 
 Status CheckProgram(const Program& program, const DriverInfo& info) {

@@ -71,7 +71,8 @@ Result<Span<const CustomAttribute>> TakeAttributes(OpContext& c, Arena* arena) {
 
 }  // namespace
 
-Status ImportCall(const OpInfo& info, const std::string& node, OpContext& c) {
+Status ImportCall(const OpInfo& info, const std::string& node, std::string_view outside_graphs,
+                  OpContext& c) {
   auto arena = std::make_shared<Arena>();
   RONDO_ASSIGN_OR_RETURN(const Span<const CustomAttribute> attributes, TakeAttributes(c, arena.get()));
   std::vector<CustomArgument> arguments;
@@ -95,6 +96,10 @@ Status ImportCall(const OpInfo& info, const std::string& node, OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(call->op,
                          DescribeCall(info, Span<const CustomArgument>(arguments.data(), arguments.size()),
                                       static_cast<uint32_t>(c.num_outputs()), attributes, node, *arena));
+  if (call->op.graph_safe && !outside_graphs.empty()) {
+    call->op.graph_safe = false;
+    call->op.reason = arena->CopyText(outside_graphs);
+  }
   call->side_effects = (info.op.flags & RONDO_OP_SIDE_EFFECTS) != 0;
   call->key = ir::KeyOf(call->op);
   call->keep = arena;

@@ -12,7 +12,7 @@ namespace rondo::importer {
 
 // Sets all outputs of the node. The op is asked for their types; what it refuses, and attributes that are
 // graphs or sparse tensors, are errors. `node` names the node to the library.
-Status ImportCall(const OpInfo& info, const std::string& node, OpContext& c);
+Status ImportCall(const OpInfo& info, const std::string& node, std::string_view outside_graphs, OpContext& c);
 
 }  // namespace rondo::importer
 

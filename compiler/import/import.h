@@ -38,6 +38,8 @@ struct ImportOptions {
   // Custom ops: a node that one of them is named after becomes a call of it, whatever else knows its name.
   // May be null; must outlive the call of ImportModel.
   const OpRegistry* ops = nullptr;
+  // Not empty: no graph may contain a call of a custom op, for this reason, whatever its library says.
+  std::string_view calls_outside_graphs;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };

@@ -400,7 +400,8 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   OpContext c(&builder_, this, node, OpsetFor(frame, node.domain()), std::move(attributes),
               std::move(inputs));
   Status status = custom != nullptr
-                      ? ImportCall(*custom, node.op_type() + " \"" + frame.prefix + NodeName(node) + "\"", c)
+                      ? ImportCall(*custom, node.op_type() + " \"" + frame.prefix + NodeName(node) + "\"",
+                                   options_.calls_outside_graphs, c)
                       : CallHandler(*row, c);
   scope_ = outer_scope;
   frame_ = outer_frame;

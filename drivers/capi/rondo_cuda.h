@@ -2,6 +2,8 @@
 #ifndef RONDO_DRIVERS_CAPI_RONDO_CUDA_H_
 #define RONDO_DRIVERS_CAPI_RONDO_CUDA_H_
 
+#include <stddef.h>
+
 #if defined(__GNUC__)
 #define RONDO_CUDA_API __attribute__((visibility("default")))
 #else
@@ -21,6 +23,25 @@ typedef struct rondo_driver rondo_driver;
  * NVIDIA driver, too old a one, no GPU. NULL only when out of memory. May be called from any thread.
  */
 RONDO_CUDA_API rondo_driver* rondo_cuda_driver_create(const char* library_path);
+
+/* Begins with its size and grows at the end, like the structs of rondo.h. What is 0 or NULL has the default.
+ */
+typedef struct rondo_cuda_options {
+  size_t size;              /* sizeof(rondo_cuda_options) */
+  const char* library_path; /* as above */
+  /* Shared libraries of custom ops (rondo_op.h) that plans may call, by path: opened when the driver is made,
+   * closed when it is destroyed. They run on the host, between graphs. The paths are not kept. */
+  const char* const* op_libraries;
+  size_t num_op_libraries;
+  /* Threads that copy weights while a session is made, as rondo_thread_hooks: both functions or none.
+   * Default: POSIX threads with signals blocked. */
+  int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
+  void (*join_thread)(void* user, void* thread);
+  void* thread_user;
+} rondo_cuda_options;
+
+/* The same, with more to choose from. `options` may be NULL. */
+RONDO_CUDA_API rondo_driver* rondo_cuda_driver_create_with(const rondo_cuda_options* options);
 
 #ifdef __cplusplus
 } /* extern "C" */

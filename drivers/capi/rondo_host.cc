@@ -4,34 +4,16 @@
 #include <cstring>
 #include <new>
 
-#include "core/custom_op.h"
-#include "core/driver_handle.h"
+#include "drivers/capi/op_libraries.h"
 #include "drivers/host/host_driver.h"
 
 namespace {
 
-// The handle, and the ops that its driver calls.
-struct HostHandle : rondo_driver {
-  rondo::OpRegistry ops;
-};
-
 void Destroy(rondo_driver* driver) {
-  auto* handle = static_cast<HostHandle*>(driver);
+  auto* handle = static_cast<rondo::HandleWithOps*>(driver);
   if (handle->driver != nullptr) rondo::DestroyHostDriver(handle->driver);
-  handle->~HostHandle();
+  handle->~HandleWithOps();
   std::free(handle);
-}
-
-rondo::Status LoadOps(const rondo_host_options& given, rondo::OpRegistry* ops) {
-  for (size_t i = 0; i < given.num_op_libraries; ++i) {
-    if (given.op_libraries == nullptr || given.op_libraries[i] == nullptr) {
-      return rondo::Status::Error(rondo::Code::kInvalidArgument,
-                                  "rondo_host_options: %zu op_libraries, but path %zu is NULL",
-                                  given.num_op_libraries, i);
-    }
-    RONDO_RETURN_IF_ERROR(ops->Load(given.op_libraries[i]));
-  }
-  return rondo::Status::Ok();
 }
 
 rondo::Status MakeDriver(const rondo_host_options& given, rondo::OpRegistry* ops, rondo::Driver** driver) {
@@ -44,7 +26,8 @@ rondo::Status MakeDriver(const rondo_host_options& given, rondo::OpRegistry* ops
     return rondo::Status::Error(rondo::Code::kInvalidArgument,
                                 "rondo_host_options: one function of a pair is NULL; give both or none");
   }
-  RONDO_RETURN_IF_ERROR(LoadOps(given, ops));
+  RONDO_RETURN_IF_ERROR(
+      rondo::LoadOpLibraries("rondo_host_options", given.op_libraries, given.num_op_libraries, ops));
   rondo::HostOptions options;
   options.ops = ops;
   if (given.threads != 0) options.threads = given.threads;
@@ -60,9 +43,9 @@ rondo::Status MakeDriver(const rondo_host_options& given, rondo::OpRegistry* ops
 }
 
 rondo_driver* MakeHandle(const rondo_host_options& options) {
-  void* block = std::malloc(sizeof(HostHandle));
+  void* block = std::malloc(sizeof(rondo::HandleWithOps));
   if (block == nullptr) return nullptr;
-  auto* handle = new (block) HostHandle;
+  auto* handle = new (block) rondo::HandleWithOps;
   handle->destroy = Destroy;
   handle->status = MakeDriver(options, &handle->ops, &handle->driver);
   return handle;

@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace rondo::cuda {
 namespace {
 
@@ -50,6 +53,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(event_create, "cuEventCreate"),
     RONDO_SYMBOL(event_destroy, "cuEventDestroy_v2"),
     RONDO_SYMBOL(event_record, "cuEventRecordWithFlags"),
+    RONDO_SYMBOL(event_synchronize, "cuEventSynchronize"),
     RONDO_SYMBOL(event_elapsed, "cuEventElapsedTime"),
     RONDO_SYMBOL(capture_begin, "cuStreamBeginCapture_v2"),
     RONDO_SYMBOL(capture_end, "cuStreamEndCapture"),
@@ -104,6 +108,13 @@ Result<const Api*> OpenApi() {
   }();
   if (!opened->status.ok()) return opened->status;
   return &opened->api;
+}
+
+bool IsFinal(Error error) {
+  // ECC_UNCORRECTABLE, HARDWARE_STACK_ERROR .. LAUNCH_FAILED (illegal instructions and addresses), and others
+  // that cuda.h describes as leaving the process in a state from which it must be started again.
+  constexpr Error kFinal[] = {214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 722};
+  return std::find(std::begin(kFinal), std::end(kFinal), error) != std::end(kFinal);
 }
 
 Status ToStatus(const Api& api, Error error, const char* call) {

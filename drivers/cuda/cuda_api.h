@@ -99,6 +99,7 @@ struct Api {
   Error (*event_create)(EventHandle* event, unsigned flags);
   Error (*event_destroy)(EventHandle event);
   Error (*event_record)(EventHandle event, StreamHandle stream, unsigned flags);
+  Error (*event_synchronize)(EventHandle event);
   Error (*event_elapsed)(float* milliseconds, EventHandle from, EventHandle to);
   Error (*capture_begin)(StreamHandle stream, int mode);
   Error (*capture_end)(StreamHandle stream, GraphHandle* graph);
@@ -118,6 +119,9 @@ struct Api {
 // Opens libcuda and initialises it, once a process. Errors: kUnsupported when there is no driver, it is too
 // old, or it finds no device; the message says which. Thread-safe; the result lives as long as the process.
 Result<const Api*> OpenApi();
+
+// Whether `error` ends the context it came from: no call on it works any more in this process.
+bool IsFinal(Error error);
 
 // OK, or an error that names the call and what the driver says. Out of memory becomes kOutOfMemory.
 Status ToStatus(const Api& api, Error error, const char* call);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_collectives.h"
@@ -20,12 +21,14 @@ constexpr unsigned kNoTiming = 2;                          // CU_EVENT_DISABLE_T
 constexpr unsigned kRecordExternal = 1;                    // CU_EVENT_RECORD_EXTERNAL
 constexpr int kDependentLaunch = 6;          // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr unsigned kPortableMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
+constexpr Error kOutOfMemoryError = 2;
 constexpr uint32_t kUnknownStep = 0xffffffffu;
 
 }  // namespace
 
-Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index) {
-  CudaDevice* device = new (std::nothrow) CudaDevice(api);
+Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpRegistry* ops,
+                                       const ThreadHooks& hooks) {
+  CudaDevice* device = new (std::nothrow) CudaDevice(api, ops, hooks);
   if (device == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for it", index);
   device->index_ = index;
@@ -43,7 +46,32 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index) {
 }
 
 CudaDevice::~CudaDevice() {
-  if (context_ != nullptr) api_.context_release(id_);
+  if (context_ == nullptr) return;
+  weight_copy_.reset();
+  fill_.Unload();
+  api_.context_release(id_);
+}
+
+Status CudaDevice::Lost() {
+  if (!is_lost_.load(std::memory_order_acquire)) return Status::Ok();
+  std::lock_guard<std::mutex> lock(mutex_);
+  return lost_;
+}
+
+Status CudaDevice::Check(Error error, const char* call) {
+  if (error == 0) return Status::Ok();
+  if (IsFinal(error) && !is_lost_.load(std::memory_order_acquire)) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (lost_.ok()) {
+      lost_ = Status::Error(
+          Code::kInternal,
+          "cuda device %u (%s): %s; no session on this device can go on, and the process must be replaced",
+          index_, name_, ToStatus(api_, error, call).message());
+    }
+    is_lost_.store(true, std::memory_order_release);
+  }
+  if (Status lost = Lost(); !lost.ok()) return lost;
+  return ToStatus(api_, error, call).At("cuda device %u", index_);
 }
 
 // ------------------------------------------------------------------------------------- memory
@@ -53,7 +81,8 @@ Result<DeviceAddress> CudaDevice::Allocate(uint64_t bytes, uint64_t alignment) {
   Use use(*this);
   uint64_t need = (bytes == 0 ? 1 : bytes) + (alignment > kGiven ? alignment : 0);
   Address given = 0;
-  if (api_.allocate(&given, need) != 0) {
+  if (const Error error = api_.allocate(&given, need); error != 0) {
+    if (error != kOutOfMemoryError) return Check(error, "allocating memory");
     size_t free_bytes = 0, total_bytes = 0;
     api_.memory_info(&free_bytes, &total_bytes);
     return Status::Error(Code::kOutOfMemory,
@@ -84,6 +113,7 @@ void CudaDevice::Free(DeviceAddress address, uint64_t) {
 }
 
 Status CudaDevice::MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) {
+  RONDO_RETURN_IF_ERROR(Lost());
   Use use(*this);
   size_t free_size = 0, total_size = 0;
   RONDO_RETURN_IF_ERROR(Check(api_.memory_info(&free_size, &total_size), "cuMemGetInfo"));
@@ -94,6 +124,10 @@ Status CudaDevice::MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) {
 
 Status CudaDevice::CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) {
   if (bytes == 0) return Status::Ok();
+  if (bytes >= WeightCopy::kLeastBytes && has_weight_copy_.load(std::memory_order_acquire)) {
+    std::lock_guard<std::mutex> lock(copy_mutex_);
+    if (weight_copy_ != nullptr) return weight_copy_->Copy(to, host, bytes, ToCuda(stream)->handle);
+  }
   Use use(*this);
   return Check(api_.copy_in(to, host, bytes, ToCuda(stream)->handle), "copying to the device");
 }
@@ -126,7 +160,9 @@ Status CudaDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* 
 
 Status CudaDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
                                  Stream* stream) {
-  // In pieces through host memory: done once, before the first run.
+  Status made = fill_.Enqueue(to, dtype, elements, key, scale, ToCuda(stream)->handle);
+  if (made.ok() || is_lost_.load(std::memory_order_acquire)) return made;
+  // The NVIDIA driver cannot compile the kernel: in pieces through host memory.
   constexpr uint64_t kPiece = 1 << 20;
   uint64_t size = static_cast<uint64_t>(ByteSize(dtype));
   std::vector<uint8_t> piece(std::min(elements, kPiece) * size);
@@ -181,11 +217,26 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
   CudaModule* module = new (std::nothrow) CudaModule;
   if (module == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a module", index_);
+  Status status = LoadKernels(plan, *code, module);
+  if (status.ok() && !plan.custom_ops.empty()) {
+    Result<CudaCalls*> calls = CudaCalls::Create(*this, plan, ops_);
+    status = calls.status();
+    if (calls.ok()) module->calls.reset(*calls);
+  }
+  if (status.ok()) status = PrepareWeightCopy(plan);
+  if (!status.ok()) {
+    DestroyModule(reinterpret_cast<Module*>(module));
+    return status;
+  }
+  return reinterpret_cast<Module*>(module);
+}
+
+Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module) {
   Use use(*this);
-  Status status = Check(api_.module_load(&module->handle, code->code.data()), "loading machine code");
-  module->block = code->block;
+  Status status = Check(api_.module_load(&module->handle, code.code.data()), "loading machine code");
+  module->block = code.block;
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
-    const KernelImage& image = code->images[k];
+    const KernelImage& image = code.images[k];
     char entry[256];
     std::snprintf(entry, sizeof(entry), "%.*s", static_cast<int>(image.entry.size()), image.entry.data());
     Function function = nullptr;
@@ -206,14 +257,34 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
     module->waits.push_back(image.waits && major_ >= 9);
     module->params.push_back(plan.kernels[k].num_params);
   }
-  if (!status.ok()) {
-    DestroyModule(reinterpret_cast<Module*>(module));
-    return status;
+  return status;
+}
+
+Status CudaDevice::PrepareWeightCopy(const PlanData& plan) {
+  uint64_t bytes = 0;  // of the weights that are copied so
+  for (const Buffer& b : plan.buffers) {
+    const bool counts = b.kind == BufferKind::kConstant && b.weight == WeightSource::kBytes;
+    if (counts && b.bytes >= WeightCopy::kLeastBytes) bytes += b.bytes;
   }
-  return reinterpret_cast<Module*>(module);
+  std::lock_guard<std::mutex> lock(copy_mutex_);
+  if (bytes == 0 || weight_copy_ != nullptr) return Status::Ok();
+  RONDO_ASSIGN_OR_RETURN(WeightCopy * made, WeightCopy::Create(*this, hooks_));
+  weight_copy_.reset(made);
+  has_weight_copy_.store(true, std::memory_order_release);
+  return Status::Ok();
+}
+
+void CudaDevice::DropWeightCopy(StreamHandle of) {
+  if (!has_weight_copy_.load(std::memory_order_acquire)) return;
+  std::lock_guard<std::mutex> lock(copy_mutex_);
+  if (weight_copy_ == nullptr || weight_copy_->stream() != of) return;
+  has_weight_copy_.store(false, std::memory_order_release);
+  weight_copy_.reset();
 }
 
 void CudaDevice::DestroyModule(Module* module) {
+  DropWeightCopy(nullptr);
+  ToCuda(module)->calls.reset();
   Use use(*this);
   if (ToCuda(module)->handle != nullptr) api_.module_unload(ToCuda(module)->handle);
   delete ToCuda(module);
@@ -251,6 +322,15 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   node.faults = s->faults;
   Note(s, {step, StepKind::kLaunch}, &node);
   return Status::Ok();
+}
+
+Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
+                        uint32_t step) {
+  const std::unique_ptr<CudaCalls>& calls = ToCuda(module)->calls;
+  if (calls == nullptr)
+    return Status::Error(Code::kInvalidArgument, "step %u: the plan has no custom ops", step);
+  ToCuda(stream)->after_kernel = false;
+  return calls->Run(op, addresses, ToCuda(stream), step);
 }
 
 // ----------------------------------------------------------------------------- streams and events
@@ -336,6 +416,11 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   {
     Use use(*this);
     RONDO_RETURN_IF_ERROR(Check(api_.stream_synchronize(s->handle), "running on the device"));
+  }
+  DropWeightCopy(s->handle);
+  if (!s->fault.ok()) {
+    *failed_step = s->fault_step;
+    return std::exchange(s->fault, Status());
   }
   if (s->faults->taken == 0) return Status::Ok();
   FaultRecord fault = *s->faults;

@@ -2,11 +2,16 @@
 #ifndef RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_
 #define RONDO_DRIVERS_CUDA_CUDA_DEVICE_H_
 
+#include <atomic>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "core/driver.h"
 #include "drivers/cuda/cuda_api.h"
+#include "drivers/cuda/cuda_calls.h"
+#include "drivers/cuda/synthetic_fill.h"
+#include "drivers/cuda/weight_copy.h"
 
 namespace rondo::cuda {
 
@@ -21,6 +26,7 @@ struct CudaModule {
   std::vector<uint32_t> grids, shared, params;
   std::vector<bool> waits;
   uint32_t block = 0;
+  std::unique_ptr<CudaCalls> calls;  // null: the plan has none
 };
 
 // What a graph's node was recorded from.
@@ -36,6 +42,8 @@ struct CudaStream {
   StreamHandle handle = nullptr;
   FaultRecord* faults = nullptr;
   bool recording = false;
+  Status fault;  // of a custom op since the last Synchronize
+  uint32_t fault_step = 0;
   bool after_kernel = false;       // the recording's last node on this stream is a kernel
   std::vector<GraphNode> nodes;    // of the recording
   std::vector<CudaNode> recorded;  // one a node
@@ -72,7 +80,9 @@ inline void FillParams(const CudaModule& module, uint32_t kernel, Span<const Dev
 
 class CudaDevice final : public Device {
  public:
-  static Result<CudaDevice*> Create(const Api& api, uint32_t index);
+  // `ops` may be null, and must outlive the device.
+  static Result<CudaDevice*> Create(const Api& api, uint32_t index, const OpRegistry* ops,
+                                    const ThreadHooks& hooks);
   ~CudaDevice() override;
 
   // "sm_90": of the device.
@@ -81,9 +91,9 @@ class CudaDevice final : public Device {
   const char* name() const { return name_; }
   const Api& api() const { return api_; }
   Context context() const { return context_; }
-  Status Check(Error error, const char* call) const {
-    return ToStatus(api_, error, call).At("cuda device %u", index_);
-  }
+  // OK, or what `call` met, as a sentence. A fault that CUDA makes final for the context is kept: from then
+  // on every call on the device says so.
+  Status Check(Error error, const char* call);
 
   // Makes the device's context current for a scope.
   class Use {
@@ -122,6 +132,8 @@ class CudaDevice final : public Device {
   Status Synchronize(Stream* stream, uint32_t* failed_step) override;
   Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
                 uint32_t step) override;
+  Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
+              uint32_t step) override;
   Status BeginRecord(Stream* stream) override;
   Result<Graph*> EndRecord(Stream* stream) override;
   void DestroyGraph(Graph* graph) override;
@@ -133,7 +145,15 @@ class CudaDevice final : public Device {
   Status WaitCollective(const CollectivePart& part, Stream* stream) override;
 
  private:
-  explicit CudaDevice(const Api& api) : api_(api) {}
+  CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks)
+      : api_(api), ops_(ops), hooks_(hooks), fill_(*this) {}
+  Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
+  // Makes weight_copy_ if the plan has weights worth it.
+  Status PrepareWeightCopy(const PlanData& plan);
+  // Gives weight_copy_ back if `of` is the stream that it last copied on; null: if it never did.
+  void DropWeightCopy(StreamHandle of);
+  // The error that ended the context; OK while it lives.
+  Status Lost();
   // Notes what has just been captured on `stream`, if it is recording. `from` becomes the node's, with its
   // handle; without, the node keeps its addresses.
   void Note(CudaStream* stream, GraphNode node, const CudaNode* from = nullptr);
@@ -147,8 +167,18 @@ class CudaDevice final : public Device {
   };
 
   const Api& api_;
-  std::mutex mutex_;  // guards rounded_
+  const OpRegistry* const ops_;
+  const ThreadHooks hooks_;
+  std::mutex mutex_;  // guards rounded_ and lost_
   std::vector<Rounded> rounded_;
+  Status lost_;
+  std::atomic<bool> is_lost_{false};
+  SyntheticFill fill_;
+  // Of the plan whose weights are being copied; given back when their stream is waited for,
+  // and if there were none for this device, when a session begins to record.
+  std::mutex copy_mutex_;
+  std::unique_ptr<WeightCopy> weight_copy_;
+  std::atomic<bool> has_weight_copy_{false};
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;

@@ -14,9 +14,13 @@ namespace {
 
 class CudaDriver final : public Driver {
  public:
-  CudaDriver(const cuda::Api& api, uint32_t count, const CudaOptions& options)
-      : api_(api), count_(count), devices_(count, nullptr) {
-    api_.driver_version(&version_);
+  CudaDriver(const cuda::Api& api, int version, uint32_t count, const CudaOptions& options)
+      : api_(api),
+        version_(version),
+        ops_(options.ops),
+        thread_hooks_(options.thread_hooks),
+        count_(count),
+        devices_(count, nullptr) {
     Result<const nccl::Api*> nccl = nccl::OpenApi(options.library_path);
     nccl_status_ = nccl.status();
     if (nccl.ok()) table_ = std::make_unique<cuda::CommunicatorTable>(**nccl, Hooks());
@@ -45,23 +49,12 @@ class CudaDriver final : public Driver {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     if (devices_[index] == nullptr) {
-      RONDO_ASSIGN_OR_RETURN(devices_[index], cuda::CudaDevice::Create(api_, index));
+      RONDO_ASSIGN_OR_RETURN(devices_[index], cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_));
     }
     return static_cast<Device*>(devices_[index]);
   }
 
   Status Supports(const PlanData& plan) const override {
-    if (!plan.custom_ops.empty()) {
-      const CustomOp& op = plan.custom_ops[0];
-      const std::string_view node = SourceOfCall(plan, 0);
-      return Status::Error(
-                 Code::kUnsupported,
-                 "%.*s calls custom op \"%.*s.%.*s\", which runs on the host driver only: the cuda driver "
-                 "takes no libraries of ops",
-                 static_cast<int>(node.size()), node.data(), static_cast<int>(op.domain.size()),
-                 op.domain.data(), static_cast<int>(op.name.size()), op.name.data())
-          .FromNode(node);
-    }
     if (plan.modules.empty()) {
       return Status::Error(
           Code::kUnsupported,
@@ -77,6 +70,7 @@ class CudaDriver final : public Driver {
       return Status::Error(Code::kUnsupported, "the plan needs driver version %u; this machine has %d",
                            plan.requirements.least_driver_version, version_);
     }
+    RONDO_RETURN_IF_ERROR(SupportsCalls(plan));
     for (const Program& program : plan.programs) {
       if (program.sync_points.empty() || nccl_status_.ok()) continue;
       return nccl_status_.At("program \"%.*s\" has %zu collectives", static_cast<int>(program.name.size()),
@@ -102,6 +96,23 @@ class CudaDriver final : public Driver {
     return reinterpret_cast<cuda::CudaCollectives*>(collectives);
   }
 
+  // Custom ops run on the host, between graphs.
+  Status SupportsCalls(const PlanData& plan) const {
+    for (uint32_t i = 0; i < plan.custom_ops.size(); ++i) {
+      RONDO_RETURN_IF_ERROR(CheckCall(ops_, plan, i));
+      const CustomOp& op = plan.custom_ops[i];
+      if (!op.graph_safe) continue;
+      const std::string_view node = SourceOfCall(plan, i);
+      return Status::Error(Code::kUnsupported,
+                           "%.*s: the plan lets a graph contain custom op \"%.*s.%.*s\", which runs on the "
+                           "host: compile the model again with --target cuda:sm_90a",
+                           static_cast<int>(node.size()), node.data(), static_cast<int>(op.domain.size()),
+                           op.domain.data(), static_cast<int>(op.name.size()), op.name.data())
+          .FromNode(node);
+    }
+    return Status::Ok();
+  }
+
   nccl::ContextHooks Hooks() {
     nccl::ContextHooks hooks;
     hooks.user = this;
@@ -117,8 +128,10 @@ class CudaDriver final : public Driver {
   }
 
   const cuda::Api& api_;
+  const int version_;
+  const OpRegistry* const ops_;
+  const ThreadHooks thread_hooks_;
   const uint32_t count_;
-  int version_ = 0;
   std::mutex mutex_;
   std::vector<cuda::CudaDevice*> devices_;
   Status nccl_status_;
@@ -129,10 +142,11 @@ class CudaDriver final : public Driver {
 
 Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
   RONDO_ASSIGN_OR_RETURN(const cuda::Api* api, cuda::OpenApi());
-  int count = 0;
+  int version = 0, count = 0;
+  RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->driver_version(&version), "cuDriverGetVersion"));
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->device_count(&count), "cuDeviceGetCount"));
   if (count <= 0) return Status::Error(Code::kUnsupported, "the NVIDIA driver finds no GPU on this machine");
-  CudaDriver* driver = new (std::nothrow) CudaDriver(*api, static_cast<uint32_t>(count), options);
+  CudaDriver* driver = new (std::nothrow) CudaDriver(*api, version, static_cast<uint32_t>(count), options);
   if (driver == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
   return static_cast<Driver*>(driver);
 }

@@ -6,8 +6,10 @@
 #ifndef RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
 #define RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
 
+#include "core/custom_op.h"
 #include "core/driver.h"
 #include "core/status.h"
+#include "core/threads.h"
 
 namespace rondo {
 
@@ -15,6 +17,11 @@ struct CudaOptions {
   // Folders, separated by ':', in which libraries (NCCL) are looked for before the system's places. Need not
   // outlive the call.
   const char* library_path = nullptr;
+  // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
+  // call any are refused.
+  const OpRegistry* ops = nullptr;
+  // Who starts the threads that copy large weights.
+  ThreadHooks thread_hooks = DefaultThreadHooks();
 };
 
 // Errors: kUnsupported when the machine has no NVIDIA driver, too old a one, or no device. A missing NCCL

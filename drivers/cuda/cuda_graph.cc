@@ -39,6 +39,7 @@ Status CudaDevice::BeginRecord(Stream* stream) {
     return Status::Error(Code::kFailedPrecondition, "cuda device %u: the stream is already recording",
                          index_);
   }
+  DropWeightCopy(nullptr);
   Use use(*this);
   RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
   s->recording = true;

@@ -258,7 +258,7 @@ class HostDevice final : public Device {
 
   Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
               uint32_t step) override {
-    const host::CallProgram* call = ToHost(module)->call(op);
+    const CallProgram* call = ToHost(module)->call(op);
     if (call == nullptr || addresses.size() != size_t{call->num_inputs} + call->num_outputs) {
       return Status::Error(Code::kInvalidArgument,
                            "step %u: custom op %u with %zu addresses cannot be called", step, op,

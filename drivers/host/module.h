@@ -5,8 +5,8 @@
 #include "core/arena.h"
 #include "core/plan.h"
 #include "core/status.h"
-#include "drivers/host/calls.h"
 #include "drivers/host/program.h"
+#include "drivers/ops/calls.h"
 
 namespace rondo::host {
 

@@ -110,6 +110,7 @@ class CompiledCalls : public testing::Test {
     CompileOptions options;
     options.models = {{"main", path.string()}};
     options.ops = use_ops_ ? &ops_ : nullptr;
+    options.target = target_;
     Result<CompiledPlan> compiled = CompileToMemory(options);
     fs::remove(path);
     RONDO_RETURN_IF_ERROR(compiled.status());
@@ -170,6 +171,7 @@ class CompiledCalls : public testing::Test {
   ModelMaker model_;
   OpRegistry ops_;
   bool use_ops_ = true;
+  std::string target_ = "host";
   std::unique_ptr<CompiledPlan> compiled_;
   std::vector<uint8_t> weights_;
   Driver* driver_ = nullptr;
@@ -346,6 +348,31 @@ TEST_F(CompiledCalls, ThatNoGraphMayContainArePartitionsOfTheirOwn) {
   EXPECT_TRUE(said);
   EXPECT_EQ(Run({{"x", {1, -2, 3, -4}}})[0], (Floats{1, 2, 3, 4}));
   EXPECT_EQ(CountsOfTestOps().taps, 1);
+}
+
+// A GPU's graphs contain no functions of the host, whatever their library says.
+TEST_F(CompiledCalls, BreakEveryGraphOfAGpu) {
+  model_.Input("x", {4});
+  model_.Node("Neg", {"x"}, {"n"});
+  Call("Scale", {"n"}, {"s"});
+  model_.Node("Abs", {"s"}, {"y"});
+  model_.Output("y");
+  target_ = "cuda:sm_90a";
+  const Status made = Compile();
+  if (made.code() == Code::kUnsupported) GTEST_SKIP() << made.message();
+  ASSERT_TRUE(made.ok()) << made.message();
+  const Program& program = compiled_->plan.programs[0];
+  ASSERT_EQ(program.partitions.size(), 3u);
+  EXPECT_EQ(program.steps[program.partitions[1].first_step].kind, StepKind::kCustom);
+  EXPECT_EQ(program.partitions[1].num_steps, 1u);
+  EXPECT_EQ(program.partitions[0].reason, BreakReason::kUnsafeStep);
+  EXPECT_EQ(program.partitions[0].detail,
+            "step 1 (Scale \"Scale_s\") cannot be in a graph: it runs on the host");
+  EXPECT_EQ(program.partitions[1].reason, BreakReason::kUnsafeStep);
+  EXPECT_EQ(program.partitions[1].detail,
+            "step 1 (Scale \"Scale_s\") cannot share a graph: it runs on the host");
+  EXPECT_FALSE(compiled_->plan.custom_ops[0].graph_safe);
+  EXPECT_EQ(compiled_->plan.custom_ops[0].reason, "it runs on the host");
 }
 
 TEST_F(CompiledCalls, WithSideEffectsRunThoughNothingReadsThem) {

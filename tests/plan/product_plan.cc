@@ -21,16 +21,15 @@ Kernel Product(Arena& arena) {
   p.skeleton = Skeleton::kContraction;
   p.m = p.n = p.reduced = 1;
   p.loops = List<int64_t>(arena, {kRows, kColumns, kDepth});
-  p.operands = List<Operand>(arena, {Access(arena, 0, Mode::kRead, {kDepth, 0, 1}),
-                                     Access(arena, 1, Mode::kRead, {0, kDepth, 1}),
-                                     Access(arena, 2, Mode::kRead, {kColumns, 1, 0}),
-                                     Access(arena, 3, Mode::kRead, {0, 1, 0}),
-                                     Access(arena, 4, Mode::kWrite, {kColumns, 1, 0})});
+  p.operands = List<Operand>(
+      arena, {Access(arena, 0, Mode::kRead, {kDepth, 0, 1}), Access(arena, 1, Mode::kRead, {0, kDepth, 1}),
+              Access(arena, 2, Mode::kRead, {kColumns, 1, 0}), Access(arena, 3, Mode::kRead, {0, 1, 0}),
+              Access(arena, 4, Mode::kWrite, {kColumns, 1, 0})});
   p.lhs = 0;
   p.rhs = List<uint16_t>(arena, {1});
-  p.epilogue = List<TapeInst>(
-      arena, {Slot(TapeOp::kAcc, 0), Load(2), Apply(TapeOp::kAdd, 0, 1), Load(3), Apply(TapeOp::kAdd, 2, 3),
-              Number(0), Apply(TapeOp::kMax, 4, 5), Store(6, 4)});
+  p.epilogue =
+      List<TapeInst>(arena, {Slot(TapeOp::kAcc, 0), Load(2), Apply(TapeOp::kAdd, 0, 1), Load(3),
+                             Apply(TapeOp::kAdd, 2, 3), Number(0), Apply(TapeOp::kMax, 4, 5), Store(6, 4)});
   Kernel kernel;
   kernel.name = "k0_contraction";
   kernel.num_params = 6;
@@ -61,24 +60,21 @@ Sample MakeProductSample() {
   s.data.requirements.devices = List<DeviceBytes>(s.arena, {device});
   s.data.requirements.target = "cuda:sm_90a";
   s.data.sources = List<std::string_view>(s.arena, {"Gemm \"mm\""});
-  s.data.buffers = List<Buffer>(
-      s.arena, {Matrix("x", BufferKind::kInput, {kRows, kDepth}, 0),
-                Matrix("w", BufferKind::kConstant, {kColumns, kDepth}, 0),
-                Matrix("r", BufferKind::kInput, {kRows, kColumns}, 128),
-                Matrix("b", BufferKind::kConstant, {kColumns}, 512),
-                Matrix("y", BufferKind::kOutput, {kRows, kColumns}, 384),
-                Matrix("scratch", BufferKind::kWorkspace, {kProductScratchBytes / 4}, 640)});
+  s.data.buffers =
+      List<Buffer>(s.arena, {Matrix("x", BufferKind::kInput, {kRows, kDepth}, 0),
+                             Matrix("w", BufferKind::kConstant, {kColumns, kDepth}, 0),
+                             Matrix("r", BufferKind::kInput, {kRows, kColumns}, 128),
+                             Matrix("b", BufferKind::kConstant, {kColumns}, 512),
+                             Matrix("y", BufferKind::kOutput, {kRows, kColumns}, 384),
+                             Matrix("scratch", BufferKind::kWorkspace, {kProductScratchBytes / 4}, 640)});
   Edit(s.data.buffers, kProductB).file_offset = 512;
   s.data.weights_bytes = 576;
   s.data.kernels = List<Kernel>(s.arena, {Product(s.arena)});
   Step step;
   step.kernel = 0;
-  step.bindings = List<Binding>(s.arena, {{kProductX, 0},
-                                          {kProductW, 0},
-                                          {kProductR, 0},
-                                          {kProductB, 0},
-                                          {kProductY, 0},
-                                          {kProductScratch, 0}});
+  step.bindings = List<Binding>(
+      s.arena,
+      {{kProductX, 0}, {kProductW, 0}, {kProductR, 0}, {kProductB, 0}, {kProductY, 0}, {kProductScratch, 0}});
   step.source = 0;
   Partition all;
   all.num_steps = 1;

@@ -6,8 +6,8 @@
 
 namespace rondo {
 
-// Program "main": Y = relu(X W^T + R + B) for X of 4 x 8, W of 16 x 8, R and Y of 4 x 16, B of 16 floats, in a
-// plan with one module, whose one image is the product. B and R are read by the epilogue.
+// Program "main": Y = relu(X W^T + R + B) for X of 4 x 8, W of 16 x 8, R and Y of 4 x 16, B of 16 floats, in
+// a plan with one module, whose one image is the product. B and R are read by the epilogue.
 enum ProductBuffer : uint32_t { kProductX, kProductW, kProductR, kProductB, kProductY, kProductScratch };
 inline constexpr uint64_t kProductScratchBytes = 4096;
 Sample MakeProductSample();

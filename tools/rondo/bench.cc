@@ -31,9 +31,10 @@ struct Spread {
 
 // What was measured of one program.
 struct Measured {
-  std::vector<double> wall, device;        // microseconds, by run
-  std::vector<std::vector<double>> steps;  // microseconds on the device, by step and run
-  std::vector<TracedReplay> traced;        // the last run of each kind
+  std::vector<double> wall, device;             // microseconds, by run
+  std::vector<std::vector<double>> partitions;  // the same, by partition and run
+  std::vector<std::vector<double>> steps;       // and by step and run
+  std::vector<TracedReplay> traced;             // the last run of each kind
 };
 
 class BenchCommand : public Command {
@@ -64,11 +65,11 @@ class BenchCommand : public Command {
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("bench", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("bench", inputs.status());
-    const auto start = Clock::now();
+    ReadyTimes ready;
+    load_.ready = &ready;
     auto loaded = LoadedSession::Open(plans_[0], load_);
     if (!loaded.ok()) return Fail("bench", loaded.status());
-    std::printf("ready in %.1f ms (open, verify, check, load weights, arm)\n",
-                Seconds(Clock::now() - start) * 1e3);
+    std::printf("ready in %s\n", ready.Text().c_str());
 
     const uint32_t count = static_cast<uint32_t>((*loaded)->data().programs.size());
     for (uint32_t p = 0; p < count; ++p) {
@@ -96,6 +97,7 @@ class BenchCommand : public Command {
     std::printf("\nprogram %s\n  wall time of a run: %s\n", std::string(plan.programs[program].name).c_str(),
                 Spread(measured.wall).Text().c_str());
     std::printf("  device time of graph replay, by events: %s\n", Spread(measured.device).Text().c_str());
+    PrintPartitions(plan.programs[program], measured);
     PrintSteps(plan, program, measured);
     traced_.insert(traced_.end(), measured.traced.begin(), measured.traced.end());
     return Status::Ok();
@@ -113,10 +115,12 @@ class BenchCommand : public Command {
     RunOptions options;
     options.timer = &timer;
     std::vector<TimedInterval> last;
+    measured->partitions.resize(timer.size());
     for (int64_t i = 0; i < runs_; ++i) {
       RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}, options));
       RONDO_ASSIGN_OR_RETURN(last, ReadAll(timer));
       measured->device.push_back(LongestDevice(last));
+      for (const TimedInterval& p : last) measured->partitions[p.index].push_back(p.duration);
     }
     measured->traced.push_back({program, TimerDetail::kPartitions, last});
     return Status::Ok();
@@ -139,6 +143,22 @@ class BenchCommand : public Command {
     }
     measured->traced.push_back({program, TimerDetail::kSteps, last});
     return Status::Ok();
+  }
+
+  // Only where there are several: of one there is nothing to add to the times above.
+  void PrintPartitions(const Program& program, const Measured& measured) const {
+    if (program.partitions.size() < 2) return;
+    Section section;
+    section.title = Printf("%zu partitions (medians)", program.partitions.size());
+    section.table.head = {"partition", "device", "steps", "µs", "ends because of", ""};
+    for (size_t p = 0; p < program.partitions.size(); ++p) {
+      const Partition& partition = program.partitions[p];
+      section.table.rows.push_back({std::to_string(p), std::to_string(partition.device),
+                                    std::to_string(partition.num_steps),
+                                    Printf("%.1f", Spread(measured.partitions[p]).median()),
+                                    Name(partition.reason), std::string(partition.detail)});
+    }
+    PrintText({"", {section}}, stdout);
   }
 
   void PrintSteps(const PlanData& plan, uint32_t program, const Measured& measured) const {

@@ -51,13 +51,17 @@ class ForwardingDevice : public Device {
                 uint32_t step) override {
     return inner_->Launch(module, kernel, addresses, stream, step);
   }
+  Status Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
+              uint32_t step) override {
+    return inner_->Call(module, op, addresses, stream, step);
+  }
+  Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override {
+    return inner_->SetAddresses(graph, node, addresses);
+  }
   Status BeginRecord(Stream* stream) override { return inner_->BeginRecord(stream); }
   Result<Graph*> EndRecord(Stream* stream) override { return inner_->EndRecord(stream); }
   void DestroyGraph(Graph* graph) override { inner_->DestroyGraph(graph); }
   Span<const GraphNode> Nodes(const Graph* graph) override { return inner_->Nodes(graph); }
-  Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override {
-    return inner_->SetAddresses(graph, node, addresses);
-  }
   Status LaunchGraph(Graph* graph, Stream* stream) override { return inner_->LaunchGraph(graph, stream); }
 
  protected:

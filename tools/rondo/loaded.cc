@@ -1,20 +1,33 @@
 #include "tools/rondo/loaded.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <thread>
 
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
+#include "tools/rondo/report.h"
+#include "tools/rondo/timed_driver.h"
 
 namespace rondo::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+}  // namespace
 
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops) {
   if (options.driver == "cuda") {
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
+    cuda.ops = &ops;
     RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver(cuda));
     return DriverHandle(driver, DestroyCudaDriver);
   }
@@ -56,6 +69,15 @@ Result<std::vector<uint32_t>> ParseDevices(const std::string& text) {
   return devices;
 }
 
+std::string ReadyTimes::Text() const {
+  return Printf(
+      "%.1f ms (plan %.1f: read, verified, checked; driver %.1f; device %.1f; machine code %.1f; weights "
+      "%.1f; "
+      "memory %.1f; graphs %.1f; rest %.1f)",
+      total, plan, driver, device, modules, weights, memory, graphs,
+      total - plan - driver - device - modules - weights - memory - graphs);
+}
+
 Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry) {
   for (const std::string& path : paths) RONDO_RETURN_IF_ERROR(registry->Load(path.c_str()));
   return Status::Ok();
@@ -65,18 +87,31 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
                                                            const LoadOptions& options) {
   PlanOptions plan_options;
   plan_options.ignore_hashes = options.ignore_hashes;
+  const auto start = Clock::now();
   RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open(path.c_str(), plan_options));
-  return Create(plan, options);
+  if (options.ready != nullptr) options.ready->plan = Since(start);
+  auto made = Create(plan, options);
+  if (options.ready != nullptr) options.ready->total = Since(start);
+  return made;
 }
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
   RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));
   RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(options.devices));
+  const auto start = Clock::now();
   RONDO_ASSIGN_OR_RETURN(loaded->driver_, OpenDriver(plan.data(), options, devices, loaded->ops_));
+  Driver* driver = loaded->driver_.get();
+  if (options.ready != nullptr) {
+    options.ready->driver = Since(start);
+    if (plan.data().requirements.devices.size() == 1) {
+      loaded->timed_ = MakeTimedDriver(driver, options.ready);
+      driver = loaded->timed_.get();
+    }
+  }
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
-  RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(loaded->driver_.get(), runtime_options));
+  RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(driver, runtime_options));
   RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan));
   return loaded;
 }

@@ -17,6 +17,19 @@
 
 namespace rondo::tools {
 
+// Milliseconds until a session was ready, by what took them.
+struct ReadyTimes {
+  double total = 0;
+  double plan = 0;     // read, verify and check
+  double driver = 0;   // open the driver's libraries
+  double device = 0;   // the device's own start
+  double modules = 0;  // load machine code
+  double weights = 0;  // copy or make
+  double memory = 0;   // allocate and zero
+  double graphs = 0;   // record, instantiate, upload
+  std::string Text() const;
+};
+
 struct LoadOptions {
   std::string driver = "host";  // or "cuda"
   int64_t threads = 0;          // of the host driver; 0: one a core
@@ -25,6 +38,7 @@ struct LoadOptions {
   std::string devices;
   bool ignore_hashes = false;
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
+  ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
 };
 
@@ -56,6 +70,7 @@ class LoadedSession {
   LoadedSession() = default;
   OpRegistry ops_;  // first: the driver calls what it holds
   DriverHandle driver_{nullptr, nullptr};
+  std::unique_ptr<Driver> timed_;  // over driver_, or null
   Runtime runtime_;
 };
 

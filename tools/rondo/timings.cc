@@ -25,8 +25,9 @@ Json Lanes(const PlanData& plan, const std::vector<TracedReplay>& replays) {
   for (const TracedReplay& replay : replays) {
     for (const TimedInterval& interval : replay.intervals) {
       const bool step = replay.detail == TimerDetail::kSteps;
-      lanes.insert(
-          {interval.device, step ? plan.programs[replay.program].steps[interval.index].stream + 1 : 0});
+      lanes.insert({interval.device, 0});
+      if (step)
+        lanes.insert({interval.device, plan.programs[replay.program].steps[interval.index].stream + 1});
     }
   }
   Json events = Json::array();
@@ -75,8 +76,23 @@ Json PartitionSlice(const PlanData& plan, const TracedReplay& replay, const Time
                      std::string(program.name) + " partition " + std::to_string(interval.index));
   slice["args"] = {{"first_step", partition.first_step},
                    {"steps", partition.num_steps},
-                   {"ends_because_of", Name(partition.reason)}};
+                   {"ends_because_of", Name(partition.reason)},
+                   {"reason", std::string(partition.detail)}};
   return slice;
+}
+
+// From the beginning of each partition's first step to the end of its last.
+std::vector<TimedInterval> PartitionsOf(const PlanData& plan, const TracedReplay& replay) {
+  if (replay.detail == TimerDetail::kPartitions) return replay.intervals;
+  const Program& program = plan.programs[replay.program];
+  std::vector<TimedInterval> partitions;
+  for (uint32_t p = 0; p < program.partitions.size(); ++p) {
+    const Partition& partition = program.partitions[p];
+    const TimedInterval& first = replay.intervals[partition.first_step];
+    const TimedInterval& last = replay.intervals[partition.first_step + partition.num_steps - 1];
+    partitions.push_back({p, partition.device, first.begin, last.begin + last.duration - first.begin});
+  }
+  return partitions;
 }
 
 }  // namespace
@@ -106,9 +122,11 @@ std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& rep
   Json events = Lanes(plan, replays);
   double offset = 0;
   for (const TracedReplay& replay : replays) {
+    for (const TimedInterval& interval : PartitionsOf(plan, replay)) {
+      events.push_back(PartitionSlice(plan, replay, interval, offset));
+    }
     for (const TimedInterval& interval : replay.intervals) {
-      events.push_back(replay.detail == TimerDetail::kSteps ? StepSlice(plan, replay, interval, offset)
-                                                            : PartitionSlice(plan, replay, interval, offset));
+      if (replay.detail == TimerDetail::kSteps) events.push_back(StepSlice(plan, replay, interval, offset));
     }
     offset += LongestDevice(replay.intervals) + kPause;
   }

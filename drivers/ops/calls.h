@@ -1,18 +1,18 @@
 // Custom ops of a plan, ready to be called: each found in its library, compared with what the plan says of
-// it, and made into an instance.
-#ifndef RONDO_DRIVERS_HOST_CALLS_H_
-#define RONDO_DRIVERS_HOST_CALLS_H_
+// it, and made into an instance. Ops are functions of the host, whichever driver calls them.
+#ifndef RONDO_DRIVERS_OPS_CALLS_H_
+#define RONDO_DRIVERS_OPS_CALLS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/arena.h"
 #include "core/custom_op.h"
-#include "core/driver.h"
 #include "core/plan.h"
 #include "core/span.h"
 #include "core/status.h"
 
-namespace rondo::host {
+namespace rondo {
 
 // One entry of PlanData::custom_ops. Immutable once made; any number of threads may run it.
 struct CallProgram {
@@ -20,8 +20,9 @@ struct CallProgram {
   void* instance = nullptr;
   uint32_t num_inputs = 0, num_outputs = 0;
 
-  // Runs it. Not OK: the op's own sentence. Allocates only then.
-  Status Run(const DeviceAddress* addresses, uint32_t step) const;
+  // Runs it over the memory of this process at `addresses`, one an argument (0 where it is absent). Not OK:
+  // the op's own sentence. Allocates only then.
+  Status Run(const uint64_t* addresses, uint32_t step) const;
 };
 
 // Owns the instances.
@@ -40,6 +41,6 @@ class CallTable {
   Span<CallProgram> calls_;
 };
 
-}  // namespace rondo::host
+}  // namespace rondo
 
-#endif  // RONDO_DRIVERS_HOST_CALLS_H_
+#endif  // RONDO_DRIVERS_OPS_CALLS_H_

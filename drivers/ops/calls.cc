@@ -1,6 +1,6 @@
-#include "drivers/host/calls.h"
+#include "drivers/ops/calls.h"
 
-namespace rondo::host {
+namespace rondo {
 namespace {
 
 constexpr size_t kErrorBytes = 512;
@@ -12,7 +12,7 @@ Status Failed(const OpInfo& info, Code code, const char* what, const char* error
 
 }  // namespace
 
-Status CallProgram::Run(const DeviceAddress* addresses, uint32_t step) const {
+Status CallProgram::Run(const uint64_t* addresses, uint32_t step) const {
   const void* inputs[RONDO_OP_MAX_ARGUMENTS];
   void* outputs[RONDO_OP_MAX_ARGUMENTS];
   for (uint32_t i = 0; i < num_inputs; ++i) inputs[i] = reinterpret_cast<const void*>(addresses[i]);
@@ -42,8 +42,7 @@ CallTable::~CallTable() {
 
 Status CallTable::Build(const PlanData& plan, const OpRegistry* ops, Arena& arena) {
   calls_ = arena.New<CallProgram>(plan.custom_ops.size());
-  if (calls_.data() == nullptr)
-    return Status::Error(Code::kOutOfMemory, "host driver: no memory for custom ops");
+  if (calls_.data() == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for custom ops");
   for (uint32_t i = 0; i < calls_.size(); ++i) {
     RONDO_RETURN_IF_ERROR(CheckCall(ops, plan, i));
     const CustomOp& call = plan.custom_ops[i];
@@ -54,7 +53,7 @@ Status CallTable::Build(const PlanData& plan, const OpRegistry* ops, Arena& aren
       const std::string_view node = SourceOfCall(plan, i);
       Arena scratch;
       const rondo_op_node* of = MakeOpNode(call, node, scratch);
-      if (of == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory for a custom op");
+      if (of == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a custom op");
       char error[kErrorBytes] = "";
       const int32_t result = info->op.create(info->op.user, of, &calls_[i].instance, error, sizeof(error));
       error[sizeof(error) - 1] = '\0';
@@ -70,4 +69,4 @@ Status CallTable::Build(const PlanData& plan, const OpRegistry* ops, Arena& aren
   return Status::Ok();
 }
 
-}  // namespace rondo::host
+}  // namespace rondo

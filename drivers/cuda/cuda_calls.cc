@@ -1,0 +1,117 @@
+#include "drivers/cuda/cuda_calls.h"
+
+#include <memory>
+#include <new>
+
+#include "drivers/cuda/cuda_device.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr unsigned kNoTiming = 2;    // CU_EVENT_DISABLE_TIMING
+constexpr unsigned kPortable = 1;    // CU_MEMHOSTALLOC_PORTABLE
+constexpr uint64_t kAlignment = 64;  // of each argument
+
+}  // namespace
+
+Result<CudaCalls*> CudaCalls::Create(CudaDevice& device, const PlanData& plan, const OpRegistry* ops) {
+  std::unique_ptr<CudaCalls> made(new (std::nothrow) CudaCalls(device));
+  if (made == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for custom ops");
+  RONDO_RETURN_IF_ERROR(made->Prepare(plan, ops));
+  return made.release();
+}
+
+Status CudaCalls::Prepare(const PlanData& plan, const OpRegistry* ops) {
+  RONDO_RETURN_IF_ERROR(calls_.Build(plan, ops, arena_));
+  uint64_t most = kAlignment;
+  staged_.resize(plan.custom_ops.size());
+  for (size_t i = 0; i < staged_.size(); ++i) {
+    const uint64_t bytes = StageCall(plan.custom_ops[i], &staged_[i]);
+    if (bytes > most) most = bytes;
+  }
+  const Api& api = device_.api();
+  CudaDevice::Use use(device_);
+  RONDO_RETURN_IF_ERROR(device_.Check(api.event_create(&copied_, kNoTiming), "creating an event"));
+  void* block = nullptr;
+  Status status = device_.Check(api.host_allocate(&block, most, kPortable), "page-locked memory");
+  block_ = static_cast<uint8_t*>(block);
+  return status.At("%llu bytes for the arguments of custom ops", static_cast<unsigned long long>(most));
+}
+
+// An output that is an input's memory lies where that input does, and is written back in its place.
+uint64_t CudaCalls::StageCall(const CustomOp& call, std::vector<Staged>* arguments) const {
+  uint64_t end = 0;
+  for (uint32_t i = 0; i < call.arguments.size(); ++i) {
+    const CustomArgument& argument = call.arguments[i];
+    Staged staged;
+    staged.absent = argument.absent;
+    if (argument.alias != kNone) {
+      staged.offset = (*arguments)[argument.alias].offset;
+    } else {
+      staged.bytes = BytesOf(argument);
+      staged.offset = end;
+      end += (staged.bytes + kAlignment - 1) / kAlignment * kAlignment;
+      staged.in = i < call.num_inputs;
+      staged.out = argument.mode != Mode::kRead;
+    }
+    arguments->push_back(staged);
+  }
+  return end;
+}
+
+CudaCalls::~CudaCalls() {
+  CudaDevice::Use use(device_);
+  if (copied_ != nullptr) device_.api().event_destroy(copied_);
+  if (block_ != nullptr) device_.api().host_release(block_);
+}
+
+Status CudaCalls::CopyArguments(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream,
+                                bool back) {
+  const Api& api = device_.api();
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const Staged& staged = staged_[op][i];
+    if (staged.bytes == 0 || !(back ? staged.out : staged.in)) continue;
+    const Error error =
+        back ? api.copy_in(addresses[i], block_ + staged.offset, staged.bytes, stream->handle)
+             : api.copy_out(block_ + staged.offset, addresses[i], staged.bytes, stream->handle);
+    RONDO_RETURN_IF_ERROR(device_.Check(error, "copying an argument of a custom op"));
+  }
+  return Status::Ok();
+}
+
+Status CudaCalls::Run(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, uint32_t step) {
+  if (op >= staged_.size() || addresses.size() != staged_[op].size()) {
+    return Status::Error(Code::kInvalidArgument, "step %u: custom op %u with %zu addresses cannot be called",
+                         step, op, addresses.size());
+  }
+  if (stream->recording) {
+    return Status::Error(Code::kFailedPrecondition, "step %u: a graph cannot contain a custom op", step);
+  }
+  if (!stream->fault.ok()) return Status::Ok();
+  const Api& api = device_.api();
+  std::lock_guard<std::mutex> lock(mutex_);
+  {
+    CudaDevice::Use use(device_);
+    RONDO_RETURN_IF_ERROR(device_.Check(api.stream_wait(stream->handle, copied_, 0), "waiting for an event"));
+    RONDO_RETURN_IF_ERROR(CopyArguments(op, addresses, stream, false));
+    RONDO_RETURN_IF_ERROR(device_.Check(api.stream_synchronize(stream->handle), "running on the device"));
+  }
+  if (stream->faults->taken != 0) return Status::Ok();
+  uint64_t at[2 * RONDO_OP_MAX_ARGUMENTS];
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const Staged& staged = staged_[op][i];
+    at[i] = staged.absent ? 0 : reinterpret_cast<uint64_t>(block_ + staged.offset);
+  }
+  Status ran = calls_.at(op)->Run(at, step);  // outside of the context: it may have one of its own
+  if (ran.code() == Code::kOutOfRange) {
+    stream->fault = ran;
+    stream->fault_step = step;
+    return Status::Ok();
+  }
+  RONDO_RETURN_IF_ERROR(ran);
+  CudaDevice::Use use(device_);
+  RONDO_RETURN_IF_ERROR(CopyArguments(op, addresses, stream, true));
+  return device_.Check(api.event_record(copied_, stream->handle, 0), "recording an event");
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,61 @@
+// CudaCalls: the custom ops of one plan on one GPU. Internal to drivers/cuda.
+#ifndef RONDO_DRIVERS_CUDA_CUDA_CALLS_H_
+#define RONDO_DRIVERS_CUDA_CUDA_CALLS_H_
+
+#include <mutex>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/driver.h"
+#include "drivers/cuda/cuda_api.h"
+#include "drivers/ops/calls.h"
+
+namespace rondo::cuda {
+
+class CudaDevice;
+struct CudaStream;
+
+// Ops are functions of the host: a call waits for its stream, copies what the op reads to page-locked memory,
+// runs it there, and has copied back, in the stream's order, what it writes. That memory is one block, taken
+// in Create and as large as the largest call needs; sessions that share it take turns. Any number of threads
+// may call Run, each with a stream of its own.
+class CudaCalls {
+ public:
+  // `ops` may be null, and both must outlive the result. Errors name the op and its node, or are
+  // kOutOfMemory.
+  static Result<CudaCalls*> Create(CudaDevice& device, const PlanData& plan, const OpRegistry* ops);
+  // No call's copies may be under way.
+  ~CudaCalls();
+  CudaCalls(const CudaCalls&) = delete;
+  CudaCalls& operator=(const CudaCalls&) = delete;
+
+  // Calls op `op` over device memory. After a fault of the stream's earlier work, or when an op found data
+  // that it cannot work on, the stream's calls are left out until Synchronize has told. Allocates nothing
+  // unless the op fails.
+  Status Run(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, uint32_t step);
+
+ private:
+  // Where an argument lies while its op runs.
+  struct Staged {
+    uint64_t offset = 0;  // in the block
+    uint64_t bytes = 0;   // 0: nothing is copied
+    bool absent = false;
+    bool in = false, out = false;  // copied before and after the op
+  };
+  explicit CudaCalls(CudaDevice& device) : device_(device) {}
+  Status Prepare(const PlanData& plan, const OpRegistry* ops);
+  uint64_t StageCall(const CustomOp& call, std::vector<Staged>* arguments) const;
+  Status CopyArguments(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, bool back);
+
+  CudaDevice& device_;
+  Arena arena_;
+  CallTable calls_;
+  std::vector<std::vector<Staged>> staged_;  // by op and argument
+  std::mutex mutex_;                         // guards the block
+  uint8_t* block_ = nullptr;
+  EventHandle copied_ = nullptr;  // what the last call wrote has left the block
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_DRIVERS_CUDA_CUDA_CALLS_H_

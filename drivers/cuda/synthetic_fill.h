@@ -1,0 +1,41 @@
+// SyntheticFill: the numbers of core/synthetic.h, made on a GPU. Internal to drivers/cuda.
+#ifndef RONDO_DRIVERS_CUDA_SYNTHETIC_FILL_H_
+#define RONDO_DRIVERS_CUDA_SYNTHETIC_FILL_H_
+
+#include <mutex>
+
+#include "core/dtype.h"
+#include "core/status.h"
+#include "drivers/cuda/cuda_api.h"
+
+namespace rondo::cuda {
+
+class CudaDevice;
+
+// One kernel, kept here as PTX, which the NVIDIA driver compiles for the device when it is first used: any
+// device from sm_80 on. Thread-safe.
+class SyntheticFill {
+ public:
+  explicit SyntheticFill(CudaDevice& device) : device_(device) {}
+  SyntheticFill(const SyntheticFill&) = delete;
+  SyntheticFill& operator=(const SyntheticFill&) = delete;
+  // Unloads the kernel, which must not be running any more.
+  void Unload();
+
+  // Enqueues the filling of `elements` elements at `to` with the weight of `key` and `scale`, bit for bit
+  // what FillSyntheticRange writes. kUnsupported: the NVIDIA driver has no compiler.
+  Status Enqueue(Address to, DType dtype, uint64_t elements, uint64_t key, float scale, StreamHandle stream);
+
+ private:
+  Status Load();
+
+  CudaDevice& device_;
+  std::mutex mutex_;  // guards the rest
+  ModuleHandle module_ = nullptr;
+  Function function_ = nullptr;
+  Status failed_;
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_DRIVERS_CUDA_SYNTHETIC_FILL_H_

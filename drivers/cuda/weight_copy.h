@@ -1,0 +1,69 @@
+// WeightCopy: bytes from pageable memory (a mapped file) to a GPU as fast as the bus goes. Internal to
+// drivers/cuda.
+#ifndef RONDO_DRIVERS_CUDA_WEIGHT_COPY_H_
+#define RONDO_DRIVERS_CUDA_WEIGHT_COPY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+#include "core/status.h"
+#include "core/threads.h"
+#include "drivers/cuda/cuda_api.h"
+
+namespace rondo::cuda {
+
+class CudaDevice;
+
+// Several threads, each with two page-locked buffers: while one of them is on the bus, the other is filled.
+// One thread alone copies from the page cache at a fraction of what the bus takes, and a copy from pageable
+// memory goes through the NVIDIA driver's own buffers no faster. Used by one thread at a time.
+class WeightCopy {
+ public:
+  // Smaller copies are not worth its threads.
+  static constexpr uint64_t kLeastBytes = 4 << 20;
+
+  static Result<WeightCopy*> Create(CudaDevice& device, const ThreadHooks& hooks);
+  // Waits until its buffers have been read.
+  ~WeightCopy();
+  WeightCopy(const WeightCopy&) = delete;
+  WeightCopy& operator=(const WeightCopy&) = delete;
+
+  // Returns when `from` has been read; the copy is complete in the order of `stream`.
+  Status Copy(Address to, const void* from, uint64_t bytes, StreamHandle stream);
+  // The stream of the last copy; null before the first.
+  StreamHandle stream() const { return job_.stream; }
+
+ private:
+  static constexpr uint64_t kChunk = 2 << 20;
+  static constexpr uint32_t kMostThreads = 8;
+  struct Worker {
+    WeightCopy* owner = nullptr;
+    uint8_t* buffers[2] = {};
+    EventHandle sent[2] = {};
+    Status status;
+    void* thread = nullptr;
+  };
+  struct Job {
+    Address to = 0;
+    const uint8_t* from = nullptr;
+    uint64_t bytes = 0;
+    StreamHandle stream = nullptr;
+  };
+  WeightCopy(CudaDevice& device, const ThreadHooks& hooks) : device_(device), hooks_(hooks) {}
+  Status Prepare();
+  Status Send(Worker* worker, uint64_t chunk, int buffer);
+  void Work(Worker* worker);
+
+  CudaDevice& device_;
+  const ThreadHooks hooks_;
+  void* memory_ = nullptr;
+  std::vector<Worker> workers_;  // [0] is the caller
+  Job job_;
+  std::atomic<uint64_t> next_{0};  // chunk of the job
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_DRIVERS_CUDA_WEIGHT_COPY_H_

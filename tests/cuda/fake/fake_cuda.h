@@ -1,0 +1,67 @@
+// A libcuda.so.1 without a GPU: the functions that drivers/cuda opens, over host memory, with failures on
+// request. A program that links it has it in place before the driver looks for the real one.
+//
+// Work is as late as CUDA allows: what is enqueued runs, in order, when somebody waits. Sources in
+// page-locked memory are read then and not before; other sources are read at once, as CUDA does. Copies must
+// stay within a block of their device, calls need their device's context, captured streams refuse what CUDA
+// refuses.
+//
+// For programs of their own, the environment sets the machine: RONDO_FAKE_CUDA="devices=0", "version=11080",
+// "init=100" (an error of cuInit), in one text separated by commas.
+#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_
+#define RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#define RONDO_FAKE_API __attribute__((visibility("default")))
+
+namespace rondo::fake_cuda {
+
+struct Machine {
+  int version = 13000;  // as cuDriverGetVersion says
+  int devices = 2;
+  int init_error = 0;
+  int major = 9, minor = 0;
+  uint64_t device_bytes = 1 << 30;
+};
+RONDO_FAKE_API void SetMachine(const Machine& machine);
+
+// A kernel of any module: the bytes of each parameter (at most 8), and what it does when its turn comes. What
+// it returns is the error that ends its context; 0: none.
+struct Kernel {
+  std::vector<size_t> params;
+  std::function<int(const std::vector<uint64_t>& params)> run;
+};
+RONDO_FAKE_API void SetKernel(const std::string& name, Kernel kernel);
+RONDO_FAKE_API void RemoveKernel(const std::string& name);
+// What module images begin with, besides PTX.
+inline constexpr char kImage[] = "fake";
+
+// What programs hold now.
+struct Balance {
+  int64_t contexts = 0, modules = 0, streams = 0, events = 0, graphs = 0, blocks = 0, bytes = 0,
+          host_blocks = 0;
+  friend bool operator==(const Balance&, const Balance&) = default;
+};
+RONDO_FAKE_API Balance Held();
+
+inline constexpr uint64_t kNoCall = ~uint64_t{0};
+// Counts calls that can fail, from 0 on, and fails the `fail`-th with `error`.
+RONDO_FAKE_API void Arm(uint64_t fail, int error);
+struct Count {
+  uint64_t calls = 0;
+  bool fired = false;
+  std::string failed;  // the name of the function that failed
+};
+RONDO_FAKE_API Count Disarm();
+
+// A new process, as far as this library is concerned: contexts work again.
+RONDO_FAKE_API void Heal();
+
+}  // namespace rondo::fake_cuda
+
+#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_CUDA_H_

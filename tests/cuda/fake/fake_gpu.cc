@@ -1,0 +1,96 @@
+#include "tests/cuda/fake/fake_gpu.h"
+
+#include <cstring>
+
+#include "core/synthetic.h"
+#include "drivers/cuda/cuda_device.h"
+
+namespace rondo {
+namespace {
+
+constexpr char kFill[] = "rondo_synthetic";
+
+fake_cuda::Kernel FillKernel() {
+  return {{8, 8, 8, 4, 4}, [](const std::vector<uint64_t>& p) {
+            float scale;
+            std::memcpy(&scale, &p[3], 4);
+            FillSyntheticRange(static_cast<DType>(p[4]), p[2], scale, 0, p[1], reinterpret_cast<void*>(p[0]));
+            return 0;
+          }};
+}
+
+}  // namespace
+
+FakeGpu::FakeGpu(PlanData* plan, const OpRegistry* ops, const char* architecture) : of_(*plan) {
+  HostOptions options;
+  options.ops = ops;
+  host_ = CreateHostDriver(options).Take();
+  device_ = host_->Open(0).Take();
+  stream_ = device_->CreateStream().Take();
+  of_.programs = {};
+  module_ = device_->LoadModule(of_).Take();
+  for (uint32_t k = 0; k < plan->kernels.size(); ++k) {
+    entries_.push_back("fake_" + std::to_string(k));
+    images_.push_back({entries_.back(), 1});
+    std::vector<size_t> params(plan->kernels[k].num_params + 1u, 8);  // and where faults go
+    params.push_back(4);                                              // and the step
+    fake_cuda::SetKernel(entries_.back(),
+                         {params, [this, k](const std::vector<uint64_t>& values) { return Run(k, values); }});
+  }
+  fake_cuda::SetKernel(kFill, FillKernel());
+  const auto* text = reinterpret_cast<const uint8_t*>(fake_cuda::kImage);
+  code_.assign(text, text + sizeof(fake_cuda::kImage));
+  code_module_.architecture = architecture;
+  code_module_.code = code_;
+  code_module_.images = images_;
+  plan->modules = Span<const CodeModule>(&code_module_, 1);
+}
+
+FakeGpu::~FakeGpu() {
+  for (const std::string& entry : entries_) fake_cuda::RemoveKernel(entry);
+  fake_cuda::RemoveKernel(kFill);
+  device_->DestroyModule(module_);
+  device_->DestroyStream(stream_);
+  DestroyHostDriver(host_);
+}
+
+int FakeGpu::Run(uint32_t kernel, const std::vector<uint64_t>& params) {
+  if (before) {
+    if (const int error = before(kernel); error != 0) return error;
+  }
+  const size_t count = params.size() - 2;
+  const auto step = static_cast<uint32_t>(params[count + 1]);
+  Status status =
+      device_->Launch(module_, kernel, Span<const DeviceAddress>(params.data(), count), stream_, step);
+  uint32_t failed = 0;
+  if (status.ok()) status = device_->Synchronize(stream_, &failed);
+  auto* faults = reinterpret_cast<cuda::FaultRecord*>(params[count]);
+  if (!status.ok() && faults->taken == 0) *faults = {1, step, ~0ull, 1};
+  return 0;
+}
+
+void CallOutsideGraphs(PlanData* plan, Arena& arena) {
+  std::vector<CustomOp> ops(plan->custom_ops.begin(), plan->custom_ops.end());
+  for (CustomOp& op : ops) {
+    if (!op.graph_safe) continue;
+    op.graph_safe = false;
+    op.reason = "it runs on the host";
+  }
+  plan->custom_ops = arena.Copy(ops);
+  std::vector<Program> programs(plan->programs.begin(), plan->programs.end());
+  for (Program& program : programs) {
+    std::vector<Partition> partitions;
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      const bool call = program.steps[s].kind == StepKind::kCustom;
+      if (s == 0 || call || program.steps[s - 1].kind == StepKind::kCustom) {
+        partitions.push_back(
+            {program.steps[s].device, s, 0, BreakReason::kUnsafeStep, "it runs on the host"});
+      }
+      ++partitions.back().num_steps;
+    }
+    program.partitions = arena.Copy(partitions);
+  }
+  plan->programs = arena.Copy(programs);
+}
+
+}  // namespace rondo

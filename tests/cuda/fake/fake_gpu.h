@@ -1,0 +1,48 @@
+// FakeGpu: lets the cuda driver run a plan on fake_cuda's GPUs. Each kernel is the host driver's.
+#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_GPU_H_
+#define RONDO_TESTS_CUDA_FAKE_FAKE_GPU_H_
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/plan.h"
+#include "drivers/host/host_driver.h"
+#include "tests/cuda/fake/fake_cuda.h"
+
+namespace rondo {
+
+class FakeGpu {
+ public:
+  // Gives `plan` a module for `architecture` whose functions run its kernels. `plan` must outlive the
+  // FakeGpu. `ops`: of the plan's custom ops, for the host driver to accept it.
+  explicit FakeGpu(PlanData* plan, const OpRegistry* ops = nullptr, const char* architecture = "sm_90");
+  ~FakeGpu();
+  FakeGpu(const FakeGpu&) = delete;
+  FakeGpu& operator=(const FakeGpu&) = delete;
+
+  // Called before kernel `kernel` runs; what it returns, if not 0, is the error that ends the context.
+  std::function<int(uint32_t kernel)> before;
+
+ private:
+  int Run(uint32_t kernel, const std::vector<uint64_t>& params);
+
+  Driver* host_ = nullptr;
+  Device* device_ = nullptr;
+  Stream* stream_ = nullptr;
+  ::rondo::Module* module_ = nullptr;
+  PlanData of_;  // what the host driver runs: no modules
+  std::deque<std::string> entries_;
+  std::vector<KernelImage> images_;
+  std::vector<uint8_t> code_;
+  CodeModule code_module_;
+};
+
+// Makes every custom op of `plan` one that no graph may contain, each a partition of its own, as a plan
+// compiled for a GPU has it. What it makes lies in `arena`.
+void CallOutsideGraphs(PlanData* plan, Arena& arena);
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_GPU_H_

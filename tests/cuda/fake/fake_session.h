@@ -1,0 +1,80 @@
+// A plan on the cuda driver over fake_cuda, with a runtime and sessions.
+#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_SESSION_H_
+#define RONDO_TESTS_CUDA_FAKE_FAKE_SESSION_H_
+
+#include <string>
+#include <vector>
+
+#include "drivers/cuda/cuda_driver.h"
+#include "runtime/session.h"
+#include "tests/cuda/fake/fake_gpu.h"
+
+namespace rondo {
+
+#define EXPECT_SAYS(status, words)                                                                         \
+  do {                                                                                                     \
+    const Status says_status = (status);                                                                   \
+    ASSERT_FALSE(says_status.ok());                                                                        \
+    EXPECT_NE(std::string(says_status.message()).find(words), std::string::npos) << says_status.message(); \
+  } while (0)
+
+struct FakeSession {
+  FakeSession() = default;
+  FakeSession(const FakeSession&) = delete;
+  ~FakeSession() { Close(); }
+
+  // `data` and `weights` must outlive it.
+  Status Open(const PlanData& data, Span<const uint8_t> weights, const OpRegistry* ops = nullptr,
+              int count = 1, Span<const uint32_t> devices = {}) {
+    CudaOptions options;
+    options.ops = ops;
+    RONDO_ASSIGN_OR_RETURN(driver, CreateCudaDriver(options));
+    RONDO_ASSIGN_OR_RETURN(plan, Plan::FromData(data, weights));
+    RuntimeOptions runtime_options;
+    runtime_options.devices = devices;
+    RONDO_ASSIGN_OR_RETURN(runtime, Runtime::Create(driver, runtime_options));
+    for (int i = 0; i < count; ++i) {
+      RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
+      sessions.push_back(std::move(session));
+    }
+    return Status::Ok();
+  }
+  void Close() {
+    sessions.clear();
+    runtime = Runtime();
+    plan = Plan();
+    if (driver != nullptr) DestroyCudaDriver(driver);
+    driver = nullptr;
+  }
+
+  Driver* driver = nullptr;
+  Plan plan;
+  Runtime runtime;
+  std::vector<Session> sessions;
+};
+
+// Zeros for every input that is not state, and room for every output that is not.
+struct Tensors {
+  std::vector<std::vector<uint8_t>> bytes;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+
+  Tensors(const PlanData& data, uint32_t program) {
+    for (const Port& port : data.programs[program].inputs) {
+      const Buffer& b = data.buffers[port.buffer];
+      if (port.is_state) continue;
+      bytes.emplace_back(b.bytes, uint8_t{0});
+      inputs.push_back({port.name, kNone, b.dtype, b.shape, bytes.back().data(), b.bytes});
+    }
+    for (const Port& port : data.programs[program].outputs) {
+      const Buffer& b = data.buffers[port.buffer];
+      if (port.is_state) continue;
+      bytes.emplace_back(b.bytes, uint8_t{0});
+      outputs.push_back({port.name, kNone, b.dtype, bytes.back().data(), b.bytes});
+    }
+  }
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_SESSION_H_

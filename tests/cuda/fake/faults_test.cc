@@ -1,0 +1,377 @@
+// What a GPU, its driver or its memory can do to a process: the cuda driver over a libcuda that fails as
+// asked.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "compiler/compile.h"
+#include "core/synthetic.h"
+#include "drivers/host/host_driver.h"
+#include "formats/plan/writer.h"
+#include "tests/cuda/fake/fake_session.h"
+#include "tests/e2e/harness.h"
+#include "tests/plan/call_plan.h"
+#include "tests/runtime/tiny_plan.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kIllegalAddress = 700, kUnknown = 999;
+
+class CudaFaults : public testing::Test {
+ protected:
+  CudaFaults() { fake_cuda::SetMachine({}); }
+  ~CudaFaults() override {
+    fake_cuda::Heal();
+    EXPECT_EQ(fake_cuda::Held(), fake_cuda::Balance());
+  }
+
+  // y = x * w of TinyPlan.
+  static Status RunAdd(Session& session) {
+    const float x[4] = {1, 2, 3, 4};
+    float y[4] = {};
+    const Input inputs[] = {{"x", kNone, DType::kF32, {4}, x, 16}};
+    const Output outputs[] = {{"y", kNone, DType::kF32, y, 16}};
+    RONDO_RETURN_IF_ERROR(session.Run(TinyPlan::kAdd, inputs, outputs));
+    EXPECT_EQ(y[3], 16);
+    return Status::Ok();
+  }
+};
+
+TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
+  fake_cuda::Machine machine;
+  machine.device_bytes = 6 * 4096 + 64;
+  fake_cuda::SetMachine(machine);
+  TinyPlan tiny;
+  FakeGpu gpu(&tiny.data);
+  FakeSession s;
+  const Status opened = s.Open(tiny.data, tiny.weight_bytes());
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  const fake_cuda::Balance before = fake_cuda::Held();
+  std::vector<Session> more;
+  Status status;
+  while (status.ok() && more.size() < 10) {
+    Result<Session> session = Session::Create(s.runtime, s.plan);
+    status = session.status();
+    if (session.ok()) more.push_back(session.Take());
+  }
+  EXPECT_SAYS(status, "4096 bytes cannot be had; 4144 of 24640 are free");
+  EXPECT_SAYS(status, "the session's");
+  EXPECT_EQ(status.code(), Code::kOutOfMemory);
+  EXPECT_TRUE(RunAdd(s.sessions[0]).ok());
+  more.clear();
+  EXPECT_EQ(fake_cuda::Held(), before);
+  s.Close();
+}
+
+TEST_F(CudaFaults, AFaultThatEndsAContextEndsItsDeviceAlone) {
+  TinyPlan tiny;
+  FakeGpu gpu(&tiny.data);
+  FakeSession first, second;
+  const uint32_t one = 1;
+  ASSERT_TRUE(first.Open(tiny.data, tiny.weight_bytes(), nullptr, 2).ok());
+  ASSERT_TRUE(second.Open(tiny.data, tiny.weight_bytes(), nullptr, 1, {&one, 1}).ok());
+  TinyPlan host_plan;
+  HostOptions host_options;
+  Driver* host = CreateHostDriver(host_options).Take();
+  {
+    Runtime runtime = Runtime::Create(host).Take();
+    Plan plan = Plan::FromData(host_plan.data, host_plan.weight_bytes()).Take();
+    Session on_host = Session::Create(runtime, plan).Take();
+    EXPECT_TRUE(first.runtime.Ready().ok());
+
+    gpu.before = [](uint32_t) { return kIllegalAddress; };
+    const Status faulted = RunAdd(first.sessions[0]);
+    gpu.before = nullptr;
+    EXPECT_SAYS(faulted, "device 0");
+    EXPECT_SAYS(faulted, "(700)");
+    EXPECT_SAYS(faulted, "the process must be replaced");
+    EXPECT_SAYS(RunAdd(first.sessions[0]), "(700)");
+    EXPECT_SAYS(RunAdd(first.sessions[1]), "no session on this device can go on");
+    EXPECT_SAYS(Session::Create(first.runtime, first.plan).status(), "no session on this device can go on");
+    EXPECT_SAYS(first.runtime.Ready(), "the process must be replaced");
+
+    EXPECT_TRUE(second.runtime.Ready().ok());
+    EXPECT_TRUE(RunAdd(second.sessions[0]).ok());
+    EXPECT_TRUE(runtime.Ready().ok());
+    EXPECT_TRUE(RunAdd(on_host).ok());
+  }
+  DestroyHostDriver(host);
+  first.Close();
+  second.Close();
+}
+
+TEST_F(CudaFaults, AnIndexOutOfRangeFailsItsRunAlone) {
+  TinyPlan tiny;
+  FakeGpu gpu(&tiny.data);
+  FakeSession s;
+  ASSERT_TRUE(s.Open(tiny.data, tiny.weight_bytes()).ok());
+  int64_t index = 7;
+  float z = 0;
+  const Input inputs[] = {{"index", kNone, DType::kI64, {1}, &index, 8}};
+  const Output outputs[] = {{"z", kNone, DType::kF32, &z, 4}};
+  const Status bad = s.sessions[0].Run(TinyPlan::kPick, inputs, outputs);
+  EXPECT_SAYS(bad, "(Gather \"gather_node\")");
+  EXPECT_EQ(bad.code(), Code::kOutOfRange);
+  index = 2;
+  EXPECT_TRUE(s.sessions[0].Run(TinyPlan::kPick, inputs, outputs).ok());
+  EXPECT_EQ(z, 3);
+  EXPECT_TRUE(s.runtime.Ready().ok());
+  s.Close();
+}
+
+struct Machines {
+  const char* code;
+  int major, minor;
+  bool runs;
+};
+
+TEST_F(CudaFaults, MachineCodeRunsWhereItCan) {
+  const Machines kCases[] = {{"sm_80", 8, 0, true},  {"sm_80", 8, 6, true},    {"sm_80", 9, 0, false},
+                             {"sm_90a", 9, 0, true}, {"sm_90a", 10, 0, false}, {"sm_90a", 8, 9, false},
+                             {"sm_86", 8, 0, false}};
+  for (const Machines& c : kCases) {
+    fake_cuda::Machine machine;
+    machine.major = c.major;
+    machine.minor = c.minor;
+    fake_cuda::SetMachine(machine);
+    TinyPlan tiny;
+    FakeGpu gpu(&tiny.data, nullptr, c.code);
+    FakeSession s;
+    const Status status = s.Open(tiny.data, tiny.weight_bytes());
+    EXPECT_EQ(status.ok(), c.runs) << c.code << " on " << c.major << "." << c.minor;
+    if (!c.runs) {
+      EXPECT_SAYS(status, "the plan has no machine code for sm_" + std::to_string(c.major * 10 + c.minor) +
+                              " (Fake GPU): it has " + c.code);
+    }
+    s.Close();
+  }
+}
+
+TEST_F(CudaFaults, ADriverOlderThanThePlanNeedsIsNamed) {
+  TinyPlan tiny;
+  FakeGpu gpu(&tiny.data);
+  tiny.data.requirements.least_driver_version = 13010;
+  FakeSession s;
+  const Status status = s.Open(tiny.data, tiny.weight_bytes());
+  EXPECT_SAYS(status, "the plan needs driver version 13010; \"cuda\" has 13000");
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+}
+
+TEST_F(CudaFaults, ADamagedModuleIsRefused) {
+  TinyPlan tiny;
+  FakeGpu gpu(&tiny.data);
+  CodeModule broken = tiny.data.modules[0];
+  const uint8_t code[] = {1, 2, 3, 4, 5};
+  broken.code = code;
+  tiny.data.modules = Span<const CodeModule>(&broken, 1);
+  FakeSession s;
+  EXPECT_SAYS(s.Open(tiny.data, tiny.weight_bytes()), "loading machine code");
+}
+
+// ------------------------------------------------------------------------------ weights
+
+TEST_F(CudaFaults, SyntheticWeightsAreTheHostsWithAndWithoutTheKernel) {
+  for (bool kernel : {true, false}) {
+    TinyPlan tiny;
+    FakeGpu gpu(&tiny.data);
+    if (!kernel) fake_cuda::RemoveKernel("rondo_synthetic");
+    Driver* driver = CreateCudaDriver().Take();
+    Device* device = driver->Open(0).Take();
+    Stream* stream = device->CreateStream().Take();
+    for (int type = 0; type < kNumDTypes; ++type) {
+      const auto dtype = static_cast<DType>(type);
+      const uint64_t elements = 1001, bytes = elements * static_cast<uint64_t>(ByteSize(dtype));
+      std::vector<uint8_t> expected(bytes), got(bytes);
+      FillSyntheticRange(dtype, 42, 0.3f, 0, elements, expected.data());
+      const DeviceAddress to = device->Allocate(bytes, 256).Take();
+      uint32_t step = 0;
+      ASSERT_TRUE(device->FillSynthetic(to, dtype, elements, 42, 0.3f, stream).ok());
+      ASSERT_TRUE(device->CopyOut(got.data(), to, bytes, stream).ok());
+      ASSERT_TRUE(device->Synchronize(stream, &step).ok());
+      EXPECT_EQ(got, expected) << Name(dtype);
+      device->Free(to, bytes);
+    }
+    device->DestroyStream(stream);
+    DestroyCudaDriver(driver);
+  }
+}
+
+TEST_F(CudaFaults, LargeWeightsGoThroughPageLockedMemoryThatIsGivenBack) {
+  TinyPlan tiny;
+  std::vector<Buffer> buffers(tiny.data.buffers.begin(), tiny.data.buffers.end());
+  Buffer large;
+  large.kind = BufferKind::kConstant;
+  large.bytes = (33 << 20) + 12345;
+  buffers.push_back(large);
+  PlanData data = tiny.data;
+  data.buffers = buffers;
+  FakeGpu gpu(&data);
+  Driver* driver = CreateCudaDriver().Take();
+  Device* device = driver->Open(0).Take();
+  Stream* stream = device->CreateStream().Take();
+  const int64_t held = fake_cuda::Held().host_blocks;
+  ::rondo::Module* module = device->LoadModule(data).Take();
+  EXPECT_EQ(fake_cuda::Held().host_blocks, held + 1);
+  std::vector<uint8_t> bytes(large.bytes), got(large.bytes);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
+  const DeviceAddress to = device->Allocate(large.bytes, 256).Take();
+  uint32_t step = 0;
+  for (int i = 0; i < 2; ++i) {
+    const Status copied = device->CopyIn(to, bytes.data(), bytes.size(), stream);
+    ASSERT_TRUE(copied.ok()) << copied.message();
+  }
+  ASSERT_TRUE(device->Synchronize(stream, &step).ok());
+  EXPECT_EQ(fake_cuda::Held().host_blocks, held);
+  ASSERT_TRUE(device->CopyOut(got.data(), to, got.size(), stream).ok());
+  ASSERT_TRUE(device->Synchronize(stream, &step).ok());
+  EXPECT_EQ(got, bytes);
+  device->Free(to, large.bytes);
+  device->DestroyModule(module);
+  device->DestroyStream(stream);
+  DestroyCudaDriver(driver);
+}
+
+// ------------------------------------------------------------------------------ every call fails once
+
+class CudaWalk : public CudaFaults {
+ protected:
+  // Opens a session, runs every program, and returns all outputs.
+  Status Life(std::vector<uint8_t>* results) {
+    FakeSession s;
+    RONDO_RETURN_IF_ERROR(s.Open(*data_, weights_, ops_));
+    for (uint32_t p = 0; p < data_->programs.size(); ++p) {
+      Tensors t(*data_, p);
+      RONDO_RETURN_IF_ERROR(s.sessions[0].Run(p, t.inputs, t.outputs));
+      for (const auto& bytes : t.bytes) results->insert(results->end(), bytes.begin(), bytes.end());
+      RunOptions options;
+      options.stepwise = true;
+      RONDO_RETURN_IF_ERROR(s.sessions[0].Run(p, t.inputs, t.outputs, options));
+    }
+    return Status::Ok();
+  }
+
+  // `stride`: of the calls, every so manyth.
+  void Walk(const char* what, PlanData* data, Span<const uint8_t> weights, const OpRegistry* ops,
+            uint64_t stride) {
+    FakeGpu gpu(data, ops);
+    data_ = data;
+    weights_ = weights;
+    ops_ = ops;
+    std::vector<uint8_t> expected;
+    const Status good = Life(&expected);
+    ASSERT_TRUE(good.ok()) << good.message();
+    uint64_t points = 0, harmless = 0;
+    for (int error : {kUnknown, kIllegalAddress}) {
+      for (uint64_t point = 0;; point += stride) {
+        std::vector<uint8_t> results;
+        fake_cuda::Arm(point, error);
+        const Status status = Life(&results);
+        const fake_cuda::Count count = fake_cuda::Disarm();
+        fake_cuda::Heal();
+        ASSERT_EQ(fake_cuda::Held(), fake_cuda::Balance())
+            << what << ": " << count.failed << ", call " << point;
+        if (!count.fired) {
+          EXPECT_TRUE(status.ok()) << status.message();
+          break;
+        }
+        ++points;
+        if (status.ok()) {
+          ++harmless;
+          EXPECT_EQ(results, expected) << what << ": " << count.failed << ", call " << point;
+          continue;
+        }
+        EXPECT_NE(std::string(status.message()).find("(" + std::to_string(error) + ")"), std::string::npos)
+            << what << ": " << count.failed << ", call " << point << ": " << status.message();
+      }
+      std::vector<uint8_t> after;
+      ASSERT_TRUE(Life(&after).ok()) << what;
+      EXPECT_EQ(after, expected);
+    }
+    std::printf("%-12s %llu calls failed, %llu of them harmless\n", what,
+                static_cast<unsigned long long>(points), static_cast<unsigned long long>(harmless));
+    EXPECT_LE(harmless, points / 20) << what << ": failures go unnoticed";
+  }
+
+  const PlanData* data_ = nullptr;
+  Span<const uint8_t> weights_;
+  const OpRegistry* ops_ = nullptr;
+};
+
+TEST_F(CudaWalk, Kernels) {
+  TinyPlan tiny(true);
+  Walk("kernels", &tiny.data, tiny.weight_bytes(), nullptr, 1);
+}
+
+TEST_F(CudaWalk, SyntheticWeights) {
+  TinyPlan tiny(false, true);
+  Walk("synthetic", &tiny.data, {}, nullptr, 1);
+}
+
+TEST_F(CudaWalk, CustomOps) {
+  OpRegistry ops;
+  ASSERT_TRUE(ops.Register("libtest.so", RegisterTestOps).ok());
+  Sample sample = MakeCallSample();
+  CallOutsideGraphs(&sample.data, sample.arena);
+  Walk("custom ops", &sample.data, {}, &ops, 1);
+}
+
+TEST_F(CudaWalk, AModel) {
+  CompileOptions options;
+  options.models = {{"main", DataPath("pycoder/decode.onnx")}};
+  Result<CompiledPlan> compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const std::vector<uint8_t> weights = AssembleWeights(*compiled);
+  PlanData data = compiled->plan;
+  Walk("pycoder", &data, weights, nullptr, 1);
+}
+
+// ------------------------------------------------------------------------------ machines that lack something
+
+std::string Bench(const std::string& machine, const std::string& plan) {
+  FILE* pipe = popen(
+      ("RONDO_FAKE_CUDA=" + machine +
+       " LD_LIBRARY_PATH=" RONDO_FAKE_CUDA_FOLDER " " RONDO_COMMAND " bench --driver cuda " + plan + " 2>&1")
+          .c_str(),
+      "r");
+  std::string text;
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, n);
+  const int status = pclose(pipe);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << text;
+  return text;
+}
+
+TEST(CudaMachines, SayWhatTheyLack) {
+  TinyPlan tiny;
+  FakeGpu gpu(&tiny.data);
+  tiny.data.requirements.target = "cuda:sm_90";
+  const std::string path = testing::TempDir() + "/cuda_machines.rondo";
+  WriteOptions options;
+  options.path = path;
+  auto weights = [](uint32_t, uint64_t, uint64_t bytes, uint8_t* out) {
+    std::memset(out, 0, bytes);
+    return Status::Ok();
+  };
+  const Status written = WritePlan(tiny.data, weights, options);
+  ASSERT_TRUE(written.ok()) << written.message();
+  struct Lack {
+    const char *machine, *words;
+  };
+  const Lack kLacks[] = {
+      {"devices=0", "the NVIDIA driver finds no GPU on this machine"},
+      {"version=11080", "the NVIDIA driver supports CUDA 11.8; 12.0 is needed"},
+      {"init=100", "cuInit: as the fake was asked (100)"},
+  };
+  for (const Lack& lack : kLacks) {
+    const std::string text = Bench(lack.machine, path);
+    EXPECT_NE(text.find(lack.words), std::string::npos) << text;
+  }
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace rondo

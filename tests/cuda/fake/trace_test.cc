@@ -1,0 +1,57 @@
+// What a trace of a GPU's plan holds: one launch a partition with the reason why it ends, a time for each
+// step.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/run_timer.h"
+#include "tests/cuda/fake/fake_session.h"
+#include "tests/runtime/tiny_plan.h"
+#include "tools/rondo/timings.h"
+
+namespace rondo {
+namespace {
+
+TEST(CudaTrace, HasEachPartitionWithItsReasonAndEachStepWithItsTime) {
+  fake_cuda::SetMachine({});
+  TinyPlan tiny(true);  // two steps, each a partition
+  FakeGpu gpu(&tiny.data);
+  FakeSession s;
+  const Status opened = s.Open(tiny.data, tiny.weight_bytes());
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  const float x[4] = {1, 2, 3, 4};
+  const Input inputs[] = {{"x", kNone, DType::kF32, {4}, x, 16}};
+  std::vector<tools::TracedReplay> replays;
+  for (TimerDetail detail : {TimerDetail::kPartitions, TimerDetail::kSteps}) {
+    RunTimer timer = RunTimer::Create(s.sessions[0], TinyPlan::kAdd, detail).Take();
+    RunOptions options;
+    options.timer = &timer;
+    ASSERT_TRUE(s.sessions[0].Run(TinyPlan::kAdd, inputs, {}, options).ok());
+    replays.push_back({TinyPlan::kAdd, detail, tools::ReadAll(timer).Take()});
+  }
+  const Program& program = tiny.data.programs[TinyPlan::kAdd];
+  ASSERT_EQ(program.partitions.size(), 2u);
+  for (const tools::TracedReplay& replay : replays) {
+    const nlohmann::json trace = nlohmann::json::parse(tools::TraceJson(tiny.data, {replay}), nullptr, false);
+    ASSERT_TRUE(trace.is_object());
+    size_t partitions = 0, steps = 0;
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      EXPECT_GE(event["dur"].get<double>(), 0);
+      if (event["cat"] == "step") {
+        EXPECT_EQ(event["args"]["step"], steps++);
+        continue;
+      }
+      const Partition& partition = program.partitions[partitions++];
+      EXPECT_EQ(event["args"]["first_step"], partition.first_step);
+      EXPECT_EQ(event["args"]["ends_because_of"], Name(partition.reason));
+      EXPECT_EQ(event["args"]["reason"], std::string(partition.detail));
+    }
+    EXPECT_EQ(partitions, 2u);
+    EXPECT_EQ(steps, replay.detail == TimerDetail::kSteps ? program.steps.size() : 0u);
+  }
+  s.Close();
+}
+
+}  // namespace
+}  // namespace rondo

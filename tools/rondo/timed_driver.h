@@ -1,0 +1,17 @@
+// TimedDriver: another driver of one device, and how long its calls took until a session was ready.
+#ifndef RONDO_TOOLS_RONDO_TIMED_DRIVER_H_
+#define RONDO_TOOLS_RONDO_TIMED_DRIVER_H_
+
+#include <memory>
+
+#include "core/driver.h"
+#include "tools/rondo/loaded.h"
+
+namespace rondo::tools {
+
+// Adds to `times` what Open and the calls of device 0 take; both must outlive the result.
+std::unique_ptr<Driver> MakeTimedDriver(Driver* inner, ReadyTimes* times);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_TIMED_DRIVER_H_
