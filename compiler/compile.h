@@ -39,6 +39,11 @@ struct StateName {
   std::string input, output;
 };
 
+// What f32 products, convolutions and attention of the models compute in. kTf32: in f32, with factors that may be
+// rounded to tf32 where the target has instructions for it. kF16, kBF16: in that type, with sums in f32
+// (compiler/passes/lower_precision.cc); states are of that type, other inputs and outputs stay as they are.
+enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
+
 struct CompileOptions {
   std::vector<ModelSource> models;
   std::string target = "host";  // "host", "cuda:sm_90a" or "cuda:sm_80"
@@ -54,6 +59,7 @@ struct CompileOptions {
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
+  Precision precision = Precision::kF32;
   // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
   // order or from another folder make no difference to the plan.
   const OpRegistry* ops = nullptr;

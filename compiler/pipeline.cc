@@ -76,6 +76,16 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   return Status::Ok();
 }
 
+Status LowerPrecision(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  const Precision precision = compilation->options.precision;
+  passes::PassOptions options;
+  if (precision == Precision::kF16) options.precision = DType::kF16;
+  if (precision == Precision::kBF16) options.precision = DType::kBF16;
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::LowerPrecision(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
 Status OrderWeights(Compilation* compilation, ProgramInWork* program, std::string* text) {
   if (!IsCuda(compilation->options.target)) {
     *text = "as the model has them";
@@ -88,6 +98,7 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   FuseOptions options;
   options.target = compilation->options.target;
   if (options.target != "host") options.longest_kept_row = 1024;
+  options.tf32 = compilation->options.precision == Precision::kTf32;
   FuseReport report;
   RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(program->graph, options, &report));
   program->planned.lowered.name = program->source.program;
@@ -186,6 +197,8 @@ constexpr PipelineEntry kPipeline[] = {
      "what recognition left behind is folded, simplified and shared"},
     {"label", OnGraph<passes::Label>, Leaves::kGraph, kEach, kSkippable,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
+    {"lower_precision", LowerPrecision, Leaves::kGraph, kEach, kNeeded,
+     "with --precision f16 or bf16: products, and what kernels keep in memory, are of that type"},
     {"order_convolution_weights", OrderWeights, Leaves::kGraph, kEach, kSkippable,
      "for GPUs: 16-bit weights of convolutions of several points lie with their channels last"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,

@@ -48,7 +48,7 @@ class Bytes {
     *this << part.skeleton << part.sequential << part.combine << part.nan_to_zero;
     *this << part.outer << part.m << part.n << part.reduced << part.features;
     *this << part.lhs << part.keys << part.values << part.mask << part.limit;
-    *this << part.scale << part.softcap << part.acc_type << part.loops << part.operands << part.rhs;
+    *this << part.scale << part.softcap << part.tf32 << part.acc_type << part.loops << part.operands << part.rhs;
     *this << part.prologue << part.body << part.stages << part.scalars << part.kept << part.epilogue;
     return *this;
   }

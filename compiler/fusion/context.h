@@ -87,6 +87,12 @@ struct Obstacle {
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
 NodeId InsertCopy(ir::Graph* graph, NodeId x);
 
+// Gives each reader of a value that was rounded to 16 bits and widened a widening of its own
+// (widen_at_readers.cc).
+void WidenAtReaders(ir::Graph* graph);
+// Whether `id` widens such a value.
+bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
+
 // Fills context->graph, order, readers, homes of leaves, outputs, states and concatenations. Inserts copies.
 Status Prepare(const ir::Graph& graph, const FuseOptions& options, Context* context);
 

@@ -179,6 +179,7 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
   Part part;
   part.skeleton = Skeleton::kContraction;
   part.acc_type = NaturalType(first.dtype);
+  part.tf32 = c.options.tf32 && first.dtype == DType::kF32;
   TapeWriter collected;
   part.lhs = static_cast<uint16_t>(group.prologue.empty() ? acc.AddRole(first.id, 0, "lhs", lhs_walk)
                                                           : acc.Prologue(first.id, lhs_walk, &collected));

@@ -114,6 +114,7 @@ Status EmitConvolution(Context* context, const Group& group, LoweredOp* op, Obst
   Part part;
   part.skeleton = Skeleton::kConvolution;
   part.acc_type = NaturalType(node.dtype);
+  part.tf32 = c.options.tf32 && node.op == Op::kConv && node.dtype == DType::kF32;
   part.lhs = static_cast<uint16_t>(builder.AddOperand(c.base(node.inputs[0]), Mode::kRead, x_map, "x"));
   std::vector<uint16_t> rhs;
   if (node.op == Op::kConv) {

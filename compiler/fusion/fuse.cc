@@ -66,6 +66,7 @@ bool Remove(ir::Graph* graph, const Obstacle& obstacle, std::map<std::pair<NodeI
 
 Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, FuseReport* report) {
   ir::Graph working = graph;
+  fusion::WidenAtReaders(&working);
   std::map<std::pair<NodeId, int>, int> tried;
   FuseReport local;
   FuseReport* out = report != nullptr ? report : &local;

@@ -30,6 +30,7 @@ struct FuseOptions {
   bool reductions = true;              // pointwise work around row reductions
   bool inlining = true;                // pointwise producers into their only reader
   int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages
+  bool tf32 = false;                   // factors of f32 products may be rounded to tf32
   bool horizontal = true;              // independent parts into one kernel
 };
 

@@ -169,13 +169,20 @@ class Grouping {
 
   bool TryAbsorb(Group* group, NodeId producer) {
     if (!Free(producer) || c_.stored[producer] || !AllReadersIn(producer, group->id)) return false;
-    if (c_.FusionOff(group->nodes[0]) || c_.FusionOff(producer)) return false;
+    if (c_.FusionOff(group->nodes[0]) || c_.FusionOff(producer) || IsRoundedForMemory(producer)) return false;
     if (ReadsWhatIsWritten(group->sink, producer)) return false;
     if (c_.node(producer).op == Op::kMatMul) return TryTwin(group, producer);
     if (!c_.IsInlinable(producer) || !WorthComputingInside(*group, producer)) return false;
     if (ControlBetween(*group, producer)) return false;
     Join(group, producer);
     return true;
+  }
+
+  // Who reads it widens it again: it is stored as the narrow value.
+  bool IsRoundedForMemory(NodeId id) const {
+    const std::vector<NodeId>& readers = c_.readers[id];
+    return std::any_of(readers.begin(), readers.end(),
+                       [&](NodeId reader) { return WidensWhatWasRounded(c_.graph, reader); });
   }
 
   bool ControlBetween(const Group& group, NodeId id) const { return WouldCycle(c_, group.nodes, id); }
@@ -246,6 +253,17 @@ class Grouping {
       c_.groups[id].sink = at;
       AbsorbProducers(&c_.groups[id]);
     }
+    StoreNarrow(&c_.groups[id]);
+  }
+
+  // A group ends with the value that was rounded, not where that is widened again.
+  void StoreNarrow(Group* group) {
+    if (group->sink != group->nodes.back() || c_.stored[group->sink] ||
+        !WidensWhatWasRounded(c_.graph, group->sink))
+      return;
+    c_.group_of[group->sink] = -1;
+    group->nodes.pop_back();
+    group->sink = c_.base(c_.node(group->sink).inputs[0]);
   }
 
   // Cheap pointwise producers of a contraction's left side that nothing else reads: its prologue.

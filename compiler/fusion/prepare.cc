@@ -436,8 +436,8 @@ bool WantsChannelsLast(const Context& c, NodeId id) {
   int group = c.group_of[id];
   if (c.options.target == "host" || group < 0 || c.groups[group].skeleton != Skeleton::kConvolution)
     return false;
-  DType dtype = c.node(c.groups[group].anchors[0]).dtype;
-  if (node.shape.rank < 3 || node.shape[1] % 8 != 0 || (dtype != DType::kF16 && dtype != DType::kBF16))
+  if (node.shape.rank < 3 || node.shape[1] % 8 != 0 ||
+      (node.dtype != DType::kF16 && node.dtype != DType::kBF16))
     return false;
   bool convolved = false;
   for (NodeId reader : c.readers[id]) {

@@ -25,6 +25,8 @@ struct PassOptions {
   // conventions say.
   std::vector<std::pair<std::string, std::string>> states;
   bool auto_state = true;
+  // lower_precision: f16 or bf16; f32 leaves the graph as it is.
+  DType precision = DType::kF32;
 };
 
 struct PassResult {

@@ -31,6 +31,11 @@ Result<PassResult> CleanUp(ir::Graph* graph, const PassOptions& options);
 // Nodes that form a norm, a softmax, a rotary embedding or a gated activation say so in their `label`.
 Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 
+// What the model computes in f32, products, convolutions, attention and lookups compute in options.precision;
+// states are of that type; other inputs, outputs and integers stay as they are. kUnsupported for a weight that
+// the type does not hold.
+Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
+
 // Constant 16-bit weights of convolutions of several points lie with their input channels last, as tensor
 // cores read them. For GPUs.
 Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options);

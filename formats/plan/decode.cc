@@ -199,6 +199,7 @@ void Decoder::One(const fbs::Part& in, Part& out) {
   out.stages = All<Stage>(in.stages());
   out.scalars = in.scalars();
   out.kept = in.kept();
+  out.tf32 = in.tf32();
   out.epilogue = All<TapeInst>(in.epilogue());
 }
 

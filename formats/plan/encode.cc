@@ -105,7 +105,7 @@ class Encoder {
     return fbs::CreatePart(builder_, Byte(in.skeleton), in.sequential, Byte(in.combine), in.nan_to_zero,
                            in.outer, in.m, in.n, in.reduced, in.features, in.lhs, in.keys, in.values, in.mask,
                            in.limit, in.scale, in.softcap, Byte(in.acc_type), loops, operands, rhs, prologue,
-                           body, stages, in.scalars, in.kept, epilogue);
+                           body, stages, in.scalars, in.kept, epilogue, in.tf32);
   }
   Offset<fbs::Kernel> One(const Kernel& in) {
     auto name = Text(in.name);

@@ -27,6 +27,8 @@ Status VerifyLoops(const Part& part) {
   if (part.loops.empty() || part.loops.size() > kMaxLoops) {
     return RONDO_BROKEN("%zu loops, which must be 1 to %d", part.loops.size(), kMaxLoops);
   }
+  if (part.tf32 && part.skeleton != Skeleton::kContraction && part.skeleton != Skeleton::kConvolution)
+    return RONDO_BROKEN("a %s has no factors in tf32", Name(part.skeleton));
   int64_t points = 1;
   for (size_t d = 0; d < part.loops.size(); ++d) {
     if (part.loops[d] < 1)

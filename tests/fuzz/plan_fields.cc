@@ -152,6 +152,7 @@ class Collector {
     Flag(p.sequential, __LINE__);
     Enum(p.combine, 4, __LINE__);
     Flag(p.nan_to_zero, __LINE__);
+    Flag(p.tf32, __LINE__);
     for (uint8_t* count : {&p.outer, &p.m, &p.n, &p.reduced, &p.features}) Number(*count, __LINE__);
     for (uint16_t* role : {&p.lhs, &p.keys, &p.values, &p.mask, &p.limit}) Index(*role, operands, __LINE__);
     Real(p.scale, __LINE__);

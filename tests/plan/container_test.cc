@@ -85,6 +85,7 @@ TEST(Container, RoundTripKeepsEverything) {
   EXPECT_EQ(d.kernels[5].parts[0].operands[0].absent, -1);
   EXPECT_EQ(d.kernels[0].parts[0].prologue[1].imm.f, 2);
   EXPECT_EQ(d.kernels[6].parts[0].softcap, 30);
+  EXPECT_TRUE(d.kernels[0].parts[0].tf32);
   EXPECT_TRUE(d.kernels[6].parts[0].nan_to_zero);
   EXPECT_EQ(d.buffers[kTable].synthetic_key, s.data.buffers[kTable].synthetic_key);
   EXPECT_EQ(d.buffers[kCat].shape, s.data.buffers[kCat].shape);

@@ -77,6 +77,7 @@ class SampleKernels {
                                     Access(a_, 2, kWrite, {16, 1, 0})});
     p.lhs = 0;
     p.rhs = List<uint16_t>(a_, {1});
+    p.tf32 = true;
     p.prologue =
         List<TapeInst>(a_, {Load(0), Number(2), Apply(TapeOp::kMul, 0, 1), Apply(TapeOp::kYield, 2)});
     p.epilogue =

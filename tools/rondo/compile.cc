@@ -46,6 +46,17 @@ bool ParseShape(const std::string& argument, std::map<std::string, std::vector<i
   return shapes->emplace(argument.substr(0, equals), std::move(dims)).second;
 }
 
+bool ParsePrecision(const std::string& text, Precision* precision) {
+  constexpr std::pair<const char*, Precision> kNames[] = {{"f32", Precision::kF32},
+                                                          {"tf32", Precision::kTf32},
+                                                          {"f16", Precision::kF16},
+                                                          {"bf16", Precision::kBF16}};
+  for (const auto& [name, value] : kNames) {
+    if (text == name) return *precision = value, true;
+  }
+  return false;
+}
+
 void PrintSummary(const CompileReport& report, const std::string& path) {
   std::printf("%s: %u kernels, weights %s", path.c_str(), report.kernels,
               BytesText(report.weights_bytes).c_str());
@@ -82,6 +93,10 @@ class CompileCommand : public Command {
         .Text("-o,--output", &output_, "the plan file to write", "PLAN")
         .Text("--target", &options_.target,
               "what to fuse and generate code for: host, cuda:sm_90a, cuda:sm_80", "TARGET")
+        .Text("--precision", &precision_,
+              "what f32 products, convolutions and attention compute in: f32 (default), tf32, f16, bf16. With f16 "
+              "and bf16 states are of that type; other inputs and outputs stay f32",
+              "TYPE")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
               "DIRS")
         .Integer("--devices", &devices_, 1, 64,
@@ -158,6 +173,9 @@ class CompileCommand : public Command {
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
+    if (!ParsePrecision(precision_, &options_.precision)) {
+      return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
+    }
     options_.devices = static_cast<uint32_t>(devices_);
     options_.auto_state = !no_auto_state_;
     if (!seed_.empty()) {
@@ -193,6 +211,7 @@ class CompileCommand : public Command {
 
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_, ops_;
+  std::string precision_ = "f32";
   std::string output_, seed_, write_synthetic_;
   int64_t devices_ = 0;
   bool no_auto_state_ = false, list_passes_ = false, verbose_ = false;

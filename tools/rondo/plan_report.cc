@@ -221,9 +221,12 @@ std::string SkeletonText(const Kernel& kernel) {
   std::string text;
   for (size_t p = 0; p < kernel.parts.size();) {
     size_t end = p;
-    while (end < kernel.parts.size() && kernel.parts[end].skeleton == kernel.parts[p].skeleton) ++end;
+    while (end < kernel.parts.size() && kernel.parts[end].skeleton == kernel.parts[p].skeleton &&
+           kernel.parts[end].tf32 == kernel.parts[p].tf32)
+      ++end;
     if (!text.empty()) text += " + ";
     text += Name(kernel.parts[p].skeleton);
+    if (kernel.parts[p].tf32) text += " (tf32)";
     if (end - p > 1) text += Printf(" x%zu", end - p);
     p = end;
   }
