@@ -12,6 +12,10 @@ namespace rondo {
 uint64_t AllocationCount();
 void ResetAllocationCount();
 
+// Calls `observer` at each counted call of any thread, with the address that the call returns to; null: none.
+// What it allocates itself is counted, but not observed.
+void ObserveAllocations(void (*observer)(const void* caller));
+
 }  // namespace rondo
 
 #endif  // RONDO_RUNTIME_TESTING_ALLOCATION_COUNTER_H_

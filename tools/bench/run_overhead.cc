@@ -1,13 +1,14 @@
 // The runtime's own cost: Session::Run's wall time against the driver calls that it makes (copies of inputs,
-// graph launches, synchronisation), made again without it; what 10,000 runs allocate; what sessions leave
-// behind; how long Open and Create take.
+// graph launches, synchronisation), made again without it; what 10,000 runs allocate, on whose behalf; what
+// tensors in device memory save; what sessions leave behind; how long Open and Create take.
 //
 //   run_overhead DRIVER PLAN...
 //
 // DRIVER is host or cuda. One line a plan; plans of one model with different numbers of partitions
 // (rondo compile --break-before) show the cost of a partition, fitted over all of them at the end. Inputs are
-// zeros. Exit status 1 when runs allocate more than twice as often as the bare calls (a driver's libraries
-// may, and not evenly), or a session leaves device memory behind.
+// zeros. Exit status 1 when Rondo's code allocates in a run (what libraries that a driver has opened allocate
+// for themselves is counted apart, and beside what they do when called bare), a run takes device memory, or a
+// session leaves some behind.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -17,7 +18,8 @@
 #include "runtime/plan.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
-#include "runtime/testing/allocation_counter.h"
+#include "tools/bench/allocation_sources.h"
+#include "tools/rondo/device_tensors.h"
 #include "tools/rondo/forwarding_driver.h"
 #include "tools/rondo/loaded.h"
 
@@ -25,7 +27,7 @@ namespace rondo::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kRuns = 2000, kAllocationRuns = 10000, kCycles = 20;
+constexpr int kRuns = 1000, kAllocationRuns = 10000, kBareRuns = 2000, kCycles = 20;
 
 double Microseconds(Clock::time_point since) {
   return std::chrono::duration<double, std::micro>(Clock::now() - since).count();
@@ -130,6 +132,108 @@ Status MeasureTimes(Session& session, const std::vector<Input>& inputs, Listenin
   return Status::Ok();
 }
 
+// What runs allocate: on the host by whom, on the device by calls and by what is free.
+struct Allocations {
+  AllocationSources runs;
+  uint64_t on_device = 0;                                  // calls
+  uint64_t free_first = 0, free_least = 0, free_most = 0;  // bytes, at each thousandth run
+};
+
+template <typename F>
+Result<AllocationSources> Watch(int runs, F run) {
+  BeginAllocationSources();
+  Status status;
+  for (int i = 0; i < runs && status.ok(); ++i) status = run(i);
+  const AllocationSources sources = EndAllocationSources();
+  if (!status.ok()) return status;
+  return sources;
+}
+
+// `run` gets the number of the run.
+template <typename F>
+Result<Allocations> CountAllocations(ListeningDevice& device, F run) {
+  Allocations counted;
+  uint64_t total = 0;
+  RONDO_RETURN_IF_ERROR(device.MemoryInfo(&counted.free_first, &total));
+  counted.free_least = counted.free_most = counted.free_first;
+  device.allocations = 0;
+  RONDO_ASSIGN_OR_RETURN(counted.runs, Watch(kAllocationRuns, [&](int i) -> Status {
+                           RONDO_RETURN_IF_ERROR(run(i));
+                           if (i % 1000 != 999) return Status::Ok();
+                           uint64_t now = 0;
+                           RONDO_RETURN_IF_ERROR(device.MemoryInfo(&now, &total));
+                           counted.free_least = std::min(counted.free_least, now);
+                           counted.free_most = std::max(counted.free_most, now);
+                           return Status::Ok();
+                         }));
+  counted.on_device = device.allocations;
+  return counted;
+}
+
+unsigned long long Number(uint64_t value) { return value; }
+
+// Whether nothing was allocated on Rondo's behalf, said on a line.
+bool Report(const char* what, const Allocations& counted, bool on_host) {
+  std::printf(
+      "    %d %s: host allocations by Rondo %llu, by the driver's libraries %llu; device allocations %llu",
+      kAllocationRuns, what, Number(counted.runs.own), Number(counted.runs.others),
+      Number(counted.on_device));
+  // The host driver's free memory is the machine's, which others change.
+  const bool flat = counted.free_least == counted.free_first && counted.free_most == counted.free_first;
+  if (!on_host) {
+    std::printf("; free device memory %llu bytes%s", Number(counted.free_first),
+                flat ? " throughout" : ", NOT THROUGHOUT");
+  }
+  std::printf("\n");
+  return counted.runs.own == 0 && counted.on_device == 0 && (on_host || flat);
+}
+
+// Runs with all outputs, the tensors in host memory, in the same device memory each time, or in other device
+// memory each time (of two places); the three take turns.
+Status MeasureMemory(Session& session, const std::vector<Input>& inputs, ListeningDevice& device,
+                     bool on_host, Numbers* numbers) {
+  const PlanData& plan = session.plan().data();
+  RONDO_ASSIGN_OR_RETURN(DeviceTensors here, DeviceTensors::Create(session, 0, inputs));
+  RONDO_ASSIGN_OR_RETURN(DeviceTensors there, DeviceTensors::Create(session, 0, inputs));
+  std::vector<std::vector<uint8_t>> room;
+  std::vector<Output> outputs;
+  for (const Output& output : here.outputs()) {
+    room.emplace_back(output.bytes);
+    outputs.push_back({output.name, kNone, output.dtype, room.back().data(), output.bytes});
+  }
+  const auto run = [&](bool other) {
+    const DeviceTensors& at = other ? there : here;
+    return session.Run(0, at.inputs(), at.outputs());
+  };
+  std::vector<double> host, steady, changing;
+  for (int i = -kRuns / 10; i < kRuns; ++i) {
+    auto start = Clock::now();
+    RONDO_RETURN_IF_ERROR(session.Run(0, inputs, outputs));
+    if (i >= 0) host.push_back(Microseconds(start));
+    RONDO_RETURN_IF_ERROR(run(false));  // from the session's memory to this
+    start = Clock::now();
+    RONDO_RETURN_IF_ERROR(run(false));
+    if (i >= 0) steady.push_back(Microseconds(start));
+    start = Clock::now();
+    RONDO_RETURN_IF_ERROR(run(true));
+    if (i >= 0) changing.push_back(Microseconds(start));
+  }
+  bool same = true;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    RONDO_ASSIGN_OR_RETURN(std::vector<uint8_t> got, there.Read(i));
+    same &= got == room[i] || plan.requirements.devices[0].state != 0;  // state changes with every run
+  }
+  std::printf(
+      "    %zu inputs and %zu outputs: in host memory %.2f us, in device memory %.2f, in other device memory "
+      "each run %.2f%s\n",
+      inputs.size(), outputs.size(), Median(host), Median(steady), Median(changing),
+      same ? "" : "; THE RESULTS DIFFER");
+  RONDO_ASSIGN_OR_RETURN(Allocations counted,
+                         CountAllocations(device, [&](int i) { return run(i % 2 != 0); }));
+  numbers->clean &= Report("runs in other device memory each", counted, on_host) && same;
+  return Status::Ok();
+}
+
 Result<Numbers> Measure(const std::string& path, const LoadOptions& options) {
   Numbers numbers;
   auto start = Clock::now();
@@ -143,6 +247,7 @@ Result<Numbers> Measure(const std::string& path, const LoadOptions& options) {
   RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(&forwarding));
   const std::vector<Tensor> tensors = FillInputs(plan.data(), 0, {});
   const std::vector<Input> inputs = InputsOf(plan.data(), 0, tensors);
+  const bool on_host = options.driver == "host";
 
   double create_us = 0;
   uint64_t free_before = 0, free_after = 0, total = 0;
@@ -157,33 +262,32 @@ Result<Numbers> Measure(const std::string& path, const LoadOptions& options) {
 
   RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
   RONDO_RETURN_IF_ERROR(MeasureTimes(session, inputs, device, &numbers));
-  device.allocations = 0;
-  ResetAllocationCount();
-  for (int i = 0; i < kAllocationRuns; ++i) RONDO_RETURN_IF_ERROR(session.Run(0, inputs, {}));
-  const uint64_t host_allocations = AllocationCount(), device_allocations = device.allocations;
-  // The driver's own libraries may allocate: the calls alone tell how often.
-  ResetAllocationCount();
-  for (int i = 0; i < kAllocationRuns; ++i) RONDO_RETURN_IF_ERROR(device.Replay(ListeningDevice::kAll));
-  const uint64_t bare_allocations = AllocationCount();
-
-  numbers.partitions = static_cast<double>(plan.data().programs[0].partitions.size());
-  const auto lost = static_cast<int64_t>(free_before) - static_cast<int64_t>(free_after);
-  // The host driver's free memory is the machine's, which others change.
-  numbers.clean = (options.driver == "host" ? host_allocations == 0 && bare_allocations == 0 : lost <= 0) &&
-                  host_allocations <= 2 * bare_allocations && device_allocations == 0;
   std::printf(
       "%-28s %3.0f partitions: run %8.2f us, its driver calls bare %8.2f, graphs alone %8.2f; own cost %6.2f "
       "us\n",
-      path.substr(path.rfind('/') + 1).c_str(), numbers.partitions, numbers.run, numbers.calls,
+      path.substr(path.rfind('/') + 1).c_str(),
+      static_cast<double>(plan.data().programs[0].partitions.size()), numbers.run, numbers.calls,
       numbers.graphs, numbers.run - numbers.calls);
-  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
-  std::printf("    %d runs: %llu host allocations (the bare calls: %llu), %llu device allocations\n",
-              kAllocationRuns, number(host_allocations), number(bare_allocations),
-              number(device_allocations));
+  RONDO_ASSIGN_OR_RETURN(Allocations counted,
+                         CountAllocations(device, [&](int) { return session.Run(0, inputs, {}); }));
+  numbers.clean = Report("runs", counted, on_host);
+  RONDO_ASSIGN_OR_RETURN(AllocationSources bare,
+                         Watch(kBareRuns, [&](int) { return device.Replay(ListeningDevice::kAll); }));
+  std::printf(
+      "    their driver calls bare, %d times: host allocations by this program %llu, by the driver's "
+      "libraries %llu\n",
+      kBareRuns, Number(bare.own), Number(bare.others));
+  RONDO_RETURN_IF_ERROR(MeasureMemory(session, inputs, device, on_host, &numbers));
+  session = Session();
+  RONDO_RETURN_IF_ERROR(device.MemoryInfo(&free_after, &total));
+
+  numbers.partitions = static_cast<double>(plan.data().programs[0].partitions.size());
+  const auto lost = static_cast<int64_t>(free_before) - static_cast<int64_t>(free_after);
+  numbers.clean &= on_host || lost <= 0;
   std::printf(
       "    %d sessions made and destroyed: %lld bytes of device memory less; Open %.1f ms, first Create %.1f "
       "ms\n",
-      kCycles, static_cast<long long>(lost), open_us / 1e3, create_us / 1e3);
+      kCycles + 1, static_cast<long long>(lost), open_us / 1e3, create_us / 1e3);
   std::fflush(stdout);
   return numbers;
 }
@@ -218,7 +322,9 @@ int Main(int argc, char** argv) {
     all.push_back(*numbers);
   }
   PrintFit(all);
-  if (!clean) std::fprintf(stderr, "run_overhead: a run allocated, or a session left device memory behind\n");
+  if (!clean)
+    std::fprintf(stderr,
+                 "run_overhead: a run allocated, a session left device memory behind, or results differ\n");
   return clean ? 0 : 1;
 }
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "tools/rondo/commands.h"
+#include "tools/rondo/device_tensors.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -35,6 +36,8 @@ struct Measured {
   std::vector<std::vector<double>> partitions;  // the same, by partition and run
   std::vector<std::vector<double>> steps;       // and by step and run
   std::vector<TracedReplay> traced;             // the last run of each kind
+  // Wall times with all outputs: in host memory, in device memory, in other device memory each run.
+  std::vector<std::vector<double>> by_memory;
 };
 
 class BenchCommand : public Command {
@@ -52,6 +55,8 @@ class BenchCommand : public Command {
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
         .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")
+        .Flag("--device-memory", &device_memory_,
+              "time runs with all outputs, in host memory and in device memory, too")
         .Number("--memory-gbps", &memory_gbps_,
                 "what the device's memory delivers, for the floor of each step")
         .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all")
@@ -94,10 +99,16 @@ class BenchCommand : public Command {
     Measured measured;
     RONDO_RETURN_IF_ERROR(MeasureRuns(session, program, inputs, &measured));
     RONDO_RETURN_IF_ERROR(MeasureSteps(session, program, inputs, &measured));
+    if (device_memory_) RONDO_RETURN_IF_ERROR(MeasureMemory(session, program, inputs, &measured));
     std::printf("\nprogram %s\n  wall time of a run: %s\n", std::string(plan.programs[program].name).c_str(),
                 Spread(measured.wall).Text().c_str());
     std::printf("  device time of graph replay, by events: %s\n", Spread(measured.device).Text().c_str());
     PrintPartitions(plan.programs[program], measured);
+    const char* const places[] = {"host memory", "device memory", "other device memory each run"};
+    for (size_t i = 0; i < measured.by_memory.size(); ++i) {
+      std::printf("  wall time with inputs and outputs in %s: %s\n", places[i],
+                  Spread(measured.by_memory[i]).Text().c_str());
+    }
     PrintSteps(plan, program, measured);
     traced_.insert(traced_.end(), measured.traced.begin(), measured.traced.end());
     return Status::Ok();
@@ -123,6 +134,34 @@ class BenchCommand : public Command {
       for (const TimedInterval& p : last) measured->partitions[p.index].push_back(p.duration);
     }
     measured->traced.push_back({program, TimerDetail::kPartitions, last});
+    return Status::Ok();
+  }
+
+  // The three take turns.
+  Status MeasureMemory(Session& session, uint32_t program, const std::vector<Input>& inputs,
+                       Measured* measured) {
+    RONDO_ASSIGN_OR_RETURN(DeviceTensors here, DeviceTensors::Create(session, program, inputs));
+    RONDO_ASSIGN_OR_RETURN(DeviceTensors there, DeviceTensors::Create(session, program, inputs));
+    std::vector<std::vector<uint8_t>> room;
+    std::vector<Output> outputs = here.outputs();
+    for (Output& output : outputs) {
+      room.emplace_back(output.bytes);
+      output.data = room.back().data();
+      output.memory = MemoryKind::kHost;
+    }
+    measured->by_memory.resize(3);
+    for (int64_t i = -(runs_ + 9) / 10; i < runs_; ++i) {
+      const auto time = [&](size_t place, const std::vector<Input>& in, const std::vector<Output>& out) {
+        const auto start = Clock::now();
+        Status status = session.Run(program, in, out);
+        if (i >= 0) measured->by_memory[place].push_back(Seconds(Clock::now() - start) * 1e6);
+        return status;
+      };
+      RONDO_RETURN_IF_ERROR(time(0, inputs, outputs));
+      RONDO_RETURN_IF_ERROR(session.Run(program, here.inputs(), here.outputs()));  // tells the addresses
+      RONDO_RETURN_IF_ERROR(time(1, here.inputs(), here.outputs()));
+      RONDO_RETURN_IF_ERROR(time(2, there.inputs(), there.outputs()));
+    }
     return Status::Ok();
   }
 
@@ -206,6 +245,7 @@ class BenchCommand : public Command {
   double memory_gbps_ = 4670;  // measured on H200
   std::vector<TracedReplay> traced_;
   int64_t runs_ = 50, top_ = 20;
+  bool device_memory_ = false;
   LoadOptions load_;
 };
 
