@@ -4,6 +4,7 @@
 char* Take(size_t bytes);
 char* Take(size_t bytes) {
   char* block = malloc(bytes);
-  if (block != NULL) block[0] = 0; /* so that the call does not become a jump, from which there is no return here */
+  if (block != NULL)
+    block[0] = 0; /* so that the call does not become a jump, from which there is no return here */
   return block;
 }

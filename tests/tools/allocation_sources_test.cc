@@ -1,4 +1,5 @@
-// Whose an allocation is: the program's own, through whatever library of the language, or an opened library's.
+// Whose an allocation is: the program's own, through whatever library of the language, or an opened
+// library's.
 #include "tools/bench/allocation_sources.h"
 
 #include <dlfcn.h>

@@ -26,7 +26,8 @@ std::atomic<uint64_t> own{0}, others{0};
 
 Where KindOf(const char* path) {
   const char* name = std::strrchr(path, '/') == nullptr ? path : std::strrchr(path, '/') + 1;
-  for (const char* language : {"libc.", "libc-", "libstdc++", "libgcc_s", "ld-linux", "libpthread", "libdl"}) {
+  for (const char* language :
+       {"libc.", "libc-", "libstdc++", "libgcc_s", "ld-linux", "libpthread", "libdl"}) {
     if (std::strncmp(name, language, std::strlen(language)) == 0) return Where::kLanguage;
   }
   return *name == 0 || std::strstr(name, "mimalloc") != nullptr ? Where::kOwn : Where::kOther;

@@ -13,8 +13,8 @@ struct AllocationSources {
   uint64_t others = 0;  // any other library
 };
 
-// Between the two, all threads' calls are looked at. Programs that link runtime/testing's counter only; not to
-// be nested.
+// Between the two, all threads' calls are looked at. Programs that link runtime/testing's counter only; not
+// to be nested.
 void BeginAllocationSources();
 AllocationSources EndAllocationSources();
 

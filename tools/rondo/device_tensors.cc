@@ -42,8 +42,8 @@ Result<DeviceTensors> DeviceTensors::Create(const Session& session, uint32_t pro
     if (port.is_state) continue;
     RONDO_ASSIGN_OR_RETURN(DeviceAddress address, made.Make(session, port.buffer));
     const Buffer& b = plan.buffers[port.buffer];
-    made.outputs_.push_back({port.name, kNone, b.dtype, reinterpret_cast<void*>(address), b.bytes,
-                             MemoryKind::kDevice});
+    made.outputs_.push_back(
+        {port.name, kNone, b.dtype, reinterpret_cast<void*>(address), b.bytes, MemoryKind::kDevice});
   }
   return made;
 }
