@@ -61,6 +61,7 @@ class Runs {
       }
     }
   }
+  const LiveModel::Buffers& host() const { return host_; }
   std::vector<Bytes> InHostMemory(Session& session) {
     const Status status = session.Run(program_, host_.inputs, host_.outputs);
     EXPECT_TRUE(status.ok()) << status.message();
@@ -182,29 +183,69 @@ TEST(DeviceMemory, SteadyAddressesAreUsedWithoutACopy) {
   EXPECT_EQ(model.runtime().metrics().output_bytes, 0u);
 }
 
-class ParallelDeviceMemory : public testing::TestWithParam<uint32_t> {};
+class ParallelDeviceMemory : public testing::TestWithParam<uint32_t> {
+ protected:
+  void SetUp() override {
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("rondo_device_memory_" + std::to_string(GetParam()));
+    std::filesystem::create_directories(folder);
+    const std::string path = (folder / "m.onnx").string();
+    TensorParallelModel({Sharing::kAttributes, GetParam(), 0}).Write(path);
+    CompileOptions options;
+    options.devices = GetParam();
+    options.models = {{"main", path}};
+    HostOptions host;
+    host.faults.most_delay_us = 10;
+    host.faults.reorder = true;
+    model_ = std::make_unique<LiveModel>(options, host);
+    std::filesystem::remove_all(folder);
+    ASSERT_TRUE(model_->session().valid());
+  }
+  std::unique_ptr<LiveModel> model_;
+};
 
 // Two sessions from two threads at once, each device's steps told by that device's own launch thread.
 TEST_P(ParallelDeviceMemory, SeveralDevices) {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("rondo_device_memory_" + std::to_string(GetParam()));
-  std::filesystem::create_directories(folder);
-  const std::string path = (folder / "m.onnx").string();
-  TensorParallelModel({Sharing::kAttributes, GetParam(), 0}).Write(path);
-  CompileOptions options;
-  options.devices = GetParam();
-  options.models = {{"main", path}};
-  HostOptions host;
-  host.faults.most_delay_us = 10;
-  host.faults.reorder = true;
-  LiveModel model(options, host);
-  std::filesystem::remove_all(folder);
-  ASSERT_TRUE(model.session().valid());
-  Result<Session> second = Session::Create(model.runtime(), model.plan());
+  Result<Session> second = Session::Create(model_->runtime(), model_->plan());
   ASSERT_TRUE(second.ok()) << second.status().message();
-  std::thread other([&] { ExpectSameAnywhere(model, *second, 3, 30); });
-  ExpectSameAnywhere(model, model.session(), 4, 30);
+  std::thread other([&] { ExpectSameAnywhere(*model_, *second, 3, 30); });
+  ExpectSameAnywhere(*model_, model_->session(), 4, 30);
   other.join();
+}
+
+// What each device's books call its own; an input is device 0's and copied to the others.
+TEST_P(ParallelDeviceMemory, OfTheDevicesOwn) {
+  Session& session = model_->session();
+  Runs runs(*model_, 0, 5);
+  runs.FillInputs();
+  const std::vector<Bytes> expected = runs.InHostMemory(session);
+  std::vector<Input> inputs = runs.host().inputs;
+  std::vector<Output> outputs = runs.host().outputs;
+  ASSERT_EQ(outputs.size(), GetParam());
+  Device* first = session.device(0);
+  const DeviceAddress x = first->Allocate(inputs[0].bytes, 64).Take();
+  std::memcpy(reinterpret_cast<void*>(x), inputs[0].data, inputs[0].bytes);
+  inputs[0].data = reinterpret_cast<const void*>(x);
+  inputs[0].memory = MemoryKind::kDevice;
+  for (uint32_t d = 0; d < outputs.size(); ++d) {
+    outputs[d].data = reinterpret_cast<void*>(session.device(d)->Allocate(outputs[d].bytes, 64).Take());
+    outputs[d].memory = MemoryKind::kDevice;
+  }
+  const Status status = session.Run(0, inputs, outputs);
+  EXPECT_TRUE(status.ok()) << status.message();
+  for (uint32_t d = 0; d < outputs.size(); ++d) {
+    EXPECT_EQ(std::memcmp(outputs[d].data, expected[d].data(), expected[d].size()), 0) << "device " << d;
+  }
+  std::swap(outputs[0].data, outputs[1].data);
+  const Status refused = session.Run(0, inputs, outputs);
+  EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(refused.message()).find("are memory of host device"), std::string::npos)
+      << refused.message();
+  std::swap(outputs[0].data, outputs[1].data);
+  for (uint32_t d = 0; d < outputs.size(); ++d) {
+    session.device(d)->Free(reinterpret_cast<DeviceAddress>(outputs[d].data), outputs[d].bytes);
+  }
+  first->Free(x, inputs[0].bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ParallelDeviceMemory, testing::Values(2u, 4u));
