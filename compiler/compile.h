@@ -48,6 +48,9 @@ struct CompileOptions {
   std::vector<ModelSource> models;
   std::string target = "host";  // "host", "cuda:sm_90a" or "cuda:sm_80"
   std::string library_path;     // folders, separated by ':', in which vendor compilers are looked for first
+  // The folder that keeps machine code of kernels compiled before (codegen/cuda/kernel_cache.h); empty: none.
+  // Never changes the result.
+  std::string kernel_cache;
   // Devices that the plan is for, 0 to 64. Each runs every program, over its own share of the weights where
   // the model says so (compiler/import/shard.h) or has a file a device, and exchanges what the model's
   // collectives say. 0: one device, and a model with collectives is refused.

@@ -154,8 +154,12 @@ Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text)
     *text = "the host driver runs kernels as they are";
     return Status::Ok();
   }
-  return AddCudaModules(&compilation->emitted, options.target.substr(kCudaTarget.size()),
-                        options.library_path, text);
+  UnitOptions units;
+  units.architecture = options.target.substr(kCudaTarget.size());
+  units.library_path = options.library_path;
+  units.cache_folder = options.kernel_cache;
+  units.threads = static_cast<unsigned>(std::max(0, options.threads));
+  return AddCudaModules(&compilation->emitted, units, text);
 }
 
 Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {

@@ -207,6 +207,7 @@ struct KernelImage {
   // The function waits on the device until the kernels before it are complete, so it may be launched while
   // they run.
   bool waits = false;
+  uint32_t code = 0;  // the one of the module's codes that holds the function
   Span<const TensorMap> tensor_maps = {};
   ImageKind kind = ImageKind::kFunction;
   const LibraryProduct* product = nullptr;  // of kLibraryProduct
@@ -222,10 +223,10 @@ struct KernelAlternative {
 // Machine code for one architecture. A program, protected by hashes only: nothing else about it can be
 // verified.
 struct CodeModule {
-  std::string_view architecture;   // "sm_90a"
-  uint32_t block = 256;            // threads a block, of every launch
-  Span<const uint8_t> code;        // an ELF image, as the driver loads it
-  Span<const KernelImage> images;  // one a kernel of the plan, in order
+  std::string_view architecture;          // "sm_90a"
+  uint32_t block = 256;                   // threads a block, of every launch
+  Span<const Span<const uint8_t>> codes;  // ELF images, as the driver loads them
+  Span<const KernelImage> images;         // one a kernel of the plan, in order
   Span<const KernelAlternative> alternatives = {};
 };
 

@@ -233,14 +233,19 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
 
 Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module) {
   Use use(*this);
-  Status status = Check(api_.module_load(&module->handle, code.code.data()), "loading machine code");
+  Status status;
+  for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
+    ModuleHandle handle = nullptr;
+    status = Check(api_.module_load(&handle, code.codes[c].data()), "loading machine code");
+    if (status.ok()) module->handles.push_back(handle);
+  }
   module->block = code.block;
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
     const KernelImage& image = code.images[k];
     char entry[256];
     std::snprintf(entry, sizeof(entry), "%.*s", static_cast<int>(image.entry.size()), image.entry.data());
     Function function = nullptr;
-    status = Check(api_.module_function(&function, module->handle, entry), entry);
+    status = Check(api_.module_function(&function, module->handles[image.code], entry), entry);
     if (status.ok() && plan.kernels[k].num_params + 2u > kMostParams) {
       status = Status::Error(Code::kUnsupported, "kernel \"%.*s\" has %u parameters",
                              static_cast<int>(plan.kernels[k].name.size()), plan.kernels[k].name.data(),
@@ -286,7 +291,7 @@ void CudaDevice::DestroyModule(Module* module) {
   DropWeightCopy(nullptr);
   ToCuda(module)->calls.reset();
   Use use(*this);
-  if (ToCuda(module)->handle != nullptr) api_.module_unload(ToCuda(module)->handle);
+  for (ModuleHandle handle : ToCuda(module)->handles) api_.module_unload(handle);
   delete ToCuda(module);
 }
 

@@ -21,7 +21,7 @@ struct FaultRecord {
 };
 
 struct CudaModule {
-  ModuleHandle handle = nullptr;
+  std::vector<ModuleHandle> handles;  // one a code of the plan's module
   std::vector<Function> functions;  // one a kernel of the plan
   std::vector<uint32_t> grids, shared, params;
   std::vector<bool> waits;

@@ -21,8 +21,11 @@ constexpr int kMaxTableDepth = 16;
 // all calls give empty results and `status` keeps the first reason.
 class Decoder {
  public:
-  Decoder(Arena& arena, uint64_t section_bytes)
-      : arena_(arena), budget_(kBudgetBase + section_bytes * kBudgetFactor), section_bytes_(section_bytes) {}
+  Decoder(Arena& arena, uint64_t section_bytes, Span<const uint8_t> code)
+      : arena_(arena),
+        budget_(kBudgetBase + section_bytes * kBudgetFactor),
+        section_bytes_(section_bytes),
+        code_(code) {}
 
   PlanData Decode(const fbs::Plan& in);
   const Status& status() const { return status_; }
@@ -130,6 +133,7 @@ class Decoder {
   Arena& arena_;
   uint64_t budget_;
   uint64_t section_bytes_;
+  Span<const uint8_t> code_;
   Status status_;
 };
 
@@ -291,6 +295,7 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.shared = in.shared();
   out.waits = in.waits();
   out.kind = static_cast<ImageKind>(in.kind());
+  out.code = in.code();
   if (in.product() == nullptr) return;
   const Span<LibraryProduct> product = New<LibraryProduct>(1);
   if (product.empty()) return;
@@ -303,8 +308,21 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
 void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
   out.architecture = Text(in.architecture());
   out.block = in.block();
-  out.code = Numbers<uint8_t>(in.code());
   out.images = All<KernelImage>(in.images());
+  if (in.codes() == nullptr) return;
+  Span<Span<const uint8_t>> codes = New<Span<const uint8_t>>(in.codes()->size());
+  for (uint32_t c = 0; c < codes.size(); ++c) {
+    const fbs::CodeRange& range = *in.codes()->Get(c);
+    if (range.offset() > code_.size() || range.bytes() > code_.size() - range.offset()) {
+      status_ = Status::Error(Code::kCorrupt,
+                              "plan: code %u is at byte %" PRIu64 " with %" PRIu64
+                              " bytes, outside the machine code section's %zu",
+                              c, range.offset(), range.bytes(), code_.size());
+      return;
+    }
+    codes[c] = {code_.data() + range.offset(), range.bytes()};
+  }
+  out.codes = codes;
 }
 
 void Decoder::One(const fbs::CustomAttribute& in, CustomAttribute& out) {
@@ -357,7 +375,7 @@ PlanData Decoder::Decode(const fbs::Plan& in) {
 
 }  // namespace
 
-Status DecodePlan(Span<const uint8_t> bytes, Arena& arena, PlanData* plan) {
+Status DecodePlan(Span<const uint8_t> bytes, Span<const uint8_t> code, Arena& arena, PlanData* plan) {
   if (bytes.size() > kMaxFlatbufferBytes) {
     return Status::Error(Code::kCorrupt, "plan: flatbuffers section of %zu bytes exceeds %" PRIu64,
                          bytes.size(), kMaxFlatbufferBytes);
@@ -369,7 +387,7 @@ Status DecodePlan(Span<const uint8_t> bytes, Arena& arena, PlanData* plan) {
     return Status::Error(
         Code::kCorrupt, "plan: the flatbuffers section of %zu bytes is not a valid flatbuffer", bytes.size());
   }
-  Decoder decoder(arena, bytes.size());
+  Decoder decoder(arena, bytes.size(), code);
   *plan = decoder.Decode(*fbs::GetPlan(bytes.data()));
   return decoder.status();
 }

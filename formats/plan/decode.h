@@ -10,10 +10,11 @@
 
 namespace rondo {
 
-// `bytes` must be aligned to 8 and may end with the call; `plan` points into `arena`. Takes at most
+// `bytes` must be aligned to 8 and may end with the call; `plan` points into `arena` and, with machine code,
+// into `code`, the section of that. Takes at most
 // 16 times the section's size (and 64 KiB) from the arena, whatever the bytes claim. Errors: kCorrupt,
 // kOutOfMemory.
-Status DecodePlan(Span<const uint8_t> bytes, Arena& arena, PlanData* plan);
+Status DecodePlan(Span<const uint8_t> bytes, Span<const uint8_t> code, Arena& arena, PlanData* plan);
 
 }  // namespace rondo
 

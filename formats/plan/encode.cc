@@ -158,13 +158,18 @@ class Encoder {
     auto entry = Text(in.entry);
     const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
     return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
-                                  in.product == nullptr ? nullptr : &product);
+                                  in.product == nullptr ? nullptr : &product, in.code);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
-    auto code = Numbers<uint8_t>(in.code);
     auto images = Tables<fbs::KernelImage>(in.images);
-    return fbs::CreateCodeModule(builder_, architecture, in.block, code, images);
+    std::vector<fbs::CodeRange> ranges;
+    for (Span<const uint8_t> code : in.codes) {
+      ranges.push_back({code_bytes_, code.size()});
+      code_bytes_ = NextCode(code_bytes_ + code.size());
+    }
+    auto codes = ranges.empty() ? 0 : builder_.CreateVectorOfStructs(ranges);
+    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes);
   }
   Offset<fbs::CustomAttribute> One(const CustomAttribute& in) {
     auto name = Text(in.name);
@@ -206,6 +211,7 @@ class Encoder {
   }
 
   fb::FlatBufferBuilder builder_{1 << 20};
+  uint64_t code_bytes_ = 0;  // of the machine code section, given out so far
 };
 
 // Roughly the bytes that the plan's parts of unbounded size take: kept under the section's limit, the
@@ -213,7 +219,8 @@ class Encoder {
 uint64_t Estimate(const PlanData& plan) {
   uint64_t bytes = plan.buffers.size() * 200;
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
-  for (const CodeModule& module : plan.modules) bytes += module.code.size() + 512 * module.images.size();
+  for (const CodeModule& module : plan.modules)
+    bytes += 16 * module.codes.size() + 512 * module.images.size();
   for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
   for (const CustomOp& op : plan.custom_ops) {
     bytes += 128 + op.domain.size() + op.name.size() + op.library.size() + op.reason.size();

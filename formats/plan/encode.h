@@ -10,7 +10,12 @@
 
 namespace rondo {
 
-// The same plan gives the same bytes. Error: kInvalidArgument if it is too large for the section.
+// Where the next code of the machine code section begins, when the last one ends at byte `end` of it: the
+// section holds the codes of all modules in their order.
+constexpr uint64_t NextCode(uint64_t end) { return (end + 63) / 64 * 64; }
+
+// The same plan gives the same bytes. Machine code is left to its section. Error: kInvalidArgument if it is
+// too large for the section.
 Status EncodePlan(const PlanData& plan, std::vector<uint8_t>* out);
 
 }  // namespace rondo

@@ -3,6 +3,8 @@
 //   0     FileHeader
 //   64    SectionEntry * num_sections
 //   ...   flatbuffers section (plan.fbs), at a multiple of 64
+//   ...   machine code section, at a multiple of 4096, of plans that have any: codes, each at a multiple of
+//   64
 //   ...   weights section, at a multiple of 4096, unless the weights have a file of their own:
 //         WeightsHeader, zeros up to 4096, weights
 //
@@ -22,16 +24,18 @@ static_assert(std::endian::native == std::endian::little, "plan files are read a
 
 inline constexpr char kPlanMagic[4] = {'R', 'N', 'D', 'O'};
 inline constexpr char kWeightsMagic[4] = {'R', 'N', 'D', 'W'};
-inline constexpr uint16_t kPlanMajor = 1;
+inline constexpr uint16_t kPlanMajor = 2;
 inline constexpr uint16_t kPlanMinor = 0;
 inline constexpr uint64_t kPlanPage = 4096;
 inline constexpr uint32_t kMaxSections = 16;
 inline constexpr uint64_t kMaxFlatbufferBytes = uint64_t{1} << 30;
+inline constexpr uint64_t kMaxCodeBytes = uint64_t{1} << 30;
 
 enum class SectionKind : uint32_t {
   kFlatbuffer = 1,
   kWeights = 2,      // in this file
   kWeightsFile = 3,  // in a file of their own: offset is where they begin in that file
+  kMachineCode = 4,
 };
 
 struct FileHeader {

@@ -78,6 +78,7 @@ struct Container {
   FileHeader header;
   SectionEntry sections[kMaxSections];
   const SectionEntry* flatbuffer = nullptr;
+  const SectionEntry* code = nullptr;     // may be null
   const SectionEntry* weights = nullptr;  // of either kind; may be null
 };
 
@@ -103,6 +104,7 @@ Status CheckSections(const Source& source, Container* out) {
     }
     const SectionEntry** slot = nullptr;
     if (section.kind == SectionKind::kFlatbuffer) slot = &out->flatbuffer;
+    if (section.kind == SectionKind::kMachineCode) slot = &out->code;
     if (section.kind == SectionKind::kWeights || external) slot = &out->weights;
     if (slot == nullptr) continue;
     if (*slot != nullptr)
@@ -151,25 +153,38 @@ Status ReadContainer(const Source& source, const ReadOptions& options, Container
   return CheckSections(source, out);
 }
 
-// `bytes` of the flatbuffers section into memory aligned for it.
-Status ReadFlatbuffer(const Source& source, const SectionEntry& section, const ReadOptions& options,
-                      Arena& arena, PlanData* plan) {
-  if (section.bytes > kMaxFlatbufferBytes) {
-    return Status::Error(Code::kCorrupt, "plan: flatbuffers section of %" PRIu64 " bytes exceeds %" PRIu64,
-                         section.bytes, kMaxFlatbufferBytes);
+// A whole section into memory of `arena`, aligned for whoever reads it there. `name`: for errors.
+Status ReadSection(const Source& source, const SectionEntry& section, const char* name, uint64_t most,
+                   const ReadOptions& options, Arena& arena, Span<const uint8_t>* out) {
+  if (section.bytes > most) {
+    return Status::Error(Code::kCorrupt, "plan: %s section of %" PRIu64 " bytes exceeds %" PRIu64, name,
+                         section.bytes, most);
   }
-  Arena scratch(options.allocator);
-  uint8_t* bytes = static_cast<uint8_t*>(scratch.Allocate(section.bytes, 64));
+  uint8_t* bytes = static_cast<uint8_t*>(arena.Allocate(section.bytes, 64));
   if (bytes == nullptr) {
-    return Status::Error(Code::kOutOfMemory,
-                         "plan: no memory for its flatbuffers section of %" PRIu64 " bytes", section.bytes);
+    return Status::Error(Code::kOutOfMemory, "plan: no memory for its %s section of %" PRIu64 " bytes", name,
+                         section.bytes);
   }
   RONDO_RETURN_IF_ERROR(source.Read(section.offset, section.bytes, bytes));
   if (!options.ignore_hashes && HashBytes(bytes, section.bytes) != section.hash) {
     return Status::Error(Code::kCorrupt,
-                         "plan: the hash of its flatbuffers section does not match: the file is damaged");
+                         "plan: the hash of its %s section does not match: the file is damaged", name);
   }
-  return DecodePlan({bytes, section.bytes}, arena, plan);
+  *out = {bytes, section.bytes};
+  return Status::Ok();
+}
+
+Status ReadProgramsAndCode(const Source& source, const Container& container, const ReadOptions& options,
+                           Arena& arena, PlanData* plan) {
+  Arena scratch(options.allocator);
+  Span<const uint8_t> flatbuffer, code;
+  RONDO_RETURN_IF_ERROR(ReadSection(source, *container.flatbuffer, "flatbuffers", kMaxFlatbufferBytes,
+                                    options, scratch, &flatbuffer));
+  if (container.code != nullptr) {
+    RONDO_RETURN_IF_ERROR(
+        ReadSection(source, *container.code, "machine code", kMaxCodeBytes, options, arena, &code));
+  }
+  return DecodePlan(flatbuffer, code, arena, plan);
 }
 
 // What the section table and the flatbuffer say about the weights must agree.
@@ -242,10 +257,10 @@ Result<PlanWeights> OpenWeightsFile(const char* path, std::string_view name, con
 Status ReadDescription(const Source& source, const ReadOptions& options, Arena& arena, Container* container,
                        PlanFile* out) {
   RONDO_RETURN_IF_ERROR(ReadContainer(source, options, container));
-  RONDO_RETURN_IF_ERROR(ReadFlatbuffer(source, *container->flatbuffer, options, arena, &out->data));
+  RONDO_RETURN_IF_ERROR(ReadProgramsAndCode(source, *container, options, arena, &out->data));
   out->file_bytes = source.bytes;
   out->flatbuffer_bytes = container->flatbuffer->bytes;
-  out->flatbuffer_hash = container->flatbuffer->hash;
+  out->contents_hash = container->flatbuffer->hash ^ (container->code == nullptr ? 0 : container->code->hash);
   return CheckWeightsEntry(out->data, container->weights);
 }
 

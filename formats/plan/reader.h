@@ -33,7 +33,8 @@ struct PlanFile {
   PlanWeights weights;
   uint64_t file_bytes = 0;        // of the plan file
   uint64_t flatbuffer_bytes = 0;  // of its flatbuffers section
-  uint64_t flatbuffer_hash = 0;   // as recorded: names this plan's contents
+  // Of its flatbuffers and machine code sections, as recorded: names this plan's contents, weights aside.
+  uint64_t contents_hash = 0;
 };
 
 // `bytes` is a whole plan file with its weights inside; they must outlive the result's weights.

@@ -76,7 +76,9 @@ Status VerifyModules(const PlanData& plan) {
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     const CodeModule& module = plan.modules[m];
     if (module.architecture.empty()) return RONDO_BROKEN("module %zu names no architecture", m);
-    if (module.code.empty()) return RONDO_BROKEN("module %zu has no code", m);
+    for (size_t c = 0; c < module.codes.size(); ++c) {
+      if (module.codes[c].empty()) return RONDO_BROKEN("module %zu: code %zu is empty", m, c);
+    }
     if (module.block == 0 || module.block > kMostThreads) {
       return RONDO_BROKEN("module %zu: %u threads a block are not within 1 to %u", m, module.block,
                           kMostThreads);
@@ -90,6 +92,10 @@ Status VerifyModules(const PlanData& plan) {
       if (module.images[k].entry.empty() == function) {
         return RONDO_BROKEN("module %zu: the image of kernel %zu has %s entry", m, k,
                             function ? "no" : "no need of an");
+      }
+      if (function && module.images[k].code >= module.codes.size()) {
+        return RONDO_BROKEN("module %zu: kernel %zu is in code %u of %zu", m, k, module.images[k].code,
+                            module.codes.size());
       }
       if (module.images[k].grid == 0 || module.images[k].grid > 0x7fffffffu) {
         return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, module.images[k].grid);

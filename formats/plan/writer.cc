@@ -246,40 +246,59 @@ Status ReadWeightsHash(const PlanData& plan, const std::string& path, uint64_t* 
   return Status::Ok();
 }
 
-// Header, section table, flatbuffer and, with `inside`, weights.
+// All modules' codes as EncodePlan has given them out.
+std::vector<uint8_t> MachineCode(const PlanData& plan) {
+  std::vector<uint8_t> bytes;
+  for (const CodeModule& module : plan.modules) {
+    for (Span<const uint8_t> code : module.codes) {
+      bytes.resize(NextCode(bytes.size()));
+      bytes.insert(bytes.end(), code.begin(), code.end());
+    }
+  }
+  return bytes;
+}
+
+// Header, section table, flatbuffer, machine code and, with `inside`, weights.
 Status WriteContainer(const PlanData& plan, const FillWeight& fill, bool inside, uint64_t weights_hash,
                       Sink& sink) {
   std::vector<uint8_t> flatbuffer;
   RONDO_RETURN_IF_ERROR(EncodePlan(plan, &flatbuffer));
 
-  SectionEntry sections[2];
-  const uint64_t table_end = sizeof(FileHeader) + sizeof(sections);
-  sections[0].kind = SectionKind::kFlatbuffer;
-  sections[0].offset = RoundUp(table_end, 64);
-  sections[0].bytes = flatbuffer.size();
-  sections[0].hash = HashBytes(flatbuffer.data(), flatbuffer.size());
-  const uint64_t flatbuffer_end = sections[0].offset + sections[0].bytes;
-  sections[1].kind = inside ? SectionKind::kWeights : SectionKind::kWeightsFile;
-  sections[1].offset = inside ? RoundUp(flatbuffer_end, kPlanPage) : kPlanPage;
-  sections[1].bytes = plan.weights_bytes;
-  sections[1].hash = weights_hash;
+  const std::vector<uint8_t> code = MachineCode(plan);
 
-  RONDO_RETURN_IF_ERROR(AppendZeros(sink, sections[0].offset, nullptr));
-  RONDO_RETURN_IF_ERROR(sink.Append(flatbuffer.data(), flatbuffer.size()));
+  SectionEntry table[3];
+  uint32_t count = 0;
+  uint64_t end = RoundUp(sizeof(FileHeader) + (code.empty() ? 2 : 3) * sizeof(SectionEntry), 64);
+  RONDO_RETURN_IF_ERROR(AppendZeros(sink, end, nullptr));
+  // A section of its own at the next multiple of `place`.
+  auto append = [&](SectionKind kind, uint64_t place, const std::vector<uint8_t>& bytes) {
+    RONDO_RETURN_IF_ERROR(AppendZeros(sink, RoundUp(end, place) - end, nullptr));
+    end = RoundUp(end, place);
+    table[count++] = {kind, 0, end, bytes.size(), HashBytes(bytes.data(), bytes.size())};
+    end += bytes.size();
+    return sink.Append(bytes.data(), bytes.size());
+  };
+  RONDO_RETURN_IF_ERROR(append(SectionKind::kFlatbuffer, 64, flatbuffer));
+  if (!code.empty()) RONDO_RETURN_IF_ERROR(append(SectionKind::kMachineCode, kPlanPage, code));
+  SectionEntry& weights = table[count++];
+  weights = {inside ? SectionKind::kWeights : SectionKind::kWeightsFile, 0, kPlanPage, plan.weights_bytes,
+             weights_hash};
   if (inside) {
-    RONDO_RETURN_IF_ERROR(AppendZeros(sink, sections[1].offset - flatbuffer_end, nullptr));
-    RONDO_RETURN_IF_ERROR(AppendWeights(plan, fill, sink, &sections[1].hash));
+    weights.offset = RoundUp(end, kPlanPage);
+    RONDO_RETURN_IF_ERROR(AppendZeros(sink, weights.offset - end, nullptr));
+    RONDO_RETURN_IF_ERROR(AppendWeights(plan, fill, sink, &weights.hash));
+    end = weights.offset + weights.bytes;
   }
 
   FileHeader header;
   std::memcpy(header.magic, kPlanMagic, sizeof(header.magic));
   header.major = kPlanMajor;
   header.minor = kPlanMinor;
-  header.num_sections = 2;
-  header.file_bytes = inside ? sections[1].offset + sections[1].bytes : flatbuffer_end;
-  header.header_hash = HeaderHash(header, sections);
+  header.num_sections = count;
+  header.file_bytes = end;
+  header.header_hash = HeaderHash(header, table);
   RONDO_RETURN_IF_ERROR(sink.Replace(0, &header, sizeof(header)));
-  return sink.Replace(sizeof(header), sections, sizeof(sections));
+  return sink.Replace(sizeof(header), table, count * sizeof(SectionEntry));
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ TEST(CudaCode, EveryKernelHasAnImage) {
     const CodeModule& module = compiled->plan.modules[0];
     EXPECT_EQ(module.architecture, "sm_90a");
     EXPECT_EQ(module.images.size(), compiled->plan.kernels.size());
-    EXPECT_EQ(std::string(reinterpret_cast<const char*>(module.code.data()) + 1, 3), "ELF");
+    for (Span<const uint8_t> code : module.codes)
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(code.data()) + 1, 3), "ELF");
   }
 }
 
@@ -59,7 +60,8 @@ TEST(CudaCode, AModuleWithoutAnImageForEveryKernelIsRefused) {
   std::vector<uint8_t> code = {1, 2, 3};
   CodeModule module;
   module.architecture = "sm_90a";
-  module.code = code;
+  const Span<const uint8_t> codes[] = {code};
+  module.codes = codes;
   module.images = images;
   plan.modules = Span<const CodeModule>(&module, 1);
   EXPECT_TRUE(VerifyPlan(plan).ok()) << VerifyPlan(plan).message();

@@ -51,7 +51,7 @@ class Suite {
     std::string report;
     for (const char* architecture : {"sm_80", "sm_90a"}) {
       if (driver.ok() && architecture == std::string("sm_80")) continue;
-      Status status = AddCudaModules(&emitted_, architecture, "", &report, product);
+      Status status = AddCudaModules(&emitted_, {architecture, "", "", 0}, &report, product);
       ASSERT_TRUE(status.ok()) << status.message();
     }
     if (!driver.ok()) GTEST_SKIP() << "compiled, not run: " << driver.status().message();

@@ -53,7 +53,7 @@ class Product {
 
   KernelText Text(const CudaTarget& target, uint64_t alignment = 256) const {
     std::vector<cuda::ParamFacts> facts(kernel_.num_params, {alignment, false});
-    Result<KernelText> text = WriteKernelText(kernel_, 0, target, facts);
+    Result<KernelText> text = WriteKernelText(kernel_, target, facts);
     EXPECT_TRUE(text.ok()) << text.status().message();
     return text.ok() ? text.Take() : KernelText{};
   }
@@ -76,12 +76,13 @@ std::string TemplateOf(const Matrices& m, uint64_t alignment = 256) {
   return TemplateOf(Product(m).Text(TargetOf("sm_90a"), alignment));
 }
 
-// The text of a kernel with number 0, for a module that has others.
+// The text of a kernel under a name of its own, for a module that has others.
 std::string Renamed(const KernelText& kernel, int number) {
   std::string text = kernel.text;
   const std::string name = "rondo_t" + std::to_string(number);
-  for (size_t at = text.find("rondo_k0"); at != std::string::npos; at = text.find("rondo_k0"))
-    text.replace(at, 8, name);
+  const std::string& old = kernel.entry;
+  for (size_t at = text.find(old); at != std::string::npos; at = text.find(old, at + name.size()))
+    text.replace(at, old.size(), name);
   return text;
 }
 

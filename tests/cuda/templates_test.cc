@@ -12,7 +12,7 @@ const CudaTarget kHopper = TargetOf("sm_90a"), kAmpere = TargetOf("sm_80");
 KernelText Text(PartMaker& maker, const CudaTarget& target = kHopper, uint64_t alignment = 256) {
   const Kernel kernel = maker.Make();
   std::vector<cuda::ParamFacts> facts(kernel.num_params, {alignment, false});
-  Result<KernelText> text = WriteKernelText(kernel, 0, target, facts);
+  Result<KernelText> text = WriteKernelText(kernel, target, facts);
   EXPECT_TRUE(text.ok()) << text.status().message();
   return text.ok() ? text.Take() : KernelText{};
 }

@@ -37,35 +37,35 @@ bool TakeApart(Span<const uint8_t> file, PlanParts* parts) {
       parts->flatbuffer.assign(first, first + section.bytes);
       found = true;
     }
+    if (section.kind == SectionKind::kMachineCode) parts->code.assign(first, first + section.bytes);
     if (section.kind == SectionKind::kWeights) parts->weights.assign(first, first + section.bytes);
   }
   return found;
 }
 
 Bytes Seal(const PlanParts& parts) {
-  const bool weights = !parts.weights.empty();
-  SectionEntry sections[2];
+  const struct {
+    SectionKind kind;
+    uint64_t place;
+    const Bytes* bytes;
+  } kSections[] = {{SectionKind::kFlatbuffer, 64, &parts.flatbuffer},
+                   {SectionKind::kMachineCode, kPlanPage, &parts.code},
+                   {SectionKind::kWeights, kPlanPage, &parts.weights}};
+  SectionEntry table[3];
   FileHeader header;
   std::memcpy(header.magic, kPlanMagic, sizeof(kPlanMagic));
   header.major = kPlanMajor;
   header.minor = kPlanMinor;
-  header.num_sections = weights ? 2 : 1;
-  sections[0].kind = SectionKind::kFlatbuffer;
-  sections[0].offset = RoundUp(sizeof(header) + header.num_sections * sizeof(SectionEntry), 64);
-  sections[0].bytes = parts.flatbuffer.size();
-  uint64_t end = sections[0].offset + sections[0].bytes;
-  if (weights) {
-    sections[1].kind = SectionKind::kWeights;
-    sections[1].offset = RoundUp(end, kPlanPage);
-    sections[1].bytes = parts.weights.size();
-    end = sections[1].offset + sections[1].bytes;
+  Bytes file(sizeof(header) + sizeof(table));
+  for (const auto& section : kSections) {
+    if (section.bytes->empty()) continue;
+    file.resize(RoundUp(file.size(), section.place));
+    table[header.num_sections++] = {section.kind, 0, file.size(), section.bytes->size(), 0};
+    file.insert(file.end(), section.bytes->begin(), section.bytes->end());
   }
-  header.file_bytes = end;
-  Bytes file(end);
+  header.file_bytes = file.size();
   std::memcpy(file.data(), &header, sizeof(header));
-  std::memcpy(file.data() + sizeof(header), sections, header.num_sections * sizeof(SectionEntry));
-  std::memcpy(file.data() + sections[0].offset, parts.flatbuffer.data(), parts.flatbuffer.size());
-  if (weights) std::memcpy(file.data() + sections[1].offset, parts.weights.data(), parts.weights.size());
+  std::memcpy(file.data() + sizeof(header), table, sizeof(table));
   Reseal(&file);
   return file;
 }

@@ -6,9 +6,9 @@
 
 namespace rondo::fuzz {
 
-// The two sections of a plan file with its weights inside.
+// The sections of a plan file with its weights inside.
 struct PlanParts {
-  Bytes flatbuffer, weights;
+  Bytes flatbuffer, code, weights;
 };
 
 // False when the container is not whole. Looks at no hash.

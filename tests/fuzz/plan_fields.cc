@@ -127,6 +127,7 @@ class Collector {
       Number(image.shared, __LINE__);
       Flag(image.waits, __LINE__);
       Enum(image.kind, 2, __LINE__);
+      Index(image.code, 4, __LINE__);
       if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
     }
   }

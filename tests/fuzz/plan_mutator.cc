@@ -144,7 +144,9 @@ bool MutateFields(PlanParts* parts, Random& random) {
   Arena arena;
   PlanData plan;
   const Bytes aligned = parts->flatbuffer;  // vectors are aligned to 16
-  if (!DecodePlan({aligned.data(), aligned.size()}, arena, &plan).ok()) return false;
+  if (!DecodePlan({aligned.data(), aligned.size()}, {parts->code.data(), parts->code.size()}, arena, &plan)
+           .ok())
+    return false;
   for (uint64_t changes = 1 + (random.OneIn(2) ? random.Below(3) : 0); changes > 0; --changes) {
     const std::vector<Field> fields = FieldsOf(&plan);
     Change(Pick(fields, random), fields, arena, random);

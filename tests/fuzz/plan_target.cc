@@ -95,7 +95,9 @@ class Plans final : public Target {
     if (!intact || !TakeApart(file, &parts)) return false;  // a wrong hash is the container's
     Arena arena(meter_.allocator());
     PlanData plan;
-    return !DecodePlan({parts.flatbuffer.data(), parts.flatbuffer.size()}, arena, &plan).ok();
+    return !DecodePlan({parts.flatbuffer.data(), parts.flatbuffer.size()},
+                       {parts.code.data(), parts.code.size()}, arena, &plan)
+                .ok();
   }
 
   // Opened once more, as an embedder does it.

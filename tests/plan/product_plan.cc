@@ -105,7 +105,7 @@ Sample MakeProductSample() {
   image.product = List<LibraryProduct>(s.arena, {product}).data();
   CodeModule module;
   module.architecture = "sm_90a";
-  module.code = List<uint8_t>(s.arena, {1, 2, 3});
+  module.codes = List<Span<const uint8_t>>(s.arena, {List<uint8_t>(s.arena, {1, 2, 3})});
   module.images = List<KernelImage>(s.arena, {image});
   s.data.modules = List<CodeModule>(s.arena, {module});
   return s;

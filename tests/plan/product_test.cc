@@ -1,16 +1,56 @@
 // Products of a library: what of them the verifier and the checker hold to the kernel's contract.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 
 #include "formats/plan/check/checker.h"
 #include "formats/plan/encode.h"
+#include "formats/plan/format.h"
 #include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
 #include "tests/plan/product_plan.h"
 
 namespace rondo {
 namespace {
+
+TEST(MachineCode, LiesInASectionOfItsOwn) {
+  const Sample s = MakeProductSample();
+  const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {
+    return FillSample(s.data, buffer, first, count, out);
+  };
+  std::vector<uint8_t> bytes;
+  ASSERT_TRUE(WritePlanBytes(s.data, fill, &bytes).ok());
+  SectionEntry section;
+  std::memcpy(&section, bytes.data() + sizeof(FileHeader) + sizeof(SectionEntry), sizeof(section));
+  EXPECT_EQ(section.kind, SectionKind::kMachineCode);
+  EXPECT_EQ(section.offset % kPlanPage, 0u);
+  const uint8_t expected[] = {1, 2, 3};
+  ASSERT_EQ(section.bytes, sizeof(expected));
+  EXPECT_EQ(std::memcmp(bytes.data() + section.offset, expected, sizeof(expected)), 0);
+  Arena arena;
+  Result<PlanFile> plan = ReadPlan({bytes.data(), bytes.size()}, {}, arena);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const Span<const uint8_t> code = plan->data.modules[0].codes[0];
+  EXPECT_EQ(std::vector<uint8_t>(code.begin(), code.end()), std::vector<uint8_t>(expected, expected + 3));
+
+  // Damaged, and cut out of the table.
+  std::vector<uint8_t> damaged = bytes;
+  damaged[section.offset + 1] ^= 1;
+  plan = ReadPlan({damaged.data(), damaged.size()}, {}, arena);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(std::string(plan.status().message()).find("machine code section"), std::string::npos);
+  damaged = bytes;
+  section.bytes = 2;
+  std::memcpy(damaged.data() + sizeof(FileHeader) + sizeof(SectionEntry), &section, sizeof(section));
+  ReadOptions options;
+  options.ignore_hashes = true;
+  plan = ReadPlan({damaged.data(), damaged.size()}, options, arena);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(std::string(plan.status().message()).find("outside the machine code section's 2"),
+            std::string::npos)
+      << plan.status().message();
+}
 
 TEST(Products, TheSampleIsGood) {
   const Sample s = MakeProductSample();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 
 #include "compiler/pipeline.h"
@@ -75,6 +76,22 @@ void PrintSummary(const CompileReport& report, const std::string& path) {
   }
 }
 
+// Where compiled kernels are kept if nobody says where; "" if there is no such place.
+std::string DefaultKernelCache() {
+  std::filesystem::path folder;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
+    folder = cache;
+  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
+    folder = std::filesystem::path(home) / ".cache";
+  } else {
+    return "";
+  }
+  folder /= "rondo/kernels";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return error ? "" : folder.string();
+}
+
 int ListPasses() {
   Section section;
   section.title = "Passes, in order";
@@ -99,6 +116,11 @@ class CompileCommand : public Command {
               "TYPE")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
               "DIRS")
+        .Text(
+            "--kernel-cache", &kernel_cache_,
+            "the folder that keeps compiled kernels (default: rondo/kernels in $XDG_CACHE_HOME or ~/.cache)",
+            "DIR")
+        .Flag("--no-kernel-cache", &no_kernel_cache_, "compile every kernel, and keep none")
         .Integer("--devices", &devices_, 1, 64,
                  "how many devices the plan is for; {rank} in a MODEL's name is the device's number", "N")
         .Texts("--shape", &shapes_, "of an input (x=1x128) or a symbolic dimension (batch=4)", "NAME=DIMS")
@@ -153,6 +175,8 @@ class CompileCommand : public Command {
     if (models_.empty()) return Misuse("compile", "no MODEL was given");
     if (output_.empty() && write_synthetic_.empty()) return Misuse("compile", "no -o PLAN was given");
     for (const std::string& model : models_) options_.models.push_back(ParseModel(model));
+    if (!no_kernel_cache_)
+      options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelCache() : kernel_cache_;
     for (size_t i = 0; i < options_.models.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
         if (options_.models[i].program != options_.models[j].program) continue;
@@ -212,9 +236,9 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_, ops_;
   std::string precision_ = "f32";
-  std::string output_, seed_, write_synthetic_;
+  std::string output_, seed_, write_synthetic_, kernel_cache_;
   int64_t devices_ = 0;
-  bool no_auto_state_ = false, list_passes_ = false, verbose_ = false;
+  bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;
 };
 
 }  // namespace

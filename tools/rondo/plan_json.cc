@@ -189,7 +189,7 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
   Json json = {{"plan", path},
                {"producer", std::string(plan.producer)},
                {"file_bytes", file.file_bytes},
-               {"contents_hash", Printf("%016llx", static_cast<unsigned long long>(file.flatbuffer_hash))},
+               {"contents_hash", Printf("%016llx", static_cast<unsigned long long>(file.contents_hash))},
                {"requirements",
                 {{"target", std::string(plan.requirements.target)},
                  {"least_driver_version", plan.requirements.least_driver_version},

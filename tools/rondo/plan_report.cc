@@ -262,7 +262,7 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
   Report report;
   report.title =
       Printf("%s: %s, made by %s, contents %016llx", path.c_str(), BytesText(file.file_bytes).c_str(),
-             std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.flatbuffer_hash));
+             std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.contents_hash));
   report.sections.push_back(RequirementsOf(file));
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/kernel_text.h"
-#include "compiler/codegen/cuda/nvrtc.h"
 
 namespace rondo {
 
@@ -40,43 +39,57 @@ Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::st
   std::vector<std::vector<ParamFacts>> facts = FactsOf(plan);
   std::vector<KernelText> kernels;
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    RONDO_ASSIGN_OR_RETURN(KernelText kernel,
-                           WriteKernelText(plan.kernels[k], static_cast<uint32_t>(k), target, facts[k]));
+    RONDO_ASSIGN_OR_RETURN(KernelText kernel, WriteKernelText(plan.kernels[k], target, facts[k]));
     kernels.push_back(std::move(kernel));
   }
   return kernels;
-}
-
-std::string Join(const std::vector<KernelText>& kernels) {
-  std::string text = CudaPreludes();
-  for (const KernelText& kernel : kernels) text += kernel.text;
-  return text;
 }
 
 }  // namespace
 
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture) {
   RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture, {}));
-  return Join(kernels);
+  std::string text = CudaPreludes();
+  for (const KernelText& kernel : kernels) text += kernel.text;
+  return text;
 }
 
-Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
-                      std::string* report, const ProductChoice& product) {
+Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::string* report,
+                      const ProductChoice& product) {
   PlanData& plan = emitted->plan;
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture, product));
-  RONDO_ASSIGN_OR_RETURN(std::vector<uint8_t> code, CompileCuda(Join(kernels), architecture, library_path));
+  Arena* arena = emitted->arena.get();
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, units.architecture, product));
+  const std::string preludes = CudaPreludes();
+  std::vector<std::string> texts;
+  for (const KernelText& kernel : kernels) texts.push_back(preludes + kernel.text);
+  RONDO_ASSIGN_OR_RETURN(CompiledUnits compiled, CompileUnits(texts, units));
+
+  std::vector<Span<const uint8_t>> codes;
+  size_t bytes = 0;
+  for (const std::vector<uint8_t>& code : compiled.codes) {
+    codes.push_back(arena->Copy(code));
+    bytes += code.size();
+  }
   std::vector<KernelImage> images;
-  for (const KernelText& kernel : kernels)
-    images.push_back({emitted->arena->CopyText(kernel.entry), kernel.grid, kernel.shared, kernel.waits});
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    KernelImage image = {arena->CopyText(kernels[k].entry), kernels[k].grid, kernels[k].shared,
+                         kernels[k].waits};
+    image.code = compiled.code_of[k];
+    images.push_back(image);
+  }
   CodeModule module;
-  module.architecture = emitted->arena->CopyText(architecture);
+  module.architecture = arena->CopyText(units.architecture);
   module.block = kCudaBlock;
-  module.code = emitted->arena->Copy(code);
-  module.images = emitted->arena->Copy(images);
+  module.codes = arena->Copy(codes);
+  module.images = arena->Copy(images);
   std::vector<CodeModule> modules = {module};
-  plan.modules = emitted->arena->Copy(modules);
-  *report = std::to_string(images.size()) + " kernels, " + std::to_string(code.size()) +
-            " bytes of machine code for " + architecture;
+  plan.modules = arena->Copy(modules);
+  *report = std::to_string(images.size()) + " kernels, " + std::to_string(bytes) +
+            " bytes of machine code for " + units.architecture;
+  if (compiled.cached > 0) {
+    *report += "; " + std::to_string(compiled.cached) + " of " + std::to_string(compiled.codes.size()) +
+               " codes were in the cache";
+  }
   return Status::Ok();
 }
 

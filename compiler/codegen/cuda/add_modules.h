@@ -4,19 +4,20 @@
 
 #include <string>
 
+#include "compiler/codegen/cuda/compile_units.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/emitted_plan.h"
 #include "core/status.h"
 
 namespace rondo {
 
-// Adds one code module for `architecture` ("sm_90a") to the plan. `library_path` as CompileCuda takes it;
-// `report` receives one sentence; products are computed as `product` says where they can be (CudaTarget).
-// Errors as WriteKernelText and CompileCuda give them.
-Status AddCudaModules(EmittedPlan* emitted, const std::string& architecture, const std::string& library_path,
-                      std::string* report, const ProductChoice& product = {});
+// Adds one code module for `units.architecture` to the plan, with a code for each kernel that differs from
+// the others. `report` receives one sentence; products are computed as `product` says where they can be
+// (CudaTarget). Errors as WriteKernelText and CompileUnits give them.
+Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::string* report,
+                      const ProductChoice& product = {});
 
-// The CUDA text of all kernels of a plan, prelude included: what AddCudaModules compiles.
+// The CUDA text of all kernels of a plan, one after another, prelude included: to read and to compare.
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");
 
 }  // namespace rondo

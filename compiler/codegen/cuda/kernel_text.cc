@@ -1,10 +1,12 @@
 #include "compiler/codegen/cuda/kernel_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 #include <vector>
 
 #include "compiler/codegen/cuda/part_text.h"
+#include "core/plan.h"
 
 namespace rondo {
 
@@ -44,6 +46,15 @@ Result<std::vector<std::unique_ptr<PartText>>> WriteParts(const Kernel& kernel, 
   return texts;
 }
 
+// "rondo_rms_norm", "rondo_contraction": what profilers show. It says nothing of the kernel's place in its
+// plan, so that kernels that compute the same have the same text.
+std::string EntryName(const Kernel& kernel) {
+  std::string name = "rondo_";
+  for (char c : kernel.label.empty() ? std::string_view(Name(kernel.parts[0].skeleton)) : kernel.label)
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+}
+
 }  // namespace
 
 CudaTarget TargetOf(const std::string& architecture) {
@@ -61,10 +72,10 @@ CudaTarget TargetOf(const std::string& architecture) {
   return target;
 }
 
-Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const CudaTarget& target,
+Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,
                                    Span<const cuda::ParamFacts> params) {
   KernelText out;
-  out.entry = "rondo_k" + std::to_string(number);
+  out.entry = EntryName(kernel);
   std::string declared, passed;
   for (uint16_t p = 0; p < kernel.num_params; ++p) {
     declared += "char* p" + std::to_string(p) + ", ";

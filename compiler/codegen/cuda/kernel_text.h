@@ -43,7 +43,7 @@ std::vector<ProductChoice> TileChoices(const CudaTarget& target);
 
 struct KernelText {
   std::string text;     // definitions, ending in one extern "C" __global__ function
-  std::string entry;    // its name
+  std::string entry;    // its name, after what the kernel does: kernels of one plan may share it
   uint32_t grid = 1;    // blocks
   uint32_t shared = 0;  // bytes of dynamic shared memory a block
   bool waits = false;   // begins with a wait for the kernels before it: may be launched before they end
@@ -55,7 +55,7 @@ struct KernelText {
 // Parameters of the function: one `char*` a kernel parameter, then the fault record (`unsigned long long*`, 4
 // words: taken, step, operand value, extent) and the step's number (`unsigned`). `params`: one a kernel
 // parameter. Errors: kUnsupported, naming the kernel, for a part that no template here can run.
-Result<KernelText> WriteKernelText(const Kernel& kernel, uint32_t number, const CudaTarget& target,
+Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,
                                    Span<const cuda::ParamFacts> params);
 
 // What every kernel's text builds on: loads and stores by dtype, scalar functions (core/scalar.h on a

@@ -5,11 +5,11 @@
 #include <sstream>
 
 namespace rondo {
-namespace {
 
 // The functions used, as nvrtc.h of CUDA 12 and 13 declares them.
-using Program = struct NvrtcProgram*;
-struct Nvrtc {
+struct Nvrtc::Functions {
+  using Program = struct NvrtcProgram*;
+  int (*version)(int* major, int* minor);
   int (*create)(Program*, const char* text, const char* name, int headers, const char* const*,
                 const char* const*);
   int (*compile)(Program, int options, const char* const*);
@@ -20,6 +20,12 @@ struct Nvrtc {
   int (*code)(Program, char*);
   const char* (*error)(int);
 };
+
+namespace {
+
+std::vector<std::string> Options(const std::string& architecture) {
+  return {"--gpu-architecture=" + architecture, "--std=c++17", "--fmad=false"};
+}
 
 void* OpenLibrary(const std::string& library_path, std::string* tried) {
   const char* kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
@@ -45,7 +51,26 @@ bool Find(void* library, const char* name, F* function) {
   return *function != nullptr;
 }
 
-Result<Nvrtc> LoadNvrtc(const std::string& library_path) {
+bool FindAll(void* library, Nvrtc::Functions* n) {
+  return Find(library, "nvrtcVersion", &n->version) && Find(library, "nvrtcCreateProgram", &n->create) &&
+         Find(library, "nvrtcCompileProgram", &n->compile) &&
+         Find(library, "nvrtcDestroyProgram", &n->destroy) &&
+         Find(library, "nvrtcGetProgramLogSize", &n->log_size) &&
+         Find(library, "nvrtcGetProgramLog", &n->log) && Find(library, "nvrtcGetCUBINSize", &n->code_size) &&
+         Find(library, "nvrtcGetCUBIN", &n->code) && Find(library, "nvrtcGetErrorString", &n->error);
+}
+
+std::string LogOf(const Nvrtc::Functions& n, Nvrtc::Functions::Program program) {
+  size_t size = 0;
+  n.log_size(program, &size);
+  std::string log(size, ' ');
+  n.log(program, log.data());
+  return log;
+}
+
+}  // namespace
+
+Result<Nvrtc> Nvrtc::Open(const std::string& library_path) {
   std::string tried;
   void* library = OpenLibrary(library_path, &tried);
   if (library == nullptr) {
@@ -53,54 +78,56 @@ Result<Nvrtc> LoadNvrtc(const std::string& library_path) {
                          "compiling for CUDA needs libnvrtc (CUDA 12 or 13), which is in none of: %s",
                          tried.c_str());
   }
-  Nvrtc n;
-  bool all =
-      Find(library, "nvrtcCreateProgram", &n.create) && Find(library, "nvrtcCompileProgram", &n.compile) &&
-      Find(library, "nvrtcDestroyProgram", &n.destroy) &&
-      Find(library, "nvrtcGetProgramLogSize", &n.log_size) && Find(library, "nvrtcGetProgramLog", &n.log) &&
-      Find(library, "nvrtcGetCUBINSize", &n.code_size) && Find(library, "nvrtcGetCUBIN", &n.code) &&
-      Find(library, "nvrtcGetErrorString", &n.error);
+  static Functions functions;  // a process has one libnvrtc: the first that was opened
+  static const bool all = FindAll(library, &functions);
   if (!all)
     return Status::Error(Code::kUnsupported, "the libnvrtc found lacks a function: CUDA 12 or 13 is needed");
-  return n;
+  return Nvrtc(&functions);
 }
 
-}  // namespace
+std::string Nvrtc::Signature(const std::string& architecture) const {
+  int major = 0, minor = 0;
+  functions_->version(&major, &minor);
+  std::string text = "nvrtc " + std::to_string(major) + "." + std::to_string(minor);
+  for (const std::string& option : Options(architecture)) text += " " + option;
+  return text;
+}
+
+Result<std::vector<uint8_t>> Nvrtc::Compile(const std::string& text, const std::string& architecture) const {
+  const Functions& n = *functions_;
+  Functions::Program program = nullptr;
+  if (int error = n.create(&program, text.c_str(), "rondo.cu", 0, nullptr, nullptr); error != 0) {
+    return Status::Error(Code::kInternal, "nvrtcCreateProgram: %s", n.error(error));
+  }
+  const std::vector<std::string> options = Options(architecture);
+  std::vector<const char*> words;
+  for (const std::string& option : options) words.push_back(option.c_str());
+  Status status;
+  std::vector<uint8_t> code;
+  if (int error = n.compile(program, static_cast<int>(words.size()), words.data()); error != 0) {
+    status = Status::Error(Code::kInternal, "compiling generated CUDA text for %s: %s: %.2000s",
+                           architecture.c_str(), n.error(error), LogOf(n, program).c_str());
+  } else {
+    size_t size = 0;
+    error = n.code_size(program, &size);
+    if (error == 0 && size > 0) {
+      code.resize(size);
+      error = n.code(program, reinterpret_cast<char*>(code.data()));
+    }
+    if (error != 0 || size == 0) {
+      status =
+          Status::Error(Code::kInternal, "no machine code for %s: %s", architecture.c_str(), n.error(error));
+    }
+  }
+  n.destroy(&program);
+  if (!status.ok()) return status;
+  return code;
+}
 
 Result<std::vector<uint8_t>> CompileCuda(const std::string& text, const std::string& architecture,
                                          const std::string& library_path) {
-  RONDO_ASSIGN_OR_RETURN(Nvrtc nvrtc, LoadNvrtc(library_path));
-  Program program = nullptr;
-  if (int error = nvrtc.create(&program, text.c_str(), "rondo.cu", 0, nullptr, nullptr); error != 0) {
-    return Status::Error(Code::kInternal, "nvrtcCreateProgram: %s", nvrtc.error(error));
-  }
-  std::string arch = "--gpu-architecture=" + architecture;
-  const char* options[] = {arch.c_str(), "--std=c++17", "--fmad=false"};
-  int error = nvrtc.compile(program, 3, options);
-  Status status;
-  std::vector<uint8_t> code;
-  if (error != 0) {
-    size_t size = 0;
-    nvrtc.log_size(program, &size);
-    std::string log(size, ' ');
-    nvrtc.log(program, log.data());
-    status = Status::Error(Code::kInternal, "compiling generated CUDA text for %s: %s: %.2000s",
-                           architecture.c_str(), nvrtc.error(error), log.c_str());
-  } else {
-    size_t size = 0;
-    error = nvrtc.code_size(program, &size);
-    if (error == 0 && size > 0) {
-      code.resize(size);
-      error = nvrtc.code(program, reinterpret_cast<char*>(code.data()));
-    }
-    if (error != 0 || size == 0) {
-      status = Status::Error(Code::kInternal, "no machine code for %s: %s", architecture.c_str(),
-                             nvrtc.error(error));
-    }
-  }
-  nvrtc.destroy(&program);
-  if (!status.ok()) return status;
-  return code;
+  RONDO_ASSIGN_OR_RETURN(Nvrtc nvrtc, Nvrtc::Open(library_path));
+  return nvrtc.Compile(text, architecture);
 }
 
 }  // namespace rondo

@@ -1,0 +1,32 @@
+// CompileUnits: CUDA C++ texts to machine code, at once, and only those that were not compiled before.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_COMPILE_UNITS_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_COMPILE_UNITS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+
+namespace rondo {
+
+struct UnitOptions {
+  std::string architecture;  // "sm_90a"
+  std::string library_path;  // as Nvrtc::Open takes it
+  std::string cache_folder;  // of a KernelCache; empty: none
+  unsigned threads = 0;      // at most this many; 0: as many as the machine runs at once
+};
+
+struct CompiledUnits {
+  std::vector<std::vector<uint8_t>> codes;  // of the different texts, in the order of their first appearance
+  std::vector<uint32_t> code_of;            // for each text, which of them is its code
+  size_t cached = 0;                        // of the codes: found in the cache
+};
+
+// Each text is compiled by itself, equal ones once; the result depends on the texts and options alone, not on
+// threads or cache. Errors: of the first text that does not compile, as Nvrtc gives it; kIo for the cache.
+Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const UnitOptions& options);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_COMPILE_UNITS_H_
