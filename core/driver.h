@@ -152,33 +152,6 @@ class Driver {
   virtual void AbortCollectives(Collectives*) {}
 };
 
-inline Status Device::Call(Module*, uint32_t op, Span<const DeviceAddress>, Stream*, uint32_t step) {
-  return Status::Error(Code::kUnsupported, "step %u: this driver runs no custom ops, but calls op %u", step,
-                       op);
-}
-inline Result<Event*> Device::CreateTimedEvent() {
-  return Status::Error(Code::kUnsupported, "this driver has no timed events");
-}
-inline Result<double> Device::ElapsedMicroseconds(Event*, Event*) {
-  return Status::Error(Code::kUnsupported, "this driver has no timed events");
-}
-inline Status Device::SetAddresses(Graph*, uint32_t node, Span<const DeviceAddress>) {
-  return Status::Error(Code::kUnsupported,
-                       "node %u: this driver's graphs keep the addresses they were "
-                       "recorded with",
-                       node);
-}
-inline Status Device::StartCollective(const CollectivePart& part, DeviceAddress, DeviceAddress, Stream*) {
-  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", part.step);
-}
-inline Status Device::WaitCollective(const CollectivePart& part, Stream*) {
-  return Status::Error(Code::kUnsupported, "step %u: this driver has no collectives", part.step);
-}
-inline Result<Collectives*> Driver::CreateCollectives(const Program& program, Span<const uint32_t>) {
-  return Status::Error(Code::kUnsupported, "%zu sync points: this driver has no collectives",
-                       program.sync_points.size());
-}
-
 }  // namespace rondo
 
 #endif  // RONDO_CORE_DRIVER_H_

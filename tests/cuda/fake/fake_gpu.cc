@@ -41,7 +41,8 @@ FakeGpu::FakeGpu(PlanData* plan, const OpRegistry* ops, const char* architecture
   const auto* text = reinterpret_cast<const uint8_t*>(fake_cuda::kImage);
   code_.assign(text, text + sizeof(fake_cuda::kImage));
   code_module_.architecture = architecture;
-  code_module_.code = code_;
+  codes_ = code_;
+  code_module_.codes = {&codes_, 1};
   code_module_.images = images_;
   plan->modules = Span<const CodeModule>(&code_module_, 1);
 }

@@ -36,6 +36,7 @@ class FakeGpu {
   std::deque<std::string> entries_;
   std::vector<KernelImage> images_;
   std::vector<uint8_t> code_;
+  Span<const uint8_t> codes_;  // one
   CodeModule code_module_;
 };
 

@@ -166,7 +166,8 @@ TEST_F(CudaFaults, ADamagedModuleIsRefused) {
   FakeGpu gpu(&tiny.data);
   CodeModule broken = tiny.data.modules[0];
   const uint8_t code[] = {1, 2, 3, 4, 5};
-  broken.code = code;
+  const Span<const uint8_t> codes[] = {code};
+  broken.codes = codes;
   tiny.data.modules = Span<const CodeModule>(&broken, 1);
   FakeSession s;
   EXPECT_SAYS(s.Open(tiny.data, tiny.weight_bytes()), "loading machine code");
