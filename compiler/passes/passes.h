@@ -32,8 +32,8 @@ Result<PassResult> CleanUp(ir::Graph* graph, const PassOptions& options);
 Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 
 // What the model computes in f32, products, convolutions, attention and lookups compute in options.precision;
-// states are of that type; other inputs, outputs and integers stay as they are. kUnsupported for a weight that
-// the type does not hold.
+// states are of that type; other inputs, outputs and integers stay as they are. kUnsupported for a weight
+// that the type does not hold.
 Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 
 // Constant 16-bit weights of convolutions of several points lie with their input channels last, as tensor

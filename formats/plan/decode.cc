@@ -124,6 +124,7 @@ class Decoder {
   void One(const fbs::Port& in, Port& out);
   void One(const fbs::Program& in, Program& out);
   void One(const fbs::KernelImage& in, KernelImage& out);
+  void One(const fbs::KernelAlternative& in, KernelAlternative& out);
   void One(const fbs::CodeModule& in, CodeModule& out);
   void One(const fbs::CustomAttribute& in, CustomAttribute& out);
   void One(const fbs::CustomArgument& in, CustomArgument& out);
@@ -305,10 +306,17 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.product = product.data();
 }
 
+void Decoder::One(const fbs::KernelAlternative& in, KernelAlternative& out) {
+  out.kernel = in.kernel();
+  out.choice = Text(in.choice());
+  if (in.image() != nullptr) One(*in.image(), out.image);
+}
+
 void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
   out.architecture = Text(in.architecture());
   out.block = in.block();
   out.images = All<KernelImage>(in.images());
+  out.alternatives = All<KernelAlternative>(in.alternatives());
   if (in.codes() == nullptr) return;
   Span<Span<const uint8_t>> codes = New<Span<const uint8_t>>(in.codes()->size());
   for (uint32_t c = 0; c < codes.size(); ++c) {

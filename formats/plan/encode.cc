@@ -169,7 +169,13 @@ class Encoder {
       code_bytes_ = NextCode(code_bytes_ + code.size());
     }
     auto codes = ranges.empty() ? 0 : builder_.CreateVectorOfStructs(ranges);
-    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes);
+    auto alternatives = Tables<fbs::KernelAlternative>(in.alternatives);
+    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives);
+  }
+  Offset<fbs::KernelAlternative> One(const KernelAlternative& in) {
+    auto choice = Text(in.choice);
+    auto image = One(in.image);
+    return fbs::CreateKernelAlternative(builder_, in.kernel, choice, image);
   }
   Offset<fbs::CustomAttribute> One(const CustomAttribute& in) {
     auto name = Text(in.name);
@@ -220,7 +226,7 @@ uint64_t Estimate(const PlanData& plan) {
   uint64_t bytes = plan.buffers.size() * 200;
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
   for (const CodeModule& module : plan.modules)
-    bytes += 16 * module.codes.size() + 512 * module.images.size();
+    bytes += 16 * module.codes.size() + 512 * (module.images.size() + module.alternatives.size());
   for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
   for (const CustomOp& op : plan.custom_ops) {
     bytes += 128 + op.domain.size() + op.name.size() + op.library.size() + op.reason.size();

@@ -87,22 +87,26 @@ Status VerifyModules(const PlanData& plan) {
       return RONDO_BROKEN("module %zu has %zu images for %zu kernels", m, module.images.size(),
                           plan.kernels.size());
     }
-    for (size_t k = 0; k < module.images.size(); ++k) {
-      const bool function = module.images[k].kind == ImageKind::kFunction;
-      if (module.images[k].entry.empty() == function) {
+    for (size_t i = 0; i < NumImages(module); ++i) {
+      const KernelImage& image = ImageAt(module, i);
+      const size_t k = KernelOfImage(module, i);
+      if (k >= plan.kernels.size())
+        return RONDO_BROKEN("module %zu: an alternative of kernel %zu of %zu", m, k, plan.kernels.size());
+      const bool function = image.kind == ImageKind::kFunction;
+      if (image.entry.empty() == function) {
         return RONDO_BROKEN("module %zu: the image of kernel %zu has %s entry", m, k,
                             function ? "no" : "no need of an");
       }
-      if (function && module.images[k].code >= module.codes.size()) {
-        return RONDO_BROKEN("module %zu: kernel %zu is in code %u of %zu", m, k, module.images[k].code,
+      if (function && image.code >= module.codes.size()) {
+        return RONDO_BROKEN("module %zu: kernel %zu is in code %u of %zu", m, k, image.code,
                             module.codes.size());
       }
-      if (module.images[k].grid == 0 || module.images[k].grid > 0x7fffffffu) {
-        return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, module.images[k].grid);
+      if (image.grid == 0 || image.grid > 0x7fffffffu) {
+        return RONDO_BROKEN("module %zu: kernel %zu is launched with %u blocks", m, k, image.grid);
       }
-      if (module.images[k].shared > kMostShared) {
+      if (image.shared > kMostShared) {
         return RONDO_BROKEN("module %zu: kernel %zu takes %u bytes of shared memory; the limit is %u", m, k,
-                            module.images[k].shared, kMostShared);
+                            image.shared, kMostShared);
       }
     }
   }

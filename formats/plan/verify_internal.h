@@ -49,6 +49,17 @@ Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState*
 // The address of operand `index` depends on no loop outside `loops`.
 Status VerifyLoopsOf(const Part& part, size_t index, LoopMask loops);
 
+// The images of a module, then those of its alternatives, under one count.
+inline size_t NumImages(const CodeModule& module) {
+  return module.images.size() + module.alternatives.size();
+}
+inline const KernelImage& ImageAt(const CodeModule& module, size_t i) {
+  return i < module.images.size() ? module.images[i] : module.alternatives[i - module.images.size()].image;
+}
+inline size_t KernelOfImage(const CodeModule& module, size_t i) {
+  return i < module.images.size() ? i : module.alternatives[i - module.images.size()].kernel;
+}
+
 // The images that a library computes: they touch what their kernels' contracts say, no more. Kernels have
 // been verified.
 Status VerifyProducts(const PlanData& plan, Arena& scratch);

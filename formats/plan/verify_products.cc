@@ -79,8 +79,9 @@ Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, Arena& scrat
 
 Status VerifyProducts(const PlanData& plan, Arena& scratch) {
   for (size_t m = 0; m < plan.modules.size(); ++m) {
-    for (size_t k = 0; k < plan.kernels.size(); ++k) {
-      const KernelImage& image = plan.modules[m].images[k];
+    for (size_t i = 0; i < NumImages(plan.modules[m]); ++i) {
+      const KernelImage& image = ImageAt(plan.modules[m], i);
+      const size_t k = KernelOfImage(plan.modules[m], i);
       Status status;
       if (image.kind > ImageKind::kLibraryProduct ||
           (image.kind == ImageKind::kLibraryProduct) != (image.product != nullptr)) {

@@ -13,6 +13,7 @@ struct ProductCase {
   bool left_by_rows = false;    // the left side's columns run along the rows
   bool prologue = false;
   int64_t split = 1;  // the depth is this many loops' worth of pieces, which lie apart on the left
+  bool tf32 = false;
 };
 
 // sums[0] * sigmoid(sums[1]) or the sum itself, plus a bias a column and a residual.
@@ -67,8 +68,9 @@ void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
                  out = maker.Operand(type, Mode::kWrite, {0, 1, 2});
   part.epilogue = Epilogue(maker, p.rights, type, bias, residual, out);
   c.memory.Randomise(maker, random);
+  part.tf32 = p.tf32;
   const double scale = std::sqrt(static_cast<double>(p.depth));
-  c.tolerance = ToleranceOf(type, scale);
+  c.tolerance = ToleranceOf(p.tf32 ? DType::kF16 : type, scale);  // as many bits
 }
 
 constexpr DType kFloats[] = {DType::kF16, DType::kBF16, DType::kF32};
@@ -141,6 +143,29 @@ TEST(GpuProducts, EveryTileMatchesTheReference) {
     for (const ProductCase& p : cases) {
       AddProduct(&suite, p, kFloats[seed % 2], seed);
       ++seed;
+    }
+    suite.Run();
+  }
+}
+
+TEST(GpuProducts, WithFactorsInTf32MatchTheReference) {
+  const ProductCase cases[] = {
+      {1, 150, 200, 328},
+      {2, 40, 72, 264, 2},
+      {1, 130, 264, 136, 1, true},
+      {1, 70, 136, 200, 2, true},
+      {1, 64, 64, 1024, 1, false, true},
+      {1, 140, 80, 192, 1, true, false, true},
+      {1, 33, 65, 97},
+  };
+  for (const char* choice : {"", "tf32 128x128", "tf32 128x64 cluster 2", "tf32 64x128",
+                             "tf32 64x64 cluster 4", "tf32 32x64", "tf32 32x32"}) {
+    Suite suite;
+    suite.product = *ParseProductChoice(choice);
+    uint32_t seed = 500;
+    for (ProductCase p : cases) {
+      p.tf32 = true;
+      AddProduct(&suite, p, DType::kF32, seed++);
     }
     suite.Run();
   }

@@ -15,6 +15,7 @@ struct Matrices {
   DType type = DType::kBF16;
   bool right_by_depth = false;
   int rights = 1;
+  bool tf32 = false;
 };
 
 // out = left * right, with one operand a parameter.
@@ -33,6 +34,7 @@ class Product {
     Part part;
     part.skeleton = Skeleton::kContraction;
     part.m = part.n = part.reduced = 1;
+    part.tf32 = m.tf32;
     part.loops = arena_.Copy(std::vector<int64_t>{m.rows, m.columns, m.depth});
     part.lhs = operand(Mode::kRead, {m.depth, 0, 1});
     std::vector<uint16_t> rhs;
@@ -65,8 +67,8 @@ class Product {
 };
 
 std::string TemplateOf(const KernelText& kernel) {
-  for (const char* name :
-       {"skinny_product", "skinny_floats", "tile_product", "group_product", "float_product"}) {
+  for (const char* name : {"skinny_product", "skinny_floats", "tile_product", "group_product",
+                           "float_product", "tf32_product"}) {
     if (kernel.text.find(name) != std::string::npos) return name;
   }
   return "plain";
@@ -96,6 +98,9 @@ TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "tile_product");
   EXPECT_EQ(TemplateOf({1, 4096, 4096, DType::kF32}), "skinny_floats");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32}), "float_product");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32, false, 1, true}), "tf32_product");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16, false, 1, true}), "tile_product");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64, false, 1, true}), "plain");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64}), "plain");
   EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");
   // No vectors: a tile takes its elements one by one, a stream does not.
@@ -176,12 +181,12 @@ TEST(CudaProducts, EveryOfferCompiles) {
     CudaTarget target = TargetOf(architecture);
     std::string all = CudaPreludes();
     int kernels = 0;
-    for (const Matrices& m :
-         {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
-          Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true}}) {
+    for (const Matrices& m : {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
+                              Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
+                              Matrices{200, 256, 512, DType::kF32, false, 1, true}}) {
       target.product = {};
       for (const ProductOffer& offer : Product(m).Text(target).offers) {
-        if (offer.choice.by == ProductTemplate::kTile || offer.choice.cluster > 2) continue;  // as below
+        if (offer.choice.by == ProductTemplate::kTile || offer.choice.cluster > 1) continue;  // as below
         target.product = offer.choice;
         KernelText kernel = Product(m).Text(target);
         EXPECT_EQ(kernel.choice, offer.choice) << Text(offer.choice);

@@ -121,15 +121,23 @@ class Collector {
     Text(m.architecture, __LINE__);
     Number(m.block, __LINE__);
     List(m.images, __LINE__);
-    for (KernelImage& image : Entries(m.images)) {
-      Text(image.entry, __LINE__);
-      Number(image.grid, __LINE__);
-      Number(image.shared, __LINE__);
-      Flag(image.waits, __LINE__);
-      Enum(image.kind, 2, __LINE__);
-      Index(image.code, 4, __LINE__);
-      if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
+    for (KernelImage& image : Entries(m.images)) Of(image);
+    List(m.alternatives, __LINE__);
+    for (KernelAlternative& alternative : Entries(m.alternatives)) {
+      Index(alternative.kernel, plan_.kernels.size(), __LINE__);
+      Text(alternative.choice, __LINE__);
+      Of(alternative.image);
     }
+  }
+
+  void Of(KernelImage& image) {
+    Text(image.entry, __LINE__);
+    Number(image.grid, __LINE__);
+    Number(image.shared, __LINE__);
+    Flag(image.waits, __LINE__);
+    Enum(image.kind, 2, __LINE__);
+    Index(image.code, 4, __LINE__);
+    if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
   }
 
   void Of(LibraryProduct& p) {

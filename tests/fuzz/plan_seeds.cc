@@ -102,6 +102,7 @@ std::vector<Seed> MakePlanSeeds() {
   seeds.push_back({"mesh.plan", MeshBytes()});
   seeds.push_back({"calls.plan", SampleBytes(MakeCallSample())});
   seeds.push_back({"product.plan", SampleBytes(MakeProductSample())});
+  seeds.push_back({"alternatives.plan", SampleBytes(MakeSampleWithAlternatives())});
   return seeds;
 }
 

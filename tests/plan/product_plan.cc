@@ -111,4 +111,18 @@ Sample MakeProductSample() {
   return s;
 }
 
+Sample MakeSampleWithAlternatives() {
+  Sample s = MakeProductSample();
+  KernelAlternative generated;
+  generated.choice = "tile 64x64x64 2x2x2 cluster 1";
+  generated.image.entry = "rondo_k0_a0";
+  generated.image.grid = 7;
+  generated.image.waits = true;
+  KernelAlternative library;
+  library.choice = "library 3";
+  library.image = s.data.modules[0].images[0];
+  Edit(s.data.modules, 0).alternatives = List<KernelAlternative>(s.arena, {generated, library});
+  return s;
+}
+
 }  // namespace rondo

@@ -12,6 +12,9 @@ enum ProductBuffer : uint32_t { kProductX, kProductW, kProductR, kProductB, kPro
 inline constexpr uint64_t kProductScratchBytes = 4096;
 Sample MakeProductSample();
 
+// The same with two alternatives for its kernel: a function, and the product by another algorithm.
+Sample MakeSampleWithAlternatives();
+
 inline KernelImage& ImageOf(Sample& s) { return Edit(s.data.modules[0].images, 0); }
 inline LibraryProduct& ProductOf(Sample& s) { return const_cast<LibraryProduct&>(*ImageOf(s).product); }
 

@@ -76,12 +76,12 @@ TEST_F(Usage, EveryCommandHasHelpWithExamples) {
 }
 
 TEST_F(Usage, WrongUseIsExitStatus2) {
-  for (const char* arguments : {"", "nonsense", "compile", "compile x.onnx", "compile x.onnx -o p --shape x",
-                                "compile x.onnx -o p --state y", "compile a.onnx b.onnx -o p",
-                                "compile x.onnx -o p --synthetic-weights abc",
-                                "compile x.onnx -o p --precision f64", "inspect", "inspect a b",
-                                "run p --threads many", "run p --format txt", "run p --input x",
-                                "bench p --input =f.npy", "bench p --runs 0", "check p --frobnicate"}) {
+  for (const char* arguments :
+       {"", "nonsense", "compile", "compile x.onnx", "compile x.onnx -o p --shape x",
+        "compile x.onnx -o p --state y", "compile a.onnx b.onnx -o p",
+        "compile x.onnx -o p --synthetic-weights abc", "compile x.onnx -o p --precision f64", "inspect",
+        "inspect a b", "run p --threads many", "run p --format txt", "run p --input x",
+        "bench p --input =f.npy", "bench p --runs 0", "check p --frobnicate"}) {
     EXPECT_EQ(Rondo(arguments).status, 2) << arguments;
   }
 }

@@ -111,7 +111,8 @@ class CompileCommand : public Command {
         .Text("--target", &options_.target,
               "what to fuse and generate code for: host, cuda:sm_90a, cuda:sm_80", "TARGET")
         .Text("--precision", &precision_,
-              "what f32 products, convolutions and attention compute in: f32 (default), tf32, f16, bf16. With f16 "
+              "what f32 products, convolutions and attention compute in: f32 (default), tf32, f16, bf16. "
+              "With f16 "
               "and bf16 states are of that type; other inputs and outputs stay f32",
               "TYPE")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",

@@ -126,7 +126,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
 
 std::string CudaPreludes() {
   return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
-         CudaSkinnyPrelude() + CudaTilePrelude();
+         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude();
 }
 
 }  // namespace rondo

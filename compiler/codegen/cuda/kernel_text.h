@@ -70,6 +70,7 @@ std::string CudaGroupPrelude();
 const char* CudaProductPrelude();
 const char* CudaSkinnyPrelude();
 const char* CudaTilePrelude();
+const char* CudaTf32Prelude();
 
 // All of them, in their order: what a module of kernels begins with.
 std::string CudaPreludes();

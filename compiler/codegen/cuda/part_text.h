@@ -53,10 +53,12 @@ class PartText {
   std::vector<ProductOffer> OfferSkinny(const ProductShape& shape) const;
   std::vector<ProductOffer> OfferSkinnyFloats(const ProductShape& shape) const;
   std::vector<ProductOffer> OfferTiles(const ProductShape& shape) const;
+  std::vector<ProductOffer> OfferTf32Tiles(const ProductShape& shape) const;
   std::vector<ProductOffer> OfferFloatTiles(const ProductShape& shape) const;
   Status SkinnyProduct(const ProductShape& shape, const ProductChoice& choice);
   Status SkinnyFloats(const ProductShape& shape, const ProductChoice& choice);
   Status TileProduct(const ProductShape& shape, const ProductChoice& choice);
+  Status Tf32Product(const ProductShape& shape, const ProductChoice& choice);
   Status FloatProduct(const ProductShape& shape, const ProductChoice& choice);
   Status Attention();
 
@@ -171,6 +173,9 @@ class PartText {
   int FinishVector(const ProductShape& shape) const;
   bool RightIsConstant() const;
   bool LeftIsMade() const;
+  bool SuitsFloatTiles(const ProductShape& shape) const;
+  std::vector<int64_t> Clusters(int64_t steps) const;
+  double BusiestBlocks(const ProductShape& shape, int64_t rows, int64_t columns, int64_t cluster) const;
   // How a stream of the right side is cut.
   struct StreamSizes {
     int64_t tiles = 1, step = 1;    // of columns; depth that a block takes at a time

@@ -3,11 +3,12 @@
 // Names are what profiles, plans and reports call a choice. They are stable: a choice keeps its name, and a
 // name means one choice.
 //
-//   tile 128x128x64 2x4x1 cluster 2     rows x columns x depth of a stage; warps along each; blocks of a
-//   cluster group 128x256 cluster 1             two groups of warps; rows x columns float 64x64 cluster 1
-//   rows x columns, in f32 skinny warps 8 cluster 2            few rows; warps of a block, and blocks, that
-//   split the depth library 3                           a vendor library's third algorithm; "library": its
-//   first
+//   tile 128x128x64 2x4x1 cluster 2   rows, columns and depth of a stage; warps along each; blocks a cluster
+//   group 128x256 cluster 1           two groups of warps: rows and columns
+//   float 64x64 cluster 1             rows and columns, in f32
+//   tf32 64x64 cluster 1              the same, with factors rounded to tf32
+//   skinny warps 8 cluster 2          few rows: warps of a block, and blocks, that split the depth
+//   library 3                         the third algorithm of a vendor library; "library": its first
 //
 // What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "tile", "group
 // 128x256", "cluster 2".

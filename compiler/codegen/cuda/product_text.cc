@@ -18,6 +18,7 @@ Result<bool> PartText::FastProduct() {
       {&PartText::OfferSkinny, &PartText::SkinnyProduct},
       {&PartText::OfferSkinnyFloats, &PartText::SkinnyFloats},
       {&PartText::OfferTiles, &PartText::TileProduct},
+      {&PartText::OfferTf32Tiles, &PartText::Tf32Product},
       {&PartText::OfferFloatTiles, &PartText::FloatProduct},
   };
   const std::optional<ProductShape> shape = ShapeOfProduct(part_, params_);

@@ -44,21 +44,10 @@ bool Suits(const Tile& tile, const ProductShape& shape, const CudaTarget& target
          (made || (shape.lhs_along_depth && shape.lhs_vector == 8));
 }
 
-int64_t Tiles(const ProductShape& shape, const Tile& tile) {
-  return shape.batches * ((shape.rows + tile.m - 1) / tile.m) * ((shape.columns + tile.n - 1) / tile.n);
-}
-
 // What a block has of its multiprocessor.
 struct Room {
   int64_t stages = 3, resident = 1;
 };
-
-// Blocks of the busiest multiprocessor.
-double BusiestBlocks(const ProductShape& shape, const Tile& tile, int64_t cluster, double processors) {
-  // A cluster lies in one group of multiprocessors; those groups are no multiples of 4 and 8.
-  const double used = cluster >= 8 ? 0.84 : cluster >= 4 ? 0.9 : 1;
-  return std::ceil(static_cast<double>(Tiles(shape, tile) * cluster) / (used * processors));
-}
 
 // Blocks that share a multiprocessor, and stages of copies that then fit; none if too few do.
 std::optional<Room> Fit(const Tile& tile, const CudaTarget& target, int64_t rights, int64_t own_steps,
@@ -105,15 +94,6 @@ ProductChoice ChoiceOf(const Tile& tile, int64_t cluster) {
   return choice;
 }
 
-// Clusters that may split `steps` of the depth: none larger than it has steps, unless others have settled it.
-std::vector<int64_t> Clusters(const CudaTarget& target, int64_t steps, uint32_t settled) {
-  if (settled != 0) return {static_cast<int64_t>(settled)};
-  std::vector<int64_t> clusters = {1};
-  for (int64_t cluster = 2; cluster <= (target.clusters() ? 8 : 1) && cluster <= steps; cluster *= 2)
-    clusters.push_back(cluster);
-  return clusters;
-}
-
 constexpr int64_t kFloatDeep = 32;
 
 // Lines are padded by at most an eighth.
@@ -126,21 +106,42 @@ int64_t Steps(const ProductShape& shape, int64_t deep) { return (shape.depths + 
 
 }  // namespace
 
+// Clusters that may split `steps` of the depth: none larger than it has steps, unless others have settled it.
+std::vector<int64_t> PartText::Clusters(int64_t steps) const {
+  if (cluster_ != 0) return {static_cast<int64_t>(cluster_)};
+  std::vector<int64_t> clusters = {1};
+  for (int64_t cluster = 2; cluster <= (target_.clusters() ? 8 : 1) && cluster <= steps; cluster *= 2)
+    clusters.push_back(cluster);
+  return clusters;
+}
+
+// Blocks of the busiest multiprocessor, with tiles of that size.
+double PartText::BusiestBlocks(const ProductShape& shape, int64_t rows, int64_t columns,
+                               int64_t cluster) const {
+  // A cluster lies in one group of multiprocessors; those groups are no multiples of 4 and 8.
+  const double used = cluster >= 8 ? 0.84 : cluster >= 4 ? 0.9 : 1;
+  const int64_t tiles =
+      shape.batches * ((shape.rows + rows - 1) / rows) * ((shape.columns + columns - 1) / columns);
+  return std::ceil(static_cast<double>(tiles * cluster) / (used * Processors()));
+}
+
+bool PartText::SuitsFloatTiles(const ProductShape& shape) const {
+  const Operand& lhs = part_.operands[part_.lhs];
+  return part_.acc_type == TapeType::kF32 &&
+         NaturalType(part_.operands[part_.rhs[0]].dtype) == TapeType::kF32 &&
+         (!part_.prologue.empty() || NaturalType(lhs.dtype) == TapeType::kF32) && part_.rhs.size() <= 2 &&
+         Flatten(part_, lhs).coordinates.size() <= 3 && lhs.absent == 0 && shape.columns >= 8 &&
+         shape.depths >= 8 && shape.rows * shape.columns >= 1024;
+}
+
 // Tiles in f32: about 70 products a cycle.
 std::vector<ProductOffer> PartText::OfferFloatTiles(const ProductShape& shape) const {
-  const Operand& lhs = part_.operands[part_.lhs];
-  const Operand& rhs = part_.operands[part_.rhs[0]];
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
-  const bool fits = part_.acc_type == TapeType::kF32 && NaturalType(rhs.dtype) == TapeType::kF32 &&
-                    (!part_.prologue.empty() || NaturalType(lhs.dtype) == TapeType::kF32) && rights <= 2 &&
-                    Flatten(part_, lhs).coordinates.size() <= 3 && lhs.absent == 0 && shape.columns >= 8 &&
-                    shape.depths >= 8 && shape.rows * shape.columns >= 1024;
   std::vector<ProductOffer> offers;
-  if (!fits) return offers;
+  if (!SuitsFloatTiles(shape)) return offers;
   const int64_t steps = Steps(shape, kFloatDeep);
   for (int64_t size : {64, 32}) {
-    const Tile tile = {size, size, kFloatDeep, 1, 1, 1};
-    for (int64_t cluster : Clusters(target_, steps, cluster_)) {
+    for (int64_t cluster : Clusters(steps)) {
       const double own_steps = static_cast<double>((steps + cluster - 1) / cluster),
                    parts = static_cast<double>(cluster);
       const double area = static_cast<double>(size * size * rights);
@@ -149,7 +150,7 @@ std::vector<ProductOffer> PartText::OfferFloatTiles(const ProductShape& shape) c
       offer.choice.by = ProductTemplate::kFloat;
       offer.choice.rows = offer.choice.columns = size;
       offer.choice.cluster = cluster;
-      offer.cycles = 4200 + BusiestBlocks(shape, tile, cluster, Processors()) *
+      offer.cycles = 4200 + BusiestBlocks(shape, size, size, cluster) *
                                 (own_steps * area * static_cast<double>(kFloatDeep) / 70 + end);
       offers.push_back(offer);
     }
@@ -232,8 +233,8 @@ std::vector<ProductOffer> PartText::OfferTiles(const ProductShape& shape) const 
   for (const Tile& tile : kTiles) {
     if (!Suits(tile, shape, target_, rights, LeftIsMade())) continue;
     const int64_t steps = Steps(shape, tile.deep);
-    for (int64_t cluster : Clusters(target_, steps, cluster_)) {
-      const double busiest = BusiestBlocks(shape, tile, cluster, Processors());
+    for (int64_t cluster : Clusters(steps)) {
+      const double busiest = BusiestBlocks(shape, tile.m, tile.n, cluster);
       if (!Fit(tile, target_, rights, (steps + cluster - 1) / cluster, busiest)) continue;
       offers.push_back({ChoiceOf(tile, cluster), Cycles(shape, tile, rights, cluster, busiest)});
     }
@@ -248,7 +249,7 @@ Status PartText::TileProduct(const ProductShape& shape, const ProductChoice& cho
                                    [&](const Tile& t) { return ChoiceOf(t, cluster) == choice; });
   const std::optional<Room> room =
       Fit(tile, target_, rights, (Steps(shape, tile.deep) + cluster - 1) / cluster,
-          BusiestBlocks(shape, tile, cluster, Processors()));
+          BusiestBlocks(shape, tile.m, tile.n, cluster));
   const int64_t vector = FinishVector(shape);
   const int64_t left_vector = LeftIsMade() ? 0 : shape.lhs_vector;
   const int64_t row_tiles = (shape.rows + tile.m - 1) / tile.m,

@@ -1,0 +1,63 @@
+// Alternatives of kernels: kept by the format, and held to the rules of the images that run.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "formats/plan/encode.h"
+#include "formats/plan/reader.h"
+#include "formats/plan/verifier.h"
+#include "tests/plan/product_plan.h"
+
+namespace rondo {
+namespace {
+
+KernelAlternative& AlternativeOf(Sample& s, size_t i) { return Edit(s.data.modules[0].alternatives, i); }
+
+TEST(Alternatives, RoundTripKeepsEverything) {
+  const Sample s = MakeSampleWithAlternatives();
+  EXPECT_TRUE(VerifyPlan(s.data).ok()) << VerifyPlan(s.data).message();
+  std::vector<uint8_t> bytes, encoded, again;
+  const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {
+    return FillSample(s.data, buffer, first, count, out);
+  };
+  ASSERT_TRUE(WritePlanBytes(s.data, fill, &bytes).ok());
+  Arena arena;
+  Result<PlanFile> plan = ReadPlan({bytes.data(), bytes.size()}, {}, arena);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  const PlanData& decoded = plan->data;
+  ASSERT_TRUE(EncodePlan(s.data, &encoded).ok());
+  ASSERT_TRUE(EncodePlan(decoded, &again).ok());
+  EXPECT_EQ(encoded, again);
+  ASSERT_EQ(decoded.modules[0].alternatives.size(), 2u);
+  const KernelAlternative& first = decoded.modules[0].alternatives[0];
+  EXPECT_EQ(first.choice, "tile 64x64x64 2x2x2 cluster 1");
+  EXPECT_EQ(first.image.entry, "rondo_k0_a0");
+  EXPECT_EQ(first.image.grid, 7u);
+  EXPECT_TRUE(first.image.waits);
+  EXPECT_EQ(decoded.modules[0].alternatives[1].image.product->rows, 4);
+}
+
+TEST(Alternatives, AreHeldToTheRulesOfImages) {
+  const struct {
+    std::function<void(Sample&)> change;
+    const char* says;
+  } kRules[] = {
+      {[](Sample& s) { AlternativeOf(s, 0).kernel = 1; }, "an alternative of kernel 1 of 1"},
+      {[](Sample& s) { AlternativeOf(s, 1).kernel = kNone; }, "an alternative of kernel 4294967295 of 1"},
+      {[](Sample& s) { AlternativeOf(s, 0).image.entry = ""; }, "no entry"},
+      {[](Sample& s) { AlternativeOf(s, 0).image.grid = 0; }, "0 blocks"},
+      {[](Sample& s) { AlternativeOf(s, 0).image.shared = 1 << 20; }, "1048576 bytes of shared memory"},
+      {[](Sample& s) { AlternativeOf(s, 1).image.product = nullptr; }, "without a product"},
+  };
+  for (const auto& rule : kRules) {
+    Sample s = MakeSampleWithAlternatives();
+    rule.change(s);
+    const Status status = VerifyPlan(s.data);
+    ASSERT_FALSE(status.ok()) << rule.says;
+    EXPECT_NE(std::string(status.message()).find(rule.says), std::string::npos) << status.message();
+  }
+}
+
+}  // namespace
+}  // namespace rondo
