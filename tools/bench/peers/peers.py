@@ -142,13 +142,14 @@ def main():
     parser.add_argument("--accuracy", type=pathlib.Path, help="JSON of accuracy.py compare")
     parser.add_argument("--model", action="append", help="only this one (may be given several times)")
     parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--autotune", action="store_true", help="also torch.compile with max-autotune (minutes)")
+    parser.add_argument("--autotune", nargs="*", metavar="MODEL",
+                        help="also torch.compile with max-autotune (minutes a model): these models, or all")
     arguments = parser.parse_args()
 
     logging.disable(logging.WARNING)
     torch._inductor.config.triton.cudagraph_skip_dynamic_graphs = False
     peers = {"eager graph": graph_of, "compile": compiled("reduce-overhead")}
-    if arguments.autotune:
+    if arguments.autotune is not None:
         peers["autotune"] = compiled("max-autotune")
     accuracy = json.loads(arguments.accuracy.read_text()) if arguments.accuracy else {}
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -160,6 +161,9 @@ def main():
         result = {"rondo": rondo_time(arguments.rondo, plan, arguments.runs) if plan.exists() else
                   {"failed": f"there is no {plan}"}}
         for peer, make in peers.items():
+            if peer == "autotune" and arguments.autotune and name not in arguments.autotune:
+                result[peer] = {"failed": "not asked for"}
+                continue
             result[peer] = peer_time(name, make, arguments.runs)
         results[name] = result
         print(name, json.dumps(result), flush=True)
