@@ -1,7 +1,9 @@
 #include "tests/fuzz/plan_runner.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "drivers/host/host_driver.h"
@@ -124,6 +126,17 @@ std::vector<uint8_t> SmallNumbers(const Buffer& buffer, Random& random) {
   return bytes;
 }
 
+// Exactly `bytes`, aligned so that steps may use it where it is.
+struct Release {
+  void operator()(void* block) const { std::free(block); }
+};
+using Block = std::unique_ptr<void, Release>;
+Block MakeBlock(uint64_t bytes) {
+  void* block = nullptr;
+  if (posix_memalign(&block, 256, bytes) != 0) Broken("no memory for a tensor");
+  return Block(block);
+}
+
 // What lies between the end of a session's memory and the end of its pages may not be touched.
 void GuardPages(Session* session, const PlanData& plan, bool guard) {
 #ifdef RONDO_FUZZ_ASAN
@@ -169,31 +182,28 @@ PlanRunner::~PlanRunner() {
 Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed) {
   const PlanData& data = session->plan().data();
   Random random(seed);
-  std::vector<std::vector<uint8_t>> bytes;
+  std::vector<Block> blocks;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
+  // Device memory is this process's: each tensor lies there or on the host.
+  const auto memory = [&] { return random.OneIn(2) ? MemoryKind::kDevice : MemoryKind::kHost; };
   for (const Port& port : data.programs[program].inputs) {
     const Buffer& b = data.buffers[port.buffer];
     if (port.is_state) continue;
-    bytes.push_back(SmallNumbers(b, random));
-    Input input;
-    input.name = port.name;
-    input.dtype = b.dtype;
-    input.shape = b.shape;
-    input.data = bytes.back().data();
-    input.bytes = b.bytes;
-    inputs.push_back(input);
+    const std::vector<uint8_t> bytes = SmallNumbers(b, random);
+    blocks.push_back(MakeBlock(b.bytes));
+    if (b.bytes != 0) std::memcpy(blocks.back().get(), bytes.data(), b.bytes);
+    inputs.push_back({port.name, kNone, b.dtype, b.shape, blocks.back().get(), b.bytes, memory()});
   }
   for (const Port& port : data.programs[program].outputs) {
     const Buffer& b = data.buffers[port.buffer];
-    bytes.emplace_back(b.bytes);
-    Output output;
-    output.name = port.name;
-    output.dtype = b.dtype;
-    output.data = bytes.back().data();
-    output.bytes = b.bytes;
-    outputs.push_back(output);
+    blocks.push_back(MakeBlock(b.bytes));
+    outputs.push_back({port.name, kNone, b.dtype, blocks.back().get(), b.bytes, memory()});
   }
+  RONDO_RETURN_IF_ERROR(session->Run(program, inputs, outputs));
+  if (!random.OneIn(4)) return Status::Ok();
+  for (Input& input : inputs) input.memory = memory();
+  outputs.resize(random.Below(outputs.size() + 1));
   return session->Run(program, inputs, outputs);
 }
 
