@@ -48,16 +48,8 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
     options.models = {{"main", (folder_ / "m.onnx").string()}};
     options.devices = GetParam();
     options.target = "cuda:sm_90a";
-    Result<CompiledPlan> compiled = CompileToMemory(options);
-    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-    compiled_ = compiled.Take();
-    weights_ = AssembleWeights(compiled_);
-    Result<Plan> plan = Plan::FromData(compiled_.plan, weights_);
-    ASSERT_TRUE(plan.ok()) << plan.status().message();
-    plan_ = plan.Take();
-    Result<Runtime> runtime = Runtime::Create(gpus_.driver);
-    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
-    runtime_ = runtime.Take();
+    model_ = std::make_unique<LiveModel>(options, *gpus_.driver);
+    ASSERT_TRUE(model_->session().valid());
   }
 
   // The outputs of one run, one a rank.
@@ -85,16 +77,13 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
 
   GpuDriver gpus_;
   fs::path folder_;
-  CompiledPlan compiled_;
-  std::vector<uint8_t> weights_;
-  Plan plan_;
-  Runtime runtime_;
+  std::unique_ptr<LiveModel> model_;
 };
 
 TEST_P(GpuCollectives, AgreeWithTheTwinAndToTheBit) {
   LiveModel twin({{"main", (folder_ / "twin.onnx").string()}});
   auto buffers = twin.MakeBuffers(0);
-  Result<Session> session = Session::Create(runtime_, plan_);
+  Result<Session> session = Session::Create(model_->runtime(), model_->plan());
   ASSERT_TRUE(session.ok()) << session.status().message();
   for (uint32_t seed = 0; seed < 10; ++seed) {
     const std::vector<float> x = Weight(1000 + seed, kRows, kWidth, 0, 0, kRows);
@@ -117,8 +106,8 @@ TEST_P(GpuCollectives, AgreeWithTheTwinAndToTheBit) {
 TEST_P(GpuCollectives, TwoSessionsFromTwoThreadsManyTimes) {
   constexpr uint32_t kInputs = 8;
   std::vector<std::vector<Bytes>> expected;
-  Result<Session> first = Session::Create(runtime_, plan_);
-  Result<Session> second = Session::Create(runtime_, plan_);
+  Result<Session> first = Session::Create(model_->runtime(), model_->plan());
+  Result<Session> second = Session::Create(model_->runtime(), model_->plan());
   ASSERT_TRUE(first.ok()) << first.status().message();
   ASSERT_TRUE(second.ok()) << second.status().message();
   for (uint32_t seed = 0; seed < kInputs; ++seed) expected.push_back(Run(*first, seed));
@@ -134,7 +123,7 @@ TEST_P(GpuCollectives, TwoSessionsFromTwoThreadsManyTimes) {
 
 // Step by step, every device's collectives are started before any is waited for.
 TEST_P(GpuCollectives, StepwiseGivesTheSame) {
-  Result<Session> session = Session::Create(runtime_, plan_);
+  Result<Session> session = Session::Create(model_->runtime(), model_->plan());
   ASSERT_TRUE(session.ok()) << session.status().message();
   const std::vector<Bytes> graphs = Run(*session, 3);
   const std::vector<float> x = Weight(1003, kRows, kWidth, 0, 0, kRows);

@@ -9,15 +9,27 @@ LiveModel::LiveModel(std::vector<ModelSource> models, uint32_t threads) {
   options.models = std::move(models);
   HostOptions host;
   host.threads = threads;
-  Arm(options, host);
+  ArmOnHost(options, host);
 }
 
 LiveModel::LiveModel(const CompileOptions& options, HostOptions host) {
   host.devices = std::max(host.devices, options.devices);
-  Arm(options, host);
+  ArmOnHost(options, host);
 }
 
-void LiveModel::Arm(const CompileOptions& options, const HostOptions& host) {
+LiveModel::LiveModel(const CompileOptions& options, Driver& driver) { Arm(options, &driver); }
+
+void LiveModel::ArmOnHost(const CompileOptions& options, const HostOptions& host) {
+  Result<Driver*> driver = CreateHostDriver(host);
+  if (!driver.ok()) {
+    ADD_FAILURE() << driver.status().message();
+    return;
+  }
+  driver_ = *driver;
+  Arm(options, driver_);
+}
+
+void LiveModel::Arm(const CompileOptions& options, Driver* driver) {
   Result<CompiledPlan> compiled = CompileToMemory(options);
   if (!compiled.ok()) {
     ADD_FAILURE() << compiled.status().message();
@@ -26,14 +38,12 @@ void LiveModel::Arm(const CompileOptions& options, const HostOptions& host) {
   compiled_ = compiled.Take();
   weights_ = AssembleWeights(compiled_);
   Result<Plan> plan = Plan::FromData(compiled_.plan, weights_);
-  Result<Driver*> driver = CreateHostDriver(host);
-  if (!plan.ok() || !driver.ok()) {
-    ADD_FAILURE() << plan.status().message() << driver.status().message();
+  if (!plan.ok()) {
+    ADD_FAILURE() << plan.status().message();
     return;
   }
   plan_ = plan.Take();
-  driver_ = *driver;
-  Result<Runtime> runtime = Runtime::Create(driver_);
+  Result<Runtime> runtime = Runtime::Create(driver);
   if (!runtime.ok()) {
     ADD_FAILURE() << runtime.status().message();
     return;

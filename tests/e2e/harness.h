@@ -28,6 +28,8 @@ class LiveModel {
   explicit LiveModel(std::vector<ModelSource> models, uint32_t threads = 1);
   // `host.devices` is at least what the plan needs.
   LiveModel(const CompileOptions& options, HostOptions host);
+  // On a driver of the caller's, which must outlive it.
+  LiveModel(const CompileOptions& options, Driver& driver);
   ~LiveModel();
   const PlanData& data() const { return plan_.data(); }
   const Plan& plan() const { return plan_; }
@@ -44,11 +46,12 @@ class LiveModel {
   Buffers MakeBuffers(uint32_t program) const;
 
  private:
-  void Arm(const CompileOptions& options, const HostOptions& host);
+  void ArmOnHost(const CompileOptions& options, const HostOptions& host);
+  void Arm(const CompileOptions& options, Driver* driver);
 
   std::vector<uint8_t> weights_;
   CompiledPlan compiled_;
-  Driver* driver_ = nullptr;
+  Driver* driver_ = nullptr;  // null when it is the caller's
   Plan plan_;
   Runtime runtime_;
   Session session_;

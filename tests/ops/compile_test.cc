@@ -14,19 +14,13 @@
 #include "runtime/session.h"
 #include "tests/import/model_maker.h"
 #include "tests/plan/call_plan.h"
+#include "tests/says.h"
 
 namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
 using Floats = std::vector<float>;
-
-#define EXPECT_SAYS(status, words)                                                                         \
-  do {                                                                                                     \
-    const Status says_status = (status);                                                                   \
-    ASSERT_FALSE(says_status.ok());                                                                        \
-    EXPECT_NE(std::string(says_status.message()).find(words), std::string::npos) << says_status.message(); \
-  } while (0)
 
 // Two more ops of the domain "test": Split (x -> x / 2, x + 1), and Swap, which changes both of its
 // arguments.

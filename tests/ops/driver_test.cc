@@ -11,16 +11,10 @@
 #include "drivers/host/host_driver.h"
 #include "runtime/session.h"
 #include "tests/plan/call_plan.h"
+#include "tests/says.h"
 
 namespace rondo {
 namespace {
-
-#define EXPECT_SAYS(status, words)                                                                         \
-  do {                                                                                                     \
-    const Status says_status = (status);                                                                   \
-    ASSERT_FALSE(says_status.ok());                                                                        \
-    EXPECT_NE(std::string(says_status.message()).find(words), std::string::npos) << says_status.message(); \
-  } while (0)
 
 class CallsOnHost : public testing::Test {
  protected:

@@ -1,11 +1,9 @@
 // The example of tools/examples/custom_ops as its users meet it: through the command, and through the C
 // interface.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,25 +13,16 @@
 #include "drivers/capi/rondo_host.h"
 #include "runtime/rondo.h"
 #include "tests/import/model_maker.h"
+#include "tests/tools/run_command.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int status = -1;
-  std::string text;  // standard output and standard error together
-};
+using rondo::Outcome;
 
 Outcome Rondo(const std::string& arguments) {
-  Outcome outcome;
-  FILE* pipe = popen((std::string(RONDO_COMMAND) + " " + arguments + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.text.append(buffer, n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
-  return outcome;
+  return rondo::Shell(std::string(RONDO_COMMAND) + " " + arguments);
 }
 
 #define EXPECT_SAYS(outcome, words) EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text

@@ -6,6 +6,7 @@
 
 #include "core/custom_op.h"
 #include "tests/plan/call_plan.h"
+#include "tests/says.h"
 
 namespace rondo {
 namespace {
@@ -39,13 +40,6 @@ Status RegisterOne(OpRegistry* registry, void (*change)(rondo_op& op)) {
 }
 
 std::string In(const char* name) { return std::string(RONDO_OPS_FOLDER) + "/" + name; }
-
-#define EXPECT_SAYS(status, words)                                                                         \
-  do {                                                                                                     \
-    const Status says_status = (status);                                                                   \
-    ASSERT_FALSE(says_status.ok());                                                                        \
-    EXPECT_NE(std::string(says_status.message()).find(words), std::string::npos) << says_status.message(); \
-  } while (0)
 
 TEST(Registry, FindsTheLatestVersionThatIsNoLaterThanTheModels) {
   OpRegistry registry;

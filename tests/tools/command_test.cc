@@ -1,9 +1,7 @@
 // The rondo command as a user calls it: exit statuses, sentences, files.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -13,6 +11,7 @@
 
 #include "formats/tensor/tensor.h"
 #include "tests/import/model_maker.h"
+#include "tests/tools/run_command.h"
 
 namespace rondo {
 namespace {
@@ -20,22 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/data";
-
-struct Outcome {
-  int status = -1;   // exit status; -1 when a signal ended it
-  std::string text;  // standard output and standard error together
-};
-
-Outcome Shell(const std::string& command) {
-  Outcome outcome;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.text.append(buffer, n);
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
-  return outcome;
-}
 
 Outcome Rondo(const std::string& arguments) { return Shell(std::string(RONDO_COMMAND) + " " + arguments); }
 

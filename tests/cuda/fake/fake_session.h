@@ -8,15 +8,9 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "runtime/session.h"
 #include "tests/cuda/fake/fake_gpu.h"
+#include "tests/says.h"
 
 namespace rondo {
-
-#define EXPECT_SAYS(status, words)                                                                         \
-  do {                                                                                                     \
-    const Status says_status = (status);                                                                   \
-    ASSERT_FALSE(says_status.ok());                                                                        \
-    EXPECT_NE(std::string(says_status.message()).find(words), std::string::npos) << says_status.message(); \
-  } while (0)
 
 struct FakeSession {
   FakeSession() = default;

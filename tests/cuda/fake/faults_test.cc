@@ -1,7 +1,6 @@
 // What a GPU, its driver or its memory can do to a process: the cuda driver over a libcuda that fails as
 // asked.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "tests/e2e/harness.h"
 #include "tests/plan/call_plan.h"
 #include "tests/runtime/tiny_plan.h"
+#include "tests/tools/run_command.h"
 
 namespace rondo {
 namespace {
@@ -333,17 +333,11 @@ TEST_F(CudaWalk, AModel) {
 // ------------------------------------------------------------------------------ machines that lack something
 
 std::string Bench(const std::string& machine, const std::string& plan) {
-  FILE* pipe = popen(
-      ("RONDO_FAKE_CUDA=" + machine +
-       " LD_LIBRARY_PATH=" RONDO_FAKE_CUDA_FOLDER " " RONDO_COMMAND " bench --driver cuda " + plan + " 2>&1")
-          .c_str(),
-      "r");
-  std::string text;
-  char buffer[4096];
-  for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) text.append(buffer, n);
-  const int status = pclose(pipe);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << text;
-  return text;
+  const Outcome bench =
+      Shell("RONDO_FAKE_CUDA=" + machine +
+            " LD_LIBRARY_PATH=" RONDO_FAKE_CUDA_FOLDER " " RONDO_COMMAND " bench --driver cuda " + plan);
+  EXPECT_EQ(bench.status, 1) << bench.text;
+  return bench.text;
 }
 
 TEST(CudaMachines, SayWhatTheyLack) {

@@ -1,0 +1,34 @@
+// Runs whose tensors lie in host and device memory by turns, against runs in host memory.
+#ifndef RONDO_TESTS_E2E_ANYWHERE_H_
+#define RONDO_TESTS_E2E_ANYWHERE_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/e2e/harness.h"
+
+namespace rondo {
+
+using Bytes = std::vector<uint8_t>;
+
+// Device memory for one tensor.
+class Place {
+ public:
+  virtual ~Place() = default;
+  // An address for the whole tensor, a multiple of `alignment` (at most 4096) and not of much more.
+  virtual void* At(size_t alignment) = 0;
+  virtual void Write(void* at, const void* from) = 0;
+  virtual Bytes Read(const void* at) = 0;
+};
+using MakePlace = std::function<std::unique_ptr<Place>(const Session& session, const Buffer& buffer)>;
+
+// For every program of the model, `rounds` times: fills the inputs (floats with noise, integers with zeros),
+// runs in host memory, then twice with each tensor drawn anew: in host memory or in one of two places, at any
+// alignment; some outputs not asked for; now and then step by step. State begins with zeros each time. The
+// results must be the same to the bit. Two sessions of a model may be driven from two threads.
+void ExpectSameAnywhere(LiveModel& model, Session& session, const MakePlace& make, uint32_t seed, int rounds);
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_E2E_ANYWHERE_H_
