@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/emitted_plan.h"
 #include "core/custom_op.h"
 #include "core/plan.h"
@@ -39,15 +40,17 @@ struct StateName {
   std::string input, output;
 };
 
-// What f32 products, convolutions and attention of the models compute in. kTf32: in f32, with factors that may be
-// rounded to tf32 where the target has instructions for it. kF16, kBF16: in that type, with sums in f32
-// (compiler/passes/lower_precision.cc); states are of that type, other inputs and outputs stay as they are.
+// What f32 products, convolutions and attention of the models compute in. kTf32: in f32, with factors that
+// may be rounded to tf32 where the target has instructions for it. kF16, kBF16: in that type, with sums in
+// f32 (compiler/passes/lower_precision.cc); states are of that type, other inputs and outputs stay as they
+// are.
 enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
 
 struct CompileOptions {
   std::vector<ModelSource> models;
-  std::string target = "host";  // "host", "cuda:sm_90a" or "cuda:sm_80"
-  std::string library_path;     // folders, separated by ':', in which vendor compilers are looked for first
+  std::string target = "host";          // "host", "cuda:sm_90a" or "cuda:sm_80"
+  Products products = Products::kAuto;  // of GPUs: by a vendor library, or generated
+  std::string library_path;  // folders, separated by ':', in which vendor compilers are looked for first
   // The folder that keeps machine code of kernels compiled before (codegen/cuda/kernel_cache.h); empty: none.
   // Never changes the result.
   std::string kernel_cache;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/codegen/cuda/add_modules.h"
+#include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/fusion/fuse.h"
 #include "compiler/model_shapes.h"
@@ -110,6 +111,18 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   return Status::Ok();
 }
 
+Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  if (!IsCuda(options.target)) {
+    *text = "the host driver has its own";
+    return Status::Ok();
+  }
+  LibraryOptions libraries;
+  libraries.products = options.products;
+  return ChooseLibraries(&program->planned.lowered, TargetOf(options.target.substr(kCudaTarget.size())),
+                         libraries, text);
+}
+
 Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {
   program->schedule = ScheduleForLeastMemory(&program->planned.lowered);
   *text = program->schedule.text;
@@ -207,6 +220,8 @@ constexpr PipelineEntry kPipeline[] = {
      "for GPUs: 16-bit weights of convolutions of several points lie with their channels last"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,
      "turns the graph into kernels; every node is computed inside exactly one part"},
+    {"choose_libraries", PickLibraries, Leaves::kLowered, kEach, kSkippable,
+     "for GPUs: products that a vendor library computes best have scratch memory and an epilogue it knows"},
     {"schedule", Schedule, Leaves::kLowered, kEach, kSkippable,
      "orders the kernels for the least peak of live bytes; dependences hold"},
     {"partition", MakePartitions, Leaves::kLowered, kEach, kNeeded,

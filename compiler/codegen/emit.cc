@@ -307,6 +307,8 @@ class Emitter {
     if (op.kind == LoweredKind::kCall) return CallOf(p, op, std::move(step));
     if (op.kind == LoweredKind::kKernel) {
       step.kernel = kernels_.Add(op.kernel);
+      out_.library.resize(kernels_.kernels().size());
+      out_.library[step.kernel] = op.library;
     } else {
       step.sync_point = static_cast<uint32_t>(op.collective);
       const bool start = op.kind == LoweredKind::kCollectiveStart;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/arena.h"
@@ -18,6 +19,7 @@ struct EmittedPlan {
   // One a buffer: the bytes of a constant stored as bytes, else empty. Constants of equal content are one
   // buffer.
   std::vector<Span<const uint8_t>> constant_bytes;
+  std::vector<std::optional<uint32_t>> library;   // one a kernel: LoweredOp::library
   std::shared_ptr<Arena> arena;                   // texts, buffers, steps
   std::vector<std::shared_ptr<const void>> keep;  // kernels, weights in memory or mapped
 };

@@ -48,7 +48,8 @@ class Bytes {
     *this << part.skeleton << part.sequential << part.combine << part.nan_to_zero;
     *this << part.outer << part.m << part.n << part.reduced << part.features;
     *this << part.lhs << part.keys << part.values << part.mask << part.limit;
-    *this << part.scale << part.softcap << part.tf32 << part.acc_type << part.loops << part.operands << part.rhs;
+    *this << part.scale << part.softcap << part.tf32 << part.acc_type << part.loops << part.operands
+          << part.rhs;
     *this << part.prologue << part.body << part.stages << part.scalars << part.kept << part.epilogue;
     return *this;
   }
@@ -73,7 +74,8 @@ class Bytes {
 
 std::string KernelStructure(const Kernel& kernel) {
   Bytes bytes;
-  bytes << kernel.label << kernel.num_params << kernel.parts;
+  bytes << kernel.label << kernel.num_params << kernel.workspace_param << kernel.workspace_bytes
+        << kernel.parts;
   return bytes.Take();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,11 @@ enum class LoweredKind : uint8_t {
 
 struct LoweredOp {
   LoweredKind kind = LoweredKind::kKernel;
-  Kernel kernel;                             // kKernel only; name is given at emission
-  int collective = -1;                       // of starts and waits: into LoweredProgram::collectives
+  Kernel kernel;        // kKernel only; name is given at emission
+  int collective = -1;  // of starts and waits: into LoweredProgram::collectives
+  // kKernel only: a vendor library computes it, with this LibraryProduct::algorithm. Its scratch is the
+  // kernel's workspace.
+  std::optional<uint32_t> library;
   std::shared_ptr<const ir::CallInfo> call;  // kCall only
   // One a kernel parameter. Of a call: the present inputs, then the outputs that are no input's memory; an
   // input that the op changes is kReadWrite.

@@ -1,24 +1,15 @@
 #include "drivers/cuda/cuda_api.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <iterator>
+
+#include "drivers/library/shared_library.h"
 
 namespace rondo::cuda {
 namespace {
 
 constexpr int kLeastVersion = 12000;  // CUDA 12.0: the first with every function used here
 constexpr Error kOutOfMemoryError = 2;
-
-struct Symbol {
-  const char* name;
-  size_t offset;
-  bool optional = false;
-};
-
-#define RONDO_SYMBOL(member, name) \
-  { name, offsetof(Api, member) }
 
 // Names with a version suffix are what cuda.h's macros stand for.
 constexpr Symbol kSymbols[] = {
@@ -65,29 +56,14 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(launch, "cuLaunchKernelEx"),
     RONDO_SYMBOL(graph_kernel_params, "cuGraphExecKernelNodeSetParams_v2"),
     RONDO_SYMBOL(graph_copy_params, "cuGraphExecMemcpyNodeSetParams"),
-    {"cuStreamGetCaptureInfo_v3", offsetof(Api, capture_info), true},
+    RONDO_OPTIONAL_SYMBOL(capture_info, "cuStreamGetCaptureInfo_v3"),
 };
 
-struct Opened {
-  Api api = {};
-  Status status;
-};
+constexpr const char* kSonames[] = {"libcuda.so.1"};
+constexpr SharedLibrary kLibrary = {"the NVIDIA driver", kSonames, kSymbols, "CUDA 12.0"};
 
 Status Open(Api* api) {
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    return Status::Error(Code::kUnsupported,
-                         "there is no NVIDIA driver on this machine (libcuda.so.1 cannot be opened)");
-  }
-  for (const Symbol& symbol : kSymbols) {
-    void* function = dlsym(library, symbol.name);
-    if (function == nullptr && !symbol.optional) {
-      return Status::Error(Code::kUnsupported,
-                           "the NVIDIA driver is too old: it has no %s; CUDA %d.%d is needed", symbol.name,
-                           kLeastVersion / 1000, kLeastVersion % 1000 / 10);
-    }
-    *reinterpret_cast<void**>(reinterpret_cast<char*>(api) + symbol.offset) = function;
-  }
+  RONDO_RETURN_IF_ERROR(OpenLibrary(kLibrary, nullptr, api));
   int version = 0;
   api->driver_version(&version);
   if (version < kLeastVersion) {
@@ -101,13 +77,8 @@ Status Open(Api* api) {
 }  // namespace
 
 Result<const Api*> OpenApi() {
-  static const Opened* opened = [] {
-    static Opened storage;
-    storage.status = Open(&storage.api);
-    return &storage;
-  }();
-  if (!opened->status.ok()) return opened->status;
-  return &opened->api;
+  static OpenedOnce<Api> opened;
+  return opened.Get([](Api* api) { return Open(api); });
 }
 
 bool IsFinal(Error error) {

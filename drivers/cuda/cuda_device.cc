@@ -27,11 +27,12 @@ constexpr uint32_t kUnknownStep = 0xffffffffu;
 }  // namespace
 
 Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                       const ThreadHooks& hooks) {
+                                       const ThreadHooks& hooks, const std::string& library_path) {
   CudaDevice* device = new (std::nothrow) CudaDevice(api, ops, hooks);
   if (device == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for it", index);
   device->index_ = index;
+  device->library_path_ = library_path;
   Error error = api.device_get(&device->id_, static_cast<int>(index));
   if (error == 0) error = api.device_attribute(&device->major_, kMajorAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->minor_, kMinorAttribute, device->id_);
@@ -47,6 +48,10 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
 
 CudaDevice::~CudaDevice() {
   if (context_ == nullptr) return;
+  if (cublaslt_handle_ != nullptr) {
+    Use use(*this);
+    cublaslt_->destroy(cublaslt_handle_);
+  }
   weight_copy_.reset();
   fill_.Unload();
   api_.context_release(id_);
@@ -245,7 +250,8 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     char entry[256];
     std::snprintf(entry, sizeof(entry), "%.*s", static_cast<int>(image.entry.size()), image.entry.data());
     Function function = nullptr;
-    status = Check(api_.module_function(&function, module->handles[image.code], entry), entry);
+    if (image.kind == ImageKind::kFunction)
+      status = Check(api_.module_function(&function, module->handles[image.code], entry), entry);
     if (status.ok() && plan.kernels[k].num_params + 2u > kMostParams) {
       status = Status::Error(Code::kUnsupported, "kernel \"%.*s\" has %u parameters",
                              static_cast<int>(plan.kernels[k].name.size()), plan.kernels[k].name.data(),
@@ -262,7 +268,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     module->waits.push_back(image.waits && major_ >= 9);
     module->params.push_back(plan.kernels[k].num_params);
   }
-  return status;
+  return status.ok() ? PrepareProducts(plan, code, module) : status;
 }
 
 Status CudaDevice::PrepareWeightCopy(const PlanData& plan) {
@@ -303,6 +309,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
     return Status::Error(Code::kInvalidArgument, "step %u: kernel %u with %zu addresses cannot be launched",
                          step, kernel, addresses.size());
   }
+  if (m->products[kernel] != nullptr) return LaunchProduct(m->products[kernel].get(), addresses, s, step);
   void* params[kMostParams];
   FillParams(*m, kernel, addresses, s->faults, step, params);
   LaunchAttribute dependent;

@@ -5,11 +5,14 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "core/driver.h"
+#include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_calls.h"
+#include "drivers/cuda/library_products.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
 
@@ -22,9 +25,10 @@ struct FaultRecord {
 
 struct CudaModule {
   std::vector<ModuleHandle> handles;  // one a code of the plan's module
-  std::vector<Function> functions;  // one a kernel of the plan
+  std::vector<Function> functions;    // one a kernel of the plan
   std::vector<uint32_t> grids, shared, params;
   std::vector<bool> waits;
+  std::vector<std::unique_ptr<LibraryProductRun>> products;  // of those that the library computes, else null
   uint32_t block = 0;
   std::unique_ptr<CudaCalls> calls;  // null: the plan has none
 };
@@ -80,9 +84,9 @@ inline void FillParams(const CudaModule& module, uint32_t kernel, Span<const Dev
 
 class CudaDevice final : public Device {
  public:
-  // `ops` may be null, and must outlive the device.
+  // `ops` may be null, and must outlive the device. `library_path` as CudaOptions has it.
   static Result<CudaDevice*> Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                    const ThreadHooks& hooks);
+                                    const ThreadHooks& hooks, const std::string& library_path);
   ~CudaDevice() override;
 
   // "sm_90": of the device.
@@ -158,6 +162,11 @@ class CudaDevice final : public Device {
   // handle; without, the node keeps its addresses.
   void Note(CudaStream* stream, GraphNode node, const CudaNode* from = nullptr);
   Result<Event*> MakeEvent(bool timed);
+  // What the library computes of the plan: chosen, and captured once, so that nothing is left to be loaded.
+  Status PrepareProducts(const PlanData& plan, const CodeModule& code, CudaModule* module);
+  Status CaptureOnce(LibraryProductRun* product, size_t params);
+  Status LaunchProduct(LibraryProductRun* product, Span<const DeviceAddress> addresses, CudaStream* stream,
+                       uint32_t step);
   // The module of the plan that this device can run; null if there is none.
   const CodeModule* Suitable(const PlanData& plan) const;
 
@@ -182,6 +191,9 @@ class CudaDevice final : public Device {
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;
+  std::string library_path_;
+  const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, from the first plan on that needs them
+  cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;
   char name_[128] = {};
 };

@@ -3,10 +3,12 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 
 #include "core/custom_op.h"
 #include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/library_products.h"
 
 namespace rondo {
 
@@ -20,6 +22,7 @@ class CudaDriver final : public Driver {
         ops_(options.ops),
         thread_hooks_(options.thread_hooks),
         count_(count),
+        library_path_(options.library_path == nullptr ? "" : options.library_path),
         devices_(count, nullptr) {
     Result<const nccl::Api*> nccl = nccl::OpenApi(options.library_path);
     nccl_status_ = nccl.status();
@@ -49,7 +52,8 @@ class CudaDriver final : public Driver {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     if (devices_[index] == nullptr) {
-      RONDO_ASSIGN_OR_RETURN(devices_[index], cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_));
+      RONDO_ASSIGN_OR_RETURN(devices_[index],
+                             cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_, library_path_));
     }
     return static_cast<Device*>(devices_[index]);
   }
@@ -71,6 +75,11 @@ class CudaDriver final : public Driver {
                            plan.requirements.least_driver_version, version_);
     }
     RONDO_RETURN_IF_ERROR(SupportsCalls(plan));
+    for (const CodeModule& module : plan.modules) {
+      if (!cuda::HasProducts(module)) continue;
+      const Status library = cublaslt::OpenApi(library_path_.c_str()).status();
+      RONDO_RETURN_IF_ERROR(cuda::NeedsLibrary(plan, module, library));
+    }
     for (const Program& program : plan.programs) {
       if (program.sync_points.empty() || nccl_status_.ok()) continue;
       return nccl_status_.At("program \"%.*s\" has %zu collectives", static_cast<int>(program.name.size()),
@@ -132,6 +141,7 @@ class CudaDriver final : public Driver {
   const OpRegistry* const ops_;
   const ThreadHooks thread_hooks_;
   const uint32_t count_;
+  const std::string library_path_;
   std::mutex mutex_;
   std::vector<cuda::CudaDevice*> devices_;
   Status nccl_status_;

@@ -14,8 +14,8 @@
 namespace rondo {
 
 struct CudaOptions {
-  // Folders, separated by ':', in which libraries (NCCL) are looked for before the system's places. Need not
-  // outlive the call.
+  // Folders, separated by ':', in which libraries (NCCL, cuBLASLt) are looked for before the system's places.
+  // Need not outlive the call.
   const char* library_path = nullptr;
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
   // call any are refused.
@@ -25,7 +25,8 @@ struct CudaOptions {
 };
 
 // Errors: kUnsupported when the machine has no NVIDIA driver, too old a one, or no device. A missing NCCL
-// only keeps plans with collectives from running: Supports says so.
+// only keeps plans with collectives from running, a missing cuBLASLt those with products of it: Supports says
+// so.
 Result<Driver*> CreateCudaDriver(const CudaOptions& options = {});
 void DestroyCudaDriver(Driver* driver);
 

@@ -115,6 +115,9 @@ class CompileCommand : public Command {
               "With f16 "
               "and bf16 states are of that type; other inputs and outputs stay f32",
               "TYPE")
+        .Text("--products", &products_,
+              "matrix products on GPUs: generated, by a vendor library (library), or by estimate (auto)",
+              "WHICH")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
               "DIRS")
         .Text(
@@ -203,6 +206,13 @@ class CompileCommand : public Command {
     }
     options_.devices = static_cast<uint32_t>(devices_);
     options_.auto_state = !no_auto_state_;
+    if (products_ == "generated") {
+      options_.products = Products::kGenerated;
+    } else if (products_ == "library") {
+      options_.products = Products::kLibrary;
+    } else if (products_ != "auto") {
+      return Misuse("compile", "--products " + products_ + " is none of generated, library, auto");
+    }
     if (!seed_.empty()) {
       uint64_t seed = 0;
       const auto [end, error] = std::from_chars(seed_.data(), seed_.data() + seed_.size(), seed);
@@ -237,7 +247,7 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_, ops_;
   std::string precision_ = "f32";
-  std::string output_, seed_, write_synthetic_, kernel_cache_;
+  std::string output_, seed_, write_synthetic_, kernel_cache_, products_ = "auto";
   int64_t devices_ = 0;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;
 };

@@ -99,6 +99,11 @@ class Checker {
   // What may be written, and, if `values`, what was.
   void Written(bool values) {
     written_.assign(memory_.bytes.size(), false);
+    if (kernel_.workspace_param != kNoOperand) {
+      const auto scratch =
+          written_.begin() + static_cast<std::ptrdiff_t>(memory_.places[kernel_.workspace_param]);
+      std::fill_n(scratch, kernel_.workspace_bytes, true);
+    }
     for (const Part& part : kernel_.parts) {
       for (uint16_t i = 0; i < part.operands.size(); ++i) {
         if (part.operands[i].mode == Mode::kRead) continue;
@@ -249,7 +254,7 @@ Result<KernelVerdict> CheckOne(const PlanData& plan, uint32_t kernel, uint64_t s
 double KernelTolerance(const Part& part, const Operand& written) {
   if (!IsFloat(written.dtype)) return 0;
   if (part.skeleton == Skeleton::kMap && std::all_of(part.body.begin(), part.body.end(), Exact)) return 0;
-  bool f16 = false, bf16 = false, f32 = false;
+  bool f16 = part.tf32, bf16 = false, f32 = false;  // tf32 keeps as many bits as f16
   for (const Operand& operand : part.operands) {
     f16 |= operand.dtype == DType::kF16;
     bf16 |= operand.dtype == DType::kBF16;

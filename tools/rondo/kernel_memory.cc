@@ -30,6 +30,8 @@ struct Extent {
 
 std::vector<Extent> ExtentsOf(const Kernel& kernel) {
   std::vector<Extent> extents(kernel.num_params);
+  if (kernel.workspace_param != kNoOperand)
+    extents[kernel.workspace_param] = {0, static_cast<int64_t>(kernel.workspace_bytes)};
   for (const Part& part : kernel.parts) {
     for (const Operand& operand : part.operands) {
       ElementRange range;

@@ -110,6 +110,34 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
           {"steps", steps}};
 }
 
+Json MatrixJson(const ProductMatrix& m) {
+  if (m.param == kNoParam) return nullptr;
+  return {{"parameter", m.param},
+          {"offset", m.offset},
+          {"dtype", Name(m.dtype)},
+          {"strides", {m.batch_stride, m.outer_stride, m.inner_stride}}};
+}
+
+Json ProductJson(const CodeModule& module, const LibraryProduct& p) {
+  constexpr const char* kEpilogues[] = {"none", "relu", "gelu_tanh"};
+  Json json = {{"library", "cublasLt"},
+               {"architecture", std::string(module.architecture)},
+               {"batches", p.batches},
+               {"rows", p.rows},
+               {"columns", p.columns},
+               {"depth", p.depth},
+               {"tf32", p.tf32},
+               {"epilogue", kEpilogues[static_cast<int>(p.epilogue)]},
+               {"workspace_bytes", p.workspace_bytes},
+               {"lhs", MatrixJson(p.lhs)},
+               {"rhs", MatrixJson(p.rhs)},
+               {"out", MatrixJson(p.out)},
+               {"addend", MatrixJson(p.addend)},
+               {"bias", MatrixJson(p.bias)}};
+  if (p.algorithm != kNone) json["algorithm"] = p.algorithm + 1;
+  return json;
+}
+
 Json KernelsJson(const PlanData& plan) {
   std::vector<uint32_t> counts;
   const std::vector<const Step*> uses = FirstUses(plan, &counts);
@@ -124,6 +152,11 @@ Json KernelsJson(const PlanData& plan) {
                     {"bytes_written", traffic.written},
                     {"operations", traffic.operations},
                     {"source", uses[k] == nullptr ? std::string() : SourceText(plan, uses[k]->source)}});
+    if (plan.kernels[k].workspace_bytes > 0) list.back()["workspace_bytes"] = plan.kernels[k].workspace_bytes;
+    for (const CodeModule& module : plan.modules) {
+      if (module.images[k].product != nullptr)
+        list.back()["products"].push_back(ProductJson(module, *module.images[k].product));
+    }
   }
   return list;
 }

@@ -154,6 +154,21 @@ std::string ArgumentText(const CustomArgument& a) {
   return text;
 }
 
+// Kernels that a library computes, of all modules.
+Section LibraryProducts(const PlanData& plan) {
+  Section section;
+  section.title = "Products by a library";
+  section.table.head = {"kernel", "architecture", "product"};
+  for (const CodeModule& module : plan.modules) {
+    for (size_t k = 0; k < module.images.size(); ++k) {
+      if (module.images[k].product == nullptr) continue;
+      section.table.rows.push_back({std::string(plan.kernels[k].name), std::string(module.architecture),
+                                    ProductText(*module.images[k].product)});
+    }
+  }
+  return section;
+}
+
 Section CustomOps(const PlanData& plan) {
   Section section;
   section.title = Printf("Custom ops: %zu", plan.custom_ops.size());
@@ -208,6 +223,21 @@ std::string TypeText(const Buffer& buffer) {
 
 std::string SourceText(const PlanData& plan, uint32_t source) {
   return source < plan.sources.size() ? std::string(plan.sources[source]) : std::string();
+}
+
+std::string ProductText(const LibraryProduct& p) {
+  std::string text = "cuBLASLt ";
+  if (p.batches > 1) text += Printf("%lld of ", static_cast<long long>(p.batches));
+  text += Printf("%lld x %lld x %lld %s", static_cast<long long>(p.rows), static_cast<long long>(p.columns),
+                 static_cast<long long>(p.depth), Name(p.lhs.dtype));
+  if (p.tf32) text += " (tf32)";
+  if (p.out.dtype != p.lhs.dtype) text += Printf(" to %s", Name(p.out.dtype));
+  if (p.bias.param != kNoParam) text += ", bias";
+  if (p.addend.param != kNoParam) text += ", addend";
+  if (p.epilogue == ProductEpilogue::kRelu) text += ", ReLU";
+  if (p.epilogue == ProductEpilogue::kGeluTanh) text += ", GELU by tanh";
+  if (p.algorithm != kNone) text += Printf(", algorithm %u", p.algorithm + 1);
+  return text + ", workspace " + BytesText(p.workspace_bytes);
 }
 
 std::string CustomOpText(const CustomOp& op) { return std::string(op.domain) + "." + std::string(op.name); }
@@ -272,6 +302,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
   }
   report.sections.push_back(Kernels(plan));
+  if (Section products = LibraryProducts(plan); !products.table.rows.empty())
+    report.sections.push_back(std::move(products));
   if (!plan.custom_ops.empty()) report.sections.push_back(CustomOps(plan));
   for (const Program& program : plan.programs) {
     if (options.steps) report.sections.push_back(Steps(plan, program));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/cuda/kernel_text.h"
+#include "compiler/codegen/cuda/library_product.h"
 
 namespace rondo {
 
@@ -32,13 +33,39 @@ std::vector<std::vector<ParamFacts>> FactsOf(const PlanData& plan) {
   return facts;
 }
 
-Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::string& architecture,
+bool IsOfLibrary(const EmittedPlan& emitted, size_t kernel) {
+  return kernel < emitted.library.size() && emitted.library[kernel].has_value();
+}
+
+// The image of a kernel that a library computes.
+Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena) {
+  std::optional<LibraryProduct> product = LibraryProductOf(kernel);
+  if (!product) {
+    return Status::Error(Code::kInternal, "kernel \"%.*s\" is no product that a library has",
+                         static_cast<int>(kernel.name.size()), kernel.name.data());
+  }
+  product->workspace_bytes =
+      kernel.workspace_bytes > kWorkspaceSlack ? kernel.workspace_bytes - kWorkspaceSlack : 0;
+  product->algorithm = algorithm;
+  KernelImage image;
+  image.kind = ImageKind::kLibraryProduct;
+  image.product = arena.Copy(std::vector<LibraryProduct>{*product}).data();
+  return image;
+}
+
+// Texts of the kernels that are generated; empty ones for those of a library.
+Result<std::vector<KernelText>> WriteKernels(const EmittedPlan& emitted, const std::string& architecture,
                                              const ProductChoice& product) {
+  const PlanData& plan = emitted.plan;
   CudaTarget target = TargetOf(architecture);
   target.product = product;
   std::vector<std::vector<ParamFacts>> facts = FactsOf(plan);
   std::vector<KernelText> kernels;
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    if (IsOfLibrary(emitted, k)) {
+      kernels.emplace_back();
+      continue;
+    }
     RONDO_ASSIGN_OR_RETURN(KernelText kernel, WriteKernelText(plan.kernels[k], target, facts[k]));
     kernels.push_back(std::move(kernel));
   }
@@ -48,7 +75,9 @@ Result<std::vector<KernelText>> WriteKernels(const PlanData& plan, const std::st
 }  // namespace
 
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture) {
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, architecture, {}));
+  EmittedPlan emitted;
+  emitted.plan = plan;
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(emitted, architecture, {}));
   std::string text = CudaPreludes();
   for (const KernelText& kernel : kernels) text += kernel.text;
   return text;
@@ -58,10 +87,13 @@ Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::strin
                       const ProductChoice& product) {
   PlanData& plan = emitted->plan;
   Arena* arena = emitted->arena.get();
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(plan, units.architecture, product));
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels,
+                         WriteKernels(*emitted, units.architecture, product));
   const std::string preludes = CudaPreludes();
   std::vector<std::string> texts;
-  for (const KernelText& kernel : kernels) texts.push_back(preludes + kernel.text);
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (!IsOfLibrary(*emitted, k)) texts.push_back(preludes + kernels[k].text);
+  }
   RONDO_ASSIGN_OR_RETURN(CompiledUnits compiled, CompileUnits(texts, units));
 
   std::vector<Span<const uint8_t>> codes;
@@ -71,10 +103,17 @@ Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::strin
     bytes += code.size();
   }
   std::vector<KernelImage> images;
+  size_t generated = 0;
   for (size_t k = 0; k < kernels.size(); ++k) {
+    if (IsOfLibrary(*emitted, k)) {
+      RONDO_ASSIGN_OR_RETURN(const KernelImage image,
+                             LibraryImage(plan.kernels[k], *emitted->library[k], *arena));
+      images.push_back(image);
+      continue;
+    }
     KernelImage image = {arena->CopyText(kernels[k].entry), kernels[k].grid, kernels[k].shared,
                          kernels[k].waits};
-    image.code = compiled.code_of[k];
+    image.code = compiled.code_of[generated++];
     images.push_back(image);
   }
   CodeModule module;
@@ -84,8 +123,9 @@ Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::strin
   module.images = arena->Copy(images);
   std::vector<CodeModule> modules = {module};
   plan.modules = arena->Copy(modules);
-  *report = std::to_string(images.size()) + " kernels, " + std::to_string(bytes) +
-            " bytes of machine code for " + units.architecture;
+  *report = std::to_string(images.size()) + " kernels, " + std::to_string(images.size() - generated) +
+            " of them by cuBLASLt, " + std::to_string(bytes) + " bytes of machine code for " +
+            units.architecture;
   if (compiled.cached > 0) {
     *report += "; " + std::to_string(compiled.cached) + " of " + std::to_string(compiled.codes.size()) +
                " codes were in the cache";

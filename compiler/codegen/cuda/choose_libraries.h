@@ -1,0 +1,34 @@
+// ChooseLibraries: which products of a program a vendor library computes, and which are generated.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_
+
+#include <functional>
+#include <string>
+
+#include "compiler/codegen/cuda/kernel_text.h"
+#include "compiler/fusion/lowered.h"
+
+namespace rondo {
+
+enum class Products : uint8_t {
+  kAuto,       // by estimate
+  kGenerated,  // none by a library
+  kLibrary,    // by a library wherever one can
+};
+
+struct LibraryOptions {
+  Products products = Products::kAuto;
+  // What is asked for a kernel (a profile's choice): a library, anything else, or nothing (left open). May be
+  // empty. Comes before `products`.
+  std::function<ProductChoice(const Kernel& kernel)> choice;
+};
+
+// Ops that a library computes are marked (LoweredOp::library) and given scratch: a workspace that lives for
+// the op. One whose epilogue no library has is split first (SplitProduct) where that pays. `text` receives
+// one sentence.
+Status ChooseLibraries(LoweredProgram* program, const CudaTarget& target, const LibraryOptions& options,
+                       std::string* text);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_

@@ -1,0 +1,79 @@
+// What a CudaDevice does for kernels that cuBLASLt computes.
+#include "drivers/cuda/cuda_device.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr unsigned kNonBlockingStream = 1;  // CU_STREAM_NON_BLOCKING
+constexpr int kThreadLocalCapture = 1;      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+
+}  // namespace
+
+Status CudaDevice::PrepareProducts(const PlanData& plan, const CodeModule& code, CudaModule* module) {
+  module->products.resize(plan.kernels.size());
+  if (!HasProducts(code)) return Status::Ok();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (cublaslt_handle_ == nullptr) {
+      const Result<const cublaslt::Api*> library = cublaslt::OpenApi(library_path_.c_str());
+      RONDO_RETURN_IF_ERROR(NeedsLibrary(plan, code, library.status()));
+      cublaslt_ = *library;
+      RONDO_RETURN_IF_ERROR(
+          cublaslt::ToStatus(*cublaslt_, cublaslt_->create(&cublaslt_handle_), "cublasLtCreate")
+              .At("cuda device %u", index_));
+    }
+  }
+  for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
+    if (code.images[k].kind != ImageKind::kLibraryProduct) continue;
+    Result<std::unique_ptr<LibraryProductRun>> run = LibraryProductRun::Prepare(
+        *cublaslt_, cublaslt_handle_, *code.images[k].product, plan.kernels[k], AlignmentsOf(plan, k));
+    Status status = run.status();
+    if (status.ok()) status = CaptureOnce(run->get(), plan.kernels[k].num_params);
+    if (!status.ok()) {
+      const std::string_view source = SourceOfKernel(plan, k);
+      return status
+          .At("cuda device %u: %.*s (compile with --products generated to do without)", index_,
+              static_cast<int>(source.size()), source.data())
+          .FromNode(source);
+    }
+    module->products[k] = run.Take();
+  }
+  return Status::Ok();
+}
+
+// Captured and thrown away: the library loads what it launches, and nothing runs, so any address will do.
+Status CudaDevice::CaptureOnce(LibraryProductRun* product, size_t params) {
+  Address memory = 0;
+  RONDO_RETURN_IF_ERROR(Check(api_.allocate(&memory, 1), "taking memory"));
+  StreamHandle stream = nullptr;
+  GraphHandle graph = nullptr;
+  Status status = Check(api_.stream_create(&stream, kNonBlockingStream), "creating a stream");
+  if (status.ok()) status = Check(api_.capture_begin(stream, kThreadLocalCapture), "beginning a recording");
+  if (status.ok()) {
+    const std::vector<DeviceAddress> addresses(params, memory);
+    status = product->Launch(addresses, stream);
+    const Status ended = Check(api_.capture_end(stream, &graph), "ending a recording");
+    if (status.ok()) status = ended;
+  }
+  if (graph != nullptr) api_.graph_destroy(graph);
+  if (stream != nullptr) api_.stream_destroy(stream);
+  api_.release(memory);
+  return status;
+}
+
+// The library's kernels do not wait by themselves, and may be several: full edges on both sides, and
+// addresses that stay as they were recorded.
+Status CudaDevice::LaunchProduct(LibraryProductRun* product, Span<const DeviceAddress> addresses,
+                                 CudaStream* stream, uint32_t step) {
+  stream->after_kernel = false;
+  {
+    Use use(*this);
+    RONDO_RETURN_IF_ERROR(
+        product->Launch(addresses, stream->handle).At("cuda device %u: step %u", index_, step));
+  }
+  Note(stream, {step, StepKind::kLaunch});
+  return Status::Ok();
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,221 @@
+#include "drivers/cuda/library_products.h"
+
+#include <algorithm>
+#include <new>
+
+namespace rondo::cuda {
+
+namespace {
+
+using cublaslt::ToStatus;
+
+constexpr uint64_t kMostAlignment = 256;  // of what the library asks for: of a workspace, always
+constexpr uint32_t kMostAlgorithms = 16;  // always as many, so that a position means the same algorithm
+
+int TypeOf(DType dtype) {
+  return dtype == DType::kF16 ? cublaslt::kF16 : dtype == DType::kBF16 ? cublaslt::kBF16 : cublaslt::kF32;
+}
+
+bool IsKnown(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32; }
+
+// The largest power of two, up to 256, that divides `place`.
+uint64_t AlignmentOf(uint64_t place) {
+  return place == 0 ? kMostAlignment : std::min(kMostAlignment, place & (~place + 1));
+}
+
+}  // namespace
+
+std::string_view SourceOfKernel(const PlanData& plan, uint32_t kernel) {
+  for (const Program& program : plan.programs) {
+    for (const Step& step : program.steps) {
+      if (step.kind == StepKind::kLaunch && step.kernel == kernel && step.source < plan.sources.size())
+        return plan.sources[step.source];
+    }
+  }
+  return plan.kernels[kernel].name;
+}
+
+bool HasProducts(const CodeModule& module) {
+  return std::any_of(module.images.begin(), module.images.end(),
+                     [](const KernelImage& image) { return image.kind == ImageKind::kLibraryProduct; });
+}
+
+Status NeedsLibrary(const PlanData& plan, const CodeModule& module, const Status& missing) {
+  if (missing.ok()) return missing;
+  for (size_t k = 0; k < module.images.size(); ++k) {
+    if (module.images[k].kind != ImageKind::kLibraryProduct) continue;
+    const std::string_view source = SourceOfKernel(plan, static_cast<uint32_t>(k));
+    return missing
+        .At("%.*s is computed by cuBLASLt (compile with --products generated to do without)",
+            static_cast<int>(source.size()), source.data())
+        .FromNode(source);
+  }
+  return Status::Ok();
+}
+
+std::vector<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel) {
+  std::vector<uint64_t> alignments(plan.kernels[kernel].num_params, kMostAlignment);
+  for (const Program& program : plan.programs) {
+    for (const Step& step : program.steps) {
+      if (step.kind != StepKind::kLaunch || step.kernel != kernel) continue;
+      for (size_t p = 0; p < step.bindings.size(); ++p) {
+        const Binding& binding = step.bindings[p];
+        alignments[p] = std::min({alignments[p], AlignmentOf(plan.buffers[binding.buffer].alignment),
+                                  AlignmentOf(binding.offset)});
+      }
+    }
+  }
+  return alignments;
+}
+
+LibraryProductRun::LibraryProductRun(const cublaslt::Api& api, cublaslt::Handle handle,
+                                     const LibraryProduct& product, const Kernel& kernel)
+    : api_(api),
+      handle_(handle),
+      product_(product),
+      workspace_param_(kernel.workspace_param),
+      workspace_bytes_(kernel.workspace_bytes < kMostAlignment
+                           ? 0
+                           : std::min(product.workspace_bytes, kernel.workspace_bytes - kMostAlignment)) {}
+
+Result<std::unique_ptr<LibraryProductRun>> LibraryProductRun::Prepare(const cublaslt::Api& api,
+                                                                      cublaslt::Handle handle,
+                                                                      const LibraryProduct& product,
+                                                                      const Kernel& kernel,
+                                                                      Span<const uint64_t> alignments) {
+  std::unique_ptr<LibraryProductRun> run(new (std::nothrow) LibraryProductRun(api, handle, product, kernel));
+  if (run == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a product");
+  RONDO_RETURN_IF_ERROR(run->Describe());
+  RONDO_RETURN_IF_ERROR(run->Choose(alignments));
+  return run;
+}
+
+LibraryProductRun::~LibraryProductRun() {
+  for (cublaslt::Layout layout : {left_, right_, addend_, out_}) {
+    if (layout != nullptr) api_.layout_destroy(layout);
+  }
+  if (operation_ != nullptr) api_.operation_destroy(operation_);
+}
+
+Status LibraryProductRun::Set(int attribute, const void* value, size_t bytes, const char* what) const {
+  return ToStatus(api_, api_.operation_set(operation_, attribute, value, bytes), what);
+}
+
+// The library counts its matrices by columns: what is a row here is a column there, so that it computes the
+// transposed result, right side times left side.
+Status LibraryProductRun::Describe() {
+  const LibraryProduct& p = product_;
+  for (const ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) {
+    if (m->param != kNoParam && !IsKnown(m->dtype))
+      return Status::Error(Code::kUnsupported, "cuBLASLt is not asked for products of %s", Name(m->dtype));
+  }
+  if (p.out.inner_stride != 1 || (p.addend.param != kNoParam && p.addend.inner_stride != 1)) {
+    return Status::Error(Code::kUnsupported, "a product whose rows are not contiguous is not for cuBLASLt");
+  }
+  const int compute = p.lhs.dtype == DType::kF32 && p.tf32 ? cublaslt::kComputeTf32 : cublaslt::kComputeF32;
+  RONDO_RETURN_IF_ERROR(
+      ToStatus(api_, api_.operation_create(&operation_, compute, cublaslt::kF32), "describing a product"));
+  const int left = p.rhs.inner_stride == 1 ? cublaslt::kTransposed : cublaslt::kPlain;
+  const int right = p.lhs.inner_stride == 1 ? cublaslt::kPlain : cublaslt::kTransposed;
+  uint32_t epilogue = p.epilogue == ProductEpilogue::kRelu       ? cublaslt::kRelu
+                      : p.epilogue == ProductEpilogue::kGeluTanh ? cublaslt::kGelu
+                                                                 : 0;
+  if (p.bias.param != kNoParam) epilogue |= cublaslt::kBias;
+  if (epilogue == 0) epilogue = cublaslt::kNoEpilogue;
+  RONDO_RETURN_IF_ERROR(Set(cublaslt::kTransposeA, &left, sizeof(left), "transposing a side"));
+  RONDO_RETURN_IF_ERROR(Set(cublaslt::kTransposeB, &right, sizeof(right), "transposing a side"));
+  RONDO_RETURN_IF_ERROR(Set(cublaslt::kEpilogue, &epilogue, sizeof(epilogue), "setting an epilogue"));
+  if (p.bias.param != kNoParam) {
+    const int type = TypeOf(p.bias.dtype);
+    RONDO_RETURN_IF_ERROR(Set(cublaslt::kBiasType, &type, sizeof(type), "setting a bias"));
+  }
+  RONDO_RETURN_IF_ERROR(MakeLayout(p.rhs, p.columns, p.depth, &left_));
+  RONDO_RETURN_IF_ERROR(MakeLayout(p.lhs, p.rows, p.depth, &right_));
+  RONDO_RETURN_IF_ERROR(MakeLayout(p.out, p.rows, p.columns, &out_));
+  return MakeLayout(p.addend.param != kNoParam ? p.addend : p.out, p.rows, p.columns, &addend_);
+}
+
+Status LibraryProductRun::MakeLayout(const ProductMatrix& m, int64_t outer, int64_t inner,
+                                     cublaslt::Layout* layout) const {
+  // Along the contiguous side, and from one such line to the next.
+  const bool along_inner = m.inner_stride == 1;
+  const int64_t rows = along_inner ? inner : outer, columns = along_inner ? outer : inner;
+  const int64_t line = std::max(along_inner ? m.outer_stride : m.inner_stride, rows);
+  RONDO_RETURN_IF_ERROR(ToStatus(api_,
+                                 api_.layout_create(layout, TypeOf(m.dtype), static_cast<uint64_t>(rows),
+                                                    static_cast<uint64_t>(columns), line),
+                                 "describing a matrix"));
+  if (product_.batches == 1) return Status::Ok();
+  const int32_t batches = static_cast<int32_t>(product_.batches);
+  RONDO_RETURN_IF_ERROR(ToStatus(
+      api_, api_.layout_set(*layout, cublaslt::kBatches, &batches, sizeof(batches)), "describing batches"));
+  return ToStatus(api_,
+                  api_.layout_set(*layout, cublaslt::kBatchStride, &m.batch_stride, sizeof(m.batch_stride)),
+                  "describing batches");
+}
+
+// The first of the library's ranking that fits the workspace, or the one that the plan asks for: the same
+// each time for one version of the library and one kind of GPU.
+Status LibraryProductRun::Choose(Span<const uint64_t> alignments) {
+  const LibraryProduct& p = product_;
+  cublaslt::Preference preference = nullptr;
+  RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.preference_create(&preference), "asking for algorithms"));
+  const uint64_t most = workspace_bytes_;
+  cublaslt::Result_t result = api_.preference_set(preference, cublaslt::kMostWorkspace, &most, sizeof(most));
+  const struct {
+    int attribute;
+    const ProductMatrix& matrix;
+  } sides[] = {{cublaslt::kAlignmentA, p.rhs},
+               {cublaslt::kAlignmentB, p.lhs},
+               {cublaslt::kAlignmentC, p.addend.param != kNoParam ? p.addend : p.out},
+               {cublaslt::kAlignmentD, p.out}};
+  for (const auto& side : sides) {
+    const uint32_t alignment =
+        static_cast<uint32_t>(std::min(alignments[side.matrix.param], AlignmentOf(side.matrix.offset)));
+    if (result == 0) result = api_.preference_set(preference, side.attribute, &alignment, sizeof(alignment));
+  }
+  cublaslt::Candidate candidates[kMostAlgorithms];
+  int found = 0;
+  const uint32_t position = p.algorithm == kNone ? 0 : p.algorithm;
+  if (result == 0) {
+    result = api_.heuristic(handle_, operation_, left_, right_, addend_, out_, preference, kMostAlgorithms,
+                            candidates, &found);
+  }
+  api_.preference_destroy(preference);
+  const Status status = ToStatus(api_, result, "asking for algorithms");
+  if (status.ok() && static_cast<uint32_t>(found) > position && candidates[position].state == 0) {
+    algorithm_ = candidates[position].algorithm;
+    return Status::Ok();
+  }
+  return Status::Error(Code::kUnsupported,
+                       "cuBLASLt %zu has %d algorithms for a product of %lld x %lld x %lld (%s) within %llu "
+                       "bytes of workspace, and number %u is asked for%s%s",
+                       api_.version(), found, static_cast<long long>(p.rows),
+                       static_cast<long long>(p.columns), static_cast<long long>(p.depth), Name(p.lhs.dtype),
+                       static_cast<unsigned long long>(workspace_bytes_), position + 1,
+                       status.ok() ? "" : ": ", status.ok() ? "" : status.message());
+}
+
+Status LibraryProductRun::Launch(Span<const DeviceAddress> addresses, cublaslt::Stream stream) {
+  const LibraryProduct& p = product_;
+  auto at = [&](const ProductMatrix& m) { return reinterpret_cast<void*>(addresses[m.param] + m.offset); };
+  const bool adds = p.addend.param != kNoParam;
+  const float one = 1, factor = adds ? 1 : 0;
+  void* workspace = nullptr;
+  if (workspace_bytes_ > 0) {
+    workspace =
+        reinterpret_cast<void*>((addresses[workspace_param_] + kMostAlignment - 1) & ~(kMostAlignment - 1));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (p.bias.param != kNoParam) {
+    const void* bias = at(p.bias);
+    RONDO_RETURN_IF_ERROR(Set(cublaslt::kBiasAddress, &bias, sizeof(bias), "setting a bias"));
+  }
+  return ToStatus(api_,
+                  api_.matmul(handle_, operation_, &one, at(p.rhs), left_, at(p.lhs), right_, &factor,
+                              at(adds ? p.addend : p.out), addend_, at(p.out), out_, &algorithm_, workspace,
+                              workspace_bytes_, stream),
+                  "cublasLtMatmul");
+}
+
+}  // namespace rondo::cuda

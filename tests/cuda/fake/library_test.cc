@@ -1,0 +1,51 @@
+// Plans with products of a library on machines that have it, and on machines that do not.
+#include <gtest/gtest.h>
+
+#include "drivers/cuda/library_products.h"
+#include "drivers/library/shared_library.h"
+#include "tests/cuda/fake/fake_session.h"
+#include "tests/plan/product_plan.h"
+
+namespace rondo {
+namespace {
+
+TEST(LibraryOnCuda, ThatIsMissingIsASentence) {
+  static constexpr const char* kSonames[] = {"libno_such_library.so.13", "libno_such_library.so.12"};
+  const SharedLibrary none = {"cuBLASLt", kSonames, {}, "that of CUDA 12.0"};
+  const Status missing = OpenLibrary(none, "/no/such/folder:/nor/this", nullptr);
+  const Sample sample = MakeProductSample();
+  const Status status = cuda::NeedsLibrary(sample.data, sample.data.modules[0], missing);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  const std::string message = status.message();
+  for (const char* part : {"Gemm \"mm\" is computed by cuBLASLt", "--products generated",
+                           "libno_such_library.so.13", "/no/such/folder:/nor/this"})
+    EXPECT_NE(message.find(part), message.npos) << message;
+  EXPECT_STREQ(status.source_node(), "Gemm \"mm\"");
+}
+
+TEST(LibraryOnCuda, OnlyPlansWithItsProductsNeedIt) {
+  Sample sample = MakeProductSample();
+  KernelImage& image = ImageOf(sample);
+  image.kind = ImageKind::kFunction;
+  image.product = nullptr;
+  image.entry = "function";
+  const Status missing = Status::Error(Code::kUnsupported, "not there");
+  EXPECT_TRUE(cuda::NeedsLibrary(sample.data, sample.data.modules[0], missing).ok());
+}
+
+TEST(LibraryOnCuda, IsLookedForBeforeAnythingIsLoaded) {
+  fake_cuda::SetMachine({});
+  Sample sample = MakeProductSample();
+  Result<Driver*> driver = CreateCudaDriver();
+  ASSERT_TRUE(driver.ok()) << driver.status().message();
+  const Status status = (*driver)->Supports(sample.data);
+  DestroyCudaDriver(*driver);
+  if (cublaslt::OpenApi("").ok()) {
+    EXPECT_TRUE(status.ok()) << status.message();
+  } else {
+    EXPECT_SAYS(status, "Gemm \"mm\" is computed by cuBLASLt");
+  }
+}
+
+}  // namespace
+}  // namespace rondo
