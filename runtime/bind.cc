@@ -88,11 +88,25 @@ Status FindPort(const Ports& side, std::string_view name, uint32_t index, size_t
   return Mistake(side, &text, Code::kNotFound);
 }
 
-// Checks what Inputs and Outputs have in common. `shape` is null where it is not given.
-Status CheckTensor(const Ports& side, size_t port, DType dtype, const Shape* shape, const void* data,
-                   uint64_t bytes) {
+// What Inputs and Outputs have in common. `shape` is null where there is none.
+struct Given {
+  std::string_view name;
+  uint32_t index;
+  DType dtype;
+  const Shape* shape;
+  void* data;
+  uint64_t bytes;
+  MemoryKind memory;
+};
+Given GivenOf(const Input& i) {
+  return {i.name, i.index, i.dtype, &i.shape, const_cast<void*>(i.data), i.bytes, i.memory};
+}
+Given GivenOf(const Output& o) { return {o.name, o.index, o.dtype, nullptr, o.data, o.bytes, o.memory}; }
+
+Status CheckTensor(const Ports& side, size_t port, const Given& tensor) {
   const Buffer& b = BufferOf(side, port);
-  bool same_shape = shape == nullptr || *shape == b.shape;
+  const auto& [name, index, dtype, shape, data, bytes, memory] = tensor;
+  const bool same_shape = shape == nullptr || *shape == b.shape;
   if (dtype == b.dtype && same_shape && bytes == b.bytes && (data != nullptr || bytes == 0)) {
     return Status::Ok();
   }
@@ -120,43 +134,28 @@ Status GivenTwice(const Ports& side, size_t port) {
   return Mistake(side, &text);
 }
 
-// Notes what the caller gave for a port, and whether its steps use that where it is.
-void File(const Ports& side, size_t port, void* data, MemoryKind memory, bool direct) {
+// Files tensor `i` of the caller's list, and whether the port's steps use it where it is.
+Status BindOne(const Ports& side, size_t i, const Given& tensor, bool direct) {
+  size_t port = 0;
+  RONDO_RETURN_IF_ERROR(FindPort(side, tensor.name, tensor.index, i, &port));
   ArmedPort& armed = side.armed[port];
-  armed.bound = {data, memory, true};
-  armed.bound.direct = direct && memory == MemoryKind::kDevice && !armed.steps.empty() &&
+  if (armed.bound.given) return GivenTwice(side, port);
+  RONDO_RETURN_IF_ERROR(CheckTensor(side, port, tensor));
+  armed.bound = {tensor.data, tensor.memory, true};
+  armed.bound.direct = direct && tensor.memory == MemoryKind::kDevice && !armed.steps.empty() &&
                        armed.bound.address() % BufferOf(side, port).alignment == 0;
-}
-
-Status BindInputs(const Ports& side, Span<const Input> inputs, bool direct) {
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Input& input = inputs[i];
-    size_t port = 0;
-    RONDO_RETURN_IF_ERROR(FindPort(side, input.name, input.index, i, &port));
-    if (side.armed[port].bound.given) return GivenTwice(side, port);
-    RONDO_RETURN_IF_ERROR(CheckTensor(side, port, input.dtype, &input.shape, input.data, input.bytes));
-    File(side, port, const_cast<void*>(input.data), input.memory, direct);
-  }
-  for (size_t i = 0; i < side.ports.size(); ++i) {
-    if (side.armed[i].bound.given || side.ports[i].is_state) continue;
-    Text text;
-    AddPort(side, i, &text);
-    text.Add(" (");
-    AddExpected(side, i, &text);
-    text.Add(") is missing");
-    return Mistake(side, &text);
-  }
   return Status::Ok();
 }
 
-Status BindOutputs(const Ports& side, Span<const Output> outputs, bool direct) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Output& output = outputs[i];
-    size_t port = 0;
-    RONDO_RETURN_IF_ERROR(FindPort(side, output.name, output.index, i, &port));
-    if (side.armed[port].bound.given) return GivenTwice(side, port);
-    RONDO_RETURN_IF_ERROR(CheckTensor(side, port, output.dtype, nullptr, output.data, output.bytes));
-    File(side, port, output.data, output.memory, direct);
+Status CheckComplete(const Ports& inputs) {
+  for (size_t i = 0; i < inputs.ports.size(); ++i) {
+    if (inputs.armed[i].bound.given || inputs.ports[i].is_state) continue;
+    Text text;
+    AddPort(inputs, i, &text);
+    text.Add(" (");
+    AddExpected(inputs, i, &text);
+    text.Add(") is missing");
+    return Mistake(inputs, &text);
   }
   return Status::Ok();
 }
@@ -212,8 +211,13 @@ Status BindTensors(SessionImpl* session, uint32_t program_index, Span<const Inpu
   const Ports in{session, program.name, program.inputs, armed.inputs, "input"};
   const Ports out{session, program.name, program.outputs, armed.outputs, "output"};
   ForgetTensors(session, program_index);
-  RONDO_RETURN_IF_ERROR(BindInputs(in, inputs, direct));
-  RONDO_RETURN_IF_ERROR(BindOutputs(out, outputs, direct));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(BindOne(in, i, GivenOf(inputs[i]), direct));
+  }
+  RONDO_RETURN_IF_ERROR(CheckComplete(in));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    RONDO_RETURN_IF_ERROR(BindOne(out, i, GivenOf(outputs[i]), direct));
+  }
   for (const Ports* side : {&in, &out}) {
     for (size_t i = 0; i < side->ports.size(); ++i) {
       if (side->armed[i].bound.memory != MemoryKind::kDevice) continue;

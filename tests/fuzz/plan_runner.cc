@@ -9,16 +9,10 @@
 #include "drivers/host/host_driver.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
+#include "tests/fuzz/sanitizer.h"
 #include "tests/fuzz/target.h"
 #include "tests/plan/call_plan.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define RONDO_FUZZ_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define RONDO_FUZZ_ASAN 1
-#endif
-#endif
 #ifdef RONDO_FUZZ_ASAN
 #include <sanitizer/asan_interface.h>
 #endif

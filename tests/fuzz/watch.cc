@@ -9,13 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define RONDO_FUZZ_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define RONDO_FUZZ_ASAN 1
-#endif
-#endif
+#include "tests/fuzz/sanitizer.h"
+
 #ifdef RONDO_FUZZ_ASAN
 #include <sanitizer/common_interface_defs.h>
 // sanitizer/allocator_interface.h, which g++ does not install.

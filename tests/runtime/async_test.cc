@@ -10,7 +10,7 @@
 
 #include "runtime/session.h"
 #include "tests/runtime/drivers.h"
-#include "tests/runtime/tiny_plan.h"
+#include "tests/runtime/open_tiny.h"
 
 namespace rondo {
 namespace {
@@ -43,21 +43,13 @@ class AsyncTest : public testing::TestWithParam<const char*> {
  public:
   void SetUp() override { Make(1); }
   void Make(uint32_t workers, const ThreadHooks* hooks = nullptr) {
-    Result<Plan> plan = Plan::FromData(tiny_.data, tiny_.weight_bytes());
-    ASSERT_TRUE(plan.ok()) << plan.status().message();
-    plan_ = plan.Take();
     RuntimeOptions options;
     options.async_workers = workers;
     options.threads = hooks;
-    Result<Runtime> runtime = Runtime::Create(driver_.get(), options);
-    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
-    runtime_ = runtime.Take();
+    const Status opened = OpenTiny(tiny_, driver_.get(), &plan_, &runtime_, options);
+    ASSERT_TRUE(opened.ok()) << opened.message();
   }
-  Session MakeSession() {
-    Result<Session> session = Session::Create(runtime_, plan_);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    return session.ok() ? session.Take() : Session();
-  }
+  Session MakeSession() { return rondo::MakeSession(runtime_, plan_); }
   Status Add(Session* session, float* y, const Completion& completion) {
     static const float kX[4] = {10, 20, 30, 40};
     // On the stack of this function: RunAsync must not look at them after it has returned.

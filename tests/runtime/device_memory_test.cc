@@ -7,7 +7,7 @@
 #include "runtime/run_timer.h"
 #include "runtime/session.h"
 #include "tests/runtime/drivers.h"
-#include "tests/runtime/tiny_plan.h"
+#include "tests/runtime/open_tiny.h"
 
 namespace rondo {
 namespace {
@@ -43,14 +43,10 @@ class DeviceMemoryTest : public testing::TestWithParam<const char*> {
   }
   void Open(TinyPlan* tiny) {
     session_ = Session();
-    Result<Plan> plan = Plan::FromData(tiny->data, tiny->weight_bytes());
-    ASSERT_TRUE(plan.ok()) << plan.status().message();
-    Result<Runtime> runtime = Runtime::Create(driver_.get());
-    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
-    runtime_ = runtime.Take();
-    Result<Session> session = Session::Create(runtime_, *plan);
-    ASSERT_TRUE(session.ok()) << session.status().message();
-    session_ = session.Take();
+    Plan plan;
+    const Status opened = OpenTiny(*tiny, driver_.get(), &plan, &runtime_);
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    session_ = MakeSession(runtime_, plan);
   }
   bool rebinds() const { return driver_->Info().rebinds; }
   uint64_t Copied() const { return runtime_.metrics().input_bytes + runtime_.metrics().output_bytes; }
@@ -215,40 +211,40 @@ INSTANTIATE_TEST_SUITE_P(Drivers, DeviceMemoryTest, testing::ValuesIn([] {
                          }()),
                          [](const auto& name) { return std::string(name.param); });
 
-TEST(DeviceMemoryOnAFakeDriver, IsCopiedWhereANodeKeepsItsAddresses) {
-  FakeDriver driver;
-  driver.controls.rebinds = true;
-  driver.controls.fixed_node = 1;  // total += y
-  TinyPlan tiny;
-  Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());
-  Result<Runtime> runtime = Runtime::Create(&driver);
-  Result<Session> session = Session::Create(*runtime, *plan);
-  ASSERT_TRUE(session.ok()) << session.status().message();
+class DeviceMemoryOnAFakeDriver : public testing::Test {
+ protected:
+  void SetUp() override {
+    driver_.controls.rebinds = true;
+    ASSERT_TRUE(OpenTiny(tiny_, &driver_, &plan_, &runtime_).ok());
+  }
+  TinyPlan tiny_;
+  FakeDriver driver_;
+  Plan plan_;
+  Runtime runtime_;
+};
+
+TEST_F(DeviceMemoryOnAFakeDriver, IsCopiedWhereANodeKeepsItsAddresses) {
+  driver_.controls.fixed_node = 1;  // total += y
+  Session session = MakeSession(runtime_, plan_);
   Block x, y;
   for (int i = 0; i < 4; ++i) x.values[i] = 1;
   const Input input = X(x.values);
   const Output output = Floats("y", y.values);
-  ASSERT_TRUE(session->Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok());
+  ASSERT_TRUE(session.Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok());
   EXPECT_EQ(y.First(), Values({1, 2, 3, 4}));
-  EXPECT_EQ(runtime->metrics().input_bytes, 0u);
-  EXPECT_EQ(runtime->metrics().output_bytes, 16u);
+  EXPECT_EQ(runtime_.metrics().input_bytes, 0u);
+  EXPECT_EQ(runtime_.metrics().output_bytes, 16u);
 }
 
-TEST(DeviceMemoryOnAFakeDriver, IsToldToEachStepOnceAndOnlyWhenItIsAnother) {
-  FakeDriver driver;
-  driver.controls.rebinds = true;
-  TinyPlan tiny;
-  Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());
-  Result<Runtime> runtime = Runtime::Create(&driver);
-  Result<Session> session = Session::Create(*runtime, *plan);
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  int& told = driver.controls.calls["SetAddresses"];
+TEST_F(DeviceMemoryOnAFakeDriver, IsToldToEachStepOnceAndOnlyWhenItIsAnother) {
+  Session session = MakeSession(runtime_, plan_);
+  int& told = driver_.controls.calls["SetAddresses"];
   Block x, y, z;
   auto run = [&](Block& to, size_t from = 0) {
     told = 0;
     const Input input = X(x.values + from);
     const Output output = Floats("y", to.values);
-    EXPECT_TRUE(session->Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok());
+    EXPECT_TRUE(session.Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).ok());
     return told;
   };
   EXPECT_EQ(run(y), 2);  // both steps; the first has both tensors
@@ -258,24 +254,18 @@ TEST(DeviceMemoryOnAFakeDriver, IsToldToEachStepOnceAndOnlyWhenItIsAnother) {
   EXPECT_EQ(run(z, 16), 1);
 }
 
-TEST(DeviceMemoryOnAFakeDriver, FailuresNameTheStepAndStick) {
-  FakeDriver driver;
-  driver.controls.rebinds = true;
-  TinyPlan tiny;
-  Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());
-  Result<Runtime> runtime = Runtime::Create(&driver);
-  driver.controls.fail = "SetAddresses";
-  EXPECT_EQ(Session::Create(*runtime, *plan).status().code(), Code::kInternal);
-  Result<Session> session = Session::Create(*runtime, *plan);
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  driver.controls.fail = "SetAddresses";
-  driver.controls.fail_after = 1;
+TEST_F(DeviceMemoryOnAFakeDriver, FailuresNameTheStepAndStick) {
+  driver_.controls.fail = "SetAddresses";
+  EXPECT_EQ(Session::Create(runtime_, plan_).status().code(), Code::kInternal);
+  Session session = MakeSession(runtime_, plan_);
+  driver_.controls.fail = "SetAddresses";
+  driver_.controls.fail_after = 1;
   Block x, y;
   const Input input = X(x.values);
   const Output output = Floats("y", y.values);
-  const Status failed = session->Run(TinyPlan::kAdd, {&input, 1}, {&output, 1});
+  const Status failed = session.Run(TinyPlan::kAdd, {&input, 1}, {&output, 1});
   EXPECT_NE(std::strstr(failed.message(), "add_node"), nullptr) << failed.message();
-  EXPECT_STREQ(session->Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).message(), failed.message());
+  EXPECT_STREQ(session.Run(TinyPlan::kAdd, {&input, 1}, {&output, 1}).message(), failed.message());
 }
 
 }  // namespace

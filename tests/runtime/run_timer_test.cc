@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/runtime/drivers.h"
-#include "tests/runtime/tiny_plan.h"
+#include "tests/runtime/open_tiny.h"
 
 namespace rondo {
 namespace {
@@ -19,14 +19,10 @@ class RunTimerTest : public testing::Test {
     driver_ = MakeDriver(driver);
     ASSERT_NE(driver_, nullptr);
     tiny_ = std::make_unique<TinyPlan>(split);
-    Result<Plan> plan = Plan::FromData(tiny_->data, tiny_->weight_bytes());
-    ASSERT_TRUE(plan.ok()) << plan.status().message();
-    Result<Runtime> runtime = Runtime::Create(driver_.get());
-    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
-    runtime_ = runtime.Take();
-    Result<Session> session = Session::Create(runtime_, *plan);
-    ASSERT_TRUE(session.ok()) << session.status().message();
-    session_ = session.Take();
+    Plan plan;
+    const Status opened = OpenTiny(*tiny_, driver_.get(), &plan, &runtime_);
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    session_ = MakeSession(runtime_, plan);
   }
   // Runs `add`, which adds 10, 40, 90, 160 to the state, and returns the state.
   std::vector<float> RunAdd(const RunTimer* timer, bool stepwise = false) {

@@ -11,7 +11,7 @@
 #include "core/synthetic.h"
 #include "tests/runtime/drivers.h"
 #include "tests/runtime/fake_driver.h"
-#include "tests/runtime/tiny_plan.h"
+#include "tests/runtime/open_tiny.h"
 
 namespace rondo {
 namespace {
@@ -53,18 +53,10 @@ class SessionTest : public testing::TestWithParam<const char*> {
     Open(&tiny_);
   }
   void Open(TinyPlan* tiny) {
-    Result<Plan> plan = Plan::FromData(tiny->data, tiny->weight_bytes());
-    ASSERT_TRUE(plan.ok()) << plan.status().message();
-    plan_ = plan.Take();
-    Result<Runtime> runtime = Runtime::Create(driver_.get());
-    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
-    runtime_ = runtime.Take();
+    const Status opened = OpenTiny(*tiny, driver_.get(), &plan_, &runtime_);
+    ASSERT_TRUE(opened.ok()) << opened.message();
   }
-  Session MakeSession() {
-    Result<Session> session = Session::Create(runtime_, plan_);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    return session.ok() ? session.Take() : Session();
-  }
+  Session MakeSession() { return rondo::MakeSession(runtime_, plan_); }
   TinyPlan tiny_;
   DriverHandle driver_ = MakeDriver(GetParam());
   Plan plan_;

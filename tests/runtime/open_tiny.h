@@ -1,0 +1,29 @@
+// A tiny plan opened on a driver, ready for sessions.
+#ifndef RONDO_TESTS_RUNTIME_OPEN_TINY_H_
+#define RONDO_TESTS_RUNTIME_OPEN_TINY_H_
+
+#include <gtest/gtest.h>
+
+#include "runtime/session.h"
+#include "tests/runtime/tiny_plan.h"
+
+namespace rondo {
+
+// `tiny` and `driver` must outlive both.
+inline Status OpenTiny(const TinyPlan& tiny, Driver* driver, Plan* plan, Runtime* runtime,
+                       const RuntimeOptions& options = {}) {
+  RONDO_ASSIGN_OR_RETURN(*plan, Plan::FromData(tiny.data, tiny.weight_bytes()));
+  RONDO_ASSIGN_OR_RETURN(*runtime, Runtime::Create(driver, options));
+  return Status::Ok();
+}
+
+// Fails the test that calls it, and gives an empty handle, when there can be no session.
+inline Session MakeSession(const Runtime& runtime, const Plan& plan) {
+  Result<Session> session = Session::Create(runtime, plan);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  return session.ok() ? session.Take() : Session();
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_RUNTIME_OPEN_TINY_H_
