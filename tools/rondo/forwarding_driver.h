@@ -58,6 +58,13 @@ class ForwardingDevice : public Device {
   Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) override {
     return inner_->SetAddresses(graph, node, addresses);
   }
+  Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                         Stream* stream) override {
+    return inner_->StartCollective(part, from, to, stream);
+  }
+  Status WaitCollective(const CollectivePart& part, Stream* stream) override {
+    return inner_->WaitCollective(part, stream);
+  }
   Status BeginRecord(Stream* stream) override { return inner_->BeginRecord(stream); }
   Result<Graph*> EndRecord(Stream* stream) override { return inner_->EndRecord(stream); }
   void DestroyGraph(Graph* graph) override { inner_->DestroyGraph(graph); }

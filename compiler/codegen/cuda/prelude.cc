@@ -230,7 +230,7 @@ struct Min { template <typename T> DEV T of(T a, T b) { return op_min(a, b); } }
 template <typename Op, int W, typename T> DEV T reduce(T v) {
   for (int d = 16; d > 0; d >>= 1) v = Op::of(v, (T)__shfl_xor_sync(0xffffffffu, v, d));
   if (W > 32) {
-    __shared__ T warps[8];
+    __shared__ __align__(16) T warps[8];  // read whole, and nothing beside it
     __syncthreads();
     if ((threadIdx.x & 31) == 0) warps[threadIdx.x >> 5] = v;
     __syncthreads();
@@ -253,8 +253,8 @@ template <bool max, bool last, int W, typename T> DEV i64 reduce_arg(T v, i64 at
     if (better<max, last>(ov, oat, v, at)) { v = ov; at = oat; }
   }
   if (W > 32) {
-    __shared__ T vs[8];
-    __shared__ i64 ats[8];
+    __shared__ __align__(16) T vs[8];
+    __shared__ __align__(16) i64 ats[8];
     __syncthreads();
     if ((threadIdx.x & 31) == 0) { vs[threadIdx.x >> 5] = v; ats[threadIdx.x >> 5] = at; }
     __syncthreads();

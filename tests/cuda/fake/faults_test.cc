@@ -43,9 +43,13 @@ class CudaFaults : public testing::Test {
 
 TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
   fake_cuda::Machine machine;
-  machine.device_bytes = 6 * 4096 + 64;
+  machine.device_bytes = 200 << 20;
   fake_cuda::SetMachine(machine);
   TinyPlan tiny;
+  std::vector<DeviceBytes> bytes(tiny.data.requirements.devices.begin(),
+                                 tiny.data.requirements.devices.end());
+  bytes[0].arena += 64 << 20;
+  tiny.data.requirements.devices = bytes;
   FakeGpu gpu(&tiny.data);
   FakeSession s;
   const Status opened = s.Open(tiny.data, tiny.weight_bytes());
@@ -58,8 +62,8 @@ TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
     status = session.status();
     if (session.ok()) more.push_back(session.Take());
   }
-  EXPECT_SAYS(status, "4096 bytes cannot be had; 4144 of 24640 are free");
-  EXPECT_SAYS(status, "the session's");
+  EXPECT_SAYS(status, "device 0: the session's arena of 67112960 bytes; 8");
+  EXPECT_SAYS(status, "of 209715200 bytes are free");
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_TRUE(RunAdd(s.sessions[0]).ok());
   more.clear();

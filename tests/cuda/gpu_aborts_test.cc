@@ -1,0 +1,262 @@
+// Collectives on GPUs when a rank fails: the run ends with an error that says where, nothing hangs, the process and
+// its memory live on. Also every collective op against virtual devices. Skipped where there are fewer than two GPUs.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "compiler/codegen/cuda/add_modules.h"
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/host/host_driver.h"
+#include "tests/collectives/mesh.h"
+#include "tests/says.h"
+#include "tools/rondo/forwarding_driver.h"
+
+namespace rondo {
+namespace {
+
+constexpr uint32_t kGpus = 2;
+
+// The value, or the end of this program with what was said instead.
+template <typename T>
+T Must(Result<T> result) {
+  if (!result.ok()) std::fprintf(stderr, "%s\n", result.status().message());
+  return result.Take();
+}
+
+// Device 1, which fails when asked.
+struct Rank1 : tools::ForwardingDevice {
+  explicit Rank1(Device* inner) : ForwardingDevice(inner) {}
+  Status LaunchGraph(Graph* graph, Stream* stream) override {
+    if (never_launches) return Status::Error(Code::kInternal, "this rank does not launch");
+    if (poison != nullptr) {
+      const DeviceAddress nowhere[] = {4096, 4096, 4096, 4096};
+      RONDO_RETURN_IF_ERROR(inner_->Launch(poison, 0, nowhere, stream, 0));
+    }
+    return inner_->LaunchGraph(graph, stream);
+  }
+  bool never_launches = false;
+  Module* poison = nullptr;  // a kernel of it writes to nobody's memory first
+};
+
+// The cuda driver, with such a device.
+class Gpus : public Driver {
+ public:
+  explicit Gpus(Driver* inner) : inner_(inner), rank1(Must(inner->Open(1))) {}
+  ~Gpus() override { DestroyCudaDriver(inner_); }
+  DriverInfo Info() const override { return inner_->Info(); }
+  uint32_t DeviceCount() const override { return inner_->DeviceCount(); }
+  Result<Device*> Open(uint32_t index) override {
+    if (index == 1) return static_cast<Device*>(&rank1);
+    return inner_->Open(index);
+  }
+  Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
+  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
+    return inner_->CreateCollectives(program, devices);
+  }
+  void DestroyCollectives(Collectives* collectives) override { inner_->DestroyCollectives(collectives); }
+  Status BeginCollectives(Collectives* collectives) override { return inner_->BeginCollectives(collectives); }
+  void AbortCollectives(Collectives* collectives) override { inner_->AbortCollectives(collectives); }
+
+ private:
+  Driver* inner_;
+
+ public:
+  Rank1 rank1;
+};
+
+// `mesh`'s plan with machine code.
+PlanData ForGpus(const MeshPlan& mesh, EmittedPlan* emitted) {
+  emitted->arena = std::make_unique<Arena>();
+  emitted->plan = mesh.data;
+  std::string report;
+  const Status status = AddCudaModules(emitted, "sm_90a", "", &report);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return emitted->plan;
+}
+
+class GpuAborts : public testing::Test {
+ protected:
+  void SetUp() override {
+    Result<Driver*> driver = CreateCudaDriver();
+    if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+    if ((*driver)->DeviceCount() < kGpus) {
+      DestroyCudaDriver(*driver);
+      GTEST_SKIP() << "fewer than " << kGpus << " GPUs";
+    }
+    gpus_ = std::make_unique<Gpus>(*driver);
+  }
+
+  uint64_t FreeBytes(uint32_t device) {
+    uint64_t free_bytes = 0, total_bytes = 0;
+    EXPECT_TRUE(Must(gpus_->Open(device))->MemoryInfo(&free_bytes, &total_bytes).ok());
+    return free_bytes;
+  }
+
+  // Runs, and says how long that took.
+  static Status TimedRun(Layers& layers, Session* session, double* seconds) {
+    bool right = false;
+    const auto start = std::chrono::steady_clock::now();
+    Status status = layers.Run(session, &right);
+    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (status.ok() && !right) return Status::Error(Code::kInternal, "results differ");
+    return status;
+  }
+
+  std::unique_ptr<Gpus> gpus_;
+};
+
+TEST_F(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
+  Layers layers(kGpus, 3, 4096);
+  EmittedPlan emitted;
+  const PlanData data = ForGpus(layers.mesh, &emitted);
+  double seconds = 0;
+  for (int round = 0; round < 3; ++round) {
+    const uint64_t before[] = {FreeBytes(0), FreeBytes(1)};
+    {
+      Runtime runtime = Must(Runtime::Create(gpus_.get()));
+      Plan plan = Must(Plan::FromData(data, {}));
+      Session session = Must(Session::Create(runtime, plan));
+      std::printf("two communicators: %llu and %llu bytes\n",
+                  static_cast<unsigned long long>(before[0] - FreeBytes(0)),
+                  static_cast<unsigned long long>(before[1] - FreeBytes(1)));
+      const Status good = TimedRun(layers, &session, &seconds);
+      EXPECT_TRUE(good.ok()) << good.message();
+      gpus_->rank1.never_launches = true;
+      const Status failed = TimedRun(layers, &session, &seconds);
+      gpus_->rank1.never_launches = false;
+      std::printf("%.3f s: %s\n", seconds, failed.message());
+      EXPECT_SAYS(failed, "this rank does not launch");
+      EXPECT_SAYS(failed, "device 1");
+      EXPECT_LT(seconds, 5);
+      EXPECT_SAYS(TimedRun(layers, &session, &seconds), "this rank does not launch");
+      EXPECT_TRUE(runtime.Ready().ok());
+      // Another session on the same devices has communicators in working order.
+      Session after = Must(Session::Create(runtime, plan));
+      const Status again = TimedRun(layers, &after, &seconds);
+      EXPECT_TRUE(again.ok()) << again.message();
+    }
+    if (round == 0) continue;  // CUDA and NCCL keep some of what their first uses take
+    EXPECT_EQ(FreeBytes(0), before[0]);
+    EXPECT_EQ(FreeBytes(1), before[1]);
+  }
+}
+
+// What each op leaves on each rank: sums of two terms are the same in either order.
+TEST_F(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
+  constexpr int64_t kElements = 1000;
+  constexpr uint64_t kBytes = kElements * 4;
+  MeshPlan mesh(kGpus);
+  const uint32_t add = mesh.AddKernel(kElements);
+  struct Kind {
+    CollectiveOp op;
+    int64_t from, to;  // elements
+  };
+  const Kind kKinds[] = {{CollectiveOp::kAllReduce, kElements, kElements},
+                         {CollectiveOp::kAllGather, kElements, kGpus * kElements},
+                         {CollectiveOp::kReduceScatter, kGpus * kElements, kElements},
+                         {CollectiveOp::kBroadcast, kElements, kElements}};
+  for (const Kind& kind : kKinds)
+    mesh.AddSyncPoint(kind.op, DType::kF32, kBytes, 0, mesh.AllDevices(), Name(kind.op));
+  std::vector<std::string> names;
+  for (uint32_t d = 0; d < kGpus; ++d) {
+    const std::string number = std::to_string(d);
+    const uint32_t in = mesh.Add(BufferKind::kInput, d, "in" + number, kGpus * kElements);
+    const uint32_t twice = mesh.Add(BufferKind::kTemporary, d, "twice" + number, kElements);
+    const uint32_t small = mesh.Add(BufferKind::kInput, d, "small" + number, kElements);
+    mesh.Launch(d, add, {small, small, twice});
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t out =
+          mesh.Add(BufferKind::kOutput, d, "out" + number + "_" + std::to_string(i), kKinds[i].to);
+      mesh.Start(d, i, {kKinds[i].from == kElements ? twice : in, 0}, {out, 0});
+      mesh.Wait(d, i);
+    }
+  }
+  mesh.Finish();
+  EmittedPlan emitted;
+  const PlanData data = ForGpus(mesh, &emitted);
+
+  auto run = [&](Driver* driver, std::vector<std::vector<float>>* results) -> Status {
+    RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(driver));
+    RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(data, {}));
+    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
+    const Program& program = data.programs[0];
+    std::vector<std::vector<float>> values;
+    std::vector<Input> inputs;
+    std::vector<Output> outputs;
+    float next = 0.1f;
+    for (const Port& port : program.inputs) {
+      const Buffer& b = data.buffers[port.buffer];
+      values.emplace_back(b.bytes / 4);
+      for (float& value : values.back()) value = next = next * 1.37f - static_cast<float>(next > 3) * 4;
+      inputs.push_back({port.name, kNone, b.dtype, b.shape, values.back().data(), b.bytes});
+    }
+    for (const Port& port : program.outputs) {
+      const Buffer& b = data.buffers[port.buffer];
+      results->emplace_back(b.bytes / 4);
+      outputs.push_back({port.name, kNone, b.dtype, results->back().data(), b.bytes});
+    }
+    for (int i = 0; i < 20; ++i) RONDO_RETURN_IF_ERROR(session.Run(0, inputs, outputs));
+    return Status::Ok();
+  };
+  std::vector<std::vector<float>> on_host, on_gpus;
+  HostOptions options;
+  options.devices = kGpus;
+  Driver* host = Must(CreateHostDriver(options));
+  const Status first = run(host, &on_host);
+  DestroyHostDriver(host);
+  ASSERT_TRUE(first.ok()) << first.message();
+  const Status second = run(gpus_.get(), &on_gpus);
+  ASSERT_TRUE(second.ok()) << second.message();
+  for (size_t i = 0; i < on_host.size(); ++i) EXPECT_EQ(on_gpus[i], on_host[i]) << Name(kKinds[i % 4].op);
+}
+
+// The order of collectives is compared before anything is made on any device.
+TEST_F(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
+  Layers layers(kGpus, 2, 4096);
+  EmittedPlan emitted;
+  PlanData data = ForGpus(layers.mesh, &emitted);
+  const uint64_t before[] = {FreeBytes(0), FreeBytes(1)};
+  // Device 1 meets two sync points of one communicator in the other order.
+  std::vector<Step> steps(data.programs[0].steps.begin(), data.programs[0].steps.end());
+  for (Step& step : steps) {
+    if (step.device == 1 && (step.sync_point == 0 || step.sync_point == 2)) step.sync_point = 2 - step.sync_point;
+  }
+  Program program = data.programs[0];
+  program.steps = steps;
+  data.programs = Span<const Program>(&program, 1);
+  const Status status = Plan::FromData(data, {}).status();
+  std::printf("%s\n", status.message());
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_SAYS(status, "device 1");
+  EXPECT_EQ(FreeBytes(0), before[0]);
+  EXPECT_EQ(FreeBytes(1), before[1]);
+}
+
+// The last test here: device 1 is of no use to this process any more.
+TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndLeavesTheOtherDevice) {
+  Layers layers(kGpus, 3, 4096), alone(1, 1, 4096);
+  EmittedPlan emitted, emitted_alone;
+  const PlanData data = ForGpus(layers.mesh, &emitted), data_alone = ForGpus(alone.mesh, &emitted_alone);
+  {
+    Runtime runtime = Must(Runtime::Create(gpus_.get()));
+    Plan plan = Must(Plan::FromData(data, {})), plan_alone = Must(Plan::FromData(data_alone, {}));
+    Session session = Must(Session::Create(runtime, plan));
+    Session on_device_0 = Must(Session::Create(runtime, plan_alone));
+    double seconds = 0;
+    gpus_->rank1.poison = Must(gpus_->rank1.LoadModule(data));
+    const Status failed = TimedRun(layers, &session, &seconds);
+    std::printf("%.3f s: %s\n", seconds, failed.message());
+    EXPECT_SAYS(failed, "cuda device 1");
+    EXPECT_LT(seconds, 10);
+    EXPECT_SAYS(runtime.Ready(), "the process must be replaced");
+    const Status alive = TimedRun(alone, &on_device_0, &seconds);
+    EXPECT_TRUE(alive.ok()) << alive.message();
+    gpus_->rank1.DestroyModule(gpus_->rank1.poison);
+    gpus_->rank1.poison = nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace rondo
