@@ -27,8 +27,9 @@ constexpr uint32_t kUnknownStep = 0xffffffffu;
 }  // namespace
 
 Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                       const ThreadHooks& hooks, const std::string& library_path) {
-  CudaDevice* device = new (std::nothrow) CudaDevice(api, ops, hooks);
+                                       const ThreadHooks& hooks, const std::string& library_path,
+                                       Ending* ending) {
+  CudaDevice* device = new (std::nothrow) CudaDevice(api, ops, hooks, ending);
   if (device == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for it", index);
   device->index_ = index;
@@ -57,25 +58,16 @@ CudaDevice::~CudaDevice() {
   api_.context_release(id_);
 }
 
-Status CudaDevice::Lost() {
-  if (!is_lost_.load(std::memory_order_acquire)) return Status::Ok();
-  std::lock_guard<std::mutex> lock(mutex_);
-  return lost_;
-}
-
 Status CudaDevice::Check(Error error, const char* call) {
   if (error == 0) return Status::Ok();
-  if (IsFinal(error) && !is_lost_.load(std::memory_order_acquire)) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (lost_.ok()) {
-      lost_ = Status::Error(
-          Code::kInternal,
-          "cuda device %u (%s): %s; no session on this device can go on, and the process must be replaced",
-          index_, name_, ToStatus(api_, error, call).message());
-    }
-    is_lost_.store(true, std::memory_order_release);
+  if (IsFinal(error)) {
+    ending_->Set(
+        Status::Error(Code::kInternal,
+                      "cuda device %u (%s): %s; that ends CUDA for this process: no session on a GPU "
+                      "can go on, and the process must be replaced",
+                      index_, name_, ToStatus(api_, error, call).message()));
   }
-  if (Status lost = Lost(); !lost.ok()) return lost;
+  RONDO_RETURN_IF_ERROR(ending_->Get());
   return ToStatus(api_, error, call).At("cuda device %u", index_);
 }
 
@@ -118,7 +110,7 @@ void CudaDevice::Free(DeviceAddress address, uint64_t) {
 }
 
 Status CudaDevice::MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) {
-  RONDO_RETURN_IF_ERROR(Lost());
+  RONDO_RETURN_IF_ERROR(ending_->Get());
   Use use(*this);
   size_t free_size = 0, total_size = 0;
   RONDO_RETURN_IF_ERROR(Check(api_.memory_info(&free_size, &total_size), "cuMemGetInfo"));
@@ -166,7 +158,7 @@ Status CudaDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* 
 Status CudaDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t elements, uint64_t key, float scale,
                                  Stream* stream) {
   Status made = fill_.Enqueue(to, dtype, elements, key, scale, ToCuda(stream)->handle);
-  if (made.ok() || is_lost_.load(std::memory_order_acquire)) return made;
+  if (made.ok() || !ending_->Get().ok()) return made;
   // The NVIDIA driver cannot compile the kernel: in pieces through host memory.
   constexpr uint64_t kPiece = 1 << 20;
   uint64_t size = static_cast<uint64_t>(ByteSize(dtype));
@@ -311,7 +303,9 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   }
   if (m->products[kernel] != nullptr) return LaunchProduct(m->products[kernel].get(), addresses, s, step);
   void* params[kMostParams];
-  FillParams(*m, kernel, addresses, s->faults, step, params);
+  // A graph's faults are told by the stream that it is launched on.
+  FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;
+  FillParams(*m, kernel, addresses, faults, step, params);
   LaunchAttribute dependent;
   dependent.id = kDependentLaunch;
   dependent.number = 1;
@@ -322,7 +316,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   config.stream = s->handle;
   config.attributes = &dependent;
   // Every kernel before it is complete once the last one is: that one has waited too, or began after its own.
-  config.num_attributes = s->recording && s->after_kernel && m->waits[kernel] ? 1 : 0;
+  config.num_attributes = s->recording != nullptr && s->after_kernel && m->waits[kernel] ? 1 : 0;
   s->after_kernel = true;
   Use use(*this);
   RONDO_RETURN_IF_ERROR(
@@ -331,7 +325,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   CudaNode node;
   node.module = m;
   node.kernel = kernel;
-  node.faults = s->faults;
+  node.faults = faults;
   Note(s, {step, StepKind::kLaunch}, &node);
   return Status::Ok();
 }
@@ -367,6 +361,13 @@ Result<Stream*> CudaDevice::CreateStream() {
 }
 
 void CudaDevice::DestroyStream(Stream* stream) {
+  if (CudaRecording* recording = ToCuda(stream)->recording) {
+    if (recording->origin == ToCuda(stream)) {
+      Leave(recording);
+    } else {
+      std::erase(recording->streams, ToCuda(stream));
+    }
+  }
   Use use(*this);
   api_.stream_synchronize(ToCuda(stream)->handle);
   api_.stream_destroy(ToCuda(stream)->handle);
@@ -401,6 +402,7 @@ Result<double> CudaDevice::ElapsedMicroseconds(Event* from, Event* to) {
 }
 
 void CudaDevice::DestroyEvent(Event* event) {
+  if (CudaRecording* recording = ToCuda(event)->recording) std::erase(recording->events, ToCuda(event));
   Use use(*this);
   api_.event_destroy(ToCuda(event)->handle);
   delete ToCuda(event);
@@ -412,14 +414,25 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
   Use use(*this);
   if (e->timed) s->after_kernel = false;
   // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
-  unsigned flags = e->timed && s->recording ? kRecordExternal : 0;
-  return Check(api_.event_record(e->handle, s->handle, flags), "recording an event");
+  unsigned flags = e->timed && s->recording != nullptr ? kRecordExternal : 0;
+  RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, s->handle, flags), "recording an event"));
+  if (e->recording == s->recording || e->timed) return Status::Ok();
+  if (e->recording != nullptr) std::erase(e->recording->events, e);
+  e->recording = s->recording;
+  if (e->recording != nullptr) e->recording->events.push_back(e);
+  return Status::Ok();
 }
 
 Status CudaDevice::Wait(Event* event, Stream* stream) {
-  ToCuda(stream)->after_kernel = false;
+  CudaStream* s = ToCuda(stream);
+  s->after_kernel = false;
   Use use(*this);
-  return Check(api_.stream_wait(ToCuda(stream)->handle, ToCuda(event)->handle, 0), "waiting for an event");
+  RONDO_RETURN_IF_ERROR(Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));
+  if (CudaRecording* recording = ToCuda(event)->recording; recording != nullptr && s->recording == nullptr) {
+    s->recording = recording;
+    recording->streams.push_back(s);
+  }
+  return Status::Ok();
 }
 
 Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {

@@ -23,6 +23,29 @@ struct FaultRecord {
   unsigned long long taken, step, value, extent;
 };
 
+// What ended CUDA for this process. A kernel's fault, a bad address say, leaves no context of any device
+// usable, whichever met it: the devices of a driver share what the first said. Thread-safe.
+class Ending {
+ public:
+  // OK while CUDA lives.
+  Status Get() {
+    if (!is_set_.load(std::memory_order_acquire)) return Status::Ok();
+    std::lock_guard<std::mutex> lock(mutex_);
+    return status_;
+  }
+  // The first counts.
+  void Set(const Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (status_.ok()) status_ = status;
+    is_set_.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::mutex mutex_;
+  Status status_;
+  std::atomic<bool> is_set_{false};
+};
+
 struct CudaModule {
   std::vector<ModuleHandle> handles;  // one a code of the plan's module
   std::vector<Function> functions;    // one a kernel of the plan
@@ -42,20 +65,31 @@ struct CudaNode {
   uint64_t bytes = 0;  // of a copy
 };
 
+struct CudaStream;
+struct CudaEvent;
+
+// A graph in the making: one stream began it; others join it when they wait for an event of it.
+struct CudaRecording {
+  CudaStream* origin = nullptr;
+  std::vector<GraphNode> nodes;
+  std::vector<CudaNode> recorded;    // one a node
+  std::vector<CudaStream*> streams;  // the origin among them
+  std::vector<CudaEvent*> events;    // last recorded in it
+};
+
 struct CudaStream {
   StreamHandle handle = nullptr;
   FaultRecord* faults = nullptr;
-  bool recording = false;
-  Status fault;  // of a custom op since the last Synchronize
+  CudaRecording* recording = nullptr;  // null: work is done
+  Status fault;                        // of a custom op since the last Synchronize
   uint32_t fault_step = 0;
-  bool after_kernel = false;       // the recording's last node on this stream is a kernel
-  std::vector<GraphNode> nodes;    // of the recording
-  std::vector<CudaNode> recorded;  // one a node
+  bool after_kernel = false;  // the recording's last node on this stream is a kernel
 };
 
 struct CudaEvent {
   EventHandle handle = nullptr;
   bool timed = false;
+  CudaRecording* recording = nullptr;  // where it was last recorded
 };
 
 struct CudaGraph {
@@ -84,9 +118,10 @@ inline void FillParams(const CudaModule& module, uint32_t kernel, Span<const Dev
 
 class CudaDevice final : public Device {
  public:
-  // `ops` may be null, and must outlive the device. `library_path` as CudaOptions has it.
+  // `ops` may be null; it and `ending` must outlive the device. `library_path` as CudaOptions has it.
   static Result<CudaDevice*> Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                    const ThreadHooks& hooks, const std::string& library_path);
+                                    const ThreadHooks& hooks, const std::string& library_path,
+                                    Ending* ending);
   ~CudaDevice() override;
 
   // "sm_90": of the device.
@@ -95,8 +130,8 @@ class CudaDevice final : public Device {
   const char* name() const { return name_; }
   const Api& api() const { return api_; }
   Context context() const { return context_; }
-  // OK, or what `call` met, as a sentence. A fault that CUDA makes final for the context is kept: from then
-  // on every call on the device says so.
+  // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
+  // call on every device says so.
   Status Check(Error error, const char* call);
 
   // Makes the device's context current for a scope.
@@ -149,18 +184,18 @@ class CudaDevice final : public Device {
   Status WaitCollective(const CollectivePart& part, Stream* stream) override;
 
  private:
-  CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks)
-      : api_(api), ops_(ops), hooks_(hooks), fill_(*this) {}
+  CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, Ending* ending)
+      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), fill_(*this) {}
   Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
   // Makes weight_copy_ if the plan has weights worth it.
   Status PrepareWeightCopy(const PlanData& plan);
   // Gives weight_copy_ back if `of` is the stream that it last copied on; null: if it never did.
   void DropWeightCopy(StreamHandle of);
-  // The error that ended the context; OK while it lives.
-  Status Lost();
   // Notes what has just been captured on `stream`, if it is recording. `from` becomes the node's, with its
   // handle; without, the node keeps its addresses.
   void Note(CudaStream* stream, GraphNode node, const CudaNode* from = nullptr);
+  // Where the streams and events of a recording part from it; it is gone then.
+  static void Leave(CudaRecording* recording);
   Result<Event*> MakeEvent(bool timed);
   // What the library computes of the plan: chosen, and captured once, so that nothing is left to be loaded.
   Status PrepareProducts(const PlanData& plan, const CodeModule& code, CudaModule* module);
@@ -178,10 +213,9 @@ class CudaDevice final : public Device {
   const Api& api_;
   const OpRegistry* const ops_;
   const ThreadHooks hooks_;
-  std::mutex mutex_;  // guards rounded_ and lost_
+  Ending* const ending_;
+  std::mutex mutex_;  // guards rounded_
   std::vector<Rounded> rounded_;
-  Status lost_;
-  std::atomic<bool> is_lost_{false};
   SyntheticFill fill_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
   // and if there were none for this device, when a session begins to record.

@@ -52,8 +52,8 @@ class CudaDriver final : public Driver {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     if (devices_[index] == nullptr) {
-      RONDO_ASSIGN_OR_RETURN(devices_[index],
-                             cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_, library_path_));
+      RONDO_ASSIGN_OR_RETURN(devices_[index], cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_,
+                                                                       library_path_, &ending_));
     }
     return static_cast<Device*>(devices_[index]);
   }
@@ -140,6 +140,7 @@ class CudaDriver final : public Driver {
   const int version_;
   const OpRegistry* const ops_;
   const ThreadHooks thread_hooks_;
+  cuda::Ending ending_;
   const uint32_t count_;
   const std::string library_path_;
   std::mutex mutex_;

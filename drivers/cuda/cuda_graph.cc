@@ -23,46 +23,52 @@ NodeHandle LastNode(const Api& api, StreamHandle stream) {
 }  // namespace
 
 void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) {
-  if (!stream->recording) return;
+  if (stream->recording == nullptr) return;
   CudaNode recorded;
   if (from != nullptr) {
     recorded = *from;
     recorded.handle = LastNode(api_, stream->handle);
   }
-  stream->nodes.push_back(node);
-  stream->recorded.push_back(recorded);
+  stream->recording->nodes.push_back(node);
+  stream->recording->recorded.push_back(recorded);
+}
+
+void CudaDevice::Leave(CudaRecording* recording) {
+  for (CudaStream* stream : recording->streams) stream->recording = nullptr;
+  for (CudaEvent* event : recording->events) event->recording = nullptr;
+  delete recording;
 }
 
 Status CudaDevice::BeginRecord(Stream* stream) {
   CudaStream* s = ToCuda(stream);
-  if (s->recording) {
+  if (s->recording != nullptr) {
     return Status::Error(Code::kFailedPrecondition, "cuda device %u: the stream is already recording",
                          index_);
   }
   DropWeightCopy(nullptr);
   Use use(*this);
   RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
-  s->recording = true;
+  s->recording = new CudaRecording;
+  s->recording->origin = s;
+  s->recording->streams.push_back(s);
   s->after_kernel = false;
-  s->nodes.clear();
-  s->recorded.clear();
   return Status::Ok();
 }
 
 Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
   CudaStream* s = ToCuda(stream);
-  if (!s->recording) {
+  if (s->recording == nullptr || s->recording->origin != s) {
     return Status::Error(Code::kFailedPrecondition, "cuda device %u: no recording began on this stream",
                          index_);
   }
-  s->recording = false;
   CudaGraph* graph = new (std::nothrow) CudaGraph;
+  if (graph != nullptr) {
+    graph->nodes = std::move(s->recording->nodes);
+    graph->recorded = std::move(s->recording->recorded);
+  }
+  Leave(s->recording);
   if (graph == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
-  graph->nodes = std::move(s->nodes);
-  graph->recorded = std::move(s->recorded);
-  s->nodes.clear();
-  s->recorded.clear();
   Use use(*this);
   Status status = Check(api_.capture_end(s->handle, &graph->graph), "ending a recording");
   if (status.ok())

@@ -1,6 +1,7 @@
 #include "tests/cuda/fake/fake_cuda.h"
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,6 +26,7 @@ constexpr Error kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kInval
 using Work = std::function<Error()>;
 
 struct Context {
+  std::deque<Work> queue;
   int device = 0;
   int retained = 0;
   Error lost = 0;
@@ -61,13 +63,13 @@ struct Graph {
 
 struct World {
   std::recursive_mutex mutex;
+  std::condition_variable_any changed;  // work was added, or done
   Machine machine;
   std::map<std::string, Kernel> kernels;
   Context contexts[64];
   std::map<uint64_t, std::pair<uint64_t, Context*>> blocks;  // address: bytes, whose
   std::map<uint64_t, uint64_t> host_blocks;
   std::set<void*> streams, events, modules, graphs;
-  std::deque<std::pair<Context*, Work>> queue;
   bool armed = false;
   uint64_t fail = kNoCall;
   Error error = 0;
@@ -101,8 +103,9 @@ Error Point(const char* name) {
   if (!w.armed || w.count.calls++ != w.fail) return 0;
   w.count.fired = true;
   w.count.failed = name;
-  if (w.error >= 700 && !current.empty())  // faults of kernels end the context
-    current.back()->lost = w.error;
+  if (w.error >= 700 && w.error < 800) {  // of kernels
+    for (Context& context : w.contexts) context.lost = w.error;
+  }
   return w.error;
 }
 
@@ -117,12 +120,32 @@ Error ContextPoint(const char* name) {
   Lock lock(W().mutex); \
   if (const Error point_error = ContextPoint(name); point_error != 0) return point_error
 
+// Does all the work there is, but what waits for other work to be added.
 void Drain() {
   World& w = W();
-  while (!w.queue.empty()) {
-    auto [context, work] = std::move(w.queue.front());
-    w.queue.pop_front();
-    if (context->lost == 0) context->lost = work();
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Context& context : w.contexts) {
+      while (!context.queue.empty()) {
+        const Error error = context.lost != 0 ? context.lost : context.queue.front()();
+        if (error == kNotYet) break;
+        context.queue.pop_front();
+        moved = true;
+        if (error == 0) continue;
+        for (Context& other : w.contexts) other.lost = error;  // as CUDA does: the process is spoiled
+      }
+    }
+    if (moved) w.changed.notify_all();
+  }
+}
+
+// Does all the work of the current device.
+Error Finish() {
+  World& w = W();
+  for (;;) {
+    Drain();
+    if (current.back()->queue.empty()) return current.back()->lost;
+    w.changed.wait(w.mutex);
   }
 }
 
@@ -141,7 +164,8 @@ Error Enqueue(cuda::StreamHandle handle, Work work) {
     stream->capture->nodes.push_back(std::make_shared<Node>(Node{std::move(work)}));
     stream->last = reinterpret_cast<cuda::NodeHandle>(stream->capture->nodes.back().get());
   } else {
-    W().queue.emplace_back(stream->context, std::move(work));
+    stream->context->queue.push_back(std::move(work));
+    W().changed.notify_all();
   }
   return 0;
 }
@@ -213,8 +237,27 @@ Count Disarm() {
 
 void Heal() {
   Lock lock(W().mutex);
-  for (Context& context : W().contexts) context.lost = 0;
-  W().queue.clear();
+  for (Context& context : W().contexts) {
+    context.lost = 0;
+    context.queue.clear();
+  }
+}
+
+bool IsMemory(uint64_t address) {
+  Lock lock(W().mutex);
+  auto after = W().blocks.upper_bound(address);
+  return after != W().blocks.begin() && address <= std::prev(after)->first + std::prev(after)->second.first;
+}
+
+int AddWork(void* stream, std::function<int()> work) {
+  Lock lock(W().mutex);
+  return Enqueue(static_cast<cuda::StreamHandle>(stream), std::move(work));
+}
+
+void Wake() {
+  Lock lock(W().mutex);
+  Drain();
+  W().changed.notify_all();
 }
 
 }  // namespace rondo::fake_cuda
@@ -398,11 +441,12 @@ RONDO_FAKE_API Error cuStreamDestroy_v2(StreamHandle stream) {
   return 0;
 }
 RONDO_FAKE_API Error cuStreamSynchronize(StreamHandle stream) {
-  POINT("cuStreamSynchronize");
+  Lock lock(W().mutex);
+  const Error failed = ContextPoint("cuStreamSynchronize");  // the work has been done all the same
   if (ToStream(stream) == nullptr) return kInvalidHandle;
   if (ToStream(stream)->capture != nullptr) return kUnsupportedInCapture;
-  Drain();
-  return current.back()->lost;
+  const Error done = Finish();
+  return failed != 0 ? failed : done;
 }
 RONDO_FAKE_API Error cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   POINT("cuStreamWaitEvent");
@@ -446,10 +490,11 @@ RONDO_FAKE_API Error cuEventRecordWithFlags(EventHandle event, StreamHandle stre
   });
 }
 RONDO_FAKE_API Error cuEventSynchronize(EventHandle event) {
-  POINT("cuEventSynchronize");
+  Lock lock(W().mutex);
+  const Error failed = ContextPoint("cuEventSynchronize");  // the work has been done all the same
   if (ToEvent(event) == nullptr) return kInvalidHandle;
-  Drain();
-  return current.back()->lost;
+  const Error done = Finish();
+  return failed != 0 ? failed : done;
 }
 RONDO_FAKE_API Error cuEventElapsedTime(float* milliseconds, EventHandle from, EventHandle to) {
   POINT("cuEventElapsedTime");

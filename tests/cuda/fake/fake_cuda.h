@@ -1,5 +1,6 @@
 // A libcuda.so.1 without a GPU: the functions that drivers/cuda opens, over host memory, with failures on
-// request. A program that links it has it in place before the driver looks for the real one.
+// request. Faults of kernels end every context of the process, as they do with NVIDIA's own. A program that
+// links it has it in place before the driver looks for the real one.
 //
 // Work is as late as CUDA allows: what is enqueued runs, in order, when somebody waits. Sources in
 // page-locked memory are read then and not before; other sources are read at once, as CUDA does. Copies must
@@ -58,6 +59,16 @@ struct Count {
   std::string failed;  // the name of the function that failed
 };
 RONDO_FAKE_API Count Disarm();
+
+// Whether a block of any device holds the byte there, or ends there.
+RONDO_FAKE_API bool IsMemory(uint64_t address);
+
+// For other fakes: adds work to a stream, or to the graph that it records. What it returns is as of
+// Kernel::run, or kNotYet: it waits for work of other devices, and is called again. Returns an error of CUDA.
+inline constexpr int kNotYet = -1;
+RONDO_FAKE_API int AddWork(void* stream, std::function<int()> work);
+// Lets work that has waited be looked at again.
+RONDO_FAKE_API void Wake();
 
 // A new process, as far as this library is concerned: contexts work again.
 RONDO_FAKE_API void Heal();

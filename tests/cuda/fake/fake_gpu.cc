@@ -1,5 +1,6 @@
 #include "tests/cuda/fake/fake_gpu.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "core/synthetic.h"
@@ -9,6 +10,7 @@ namespace rondo {
 namespace {
 
 constexpr char kFill[] = "rondo_synthetic";
+constexpr int kIllegalAddress = 700;
 
 fake_cuda::Kernel FillKernel() {
   return {{8, 8, 8, 4, 4}, [](const std::vector<uint64_t>& p) {
@@ -22,6 +24,8 @@ fake_cuda::Kernel FillKernel() {
 }  // namespace
 
 FakeGpu::FakeGpu(PlanData* plan, const OpRegistry* ops, const char* architecture) : of_(*plan) {
+  static std::atomic<int> number{0};
+  const int made = number++;
   HostOptions options;
   options.ops = ops;
   host_ = CreateHostDriver(options).Take();
@@ -30,7 +34,7 @@ FakeGpu::FakeGpu(PlanData* plan, const OpRegistry* ops, const char* architecture
   of_.programs = {};
   module_ = device_->LoadModule(of_).Take();
   for (uint32_t k = 0; k < plan->kernels.size(); ++k) {
-    entries_.push_back("fake_" + std::to_string(k));
+    entries_.push_back("fake" + std::to_string(made) + "_" + std::to_string(k));
     images_.push_back({entries_.back(), 1});
     std::vector<size_t> params(plan->kernels[k].num_params + 1u, 8);  // and where faults go
     params.push_back(4);                                              // and the step
@@ -60,6 +64,9 @@ int FakeGpu::Run(uint32_t kernel, const std::vector<uint64_t>& params) {
     if (const int error = before(kernel); error != 0) return error;
   }
   const size_t count = params.size() - 2;
+  for (size_t p = 0; p < count; ++p) {
+    if (!fake_cuda::IsMemory(params[p])) return kIllegalAddress;
+  }
   const auto step = static_cast<uint32_t>(params[count + 1]);
   Status status =
       device_->Launch(module_, kernel, Span<const DeviceAddress>(params.data(), count), stream_, step);

@@ -71,7 +71,8 @@ TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
   s.Close();
 }
 
-TEST_F(CudaFaults, AFaultThatEndsAContextEndsItsDeviceAlone) {
+// As with NVIDIA's own library, the other GPUs of the process are lost with it.
+TEST_F(CudaFaults, AFaultThatIsFinalEndsSessionsOnGpusAndNoOthers) {
   TinyPlan tiny;
   FakeGpu gpu(&tiny.data);
   FakeSession first, second;
@@ -94,12 +95,12 @@ TEST_F(CudaFaults, AFaultThatEndsAContextEndsItsDeviceAlone) {
     EXPECT_SAYS(faulted, "(700)");
     EXPECT_SAYS(faulted, "the process must be replaced");
     EXPECT_SAYS(RunAdd(first.sessions[0]), "(700)");
-    EXPECT_SAYS(RunAdd(first.sessions[1]), "no session on this device can go on");
-    EXPECT_SAYS(Session::Create(first.runtime, first.plan).status(), "no session on this device can go on");
+    EXPECT_SAYS(RunAdd(first.sessions[1]), "no session on a GPU can go on");
+    EXPECT_SAYS(Session::Create(first.runtime, first.plan).status(), "no session on a GPU can go on");
     EXPECT_SAYS(first.runtime.Ready(), "the process must be replaced");
 
-    EXPECT_TRUE(second.runtime.Ready().ok());
-    EXPECT_TRUE(RunAdd(second.sessions[0]).ok());
+    EXPECT_SAYS(RunAdd(second.sessions[0]), "no session on a GPU can go on");
+    EXPECT_SAYS(second.runtime.Ready(), "the process must be replaced");
     EXPECT_TRUE(runtime.Ready().ok());
     EXPECT_TRUE(RunAdd(on_host).ok());
   }

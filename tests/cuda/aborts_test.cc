@@ -1,15 +1,16 @@
-// Collectives on GPUs when a rank fails: the run ends with an error that says where, nothing hangs, the process and
-// its memory live on. Also every collective op against virtual devices. Skipped where there are fewer than two GPUs.
+// Collectives on GPUs when a rank fails: the run ends with an error that says where, nothing hangs, the
+// process and its memory live on. Also every collective op against virtual devices. Skipped where there are
+// fewer than two GPUs.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
 
-#include "compiler/codegen/cuda/add_modules.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
 #include "tests/collectives/mesh.h"
+#include "tests/cuda/machine_code.h"
 #include "tests/says.h"
 #include "tools/rondo/forwarding_driver.h"
 
@@ -66,16 +67,6 @@ class Gpus : public Driver {
   Rank1 rank1;
 };
 
-// `mesh`'s plan with machine code.
-PlanData ForGpus(const MeshPlan& mesh, EmittedPlan* emitted) {
-  emitted->arena = std::make_unique<Arena>();
-  emitted->plan = mesh.data;
-  std::string report;
-  const Status status = AddCudaModules(emitted, "sm_90a", "", &report);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return emitted->plan;
-}
-
 class GpuAborts : public testing::Test {
  protected:
   void SetUp() override {
@@ -109,8 +100,8 @@ class GpuAborts : public testing::Test {
 
 TEST_F(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
   Layers layers(kGpus, 3, 4096);
-  EmittedPlan emitted;
-  const PlanData data = ForGpus(layers.mesh, &emitted);
+  PlanData data = layers.mesh.data;
+  const MachineCode code(&data);
   double seconds = 0;
   for (int round = 0; round < 3; ++round) {
     const uint64_t before[] = {FreeBytes(0), FreeBytes(1)};
@@ -174,8 +165,8 @@ TEST_F(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
     }
   }
   mesh.Finish();
-  EmittedPlan emitted;
-  const PlanData data = ForGpus(mesh, &emitted);
+  PlanData data = mesh.data;
+  const MachineCode code(&data);
 
   auto run = [&](Driver* driver, std::vector<std::vector<float>>* results) -> Status {
     RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(driver));
@@ -215,13 +206,14 @@ TEST_F(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
 // The order of collectives is compared before anything is made on any device.
 TEST_F(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
   Layers layers(kGpus, 2, 4096);
-  EmittedPlan emitted;
-  PlanData data = ForGpus(layers.mesh, &emitted);
+  PlanData data = layers.mesh.data;
+  const MachineCode code(&data);
   const uint64_t before[] = {FreeBytes(0), FreeBytes(1)};
   // Device 1 meets two sync points of one communicator in the other order.
   std::vector<Step> steps(data.programs[0].steps.begin(), data.programs[0].steps.end());
   for (Step& step : steps) {
-    if (step.device == 1 && (step.sync_point == 0 || step.sync_point == 2)) step.sync_point = 2 - step.sync_point;
+    if (step.device == 1 && (step.sync_point == 0 || step.sync_point == 2))
+      step.sync_point = 2 - step.sync_point;
   }
   Program program = data.programs[0];
   program.steps = steps;
@@ -234,28 +226,32 @@ TEST_F(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
   EXPECT_EQ(FreeBytes(1), before[1]);
 }
 
-// The last test here: device 1 is of no use to this process any more.
-TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndLeavesTheOtherDevice) {
-  Layers layers(kGpus, 3, 4096), alone(1, 1, 4096);
-  EmittedPlan emitted, emitted_alone;
-  const PlanData data = ForGpus(layers.mesh, &emitted), data_alone = ForGpus(alone.mesh, &emitted_alone);
+// The last test here: CUDA is of no use to this process any more.
+TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
+  Layers layers(kGpus, 3, 4096);
+  PlanData data = layers.mesh.data;
+  const MachineCode code(&data);
+  HostOptions options;
+  options.devices = kGpus;
+  Driver* host = Must(CreateHostDriver(options));
   {
-    Runtime runtime = Must(Runtime::Create(gpus_.get()));
-    Plan plan = Must(Plan::FromData(data, {})), plan_alone = Must(Plan::FromData(data_alone, {}));
-    Session session = Must(Session::Create(runtime, plan));
-    Session on_device_0 = Must(Session::Create(runtime, plan_alone));
+    Runtime runtime = Must(Runtime::Create(gpus_.get())), host_runtime = Must(Runtime::Create(host));
+    Plan plan = Must(Plan::FromData(data, {}));
+    Session session = Must(Session::Create(runtime, plan)),
+            on_host = Must(Session::Create(host_runtime, plan));
     double seconds = 0;
     gpus_->rank1.poison = Must(gpus_->rank1.LoadModule(data));
     const Status failed = TimedRun(layers, &session, &seconds);
     std::printf("%.3f s: %s\n", seconds, failed.message());
-    EXPECT_SAYS(failed, "cuda device 1");
+    EXPECT_SAYS(failed, "(700)");
     EXPECT_LT(seconds, 10);
     EXPECT_SAYS(runtime.Ready(), "the process must be replaced");
-    const Status alive = TimedRun(alone, &on_device_0, &seconds);
+    const Status alive = TimedRun(layers, &on_host, &seconds);
     EXPECT_TRUE(alive.ok()) << alive.message();
     gpus_->rank1.DestroyModule(gpus_->rank1.poison);
     gpus_->rank1.poison = nullptr;
   }
+  DestroyHostDriver(host);
 }
 
 }  // namespace

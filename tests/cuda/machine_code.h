@@ -1,0 +1,27 @@
+// MachineCode: what makes a plan made by hand one for GPUs. Two of them: NVRTC's code for real GPUs
+// (machine_code_gpu.cc), and functions of fake_cuda (machine_code_fake.cc).
+#ifndef RONDO_TESTS_CUDA_MACHINE_CODE_H_
+#define RONDO_TESTS_CUDA_MACHINE_CODE_H_
+
+#include <memory>
+
+#include "core/plan.h"
+
+namespace rondo {
+
+class MachineCode {
+ public:
+  // Gives `plan`, which must outlive it, a module. Fails the test that makes it if there is none to be had.
+  explicit MachineCode(PlanData* plan);
+  ~MachineCode();
+  MachineCode(const MachineCode&) = delete;
+  MachineCode& operator=(const MachineCode&) = delete;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_CUDA_MACHINE_CODE_H_

@@ -1,0 +1,23 @@
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/cuda/add_modules.h"
+#include "tests/cuda/machine_code.h"
+
+namespace rondo {
+
+struct MachineCode::Impl {
+  EmittedPlan emitted;
+};
+
+MachineCode::MachineCode(PlanData* plan) : impl_(std::make_unique<Impl>()) {
+  impl_->emitted.arena = std::make_unique<Arena>();
+  impl_->emitted.plan = *plan;
+  std::string report;
+  const Status status = AddCudaModules(&impl_->emitted, {"sm_90a", "", "", 0}, &report);
+  EXPECT_TRUE(status.ok()) << status.message();
+  plan->modules = impl_->emitted.plan.modules;
+}
+
+MachineCode::~MachineCode() = default;
+
+}  // namespace rondo
