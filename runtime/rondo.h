@@ -231,9 +231,9 @@ RONDO_API rondo_error* rondo_runtime_create(rondo_driver* driver, const rondo_ru
                                             rondo_runtime** runtime);
 /* NULL, or the first requirement of the plan that this runtime does not meet. Loads nothing. */
 RONDO_API rondo_error* rondo_runtime_supports(const rondo_runtime* runtime, const rondo_plan* plan);
-/* NULL, or the error of a device on which nothing works any more in this process (a GPU's context ends with
- * certain faults): sessions on other devices go on, but a supervisor should replace the process. Cheap enough
- * for a readiness probe; any thread, at any moment. */
+/* NULL, or the error of a device on which nothing works any more in this process (certain faults end CUDA
+ * for it, on all GPUs): a supervisor should replace the process. Cheap enough for a readiness probe; any
+ * thread, at any moment. */
 RONDO_API rondo_error* rondo_runtime_ready(const rondo_runtime* runtime);
 /* Destroys the runtime and its driver. With sessions alive, or on one of the runtime's own threads:
  * RONDO_FAILED_PRECONDITION, and nothing is destroyed. */

@@ -63,9 +63,9 @@ class Runtime {
   // OK, or the first requirement of `plan` that this runtime's driver and devices do not meet. Loads
   // nothing and allocates no device memory.
   Status Supports(const Plan& plan) const;
-  // OK, or the error of a device that ended for good everything on it in this process: sessions on others go
-  // on, but a supervisor should replace the process. Asks every device in use; while a plan is being loaded,
-  // which meets such errors itself, it asks none. Any thread, at any moment.
+  // OK, or the error of a device on which nothing works any more in this process (with CUDA: on all of its
+  // devices): a supervisor should replace the process. Asks every device in use; while a plan is being
+  // loaded, which meets such errors itself, it asks none. Any thread, at any moment.
   Status Ready() const;
   // Sessions alive now.
   uint32_t session_count() const;
