@@ -471,7 +471,8 @@ View PlacementFor(const Context& c, NodeId id) {
       first = false;
     }
   }
-  if (first || !read.affine() || read.steps[0].offset != 0) return own;
+  // What follows the permutation (heads merged into one dim, say) reads the dense tensor that it describes.
+  if (first || read.steps[0].offset != 0) return own;
   const ir::ViewStep& step = read.steps[0];
   struct Dim {
     int64_t extent, stride, place;

@@ -149,6 +149,21 @@ TEST_F(Structure, AnEpilogueFollowsAPermutedReader) {
   EXPECT_EQ(FuseTo({b_.Unary(TapeOp::kTanh, heads)}).ops.size(), 1u);
 }
 
+TEST_F(Structure, HeadsAreStoredAsTheProductThatMergesThemReadsThem) {
+  ir::AttentionAttrs attrs;
+  const Shape heads{1, 3, 6, 8};
+  NodeId y = b_.Attention(Input(heads), Input(heads), Input(heads), ir::kNoNode, ir::kNoNode, attrs);
+  NodeId merged = b_.Reshape(b_.Transpose(y, {0, 2, 1, 3}), Shape{6, 24});
+  LoweredProgram program = FuseTo({b_.MatMul(merged, Weight(Shape{24, 16}))});
+  ASSERT_EQ(program.ops.size(), 2u);
+  const Part& product = program.ops[1].kernel.parts[0];
+  ASSERT_EQ(product.skeleton, Skeleton::kContraction);
+  EXPECT_EQ(std::vector<int64_t>(product.loops.begin(), product.loops.end()),
+            (std::vector<int64_t>{6, 16, 24}));
+  const Span<const int64_t> strides = product.operands[product.lhs].strides;
+  EXPECT_EQ(std::vector<int64_t>(strides.begin(), strides.end()), (std::vector<int64_t>{24, 0, 1}));
+}
+
 TEST_F(Structure, PiecesOfAConcatenationAreComputedInPlace) {
   NodeId x = Input(Shape{2, 8});
   NodeId a = b_.MatMul(x, Weight(Shape{8, 4})), c = b_.MatMul(x, Weight(Shape{8, 5}));
