@@ -228,13 +228,18 @@ TEST_F(DriverTest, MemoryOfAnotherDeviceIsRefused) {
   const char* text = "are memory of host device 1";
   Device& zero = *devices_[0];
   for (const Status& status :
-       {zero.Copy(memory_[0], memory_[1], 16, streams_[0]),
-        zero.Copy(memory_[1], memory_[0], 16, streams_[0]), zero.Fill(memory_[1] + 63, 0, 1, streams_[0]),
+       {zero.Copy(memory_[1], memory_[0], 16, streams_[0]), zero.Fill(memory_[1] + 63, 0, 1, streams_[0]),
         zero.CopyIn(memory_[1], this, 8, streams_[0]), zero.CopyOut(this, memory_[1], 8, streams_[0]),
         zero.StartCollective(Part(0, 0), memory_[1], memory_[0], streams_[0])}) {
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_NE(std::strstr(status.message(), text), nullptr) << status.message();
   }
+  EXPECT_TRUE(zero.Copy(memory_[0], memory_[1], 16, streams_[0]).ok())
+      << "a copy from another device, no graph's";
+  ASSERT_TRUE(zero.BeginRecord(streams_[0]).ok());
+  EXPECT_EQ(zero.Copy(memory_[0], memory_[1], 16, streams_[0]).code(), Code::kInvalidArgument);
+  Result<Graph*> graph = zero.EndRecord(streams_[0]);
+  if (graph.ok()) zero.DestroyGraph(*graph);
   float mine[4] = {};
   EXPECT_TRUE(zero.CopyIn(memory_[0], mine, 16, streams_[0]).ok());
 }
