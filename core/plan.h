@@ -198,8 +198,8 @@ enum class ImageKind : uint8_t {
   kLibraryProduct = 1,  // `product`, by cuBLASLt; `entry` is empty
 };
 
-// How one kernel is launched from a code module: `grid` blocks of the module's `block` threads. Parameters of
-// the function: an address for each of the kernel's, then the tensor maps, then what the driver adds.
+// How one kernel is launched from a code module: in `grid` blocks. Parameters of the function: an address for
+// each of the kernel's, then the tensor maps, then what the driver adds.
 struct KernelImage {
   std::string_view entry;  // the function's name in the module
   uint32_t grid = 1;
@@ -211,6 +211,7 @@ struct KernelImage {
   Span<const TensorMap> tensor_maps = {};
   ImageKind kind = ImageKind::kFunction;
   const LibraryProduct* product = nullptr;  // of kLibraryProduct
+  uint32_t block = 0;                       // threads a block; 0: as many as the module says
 };
 
 // Another way to run a kernel, recorded for `rondo tune` to measure. Never launched by a run.
@@ -224,7 +225,7 @@ struct KernelAlternative {
 // verified.
 struct CodeModule {
   std::string_view architecture;          // "sm_90a"
-  uint32_t block = 256;                   // threads a block, of every launch
+  uint32_t block = 256;                   // threads a block, where an image does not say
   Span<const Span<const uint8_t>> codes;  // ELF images, as the driver loads them
   Span<const KernelImage> images;         // one a kernel of the plan, in order
   Span<const KernelAlternative> alternatives = {};

@@ -54,6 +54,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(graph_exec_destroy, "cuGraphExecDestroy"),
     RONDO_SYMBOL(graph_destroy, "cuGraphDestroy"),
     RONDO_SYMBOL(launch, "cuLaunchKernelEx"),
+    RONDO_SYMBOL(encode_map, "cuTensorMapEncodeTiled"),
     RONDO_SYMBOL(graph_kernel_params, "cuGraphExecKernelNodeSetParams_v2"),
     RONDO_SYMBOL(graph_copy_params, "cuGraphExecMemcpyNodeSetParams"),
     RONDO_OPTIONAL_SYMBOL(capture_info, "cuStreamGetCaptureInfo_v3"),

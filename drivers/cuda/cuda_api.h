@@ -67,6 +67,11 @@ struct CopyNodeParams {
   size_t width = 0, height = 1, depth = 1;
 };
 
+// CUtensorMap: how a kernel sees memory that the copy engine cuts boxes from.
+struct alignas(64) EncodedMap {
+  uint64_t words[16] = {};
+};
+
 struct Api {
   Error (*init)(unsigned flags);
   Error (*driver_version)(int* version);
@@ -109,6 +114,9 @@ struct Api {
   Error (*graph_exec_destroy)(GraphExec exec);
   Error (*graph_destroy)(GraphHandle graph);
   Error (*launch)(const LaunchConfig* config, Function function, void** params, void** extra);
+  Error (*encode_map)(EncodedMap* map, int type, uint32_t rank, void* address, const uint64_t* extents,
+                      const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+                      int interleave, int swizzle, int promotion, int fill);
   Error (*graph_kernel_params)(GraphExec exec, NodeHandle node, const KernelNodeParams* params);
   Error (*graph_copy_params)(GraphExec exec, NodeHandle node, const CopyNodeParams* params, Context context);
   // Null where the driver is older than CUDA 12.3.

@@ -236,7 +236,6 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     status = Check(api_.module_load(&handle, code.codes[c].data()), "loading machine code");
     if (status.ok()) module->handles.push_back(handle);
   }
-  module->block = code.block;
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
     const KernelImage& image = code.images[k];
     char entry[256];
@@ -244,10 +243,10 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     Function function = nullptr;
     if (image.kind == ImageKind::kFunction)
       status = Check(api_.module_function(&function, module->handles[image.code], entry), entry);
-    if (status.ok() && plan.kernels[k].num_params + 2u > kMostParams) {
-      status = Status::Error(Code::kUnsupported, "kernel \"%.*s\" has %u parameters",
+    if (status.ok() && (plan.kernels[k].num_params > kMostParams || image.tensor_maps.size() > kMostMaps)) {
+      status = Status::Error(Code::kUnsupported, "kernel \"%.*s\" has %u parameters and %zu tensor maps",
                              static_cast<int>(plan.kernels[k].name.size()), plan.kernels[k].name.data(),
-                             plan.kernels[k].num_params);
+                             plan.kernels[k].num_params, image.tensor_maps.size());
     }
     if (status.ok() && image.shared > 0) {
       status = Check(api_.function_attribute(function, kMostDynamicShared, static_cast<int>(image.shared)),
@@ -256,6 +255,8 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     }
     module->functions.push_back(function);
     module->grids.push_back(image.grid);
+    module->blocks.push_back(image.block == 0 ? code.block : image.block);
+    module->tensor_maps.emplace_back(image.tensor_maps.begin(), image.tensor_maps.end());
     module->shared.push_back(image.shared);
     module->waits.push_back(image.waits && major_ >= 9);
     module->params.push_back(plan.kernels[k].num_params);
@@ -302,25 +303,26 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
                          step, kernel, addresses.size());
   }
   if (m->products[kernel] != nullptr) return LaunchProduct(m->products[kernel].get(), addresses, s, step);
-  void* params[kMostParams];
+  Use use(*this);
   // A graph's faults are told by the stream that it is launched on.
   FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;
-  FillParams(*m, kernel, addresses, faults, step, params);
+  LaunchParams params;
+  RONDO_RETURN_IF_ERROR(
+      params.Build(api_, addresses.subspan(0, m->params[kernel]), m->tensor_maps[kernel], faults, step));
   LaunchAttribute dependent;
   dependent.id = kDependentLaunch;
   dependent.number = 1;
   LaunchConfig config;
   config.grid[0] = m->grids[kernel];
-  config.block[0] = m->block;
+  config.block[0] = m->blocks[kernel];
   config.shared_bytes = m->shared[kernel];
   config.stream = s->handle;
   config.attributes = &dependent;
   // Every kernel before it is complete once the last one is: that one has waited too, or began after its own.
   config.num_attributes = s->recording != nullptr && s->after_kernel && m->waits[kernel] ? 1 : 0;
   s->after_kernel = true;
-  Use use(*this);
   RONDO_RETURN_IF_ERROR(
-      Check(api_.launch(&config, m->functions[kernel], params, nullptr), "launching a kernel")
+      Check(api_.launch(&config, m->functions[kernel], params.get(), nullptr), "launching a kernel")
           .At("step %u", step));
   CudaNode node;
   node.module = m;

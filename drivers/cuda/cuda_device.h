@@ -12,6 +12,7 @@
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_calls.h"
+#include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_products.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
@@ -49,11 +50,11 @@ class Ending {
 struct CudaModule {
   std::vector<ModuleHandle> handles;  // one a code of the plan's module
   std::vector<Function> functions;    // one a kernel of the plan
-  std::vector<uint32_t> grids, shared, params;
+  std::vector<uint32_t> grids, blocks, shared, params;
+  std::vector<std::vector<TensorMap>> tensor_maps;
   std::vector<bool> waits;
   std::vector<std::unique_ptr<LibraryProductRun>> products;  // of those that the library computes, else null
-  uint32_t block = 0;
-  std::unique_ptr<CudaCalls> calls;  // null: the plan has none
+  std::unique_ptr<CudaCalls> calls;                          // null: the plan has none
 };
 
 // What a graph's node was recorded from.
@@ -103,18 +104,6 @@ inline CudaStream* ToCuda(Stream* stream) { return reinterpret_cast<CudaStream*>
 inline CudaModule* ToCuda(Module* module) { return reinterpret_cast<CudaModule*>(module); }
 inline CudaGraph* ToCuda(Graph* graph) { return reinterpret_cast<CudaGraph*>(graph); }
 inline CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(event); }
-
-inline constexpr size_t kMostParams = 4096;
-
-// Leaves in `params` where a kernel's parameters are: the addresses, then what every kernel has. All must
-// stay until the kernel has been launched.
-inline void FillParams(const CudaModule& module, uint32_t kernel, Span<const DeviceAddress> addresses,
-                       FaultRecord* const& faults, const uint32_t& step, void* (&params)[kMostParams]) {
-  const size_t count = module.params[kernel];
-  for (size_t p = 0; p < count; ++p) params[p] = const_cast<DeviceAddress*>(&addresses[p]);
-  params[count] = const_cast<FaultRecord**>(&faults);
-  params[count + 1] = const_cast<uint32_t*>(&step);
-}
 
 class CudaDevice final : public Device {
  public:

@@ -118,14 +118,15 @@ Status CudaDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAd
     params.width = to.bytes;
     return Check(api_.graph_copy_params(g->exec, to.handle, &params, context_), "changing a graph's copy");
   }
-  void* values[kMostParams];
-  FillParams(*to.module, to.kernel, addresses, to.faults, g->nodes[node].step, values);
+  LaunchParams values;
+  RONDO_RETURN_IF_ERROR(values.Build(api_, addresses.subspan(0, count), to.module->tensor_maps[to.kernel],
+                                     to.faults, g->nodes[node].step));
   KernelNodeParams params;
   params.function = to.module->functions[to.kernel];
   params.grid[0] = to.module->grids[to.kernel];
-  params.block[0] = to.module->block;
+  params.block[0] = to.module->blocks[to.kernel];
   params.shared_bytes = to.module->shared[to.kernel];
-  params.params = values;
+  params.params = values.get();
   return Check(api_.graph_kernel_params(g->exec, to.handle, &params), "changing a graph's kernel");
 }
 

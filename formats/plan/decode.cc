@@ -90,17 +90,20 @@ class Decoder {
     return out;
   }
 
+  [[gnu::noinline]] bool Aligned(const void* data, size_t alignment) {
+    const bool aligned = reinterpret_cast<uintptr_t>(data) % alignment == 0;
+    if (!aligned && status_.ok())
+      status_ = Status::Error(Code::kCorrupt, "plan: a vector of its flatbuffer is not aligned");
+    return aligned;
+  }
+
   // A vector of tables or structs, each decoded by its overload of One. The flatbuffers verifier checks
   // where a vector's length lies, but not that the structs after it are aligned.
   template <typename T, typename F>
   Span<const T> All(const fb::Vector<F>* in) {
     if (in == nullptr || in->size() == 0) return {};
     if constexpr (std::is_pointer_v<F>) {
-      if (reinterpret_cast<uintptr_t>(in->Data()) % alignof(std::remove_pointer_t<F>) != 0) {
-        if (status_.ok())
-          status_ = Status::Error(Code::kCorrupt, "plan: a vector of its flatbuffer is not aligned");
-        return {};
-      }
+      if (!Aligned(in->Data(), alignof(std::remove_pointer_t<F>))) return {};
     }
     Span<T> out = New<T>(in->size());
     for (size_t i = 0; i < out.size() && status_.ok(); ++i)
@@ -123,6 +126,7 @@ class Decoder {
   void One(const fbs::SyncPoint& in, SyncPoint& out);
   void One(const fbs::Port& in, Port& out);
   void One(const fbs::Program& in, Program& out);
+  void One(const fbs::TensorMap& in, TensorMap& out);
   void One(const fbs::KernelImage& in, KernelImage& out);
   void One(const fbs::KernelAlternative& in, KernelAlternative& out);
   void One(const fbs::CodeModule& in, CodeModule& out);
@@ -290,6 +294,11 @@ void Decoder::One(const fbs::Program& in, Program& out) {
   out.arena_bytes = in.arena_bytes();
 }
 
+void Decoder::One(const fbs::TensorMap& in, TensorMap& out) {
+  static_assert(sizeof(in) == sizeof(out));
+  std::memcpy(static_cast<void*>(&out), &in, sizeof(out));
+}
+
 void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.entry = Text(in.entry());
   out.grid = in.grid();
@@ -297,6 +306,8 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.waits = in.waits();
   out.kind = static_cast<ImageKind>(in.kind());
   out.code = in.code();
+  out.block = in.block();
+  out.tensor_maps = All<TensorMap>(in.tensor_maps());
   if (in.product() == nullptr) return;
   const Span<LibraryProduct> product = New<LibraryProduct>(1);
   if (product.empty()) return;

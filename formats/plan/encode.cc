@@ -80,6 +80,16 @@ class Encoder {
             in.depth,       in.tf32,       Byte(in.epilogue), in.workspace_bytes,
             in.algorithm};
   }
+  static fbs::TensorMap Plain(const TensorMap& in) {
+    return {in.param,
+            in.offset,
+            Byte(in.dtype),
+            in.rank,
+            fb::span<const uint64_t, kMaxTensorMapRank>(in.extents),
+            fb::span<const uint64_t, kMaxTensorMapRank - 1>(in.strides),
+            fb::span<const uint32_t, kMaxTensorMapRank>(in.box),
+            in.swizzle};
+  }
 
   Offset<fbs::Guard> One(const Guard& in) {
     return fbs::CreateGuard(builder_, in.stride, in.offset, in.extent, Numbers<int64_t>(in.strides));
@@ -157,8 +167,9 @@ class Encoder {
   Offset<fbs::KernelImage> One(const KernelImage& in) {
     auto entry = Text(in.entry);
     const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
+    auto tensor_maps = Structs<fbs::TensorMap>(in.tensor_maps);
     return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
-                                  in.product == nullptr ? nullptr : &product, in.code);
+                                  in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
@@ -225,8 +236,12 @@ class Encoder {
 uint64_t Estimate(const PlanData& plan) {
   uint64_t bytes = plan.buffers.size() * 200;
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
-  for (const CodeModule& module : plan.modules)
+  for (const CodeModule& module : plan.modules) {
     bytes += 16 * module.codes.size() + 512 * (module.images.size() + module.alternatives.size());
+    for (const KernelImage& image : module.images) bytes += image.tensor_maps.size() * sizeof(TensorMap);
+    for (const KernelAlternative& other : module.alternatives)
+      bytes += other.image.tensor_maps.size() * sizeof(TensorMap);
+  }
   for (const Buffer& buffer : plan.buffers) bytes += buffer.name.size();
   for (const CustomOp& op : plan.custom_ops) {
     bytes += 128 + op.domain.size() + op.name.size() + op.library.size() + op.reason.size();

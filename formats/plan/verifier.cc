@@ -379,6 +379,7 @@ Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
   RONDO_RETURN_IF_ERROR(plan::VerifyBuffers(plan, scratch));
   RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, scratch, &ranges));
   RONDO_RETURN_IF_ERROR(plan::VerifyProducts(plan, scratch));
+  RONDO_RETURN_IF_ERROR(plan::VerifyTensorMaps(plan, ranges));
   RONDO_RETURN_IF_ERROR(plan::VerifyCustomOps(plan));
   return plan::VerifyPrograms(plan, ranges, scratch);
 }

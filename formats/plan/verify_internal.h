@@ -79,6 +79,10 @@ struct KernelRanges {
   Span<const uint32_t> first_range;
   Span<const ByteRange> ranges;
 };
+// The blocks and tensor maps of the kernels' images: boxes that the copy engine can cut, from memory that the
+// kernel may touch.
+Status VerifyTensorMaps(const PlanData& plan, const KernelRanges& ranges);
+
 // `named` has one flag a buffer, set for those that a port names.
 Status VerifyProgram(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
                      Arena& scratch);

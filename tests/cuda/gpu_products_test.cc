@@ -122,6 +122,45 @@ TEST(GpuProducts, OfManyRowsMatchTheReference) {
   suite.Run();
 }
 
+// As above, and several tiles a block; parts of one kernel.
+TEST(GpuProducts, EveryWayOfTheCopyEngineMatchesTheReference) {
+  const ProductCase cases[] = {
+      {1, 150, 200, 328},
+      {1, 197, 264, 72, 2, true},
+      {1, 70, 136, 200, 2},
+      {3, 40, 72, 264, 1, true},
+      {1, 200, 96, 512, 1, false, false, false, 4},
+  };
+  Result<Driver*> driver = CreateCudaDriver();
+  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+  DestroyCudaDriver(*driver);
+  // Each sharing with one tile, each tile with one sharing.
+  size_t number = 0;
+  for (const ProductChoice& choice : BulkChoices(TargetOf("sm_90a"))) {
+    const size_t tile = number / 6, sharing = number++ % 6;
+    if (choice.rows + choice.columns > 128 && sharing != tile % 6) continue;
+    Suite suite;
+    suite.product = choice;
+    uint32_t seed = 500;
+    for (const ProductCase& p : cases) {
+      AddProduct(&suite, p, kFloats[seed % 2], seed);
+      ++seed;
+    }
+    suite.Run();
+  }
+}
+
+// More tiles than blocks, in bands, with the last tiles ragged.
+TEST(GpuProducts, OfManyTilesMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 600;
+  suite.product = *ParseProductChoice("bulk 64x64 1x1x1 cluster 1");
+  for (const ProductCase& p : {ProductCase{1, 1100, 552, 72}, ProductCase{2, 584, 456, 64, 2},
+                               ProductCase{1, 1100, 552, 64, 1, true}})
+    AddProduct(&suite, p, DType::kF16, seed++);
+  suite.Run();
+}
+
 // Ragged on all sides, so that every tile has parts that do not exist.
 TEST(GpuProducts, EveryTileMatchesTheReference) {
   Result<Driver*> driver = CreateCudaDriver();

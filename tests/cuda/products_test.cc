@@ -67,7 +67,7 @@ class Product {
 };
 
 std::string TemplateOf(const KernelText& kernel) {
-  for (const char* name : {"skinny_product", "skinny_floats", "tile_product", "group_product",
+  for (const char* name : {"skinny_product", "skinny_floats", "tile_product", "group_product", "bulk_product",
                            "float_product", "tf32_product"}) {
     if (kernel.text.find(name) != std::string::npos) return name;
   }
@@ -93,13 +93,16 @@ TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({8, 4096, 4096}), "skinny_product");
   EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16, true}), "skinny_product");
   EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16}), "tile_product");
-  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "tile_product");
-  EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "group_product");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "bulk_product");
+  EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "bulk_product");
+  // The copy engine wants lines at multiples of 16 bytes.
+  EXPECT_EQ(TemplateOf({512, 4092, 4096}), "tile_product");
+  EXPECT_EQ(TemplateOf({512, 4096, 4096}, 8), "tile_product");
   EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "tile_product");
   EXPECT_EQ(TemplateOf({1, 4096, 4096, DType::kF32}), "skinny_floats");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32}), "float_product");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32, false, 1, true}), "tf32_product");
-  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16, false, 1, true}), "tile_product");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16, false, 1, true}), "bulk_product");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64, false, 1, true}), "plain");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64}), "plain");
   EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");

@@ -138,6 +138,20 @@ class Collector {
     Enum(image.kind, 2, __LINE__);
     Index(image.code, 4, __LINE__);
     if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
+    Number(image.block, __LINE__);
+    List(image.tensor_maps, __LINE__);
+    for (TensorMap& map : Entries(image.tensor_maps)) Of(map);
+  }
+
+  void Of(TensorMap& map) {
+    Index(map.param, 8, __LINE__);
+    Number(map.offset, __LINE__);
+    Enum(map.dtype, kNumDTypes, __LINE__);
+    Number(map.rank, __LINE__);
+    for (uint64_t& extent : map.extents) Number(extent, __LINE__);
+    for (uint64_t& stride : map.strides) Number(stride, __LINE__);
+    for (uint32_t& box : map.box) Number(box, __LINE__);
+    Number(map.swizzle, __LINE__);
   }
 
   void Of(LibraryProduct& p) {

@@ -103,6 +103,7 @@ std::vector<Seed> MakePlanSeeds() {
   seeds.push_back({"calls.plan", SampleBytes(MakeCallSample())});
   seeds.push_back({"product.plan", SampleBytes(MakeProductSample())});
   seeds.push_back({"alternatives.plan", SampleBytes(MakeSampleWithAlternatives())});
+  seeds.push_back({"maps.plan", SampleBytes(MakeMapSample())});
   return seeds;
 }
 

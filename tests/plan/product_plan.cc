@@ -125,4 +125,27 @@ Sample MakeSampleWithAlternatives() {
   return s;
 }
 
+Sample MakeMapSample() {
+  Sample s = MakeProductSample();
+  KernelImage& image = ImageOf(s);
+  image.kind = ImageKind::kFunction;
+  image.product = nullptr;
+  image.entry = "f";
+  image.block = 288;
+  TensorMap x;
+  x.dtype = DType::kF32;
+  x.extents[0] = kDepth;
+  x.extents[1] = kRows;
+  x.strides[0] = kDepth * 4;
+  x.box[0] = kDepth;
+  x.box[1] = kRows;
+  x.swizzle = 32;
+  TensorMap w = x;
+  w.param = 1;
+  w.extents[1] = kColumns;
+  w.box[1] = kColumns;
+  image.tensor_maps = List<TensorMap>(s.arena, {x, w});
+  return s;
+}
+
 }  // namespace rondo

@@ -15,6 +15,9 @@ Sample MakeProductSample();
 // The same with two alternatives for its kernel: a function, and the product by another algorithm.
 Sample MakeSampleWithAlternatives();
 
+// The same, computed by a function that gets X and W as tensor maps.
+Sample MakeMapSample();
+
 inline KernelImage& ImageOf(Sample& s) { return Edit(s.data.modules[0].images, 0); }
 inline LibraryProduct& ProductOf(Sample& s) { return const_cast<LibraryProduct&>(*ImageOf(s).product); }
 

@@ -114,6 +114,8 @@ Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::strin
     KernelImage image = {arena->CopyText(kernels[k].entry), kernels[k].grid, kernels[k].shared,
                          kernels[k].waits};
     image.code = compiled.code_of[generated++];
+    image.block = kernels[k].block;
+    image.tensor_maps = arena->Copy(kernels[k].tensor_maps);
     images.push_back(image);
   }
   CodeModule module;

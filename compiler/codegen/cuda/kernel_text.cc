@@ -81,25 +81,37 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
     declared += "char* p" + std::to_string(p) + ", ";
     passed += "p" + std::to_string(p) + ", ";
   }
-  declared += "u64* faults, u32 step";
-  passed += "faults, step";
   RONDO_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<PartText>> parts, WriteParts(kernel, target, params));
   uint32_t cluster = 1, resident = 0;
+  out.block = 0;
   for (const auto& part : parts) {
+    out.block = std::max(out.block, part->launch().block);
     cluster = std::max(cluster, part->launch().cluster);
     resident = resident == 0 ? part->launch().resident : std::min(resident, part->launch().resident);
   }
-  std::string calls;
+  const std::string last = "u64* faults, u32 step";
+  std::string calls, maps;
   uint64_t blocks = 0;
   size_t chosen = 0;
   for (size_t k = 0; k < parts.size(); ++k) {
     std::string name = out.entry + "_part" + std::to_string(k);
-    out.text +=
-        "static __device__ void " + name + "(u32 block, " + declared + ") {\n" + parts[k]->text() + "}\n";
+    // The tensor maps of a part, which it calls m0 and so on, are a run of the kernel's.
+    std::string own_maps, passed_maps;
+    for (size_t m = 0; m < parts[k]->launch().tensor_maps.size(); ++m) {
+      const std::string number_in_kernel = std::to_string(out.tensor_maps.size());
+      own_maps += "const BulkMap& m" + std::to_string(m) + ", ";
+      passed_maps += "m" + number_in_kernel + ", ";
+      maps += "const __grid_constant__ BulkMap m" + number_in_kernel + ", ";
+      out.tensor_maps.push_back(parts[k]->launch().tensor_maps[m]);
+    }
+    out.text += "static __device__ void " + name + "(u32 block, " + declared + own_maps + last + ") {\n" +
+                parts[k]->text() + "}\n";
     std::string first = std::to_string(blocks);
     const uint32_t own = parts[k]->launch().blocks;
-    calls += "if (blockIdx.x < " + std::to_string(blocks + own) + "u) { " + name + "(blockIdx.x - " + first +
-             "u, " + passed + "); return; }\n";
+    calls += "if (blockIdx.x < " + std::to_string(blocks + own) + "u) { ";
+    if (parts[k]->launch().block < out.block)
+      calls += "if (threadIdx.x < " + std::to_string(parts[k]->launch().block) + "u) ";
+    calls += name + "(blockIdx.x - " + first + "u, " + passed + passed_maps + "faults, step); return; }\n";
     const bool more = out.offers.empty() || Work(kernel.parts[k]) > Work(kernel.parts[chosen]);
     if (!parts[k]->offers().empty() && more) {
       out.choice = parts[k]->choice();
@@ -115,10 +127,11 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
                            static_cast<int>(kernel.name.size()), kernel.name.data());
     }
   }
-  std::string bounds = "__launch_bounds__(" + std::to_string(kCudaBlock) +
+  std::string bounds = "__launch_bounds__(" + std::to_string(out.block) +
                        (resident > 1 ? ", " + std::to_string(resident) : "") + ") ";
   if (cluster > 1) bounds += "__cluster_dims__(" + std::to_string(cluster) + ", 1, 1) ";
-  out.text += "extern \"C\" __global__ void " + bounds + out.entry + "(" + declared + ") {\n" + calls + "}\n";
+  out.text += "extern \"C\" __global__ void " + bounds + out.entry + "(" + declared + maps + last + ") {\n" +
+              calls + "}\n";
   out.waits = target.dependent_launch();
   out.grid = static_cast<uint32_t>(blocks);
   return out;
@@ -126,7 +139,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
 
 std::string CudaPreludes() {
   return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
-         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude();
+         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude();
 }
 
 }  // namespace rondo

@@ -2,7 +2,7 @@
 //
 // The text is deterministic and stands alone: it needs no header (NVRTC compiles it with none), only the
 // preludes. Every part of a kernel owns a run of blocks of one launch. All launches have kCudaBlock threads a
-// block.
+// block, but those of products for which the copy engine works: one warp more, or less.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
 
@@ -13,6 +13,7 @@
 #include "compiler/codegen/cuda/product_choice.h"
 #include "compiler/codegen/cuda/product_shape.h"
 #include "core/kernel.h"
+#include "core/plan.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -40,21 +41,26 @@ CudaTarget TargetOf(const std::string& architecture);
 
 // Every tile that products of 16-bit types can be computed by, its cluster left open.
 std::vector<ProductChoice> TileChoices(const CudaTarget& target);
+// Every way of the products whose tiles the copy engine brings.
+std::vector<ProductChoice> BulkChoices(const CudaTarget& target);
 
 struct KernelText {
-  std::string text;     // definitions, ending in one extern "C" __global__ function
-  std::string entry;    // its name, after what the kernel does: kernels of one plan may share it
-  uint32_t grid = 1;    // blocks
-  uint32_t shared = 0;  // bytes of dynamic shared memory a block
-  bool waits = false;   // begins with a wait for the kernels before it: may be launched before they end
+  std::string text;             // definitions, ending in one extern "C" __global__ function
+  std::string entry;            // its name, after what the kernel does: kernels of one plan may share it
+  uint32_t grid = 1;            // blocks
+  uint32_t block = kCudaBlock;  // threads a block
+  uint32_t shared = 0;          // bytes of dynamic shared memory a block
+  std::vector<TensorMap> tensor_maps;
+  bool waits = false;  // begins with a wait for the kernels before it: may be launched before they end
   // Of its product with most work, if a fast template computes it: how, and all ways that it could be.
   ProductChoice choice;
   std::vector<ProductOffer> offers;
 };
 
-// Parameters of the function: one `char*` a kernel parameter, then the fault record (`unsigned long long*`, 4
-// words: taken, step, operand value, extent) and the step's number (`unsigned`). `params`: one a kernel
-// parameter. Errors: kUnsupported, naming the kernel, for a part that no template here can run.
+// Parameters of the function: one `char*` a kernel parameter, then the tensor maps, then the fault record
+// (`unsigned long long*`, 4 words: taken, step, operand value, extent) and the step's number (`unsigned`).
+// `params`: one a kernel parameter. Errors: kUnsupported, naming the kernel, for a part that no template here
+// can run.
 Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,
                                    Span<const cuda::ParamFacts> params);
 
@@ -71,6 +77,7 @@ const char* CudaProductPrelude();
 const char* CudaSkinnyPrelude();
 const char* CudaTilePrelude();
 const char* CudaTf32Prelude();
+const char* CudaBulkPrelude();
 
 // All of them, in their order: what a module of kernels begins with.
 std::string CudaPreludes();

@@ -18,9 +18,11 @@ namespace rondo::cuda {
 // How a part's blocks are launched.
 struct PartLaunch {
   uint32_t blocks = 1;
-  uint32_t shared = 0;    // bytes of dynamic shared memory a block
-  uint32_t cluster = 1;   // blocks of a cluster
-  uint32_t resident = 1;  // blocks that a multiprocessor should hold at once
+  uint32_t block = kCudaBlock;         // threads a block
+  uint32_t shared = 0;                 // bytes of dynamic shared memory a block
+  uint32_t cluster = 1;                // blocks of a cluster
+  uint32_t resident = 1;               // blocks that a multiprocessor should hold at once
+  std::vector<TensorMap> tensor_maps;  // m0 and so on in the text
 };
 
 class PartText {
@@ -52,11 +54,13 @@ class PartText {
   Result<bool> FastProduct();
   std::vector<ProductOffer> OfferSkinny(const ProductShape& shape) const;
   std::vector<ProductOffer> OfferSkinnyFloats(const ProductShape& shape) const;
+  std::vector<ProductOffer> OfferBulk(const ProductShape& shape) const;
   std::vector<ProductOffer> OfferTiles(const ProductShape& shape) const;
   std::vector<ProductOffer> OfferTf32Tiles(const ProductShape& shape) const;
   std::vector<ProductOffer> OfferFloatTiles(const ProductShape& shape) const;
   Status SkinnyProduct(const ProductShape& shape, const ProductChoice& choice);
   Status SkinnyFloats(const ProductShape& shape, const ProductChoice& choice);
+  Status BulkProduct(const ProductShape& shape, const ProductChoice& choice);
   Status TileProduct(const ProductShape& shape, const ProductChoice& choice);
   Status Tf32Product(const ProductShape& shape, const ProductChoice& choice);
   Status FloatProduct(const ProductShape& shape, const ProductChoice& choice);
@@ -169,7 +173,15 @@ class PartText {
   void WritePresent(const FlatOperand& operand);
   void WriteLeftValue(const ProductShape& shape);
   void WriteRightValue(const ProductShape& shape);
-  void WriteFinish(const ProductShape& shape, int vector);
+  void WriteFinish(const ProductShape& shape, int vector, const std::string& more = "");
+  int WriteFetch(const ProductShape& shape, int vector);
+  double FinishCost() const;
+  // What the copy engine sees of a contraction's sides; none if it cannot.
+  struct BulkSides {
+    std::vector<TensorMap> maps;         // the left side's, then one a right side; boxes' lines left open
+    int64_t row_run = 1, depth_run = 1;  // rows and depths of the left side that lie evenly
+  };
+  std::optional<BulkSides> SidesOf(const ProductShape& shape) const;
   int FinishVector(const ProductShape& shape) const;
   bool RightIsConstant() const;
   bool LeftIsMade() const;

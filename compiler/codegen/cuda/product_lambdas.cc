@@ -116,10 +116,52 @@ int PartText::FinishVector(const ProductShape& shape) const {
   return 1;
 }
 
+// auto fetch = [&](row, column, u32* words): what the epilogue of `vector` points reads besides sums, as far
+// as it lies in vectors. WriteFinish, which comes next, finds it in its argument `words`. Returns their
+// number.
+int PartText::WriteFetch(const ProductShape& shape, int vector) {
+  constexpr int kMost = 16;
+  int words = 0;
+  Line("auto fetch = [&](int row, int column, u32* words) {");
+  DecodeLoops("(u32)batch", shape.batch);
+  DecodeLoops("(u32)row", shape.row);
+  DecodeLoops("(u32)column", shape.column);
+  ZeroLoops(shape.depth);
+  lanes_.resize(part_.operands.size());
+  for (size_t index : Touched(part_.epilogue, TapeOp::kLoad)) {
+    const Operand& operand = part_.operands[index];
+    const int own = vector * static_cast<int>(ByteSize(operand.dtype)) / 4;
+    const bool fits = vector > 1 && MovesAlong(operand, shape.column.back()) &&
+                      FitsLanes(index, shape.column.back(), vector) && operand.absent == 0;
+    if (!fits || words + own > kMost) continue;
+    lanes_[index] = "(words + " + Text(words) + ")";
+    LoadRaw(index, vector, lanes_[index]);
+    words += own;
+  }
+  Line("};");
+  return words;
+}
+
+// Instructions a point of the epilogue, about.
+double PartText::FinishCost() const {
+  double cost = 6;
+  for (const TapeInst& inst : part_.epilogue) {
+    switch (inst.op) {
+      case TapeOp::kErf:
+      case TapeOp::kTanh:
+      case TapeOp::kExp:
+      case TapeOp::kSigmoid: cost += 25; break;
+      case TapeOp::kConst: break;
+      default: cost += 1;
+    }
+  }
+  return cost;
+}
+
 // auto finish = [&](row, column, const float* sums): the epilogue of `vector` points along the innermost
-// column loop; sums[j * vector + v] is accumulator j of point v.
-void PartText::WriteFinish(const ProductShape& shape, int vector) {
-  Line("auto finish = [&](int row, int column, const float* sums) {");
+// column loop; sums[j * vector + v] is accumulator j of point v. `more`: further parameters.
+void PartText::WriteFinish(const ProductShape& shape, int vector, const std::string& more) {
+  Line("auto finish = [&](int row, int column, const float* sums" + more + ") {");
   DecodeLoops("(u32)batch", shape.batch);
   DecodeLoops("(u32)row", shape.row);
   DecodeLoops("(u32)column", shape.column);

@@ -17,6 +17,7 @@ Result<bool> PartText::FastProduct() {
   constexpr Template kTemplates[] = {
       {&PartText::OfferSkinny, &PartText::SkinnyProduct},
       {&PartText::OfferSkinnyFloats, &PartText::SkinnyFloats},
+      {&PartText::OfferBulk, &PartText::BulkProduct},
       {&PartText::OfferTiles, &PartText::TileProduct},
       {&PartText::OfferTf32Tiles, &PartText::Tf32Product},
       {&PartText::OfferFloatTiles, &PartText::FloatProduct},

@@ -8,6 +8,8 @@ namespace rondo {
 
 namespace {
 
+constexpr int kGroupColumns[] = {64, 96, 128, 160, 192, 208, 224, 256};
+
 // The wgmma instruction for one number of columns: its operands are counted out in the text.
 std::string GroupMultiply(int columns) {
   const int registers = columns / 2;
@@ -33,9 +35,9 @@ std::string GroupMultiply(int columns) {
 
 std::string CudaGroupPrelude() {
   std::string text = "#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n";
-  for (int columns : {64, 128, 192, 256}) text += GroupMultiply(columns);
+  for (int columns : kGroupColumns) text += GroupMultiply(columns);
   text += "template <int N, bool BF16, bool TRANSPOSED> DEV void group_multiply(float* d, u64 a, u64 b) {\n";
-  for (int columns : {64, 128, 192, 256}) {
+  for (int columns : kGroupColumns) {
     const std::string size = std::to_string(columns);
     text += "if constexpr (N == " + size + ") group_multiply_" + size + "<BF16, TRANSPOSED>(d, a, b);\n";
   }

@@ -601,6 +601,14 @@ RONDO_FAKE_API Error cuGraphExecKernelNodeSetParams_v2(GraphExec exec, NodeHandl
   return Bound(params->function, params->params,
                &reinterpret_cast<rondo::fake_cuda::Graph*>(exec)->changed[node]);
 }
+RONDO_FAKE_API Error cuTensorMapEncodeTiled(rondo::cuda::EncodedMap* map, int, uint32_t rank, void* address,
+                                            const uint64_t*, const uint64_t*, const uint32_t*,
+                                            const uint32_t*, int, int, int, int) {
+  POINT("cuTensorMapEncodeTiled");
+  if (rank == 0 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 != 0) return kInvalidValue;
+  map->words[0] = reinterpret_cast<uintptr_t>(address);
+  return 0;
+}
 RONDO_FAKE_API Error cuLaunchKernelEx(const LaunchConfig* config, rondo::cuda::Function function,
                                       void** params, void**) {
   POINT("cuLaunchKernelEx");

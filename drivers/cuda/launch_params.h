@@ -1,0 +1,35 @@
+// What a launch passes to a kernel's function. Internal to drivers/cuda.
+#ifndef RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_
+#define RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_
+
+#include "core/driver.h"
+#include "core/plan.h"
+#include "core/span.h"
+#include "drivers/cuda/cuda_api.h"
+
+namespace rondo::cuda {
+
+struct FaultRecord;
+
+// Most parameters of a kernel, and most tensor maps.
+inline constexpr size_t kMostParams = 4096;
+inline constexpr size_t kMostMaps = 32;
+
+// The parameters of one launch. They point into this, and to what Build was given: all must stay until the
+// kernel has been launched, or the graph's node has been changed.
+class LaunchParams {
+ public:
+  // The addresses, then a tensor map for each of `maps`, made for those addresses, then where the kernel
+  // records a fault and its step. The device's context is current. Errors: what the driver says of a map.
+  Status Build(const Api& api, Span<const DeviceAddress> addresses, Span<const TensorMap> maps,
+               FaultRecord* const& faults, const uint32_t& step);
+  void** get() { return params_; }
+
+ private:
+  EncodedMap maps_[kMostMaps];
+  void* params_[kMostParams + kMostMaps + 2];
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_

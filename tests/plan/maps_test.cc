@@ -1,0 +1,103 @@
+// Tensor maps of kernels' images: what the copy engine can do, and no byte that the kernel may not touch.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "formats/plan/encode.h"
+#include "formats/plan/reader.h"
+#include "formats/plan/verifier.h"
+#include "tests/plan/product_plan.h"
+
+namespace rondo {
+namespace {
+
+TensorMap& Map(Sample& s, size_t i = 0) { return Edit(ImageOf(s).tensor_maps, i); }
+
+TEST(TensorMaps, TheSampleIsGood) {
+  const Sample s = MakeMapSample();
+  EXPECT_TRUE(VerifyPlan(s.data).ok()) << VerifyPlan(s.data).message();
+}
+
+TEST(TensorMaps, RoundTripKeepsEverything) {
+  const Sample s = MakeMapSample();
+  std::vector<uint8_t> bytes, encoded, again;
+  const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t count, uint8_t* out) {
+    return FillSample(s.data, buffer, first, count, out);
+  };
+  ASSERT_TRUE(WritePlanBytes(s.data, fill, &bytes).ok());
+  Arena arena;
+  Result<PlanFile> plan = ReadPlan({bytes.data(), bytes.size()}, {}, arena);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  ASSERT_TRUE(EncodePlan(s.data, &encoded).ok());
+  ASSERT_TRUE(EncodePlan(plan->data, &again).ok());
+  EXPECT_EQ(encoded, again);
+  const KernelImage& image = plan->data.modules[0].images[0];
+  EXPECT_EQ(image.block, 288u);
+  ASSERT_EQ(image.tensor_maps.size(), 2u);
+  const TensorMap& w = image.tensor_maps[1];
+  EXPECT_EQ(w.param, 1);
+  EXPECT_EQ(w.dtype, DType::kF32);
+  EXPECT_EQ(w.rank, 2u);
+  EXPECT_EQ(w.extents[1], 16u);
+  EXPECT_EQ(w.strides[0], 32u);
+  EXPECT_EQ(w.box[1], 16u);
+  EXPECT_EQ(w.swizzle, 32u);
+}
+
+struct Broken {
+  const char* rule;
+  void (*change)(Sample& s);
+  const char* says;
+};
+std::ostream& operator<<(std::ostream& out, const Broken& broken) { return out << broken.rule; }
+
+class MapRules : public testing::TestWithParam<Broken> {};
+
+TEST_P(MapRules, Broken) {
+  Sample s = MakeMapSample();
+  GetParam().change(s);
+  const Status status = VerifyPlan(s.data);
+  ASSERT_FALSE(status.ok()) << GetParam().rule;
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_NE(std::string(status.message()).find(GetParam().says), std::string::npos) << status.message();
+}
+
+const Broken kRules[] = {
+    {"ThreadsOfABlock", [](Sample& s) { ImageOf(s).block = 1025; }, "threads a block, 1025"},
+    {"Param", [](Sample& s) { Map(s).param = 6; }, "tensor map 0: parameter 6"},
+    {"DType", [](Sample& s) { Map(s).dtype = DType::kI8; }, "dtype"},
+    {"NoRank", [](Sample& s) { Map(s).rank = 0; }, "rank 0"},
+    {"Rank", [](Sample& s) { Map(s).rank = 6; }, "rank 6"},
+    {"NoExtent", [](Sample& s) { Map(s, 1).extents[1] = 0; }, "extent 0"},
+    {"Box", [](Sample& s) { Map(s).box[1] = 257; }, "box 257"},
+    {"NoBox", [](Sample& s) { Map(s).box[1] = 0; }, "box 0"},
+    {"OddStride", [](Sample& s) { Map(s).strides[0] = 24; }, "stride 24"},
+    {"NoStride", [](Sample& s) { Map(s).strides[0] = 0; }, "stride 0"},
+    {"HugeStride", [](Sample& s) { Map(s).strides[0] = uint64_t{1} << 40; }, "stride 1099511627776"},
+    {"TooFar",
+     [](Sample& s) {
+       Map(s).rank = 3;
+       Map(s).extents[1] = Map(s).extents[2] = uint64_t{1} << 32;
+       Map(s).strides[0] = Map(s).strides[1] = (uint64_t{1} << 40) - 16;
+       Map(s).box[2] = 1;
+     },
+     "bytes 140737488355360"},
+    {"Swizzle", [](Sample& s) { Map(s).swizzle = 48; }, "swizzle 48"},
+    {"SwizzleOfTwoBits", [](Sample& s) { Map(s).swizzle = 96; }, "swizzle 96"},
+    {"LineLongerThanItsSwizzle",
+     [](Sample& s) {
+       Map(s).box[0] = 16;
+       Map(s).swizzle = 32;
+     },
+     "line, 64 is not within 16 to 32"},
+    {"OddLine", [](Sample& s) { Map(s).box[0] = 3; }, "line, 12"},
+    {"OddOffset", [](Sample& s) { Map(s).offset = 8; }, "offset 8"},
+    {"OneRowTooMany", [](Sample& s) { Map(s).extents[1] = 5; }, "bytes 160 is not within 4 to 128"},
+    {"BehindTheEnd", [](Sample& s) { Map(s).offset = 16; }, "bytes 128 is not within 4 to 112"},
+    {"FarBehindTheEnd", [](Sample& s) { Map(s).offset = ~uint64_t{15}; }, "offset 18446744073709551600"},
+};
+INSTANTIATE_TEST_SUITE_P(All, MapRules, testing::ValuesIn(kRules),
+                         [](const auto& info) { return info.param.rule; });
+
+}  // namespace
+}  // namespace rondo
