@@ -289,19 +289,23 @@ RONDO_API rondo_error* rondo_session_destroy(rondo_session* session);
 typedef enum rondo_memory {
   RONDO_HOST_MEMORY = 0, /* the process's memory */
   /* The memory of the port's device (rondo_plan_get_port; a CUdeviceptr on cuda, a pointer on host): `data`
-   * is the address there.
-   * - Order: what has been enqueued to write an input, or to read what an output's memory held, must be
-   *   complete before the run is called. When the run has ended, its own work is complete.
-   * - Ownership: the caller's throughout. It must stay until the run has ended; nothing uses it later, though
-   *   the session remembers the address.
-   * - Overlap: with the session's own memory, or of an output with any other tensor of the run, is refused
-   *   with RONDO_INVALID_ARGUMENT. Inputs may share memory.
-   * - Copies: the run uses the memory itself, with no copy, if the driver can and the plan's steps let it. An
-   *   address that is a multiple of 256 always suits; one that does not suit the plan is copied, on the
-   * device. State is always copied, and so are the inputs that other devices of a program have, too. An
-   * address that is the one of the session's last run of this program costs nothing; another one costs the
-   * driver an update of each kernel that uses it. Nothing is recorded again, and nothing allocated. That the
-   * address is such memory is not checked. */
+   * is the address there. That it is such memory is not checked.
+   *
+   * Order: what has been enqueued to write an input, or to read what an output's memory held, must be
+   * complete before the run is called. When the run has ended, its own work is complete.
+   *
+   * Ownership: the caller's throughout. It must stay until the run has ended, and is not touched later.
+   *
+   * Overlap with the session's own memory, or of an output with any other tensor of the run, is refused with
+   * RONDO_INVALID_ARGUMENT. Inputs may share memory.
+   *
+   * Copies: the run uses the memory itself, with no copy, if the driver can and the plan's steps let it. An
+   * address that is a multiple of 256 always suits; one that does not suit the plan is copied on the device.
+   * State is always copied, and so are the inputs that other devices of a program have, too.
+   *
+   * Cost: an address that is the one of the session's last run of this program costs nothing. Another one is
+   * told to each kernel that uses it, or, where those are many, copied until it is given a second time in a
+   * row. Nothing is recorded again, and nothing allocated. */
   RONDO_DEVICE_MEMORY = 1
 } rondo_memory;
 

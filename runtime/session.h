@@ -38,8 +38,9 @@ struct SessionImpl;
 // (DriverInfo::rebinds), the address is a multiple of the buffer's alignment (Buffer::alignment), and the
 // plan lets them: not state, not what a step changes in place, a collective or a custom op uses, nor the
 // replicas of an input on other devices. Otherwise it is copied on the device. What is used directly is told
-// to the graphs when the address is another than the run before had, so steady addresses cost nothing. Runs
-// step by step, and those timed step by step, copy.
+// to the graphs when the address is another than the run before had, so steady addresses cost nothing; where
+// many steps would have to be told, a tensor is copied until its address is given a second time in a row.
+// Runs step by step, and those timed step by step, copy.
 enum class MemoryKind : uint8_t { kHost = 0, kDevice = 1 };
 
 // A tensor given to a run: dense, row-major, any alignment. Read during the call only.

@@ -57,9 +57,10 @@ struct BoundPort {
 
 // A port and the steps that use its memory.
 struct ArmedPort {
-  BoundPort bound;       // of this run
-  Span<uint32_t> steps;  // all, if they can be made to use other memory; else none
-  DeviceAddress at = 0;  // the memory that those use now
+  BoundPort bound;         // of this run
+  Span<uint32_t> steps;    // all, if they can be made to use other memory; else none
+  DeviceAddress at = 0;    // the memory that those use now
+  DeviceAddress last = 0;  // the device memory that was given last
 };
 
 struct ArmedProgram {

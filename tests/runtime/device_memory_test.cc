@@ -30,6 +30,12 @@ Output Floats(std::string_view name, float* out, MemoryKind memory = MemoryKind:
 // "rebinding": the fake driver, whose graphs can be told other addresses; "fake": it cannot.
 class DeviceMemoryTest : public testing::TestWithParam<const char*> {
  protected:
+  // Ends the session with a scope, before the scope's plan.
+  struct Ending {
+    Session& session;
+    ~Ending() { session = Session(); }
+  };
+
   void SetUp() override {
     if (GetParam() == std::string("rebinding")) {
       fake_ = new FakeDriver();
@@ -81,6 +87,7 @@ TEST_P(DeviceMemoryTest, IsUsedWhereItIsIfGraphsCanBeTold) {
 
 TEST_P(DeviceMemoryTest, ChangesWithEveryRun) {
   TinyPlan split(/*split=*/true);
+  const Ending ending{session_};
   Open(&split);
   Block x[3], y[3];
   Values total = {0, 0, 0, 0};
@@ -150,6 +157,7 @@ TEST_P(DeviceMemoryTest, ThatAStepTakesOverInPlaceIsCopied) {
     buffers[b].aliases = 0;
   }
   ASSERT_EQ(buffers[0].name, "x");
+  const Ending ending{session_};
   Open(&in_place);
   Block x, y;
   for (int i = 0; i < 4; ++i) x.values[i] = 1;
@@ -157,6 +165,49 @@ TEST_P(DeviceMemoryTest, ThatAStepTakesOverInPlaceIsCopied) {
   EXPECT_EQ(y.First(), Values({1, 2, 3, 4}));
   EXPECT_EQ(x.First(), Values({1, 1, 1, 1}));
   EXPECT_EQ(Copied(), 32u);
+}
+
+// A program that reads y in many steps more.
+TEST_P(DeviceMemoryTest, OfManyStepsIsCopiedUntilItIsGivenAgain) {
+  constexpr uint32_t kSteps = 20;
+  TinyPlan many;
+  std::vector<Program> programs(many.data.programs.begin(), many.data.programs.end());
+  Program& program = programs[TinyPlan::kAdd];
+  std::vector<Step> steps(kSteps, program.steps[1]);
+  steps[0] = program.steps[0];
+  Partition partition = program.partitions[0];
+  partition.num_steps = kSteps;
+  program.steps = steps;
+  program.partitions = {&partition, 1};
+  many.data.programs = programs;
+  std::vector<Buffer> buffers(many.data.buffers.begin(), many.data.buffers.end());
+  for (Buffer& buffer : buffers) {
+    if (buffer.name == "y") buffer.last_step = kSteps - 1;
+  }
+  many.data.buffers = buffers;
+  const Ending ending{session_};
+  Open(&many);
+  if (!session_.valid()) return;
+  Block x, y, z;
+  const auto copied = [&](Block& to) {
+    const uint64_t before = runtime_.metrics().output_bytes;
+    const Status status = Add(X(x.values), Floats("y", to.values));
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(to.values[3], 4 * x.values[3]);
+    return runtime_.metrics().output_bytes - before;
+  };
+  x.values[3] = 1;
+  EXPECT_EQ(copied(y), 16u);
+  const uint64_t again = rebinds() ? 0 : 16;
+  x.values[3] = 2;
+  EXPECT_EQ(copied(y), again);
+  x.values[3] = 3;
+  EXPECT_EQ(copied(y), again);
+  for (Block* to : {&z, &y, &z}) {
+    ++x.values[3];
+    EXPECT_EQ(copied(*to), 16u);
+  }
+  EXPECT_EQ(copied(z), again);
 }
 
 TEST_P(DeviceMemoryTest, IsNotWhatTimedStepsUse) {
