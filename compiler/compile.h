@@ -20,6 +20,7 @@
 
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/emitted_plan.h"
+#include "compiler/codegen/kernel_profile.h"
 #include "core/custom_op.h"
 #include "core/plan.h"
 #include "core/status.h"
@@ -51,6 +52,10 @@ struct CompileOptions {
   std::string target = "host";          // "host", "cuda:sm_90a" or "cuda:sm_80"
   Products products = Products::kAuto;  // of GPUs: by a vendor library, or generated
   std::string library_path;  // folders, separated by ':', in which vendor compilers are looked for first
+  // What was measured on the target's GPU (rondo tune); and how many other ways to compute each product go
+  // into the plan, to be measured.
+  KernelProfile profile;
+  int64_t alternatives = 0;
   // The folder that keeps machine code of kernels compiled before (codegen/cuda/kernel_cache.h); empty: none.
   // Never changes the result.
   std::string kernel_cache;
@@ -113,6 +118,7 @@ struct CompileReport {
   uint64_t state_bytes = 0;
   uint64_t arena_bytes = 0;  // the largest of the programs'
   uint32_t kernels = 0;
+  ProfileUse profile;
   double seconds = 0;
 };
 

@@ -119,6 +119,8 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
   }
   LibraryOptions libraries;
   libraries.products = options.products;
+  if (options.profile.architecture == options.target.substr(kCudaTarget.size()))
+    libraries.choice = [&](const Kernel& kernel) { return options.profile.Of(kernel); };
   return ChooseLibraries(&program->planned.lowered, TargetOf(options.target.substr(kCudaTarget.size())),
                          libraries, text);
 }
@@ -167,12 +169,14 @@ Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text)
     *text = "the host driver runs kernels as they are";
     return Status::Ok();
   }
-  UnitOptions units;
-  units.architecture = options.target.substr(kCudaTarget.size());
-  units.library_path = options.library_path;
-  units.cache_folder = options.kernel_cache;
-  units.threads = static_cast<unsigned>(std::max(0, options.threads));
-  return AddCudaModules(&compilation->emitted, units, text);
+  ModuleOptions modules;
+  modules.units.architecture = options.target.substr(kCudaTarget.size());
+  modules.units.library_path = options.library_path;
+  modules.units.cache_folder = options.kernel_cache;
+  modules.units.threads = static_cast<unsigned>(std::max(0, options.threads));
+  modules.profile = options.profile;
+  modules.alternatives = options.alternatives;
+  return AddCudaModules(&compilation->emitted, modules, text, &compilation->report.profile);
 }
 
 Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {

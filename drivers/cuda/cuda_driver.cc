@@ -164,4 +164,6 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
 
 void DestroyCudaDriver(Driver* driver) { delete driver; }
 
+const char* CudaDeviceName(Device* device) { return static_cast<cuda::CudaDevice*>(device)->name(); }
+
 }  // namespace rondo

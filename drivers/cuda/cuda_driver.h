@@ -30,6 +30,9 @@ struct CudaOptions {
 Result<Driver*> CreateCudaDriver(const CudaOptions& options = {});
 void DestroyCudaDriver(Driver* driver);
 
+// "NVIDIA H200": of a device that such a driver opened.
+const char* CudaDeviceName(Device* device);
+
 }  // namespace rondo
 
 #endif  // RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_

@@ -51,7 +51,10 @@ class Suite {
     std::string report;
     for (const char* architecture : {"sm_80", "sm_90a"}) {
       if (driver.ok() && architecture == std::string("sm_80")) continue;
-      Status status = AddCudaModules(&emitted_, {architecture, "", "", 0}, &report, product);
+      ModuleOptions options;
+      options.units.architecture = architecture;
+      options.product = product;
+      Status status = AddCudaModules(&emitted_, options, &report);
       ASSERT_TRUE(status.ok()) << status.message();
     }
     if (!driver.ok()) GTEST_SKIP() << "compiled, not run: " << driver.status().message();

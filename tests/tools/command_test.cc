@@ -50,7 +50,7 @@ class CommandTest : public ::testing::Test {
 using Usage = CommandTest;
 
 TEST_F(Usage, EveryCommandHasHelpWithExamples) {
-  for (const char* name : {"compile", "inspect", "run", "bench", "check", "test", "pack"}) {
+  for (const char* name : {"compile", "inspect", "run", "bench", "check", "test", "pack", "tune"}) {
     const Outcome help = Rondo(std::string(name) + " --help");
     EXPECT_EQ(help.status, 0) << name;
     EXPECT_SAYS(help, "Examples:");
@@ -59,12 +59,28 @@ TEST_F(Usage, EveryCommandHasHelpWithExamples) {
 }
 
 TEST_F(Usage, WrongUseIsExitStatus2) {
-  for (const char* arguments :
-       {"", "nonsense", "compile", "compile x.onnx", "compile x.onnx -o p --shape x",
-        "compile x.onnx -o p --state y", "compile a.onnx b.onnx -o p",
-        "compile x.onnx -o p --synthetic-weights abc", "compile x.onnx -o p --precision f64", "inspect",
-        "inspect a b", "run p --threads many", "run p --format txt", "run p --input x",
-        "bench p --input =f.npy", "bench p --runs 0", "check p --frobnicate"}) {
+  for (const char* arguments : {"",
+                                "nonsense",
+                                "compile",
+                                "compile x.onnx",
+                                "compile x.onnx -o p --shape x",
+                                "compile x.onnx -o p --state y",
+                                "compile a.onnx b.onnx -o p",
+                                "compile x.onnx -o p --synthetic-weights abc",
+                                "compile x.onnx -o p --precision f64",
+                                "compile x.onnx -o p --profile f",
+                                "compile x.onnx -o p --alternatives 3",
+                                "tune p",
+                                "tune -o f",
+                                "compile x.onnx -o p --target cuda:sm_90a --alternatives 33",
+                                "inspect",
+                                "inspect a b",
+                                "run p --threads many",
+                                "run p --format txt",
+                                "run p --input x",
+                                "bench p --input =f.npy",
+                                "bench p --runs 0",
+                                "check p --frobnicate"}) {
     EXPECT_EQ(Rondo(arguments).status, 2) << arguments;
   }
 }
@@ -247,6 +263,28 @@ TEST_F(Plans, ADamagedPlanIsRefusedAndNeverCrashes) {
   EXPECT_EQ(refused.status, 1) << refused.text;
   const Outcome past = Rondo("check --ignore-hashes " + plan);
   EXPECT_TRUE(past.status == 0 || past.status == 1) << past.text;
+}
+
+using Tuning = CommandTest;
+
+TEST_F(Tuning, APlanWithoutAlternativesIsToldHowToGetThem) {
+  const Outcome outcome = Rondo("tune " + Pycoder() + " -o " + In("f.json"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_SAYS(outcome, "holds no machine code: compile it with --target cuda:sm_90a --alternatives");
+  EXPECT_FALSE(fs::exists(In("f.json")));
+}
+
+TEST_F(Tuning, AProfileThatIsNoneIsRefusedBeforeAnythingIsCompiled) {
+  std::ofstream(In("f.json")) << "{\"rondo_profile\": 9}";
+  const std::string rest = " -o " + In("p") + " --target cuda:sm_90a --profile ";
+  const Outcome outcome = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("f.json"));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_SAYS(outcome, "its version is 9, and this build reads 1");
+  const Outcome missing = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("nowhere.json"));
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_SAYS(missing, "nowhere.json");
+  EXPECT_FALSE(fs::exists(In("p")));
+  EXPECT_EQ(Rondo("tune x -o " + In("f.json") + " --merge").status, 1);
 }
 
 using Packing = CommandTest;

@@ -15,6 +15,7 @@ std::unique_ptr<Command> MakeInspectCommand();  // inspect.cc
 std::unique_ptr<Command> MakePackCommand();     // pack.cc
 std::unique_ptr<Command> MakeRunCommand();      // run.cc
 std::unique_ptr<Command> MakeTestCommand();     // test.cc
+std::unique_ptr<Command> MakeTuneCommand();     // tune.cc
 
 }  // namespace rondo::tools
 

@@ -10,6 +10,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
+#include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
 
 namespace rondo::tools {
@@ -127,6 +128,9 @@ class CompileCommand : public Command {
         .Flag("--no-kernel-cache", &no_kernel_cache_, "compile every kernel, and keep none")
         .Integer("--devices", &devices_, 1, 64,
                  "how many devices the plan is for; {rank} in a MODEL's name is the device's number", "N")
+        .Text("--profile", &profile_, "compute kernels as was measured to be best (rondo tune)", "F.json")
+        .Integer("--alternatives", &options_.alternatives, 0, 32,
+                 "of each product, keep the N best other ways to compute it in the plan, for rondo tune", "N")
         .Texts("--shape", &shapes_, "of an input (x=1x128) or a symbolic dimension (batch=4)", "NAME=DIMS")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
@@ -153,6 +157,11 @@ class CompileCommand : public Command {
       std::printf("wrote %s\n", write_synthetic_.c_str());
       if (output_.empty()) return 0;
     }
+    if (!profile_.empty()) {
+      Result<TuningProfile> profile = ReadProfile(profile_);
+      if (!profile.ok()) return Fail("compile", profile.status());
+      options_.profile = ChoicesOf(*profile);
+    }
     OpRegistry registry;
     if (Status status = LoadOps(ops_, &registry); !status.ok()) return Fail("compile", status);
     options_.ops = &registry;
@@ -170,6 +179,7 @@ class CompileCommand : public Command {
     if (!report.ok()) return Fail("compile", report.status());
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_);
+    if (!profile_.empty()) PrintProfileUse(report->profile);
     return 0;
   }
 
@@ -204,6 +214,9 @@ class CompileCommand : public Command {
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
     }
+    if ((!profile_.empty() || options_.alternatives > 0) && options_.target == "host") {
+      return Misuse("compile", "--profile and --alternatives are for GPUs: give --target cuda:sm_90a");
+    }
     options_.devices = static_cast<uint32_t>(devices_);
     options_.auto_state = !no_auto_state_;
     if (products_ == "generated") {
@@ -230,6 +243,13 @@ class CompileCommand : public Command {
     return 0;
   }
 
+  void PrintProfileUse(const ProfileUse& use) const {
+    std::printf("profile %s (%s): %u kernels computed as measured, %zu cannot be, %u not in this plan\n",
+                profile_.c_str(), options_.profile.architecture.c_str(), use.taken, use.unknown.size(),
+                use.unused);
+    for (const std::string& what : use.unknown) std::printf("  %s\n", what.c_str());
+  }
+
   static void PrintPasses(const CompileReport& report) {
     Section section;
     section.title = "Passes";
@@ -246,7 +266,7 @@ class CompileCommand : public Command {
 
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_, ops_;
-  std::string precision_ = "f32";
+  std::string precision_ = "f32", profile_;
   std::string output_, seed_, write_synthetic_, kernel_cache_, products_ = "auto";
   int64_t devices_ = 0;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;

@@ -267,11 +267,12 @@ Result<std::vector<KernelVerdict>> CheckKernels(const PlanData& plan, Driver* te
                                                 const KernelCheckOptions& options) {
   Side a, b;
   RONDO_RETURN_IF_ERROR(a.Open(plan, tested));
-  RONDO_RETURN_IF_ERROR(b.Open(plan, believed));
+  RONDO_RETURN_IF_ERROR(b.Open(options.believed_plan != nullptr ? *options.believed_plan : plan, believed));
   std::vector<KernelVerdict> verdicts;
   for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
     const std::string name(plan.kernels[k].name);
     if (!options.only.empty() && options.only != name) continue;
+    if (options.wanted && !options.wanted(k)) continue;
     Result<KernelVerdict> verdict = CheckOne(plan, k, options.seed, a, b);
     if (!verdict.ok()) return verdict.status().At("kernel %s", name.c_str());
     verdicts.push_back(*verdict);

@@ -35,7 +35,10 @@ struct KernelVerdict {
 
 struct KernelCheckOptions {
   uint64_t seed = 1;
-  std::string only;  // a kernel's name; "": all
+  std::string only;                             // a kernel's name; "": all
+  std::function<bool(uint32_t kernel)> wanted;  // of `only`'s, those that it says; empty: all
+  // The same plan with other images of its kernels, for the driver that is believed; null: `plan` itself.
+  const PlanData* believed_plan = nullptr;
   // Called after each kernel.
   std::function<void(const KernelVerdict&)> progress;
 };

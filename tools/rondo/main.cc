@@ -47,6 +47,12 @@ int main(int argc, char** argv) {
      "  rondo pack buffers.csv --capacity 1048576\n"
      "  rondo pack buffers.csv --capacity 1048576 --alignment 64 -o offsets.csv\n",
      rondo::tools::MakePackCommand},
+    {"tune", "Measure other ways to compute a plan's kernels, for compile --profile",
+     "  rondo compile model.onnx -o model.rondo --target cuda:sm_90a --alternatives 6\n"
+     "  rondo tune model.rondo -o h200.json\n"
+     "  rondo tune other.rondo -o h200.json --merge\n"
+     "  rondo compile model.onnx -o model.rondo --target cuda:sm_90a --profile h200.json\n",
+     rondo::tools::MakeTuneCommand},
 #endif
   };
   return rondo::tools::RunCommandLine(commands, argc, argv);

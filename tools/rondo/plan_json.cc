@@ -156,6 +156,9 @@ Json KernelsJson(const PlanData& plan) {
     for (const CodeModule& module : plan.modules) {
       if (module.images[k].product != nullptr)
         list.back()["products"].push_back(ProductJson(module, *module.images[k].product));
+      for (const KernelAlternative& alternative : module.alternatives) {
+        if (alternative.kernel == k) list.back()["alternatives"].push_back(std::string(alternative.choice));
+      }
     }
   }
   return list;

@@ -169,6 +169,26 @@ Section LibraryProducts(const PlanData& plan) {
   return section;
 }
 
+// Other ways to compute kernels, for `rondo tune`: a line a kernel.
+Section Alternatives(const PlanData& plan) {
+  Section section;
+  section.title = "Alternatives that rondo tune can measure";
+  section.table.head = {"kernel", "architecture", "choices"};
+  for (const CodeModule& module : plan.modules) {
+    for (size_t k = 0; k < plan.kernels.size(); ++k) {
+      std::string choices;
+      for (const KernelAlternative& alternative : module.alternatives) {
+        if (alternative.kernel != k) continue;
+        choices += (choices.empty() ? "" : ", ") + Printable(std::string(alternative.choice));
+      }
+      if (choices.empty()) continue;
+      section.table.rows.push_back(
+          {std::string(plan.kernels[k].name), std::string(module.architecture), choices});
+    }
+  }
+  return section;
+}
+
 Section CustomOps(const PlanData& plan) {
   Section section;
   section.title = Printf("Custom ops: %zu", plan.custom_ops.size());
@@ -304,6 +324,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
   report.sections.push_back(Kernels(plan));
   if (Section products = LibraryProducts(plan); !products.table.rows.empty())
     report.sections.push_back(std::move(products));
+  if (Section alternatives = Alternatives(plan); !alternatives.table.rows.empty())
+    report.sections.push_back(std::move(alternatives));
   if (!plan.custom_ops.empty()) report.sections.push_back(CustomOps(plan));
   for (const Program& program : plan.programs) {
     if (options.steps) report.sections.push_back(Steps(plan, program));

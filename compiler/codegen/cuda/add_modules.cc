@@ -33,8 +33,16 @@ std::vector<std::vector<ParamFacts>> FactsOf(const PlanData& plan) {
   return facts;
 }
 
-bool IsOfLibrary(const EmittedPlan& emitted, size_t kernel) {
-  return kernel < emitted.library.size() && emitted.library[kernel].has_value();
+// The algorithm of the library that computes the kernel; none if it is generated.
+std::optional<uint32_t> LibraryOf(const EmittedPlan& emitted, size_t kernel) {
+  return kernel < emitted.library.size() ? emitted.library[kernel] : std::nullopt;
+}
+
+ProductChoice LibraryChoice(uint32_t algorithm) {
+  ProductChoice choice;
+  choice.by = ProductTemplate::kLibrary;
+  if (algorithm != kNone) choice.algorithm = algorithm + 1;
+  return choice;
 }
 
 // The image of a kernel that a library computes.
@@ -53,48 +61,106 @@ Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena
   return image;
 }
 
-// Texts of the kernels that are generated; empty ones for those of a library.
-Result<std::vector<KernelText>> WriteKernels(const EmittedPlan& emitted, const std::string& architecture,
-                                             const ProductChoice& product) {
+// A kernel's text, and the texts of other ways to compute it.
+struct KernelTexts {
+  KernelText text;
+  std::vector<KernelText> others;
+};
+
+// The offers that `text` does not take, best first.
+std::vector<ProductOffer> OtherOffers(const KernelText& text) {
+  std::vector<ProductOffer> others;
+  for (const ProductOffer& offer : text.offers) {
+    if (!(offer.choice == text.choice)) others.push_back(offer);
+  }
+  std::stable_sort(others.begin(), others.end(),
+                   [](const ProductOffer& a, const ProductOffer& b) { return a.cycles < b.cycles; });
+  return others;
+}
+
+// Notes what became of the profile's choice for one kernel.
+void Note(const Kernel& kernel, const ProductChoice& asked, const ProductChoice& got, ProfileUse* use) {
+  if (asked == ProductChoice()) return;
+  if (asked == got) {
+    ++use->taken;
+    return;
+  }
+  use->unknown.push_back("kernel " + std::string(kernel.name) + " cannot be computed by \"" + Text(asked) +
+                         "\"" + (got == ProductChoice() ? "" : ": it is by \"" + Text(got) + "\""));
+}
+
+Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const ModuleOptions& options,
+                                              ProfileUse* use) {
   const PlanData& plan = emitted.plan;
-  CudaTarget target = TargetOf(architecture);
-  target.product = product;
+  CudaTarget target = TargetOf(options.units.architecture);
+  const bool profiled = options.profile.architecture == options.units.architecture;
   std::vector<std::vector<ParamFacts>> facts = FactsOf(plan);
-  std::vector<KernelText> kernels;
+  std::vector<KernelTexts> kernels(plan.kernels.size());
   for (size_t k = 0; k < plan.kernels.size(); ++k) {
-    if (IsOfLibrary(emitted, k)) {
-      kernels.emplace_back();
+    const Kernel& kernel = plan.kernels[k];
+    KernelTexts& texts = kernels[k];
+    const std::optional<uint32_t> library = LibraryOf(emitted, k);
+    const ProductChoice asked = profiled ? options.profile.Of(kernel) : ProductChoice();
+    target.product = asked == ProductChoice() ? options.product : asked;
+    if (library && options.alternatives == 0) {
+      Note(kernel, asked, LibraryChoice(*library), use);
       continue;
     }
-    RONDO_ASSIGN_OR_RETURN(KernelText kernel, WriteKernelText(plan.kernels[k], target, facts[k]));
-    kernels.push_back(std::move(kernel));
+    RONDO_ASSIGN_OR_RETURN(texts.text, WriteKernelText(kernel, target, facts[k]));
+    // What a library computes could be generated the best way, too.
+    if (library && !texts.text.offers.empty()) texts.others.push_back(texts.text);
+    const ProductChoice got = library ? LibraryChoice(*library) : texts.text.choice;
+    Note(kernel, asked, got, use);
+    for (const ProductOffer& offer : OtherOffers(texts.text)) {
+      if (static_cast<int64_t>(texts.others.size()) >= options.alternatives) break;
+      target.product = offer.choice;
+      RONDO_ASSIGN_OR_RETURN(KernelText other, WriteKernelText(kernel, target, facts[k]));
+      if (other.choice == offer.choice) texts.others.push_back(std::move(other));
+    }
   }
+  const size_t known = use->taken + use->unknown.size(), all = options.profile.choices.size();
+  use->unused = static_cast<uint32_t>(all - std::min(all, known));
   return kernels;
+}
+
+// Algorithms of a library that could compute the kernel: its first, or, where a library does already, others.
+std::vector<uint32_t> LibraryAlternatives(const EmittedPlan& emitted, size_t kernel) {
+  if (!LibraryProductOf(emitted.plan.kernels[kernel])) return {};
+  if (!LibraryOf(emitted, kernel)) return {kNone};
+  return {1, 2, 3};
 }
 
 }  // namespace
 
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture) {
+  ModuleOptions options;
+  options.units.architecture = architecture;
   EmittedPlan emitted;
   emitted.plan = plan;
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels, WriteKernels(emitted, architecture, {}));
+  ProfileUse use;
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelTexts> kernels, WriteKernels(emitted, options, &use));
   std::string text = CudaPreludes();
-  for (const KernelText& kernel : kernels) text += kernel.text;
+  for (const KernelTexts& kernel : kernels) text += kernel.text.text;
   return text;
 }
 
-Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::string* report,
-                      const ProductChoice& product) {
+Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::string* report,
+                      ProfileUse* use) {
   PlanData& plan = emitted->plan;
   Arena* arena = emitted->arena.get();
-  RONDO_ASSIGN_OR_RETURN(std::vector<KernelText> kernels,
-                         WriteKernels(*emitted, units.architecture, product));
+  ProfileUse unseen;
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelTexts> kernels,
+                         WriteKernels(*emitted, options, use != nullptr ? use : &unseen));
+  // The texts of all kernels that are generated, then those of the alternatives.
   const std::string preludes = CudaPreludes();
   std::vector<std::string> texts;
   for (size_t k = 0; k < kernels.size(); ++k) {
-    if (!IsOfLibrary(*emitted, k)) texts.push_back(preludes + kernels[k].text);
+    if (!LibraryOf(*emitted, k)) texts.push_back(preludes + kernels[k].text.text);
   }
-  RONDO_ASSIGN_OR_RETURN(CompiledUnits compiled, CompileUnits(texts, units));
+  for (const KernelTexts& kernel : kernels) {
+    for (const KernelText& other : kernel.others) texts.push_back(preludes + other.text);
+  }
+  RONDO_ASSIGN_OR_RETURN(CompiledUnits compiled, CompileUnits(texts, options.units));
 
   std::vector<Span<const uint8_t>> codes;
   size_t bytes = 0;
@@ -102,32 +168,51 @@ Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::strin
     codes.push_back(arena->Copy(code));
     bytes += code.size();
   }
+  size_t next = 0;  // text
+  auto image_of = [&](const KernelText& text) {
+    KernelImage image = {arena->CopyText(text.entry), text.grid, text.shared, text.waits};
+    image.code = compiled.code_of[next++];
+    image.block = text.block;
+    image.tensor_maps = arena->Copy(text.tensor_maps);
+    return image;
+  };
   std::vector<KernelImage> images;
   size_t generated = 0;
   for (size_t k = 0; k < kernels.size(); ++k) {
-    if (IsOfLibrary(*emitted, k)) {
-      RONDO_ASSIGN_OR_RETURN(const KernelImage image,
-                             LibraryImage(plan.kernels[k], *emitted->library[k], *arena));
+    if (const std::optional<uint32_t> library = LibraryOf(*emitted, k)) {
+      RONDO_ASSIGN_OR_RETURN(const KernelImage image, LibraryImage(plan.kernels[k], *library, *arena));
       images.push_back(image);
-      continue;
+    } else {
+      images.push_back(image_of(kernels[k].text));
+      ++generated;
     }
-    KernelImage image = {arena->CopyText(kernels[k].entry), kernels[k].grid, kernels[k].shared,
-                         kernels[k].waits};
-    image.code = compiled.code_of[generated++];
-    image.block = kernels[k].block;
-    image.tensor_maps = arena->Copy(kernels[k].tensor_maps);
-    images.push_back(image);
+  }
+  std::vector<KernelAlternative> alternatives;
+  for (size_t k = 0; options.alternatives > 0 && k < kernels.size(); ++k) {
+    const auto add = [&](const ProductChoice& choice, const KernelImage& image) {
+      alternatives.push_back({static_cast<uint32_t>(k), arena->CopyText(Text(choice)), image});
+    };
+    const std::optional<uint32_t> library = LibraryOf(*emitted, k);
+    if (library || !kernels[k].text.offers.empty())
+      add(library ? LibraryChoice(*library) : kernels[k].text.choice, images[k]);
+    for (const KernelText& other : kernels[k].others) add(other.choice, image_of(other));
+    for (uint32_t algorithm : LibraryAlternatives(*emitted, k)) {
+      RONDO_ASSIGN_OR_RETURN(const KernelImage image, LibraryImage(plan.kernels[k], algorithm, *arena));
+      if (algorithm != library) add(LibraryChoice(algorithm), image);
+    }
   }
   CodeModule module;
-  module.architecture = arena->CopyText(units.architecture);
+  module.architecture = arena->CopyText(options.units.architecture);
   module.block = kCudaBlock;
   module.codes = arena->Copy(codes);
   module.images = arena->Copy(images);
+  module.alternatives = arena->Copy(alternatives);
   std::vector<CodeModule> modules = {module};
   plan.modules = arena->Copy(modules);
   *report = std::to_string(images.size()) + " kernels, " + std::to_string(images.size() - generated) +
             " of them by cuBLASLt, " + std::to_string(bytes) + " bytes of machine code for " +
-            units.architecture;
+            options.units.architecture;
+  if (!alternatives.empty()) *report += ", " + std::to_string(alternatives.size()) + " alternatives";
   if (compiled.cached > 0) {
     *report += "; " + std::to_string(compiled.cached) + " of " + std::to_string(compiled.codes.size()) +
                " codes were in the cache";

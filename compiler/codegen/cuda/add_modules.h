@@ -7,15 +7,25 @@
 #include "compiler/codegen/cuda/compile_units.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/emitted_plan.h"
+#include "compiler/codegen/kernel_profile.h"
 #include "core/status.h"
 
 namespace rondo {
 
-// Adds one code module for `units.architecture` to the plan, with a code for each kernel that differs from
-// the others. `report` receives one sentence; products are computed as `product` says where they can be
-// (CudaTarget). Errors as WriteKernelText and CompileUnits give them.
-Status AddCudaModules(EmittedPlan* emitted, const UnitOptions& units, std::string* report,
-                      const ProductChoice& product = {});
+struct ModuleOptions {
+  UnitOptions units;
+  ProductChoice product;  // how products are computed that the profile does not know (CudaTarget)
+  KernelProfile profile;  // used if it is of the units' architecture
+  // Of each product, the best other ways to compute it by the estimate, at most so many, are added to the
+  // plan as alternatives, and then the way it is computed as well, under its name.
+  int64_t alternatives = 0;
+};
+
+// Adds one code module for `options.units.architecture` to the plan, with a code for each kernel that differs
+// from the others. `report` receives one sentence, `use` (may be null) what became of the profile. Errors as
+// WriteKernelText and CompileUnits give them.
+Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::string* report,
+                      ProfileUse* use = nullptr);
 
 // The CUDA text of all kernels of a plan, one after another, prelude included: to read and to compare.
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");

@@ -1,0 +1,25 @@
+#include "compiler/codegen/kernel_profile.h"
+
+#include "compiler/codegen/kernel_table.h"
+#include "formats/plan/format.h"
+
+namespace rondo {
+
+uint64_t KernelDigest(const Kernel& kernel) {
+  Kernel plain = kernel;
+  plain.label = {};
+  // Scratch comes behind all parameters of operands.
+  if (plain.workspace_param != kNoOperand) --plain.num_params;
+  plain.workspace_param = kNoOperand;
+  plain.workspace_bytes = 0;
+  const std::string structure = KernelStructure(plain);
+  return HashBytes(structure.data(), structure.size());
+}
+
+ProductChoice KernelProfile::Of(const Kernel& kernel) const {
+  if (choices.empty()) return {};
+  const auto found = choices.find(KernelDigest(kernel));
+  return found != choices.end() ? found->second : ProductChoice();
+}
+
+}  // namespace rondo

@@ -1,0 +1,260 @@
+// Alternatives and profiles: names, digests, files, and what they change in a plan.
+#include "tools/rondo/profile.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/compile.h"
+#include "core/arena.h"
+
+namespace rondo {
+namespace {
+
+// out = left * right, in f16.
+struct Product {
+  Product() {
+    operands.resize(3);
+    const int64_t strides[3][3] = {{8, 0, 1}, {0, 1, 16}, {16, 1, 0}};
+    for (uint16_t p = 0; p < 3; ++p) {
+      operands[p].param = p;
+      operands[p].dtype = DType::kF16;
+      operands[p].strides = arena.Copy(std::vector<int64_t>(strides[p], strides[p] + 3));
+    }
+    operands[2].mode = Mode::kWrite;
+    part.skeleton = Skeleton::kContraction;
+    part.m = part.n = part.reduced = 1;
+    part.loops = arena.Copy(std::vector<int64_t>{4, 16, 8});
+    part.lhs = 0;
+    part.rhs = arena.Copy(std::vector<uint16_t>{1});
+    tape.resize(2);
+    tape[0].op = TapeOp::kAcc;
+    tape[1].op = TapeOp::kStore;
+    tape[1].arg = 2;
+    kernel.name = "k0_contraction";
+    kernel.num_params = 3;
+  }
+  Kernel Make() {
+    part.operands = arena.Copy(operands);
+    part.epilogue = arena.Copy(tape);
+    kernel.parts = arena.Copy(std::vector<Part>{part});
+    return kernel;
+  }
+  Arena arena;
+  std::vector<Operand> operands;
+  std::vector<TapeInst> tape;
+  Part part;
+  Kernel kernel;
+};
+
+TEST(KernelDigest, StaysFromBuildToBuild) {
+  EXPECT_EQ(KernelDigest(Product().Make()), 0x36bf447ce7902f17ull);
+}
+
+TEST(KernelDigest, NamesAndScratchMakeNoDifference) {
+  Product same;
+  same.kernel.name = "k7_other";
+  same.kernel.label = "swiglu";
+  EXPECT_EQ(KernelDigest(same.Make()), KernelDigest(Product().Make()));
+  same.kernel.num_params = 4;
+  same.kernel.workspace_param = 3;
+  same.kernel.workspace_bytes = 4096;
+  EXPECT_EQ(KernelDigest(same.Make()), KernelDigest(Product().Make()));
+}
+
+TEST(KernelDigest, EverythingElseDoes) {
+  void (*const kChanges[])(Product&) = {
+      [](Product& p) {
+        p.part.loops = p.arena.Copy(std::vector<int64_t>{4, 16, 4});
+      },
+      [](Product& p) { p.part.tf32 = true; },
+      [](Product& p) { p.operands[1].dtype = DType::kBF16; },
+      [](Product& p) { p.operands[1].offset = 8; },
+      [](Product& p) {
+        p.operands[0].strides = p.arena.Copy(std::vector<int64_t>{9, 0, 1});
+      },
+      [](Product& p) { p.tape.insert(p.tape.begin() + 1, TapeInst()), p.tape[1].op = TapeOp::kNeg; },
+      [](Product& p) { p.kernel.num_params = 4; },
+  };
+  std::set<uint64_t> digests = {KernelDigest(Product().Make())};
+  for (auto change : kChanges) {
+    Product product;
+    change(product);
+    EXPECT_TRUE(digests.insert(KernelDigest(product.Make())).second) << digests.size();
+  }
+}
+
+tools::TuningProfile SomeProfile() {
+  tools::TuningProfile profile;
+  profile.gpu = "NVIDIA H200";
+  profile.architecture = "sm_90a";
+  profile.driver = 13000;
+  profile.kernels[0xfedcba9876543210] = {
+      "k3_contraction", "MatMul \"q\"", "tile 64x64x64 2x2x2 cluster 2", {{"skinny warps 8 cluster 1", 7.5}}};
+  profile.kernels[1] = {"k1_convolution", "Conv", "library 3", {}};
+  return profile;
+}
+
+TEST(Profile, RoundTripKeepsEverything) {
+  const std::string text = tools::ProfileJson(SomeProfile());
+  Result<tools::TuningProfile> read = tools::ParseProfile(text, "p.json");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(tools::ProfileJson(*read), text);
+  EXPECT_EQ(read->gpu, "NVIDIA H200");
+  EXPECT_EQ(read->driver, 13000u);
+  EXPECT_EQ(read->kernels.at(0xfedcba9876543210).microseconds.at("skinny warps 8 cluster 1"), 7.5);
+  const KernelProfile choices = tools::ChoicesOf(*read);
+  EXPECT_EQ(choices.architecture, "sm_90a");
+  EXPECT_EQ(choices.choices.at(1).by, ProductTemplate::kLibrary);
+}
+
+TEST(Profile, WhatIsWrongIsSaid) {
+  const std::string good = tools::ProfileJson(SomeProfile());
+  const struct {
+    const char *from, *to, *says;
+  } kBroken[] = {
+      {"{", "", "not a JSON object"},
+      {"\"rondo_profile\": 1", "\"rondo_profile\": 2", "version is 2, and this build reads 1"},
+      {"\"rondo_profile\": 1", "\"profile\": 1", "no profile of rondo tune"},
+      {"\"gpu\": \"NVIDIA H200\"", "\"gpu\": 4", "\"gpu\" is not a text"},
+      {"\"driver\": 13000", "\"driver\": -1", "\"driver\" is not a number"},
+      {"\"kernels\": [", "\"kernels\": 3, \"other\": [", "\"kernels\" is not a list"},
+      {"\"key\": \"0000000000000001\"", "\"key\": \"1\"", "kernel 0: \"key\" is not 16 hexadecimal digits"},
+      {"\"key\": \"0000000000000001\"", "\"key\": \"000000000000000g\"", "kernel 0: \"key\" is not 16"},
+      {"\"key\": \"0000000000000001\"", "\"key\": \"fedcba9876543210\"", "an earlier one has its key"},
+      {"\"choice\": \"library 3\"", "\"choice\": \"libraries\"", "\"libraries\" is not the name of a choice"},
+      {"7.5", "-7.5", "kernel 1: the time of \"skinny warps 8 cluster 1\" is not a number above 0"},
+      {"7.5", "\"7.5\"", "is not a number above 0"},
+      {"\"microseconds\": {}", "\"microseconds\": []", "not a list of times by choice"},
+  };
+  for (const auto& broken : kBroken) {
+    std::string text = good;
+    const size_t at = text.find(broken.from);
+    ASSERT_NE(at, std::string::npos) << broken.from;
+    text.replace(at, std::string(broken.from).size(), broken.to);
+    Result<tools::TuningProfile> read = tools::ParseProfile(text, "p.json");
+    ASSERT_FALSE(read.ok()) << broken.says;
+    EXPECT_EQ(read.status().code(), Code::kCorrupt);
+    const std::string message = read.status().message();
+    EXPECT_NE(message.find("profile p.json: "), std::string::npos) << message;
+    EXPECT_NE(message.find(broken.says), std::string::npos) << message;
+  }
+}
+
+// ------------------------------------------------------------------------------------- in plans
+
+CompileOptions InF16(const std::string& model) {
+  CompileOptions options;
+  options.models = {{"main", std::string(RONDO_SOURCE_DIR) + "/tests/data/" + model}};
+  options.kernel_cache = testing::TempDir() + "/rondo_profile_test_" + std::to_string(getpid());
+  options.target = "cuda:sm_90a";
+  options.precision = Precision::kF16;
+  options.products = Products::kGenerated;
+  return options;
+}
+
+bool HaveNvrtc() {
+  Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
+  return code.ok() || code.status().code() != Code::kUnsupported;
+}
+
+Span<const uint8_t> CodeOf(const CodeModule& module, uint32_t kernel) {
+  return module.codes[module.images[kernel].code];
+}
+
+bool SameBytes(Span<const uint8_t> a, Span<const uint8_t> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  CompileOptions options = InF16("fixtures/bert_ts17/model.onnx");
+  Result<CompiledPlan> plain = CompileToMemory(options);
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_TRUE(plain->plan.modules[0].alternatives.empty());
+
+  options.alternatives = 3;
+  Result<CompiledPlan> rich = CompileToMemory(options);
+  ASSERT_TRUE(rich.ok()) << rich.status().message();
+  const CodeModule& module = rich->plan.modules[0];
+  const KernelAlternative* other = nullptr;
+  std::map<uint32_t, int> present, others;
+  for (const KernelAlternative& a : module.alternatives) {
+    EXPECT_TRUE(ParseProductChoice(a.choice)) << a.choice;
+    const bool same = a.image.kind == ImageKind::kFunction && a.image.code == module.images[a.kernel].code;
+    ++(same ? present : others)[a.kernel];
+    if (!same && a.image.kind == ImageKind::kFunction) other = &a;
+  }
+  ASSERT_NE(other, nullptr);
+  for (const auto& [kernel, count] : others) {
+    EXPECT_EQ(present[kernel], 1) << "the choice that runs has its name, too";
+    EXPECT_LE(count, 4) << "three, and a library's";
+  }
+
+  options.alternatives = 0;
+  options.profile.architecture = "sm_90a";
+  options.profile.choices[KernelDigest(rich->plan.kernels[other->kernel])] =
+      *ParseProductChoice(other->choice);
+  options.profile.choices[1] = *ParseProductChoice("tile");
+  Result<CompiledPlan> tuned = CompileToMemory(options);
+  ASSERT_TRUE(tuned.ok()) << tuned.status().message();
+  EXPECT_EQ(tuned->report.profile.taken, 1u);
+  EXPECT_EQ(tuned->report.profile.unused, 1u);
+  EXPECT_TRUE(tuned->report.profile.unknown.empty());
+  ASSERT_EQ(tuned->plan.kernels.size(), plain->plan.kernels.size());
+  for (uint32_t k = 0; k < plain->plan.kernels.size(); ++k) {
+    EXPECT_EQ(KernelDigest(tuned->plan.kernels[k]), KernelDigest(plain->plan.kernels[k]));
+    EXPECT_EQ(SameBytes(CodeOf(tuned->plan.modules[0], k), CodeOf(plain->plan.modules[0], k)),
+              k != other->kernel);
+  }
+  EXPECT_TRUE(SameBytes(CodeOf(tuned->plan.modules[0], other->kernel), module.codes[other->image.code]));
+  EXPECT_EQ(tuned->plan.modules[0].images[other->kernel].grid, other->image.grid);
+  EXPECT_EQ(tuned->plan.buffers.size(), plain->plan.buffers.size());
+  EXPECT_EQ(tuned->plan.requirements.devices[0].arena, plain->plan.requirements.devices[0].arena);
+
+  // One that cannot be is said, and changes nothing; so is a profile of another architecture.
+  for (auto& [key, choice] : options.profile.choices) choice = *ParseProductChoice("tile 63x63x63");
+  Result<CompiledPlan> unknown = CompileToMemory(options);
+  ASSERT_TRUE(unknown.ok());
+  ASSERT_EQ(unknown->report.profile.unknown.size(), 1u);
+  EXPECT_NE(unknown->report.profile.unknown[0].find("tile 63x63x63"), std::string::npos);
+  options.profile.architecture = "sm_80";
+  Result<CompiledPlan> foreign = CompileToMemory(options);
+  ASSERT_TRUE(foreign.ok());
+  EXPECT_EQ(foreign->report.profile.unused, 2u);
+  for (uint32_t k = 0; k < plain->plan.kernels.size(); ++k) {
+    EXPECT_TRUE(SameBytes(CodeOf(unknown->plan.modules[0], k), CodeOf(plain->plan.modules[0], k)));
+    EXPECT_TRUE(SameBytes(CodeOf(foreign->plan.modules[0], k), CodeOf(plain->plan.modules[0], k)));
+  }
+}
+
+TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  CompileOptions options = InF16("pycoder/prefill64.onnx");
+  options.alternatives = 1;
+  Result<CompiledPlan> rich = CompileToMemory(options);
+  ASSERT_TRUE(rich.ok()) << rich.status().message();
+  options.alternatives = 0;
+  options.profile.architecture = "sm_90a";
+  uint32_t asked = 0;
+  for (const KernelAlternative& a : rich->plan.modules[0].alternatives) {
+    if (a.choice != "library") continue;
+    options.profile.choices[KernelDigest(rich->plan.kernels[a.kernel])] = *ParseProductChoice(a.choice);
+    ++asked;
+  }
+  ASSERT_GT(asked, 0u);
+  Result<CompiledPlan> tuned = CompileToMemory(options);
+  ASSERT_TRUE(tuned.ok()) << tuned.status().message();
+  EXPECT_EQ(tuned->report.profile.taken, asked);
+  uint32_t of_library = 0;
+  for (const KernelImage& image : tuned->plan.modules[0].images)
+    of_library += image.kind == ImageKind::kLibraryProduct;
+  EXPECT_EQ(of_library, asked);
+  EXPECT_GT(tuned->plan.requirements.devices[0].workspace, 0u);
+}
+
+}  // namespace
+}  // namespace rondo
