@@ -22,6 +22,7 @@ struct FakeSession {
               int count = 1, Span<const uint32_t> devices = {}) {
     CudaOptions options;
     options.ops = ops;
+    options.library_path = library_path;
     RONDO_ASSIGN_OR_RETURN(driver, CreateCudaDriver(options));
     RONDO_ASSIGN_OR_RETURN(plan, Plan::FromData(data, weights));
     RuntimeOptions runtime_options;
@@ -41,6 +42,7 @@ struct FakeSession {
     driver = nullptr;
   }
 
+  const char* library_path = nullptr;  // of vendors' libraries
   Driver* driver = nullptr;
   Plan plan;
   Runtime runtime;

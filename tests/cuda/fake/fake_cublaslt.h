@@ -1,0 +1,22 @@
+// A libcublasLt over fake_cuda: products of f32, computed point by point when their turn comes, and three
+// algorithms that want 0, 1 KiB and 64 KiB of scratch. The second launches two kernels.
+#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_
+#define RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_
+
+#include <cstdint>
+
+#define RONDO_FAKE_LT_API __attribute__((visibility("default")))
+
+namespace rondo::fake_cublaslt {
+
+struct Counts {
+  int64_t handles = 0, objects = 0;  // that programs hold
+  int64_t products = 0;              // computed
+  int64_t bad_scratch = 0;           // enqueued with scratch that is too short, or not aligned to 256 bytes
+  int algorithm = -1;                // of the last one enqueued
+};
+extern "C" RONDO_FAKE_LT_API Counts* RondoFakeCublasLtCounts();
+
+}  // namespace rondo::fake_cublaslt
+
+#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_

@@ -1,0 +1,145 @@
+// Products by a library on the cuda driver, over a libcuda and a libcublasLt without a GPU, the latter found by
+// its search path.
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/cuda/fake/fake_cublaslt.h"
+#include "tests/cuda/fake/fake_session.h"
+#include "tests/plan/product_plan.h"
+
+namespace rondo {
+namespace {
+
+constexpr int64_t kRows = 4, kColumns = 16, kDepth = 8;
+
+// Small numbers, some below zero.
+std::vector<float> Numbers(int64_t count, int seed) {
+  std::vector<float> numbers;
+  for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<float>((i * 7 + seed) % 11 - 5) / 4);
+  return numbers;
+}
+
+class ProductsOnCuda : public testing::Test {
+ protected:
+  ProductsOnCuda() : sample_(MakeProductSample()) {
+    fake_cuda::SetMachine({});
+    const LibraryProduct product = ProductOf(sample_);
+    gpu_ = std::make_unique<FakeGpu>(&sample_.data);
+    image_.kind = ImageKind::kLibraryProduct;
+    image_.product = sample_.arena.Copy(std::vector<LibraryProduct>{product}).data();
+    module_ = sample_.data.modules[0];
+    module_.images = Span<const KernelImage>(&image_, 1);
+    sample_.data.modules = Span<const CodeModule>(&module_, 1);
+    Product().algorithm = kNone;
+    s_.library_path = RONDO_FAKE_CUBLASLT_FOLDER;
+    for (const auto& [numbers, buffer] : {std::pair(&w_, kProductW), std::pair(&b_, kProductB)}) {
+      const Buffer& b = sample_.data.buffers[buffer];
+      *numbers = Numbers(static_cast<int64_t>(b.bytes / 4), static_cast<int>(buffer));
+      weights_.resize(sample_.data.weights_bytes);
+      std::memcpy(weights_.data() + b.file_offset, numbers->data(), b.bytes);
+    }
+  }
+  ~ProductsOnCuda() override {
+    s_.Close();
+    gpu_.reset();
+    EXPECT_EQ(fake_cuda::Held(), fake_cuda::Balance());
+    if (counts() == nullptr) return;
+    EXPECT_EQ(counts()->handles, 0);
+    EXPECT_EQ(counts()->objects, 0);
+    EXPECT_EQ(counts()->bad_scratch, 0);
+  }
+  LibraryProduct& Product() { return const_cast<LibraryProduct&>(*image_.product); }
+  Status Open() { return s_.Open(sample_.data, weights_); }
+  // Of the library, once it is open.
+  static fake_cublaslt::Counts* counts() {
+    void* library = dlopen(RONDO_FAKE_CUBLASLT_FOLDER "/libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
+    if (library == nullptr) return nullptr;
+    return reinterpret_cast<fake_cublaslt::Counts* (*)()>(dlsym(library, "RondoFakeCublasLtCounts"))();
+  }
+
+  void ExpectRight(bool stepwise, int seed) {
+    const std::vector<float> x = Numbers(kRows * kDepth, seed), r = Numbers(kRows * kColumns, seed + 3);
+    std::vector<float> y(kRows * kColumns), want = r;
+    const Input inputs[] = {{"x", kNone, DType::kF32, {kRows, kDepth}, x.data(), x.size() * 4},
+                            {"r", kNone, DType::kF32, {kRows, kColumns}, r.data(), r.size() * 4}};
+    const Output outputs[] = {{"y", kNone, DType::kF32, y.data(), y.size() * 4}};
+    RunOptions options;
+    options.stepwise = stepwise;
+    const Status run = s_.sessions[0].Run(0, inputs, outputs, options);
+    ASSERT_TRUE(run.ok()) << run.message();
+    for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t column = 0; column < kColumns; ++column) {
+        float& sum = want[static_cast<size_t>(row * kColumns + column)];
+        sum += b_[static_cast<size_t>(column)];
+        for (int64_t k = 0; k < kDepth; ++k)
+          sum += x[static_cast<size_t>(row * kDepth + k)] * w_[static_cast<size_t>(column * kDepth + k)];
+        sum = std::max(sum, 0.0f);
+      }
+    }
+    EXPECT_EQ(y, want);
+  }
+
+  Sample sample_;
+  KernelImage image_;
+  CodeModule module_;
+  std::vector<float> w_, b_;
+  std::vector<uint8_t> weights_;
+  std::unique_ptr<FakeGpu> gpu_;
+  FakeSession s_;
+};
+
+TEST_F(ProductsOnCuda, GiveWhatTheContractSaysFromGraphsAndStepByStep) {
+  const Status opened = Open();
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  EXPECT_EQ(counts()->products, 0);  // captured, to have it loaded, but not run
+  for (int seed = 0; seed < 3; ++seed) {
+    ExpectRight(false, seed);
+    ExpectRight(true, seed);
+  }
+  EXPECT_EQ(counts()->algorithm, 0);
+  EXPECT_EQ(counts()->products, 6);
+  counts()->products = 0;
+}
+
+TEST_F(ProductsOnCuda, TakeTheAlgorithmThatThePlanNames) {
+  Product().algorithm = 1;  // of two kernels, with scratch
+  const Status opened = Open();
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  ExpectRight(false, 1);
+  ExpectRight(true, 2);
+  EXPECT_EQ(counts()->algorithm, 1);
+}
+
+TEST_F(ProductsOnCuda, HaveNoAlgorithmThatWantsMoreScratchThanThePlanGives) {
+  Product().algorithm = 2;  // of 64 KiB
+  const Status opened = Open();
+  EXPECT_EQ(opened.code(), Code::kUnsupported);
+  EXPECT_SAYS(opened, "Gemm \"mm\"");
+  EXPECT_SAYS(opened, "has 2 algorithms");
+  EXPECT_SAYS(opened, "within 3840 bytes of workspace, and number 3 is asked for");
+  EXPECT_SAYS(opened, "--products generated");
+}
+
+// Every call of the driver that can fail, once.
+TEST_F(ProductsOnCuda, AFailureAnywhereLeavesNothingBehind) {
+  constexpr int kOutOfMemory = 2;
+  bool in_library = false;
+  for (uint64_t fail = 0;; ++fail) {
+    fake_cuda::Arm(fail, kOutOfMemory);
+    const Status opened = Open();
+    const fake_cuda::Count count = fake_cuda::Disarm();
+    s_.Close();
+    fake_cuda::Heal();
+    if (!count.fired) break;
+    in_library |= std::string(opened.message()).find("cublasLt") != std::string::npos;
+    ASSERT_LT(fail, 1000u);
+  }
+  EXPECT_TRUE(in_library);
+}
+
+}  // namespace
+}  // namespace rondo
