@@ -221,17 +221,11 @@ RONDO_FAKE_LT_API int cublasLtMatmul(lt::Handle, lt::Operation operation, const 
                                      const lt::Algorithm* algorithm, void* workspace, size_t workspace_bytes,
                                      lt::Stream stream) {
   std::lock_guard<std::mutex> lock(S().mutex);
-  lt::Product p = {*As<lt::FakeOperation>(operation),
-                   *As<lt::FakeLayout>(la),
-                   *As<lt::FakeLayout>(lb),
-                   *As<lt::FakeLayout>(lc),
-                   *As<lt::FakeLayout>(ld),
-                   static_cast<const float*>(a),
-                   static_cast<const float*>(b),
-                   static_cast<const float*>(c),
-                   static_cast<float*>(d),
-                   *static_cast<const float*>(alpha),
-                   *static_cast<const float*>(beta)};
+  lt::Product p = {
+      *As<lt::FakeOperation>(operation), *As<lt::FakeLayout>(la),         *As<lt::FakeLayout>(lb),
+      *As<lt::FakeLayout>(lc),           *As<lt::FakeLayout>(ld),         static_cast<const float*>(a),
+      static_cast<const float*>(b),      static_cast<const float*>(c),    static_cast<float*>(d),
+      *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
   const size_t scratch = lt::kScratch[algorithm->data[0]];
   if (scratch > workspace_bytes || (scratch > 0 && reinterpret_cast<uintptr_t>(workspace) % 256 != 0)) {
     ++S().counts.bad_scratch;

@@ -1,8 +1,7 @@
-// Products by a library on the cuda driver, over a libcuda and a libcublasLt without a GPU, the latter found by
-// its search path.
-#include <gtest/gtest.h>
-
+// Products by a library on the cuda driver, over a libcuda and a libcublasLt without a GPU, the latter found
+// by its search path.
 #include <dlfcn.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
