@@ -73,6 +73,7 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "tune p",
                                 "tune -o f",
                                 "compile x.onnx -o p --target cuda:sm_90a --alternatives 33",
+                                "compile x.onnx -o p --target cuda:sm_90a --products fast",
                                 "inspect",
                                 "inspect a b",
                                 "run p --threads many",

@@ -104,11 +104,11 @@ class Chooser {
     return Status::Ok();
   }
 
-  // Against the best that is generated. Few rows are bound by memory, which no library reads faster, and
-  // generated kernels overlap with those around them.
+  // Against the best that is generated; the estimates are for sm_90. Few rows are bound by memory, which no
+  // library reads faster, and generated kernels overlap with those around them.
   Result<bool> Pays(const LoweredOp& op, const LibraryProduct& product, double more) const {
     constexpr int64_t kFewRows = 32;
-    if (product.rows <= kFewRows) return false;
+    if (product.rows <= kFewRows || target_.architecture < 90) return false;
     RONDO_ASSIGN_OR_RETURN(const KernelText text, WriteKernelText(op.kernel, target_, FactsOf(op)));
     if (text.offers.empty()) return true;  // only the plain template
     double generated = text.offers[0].cycles;
