@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "compiler/codegen/communicator_bytes.h"
 #include "compiler/codegen/kernel_table.h"
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/codegen/sync_points.h"
@@ -419,6 +420,9 @@ class Emitter {
     plan.producer = "rondo 0.1.0";
     plan.requirements.target = Text(options_.target);
     if (devices_.empty()) devices_.emplace_back();
+    for (uint32_t d = 0; d < devices_.size() && options_.target != "host"; ++d) {
+      devices_[d].communicator = CommunicatorBytes(Span<const Program>(plan_programs_), d);
+    }
     plan.requirements.devices = out_.arena->Copy(devices_);
     plan.sources = out_.arena->Copy(sources_);
     plan.buffers = out_.arena->Copy(buffers_);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "compiler/codegen/communicator_bytes.h"
 #include "compiler/compile.h"
 #include "formats/plan/check/checker.h"
 #include "tests/compile/tensor_parallel.h"
@@ -259,6 +260,24 @@ TEST_F(Collectives, CompilingTwiceGivesTheSamePlan) {
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   EXPECT_EQ(bytes("a.rondo"), bytes("b.rondo"));
+}
+
+// Requirements state what NCCL will take: for a device, by the groups that it meets others in.
+TEST(CommunicatorMemory, GrowsWithTheGroupsOfADevice) {
+  const uint32_t all[] = {0, 1, 2}, pair[] = {0, 1};
+  SyncPoint of_all, other_of_all, of_pair;
+  of_all.participants = other_of_all.participants = all;
+  other_of_all.communicator = 1;  // over the same devices: one group
+  of_pair.participants = pair;
+  of_pair.communicator = 2;
+  const SyncPoint first[] = {of_all, other_of_all}, second[] = {of_all, of_pair};
+  Program programs[2];
+  programs[0].sync_points = first;
+  programs[1].sync_points = second;
+  const Span<const Program> both(programs, 2);
+  EXPECT_EQ(CommunicatorBytes(both, 0), kNcclKernelBytes + 2 * kNcclGroupBytes);
+  EXPECT_EQ(CommunicatorBytes(both, 2), kNcclKernelBytes + kNcclGroupBytes);
+  EXPECT_EQ(CommunicatorBytes(both, 3), 0u);
 }
 
 }  // namespace

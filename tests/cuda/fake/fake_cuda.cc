@@ -1,5 +1,6 @@
 #include "tests/cuda/fake/fake_cuda.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -26,7 +27,6 @@ constexpr Error kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kInval
 using Work = std::function<Error()>;
 
 struct Context {
-  std::deque<Work> queue;
   int device = 0;
   int retained = 0;
   Error lost = 0;
@@ -40,14 +40,19 @@ struct Capture {
 };
 struct Stream {
   Context* context = nullptr;
+  std::deque<Work> queue;
   std::shared_ptr<Capture> capture;
   bool origin = false;
   cuda::NodeHandle last = nullptr;  // captured
 };
 struct Event {
   std::shared_ptr<Capture> capture;
-  bool recorded = false, passed = false;
-  double milliseconds = 0;
+  // What work that is under way may still ask.
+  struct Passing {
+    uint64_t recorded = 0, passed = 0;  // how often
+    double milliseconds = 0;            // of the last
+  };
+  std::shared_ptr<Passing> passing = std::make_shared<Passing>();
 };
 struct Function {
   std::string name;
@@ -125,11 +130,12 @@ void Drain() {
   World& w = W();
   for (bool moved = true; moved;) {
     moved = false;
-    for (Context& context : w.contexts) {
-      while (!context.queue.empty()) {
-        const Error error = context.lost != 0 ? context.lost : context.queue.front()();
+    for (void* handle : std::vector<void*>(w.streams.begin(), w.streams.end())) {
+      auto* stream = static_cast<Stream*>(handle);
+      while (!stream->queue.empty()) {
+        const Error error = stream->context->lost != 0 ? stream->context->lost : stream->queue.front()();
         if (error == kNotYet) break;
-        context.queue.pop_front();
+        stream->queue.pop_front();
         moved = true;
         if (error == 0) continue;
         for (Context& other : w.contexts) other.lost = error;  // as CUDA does: the process is spoiled
@@ -139,12 +145,17 @@ void Drain() {
   }
 }
 
-// Does all the work of the current device.
-Error Finish() {
+// Works until `done`. An error of the wait itself ends it, and what is left of the stream.
+template <typename Done>
+Error Finish(Error failed, Stream* stream, Done done) {
   World& w = W();
   for (;;) {
     Drain();
-    if (current.back()->queue.empty()) return current.back()->lost;
+    if (failed != 0) {
+      if (stream != nullptr) stream->queue.clear();
+      return failed;
+    }
+    if (done()) return current.back()->lost;
     w.changed.wait(w.mutex);
   }
 }
@@ -164,7 +175,7 @@ Error Enqueue(cuda::StreamHandle handle, Work work) {
     stream->capture->nodes.push_back(std::make_shared<Node>(Node{std::move(work)}));
     stream->last = reinterpret_cast<cuda::NodeHandle>(stream->capture->nodes.back().get());
   } else {
-    stream->context->queue.push_back(std::move(work));
+    stream->queue.push_back(std::move(work));
     W().changed.notify_all();
   }
   return 0;
@@ -237,10 +248,8 @@ Count Disarm() {
 
 void Heal() {
   Lock lock(W().mutex);
-  for (Context& context : W().contexts) {
-    context.lost = 0;
-    context.queue.clear();
-  }
+  for (Context& context : W().contexts) context.lost = 0;
+  for (void* stream : W().streams) static_cast<Stream*>(stream)->queue.clear();
 }
 
 bool IsMemory(uint64_t address) {
@@ -442,11 +451,11 @@ RONDO_FAKE_API Error cuStreamDestroy_v2(StreamHandle stream) {
 }
 RONDO_FAKE_API Error cuStreamSynchronize(StreamHandle stream) {
   Lock lock(W().mutex);
-  const Error failed = ContextPoint("cuStreamSynchronize");  // the work has been done all the same
-  if (ToStream(stream) == nullptr) return kInvalidHandle;
-  if (ToStream(stream)->capture != nullptr) return kUnsupportedInCapture;
-  const Error done = Finish();
-  return failed != 0 ? failed : done;
+  const Error failed = ContextPoint("cuStreamSynchronize");
+  rondo::fake_cuda::Stream* s = ToStream(stream);
+  if (s == nullptr) return kInvalidHandle;
+  if (s->capture != nullptr) return kUnsupportedInCapture;
+  return Finish(failed, s, [s] { return s->queue.empty(); });
 }
 RONDO_FAKE_API Error cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
   POINT("cuStreamWaitEvent");
@@ -454,7 +463,11 @@ RONDO_FAKE_API Error cuStreamWaitEvent(StreamHandle stream, EventHandle event, u
   rondo::fake_cuda::Event* e = ToEvent(event);
   if (s == nullptr || e == nullptr) return kInvalidHandle;
   if (e->capture != nullptr && s->capture == nullptr) s->capture = e->capture;
-  return s->capture == e->capture || !e->recorded ? 0 : kCaptureIsolation;
+  if (e->passing->recorded == 0 || s->capture != nullptr)
+    return s->capture == e->capture || e->passing->recorded == 0 ? 0 : kCaptureIsolation;
+  return Enqueue(stream, [passing = e->passing, recorded = e->passing->recorded] {
+    return passing->passed >= recorded ? 0 : kNotYet;
+  });
 }
 RONDO_FAKE_API Error cuEventCreate(EventHandle* event, unsigned) {
   POINT("cuEventCreate");
@@ -480,26 +493,27 @@ RONDO_FAKE_API Error cuEventRecordWithFlags(EventHandle event, StreamHandle stre
     return 0;
   }
   e->capture = nullptr;
-  e->recorded = true;
-  e->passed = false;
-  return Enqueue(stream, [e] {
+  const bool in_graph = s->capture != nullptr;
+  const uint64_t recorded = in_graph ? e->passing->recorded : ++e->passing->recorded;
+  return Enqueue(stream, [passing = e->passing, recorded, in_graph] {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    e->milliseconds = std::chrono::duration<double, std::milli>(now).count();
-    e->passed = true;
+    passing->milliseconds = std::chrono::duration<double, std::milli>(now).count();
+    passing->passed = in_graph ? passing->passed + 1 : std::max(passing->passed, recorded);
     return 0;
   });
 }
 RONDO_FAKE_API Error cuEventSynchronize(EventHandle event) {
   Lock lock(W().mutex);
-  const Error failed = ContextPoint("cuEventSynchronize");  // the work has been done all the same
+  const Error failed = ContextPoint("cuEventSynchronize");
   if (ToEvent(event) == nullptr) return kInvalidHandle;
-  const Error done = Finish();
-  return failed != 0 ? failed : done;
+  return Finish(failed, nullptr,
+                [passing = ToEvent(event)->passing] { return passing->passed >= passing->recorded; });
 }
 RONDO_FAKE_API Error cuEventElapsedTime(float* milliseconds, EventHandle from, EventHandle to) {
   POINT("cuEventElapsedTime");
-  if (!ToEvent(from)->passed || !ToEvent(to)->passed) return kNotReady;
-  *milliseconds = static_cast<float>(ToEvent(to)->milliseconds - ToEvent(from)->milliseconds);
+  const auto &first = ToEvent(from)->passing, &last = ToEvent(to)->passing;
+  if (first->passed == 0 || last->passed == 0) return kNotReady;
+  *milliseconds = static_cast<float>(last->milliseconds - first->milliseconds);
   return 0;
 }
 RONDO_FAKE_API Error cuStreamBeginCapture_v2(StreamHandle stream, int) {

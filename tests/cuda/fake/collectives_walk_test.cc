@@ -1,0 +1,74 @@
+// Every call of the CUDA driver's that a session with collectives makes fails once, on whichever device and
+// thread it is made: a clean error, in bounded time, and nothing left behind.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "drivers/cuda/cuda_driver.h"
+#include "tests/collectives/mesh.h"
+#include "tests/cuda/fake/fake_gpu.h"
+
+namespace rondo {
+namespace {
+
+constexpr uint32_t kGpus = 2;
+
+// A driver, a session, two runs, and the end of it all.
+Status Life(const PlanData& data, Layers* layers) {
+  RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
+  Status status = [&]() -> Status {
+    RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(driver));
+    RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(data, {}));
+    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
+    for (bool stepwise : {false, true}) {
+      RunOptions options;
+      options.stepwise = stepwise;
+      bool right = false;
+      RONDO_RETURN_IF_ERROR(layers->Run(&session, &right, options));
+      if (!right) return Status::Error(Code::kInternal, "results differ");
+    }
+    return Status::Ok();
+  }();
+  DestroyCudaDriver(driver);
+  return status;
+}
+
+TEST(CollectivesWalk, EveryCallFailsOnce) {
+  fake_cuda::Heal();  // of what tests before it have done
+  fake_cuda::SetMachine({});
+  Layers layers(kGpus, 2, 64, /*split=*/true);
+  PlanData data = layers.mesh.data;
+  const FakeGpu gpu(&data);
+  const Status good = Life(data, &layers);
+  ASSERT_TRUE(good.ok()) << good.message();
+  for (const int error : {999, 700}) {
+    uint64_t points = 0, harmless = 0;
+    double longest = 0;
+    for (;; ++points) {
+      fake_cuda::Arm(points, error);
+      const auto start = std::chrono::steady_clock::now();
+      const Status status = Life(data, &layers);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      const fake_cuda::Count count = fake_cuda::Disarm();
+      fake_cuda::Heal();
+      longest = std::max(longest, took.count());
+      ASSERT_EQ(fake_cuda::Held(), fake_cuda::Balance()) << count.failed << ", call " << points;
+      if (!count.fired) {
+        EXPECT_TRUE(status.ok()) << status.message();
+        break;
+      }
+      harmless += status.ok();
+      EXPECT_TRUE(status.ok() || status.message()[0] != 0);
+      EXPECT_NE(std::string(status.message()), "results differ") << count.failed << ", call " << points;
+    }
+    std::printf("error %d: %llu calls failed, %llu of them harmless, at most %.3f s\n", error,
+                static_cast<unsigned long long>(points), static_cast<unsigned long long>(harmless), longest);
+    EXPECT_GT(points, 100u);
+    EXPECT_LE(harmless, points / 20);
+    EXPECT_LT(longest, 5);
+  }
+}
+
+}  // namespace
+}  // namespace rondo
