@@ -215,6 +215,7 @@ const char* UsePlanFromC(const void* bytes, size_t size, rondo_driver* driver) {
   rondo_runtime* runtime = NULL;
   TRY(rondo_runtime_create(driver, &options, &runtime));
   TRY(rondo_runtime_supports(runtime, plan));
+  TRY(rondo_runtime_ready(runtime));
   rondo_session* session = NULL;
   TRY(rondo_session_create(runtime, plan, &session));
   EXPECT(logged > 0);

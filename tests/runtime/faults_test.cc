@@ -141,6 +141,19 @@ TEST_F(FaultsTest, ACallersMistakeDoesNotStick) {
   EXPECT_TRUE(RunAdd(session).ok());
 }
 
+TEST_F(FaultsTest, ADeviceOnWhichNothingWorksMakesTheRuntimeNotReady) {
+  driver_.controls.fail = "MemoryInfo";
+  EXPECT_TRUE(runtime_.Ready().ok());  // no device is in use yet: none is asked
+  driver_.controls.fail = "";
+  Session session;
+  ASSERT_TRUE(Create(&session).ok());
+  EXPECT_TRUE(runtime_.Ready().ok());
+  driver_.controls.fail = "MemoryInfo";
+  const Status status = runtime_.Ready();
+  EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(Contains(status, "device 0")) << status.message();
+}
+
 TEST_F(FaultsTest, OneCallAtATime) {
   Session session;
   ASSERT_TRUE(Create(&session).ok());

@@ -94,6 +94,7 @@ TEST_F(CallsOnCuda, DataThatAnOpCannotWorkOnFailsTheRunAlone) {
       bad, "step 2 (Tap \"tap\"): step 2: custom op \"test.Tap\" of libtest.so: its first element is 1000");
   EXPECT_EQ(bad.code(), Code::kOutOfRange);
   EXPECT_STREQ(bad.source_node(), "Tap \"tap\"");
+  EXPECT_EQ(y[0], 1000);  // the call after it, which would have added x, was left out
   ASSERT_TRUE(s_.sessions[0].ResetState().ok());
   ASSERT_TRUE(Run({1, 1, 1, 1}, &y).ok());
   EXPECT_EQ(y, (Floats{3, 3, 3, 3}));

@@ -109,23 +109,33 @@ TEST_F(CudaFaults, AFaultThatIsFinalEndsSessionsOnGpusAndNoOthers) {
   second.Close();
 }
 
+// Also in a graph of two streams, whichever of them has the step.
 TEST_F(CudaFaults, AnIndexOutOfRangeFailsItsRunAlone) {
-  TinyPlan tiny;
-  FakeGpu gpu(&tiny.data);
-  FakeSession s;
-  ASSERT_TRUE(s.Open(tiny.data, tiny.weight_bytes()).ok());
-  int64_t index = 7;
-  float z = 0;
-  const Input inputs[] = {{"index", kNone, DType::kI64, {1}, &index, 8}};
-  const Output outputs[] = {{"z", kNone, DType::kF32, &z, 4}};
-  const Status bad = s.sessions[0].Run(TinyPlan::kPick, inputs, outputs);
-  EXPECT_SAYS(bad, "(Gather \"gather_node\")");
-  EXPECT_EQ(bad.code(), Code::kOutOfRange);
-  index = 2;
-  EXPECT_TRUE(s.sessions[0].Run(TinyPlan::kPick, inputs, outputs).ok());
-  EXPECT_EQ(z, 3);
-  EXPECT_TRUE(s.runtime.Ready().ok());
-  s.Close();
+  for (uint32_t stream : {0u, 1u}) {
+    TinyPlan tiny;
+    std::vector<Program> programs(tiny.data.programs.begin(), tiny.data.programs.end());
+    Step step = programs[TinyPlan::kPick].steps[0];
+    step.stream = stream;
+    programs[TinyPlan::kPick].steps = Span<const Step>(&step, 1);
+    programs[TinyPlan::kPick].num_streams = 2;
+    tiny.data.programs = programs;
+    FakeGpu gpu(&tiny.data);
+    FakeSession s;
+    const Status opened = s.Open(tiny.data, tiny.weight_bytes());
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    int64_t index = 7;
+    float z = 0;
+    const Input inputs[] = {{"index", kNone, DType::kI64, {1}, &index, 8}};
+    const Output outputs[] = {{"z", kNone, DType::kF32, &z, 4}};
+    const Status bad = s.sessions[0].Run(TinyPlan::kPick, inputs, outputs);
+    EXPECT_SAYS(bad, "(Gather \"gather_node\")");
+    EXPECT_EQ(bad.code(), Code::kOutOfRange);
+    index = 2;
+    EXPECT_TRUE(s.sessions[0].Run(TinyPlan::kPick, inputs, outputs).ok());
+    EXPECT_EQ(z, 3);
+    EXPECT_TRUE(s.runtime.Ready().ok());
+    s.Close();
+  }
 }
 
 struct Machines {
@@ -223,7 +233,7 @@ TEST_F(CudaFaults, LargeWeightsGoThroughPageLockedMemoryThatIsGivenBack) {
   ::rondo::Module* module = device->LoadModule(data).Take();
   EXPECT_EQ(fake_cuda::Held().host_blocks, held + 1);
   std::vector<uint8_t> bytes(large.bytes), got(large.bytes);
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 2654435761u >> 13);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(SyntheticMix(i));
   const DeviceAddress to = device->Allocate(large.bytes, 256).Take();
   uint32_t step = 0;
   for (int i = 0; i < 2; ++i) {
