@@ -56,7 +56,9 @@ class GpuDriver : public testing::Test {
     emitted->arena = std::make_unique<Arena>();
     emitted->plan = tiny.data;
     std::string report;
-    const Status status = AddCudaModules(emitted, {architecture, "", "", 0}, &report);
+    ModuleOptions options;
+    options.units.architecture = architecture;
+    const Status status = AddCudaModules(emitted, options, &report);
     EXPECT_TRUE(status.ok()) << status.message();
     return emitted->plan;
   }

@@ -13,7 +13,9 @@ MachineCode::MachineCode(PlanData* plan) : impl_(std::make_unique<Impl>()) {
   impl_->emitted.arena = std::make_unique<Arena>();
   impl_->emitted.plan = *plan;
   std::string report;
-  const Status status = AddCudaModules(&impl_->emitted, {"sm_90a", "", "", 0}, &report);
+  ModuleOptions options;
+  options.units.architecture = "sm_90a";
+  const Status status = AddCudaModules(&impl_->emitted, options, &report);
   EXPECT_TRUE(status.ok()) << status.message();
   plan->modules = impl_->emitted.plan.modules;
 }
