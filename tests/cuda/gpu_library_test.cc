@@ -53,7 +53,9 @@ class ProductPlan {
     emitted_.plan.buffers = buffers_;
     emitted_.plan.programs = Span<const Program>(&program_, 1);
     std::string report;
-    Status status = AddCudaModules(&emitted_, {"sm_90a", "", "", 0}, &report);
+    ModuleOptions options;
+    options.units.architecture = "sm_90a";
+    Status status = AddCudaModules(&emitted_, options, &report);
     if (status.code() == Code::kUnsupported) GTEST_SKIP() << status.message();
     ASSERT_TRUE(status.ok()) << status.message();
     status = VerifyPlan(emitted_.plan);
