@@ -35,8 +35,8 @@ TEST(ProductReport, StandsInTextAndJson) {
   }
   EXPECT_TRUE(found);
   const std::string json = PlanToJson(file, "p");
-  for (const char* part : {"\"epilogue\": \"relu\"", "\"depth\": 8", "\"algorithm\": 3", "\"library\": \"cublasLt\"",
-                           "\"workspace_bytes\": 4096"})
+  for (const char* part : {"\"epilogue\": \"relu\"", "\"depth\": 8", "\"algorithm\": 3",
+                           "\"library\": \"cublasLt\"", "\"workspace_bytes\": 4096"})
     EXPECT_NE(json.find(part), json.npos) << part;
 }
 
