@@ -16,13 +16,15 @@ struct ProductCase {
   bool tf32 = false;
 };
 
-// sums[0] * sigmoid(sums[1]) or the sum itself, plus a bias a column and a residual.
+// sums[0] * sigmoid(sums[1]), or sum + erf(sum), plus a bias a column and a residual.
 Tape Epilogue(PartMaker& maker, int rights, DType type, uint16_t bias, uint16_t residual, uint16_t out) {
   TapeMaker tape;
   uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kF32, 0);
   if (rights == 2) {
     const uint16_t gate = tape.Unary(TapeOp::kSigmoid, tape.Add(TapeOp::kAcc, TapeType::kF32, 1));
     x = tape.Binary(TapeOp::kMul, x, gate);
+  } else {
+    x = tape.Binary(TapeOp::kAdd, x, tape.Unary(TapeOp::kErf, x));
   }
   x = tape.Binary(TapeOp::kAdd, x, tape.Load(bias, type));
   x = tape.Binary(TapeOp::kAdd, x, tape.Load(residual, type));

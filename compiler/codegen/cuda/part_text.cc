@@ -245,10 +245,22 @@ std::string PartText::Expression(const TapeInst& inst, const std::string& prefix
     }
     default: break;
   }
-  std::string call = std::string("op_") + FunctionName(inst.op) + "(" + reg(inst.a);
+  const bool quick = quick_ && inst.type == TapeType::kF32 &&
+                     (inst.op == TapeOp::kErf || inst.op == TapeOp::kSigmoid || inst.op == TapeOp::kExp);
+  std::string call = std::string(quick ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
   if (inst.op >= TapeOp::kAdd) call += ", " + reg(inst.b);
   if (inst.op == TapeOp::kFma) call += ", " + reg(inst.c);
   return call + ")";
+}
+
+// The register whose value `store` stores: rounded to what its operand holds first, it would be the same.
+uint16_t PartText::Unrounded(Tape tape, const TapeInst& store) const {
+  const TapeInst& value = tape[store.a];
+  const DType dtype = part_.operands[store.arg].dtype;
+  const bool rounds = value.op == TapeOp::kCast && value.type == TapeType::kF32 &&
+                      (dtype == DType::kF16 || dtype == DType::kBF16) &&
+                      value.imm.i == static_cast<int64_t>(dtype) && tape[value.a].type == TapeType::kF32;
+  return rounds ? value.a : store.a;
 }
 
 std::string PartText::WriteTape(Tape tape, const std::string& prefix) {
@@ -258,7 +270,7 @@ std::string PartText::WriteTape(Tape tape, const std::string& prefix) {
     std::string name = prefix + std::to_string(k), a = prefix + std::to_string(inst.a);
     switch (inst.op) {
       case TapeOp::kLoad: Load(inst.arg, name); break;
-      case TapeOp::kStore: Store(inst.arg, a); break;
+      case TapeOp::kStore: Store(inst.arg, prefix + std::to_string(Unrounded(tape, inst))); break;
       case TapeOp::kYield: yielded = a; break;
       case TapeOp::kSetScalar: Line("s" + std::to_string(inst.arg) + " = " + a + ";"); break;
       case TapeOp::kKeep:

@@ -81,6 +81,7 @@ class PartText {
   void Address(const Operand& operand);
   // Writes the tape with registers called `prefix`K. Returns the register yielded, if any.
   std::string WriteTape(Tape tape, const std::string& prefix);
+  uint16_t Unrounded(Tape tape, const TapeInst& store) const;
   std::string Expression(const TapeInst& inst, const std::string& prefix) const;
   void Reduce(const TapeInst& inst, const std::string& value);
   void FinishReductions(Tape tape);
@@ -217,6 +218,7 @@ class PartText {
   // neither.
   std::vector<std::string> lanes_;
   std::string kept_index_ = "position";
+  bool quick_ = false;  // functions need not be better than 16 bits are
 };
 
 const char* TypeText(TapeType type);

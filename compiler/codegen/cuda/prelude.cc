@@ -26,11 +26,7 @@ DEV float bits_float(u32 u) { return __int_as_float((int)u); }
 DEV float half_float(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 DEV unsigned short float_half(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 DEV float bf16_float(unsigned short h) { return bits_float((u32)h << 16); }
-DEV unsigned short float_bf16(float f) {
-  u32 u = (u32)__float_as_int(f);
-  if ((u & 0x7fffffffu) > 0x7f800000u) return (unsigned short)((u >> 16) | 0x40u);
-  return (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
+DEV unsigned short float_bf16(float f) { unsigned short h; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 DEV float ld_f32(const char* p, i64 i) { return ((const float*)p)[i]; }
 DEV float ld_f16(const char* p, i64 i) { return half_float(((const unsigned short*)p)[i]); }
 DEV float ld_bf16(const char* p, i64 i) { return bf16_float(((const unsigned short*)p)[i]); }
@@ -99,13 +95,13 @@ template <int N> DEV void store_f32(char* p, i64 at, const float* x) {
 template <int N> DEV void store_f16(char* p, i64 at, const float* x) {
   u32 w[N / 2];
 #pragma unroll
-  for (int k = 0; k < N / 2; ++k) w[k] = float_half(x[2 * k]) | (u32)float_half(x[2 * k + 1]) << 16;
+  for (int k = 0; k < N / 2; ++k) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
   store_words<N / 2>(p + at * 2, w);
 }
 template <int N> DEV void store_bf16(char* p, i64 at, const float* x) {
   u32 w[N / 2];
 #pragma unroll
-  for (int k = 0; k < N / 2; ++k) w[k] = float_bf16(x[2 * k]) | (u32)float_bf16(x[2 * k + 1]) << 16;
+  for (int k = 0; k < N / 2; ++k) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
   store_words<N / 2>(p + at * 2, w);
 }
 
@@ -186,6 +182,20 @@ template <typename T> DEV i64 op_less(T a, T b) { return a < b; }
 template <typename T> DEV i64 op_lessequal(T a, T b) { return a <= b; }
 template <typename T> DEV i64 op_equal(T a, T b) { return a == b; }
 template <typename T> DEV T op_fma(T a, T b, T c) { return a * b + c; }
+
+// ---- the same where results are rounded to 16 bits: to about 1e-6
+DEV float quick_exp(float x) { return __expf(x); }
+DEV float quick_sigmoid(float x) { return __fdividef(1.0f, 1.0f + __expf(-x)); }
+// Abramowitz and Stegun 7.1.26, which errs by 1.5e-7; the first terms of the series near 0.
+DEV float quick_erf(float x) {
+  const float y = fabsf(x), t = __fdividef(1.0f, __fmaf_rn(0.3275911f, y, 1.0f));
+  float p = __fmaf_rn(1.061405429f, t, -1.453152027f);
+  p = __fmaf_rn(p, t, 1.421413741f);
+  p = __fmaf_rn(p, t, -0.284496736f);
+  p = __fmaf_rn(p, t, 0.254829592f);
+  const float far = copysignf(__fmaf_rn(-p * t, __expf(-x * x), 1.0f), x);
+  return y < 0.05f ? x * __fmaf_rn(-0.3761264f, x * x, 1.1283792f) : far;
+}
 
 // ---- casts: `to` is a DType number
 template <typename F> DEV i64 float_int(F x) {

@@ -150,8 +150,9 @@ double PartText::FinishCost() const {
       case TapeOp::kErf:
       case TapeOp::kTanh:
       case TapeOp::kExp:
-      case TapeOp::kSigmoid: cost += 25; break;
-      case TapeOp::kConst: break;
+      case TapeOp::kSigmoid: cost += 16; break;
+      case TapeOp::kConst:
+      case TapeOp::kCast: break;
       default: cost += 1;
     }
   }
@@ -161,6 +162,11 @@ double PartText::FinishCost() const {
 // auto finish = [&](row, column, const float* sums): the epilogue of `vector` points along the innermost
 // column loop; sums[j * vector + v] is accumulator j of point v. `more`: further parameters.
 void PartText::WriteFinish(const ProductShape& shape, int vector, const std::string& more) {
+  quick_ = true;
+  for (size_t index : Touched(part_.epilogue, TapeOp::kStore)) {
+    const DType dtype = part_.operands[index].dtype;
+    quick_ = quick_ && (dtype == DType::kF16 || dtype == DType::kBF16);
+  }
   Line("auto finish = [&](int row, int column, const float* sums" + more + ") {");
   DecodeLoops("(u32)batch", shape.batch);
   DecodeLoops("(u32)row", shape.row);
@@ -181,6 +187,7 @@ void PartText::WriteFinish(const ProductShape& shape, int vector, const std::str
     WriteLanes(part_.epilogue, "r", shape.column.back(), vector, sums);
   }
   Line("};");
+  quick_ = false;
 }
 
 }  // namespace rondo::cuda
