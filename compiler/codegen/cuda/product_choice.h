@@ -5,6 +5,9 @@
 //
 //   tile 128x128x64 2x4x1 cluster 2   rows, columns and depth of a stage; warps along each; blocks a cluster
 //   group 128x256 cluster 1           two groups of warps: rows and columns
+//   bulk 128x192 2x1x1 cluster 2      by the copy engine: rows and columns; blocks that share the columns,
+//   that
+//                                     share the rows, and that split the depth; blocks a cluster
 //   float 64x64 cluster 1             rows and columns, in f32
 //   tf32 64x64 cluster 1              the same, with factors rounded to tf32
 //   skinny warps 8 cluster 2          few rows: warps of a block, and blocks, that split the depth
