@@ -67,9 +67,12 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     graph->recorded = std::move(s->recording->recorded);
   }
   Leave(s->recording);
-  if (graph == nullptr)
-    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
   Use use(*this);
+  if (graph == nullptr) {
+    GraphHandle captured = nullptr;
+    if (api_.capture_end(s->handle, &captured) == 0) api_.graph_destroy(captured);
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
+  }
   Status status = Check(api_.capture_end(s->handle, &graph->graph), "ending a recording");
   if (status.ok())
     status = Check(api_.graph_instantiate(&graph->exec, graph->graph, 0), "instantiating a graph");

@@ -129,6 +129,25 @@ TEST_F(Example, CompilesRunsAndShowsThroughTheCommand) {
   EXPECT_EQ(Trace(), "");
 }
 
+// For a GPU, every call ends the graph before it, and inspect says why.
+TEST_F(Example, PartitionsForAGpuAndTheirReasonsAreShown) {
+  const Outcome made =
+      Rondo("compile " + In("model.onnx") + " -o " + In("gpu.rondo") + " --target cuda:sm_90a --ops " + kOps);
+  if (made.text.find("nvrtc") != std::string::npos) GTEST_SKIP() << made.text;
+  ASSERT_EQ(made.status, 0) << made.text;
+  const Outcome inspected = Rondo("inspect " + In("gpu.rondo"));
+  EXPECT_SAYS(inspected, "4 steps in 4 partitions");
+  EXPECT_SAYS(inspected, "(DecayedSum \"DecayedSum_total_out\") cannot be in a graph: it runs on the host");
+  EXPECT_SAYS(inspected, "no: it runs on the host");
+  EXPECT_SAYS(inspected, "no: it writes a line to a file at each run");  // what its library says comes first
+  const Outcome json = Rondo("inspect " + In("gpu.rondo") + " --json");
+  EXPECT_SAYS(json, "it runs on the host");
+  // A plan that was made for GPUs also runs on the host, with the same library.
+  const Outcome bench = Rondo("bench " + In("gpu.rondo") + " --runs 2 --ops " + kOps);
+  EXPECT_EQ(bench.status, 0) << bench.text;
+  EXPECT_SAYS(bench, "4 partitions (medians)");
+}
+
 TEST_F(Example, ErrorsOfTheCommandAreSentences) {
   const std::string plan = Compiled(), model = In("model.onnx");
   const Outcome without = Rondo("compile " + model + " -o " + In("p.rondo"));
