@@ -13,6 +13,7 @@
 #include "drivers/host/host_driver.h"
 #include "tools/rondo/forwarding_driver.h"
 #include "tools/rondo/kernel_memory.h"
+#include "tools/rondo/kernel_timer.h"
 
 namespace rondo::tools {
 namespace {
@@ -168,6 +169,43 @@ TEST(KernelMemory, IsTheSameForTheSameSeedAndIndicesAreInBounds) {
   }
   EXPECT_FALSE(a.faults);
   EXPECT_TRUE(MakeKernelMemory(gather.plan, 0, 3, IndexValues::kOneOutside).faults);
+}
+
+// Another image of a kernel, as the host driver has them: the same contract and another tape.
+TEST_F(KernelCheck, ImagesAreComparedWithTheOneThatRuns) {
+  GatherPlan plan, same, other;
+  other.tape[1].imm.f = 2;
+  Result<std::vector<KernelVerdict>> verdicts =
+      CheckImages(plan.plan, 0, {&same.plan, &other.plan, &same.plan}, host_, 1);
+  ASSERT_TRUE(verdicts.ok()) << verdicts.status().message();
+  ASSERT_EQ(verdicts->size(), 3u);
+  EXPECT_TRUE((*verdicts)[0].failures.empty());
+  EXPECT_FALSE((*verdicts)[1].failures.empty());
+  EXPECT_TRUE((*verdicts)[2].failures.empty());
+}
+
+TEST_F(KernelCheck, KernelsAndRunsAreTimedOverMemoryAsThePlanLaysItOut) {
+  CompileOptions options;
+  const std::string data = std::string(RONDO_SOURCE_DIR) + "/tests/data/pycoder/";
+  options.models = {{"prefill", data + "prefill64.onnx"}, {"decode", data + "decode.onnx"}};
+  Result<CompiledPlan> compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  KernelTimerOptions timing;
+  timing.replays = 3;
+  KernelTimer timer(compiled->plan, *host_->Open(0), timing);
+  ASSERT_TRUE(timer.Open().ok());
+  ASSERT_EQ(*timer.Load(compiled->plan), 0u);
+  ASSERT_EQ(*timer.Load(compiled->plan), 1u);
+  const Result<double> alone = timer.Time(0, 1);
+  ASSERT_TRUE(alone.ok()) << alone.status().message();
+  EXPECT_GT(*alone, 0);
+  // Inputs are given anew before each replay: a run writes over them, and indices must stay in their bounds.
+  std::vector<size_t> images(compiled->plan.kernels.size(), 0);
+  images[0] = 1;
+  const Result<double> run = timer.TimeRun(images);
+  ASSERT_TRUE(run.ok()) << run.status().message();
+  EXPECT_GT(*run, *alone);
+  EXPECT_EQ(timer.Time(100000, 0).status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "core/scalar.h"
 #include "tools/rondo/kernel_memory.h"
@@ -222,31 +223,35 @@ class Checker {
   std::vector<bool> written_;
 };
 
-Result<KernelVerdict> CheckOne(const PlanData& plan, uint32_t kernel, uint64_t seed, Side& tested,
-                               Side& believed) {
-  KernelVerdict verdict;
-  verdict.kernel = kernel;
+// One verdict for each of the tested.
+Result<std::vector<KernelVerdict>> CheckOne(const PlanData& plan, uint32_t kernel, uint64_t seed,
+                                            const std::vector<Side*>& tested, Side& believed) {
+  std::vector<KernelVerdict> verdicts(tested.size());
+  for (KernelVerdict& verdict : verdicts) verdict.kernel = kernel;
   for (IndexValues values : {IndexValues::kInRange, IndexValues::kOneOutside}) {
     const KernelMemory memory = MakeKernelMemory(plan, kernel, seed, values);
     const bool outside = values == IndexValues::kOneOutside;
     if (outside && !memory.faults) break;
-    Status got_status, want_status;
+    Status want_status;
     RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> want, believed.Run(kernel, memory, &want_status));
-    RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> got, tested.Run(kernel, memory, &got_status));
-    Checker checker(plan, kernel, memory, got, want, &verdict);
     if (want_status.ok() == outside) {
       return Status::Error(Code::kInternal, "the inputs made for it are wrong: %s",
                            outside ? "an index out of range was not reported" : want_status.message());
     }
-    if (got_status.ok() != want_status.ok()) {
-      checker.Say(outside ? "an index outside its bounds was not reported"
-                          : std::string("valid indices were refused: ") + got_status.message());
+    for (size_t t = 0; t < tested.size(); ++t) {
+      Status got_status;
+      RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> got, tested[t]->Run(kernel, memory, &got_status));
+      Checker checker(plan, kernel, memory, got, want, &verdicts[t]);
+      if (got_status.ok() != want_status.ok()) {
+        checker.Say(outside ? "an index outside its bounds was not reported"
+                            : std::string("valid indices were refused: ") + got_status.message());
+      }
+      checker.Written(!outside && got_status.ok());
+      checker.Untouched();
+      verdicts[t].bytes = std::max<uint64_t>(verdicts[t].bytes, memory.bytes.size());
     }
-    checker.Written(!outside && got_status.ok());
-    checker.Untouched();
-    verdict.bytes = std::max<uint64_t>(verdict.bytes, memory.bytes.size());
   }
-  return verdict;
+  return verdicts;
 }
 
 }  // namespace
@@ -267,21 +272,37 @@ Result<std::vector<KernelVerdict>> CheckKernels(const PlanData& plan, Driver* te
                                                 const KernelCheckOptions& options) {
   Side a, b;
   RONDO_RETURN_IF_ERROR(a.Open(plan, tested));
-  RONDO_RETURN_IF_ERROR(b.Open(options.believed_plan != nullptr ? *options.believed_plan : plan, believed));
+  RONDO_RETURN_IF_ERROR(b.Open(plan, believed));
   std::vector<KernelVerdict> verdicts;
   for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
     const std::string name(plan.kernels[k].name);
     if (!options.only.empty() && options.only != name) continue;
-    if (options.wanted && !options.wanted(k)) continue;
-    Result<KernelVerdict> verdict = CheckOne(plan, k, options.seed, a, b);
+    Result<std::vector<KernelVerdict>> verdict = CheckOne(plan, k, options.seed, {&a}, b);
     if (!verdict.ok()) return verdict.status().At("kernel %s", name.c_str());
-    verdicts.push_back(*verdict);
+    verdicts.push_back((*verdict)[0]);
     if (options.progress) options.progress(verdicts.back());
   }
   if (verdicts.empty() && !options.only.empty()) {
     return Status::Error(Code::kNotFound, "the plan has no kernel \"%s\"", options.only.c_str());
   }
   return verdicts;
+}
+
+Result<std::vector<KernelVerdict>> CheckImages(const PlanData& plan, uint32_t kernel,
+                                               const std::vector<const PlanData*>& others, Driver* driver,
+                                               uint64_t seed) {
+  Side believed;
+  RONDO_RETURN_IF_ERROR(believed.Open(plan, driver));
+  std::vector<std::unique_ptr<Side>> sides;
+  std::vector<Side*> tested;
+  for (const PlanData* other : others) {
+    sides.push_back(std::make_unique<Side>());
+    tested.push_back(sides.back().get());
+    RONDO_RETURN_IF_ERROR(sides.back()->Open(*other, driver));
+  }
+  Result<std::vector<KernelVerdict>> verdicts = CheckOne(plan, kernel, seed, tested, believed);
+  if (verdicts.ok()) return verdicts;
+  return verdicts.status().At("kernel %s", std::string(plan.kernels[kernel].name).c_str());
 }
 
 }  // namespace rondo::tools

@@ -35,10 +35,7 @@ struct KernelVerdict {
 
 struct KernelCheckOptions {
   uint64_t seed = 1;
-  std::string only;                             // a kernel's name; "": all
-  std::function<bool(uint32_t kernel)> wanted;  // of `only`'s, those that it says; empty: all
-  // The same plan with other images of its kernels, for the driver that is believed; null: `plan` itself.
-  const PlanData* believed_plan = nullptr;
+  std::string only;  // a kernel's name; "": all
   // Called after each kernel.
   std::function<void(const KernelVerdict&)> progress;
 };
@@ -47,6 +44,12 @@ struct KernelCheckOptions {
 // working names the kernel). `plan` must have passed VerifyPlan. Uses device 0 of each driver.
 Result<std::vector<KernelVerdict>> CheckKernels(const PlanData& plan, Driver* tested, Driver* believed,
                                                 const KernelCheckOptions& options);
+
+// The same for other images of one kernel: `others` differ from `plan` in nothing else. Believed is the
+// plan's own image, on the same driver. One verdict for each.
+Result<std::vector<KernelVerdict>> CheckImages(const PlanData& plan, uint32_t kernel,
+                                               const std::vector<const PlanData*>& others, Driver* driver,
+                                               uint64_t seed);
 
 }  // namespace rondo::tools
 

@@ -7,18 +7,16 @@
 namespace rondo::tools {
 namespace {
 
-constexpr int kLaunches = 64;  // of one graph
-constexpr uint64_t kAlignment = 256;
-constexpr uint64_t kMostPool = 256 << 20;
-
-uint64_t Aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr int kLaunches = 64;  // of one kernel, in one graph
+constexpr uint64_t kAlignment = 4096;
 
 }  // namespace
 
 KernelTimer::~KernelTimer() {
   for (Module* module : modules_) device_->DestroyModule(module);
-  for (const auto& [buffer, address] : addresses_) device_->Free(address, plan_.buffers[buffer].bytes);
-  if (pool_bytes_ > 0) device_->Free(pool_, pool_bytes_);
+  for (const Block& block : {weights_, state_, arena_}) {
+    if (block.bytes > 0) device_->Free(block.address, block.bytes);
+  }
   if (begin_ != nullptr) device_->DestroyEvent(begin_);
   if (end_ != nullptr) device_->DestroyEvent(end_);
   if (stream_ != nullptr) device_->DestroyStream(stream_);
@@ -28,17 +26,22 @@ Status KernelTimer::Open() {
   RONDO_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   RONDO_ASSIGN_OR_RETURN(begin_, device_->CreateTimedEvent());
   RONDO_ASSIGN_OR_RETURN(end_, device_->CreateTimedEvent());
-  if (!options_.rotate || plan_.requirements.devices.empty()) return Status::Ok();
-  uint64_t largest = 0;
-  for (const Buffer& buffer : plan_.buffers) {
-    if (buffer.kind == BufferKind::kConstant) largest = std::max(largest, Aligned(buffer.bytes));
+  const DeviceBytes& bytes = plan_.requirements.devices[0];
+  const struct {
+    Block* block;
+    uint64_t bytes;
+  } blocks[] = {{&weights_, bytes.weights}, {&state_, bytes.state}, {&arena_, bytes.arena}};
+  for (const auto& [block, size] : blocks) {
+    if (size == 0) continue;
+    RONDO_ASSIGN_OR_RETURN(block->address, device_->Allocate(size, kAlignment));
+    block->bytes = size;
+    RONDO_RETURN_IF_ERROR(device_->Fill(block->address, 0, size, stream_));
   }
-  if (largest == 0) return Status::Ok();
-  const uint64_t bytes = std::max(largest, std::min(plan_.requirements.devices[0].weights, kMostPool));
-  RONDO_ASSIGN_OR_RETURN(pool_, device_->Allocate(bytes, kAlignment));
-  pool_bytes_ = bytes;
-  // Read as f16, bf16 or f32, these are numbers of moderate size.
-  RONDO_RETURN_IF_ERROR(device_->FillSynthetic(pool_, DType::kBF16, bytes / 2, 1, 0.1f, stream_));
+  for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+    const Buffer& buffer = plan_.buffers[b];
+    const bool lasts = buffer.kind == BufferKind::kConstant || buffer.kind == BufferKind::kState;
+    if (lasts && buffer.device == 0 && buffer.bytes > 0) RONDO_RETURN_IF_ERROR(Fill(b));
+  }
   uint32_t step = 0;
   return device_->Synchronize(stream_, &step);
 }
@@ -49,51 +52,50 @@ Result<size_t> KernelTimer::Load(const PlanData& plan) {
   return modules_.size() - 1;
 }
 
-Status KernelTimer::Fill(DeviceAddress address, const Buffer& buffer, uint64_t bytes) {
-  const uint64_t count = bytes / static_cast<uint64_t>(ByteSize(buffer.dtype));
-  if (IsFloat(buffer.dtype)) {
-    RONDO_RETURN_IF_ERROR(device_->FillSynthetic(address, buffer.dtype, count, 1, 0.1f, stream_));
-  } else if (buffer.dtype != DType::kI64) {
-    RONDO_RETURN_IF_ERROR(device_->Fill(address, 0, bytes, stream_));
-  } else {
-    std::vector<int64_t> values(count);
-    for (size_t i = 0; i < values.size(); ++i) values[i] = options_.first_integer + static_cast<int64_t>(i);
-    RONDO_RETURN_IF_ERROR(device_->CopyIn(address, values.data(), count * 8, stream_));
-    uint32_t step = 0;
-    return device_->Synchronize(stream_, &step);
-  }
-  uint32_t step = 0;
-  return device_->Synchronize(stream_, &step);
+DeviceAddress KernelTimer::AddressOf(const Binding& binding) const {
+  const Buffer& buffer = plan_.buffers[binding.buffer];
+  const Block& block = buffer.kind == BufferKind::kConstant ? weights_
+                       : buffer.kind == BufferKind::kState  ? state_
+                                                            : arena_;
+  return block.address + buffer.offset + binding.offset;
 }
 
-Result<DeviceAddress> KernelTimer::AddressOf(uint32_t index) {
-  if (auto found = addresses_.find(index); found != addresses_.end()) return found->second;
+Status KernelTimer::Fill(uint32_t index) {
   const Buffer& buffer = plan_.buffers[index];
-  RONDO_ASSIGN_OR_RETURN(const DeviceAddress address, device_->Allocate(buffer.bytes, kAlignment));
-  addresses_[index] = address;
-  RONDO_RETURN_IF_ERROR(Fill(address, buffer, buffer.bytes));
-  return address;
+  const DeviceAddress address = AddressOf({index, 0});
+  const uint64_t count = buffer.bytes / static_cast<uint64_t>(ByteSize(buffer.dtype));
+  if (IsFloat(buffer.dtype)) return device_->FillSynthetic(address, buffer.dtype, count, 1, 0.1f, stream_);
+  if (buffer.dtype != DType::kI64) return device_->Fill(address, 0, buffer.bytes, stream_);
+  std::vector<int64_t>& values = integers_[index];
+  for (size_t i = values.size(); i < count; ++i)
+    values.push_back(options_.first_integer + static_cast<int64_t>(i));
+  return device_->CopyIn(address, values.data(), count * 8, stream_);
 }
 
-Result<DeviceAddress> KernelTimer::NextConstant(const Buffer& buffer) {
-  const uint64_t bytes = Aligned(buffer.bytes);
-  if (pool_at_ + bytes > pool_bytes_) pool_at_ = 0;
-  const DeviceAddress address = pool_ + pool_at_;
-  pool_at_ += bytes;
-  return address;
+Status KernelTimer::FillAll(const std::set<uint32_t>& buffers) {
+  for (uint32_t index : buffers) RONDO_RETURN_IF_ERROR(Fill(index));
+  return Status::Ok();
 }
 
-Result<double> KernelTimer::TimeGraph(Graph* graph) {
+// Of one replay of what the stream has recorded since BeginRecord; before each, `given` are filled again.
+Result<double> KernelTimer::TimeGraph(const std::set<uint32_t>& given) {
+  RONDO_ASSIGN_OR_RETURN(Graph * graph, device_->EndRecord(stream_));
   std::vector<double> times;
-  for (int64_t i = 0; i < options_.replays; ++i) {
+  const auto replay = [&]() -> Status {
+    RONDO_RETURN_IF_ERROR(FillAll(given));
     RONDO_RETURN_IF_ERROR(device_->Record(begin_, stream_));
     RONDO_RETURN_IF_ERROR(device_->LaunchGraph(graph, stream_));
     RONDO_RETURN_IF_ERROR(device_->Record(end_, stream_));
     uint32_t step = 0;
     RONDO_RETURN_IF_ERROR(device_->Synchronize(stream_, &step));
     RONDO_ASSIGN_OR_RETURN(const double time, device_->ElapsedMicroseconds(begin_, end_));
-    times.push_back(time / kLaunches);
-  }
+    times.push_back(time);
+    return Status::Ok();
+  };
+  Status status;
+  for (int64_t i = 0; i < options_.replays && status.ok(); ++i) status = replay();
+  device_->DestroyGraph(graph);
+  RONDO_RETURN_IF_ERROR(status);
   std::sort(times.begin(), times.end());
   return Quantile(times, 0.5);
 }
@@ -102,30 +104,57 @@ Result<double> KernelTimer::Time(uint32_t kernel, size_t images) {
   std::vector<const Step*> steps;
   for (const Program& program : plan_.programs) {
     for (const Step& step : program.steps) {
-      if (step.kind == StepKind::kLaunch && step.kernel == kernel) steps.push_back(&step);
+      if (step.kind == StepKind::kLaunch && step.kernel == kernel && step.device == 0) steps.push_back(&step);
     }
   }
   if (steps.empty()) return Status::Error(Code::kInvalidArgument, "no step launches kernel %u", kernel);
-  std::vector<std::vector<DeviceAddress>> launches(kLaunches);
-  pool_at_ = 0;
-  for (size_t i = 0; i < launches.size(); ++i) {
-    for (const Binding& binding : steps[i % steps.size()]->bindings) {
+  // What shares memory with others in a run does not here.
+  std::set<uint32_t> read;
+  for (const Step* step : steps) {
+    for (const Binding& binding : step->bindings) {
       const Buffer& buffer = plan_.buffers[binding.buffer];
-      const bool rotates = pool_bytes_ > 0 && buffer.kind == BufferKind::kConstant && IsFloat(buffer.dtype);
-      RONDO_ASSIGN_OR_RETURN(const DeviceAddress address,
-                             rotates ? NextConstant(buffer) : AddressOf(binding.buffer));
-      launches[i].push_back(address + binding.offset);
+      if (buffer.kind != BufferKind::kConstant && !IsFloat(buffer.dtype)) read.insert(binding.buffer);
     }
   }
+  RONDO_RETURN_IF_ERROR(FillAll(read));
   RONDO_RETURN_IF_ERROR(device_->BeginRecord(stream_));
-  for (const std::vector<DeviceAddress>& addresses : launches) {
+  for (size_t i = 0; i < kLaunches; ++i) {
+    std::vector<DeviceAddress> addresses;
+    for (const Binding& binding : steps[i % steps.size()]->bindings) addresses.push_back(AddressOf(binding));
     RONDO_RETURN_IF_ERROR(
         device_->Launch(modules_[images], kernel, Span<const DeviceAddress>(addresses), stream_, 0));
   }
-  RONDO_ASSIGN_OR_RETURN(Graph * graph, device_->EndRecord(stream_));
-  Result<double> time = TimeGraph(graph);
-  device_->DestroyGraph(graph);
-  return time;
+  RONDO_ASSIGN_OR_RETURN(const double time, TimeGraph({}));
+  return time / kLaunches;
+}
+
+Result<double> KernelTimer::TimeRun(const std::vector<size_t>& images) {
+  double all = 0;
+  for (const Program& program : plan_.programs) {
+    // A run may write over its inputs once it has read them.
+    std::set<uint32_t> inputs;
+    for (const Port& port : program.inputs) {
+      const Buffer& buffer = plan_.buffers[port.buffer];
+      if (buffer.kind == BufferKind::kInput && buffer.device == 0 && buffer.bytes > 0)
+        inputs.insert(port.buffer);
+    }
+    RONDO_RETURN_IF_ERROR(device_->BeginRecord(stream_));
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      const Step& step = program.steps[s];
+      if (step.device != 0) continue;
+      std::vector<DeviceAddress> addresses;
+      for (const Binding& binding : step.bindings) addresses.push_back(AddressOf(binding));
+      if (step.kind == StepKind::kLaunch) {
+        RONDO_RETURN_IF_ERROR(device_->Launch(modules_[images[step.kernel]], step.kernel,
+                                              Span<const DeviceAddress>(addresses), stream_, s));
+      } else if (step.kind == StepKind::kCopy) {
+        RONDO_RETURN_IF_ERROR(device_->Copy(addresses[1], addresses[0], step.bytes, stream_));
+      }
+    }
+    RONDO_ASSIGN_OR_RETURN(const double time, TimeGraph(inputs));
+    all += time;
+  }
+  return all;
 }
 
 }  // namespace rondo::tools

@@ -1,11 +1,12 @@
-// KernelTimer: device time of one kernel of a plan by itself, launch after launch in one graph: what a step
-// costs without the event that `rondo bench` puts behind it. Weights are not loaded: kernels run over memory
-// of the right size, filled with synthetic numbers.
+// KernelTimer: device times of a plan's kernels, alone or among the others, with one image or another.
+// Nothing of the model is loaded: memory is laid out as the plan says and filled with synthetic numbers. Of
+// plans for several devices, device 0's part.
 #ifndef RONDO_TOOLS_RONDO_KERNEL_TIMER_H_
 #define RONDO_TOOLS_RONDO_KERNEL_TIMER_H_
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "core/driver.h"
@@ -16,10 +17,7 @@ namespace rondo::tools {
 
 struct KernelTimerOptions {
   int64_t first_integer = 0;  // 64-bit integer buffers hold it and the numbers after it; other integers are 0
-  int64_t replays = 30;       // of the graph; the median counts
-  // Constants lie one after another in memory as large as the plan's weights (256 MiB at most), so that a
-  // launch finds them in the caches as it would in a run. Else each has memory of its own.
-  bool rotate = false;
+  int64_t replays = 50;       // of a graph; the median counts
 };
 
 // Borrows the plan and the device; gives back everything it made. Used by one thread.
@@ -33,18 +31,22 @@ class KernelTimer {
   Status Open();
 
   // Loads the images of `plan`, which differs from the timer's in nothing else and must outlive it; their
-  // number for Time.
+  // number, from 0 on.
   Result<size_t> Load(const PlanData& plan);
 
-  // Microseconds a launch. Launches take turns with all steps that use the kernel. Errors: as the driver
-  // gives them; kInvalidArgument for a kernel that no step launches.
+  // Microseconds a launch, launch after launch in one graph, in turn with all steps that use the kernel: what
+  // a step costs without the event that `rondo bench` puts behind it. kInvalidArgument if no step uses it.
   Result<double> Time(uint32_t kernel, size_t images);
 
+  // Microseconds of all programs, one graph each, with images[k] as kernel k's. Launches and copies are
+  // replayed, one after another; collectives and custom ops are left out.
+  Result<double> TimeRun(const std::vector<size_t>& images);
+
  private:
-  Status Fill(DeviceAddress address, const Buffer& buffer, uint64_t bytes);
-  Result<DeviceAddress> AddressOf(uint32_t buffer);
-  Result<DeviceAddress> NextConstant(const Buffer& buffer);
-  Result<double> TimeGraph(Graph* graph);
+  DeviceAddress AddressOf(const Binding& binding) const;
+  Status Fill(uint32_t buffer);
+  Status FillAll(const std::set<uint32_t>& buffers);
+  Result<double> TimeGraph(const std::set<uint32_t>& given);
 
   const PlanData& plan_;
   Device* device_;
@@ -52,9 +54,12 @@ class KernelTimer {
   Stream* stream_ = nullptr;
   Event *begin_ = nullptr, *end_ = nullptr;
   std::vector<Module*> modules_;
-  std::map<uint32_t, DeviceAddress> addresses_;  // of buffers
-  DeviceAddress pool_ = 0;                       // of constants that take turns
-  uint64_t pool_bytes_ = 0, pool_at_ = 0;
+  struct Block {
+    DeviceAddress address = 0;
+    uint64_t bytes = 0;
+  };
+  Block weights_, state_, arena_;
+  std::map<uint32_t, std::vector<int64_t>> integers_;  // of 64-bit integer buffers: what they hold
 };
 
 }  // namespace rondo::tools

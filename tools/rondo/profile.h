@@ -9,7 +9,7 @@
 //       { "key": "00f3a1…",                      16 hexadecimal digits: KernelDigest of the kernel
 //         "kernel": "k3_contraction", "source": "MatMul \"layers.0.q\"",   for people
 //         "choice": "tile 64x64x64 2x2x2 cluster 2",                       what compile takes
-//         "microseconds": { "tile 64x64x64 2x2x2 cluster 2": 5.25, ... } } of all that were measured
+//         "microseconds": { "tile 64x64x64 2x2x2 cluster 2": 671.25, ... } } of a run with each of them
 //     ]
 //   }
 #ifndef RONDO_TOOLS_RONDO_PROFILE_H_
@@ -26,7 +26,7 @@ namespace rondo::tools {
 
 struct ProfiledKernel {
   std::string kernel, source, choice;
-  std::map<std::string, double> microseconds;  // by choice
+  std::map<std::string, double> microseconds;  // of a run of the plan that was measured, by choice
 };
 
 struct TuningProfile {

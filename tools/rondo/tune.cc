@@ -16,9 +16,9 @@
 namespace rondo::tools {
 namespace {
 
-// A choice replaces the present one if it takes less than this of its time: medians of one kernel differ by a
-// percent or so from one measurement to the next.
-constexpr double kGain = 0.98;
+// A choice replaces the present one if a run gains this part of the kernel's own time, and of the run:
+// medians differ by as much from one measurement to the next.
+constexpr double kLeastGain = 0.02, kLeastGainOfRun = 0.002;
 
 bool SameImage(const KernelImage& a, const KernelImage& b) {
   if (a.kind != b.kind) return false;
@@ -30,10 +30,12 @@ bool SameImage(const KernelImage& a, const KernelImage& b) {
 struct Candidate {
   uint32_t kernel = 0, launches = 0;
   std::string present;  // the name of the choice that the plan runs
-  double present_time = 0;
+  double alone = 0;     // microseconds of a launch of it, among others of it
   std::vector<const KernelAlternative*> others;
-  std::map<std::string, double> times;  // microseconds, the present one's too
-  std::vector<std::string> wrong;       // choices whose results are wrong
+  std::map<std::string, size_t> images;  // numbers of the timer's, by choice
+  std::map<std::string, double> runs;    // microseconds of a whole run with the choice
+  std::vector<std::string> wrong;        // choices whose results are wrong
+  double present_run = 0;
   std::string best;
 };
 
@@ -99,7 +101,7 @@ class TuneCommand : public Command {
     options.Positional("PLAN", &plans_, 1, 1, "the plan file, compiled with --alternatives")
         .Text("-o,--output", &output_, "the profile to write", "F.json", true)
         .Flag("--merge", &merge_, "keep what the profile already says of other kernels")
-        .Integer("--runs", &runs_, 3, 10000, "replays of 64 launches, of which the median counts (30)")
+        .Integer("--runs", &runs_, 3, 10000, "replays of a run, of which the median counts (50)")
         .Integer("--first-integer", &first_integer_, 0, INT32_MAX,
                  "integer inputs hold this number and those after it: positions (0)")
         .Text("--library-path", &load_.library_path,
@@ -150,7 +152,7 @@ class TuneCommand : public Command {
     RONDO_RETURN_IF_ERROR(Check(plan, driver.get(), plans, &candidates));
     RONDO_RETURN_IF_ERROR(Measure(plan, device, plans, &candidates));
     now.kernels = std::move(profile->kernels);
-    for (Candidate& candidate : candidates) Choose(plan, &candidate, &now);
+    for (const Candidate& candidate : candidates) Record(plan, candidate, &now);
     *profile = std::move(now);
     PrintTable(plan, candidates);
     return Status::Ok();
@@ -178,73 +180,90 @@ class TuneCommand : public Command {
   // Compares the results of every alternative with those of the image that the plan runs.
   Status Check(const PlanData& plan, Driver* driver, const std::vector<std::unique_ptr<Exchanged>>& plans,
                std::vector<Candidate>* candidates) {
-    for (const auto& exchanged : plans) {
-      KernelCheckOptions options;
-      options.believed_plan = &plan;
-      options.wanted = [&](uint32_t kernel) { return exchanged->choices.count(kernel) > 0; };
-      options.progress = [&](const KernelVerdict& verdict) {
-        const std::string name(plan.kernels[verdict.kernel].name),
-            choice = exchanged->choices[verdict.kernel];
-        Progress("checking " + name + ", " + choice);
-        if (verdict.failures.empty()) return;
-        for (Candidate& candidate : *candidates) {
-          if (candidate.kernel == verdict.kernel) candidate.wrong.push_back(choice);
-        }
+    for (Candidate& candidate : *candidates) {
+      Progress("checking " + std::string(plan.kernels[candidate.kernel].name));
+      std::vector<const PlanData*> others;
+      std::vector<std::string> choices;
+      for (const auto& exchanged : plans) {
+        if (exchanged->choices.count(candidate.kernel) == 0) continue;
+        others.push_back(&exchanged->plan);
+        choices.push_back(exchanged->choices[candidate.kernel]);
+      }
+      RONDO_ASSIGN_OR_RETURN(const std::vector<KernelVerdict> verdicts,
+                             CheckImages(plan, candidate.kernel, others, driver, 1));
+      for (size_t i = 0; i < verdicts.size(); ++i) {
+        if (verdicts[i].failures.empty()) continue;
+        candidate.wrong.push_back(choices[i]);
         Progress("");
-        std::fprintf(stderr, "rondo tune: %s is never chosen: %s\n", choice.c_str(),
-                     verdict.failures[0].c_str());
-      };
-      RONDO_RETURN_IF_ERROR(CheckKernels(exchanged->plan, driver, driver, options).status());
+        std::fprintf(stderr, "rondo tune: %s is never chosen: %s\n", choices[i].c_str(),
+                     verdicts[i].failures[0].c_str());
+      }
     }
     return Status::Ok();
   }
 
-  // All choices of a kernel one after another, so that what else changes with time changes little.
+  // A kernel among its neighbours takes another time than by itself: what of it overlaps with theirs depends
+  // on how many multiprocessors it leaves them. So whole runs are timed, in which one kernel is exchanged.
   Status Measure(const PlanData& plan, Device* device, const std::vector<std::unique_ptr<Exchanged>>& plans,
                  std::vector<Candidate>* candidates) {
     KernelTimerOptions options;
     options.first_integer = first_integer_;
     options.replays = runs_;
-    options.rotate = true;
     KernelTimer timer(plan, device, options);
     RONDO_RETURN_IF_ERROR(timer.Open());
     RONDO_ASSIGN_OR_RETURN(const size_t present, timer.Load(plan));
-    std::vector<size_t> images;
+    std::vector<size_t> numbers;
     for (const auto& exchanged : plans) {
       RONDO_ASSIGN_OR_RETURN(const size_t loaded, timer.Load(exchanged->plan));
-      images.push_back(loaded);
+      numbers.push_back(loaded);
     }
+    std::vector<size_t> images(plan.kernels.size(), present), best = images;
     for (Candidate& candidate : *candidates) {
       Progress("measuring " + std::string(plan.kernels[candidate.kernel].name));
-      RONDO_ASSIGN_OR_RETURN(candidate.present_time, timer.Time(candidate.kernel, present));
-      if (!candidate.present.empty()) candidate.times[candidate.present] = candidate.present_time;
+      RONDO_ASSIGN_OR_RETURN(candidate.alone, timer.Time(candidate.kernel, present));
+      // Before and after: what changes with time does not look like a gain.
+      RONDO_ASSIGN_OR_RETURN(const double before, timer.TimeRun(images));
       for (size_t i = 0; i < candidate.others.size(); ++i) {
         if (plans[i]->choices.count(candidate.kernel) == 0) continue;
-        RONDO_ASSIGN_OR_RETURN(candidate.times[std::string(candidate.others[i]->choice)],
-                               timer.Time(candidate.kernel, images[i]));
+        const std::string choice(candidate.others[i]->choice);
+        candidate.images[choice] = images[candidate.kernel] = numbers[i];
+        RONDO_ASSIGN_OR_RETURN(candidate.runs[choice], timer.TimeRun(images));
       }
+      images[candidate.kernel] = present;
+      RONDO_ASSIGN_OR_RETURN(const double after, timer.TimeRun(images));
+      candidate.present_run = std::min(before, after);
+      Choose(&candidate);
+      if (candidate.best != candidate.present) best[candidate.kernel] = candidate.images[candidate.best];
     }
+    RONDO_ASSIGN_OR_RETURN(present_run_, timer.TimeRun(images));
+    RONDO_ASSIGN_OR_RETURN(best_run_, timer.TimeRun(best));
     Progress("");
     return Status::Ok();
   }
 
-  static void Choose(const PlanData& plan, Candidate* candidate, TuningProfile* profile) {
+  static void Choose(Candidate* candidate) {
     candidate->best = candidate->present;
-    double best_time = candidate->present_time * kGain;
-    for (const auto& [choice, time] : candidate->times) {
+    const double least = std::max(kLeastGain * candidate->alone * candidate->launches,
+                                  kLeastGainOfRun * candidate->present_run);
+    double best = candidate->present_run - least;
+    for (const auto& [choice, time] : candidate->runs) {
       const bool wrong = std::count(candidate->wrong.begin(), candidate->wrong.end(), choice) > 0;
-      if (wrong || time >= best_time) continue;
+      if (wrong || time >= best) continue;
       candidate->best = choice;
-      best_time = time;
+      best = time;
     }
-    if (candidate->best.empty()) return;
+    if (!candidate->present.empty()) candidate->runs[candidate->present] = candidate->present_run;
+  }
+
+  static void Record(const PlanData& plan, const Candidate& candidate, TuningProfile* profile) {
+    if (candidate.best.empty()) return;
     ProfiledKernel entry;
-    entry.kernel = std::string(plan.kernels[candidate->kernel].name);
-    entry.source = SourceOf(plan, candidate->kernel);
-    entry.choice = candidate->best;
-    entry.microseconds = candidate->times;
-    for (const std::string& choice : candidate->wrong) entry.microseconds.erase(choice);
-    profile->kernels[KernelDigest(plan.kernels[candidate->kernel])] = std::move(entry);
+    entry.kernel = std::string(plan.kernels[candidate.kernel].name);
+    entry.source = SourceOf(plan, candidate.kernel);
+    entry.choice = candidate.best;
+    entry.microseconds = candidate.runs;
+    for (const std::string& choice : candidate.wrong) entry.microseconds.erase(choice);
+    profile->kernels[KernelDigest(plan.kernels[candidate.kernel])] = std::move(entry);
   }
 
   // The source of the first step that launches the kernel.
@@ -257,24 +276,22 @@ class TuneCommand : public Command {
     return "";
   }
 
-  static void PrintTable(const PlanData& plan, const std::vector<Candidate>& candidates) {
+  void PrintTable(const PlanData& plan, const std::vector<Candidate>& candidates) const {
     Section section;
-    section.title = "Kernels with alternatives, microseconds a launch";
-    section.table.head = {"kernel", "launches", "present",  "time",  "best",
-                          "time ",  "gain %",   "measured", "source"};
-    double before = 0, after = 0;
+    section.title = "Kernels with alternatives; microseconds of a launch alone, and of runs";
+    section.table.head = {"kernel", "launches", "present", "alone",    "run",
+                          "best",   "run ",     "gain %",  "measured", "source"};
     for (const Candidate& c : candidates) {
-      const double best = c.best == c.present ? c.present_time : c.times.at(c.best);
-      before += c.launches * c.present_time;
-      after += c.launches * best;
+      const bool stays = c.best == c.present;
+      const double best = stays ? c.present_run : c.runs.at(c.best);
       section.table.rows.push_back({std::string(plan.kernels[c.kernel].name), std::to_string(c.launches),
-                                    c.present, Printf("%.2f", c.present_time),
-                                    c.best == c.present ? "the present" : c.best, Printf("%.2f", best),
-                                    Printf("%.1f", 100 * (1 - best / c.present_time)),
-                                    std::to_string(c.times.size()), SourceOf(plan, c.kernel).substr(0, 40)});
+                                    c.present, Printf("%.2f", c.alone), Printf("%.1f", c.present_run),
+                                    stays ? "the present" : c.best, Printf("%.1f", best),
+                                    Printf("%.2f", 100 * (1 - best / c.present_run)),
+                                    std::to_string(c.runs.size()), SourceOf(plan, c.kernel).substr(0, 40)});
     }
     PrintText({"", {section}}, stdout);
-    std::printf("all launches of these kernels: %.1f µs now, %.1f µs with the best choices\n", before, after);
+    std::printf("a run: %.1f µs as the plan is, %.1f µs with all best choices\n", present_run_, best_run_);
   }
 
   void Progress(const std::string& what) const {
@@ -285,7 +302,8 @@ class TuneCommand : public Command {
   std::vector<std::string> plans_;
   std::string output_;
   bool merge_ = false;
-  int64_t runs_ = 30, first_integer_ = 0;
+  int64_t runs_ = 50, first_integer_ = 0;
+  double present_run_ = 0, best_run_ = 0;
   LoadOptions load_;
   OpRegistry registry_;
 };
