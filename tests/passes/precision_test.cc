@@ -191,6 +191,29 @@ TEST(LowerPrecision, StatesAreOfTheTypeAndWrittenInPlace) {
   EXPECT_EQ(out.inputs[0], s.g.inputs[0].node);
 }
 
+// Devices exchange half the bytes; the order of collectives is what it was.
+TEST(LowerPrecision, CollectivesExchangeTheTypeInTheirOrder) {
+  SmallGraph s;
+  NodeId x = s.In("x", {4, 8});
+  NodeId collectives[2];
+  for (NodeId& collective : collectives) {
+    x = collective = s.b.Collective(CollectiveOp::kAllReduce, s.b.MatMul(x, Weight(&s, {8, 8}, 1)), 2);
+  }
+  s.Out("y", x);
+  PassOptions options;
+  options.precision = DType::kBF16;
+  ASSERT_TRUE(LowerPrecision(&s.g, options).ok());
+  EXPECT_EQ(ir::Validate(s.g), "") << ir::Dump(s.g);
+  std::vector<NodeId> found;
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    if (!s.g.node(id).dead && s.g.node(id).op == ir::Op::kCollective) found.push_back(id);
+  }
+  ASSERT_EQ(found.size(), 2u);
+  for (NodeId id : found) EXPECT_EQ(s.g.node(id).dtype, DType::kBF16);
+  EXPECT_EQ(s.g.node(found[1]).weak_after, std::vector<NodeId>{found[0]});
+  EXPECT_EQ(s.g.node(s.g.outputs[0].node).dtype, DType::kF32);
+}
+
 TEST(LowerPrecision, NormsAreComputedInF32) {
   SmallGraph s;
   const NodeId x = s.b.Add(s.b.MatMul(s.In("x", {2, 64}), Weight(&s, {64, 64}, 40)), s.In("r", {2, 64}));

@@ -129,12 +129,12 @@ class TuneCommand : public Command {
   Status Tune(const PlanData& plan, TuningProfile* profile) {
     if (plan.modules.empty())
       return Status::Error(Code::kInvalidArgument,
-                           "%s holds no machine code: compile it with --target cuda:sm_90a --alternatives",
+                           "%s holds no machine code: compile it with --target cuda:sm_90a --alternatives 6",
                            plans_[0].c_str());
     std::vector<Candidate> candidates = CandidatesOf(plan);
     if (candidates.empty())
       return Status::Error(Code::kInvalidArgument,
-                           "%s holds no alternatives to measure: compile it with --alternatives",
+                           "%s holds no alternatives to measure: compile it with --alternatives 6",
                            plans_[0].c_str());
     RONDO_ASSIGN_OR_RETURN(DriverHandle driver, OpenDriver(plan, load_, {}, registry_));
     RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(0));
