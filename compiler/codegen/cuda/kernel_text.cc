@@ -139,7 +139,8 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
 
 std::string CudaPreludes() {
   return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
-         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude();
+         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude() +
+         CudaStagedAttentionPrelude();
 }
 
 }  // namespace rondo
