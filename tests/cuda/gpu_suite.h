@@ -43,7 +43,6 @@ class Suite {
   }
 
   ProductChoice product;
-  uint32_t processors = 0;  // 0: as many as the GPU has; fewer, and less work gets the templates of much
 
   void Run() {
     if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
@@ -55,7 +54,6 @@ class Suite {
       ModuleOptions options;
       options.units.architecture = architecture;
       options.product = product;
-      options.processors = processors;
       Status status = AddCudaModules(&emitted_, options, &report);
       ASSERT_TRUE(status.ok()) << status.message();
     }

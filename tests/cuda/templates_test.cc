@@ -48,36 +48,9 @@ TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
   EXPECT_TRUE(Has(text, "AttentionWarp<false, 64, 64>"));
   EXPECT_EQ(text.grid,
             12u * 8);  // 16 queries a block: enough blocks for the device, keys split over its warps
-}
-
-TEST(CudaTemplates, BlocksOfManyQueriesShareTheirKeysInSharedMemory) {
-  AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16),
-      narrow({96, 1, 128, 80, 128, 80}, DType::kF16);
-  EXPECT_TRUE(Has(Text(many.maker), "GroupAttention<true, 64, 64, 4, 128>"));
-  EXPECT_TRUE(Has(Text(many.maker, kAmpere), "WarpAttention<true, 64, 64, 4, 128>"));
-  EXPECT_TRUE(Has(Text(narrow.maker), "WarpAttention<false, 80, 80, 4, 64>"));  // no panels of 64
-  EXPECT_EQ(Text(many.maker).grid, 96u * 2);                                    // 64 queries a block
-  AttentionMaker wide({96, 1, 128, 256, 128, 256}, DType::kF16);
-  EXPECT_TRUE(Has(Text(wide.maker), "staged_attention"));
-  EXPECT_LE(Text(wide.maker).shared, kHopper.shared);
-  AttentionMaker few_queries({160, 4, 8, 128, 2048, 128}, DType::kBF16),
-      few_blocks({12, 1, 197, 64, 197, 64}, DType::kF16);
-  EXPECT_FALSE(Has(Text(few_queries.maker), "staged_attention"));
-  EXPECT_FALSE(Has(Text(few_blocks.maker), "staged_attention"));
-}
-
-TEST(CudaTemplates, ThatManyBlocksFitOnAMultiprocessor) {
-  for (const CudaTarget& target : {kHopper, kAmpere}) {
-    for (int64_t features : {16, 64, 80, 128, 192, 256}) {
-      AttentionMaker attention({160, 1, 128, features, 512, features}, DType::kBF16);
-      const KernelText text = Text(attention.maker, target);
-      EXPECT_TRUE(Has(text, "staged_attention")) << features;
-      EXPECT_LE(text.shared, target.shared) << features;
-      const uint32_t resident = Has(text, "__launch_bounds__(256, 2)") ? 2 : 1;
-      EXPECT_LE(resident * (text.shared + 1024), target.shared_processor) << features;
-      EXPECT_EQ(resident, features <= 128 ? 2u : 1u) << features;
-    }
-  }
+  AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16);
+  EXPECT_TRUE(Has(Text(many.maker), "AttentionWarp<true, 64, 64>"));
+  EXPECT_EQ(Text(many.maker).grid, 96u * 2);  // 64 queries a block
 }
 
 TEST(CudaTemplates, DecodingSplitsTheKeysOverAClusterWhereThereAreFewHeads) {

@@ -15,8 +15,6 @@ namespace rondo {
 struct ModuleOptions {
   UnitOptions units;
   ProductChoice product;  // how products are computed that the profile does not know (CudaTarget)
-  uint32_t processors =
-      0;  // that a launch should fill (CudaTarget); 0: those of the largest GPU of the architecture
   KernelProfile profile;  // used if it is of the units' architecture
   // Of each product, the best other ways to compute it by the estimate, at most so many, are added to the
   // plan as alternatives, and then the way it is computed as well, under its name.

@@ -75,55 +75,11 @@ template <int VALUES> struct SixteenValues {
   }
 };
 
-// What a thread keeps of two rows of its warp's 16, `group` and `group` + 8: VALUES features, a quarter of a row.
-template <int VALUES> struct AttentionRows {
+// A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
+template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp {
+  u32 query[FEATURES / 16][4];
   float out[VALUES / 8][4];
   float most[2], total[2];  // the row's greatest score; the sum of exp2(score - most), this thread's share
-
-  MEMBER void clear() {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) { most[h] = kNoScore; total[h] = 0; }
-#pragma unroll
-    for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
-  }
-  // Takes the scores of 8 * COUNT keys in, as weights relative to the greatest score so far. `unit` turns a score into
-  // one of base 2.
-  template <int COUNT> MEMBER void weigh(float (*s)[4], float unit) {
-    float base[2], scale[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float high = fmaxf(s[0][2 * h], s[0][2 * h + 1]);
-#pragma unroll
-      for (int j = 1; j < COUNT; ++j) high = fmaxf(high, fmaxf(s[j][2 * h], s[j][2 * h + 1]));
-      const float now = fmaxf(most[h], quad_max(high));
-      base[h] = now == kNoScore ? 0.0f : now * unit;
-      scale[h] = attention_exp2(__fmaf_rn(most[h], unit, -base[h]));
-      most[h] = now;
-    }
-#pragma unroll
-    for (int j = 0; j < COUNT; ++j) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float sum = s[0][2 * h] + s[0][2 * h + 1];
-#pragma unroll
-      for (int j = 1; j < COUNT; ++j) sum += s[j][2 * h] + s[j][2 * h + 1];
-      total[h] = __fmaf_rn(total[h], scale[h], sum);
-    }
-    if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
-#pragma unroll
-      for (int v = 0; v < VALUES / 8; ++v) { out[v][0] *= scale[0]; out[v][1] *= scale[0]; out[v][2] *= scale[1]; out[v][3] *= scale[1]; }
-    }
-  }
-};
-
-// A warp's 16 queries. Fragment v of `out` is one of 8, 4 or 2 (SixteenValues) whose features alternate.
-template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp : AttentionRows<VALUES> {
-  using AttentionRows<VALUES>::out;
-  using AttentionRows<VALUES>::most;
-  u32 query[FEATURES / 16][4];
 
   MEMBER void load_queries(const char* const* rows, u32 quarter) {
     u32 w[2][4];
@@ -158,13 +114,41 @@ template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp : AttentionR
 #pragma unroll
     for (int c = 0; c < FEATURES / 16; ++c) attention_multiply<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
   }
+  // Takes new scores in, as weights relative to the greatest score so far. `unit` turns a score into one of base 2.
+  MEMBER void weigh(float (*s)[4], float unit) {
+    float base[2], scale[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float high = fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1]));
+      const float now = fmaxf(most[h], quad_max(high));
+      base[h] = now == kNoScore ? 0.0f : now * unit;
+      scale[h] = attention_exp2(__fmaf_rn(most[h], unit, -base[h]));
+      most[h] = now;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      total[h] = __fmaf_rn(total[h], scale[h], (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]));
+    }
+    if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
+#pragma unroll
+      for (int v = 0; v < VALUES / 8; ++v) { out[v][0] *= scale[0]; out[v][1] *= scale[0]; out[v][2] *= scale[1]; out[v][3] *= scale[1]; }
+    }
+  }
   // Every `step`th run of 16 keys from `first` on, below `limits[h]` of each row (negative: there is no such row).
   // `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. No key from the greatest
   // limit on is read.
   template <bool PLAIN, typename Score> MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys,
                                                          i64 key_bytes, const char* values, i64 value_bytes, float unit, Score score) {
     const u32 group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
-    this->clear();
+#pragma unroll
+    for (int h = 0; h < 2; ++h) { most[h] = kNoScore; total[h] = 0; }
+#pragma unroll
+    for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
     const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
     // Below it, every row has every key. Rows that do not exist count as the others.
     const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
@@ -220,7 +204,7 @@ template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp : AttentionR
           }
         }
       }
-      this->template weigh<2>(s, unit);
+      weigh(s, unit);
       const u32 weights[4] = {attention_pack<BF16>(s[0][0], s[0][1]), attention_pack<BF16>(s[0][2], s[0][3]),
                               attention_pack<BF16>(s[1][0], s[1][1]), attention_pack<BF16>(s[1][2], s[1][3])};
       v.template multiply<BF16>(out, weights);
@@ -234,54 +218,32 @@ template <bool BF16, int FEATURES, int VALUES> struct AttentionWarp : AttentionR
 // What a block's warps found, in shared memory: ROWS queries of each of 8 warps, of which SPLITS share their queries
 // (8 / SPLITS apart), then the block's own queries put together.
 template <int ROWS, int VALUES, int SPLITS> struct AttentionBlock {
-  static constexpr int PITCH = VALUES + 4, MOST = VALUES, TOTAL = VALUES + 1, GROUPS = 8 / SPLITS, QUERIES = GROUPS * ROWS;
-  MEMBER float* row(int n) { return (float*)shared_memory + n * PITCH; }
-  // A thread's features of one row, WIDTH fragments that alternate: the even ones of each lie together, then the odd ones.
-  template <int WIDTH> static MEMBER void put(float* to, const float (*out)[4], int h) {
-#pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {
-      u32 w[WIDTH];
-#pragma unroll
-      for (int j = 0; j < WIDTH; ++j) w[j] = (u32)__float_as_int(out[j][2 * h + odd]);
-      store_words<WIDTH>((char*)(to + (2 * (threadIdx.x % 4) + odd) * WIDTH), w);
-    }
-  }
-  template <typename Put> MEMBER void keep_rows(const float* most, const float* totals, Put put_row) {
+  static constexpr int PITCH = VALUES + 4, GROUPS = 8 / SPLITS, QUERIES = GROUPS * ROWS;
+  MEMBER float* row(int n) { return (float*)shared_memory + n * (PITCH + 2); }
+  template <typename Warp> MEMBER void keep(const Warp& from) {
     const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float total = quad_sum(totals[h]);
+      const float total = quad_sum(from.total[h]);
       if (group + 8 * h >= ROWS) continue;
       float* to = row(warp * ROWS + group + 8 * h);
-      if (quarter == 0) { to[MOST] = most[h]; to[TOTAL] = total; }
-      put_row(to, h);
-    }
-    __syncthreads();
-  }
-  template <bool BF16, int FEATURES> MEMBER void keep(const AttentionWarp<BF16, FEATURES, VALUES>& from) {
-    keep_rows(from.most, from.total, [&](float* to, int h) {
-      constexpr int WIDE = VALUES / 64 * 64;
-#pragma unroll
-      for (int v = 0; v < WIDE; v += 64) put<8>(to + v, from.out + v / 8, h);
-      if (VALUES % 64 >= 32) put<4>(to + WIDE, from.out + WIDE / 8, h);
-      if (VALUES % 32 >= 16) put<2>(to + VALUES - 16, from.out + (VALUES - 16) / 8, h);
-    });
-  }
-  // Fragment v is the 8 features from 8 * v on.
-  MEMBER void keep(const AttentionRows<VALUES>& from) {
-    keep_rows(from.most, from.total, [&](float* to, int h) {
+      if (quarter == 0) { to[PITCH] = from.most[h]; to[PITCH + 1] = total; }
 #pragma unroll
       for (int v = 0; v < VALUES / 8; ++v) {
-        const u32 w[2] = {(u32)__float_as_int(from.out[v][2 * h]), (u32)__float_as_int(from.out[v][2 * h + 1])};
-        store_words<2>((char*)(to + 8 * v + 2 * (threadIdx.x % 4)), w);
+        // Fragment v is one of `width` whose features alternate.
+        const int piece = v / 8 * 64, width = VALUES - piece >= 64 ? 8 : (VALUES - piece >= 32 && v % 8 < 4) ? 4 : 2;
+        const int start = width == 2 ? VALUES - 16 : piece, j = v - start / 8;
+        to[start + 2 * quarter * width + j] = from.out[v][2 * h];
+        to[start + (2 * quarter + 1) * width + j] = from.out[v][2 * h + 1];
       }
-    });
+    }
+    __syncthreads();
   }
   // COUNT features of a query from the warps that split its keys, relative to the greatest score, into `x`.
   template <int COUNT> MEMBER void gather(int query, int first, float* x, float* most, float* total) {
     float high = kNoScore;
 #pragma unroll
-    for (int s = 0; s < SPLITS; ++s) high = fmaxf(high, row(query + s * QUERIES)[MOST]);
+    for (int s = 0; s < SPLITS; ++s) high = fmaxf(high, row(query + s * QUERIES)[PITCH]);
     const float base = high == kNoScore ? 0.0f : high;
     float sum = 0;
 #pragma unroll
@@ -289,12 +251,10 @@ template <int ROWS, int VALUES, int SPLITS> struct AttentionBlock {
 #pragma unroll
     for (int s = 0; s < SPLITS; ++s) {
       const float* part = row(query + s * QUERIES);
-      const float scale = attention_exp2(part[MOST] - base);
-      sum += part[TOTAL] * scale;
-      u32 w[COUNT];
-      load_words<COUNT>((const char*)(part + first), w);
+      const float scale = attention_exp2(part[PITCH] - base);
+      sum += part[PITCH + 1] * scale;
 #pragma unroll
-      for (int c = 0; c < COUNT; ++c) x[c] += bits_float(w[c]) * scale;
+      for (int c = 0; c < COUNT; ++c) x[c] += part[first + c] * scale;
     }
     *most = high;
     *total = sum;
@@ -308,7 +268,7 @@ template <int ROWS, int VALUES, int SPLITS> struct AttentionBlock {
       float* to = row(8 * ROWS + item / PIECES);
       to[item % PIECES * 2] = x[0];
       to[item % PIECES * 2 + 1] = x[1];
-      if (item % PIECES == 0) { to[MOST] = most; to[TOTAL] = total; }
+      if (item % PIECES == 0) { to[PITCH] = most; to[PITCH + 1] = total; }
     }
   }
 #if __CUDA_ARCH__ >= 900
@@ -325,7 +285,7 @@ template <int ROWS, int VALUES, int SPLITS> struct AttentionBlock {
     float most[BLOCKS], totals[BLOCKS], high = kNoScore;
     const float* at = row(8 * ROWS + query);
 #pragma unroll
-    for (int r = 0; r < BLOCKS; ++r) { most[r] = read(r, at + MOST); totals[r] = read(r, at + TOTAL); }
+    for (int r = 0; r < BLOCKS; ++r) { most[r] = read(r, at + PITCH); totals[r] = read(r, at + PITCH + 1); }
 #pragma unroll
     for (int r = 0; r < BLOCKS; ++r) high = fmaxf(high, most[r]);
     const float base = high == kNoScore ? 0.0f : high;

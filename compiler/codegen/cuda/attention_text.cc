@@ -13,10 +13,7 @@ constexpr int64_t kMostFeatures = 1024;  // of a query, and of a value
 }  // namespace
 
 Status PartText::Attention() {
-  if (std::optional<FlashShape> shape = ShapeOfFlash()) {
-    if (std::optional<StagedShape> staged = ShapeOfStaged(&*shape)) return StagedAttention(*shape, *staged);
-    return FlashAttention(*shape);
-  }
+  if (std::optional<FlashShape> shape = ShapeOfFlash()) return FlashAttention(*shape);
   return PlainAttention();
 }
 

@@ -93,7 +93,7 @@ std::string PartText::AddressText(uint16_t index) const {
 
 // This thread's two rows: where their queries are, how many keys they have, where their mask begins.
 void PartText::FlashRows(const FlashShape& shape) {
-  Line("const char* at[2]; int limits[2]; i64 mask_at[2]; (void)at; (void)mask_at;");
+  Line("const char* at[2]; int limits[2]; i64 mask_at[2]; (void)mask_at;");
   Line("#pragma unroll");
   Line("for (int h = 0; h < 2; ++h) {");
   Line("at[h] = 0; limits[h] = -1; mask_at[h] = 0;");
@@ -140,12 +140,11 @@ bool PartText::FlashScore(const FlashShape& shape) {
 // Puts the parts of each query together and writes its results.
 void PartText::FlashFinish(const FlashShape& shape) {
   int lanes = LanesFor(Touched(part_.epilogue, TapeOp::kStore), shape.value);
-  // Few results: a thread for each two of them. Else as many as are read from shared memory at once.
-  lanes = std::min(lanes, shape.cluster > 1 ? 2 : 4);
+  // Few results: a thread for each two of them.
+  if (shape.cluster > 1 && lanes > 2) lanes = 2;
   const std::string count = Text(lanes), pieces = Text(shape.values / lanes);
   const bool spread = shape.cluster > 1;
   if (spread) Line("block_out.publish(); block_out.meet();");
-  if (!spread) Line("#pragma unroll 4");
   Line("for (u32 item = threadIdx.x * " + Text(shape.cluster) + "u + rank; item < " +
        Text(shape.tile_rows() * shape.values / lanes) + "u; item += " + Text(256 * shape.cluster) + "u) {");
   Line("const u32 query = item / " + pieces + "u, first = item % " + pieces + "u * " + count + "u;");
@@ -163,46 +162,35 @@ void PartText::FlashFinish(const FlashShape& shape) {
   // No key counted: 0 / 0, as softmax over nothing but -inf gives.
   Line("{");
   WriteLanes(part_.epilogue, "r", shape.value, lanes,
-             std::string("float acc0 = __fdividef(sums[e], total);") +
+             std::string("float acc0 = sums[e] / total;") +
                  (part_.nan_to_zero ? " if (acc0 != acc0) acc0 = 0;" : ""));
   Line("} }");
   if (spread) Line("block_out.meet();");
 }
 
-// The block's place: its group of heads, its tile of queries; where keys and values of the group begin.
-void PartText::FlashPlace(const FlashShape& shape) {
-  const std::string groups = Text(shape.groups);
+Status PartText::FlashAttention(const FlashShape& shape) {
+  const std::string tiles = Text(shape.tiles()), bf16 = shape.bf16 ? "true" : "false";
   Line("const u32 rank = block % " + Text(shape.cluster) + "u, number = block / " + Text(shape.cluster) +
-       "u, group = number % " + groups + "u; (void)rank;");
+       "u, group = number % " + Text(shape.groups) + "u; (void)rank;");
   // The last queries of a causal model have most keys: they go first.
-  Line("const u32 tile = " + Text(shape.tiles()) + "u - 1 - number / " + groups + "u;");
+  Line("const u32 tile = " + tiles + "u - 1 - number / " + Text(shape.groups) + "u;");
+  const bool early = LeavesRoom(shape.groups * shape.tiles() * shape.cluster);
+  if (early) Line("launch_dependents();");
   Line("const u32 warp = threadIdx.x / 32;");
   for (size_t l = 0; l < part_.loops.size(); ++l)
     Line("i64 i" + Text(static_cast<int64_t>(l)) + " = 0; (void)i" + Text(static_cast<int64_t>(l)) + ";");
   CountLoops("group", shape.heads);
   Line("const char* keys = " + AddressText(part_.keys) +
        "; const char* values = " + AddressText(part_.values) + ";");
-}
-
-// Bytes from one key to the next.
-std::string PartText::KeyBytes(const FlashShape& shape, uint16_t operand) const {
-  return Text(2 * part_.operands[operand].strides[shape.key]) + "ll";
-}
-
-Status PartText::FlashAttention(const FlashShape& shape) {
-  const std::string bf16 = shape.bf16 ? "true" : "false";
-  FlashPlace(shape);
-  const bool early = LeavesRoom(shape.groups * shape.tiles() * shape.cluster);
-  if (early) Line("launch_dependents();");
   FlashRows(shape);
   const std::string plain = FlashScore(shape) ? "true" : "false";
+  auto bytes = [&](uint16_t index) { return Text(2 * part_.operands[index].strides[shape.key]) + "ll"; };
   Line("AttentionBlock<" + Text(shape.warp_rows) + ", " + Text(shape.values) + ", " + Text(shape.splits()) +
        "> block_out;");
   Line("{ AttentionWarp<" + bf16 + ", " + Text(shape.features) + ", " + Text(shape.values) + "> warp_out;");
   Line("warp_out.template walk<" + plain + ">(at, limits, (rank * " + Text(shape.splits()) + " + warp / " +
        Text(shape.tile_warps) + ") * " + Text(kRun) + ", " + Text(kRun * shape.splits() * shape.cluster) +
-       ", keys, " + KeyBytes(shape, part_.keys) + ", values, " + KeyBytes(shape, part_.values) +
-       ", unit, score);");
+       ", keys, " + bytes(part_.keys) + ", values, " + bytes(part_.values) + ", unit, score);");
   Line("block_out.keep(warp_out); }");
   if (!early) Line("launch_dependents();");
   FlashFinish(shape);
@@ -210,7 +198,7 @@ Status PartText::FlashAttention(const FlashShape& shape) {
   if (shape.features + shape.values <= kNarrow) launch_.resident = 2;
   // What AttentionBlock keeps there.
   const int64_t kept = kWarps * shape.warp_rows + (shape.cluster > 1 ? shape.tile_rows() : 0);
-  launch_.shared = static_cast<uint32_t>(kept * (shape.values + 4) * 4);
+  launch_.shared = static_cast<uint32_t>(kept * (shape.values + 6) * 4);
   return SetBlocks(shape.groups * shape.tiles() * shape.cluster);
 }
 

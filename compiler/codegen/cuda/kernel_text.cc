@@ -139,8 +139,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
 
 std::string CudaPreludes() {
   return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
-         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude() +
-         CudaStagedAttentionPrelude();
+         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude();
 }
 
 }  // namespace rondo

@@ -78,7 +78,6 @@ const char* CudaSkinnyPrelude();
 const char* CudaTilePrelude();
 const char* CudaTf32Prelude();
 const char* CudaBulkPrelude();
-std::string CudaStagedAttentionPrelude();
 
 // All of them, in their order: what a module of kernels begins with.
 std::string CudaPreludes();

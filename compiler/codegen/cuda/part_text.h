@@ -106,7 +106,7 @@ class PartText {
   void WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes, const std::string& each);
   int MapLanes() const;
 
-  // --- attention: plain (attention_text.cc) or on tensor cores (flash_text.cc, staged_attention_text.cc).
+  // --- attention: plain (attention_text.cc) or on tensor cores (flash_text.cc).
   // Keys and values of one head, and how their queries are put into blocks of 8 warps.
   struct FlashShape {
     std::vector<size_t> heads, queries;  // loops with keys of their own; loops over which keys are shared
@@ -120,21 +120,8 @@ class PartText {
     int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
     int64_t splits() const { return 8 / tile_warps; }
   };
-  // How keys and values go through shared memory.
-  struct StagedShape {
-    bool groups = false;   // by wgmma; else by mma.sync
-    int64_t keys = 64;     // copied at a time
-    int64_t stages = 2;    // copies in flight
-    int64_t resident = 1;  // blocks of a multiprocessor
-  };
   Status PlainAttention();
   Status FlashAttention(const FlashShape& shape);
-  Status StagedAttention(const FlashShape& shape, const StagedShape& staged);
-  // None if there are too few queries for that; else `shape` is cut anew.
-  std::optional<StagedShape> ShapeOfStaged(FlashShape* shape) const;
-  static int64_t StagedBytes(const FlashShape& shape, const StagedShape& staged);
-  void FlashPlace(const FlashShape& shape);
-  std::string KeyBytes(const FlashShape& shape, uint16_t operand) const;
   // None if dtypes, layout or alignment do not suit the tensor cores' instruction.
   std::optional<FlashShape> ShapeOfFlash() const;
   void Split(FlashShape* shape) const;
