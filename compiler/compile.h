@@ -84,8 +84,12 @@ struct CompileOptions {
   std::function<void(const std::string& program, const std::string& pass)> progress;
   // The base name of a separate weights file, written beside the plan; empty: weights go into the plan.
   std::string weights_file;
-  int threads = 0;             // for work that can be spread; 0: one a core. Never changes the result
-  bool deterministic = false;  // recorded choices are restricted to those that do not affect numerics
+  int threads = 0;  // for work that can be spread; 0: one a core. Never changes the result
+  // Products on GPUs are generated, whatever a profile says of libraries, whose ranking of algorithms may
+  // change with their version (generated kernels add in one order, with no atomics on data): kAuto means
+  // kGenerated, and kLibrary is refused. Collectives between GPUs add in the order that NCCL chooses for the
+  // machine.
+  bool deterministic = false;
 };
 
 struct PassReport {

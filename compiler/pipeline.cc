@@ -117,6 +117,10 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
     *text = "the host driver has its own";
     return Status::Ok();
   }
+  if (options.deterministic) {
+    *text = "all products are generated: a library's algorithms are up to its version";
+    return Status::Ok();
+  }
   LibraryOptions libraries;
   libraries.products = options.products;
   if (options.profile.architecture == options.target.substr(kCudaTarget.size()))
@@ -176,6 +180,7 @@ Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text)
   modules.units.threads = static_cast<unsigned>(std::max(0, options.threads));
   modules.profile = options.profile;
   modules.alternatives = options.alternatives;
+  modules.library_alternatives = !options.deterministic;
   return AddCudaModules(&compilation->emitted, modules, text, &compilation->report.profile);
 }
 
@@ -264,6 +269,12 @@ Status CheckOptions(const CompileOptions& options) {
     return Status::Error(Code::kUnsupported,
                          "target \"%s\" is not known; known: host, cuda:sm_90a, cuda:sm_80",
                          options.target.c_str());
+  }
+  if (options.deterministic && options.products == Products::kLibrary) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "deterministic results need generated products: another version of a library may choose "
+        "another algorithm");
   }
   if (options.devices > kMaxDevices) {
     return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u", options.devices,

@@ -254,6 +254,29 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
     of_library += image.kind == ImageKind::kLibraryProduct;
   EXPECT_EQ(of_library, asked);
   EXPECT_GT(tuned->plan.requirements.devices[0].workspace, 0u);
+
+  // Not where results must be the same with every version of the library.
+  options.deterministic = true;
+  options.alternatives = 1;
+  Result<CompiledPlan> deterministic = CompileToMemory(options);
+  ASSERT_TRUE(deterministic.ok()) << deterministic.status().message();
+  EXPECT_EQ(deterministic->report.profile.taken, 0u);
+  EXPECT_EQ(deterministic->report.profile.unknown.size(), asked);
+  for (const KernelImage& image : deterministic->plan.modules[0].images)
+    EXPECT_EQ(image.kind, ImageKind::kFunction);
+  EXPECT_FALSE(deterministic->plan.modules[0].alternatives.empty());
+  for (const KernelAlternative& a : deterministic->plan.modules[0].alternatives)
+    EXPECT_EQ(a.image.kind, ImageKind::kFunction) << a.choice;
+}
+
+TEST(Deterministic, NeedsGeneratedProducts) {
+  CompileOptions options = InF16("pycoder/prefill64.onnx");
+  options.deterministic = true;
+  options.products = Products::kLibrary;
+  Result<CompiledPlan> refused = CompileToMemory(options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(std::string(refused.status().message()).find("generated products"), std::string::npos);
 }
 
 }  // namespace

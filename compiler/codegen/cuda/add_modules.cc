@@ -196,6 +196,7 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
     if (library || !kernels[k].text.offers.empty())
       add(library ? LibraryChoice(*library) : kernels[k].text.choice, images[k]);
     for (const KernelText& other : kernels[k].others) add(other.choice, image_of(other));
+    if (!options.library_alternatives) continue;
     for (uint32_t algorithm : LibraryAlternatives(*emitted, k)) {
       RONDO_ASSIGN_OR_RETURN(const KernelImage image, LibraryImage(plan.kernels[k], algorithm, *arena));
       if (algorithm != library) add(LibraryChoice(algorithm), image);

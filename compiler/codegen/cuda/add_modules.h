@@ -19,6 +19,7 @@ struct ModuleOptions {
   // Of each product, the best other ways to compute it by the estimate, at most so many, are added to the
   // plan as alternatives, and then the way it is computed as well, under its name.
   int64_t alternatives = 0;
+  bool library_alternatives = true;  // and algorithms of a library, above that number
 };
 
 // Adds one code module for `options.units.architecture` to the plan, with a code for each kernel that differs
