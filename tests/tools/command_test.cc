@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "formats/tensor/tensor.h"
@@ -55,6 +56,8 @@ TEST_F(Usage, EveryCommandHasHelpWithExamples) {
     EXPECT_EQ(help.status, 0) << name;
     EXPECT_SAYS(help, "Examples:");
     EXPECT_SAYS(help, std::string("rondo ") + name);
+    std::istringstream lines(help.text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
   }
 }
 
@@ -74,6 +77,7 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "tune -o f",
                                 "compile x.onnx -o p --target cuda:sm_90a --alternatives 33",
                                 "compile x.onnx -o p --target cuda:sm_90a --products fast",
+                                "compile x.onnx -o p --target cuda:sm_90a --products library --deterministic",
                                 "inspect",
                                 "inspect a b",
                                 "run p --threads many",

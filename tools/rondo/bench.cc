@@ -48,8 +48,8 @@ class BenchCommand : public Command {
         .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
                "NAME=FILE")
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
-        .Text("--library-path", &load_.library_path, "folders (a:b) in which NCCL is looked for first",
-              "DIRS")
+        .Text("--library-path", &load_.library_path,
+              "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
         .Text("--devices", &load_.devices, "the driver's devices for the plan's: how many, or which",
               "N|LIST")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")

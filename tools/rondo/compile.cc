@@ -111,13 +111,15 @@ class CompileCommand : public Command {
         .Text("-o,--output", &output_, "the plan file to write", "PLAN")
         .Text("--target", &options_.target,
               "what to fuse and generate code for: host, cuda:sm_90a, cuda:sm_80", "TARGET")
-        .Text("--precision", &precision_,
-              "what f32 products, convolutions and attention compute in: f32 (default), tf32, f16, bf16. "
-              "With f16 "
-              "and bf16 states are of that type; other inputs and outputs stay f32",
-              "TYPE")
+        .Text(
+            "--precision", &precision_,
+            "what f32 products, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
+            "f16 and bf16 states are of that type, other inputs and outputs stay f32",
+            "TYPE")
         .Text("--products", &products_,
-              "matrix products on GPUs: generated, by a vendor library (library), or by estimate (auto)",
+              "matrix products on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker "
+              "by "
+              "estimate (auto, the default)",
               "WHICH")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
               "DIRS")
@@ -128,7 +130,7 @@ class CompileCommand : public Command {
         .Flag("--no-kernel-cache", &no_kernel_cache_, "compile every kernel, and keep none")
         .Integer("--devices", &devices_, 1, 64,
                  "how many devices the plan is for; {rank} in a MODEL's name is the device's number", "N")
-        .Text("--profile", &profile_, "compute kernels as was measured to be best (rondo tune)", "F.json")
+        .Text("--profile", &profile_, "compute kernels as rondo tune measured to be best", "F.json")
         .Integer("--alternatives", &options_.alternatives, 0, 32,
                  "of each product, keep the N best other ways to compute it in the plan, for rondo tune", "N")
         .Texts("--shape", &shapes_, "of an input (x=1x128) or a symbolic dimension (batch=4)", "NAME=DIMS")
@@ -143,7 +145,9 @@ class CompileCommand : public Command {
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
         .Flag("--list-passes", &list_passes_, "print the table of passes")
-        .Flag("--deterministic", &options_.deterministic, "only choices that do not affect numerics")
+        .Flag("--deterministic", &options_.deterministic,
+              "results on one model of GPU are the same bits with any version of cuBLASLt: all products are "
+              "generated, whatever a profile says of libraries; not with --products library")
         .Flag("-v,--verbose", &verbose_, "print what each pass did");
   }
 
@@ -225,6 +229,11 @@ class CompileCommand : public Command {
       options_.products = Products::kLibrary;
     } else if (products_ != "auto") {
       return Misuse("compile", "--products " + products_ + " is none of generated, library, auto");
+    }
+    if (options_.deterministic && options_.products == Products::kLibrary) {
+      return Misuse("compile",
+                    "--deterministic does not go with --products library: another version of a library may "
+                    "choose another algorithm");
     }
     if (!seed_.empty()) {
       uint64_t seed = 0;

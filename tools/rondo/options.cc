@@ -3,9 +3,33 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace rondo::tools {
 namespace {
+
+constexpr size_t kHelpWidth = 100, kHelpColumn = 30;  // characters of a line, and before what it says
+
+// What an option is for, in lines that end at a word.
+class Formatter : public CLI::Formatter {
+ public:
+  Formatter() { column_width(kHelpColumn); }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::istringstream words(CLI::Formatter::make_option_desc(option));
+    std::string text, word;
+    size_t used = 0;  // of the line
+    while (words >> word) {
+      const bool fits = used + 1 + word.size() <= kHelpWidth - kHelpColumn;
+      if (!text.empty()) text += fits ? ' ' : '\n';
+      used = fits && used > 0 ? used + 1 + word.size() : word.size();
+      text += word;
+    }
+    return text;
+  }
+};
 
 std::string Footer(const char* examples) { return std::string("Examples:\n") + examples; }
 
@@ -56,6 +80,7 @@ OptionSet& OptionSet::Positional(const char* name, std::vector<std::string>* val
 
 int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv) {
   CLI::App app("Rondo compiles ONNX models into plans, ahead of time, and replays them.", "rondo");
+  app.formatter(std::make_shared<Formatter>());
   app.require_subcommand(1);
   app.footer(
       "Exit status: 0, 1 when the thing failed, 2 when used wrongly. `rondo COMMAND --help` says more.");

@@ -32,8 +32,8 @@ class RunCommand : public Command {
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
         .Text("--program", &program_, "which program of the plan", "NAME")
         .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
-        .Text("--library-path", &load_.library_path, "folders (a:b) in which NCCL is looked for first",
-              "DIRS")
+        .Text("--library-path", &load_.library_path,
+              "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
         .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
         .Text("--devices", &load_.devices, "the driver's devices for the plan's: how many, or which",
               "N|LIST")

@@ -42,7 +42,7 @@ class TestCommand : public Command {
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
         .Integer("--devices", &devices_, 1, 64, "devices to compile for; {rank} in --model is their number")
         .Text("--library-path", &load_.library_path,
-              "folders (a:b) in which libnvrtc and NCCL are looked for first", "DIRS")
+              "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
