@@ -15,8 +15,6 @@ constexpr int64_t kNarrow = 128;  // features and values that leave room for two
 
 std::string Text(int64_t n) { return std::to_string(n); }
 
-bool IsPlain(const Operand& operand) { return operand.guards.empty() && operand.indirects.empty(); }
-
 }  // namespace
 
 std::optional<PartText::FlashShape> PartText::ShapeOfFlash() const {

@@ -14,11 +14,10 @@ namespace {
 using cuda::FlatLoops;
 using cuda::FlatOperand;
 using cuda::Flatten;
+using cuda::IsPlain;
 using cuda::ProductShape;
 
 constexpr int64_t kMostExtent = 0x7fffffff;  // what libraries count in
-
-bool IsPlain(const Operand& operand) { return operand.indirects.empty() && operand.guards.empty(); }
 
 class Reader {
  public:

@@ -35,6 +35,9 @@ struct FlatOperand {
   std::vector<Coordinate> coordinates;
 };
 
+// Whether nothing but the loops says which element of the operand is meant, or whether there is one.
+inline bool IsPlain(const Operand& operand) { return operand.indirects.empty() && operand.guards.empty(); }
+
 FlatOperand Flatten(const Part& part, const Operand& operand);
 
 // Elements of `operand` that lie one after another along loop `along` and can be accessed as one aligned

@@ -14,10 +14,10 @@ namespace {
 using cuda::FlatLoops;
 using cuda::FlatOperand;
 using cuda::Flatten;
+using cuda::IsPlain;
 using cuda::ProductShape;
 
 bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
-bool IsPlain(const Operand& operand) { return operand.indirects.empty() && operand.guards.empty(); }
 
 // One accumulator: a run of columns of the right side.
 struct Sum {
