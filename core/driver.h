@@ -35,7 +35,7 @@ struct DriverInfo {
   // Devices that meet in collectives must record at the same time, each on a thread of its own: recording one
   // rank's part may wait for the others'.
   bool records_together = false;
-  // SetAddresses works.
+  // SetAddresses works, for nodes that it does not refuse.
   bool rebinds = false;
   uint32_t driver_version = 0;
   uint32_t max_streams = 1;
@@ -108,15 +108,15 @@ class Device {
                       uint32_t step);
 
   // --- graphs: BeginRecord makes the stream record instead of run; EndRecord gives what was recorded,
-  // instantiated and uploaded. A graph holds the addresses it was recorded with.
+  // instantiated and uploaded. It holds the addresses it was recorded with, or was given.
   virtual Status BeginRecord(Stream* stream) = 0;
   virtual Result<Graph*> EndRecord(Stream* stream) = 0;
   virtual void DestroyGraph(Graph* graph) = 0;
   virtual Span<const GraphNode> Nodes(const Graph* graph) = 0;
   virtual Status LaunchGraph(Graph* graph, Stream* stream) = 0;
-  // On drivers whose info says so: node `node` of Nodes(graph), a launch or a copy, uses these addresses from
-  // the next LaunchGraph on (a copy: from, to). As many as it was recorded with. Nothing is recorded or
-  // allocated; launches in flight keep the addresses they began with.
+  // On drivers whose info says so: node `node` of Nodes(graph) uses these addresses (a copy: from, to), as
+  // many as it was recorded with, from the next LaunchGraph on; launches in flight keep theirs. Nothing is
+  // recorded or allocated. kUnsupported: this node can only keep the addresses that it has.
   virtual Status SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses);
 
   // --- collectives, on drivers whose info says so. Start enqueues, on a stream of the device's own, after
