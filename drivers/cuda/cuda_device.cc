@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 #include <new>
-#include <utility>
 
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_collectives.h"
@@ -16,13 +14,8 @@ namespace {
 
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 constexpr int kMostDynamicShared = 8;                      // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-constexpr unsigned kNonBlockingStream = 1;                 // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;                          // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kRecordExternal = 1;                    // CU_EVENT_RECORD_EXTERNAL
-constexpr int kDependentLaunch = 6;          // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-constexpr unsigned kPortableMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
+constexpr int kDependentLaunch = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr Error kOutOfMemoryError = 2;
-constexpr uint32_t kUnknownStep = 0xffffffffu;
 
 }  // namespace
 
@@ -142,7 +135,7 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
   RONDO_RETURN_IF_ERROR(Check(api_.copy(to, from, bytes, s->handle), "copying on the device"));
   CudaNode node;
   node.bytes = bytes;
-  Note(s, {kUnknownStep, StepKind::kCopy}, &node);
+  Note(s, {kNone, StepKind::kCopy}, &node);
   return Status::Ok();
 }
 
@@ -150,7 +143,7 @@ Status CudaDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* 
   if (bytes == 0) return Status::Ok();
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
-  Note(s, {kUnknownStep, StepKind::kCopy});
+  Note(s, {kNone, StepKind::kCopy});
   Use use(*this);
   return Check(api_.fill(to, byte, bytes, s->handle), "filling device memory");
 }
@@ -339,123 +332,6 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
     return Status::Error(Code::kInvalidArgument, "step %u: the plan has no custom ops", step);
   ToCuda(stream)->after_kernel = false;
   return calls->Run(op, addresses, ToCuda(stream), step);
-}
-
-// ----------------------------------------------------------------------------- streams and events
-
-Result<Stream*> CudaDevice::CreateStream() {
-  CudaStream* stream = new (std::nothrow) CudaStream;
-  if (stream == nullptr)
-    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a stream", index_);
-  Use use(*this);
-  void* faults = nullptr;
-  Status status = Check(api_.stream_create(&stream->handle, kNonBlockingStream), "creating a stream");
-  if (status.ok())
-    status = Check(api_.host_allocate(&faults, sizeof(FaultRecord), kPortableMapped), "page-locked memory");
-  if (!status.ok()) {
-    if (stream->handle != nullptr) api_.stream_destroy(stream->handle);
-    delete stream;
-    return status;
-  }
-  stream->faults = static_cast<FaultRecord*>(faults);
-  std::memset(faults, 0, sizeof(FaultRecord));
-  return reinterpret_cast<Stream*>(stream);
-}
-
-void CudaDevice::DestroyStream(Stream* stream) {
-  if (CudaRecording* recording = ToCuda(stream)->recording) {
-    if (recording->origin == ToCuda(stream)) {
-      Leave(recording);
-    } else {
-      std::erase(recording->streams, ToCuda(stream));
-    }
-  }
-  Use use(*this);
-  api_.stream_synchronize(ToCuda(stream)->handle);
-  api_.stream_destroy(ToCuda(stream)->handle);
-  api_.host_release(ToCuda(stream)->faults);
-  delete ToCuda(stream);
-}
-
-Result<Event*> CudaDevice::MakeEvent(bool timed) {
-  CudaEvent* event = new (std::nothrow) CudaEvent;
-  if (event == nullptr)
-    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for an event", index_);
-  event->timed = timed;
-  Use use(*this);
-  Status status = Check(api_.event_create(&event->handle, timed ? 0 : kNoTiming), "creating an event");
-  if (!status.ok()) {
-    delete event;
-    return status;
-  }
-  return reinterpret_cast<Event*>(event);
-}
-
-Result<Event*> CudaDevice::CreateEvent() { return MakeEvent(false); }
-
-Result<Event*> CudaDevice::CreateTimedEvent() { return MakeEvent(true); }
-
-Result<double> CudaDevice::ElapsedMicroseconds(Event* from, Event* to) {
-  Use use(*this);
-  float milliseconds = 0;
-  RONDO_RETURN_IF_ERROR(Check(api_.event_elapsed(&milliseconds, ToCuda(from)->handle, ToCuda(to)->handle),
-                              "reading timed events"));
-  return static_cast<double>(milliseconds) * 1e3;
-}
-
-void CudaDevice::DestroyEvent(Event* event) {
-  if (CudaRecording* recording = ToCuda(event)->recording) std::erase(recording->events, ToCuda(event));
-  Use use(*this);
-  api_.event_destroy(ToCuda(event)->handle);
-  delete ToCuda(event);
-}
-
-Status CudaDevice::Record(Event* event, Stream* stream) {
-  CudaEvent* e = ToCuda(event);
-  CudaStream* s = ToCuda(stream);
-  Use use(*this);
-  if (e->timed) s->after_kernel = false;
-  // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
-  unsigned flags = e->timed && s->recording != nullptr ? kRecordExternal : 0;
-  RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, s->handle, flags), "recording an event"));
-  if (e->recording == s->recording || e->timed) return Status::Ok();
-  if (e->recording != nullptr) std::erase(e->recording->events, e);
-  e->recording = s->recording;
-  if (e->recording != nullptr) e->recording->events.push_back(e);
-  return Status::Ok();
-}
-
-Status CudaDevice::Wait(Event* event, Stream* stream) {
-  CudaStream* s = ToCuda(stream);
-  s->after_kernel = false;
-  Use use(*this);
-  RONDO_RETURN_IF_ERROR(Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));
-  if (CudaRecording* recording = ToCuda(event)->recording; recording != nullptr && s->recording == nullptr) {
-    s->recording = recording;
-    recording->streams.push_back(s);
-  }
-  return Status::Ok();
-}
-
-Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
-  CudaStream* s = ToCuda(stream);
-  *failed_step = kUnknownStep;
-  {
-    Use use(*this);
-    RONDO_RETURN_IF_ERROR(Check(api_.stream_synchronize(s->handle), "running on the device"));
-  }
-  DropWeightCopy(s->handle);
-  if (!s->fault.ok()) {
-    *failed_step = s->fault_step;
-    return std::exchange(s->fault, Status());
-  }
-  if (s->faults->taken == 0) return Status::Ok();
-  FaultRecord fault = *s->faults;
-  std::memset(s->faults, 0, sizeof(FaultRecord));
-  *failed_step = static_cast<uint32_t>(fault.step);
-  return Status::Error(Code::kOutOfRange, "step %u: index %lld is out of range: it must be within 0 to %lld",
-                       *failed_step, static_cast<long long>(fault.value),
-                       static_cast<long long>(fault.extent) - 1);
 }
 
 // ----------------------------------------------------------------------------------- collectives
