@@ -27,6 +27,20 @@ TEST(Report, NamesFromAModelCannotSteerATerminal) {
   EXPECT_EQ(Printed({"t\x7f", {section}}), "t\\x7f\n\npart\n  a\\x1b[2Jb\n  name\n  c\\x0ad\n");
 }
 
+TEST(Report, WhatIsNotUtf8IsShownAsNumbers) {
+  for (const char* kept : {"caf\xc3\xa9", "\xc2\xa0", "\xe2\x82\xac", "\xed\x9f\xbf", "\xf0\x9f\x8e\xb5"})
+    EXPECT_EQ(Printable(kept), kept);
+  EXPECT_EQ(Printable("ti\xe3"
+                      "e"),
+            "ti\\xe3e");
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");  // CSI: what terminals take for ESC [
+  EXPECT_EQ(Printable("\xc0\xaf"), "\\xc0\\xaf");
+  EXPECT_EQ(Printable("\xe0\x9f\xbf"), "\\xe0\\x9f\\xbf");
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");
+  EXPECT_EQ(Printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+  EXPECT_EQ(Printable("\xf0\x9f\x8e"), "\\xf0\\x9f\\x8e");
+}
+
 TEST(Report, NamesFromAModelCannotBecomeMarkup) {
   Report report;
   report.title = "<script>";

@@ -71,6 +71,25 @@ void AppendTable(const Table& table, std::string* html) {
   *html += "</table>\n";
 }
 
+// Bytes of the UTF-8 character at `at`; 0 if there is none, or a control character (of C0, or of C1: U+0080
+// to U+009F). The ranges are those of table 3-7 of the Unicode standard.
+size_t CharacterBytes(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) {
+    return static_cast<unsigned char>(at + i < text.size() ? text[at + i] : 0);
+  };
+  const unsigned char first = byte(0), second = byte(1);
+  if (first < 0x80) return first >= 32 && first != 127 ? 1 : 0;
+  const size_t bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  const unsigned char least = first == 0xc2 || first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  if (second < least || second > most) return 0;
+  for (size_t i = 2; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 void PrintText(const Report& report, FILE* out) {
@@ -120,12 +139,13 @@ std::string Escaped(const std::string& text) {
 
 std::string Printable(const std::string& text) {
   std::string out;
-  for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (byte < 32 || byte == 127) {
-      out += Printf("\\x%02x", byte);
+  for (size_t at = 0; at < text.size();) {
+    const size_t bytes = CharacterBytes(text, at);
+    if (bytes == 0) {
+      out += Printf("\\x%02x", static_cast<unsigned char>(text[at++]));
     } else {
-      out += c;
+      out.append(text, at, bytes);
+      at += bytes;
     }
   }
   return out;

@@ -33,7 +33,8 @@ void PrintText(const Report& report, FILE* out);
 // One page that needs no other file.
 std::string ToHtml(const Report& report);
 
-// Names come from files that nobody vouches for: what a terminal would obey is shown as \xNN instead.
+// Names come from files that nobody vouches for: what a terminal would obey, or
+// what is not UTF-8, is shown as \xNN instead.
 std::string Printable(const std::string& text);
 // "1234 B", "12.3 KiB", "4.56 MiB", ...
 std::string BytesText(uint64_t bytes);
