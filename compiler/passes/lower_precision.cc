@@ -160,6 +160,15 @@ class Lowering {
     return std::abs(greatest) <= LargestOf(type_) || (!finite && std::isinf(greatest));
   }
 
+  // Whether all values of a constant are so small that f16 has fewer digits of them than bf16, or none.
+  bool IsLost(NodeId id) {
+    constexpr double kLeast = 0x1p-16;
+    if (type_ != DType::kF16 || !g_->IsConstant(id) || g_->node(id).dtype != DType::kF32) return false;
+    if (!Fits(id, false)) return false;
+    const double greatest = std::abs(greatest_[static_cast<size_t>(id)]);
+    return greatest != 0 && greatest < kLeast;
+  }
+
   bool IsHot(NodeId id) { return KnownOf(id).hot; }
   // From positions alone.
   bool MustStay(NodeId id) {
@@ -300,7 +309,7 @@ class Lowering {
 
   Status Product(NodeId id) {
     for (NodeId in : g_->node(id).inputs) {
-      if (!MustStay(in)) continue;
+      if (!MustStay(in) && !IsLost(g_->BaseOf(in))) continue;
       ++kept_;
       return Status::Ok();
     }

@@ -133,6 +133,25 @@ TEST(LowerPrecision, AWeightThatTheTypeDoesNotHoldIsRefusedByName) {
   }
 }
 
+TEST(LowerPrecision, AProductWithAWeightTooSmallForF16StaysInF32) {
+  for (DType type : {DType::kF16, DType::kBF16}) {
+    for (double scale : {1e-7, 0x1p-16, 0.0}) {
+      SmallGraph s;
+      s.Out("y",
+            s.b.MatMul(s.In("x", {2, 4}), s.b.Floats(DType::kF32, {4, 1}, {scale, -scale, 0, scale / 3})));
+      PassOptions options;
+      options.precision = type;
+      ASSERT_TRUE(LowerPrecision(&s.g, options).ok());
+      for (NodeId id = 0; id < s.g.size(); ++id) {
+        const ir::Node& n = s.g.node(id);
+        if (n.dead || n.op != ir::Op::kMatMul) continue;
+        const bool stays = type == DType::kF16 && scale == 1e-7;
+        EXPECT_EQ(s.g.node(s.g.BaseOf(n.inputs[1])).dtype, stays ? DType::kF32 : type) << scale;
+      }
+    }
+  }
+}
+
 // The scores of a softmax that is no attention; the first row is masked as a whole.
 void AddMaskedSoftmax(SmallGraph* s, double masked) {
   const NodeId scores = s->b.MatMul(s->In("x", {2, 8}), Weight(s, {8, 4}, 1));
