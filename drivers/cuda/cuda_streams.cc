@@ -9,9 +9,9 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr unsigned kNonBlockingStream = 1;  // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kRecordExternal = 1;  // CU_EVENT_RECORD_EXTERNAL
+constexpr unsigned kNonBlockingStream = 1;   // CU_STREAM_NON_BLOCKING
+constexpr unsigned kNoTiming = 2;            // CU_EVENT_DISABLE_TIMING
+constexpr unsigned kRecordExternal = 1;      // CU_EVENT_RECORD_EXTERNAL
 constexpr unsigned kPortableMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 
 }  // namespace
