@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "compiler/codegen/cuda/product_choice.h"
 #include "formats/tensor/tensor.h"

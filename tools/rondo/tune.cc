@@ -1,8 +1,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
-#include <set>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "drivers/cuda/cuda_driver.h"
 #include "tools/rondo/commands.h"

@@ -1,6 +1,10 @@
 #include "compiler/codegen/cuda/add_modules.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/library_product.h"
@@ -130,6 +134,80 @@ std::vector<uint32_t> LibraryAlternatives(const EmittedPlan& emitted, size_t ker
   return {1, 2, 3};
 }
 
+// The texts of all kernels that are generated, then those of the alternatives: the order in which ImageMaker
+// takes what was compiled.
+std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels) {
+  const std::string preludes = CudaPreludes();
+  std::vector<std::string> texts;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    if (!LibraryOf(emitted, k)) texts.push_back(preludes + kernels[k].text.text);
+  }
+  for (const KernelTexts& kernel : kernels) {
+    for (const KernelText& other : kernel.others) texts.push_back(preludes + other.text);
+  }
+  return texts;
+}
+
+// Makes the images of a plan's kernels, and then of their alternatives. What they hold lies in the plan's
+// arena.
+class ImageMaker {
+ public:
+  ImageMaker(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels,
+             const CompiledUnits& compiled)
+      : emitted_(emitted), kernels_(kernels), compiled_(compiled), arena_(*emitted.arena) {}
+
+  Result<std::vector<KernelImage>> Images() {
+    std::vector<KernelImage> images;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      KernelImage image;
+      if (const std::optional<uint32_t> library = LibraryOf(emitted_, k)) {
+        RONDO_ASSIGN_OR_RETURN(image, LibraryImage(emitted_.plan.kernels[k], *library, arena_));
+      } else {
+        image = ImageOf(kernels_[k].text);
+      }
+      images.push_back(image);
+    }
+    return images;
+  }
+
+  // Of each kernel that has any: the way it is computed, the generated others, and those of a library.
+  Result<std::vector<KernelAlternative>> Alternatives(const std::vector<KernelImage>& images,
+                                                      bool of_libraries) {
+    std::vector<KernelAlternative> alternatives;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const auto add = [&](const ProductChoice& choice, const KernelImage& image) {
+        alternatives.push_back({static_cast<uint32_t>(k), arena_.CopyText(Text(choice)), image});
+      };
+      const std::optional<uint32_t> library = LibraryOf(emitted_, k);
+      if (library || !kernels_[k].text.offers.empty())
+        add(library ? LibraryChoice(*library) : kernels_[k].text.choice, images[k]);
+      for (const KernelText& other : kernels_[k].others) add(other.choice, ImageOf(other));
+      if (!of_libraries) continue;
+      for (uint32_t algorithm : LibraryAlternatives(emitted_, k)) {
+        RONDO_ASSIGN_OR_RETURN(const KernelImage image,
+                               LibraryImage(emitted_.plan.kernels[k], algorithm, arena_));
+        if (algorithm != library) add(LibraryChoice(algorithm), image);
+      }
+    }
+    return alternatives;
+  }
+
+ private:
+  KernelImage ImageOf(const KernelText& text) {
+    KernelImage image = {arena_.CopyText(text.entry), text.grid, text.shared, text.waits};
+    image.code = compiled_.code_of[next_++];
+    image.block = text.block;
+    image.tensor_maps = arena_.Copy(text.tensor_maps);
+    return image;
+  }
+
+  const EmittedPlan& emitted_;
+  const std::vector<KernelTexts>& kernels_;
+  const CompiledUnits& compiled_;
+  Arena& arena_;
+  size_t next_ = 0;  // text
+};
+
 }  // namespace
 
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture) {
@@ -151,56 +229,19 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
   ProfileUse unseen;
   RONDO_ASSIGN_OR_RETURN(std::vector<KernelTexts> kernels,
                          WriteKernels(*emitted, options, use != nullptr ? use : &unseen));
-  // The texts of all kernels that are generated, then those of the alternatives.
-  const std::string preludes = CudaPreludes();
-  std::vector<std::string> texts;
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    if (!LibraryOf(*emitted, k)) texts.push_back(preludes + kernels[k].text.text);
-  }
-  for (const KernelTexts& kernel : kernels) {
-    for (const KernelText& other : kernel.others) texts.push_back(preludes + other.text);
-  }
+  const std::vector<std::string> texts = TextsToCompile(*emitted, kernels);
   RONDO_ASSIGN_OR_RETURN(CompiledUnits compiled, CompileUnits(texts, options.units));
-
   std::vector<Span<const uint8_t>> codes;
   size_t bytes = 0;
   for (const std::vector<uint8_t>& code : compiled.codes) {
     codes.push_back(arena->Copy(code));
     bytes += code.size();
   }
-  size_t next = 0;  // text
-  auto image_of = [&](const KernelText& text) {
-    KernelImage image = {arena->CopyText(text.entry), text.grid, text.shared, text.waits};
-    image.code = compiled.code_of[next++];
-    image.block = text.block;
-    image.tensor_maps = arena->Copy(text.tensor_maps);
-    return image;
-  };
-  std::vector<KernelImage> images;
-  size_t generated = 0;
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    if (const std::optional<uint32_t> library = LibraryOf(*emitted, k)) {
-      RONDO_ASSIGN_OR_RETURN(const KernelImage image, LibraryImage(plan.kernels[k], *library, *arena));
-      images.push_back(image);
-    } else {
-      images.push_back(image_of(kernels[k].text));
-      ++generated;
-    }
-  }
+  ImageMaker maker(*emitted, kernels, compiled);
+  RONDO_ASSIGN_OR_RETURN(const std::vector<KernelImage> images, maker.Images());
   std::vector<KernelAlternative> alternatives;
-  for (size_t k = 0; options.alternatives > 0 && k < kernels.size(); ++k) {
-    const auto add = [&](const ProductChoice& choice, const KernelImage& image) {
-      alternatives.push_back({static_cast<uint32_t>(k), arena->CopyText(Text(choice)), image});
-    };
-    const std::optional<uint32_t> library = LibraryOf(*emitted, k);
-    if (library || !kernels[k].text.offers.empty())
-      add(library ? LibraryChoice(*library) : kernels[k].text.choice, images[k]);
-    for (const KernelText& other : kernels[k].others) add(other.choice, image_of(other));
-    if (!options.library_alternatives) continue;
-    for (uint32_t algorithm : LibraryAlternatives(*emitted, k)) {
-      RONDO_ASSIGN_OR_RETURN(const KernelImage image, LibraryImage(plan.kernels[k], algorithm, *arena));
-      if (algorithm != library) add(LibraryChoice(algorithm), image);
-    }
+  if (options.alternatives > 0) {
+    RONDO_ASSIGN_OR_RETURN(alternatives, maker.Alternatives(images, options.library_alternatives));
   }
   CodeModule module;
   module.architecture = arena->CopyText(options.units.architecture);
@@ -210,7 +251,10 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
   module.alternatives = arena->Copy(alternatives);
   std::vector<CodeModule> modules = {module};
   plan.modules = arena->Copy(modules);
-  *report = std::to_string(images.size()) + " kernels, " + std::to_string(images.size() - generated) +
+  const auto by_library = std::count_if(images.begin(), images.end(), [](const KernelImage& image) {
+    return image.kind == ImageKind::kLibraryProduct;
+  });
+  *report = std::to_string(images.size()) + " kernels, " + std::to_string(by_library) +
             " of them by cuBLASLt, " + std::to_string(bytes) + " bytes of machine code for " +
             options.units.architecture;
   if (!alternatives.empty()) *report += ", " + std::to_string(alternatives.size()) + " alternatives";

@@ -1,5 +1,6 @@
 #include "compiler/codegen/cuda/product_choice.h"
 
+#include <algorithm>
 #include <charconv>
 #include <iterator>
 
