@@ -73,6 +73,7 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "compile x.onnx -o p --precision f64",
                                 "compile x.onnx -o p --profile f",
                                 "compile x.onnx -o p --alternatives 3",
+                                "compile x.onnx -o p --kernel-cache d --no-kernel-cache",
                                 "tune p",
                                 "tune -o f",
                                 "compile x.onnx -o p --target cuda:sm_90a --alternatives 33",

@@ -221,6 +221,9 @@ class CompileCommand : public Command {
     if ((!profile_.empty() || options_.alternatives > 0) && options_.target == "host") {
       return Misuse("compile", "--profile and --alternatives are for GPUs: give --target cuda:sm_90a");
     }
+    if (no_kernel_cache_ && !kernel_cache_.empty()) {
+      return Misuse("compile", "--no-kernel-cache does not go with --kernel-cache " + kernel_cache_);
+    }
     options_.devices = static_cast<uint32_t>(devices_);
     options_.auto_state = !no_auto_state_;
     if (products_ == "generated") {
