@@ -31,7 +31,8 @@ struct Facts {
   bool positional = false;   // comes from integers: positions, masks. Exact only in f32
   bool reduced = false;      // comes from a reduction
   NodeId product = kNoNode;  // it comes from this one by arithmetic alone
-  bool huge = false;         // a sum or product with a constant that the 16-bit type does not hold
+  bool huge = false;         // a sum or product with a constant that the 16-bit type does not hold: a mask
+  bool large = false;        // the same with a positive, finite one: no mask, and right in f32 alone
 };
 
 double LargestOf(DType type) {
@@ -98,6 +99,7 @@ class Lowering {
     Facts facts;
     if (n.op == Op::kConstant && n.dtype == DType::kF32) {
       facts.huge = !Fits(id, true);
+      facts.large = facts.huge && std::isfinite(GreatestIn(id)) && GreatestIn(id) > 0;
       return facts;
     }
     return static_cast<size_t>(id) < facts_.size() ? facts_[static_cast<size_t>(id)] : facts;
@@ -112,7 +114,8 @@ class Lowering {
     const Node& n = g_->node(id);
     Facts facts;
     if (n.op == Op::kInput || n.op == Op::kConstant) return facts;
-    for (NodeId in : n.inputs) {
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      const NodeId in = n.inputs[k];
       const Node& input = g_->node(in);
       const bool cast = n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().op == TapeOp::kCast;
       // Single bytes are quantised values, and bools.
@@ -123,6 +126,7 @@ class Lowering {
       facts.positional |= from.positional;
       facts.reduced |= from.reduced;
       facts.huge |= from.huge && KeepsMagnitude(n);
+      facts.large |= from.large && KeepsMagnitude(n) && !(g_->IsConstant(g_->BaseOf(in)) && OnlyBounds(n, k));
       if (n.op == Op::kPointwise && from.product != kNoNode) facts.product = from.product;
     }
     const bool product = n.op == Op::kMatMul || n.op == Op::kConv || n.op == Op::kAttention;
@@ -160,6 +164,19 @@ class Lowering {
     return std::abs(greatest) <= LargestOf(type_) || (!finite && std::isinf(greatest));
   }
 
+  // The value of greatest magnitude of a constant.
+  double GreatestIn(NodeId constant) {
+    Fits(constant, true);
+    return greatest_[static_cast<size_t>(constant)];
+  }
+
+  // Whether a constant as input `k` of the node, however large, does not make the result larger.
+  bool OnlyBounds(const Node& n, size_t k) const {
+    if (n.op != Op::kPointwise) return false;
+    const TapeOp op = n.As<ir::PointwiseAttrs>().op;
+    return op == TapeOp::kMin || (op == TapeOp::kDiv && k == 1);
+  }
+
   // Whether all values of a constant are so small that f16 has fewer digits of them than bf16, or none.
   bool IsLost(NodeId id) {
     constexpr double kLeast = 0x1p-16;
@@ -170,10 +187,10 @@ class Lowering {
   }
 
   bool IsHot(NodeId id) { return KnownOf(id).hot; }
-  // From positions alone.
+  // From positions alone, or beyond what the 16-bit type holds.
   bool MustStay(NodeId id) {
     const Facts facts = KnownOf(id);
-    return facts.positional && !facts.hot;
+    return (facts.positional && !facts.hot) || (facts.large && !g_->IsConstant(g_->BaseOf(id)));
   }
 
   // ----------------------------------------------------------------------------------- rewrites
@@ -273,7 +290,10 @@ class Lowering {
       case Op::kConv: return Product(id);
       case Op::kAttention: return Factors(id, 3);
       case Op::kPool:
-      case Op::kCollective: return IsHot(g_->node(id).inputs[0]) ? Move(id, 1) : Status::Ok();
+      case Op::kCollective: {
+        const NodeId in = g_->node(id).inputs[0];
+        return IsHot(in) && !KnownOf(in).large ? Move(id, 1) : Status::Ok();
+      }
       case Op::kConcat: return Moves(id, g_->node(id).inputs.size());
       case Op::kIndexedRead: return Moves(id, 1);
       case Op::kIndexedWrite: return Write(id);
@@ -301,6 +321,11 @@ class Lowering {
   }
 
   Status Factors(NodeId id, size_t count) {
+    for (size_t k = 0; k < count; ++k) {
+      if (!KnownOf(g_->node(id).inputs[k]).large) continue;
+      ++kept_;
+      return Status::Ok();
+    }
     Round(id, count);
     SetFacts(id, FactsOf(id));
     if (Readers(id) > 1 || ReadByReduction(id)) Store(id);
@@ -358,7 +383,7 @@ class Lowering {
   bool IsStored(NodeId id) {
     const Node& n = g_->node(id);
     const Facts facts = FactsOf(id);
-    if (!facts.hot || facts.reduced || NarrowOf(id) != kNoNode) return false;
+    if (!facts.hot || facts.reduced || facts.large || NarrowOf(id) != kNoNode) return false;
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op != TapeOp::kAdd && op != TapeOp::kSub && op != TapeOp::kMax && op != TapeOp::kMin &&
         op != TapeOp::kSelect)
@@ -381,7 +406,8 @@ class Lowering {
     }
     for (NodeId in : inputs) {
       const NodeId product = product_of(in);
-      if (product != kNoNode && g_->node(product).inputs[0] != g_->node(last).inputs[0]) Narrow(in);
+      if (product != kNoNode && g_->node(product).inputs[0] != g_->node(last).inputs[0] && !KnownOf(in).large)
+        Narrow(in);
     }
   }
 

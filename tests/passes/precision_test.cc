@@ -152,6 +152,34 @@ TEST(LowerPrecision, AProductWithAWeightTooSmallForF16StaysInF32) {
   }
 }
 
+// x W, then `op` with a constant, then a product of that.
+TEST(LowerPrecision, AProductOfWhatF16CannotHoldStaysInF32) {
+  struct Case {
+    TapeOp op;
+    double constant;
+    bool stays;
+  };
+  for (const Case& c :
+       {Case{TapeOp::kAdd, 1e6, true}, Case{TapeOp::kMul, 1e5, true}, Case{TapeOp::kAdd, 1e4, false},
+        Case{TapeOp::kAdd, -1e9, false}, Case{TapeOp::kMin, 3e38, false}, Case{TapeOp::kDiv, 1e6, false}}) {
+    SmallGraph s;
+    const NodeId first = s.b.MatMul(s.In("x", {2, 8}), Weight(&s, {8, 8}, 1));
+    const NodeId changed = s.b.BinaryScalar(c.op, first, c.constant);
+    s.Out("y", s.b.MatMul(changed, Weight(&s, {8, 4}, 2)));
+    PassOptions options;
+    options.precision = DType::kF16;
+    ASSERT_TRUE(LowerPrecision(&s.g, options).ok());
+    std::vector<DType> factors;
+    for (NodeId id : s.g.TopologicalOrder()) {
+      const ir::Node& n = s.g.node(id);
+      if (n.op == ir::Op::kMatMul) factors.push_back(s.g.node(s.g.BaseOf(n.inputs[0])).dtype);
+    }
+    ASSERT_EQ(factors.size(), 2u);
+    EXPECT_EQ(factors[0], DType::kF16);
+    EXPECT_EQ(factors[1], c.stays ? DType::kF32 : DType::kF16) << static_cast<int>(c.op) << " " << c.constant;
+  }
+}
+
 // The scores of a softmax that is no attention; the first row is masked as a whole.
 void AddMaskedSoftmax(SmallGraph* s, double masked) {
   const NodeId scores = s->b.MatMul(s->In("x", {2, 8}), Weight(s, {8, 4}, 1));

@@ -319,9 +319,9 @@ TEST_F(TestRuns, AWrongOutputFailsWithItsPlace) {
   EXPECT_SAYS(outcome, "0 passed, 1 failed, 0 skipped\n");
 }
 
-TEST_F(TestRuns, AFolderWithoutCasesIsSkipped) {
+TEST_F(TestRuns, NothingButFoldersWithoutCasesIsNoSuccess) {
   const Outcome outcome = Rondo("test " + folder_.string());
-  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
   EXPECT_SAYS(outcome, "0 passed, 0 failed, 1 skipped\n");
 }
 

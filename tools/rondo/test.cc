@@ -60,7 +60,8 @@ class TestCommand : public Command {
     }
     for (const TestCase& test : cases) RunCase(test);
     std::printf("%d passed, %d failed, %d skipped\n", passed_, failed_, skipped_);
-    return failed_ == 0 ? 0 : 1;
+    // Nothing to run is no success: a path that is wrong must not pass unnoticed.
+    return failed_ == 0 && !cases.empty() ? 0 : 1;
   }
 
  private:
