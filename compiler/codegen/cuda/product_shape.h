@@ -17,6 +17,9 @@
 
 namespace rondo::cuda {
 
+// A type that tensor cores multiply as it is.
+constexpr bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
+
 // What is known of the memory bound to a parameter, whichever step binds it.
 struct ParamFacts {
   uint64_t alignment = 1;  // bytes

@@ -12,8 +12,6 @@ namespace {
 constexpr int64_t kMostRows = 16, kMostWideRows = 8;
 constexpr uint32_t kSlot = 4 * 4096;  // bytes of one stage of one right side: 4 pieces of 16 bytes a thread
 
-bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
-
 std::string Text(int64_t n) { return std::to_string(n); }
 
 }  // namespace

@@ -14,10 +14,9 @@ namespace {
 using cuda::FlatLoops;
 using cuda::FlatOperand;
 using cuda::Flatten;
+using cuda::Is16Bit;
 using cuda::IsPlain;
 using cuda::ProductShape;
-
-bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 
 // One accumulator: a run of columns of the right side.
 struct Sum {

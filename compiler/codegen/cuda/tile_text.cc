@@ -10,8 +10,6 @@ namespace rondo::cuda {
 
 namespace {
 
-bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
-
 std::string Text(int64_t n) { return std::to_string(n); }
 
 constexpr int64_t kFloatStages = 4;
