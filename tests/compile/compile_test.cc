@@ -15,6 +15,7 @@
 #include "compiler/pipeline.h"
 #include "core/synthetic.h"
 #include "formats/plan/reader.h"
+#include "tests/folders.h"
 #include "tests/import/model_maker.h"
 
 namespace rondo {
@@ -22,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string Data(const std::string& name) { return std::string(RONDO_SOURCE_DIR) + "/tests/data/" + name; }
+std::string Data(const std::string& name) { return SourceFolder() + "/tests/data/" + name; }
 
 CompileOptions Pycoder() {
   CompileOptions options;

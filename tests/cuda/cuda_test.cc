@@ -6,11 +6,12 @@
 #include "compiler/compile.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "formats/plan/verifier.h"
+#include "tests/folders.h"
 
 namespace rondo {
 namespace {
 
-std::string Data(const std::string& name) { return std::string(RONDO_SOURCE_DIR) + "/tests/data/" + name; }
+std::string Data(const std::string& name) { return SourceFolder() + "/tests/data/" + name; }
 
 CompileOptions Options(const std::string& model, const std::string& target) {
   CompileOptions options;

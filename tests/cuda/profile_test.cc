@@ -10,6 +10,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
 #include "core/arena.h"
+#include "tests/folders.h"
 
 namespace rondo {
 namespace {
@@ -148,7 +149,7 @@ TEST(Profile, WhatIsWrongIsSaid) {
 
 CompileOptions InF16(const std::string& model) {
   CompileOptions options;
-  options.models = {{"main", std::string(RONDO_SOURCE_DIR) + "/tests/data/" + model}};
+  options.models = {{"main", SourceFolder() + "/tests/data/" + model}};
   options.kernel_cache = testing::TempDir() + "/rondo_profile_test_" + std::to_string(getpid());
   options.target = "cuda:sm_90a";
   options.precision = Precision::kF16;

@@ -14,12 +14,11 @@
 #include "runtime/plan.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
+#include "tests/folders.h"
 
 namespace rondo {
 
-inline std::string DataPath(const std::string& name) {
-  return std::string(RONDO_SOURCE_DIR) + "/tests/data/" + name;
-}
+inline std::string DataPath(const std::string& name) { return SourceFolder() + "/tests/data/" + name; }
 
 // A model (or several, as programs of one plan) compiled in memory and armed on the host driver. Fails the
 // test that makes it when anything goes wrong.

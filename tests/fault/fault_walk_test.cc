@@ -18,6 +18,7 @@
 #include "tests/collectives/mesh_plan.h"
 #include "tests/fault/fault_points.h"
 #include "tests/fault/faulty_driver.h"
+#include "tests/folders.h"
 #include "tests/plan/call_plan.h"
 
 namespace rondo {
@@ -97,7 +98,7 @@ Status WriteCalls(const std::string& path) {
 class FaultWalk : public testing::TestWithParam<Model> {
  protected:
   void SetUp() override {
-    path_ = std::string(RONDO_BINARY_DIR) + "/fault_walk_" + GetParam().name + ".rondo";
+    path_ = BuildFolder() + "/fault_walk_" + GetParam().name + ".rondo";
     if (GetParam().devices > 1 || GetParam().calls) {
       Status written = GetParam().calls ? WriteCalls(path_) : WriteMesh(GetParam().devices, path_);
       ASSERT_TRUE(written.ok()) << written.message();
@@ -259,7 +260,7 @@ TEST_P(FaultWalk, EveryAllocationAndDriverCallMayFail) {
   EXPECT_GT(visited_, 50u);
 }
 
-std::string DataPath(const char* name) { return std::string(RONDO_SOURCE_DIR) + "/tests/data/" + name; }
+std::string DataPath(const char* name) { return SourceFolder() + "/tests/data/" + name; }
 
 INSTANTIATE_TEST_SUITE_P(
     Models, FaultWalk,

@@ -8,6 +8,7 @@
 
 #include "formats/onnx/reader.h"
 #include "formats/plan/format.h"
+#include "tests/folders.h"
 #include "tests/fuzz/plan_bytes.h"
 #include "tests/fuzz/plan_seeds.h"
 #include "tests/fuzz/target.h"
@@ -32,7 +33,7 @@ TEST_P(Targets, CommittedSeedsGetThrough) {
   const auto target = MakeTarget(GetParam());
   int files = 0;
   for (const auto& entry :
-       fs::directory_iterator(fs::path(RONDO_SOURCE_DIR) / "tests/fuzz/seeds" / GetParam())) {
+       fs::directory_iterator(fs::path(SourceFolder()) / "tests/fuzz/seeds" / GetParam())) {
     std::ifstream file(entry.path(), std::ios::binary);
     const Bytes bytes(std::istreambuf_iterator<char>(file), {});
     EXPECT_EQ(target->Run(Of(bytes)), target->stages().size() - 1)

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "compiler/import/import.h"
+#include "tests/folders.h"
 #include "tests/import/case_runner.h"
 
 namespace rondo {
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path Fixtures() { return fs::path(RONDO_SOURCE_DIR) / "tests" / "data" / "fixtures"; }
+fs::path Fixtures() { return fs::path(SourceFolder()) / "tests" / "data" / "fixtures"; }
 
 TEST(Cases, FixturesEvaluateToTheirExpectedOutputs) {
   for (const auto& entry : fs::directory_iterator(Fixtures())) {

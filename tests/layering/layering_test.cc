@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/folders.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -95,7 +97,7 @@ std::vector<std::string> SourceFiles(const fs::path& root) {
 }
 
 TEST(Layering, EveryIncludeStaysInItsLayer) {
-  const fs::path root = RONDO_SOURCE_DIR;
+  const fs::path root = rondo::SourceFolder();
   const std::vector<std::string> files = SourceFiles(root);
   ASSERT_GT(files.size(), 10u);
   for (const std::string& file : files) {
@@ -131,7 +133,7 @@ TEST(Layering, TheTableAllowsWhatTheDesignAllows) {
 
 // A file in none of the folders would be checked by nobody.
 TEST(Layering, NothingElseLiesAtTheTop) {
-  for (const auto& entry : fs::directory_iterator(fs::path(RONDO_SOURCE_DIR))) {
+  for (const auto& entry : fs::directory_iterator(fs::path(rondo::SourceFolder()))) {
     const std::string name = entry.path().filename();
     if (name[0] == '.' || name == "build") continue;
     const std::vector<std::string> known = {

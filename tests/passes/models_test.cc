@@ -1,13 +1,14 @@
 // All passes over whole models: the outputs stay what PyTorch computed, and the patterns end as they should.
 #include <gtest/gtest.h>
 
+#include "tests/folders.h"
 #include "tests/passes/all_passes.h"
 #include "tests/passes/model_case.h"
 
 namespace rondo::passes {
 namespace {
 
-const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/data/";
+const std::string kData = SourceFolder() + "/tests/data/";
 
 // The census of a model after all passes; its outputs are compared on the way.
 Census After(const std::string& model, const std::string& data, const PassOptions& options = {}) {

@@ -4,10 +4,12 @@
 
 #include <string>
 
+#include "tests/folders.h"
+
 namespace rondo::tools {
 namespace {
 
-const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/data";
+const std::string kData = SourceFolder() + "/tests/data";
 
 TEST(Cases, AModelFolderHoldsItsSets) {
   auto cases = FindCases(kData + "/fixtures/bert_ts17", "");

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "formats/tensor/tensor.h"
+#include "tests/folders.h"
 #include "tests/import/model_maker.h"
 #include "tests/tools/run_command.h"
 
@@ -19,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kData = std::string(RONDO_SOURCE_DIR) + "/tests/data";
+const std::string kData = SourceFolder() + "/tests/data";
 
 Outcome Rondo(const std::string& arguments) { return Shell(std::string(RONDO_COMMAND) + " " + arguments); }
 

@@ -11,6 +11,7 @@
 #include "compiler/compile.h"
 #include "core/scalar.h"
 #include "drivers/host/host_driver.h"
+#include "tests/folders.h"
 #include "tools/rondo/forwarding_driver.h"
 #include "tools/rondo/kernel_memory.h"
 #include "tools/rondo/kernel_timer.h"
@@ -124,7 +125,7 @@ TEST_F(KernelCheck, HostAgreesWithItselfOnEveryKernelOfRealModels) {
   for (const char* model : {"pycoder/decode.onnx", "pycoder/prefill64.onnx", "fixtures/resnet/model.onnx",
                             "fixtures/bert_ts17/model.onnx", "fixtures/unet_op23/model.onnx"}) {
     CompileOptions options;
-    options.models = {{"main", std::string(RONDO_SOURCE_DIR) + "/tests/data/" + model}};
+    options.models = {{"main", SourceFolder() + "/tests/data/" + model}};
     Result<CompiledPlan> compiled = CompileToMemory(options);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     EXPECT_EQ(Failures(compiled->plan, host_), "") << model;
@@ -186,7 +187,7 @@ TEST_F(KernelCheck, ImagesAreComparedWithTheOneThatRuns) {
 
 TEST_F(KernelCheck, KernelsAndRunsAreTimedOverMemoryAsThePlanLaysItOut) {
   CompileOptions options;
-  const std::string data = std::string(RONDO_SOURCE_DIR) + "/tests/data/pycoder/";
+  const std::string data = SourceFolder() + "/tests/data/pycoder/";
   options.models = {{"prefill", data + "prefill64.onnx"}, {"decode", data + "decode.onnx"}};
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();

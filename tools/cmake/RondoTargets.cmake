@@ -47,10 +47,8 @@ endfunction()
 function(rondo_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gtest_main Threads::Threads)
+  target_link_libraries(${name} PRIVATE ${ARG_LINKS} rondo_test_folders GTest::gtest GTest::gtest_main Threads::Threads)
   rondo_settings(${name})
-  target_compile_definitions(${name} PRIVATE RONDO_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-                                             RONDO_BINARY_DIR="${PROJECT_BINARY_DIR}")
   # What a test tests is optimised as always; its own code need not be, and compiles faster.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   add_test(NAME ${name} COMMAND ${name})
