@@ -103,14 +103,31 @@ class AccumulatorPart {
   }
 
   // After all roles are added. False: an obstacle.
-  bool Settle(const std::vector<Role>& needed) {
-    if (!space_.Resolve()) {
-      obstacle_ = builder_.ObstacleOf(space_.failed());
-      return false;
-    }
-    space_.Arrange(acc_map_, needed);
-    return true;
+  bool Resolve() {
+    if (space_.Resolve()) return true;
+    obstacle_ = builder_.ObstacleOf(space_.failed());
+    return false;
   }
+
+  // Batches that share their right sides are more rows of one product, and batches that share the left side
+  // more columns, unless it has so few rows that its right sides are better read batch by batch. `left`: the
+  // operands that the left side reads.
+  void MergeBatches(const std::vector<int>& left, const std::vector<uint16_t>& right) {
+    constexpr int64_t kFewRows = 8, kFewColumns = 16;
+    auto moves = [&](const auto& operands, int loop) {
+      return std::any_of(operands.begin(), operands.end(), [&](int o) { return builder_.Moves(o, loop); });
+    };
+    for (int l = 0; l < space_.loops(); ++l) {
+      if (space_.role(l) == Role::kOuter && !moves(right, l)) space_.SetRole(l, Role::kM);
+    }
+    if (space_.PointsOf(Role::kM) < kFewRows && space_.PointsOf(Role::kN) >= kFewColumns) return;
+    for (int l = 0; l < space_.loops(); ++l) {
+      const bool shared = !moves(left, l) && !builder_.Counts(l);
+      if (space_.role(l) == Role::kOuter && shared) space_.SetRole(l, Role::kN);
+    }
+  }
+
+  void Arrange(const std::vector<Role>& needed) { space_.Arrange(acc_map_, needed); }
 
   Tape Epilogue() {
     builder_.BeginEmitting();
@@ -154,6 +171,15 @@ class AccumulatorPart {
   int acc_map_ = -1, prologue_domain_ = -1;
 };
 
+// The operands that a prologue loads, and `lhs`, which is the left side where there is none.
+std::vector<int> LoadedBy(const TapeWriter& prologue, int lhs) {
+  std::vector<int> operands = {lhs};
+  for (const TapeInst& inst : prologue.insts()) {
+    if (inst.op == TapeOp::kLoad) operands.push_back(inst.arg);
+  }
+  return operands;
+}
+
 }  // namespace
 
 Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
@@ -188,10 +214,12 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
     int operand = acc.AddRole(group.anchors[j], 1, "rhs" + std::to_string(j), rhs_walk);
     rhs.push_back(static_cast<uint16_t>(operand));
   }
-  if (!acc.Settle({Role::kM, Role::kN, Role::kReduced})) {
+  if (!acc.Resolve()) {
     *obstacle = acc.obstacle();
     return Status::Ok();
   }
+  acc.MergeBatches(LoadedBy(collected, part.lhs), rhs);
+  acc.Arrange({Role::kM, Role::kN, Role::kReduced});
   part.rhs = c.program.arena->Copy(rhs);
   part.epilogue = acc.Epilogue();
   if (!group.prologue.empty()) {
@@ -250,10 +278,11 @@ Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstac
   if (attrs.has_limit) {
     part.limit = static_cast<uint16_t>(acc.AddRole(node.id, slot++, "limit", with(limit_walk, 0, 0)));
   }
-  if (!acc.Settle({Role::kM, Role::kN, Role::kReduced, Role::kFeature})) {
+  if (!acc.Resolve()) {
     *obstacle = acc.obstacle();
     return Status::Ok();
   }
+  acc.Arrange({Role::kM, Role::kN, Role::kReduced, Role::kFeature});
   part.epilogue = acc.Epilogue();
   return acc.builder().Finish(part, op);
 }

@@ -129,6 +129,12 @@ int IterationSpace::CountOf(Role role) const {
   return static_cast<int>(std::count(roles_.begin(), roles_.end(), role));
 }
 
+int64_t IterationSpace::PointsOf(Role role) const {
+  int64_t points = 1;
+  for (int l = 0; l < loops(); ++l) points *= roles_[l] == role ? extents_[l] : 1;
+  return points;
+}
+
 bool IterationSpace::Joinable(int loop) const {
   if (roles_[loop] != roles_[loop + 1]) return false;
   int64_t inner = extents_[loop + 1];

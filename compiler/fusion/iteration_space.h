@@ -56,6 +56,7 @@ class IterationSpace {
   // `join` is false), and makes sure that each role in `needed` has a loop.
   void Arrange(int by, const std::vector<Role>& needed, bool join = true);
   int CountOf(Role role) const;
+  int64_t PointsOf(Role role) const;  // of all its loops together
 
  private:
   struct Map {

@@ -78,6 +78,18 @@ Obstacle PartBuilder::ObstacleOf(int map) const {
   return obstacle;
 }
 
+bool PartBuilder::Moves(int operand, int loop) const {
+  const OperandRecord& record = operands_[operand];
+  return space_.Strides(record.map)[loop] != 0 ||
+         std::any_of(record.indices.begin(), record.indices.end(),
+                     [&](const IndexUse& use) { return Moves(use.operand, loop); });
+}
+
+bool PartBuilder::Counts(int loop) const {  // map_keys_: only counters have maps without operands
+  return std::any_of(map_keys_.begin(), map_keys_.end(),
+                     [&](const auto& entry) { return space_.Strides(entry.second)[loop] != 0; });
+}
+
 // The operand that reads `base` through `view` (over the domain, into base's dense index space).
 int PartBuilder::Read(NodeId base, const View& view, NodeId reader, int slot) {
   std::string key = Key('r', base, view);

@@ -61,6 +61,10 @@ class PartBuilder {
   // Operands outside of tapes. `reader` and `slot` name the read for obstacles. Returns the operand's index.
   int AddOperand(NodeId base, Mode mode, int map, const std::string& key);
   int OperandOf(const std::string& key) const { return operand_keys_.at(key); }
+  // After IterationSpace::Resolve: whether the operand's address, or an index that it is read through, moves
+  // with the loop; whether a counter of this part does.
+  bool Moves(int operand, int loop) const;
+  bool Counts(int loop) const;
   int MapOf(int operand) const { return operands_[operand].map; }
   void SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
                  double absent);

@@ -128,6 +128,18 @@ class RandomGraph {
         w.rank = 2;
         w[0] = s[s.rank - 1];
         w[1] = 1 + static_cast<int64_t>(Pick(5));
+        if (Pick(3) == 0) {  // the other side is shared
+          std::swap(w[0], w[1]);
+          w[1] = s[s.rank - 2];
+          return Push(b_.MatMul(b_.Constant(RandomTensor(DType::kF32, w, &rng_, 2)), x));
+        }
+        if (Pick(3) == 0 && s.rank < 5) {  // shared by some batches, or rows that are batches of one
+          x = b_.Reshape(
+              x, s.rank == 2 ? Shape{s[0], 1, s[1]} : Shape{s[0], 1, s.elements() / s[0] / w[0], w[0]});
+          if (s.rank > 2) {
+            w = Shape{Pick(2) == 0 ? s[0] : 1, 1, w[0], w[1]};
+          }
+        }
         NodeId weight = b_.Constant(RandomTensor(DType::kF32, w, &rng_, 2));
         return Push(b_.MatMul(x, weight));
       }
