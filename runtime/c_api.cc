@@ -9,7 +9,9 @@
 
 using rondo::Code;
 using rondo::NullError;
+using rondo::Refuse;
 using rondo::Result;
+using rondo::SessionUse;
 using rondo::SizeError;
 using rondo::Span;
 using rondo::Status;
@@ -41,6 +43,16 @@ rondo_error* NullError(const char* function, const char* what) {
   return ToError(Status::Error(Code::kInvalidArgument, "%s: %s is NULL", function, what));
 }
 
+thread_local bool in_log = false;
+
+rondo_error* Refuse(const char* function, const void* given, const char* what) {
+  if (in_log) {
+    return ToError(Status::Error(Code::kFailedPrecondition,
+                                 "%s: the log function, which must not call back, called it", function));
+  }
+  return given == nullptr ? NullError(function, what) : nullptr;
+}
+
 rondo_error* SizeError(const char* type) {
   return ToError(
       Status::Error(Code::kInvalidArgument, "%s: its size is not set; use RONDO_INIT(%s)", type, type));
@@ -56,27 +68,6 @@ HostAllocator AllocatorOf(const rondo_allocator* given) {
 }  // namespace rondo
 
 namespace {
-
-// Holds a session for one call.
-class Use {
- public:
-  explicit Use(rondo_session* session)
-      : session_(session), held_(!session->busy.exchange(true, std::memory_order_acquire)) {}
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
-  ~Use() {
-    if (held_) session_->busy.store(false, std::memory_order_release);
-  }
-  bool held() const { return held_; }
-
- private:
-  rondo_session* session_;
-  bool held_;
-};
-
-rondo_error* InUse() {
-  return ToError(Status::Error(Code::kFailedPrecondition, "the session is in use by another call"));
-}
 
 void DestroyDriver(rondo_driver* driver) {
   if (driver != nullptr && driver->destroy != nullptr) driver->destroy(driver);
@@ -249,7 +240,7 @@ void rondo_error_destroy(rondo_error* error) {
 
 rondo_error* rondo_runtime_create(rondo_driver* driver, const rondo_runtime_options* options,
                                   rondo_runtime** runtime) {
-  if (driver == nullptr) return NullError("rondo_runtime_create", "driver");
+  if (rondo_error* error = Refuse("rondo_runtime_create", driver, "driver")) return error;
   rondo_runtime_options full;
   rondo_error* error = nullptr;
   rondo_runtime* handle = nullptr;
@@ -273,18 +264,19 @@ rondo_error* rondo_runtime_create(rondo_driver* driver, const rondo_runtime_opti
 }
 
 rondo_error* rondo_runtime_supports(const rondo_runtime* runtime, const rondo_plan* plan) {
-  if (runtime == nullptr) return NullError("rondo_runtime_supports", "runtime");
+  if (rondo_error* error = Refuse("rondo_runtime_supports", runtime, "runtime")) return error;
   if (plan == nullptr) return NullError("rondo_runtime_supports", "plan");
   return ToError(runtime->runtime.Supports(plan->plan));
 }
 
 rondo_error* rondo_runtime_ready(const rondo_runtime* runtime) {
-  if (runtime == nullptr) return NullError("rondo_runtime_ready", "runtime");
+  if (rondo_error* error = Refuse("rondo_runtime_ready", runtime, "runtime")) return error;
   return ToError(runtime->runtime.Ready());
 }
 
 rondo_error* rondo_runtime_destroy(rondo_runtime* runtime) {
   if (runtime == nullptr) return nullptr;
+  if (rondo_error* error = Refuse("rondo_runtime_destroy", runtime, "")) return error;
   uint32_t sessions = runtime->runtime.session_count();
   if (sessions != 0) {
     return ToError(Status::Error(Code::kFailedPrecondition,
@@ -301,7 +293,7 @@ rondo_error* rondo_runtime_destroy(rondo_runtime* runtime) {
 }
 
 rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan, rondo_session** session) {
-  if (runtime == nullptr) return NullError("rondo_session_create", "runtime");
+  if (rondo_error* error = Refuse("rondo_session_create", runtime, "runtime")) return error;
   if (plan == nullptr) return NullError("rondo_session_create", "plan");
   if (session == nullptr) return NullError("rondo_session_create", "session");
   Result<rondo::Session> made = rondo::Session::Create(runtime->runtime, plan->plan);
@@ -323,11 +315,10 @@ rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan
 
 rondo_error* rondo_session_destroy(rondo_session* session) {
   if (session == nullptr) return nullptr;
-  if (session->busy.exchange(true, std::memory_order_acquire)) return InUse();
-  if (!session->session.idle()) {
-    session->busy.store(false, std::memory_order_release);
-    return InUse();
-  }
+  if (rondo_error* error = Refuse("rondo_session_destroy", session, "")) return error;
+  SessionUse use(session->impl());
+  if (!use.held()) return ToError(use.status());
+  use.Release();
   rondo::DeleteObject(rondo::DefaultHostAllocator(), session);
   return nullptr;
 }
@@ -335,21 +326,21 @@ rondo_error* rondo_session_destroy(rondo_session* session) {
 rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
                                size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
                                const rondo_run_options* options) {
-  if (session == nullptr) return NullError("rondo_session_run", "session");
-  Use use(session);
-  if (!use.held()) return InUse();
+  if (rondo_error* error = Refuse("rondo_session_run", session, "session")) return error;
+  SessionUse use(session->impl());
+  if (!use.held()) return ToError(use.status());
   Call call;
   if (rondo_error* error = call.Read(session, inputs, num_inputs, outputs, num_outputs, options))
     return error;
-  return ToError(session->session.Run(program, call.inputs, call.outputs, call.options));
+  return ToError(rondo::RunHeld(&use, session->impl(), program, call.inputs, call.outputs, call.options));
 }
 
 rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
                                      size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
                                      const rondo_run_options* options, rondo_run_done done, void* user) {
-  if (session == nullptr) return NullError("rondo_session_run_async", "session");
-  Use use(session);
-  if (!use.held()) return InUse();
+  if (rondo_error* error = Refuse("rondo_session_run_async", session, "session")) return error;
+  SessionUse use(session->impl());
+  if (!use.held()) return ToError(use.status());
   Call call;
   if (rondo_error* error = call.Read(session, inputs, num_inputs, outputs, num_outputs, options))
     return error;
@@ -361,38 +352,35 @@ rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program, c
       reinterpret_cast<rondo_run_done>(self.function)(self.user, ToError(status));
     };
   }
-  return ToError(session->session.RunAsync(program, call.inputs, call.outputs, completion, call.options));
+  return ToError(rondo::RunAsyncHeld(&use, session->impl(), program, call.inputs, call.outputs, completion,
+                                     call.options));
 }
 
 rondo_error* rondo_session_wait(rondo_session* session) {
-  if (session == nullptr) return NullError("rondo_session_wait", "session");
-  session->session.Wait();
-  return nullptr;
+  if (rondo_error* error = Refuse("rondo_session_wait", session, "session")) return error;
+  return ToError(session->session.Wait());
 }
 
 rondo_error* rondo_session_reset_state(rondo_session* session) {
-  if (session == nullptr) return NullError("rondo_session_reset_state", "session");
-  Use use(session);
-  return use.held() ? ToError(session->session.ResetState()) : InUse();
+  if (rondo_error* error = Refuse("rondo_session_reset_state", session, "session")) return error;
+  return ToError(session->session.ResetState());
 }
 
 rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,
                                        uint64_t bytes) {
-  if (session == nullptr) return NullError("rondo_session_write_state", "session");
+  if (rondo_error* error = Refuse("rondo_session_write_state", session, "session")) return error;
   if (name == nullptr) return NullError("rondo_session_write_state", "name");
-  Use use(session);
-  return use.held() ? ToError(session->session.WriteState(name, data, bytes)) : InUse();
+  return ToError(session->session.WriteState(name, data, bytes));
 }
 
 rondo_error* rondo_session_read_state(rondo_session* session, const char* name, void* data, uint64_t bytes) {
-  if (session == nullptr) return NullError("rondo_session_read_state", "session");
+  if (rondo_error* error = Refuse("rondo_session_read_state", session, "session")) return error;
   if (name == nullptr) return NullError("rondo_session_read_state", "name");
-  Use use(session);
-  return use.held() ? ToError(session->session.ReadState(name, data, bytes)) : InUse();
+  return ToError(session->session.ReadState(name, data, bytes));
 }
 
 rondo_error* rondo_session_state_address(rondo_session* session, const char* name, void** address) {
-  if (session == nullptr) return NullError("rondo_session_state_address", "session");
+  if (rondo_error* error = Refuse("rondo_session_state_address", session, "session")) return error;
   if (name == nullptr) return NullError("rondo_session_state_address", "name");
   if (address == nullptr) return NullError("rondo_session_state_address", "address");
   Result<void*> found = session->session.StateAddress(name);
@@ -402,9 +390,8 @@ rondo_error* rondo_session_state_address(rondo_session* session, const char* nam
 }
 
 rondo_error* rondo_session_status(rondo_session* session) {
-  if (session == nullptr) return NullError("rondo_session_status", "session");
-  Use use(session);
-  return use.held() ? ToError(session->session.status()) : InUse();
+  if (rondo_error* error = Refuse("rondo_session_status", session, "session")) return error;
+  return ToError(SessionUse(session->impl()).status());
 }
 
 }  // extern "C"

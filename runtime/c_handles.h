@@ -3,7 +3,6 @@
 #ifndef RONDO_RUNTIME_C_HANDLES_H_
 #define RONDO_RUNTIME_C_HANDLES_H_
 
-#include <atomic>
 #include <cstring>
 
 #include "core/arena.h"
@@ -12,8 +11,12 @@
 #include "runtime/rondo.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
+#include "runtime/session_impl.h"
 
 namespace rondo {
+
+// Whether the calling thread is inside an embedder's log function.
+extern thread_local bool in_log;
 
 // The embedder's log function as a LogHook, whose `user` this object is.
 struct LogTarget {
@@ -24,7 +27,9 @@ struct LogTarget {
     if (log == nullptr) return {};
     return {[](void* self, LogLevel level, const char* text) {
               auto* target = static_cast<LogTarget*>(self);
+              in_log = true;
               target->log(target->user, static_cast<rondo_log_level>(level), text);
+              in_log = false;
             },
             this, static_cast<LogLevel>(least)};
   }
@@ -56,7 +61,8 @@ struct rondo_session {
   rondo::Arena memory;  // owns the arrays
   rondo::Span<rondo::Input> inputs;
   rondo::Span<rondo::Output> outputs;
-  std::atomic<bool> busy{false};
+
+  rondo::SessionImpl* impl() const { return rondo::ImplOf(session); }
 };
 
 namespace rondo {
@@ -65,6 +71,9 @@ namespace rondo {
 rondo_error* ToError(Status status);
 // "FUNCTION: WHAT is NULL".
 rondo_error* NullError(const char* function, const char* what);
+// Null, or why `function` refuses to be called: its `what` is NULL, or the log function, which may have been
+// called with locks held, calls back.
+rondo_error* Refuse(const char* function, const void* given, const char* what);
 // The allocator that options name, or the library's choice.
 HostAllocator AllocatorOf(const rondo_allocator* given);
 

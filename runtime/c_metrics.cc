@@ -22,7 +22,7 @@ uint64_t rondo_histogram_limit(uint32_t bucket) {
 }
 
 rondo_error* rondo_runtime_get_metrics(const rondo_runtime* runtime, rondo_metrics* metrics) {
-  if (runtime == nullptr) return rondo::NullError("rondo_runtime_get_metrics", "runtime");
+  if (rondo_error* error = rondo::Refuse("rondo_runtime_get_metrics", runtime, "runtime")) return error;
   if (metrics == nullptr) return rondo::NullError("rondo_runtime_get_metrics", "metrics");
   const rondo::MetricsData from = runtime->runtime.metrics();
   rondo_metrics full = {};

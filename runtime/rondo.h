@@ -117,8 +117,9 @@ typedef struct rondo_thread_hooks {
   void* user;
 } rondo_thread_hooks;
 
-/* Called from any thread that calls the library, and from its own; `text` is valid during the call only. Must
- * not call back into the library. */
+/* Called from any thread that calls the library, and from its own, perhaps with locks held; `text` is valid
+ * during the call only. Must not call back into the library: functions of runtimes and sessions called by it
+ * do nothing and return RONDO_FAILED_PRECONDITION. */
 typedef void (*rondo_log_function)(void* user, rondo_log_level level, const char* text);
 
 /* ------------------------------------------------------------------------------------------- plans */
@@ -340,8 +341,9 @@ RONDO_API rondo_error* rondo_session_run(rondo_session* session, uint32_t progra
 
 /* Called, once, when a run that was accepted has ended: `error` is NULL or what rondo_session_run would have
  * returned, to be destroyed by the function. It is called on one of the runtime's threads, when the session
- * is free again: it may start the session's next run or destroy the session, but not the runtime, and keeps
- * other runs waiting while it works. */
+ * is free again, perhaps before rondo_session_run_async has returned: it may start the session's next run or
+ * destroy the session, but not the runtime. It keeps other runs waiting while it works, and cannot wait for
+ * one (rondo_session_wait). */
 typedef void (*rondo_run_done)(void* user, rondo_error* error);
 
 /* Like rondo_session_run, but returns as soon as the run is checked and accepted; one of the runtime's
@@ -355,7 +357,8 @@ RONDO_API rondo_error* rondo_session_run_async(rondo_session* session, uint32_t 
                                                const rondo_run_options* options, rondo_run_done done,
                                                void* user);
 /* Returns when no run of rondo_session_run_async is under way (its `done` may still be). Not a use of the
- * session: may be called by any thread until the session is destroyed. */
+ * session: may be called by any thread until the session is destroyed. On one of the runtime's asynchronous
+ * workers (in `done`), which might wait for itself: RONDO_FAILED_PRECONDITION if a run is under way. */
 RONDO_API rondo_error* rondo_session_wait(rondo_session* session);
 
 /* Zeroes all state. */

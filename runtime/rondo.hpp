@@ -233,9 +233,10 @@ class Session {
     std::swap(session_, other.session_);
     return *this;
   }
-  // Waits for an asynchronous run.
+  // Waits for an asynchronous run. A completion that has started another one must not destroy its session: it
+  // would be left alive for good.
   ~Session() {
-    if (session_ != nullptr) Wait();
+    if (session_ != nullptr) rondo_error_destroy(rondo_session_wait(session_));
     rondo_error_destroy(rondo_session_destroy(session_));
   }
 
@@ -273,8 +274,8 @@ class Session {
     return RunAsync(program, std::span(inputs.begin(), inputs.size()),
                     std::span(outputs.begin(), outputs.size()), done, user, options);
   }
-  // Returns when no asynchronous run is under way.
-  void Wait() { rondo_error_destroy(rondo_session_wait(session_)); }
+  // Returns when no asynchronous run is under way; not for completions to call: see rondo_session_wait.
+  Error Wait() { return Error(rondo_session_wait(session_)); }
   Error ResetState() { return Error(rondo_session_reset_state(session_)); }
   Error WriteState(const char* name, std::span<const std::byte> from) {
     return Error(rondo_session_write_state(session_, name, from.data(), from.size()));

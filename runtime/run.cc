@@ -211,24 +211,33 @@ void RunOnDevice(SessionImpl* session, uint32_t device) {
   if (status.ok() && !waited.ok()) threads.Fail(session, waited, waited.code() != Code::kOutOfRange);
 }
 
+Status RunHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
+               Span<const Output> outputs, const RunOptions& options) {
+  Status status = use->status();
+  if (status.ok()) status = Bind(session, program, inputs, outputs, options);
+  if (status.ok()) status = RunBound(session, program, options);
+  return Counted(session->runtime_impl, use->stuck(), status);
+}
+
+Status RunAsyncHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
+                    Span<const Output> outputs, const Completion& completion, const RunOptions& options) {
+  Status status = Accept(use, session, program, inputs, outputs, completion, options);
+  return status.ok() ? status : Counted(session->runtime_impl, use->stuck(), status);
+}
+
 Status Session::Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
                     const RunOptions& options) {
   SessionUse use(impl_);
-  Status status = use.status();
-  if (status.ok()) status = Bind(impl_, program, inputs, outputs, options);
-  if (status.ok()) status = RunBound(impl_, program, options);
-  return Counted(impl_->runtime_impl, use.stuck(), status);
+  return RunHeld(&use, impl_, program, inputs, outputs, options);
 }
 
 Status Session::RunAsync(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
                          const Completion& completion, const RunOptions& options) {
-  SessionImpl* session = impl_;  // once the run is in the queue, its completion may move this object
-  SessionUse use(session);
-  Status status = Accept(&use, session, program, inputs, outputs, completion, options);
-  return status.ok() ? status : Counted(session->runtime_impl, use.stuck(), status);
+  SessionUse use(impl_);
+  return RunAsyncHeld(&use, impl_, program, inputs, outputs, completion, options);
 }
 
-void Session::Wait() { impl_->runtime_impl->queue.Wait(impl_); }
+Status Session::Wait() { return impl_->runtime_impl->queue.Wait(impl_); }
 
 Status ExecutePending(SessionImpl* session) {
   const PendingRun& run = session->pending;

@@ -39,19 +39,53 @@ Status RunQueue::Start(const ThreadHooks& hooks, uint32_t workers) {
 bool RunQueue::OnWorker() const { return served == this; }
 
 void RunQueue::Push(SessionImpl* session) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    session->pending.next = nullptr;
-    session->pending.active = true;
-    (last_ == nullptr ? first_ : last_->pending.next) = session;
-    last_ = session;
-  }
-  wake_.notify_one();
+  std::lock_guard<std::mutex> lock(mutex_);
+  session->pending.next = nullptr;
+  session->pending.active = true;
+  (last_ == nullptr ? first_ : last_->pending.next) = session;
+  last_ = session;
+  wake_.notify_one();  // with the lock held: a worker that ends the run may end the queue, too
 }
 
-void RunQueue::Wait(SessionImpl* session) {
+bool RunQueue::Unlink(SessionImpl* session) {
+  SessionImpl* before = nullptr;
+  SessionImpl** link = &first_;
+  while (*link != nullptr && *link != session) {
+    before = *link;
+    link = &before->pending.next;
+  }
+  if (*link == nullptr) return false;
+  *link = session->pending.next;
+  if (last_ == session) last_ = before;
+  return true;
+}
+
+Status RunQueue::Wait(SessionImpl* session) {
   std::unique_lock<std::mutex> lock(mutex_);
+  if (session->pending.active && OnWorker()) {
+    return Status::Error(Code::kFailedPrecondition,
+                         "one of the runtime's asynchronous workers, which execute the runs, cannot wait for "
+                         "the end of one");
+  }
+  ++session->pending.waiting;
   while (session->pending.active) ended_.wait(lock);
+  if (--session->pending.waiting == 0) ended_.notify_all();
+  return Status::Ok();
+}
+
+void RunQueue::Drain(SessionImpl* session) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (session->pending.active && OnWorker() && Unlink(session)) {
+    session->pending.active = false;
+    const Completion completion = session->pending.completion;
+    lock.unlock();
+    if (completion.call != nullptr) {
+      completion.call(completion,
+                      Status::Error(Code::kAborted, "the session was destroyed before its run began"));
+    }
+    lock.lock();
+  }
+  while (session->pending.active || session->pending.waiting != 0) ended_.wait(lock);
 }
 
 void* RunQueue::Main(void* queue) {
@@ -66,8 +100,7 @@ void RunQueue::Serve() {
     while (first_ == nullptr && !stop_) wake_.wait(lock);
     if (first_ == nullptr) return;
     SessionImpl* session = first_;
-    first_ = session->pending.next;
-    if (first_ == nullptr) last_ = nullptr;
+    Unlink(session);
     lock.unlock();
     Status status = ExecutePending(session);
     const Completion completion = session->pending.completion;
@@ -75,8 +108,8 @@ void RunQueue::Serve() {
     // From here on the session may be used, and destroyed, by others.
     session->pending.active = false;
     session->busy.store(false, std::memory_order_release);
-    lock.unlock();
     ended_.notify_all();
+    lock.unlock();
     if (completion.call != nullptr) completion.call(completion, status);
     lock.lock();
   }

@@ -30,19 +30,26 @@ class RunQueue {
   // Whether the calling thread is one of the workers.
   bool OnWorker() const;
 
-  // Appends a session whose pending run has been filled in.
+  // Appends a session whose pending run has been filled in. Once its completion has been told, others may
+  // have destroyed the session, and the runtime too: nothing of either is touched after that.
   void Push(SessionImpl* session);
-  // Blocks until the session has no pending run.
-  void Wait(SessionImpl* session);
+  // Blocks until the session has no pending run. On a worker, which might wait for itself:
+  // kFailedPrecondition if there is one.
+  Status Wait(SessionImpl* session);
+  // The same for a session that is being destroyed. On a worker, a run that has not begun is taken out of the
+  // queue and its completion told. Returns when nobody is inside Wait, either.
+  void Drain(SessionImpl* session);
 
  private:
   static void* Main(void* queue);
   void Serve();
+  // Takes `session` out of the queue, with the lock held. False: it is not in it.
+  bool Unlink(SessionImpl* session);
 
   ThreadHooks hooks_;
   uint32_t workers_ = 0;
   void* threads_[kMaxAsyncWorkers] = {};
-  std::mutex mutex_;  // guards what follows, and `pending.next` and `pending.active` of sessions
+  std::mutex mutex_;  // guards what follows, and `next`, `active` and `waiting` of sessions' pending runs
   std::condition_variable wake_;
   std::condition_variable ended_;
   SessionImpl* first_ = nullptr;

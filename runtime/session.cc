@@ -120,7 +120,7 @@ void DestroyDevice(SessionDevice* d, Metrics* metrics) {
 
 void Destroy(SessionImpl* session) {
   if (session == nullptr) return;
-  session->runtime_impl->queue.Wait(session);
+  session->runtime_impl->queue.Drain(session);
   session->runtime_impl->log(LogLevel::kDebug, "session destroyed");
   Disarm(session);
   for (SessionDevice& d : session->devices) {

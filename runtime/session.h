@@ -80,9 +80,10 @@ struct RunOptions {
 };
 
 // What is called, once, when a run that RunAsync accepted has ended: with no error, or with what Run would
-// have returned. Called on one of the runtime's workers, when the session is free again: it may start the
-// session's next run, or destroy the session, but must not give up the last handle of the runtime, and
-// keeps others waiting while it works. `user` must live until the call has returned.
+// have returned. Called on one of the runtime's workers, when the session is free again, perhaps before
+// RunAsync has returned: it may start the session's next run, or destroy the session, but must not give up
+// the last handle of the runtime, nor wait for a run (Session::Wait refuses), and keeps others waiting while
+// it works. `user` must live until the call has returned.
 struct Completion {
   void (*call)(const Completion& completion, const Status& status) = nullptr;  // null: nobody is told
   void* user = nullptr;
@@ -132,8 +133,10 @@ class Session {
   // ended. Until then the session is in use. Allocates nothing.
   Status RunAsync(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
                   const Completion& completion, const RunOptions& options = {});
-  // Returns when no run of RunAsync is under way (its completion may still be); destruction waits so, too.
-  void Wait();
+  // Returns when no run of RunAsync is under way (its completion may still be); destruction waits so, too. On
+  // one of the runtime's workers, in a completion that is: kFailedPrecondition if there is one. A session
+  // destroyed there takes back a run that has not begun, whose completion gets kAborted.
+  Status Wait();
   // Whether no call and no run is using the session at this moment.
   bool idle() const;
 

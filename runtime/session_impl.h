@@ -82,7 +82,8 @@ struct PendingRun {
   Completion completion;
   uint64_t enqueued_at = 0;  // MonotonicNanoseconds
   SessionImpl* next = nullptr;
-  bool active = false;  // from Push until the session is free again
+  bool active = false;               // from Push until the session is free again
+  std::atomic<uint32_t> waiting{0};  // threads inside RunQueue::Wait
 };
 
 struct SessionImpl {
@@ -140,6 +141,14 @@ void AbortCollectives(SessionImpl* session, uint32_t program);
 // Executes and counts the pending run of a session that is in use.
 Status ExecutePending(SessionImpl* session);
 
+class SessionUse;
+// Session::Run and Session::RunAsync of a session that the caller holds. Once a run has been accepted, the
+// session is the queue's: its completion may have destroyed it.
+Status RunHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
+               Span<const Output> outputs, const RunOptions& options);
+Status RunAsyncHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
+                    Span<const Output> outputs, const Completion& completion, const RunOptions& options);
+
 // Checks what the caller gave against the ports of `program` and files it there by port. `direct`: steps may
 // use device memory where it is.
 Status BindTensors(SessionImpl* session, uint32_t program, Span<const Input> inputs,
@@ -171,6 +180,7 @@ class SessionUse {
   SessionUse& operator=(const SessionUse&) = delete;
   ~SessionUse();
   const Status& status() const { return status_; }
+  bool held() const { return held_; }
   // Whether the session is held and has an error that stuck.
   bool stuck() const { return held_ && !session_->stuck.ok(); }
   Status Stick(Status status) { return StickTo(session_, std::move(status)); }

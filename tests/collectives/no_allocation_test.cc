@@ -30,7 +30,7 @@ TEST(NoAllocationTest, InAnyRunTheFirstIncluded) {
       EXPECT_TRUE(right) << status.message();
       ResetAllocationCount();
       status = session.RunAsync(0, layers.inputs, layers.outputs, Completion());
-      session.Wait();
+      EXPECT_TRUE(session.Wait().ok());
       const uint64_t in_async = AllocationCount();
       EXPECT_TRUE(status.ok() && session.status().ok()) << status.message();
       EXPECT_EQ(in_run, 0u);

@@ -372,8 +372,8 @@ TEST(AsyncTest, RunAsyncUsesTheLaunchThreads) {
   for (int run = 0; run < 20; ++run) {
     ASSERT_TRUE(first.RunAsync(0, a.inputs, a.outputs, Completion()).ok());
     ASSERT_TRUE(second.RunAsync(0, b.inputs, b.outputs, Completion()).ok());
-    first.Wait();
-    second.Wait();
+    EXPECT_TRUE(first.Wait().ok());
+    EXPECT_TRUE(second.Wait().ok());
     EXPECT_EQ(a.out[5], a.expected[1]);
     EXPECT_EQ(b.out[5], b.expected[1]);
   }

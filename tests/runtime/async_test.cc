@@ -85,7 +85,7 @@ TEST_P(AsyncTest, MistakesAreReturnedAtOnceAndNobodyElseIsTold) {
   Waiter waiter;
   EXPECT_EQ(session.RunAsync(TinyPlan::kAdd, {}, {}, waiter.completion()).code(), Code::kInvalidArgument);
   EXPECT_EQ(session.RunAsync(17, {}, {}, waiter.completion()).code(), Code::kInvalidArgument);
-  session.Wait();
+  EXPECT_TRUE(session.Wait().ok());
   EXPECT_EQ(waiter.calls, 0);
   EXPECT_TRUE(session.idle());
 }
@@ -144,6 +144,31 @@ TEST_P(AsyncTest, ACompletionMayDestroyItsSession) {
   EXPECT_EQ(runtime_.session_count(), 0u);
 }
 
+// With its one worker busy here, the run could never begin.
+TEST_P(AsyncTest, ACompletionThatDestroysItsSessionTakesBackTheNextRun) {
+  struct Last {
+    AsyncTest* test;
+    Session session;
+    Waiter next, end;
+    float y[4] = {};
+  } last{this, MakeSession(), {}, {}};
+  Completion destroy{[](const Completion& self, const Status& status) {
+                       auto* last = static_cast<Last*>(self.user);
+                       EXPECT_TRUE(last->test->Add(&last->session, last->y, last->next.completion()).ok());
+                       EXPECT_EQ(last->session.Wait().code(), Code::kFailedPrecondition);
+                       last->session = Session();
+                       Completion end = last->end.completion();
+                       end.call(end, status);
+                     },
+                     &last};
+  ASSERT_TRUE(Add(&last.session, last.y, destroy).ok());
+  EXPECT_TRUE(last.end.WaitFor(1).ok());
+  Status taken_back = last.next.WaitFor(1);
+  EXPECT_EQ(taken_back.code(), Code::kAborted);
+  EXPECT_STREQ(taken_back.message(), "the session was destroyed before its run began");
+  EXPECT_EQ(runtime_.session_count(), 0u);
+}
+
 TEST_P(AsyncTest, DestroyingASessionWaitsForItsRun) {
   for (int i = 0; i < 20; ++i) {
     float y[4] = {};
@@ -165,14 +190,14 @@ TEST_P(AsyncTest, ManySessionsShareFewWorkers) {
     for (int i = 0; i < kSessions; ++i) {
       Status status = Add(&sessions[i], &y[i * 4], Completion());
       if (status.code() == Code::kFailedPrecondition) {  // its run before is still in the queue
-        sessions[i].Wait();
+        EXPECT_TRUE(sessions[i].Wait().ok());
         status = Add(&sessions[i], &y[i * 4], Completion());
       }
       ASSERT_TRUE(status.ok()) << status.message();
     }
   }
   for (Session& session : sessions) {
-    session.Wait();
+    EXPECT_TRUE(session.Wait().ok());
     float total[4] = {};
     ASSERT_TRUE(session.ReadState("total", total, 16).ok());
     EXPECT_EQ(total[0], 10.0f * kRuns);

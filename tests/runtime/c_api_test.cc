@@ -4,28 +4,18 @@
 #include <cstring>
 #include <vector>
 
-#include "core/driver_handle.h"
-#include "formats/plan/writer.h"
 #include "runtime/rondo.hpp"
 #include "tests/runtime/c_api_use.h"
-#include "tests/runtime/fake_driver.h"
-#include "tests/runtime/tiny_plan.h"
+#include "tests/runtime/tiny_c.h"
 #ifdef RONDO_HAVE_HOST
 #include "drivers/capi/rondo_host.h"
 #endif
 
 namespace {
 
-int live_drivers = 0;
-
-rondo_driver* FakeHandle() {
-  ++live_drivers;
-  return new rondo_driver{new rondo::FakeDriver(), {}, [](rondo_driver* handle) {
-                            --live_drivers;
-                            delete static_cast<rondo::FakeDriver*>(handle->driver);
-                            delete handle;
-                          }};
-}
+using rondo::FakeHandle;
+using rondo::live_drivers;
+using rondo::PlanBytes;
 
 rondo_driver* BrokenHandle() {
   ++live_drivers;
@@ -34,24 +24,6 @@ rondo_driver* BrokenHandle() {
                             --live_drivers;
                             delete handle;
                           }};
-}
-
-// The tiny plan as the bytes of a file.
-const std::vector<uint8_t>& PlanBytes() {
-  static const std::vector<uint8_t> bytes = [] {
-    static rondo::TinyPlan tiny;
-    std::vector<uint8_t> out;
-    rondo::Status status = rondo::WritePlanBytes(
-        tiny.data,
-        [](uint32_t, uint64_t first, uint64_t count, uint8_t* to) {
-          std::memcpy(to, tiny.weight_bytes().data() + first, count);
-          return rondo::Status::Ok();
-        },
-        &out);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return out;
-  }();
-  return bytes;
 }
 
 TEST(CApi, WorksFromC) {

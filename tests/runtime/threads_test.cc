@@ -46,7 +46,7 @@ bool RunOnce(Session* session, int run, Outcome* out) {
     return session->Run(TinyPlan::kAdd, add, added).ok() && session->Run(TinyPlan::kPick, pick, picked).ok();
   }
   if (!session->RunAsync(TinyPlan::kAdd, add, added, Completion()).ok()) return false;
-  session->Wait();
+  EXPECT_TRUE(session->Wait().ok());
   return session->status().ok() && session->Run(TinyPlan::kPick, pick, picked).ok();
 }
 

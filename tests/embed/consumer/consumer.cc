@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
           session.RunAsync(0, {rondo::In("x", x, {4})}, {rondo::Out("total_out", total)}, done, &failed)) {
     return Complain(e);
   }
-  session.Wait();
+  if (rondo::Error e = session.Wait()) return Complain(e);
   session = rondo::Session();
   if (rondo::Error e = runtime.GetMetrics(&metrics)) return Complain(e);
   runtime = rondo::Runtime();  // its worker has ended, and so has the completion
