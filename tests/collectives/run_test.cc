@@ -169,7 +169,7 @@ TEST(StepwiseTest, KeepsTheDevicesToItself) {
     return Status::Ok();
   };
   layers.ExpectRight(&session, options);
-  second.Wait();
+  EXPECT_TRUE(second.Wait().ok());
   EXPECT_TRUE(second.status().ok());
   EXPECT_EQ(other.out[0], other.expected[0]);
 }
