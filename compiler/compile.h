@@ -31,6 +31,8 @@ namespace rondo {
 struct ModelSource {
   std::string program;  // "main" by convention when there is only one
   std::string path;     // of the .onnx file; "{rank}" in it stands for the device's number: one file a device
+  // Like CompileOptions::shapes, for this model only, and before those.
+  std::map<std::string, std::vector<int64_t>> shapes = {};
 };
 
 // `path` with the number of the device for its "{rank}".

@@ -24,10 +24,31 @@ constexpr std::string_view kCudaTarget = "cuda:";
 
 bool IsCuda(const std::string& target) { return target.substr(0, kCudaTarget.size()) == kCudaTarget; }
 
+bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 // What reports call the program of a device.
 std::string NameOf(const CompileOptions& options, const ProgramInWork& program) {
   const std::string& name = program.source.program;
   return options.devices > 1 ? name + "@" + std::to_string(program.device) : name;
+}
+
+// The shapes given for one program, and for all.
+Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
+                ImportOptions* import) {
+  std::map<std::string, std::vector<int64_t>> shapes = source.shapes;
+  shapes.insert(compilation->options.shapes.begin(), compilation->options.shapes.end());
+  std::vector<std::string> found;
+  RONDO_RETURN_IF_ERROR(SplitShapes(model, shapes, import, &found));
+  for (const auto& [name, dims] : source.shapes) {
+    if (Contains(found, name)) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "shape \"%s\": the model has no input or symbolic dimension of that name",
+                         name.c_str());
+  }
+  compilation->shapes_found.insert(compilation->shapes_found.end(), found.begin(), found.end());
+  return Status::Ok();
 }
 
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text) {
@@ -37,7 +58,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   ImportOptions import;
   import.devices = options.devices;
   import.rank = program->device;
-  RONDO_RETURN_IF_ERROR(SplitShapes(*model, options.shapes, &import, &compilation->shapes_found));
+  RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
   import.ops = options.ops;
   if (IsCuda(options.target)) import.calls_outside_graphs = "it runs on the host";
   import.allow_synthetic = options.synthetic_seed.has_value();
@@ -302,10 +323,6 @@ Status CheckOptions(const CompileOptions& options) {
                          options.weights_file.c_str());
   }
   return Status::Ok();
-}
-
-bool Contains(const std::vector<std::string>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {

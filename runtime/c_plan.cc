@@ -207,4 +207,35 @@ rondo_error* rondo_plan_get_device_bytes(const rondo_plan* plan, uint32_t device
   return FillStruct(full, bytes) ? nullptr : SizeError("rondo_device_bytes");
 }
 
+uint32_t rondo_plan_buffer_count(const rondo_plan* plan) {
+  return plan == nullptr ? 0 : static_cast<uint32_t>(plan->plan.data().buffers.size());
+}
+
+rondo_error* rondo_plan_get_buffer(const rondo_plan* plan, uint32_t index, rondo_buffer* buffer) {
+  if (plan == nullptr) return NullError("rondo_plan_get_buffer", "plan");
+  if (buffer == nullptr) return NullError("rondo_plan_get_buffer", "buffer");
+  const rondo::PlanData& data = plan->plan.data();
+  if (index >= data.buffers.size()) {
+    return ToError(Status::Error(Code::kNotFound, "buffer %u does not exist, the plan has %zu", index,
+                                 data.buffers.size()));
+  }
+  const rondo::Buffer& from = data.buffers[index];
+  const std::string_view source =
+      from.source == rondo::kNone ? std::string_view() : data.sources[from.source];
+  const rondo_buffer full = {0,
+                             from.name.data(),
+                             from.name.size(),
+                             source.data(),
+                             source.size(),
+                             static_cast<rondo_buffer_kind>(from.kind),
+                             from.device,
+                             from.program,
+                             from.aliases,
+                             from.bytes,
+                             from.offset,
+                             from.first_step,
+                             from.last_step};
+  return FillStruct(full, buffer) ? nullptr : SizeError("rondo_buffer");
+}
+
 }  // extern "C"

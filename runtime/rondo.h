@@ -212,6 +212,40 @@ typedef struct rondo_device_bytes {
 RONDO_API rondo_error* rondo_plan_get_device_bytes(const rondo_plan* plan, uint32_t device,
                                                    rondo_device_bytes* bytes);
 
+typedef enum rondo_buffer_kind {
+  RONDO_BUFFER_INPUT = 0, /* inputs, outputs, temporaries and workspace lie in the arena */
+  RONDO_BUFFER_OUTPUT = 1,
+  RONDO_BUFFER_CONSTANT = 2, /* in the weights */
+  RONDO_BUFFER_STATE = 3,    /* in the state */
+  RONDO_BUFFER_TEMPORARY = 4,
+  RONDO_BUFFER_WORKSPACE = 5,
+} rondo_buffer_kind;
+
+#define RONDO_NO_INDEX 0xffffffffu
+
+/* One piece of memory of a plan. The texts are UTF-8, not ended by a zero byte, and live as long as the plan.
+ */
+typedef struct rondo_buffer {
+  size_t size;
+  const char* name; /* of the model's value, where it has one */
+  size_t name_bytes;
+  const char* source; /* the ONNX nodes that it comes from, or none */
+  size_t source_bytes;
+  rondo_buffer_kind kind;
+  uint32_t device;
+  uint32_t program; /* RONDO_NO_INDEX: shared by all programs */
+  uint32_t aliases; /* the buffer whose memory it takes over in place, or RONDO_NO_INDEX */
+  uint64_t bytes;
+  uint64_t offset;     /* in the arena, the weights or the state of its device */
+  uint32_t first_step; /* of its program, between which the contents matter, both included; */
+  uint32_t last_step;  /* first_step > last_step: never used. Of buffers in the arena */
+} rondo_buffer;
+
+/* Buffers are numbered from 0. 0 when `plan` is NULL. */
+RONDO_API uint32_t rondo_plan_buffer_count(const rondo_plan* plan);
+/* Fills `buffer`, whose size is set. */
+RONDO_API rondo_error* rondo_plan_get_buffer(const rondo_plan* plan, uint32_t index, rondo_buffer* buffer);
+
 /* ----------------------------------------------------------------------------------------- runtime */
 
 typedef struct rondo_runtime_options {

@@ -173,6 +173,11 @@ class Plan {
     *bytes = RONDO_INIT(rondo_device_bytes);
     return Error(rondo_plan_get_device_bytes(plan_, device, bytes));
   }
+  uint32_t BufferCount() const { return rondo_plan_buffer_count(plan_); }
+  Error GetBuffer(uint32_t index, rondo_buffer* buffer) const {
+    *buffer = RONDO_INIT(rondo_buffer);
+    return Error(rondo_plan_get_buffer(plan_, index, buffer));
+  }
   // The C handle; stays this object's.
   const rondo_plan* get() const { return plan_; }
 

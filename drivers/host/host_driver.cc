@@ -444,6 +444,7 @@ class HostDriver final : public Driver {
     for (HostDevice* device : devices_) delete device;
   }
 
+  const char* InstructionSet() const { return engine_.name; }
   Status Start() { return pool_.Start(options_.threads, options_.thread_hooks); }
 
   DriverInfo Info() const override {
@@ -533,5 +534,7 @@ void DestroyHostDriver(Driver* driver) { delete static_cast<HostDriver*>(driver)
 HostBooks ReadHostBooks(Driver* driver, uint32_t device) {
   return static_cast<HostDriver*>(driver)->Books(device);
 }
+
+const char* HostInstructionSet(Driver* driver) { return static_cast<HostDriver*>(driver)->InstructionSet(); }
 
 }  // namespace rondo

@@ -92,6 +92,8 @@ void DestroyHostDriver(Driver* driver);
 // What device `device` of a driver made by CreateHostDriver holds now; zeros where there is no such device.
 // From any thread.
 HostBooks ReadHostBooks(Driver* driver, uint32_t device);
+// Which of its instruction sets such a driver uses: "avx512", "avx2" or "baseline".
+const char* HostInstructionSet(Driver* driver);
 
 }  // namespace rondo
 

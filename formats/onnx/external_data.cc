@@ -7,7 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "core/lfs_pointer.h"
 
 namespace rondo::onnx {
 namespace {
@@ -91,8 +94,10 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Map(int descriptor, const 
                            static_cast<unsigned long long>(size), std::strerror(errno));
     }
   }
-  return std::shared_ptr<const MappedFile>(
-      std::make_shared<MappedFile>(static_cast<const uint8_t*>(data), size));
+  auto mapped = std::make_shared<MappedFile>(static_cast<const uint8_t*>(data), size);
+  if (IsLfsPointer(data, size))
+    return Status::Error(Code::kCorrupt, "\"%.500s\" %s", name.c_str(), kLfsPointerText);
+  return std::shared_ptr<const MappedFile>(std::move(mapped));
 }
 
 Result<std::shared_ptr<const MappedFile>> ExternalFiles::Open(const std::string& location) {

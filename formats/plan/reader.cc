@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/lfs_pointer.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/decode.h"
 #include "formats/plan/format.h"
@@ -128,6 +129,7 @@ Status ReadContainer(const Source& source, const ReadOptions& options, Container
   RONDO_RETURN_IF_ERROR(
       source.Read(0, source.bytes < sizeof(header) ? source.bytes : sizeof(header), &header));
   if (std::memcmp(header.magic, kPlanMagic, sizeof(kPlanMagic)) != 0) {
+    if (IsLfsPointer(&header, source.bytes)) return Status::Error(Code::kCorrupt, "it %s", kLfsPointerText);
     return Status::Error(Code::kCorrupt, "not a Rondo plan: it does not begin with \"RNDO\"");
   }
   if (source.bytes < sizeof(header)) {

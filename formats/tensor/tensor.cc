@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/lfs_pointer.h"
 #include "formats/tensor/npy.h"
 #include "formats/tensor/tensor_proto.h"
 
@@ -144,6 +145,8 @@ Result<std::vector<uint8_t>> ReadFile(const std::string& path) {
   }
   close(fd);
   if (!status.ok()) return status;
+  if (IsLfsPointer(bytes.data(), bytes.size()))
+    return Status::Error(Code::kCorrupt, "%s %s", path.c_str(), kLfsPointerText);
   return bytes;
 }
 

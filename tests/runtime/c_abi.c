@@ -53,6 +53,21 @@ FIELD(rondo_device_bytes, state, 24);
 FIELD(rondo_device_bytes, workspace, 32);
 FIELD(rondo_device_bytes, communicator, 40);
 
+STRUCT(rondo_buffer, 80);
+FIELD(rondo_buffer, size, 0);
+FIELD(rondo_buffer, name, 8);
+FIELD(rondo_buffer, name_bytes, 16);
+FIELD(rondo_buffer, source, 24);
+FIELD(rondo_buffer, source_bytes, 32);
+FIELD(rondo_buffer, kind, 40);
+FIELD(rondo_buffer, device, 44);
+FIELD(rondo_buffer, program, 48);
+FIELD(rondo_buffer, aliases, 52);
+FIELD(rondo_buffer, bytes, 56);
+FIELD(rondo_buffer, offset, 64);
+FIELD(rondo_buffer, first_step, 72);
+FIELD(rondo_buffer, last_step, 76);
+
 STRUCT(rondo_runtime_options, 72);
 FIELD(rondo_runtime_options, size, 0);
 FIELD(rondo_runtime_options, allocator, 8);

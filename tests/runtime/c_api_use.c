@@ -56,6 +56,16 @@ static const char* AskAboutPlan(const rondo_plan* plan) {
   rondo_device_bytes bytes = RONDO_INIT(rondo_device_bytes);
   TRY(rondo_plan_get_device_bytes(plan, 0, &bytes));
   EXPECT(bytes.arena == 128 && bytes.state == 64 && bytes.weights == 16);
+  uint32_t states = 0;
+  for (uint32_t i = 0; i < rondo_plan_buffer_count(plan); ++i) {
+    rondo_buffer buffer = RONDO_INIT(rondo_buffer);
+    TRY(rondo_plan_get_buffer(plan, i, &buffer));
+    EXPECT(buffer.device == 0 && buffer.bytes > 0);
+    if (buffer.kind != RONDO_BUFFER_STATE) continue;
+    EXPECT(buffer.bytes == 16 && buffer.program == RONDO_NO_INDEX && buffer.aliases == RONDO_NO_INDEX);
+    ++states;
+  }
+  EXPECT(states == 1);
   return NULL;
 }
 
@@ -257,6 +267,8 @@ static const char* MisusePlan(const void* bytes, size_t size) {
   EXPECT_FAILS(rondo_plan_find_port(plan, 0, RONDO_OUTPUT, "x", NULL, NULL), RONDO_NOT_FOUND, "\"x\"");
   rondo_device_bytes device = RONDO_INIT(rondo_device_bytes);
   EXPECT_FAILS(rondo_plan_get_device_bytes(plan, 1, &device), RONDO_NOT_FOUND, "device 1");
+  rondo_buffer buffer = RONDO_INIT(rondo_buffer);
+  EXPECT_FAILS(rondo_plan_get_buffer(plan, 1000, &buffer), RONDO_NOT_FOUND, "buffer 1000");
   EXPECT(rondo_plan_program_count(NULL) == 0 && rondo_plan_program_name(NULL, 0) == NULL);
   rondo_plan_destroy(plan);
   return NULL;

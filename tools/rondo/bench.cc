@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/device_tensors.h"
+#include "tools/rondo/json_parts.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -14,6 +17,7 @@ namespace rondo::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -40,6 +44,8 @@ struct Measured {
   std::vector<std::vector<double>> by_memory;
 };
 
+constexpr double kH200Gbps = 4670;  // what a read-only stream was measured to reach
+
 class BenchCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
@@ -47,7 +53,8 @@ class BenchCommand : public Command {
         .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
         .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
                "NAME=FILE")
-        .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
+        .Text("--driver", &load_.driver,
+              "which driver runs it: host or cuda; by default what the plan is for", "NAME")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
         .Text("--devices", &load_.devices, "the driver's devices for the plan's: how many, or which",
@@ -57,11 +64,13 @@ class BenchCommand : public Command {
         .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")
         .Flag("--device-memory", &device_memory_,
               "time runs with all outputs, in host memory and in device memory, too")
-        .Number("--memory-gbps", &memory_gbps_,
-                "what the device's memory delivers, for the floor of each step")
+        .Number(
+            "--memory-gbps", &memory_gbps_,
+            "what the device's memory delivers, for the floor of each step; by default an H200's, on GPUs")
         .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all")
         .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
+    out_.Declare(options);
   }
 
   int Run() override {
@@ -74,7 +83,13 @@ class BenchCommand : public Command {
     load_.ready = &ready;
     auto loaded = LoadedSession::Open(plans_[0], load_);
     if (!loaded.ok()) return Fail("bench", loaded.status());
-    std::printf("ready in %s\n", ready.Text().c_str());
+    on_host_ = (*loaded)->on_host();
+    if (!on_host_ && memory_gbps_ == 0) memory_gbps_ = kH200Gbps;
+    out_.Line("on %s; ready in %s", (*loaded)->runs_on().Text().c_str(), ready.Text().c_str());
+    out_.object() = {{"plan", plans_[0]},
+                     {"runs_on", ToJson((*loaded)->runs_on())},
+                     {"ready_ms", ToJson(ready)},
+                     {"programs", Json::array()}};
 
     const uint32_t count = static_cast<uint32_t>((*loaded)->data().programs.size());
     for (uint32_t p = 0; p < count; ++p) {
@@ -85,10 +100,11 @@ class BenchCommand : public Command {
       }
       if (Status status = Measure((*loaded)->session, p, *inputs); !status.ok()) return Fail("bench", status);
     }
-    if (trace_.empty()) return 0;
-    if (Status status = WriteTrace((*loaded)->data(), traced_, trace_); !status.ok())
-      return Fail("bench", status);
-    return 0;
+    if (!trace_.empty()) {
+      if (Status status = WriteTrace((*loaded)->data(), traced_, trace_); !status.ok())
+        return Fail("bench", status);
+    }
+    return out_.Finish(0);
   }
 
  private:
@@ -100,16 +116,26 @@ class BenchCommand : public Command {
     RONDO_RETURN_IF_ERROR(MeasureRuns(session, program, inputs, &measured));
     RONDO_RETURN_IF_ERROR(MeasureSteps(session, program, inputs, &measured));
     if (device_memory_) RONDO_RETURN_IF_ERROR(MeasureMemory(session, program, inputs, &measured));
-    std::printf("\nprogram %s\n  wall time of a run: %s\n", std::string(plan.programs[program].name).c_str(),
-                Spread(measured.wall).Text().c_str());
-    std::printf("  device time of graph replay, by events: %s\n", Spread(measured.device).Text().c_str());
-    PrintPartitions(plan.programs[program], measured);
+    progress_.Clear();
+    const Program& of = plan.programs[program];
+    const Spread wall(measured.wall), device(measured.device);
+    Json json = {{"name", std::string(of.name)},
+                 {"wall_us", SpreadJson(wall.times)},
+                 {on_host_ ? "replay_us" : "device_us", SpreadJson(device.times)}};
+    out_.Line("%s", "");
+    out_.Line("program %s", std::string(of.name).c_str());
+    out_.Line("  wall time of a run: %s", wall.Text().c_str());
+    out_.Line("  %s: %s", on_host_ ? "of it graph replay" : "device time of graph replay, by events",
+              device.Text().c_str());
+    PrintPartitions(of, measured, &json);
     const char* const places[] = {"host memory", "device memory", "other device memory each run"};
     for (size_t i = 0; i < measured.by_memory.size(); ++i) {
-      std::printf("  wall time with inputs and outputs in %s: %s\n", places[i],
-                  Spread(measured.by_memory[i]).Text().c_str());
+      const Spread spread(measured.by_memory[i]);
+      out_.Line("  wall time with inputs and outputs in %s: %s", places[i], spread.Text().c_str());
+      json["wall_us_in"][places[i]] = SpreadJson(spread.times);
     }
-    PrintSteps(plan, program, measured);
+    PrintSteps(plan, program, measured, &json);
+    out_.object()["programs"].push_back(std::move(json));
     traced_.insert(traced_.end(), measured.traced.begin(), measured.traced.end());
     return Status::Ok();
   }
@@ -120,6 +146,7 @@ class BenchCommand : public Command {
     for (int64_t i = -(runs_ + 9) / 10; i < runs_; ++i) {
       const auto start = Clock::now();
       RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}));
+      progress_.Show("run %lld of %lld ...", static_cast<long long>(i), static_cast<long long>(runs_));
       if (i >= 0) measured->wall.push_back(Seconds(Clock::now() - start) * 1e6);
     }
     RONDO_ASSIGN_OR_RETURN(RunTimer timer, RunTimer::Create(session, program, TimerDetail::kPartitions));
@@ -128,6 +155,7 @@ class BenchCommand : public Command {
     std::vector<TimedInterval> last;
     measured->partitions.resize(timer.size());
     for (int64_t i = 0; i < runs_; ++i) {
+      progress_.Show("timed run %lld of %lld ...", static_cast<long long>(i), static_cast<long long>(runs_));
       RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}, options));
       RONDO_ASSIGN_OR_RETURN(last, ReadAll(timer));
       measured->device.push_back(LongestDevice(last));
@@ -176,6 +204,8 @@ class BenchCommand : public Command {
     std::vector<TimedInterval> last;
     const int64_t runs = std::clamp<int64_t>(runs_ / 5, 3, 50);
     for (int64_t i = -1; i < runs; ++i) {
+      progress_.Show("run %lld of %lld, step by step ...", static_cast<long long>(i),
+                     static_cast<long long>(runs));
       RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}, options));
       RONDO_ASSIGN_OR_RETURN(last, ReadAll(timer));
       for (const TimedInterval& step : last) {
@@ -187,22 +217,27 @@ class BenchCommand : public Command {
   }
 
   // Only where there are several: of one there is nothing to add to the times above.
-  void PrintPartitions(const Program& program, const Measured& measured) const {
+  void PrintPartitions(const Program& program, const Measured& measured, Json* json) {
     if (program.partitions.size() < 2) return;
     Section section;
     section.title = Printf("%zu partitions (medians)", program.partitions.size());
     section.table.head = {"partition", "device", "steps", "µs", "ends because of", ""};
     for (size_t p = 0; p < program.partitions.size(); ++p) {
       const Partition& partition = program.partitions[p];
+      const double median = Spread(measured.partitions[p]).median();
       section.table.rows.push_back({std::to_string(p), std::to_string(partition.device),
-                                    std::to_string(partition.num_steps),
-                                    Printf("%.1f", Spread(measured.partitions[p]).median()),
+                                    std::to_string(partition.num_steps), Printf("%.1f", median),
                                     Name(partition.reason), std::string(partition.detail)});
+      (*json)["partitions"].push_back({{"device", partition.device},
+                                       {"steps", partition.num_steps},
+                                       {"median_us", median},
+                                       {"reason", Name(partition.reason)}});
     }
-    PrintText({"", {section}}, stdout);
+    out_.Print(section);
   }
 
-  void PrintSteps(const PlanData& plan, uint32_t program, const Measured& measured) const {
+  // --top cuts the table, not the object.
+  void PrintSteps(const PlanData& plan, uint32_t program, const Measured& measured, Json* json) {
     const Program& of = plan.programs[program];
     std::vector<double> medians;
     for (const std::vector<double>& times : measured.steps) medians.push_back(Spread(times).median());
@@ -211,16 +246,39 @@ class BenchCommand : public Command {
     std::iota(order.begin(), order.end(), 0u);
     std::stable_sort(order.begin(), order.end(),
                      [&](uint32_t a, uint32_t b) { return medians[a] > medians[b]; });
+    for (uint32_t s : order) (*json)["steps"].push_back(StepJson(plan, of.steps[s], s, medians[s]));
     if (top_ > 0 && order.size() > static_cast<size_t>(top_)) order.resize(static_cast<size_t>(top_));
 
     Section section;
-    section.title =
-        Printf("%zu steps with an event after each: %.1f µs in all (medians; floor: bytes at %.0f GB/s)",
-               medians.size(), sum, memory_gbps_);
-    section.table.head = {"step", "µs",      "%",      "bytes", "floor µs",
-                          "GB/s", "GFLOP/s", "kernel", "label", "source nodes"};
+    section.title = Printf("%zu steps with an event after each: %.1f µs in all (medians%s)", medians.size(),
+                           sum, Floor("; floor: bytes at %.0f GB/s", memory_gbps_).c_str());
+    section.table.head = {"step", "µs", "%", "bytes"};
+    if (memory_gbps_ > 0) section.table.head.push_back("floor µs");
+    for (const char* head : {"GB/s", "GFLOP/s", "kernel", "label", "source nodes"})
+      section.table.head.push_back(head);
     for (uint32_t s : order) section.table.rows.push_back(StepRow(plan, of.steps[s], s, medians[s], sum));
-    PrintText({"", {section}}, stdout);
+    out_.Print(section);
+  }
+
+  // Text about the floor, where there is one: on the host nobody knows what the memory delivers.
+  std::string Floor(const char* format, double value) const {
+    return memory_gbps_ > 0 ? Printf(format, value) : "";
+  }
+  double FloorMicroseconds(const Traffic& traffic) const {
+    return static_cast<double>(traffic.read + traffic.written) / memory_gbps_ * 1e-3;
+  }
+
+  Json StepJson(const PlanData& plan, const Step& step, uint32_t number, double microseconds) const {
+    const Traffic traffic = StepTraffic(plan, step);
+    Json json = {{"step", number},
+                 {"median_us", microseconds},
+                 {"bytes_read", traffic.read},
+                 {"bytes_written", traffic.written},
+                 {"operations", traffic.operations},
+                 {"what", StepText(plan, step)},
+                 {"source", SourceText(plan, step.source)}};
+    if (memory_gbps_ > 0) json["floor_us"] = FloorMicroseconds(traffic);
+    return json;
   }
 
   std::vector<std::string> StepRow(const PlanData& plan, const Step& step, uint32_t number,
@@ -230,21 +288,23 @@ class BenchCommand : public Command {
     const double operations = static_cast<double>(traffic.operations);
     const double rate = 1e-3 / std::max(microseconds, 1e-3);
     const bool launch = step.kind == StepKind::kLaunch;
-    return {std::to_string(number),
-            Printf("%.1f", microseconds),
-            Printf("%.1f", 100 * microseconds / std::max(sum, 1e-3)),
-            Printf("%.0f", bytes),
-            Printf("%.1f", bytes / memory_gbps_ * 1e-3),
-            Printf("%.1f", bytes * rate),
-            traffic.operations == 0 ? "" : Printf("%.1f", operations * rate),
-            StepText(plan, step),
-            launch ? std::string(plan.kernels[step.kernel].label) : "",
-            SourceText(plan, step.source)};
+    std::vector<std::string> row = {std::to_string(number), Printf("%.1f", microseconds),
+                                    Printf("%.1f", 100 * microseconds / std::max(sum, 1e-3)),
+                                    Printf("%.0f", bytes)};
+    if (memory_gbps_ > 0) row.push_back(Printf("%.1f", FloorMicroseconds(traffic)));
+    row.insert(row.end(),
+               {Printf("%.1f", bytes * rate),
+                traffic.operations == 0 ? "" : Printf("%.1f", operations * rate), StepText(plan, step),
+                launch ? std::string(plan.kernels[step.kernel].label) : "", SourceText(plan, step.source)});
+    return row;
   }
 
   std::vector<std::string> plans_, inputs_;
   std::string program_, trace_;
-  double memory_gbps_ = 4670;  // measured on H200
+  double memory_gbps_ = 0;  // 0: not known
+  bool on_host_ = false;
+  CommandOutput out_;
+  Progress progress_;
   std::vector<TracedReplay> traced_;
   int64_t runs_ = 50, top_ = 20;
   bool device_memory_ = false;

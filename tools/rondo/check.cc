@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/arena.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/kernel_check.h"
 #include "tools/rondo/loaded.h"
@@ -12,6 +14,8 @@
 
 namespace rondo::tools {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // What was proven, counted: how many things each rule was shown for.
 struct Counts {
@@ -42,27 +46,35 @@ Counts CountOf(const PlanData& plan, const CheckReport& report) {
   return counts;
 }
 
-void PrintProof(const PlanFile& file, const CheckReport& report) {
+void PrintProof(const PlanFile& file, const CheckReport& report, CommandOutput* out) {
   const PlanData& plan = file.data;
   const Counts counts = CountOf(plan, report);
-  const auto line = [](uint64_t count, const char* what) {
-    std::printf("  %10llu  %s\n", static_cast<unsigned long long>(count), what);
+  Json& json = out->object();
+  const auto line = [&](const char* name, uint64_t count, const char* what) {
+    out->Line("  %10llu  %s", static_cast<unsigned long long>(count), what);
+    json["counts"][name] = count;
   };
-  line(counts.operands, "operands of kernels stay inside what is bound to them");
-  line(counts.bindings, "bindings of steps lie inside their buffers, aligned");
-  line(counts.lifetimes, "lifetimes equal those derived from the contracts' reads and writes");
-  line(counts.pairs, "pairs of buffers never hold one byte at once");
-  line(counts.taken_over, "buffers take over another's memory in place, after its last reader");
-  line(counts.steps, "steps read only what was written before them");
-  line(counts.sync_points, "collectives are started in one order on all their devices");
+  line("operands", counts.operands, "operands of kernels stay inside what is bound to them");
+  line("bindings", counts.bindings, "bindings of steps lie inside their buffers, aligned");
+  line("lifetimes", counts.lifetimes, "lifetimes equal those derived from the contracts' reads and writes");
+  line("pairs", counts.pairs, "pairs of buffers never hold one byte at once");
+  line("taken_over", counts.taken_over, "buffers take over another's memory in place, after its last reader");
+  line("steps", counts.steps, "steps read only what was written before them");
+  line("sync_points", counts.sync_points, "collectives are started in one order on all their devices");
   for (size_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
     const ProgramMemory& memory = report.programs[p];
-    std::printf("program %s: arena %s\n", std::string(program.name).c_str(),
-                ArenaText(program.arena_bytes, program.arena_lower_bound).c_str());
-    std::printf("  derived again, alignment aside: %llu bytes, at most %llu alive at once (step %u)\n",
-                static_cast<unsigned long long>(memory.arena_bytes),
-                static_cast<unsigned long long>(memory.arena_lower_bound), memory.fullest_step);
+    out->Line("program %s: arena %s", std::string(program.name).c_str(),
+              ArenaText(program.arena_bytes, program.arena_lower_bound).c_str());
+    out->Line("  derived again, alignment aside: %llu bytes, at most %llu alive at once (step %u)",
+              static_cast<unsigned long long>(memory.arena_bytes),
+              static_cast<unsigned long long>(memory.arena_lower_bound), memory.fullest_step);
+    json["programs"].push_back({{"name", std::string(program.name)},
+                                {"arena_bytes", program.arena_bytes},
+                                {"arena_lower_bound", program.arena_lower_bound},
+                                {"derived_arena_bytes", memory.arena_bytes},
+                                {"derived_lower_bound", memory.arena_lower_bound},
+                                {"fullest_step", memory.fullest_step}});
   }
 }
 
@@ -81,6 +93,7 @@ class CheckCommand : public Command {
         .Text("--library-path", &load_.library_path,
               "with --kernels: folders (a:b) in which vendor libraries are looked for first", "DIRS")
         .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
+    out_.Declare(options);
   }
 
   int Run() override {
@@ -98,12 +111,14 @@ class CheckCommand : public Command {
       return Fail("check", status);
     }
     if (Status status = CheckCalls(plan->data); !status.ok()) return Fail("check", status);
-    std::printf("%s: verified and proven\n", plans_[0].c_str());
-    PrintProof(*plan, report);
+    out_.Line("%s: verified and proven", plans_[0].c_str());
+    out_.object() = {{"plan", plans_[0]}, {"proven", true}};
+    PrintProof(*plan, report, &out_);
     if (!ops_.empty()) {
-      std::printf("  %10zu  custom ops are what their libraries say\n", plan->data.custom_ops.size());
+      out_.Line("  %10zu  custom ops are what their libraries say", plan->data.custom_ops.size());
+      out_.object()["counts"]["custom_ops"] = plan->data.custom_ops.size();
     }
-    return kernels_ ? CheckKernelsOf(plan->data) : 0;
+    return out_.Finish(kernels_ ? CheckKernelsOf(plan->data) : 0);
   }
 
  private:
@@ -119,29 +134,36 @@ class CheckCommand : public Command {
     Result<DriverHandle> tested = OpenDriver(plan, load_, {}, registry_);
     if (!tested.ok()) return Fail("check", tested.status().At("--kernels"));
     LoadOptions host;
+    host.driver = "host";
     Result<DriverHandle> believed = OpenDriver(plan, host, {}, registry_);
     if (!believed.ok()) return Fail("check", believed.status());
-    std::printf("each kernel alone on driver %s, against the host driver, seed %lld\n", load_.driver.c_str(),
-                static_cast<long long>(seed_));
+    out_.Line("each kernel alone on driver %s, against the host driver, seed %lld", load_.driver.c_str(),
+              static_cast<long long>(seed_));
     kernel_check_.seed = static_cast<uint64_t>(seed_);
-    kernel_check_.progress = [&plan](const KernelVerdict& verdict) { Say(plan, verdict); };
+    kernel_check_.progress = [&](const KernelVerdict& verdict) { Say(plan, verdict); };
     Result<std::vector<KernelVerdict>> verdicts =
         CheckKernels(plan, tested->get(), believed->get(), kernel_check_);
     if (!verdicts.ok()) return Fail("check", verdicts.status());
     const auto failed = static_cast<size_t>(
         std::count_if(verdicts->begin(), verdicts->end(),
                       [](const KernelVerdict& verdict) { return !verdict.failures.empty(); }));
-    std::printf("%zu kernels agree, %zu do not\n", verdicts->size() - failed, failed);
+    out_.Line("%zu kernels agree, %zu do not", verdicts->size() - failed, failed);
     return failed == 0 ? 0 : 1;
   }
 
-  static void Say(const PlanData& plan, const KernelVerdict& verdict) {
+  void Say(const PlanData& plan, const KernelVerdict& verdict) {
     const Kernel& kernel = plan.kernels[verdict.kernel];
-    std::printf("  %-4s %-24s %-16s %10llu elements in %9s, greatest error %.3g (at most %.3g)\n",
-                verdict.failures.empty() ? "ok" : "FAIL", std::string(kernel.name).c_str(),
-                std::string(kernel.label).c_str(), static_cast<unsigned long long>(verdict.elements),
-                BytesText(verdict.bytes).c_str(), verdict.greatest_error, verdict.tolerance);
-    std::fflush(stdout);
+    out_.Line("  %-4s %-20s %-14s %9llu elements in %9s, error %.2g (at most %.2g)",
+              verdict.failures.empty() ? "ok" : "FAIL", std::string(kernel.name).c_str(),
+              std::string(kernel.label).c_str(), static_cast<unsigned long long>(verdict.elements),
+              BytesText(verdict.bytes).c_str(), verdict.greatest_error, verdict.tolerance);
+    out_.object()["kernels"].push_back({{"kernel", std::string(kernel.name)},
+                                        {"label", std::string(kernel.label)},
+                                        {"elements", verdict.elements},
+                                        {"bytes", verdict.bytes},
+                                        {"greatest_error", verdict.greatest_error},
+                                        {"tolerance", verdict.tolerance},
+                                        {"failures", verdict.failures}});
     for (const std::string& failure : verdict.failures)
       std::fprintf(stderr, "rondo check: %s\n", failure.c_str());
   }
@@ -152,6 +174,7 @@ class CheckCommand : public Command {
   KernelCheckOptions kernel_check_;
   LoadOptions load_;
   OpRegistry registry_;
+  CommandOutput out_;
 };
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "compiler/compile.h"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "compiler/pipeline.h"
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
@@ -15,6 +15,8 @@
 
 namespace rondo::tools {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 // "NAME=PATH" or "PATH"; a path may hold '=' itself if such a file exists.
 ModelSource ParseModel(const std::string& argument) {
@@ -59,22 +61,56 @@ bool ParsePrecision(const std::string& text, Precision* precision) {
   return false;
 }
 
-void PrintSummary(const CompileReport& report, const std::string& path) {
-  std::printf("%s: %u kernels, weights %s", path.c_str(), report.kernels,
-              BytesText(report.weights_bytes).c_str());
-  if (report.synthetic_bytes > 0) std::printf(" and %s synthetic", BytesText(report.synthetic_bytes).c_str());
-  std::printf(", state %s, compiled in %.2f s\n", BytesText(report.state_bytes).c_str(), report.seconds);
+void PrintSummary(const CompileReport& report, const std::string& path, CommandOutput* out) {
+  const std::string synthetic =
+      report.synthetic_bytes > 0 ? " and " + BytesText(report.synthetic_bytes) + " synthetic" : "";
+  out->Line("%s: %u kernels, weights %s%s, state %s, compiled in %.2f s", path.c_str(), report.kernels,
+            BytesText(report.weights_bytes).c_str(), synthetic.c_str(), BytesText(report.state_bytes).c_str(),
+            report.seconds);
   for (const ProgramReport& program : report.programs) {
-    std::printf("program %s: %u steps in %zu partition%s, arena %s\n", program.program.c_str(), program.steps,
-                program.partitions.size(), program.partitions.size() == 1 ? "" : "s",
-                ArenaText(program.arena_bytes, program.arena_lower_bound).c_str());
+    out->Line("program %s: %u steps in %zu partition%s, arena %s", program.program.c_str(), program.steps,
+              program.partitions.size(), program.partitions.size() == 1 ? "" : "s",
+              ArenaText(program.arena_bytes, program.arena_lower_bound).c_str());
     for (size_t i = 0; i + 1 < program.partitions.size(); ++i) {
       const PartitionReport& partition = program.partitions[i];
-      std::printf("  partition %zu ends after step %u, %s: %s\n", i,
-                  partition.first_step + partition.num_steps - 1, Name(partition.reason),
-                  partition.detail.c_str());
+      out->Line("  partition %zu ends after step %u, %s: %s", i,
+                partition.first_step + partition.num_steps - 1, Name(partition.reason),
+                partition.detail.c_str());
     }
   }
+}
+
+Json ToJson(const CompileReport& report, const std::string& path) {
+  Json json = {{"plan", path},
+               {"kernels", report.kernels},
+               {"weights_bytes", report.weights_bytes},
+               {"synthetic_bytes", report.synthetic_bytes},
+               {"state_bytes", report.state_bytes},
+               {"arena_bytes", report.arena_bytes},
+               {"seconds", report.seconds},
+               {"programs", Json::array()},
+               {"passes", Json::array()}};
+  for (const ProgramReport& program : report.programs) {
+    Json partitions = Json::array();
+    for (const PartitionReport& partition : program.partitions) {
+      partitions.push_back({{"first_step", partition.first_step},
+                            {"num_steps", partition.num_steps},
+                            {"reason", Name(partition.reason)},
+                            {"detail", partition.detail}});
+    }
+    json["programs"].push_back({{"name", program.program},
+                                {"steps", program.steps},
+                                {"peak_before", program.peak_before},
+                                {"peak_after", program.peak_after},
+                                {"arena_bytes", program.arena_bytes},
+                                {"arena_lower_bound", program.arena_lower_bound},
+                                {"partitions", partitions}});
+  }
+  for (const PassReport& pass : report.passes) {
+    json["passes"].push_back(
+        {{"program", pass.program}, {"pass", pass.pass}, {"seconds", pass.seconds}, {"text", pass.text}});
+  }
+  return json;
 }
 
 // Where compiled kernels are kept if nobody says where; "" if there is no such place.
@@ -93,15 +129,18 @@ std::string DefaultKernelCache() {
   return error ? "" : folder.string();
 }
 
-int ListPasses() {
+int ListPasses(CommandOutput* out) {
   Section section;
   section.title = "Passes, in order";
   section.table.head = {"pass", "optional", "what it promises"};
   for (const PipelineEntry& entry : Pipeline()) {
     section.table.rows.push_back({entry.name, entry.skippable ? "yes" : "", entry.does});
   }
-  PrintText({"The compiler's pipeline (compiler/pipeline.cc)", {section}}, stdout);
-  return 0;
+  out->Print({"The compiler's pipeline (compiler/pipeline.cc)", {section}});
+  for (const PipelineEntry& entry : Pipeline())
+    out->object()["passes"].push_back(
+        {{"pass", entry.name}, {"optional", entry.skippable}, {"does", entry.does}});
+  return out->Finish(0);
 }
 
 class CompileCommand : public Command {
@@ -133,7 +172,10 @@ class CompileCommand : public Command {
         .Text("--profile", &profile_, "compute kernels as rondo tune measured to be best", "F.json")
         .Integer("--alternatives", &options_.alternatives, 0, 32,
                  "of each product, keep the N best other ways to compute it in the plan, for rondo tune", "N")
-        .Texts("--shape", &shapes_, "of an input (x=1x128) or a symbolic dimension (batch=4)", "NAME=DIMS")
+        .Texts("--shape", &shapes_,
+               "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
+               "in one (prefill:x=1x128)",
+               "NAME=DIMS")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
@@ -149,17 +191,19 @@ class CompileCommand : public Command {
               "results on one model of GPU are the same bits with any version of cuBLASLt: all products are "
               "generated, whatever a profile says of libraries; not with --products library")
         .Flag("-v,--verbose", &verbose_, "print what each pass did");
+    out_.Declare(options);
   }
 
   int Run() override {
-    if (list_passes_) return ListPasses();
+    if (list_passes_) return ListPasses(&out_);
     if (int misuse = ReadArguments(); misuse != 0) return misuse;
     if (!write_synthetic_.empty()) {
       const Status status =
           WriteSynthetic(options_.models[0].path, *options_.synthetic_seed, write_synthetic_);
       if (!status.ok()) return Fail("compile", status);
-      std::printf("wrote %s\n", write_synthetic_.c_str());
-      if (output_.empty()) return 0;
+      out_.Line("wrote %s", write_synthetic_.c_str());
+      out_.object()["synthetic_weights"] = write_synthetic_;
+      if (output_.empty()) return out_.Finish(0);
     }
     if (!profile_.empty()) {
       Result<TuningProfile> profile = ReadProfile(profile_);
@@ -169,22 +213,26 @@ class CompileCommand : public Command {
     OpRegistry registry;
     if (Status status = LoadOps(ops_, &registry); !status.ok()) return Fail("compile", status);
     options_.ops = &registry;
-    const bool terminal = isatty(STDERR_FILENO) != 0;
-    if (terminal) {
-      options_.progress = [](const std::string& program, const std::string& pass) {
-        std::fprintf(stderr, "\r\033[K%s %s ...", program.c_str(), pass.c_str());
-      };
-    }
-    options_.dump = [](const std::string& program, const std::string& pass, const std::string& text) {
-      std::printf("== program %s after %s\n%s\n", program.c_str(), pass.c_str(), text.c_str());
+    Progress progress;
+    options_.progress = [&](const std::string& program, const std::string& pass) {
+      progress.Show("%s %s ...", program.c_str(), pass.c_str());
+    };
+    options_.dump = [&](const std::string& program, const std::string& pass, const std::string& text) {
+      progress.Clear();
+      if (out_.json()) {
+        out_.object()["dumps"].push_back({{"program", program}, {"pass", pass}, {"text", text}});
+      } else {
+        std::printf("== program %s after %s\n%s\n", program.c_str(), pass.c_str(), text.c_str());
+      }
     };
     Result<CompileReport> report = Compile(options_, output_);
-    if (terminal) std::fprintf(stderr, "\r\033[K");
+    progress.Clear();
     if (!report.ok()) return Fail("compile", report.status());
+    out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
-    PrintSummary(*report, output_);
+    PrintSummary(*report, output_, &out_);
     if (!profile_.empty()) PrintProfileUse(report->profile);
-    return 0;
+    return out_.Finish(0);
   }
 
  private:
@@ -203,7 +251,8 @@ class CompileCommand : public Command {
       }
     }
     for (const std::string& shape : shapes_) {
-      if (!ParseShape(shape, &options_.shapes)) {
+      auto [shapes, argument] = ProgramOf(shape);
+      if (!ParseShape(argument, shapes)) {
         return Misuse("compile",
                       "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice");
       }
@@ -255,14 +304,28 @@ class CompileCommand : public Command {
     return 0;
   }
 
-  void PrintProfileUse(const ProfileUse& use) const {
-    std::printf("profile %s (%s): %u kernels computed as measured, %zu cannot be, %u not in this plan\n",
-                profile_.c_str(), options_.profile.architecture.c_str(), use.taken, use.unknown.size(),
-                use.unused);
-    for (const std::string& what : use.unknown) std::printf("  %s\n", what.c_str());
+  // Whose shape "prefill:x=1x128" is, and "x=1x128". A name may hold ':' itself where no program has it.
+  std::pair<std::map<std::string, std::vector<int64_t>>*, std::string> ProgramOf(const std::string& shape) {
+    for (ModelSource& model : options_.models) {
+      if (shape.rfind(model.program + ":", 0) == 0)
+        return {&model.shapes, shape.substr(model.program.size() + 1)};
+    }
+    return {&options_.shapes, shape};
   }
 
-  static void PrintPasses(const CompileReport& report) {
+  void PrintProfileUse(const ProfileUse& use) {
+    out_.Line("profile %s (%s): %u kernels computed as measured, %zu cannot be, %u not in this plan",
+              profile_.c_str(), options_.profile.architecture.c_str(), use.taken, use.unknown.size(),
+              use.unused);
+    for (const std::string& what : use.unknown) out_.Line("  %s", what.c_str());
+    out_.object()["profile"] = {{"file", profile_},
+                                {"architecture", options_.profile.architecture},
+                                {"taken", use.taken},
+                                {"cannot_be", use.unknown},
+                                {"unused", use.unused}};
+  }
+
+  void PrintPasses(const CompileReport& report) {
     Section section;
     section.title = "Passes";
     section.table.head = {"program", "pass", "ms", "what it did"};
@@ -273,7 +336,7 @@ class CompileCommand : public Command {
       }
       section.table.rows.push_back({pass.program, pass.pass, Printf("%.1f", pass.seconds * 1e3), text});
     }
-    PrintText({"", {section}}, stdout);
+    out_.Print(section);
   }
 
   CompileOptions options_;
@@ -281,6 +344,7 @@ class CompileCommand : public Command {
   std::string precision_ = "f32", profile_;
   std::string output_, seed_, write_synthetic_, kernel_cache_, products_ = "auto";
   int64_t devices_ = 0;
+  CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;
 };
 

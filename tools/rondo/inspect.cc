@@ -1,6 +1,7 @@
 #include "core/arena.h"
 #include "formats/plan/reader.h"
 #include "formats/tensor/tensor.h"
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -14,9 +15,9 @@ class InspectCommand : public Command {
     options.Positional("PLAN", &plans_, 1, 1, "the plan file")
         .Flag("--steps", &shown_.steps, "all steps with the buffers they touch")
         .Flag("--buffers", &shown_.buffers, "all buffers with offsets and lifetimes")
-        .Flag("--json", &json_, "everything, as one JSON object on standard output")
         .Text("--html", &html_, "write everything as one web page, with the arena over time", "FILE")
         .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
+    out_.Declare(options);
   }
 
   int Run() override {
@@ -25,16 +26,16 @@ class InspectCommand : public Command {
     options.ignore_hashes = ignore_hashes_;
     Result<PlanFile> plan = LoadPlanFile(plans_[0].c_str(), options, arena);
     if (!plan.ok()) return Fail("inspect", plan.status());
-    if (json_) {
+    if (out_.json()) {
       std::fputs(PlanToJson(*plan, plans_[0]).c_str(), stdout);
     } else if (html_.empty()) {
-      PrintText(MakePlanReport(*plan, plans_[0], shown_), stdout);
+      out_.Print(MakePlanReport(*plan, plans_[0], shown_));
     }
     if (!html_.empty()) {
       const std::string page = ToHtml(MakePlanReport(*plan, plans_[0], {true, true, true}));
       if (Status status = WriteFile(html_, page.data(), page.size()); !status.ok())
         return Fail("inspect", status);
-      if (!json_) std::printf("wrote %s\n", html_.c_str());
+      out_.Line("wrote %s", html_.c_str());
     }
     return 0;
   }
@@ -42,7 +43,8 @@ class InspectCommand : public Command {
  private:
   std::vector<std::string> plans_;
   InspectOptions shown_;
-  bool json_ = false, ignore_hashes_ = false;
+  bool ignore_hashes_ = false;
+  CommandOutput out_;
   std::string html_;
 };
 

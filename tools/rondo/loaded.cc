@@ -20,24 +20,65 @@ double Since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+uint32_t HostThreads(const LoadOptions& options) {
+  return options.threads > 0 ? static_cast<uint32_t>(options.threads)
+                             : std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
+}
+
+// The plan's devices are `devices` of the driver's, or the first ones.
+Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
+                              const std::vector<uint32_t>& devices, Driver* driver) {
+  RunsOn on;
+  on.driver = driver->Info().name;
+  const bool host = on.driver == "host";
+  if (host) {
+    on.threads = HostThreads(options);
+    on.instructions = HostInstructionSet(driver);
+  } else {
+    on.driver_version = driver->Info().driver_version;
+  }
+  for (uint32_t d = 0; d < plan.requirements.devices.size(); ++d) {
+    const uint32_t number = d < devices.size() ? devices[d] : d;
+    RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(number));
+    on.devices.push_back(host ? Printf("virtual device %u", number)
+                              : Printf("%s (%u)", CudaDeviceName(device), number));
+  }
+  return on;
+}
+
 }  // namespace
+
+std::string RunsOn::Text() const {
+  std::string text = "driver " + driver;
+  if (driver == "host") {
+    text += Printf(", %u thread%s, %s", threads, threads == 1 ? "" : "s", instructions.c_str());
+    return devices.size() > 1 ? text + Printf(", %zu virtual devices", devices.size()) : text;
+  }
+  text += Printf(" %u.%u", driver_version / 1000, driver_version % 1000 / 10);
+  for (const std::string& device : devices) text += ", " + device;
+  return text;
+}
 
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops) {
-  if (options.driver == "cuda") {
+  const bool for_gpu = plan.requirements.target.substr(0, 5) == "cuda:";
+  const std::string wanted = !options.driver.empty() ? options.driver : for_gpu ? "cuda" : "host";
+  if (wanted == "cuda") {
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
-    RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver(cuda));
-    return DriverHandle(driver, DestroyCudaDriver);
+    Result<Driver*> driver = CreateCudaDriver(cuda);
+    if (driver.ok()) return DriverHandle(*driver, DestroyCudaDriver);
+    if (!options.driver.empty()) return driver.status();
+    return driver.status().At("the plan is compiled for %s (--driver host runs it on the CPU all the same)",
+                              std::string(plan.requirements.target).c_str());
   }
-  if (options.driver != "host") {
+  if (wanted != "host") {
     return Status::Error(Code::kUnsupported, "driver \"%s\" is not in this build, which has: host, cuda",
-                         options.driver.c_str());
+                         wanted.c_str());
   }
   HostOptions host;
-  host.threads = options.threads > 0 ? static_cast<uint32_t>(options.threads)
-                                     : std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
+  host.threads = HostThreads(options);
   host.devices = devices.empty() ? static_cast<uint32_t>(plan.requirements.devices.size())
                                  : *std::max_element(devices.begin(), devices.end()) + 1;
   host.ops = &ops;
@@ -113,6 +154,8 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(driver, runtime_options));
   RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan));
+  RONDO_ASSIGN_OR_RETURN(loaded->runs_on_,
+                         DescribeDriver(plan.data(), options, devices, loaded->driver_.get()));
   return loaded;
 }
 

@@ -31,8 +31,8 @@ struct ReadyTimes {
 };
 
 struct LoadOptions {
-  std::string driver = "host";  // or "cuda"
-  int64_t threads = 0;          // of the host driver; 0: one a core
+  std::string driver;   // "host" or "cuda"; "": the one that the plan is compiled for
+  int64_t threads = 0;  // of the host driver; 0: one a core
   // The driver's device for each of the plan's: a count N (0 to N - 1) or numbers "0,2,3"; "": as many as the
   // plan has. The host driver makes as many as are named.
   std::string devices;
@@ -45,9 +45,21 @@ struct LoadOptions {
 // Opens libraries of custom ops into `registry`.
 Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry);
 
+// What a session runs on.
+struct RunsOn {
+  std::string driver;                // "host", "cuda"
+  std::vector<std::string> devices;  // one for each of the plan's: "virtual device 0", "NVIDIA H200 (0)"
+  uint32_t threads = 0;              // of the host driver
+  std::string instructions;          // of the host driver: "avx512", "avx2", "baseline"
+  uint32_t driver_version = 0;       // of CUDA: 13000
+  // "driver host, 2 threads, avx512", "driver cuda 13.0, NVIDIA H200 (0)".
+  std::string Text() const;
+};
+
 using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
 
-// The driver that `options` names, with devices enough for `plan`. `ops` must outlive it.
+// The driver that `options` names, or that `plan` is compiled for, with devices enough for `plan`. `ops` must
+// outlive it. A plan for GPUs never runs on the host unless `options` says so.
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops);
 
@@ -61,6 +73,8 @@ class LoadedSession {
   ~LoadedSession();
 
   const PlanData& data() const { return session.plan().data(); }
+  const RunsOn& runs_on() const { return runs_on_; }
+  bool on_host() const { return runs_on_.driver == "host"; }
   // The program called `name`; for "" the only one, or kInvalidArgument naming them all.
   Result<uint32_t> Program(const std::string& name) const;
 
@@ -72,6 +86,7 @@ class LoadedSession {
   DriverHandle driver_{nullptr, nullptr};
   std::unique_ptr<Driver> timed_;  // over driver_, or null
   Runtime runtime_;
+  RunsOn runs_on_;
 };
 
 // What LoadOptions::devices says, "" giving none. Errors: kInvalidArgument, naming the part that is no number

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "formats/plan/format.h"
+
 namespace rondo::tools {
 namespace {
 
@@ -32,6 +34,11 @@ class Formatter : public CLI::Formatter {
 };
 
 std::string Footer(const char* examples) { return std::string("Examples:\n") + examples; }
+
+std::string VersionText() {
+  return "rondo " RONDO_VERSION ", plan format " + std::to_string(kPlanMajor) + "." +
+         std::to_string(kPlanMinor);
+}
 
 // What was printed may still wait in a buffer: a full disk shows only now.
 int WithOutputWritten(const char* command, int status) {
@@ -82,6 +89,7 @@ int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** a
   CLI::App app("Rondo compiles ONNX models into plans, ahead of time, and replays them.", "rondo");
   app.formatter(std::make_shared<Formatter>());
   app.require_subcommand(1);
+  app.set_version_flag("--version", VersionText(), "print the version, and which plans it reads");
   app.footer(
       "Exit status: 0, 1 when the thing failed, 2 when used wrongly. `rondo COMMAND --help` says more.");
   app.failure_message(CLI::FailureMessage::simple);

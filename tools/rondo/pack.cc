@@ -1,5 +1,8 @@
+#include <nlohmann/json.hpp>
+
 #include "compiler/memory/packing.h"
 #include "formats/tensor/tensor.h"
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/report.h"
 
@@ -15,6 +18,7 @@ class PackCommand : public Command {
         .Integer("--alignment", &alignment_, 1, 1 << 20, "of every offset", "BYTES")
         .Integer("--rounds", &rounds_, 1, 1000000000, "placements tried at most")
         .Text("-o,--output", &output_, "write the offsets to this file instead of standard output", "FILE");
+    out_.Declare(options);
   }
 
   int Run() override {
@@ -32,27 +36,34 @@ class PackCommand : public Command {
       return Fail("pack", Status::Error(Code::kInternal, "%s", fault.c_str()));
     }
     const std::string csv = FormatPackingCsv(*problem, solution);
+    out_.object() = {{"buffers", problem->buffers.size()},
+                     {"bytes", solution.height},
+                     {"lower_bound", solution.lower_bound},
+                     {"placements", solution.rounds},
+                     {"offsets", solution.offsets}};
     if (output_.empty()) {
-      std::fputs(csv.c_str(), stdout);
+      if (!out_.json()) std::fputs(csv.c_str(), stdout);
     } else if (Status status = WriteFile(output_, csv.data(), csv.size()); !status.ok()) {
       return Fail("pack", status);
     }
-    std::fprintf(stderr, "%zu buffers in %lld bytes; lower bound %lld; %d placements tried\n",
-                 problem->buffers.size(), static_cast<long long>(solution.height),
-                 static_cast<long long>(solution.lower_bound), solution.rounds);
+    if (!out_.json())
+      std::fprintf(stderr, "%zu buffers in %lld bytes; lower bound %lld; %d placements tried\n",
+                   problem->buffers.size(), static_cast<long long>(solution.height),
+                   static_cast<long long>(solution.lower_bound), solution.rounds);
     if (capacity_ > 0 && solution.height > capacity_) {
-      return Fail("pack",
-                  Status::Error(Code::kOutOfMemory,
+      return out_.Finish(Fail(
+          "pack", Status::Error(Code::kOutOfMemory,
                                 "the best packing found takes %lld bytes, more than the "
                                 "capacity of %lld",
-                                static_cast<long long>(solution.height), static_cast<long long>(capacity_)));
+                                static_cast<long long>(solution.height), static_cast<long long>(capacity_))));
     }
-    return 0;
+    return out_.Finish(0);
   }
 
  private:
   std::vector<std::string> files_;
   std::string output_;
+  CommandOutput out_;
   int64_t capacity_ = 0, alignment_ = 1, rounds_ = 2000;
 };
 

@@ -26,22 +26,64 @@ bool IsNumeric(const Table& table, size_t column) {
   return any;
 }
 
-void PrintTable(const Table& table, FILE* out) {
-  const size_t columns = table.head.size();
-  std::vector<size_t> widths(columns);
-  std::vector<bool> right(columns);
+// Characters of UTF-8 text: bytes that do not continue one.
+size_t Characters(const std::string& text) {
+  return static_cast<size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// How wide the first columns of a table are in a line.
+struct Layout {
+  std::vector<size_t> widths;
+  bool fits = false;
+};
+
+// The first `columns` in lines of `limit` characters: the widest columns of text give way, down to
+// kLeastCell.
+Layout LayOut(const Table& table, const std::vector<bool>& numeric, size_t columns, size_t limit) {
+  constexpr size_t kLeastCell = 8, kFirstBlank = 1, kBetween = 2;
+  Layout layout;
+  std::vector<size_t>& widths = layout.widths;
+  size_t sum = kFirstBlank + columns * kBetween;
   for (size_t c = 0; c < columns; ++c) {
-    right[c] = IsNumeric(table, c);
-    widths[c] = table.head[c].size();
+    widths.push_back(Characters(table.head[c]));
     for (const auto& row : table.rows) {
-      if (c < row.size()) widths[c] = std::max(widths[c], Printable(row[c]).size());
+      if (c < row.size()) widths[c] = std::max(widths[c], Characters(Printable(row[c])));
     }
+    sum += widths[c];
   }
-  const auto print_row = [&](const std::vector<std::string>& row) {
-    std::string line = " ";
+  for (; sum > limit; --sum) {
+    size_t widest = columns;
     for (size_t c = 0; c < columns; ++c) {
-      const std::string cell = c < row.size() ? Printable(row[c]) : "";
-      const size_t pad = widths[c] - std::min(widths[c], cell.size());
+      if (!numeric[c] && widths[c] > kLeastCell && (widest == columns || widths[c] > widths[widest]))
+        widest = c;
+    }
+    if (widest == columns) return layout;
+    --widths[widest];
+  }
+  layout.fits = true;
+  return layout;
+}
+
+// A row whose last columns do not fit beside the others goes on in a second line.
+void PrintTable(const Table& table, FILE* out, size_t limit) {
+  constexpr size_t kIndent = 8;
+  const size_t columns = table.head.size();
+  std::vector<bool> right(columns);
+  for (size_t c = 0; c < columns; ++c) right[c] = IsNumeric(table, c);
+  Layout layout = LayOut(table, right, columns, limit);
+  for (size_t fewer = columns; !layout.fits && fewer > 1;) layout = LayOut(table, right, --fewer, limit);
+  const size_t beside = layout.widths.size();
+  const auto print_row = [&](const std::vector<std::string>& row) {
+    std::string line = " ", below;
+    for (size_t c = 0; c < columns; ++c) {
+      std::string cell = c < row.size() ? Printable(row[c]) : "";
+      if (c >= beside) {
+        below += (below.empty() || cell.empty() ? "" : "  ") + cell;
+        continue;
+      }
+      cell = CutTo(cell, layout.widths[c]);
+      const size_t pad = layout.widths[c] - std::min(layout.widths[c], Characters(cell));
       line += ' ';
       if (right[c]) line.append(pad, ' ');
       line += cell;
@@ -50,6 +92,8 @@ void PrintTable(const Table& table, FILE* out) {
     }
     line.erase(line.find_last_not_of(' ') + 1);
     std::fprintf(out, "%s\n", line.c_str());
+    if (!below.empty())
+      std::fprintf(out, "%*s%s\n", static_cast<int>(kIndent), "", CutTo(below, limit - kIndent).c_str());
   };
   print_row(table.head);
   for (const auto& row : table.rows) print_row(row);
@@ -92,14 +136,45 @@ size_t CharacterBytes(const std::string& text, size_t at) {
 
 }  // namespace
 
-void PrintText(const Report& report, FILE* out) {
-  std::fprintf(out, "%s\n", Printable(report.title).c_str());
+void PrintText(const Report& report, FILE* out, size_t width) {
+  if (!report.title.empty()) std::fprintf(out, "%s\n", Wrapped(Printable(report.title), width).c_str());
   for (const Section& section : report.sections) {
     if (section.lines.empty() && section.table.rows.empty()) continue;
-    std::fprintf(out, "\n%s\n", Printable(section.title).c_str());
-    for (const std::string& line : section.lines) std::fprintf(out, "  %s\n", Printable(line).c_str());
-    if (!section.table.rows.empty()) PrintTable(section.table, out);
+    std::fprintf(out, "\n%s\n", Wrapped(Printable(section.title), width).c_str());
+    for (const std::string& line : section.lines)
+      std::fprintf(out, "%s\n", Wrapped("  " + Printable(line), width).c_str());
+    if (!section.table.rows.empty()) PrintTable(section.table, out, width);
   }
+}
+
+std::string Wrapped(const std::string& text, size_t width) {
+  constexpr const char* kIndent = "    ";
+  const size_t first = std::min(text.find_first_not_of(' '), text.size());
+  const std::string margin = text.substr(0, first);
+  std::string done, line = margin;
+  for (size_t at = first; at < text.size();) {
+    const size_t end = std::min(text.find(' ', at + 1), text.size());  // a word, with the blanks before it
+    const std::string word = text.substr(at, end - at);
+    if (line.size() > margin.size() && Characters(line) + Characters(word) > width) {
+      done += line + "\n";
+      line = margin + kIndent + word.substr(std::min(word.find_first_not_of(' '), word.size()));
+    } else {
+      line += word;
+    }
+    at = end;
+  }
+  return done + line;
+}
+
+std::string CutTo(const std::string& text, size_t width) {
+  if (Characters(text) <= width) return text;
+  size_t at = 0;
+  for (size_t kept = 0; kept + 1 < width; ++kept) {
+    do {
+      ++at;
+    } while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
+  }
+  return text.substr(0, at) + (width > 0 ? "…" : "");
 }
 
 std::string ToHtml(const Report& report) {

@@ -2,6 +2,7 @@
 #ifndef RONDO_TOOLS_RONDO_REPORT_H_
 #define RONDO_TOOLS_RONDO_REPORT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -10,6 +11,9 @@
 #include "core/status.h"
 
 namespace rondo::tools {
+
+// Characters of a line that may be as long as it is.
+inline constexpr size_t kAnyWidth = SIZE_MAX;
 
 // Cells are text; a column whose cells (heads aside) all begin with a digit is set to the right.
 struct Table {
@@ -29,13 +33,20 @@ struct Report {
   std::vector<Section> sections;
 };
 
-void PrintText(const Report& report, FILE* out);
+// Lines of at most `width` characters: text is cut into several lines at words, and of a table the widest
+// columns of text are cut, each cell with "…" at its end.
+void PrintText(const Report& report, FILE* out, size_t width = kAnyWidth);
 // One page that needs no other file.
 std::string ToHtml(const Report& report);
 
 // Names come from files that nobody vouches for: what a terminal would obey, or
 // what is not UTF-8, is shown as \xNN instead.
 std::string Printable(const std::string& text);
+// UTF-8 text in lines of at most `width` characters, all but the first four further in; words longer than
+// that stay whole. No newline at the end.
+std::string Wrapped(const std::string& text, size_t width);
+// The first `width` characters of UTF-8 text, the last of them "…" where that is not all.
+std::string CutTo(const std::string& text, size_t width);
 // "1234 B", "12.3 KiB", "4.56 MiB", ...
 std::string BytesText(uint64_t bytes);
 std::string Escaped(const std::string& text);  // for HTML and SVG

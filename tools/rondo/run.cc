@@ -1,8 +1,11 @@
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/json_parts.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timings.h"
@@ -31,7 +34,8 @@ class RunCommand : public Command {
         .Texts("--input", &inputs_, "an input, or state before the run, from a .npy or .pb file", "NAME=FILE")
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
         .Text("--program", &program_, "which program of the plan", "NAME")
-        .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
+        .Text("--driver", &load_.driver,
+              "which driver runs it: host or cuda; by default what the plan is for", "NAME")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
         .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
@@ -42,6 +46,7 @@ class RunCommand : public Command {
         .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
         .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
+    out_.Declare(options);
   }
 
   int Run() override {
@@ -65,17 +70,25 @@ class RunCommand : public Command {
       options.timer = &timer;
     }
     std::vector<Tensor> outputs;
+    Progress progress;
     const auto start = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < repeat_; ++i) {
+      progress.Show("run %lld of %lld ...", static_cast<long long>(i + 1), static_cast<long long>(repeat_));
       Result<std::vector<Tensor>> result = RunOnTensors((*loaded)->session, *program, *inputs, options);
       if (!result.ok()) return Fail("run", result.status());
       outputs = result.Take();
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    std::printf("%lld run%s in %.3f ms\n", static_cast<long long>(repeat_), repeat_ == 1 ? "" : "s",
-                took.count() * 1e3);
+    progress.Clear();
+    out_.Line("%lld run%s in %.3f ms on %s", static_cast<long long>(repeat_), repeat_ == 1 ? "" : "s",
+              took.count() * 1e3, (*loaded)->runs_on().Text().c_str());
+    out_.object() = {{"plan", plans_[0]},
+                     {"program", std::string((*loaded)->data().programs[*program].name)},
+                     {"runs_on", ToJson((*loaded)->runs_on())},
+                     {"runs", repeat_},
+                     {"milliseconds", took.count() * 1e3}};
     if (Status status = Trace((*loaded)->data(), *program, timer); !status.ok()) return Fail("run", status);
-    return WriteOutputs(outputs);
+    return out_.Finish(WriteOutputs(outputs));
   }
 
  private:
@@ -100,8 +113,13 @@ class RunCommand : public Command {
         where = output_ + "/" + FileNameOf(tensor.name, &taken) + "." + format_;
         if (Status status = WriteTensor(tensor, where); !status.ok()) return Fail("run", status);
       }
-      std::printf("%s %s%s %s\n", Printable(tensor.name).c_str(), Name(tensor.dtype),
-                  Format(tensor.shape, shape, sizeof(shape)), where.c_str());
+      out_.Line("%s %s%s %s", tensor.name.c_str(), Name(tensor.dtype),
+                Format(tensor.shape, shape, sizeof(shape)), where.c_str());
+      out_.object()["outputs"].push_back(
+          {{"name", tensor.name},
+           {"dtype", Name(tensor.dtype)},
+           {"shape", std::vector<int64_t>(tensor.shape.begin(), tensor.shape.end())},
+           {"file", output_.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(where)}});
     }
     return 0;
   }
@@ -110,6 +128,7 @@ class RunCommand : public Command {
   std::string output_, program_, trace_, format_ = "npy";
   int64_t repeat_ = 1;
   LoadOptions load_;
+  CommandOutput out_;
 };
 
 }  // namespace

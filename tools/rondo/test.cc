@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "compiler/compile.h"
 #include "tools/rondo/cases.h"
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/json_parts.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 
@@ -38,7 +41,8 @@ class TestCommand : public Command {
         .Text("--model", &model_, "the model of all cases, instead of each folder's model.onnx", "FILE")
         .Number("--rtol", &rtol_, "relative tolerance, as in numpy.allclose (1e-3)")
         .Number("--atol", &atol_, "absolute tolerance (1e-5)")
-        .Text("--driver", &load_.driver, "which driver runs it: host or cuda", "NAME")
+        .Text("--driver", &load_.driver,
+              "which driver runs it: host or cuda; by default what --target is for", "NAME")
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
         .Integer("--devices", &devices_, 1, 64, "devices to compile for; {rank} in --model is their number")
         .Text("--library-path", &load_.library_path,
@@ -47,6 +51,7 @@ class TestCommand : public Command {
         .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
+    out_.Declare(options);
   }
 
   int Run() override {
@@ -58,16 +63,24 @@ class TestCommand : public Command {
       if (found->empty()) Say("SKIP", folder, "it holds no test_data_set_* and no input_0.pb", &skipped_);
       cases.insert(cases.end(), found->begin(), found->end());
     }
-    for (const TestCase& test : cases) RunCase(test);
-    std::printf("%d passed, %d failed, %d skipped\n", passed_, failed_, skipped_);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      progress_.Show("case %zu of %zu: %s ...", i + 1, cases.size(), cases[i].folder.c_str());
+      RunCase(cases[i]);
+    }
+    progress_.Clear();
+    out_.object()["passed"] = passed_;
+    out_.object()["failed"] = failed_;
+    out_.object()["skipped"] = skipped_;
+    out_.Line("%d passed, %d failed, %d skipped", passed_, failed_, skipped_);
     // Nothing to run is no success: a path that is wrong must not pass unnoticed.
-    return failed_ == 0 && !cases.empty() ? 0 : 1;
+    return out_.Finish(failed_ == 0 && !cases.empty() ? 0 : 1);
   }
 
  private:
-  static void Say(const char* verdict, const std::string& name, const std::string& detail, int* count) {
-    std::printf("%s %s: %s\n", verdict, name.c_str(), detail.c_str());
-    std::fflush(stdout);
+  void Say(const char* verdict, const std::string& name, const std::string& detail, int* count) {
+    progress_.Clear();
+    out_.Line("%s %s: %s", verdict, name.c_str(), detail.c_str());
+    out_.object()["cases"].push_back({{"verdict", verdict}, {"case", name}, {"detail", detail}});
     ++*count;
   }
 
@@ -111,6 +124,10 @@ class TestCommand : public Command {
     armed_.weights = AssembleWeights(*armed_.compiled);
     RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::FromData(armed_.compiled->plan, armed_.weights));
     RONDO_ASSIGN_OR_RETURN(armed_.loaded, LoadedSession::Create(plan, load_));
+    if (out_.object().count("runs_on") == 0) {  // once: it is the same for all cases
+      out_.Line("on %s", armed_.loaded->runs_on().Text().c_str());
+      out_.object()["runs_on"] = ToJson(armed_.loaded->runs_on());
+    }
     armed_model_ = test.model;
     armed_shapes_ = shapes;
     return Status::Ok();
@@ -172,6 +189,8 @@ class TestCommand : public Command {
   bool no_auto_state_ = false, stepwise_ = false;
   LoadOptions load_;
   OpRegistry ops_;
+  CommandOutput out_;
+  Progress progress_;
 
   Armed armed_;
   std::string armed_model_;

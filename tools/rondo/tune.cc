@@ -1,14 +1,14 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "drivers/cuda/cuda_driver.h"
+#include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/kernel_check.h"
 #include "tools/rondo/kernel_timer.h"
@@ -110,6 +110,7 @@ class TuneCommand : public Command {
                  "integer inputs hold this number and those after it: positions (0)")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which vendor libraries are looked for first", "DIRS");
+    out_.Declare(options);
   }
 
   int Run() override {
@@ -124,9 +125,13 @@ class TuneCommand : public Command {
     if (!plan.ok()) return Fail("tune", plan.status());
     if (Status status = Tune(plan->data(), &profile); !status.ok()) return Fail("tune", status);
     if (Status status = WriteProfile(profile, output_); !status.ok()) return Fail("tune", status);
-    std::printf("wrote %s: %zu kernels on %s, %s\n", output_.c_str(), profile.kernels.size(),
-                profile.gpu.c_str(), profile.architecture.c_str());
-    return 0;
+    out_.Line("wrote %s: %zu kernels on %s, %s", output_.c_str(), profile.kernels.size(), profile.gpu.c_str(),
+              profile.architecture.c_str());
+    nlohmann::ordered_json& json = out_.object();
+    json["profile"] = output_;
+    json["gpu"] = profile.gpu;
+    json["architecture"] = profile.architecture;
+    return out_.Finish(0);
   }
 
  private:
@@ -185,7 +190,7 @@ class TuneCommand : public Command {
   Status Check(const PlanData& plan, Driver* driver, const std::vector<std::unique_ptr<Exchanged>>& plans,
                std::vector<Candidate>* candidates) {
     for (Candidate& candidate : *candidates) {
-      Progress("checking " + std::string(plan.kernels[candidate.kernel].name));
+      progress_.Show("checking %s ...", std::string(plan.kernels[candidate.kernel].name).c_str());
       std::vector<const PlanData*> others;
       std::vector<std::string> choices;
       for (const auto& exchanged : plans) {
@@ -198,7 +203,7 @@ class TuneCommand : public Command {
       for (size_t i = 0; i < verdicts.size(); ++i) {
         if (verdicts[i].failures.empty()) continue;
         candidate.wrong.push_back(choices[i]);
-        Progress("");
+        progress_.Clear();
         std::fprintf(stderr, "rondo tune: %s is never chosen: %s\n", choices[i].c_str(),
                      verdicts[i].failures[0].c_str());
       }
@@ -223,7 +228,7 @@ class TuneCommand : public Command {
     }
     std::vector<size_t> images(plan.kernels.size(), present), best = images;
     for (Candidate& candidate : *candidates) {
-      Progress("measuring " + std::string(plan.kernels[candidate.kernel].name));
+      progress_.Show("measuring %s ...", std::string(plan.kernels[candidate.kernel].name).c_str());
       RONDO_ASSIGN_OR_RETURN(candidate.alone, timer.Time(candidate.kernel, present));
       // Before and after: what changes with time does not look like a gain.
       RONDO_ASSIGN_OR_RETURN(const double before, timer.TimeRun(images));
@@ -241,7 +246,7 @@ class TuneCommand : public Command {
     }
     RONDO_ASSIGN_OR_RETURN(present_run_, timer.TimeRun(images));
     RONDO_ASSIGN_OR_RETURN(best_run_, timer.TimeRun(best));
-    Progress("");
+    progress_.Clear();
     return Status::Ok();
   }
 
@@ -280,7 +285,7 @@ class TuneCommand : public Command {
     return "";
   }
 
-  void PrintTable(const PlanData& plan, const std::vector<Candidate>& candidates) const {
+  void PrintTable(const PlanData& plan, const std::vector<Candidate>& candidates) {
     Section section;
     section.title = "Kernels with alternatives; microseconds of a launch alone, and of runs";
     section.table.head = {"kernel", "launches", "present", "alone",    "run",
@@ -293,14 +298,19 @@ class TuneCommand : public Command {
                                     stays ? "the present" : c.best, Printf("%.1f", best),
                                     Printf("%.2f", 100 * (1 - best / c.present_run)),
                                     std::to_string(c.runs.size()), SourceOf(plan, c.kernel).substr(0, 40)});
+      out_.object()["kernels"].push_back({{"kernel", std::string(plan.kernels[c.kernel].name)},
+                                          {"launches", c.launches},
+                                          {"present", c.present},
+                                          {"alone_us", c.alone},
+                                          {"present_run_us", c.present_run},
+                                          {"best", c.best},
+                                          {"best_run_us", best},
+                                          {"run_us", c.runs},
+                                          {"wrong", c.wrong}});
     }
-    PrintText({"", {section}}, stdout);
-    std::printf("a run: %.1f µs as the plan is, %.1f µs with all best choices\n", present_run_, best_run_);
-  }
-
-  void Progress(const std::string& what) const {
-    if (isatty(STDERR_FILENO) == 0) return;
-    std::fprintf(stderr, "\r\033[K%s%s", what.c_str(), what.empty() ? "" : " ...");
+    out_.Print(section);
+    out_.Line("a run: %.1f µs as the plan is, %.1f µs with all best choices", present_run_, best_run_);
+    out_.object()["run_us"] = {{"present", present_run_}, {"best", best_run_}};
   }
 
   std::vector<std::string> plans_;
@@ -310,6 +320,8 @@ class TuneCommand : public Command {
   double present_run_ = 0, best_run_ = 0;
   LoadOptions load_;
   OpRegistry registry_;
+  CommandOutput out_;
+  Progress progress_;
 };
 
 }  // namespace

@@ -1,0 +1,22 @@
+// What Git LFS leaves in a checkout in place of a large file that was not fetched: a few lines of text.
+#ifndef RONDO_CORE_LFS_POINTER_H_
+#define RONDO_CORE_LFS_POINTER_H_
+
+#include <cstddef>
+#include <cstring>
+
+namespace rondo {
+
+// Whether a file that begins with these bytes is such a pointer (git-lfs, docs/spec.md).
+inline bool IsLfsPointer(const void* begin, size_t bytes) {
+  constexpr char kFirstLine[] = "version https://git-lfs.github.com/spec/";
+  return bytes >= sizeof(kFirstLine) && std::memcmp(begin, kFirstLine, sizeof(kFirstLine) - 1) == 0;
+}
+
+// What to say of it, after the file's name.
+inline constexpr char kLfsPointerText[] =
+    "is a Git LFS pointer, not the file itself; \"git lfs pull\" fetches that";
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_LFS_POINTER_H_

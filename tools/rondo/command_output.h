@@ -1,0 +1,66 @@
+// CommandOutput: what a command prints on standard output: text for people, in lines that a terminal holds, or, with
+// --json, one object for programs. Errors and progress go to standard error.
+#ifndef RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_
+#define RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "tools/rondo/options.h"
+#include "tools/rondo/report.h"
+
+namespace rondo::tools {
+
+class CommandOutput {
+ public:
+  CommandOutput();
+  ~CommandOutput();
+  CommandOutput(const CommandOutput&) = delete;
+
+  // Adds --json and --wide.
+  void Declare(OptionSet& options);
+  bool json() const { return json_; }
+
+  // Text, unless --json was given: a line (without its final newline; cut into several at words where it is
+  // longer than the terminal), or a report.
+  void Line(const char* format, ...) __attribute__((format(printf, 2, 3)));
+  void Print(const Report& report);
+  void Print(const Section& section);
+
+  // What --json prints; fill it in whether or not --json was given, where that costs little.
+  nlohmann::ordered_json& object() { return *object_; }
+  // Prints the object if --json was given. Call once, last; returns `status`.
+  int Finish(int status);
+
+ private:
+  // Characters of a line: of the terminal, or kPipeWidth; with --wide, as many as there are.
+  size_t Width() const;
+
+  std::unique_ptr<nlohmann::ordered_json> object_;
+  bool json_ = false, wide_ = false;
+};
+
+// One line on standard error that says what is going on, if that is a terminal: shown when the work has taken
+// two seconds, then at most ten times a second, and wiped out by the destructor. Single-threaded.
+class Progress {
+ public:
+  Progress();
+  ~Progress() { Clear(); }
+  Progress(const Progress&) = delete;
+
+  void Show(const char* format, ...) __attribute__((format(printf, 2, 3)));
+  // Wipes the line out, for other output to come.
+  void Clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_;
+  bool shown_ = false;
+  Clock::time_point next_;
+};
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_

@@ -1,0 +1,21 @@
+// What several commands say with --json in the same way.
+#ifndef RONDO_TOOLS_RONDO_JSON_PARTS_H_
+#define RONDO_TOOLS_RONDO_JSON_PARTS_H_
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tools/rondo/loaded.h"
+#include "tools/rondo/timings.h"
+
+namespace rondo::tools {
+
+// {"driver", "devices": [...]}, with "threads" and "instructions" of the host's, "driver_version" of CUDA's.
+nlohmann::ordered_json ToJson(const RunsOn& on);
+// Milliseconds by what took them.
+nlohmann::ordered_json ToJson(const ReadyTimes& ready);
+// {"runs", "median", "least", "p10", "p90", "most"} of sorted times, which are at least one.
+nlohmann::ordered_json SpreadJson(const std::vector<double>& sorted);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_JSON_PARTS_H_
