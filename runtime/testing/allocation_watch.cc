@@ -81,7 +81,8 @@ void AllocationWatch::Stop() {
 std::string AllocationWatch::Callers() const {
   std::string text;
   const int shown = std::min(seen.load(), kStacks);
-  for (int i = 0; i < shown; ++i) text += "  call " + std::to_string(i + 1) + ", from\n" + StackText(stacks[i]);
+  for (int i = 0; i < shown; ++i)
+    text += "  call " + std::to_string(i + 1) + ", from\n" + StackText(stacks[i]);
   return text;
 }
 

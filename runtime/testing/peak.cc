@@ -31,7 +31,8 @@ bool InArena(const rondo_buffer& b) {
 // Where the sum of live bytes is largest; a buffer that takes over another's memory begins as that one's last
 // reader ends, in the same bytes, and counts once.
 Fullest FindFullest(const std::vector<rondo_buffer>& buffers) {
-  std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, int64_t>> changes;  // by program and device, by step
+  std::map<std::pair<uint32_t, uint32_t>, std::map<uint32_t, int64_t>>
+      changes;  // by program and device, by step
   for (const rondo_buffer& b : buffers) {
     if (!InArena(b)) continue;
     auto& steps = changes[{b.program, b.device}];
@@ -93,7 +94,8 @@ std::string PeakText(const api::Plan& plan) {
   }
   text += "the largest buffers alive then:\n";
   for (size_t i = 0; i < std::min(buffers.size(), kListed); ++i) text += LineOf(buffers[i]);
-  if (buffers.size() > kListed) text += "  and " + std::to_string(buffers.size() - kListed) + " smaller ones\n";
+  if (buffers.size() > kListed)
+    text += "  and " + std::to_string(buffers.size() - kListed) + " smaller ones\n";
   return text;
 }
 

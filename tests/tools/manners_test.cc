@@ -1,5 +1,5 @@
-// What all subcommands do alike: --version, --json, lines that a terminal holds, the driver they name, the files
-// that Git LFS leaves behind.
+// What all subcommands do alike: --version, --json, lines that a terminal holds, the driver they name, the
+// files that Git LFS leaves behind.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,9 +24,9 @@ Outcome Rondo(const std::string& arguments) { return Shell(std::string(RONDO_COM
 class Manners : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              ("rondo_manners_" + std::to_string(getpid()) + "_" +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ =
+        fs::path(::testing::TempDir()) / ("rondo_manners_" + std::to_string(getpid()) + "_" +
+                                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -40,7 +40,8 @@ class Manners : public ::testing::Test {
     return plan;
   }
   std::string Inputs() const {
-    return " --input tokens=" + kPycoder + "/decode.test/test_data_set_0/input_0.pb --input positions=" + kPycoder +
+    return " --input tokens=" + kPycoder +
+           "/decode.test/test_data_set_0/input_0.pb --input positions=" + kPycoder +
            "/decode.test/test_data_set_0/input_1.pb";
   }
 
@@ -100,7 +101,8 @@ TEST_F(Manners, LinesFitATerminalUnlessWide) {
         "compile " + kDecode + " -v -o " + In("again.rondo"), std::string("compile --list-passes")}) {
     std::istringstream lines(Rondo(command).text);
     for (std::string line; std::getline(lines, line);) {
-      const auto characters = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+      const auto characters =
+          std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
       EXPECT_LE(characters, 100) << command << ": " << line;
       cut = cut || line.find("…") != std::string::npos;
     }
@@ -135,11 +137,13 @@ TEST_F(Manners, APlanForGpusRunsOnTheHostOnlyWhenAskedFor) {
 
 TEST_F(Manners, AGitLfsPointerIsCalledThat) {
   const std::string pointer =
-      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
+      "version https://git-lfs.github.com/spec/v1\noid "
+      "sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
       "size 12345\n";
   for (const char* name : {"model.onnx", "plan.rondo", "x.npy"}) std::ofstream(In(name)) << pointer;
-  for (const std::string& command : {"compile " + In("model.onnx") + " -o " + In("p.rondo"),
-                                     "inspect " + In("plan.rondo"), "run " + Decode() + " --input tokens=" + In("x.npy")}) {
+  for (const std::string& command :
+       {"compile " + In("model.onnx") + " -o " + In("p.rondo"), "inspect " + In("plan.rondo"),
+        "run " + Decode() + " --input tokens=" + In("x.npy")}) {
     const Outcome outcome = Rondo(command);
     EXPECT_EQ(outcome.status, 1) << command;
     EXPECT_SAYS(outcome, "Git LFS pointer");

@@ -34,7 +34,8 @@ std::string Formatted(const char* format, va_list args) {
 
 }  // namespace
 
-CommandOutput::CommandOutput() : object_(std::make_unique<nlohmann::ordered_json>(nlohmann::ordered_json::object())) {}
+CommandOutput::CommandOutput()
+    : object_(std::make_unique<nlohmann::ordered_json>(nlohmann::ordered_json::object())) {}
 CommandOutput::~CommandOutput() = default;
 
 void CommandOutput::Declare(OptionSet& options) {
@@ -66,7 +67,8 @@ void CommandOutput::Print(const Section& section) { Print({"", {section}}); }
 int CommandOutput::Finish(int status) {
   // Names come from files that nobody vouches for: what is not UTF-8 is replaced.
   if (json_) {
-    std::printf("%s\n", object_->dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    std::printf("%s\n",
+                object_->dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   }
   return status;
 }

@@ -1,4 +1,5 @@
-// CommandOutput: what a command prints on standard output: text for people, in lines that a terminal holds, or, with
+// CommandOutput: what a command prints on standard output: text for people, in lines that a terminal holds,
+// or, with
 // --json, one object for programs. Errors and progress go to standard error.
 #ifndef RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_
 #define RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_

@@ -18,14 +18,14 @@ Json ToJson(const RunsOn& on) {
 }
 
 Json ToJson(const ReadyTimes& ready) {
-  return {{"total", ready.total},     {"plan", ready.plan},       {"driver", ready.driver},
-          {"device", ready.device},   {"modules", ready.modules}, {"weights", ready.weights},
-          {"memory", ready.memory},   {"graphs", ready.graphs}};
+  return {{"total", ready.total},   {"plan", ready.plan},       {"driver", ready.driver},
+          {"device", ready.device}, {"modules", ready.modules}, {"weights", ready.weights},
+          {"memory", ready.memory}, {"graphs", ready.graphs}};
 }
 
 Json SpreadJson(const std::vector<double>& sorted) {
-  return {{"runs", sorted.size()},           {"median", Quantile(sorted, 0.5)}, {"least", sorted.front()},
-          {"p10", Quantile(sorted, 0.1)},    {"p90", Quantile(sorted, 0.9)},    {"most", sorted.back()}};
+  return {{"runs", sorted.size()},        {"median", Quantile(sorted, 0.5)}, {"least", sorted.front()},
+          {"p10", Quantile(sorted, 0.1)}, {"p90", Quantile(sorted, 0.9)},    {"most", sorted.back()}};
 }
 
 }  // namespace rondo::tools
