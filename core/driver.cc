@@ -4,6 +4,7 @@
 
 namespace rondo {
 
+Result<uint64_t> Device::ReserveStaging(Stream*, const CopyNeeds&) { return uint64_t{0}; }
 Status Device::Call(Module*, uint32_t op, Span<const DeviceAddress>, Stream*, uint32_t step) {
   return Status::Error(Code::kUnsupported, "step %u: this driver runs no custom ops, but calls op %u", step,
                        op);

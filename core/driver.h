@@ -48,6 +48,14 @@ struct GraphNode {
   StepKind kind = StepKind::kLaunch;
 };
 
+// What is copied between the host and a device between two Synchronize of a stream, at most: bytes, those of
+// each tensor rounded up to kCopyAlignment, and how many copies there are to the host.
+struct CopyNeeds {
+  uint64_t in = 0, out = 0;
+  uint32_t outputs = 0;
+};
+inline constexpr uint64_t kCopyAlignment = 256;
+
 // One device's part in one sync point. `point` is the program's and must outlive the Collectives.
 struct CollectivePart {
   Collectives* collectives = nullptr;
@@ -66,7 +74,8 @@ class Device {
   virtual void Free(DeviceAddress address, uint64_t bytes) = 0;
   // Free and total bytes of the device (host: of the machine).
   virtual Status MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) = 0;
-  // Copies in the order of `stream`. `host` must stay valid until the stream has passed the copy.
+  // Copies in the order of `stream`. `host` must stay valid until the stream has passed the copy, and what is
+  // copied out is there after Synchronize, not before.
   virtual Status CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) = 0;
   virtual Status CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) = 0;
   virtual Status Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) = 0;
@@ -83,6 +92,10 @@ class Device {
   // --- order.
   virtual Result<Stream*> CreateStream() = 0;
   virtual void DestroyStream(Stream* stream) = 0;
+  // From now on, CopyIn and CopyOut on `stream` from and to ordinary memory keep no other thread from giving
+  // work to the device: where that takes page-locked memory, it is taken here, enough for `copies`, which are
+  // not limited by it. Once a stream. Returns the bytes taken; 0 where there is no need.
+  virtual Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies);
   virtual Result<Event*> CreateEvent() = 0;
   virtual void DestroyEvent(Event* event) = 0;
   // An event that also keeps the device's time when its stream passes it, in a graph too: recording it while

@@ -35,6 +35,7 @@ rondo_error* rondo_runtime_get_metrics(const rondo_runtime* runtime, rondo_metri
   full.weight_bytes = from.weight_bytes;
   full.arena_bytes = from.arena_bytes;
   full.state_bytes = from.state_bytes;
+  full.staging_bytes = from.staging_bytes;
   Convert(from.run_time, &full.run_time);
   Convert(from.queue_wait, &full.queue_wait);
   return rondo::FillStruct(full, metrics) ? nullptr : rondo::SizeError("rondo_metrics");

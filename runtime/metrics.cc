@@ -89,6 +89,7 @@ void Metrics::Read(MetricsData* to) const {
   to->weight_bytes = Load(weight_bytes);
   to->arena_bytes = Load(arena_bytes);
   to->state_bytes = Load(state_bytes);
+  to->staging_bytes = Load(staging_bytes);
   run_time.Read(&to->run_time);
   queue_wait.Read(&to->queue_wait);
 }
@@ -109,6 +110,7 @@ size_t WritePrometheus(const MetricsData& data, char* text, size_t size) {
   page.Labelled("device_bytes", "kind", "weights", data.weight_bytes);
   page.Labelled("device_bytes", "kind", "arena", data.arena_bytes);
   page.Labelled("device_bytes", "kind", "state", data.state_bytes);
+  page.One("staging_bytes", "Page-locked host memory held for copies.", "gauge", data.staging_bytes);
   page.Durations("run_seconds", "Time of runs.", data.run_time);
   page.Durations("queue_seconds", "Time that asynchronous runs waited for a worker.", data.queue_wait);
   return page.bytes();

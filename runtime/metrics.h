@@ -39,6 +39,7 @@ struct MetricsData {
   uint64_t weight_bytes = 0;          // device memory taken by weights (mapped weights take none)
   uint64_t arena_bytes = 0;           // device memory taken by arenas
   uint64_t state_bytes = 0;           // device memory taken by state
+  uint64_t staging_bytes = 0;         // page-locked host memory taken by sessions for their copies
   HistogramData run_time;             // of runs: from the call, or the end of the wait in the queue
   HistogramData queue_wait;           // of RunAsync: from the call until a worker took it up
 };
@@ -73,6 +74,7 @@ struct Metrics {
   std::atomic<uint64_t> weight_bytes{0};
   std::atomic<uint64_t> arena_bytes{0};
   std::atomic<uint64_t> state_bytes{0};
+  std::atomic<uint64_t> staging_bytes{0};
   Histogram run_time;
   Histogram queue_wait;
 

@@ -299,6 +299,7 @@ typedef struct rondo_metrics {
   uint64_t state_bytes;                 /* device memory held now */
   rondo_histogram run_time;
   rondo_histogram queue_wait; /* of run_async: until a worker took the run up */
+  uint64_t staging_bytes;     /* page-locked host memory held now, for copies of ordinary memory */
 } rondo_metrics;
 
 /* The largest duration that bucket `bucket` counts, in nanoseconds: 50 us to 10 s, UINT64_MAX for the last.

@@ -62,6 +62,27 @@ Status MakeRegion(SessionDevice* d, uint64_t bytes, const char* what, uint32_t i
   return d->device->Fill(region->address, 0, bytes, d->streams[0]);
 }
 
+// What the copies of any one program's ports on the device come to; of state written or read by name, too.
+CopyNeeds NeedsOf(const PlanData& data, uint32_t device) {
+  CopyNeeds most;
+  const auto bytes_of = [&](uint32_t buffer) {
+    const Buffer& b = data.buffers[buffer];
+    return b.device != device ? 0 : (b.bytes + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment;
+  };
+  for (const Program& program : data.programs) {
+    uint64_t in = 0, out = 0;
+    for (const Port& port : program.inputs) {
+      in += bytes_of(port.buffer);
+      for (uint32_t replica : port.replicas) in += bytes_of(replica);
+    }
+    for (const Port& port : program.outputs) out += bytes_of(port.buffer);
+    if (in > most.in) most.in = in;
+    if (out > most.out) most.out = out;
+    if (program.outputs.size() > most.outputs) most.outputs = static_cast<uint32_t>(program.outputs.size());
+  }
+  return most;
+}
+
 Status MakeDevice(SessionImpl* session, uint32_t index) {
   SessionDevice* d = &session->devices[index];
   const DeviceBytes& bytes = session->plan.data().requirements.devices[index];
@@ -69,6 +90,9 @@ Status MakeDevice(SessionImpl* session, uint32_t index) {
   d->module = session->loaded->devices[index].module;
   RONDO_RETURN_IF_ERROR(MakeStreams(session, d));
   Metrics& metrics = session->runtime_impl->metrics;
+  RONDO_ASSIGN_OR_RETURN(d->staging_bytes,
+                         d->device->ReserveStaging(d->streams[0], NeedsOf(session->plan.data(), index)));
+  metrics.staging_bytes.fetch_add(d->staging_bytes, std::memory_order_relaxed);
   RONDO_RETURN_IF_ERROR(
       MakeRegion(d, bytes.arena, "the session's arena", index, &d->arena, &metrics.arena_bytes));
   RONDO_RETURN_IF_ERROR(
@@ -115,6 +139,7 @@ void DestroyDevice(SessionDevice* d, Metrics* metrics) {
   if (d->state.bytes != 0) d->device->Free(d->state.address, d->state.bytes);
   if (d->arena.bytes != 0) d->device->Free(d->arena.address, d->arena.bytes);
   metrics->state_bytes.fetch_sub(d->state.bytes, std::memory_order_relaxed);
+  metrics->staging_bytes.fetch_sub(d->staging_bytes, std::memory_order_relaxed);
   metrics->arena_bytes.fetch_sub(d->arena.bytes, std::memory_order_relaxed);
 }
 

@@ -26,6 +26,7 @@ struct SessionDevice {
   Event* order = nullptr;  // forks and joins the streams of a partition; null when there is one stream
   DeviceRegion arena;
   DeviceRegion state;
+  uint64_t staging_bytes = 0;  // page-locked, of streams[0]
   // Of the session's run on the launch threads, guarded by their lock.
   SessionImpl* next_run = nullptr;  // in this device's queue
   uint32_t complete = 0;            // the last partition known to be complete, plus 1

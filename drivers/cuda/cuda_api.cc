@@ -29,6 +29,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(release, "cuMemFree_v2"),
     RONDO_SYMBOL(host_allocate, "cuMemHostAlloc"),
     RONDO_SYMBOL(host_release, "cuMemFreeHost"),
+    RONDO_SYMBOL(pointer_attributes, "cuPointerGetAttributes"),
     RONDO_SYMBOL(copy_in, "cuMemcpyHtoDAsync_v2"),
     RONDO_SYMBOL(copy_out, "cuMemcpyDtoHAsync_v2"),
     RONDO_SYMBOL(copy, "cuMemcpyDtoDAsync_v2"),

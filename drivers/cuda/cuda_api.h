@@ -89,6 +89,8 @@ struct Api {
   Error (*release)(Address address);
   Error (*host_allocate)(void** memory, size_t bytes, unsigned flags);
   Error (*host_release)(void* memory);
+  // Leaves in *values what is asked of `memory`, 0 where CUDA does not know it.
+  Error (*pointer_attributes)(unsigned count, int* attributes, void** values, Address memory);
   Error (*copy_in)(Address to, const void* from, size_t bytes, StreamHandle stream);
   Error (*copy_out)(void* to, Address from, size_t bytes, StreamHandle stream);
   Error (*copy)(Address to, Address from, size_t bytes, StreamHandle stream);

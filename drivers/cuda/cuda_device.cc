@@ -16,6 +16,7 @@ constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUT
 constexpr int kMostDynamicShared = 8;                      // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 constexpr int kDependentLaunch = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr Error kOutOfMemoryError = 2;
+constexpr int kMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 
 }  // namespace
 
@@ -114,18 +115,42 @@ Status CudaDevice::MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) {
 
 Status CudaDevice::CopyIn(DeviceAddress to, const void* host, uint64_t bytes, Stream* stream) {
   if (bytes == 0) return Status::Ok();
-  if (bytes >= WeightCopy::kLeastBytes && has_weight_copy_.load(std::memory_order_acquire)) {
+  CudaStream* s = ToCuda(stream);
+  if (s->staging == nullptr && bytes >= WeightCopy::kLeastBytes &&
+      has_weight_copy_.load(std::memory_order_acquire)) {
     std::lock_guard<std::mutex> lock(copy_mutex_);
-    if (weight_copy_ != nullptr) return weight_copy_->Copy(to, host, bytes, ToCuda(stream)->handle);
+    if (weight_copy_ != nullptr) return weight_copy_->Copy(to, host, bytes, s->handle);
   }
   Use use(*this);
-  return Check(api_.copy_in(to, host, bytes, ToCuda(stream)->handle), "copying to the device");
+  if (s->staging != nullptr) {
+    RONDO_ASSIGN_OR_RETURN(const bool ordinary, IsOrdinary(host, bytes));
+    if (ordinary) return s->staging->CopyIn(to, host, bytes, s->handle);
+  }
+  return Check(api_.copy_in(to, host, bytes, s->handle), "copying to the device");
+}
+
+// Where the first and the last byte are known, the ones between are taken to be.
+Result<bool> CudaDevice::IsOrdinary(const void* memory, uint64_t bytes) {
+  const Address first = reinterpret_cast<Address>(memory);
+  for (Address at : {first, first + bytes - 1}) {
+    int attribute = kMemoryType;
+    unsigned type = 0;
+    void* values = &type;
+    RONDO_RETURN_IF_ERROR(Check(api_.pointer_attributes(1, &attribute, &values, at), "looking at memory"));
+    if (type == 0) return true;
+  }
+  return false;
 }
 
 Status CudaDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Stream* stream) {
   if (bytes == 0) return Status::Ok();
+  CudaStream* s = ToCuda(stream);
   Use use(*this);
-  return Check(api_.copy_out(host, from, bytes, ToCuda(stream)->handle), "copying from the device");
+  if (s->staging != nullptr) {
+    RONDO_ASSIGN_OR_RETURN(const bool ordinary, IsOrdinary(host, bytes));
+    if (ordinary) return s->staging->CopyOut(host, from, bytes, s->handle);
+  }
+  return Check(api_.copy_out(host, from, bytes, s->handle), "copying from the device");
 }
 
 Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {

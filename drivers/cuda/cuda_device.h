@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "core/driver.h"
+#include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_calls.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_products.h"
+#include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
 
@@ -85,6 +87,7 @@ struct CudaStream {
   Status fault;                        // of a custom op since the last Synchronize
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
+  std::unique_ptr<Staging> staging;
 };
 
 struct CudaEvent {
@@ -151,6 +154,7 @@ class CudaDevice final : public Device {
   void DestroyModule(Module* module) override;
   Result<Stream*> CreateStream() override;
   void DestroyStream(Stream* stream) override;
+  Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies) override;
   Result<Event*> CreateEvent() override;
   Result<Event*> CreateTimedEvent() override;
   Result<double> ElapsedMicroseconds(Event* from, Event* to) override;
@@ -186,6 +190,9 @@ class CudaDevice final : public Device {
   // Where the streams and events of a recording part from it; it is gone then.
   static void Leave(CudaRecording* recording);
   Result<Event*> MakeEvent(bool timed);
+  // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
+  // With the device's context current.
+  Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
   // What the library computes of the plan: chosen, and captured once, so that nothing is left to be loaded.
   Status PrepareProducts(const PlanData& plan, const CodeModule& code, CudaModule* module);
   Status CaptureOnce(LibraryProductRun* product, size_t params);
@@ -203,7 +210,7 @@ class CudaDevice final : public Device {
   const OpRegistry* const ops_;
   const ThreadHooks hooks_;
   Ending* const ending_;
-  std::mutex mutex_;  // guards rounded_
+  std::mutex mutex_;  // guards rounded_, team_
   std::vector<Rounded> rounded_;
   SyntheticFill fill_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
@@ -211,6 +218,7 @@ class CudaDevice final : public Device {
   std::mutex copy_mutex_;
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
+  std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;

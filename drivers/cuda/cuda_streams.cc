@@ -1,4 +1,5 @@
 // The CudaDevice's streams and events.
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -12,6 +13,7 @@ namespace {
 constexpr unsigned kNonBlockingStream = 1;   // CU_STREAM_NON_BLOCKING
 constexpr unsigned kNoTiming = 2;            // CU_EVENT_DISABLE_TIMING
 constexpr unsigned kRecordExternal = 1;      // CU_EVENT_RECORD_EXTERNAL
+constexpr uint64_t kLeastForTeam = 2 << 20;  // bytes a run copies
 constexpr unsigned kPortableMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 
 }  // namespace
@@ -45,9 +47,24 @@ void CudaDevice::DestroyStream(Stream* stream) {
   }
   Use use(*this);
   api_.stream_synchronize(ToCuda(stream)->handle);
+  ToCuda(stream)->staging.reset();
   api_.stream_destroy(ToCuda(stream)->handle);
   api_.host_release(ToCuda(stream)->faults);
   delete ToCuda(stream);
+}
+
+Result<uint64_t> CudaDevice::ReserveStaging(Stream* stream, const CopyNeeds& copies) {
+  if (copies.in == 0 && copies.out == 0) return uint64_t{0};
+  CopyTeam* team = nullptr;
+  if (std::max(copies.in, copies.out) >= kLeastForTeam) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (team_ == nullptr) {
+      RONDO_ASSIGN_OR_RETURN(team_, CopyTeam::Create(hooks_));
+    }
+    team = team_.get();
+  }
+  RONDO_ASSIGN_OR_RETURN(ToCuda(stream)->staging, Staging::Create(*this, copies, team));
+  return ToCuda(stream)->staging->bytes();
 }
 
 Result<Event*> CudaDevice::MakeEvent(bool timed) {
@@ -115,7 +132,8 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   *failed_step = kNone;
   {
     Use use(*this);
-    RONDO_RETURN_IF_ERROR(Check(api_.stream_synchronize(s->handle), "running on the device"));
+    RONDO_RETURN_IF_ERROR(s->staging != nullptr ? s->staging->Finish(s->handle)
+                                                : Check(api_.stream_synchronize(s->handle), "running on the device"));
   }
   DropWeightCopy(s->handle);
   if (!s->fault.ok()) {

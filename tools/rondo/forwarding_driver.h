@@ -38,6 +38,9 @@ class ForwardingDevice : public Device {
   void DestroyModule(Module* module) override { inner_->DestroyModule(module); }
   Result<Stream*> CreateStream() override { return inner_->CreateStream(); }
   void DestroyStream(Stream* stream) override { inner_->DestroyStream(stream); }
+  Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies) override {
+    return inner_->ReserveStaging(stream, copies);
+  }
   Result<Event*> CreateEvent() override { return inner_->CreateEvent(); }
   Result<Event*> CreateTimedEvent() override { return inner_->CreateTimedEvent(); }
   Result<double> ElapsedMicroseconds(Event* from, Event* to) override {

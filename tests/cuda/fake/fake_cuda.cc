@@ -377,6 +377,15 @@ RONDO_FAKE_API Error cuMemFreeHost(void* memory) {
   std::free(memory);
   return 0;
 }
+RONDO_FAKE_API Error cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address memory) {
+  POINT("cuPointerGetAttributes");
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] != 2) return kInvalidValue;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    const auto at = reinterpret_cast<const void*>(memory);
+    *static_cast<unsigned*>(values[i]) = IsPageLocked(at) ? 1 : IsMemory(memory) ? 2 : 0;
+  }
+  return 0;
+}
 RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, StreamHandle stream) {
   POINT("cuMemcpyHtoDAsync");
   if (!IsOwn(to, bytes)) return kInvalidValue;

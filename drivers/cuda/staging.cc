@@ -1,0 +1,160 @@
+#include "drivers/cuda/staging.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "drivers/cuda/cuda_device.h"
+
+namespace rondo::cuda {
+namespace {
+
+constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
+constexpr unsigned kPortable = 1;     // CU_MEMHOSTALLOC_PORTABLE
+constexpr uint64_t kAlignment = 256;  // of each copy
+constexpr uint64_t kPage = 4096;
+
+constexpr uint64_t RoundUp(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+
+}  // namespace
+
+Result<std::unique_ptr<Staging>> Staging::Create(CudaDevice& device, const CopyNeeds& copies,
+                                                 CopyTeam* team) {
+  std::unique_ptr<Staging> made(new (std::nothrow) Staging(device, team));
+  if (made == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for staging");
+  RONDO_RETURN_IF_ERROR(made->Prepare(copies));
+  return made;
+}
+
+Status Staging::Prepare(const CopyNeeds& copies) {
+  const uint64_t need = std::max<uint64_t>(1, std::max(copies.in, copies.out));
+  slot_bytes_ = std::min(RoundUp(need, kPage), kSlotBytes);
+  // One more than is filled: what fits a slot is not cut.
+  if (need > slot_bytes_) events_.resize(std::min(need / slot_bytes_ + 2, kMostSlots));
+  else events_.resize(1);
+  copies_.reserve(std::max<uint32_t>(copies.outputs, 1));
+  const Api& api = device_.api();
+  CudaDevice::Use use(device_);
+  void* memory = nullptr;
+  RONDO_RETURN_IF_ERROR(device_.Check(api.host_allocate(&memory, bytes(), kPortable), "page-locked memory")
+                            .At("%llu bytes for staging", static_cast<unsigned long long>(bytes())));
+  memory_ = static_cast<uint8_t*>(memory);
+  std::memset(memory_, 0, bytes());  // no page is left to be found at the first copy
+  for (EventHandle& event : events_) {
+    RONDO_RETURN_IF_ERROR(device_.Check(api.event_create(&event, kNoTiming), "creating an event"));
+  }
+  return Status::Ok();
+}
+
+Staging::~Staging() {
+  CudaDevice::Use use(device_);
+  for (EventHandle event : events_) {
+    if (event != nullptr) device_.api().event_destroy(event);
+  }
+  if (memory_ != nullptr) device_.api().host_release(memory_);
+}
+
+Staging::Piece Staging::Next(uint64_t position, uint64_t left) const {
+  uint64_t at = RoundUp(position, kAlignment);
+  const uint64_t room = slot_bytes_ - at % slot_bytes_;
+  if (left > room && left <= slot_bytes_) at += room;
+  return {at, std::min(left, slot_bytes_ - at % slot_bytes_)};
+}
+
+Staging::Piece Staging::Next(const Cursor& at) const {
+  return Next(at.position, copies_[at.copy].bytes - at.done);
+}
+
+void Staging::Advance(Cursor* at, const Piece& piece) const {
+  at->position = piece.position + piece.bytes;
+  at->done += piece.bytes;
+  if (at->done == copies_[at->copy].bytes) *at = {at->copy + 1, 0, at->position};
+}
+
+Status Staging::Leave(uint64_t position, const Piece& piece, StreamHandle stream) {
+  const uint64_t slot = SlotBefore(position);
+  if (slot == SlotOf(piece)) return Status::Ok();
+  return device_.Check(device_.api().event_record(EventOf(slot), stream, 0), "recording an event");
+}
+
+void Staging::Move(void* to, const void* from, uint64_t bytes) const {
+  if (team_ != nullptr && bytes >= CopyTeam::kLeastBytes) return team_->Copy(to, from, bytes);
+  std::memcpy(to, from, bytes);
+}
+
+Status Staging::CopyIn(Address to, const void* memory, uint64_t bytes, StreamHandle stream) {
+  if (!copies_.empty()) RONDO_RETURN_IF_ERROR(Finish(stream));
+  const Api& api = device_.api();
+  const auto* from = static_cast<const uint8_t*>(memory);
+  for (uint64_t done = 0; done < bytes;) {
+    const Piece piece = Next(in_, bytes - done);
+    const uint64_t slot = SlotOf(piece);
+    RONDO_RETURN_IF_ERROR(Leave(in_, piece, stream));
+    if (slot != SlotBefore(in_) && slot >= events_.size()) {
+      RONDO_RETURN_IF_ERROR(device_.Check(api.event_synchronize(EventOf(slot)), "copying to the device"));
+    }
+    in_ = piece.position + piece.bytes;
+    Move(At(piece), from + done, piece.bytes);
+    RONDO_RETURN_IF_ERROR(
+        device_.Check(api.copy_in(to + done, At(piece), piece.bytes, stream), "copying to the device"));
+    done += piece.bytes;
+  }
+  return Status::Ok();
+}
+
+Status Staging::CopyOut(void* memory, Address from, uint64_t bytes, StreamHandle stream) {
+  if (copies_.size() == copies_.capacity()) RONDO_RETURN_IF_ERROR(Finish(stream));
+  copies_.push_back({static_cast<uint8_t*>(memory), from, bytes});
+  return SendOutputs(stream);
+}
+
+Status Staging::SendOutputs(StreamHandle stream) {
+  while (sent_.copy < copies_.size()) {
+    const Piece piece = Next(sent_);
+    if (SlotOf(piece) >= emptied_ + events_.size()) return Status::Ok();
+    RONDO_RETURN_IF_ERROR(Leave(sent_.position, piece, stream));
+    const Address from = copies_[sent_.copy].from + sent_.done;
+    RONDO_RETURN_IF_ERROR(device_.Check(device_.api().copy_out(At(piece), from, piece.bytes, stream),
+                                        "copying from the device"));
+    Advance(&sent_, piece);
+  }
+  return Status::Ok();
+}
+
+Status Staging::TakeSlot(StreamHandle stream) {
+  const Api& api = device_.api();
+  const uint64_t slot = SlotOf(Next(taken_));
+  const bool left = SlotBefore(sent_.position) != slot;
+  const Error error = left ? api.event_synchronize(EventOf(slot)) : api.stream_synchronize(stream);
+  RONDO_RETURN_IF_ERROR(device_.Check(error, "running on the device"));
+  while (taken_.copy < copies_.size()) {
+    const Piece piece = Next(taken_);
+    if (SlotOf(piece) != slot) break;
+    Move(copies_[taken_.copy].to + taken_.done, At(piece), piece.bytes);
+    Advance(&taken_, piece);
+  }
+  emptied_ = slot + 1;
+  return Status::Ok();
+}
+
+// The last slot is waited for with the stream.
+Status Staging::TakeOutputs(StreamHandle stream) {
+  if (copies_.empty()) {
+    return device_.Check(device_.api().stream_synchronize(stream), "running on the device");
+  }
+  while (taken_.copy < copies_.size()) {
+    RONDO_RETURN_IF_ERROR(TakeSlot(stream));
+    RONDO_RETURN_IF_ERROR(SendOutputs(stream));
+  }
+  return Status::Ok();
+}
+
+Status Staging::Finish(StreamHandle stream) {
+  Status status = TakeOutputs(stream);
+  copies_.clear();
+  sent_ = taken_ = {};
+  in_ = emptied_ = 0;
+  return status;
+}
+
+}  // namespace rondo::cuda
