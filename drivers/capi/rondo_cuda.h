@@ -34,8 +34,9 @@ typedef struct rondo_cuda_options {
    * closed when it is destroyed. They run on the host, between graphs. The paths are not kept. */
   const char* const* op_libraries;
   size_t num_op_libraries;
-  /* Threads that copy weights while a session is made, as rondo_thread_hooks: both functions or none.
-   * Default: POSIX threads with signals blocked. */
+  /* Threads that copy weights while a session is made, and large tensors of runs from and to ordinary memory
+   * (at most 3 for each device, asleep otherwise), as rondo_thread_hooks: both functions or none. Default:
+   * POSIX threads with signals blocked. */
   int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
   void (*join_thread)(void* user, void* thread);
   void* thread_user;

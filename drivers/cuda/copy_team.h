@@ -32,7 +32,7 @@ class CopyTeam {
 
  private:
   static constexpr uint32_t kMostHelpers = 3;
-  static constexpr uint64_t kChunk = 64 << 10;
+  static constexpr uint64_t kChunk = 32 << 10;
 
   explicit CopyTeam(const ThreadHooks& hooks) : hooks_(hooks) {}
   static void* Main(void* team);

@@ -20,7 +20,7 @@ struct CudaOptions {
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
   // call any are refused.
   const OpRegistry* ops = nullptr;
-  // Who starts the threads that copy large weights.
+  // Who starts the threads that copy large weights, and large tensors of runs (at most 3 for each device).
   ThreadHooks thread_hooks = DefaultThreadHooks();
 };
 

@@ -132,8 +132,9 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   *failed_step = kNone;
   {
     Use use(*this);
-    RONDO_RETURN_IF_ERROR(s->staging != nullptr ? s->staging->Finish(s->handle)
-                                                : Check(api_.stream_synchronize(s->handle), "running on the device"));
+    RONDO_RETURN_IF_ERROR(s->staging != nullptr
+                              ? s->staging->Finish(s->handle)
+                              : Check(api_.stream_synchronize(s->handle), "running on the device"));
   }
   DropWeightCopy(s->handle);
   if (!s->fault.ok()) {

@@ -30,8 +30,10 @@ Status Staging::Prepare(const CopyNeeds& copies) {
   const uint64_t need = std::max<uint64_t>(1, std::max(copies.in, copies.out));
   slot_bytes_ = std::min(RoundUp(need, kPage), kSlotBytes);
   // One more than is filled: what fits a slot is not cut.
-  if (need > slot_bytes_) events_.resize(std::min(need / slot_bytes_ + 2, kMostSlots));
-  else events_.resize(1);
+  if (need > slot_bytes_)
+    events_.resize(std::min(need / slot_bytes_ + 2, kMostSlots));
+  else
+    events_.resize(1);
   copies_.reserve(std::max<uint32_t>(copies.outputs, 1));
   const Api& api = device_.api();
   CudaDevice::Use use(device_);
@@ -105,7 +107,9 @@ Status Staging::CopyIn(Address to, const void* memory, uint64_t bytes, StreamHan
 Status Staging::CopyOut(void* memory, Address from, uint64_t bytes, StreamHandle stream) {
   if (copies_.size() == copies_.capacity()) RONDO_RETURN_IF_ERROR(Finish(stream));
   copies_.push_back({static_cast<uint8_t*>(memory), from, bytes});
-  return SendOutputs(stream);
+  Status status = SendOutputs(stream);
+  if (!status.ok()) Forget();
+  return status;
 }
 
 Status Staging::SendOutputs(StreamHandle stream) {
@@ -151,10 +155,16 @@ Status Staging::TakeOutputs(StreamHandle stream) {
 
 Status Staging::Finish(StreamHandle stream) {
   Status status = TakeOutputs(stream);
+  if (!status.ok()) (void)device_.api().stream_synchronize(stream);
+  Forget();
+  in_ = 0;
+  return status;
+}
+
+void Staging::Forget() {
   copies_.clear();
   sent_ = taken_ = {};
-  in_ = emptied_ = 0;
-  return status;
+  emptied_ = 0;
 }
 
 }  // namespace rondo::cuda

@@ -74,14 +74,16 @@ class Staging {
   uint64_t SlotBefore(uint64_t position) const { return position == 0 ? 0 : (position - 1) / slot_bytes_; }
   uint8_t* At(const Piece& piece) const { return memory_ + piece.position % bytes(); }
   EventHandle EventOf(uint64_t slot) const { return events_[slot % events_.size()]; }
-  // If `piece` begins another slot than what ends at `position` is in: all that the stream has to do with that
-  // one has been enqueued.
+  // If `piece` begins another slot than what ends at `position` is in: all that the stream has to do with
+  // that one has been enqueued.
   Status Leave(uint64_t position, const Piece& piece, StreamHandle stream);
   // Enqueues outputs until slots must be emptied first.
   Status SendOutputs(StreamHandle stream);
   // Waits for the first slot that has outputs, and empties it.
   Status TakeSlot(StreamHandle stream);
   Status TakeOutputs(StreamHandle stream);
+  // Of outputs that have not been taken: nobody's memory is written any more.
+  void Forget();
   void Move(void* to, const void* from, uint64_t bytes) const;
 
   CudaDevice& device_;

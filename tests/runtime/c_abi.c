@@ -84,7 +84,7 @@ FIELD(rondo_histogram, count, 0);
 FIELD(rondo_histogram, sum_nanoseconds, 8);
 FIELD(rondo_histogram, buckets, 16);
 
-STRUCT(rondo_metrics, 520);
+STRUCT(rondo_metrics, 528);
 FIELD(rondo_metrics, size, 0);
 FIELD(rondo_metrics, runs, 8);
 FIELD(rondo_metrics, errors, 16);
@@ -97,6 +97,7 @@ FIELD(rondo_metrics, arena_bytes, 184);
 FIELD(rondo_metrics, state_bytes, 192);
 FIELD(rondo_metrics, run_time, 200);
 FIELD(rondo_metrics, queue_wait, 360);
+FIELD(rondo_metrics, staging_bytes, 520);
 
 STRUCT(rondo_tensor, 64);
 FIELD(rondo_tensor, size, 0);

@@ -130,6 +130,12 @@ Status FakeDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
   return Status::Ok();
 }
 
+Result<uint64_t> FakeDevice::ReserveStaging(Stream*, const CopyNeeds& copies) {
+  RONDO_RETURN_IF_ERROR(controls_->Call("ReserveStaging"));
+  controls_->needs = copies;
+  return controls_->stages ? copies.in + copies.out : 0;
+}
+
 Status FakeDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Copy"));
   if (stream->recording) {

@@ -26,11 +26,13 @@ struct FakeControls {
   bool drop_recorded = false;   // EndRecord loses its last node
   bool rebinds = false;         // SetAddresses works
   uint32_t fixed_node = kNone;  // but for this node of every graph
+  bool stages = false;          // ReserveStaging takes the bytes that it is told
 
   // Read only.
   std::map<std::string, int> calls;
   int live_objects = 0;  // streams, events, graphs, modules and memory blocks
   uint64_t live_bytes = 0;
+  CopyNeeds needs;  // of the last ReserveStaging
   std::mutex mutex;
 
   // Counts a call; the error it must return, if any.
@@ -53,6 +55,7 @@ class FakeDevice : public Device {
   void DestroyModule(Module* module) override;
   Result<Stream*> CreateStream() override;
   void DestroyStream(Stream* stream) override;
+  Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies) override;
   Result<Event*> CreateEvent() override;
   void DestroyEvent(Event* event) override;
   Status Record(Event* event, Stream* stream) override;

@@ -72,8 +72,9 @@ TEST_F(FaultsTest, AGraphThatLacksAStepIsRefused) {
 TEST_F(FaultsTest, CreateSurvivesTheFailureOfEveryCallAndLeavesNothing) {
   for (bool mapped : {true, false}) {
     driver_.controls.host_memory = mapped;
-    for (const char* name : {"Open", "MemoryInfo", "Allocate", "Fill", "LoadModule", "CreateStream", "CopyIn",
-                             "Launch", "Copy", "BeginRecord", "EndRecord", "Synchronize"}) {
+    for (const char* name :
+         {"Open", "MemoryInfo", "Allocate", "Fill", "LoadModule", "CreateStream", "ReserveStaging", "CopyIn",
+          "Launch", "Copy", "BeginRecord", "EndRecord", "Synchronize"}) {
       bool failed = true;
       for (int after = 0; failed; ++after) {
         Open(&tiny_);

@@ -100,6 +100,27 @@ TEST_F(MetricsTest, GaugesGoBackToZero) {
   EXPECT_EQ(data.sessions + data.plans + data.weight_bytes + data.arena_bytes + data.state_bytes, 0u);
 }
 
+TEST_F(MetricsTest, StagingOfEverySessionIsCounted) {
+  driver_.controls.stages = true;
+  Session first = MakeSession();
+  const CopyNeeds& needs = driver_.controls.needs;
+  EXPECT_GE(needs.in, 16u);
+  EXPECT_EQ(needs.in % kCopyAlignment + needs.out % kCopyAlignment, 0u);
+  EXPECT_GE(needs.outputs, 1u);
+  EXPECT_EQ(runtime_.metrics().staging_bytes, needs.in + needs.out);
+  {
+    Session second = MakeSession();
+    EXPECT_EQ(runtime_.metrics().staging_bytes, 2 * (needs.in + needs.out));
+    EXPECT_NE(Text().find("\nrondo_staging_bytes " + std::to_string(2 * (needs.in + needs.out)) + "\n"),
+              std::string::npos);
+  }
+  first = Session();
+  EXPECT_EQ(runtime_.metrics().staging_bytes, 0u);
+  driver_.controls.fail = "ReserveStaging";
+  EXPECT_FALSE(Session::Create(runtime_, plan_).ok());
+  EXPECT_EQ(runtime_.metrics().staging_bytes, 0u);
+}
+
 TEST_F(MetricsTest, EveryDurationHasItsBucket) {
   Histogram histogram;
   for (uint64_t ns :

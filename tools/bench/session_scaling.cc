@@ -5,10 +5,10 @@
 //
 // For each plan (of one device, its first program) and count of sessions: runs a second, and the median, the
 // 99th percentile and the longest time of a run, over S seconds (0.5); with the caller's tensors in ordinary
-// memory and (without --pageable) in page-locked memory. The last column is the longest run over the median of one session alone in
-// the same memory: at most N + 1 is wanted. Then one session's wall time beside its device time and the time
-// that its copies take by themselves from and to page-locked memory; and what the device gave for what the
-// plan states. Inputs are zeros and small numbers.
+// memory and (without --pageable) in page-locked memory. The last column is the longest run over the median
+// of one session alone in the same memory: at most N + 1 is wanted. Then one session's wall time beside its
+// device time and the time that its copies take by themselves from and to page-locked memory; and what the
+// device gave for what the plan states. Inputs are zeros and small numbers.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

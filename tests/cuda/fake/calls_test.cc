@@ -125,6 +125,24 @@ TEST_F(CallsOnCuda, PlansThatLetAGraphContainThemAreRefused) {
   EXPECT_EQ(status.code(), Code::kUnsupported);
 }
 
+// No copy of a run blocks inside libcuda, and none takes memory.
+TEST_F(CallsOnCuda, CopyTheCallersMemoryThroughStaging) {
+  ASSERT_TRUE(Open(&ops_, 2).ok());
+  EXPECT_EQ(s_.runtime.metrics().staging_bytes, 2u * 4096);
+  const uint64_t ordinary = fake_cuda::CountHostCopies().ordinary;
+  const int64_t blocks = fake_cuda::Held().host_blocks;
+  Floats y;
+  for (bool stepwise : {false, true}) {
+    ASSERT_TRUE(Run({1, 2, 3, 4}, &y, stepwise).ok());
+    EXPECT_EQ(y, (Floats{3, 6, 9, 12}));
+  }
+  EXPECT_EQ(Total(), (Floats{4, 8, 12, 16}));
+  EXPECT_EQ(fake_cuda::CountHostCopies().ordinary, ordinary);
+  EXPECT_EQ(fake_cuda::Held().host_blocks, blocks);
+  s_.sessions.clear();
+  EXPECT_EQ(s_.runtime.metrics().staging_bytes, 0u);
+}
+
 // Every partition that ends before or after a call says so.
 TEST_F(CallsOnCuda, AreTimedLikeGraphs) {
   ASSERT_TRUE(Open(&ops_).ok());

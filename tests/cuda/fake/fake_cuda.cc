@@ -79,6 +79,7 @@ struct World {
   uint64_t fail = kNoCall;
   Error error = 0;
   Count count;
+  HostCopies copies;
 
   World() {
     const char* text = std::getenv("RONDO_FAKE_CUDA");
@@ -195,6 +196,14 @@ bool IsPageLocked(const void* memory) {
   return after != W().host_blocks.begin() && address < std::prev(after)->first + std::prev(after)->second;
 }
 
+void CountCopy(const void* host) {
+  if (IsPageLocked(host)) {
+    ++W().copies.page_locked;
+  } else if (!IsMemory(reinterpret_cast<Address>(host))) {
+    ++W().copies.ordinary;
+  }
+}
+
 template <typename T>
 T* Pointer(Address address) {
   return reinterpret_cast<T*>(address);
@@ -230,6 +239,11 @@ Balance Held() {
   for (const auto& [address, block] : w.blocks) held.bytes += static_cast<int64_t>(block.first);
   held.host_blocks = static_cast<int64_t>(w.host_blocks.size());
   return held;
+}
+
+HostCopies CountHostCopies() {
+  Lock lock(W().mutex);
+  return W().copies;
 }
 
 void Arm(uint64_t fail, int error) {
@@ -389,6 +403,7 @@ RONDO_FAKE_API Error cuPointerGetAttributes(unsigned count, int* attributes, voi
 RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, StreamHandle stream) {
   POINT("cuMemcpyHtoDAsync");
   if (!IsOwn(to, bytes)) return kInvalidValue;
+  CountCopy(from);
   if (IsPageLocked(from)) {
     return Enqueue(stream, [=] { return std::memcpy(Pointer<void>(to), from, bytes), 0; });
   }
@@ -401,6 +416,7 @@ RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t b
 RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, StreamHandle stream) {
   POINT("cuMemcpyDtoHAsync");
   if (!IsOwn(from, bytes)) return kInvalidValue;
+  CountCopy(to);
   return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; });
 }
 RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, StreamHandle stream) {

@@ -50,6 +50,13 @@ struct Balance {
 };
 RONDO_FAKE_API Balance Held();
 
+// Copies between a host and a device so far, by where the host's bytes lay.
+struct HostCopies {
+  uint64_t ordinary = 0, page_locked = 0;
+  friend bool operator==(const HostCopies&, const HostCopies&) = default;
+};
+RONDO_FAKE_API HostCopies CountHostCopies();
+
 inline constexpr uint64_t kNoCall = ~uint64_t{0};
 // Counts calls that can fail, from 0 on, and fails the `fail`-th with `error`.
 RONDO_FAKE_API void Arm(uint64_t fail, int error);
