@@ -108,6 +108,14 @@ Status LowerPrecision(Compilation* compilation, ProgramInWork* program, std::str
   return Status::Ok();
 }
 
+Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  passes::PassOptions options;
+  options.channels_last = IsCuda(compilation->options.target);
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::SimplifyWindows(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
 Status OrderWeights(Compilation* compilation, ProgramInWork* program, std::string* text) {
   if (!IsCuda(compilation->options.target)) {
     *text = "as the model has them";
@@ -246,6 +254,8 @@ constexpr PipelineEntry kPipeline[] = {
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"lower_precision", LowerPrecision, Leaves::kGraph, kEach, kNeeded,
      "with --precision f16 or bf16: products, and what kernels keep in memory, are of that type"},
+    {"simplify_windows", SimplifyWindows, Leaves::kGraph, kEach, kSkippable,
+     "convolutions that are matrix products are products, pools of one window are reductions"},
     {"order_convolution_weights", OrderWeights, Leaves::kGraph, kEach, kSkippable,
      "for GPUs: 16-bit weights of convolutions of several points lie with their channels last"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,

@@ -27,6 +27,8 @@ struct PassOptions {
   bool auto_state = true;
   // lower_precision: f16 or bf16; f32 leaves the graph as it is.
   DType precision = DType::kF32;
+  // simplify_windows: the target keeps 16-bit images with their channels last.
+  bool channels_last = false;
 };
 
 struct PassResult {

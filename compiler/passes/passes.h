@@ -36,6 +36,10 @@ Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 // that the type does not hold.
 Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 
+// A convolution of single pixels, or of one window, is a product; a pool of one window is a reduction. With
+// options.channels_last, products of 16-bit values are made pixel by pixel.
+Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
+
 // Constant 16-bit weights of convolutions of several points lie with their input channels last, as tensor
 // cores read them. For GPUs.
 Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options);

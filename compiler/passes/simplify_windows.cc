@@ -1,0 +1,114 @@
+// SimplifyWindows: convolutions that are matrix products become products, and pools of one window reductions,
+// so that all that is known of those serves them.
+//
+// A convolution is a product if each of its windows is one pixel (extent, stride and groups 1, no padding),
+// or if there is one window, which is the whole input.
+#include <algorithm>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Builder;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+bool All(const std::vector<int64_t>& values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
+}
+
+// [n, c, spatial...] as [n, c, points].
+Shape Flat(const Shape& shape) {
+  int64_t points = 1;
+  for (int d = 2; d < shape.rank; ++d) points *= shape[d];
+  return Shape{shape[0], shape[1], points};
+}
+
+// Whether `kernel` without padding covers an input of this shape in one window of adjoining points.
+bool CoversAll(const Shape& x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& dilations,
+               const std::vector<int64_t>& begin, const std::vector<int64_t>& end) {
+  if (!All(begin, 0) || !All(end, 0)) return false;
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    if (kernel[i] != x[static_cast<int>(i) + 2] || (kernel[i] > 1 && dilations[i] != 1)) return false;
+  }
+  return true;
+}
+
+bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
+
+// x [n, c, points] times w [o, c], as [n, o, points]. What is written with its channels last is made pixel by
+// pixel, all else channel by channel: the columns of the product are then what lies side by side.
+NodeId PixelProduct(Builder& b, NodeId x, NodeId w, DType dtype, bool channels_last) {
+  const Shape xs = b.shape(x), ws = b.shape(w);
+  if (xs[2] > 1 && !(channels_last && Is16Bit(b.dtype(x)) && ws[0] % 8 == 0)) {
+    const NodeId product = b.MatMul(w, x);
+    b.graph().node(product).dtype = dtype;
+    return product;
+  }
+  const NodeId pixels = b.Reshape(b.Transpose(x, {0, 2, 1}), Shape{xs[0] * xs[2], xs[1]});
+  const NodeId product = b.MatMul(pixels, b.Transpose(w, {1, 0}));
+  b.graph().node(product).dtype = dtype;
+  return b.Transpose(b.Reshape(product, Shape{xs[0], xs[2], ws[0]}), {0, 2, 1});
+}
+
+// The convolution as a product; kNoNode if it is none.
+NodeId AsProduct(ir::Graph* graph, const Node& node, bool channels_last) {
+  const ir::ConvAttrs& attrs = node.As<ir::ConvAttrs>();
+  const Shape x = graph->node(node.inputs[0]).shape, w = graph->node(node.inputs[1]).shape, out = node.shape;
+  const DType dtype = node.dtype;
+  const std::vector<int64_t> kernel(w.begin() + 2, w.end());
+  const bool one_window = CoversAll(x, kernel, attrs.dilations, attrs.pads_begin, attrs.pads_end);
+  const bool pixels =
+      All(kernel, 1) && All(attrs.strides, 1) && All(attrs.pads_begin, 0) && All(attrs.pads_end, 0);
+  if (attrs.groups != 1 || out.elements() == 0 || (!one_window && !pixels)) return ir::kNoNode;
+  Builder b = BuilderLike(graph, node.id);
+  const NodeId weight = b.Reshape(node.inputs[1], Shape{w[0], w.elements() / w[0]});
+  const Shape rows = one_window ? Shape{x[0], x.elements() / x[0], 1} : Flat(x);
+  return b.Reshape(PixelProduct(b, b.Reshape(node.inputs[0], rows), weight, dtype, channels_last), out);
+}
+
+// The pool as a reduction; kNoNode if it has several windows.
+NodeId AsReduction(ir::Graph* graph, const Node& node) {
+  const ir::PoolAttrs& attrs = node.As<ir::PoolAttrs>();
+  const Shape x = graph->node(node.inputs[0]).shape, out = node.shape;
+  const DType dtype = node.dtype;
+  const bool one_window = CoversAll(x, attrs.kernel, attrs.dilations, attrs.pads_begin, attrs.pads_end);
+  if (!one_window || !IsFloat(dtype) || out.elements() == 0) return ir::kNoNode;
+  const Combine kind = attrs.kind;
+  Builder b = BuilderLike(graph, node.id);
+  NodeId value = b.Reshape(node.inputs[0], Flat(x));
+  const bool widens = Is16Bit(dtype) && kind != Combine::kMax;  // sums need more than 16 bits
+  if (widens) value = b.Cast(value, DType::kF32);
+  value = kind == Combine::kMean  ? b.Mean(value, {2}, true)
+          : kind == Combine::kMax ? b.Reduce(ir::ReduceKind::kMax, value, {2}, true)
+                                  : b.Reduce(ir::ReduceKind::kSum, value, {2}, true);
+  if (widens) value = b.Cast(value, dtype);
+  return b.Reshape(value, out);
+}
+
+}  // namespace
+
+Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options) {
+  PassResult result;
+  int64_t products = 0, reductions = 0;
+  for (NodeId id : graph->TopologicalOrder()) {
+    const Op op = graph->node(id).op;
+    if (op != Op::kConv && op != Op::kPool) continue;
+    const NodeId simpler = op == Op::kConv ? AsProduct(graph, graph->node(id), options.channels_last)
+                                           : AsReduction(graph, graph->node(id));
+    if (simpler == ir::kNoNode) continue;
+    graph->Replace(id, simpler);
+    ++(op == Op::kConv ? products : reductions);
+  }
+  result.changes = products + reductions;
+  Tidy(graph);
+  result.text =
+      Count(products, "convolution") + " as products, " + Count(reductions, "pool") + " as reductions";
+  return result;
+}
+
+}  // namespace rondo::passes
