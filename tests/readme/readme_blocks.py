@@ -1,0 +1,227 @@
+"""Runs every block of code of the READMEs as it stands there; see README.md beside this file."""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+# Which prepared folder (write_models.cc) the blocks of a page, or of a section of it, are run in.
+FOLDERS = {
+    ("README.md", "Several devices"): "collective",
+    ("README.md", "Operators of your own"): "ops",
+    ("tools/examples/custom_ops/README.md", None): "ops",
+}
+
+# Commands that this test must not run, and who runs them. Matched from the beginning of the command.
+ELSEWHERE = {
+    r"\./tools/quickstart": "minutes of building; tools/quickstart builds what it runs",
+    r"\./tools/test": "runs this test",
+    r"tools/fuzz ": "builds with sanitizers for minutes; fuzz_test runs its targets",
+    r"cmake --build ": "the build that this test is part of",
+    r"python3 tools/examples/custom_ops/make_model.py": "needs Python's onnx; write_models.cc writes the same model",
+    r"python3 tools/bench/": "needs a GPU, PyTorch or ONNX Runtime",
+    r"for model in ": "minutes of compiling for peers.py",
+    r"strip ": "carries binaries to another machine",
+}
+
+# Commands that only a GPU can do: where there is none, they must say so.
+NEEDS_GPU = [r"\S*rondo tune "]
+
+CPP_FRAME = """
+#include <rondo/rondo_host.h>
+#include <cstdint>
+#include <vector>
+#include <rondo/rondo.hpp>
+int Complain(const char*) { return 1; }
+int main() {
+  const std::vector<int64_t> token = {1};
+  std::vector<float> logits(256);
+%s
+  return 0;
+}
+"""
+
+CMAKE_FRAME = """
+cmake_minimum_required(VERSION 3.25)
+project(readme LANGUAGES C CXX)
+find_package(GTest REQUIRED)
+file(WRITE ${CMAKE_BINARY_DIR}/service.cc "#include <rondo/rondo.hpp>\\nint main() { rondo::Plan plan; }\\n")
+file(WRITE ${CMAKE_BINARY_DIR}/test.cc "#include <rondo/testing.h>\\nTEST(A, Plan) { EXPECT_PLAN_OK(\\"p\\"); }\\n")
+add_executable(service ${CMAKE_BINARY_DIR}/service.cc)
+add_executable(service_test ${CMAKE_BINARY_DIR}/test.cc)
+%s
+"""
+
+
+class Block:
+    def __init__(self, page, section, line, language, text):
+        self.page, self.section, self.line, self.language, self.text = page, section, line, language, text
+
+    def name(self):
+        return f"{self.page}:{self.line}"
+
+
+def blocks_of(page, text):
+    """Fenced blocks, and indented ones after a blank line, with the title of the section they stand in."""
+    blocks, section, lines = [], None, text.split("\n")
+    i = 0
+    while i < len(lines):
+        line = lines[i]
+        if line.startswith("#"):
+            section = line.lstrip("#").strip()
+        if line.startswith("```"):
+            end = next(j for j in range(i + 1, len(lines)) if lines[j].startswith("```"))
+            blocks.append(Block(page, section, i + 2, line[3:].strip() or "sh", "\n".join(lines[i + 1:end])))
+            i = end + 1
+        elif line.startswith("    ") and i > 0 and lines[i - 1] == "":
+            end = i
+            while end < len(lines) and (lines[end].startswith("    ") or lines[end] == ""):
+                end += 1
+            blocks.append(Block(page, section, i + 1, "sh", "\n".join(l[4:] for l in lines[i:end]).rstrip()))
+            i = end
+        else:
+            i += 1
+    return blocks
+
+
+def statements_of(text):
+    """Commands of a shell block: lines, but a loop from `for` to `done`, and lines that end in a backslash, are one."""
+    statement, depth = [], 0
+    for line in text.split("\n"):
+        statement.append(line)
+        depth += len(re.findall(r"^\s*for\b", line)) - len(re.findall(r"^\s*done\b", line))
+        if depth > 0 or line.endswith("\\") or not line.strip():
+            continue
+        yield "\n".join(statement)
+        statement = []
+
+
+class Runner:
+    def __init__(self, options):
+        self.options = options
+        self.work = pathlib.Path(options.work)
+        self.failures, self.used, self.ran, self.left = [], set(), 0, 0
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+        self.must([options.models, str(self.work / "models")])
+        self.environment = dict(os.environ, PATH=f"{options.build}/bin:{os.environ['PATH']}",
+                                XDG_CACHE_HOME=str(self.work / "cache"))
+
+    def must(self, command):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{command}: {done.stdout}{done.stderr}")
+
+    def folder_for(self, block):
+        """A folder with the models of the block's section, and links to what a checkout holds."""
+        kind = "product"
+        for key in ((block.page, block.section), (block.page, None)):
+            if key in FOLDERS:
+                self.used.add(key)
+                kind = FOLDERS[key]
+                break
+        folder = self.work / re.sub(r"\W+", "_", f"{block.page}_{block.section}_{kind}")
+        if not folder.exists():
+            shutil.copytree(self.work / "models" / kind, folder)
+            for name in ("tools", "tests"):
+                (folder / name).symlink_to(pathlib.Path(self.options.source) / name)
+            (folder / "build").mkdir()
+            (folder / "build" / "release").symlink_to(self.options.build)
+            shutil.copy(self.options.ops, folder / "libmine.so")
+        return folder
+
+    def fail(self, block, what, output):
+        self.failures.append(block.name())
+        print(f"FAIL {block.name()}: {what}\n{output.rstrip()}")
+
+    def shell(self, block):
+        folder, assignments = self.folder_for(block), ""
+        for statement in statements_of(block.text):
+            command = statement.strip()
+            if re.fullmatch(r"(\w+=[^\s;]+;?\s*)+", command):
+                assignments += command + "\n"
+                continue
+            elsewhere = next((p for p in ELSEWHERE if re.match(p, command)), None)
+            if elsewhere:
+                self.used.add(elsewhere)
+                self.left += 1
+                continue
+            done = subprocess.run(["bash", "-ec", assignments + command], cwd=folder, env=self.environment,
+                                  capture_output=True, text=True, errors="replace")
+            output, self.ran = done.stdout + done.stderr, self.ran + 1
+            gpu = next((p for p in NEEDS_GPU if re.match(p, command)), None)
+            if gpu:
+                self.used.add(gpu)
+            if gpu and done.returncode == 1 and "NVIDIA" in output:
+                self.stand_in(folder)
+            elif done.returncode != 0:
+                self.fail(block, f"`{command}` ended with {done.returncode}", output)
+
+    def stand_in(self, folder):
+        """What `rondo tune` would have written, so that the commands after it can be run."""
+        (folder / "h200.json").write_text(
+            '{"rondo_profile": 1, "gpu": "none", "architecture": "sm_90a", "driver": 0, "kernels": []}')
+
+    def install(self):
+        """The installed tree, once."""
+        prefix = self.work / "prefix"
+        if not prefix.exists():
+            self.must(["cmake", "--install", self.options.build, "--prefix", str(prefix), "--component", "rondo"])
+        return prefix
+
+    def project(self, block, text, sources=()):
+        folder = self.work / re.sub(r"\W+", "_", block.name())
+        folder.mkdir()
+        (folder / "CMakeLists.txt").write_text(text)
+        for name, content in sources:
+            (folder / name).write_text(content)
+        for command in (["cmake", "-S", ".", "-B", "build", "-G", self.options.generator,
+                         f"-DCMAKE_PREFIX_PATH={self.install()}", f"-DCMAKE_CXX_COMPILER={self.options.cxx}"],
+                        ["cmake", "--build", "build"]):
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+            if done.returncode != 0:
+                return self.fail(block, " ".join(command), done.stdout + done.stderr)
+        self.ran += 1
+
+    def cpp(self, block):
+        text = CMAKE_FRAME % ("find_package(rondo REQUIRED)\nadd_executable(block block.cc)\n"
+                              "target_link_libraries(block PRIVATE rondo::runtime rondo::host)\n"
+                              "target_link_libraries(service PRIVATE rondo::runtime)\n"
+                              "target_link_libraries(service_test PRIVATE rondo::testing GTest::gtest_main)")
+        self.project(block, text, [("block.cc", CPP_FRAME % block.text)])
+
+    def cmake(self, block):
+        self.project(block, CMAKE_FRAME % block.text)
+
+    def run(self, block):
+        kind = {"sh": self.shell, "cpp": self.cpp, "cmake": self.cmake}.get(block.language)
+        if kind is None:
+            return self.fail(block, f"a block of {block.language}, which nobody runs", "")
+        kind(block)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("source", "build", "models", "ops", "work", "generator", "cxx"):
+        parser.add_argument("--" + name, required=True)
+    options = parser.parse_args()
+    source = pathlib.Path(options.source)
+    runner = Runner(options)
+    pages = sorted(p for top in ("README.md", "compiler", "core", "drivers", "formats", "runtime", "tests", "tools")
+                   for p in ([source / top] if top.endswith(".md") else (source / top).rglob("README.md"))
+                   if "results" not in p.parts)
+    for page in pages:
+        for block in blocks_of(str(page.relative_to(source)), page.read_text()):
+            runner.run(block)
+    for entry in list(FOLDERS) + list(ELSEWHERE) + NEEDS_GPU:
+        if entry not in runner.used:
+            runner.failures.append(str(entry))
+            print(f"FAIL no README has what the table says of {entry}")
+    print(f"{runner.ran} commands and blocks of {len(pages)} READMEs were run, {runner.left} commands are run elsewhere")
+    sys.exit(1 if runner.failures else 0)
+
+
+main()
