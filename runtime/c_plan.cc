@@ -1,4 +1,5 @@
 // The C interface to plans.
+#include "formats/plan/device_memory.h"
 #include "runtime/c_handles.h"
 #include "runtime/host_memory.h"
 
@@ -203,7 +204,10 @@ rondo_error* rondo_plan_get_device_bytes(const rondo_plan* plan, uint32_t device
         Status::Error(Code::kNotFound, "device %u does not exist, the plan has %zu", device, devices.size()));
   }
   const rondo::DeviceBytes& from = devices[device];
-  rondo_device_bytes full = {0, from.weights, from.arena, from.state, from.workspace, from.communicator};
+  const rondo::DeviceMemory given = rondo::EstimateDeviceMemory(plan->plan.data(), device);
+  rondo_device_bytes full = {
+      0,          from.weights, from.arena,          from.state,        from.workspace, from.communicator,
+      given.code, given.graphs, given.first_session, given.each_session};
   return FillStruct(full, bytes) ? nullptr : SizeError("rondo_device_bytes");
 }
 

@@ -51,15 +51,19 @@ Status MakeStreams(SessionImpl* session, SessionDevice* d) {
   return Status::Ok();
 }
 
-// Whole pages of zeros: state begins so, and no page is left to be found at the first Run.
-Status MakeRegion(SessionDevice* d, uint64_t bytes, const char* what, uint32_t index, DeviceRegion* region,
-                  std::atomic<uint64_t>* held) {
-  bytes = RoundToPages(bytes);
-  RONDO_ASSIGN_OR_RETURN(region->address, AllocateOn(d->device, bytes, kPageBytes, what, index));
-  region->bytes = bytes;
-  held->fetch_add(bytes, std::memory_order_relaxed);
-  if (bytes == 0) return Status::Ok();
-  return d->device->Fill(region->address, 0, bytes, d->streams[0]);
+// Arena and state in one block: a GPU gives memory in large steps. Whole pages of zeros: state begins so, and
+// no page is left to be found at the first Run.
+Status MakeMemory(SessionDevice* d, const DeviceBytes& needs, uint32_t index, Metrics* metrics) {
+  const uint64_t arena = RoundToPages(needs.arena), state = RoundToPages(needs.state), bytes = arena + state;
+  RONDO_ASSIGN_OR_RETURN(const DeviceAddress block,
+                         AllocateOn(d->device, bytes, kPageBytes, "the session's arena and state", index));
+  d->arena.address = block;
+  d->arena.bytes = arena;
+  d->state.address = block + arena;
+  d->state.bytes = state;
+  metrics->arena_bytes.fetch_add(arena, std::memory_order_relaxed);
+  metrics->state_bytes.fetch_add(state, std::memory_order_relaxed);
+  return bytes == 0 ? Status::Ok() : d->device->Fill(block, 0, bytes, d->streams[0]);
 }
 
 // What the copies of any one program's ports on the device come to; of state written or read by name, too.
@@ -85,7 +89,6 @@ CopyNeeds NeedsOf(const PlanData& data, uint32_t device) {
 
 Status MakeDevice(SessionImpl* session, uint32_t index) {
   SessionDevice* d = &session->devices[index];
-  const DeviceBytes& bytes = session->plan.data().requirements.devices[index];
   d->device = session->loaded->devices[index].device;
   d->module = session->loaded->devices[index].module;
   RONDO_RETURN_IF_ERROR(MakeStreams(session, d));
@@ -93,10 +96,7 @@ Status MakeDevice(SessionImpl* session, uint32_t index) {
   RONDO_ASSIGN_OR_RETURN(d->staging_bytes,
                          d->device->ReserveStaging(d->streams[0], NeedsOf(session->plan.data(), index)));
   metrics.staging_bytes.fetch_add(d->staging_bytes, std::memory_order_relaxed);
-  RONDO_RETURN_IF_ERROR(
-      MakeRegion(d, bytes.arena, "the session's arena", index, &d->arena, &metrics.arena_bytes));
-  RONDO_RETURN_IF_ERROR(
-      MakeRegion(d, bytes.state, "the session's state", index, &d->state, &metrics.state_bytes));
+  RONDO_RETURN_IF_ERROR(MakeMemory(d, session->plan.data().requirements.devices[index], index, &metrics));
   uint32_t failed_step = kNone;
   return d->device->Synchronize(d->streams[0], &failed_step);
 }
@@ -136,8 +136,8 @@ void DestroyDevice(SessionDevice* d, Metrics* metrics) {
   for (Stream* stream : d->streams) {
     if (stream != nullptr) d->device->DestroyStream(stream);
   }
-  if (d->state.bytes != 0) d->device->Free(d->state.address, d->state.bytes);
-  if (d->arena.bytes != 0) d->device->Free(d->arena.address, d->arena.bytes);
+  const uint64_t bytes = d->arena.bytes + d->state.bytes;
+  if (bytes != 0) d->device->Free(d->arena.address, bytes);
   metrics->state_bytes.fetch_sub(d->state.bytes, std::memory_order_relaxed);
   metrics->staging_bytes.fetch_sub(d->staging_bytes, std::memory_order_relaxed);
   metrics->arena_bytes.fetch_sub(d->arena.bytes, std::memory_order_relaxed);

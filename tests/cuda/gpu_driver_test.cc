@@ -233,7 +233,7 @@ TEST_F(GpuDriver, MemoryThatRunsOutIsOneSentenceAndOthersLive) {
     const Status status = Session::Create(runtime, plan).status();
     std::printf("%s\n", status.message());
     EXPECT_EQ(status.code(), Code::kOutOfMemory);
-    EXPECT_SAYS(status, "the session's arena of");
+    EXPECT_SAYS(status, "the session's arena and state of");
     EXPECT_SAYS(status, "free");
     const Status run = RunAdd(alive);
     EXPECT_TRUE(run.ok()) << run.message();

@@ -56,6 +56,7 @@ static const char* AskAboutPlan(const rondo_plan* plan) {
   rondo_device_bytes bytes = RONDO_INIT(rondo_device_bytes);
   TRY(rondo_plan_get_device_bytes(plan, 0, &bytes));
   EXPECT(bytes.arena == 128 && bytes.state == 64 && bytes.weights == 16);
+  EXPECT(bytes.code == 0 && bytes.graphs == 0 && bytes.first_session == 0); /* nothing for a GPU in it */
   uint32_t states = 0;
   for (uint32_t i = 0; i < rondo_plan_buffer_count(plan); ++i) {
     rondo_buffer buffer = RONDO_INIT(rondo_buffer);

@@ -204,7 +204,7 @@ TEST_F(FaultsTest, MemoryThatIsNotThereIsRefusedBeforeItIsTaken) {
   Status status = Create(&session);
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_STREQ(status.message(),
-               "device 0: the session's arena of 4096 bytes; 1000 of 2147483648 bytes are free");
+               "device 0: the session's arena and state of 8192 bytes; 1000 of 2147483648 bytes are free");
   EXPECT_EQ(driver_.controls.calls["Allocate"], 0);
 }
 

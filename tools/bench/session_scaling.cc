@@ -21,6 +21,7 @@
 
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
+#include "formats/plan/device_memory.h"
 #include "runtime/run_timer.h"
 #include "tools/rondo/forwarding_driver.h"
 #include "tools/rondo/loaded.h"
@@ -148,7 +149,6 @@ class AccountingDevice : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override {
-    asked += static_cast<int64_t>(bytes);
     ++allocations;
     return Account(&blocks, [&] { return inner_->Allocate(bytes, alignment); });
   }
@@ -166,7 +166,7 @@ class AccountingDevice : public ForwardingDevice {
     (void)inner_->MemoryInfo(&free_bytes, &total).ok();
     return static_cast<int64_t>(free_bytes);
   }
-  int64_t asked = 0, blocks = 0, modules = 0, streams = 0, graphs = 0, allocations = 0;
+  int64_t blocks = 0, modules = 0, streams = 0, graphs = 0, allocations = 0;
 
  private:
   template <typename F>
@@ -187,18 +187,21 @@ Status MeasureMemory(const Plan& plan, Driver* driver, Device* opened) {
   RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(&forwarding));
   Session sessions[2];
   Caller caller(plan.data(), nullptr);
+  const DeviceMemory stated = EstimateDeviceMemory(plan.data(), 0);
   for (int i = 0; i < 2; ++i) {
     const int64_t before = device.Free();
-    device.asked = device.blocks = device.modules = device.streams = device.graphs = device.allocations = 0;
+    device.blocks = device.modules = device.streams = device.graphs = device.allocations = 0;
     RONDO_ASSIGN_OR_RETURN(sessions[i], Session::Create(runtime, plan));
     const int64_t made = device.Free();
     RONDO_RETURN_IF_ERROR(sessions[i].Run(0, caller.inputs, caller.outputs));
     std::printf(
-        "    session %d states %.1f MiB; the device gave %.1f: %lld blocks %.1f, code %.1f, streams %.1f, "
+        "    session %d: the plan states %.1f MiB, the device gave %.1f: %lld blocks %.1f, code %.1f, "
+        "streams %.1f, "
         "graphs %.1f, first run %.1f\n",
-        i + 1, Mebibytes(device.asked), Mebibytes(before - device.Free()),
-        static_cast<long long>(device.allocations), Mebibytes(device.blocks), Mebibytes(device.modules),
-        Mebibytes(device.streams), Mebibytes(device.graphs), Mebibytes(made - device.Free()));
+        i + 1, Mebibytes(static_cast<int64_t>(i == 0 ? stated.first_session : stated.each_session)),
+        Mebibytes(before - device.Free()), static_cast<long long>(device.allocations),
+        Mebibytes(device.blocks), Mebibytes(device.modules), Mebibytes(device.streams),
+        Mebibytes(device.graphs), Mebibytes(made - device.Free()));
   }
   return Status::Ok();
 }

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/custom_op.h"
+#include "formats/plan/device_memory.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/traffic.h"
 
@@ -216,11 +217,16 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
   const PlanData& plan = file.data;
   Json devices = Json::array();
   for (const DeviceBytes& bytes : plan.requirements.devices) {
+    const DeviceMemory given = EstimateDeviceMemory(plan, static_cast<uint32_t>(devices.size()));
     devices.push_back({{"weights", bytes.weights},
                        {"arena", bytes.arena},
                        {"state", bytes.state},
                        {"workspace", bytes.workspace},
-                       {"communicator", bytes.communicator}});
+                       {"communicator", bytes.communicator},
+                       {"code", given.code},
+                       {"graphs", given.graphs},
+                       {"first_session", given.first_session},
+                       {"each_session", given.each_session}});
   }
   Json json = {{"plan", path},
                {"producer", std::string(plan.producer)},

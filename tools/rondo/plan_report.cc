@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/custom_op.h"
+#include "formats/plan/device_memory.h"
 #include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
@@ -26,6 +27,13 @@ Section RequirementsOf(const PlanFile& file) {
     section.table.rows.push_back({Number(d), BytesText(bytes.weights), BytesText(bytes.arena),
                                   BytesText(bytes.state), BytesText(bytes.workspace),
                                   BytesText(bytes.communicator)});
+    const DeviceMemory given = EstimateDeviceMemory(plan, static_cast<uint32_t>(d));
+    if (given.first_session == 0) continue;
+    section.lines.push_back(Printf(
+        "device %zu: a GPU gives about %s for the first session (code %s, graphs %s), %s for each more, "
+        "beside what CUDA itself takes in every process",
+        d, BytesText(given.first_session).c_str(), BytesText(given.code).c_str(),
+        BytesText(given.graphs).c_str(), BytesText(given.each_session).c_str()));
   }
   return section;
 }

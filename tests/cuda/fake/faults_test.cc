@@ -62,7 +62,7 @@ TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
     status = session.status();
     if (session.ok()) more.push_back(session.Take());
   }
-  EXPECT_SAYS(status, "device 0: the session's arena of 67112960 bytes; 8");
+  EXPECT_SAYS(status, "device 0: the session's arena and state of 67117056 bytes; 8");
   EXPECT_SAYS(status, "of 209715200 bytes are free");
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_TRUE(RunAdd(s.sessions[0]).ok());

@@ -245,6 +245,24 @@ TEST_F(StagingTest, ManyStreamsCopyAtOnce) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
+// What is asked for beyond the bytes can cost a step of what the device gives.
+TEST_F(StagingTest, RoomToRoundAddressesUpIsTakenOnlyWhereTheyNeedIt) {
+  constexpr int kBlocks = 16;
+  std::vector<DeviceAddress> blocks;
+  int64_t as_they_are = 0;
+  for (int i = 0; i < kBlocks; ++i) {
+    const int64_t before = fake_cuda::Held().bytes;
+    blocks.push_back(device_->Allocate(5000, 1024).Take());
+    EXPECT_EQ(blocks.back() % 1024, 0u);
+    const int64_t taken = fake_cuda::Held().bytes - before;
+    EXPECT_TRUE(taken == 5000 || taken == 6024) << taken;
+    as_they_are += taken == 5000;
+  }
+  EXPECT_GT(as_they_are, 0);
+  for (DeviceAddress block : blocks) device_->Free(block, 5000);
+  EXPECT_EQ(fake_cuda::Held().blocks, 0);
+}
+
 TEST(CopyTeamTest, CopiesWhateverTheNumberOfHelpersAndCallers) {
   static int left;
   for (int helpers : {0, 1, 3}) {

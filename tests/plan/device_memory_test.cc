@@ -1,0 +1,87 @@
+// What plans state of a GPU's memory, against what cuMemGetInfo showed on an H200
+// (tools/bench/results/2026-11-22-sessions.md).
+#include "formats/plan/device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace rondo {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+struct Measured {
+  const char* name;
+  uint64_t weights, arena, code;
+  size_t steps;
+  uint64_t first, more;  // MiB
+};
+constexpr Measured kMeasured[] = {
+    {"MiniLM", 45166592, 688128, 200 << 10, 43, 50, 0},
+    {"BERT-large", 667639808, 1835008, 240 << 10, 169, 644, 2},
+    {"ResNet-50, batch 32", 51011584, 83492864, 732 << 10, 56, 136, 80},
+};
+
+// A plan of one device and one program.
+struct Plan {
+  explicit Plan(const Measured& from) : code(from.code), codes(code), steps(from.steps) {
+    device.weights = from.weights;
+    device.arena = from.arena;
+    module.codes = {&codes, 1};
+    program.steps = steps;
+    data.requirements.devices = {&device, 1};
+    data.modules = Span<const CodeModule>(&module, 1);
+    data.programs = Span<const Program>(&program, 1);
+  }
+  Plan(const Plan&) = delete;
+
+  std::vector<uint8_t> code;
+  Span<const uint8_t> codes;
+  std::vector<Step> steps;
+  DeviceBytes device;
+  CodeModule module;
+  Program program;
+  PlanData data;
+};
+
+TEST(DeviceMemoryTest, IsWithinOnePercentOr4MiBOfWhatTheDeviceGives) {
+  for (const Measured& measured : kMeasured) {
+    const Plan plan(measured);
+    const DeviceMemory memory = EstimateDeviceMemory(plan.data, 0);
+    const auto within = [](uint64_t stated, uint64_t given) {
+      const uint64_t off = stated > given ? stated - given : given - stated;
+      return off <= 4 * kMiB || off <= given / 100;
+    };
+    EXPECT_TRUE(within(memory.first_session, measured.first * kMiB))
+        << measured.name << ": " << memory.first_session;
+    EXPECT_TRUE(within(memory.each_session, measured.more * kMiB))
+        << measured.name << ": " << memory.each_session;
+  }
+}
+
+TEST(DeviceMemoryTest, IsNoneWithoutMachineCode) {
+  Plan plan(kMeasured[0]);
+  plan.data.modules = {};
+  const DeviceMemory memory = EstimateDeviceMemory(plan.data, 0);
+  EXPECT_EQ(memory.first_session + memory.each_session + memory.code + memory.graphs, 0u);
+}
+
+TEST(DeviceMemoryTest, CountsTheLargestModuleAndOnlyTheDevicesOwnSteps) {
+  Plan plan(kMeasured[0]);
+  const DeviceMemory one = EstimateDeviceMemory(plan.data, 0);
+  const std::vector<uint8_t> large(9 * kMiB);
+  const Span<const uint8_t> codes = large;
+  CodeModule modules[2] = {plan.module, plan.module};
+  modules[0].codes = {&codes, 1};
+  plan.data.modules = modules;
+  const DeviceMemory two = EstimateDeviceMemory(plan.data, 0);
+  EXPECT_EQ(two.first_session - one.first_session, two.code - one.code);
+  EXPECT_GE(two.code, 9 * kMiB);
+  for (Step& step : plan.steps) step.device = 1;
+  EXPECT_EQ(EstimateDeviceMemory(plan.data, 0).graphs, 0u);
+  EXPECT_GT(one.graphs, 0u);
+}
+
+}  // namespace
+}  // namespace rondo
