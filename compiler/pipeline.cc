@@ -117,11 +117,12 @@ Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::st
 }
 
 Status OrderWeights(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  if (!IsCuda(compilation->options.target)) {
-    *text = "as the model has them";
-    return Status::Ok();
-  }
-  return OnGraph<passes::OrderConvolutionWeights>(compilation, program, text);
+  passes::PassOptions options;
+  options.host = !IsCuda(compilation->options.target);
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result,
+                         passes::OrderConvolutionWeights(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
 }
 
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text) {
@@ -257,7 +258,7 @@ constexpr PipelineEntry kPipeline[] = {
     {"simplify_windows", SimplifyWindows, Leaves::kGraph, kEach, kSkippable,
      "convolutions that are matrix products are products, pools of one window are reductions"},
     {"order_convolution_weights", OrderWeights, Leaves::kGraph, kEach, kSkippable,
-     "for GPUs: 16-bit weights of convolutions of several points lie with their channels last"},
+     "weights of convolutions lie as the target reads them: output channels last, or input channels"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,
      "turns the graph into kernels; every node is computed inside exactly one part"},
     {"choose_libraries", PickLibraries, Leaves::kLowered, kEach, kSkippable,

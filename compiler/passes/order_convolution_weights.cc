@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "core/synthetic.h"
@@ -11,23 +13,34 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-// The weight of a convolution that gains by another order: a 16-bit constant [o, c, kernel...] of several
-// points.
-const ConstantData* WeightOf(const ir::Graph& graph, const Node& node) {
+// The weight of a convolution that gains by another order: a constant [o, c, kernel...]. On a host any float
+// weight of several output channels; else a 16-bit one of several points.
+const ConstantData* WeightOf(const ir::Graph& graph, const Node& node, bool host) {
   if (node.op != Op::kConv) return nullptr;
   const Node& weight = graph.node(node.inputs[1]);
-  if (weight.op != Op::kConstant || (weight.dtype != DType::kF16 && weight.dtype != DType::kBF16))
-    return nullptr;
+  if (weight.op != Op::kConstant) return nullptr;
+  const bool half = weight.dtype == DType::kF16 || weight.dtype == DType::kBF16;
   const ConstantData* data = weight.As<ir::ConstantAttrs>().data.get();
-  int64_t channels = data->shape[1], points = data->shape.elements() / (data->shape[0] * channels);
+  const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
   constexpr int64_t kMostBytes = 64 << 20;
-  return points > 1 && channels % 8 == 0 && data->byte_size() <= kMostBytes ? data : nullptr;
+  if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
+  if (host) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
+  return half && elements > outputs * channels && channels % 8 == 0 ? data : nullptr;
 }
 
-// The same numbers as [o, kernel..., c].
-std::shared_ptr<const ConstantData> ChannelsLast(const ConstantData& data) {
-  const int64_t size = ByteSize(data.dtype), out = data.shape[0], channels = data.shape[1];
-  const int64_t points = data.shape.elements() / (out * channels);
+// The dims of [o, c, kernel...] in the order in which they lie: [kernel..., c, o] or [o, kernel..., c].
+std::vector<int> OrderOf(int rank, bool host) {
+  std::vector<int> order;
+  if (!host) order.push_back(0);
+  for (int d = 2; d < rank; ++d) order.push_back(d);
+  order.push_back(1);
+  if (host) order.push_back(0);
+  return order;
+}
+
+// The same numbers with the dims in `order`, outermost first.
+std::shared_ptr<const ConstantData> Ordered(const ConstantData& data, const std::vector<int>& order) {
+  const int64_t size = ByteSize(data.dtype);
   std::vector<uint8_t> from(static_cast<size_t>(data.byte_size())), to(from.size());
   if (data.synthetic) {
     FillSyntheticRange(data.dtype, data.synthetic_key, data.synthetic_scale, 0,
@@ -35,33 +48,40 @@ std::shared_ptr<const ConstantData> ChannelsLast(const ConstantData& data) {
   } else {
     from.assign(data.bytes.begin(), data.bytes.end());
   }
-  for (int64_t o = 0; o < out; ++o) {
-    for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t p = 0; p < points; ++p) {
-        const uint8_t* element = from.data() + ((o * channels + c) * points + p) * size;
-        std::copy(element, element + size, to.data() + ((o * points + p) * channels + c) * size);
-      }
-    }
+  int64_t strides[kMaxRank], index[kMaxRank] = {};
+  for (int64_t d = data.shape.rank - 1, run = 1; d >= 0; --d) {
+    strides[d] = run;
+    run *= data.shape[static_cast<int>(d)];
   }
   Shape shape;
-  shape.dims[shape.rank++] = out;
-  for (int d = 2; d < data.shape.rank; ++d) shape.dims[shape.rank++] = data.shape[d];
-  shape.dims[shape.rank++] = channels;
+  for (int d : order) shape.dims[shape.rank++] = data.shape[d];
+  int64_t at = 0;
+  for (int64_t i = 0; i < data.shape.elements(); ++i) {
+    std::copy_n(from.data() + at * size, size, to.data() + i * size);
+    for (int d = shape.rank - 1; d >= 0; --d) {
+      const int64_t stride = strides[order[static_cast<size_t>(d)]];
+      at += stride;
+      if (++index[d] < shape[d]) break;
+      at -= stride * shape[d];
+      index[d] = 0;
+    }
+  }
   return ConstantData::Own(data.dtype, shape, std::move(to));
 }
 
 }  // namespace
 
-Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions&) {
+Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
-    const ConstantData* data = WeightOf(*graph, graph->node(id));
+    const ConstantData* data = WeightOf(*graph, graph->node(id), options.host);
     if (data == nullptr) continue;
     NodeId weight = graph->node(id).inputs[1];
     ir::Builder b = BuilderLike(graph, weight);
-    std::vector<int> order = {0, data->shape.rank - 1};
-    for (int d = 1; d + 1 < data->shape.rank; ++d) order.push_back(d);
-    NodeId ordered = b.Transpose(b.Constant(ChannelsLast(*data)), order);
+    const std::vector<int> order = OrderOf(data->shape.rank, options.host);
+    std::vector<int> back(order.size());
+    for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
+    NodeId ordered = b.Transpose(b.Constant(Ordered(*data, order)), back);
     graph->node(graph->BaseOf(ordered)).name = graph->node(weight).name;
     graph->Replace(weight, ordered);
     ++result.changes;

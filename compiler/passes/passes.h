@@ -40,8 +40,9 @@ Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 // options.channels_last, products of 16-bit values are made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
-// Constant 16-bit weights of convolutions of several points lie with their input channels last, as tensor
-// cores read them. For GPUs.
+// Constant weights of convolutions lie as they are read: on a host with their output channels last, for
+// vectors along them; on a GPU those of 16 bits and several points with their input channels last, for tensor
+// cores.
 Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& options);
 
 }  // namespace rondo::passes

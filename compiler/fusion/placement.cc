@@ -1,0 +1,167 @@
+// Where results lie: the order of their elements in memory.
+#include <algorithm>
+
+#include "compiler/fusion/context.h"
+#include "compiler/ir/versions.h"
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+namespace {
+
+// [n, c, spatial...] shown in memory that holds [n, spatial..., c].
+View ChannelsLast(const Shape& shape) {
+  ir::ViewStep step;
+  step.shape = shape;
+  int64_t run = shape[1];
+  step.strides[1] = 1;
+  for (int d = shape.rank - 1; d >= 2; --d) {
+    step.strides[d] = run;
+    run *= shape[d];
+  }
+  step.strides[0] = run;
+  return View{{step}};
+}
+
+bool IsConvolution(const Context& c, NodeId id) {
+  const int group = c.group_of[id];
+  return group >= 0 && c.groups[group].skeleton == Skeleton::kConvolution;
+}
+
+// On a GPU, what one 16-bit convolution makes and another reads: tensor cores want the channels side by side.
+bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
+  const Node& node = c.node(id);
+  if (!IsConvolution(c, id) || node.shape.rank < 3 || node.shape[1] % 8 != 0 ||
+      (node.dtype != DType::kF16 && node.dtype != DType::kBF16))
+    return false;
+  bool convolved = false;
+  for (NodeId reader : c.readers[id]) {
+    if (c.node(reader).op == Op::kConcat) return false;
+    convolved = convolved || IsConvolution(c, reader);
+  }
+  return convolved;
+}
+
+// On the host, whatever a convolution or pool makes or reads, and what lies between them: its loops run along
+// the channels. Only where all readers see the tensor as it is, and not as a matrix.
+bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
+  const Node& node = c.node(id);
+  constexpr int kMostDepth = 4;  // of pointwise kernels and concatenations up to the convolution
+  if (node.shape.rank < 3 || node.shape[1] == 1 || !IsFloat(node.dtype) || depth > kMostDepth) return false;
+  const auto same = [&](NodeId input) {
+    return c.node(input).shape == node.shape && ir::IsDense(c.graph.ViewOf(input), node.shape.elements());
+  };
+  bool wanted = IsConvolution(c, id);
+  for (NodeId reader : c.readers[id]) {
+    const Node& r = c.node(reader);
+    for (NodeId input : r.inputs) {
+      if (c.base(input) == id && (!same(input) || r.op == Op::kCall || r.op == Op::kCollective)) return false;
+    }
+    if (wanted) continue;
+    const int group = c.group_of[reader];
+    const bool further = r.op == Op::kConcat || (group >= 0 && group != c.group_of[id] &&
+                                                 c.node(c.groups[group].sink).shape == node.shape);
+    const NodeId next = r.op == Op::kConcat ? reader : further ? c.groups[group].sink : kNoNode;
+    wanted = r.op == Op::kConv || r.op == Op::kPool ||
+             (further && next != id && VectorsWantChannelsLast(c, next, depth + 1));
+  }
+  return wanted;
+}
+
+bool WantsChannelsLast(const Context& c, NodeId id) {
+  return c.options.target == "host" ? VectorsWantChannelsLast(c, id) : TensorCoresWantChannelsLast(c, id);
+}
+
+// Where the elements of a node go if every reader outside its group reads it through one same permutation: in
+// the order in which it is read, so that the readers see dense rows. Otherwise in its own order.
+View PlacementFor(const Context& c, NodeId id) {
+  const Node& node = c.node(id);
+  View own = ir::DenseView(node.shape);
+  if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult) return own;
+  if (WantsChannelsLast(c, id)) return ChannelsLast(node.shape);
+  bool first = true;
+  View read = own;
+  for (NodeId reader : c.readers[id]) {
+    if (c.group_of[id] >= 0 && c.InGroup(reader, c.group_of[id])) continue;
+    if (c.node(reader).op == Op::kConcat || c.node(reader).op == Op::kCall) return own;
+    for (NodeId input : c.node(reader).inputs) {
+      if (c.base(input) != id) continue;
+      View view = c.graph.ViewOf(input);
+      if (!first && !(view == read)) return own;
+      read = view;
+      first = false;
+    }
+  }
+  // What follows the permutation (heads merged into one dim, say) reads the dense tensor that it describes.
+  if (first || read.steps[0].offset != 0) return own;
+  const ir::ViewStep& step = read.steps[0];
+  struct Dim {
+    int64_t extent, stride, place;
+  };
+  std::vector<Dim> dims;
+  int64_t place = 1;
+  for (int d = step.shape.rank - 1; d >= 0; --d) {
+    if (step.shape[d] != 1) dims.push_back({step.shape[d], step.strides[d], place});
+    place *= step.shape[d];
+  }
+  std::sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.stride > b.stride; });
+  int64_t run = 1;
+  for (size_t k = dims.size(); k-- > 0;) {
+    if (dims[k].stride != run) return own;
+    run *= dims[k].extent;
+  }
+  if (run != node.shape.elements() || dims.size() > static_cast<size_t>(kMaxRank)) return own;
+  ir::ViewStep inverse;
+  for (const Dim& dim : dims) {
+    inverse.strides[inverse.shape.rank] = dim.place;
+    inverse.shape.dims[inverse.shape.rank++] = dim.extent;
+  }
+  View placement = ir::Reshape(View{{inverse}}, node.shape);
+  return placement.affine() ? placement : own;
+}
+
+}  // namespace
+
+const Home& HomeOf(Context* context, NodeId id) {
+  Context& c = *context;
+  Home& home = c.homes[id];
+  if (home.value >= 0) return home;
+  const Node& node = c.node(id);
+  if (c.concat_of[id] != kNoNode) {
+    // The piece's place in the concatenation's own memory.
+    const Node& concat = c.node(c.concat_of[id]);
+    int axis = concat.As<ir::ConcatAttrs>().axis;
+    int64_t start = 0;
+    for (NodeId input : concat.inputs) {
+      if (c.base(input) == id) {
+        View place = ir::Slice(ir::DenseView(concat.shape), axis, start, 1, c.node(input).shape[axis]);
+        place = ir::Reshape(place, node.shape);
+        Home outer = HomeOf(context, concat.id);
+        c.homes[id] = {outer.value, ir::Compose(outer.placement, place)};
+        return c.homes[id];
+      }
+      start += c.node(input).shape[axis];
+    }
+  }
+  if (const ir::VersionStep step = ir::VersionStepOf(c.graph, id); step.runs != kNoNode) {
+    NodeId data = c.node(step.runs).inputs[step.slot];
+    Home below = HomeOf(context, c.base(data));
+    c.homes[id] = {below.value, ir::Compose(below.placement, ir::Reshape(c.graph.ViewOf(data), node.shape))};
+    return c.homes[id];
+  }
+  LoweredValue value;
+  value.name = node.name;
+  value.dtype = node.dtype;
+  value.shape = node.shape;
+  value.bytes = node.shape.elements() * ByteSize(node.dtype);
+  value.sources = node.sources;
+  c.program.values.push_back(std::move(value));
+  home = {static_cast<int>(c.program.values.size()) - 1, PlacementFor(c, id)};
+  return home;
+}
+
+}  // namespace rondo::fusion
