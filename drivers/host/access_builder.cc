@@ -70,6 +70,10 @@ Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, co
   access.run.stride = coefficients[run];
   access.run.kind = coefficients[run] == 1 ? LaneKind::kUnit : LaneKind::kStride;
   access.load_run = engine_.load[static_cast<int>(operand.dtype)][KindOf(access.run)];
+  access.store_run = engine_.store[static_cast<int>(operand.dtype)][KindOf(access.run)];
+  constexpr int64_t kShortRun = 4;
+  access.by_runs = access.lane.kind == LaneKind::kTable && access.run.kind == LaneKind::kUnit &&
+                   access.run_lanes >= kShortRun;
   RONDO_RETURN_IF_ERROR(BuildGuards(operand, tiling, &access));
   RONDO_RETURN_IF_ERROR(BuildIndices(operand, tiling, &access, depth));
   access.plain = access.num_guards == 0 && access.num_indices == 0;
@@ -90,19 +94,25 @@ Status PartBuilder::BuildGuards(const Operand& operand, const Tiling& tiling, Ac
   if (tests.data() == nullptr) return NoMemory();
   for (size_t g = 0; g < operand.guards.size(); ++g) {
     const Guard& guard = operand.guards[g];
-    Span<int64_t> strides = arena_.New<int64_t>(kMaxNest);
-    if (strides.data() == nullptr) return NoMemory();
-    ToNest(out_->nest, guard.strides.data(), strides.data());
+    Span<uint8_t> loop = arena_.New<uint8_t>(kMaxNest);
+    Span<int64_t> step = arena_.New<int64_t>(kMaxNest);
+    if (loop.data() == nullptr || step.data() == nullptr) return NoMemory();
+    int64_t strides[kMaxNest];
+    ToNest(out_->nest, guard.strides.data(), strides);
     GuardTest& test = tests[g];
     test.offset = guard.offset;
     test.extent = guard.extent;
-    test.loops = out_->nest.loops;
-    test.strides = strides.data();
-    if (!MakeLane(out_->nest, tiling, strides.data(), arena_, &test.lane, &test.least, &test.greatest,
-                  &overflow_)) {
+    for (int e = 0; e < out_->nest.loops; ++e) {
+      if (strides[e] == 0) continue;
+      loop[static_cast<size_t>(test.loops)] = static_cast<uint8_t>(e);
+      step[static_cast<size_t>(test.loops++)] = strides[e];
+    }
+    test.loop = loop.data();
+    test.step = step.data();
+    if (!MakeLane(out_->nest, tiling, strides, arena_, &test.lane, &test.least, &test.greatest, &overflow_)) {
       return NoMemory();
     }
-    test.run_step = strides[static_cast<size_t>(RunLoop(out_->nest, tiling))];
+    test.run_step = strides[RunLoop(out_->nest, tiling)];
     access->same_tests &= test.lane.kind == LaneKind::kSame;
   }
   access->guards = tests.data();

@@ -72,6 +72,7 @@ class List {
   const T& operator[](size_t i) const { return data_[i]; }
   const T& front() const { return data_[0]; }
   const T& back() const { return data_[size_ - 1]; }
+  T& back() { return data_[size_ - 1]; }
   T* begin() { return data_; }
   T* end() { return data_ + size_; }
   const T* begin() const { return data_; }

@@ -64,34 +64,89 @@ void FullStrides(const Operand& operand, int loops, int64_t* strides) {
   }
 }
 
-Nest MakeNest(const Part& part) {
-  Nest nest;
-  int sizes[kMaxGroups] = {static_cast<int>(part.loops.size()), 0, 0, 0, 0};
-  nest.groups = 1;
-  if (part.skeleton == Skeleton::kReduction) {
-    nest.groups = 2;
-    sizes[0] = part.outer;
-    sizes[1] = part.reduced;
-  } else if (part.skeleton != Skeleton::kMap) {
-    nest.groups = part.skeleton == Skeleton::kAttention ? 5 : 4;
-    const int all[kMaxGroups] = {part.outer, part.m, part.n, part.reduced, part.features};
-    for (int g = 0; g < kMaxGroups; ++g) sizes[g] = all[g];
+bool ChannelsLast(const Part& part) {
+  if (part.skeleton != Skeleton::kConvolution || part.outer != 1 || part.m != 2) return false;
+  constexpr size_t kGroup = 1, kOut = 2;
+  const bool pool = part.combine != Combine::kProduct;
+  if (part.lhs >= part.operands.size() || (!pool && part.rhs.empty())) return false;
+  const Operand& input = part.operands[part.lhs];
+  if (pool) return part.loops[kGroup] > 1 && input.strides[kGroup] == 1;
+  if (part.rhs[0] >= part.operands.size()) return false;
+  const Operand& weight = part.operands[part.rhs[0]];
+  if (part.loops[kOut] > 1) return weight.strides[kOut] == 1;
+  return part.loops[kGroup] > 1 && weight.strides[kGroup] == 1 && input.strides[kGroup] == 1;
+}
+
+namespace {
+
+// The loops of the part in the groups of its nest.
+struct LoopGroups {
+  int count = 1;
+  int sizes[kMaxGroups] = {};
+  int loops[kMaxGroups][kMaxLoops] = {};
+
+  void Add(int group, int first, int number) {
+    for (int i = 0; i < number; ++i) loops[group][sizes[group]++] = first + i;
+  }
+};
+
+LoopGroups GroupsOf(const Part& part, bool channels) {
+  LoopGroups groups;
+  const int all = static_cast<int>(part.loops.size());
+  if (part.skeleton == Skeleton::kMap) {
+    groups.Add(0, 0, all);
+  } else if (part.skeleton == Skeleton::kReduction) {
+    groups.count = 2;
+    groups.Add(0, 0, part.outer);
+    groups.Add(1, part.outer, part.reduced);
+  } else if (channels) {
+    groups.count = 4;
+    const int lanes = part.loops[2] > 1 ? 2 : 1;
+    if (lanes == 2) groups.Add(0, 1, 1);
+    groups.Add(1, 0, 1);
+    groups.Add(1, 3, part.n);
+    groups.Add(2, lanes, 1);
+    groups.Add(3, 3 + part.n, part.reduced);
+  } else {
+    groups.count = part.skeleton == Skeleton::kAttention ? 5 : 4;
+    int sizes[kMaxGroups] = {part.outer, part.m, part.n, part.reduced, part.features};
     if (part.skeleton == Skeleton::kConvolution && part.m > 0) {  // each group is a product of its own
       sizes[0] += part.m - 1;
       sizes[1] = 1;
     }
+    for (int g = 0, from = 0; g < groups.count; from += sizes[g++]) groups.Add(g, from, sizes[g]);
   }
+  return groups;
+}
+
+// Orders reduced loops so that `operand` is walked from large strides to small.
+void OrderForReads(const Part& part, const Operand& operand, int* order, int count) {
+  int64_t strides[kMaxLoops];
+  FullStrides(operand, static_cast<int>(part.loops.size()), strides);
+  for (int i = 1; i < count; ++i) {
+    for (int j = i; j > 0 && Magnitude(strides[order[j - 1]]) < Magnitude(strides[order[j]]); --j) {
+      std::swap(order[j - 1], order[j]);
+    }
+  }
+}
+
+}  // namespace
+
+Nest MakeNest(const Part& part, bool channels) {
+  Nest nest;
+  const LoopGroups groups = GroupsOf(part, channels);
+  nest.groups = groups.count;
   for (int d = 0; d < kMaxLoops; ++d) nest.nest_loop[d] = -1;
 
-  int from = 0;
   for (int g = 0; g < nest.groups; ++g) {
     int order[kMaxLoops];
     int count = 0;
-    for (int d = from; d < from + sizes[g]; ++d) {
+    for (int i = 0; i < groups.sizes[g]; ++i) {
+      const int d = groups.loops[g][i];
       if (part.loops[d] > 1) order[count++] = d;
     }
-    from += sizes[g];
     if (part.skeleton == Skeleton::kMap && !part.sequential) OrderForWrites(part, order, count);
+    if (channels && g == 3) OrderForReads(part, part.operands[part.lhs], order, count);
     nest.first[g] = nest.loops;
     nest.points[g] = 1;
     for (int i = 0; i < count; ++i) {

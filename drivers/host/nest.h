@@ -10,7 +10,13 @@ namespace rondo::host {
 // The nest of `part`: loops of extent 1 are left out, adjacent loops of one group are merged where every
 // operand and guard walks them as one, and the loops of a map are ordered for its first written operand
 // (not those of a sequential part).
-Nest MakeNest(const Part& part);
+//
+// `channels`: of a convolution or pool, group m is the points of all images, n the output channels, and outer
+// the groups of several output channels; otherwise m is the output channels and n the points of an image.
+Nest MakeNest(const Part& part, bool channels);
+
+// Whether the channels of a convolution's weight or of a pool's input lie side by side.
+bool ChannelsLast(const Part& part);
 
 // Cuts group loops [first, end) of `nest` into tiles of at most `lanes` points. `linear`: tiles lie within
 // the innermost loop, so that every lane pattern is a stride.

@@ -1,5 +1,7 @@
 #include "drivers/host/part_builder.h"
 
+#include <cstring>
+
 namespace rondo::host {
 namespace {
 
@@ -20,7 +22,9 @@ Status PartBuilder::Build(PartProgram* out) {
   out->acc_type = part_.acc_type;
   Take(static_cast<int64_t>(kAccessBytes) * (kMaxIndexDepth + 2));
   if (part_.loops.size() > kMaxLoops) return Fail("more than 16 loops");
-  out->nest = MakeNest(part_);
+  RONDO_RETURN_IF_ERROR(DropGuards());
+  channels_ = ChannelsLast(part_);
+  out->nest = MakeNest(part_, channels_);
   switch (part_.skeleton) {
     case Skeleton::kMap: RONDO_RETURN_IF_ERROR(BuildMap()); break;
     case Skeleton::kReduction: RONDO_RETURN_IF_ERROR(BuildReduction()); break;
@@ -29,6 +33,50 @@ Status PartBuilder::Build(PartProgram* out) {
     case Skeleton::kAttention: RONDO_RETURN_IF_ERROR(BuildAttention()); break;
   }
   out->run = engine_.run[static_cast<int>(out->path)];
+  return Status::Ok();
+}
+
+Status PartBuilder::DropGuards() {
+  const auto inside = [&](const Guard& guard) {
+    __int128 low = guard.offset, high = guard.offset;
+    for (size_t l = 0; l < part_.loops.size(); ++l) {
+      const __int128 reach = static_cast<__int128>(guard.strides[l]) * (part_.loops[l] - 1);
+      (reach < 0 ? low : high) += reach;
+    }
+    return low >= 0 && high < guard.extent;
+  };
+  bool any = false;
+  for (const Operand& operand : part_.operands) {
+    for (const Guard& guard : operand.guards) any |= inside(guard);
+  }
+  if (!any) return Status::Ok();
+  Span<Operand> operands = arena_.New<Operand>(part_.operands.size());
+  if (operands.data() == nullptr) return NoMemory();
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand& from = part_.operands[i];
+    Operand& to = operands[i] = from;
+    if (from.guards.empty()) continue;
+    Span<int64_t> strides = arena_.New<int64_t>(part_.loops.size());
+    Span<Guard> left = arena_.New<Guard>(from.guards.size());
+    if (strides.data() == nullptr || left.data() == nullptr) return NoMemory();
+    size_t kept = 0;
+    std::memcpy(strides.data(), from.strides.data(), strides.size() * sizeof(int64_t));
+    for (const Guard& guard : from.guards) {
+      if (!inside(guard)) {
+        left[kept++] = guard;
+        continue;
+      }
+      to.offset += guard.stride * guard.offset;
+      for (size_t l = 0; l < strides.size(); ++l) {  // modulo 2^64, as FullStrides
+        strides[l] = static_cast<int64_t>(static_cast<uint64_t>(strides[l]) +
+                                          static_cast<uint64_t>(guard.stride) *
+                                              static_cast<uint64_t>(guard.strides[l]));
+      }
+    }
+    to.strides = Span<const int64_t>(strides.data(), strides.size());
+    to.guards = Span<const Guard>(left.data(), kept);
+  }
+  part_.operands = Span<const Operand>(operands.data(), operands.size());
   return Status::Ok();
 }
 

@@ -50,6 +50,10 @@ class PartBuilder {
   Status BuildProduct();
   Status BuildAccumulate();
   Status BuildBlocked(bool convolution);
+  bool FitsChannels() const;
+  Status BuildChannels();
+  Status BuildTaps();
+  Status BuildEpilogue();
   Status BuildAttention();
   bool PreferColumns();
   bool Depends(const Operand& operand, int group, int depth = 0) const;
@@ -57,14 +61,24 @@ class PartBuilder {
   // The lhs prologue as a tape that yields in the accumulator's type; not ok() when out of memory.
   List<TapeInst> LhsTape() const;
 
+  // Leaves out guards that no point fails.
+  Status DropGuards();
+  // What the left and right sides of a product read: those of a convolution change places with its nest.
+  uint16_t LeftOperand() const;
+  uint16_t RightOperand(int j) const;
+
   const Kernel& kernel_;
-  const Part& part_;
+  Part part_;
   const Engine& engine_;
   Arena& arena_;
   const bool linear_;
   bool overflow_ = false;
+  bool channels_ = false;  // see MakeNest
   PartProgram* out_ = nullptr;
 };
+
+// Floats from row to row of accumulators over a tile of n: whole vectors, of register blocks as well.
+int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine);
 
 }  // namespace rondo::host
 

@@ -43,7 +43,23 @@ const Access* Direct(const Access* access, const Nest& nest, int group, int64_t*
   return access;
 }
 
+// Whether a plain access walks the loops of the group as one, and by how much.
+bool Linear(const Access& access, const Nest& nest, int group, int64_t* step) {
+  int64_t steps[kMaxNest] = {};
+  for (int i = 0; i < access.num_loops; ++i) steps[access.loop[i]] = access.step[i];
+  const int last = nest.first[group + 1] - 1;
+  *step = steps[last];
+  bool linear = access.plain;
+  for (int e = nest.first[group]; e < last; ++e) linear &= steps[e] == steps[e + 1] * nest.extent[e + 1];
+  return linear;
+}
+
 }  // namespace
+
+int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine) {
+  const int64_t lanes = tiling.chunk * tiling.inner;
+  return (lanes + engine.columns - 1) / engine.columns * engine.columns;
+}
 
 bool PartBuilder::Depends(const Operand& operand, int group, int depth) const {
   const Nest& nest = out_->nest;
@@ -75,8 +91,15 @@ bool PartBuilder::TapeDepends(Tape tape, int group) const {
   return false;
 }
 
+uint16_t PartBuilder::LeftOperand() const {
+  return part_.skeleton == Skeleton::kConvolution && !channels_ ? part_.rhs[0] : part_.lhs;
+}
+uint16_t PartBuilder::RightOperand(int j) const {
+  return part_.skeleton == Skeleton::kConvolution && !channels_ ? part_.lhs : part_.rhs[j];
+}
+
 List<TapeInst> PartBuilder::LhsTape() const {
-  const uint16_t lhs = part_.skeleton == Skeleton::kConvolution ? part_.rhs[0] : part_.lhs;
+  const uint16_t lhs = LeftOperand();
   List<TapeInst> tape;
   uint16_t result = 0;
   if (part_.prologue.empty()) {
@@ -116,34 +139,49 @@ Status PartBuilder::BuildProduct() {
   if (!pool && part_.rhs.empty()) return Fail("a product without a right-hand side");
 
   out_->tiling = MakeTiling(nest, nest.first[kN], nest.first[kN + 1], kLanes, linear_);
-  RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
   const double points = static_cast<double>(nest.points[kOuter]) * static_cast<double>(nest.points[kM]) *
                         static_cast<double>(nest.points[kN]);
   const double products = points * static_cast<double>(nest.points[kK]);
   out_->has_lhs = !pool;
   out_->work = points * 0.5 + products * 0.5;
+  if (FitsChannels()) return BuildChannels();
   if (pool) return BuildAccumulate();
 
   bool fast = part_.acc_type == TapeType::kF32;
   out_->num_rhs = convolution ? 1 : static_cast<int>(part_.rhs.size());
   for (int j = 0; j < out_->num_rhs; ++j) {
-    const Operand& rhs = part_.operands[convolution ? part_.lhs : part_.rhs[j]];
+    const Operand& rhs = part_.operands[RightOperand(j)];
     fast &= WidensToF32(rhs.dtype) && !Depends(rhs, kM);
   }
   const List<TapeInst> lhs = LhsTape();
   if (!lhs.ok()) return NoMemory();
   fast &= !TapeDepends(Tape(lhs.data(), lhs.size()), kN);
-  if (!fast || (convolution && nest.points[kM] == 1)) return BuildAccumulate();
+  if (!fast || (convolution && !channels_ && nest.points[kM] == 1)) return BuildAccumulate();
   if (products < 512 && nest.points[kK] < 8) return BuildAccumulate();
   out_->work = points * 0.5 + products * 0.02;
-  return BuildBlocked(convolution);
+  return BuildBlocked(convolution && !channels_);
+}
+
+// The epilogue, over a tile of n or, where all of n is short, over several rows at once.
+Status PartBuilder::BuildEpilogue() {
+  const Nest& nest = out_->nest;
+  Tiling tiling = out_->tiling;
+  const int64_t n = nest.points[kN];
+  if (!linear_ && n * 2 <= kLanes && out_->tiling.tiles == 1) {
+    tiling.first = nest.first[kM];
+    tiling.split = nest.first[kN] - 1;
+    tiling.inner = n;
+    tiling.chunk = kLanes / n < nest.extent[tiling.split] ? kLanes / n : nest.extent[tiling.split];
+    out_->epilogue_rows = tiling.chunk;
+  }
+  return BuildTape(part_.epilogue, tiling, {}, &out_->program);
 }
 
 // Any product: lanes along n, one step of k at a time.
 Status PartBuilder::BuildAccumulate() {
-  const bool convolution = part_.skeleton == Skeleton::kConvolution;
   const Nest& nest = out_->nest;
   out_->path = Path::kAccumulate;
+  RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
   out_->tasks = nest.points[kOuter] * nest.points[kM] * out_->tiling.tiles;
   out_->acc_stride = kLanes * 8;
   if (!out_->has_lhs) {
@@ -159,7 +197,7 @@ Status PartBuilder::BuildAccumulate() {
   use.keep.push_back(tape.back().a);
   tape.pop_back();
   for (int j = 0; j < out_->num_rhs; ++j) {
-    const uint16_t operand = convolution ? part_.lhs : part_.rhs[j];
+    const uint16_t operand = RightOperand(j);
     tape.push_back(MakeInst(TapeOp::kLoad, NaturalType(part_.operands[operand].dtype), operand, 0));
     use.keep.push_back(AppendCast(tape, static_cast<uint16_t>(tape.size() - 1), part_.acc_type));
   }
@@ -193,12 +231,15 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   const List<TapeInst> lhs = LhsTape();
   if (!lhs.ok()) return NoMemory();
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
+  if (part_.prologue.empty() && WidensToF32(part_.operands[LeftOperand()].dtype)) {
+    RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
+  }
 
   bool stream = !convolution && rows <= kFewRows;
   for (int j = 0; j < out_->num_rhs; ++j) {
     RhsProgram& rhs = out_->rhs[j];
-    RONDO_RETURN_IF_ERROR(BuildAccess(convolution ? part_.lhs : part_.rhs[j], out_->tiling, &rhs.by_n));
-    const bool direct = Direct(rhs.by_n, nest, kK, &rhs.k_step) != nullptr;
+    RONDO_RETURN_IF_ERROR(BuildAccess(RightOperand(j), out_->tiling, &rhs.by_n));
+    const bool direct = Linear(*rhs.by_n, nest, kK, &rhs.k_step);
     rhs.k_unit = direct && rhs.k_step == 1 && rhs.by_n->lane.kind != LaneKind::kUnit;
     const bool n_unit = rhs.by_n->lane.kind == LaneKind::kUnit || rhs.by_n->lane.kind == LaneKind::kSame;
     stream &= direct && (rhs.k_unit || (n_unit && rhs.by_n->lane.kind == LaneKind::kUnit));
@@ -206,6 +247,7 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   const int64_t padded = PaddedRow(out_->k_tiling.tiles * kLanes);
   const int64_t pieces = out_->num_rhs;
   if (stream) {
+    RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
     out_->path = Path::kFewRows;
     out_->block_rows = rows;
     out_->tasks = nest.points[kOuter] * out_->tiling.tiles;
@@ -213,14 +255,14 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     constexpr int64_t kMostAcc = int64_t{64} << 10;  // bytes of accumulators of tiles walked together
     out_->tiles_at_once = kMostAcc / (rows * kLanes * 4);
     if (out_->tiles_at_once > out_->tiling.tiles) out_->tiles_at_once = out_->tiling.tiles;
-    const bool plain_lhs = part_.prologue.empty() && part_.operands[part_.lhs].dtype == DType::kF32;
-    if (plain_lhs) {
-      const Access* access = nullptr;
-      int64_t step = 0;
-      RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->k_tiling, &access));
-      if (Direct(access, nest, kK, &step) != nullptr && step == 1) out_->lhs_direct = access;
+    const Access* access = out_->lhs_load;
+    int64_t step = 0;
+    if (access != nullptr && access->dtype == DType::kF32 && Direct(access, nest, kK, &step) != nullptr &&
+        step == 1) {
+      out_->lhs_direct = access;
     }
   } else {
+    RONDO_RETURN_IF_ERROR(BuildEpilogue());
     out_->path = convolution ? Path::kConvolution : Path::kGemm;
     // As many rows as keep the packed lhs within 8 MiB, up to 12 register blocks.
     constexpr int64_t kMostBytes = int64_t{8} << 20;
@@ -235,7 +277,8 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     out_->temp_at = Take(kLanes * 16 * 4);
   }
   out_->lhs_at = Take(out_->block_rows * padded * 4);
-  out_->acc_stride = out_->block_rows * out_->tiles_at_once * kLanes * 4;
+  if (!stream) out_->acc_row = AccumulatorRow(out_->tiling, engine_);
+  out_->acc_stride = out_->block_rows * out_->tiles_at_once * out_->acc_row * 4;
   out_->acc_at = Take(out_->acc_stride * pieces);
   return Status::Ok();
 }

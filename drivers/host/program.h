@@ -33,7 +33,13 @@ struct LanePattern {
 };
 
 struct Inst;
-using OpFn = void (*)(char* registers, const Inst& inst, int lanes);
+// Where the registers of an instruction are. `out` may be one of the others; all have room for kLanes values
+// or, where they are memory of an operand, for lanes in whole vectors.
+struct Registers {
+  void* out;
+  const void *a, *b, *c;
+};
+using OpFn = void (*)(const Registers& registers, const Inst& inst, int lanes);
 using LoadFn = void (*)(void* out, const char* from, const LanePattern& lane, int lanes);
 using StoreFn = void (*)(char* to, const void* in, const LanePattern& lane, int lanes);
 // Lane by lane at element offsets[i] where mask[i] != 0.
@@ -46,8 +52,9 @@ using FillFn = void (*)(void* out, double value, int lanes);
 struct GuardTest {
   int64_t offset = 0;
   int64_t extent = 0;
-  int loops = 0;
-  const int64_t* strides = nullptr;  // one per loop of the nest
+  int loops = 0;                  // with a stride: loop[], step[]
+  const uint8_t* loop = nullptr;  // of the nest
+  const int64_t* step = nullptr;
   LanePattern lane;
   int64_t least = 0, greatest = 0;  // of the lane term, over a full tile
   int64_t run_step = 0;             // from lane to lane of a run
@@ -81,6 +88,8 @@ struct Access {
   int64_t run_lanes = kLanes;
   LanePattern run;
   LoadFn load_run = nullptr;
+  StoreFn store_run = nullptr;
+  bool by_runs = false;  // lanes are in a table, their runs contiguous and not short
   const GuardTest* guards = nullptr;
   const IndexTerm* indices = nullptr;
   LoadFn load = nullptr;
@@ -116,9 +125,13 @@ struct Inst {
   const Access* access = nullptr;         // kLoad, kStore
   LanePattern lane;                       // kIndex
   bool fixed = false;                     // kIndex of a loop of extent 1
+  // kLoad: the register may be the operand's memory itself. kOp: the next instruction, a store, may be left
+  // out by writing the result to its operand.
+  bool direct = false;
   union {
     double f = 0;
     int64_t i;
+    float range[2];  // Engine::add_clamp: least and greatest result
   } imm;
 };
 
@@ -129,8 +142,10 @@ struct Program {
   const Inst* body = nullptr;
   uint32_t num_body = 0;
   int64_t registers_at = 0;  // byte offset of the registers in a worker's scratch
-  uint32_t slot_bytes = 0;   // of one register
-  uint32_t yield = 0;        // register of kYield
+  int64_t table_at = 0;      // of their addresses as they are at present
+  uint32_t slots = 0, slot_shift = 0;
+  uint32_t slot_bytes = 0;  // of one register: 1 << slot_shift
+  uint32_t yield = 0;       // register of kYield
 };
 
 // Loops of a part after merging. Group g is loops [first[g], first[g + 1]); every group has at least one.
@@ -183,8 +198,9 @@ enum class Path : uint8_t {
   kGemm = 5,         // contraction through packed blocks
   kConvolution = 6,  // convolution through packed blocks
   kAttention = 7,
+  kChannels = 8,  // depthwise convolution, pool: lanes along channels that lie side by side
 };
-inline constexpr int kNumPaths = 8;
+inline constexpr int kNumPaths = 9;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -211,6 +227,8 @@ struct PartProgram {
   // kMap: tiling of all loops. Reductions: of the lane group. Others: of group n.
   Tiling tiling;
   Program program;  // map body or epilogue
+  // Epilogues of several rows at once, along the innermost loop of group m: all of n each. 1: of one tile.
+  int64_t epilogue_rows = 1;
 
   // Reductions.
   const StageProgram* stages = nullptr;
@@ -226,12 +244,21 @@ struct PartProgram {
   Program step_by_n;  // kAccumulate: lanes along n, one k; adds to its first num_rhs registers
   Program lhs_by_k;   // kFewRows, kGemm, kConvolution: lanes along k; yields
   const Access* lhs_direct = nullptr;  // f32 unit stride over one k loop, no prologue: read in place
+  const Access* lhs_load = nullptr;    // lanes along k, widened to f32 by its load alone: no tape needed
   Tiling k_tiling;
   int64_t acc_at = 0, acc_stride = 0, lhs_at = 0, rhs_at = 0, temp_at = 0, count_at = 0;
   int64_t lhs_row = 0;        // floats from row to row of the packed lhs (kFewRows)
   int64_t tiles_at_once = 1;  // of n (kFewRows)
   int64_t block_rows = 0;     // rows of a block (kGemm, kConvolution)
+  int64_t acc_row = kLanes;   // floats from row to row of accumulators
   bool has_lhs = true;        // pools have none
+
+  // kChannels. The input is rhs[0].by_n; the points of k are taps.
+  const Access* weight = nullptr;           // lanes along n; null: a pool
+  const int64_t* tap_at = nullptr;          // elements from the input of tap 0
+  const int64_t* tap_weight = nullptr;      // elements from the weight of tap 0
+  const int64_t* tap_coordinate = nullptr;  // [guard][tap]: from the coordinate of tap 0
+  int64_t taps_at = 0;                      // the present taps of a point: two arrays
 
   // Attention.
   const Access* q = nullptr;
@@ -276,6 +303,7 @@ struct Engine {
   int rows = 0;  // rows and columns of a register block of the packed product
   int columns = 0;
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
+  OpFn add_clamp = nullptr;  // f32: a + b, then the range; NaN stays
   LoadFn load[kNumDTypes][4] = {};
   StoreFn store[kNumDTypes][4] = {};
   GatherFn gather[kNumDTypes] = {};

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <limits>
 
 #include "drivers/host/part_builder.h"
 
@@ -60,6 +61,31 @@ List<int> LastUses(const List<TapeInst>& tape, const List<uint16_t>& keep) {
     }
   }
   return last;
+}
+
+// Takes the greatest or least of the sum before and a constant into the sum's own instruction. `in` follows
+// it.
+bool ClampSum(const Engine& engine, const List<TapeInst>& tape, const TapeInst& in, uint16_t sum, Inst* add) {
+  if (in.type != TapeType::kF32 || (in.op != TapeOp::kMax && in.op != TapeOp::kMin)) return false;
+  const uint16_t other = in.a == sum ? in.b : in.a;
+  if (other == sum || tape[other].op != TapeOp::kConst || add->kind != InstKind::kOp) return false;
+  const bool clamps = add->fn == engine.add_clamp;
+  if (!clamps && (add->op != TapeOp::kAdd || add->type != TapeType::kF32)) return false;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float limit = static_cast<float>(tape[other].imm.f);
+  float low = clamps ? add->imm.range[0] : -kInfinity, high = clamps ? add->imm.range[1] : kInfinity;
+  if (limit != limit || (in.op == TapeOp::kMax && high != kInfinity)) return false;  // the least comes first
+  if (in.op == TapeOp::kMax && limit > low) low = limit;
+  if (in.op == TapeOp::kMin && limit < high) high = limit;
+  add->fn = engine.add_clamp;
+  add->imm.range[0] = low;
+  add->imm.range[1] = high;
+  return true;
+}
+
+// Whether lanes lie in memory as in a register.
+bool InPlace(const Access& access) {
+  return access.dtype == DType::kF32 && access.plain && access.lane.kind == LaneKind::kUnit;
 }
 
 }  // namespace
@@ -158,12 +184,22 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
   List<uint32_t> at = List<uint32_t>::Filled(tape.size(), 0);
   if (!last.ok() || !at.ok()) return NoMemory();
+  // What is read after a store may have been overwritten by it.
+  int first_store = static_cast<int>(tape.size()) - 1;
+  for (int k = first_store; k >= 0; --k) first_store = tape[k].op == TapeOp::kStore ? k : first_store;
   List<uint32_t> free;
   uint32_t slots = static_cast<uint32_t>(use.pinned);
   List<Inst> once, body;
+  uint16_t before = 0;  // the tape's register that the last instruction of `body` defines
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& in = tape[k];
     if (!IsEffect(in.op) && last[k] < 0) continue;
+    if (!body.empty() && Reads(in.op) == 2 && (in.a == before || in.b == before) &&
+        last[before] == static_cast<int>(k) && ClampSum(engine_, tape, in, before, &body.back())) {
+      at[k] = at[before];
+      before = static_cast<uint16_t>(k);
+      continue;
+    }
     Inst inst;
     RONDO_RETURN_IF_ERROR(BuildInst(in, tape, tiling, &inst));
     const uint16_t reads[3] = {in.a, in.b, in.c};
@@ -182,11 +218,20 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     }
     if (!IsEffect(in.op) && in_place) at[k] = TakeSlot(in.op, slot, &free, &slots);
     inst.out = at[k];
+    if (in.op == TapeOp::kLoad) inst.direct = last[k] <= first_store && InPlace(*inst.access);
+    if (in.op == TapeOp::kStore && in.a == before && last[in.a] == static_cast<int>(k) && !body.empty() &&
+        body.back().kind == InstKind::kOp && InPlace(*inst.access)) {
+      body.back().direct = true;
+    }
     if (in.op == TapeOp::kYield) out->yield = inst.a;
     (in.op == TapeOp::kConst ? once : body).push_back(inst);
+    if (in.op != TapeOp::kConst) before = static_cast<uint16_t>(k);
   }
   out->slot_bytes = slot;
-  out->registers_at = Take(static_cast<int64_t>(slot) * (slots + 1));
+  out->slots = slots + 1;
+  while ((1u << out->slot_shift) < slot) ++out->slot_shift;
+  out->registers_at = Take(static_cast<int64_t>(slot) * out->slots);
+  out->table_at = Take(static_cast<int64_t>(sizeof(char*)) * out->slots);
   if (!free.ok()) return NoMemory();
   if (use.at != nullptr) *use.at = std::move(at);
   return Finish(once, body, out);

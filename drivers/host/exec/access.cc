@@ -36,7 +36,7 @@ Presence TestGuards(const Access& a, const int64_t* pos, int64_t* at) {
   for (int g = 0; g < a.num_guards; ++g) {
     const GuardTest& guard = a.guards[g];
     at[g] = guard.offset;
-    for (int d = 0; d < guard.loops; ++d) at[g] += guard.strides[d] * pos[d];
+    for (int d = 0; d < guard.loops; ++d) at[g] += guard.step[d] * pos[guard.loop[d]];
     if (at[g] + guard.least >= 0 && at[g] + guard.greatest < guard.extent) continue;
     if (guard.lane.kind == LaneKind::kSame) return Presence::kNone;
     presence = Presence::kSome;
@@ -155,10 +155,47 @@ Presence Locate(const Access& a, Worker& w, const int64_t* pos, int n, int depth
 
 }  // namespace
 
+void LoadByRuns(const Access& a, const char* from, int n, void* out) {
+  const bool floats = a.dtype == DType::kF32;
+  if (floats && a.run_lanes == kWidth && n % kWidth == 0) {
+    for (int i = 0; i < n; i += kWidth) {
+      const float* run = reinterpret_cast<const float*>(from) + a.lane.table[i];
+      *reinterpret_cast<Vector*>(static_cast<float*>(out) + i) = *reinterpret_cast<const Vector*>(run);
+    }
+    return;
+  }
+  const int64_t wide = NaturalType(a.dtype) == TapeType::kF32 ? 4 : 8;
+  for (int64_t start = 0; start < n; start += a.run_lanes) {
+    const int64_t lanes = Least<int64_t>(a.run_lanes, n - start);
+    const char* run = from + a.lane.table[start] * int64_t{a.size};
+    char* to = static_cast<char*>(out) + start * wide;
+    if (floats) {
+      CopyFloats(reinterpret_cast<const float*>(run), lanes, reinterpret_cast<float*>(to));
+    } else {
+      a.load_run(to, run, a.run, static_cast<int>(lanes));
+    }
+  }
+}
+
+void StoreByRuns(const Access& a, char* to, int n, const void* in) {
+  const bool floats = a.dtype == DType::kF32;
+  const int64_t wide = NaturalType(a.dtype) == TapeType::kF32 ? 4 : 8;
+  for (int64_t start = 0; start < n; start += a.run_lanes) {
+    const int64_t lanes = Least<int64_t>(a.run_lanes, n - start);
+    char* run = to + a.lane.table[start] * int64_t{a.size};
+    const char* from = static_cast<const char*>(in) + start * wide;
+    if (floats) {
+      CopyFloats(reinterpret_cast<const float*>(from), lanes, reinterpret_cast<float*>(run));
+    } else {
+      a.store_run(run, from, a.run, static_cast<int>(lanes));
+    }
+  }
+}
+
 Presence LoadGuarded(const Access& a, Worker& w, const int64_t* pos, int n, void* out, int depth,
                      const uint8_t** mask) {
   if (a.plain) {
-    a.load(out, Pointer(a, w, BaseOf(a, pos)), a.lane, n);
+    LoadAt(a, Pointer(a, w, BaseOf(a, pos)), n, out);
     return Presence::kAll;
   }
   const Level level = LevelAt(w, depth);
@@ -166,7 +203,7 @@ Presence LoadGuarded(const Access& a, Worker& w, const int64_t* pos, int n, void
     int64_t at[kMaxLoops];
     const Presence presence = TestGuards(a, pos, at);
     if (presence == Presence::kAll) {
-      a.load(out, Pointer(a, w, BaseOf(a, pos)), a.lane, n);
+      LoadAt(a, Pointer(a, w, BaseOf(a, pos)), n, out);
     } else if (presence == Presence::kNone) {
       a.fill(out, a.absent, n);
     } else {
@@ -178,7 +215,7 @@ Presence LoadGuarded(const Access& a, Worker& w, const int64_t* pos, int n, void
   int64_t base;
   const Presence presence = Locate(a, w, pos, n, depth, level, &base);
   if (presence == Presence::kAll) {
-    a.load(out, Pointer(a, w, base), a.lane, n);
+    LoadAt(a, Pointer(a, w, base), n, out);
   } else if (presence == Presence::kNone) {
     a.fill(out, a.absent, n);
   } else {
@@ -192,7 +229,7 @@ void StoreGuarded(const Access& a, Worker& w, const int64_t* pos, int n, const v
   const Level level = LevelAt(w, 0);
   int64_t base;
   switch (Locate(a, w, pos, n, 0, level, &base)) {
-    case Presence::kAll: a.store(Pointer(a, w, base), in, a.lane, n); return;
+    case Presence::kAll: StoreAt(a, Pointer(a, w, base), n, in); return;
     case Presence::kSome: a.scatter(Pointer(a, w, base), in, level.offsets, level.mask, n); return;
     case Presence::kNone: return;
   }

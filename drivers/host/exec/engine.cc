@@ -16,6 +16,7 @@ void FillEngine(Engine* engine) {
   engine->rows = kBlockRows;
   engine->columns = kBlockColumns;
   engine->find_op = FindOp;
+  engine->add_clamp = AddClamp();
   FillLoads(engine);
   engine->run[static_cast<int>(Path::kMap)] = RunMap;
   engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;
@@ -25,6 +26,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kGemm)] = RunGemm;
   engine->run[static_cast<int>(Path::kConvolution)] = RunConvolution;
   engine->run[static_cast<int>(Path::kAttention)] = RunAttention;
+  engine->run[static_cast<int>(Path::kChannels)] = RunChannels;
 }
 
 }  // namespace RONDO_ISA

@@ -4,6 +4,10 @@
 #ifndef RONDO_DRIVERS_HOST_EXEC_EXEC_H_
 #define RONDO_DRIVERS_HOST_EXEC_EXEC_H_
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include <cstdint>
 #include <cstring>
 
@@ -61,9 +65,19 @@ Presence LoadGuarded(const Access& a, Worker& w, const int64_t* pos, int n, void
                      const uint8_t** mask);
 void StoreGuarded(const Access& a, Worker& w, const int64_t* pos, int n, const void* in);
 
+// The same for all lanes of an access without guards and indices, lane 0 at `from`.
+void LoadByRuns(const Access& a, const char* from, int n, void* out);
+void StoreByRuns(const Access& a, char* to, int n, const void* in);
+static inline void LoadAt(const Access& a, const char* from, int n, void* out) {
+  a.by_runs ? LoadByRuns(a, from, n, out) : a.load(out, from, a.lane, n);
+}
+static inline void StoreAt(const Access& a, char* to, int n, const void* in) {
+  a.by_runs ? StoreByRuns(a, to, n, in) : a.store(to, in, a.lane, n);
+}
+
 static inline void LoadLanes(const Access& a, Worker& w, const int64_t* pos, int n, void* out) {
   if (__builtin_expect(a.plain, 1)) {
-    a.load(out, Pointer(a, w, BaseOf(a, pos)), a.lane, n);
+    LoadAt(a, Pointer(a, w, BaseOf(a, pos)), n, out);
   } else {
     LoadGuarded(a, w, pos, n, out, 0, nullptr);
   }
@@ -77,6 +91,8 @@ struct TapeFrame {
   const char* acc = nullptr;  // accumulator j of lane 0 is at acc + j * acc_stride
   int64_t acc_stride = 0;
   uint8_t acc_size = 4;
+  int acc_lanes = kLanes;    // of a row of accumulators (of 4 bytes), where lanes are several rows
+  int64_t acc_row = kLanes;  // accumulators from row to row
   // Reductions. Row scalar s has three arrays of kLanes 8-byte values: value, compared value, sum.
   const PartProgram* part = nullptr;
   bool columns = false;  // lanes across rows: scalars are arrays; else lane 0 only
@@ -84,6 +100,11 @@ struct TapeFrame {
   char* kept = nullptr;  // kept row 0 of lane 0
   int64_t position = 0;  // of lane 0 along the reduced loops
 };
+
+// Where a register is at present.
+static inline char* RegisterOf(const Program& program, const Worker& w, uint32_t at) {
+  return reinterpret_cast<char**>(w.scratch + program.table_at)[at >> program.slot_shift];
+}
 
 // Sets the constants of a program; before its first RunTape in a launch.
 void BeginTape(const Program& program, Worker& w);
@@ -147,7 +168,24 @@ void Dots(const float* a, int64_t a_row, int rows, const char* b, DType dtype, i
 // acc[m][j] += sum over k < depth of a[m * kLhsRow + k] * panel(k, j); panels of kBlockColumns columns:
 // panel(k, j) = b[(j / kBlockColumns * depth + k) * kBlockColumns + j % kBlockColumns].
 inline constexpr int kLhsRow = kLanes + 16;  // floats from one row of a packed lhs tile to the next
-void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc, bool add);
+// Rows of acc are acc_row floats apart, and are written up to the next multiple of kWidth.
+void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
+                    int64_t acc_row, bool add);
+
+// n floats, of which many are few.
+static inline void CopyFloats(const float* from, int64_t n, float* to) {
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    *reinterpret_cast<Vector*>(to + i) = *reinterpret_cast<const Vector*>(from + i);
+  }
+#if defined(__AVX512F__)
+  if (i == n) return;
+  const __mmask16 rest = static_cast<__mmask16>((1u << (n - i)) - 1);
+  _mm512_mask_storeu_ps(to + i, rest, _mm512_maskz_loadu_ps(rest, from + i));
+#else
+  for (; i < n; ++i) to[i] = from[i];
+#endif
+}
 
 // f32 from n contiguous elements of a float dtype of at most 32 bits.
 void WidenRow(const char* from, DType dtype, int64_t n, float* out);
@@ -160,9 +198,11 @@ void RunAccumulate(const PartProgram& part, Worker& w, int64_t first, int64_t la
 void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunConvolution(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
+OpFn AddClamp();
 void FillLoads(Engine* engine);
 
 }  // namespace rondo::host::RONDO_ISA

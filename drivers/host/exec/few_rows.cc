@@ -89,7 +89,7 @@ void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last)
     if (direct) {
       a = reinterpret_cast<const float*>(Pointer(*part.lhs_direct, w, BaseOf(*part.lhs_direct, pos)));
     } else if (packed_outer != outer) {
-      PackLhs(part, w, pos, 0, rows, packed, part.k_tiling.chunk, part.lhs_row);
+      PackLhs(part, w, pos, 0, rows, packed, 0, part.lhs_row);
     }
     packed_outer = outer;
     for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;

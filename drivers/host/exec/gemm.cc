@@ -7,51 +7,57 @@
 namespace rondo::host::RONDO_ISA {
 namespace {
 
-template <int kRows>
-void MultiplyBlock(const float* a, const float* b, int depth, float* acc, bool add) {
-  Vector sum[kRows][kBlockVectors];
+template <int kRows, int kVectors>
+void MultiplyBlock(const float* a, const float* b, int depth, float* acc, int64_t acc_row, bool add) {
+  Vector sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kBlockVectors; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       sum[m][v] = Vector{};
-      if (add) sum[m][v] = *reinterpret_cast<const Vector*>(acc + m * kLanes + v * kWidth);
+      if (add) sum[m][v] = *reinterpret_cast<const Vector*>(acc + m * acc_row + v * kWidth);
     }
   }
   for (int k = 0; k < depth; ++k) {
-    Vector x[kBlockVectors];
+    Vector x[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kBlockVectors; ++v) x[v] = *reinterpret_cast<const Vector*>(b + v * kWidth);
+    for (int v = 0; v < kVectors; ++v) x[v] = *reinterpret_cast<const Vector*>(b + v * kWidth);
 #pragma GCC unroll 16
     for (int m = 0; m < kRows; ++m) {
       const float y = a[m * kLhsRow + k];
 #pragma GCC unroll 4
-      for (int v = 0; v < kBlockVectors; ++v) sum[m][v] += x[v] * y;
+      for (int v = 0; v < kVectors; ++v) sum[m][v] += x[v] * y;
     }
     b += kBlockColumns;
   }
 #pragma GCC unroll 16
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kBlockVectors; ++v) {
-      *reinterpret_cast<Vector*>(acc + m * kLanes + v * kWidth) = sum[m][v];
+    for (int v = 0; v < kVectors; ++v) {
+      *reinterpret_cast<Vector*>(acc + m * acc_row + v * kWidth) = sum[m][v];
     }
   }
 }
 
-using BlockFn = void (*)(const float* a, const float* b, int depth, float* acc, bool add);
+using BlockFn = void (*)(const float* a, const float* b, int depth, float* acc, int64_t acc_row, bool add);
 
-template <int kRows>
+template <int kRows, int kVectors>
 constexpr BlockFn BlockOf() {
   if constexpr (kRows <= kBlockRows) {
-    return MultiplyBlock<kRows>;
+    return MultiplyBlock<kRows, kVectors>;
   } else {
     return nullptr;
   }
 }
-constexpr BlockFn kBlocks[] = {nullptr,       BlockOf<1>(),  BlockOf<2>(),  BlockOf<3>(),  BlockOf<4>(),
-                               BlockOf<5>(),  BlockOf<6>(),  BlockOf<7>(),  BlockOf<8>(),  BlockOf<9>(),
-                               BlockOf<10>(), BlockOf<11>(), BlockOf<12>(), BlockOf<13>(), BlockOf<14>()};
+// By the vectors of a panel that have columns, then by rows.
+#define RONDO_BLOCKS(v)                                                                           \
+  {                                                                                               \
+    nullptr, BlockOf<1, v>(), BlockOf<2, v>(), BlockOf<3, v>(), BlockOf<4, v>(), BlockOf<5, v>(), \
+        BlockOf<6, v>(), BlockOf<7, v>(), BlockOf<8, v>(), BlockOf<9, v>(), BlockOf<10, v>(),     \
+        BlockOf<11, v>(), BlockOf<12, v>(), BlockOf<13, v>(), BlockOf<14, v>()                    \
+  }
+constexpr BlockFn kBlocks[kBlockVectors][15] = {RONDO_BLOCKS(1), RONDO_BLOCKS(2)};
+#undef RONDO_BLOCKS
 
 // Copies lanes [0, n) of one step k into the panels at `b`; missing lanes of the last panel are 0.
 void PutStep(const float* from, int n, int depth, int k, float* b) {
@@ -64,7 +70,8 @@ void PutStep(const float* from, int n, int depth, int k, float* b) {
   }
   if (j == n) return;
   float* to = b + (static_cast<int64_t>(j / kBlockColumns) * depth + k) * kBlockColumns;
-  for (int i = 0; i < kBlockColumns; ++i) to[i] = j + i < n ? from[j + i] : 0;
+  for (int v = 0; v < kBlockVectors; ++v) *reinterpret_cast<Vector*>(to + v * kWidth) = Vector{};
+  CopyFloats(from + j, n - j, to);
 }
 
 // Packs rows of n whose k is contiguous: sixteen rows at a time, so that each line of the panels is written
@@ -97,8 +104,6 @@ void PackRhs(const PartProgram& part, const RhsProgram& rhs, Worker& w, int64_t*
   const Access& access = *rhs.by_n;
   if (rhs.k_unit) return PackByRows(rhs, Pointer(access, w, BaseOf(access, pos)), depth, n, out, temp);
   const bool in_place = access.plain && access.dtype == DType::kF32 && access.lane.kind == LaneKind::kUnit;
-  const bool convert = IsFloat(access.dtype);
-  (void)convert;
   for (int k = 0; k < depth; ++k) {
     const float* lanes = temp;
     if (in_place) {
@@ -113,13 +118,15 @@ void PackRhs(const PartProgram& part, const RhsProgram& rhs, Worker& w, int64_t*
 
 }  // namespace
 
-void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc, bool add) {
+void MultiplyPanels(const float* a, int rows, const float* b, int depth, int columns, float* acc,
+                    int64_t acc_row, bool add) {
   const int blocks = (rows + kBlockRows - 1) / kBlockRows;
   for (int j = 0; j < columns; j += kBlockColumns) {
+    const BlockFn* block = kBlocks[columns - j <= kWidth ? 0 : 1];
     int row = 0;
     for (int i = 0; i < blocks; ++i) {
       const int count = (rows - row + (blocks - i) - 1) / (blocks - i);
-      kBlocks[count](a + row * kLhsRow, b, depth, acc + row * kLanes + j, add);
+      block[count](a + row * kLhsRow, b, depth, acc + row * acc_row + j, acc_row, add);
       row += count;
     }
     b += static_cast<int64_t>(depth) * kBlockColumns;
@@ -128,7 +135,7 @@ void MultiplyPanels(const float* a, int rows, const float* b, int depth, int col
 
 void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   const Nest& nest = part.nest;
-  const int64_t m = nest.points[1], k = nest.points[3];
+  const int64_t m = nest.points[1];
   const int64_t tiles = part.tiling.tiles;
   const int64_t row_blocks = (m + part.block_rows - 1) / part.block_rows;
   float* packed = reinterpret_cast<float*>(w.scratch + part.lhs_at);
@@ -136,9 +143,9 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   float* temp = reinterpret_cast<float*>(w.scratch + part.temp_at);
   BeginTape(part.lhs_by_k, w);
   BeginTape(part.program, w);
-  (void)k;
   int64_t pos[kMaxNest] = {};
-  int64_t packed_block = -1;
+  int64_t packed_block = -1, packed_panels = -1;
+  const bool one_panel = part.k_tiling.tiles == 1 && part.num_rhs == 1;
   for (int64_t task = first; task < last; ++task) {
     const int64_t block = task / tiles;
     const int64_t row = block % row_blocks * part.block_rows;
@@ -154,8 +161,11 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
       for (int64_t t = 0;;) {
         int64_t at[kMaxNest];
         std::memcpy(at, pos, sizeof(pos));
-        PackRhs(part, part.rhs[j], w, at, depth, n, panels, temp);
-        MultiplyPanels(packed + t * rows * kLhsRow, static_cast<int>(rows), panels, depth, n, acc, t > 0);
+        const int64_t panel = block / row_blocks * tiles + task % tiles;
+        if (!one_panel || panel != packed_panels) PackRhs(part, part.rhs[j], w, at, depth, n, panels, temp);
+        packed_panels = panel;
+        MultiplyPanels(packed + t * rows * kLhsRow, static_cast<int>(rows), panels, depth, n, acc,
+                       part.acc_row, t > 0);
         if (++t == part.k_tiling.tiles) break;
         depth = NextTile(nest, part.k_tiling, pos);
       }

@@ -10,10 +10,6 @@ template <typename T>
 struct TypeOf {
   using type = T;
 };
-template <typename T>
-T* At(char* registers, uint32_t at) {
-  return reinterpret_cast<T*>(registers + at);
-}
 
 // Registers have room for kLanes, a multiple of 16, so full vectors may be computed past the last lane.
 int Whole(int n) { return (n + 15) & ~15; }
@@ -60,9 +56,9 @@ inline T UnaryLane(T x) {
 }
 
 template <TapeOp kOp, typename T>
-[[gnu::flatten]] void UnaryOp(char* registers, const Inst& inst, int n) {
-  T* out = At<T>(registers, inst.out);
-  const T* a = At<T>(registers, inst.a);
+[[gnu::flatten]] void UnaryOp(const Registers& r, const Inst&, int n) {
+  T* out = static_cast<T*>(r.out);
+  const T* a = static_cast<const T*>(r.a);
   const int end = CallsLibrary(kOp, sizeof(T) == 4) ? n : Whole(n);
 #pragma GCC ivdep
   for (int i = 0; i < end; ++i) out[i] = UnaryLane<kOp, T>(a[i]);
@@ -70,9 +66,9 @@ template <TapeOp kOp, typename T>
 
 // sin and cos of f32: vectors, unless some lane is too large for the short reduction.
 template <int kQuarter>
-[[gnu::flatten]] void TrigOp(char* registers, const Inst& inst, int n) {
-  float* out = At<float>(registers, inst.out);
-  const float* a = At<float>(registers, inst.a);
+[[gnu::flatten]] void TrigOp(const Registers& r, const Inst&, int n) {
+  float* out = static_cast<float*>(r.out);
+  const float* a = static_cast<const float*>(r.a);
   int outside = 0;
   for (int i = 0; i < n; ++i) outside |= !(AbsF(a[i]) <= kTrigLimit);
   if (outside != 0) {
@@ -85,29 +81,29 @@ template <int kQuarter>
 }
 
 template <TapeOp kOp, typename T>
-[[gnu::flatten]] void BinaryOp(char* registers, const Inst& inst, int n) {
-  T* out = At<T>(registers, inst.out);
-  const T* a = At<T>(registers, inst.a);
-  const T* b = At<T>(registers, inst.b);
+[[gnu::flatten]] void BinaryOp(const Registers& r, const Inst&, int n) {
+  T* out = static_cast<T*>(r.out);
+  const T* a = static_cast<const T*>(r.a);
+  const T* b = static_cast<const T*>(r.b);
   const int end = CallsLibrary(kOp, sizeof(T) == 4) ? n : Whole(n);
 #pragma GCC ivdep
   for (int i = 0; i < end; ++i) out[i] = scalar::Binary<T>(kOp, a[i], b[i]);
 }
 
 template <TapeOp kOp, typename T>
-[[gnu::flatten]] void CompareOp(char* registers, const Inst& inst, int n) {
-  int64_t* out = At<int64_t>(registers, inst.out);
-  const T* a = At<T>(registers, inst.a);
-  const T* b = At<T>(registers, inst.b);
+[[gnu::flatten]] void CompareOp(const Registers& r, const Inst&, int n) {
+  int64_t* out = static_cast<int64_t*>(r.out);
+  const T* a = static_cast<const T*>(r.a);
+  const T* b = static_cast<const T*>(r.b);
   const int end = Whole(n);
 #pragma GCC ivdep
   for (int i = 0; i < end; ++i) out[i] = scalar::Compare<T>(kOp, a[i], b[i]);
 }
 
 template <TapeOp kOp, typename T>
-[[gnu::flatten]] void ClassifyOp(char* registers, const Inst& inst, int n) {
-  int64_t* out = At<int64_t>(registers, inst.out);
-  const T* a = At<T>(registers, inst.a);
+[[gnu::flatten]] void ClassifyOp(const Registers& r, const Inst& inst, int n) {
+  int64_t* out = static_cast<int64_t*>(r.out);
+  const T* a = static_cast<const T*>(r.a);
   const int64_t which = inst.imm.i;
   const int end = Whole(n);
 #pragma GCC ivdep
@@ -116,37 +112,51 @@ template <TapeOp kOp, typename T>
 
 // Logical not of a float as a kI64.
 template <typename T>
-void NotOp(char* registers, const Inst& inst, int n) {
-  int64_t* out = At<int64_t>(registers, inst.out);
-  const T* a = At<T>(registers, inst.a);
+void NotOp(const Registers& r, const Inst&, int n) {
+  int64_t* out = static_cast<int64_t*>(r.out);
+  const T* a = static_cast<const T*>(r.a);
   for (int i = 0; i < n; ++i) out[i] = a[i] == 0;
 }
 
 template <typename T>
-void SelectOp(char* registers, const Inst& inst, int n) {
-  T* out = At<T>(registers, inst.out);
-  const int64_t* a = At<int64_t>(registers, inst.a);
-  const T* b = At<T>(registers, inst.b);
-  const T* c = At<T>(registers, inst.c);
+void SelectOp(const Registers& r, const Inst&, int n) {
+  T* out = static_cast<T*>(r.out);
+  const int64_t* a = static_cast<const int64_t*>(r.a);
+  const T* b = static_cast<const T*>(r.b);
+  const T* c = static_cast<const T*>(r.c);
   const int end = Whole(n);
 #pragma GCC ivdep
   for (int i = 0; i < end; ++i) out[i] = a[i] != 0 ? b[i] : c[i];
 }
 
 template <typename T>
-[[gnu::flatten]] void FmaOp(char* registers, const Inst& inst, int n) {
-  T* out = At<T>(registers, inst.out);
-  const T* a = At<T>(registers, inst.a);
-  const T* b = At<T>(registers, inst.b);
-  const T* c = At<T>(registers, inst.c);
+[[gnu::flatten]] void FmaOp(const Registers& r, const Inst&, int n) {
+  T* out = static_cast<T*>(r.out);
+  const T* a = static_cast<const T*>(r.a);
+  const T* b = static_cast<const T*>(r.b);
+  const T* c = static_cast<const T*>(r.c);
   const int end = Whole(n);
 #pragma GCC ivdep
   for (int i = 0; i < end; ++i) out[i] = scalar::Fma<T>(a[i], b[i], c[i]);
 }
 
+void AddClampOp(const Registers& r, const Inst& inst, int n) {
+  float* out = static_cast<float*>(r.out);
+  const float* a = static_cast<const float*>(r.a);
+  const float* b = static_cast<const float*>(r.b);
+  const float low = inst.imm.range[0], high = inst.imm.range[1];
+  const int end = Whole(n);
+#pragma GCC ivdep
+  for (int i = 0; i < end; ++i) {
+    const float x = a[i] + b[i];
+    const float y = x < low ? low : x;
+    out[i] = y > high ? high : y;
+  }
+}
+
 template <typename T>
-void ConstOp(char* registers, const Inst& inst, int) {
-  T* out = At<T>(registers, inst.out);
+void ConstOp(const Registers& r, const Inst& inst, int) {
+  T* out = static_cast<T*>(r.out);
   const T value =
       sizeof(T) == 8 && scalar::kIsInt<T> ? static_cast<T>(inst.imm.i) : static_cast<T>(inst.imm.f);
   for (int i = 0; i < kLanes; ++i) out[i] = value;
@@ -175,9 +185,9 @@ template <typename T>
 }
 
 template <typename To, typename From>
-[[gnu::flatten]] void CastOp(char* registers, const Inst& inst, int n) {
-  To* out = At<To>(registers, inst.out);
-  const From* a = At<From>(registers, inst.a);
+[[gnu::flatten]] void CastOp(const Registers& r, const Inst& inst, int n) {
+  To* out = static_cast<To*>(r.out);
+  const From* a = static_cast<const From*>(r.a);
   const DType to = static_cast<DType>(inst.imm.i);
   if (scalar::kIsInt<To> && !scalar::kIsInt<From> && (to == DType::kBool || to == DType::kU64)) {
     for (int i = 0; i < n; ++i) out[i] = scalar::Cast<To, From>(a[i], to);
@@ -297,6 +307,8 @@ OpFn WithType(TapeType type, F f) {
 }
 
 }  // namespace
+
+OpFn AddClamp() { return AddClampOp; }
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand) {
   const bool by_operand = op == TapeOp::kCast || op == TapeOp::kIsNan || op == TapeOp::kIsInf ||

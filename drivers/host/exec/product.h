@@ -6,21 +6,26 @@
 
 namespace rondo::host::RONDO_ISA {
 
-// Runs the lhs prologue of rows [row, row + rows) of group m at pos over all of k. Tile t of row r goes to
-// out + t * tile_step + r * row_step.
+// Runs the lhs prologue of rows [row, row + rows) of group m at pos over all of k. Row r begins at
+// out + r * row_step, and each tile of k lies tile_step behind the one before it (0: right behind it).
 static inline void PackLhs(const PartProgram& part, Worker& w, int64_t* pos, int64_t row, int64_t rows,
                            float* out, int64_t tile_step, int64_t row_step) {
   const Nest& nest = part.nest;
   TapeFrame frame;
   frame.worker = &w;
-  const char* yield = w.scratch + part.lhs_by_k.registers_at + part.lhs_by_k.yield;
   Decode(nest, nest.first[1], nest.first[2], row, pos);
   for (int64_t r = 0; r < rows; ++r) {
     int n = DecodeTile(nest, part.k_tiling, 0, pos);
+    float* to = out + r * row_step;
     for (int64_t t = 0;;) {
-      RunTape(part.lhs_by_k, frame, pos, n);
-      std::memcpy(out + t * tile_step + r * row_step, yield, static_cast<size_t>(n) * 4);
+      if (part.lhs_load != nullptr) {
+        LoadLanes(*part.lhs_load, w, pos, n, to);
+      } else {
+        RunTape(part.lhs_by_k, frame, pos, n);
+        std::memcpy(to, RegisterOf(part.lhs_by_k, w, part.lhs_by_k.yield), static_cast<size_t>(n) * 4);
+      }
       if (++t == part.k_tiling.tiles) break;
+      to += tile_step == 0 ? n : tile_step;
       n = NextTile(nest, part.k_tiling, pos);
     }
     Advance(nest, nest.first[1], nest.first[2], pos);
@@ -28,17 +33,25 @@ static inline void PackLhs(const PartProgram& part, Worker& w, int64_t* pos, int
 }
 
 // Runs the epilogue of rows [row, row + rows) of group m over the n lanes of the tile at pos.
-// Accumulator j of row r is at acc + j * part.acc_stride + (acc_row + r) * kLanes floats.
+// Accumulator j of row r is at acc + j * part.acc_stride + (acc_row + r) * part.acc_row floats.
 static inline void RunEpilogue(const PartProgram& part, Worker& w, int64_t* pos, int64_t row, int64_t rows,
                                int n, int64_t acc_row = 0) {
   const Nest& nest = part.nest;
+  const int inner = nest.first[2] - 1;
   TapeFrame frame;
   frame.worker = &w;
   frame.acc_stride = part.acc_stride;
+  frame.acc_lanes = n;
+  frame.acc_row = part.acc_row;
   Decode(nest, nest.first[1], nest.first[2], row, pos);
-  for (int64_t r = 0; r < rows; ++r) {
-    frame.acc = w.scratch + part.acc_at + (acc_row + r) * kLanes * 4;
-    RunTape(part.program, frame, pos, n);
+  for (int64_t r = 0; r < rows;) {
+    const int64_t count = part.epilogue_rows == 1
+                              ? 1
+                              : Least(Least(part.epilogue_rows, rows - r), nest.extent[inner] - pos[inner]);
+    frame.acc = w.scratch + part.acc_at + (acc_row + r) * part.acc_row * 4;
+    RunTape(part.program, frame, pos, static_cast<int>(count) * n);
+    r += count;
+    pos[inner] += count - 1;
     Advance(nest, nest.first[1], nest.first[2], pos);
   }
 }

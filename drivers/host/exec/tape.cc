@@ -6,8 +6,8 @@ namespace {
 
 int SizeOf(TapeType t) { return t == TapeType::kF32 ? 4 : 8; }
 
-void LoadIndex(const Inst& inst, const int64_t* pos, int n, char* registers) {
-  int64_t* out = reinterpret_cast<int64_t*>(registers + inst.out);
+void LoadIndex(const Inst& inst, const int64_t* pos, int n, char* to) {
+  int64_t* out = reinterpret_cast<int64_t*>(to);
   const int64_t at = inst.fixed ? 0 : pos[inst.arg];
   if (inst.lane.kind == LaneKind::kTable) {
     for (int i = 0; i < n; ++i) out[i] = at + inst.lane.table[i];
@@ -31,53 +31,98 @@ void Spread(char* out, const char* from, int size, bool repeat, int n) {
   }
 }
 
+// Accumulators of several rows, one after another.
+void GatherAccumulators(const TapeFrame& frame, const char* from, int n, char* out) {
+  const float* acc = reinterpret_cast<const float*>(from);
+  for (int i = 0; i < n; i += frame.acc_lanes, acc += frame.acc_row) {
+    CopyFloats(acc, frame.acc_lanes, reinterpret_cast<float*>(out) + i);
+  }
+}
+
 }  // namespace
 
 void BeginTape(const Program& program, Worker& w) {
   char* registers = w.scratch + program.registers_at;
-  for (uint32_t k = 0; k < program.num_once; ++k) program.once[k].fn(registers, program.once[k], kLanes);
+  char** table = reinterpret_cast<char**>(w.scratch + program.table_at);
+  for (uint32_t s = 0; s < program.slots; ++s)
+    table[s] = registers + (static_cast<int64_t>(s) << program.slot_shift);
+  for (uint32_t k = 0; k < program.num_once; ++k) {
+    const Inst& inst = program.once[k];
+    inst.fn({registers + inst.out, registers, registers, registers}, inst, kLanes);
+  }
 }
 
 void RunTape(const Program& program, TapeFrame& frame, const int64_t* pos, int n) {
   Worker& w = *frame.worker;
   char* registers = w.scratch + program.registers_at;
+  char** table = reinterpret_cast<char**>(w.scratch + program.table_at);
+  const uint32_t shift = program.slot_shift;
+  // Ops compute whole vectors: memory of an operand can be a register where it has no part of one.
+  const bool whole = n % 16 == 0;
   const Inst* end = program.body + program.num_body;
   for (const Inst* inst = program.body; inst != end; ++inst) {
+    char* out = registers + inst->out;
+    char* const a = table[inst->a >> shift];
+    char*& result = table[inst->out >> shift];
     switch (inst->kind) {
-      case InstKind::kOp: inst->fn(registers, *inst, n); break;
-      case InstKind::kLoad: LoadLanes(*inst->access, w, pos, n, registers + inst->out); break;
+      case InstKind::kOp: {
+        Registers r{out, a, table[inst->b >> shift], table[inst->c >> shift]};
+        result = out;
+        if (inst->direct && whole) {
+          const Access& to = *(++inst)->access;
+          r.out = Pointer(to, w, BaseOf(to, pos));
+          (inst - 1)->fn(r, *(inst - 1), n);
+          break;
+        }
+        inst->fn(r, *inst, n);
+        break;
+      }
+      case InstKind::kLoad:
+        if (inst->direct && whole) {
+          result = Pointer(*inst->access, w, BaseOf(*inst->access, pos));
+          break;
+        }
+        result = out;
+        LoadLanes(*inst->access, w, pos, n, out);
+        break;
       case InstKind::kStore: {
-        const Access& a = *inst->access;
-        if (a.plain) {
-          a.store(Pointer(a, w, BaseOf(a, pos)), registers + inst->a, a.lane, n);
+        const Access& to = *inst->access;
+        if (to.plain) {
+          StoreAt(to, Pointer(to, w, BaseOf(to, pos)), n, a);
         } else {
-          StoreGuarded(a, w, pos, n, registers + inst->a);
+          StoreGuarded(to, w, pos, n, a);
         }
         break;
       }
-      case InstKind::kIndex: LoadIndex(*inst, pos, n, registers); break;
-      case InstKind::kAcc:
-        std::memcpy(registers + inst->out, frame.acc + inst->arg * frame.acc_stride,
-                    static_cast<size_t>(n) * frame.acc_size);
+      case InstKind::kIndex:
+        result = out;
+        LoadIndex(*inst, pos, n, out);
         break;
+      case InstKind::kAcc: {
+        char* acc = const_cast<char*>(frame.acc) + inst->arg * frame.acc_stride;
+        const bool dense = n <= frame.acc_lanes || frame.acc_lanes == frame.acc_row;
+        result = dense ? acc : out;  // the accumulators themselves have room for whole vectors
+        if (!dense) GatherAccumulators(frame, acc, n, out);
+        break;
+      }
       case InstKind::kScalar:
-        Spread(registers + inst->out, ScalarAt(frame.scalars, inst->arg, kValue), SizeOf(inst->type),
-               !frame.columns, n);
+        result = out;
+        Spread(out, ScalarAt(frame.scalars, inst->arg, kValue), SizeOf(inst->type), !frame.columns, n);
         break;
       case InstKind::kKept:
-        Spread(registers + inst->out, frame.kept + inst->arg * frame.part->kept_stride, SizeOf(inst->type),
-               false, n);
+        result = out;
+        Spread(out, frame.kept + inst->arg * frame.part->kept_stride, SizeOf(inst->type), false, n);
         break;
       case InstKind::kKeep:
-        std::memcpy(frame.kept + inst->arg * frame.part->kept_stride, registers + inst->a,
+        std::memcpy(frame.kept + inst->arg * frame.part->kept_stride, a,
                     static_cast<size_t>(n) * static_cast<size_t>(SizeOf(inst->of)));
         break;
       case InstKind::kSetScalar:
-        std::memcpy(ScalarAt(frame.scalars, inst->arg, kValue), registers + inst->a,
+        std::memcpy(ScalarAt(frame.scalars, inst->arg, kValue), a,
                     static_cast<size_t>(n) * static_cast<size_t>(SizeOf(inst->of)));
         break;
-      case InstKind::kReduce: ReduceLanes(*inst, frame, registers + inst->a, n); break;
-      case InstKind::kReduceArg: ReduceArgLanes(*inst, frame, registers + inst->a, n); break;
+      case InstKind::kReduce: ReduceLanes(*inst, frame, a, n); break;
+      case InstKind::kReduceArg: ReduceArgLanes(*inst, frame, a, n); break;
       case InstKind::kYield: break;
     }
   }

@@ -1,0 +1,89 @@
+// Depthwise convolutions and pools over channels that lie side by side (Path::kChannels).
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr int kOuter = 0, kM = 1, kN = 2, kK = 3;  // groups of the nest
+
+}  // namespace
+
+// f32, one input channel an output channel, and no index from data.
+bool PartBuilder::FitsChannels() const {
+  const Nest& nest = out_->nest;
+  if (!channels_ || part_.acc_type != TapeType::kF32 || nest.first[kM] != 1 || nest.points[kOuter] != 1) {
+    return false;
+  }
+  if (part_.loops[2] != 1 || part_.loops[3 + part_.n] != 1) return false;
+  constexpr int64_t kMostTaps = 1 << 12;
+  if (nest.points[kK] > kMostTaps) return false;
+  const Operand& input = part_.operands[part_.lhs];
+  const bool pool = part_.combine != Combine::kProduct;
+  bool fits = input.dtype == DType::kF32 && input.indirects.empty() && (pool || input.absent == 0);
+  constexpr size_t kGroup = 1;
+  for (const Guard& guard : input.guards) fits &= guard.strides[kGroup] == 0;
+  if (!fits || pool) return fits;
+  const Operand& weight = part_.operands[part_.rhs[0]];
+  return weight.dtype == DType::kF32 && weight.indirects.empty() && weight.guards.empty();
+}
+
+Status PartBuilder::BuildChannels() {
+  const Nest& nest = out_->nest;
+  out_->path = Path::kChannels;
+  RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n));
+  if (out_->has_lhs) RONDO_RETURN_IF_ERROR(BuildAccess(part_.rhs[0], out_->tiling, &out_->weight));
+  RONDO_RETURN_IF_ERROR(BuildEpilogue());
+  RONDO_RETURN_IF_ERROR(BuildTaps());
+  const int64_t rows = nest.points[kM];
+  out_->acc_row = AccumulatorRow(out_->tiling, engine_);
+  constexpr int64_t kMostAcc = int64_t{16} << 10;  // floats: what the second cache holds beside the input
+  out_->block_rows = kMostAcc / out_->acc_row;
+  // Whole lines of points, so that blocks end where lines do.
+  const int64_t line = nest.extent[nest.first[kM + 1] - 1];
+  if (out_->block_rows > line) out_->block_rows = out_->block_rows / line * line;
+  if (out_->block_rows > rows) out_->block_rows = rows;
+  out_->tasks = (rows + out_->block_rows - 1) / out_->block_rows * out_->tiling.tiles;
+  out_->acc_stride = out_->block_rows * out_->acc_row * 4;
+  out_->acc_at = Take(out_->acc_stride);
+  out_->taps_at = Take(nest.points[kK] * 2 * static_cast<int64_t>(sizeof(int64_t)));
+  const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
+  out_->work = points * (0.3 + 0.05 * static_cast<double>(nest.points[kK]));
+  return Status::Ok();
+}
+
+// Where the taps lie, and the range of their coordinates, which the guards' tests then allow for.
+Status PartBuilder::BuildTaps() {
+  const Nest& nest = out_->nest;
+  Access& input = const_cast<Access&>(*out_->rhs[0].by_n);  // made by this builder, not yet shared
+  const size_t taps = static_cast<size_t>(nest.points[kK]);
+  Span<int64_t> at = arena_.New<int64_t>(taps), weight = arena_.New<int64_t>(taps);
+  Span<int64_t> coordinates = arena_.New<int64_t>(taps * (input.num_guards + size_t{1}));
+  if (at.data() == nullptr || weight.data() == nullptr || coordinates.data() == nullptr) return NoMemory();
+  int64_t pos[kMaxNest] = {};
+  const auto walked = [&](int loops, const uint8_t* loop, const int64_t* step) {
+    int64_t sum = 0;
+    for (int i = 0; i < loops; ++i) sum += loop[i] >= nest.first[kK] ? step[i] * pos[loop[i]] : 0;
+    return sum;
+  };
+  for (size_t t = 0; t < taps; ++t) {
+    at[t] = walked(input.num_loops, input.loop, input.step);
+    weight[t] =
+        out_->weight == nullptr ? 0 : walked(out_->weight->num_loops, out_->weight->loop, out_->weight->step);
+    for (size_t g = 0; g < input.num_guards; ++g) {
+      GuardTest& guard = const_cast<GuardTest&>(input.guards[g]);
+      const int64_t c = coordinates[g * taps + t] = walked(guard.loops, guard.loop, guard.step);
+      if (t == 0 || c < guard.least) guard.least = c;
+      if (t == 0 || c > guard.greatest) guard.greatest = c;
+    }
+    for (int d = nest.first[kK + 1] - 1; d >= nest.first[kK]; --d) {
+      if (++pos[d] < nest.extent[d]) break;
+      pos[d] = 0;
+    }
+  }
+  out_->tap_at = at.data();
+  out_->tap_weight = weight.data();
+  out_->tap_coordinate = coordinates.data();
+  return Status::Ok();
+}
+
+}  // namespace rondo::host
