@@ -111,6 +111,7 @@ Status LowerPrecision(Compilation* compilation, ProgramInWork* program, std::str
 Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options;
   options.channels_last = IsCuda(compilation->options.target);
+  options.host = !options.channels_last;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::SimplifyWindows(&program->graph, options));
   *text = std::move(result.text);
   return Status::Ok();
@@ -256,7 +257,7 @@ constexpr PipelineEntry kPipeline[] = {
     {"lower_precision", LowerPrecision, Leaves::kGraph, kEach, kNeeded,
      "with --precision f16 or bf16: products, and what kernels keep in memory, are of that type"},
     {"simplify_windows", SimplifyWindows, Leaves::kGraph, kEach, kSkippable,
-     "convolutions that are matrix products are products, pools of one window are reductions"},
+     "pools of one window are reductions; for GPUs, convolutions that are matrix products are products"},
     {"order_convolution_weights", OrderWeights, Leaves::kGraph, kEach, kSkippable,
      "weights of convolutions lie as the target reads them: output channels last, or input channels"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,

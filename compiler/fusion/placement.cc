@@ -47,13 +47,15 @@ bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
 }
 
 // On the host, whatever a convolution or pool makes or reads, and what lies between them: its loops run along
-// the channels. Only where all readers see the tensor as it is, and not as a matrix.
+// the channels. Only where all readers see images and channels as they are, however they count the points.
 bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
   const Node& node = c.node(id);
   constexpr int kMostDepth = 4;  // of pointwise kernels and concatenations up to the convolution
   if (node.shape.rank < 3 || node.shape[1] == 1 || !IsFloat(node.dtype) || depth > kMostDepth) return false;
   const auto same = [&](NodeId input) {
-    return c.node(input).shape == node.shape && ir::IsDense(c.graph.ViewOf(input), node.shape.elements());
+    const Shape& shape = c.node(input).shape;
+    return shape.rank >= 3 && shape[0] == node.shape[0] && shape[1] == node.shape[1] &&
+           ir::IsDense(c.graph.ViewOf(input), node.shape.elements());
   };
   bool wanted = IsConvolution(c, id);
   for (NodeId reader : c.readers[id]) {

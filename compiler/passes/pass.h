@@ -29,7 +29,7 @@ struct PassOptions {
   DType precision = DType::kF32;
   // simplify_windows: the target keeps 16-bit images with their channels last.
   bool channels_last = false;
-  // order_convolution_weights: for CPUs, else for GPUs.
+  // simplify_windows, order_convolution_weights: for CPUs, else for GPUs.
   bool host = false;
 };
 

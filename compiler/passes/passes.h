@@ -36,8 +36,8 @@ Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 // that the type does not hold.
 Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 
-// A convolution of single pixels, or of one window, is a product; a pool of one window is a reduction. With
-// options.channels_last, products of 16-bit values are made pixel by pixel.
+// A pool of one window is a reduction. Unless options.host, a convolution of single pixels, or of one window,
+// is a product; with options.channels_last, products of 16-bit values are made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for
