@@ -49,7 +49,8 @@ struct Context {
   std::vector<char> stored;       // by node: must be in memory whoever reads it
   std::vector<NodeId> concat_of;  // by node: the concatenation whose memory holds it, or kNoNode
   std::vector<NodeId>
-      storage_of;  // by node: the state input whose memory this version of it lies in, or kNoNode
+      storage_of;            // by node: the state input whose memory this version of it lies in, or kNoNode
+  std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
   std::vector<Group> groups;
   std::vector<int> group_of;  // by node, -1: none
 
@@ -95,6 +96,11 @@ bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 
 // Fills context->graph, order, readers, homes of leaves, outputs, states and concatenations. Inserts copies.
 Status Prepare(const ir::Graph& graph, const FuseOptions& options, Context* context);
+
+// Fills context->images; after what else Prepare fills (channels_last.cc).
+void FindImages(Context* context);
+// Whether a tensor [n, c, spatial...] lies with its channels last on a GPU: 16-bit images.
+bool TensorCoresWantChannelsLast(const Context& context, NodeId id);
 
 // The home of a node that is in memory; makes a temporary for one that has none yet.
 const Home& HomeOf(Context* context, NodeId id);

@@ -32,20 +32,6 @@ bool IsConvolution(const Context& c, NodeId id) {
   return group >= 0 && c.groups[group].skeleton == Skeleton::kConvolution;
 }
 
-// On a GPU, what one 16-bit convolution makes and another reads: tensor cores want the channels side by side.
-bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
-  const Node& node = c.node(id);
-  if (!IsConvolution(c, id) || node.shape.rank < 3 || node.shape[1] % 8 != 0 ||
-      (node.dtype != DType::kF16 && node.dtype != DType::kBF16))
-    return false;
-  bool convolved = false;
-  for (NodeId reader : c.readers[id]) {
-    if (c.node(reader).op == Op::kConcat) return false;
-    convolved = convolved || IsConvolution(c, reader);
-  }
-  return convolved;
-}
-
 // On the host, whatever a convolution or pool makes or reads, and what lies between them: its loops run along
 // the channels. Only where all readers see images and channels as they are, however they count the points.
 bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {

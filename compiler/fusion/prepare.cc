@@ -413,7 +413,9 @@ Status Prepare(const Graph& graph, const FuseOptions& options, Context* context)
   context->graph = graph;
   context->program.name = graph.name;
   context->program.arena = std::make_shared<Arena>();
-  return Preparation(context).Run();
+  RONDO_RETURN_IF_ERROR(Preparation(context).Run());
+  FindImages(context);
+  return Status::Ok();
 }
 
 }  // namespace rondo::fusion

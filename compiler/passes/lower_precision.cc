@@ -386,10 +386,31 @@ class Lowering {
     if (!facts.hot || facts.reduced || facts.large || NarrowOf(id) != kNoNode) return false;
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op != TapeOp::kAdd && op != TapeOp::kSub && op != TapeOp::kMax && op != TapeOp::kMin &&
-        op != TapeOp::kSelect)
+        op != TapeOp::kSelect && !(op == TapeOp::kMul && (IsGate(n.inputs[0]) || IsGate(n.inputs[1]))))
       return false;
     SetFacts(id, facts);
     return Readers(id) > 1 || ReadByReduction(id);
+  }
+
+  // Whether a value stays within bounds whatever the activations are: what it multiplies does not grow.
+  bool IsGate(NodeId id) {
+    const Node& n = g_->node(g_->BaseOf(id));
+    if (n.op != Op::kPointwise) return false;
+    const TapeOp op = n.As<ir::PointwiseAttrs>().op;
+    if (op == TapeOp::kSigmoid || op == TapeOp::kTanh || op == TapeOp::kErf) return true;
+    const auto bounded = [&](NodeId value, TapeOp by) -> const Node* {
+      const Node& m = g_->node(g_->BaseOf(value));
+      if (m.op != Op::kPointwise || m.As<ir::PointwiseAttrs>().op != by) return nullptr;
+      const NodeId bound = g_->BaseOf(m.inputs[1]);
+      return g_->IsConstant(bound) && std::abs(GreatestIn(bound)) <= 1 ? &m : nullptr;
+    };
+    for (const TapeOp outer : {TapeOp::kMin, TapeOp::kMax}) {
+      const Node* clipped = bounded(id, outer);
+      if (clipped != nullptr &&
+          bounded(clipped->inputs[0], outer == TapeOp::kMin ? TapeOp::kMax : TapeOp::kMin))
+        return true;
+    }
+    return false;
   }
 
   // A kernel computes one product (or several of one left side), and what follows the last it takes along:

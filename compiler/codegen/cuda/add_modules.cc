@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,12 +139,13 @@ std::vector<uint32_t> LibraryAlternatives(const EmittedPlan& emitted, size_t ker
 // takes what was compiled.
 std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels) {
   const std::string preludes = CudaPreludes();
+  const auto whole = [&](const KernelText& text) { return preludes + CudaHeaders(text.headers) + text.text; };
   std::vector<std::string> texts;
   for (size_t k = 0; k < kernels.size(); ++k) {
-    if (!LibraryOf(emitted, k)) texts.push_back(preludes + kernels[k].text.text);
+    if (!LibraryOf(emitted, k)) texts.push_back(whole(kernels[k].text));
   }
   for (const KernelTexts& kernel : kernels) {
-    for (const KernelText& other : kernel.others) texts.push_back(preludes + other.text);
+    for (const KernelText& other : kernel.others) texts.push_back(whole(other));
   }
   return texts;
 }
@@ -217,7 +219,10 @@ Result<std::string> CudaText(const PlanData& plan, const std::string& architectu
   emitted.plan = plan;
   ProfileUse use;
   RONDO_ASSIGN_OR_RETURN(std::vector<KernelTexts> kernels, WriteKernels(emitted, options, &use));
-  std::string text = CudaPreludes();
+  std::set<std::string> headers;
+  for (const KernelTexts& kernel : kernels)
+    headers.insert(kernel.text.headers.begin(), kernel.text.headers.end());
+  std::string text = CudaPreludes() + CudaHeaders(headers);
   for (const KernelTexts& kernel : kernels) text += kernel.text.text;
   return text;
 }

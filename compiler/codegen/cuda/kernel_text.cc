@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/part_text.h"
 #include "core/plan.h"
 
@@ -86,6 +87,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
   out.block = 0;
   for (const auto& part : parts) {
     out.block = std::max(out.block, part->launch().block);
+    out.headers.insert(part->headers().begin(), part->headers().end());
     cluster = std::max(cluster, part->launch().cluster);
     resident = resident == 0 ? part->launch().resident : std::min(resident, part->launch().resident);
   }
@@ -140,6 +142,14 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
 std::string CudaPreludes() {
   return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
          CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude();
+}
+
+std::string CudaHeaders(const std::set<std::string>& names) {
+  std::string text;
+  for (const DeviceHeader& header : DeviceHeaders()) {
+    if (names.contains(std::string(header.name))) text += header.text;
+  }
+  return text;
 }
 
 }  // namespace rondo

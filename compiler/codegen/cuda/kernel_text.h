@@ -7,6 +7,7 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ struct KernelText {
   uint32_t block = kCudaBlock;  // threads a block
   uint32_t shared = 0;          // bytes of dynamic shared memory a block
   std::vector<TensorMap> tensor_maps;
+  std::set<std::string> headers;  // device headers (device_headers.h) that the text builds on
   bool waits = false;  // begins with a wait for the kernels before it: may be launched before they end
   // Of its product with most work, if a fast template computes it: how, and all ways that it could be.
   ProductChoice choice;
@@ -81,6 +83,8 @@ const char* CudaBulkPrelude();
 
 // All of them, in their order: what a module of kernels begins with.
 std::string CudaPreludes();
+// The text of device headers, in the order of their names: what comes after the preludes.
+std::string CudaHeaders(const std::set<std::string>& names);
 
 }  // namespace rondo
 

@@ -235,7 +235,7 @@ std::string PartText::Expression(const TapeInst& inst, const std::string& prefix
     case TapeOp::kConst: return inst.type == TapeType::kI64 ? Int(inst.imm.i) : Number(inst.imm.f, inst.type);
     case TapeOp::kIndex: return "i" + std::to_string(inst.arg);
     case TapeOp::kAcc: return "acc" + std::to_string(inst.arg);
-    case TapeOp::kScalar: return "s" + std::to_string(inst.arg);
+    case TapeOp::kScalar: return "s" + std::to_string(inst.arg) + row_index_;
     case TapeOp::kKept: return "kept" + std::to_string(inst.arg) + "[" + kept_index_ + "]";
     case TapeOp::kSelect: return reg(inst.a) + " != 0 ? " + reg(inst.b) + " : " + reg(inst.c);
     case TapeOp::kIsInf: return "op_isinf(" + reg(inst.a) + ", " + Int(inst.imm.i) + ")";
@@ -272,7 +272,7 @@ std::string PartText::WriteTape(Tape tape, const std::string& prefix) {
       case TapeOp::kLoad: Load(inst.arg, name); break;
       case TapeOp::kStore: Store(inst.arg, prefix + std::to_string(Unrounded(tape, inst))); break;
       case TapeOp::kYield: yielded = a; break;
-      case TapeOp::kSetScalar: Line("s" + std::to_string(inst.arg) + " = " + a + ";"); break;
+      case TapeOp::kSetScalar: Line("s" + std::to_string(inst.arg) + row_index_ + " = " + a + ";"); break;
       case TapeOp::kKeep:
         Line("kept" + std::to_string(inst.arg) + "[" + kept_index_ + "] = " + a + ";");
         break;

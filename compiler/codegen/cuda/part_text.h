@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ class PartText {
   // Writes the body of the part's function (block number in `block`); sets launch().
   Status Write();
   const std::string& text() const { return text_; }
+  // The device headers that the text builds on (device_headers.h).
+  const std::set<std::string>& headers() const { return headers_; }
   const PartLaunch& launch() const { return launch_; }
   // Of a product by a fast template: what it is computed by, and all that it could be.
   const ProductChoice& choice() const { return choice_; }
@@ -65,6 +68,8 @@ class PartText {
   Status Tf32Product(const ProductShape& shape, const ProductChoice& choice);
   Status FloatProduct(const ProductShape& shape, const ProductChoice& choice);
   Status Attention();
+  // Windows along the last spatial axis (windows_text.cc): false if the part is none for them.
+  Result<bool> Windows();
 
   // Declares i<first> .. i<last - 1> from the flat number `from` (row-major over these loops).
   void Decode(const std::string& from, size_t first, size_t last);
@@ -166,6 +171,45 @@ class PartText {
   void RowScalars(const Stage& stage, const std::string& prefix, size_t outer, size_t all);
   void StartReductions(Tape tape);
 
+  // Rows side by side (columns_text.cc): neighbouring rows lie next to each other, a row's elements do not.
+  struct ColumnShape {
+    size_t along = 0;  // the outer loop whose rows lie side by side
+    int lanes = 1;     // rows of a thread
+    int64_t rows = 1, elements = 1;
+    int64_t wide = 1;     // threads of a block side by side; the others share the elements
+    int64_t cluster = 1;  // blocks that share the elements, too
+    int64_t slots() const { return kCudaBlock / wide; }
+    int64_t tiles() const { return (rows / lanes + wide - 1) / wide; }
+  };
+  std::optional<ColumnShape> ShapeOfColumns() const;
+  Status ColumnReduction(const ColumnShape& shape, Span<const TapeType> scalar);
+  void ColumnStage(const ColumnShape& shape, const Stage& stage, const std::string& prefix, bool last);
+  void JoinColumns(const ColumnShape& shape, const Stage& stage);
+
+  // --- products of few points (dot_text.cc): a warp a point.
+  struct DotShape {
+    int lanes = 1;                    // elements of a vector
+    int64_t words = 0;                // of a vector of all right sides
+    int64_t vectors = 0, rounds = 0;  // along the depth, and of each lane
+  };
+  std::optional<DotShape> ShapeOfDots() const;
+  Status Dots(const DotShape& shape);
+
+  // --- windows (windows_text.cc).
+  struct WindowShape {
+    size_t spatial = 0;                            // axes
+    int64_t lanes = 1;                             // channels of a thread
+    int64_t points = 1;                            // its outputs along the last axis
+    int64_t taps = 1;                              // of the last axis, read at a time
+    bool weight_vector = false;                    // weights of the lanes lie side by side
+    int64_t kernel = 1, stride = 1, dilation = 1;  // along the last axis
+  };
+  std::optional<WindowShape> ShapeOfWindows() const;
+  double WindowCycles(const WindowShape& shape) const;
+  int64_t WindowUnits(const WindowShape& shape) const;
+  void WriteWindowLines(const WindowShape& shape);
+  void WriteWindowPoints(const WindowShape& shape);
+
   // --- products (product_lambdas.cc): lambdas by flat numbers.
   void DecodeLoops(const std::string& from, const std::vector<size_t>& loops);
   void ZeroLoops(const std::vector<size_t>& loops);
@@ -186,6 +230,8 @@ class PartText {
   int FinishVector(const ProductShape& shape) const;
   bool RightIsConstant() const;
   bool LeftIsMade() const;
+  bool IsEnoughForTiles(const ProductShape& shape) const;
+  bool IsLittle(const ProductShape& shape) const;
   bool SuitsFloatTiles(const ProductShape& shape) const;
   std::vector<int64_t> Clusters(int64_t steps) const;
   double BusiestBlocks(const ProductShape& shape, int64_t rows, int64_t columns, int64_t cluster) const;
@@ -210,6 +256,7 @@ class PartText {
   double share_;
   uint32_t cluster_;
   std::string text_;
+  std::set<std::string> headers_;
   PartLaunch launch_;
   ProductChoice choice_;
   std::vector<ProductOffer> offers_;
@@ -218,7 +265,8 @@ class PartText {
   // neither.
   std::vector<std::string> lanes_;
   std::string kept_index_ = "position";
-  bool quick_ = false;  // functions need not be better than 16 bits are
+  std::string row_index_;  // of row scalars and what is reduced, where a thread has several rows: "[e]"
+  bool quick_ = false;     // functions need not be better than 16 bits are
 };
 
 const char* TypeText(TapeType type);

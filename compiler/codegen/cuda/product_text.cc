@@ -45,10 +45,13 @@ Status PartText::Contraction() {
 
 Status PartText::Convolution() {
   RONDO_ASSIGN_OR_RETURN(const bool fast, FastProduct());
-  return fast ? Status::Ok() : PlainConvolution();
+  if (fast) return Status::Ok();
+  RONDO_ASSIGN_OR_RETURN(const bool windows, Windows());
+  return windows ? Status::Ok() : PlainConvolution();
 }
 
 Status PartText::PlainContraction() {
+  if (std::optional<DotShape> shape = ShapeOfDots()) return Dots(*shape);
   Line("wait_for_earlier();");
   size_t first = static_cast<size_t>(EpilogueLoops(part_)), all = part_.loops.size();
   int64_t points = Points(0, first), depth = Points(first, all);

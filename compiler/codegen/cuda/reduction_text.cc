@@ -41,7 +41,8 @@ void PartText::Reduce(const TapeInst& inst, const std::string& value) {
          slot + ")) { v" + slot + " = " + value + "; at" + slot + " = position; }");
     return;
   }
-  Line("v" + slot + " = " + Combiner(inst.op) + "::of(v" + slot + ", " + value + ");");
+  const std::string name = "v" + slot + row_index_;
+  Line(name + " = " + Combiner(inst.op) + "::of(" + name + ", " + value + ");");
 }
 
 void PartText::FinishReductions(Tape tape) {
@@ -92,6 +93,7 @@ Status PartText::Reduction() {
     }
   }
   if (std::optional<RowShape> shape = ShapeOfRow(kept)) return RowReduction(*shape, scalar, kept);
+  if (std::optional<ColumnShape> shape = ShapeOfColumns()) return ColumnReduction(*shape, scalar);
   return PlainReduction(scalar, kept);
 }
 

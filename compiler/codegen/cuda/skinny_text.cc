@@ -77,11 +77,19 @@ PartText::StreamSizes PartText::SizesOf(const ProductShape& shape, int64_t warps
   return sizes;
 }
 
+// So little that a stream ends before it has begun: a warp a point takes less (dot_text.cc).
+bool PartText::IsLittle(const ProductShape& shape) const {
+  constexpr int64_t kMostRows = 4, kMostBytes = 256 << 10;
+  const int64_t bytes = shape.columns * shape.depths * static_cast<int64_t>(part_.rhs.size()) *
+                        ByteSize(part_.operands[part_.rhs[0]].dtype);
+  return shape.rows <= kMostRows && bytes <= kMostBytes && ShapeOfDots().has_value();
+}
+
 std::vector<ProductOffer> PartText::OfferSkinny(const ProductShape& shape) const {
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const bool wide = !shape.rhs_along_depth;
   const bool fits = part_.acc_type == TapeType::kF32 && Is16Bit(rhs.dtype) && shape.batches == 1 &&
-                    part_.operands[part_.lhs].guards.empty() &&
+                    !IsLittle(shape) && part_.operands[part_.lhs].guards.empty() &&
                     shape.rows <= (wide ? kMostWideRows : kMostRows) && shape.rhs_vector == 8 &&
                     shape.depths % 8 == 0 && part_.loops[shape.depth.back()] % 8 == 0 &&
                     shape.columns >= 64 && shape.depths >= 128;
@@ -91,7 +99,7 @@ std::vector<ProductOffer> PartText::OfferSkinny(const ProductShape& shape) const
 std::vector<ProductOffer> PartText::OfferSkinnyFloats(const ProductShape& shape) const {
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const bool fits = part_.acc_type == TapeType::kF32 && rhs.dtype == DType::kF32 && shape.batches == 1 &&
-                    part_.operands[part_.lhs].guards.empty() &&
+                    !IsLittle(shape) && part_.operands[part_.lhs].guards.empty() &&
                     shape.rows * static_cast<int64_t>(part_.rhs.size()) <= kMostWideRows &&
                     shape.rhs_vector == 4 && shape.columns >= 32 && shape.depths >= 64;
   return fits ? OfferStreams(shape) : std::vector<ProductOffer>();

@@ -123,20 +123,28 @@ double PartText::BusiestBlocks(const ProductShape& shape, int64_t rows, int64_t 
   return std::ceil(static_cast<double>(tiles * cluster) / (used * Processors()));
 }
 
+// Groups of a convolution are many products of few columns each.
+bool PartText::IsEnoughForTiles(const ProductShape& shape) const {
+  const bool grouped = part_.skeleton == Skeleton::kConvolution && shape.batches > 1;
+  return shape.columns >= (grouped ? 4 : 8) &&
+         shape.rows * shape.columns * (grouped ? shape.batches : 1) >= 1024;
+}
+
 bool PartText::SuitsFloatTiles(const ProductShape& shape) const {
   const Operand& lhs = part_.operands[part_.lhs];
   return part_.acc_type == TapeType::kF32 &&
          NaturalType(part_.operands[part_.rhs[0]].dtype) == TapeType::kF32 &&
          (!part_.prologue.empty() || NaturalType(lhs.dtype) == TapeType::kF32) && part_.rhs.size() <= 2 &&
-         Flatten(part_, lhs).coordinates.size() <= 3 && lhs.absent == 0 && shape.columns >= 8 &&
-         shape.depths >= 8 && shape.rows * shape.columns >= 1024;
+         Flatten(part_, lhs).coordinates.size() <= 3 && lhs.absent == 0 && shape.depths >= 8 &&
+         IsEnoughForTiles(shape);
 }
 
 // Tiles in f32: about 70 products a cycle.
 std::vector<ProductOffer> PartText::OfferFloatTiles(const ProductShape& shape) const {
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
   std::vector<ProductOffer> offers;
-  if (!SuitsFloatTiles(shape)) return offers;
+  // 16-bit factors would be widened one by one.
+  if (!SuitsFloatTiles(shape) || !OfferTiles(shape).empty()) return offers;
   const int64_t steps = Steps(shape, kFloatDeep);
   for (int64_t size : {64, 32}) {
     for (int64_t cluster : Clusters(steps)) {
@@ -226,7 +234,7 @@ std::vector<ProductOffer> PartText::OfferTiles(const ProductShape& shape) const 
                      (!part_.prologue.empty() || lhs.dtype == rhs.dtype);
   std::vector<ProductOffer> offers;
   if (!typed || rights > 2 || Flatten(part_, lhs).coordinates.size() > 3 || lhs.absent != 0 ||
-      shape.columns < 8 || shape.depths < 16 || shape.rows * shape.columns < 1024)
+      !IsEnoughForTiles(shape) || shape.depths < 16)
     return offers;
   for (const Tile& tile : kTiles) {
     if (!Suits(tile, shape, target_, rights, LeftIsMade())) continue;

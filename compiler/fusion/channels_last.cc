@@ -1,0 +1,109 @@
+// Which tensors lie with their channels last on a GPU: tensor cores, and the template of depthwise
+// convolutions, want the channels of a pixel side by side.
+#include "compiler/fusion/context.h"
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+namespace {
+
+bool CanLieChannelsLast(const Node& node) { return node.shape.rank >= 3 && node.shape[1] % 8 == 0; }
+
+// Spreads from what windows read and write to all that pointwise work and concatenations make of it.
+class Images {
+ public:
+  explicit Images(const Context& context) : c_(context), found_(context.group_of.size(), 0) {}
+
+  std::vector<char> Find() {
+    for (NodeId id : c_.order) {
+      const Node& node = c_.node(id);
+      if (node.op == Op::kConv || node.op == Op::kPool) {
+        Add(id);
+        TryInput(node, 0);
+      }
+      if (node.op == Op::kMatMul && ReadsPixels(node.inputs[0])) Add(c_.base(node.inputs[0]));
+    }
+    while (!work_.empty()) {
+      const NodeId id = work_.back();
+      work_.pop_back();
+      const Node& node = c_.node(id);
+      if (Spreads(node)) {
+        for (size_t k = 0; k < node.inputs.size(); ++k) TryInput(node, k);
+      }
+      for (NodeId reader : c_.readers[id]) {
+        if (Spreads(c_.node(reader)) && ReadsAsItIs(c_.node(reader), id)) Add(reader);
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static bool Spreads(const Node& node) { return node.op == Op::kPointwise || IsConcat(node); }
+  static bool IsConcat(const Node& node) {
+    return node.op == Op::kConcat && node.As<ir::ConcatAttrs>().axis == 1;
+  }
+
+  // Whether `input` shows [n, c, spatial...] as a matrix of pixels by channels: a convolution that has become
+  // a product.
+  bool ReadsPixels(NodeId input) const {
+    const Shape& shape = c_.node(c_.base(input)).shape;
+    const View& view = c_.graph.ViewOf(input);
+    if (shape.rank < 3 || !view.affine() || view.shape().rank != 2 || view.shape()[1] != shape[1])
+      return false;
+    int64_t points = 1;
+    for (int d = 2; d < shape.rank; ++d) points *= shape[d];
+    constexpr int kOrder[] = {0, 2, 1};
+    const View pixels =
+        ir::Transpose(ir::Reshape(ir::DenseView(shape), Shape{shape[0], shape[1], points}), kOrder);
+    return points > 1 && view == ir::Reshape(pixels, view.shape());
+  }
+
+  void Add(NodeId id) {
+    if (c_.IsLeaf(id) || found_[static_cast<size_t>(id)] != 0 || !CanLieChannelsLast(c_.node(id))) return;
+    found_[static_cast<size_t>(id)] = 1;
+    work_.push_back(id);
+  }
+
+  bool InputAsItIs(const Node& reader, size_t slot) const {
+    const NodeId input = reader.inputs[slot];
+    const Node& base = c_.node(c_.base(input));
+    return c_.node(input).shape == base.shape && ir::IsDense(c_.graph.ViewOf(input), base.shape.elements());
+  }
+
+  void TryInput(const Node& reader, size_t slot) {
+    if (InputAsItIs(reader, slot)) Add(c_.base(reader.inputs[slot]));
+  }
+
+  bool ReadsAsItIs(const Node& reader, NodeId id) const {
+    for (size_t k = 0; k < reader.inputs.size(); ++k) {
+      if (c_.base(reader.inputs[k]) == id && InputAsItIs(reader, k)) return true;
+    }
+    return false;
+  }
+
+  const Context& c_;
+  std::vector<char> found_;
+  std::vector<NodeId> work_;
+};
+
+}  // namespace
+
+void FindImages(Context* context) {
+  context->images.assign(context->group_of.size(), 0);
+  if (context->options.target != "host") context->images = Images(*context).Find();
+}
+
+bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
+  const Node& node = c.node(id);
+  if (c.images[static_cast<size_t>(id)] == 0) return false;
+  if (node.dtype != DType::kF16 && node.dtype != DType::kBF16) return false;
+  for (NodeId reader : c.readers[id]) {
+    if (c.node(reader).op == Op::kConcat && c.images[static_cast<size_t>(reader)] == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace rondo::fusion
