@@ -77,6 +77,20 @@ void AddProduct(Suite* suite, const ProductCase& p, DType type, uint32_t seed) {
 
 constexpr DType kFloats[] = {DType::kF16, DType::kBF16, DType::kF32};
 
+TEST(GpuProducts, OfFewPointsMatchTheReference) {
+  const ProductCase cases[] = {
+      {1, 1, 48, 1152, 1, true}, {1, 1, 7, 36, 1, true},
+      {1, 3, 10, 96, 2, true},   {2, 4, 33, 64, 1, true, false, false, 4},
+      {1, 2, 1152, 48, 1, true},
+  };
+  Suite suite;
+  uint32_t seed = 900;
+  for (const ProductCase& p : cases) {
+    for (DType type : kFloats) AddProduct(&suite, p, type, seed++);
+  }
+  suite.Run();
+}
+
 TEST(GpuProducts, OfFewRowsMatchTheReference) {
   Suite suite;
   uint32_t seed = 0;
@@ -262,6 +276,7 @@ TEST(GpuProducts, ConvolutionsMatchTheReference) {
       {1, 1, 64, 20, 20, 3, 7, 2, 3, false},   {1, 1, 24, 9, 9, 40, 1, 1, 0, true},
       {1, 2, 16, 12, 12, 8, 3, 1, 1, true},    {1, 1, 48, 28, 28, 32, 1, 2, 0, false},
       {1, 1, 16, 32, 32, 3, 16, 16, 0, false}, {1, 5, 1, 10, 10, 1, 3, 1, 1, true},
+      {1, 6, 4, 13, 11, 4, 3, 2, 1, true},     {2, 9, 8, 10, 7, 8, 3, 1, 1, true},
   };
   for (const ConvolutionCase& v : cases) {
     for (DType type : kFloats) AddConvolution(&suite, v, type, seed++);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/kernel_text.h"
+#include "tests/cuda/window_maker.h"
 #include "tests/host/random_layout.h"
 
 namespace rondo::test {
@@ -119,6 +120,68 @@ TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
   EXPECT_EQ(Text(maker).grid, 4u);               // 8 elements a thread
   EXPECT_EQ(Text(maker, kHopper, 8).grid, 8u);   // 4
   EXPECT_EQ(Text(maker, kHopper, 2).grid, 32u);  // 1
+}
+
+struct WindowText {
+  Arena arena;
+  PartMaker maker{&arena};
+  KernelText text;
+
+  WindowText(const WindowCase& v, DType type, uint64_t alignment = 256) {
+    MakeWindows(v, type, &maker);
+    text = Text(maker, kHopper, alignment);
+  }
+};
+
+TEST(CudaTemplates, ConvolutionsOfOneChannelAGroupSlideAlongTheLastAxis) {
+  WindowCase v{Combine::kProduct, 1, 96, {56, 56}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, true, true};
+  const KernelText half = WindowText(v, DType::kF16).text;
+  EXPECT_TRUE(Has(half, "WindowLine<LaneF16, WINDOW_PRODUCT, ")) << half.text;
+  EXPECT_TRUE(Has(half, ", true>::add("));  // weights of neighbouring channels at once
+  EXPECT_EQ(half.headers.count("windows"), 1u);
+  EXPECT_TRUE(Has(WindowText(v, DType::kF16, 2).text, "WINDOW_PRODUCT, 1, "));  // nothing known of alignment
+  v.channels_last = v.weights_last = false;
+  EXPECT_TRUE(Has(WindowText(v, DType::kBF16).text, "WindowLine<LaneBF16, WINDOW_PRODUCT, 1, "));
+  EXPECT_TRUE(Has(WindowText(v, DType::kF32).text, "WindowLine<LaneF32, WINDOW_PRODUCT, 1, "));
+  EXPECT_FALSE(Has(WindowText(v, DType::kF64).text, "WindowLine"));
+}
+
+TEST(CudaTemplates, PoolsSlideAlongTheLastAxis) {
+  WindowCase v{Combine::kMax, 1, 64, {112}, {3}, {2}, {1}, {1}, {1}, true};
+  EXPECT_TRUE(Has(WindowText(v, DType::kF16).text, "WINDOW_MAX, "));
+  v.combine = Combine::kMean;
+  EXPECT_TRUE(Has(WindowText(v, DType::kF16).text, "(float)present[t]"));
+}
+
+TEST(CudaTemplates, RowsSideBySideAreReadAsVectors) {
+  Arena arena;
+  PartMaker wide(&arena), odd(&arena);
+  MakeColumns(1, 64, 3136, DType::kF16, &wide);
+  MakeColumns(1, 7, 196, DType::kF16, &odd);
+  EXPECT_TRUE(Has(Text(wide), "join_columns<Sum, 4, 8, "));
+  EXPECT_TRUE(Has(Text(wide), "__cluster_dims__("));  // blocks share the elements where rows are few
+  EXPECT_FALSE(Has(Text(wide, kAmpere), "__cluster_dims__("));
+  EXPECT_FALSE(Has(Text(odd), "join_columns"));
+}
+
+TEST(CudaTemplates, AWarpComputesAPointWhereProductsAreTiny) {
+  const auto text = [](int64_t columns, int64_t depth) {
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {1, columns, depth};
+    Part& part = maker.part;
+    part.skeleton = Skeleton::kContraction;
+    part.m = part.n = part.reduced = 1;
+    part.lhs = maker.Operand(DType::kF16, Mode::kRead, {0, 2});
+    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF16, Mode::kRead, {1, 2})});
+    const uint16_t out = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
+    TapeMaker epilogue;
+    epilogue.Store(out, DType::kF16, epilogue.Add(TapeOp::kAcc, TapeType::kF32, 0));
+    part.epilogue = maker.Keep(epilogue);
+    return Text(maker).text;
+  };
+  EXPECT_NE(text(48, 1152).find("right0[round]"), std::string::npos);    // squeeze and excitation
+  EXPECT_EQ(text(1024, 4096).find("right0[round]"), std::string::npos);  // worth a stream
 }
 
 TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {

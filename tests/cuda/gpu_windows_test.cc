@@ -1,0 +1,80 @@
+// Generated windows, and reductions of rows that lie side by side, against the reference (gpu_suite.h).
+#include "tests/cuda/gpu_suite.h"
+#include "tests/cuda/window_maker.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr DType kFloats[] = {DType::kF16, DType::kBF16, DType::kF32};
+
+Tolerance ToleranceOf(DType type, double scale) {
+  if (type == DType::kF32) return {1e-4, 2e-5 * scale};
+  return {type == DType::kF16 ? 4e-3 : 2e-2, (type == DType::kF16 ? 1e-3 : 8e-3) * scale};
+}
+
+void AddWindows(Suite* suite, const WindowCase& v, DType type, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("windows " + std::to_string(seed) + " " + Name(type));
+  MakeWindows(v, type, &c.maker);
+  c.memory.Randomise(c.maker, random);
+  int64_t taps = 1;
+  for (int64_t k : v.kernel) taps *= k;
+  c.tolerance = ToleranceOf(type, std::sqrt(static_cast<double>(taps)));
+}
+
+TEST(GpuWindows, ConvolutionsOfOneChannelAGroupMatchTheReference) {
+  constexpr Combine kProduct = Combine::kProduct;
+  const WindowCase cases[] = {
+      {kProduct, 1, 32, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, true},
+      {kProduct, 2, 24, {15, 13}, {5, 5}, {2, 2}, {1, 1}, {2, 2}, {1, 2}, true, true},
+      {kProduct, 1, 48, {19, 11}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, true},
+      {kProduct, 1, 5, {17, 23}, {3, 3}, {1, 2}, {2, 3}, {0, 4}, {3, 1}, false},
+      {kProduct, 3, 6, {9, 31}, {2, 9}, {3, 1}, {1, 1}, {1, 0}, {0, 8}, true},
+      {kProduct, 2, 10, {100}, {31}, {1}, {1}, {30}, {0}, false},
+      {kProduct, 1, 16, {37}, {4}, {3}, {5}, {2}, {7}, true, true},
+      {kProduct, 1, 8, {5, 6, 7}, {3, 2, 3}, {1, 2, 1}, {1, 1, 2}, {1, 0, 2}, {0, 1, 1}, true},
+      {kProduct, 1, 3, {4, 5, 9}, {2, 3, 3}, {1, 1, 2}, {2, 1, 1}, {1, 1, 0}, {1, 1, 1}, false},
+  };
+  Suite suite;
+  uint32_t seed = 600;
+  for (const WindowCase& v : cases) {
+    for (DType type : kFloats) AddWindows(&suite, v, type, seed++);
+  }
+  suite.Run();
+}
+
+TEST(GpuWindows, PoolsMatchTheReference) {
+  const WindowCase cases[] = {
+      {Combine::kMax, 1, 16, {20, 20}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true},
+      {Combine::kMax, 2, 7, {9, 14}, {2, 3}, {1, 2}, {2, 1}, {0, 1}, {1, 0}, false},
+      {Combine::kMean, 1, 24, {11, 13}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, true},
+      {Combine::kMean, 1, 5, {50}, {4}, {3}, {1}, {2}, {3}, false},
+      {Combine::kSum, 1, 8, {6, 7, 8}, {2, 3, 2}, {2, 1, 1}, {1, 1, 2}, {1, 1, 0}, {0, 1, 1}, true},
+  };
+  Suite suite;
+  uint32_t seed = 700;
+  for (const WindowCase& v : cases) {
+    for (DType type : kFloats) AddWindows(&suite, v, type, seed++);
+  }
+  suite.Run();
+}
+
+TEST(GpuWindows, ReductionsOfRowsSideBySideMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 800;
+  const int64_t shapes[][3] = {{1, 32, 12544}, {2, 24, 49},  {3, 40, 200},
+                               {1, 6, 25},     {1, 2048, 7}, {2, 8, 1}};
+  for (const auto& shape : shapes) {
+    for (DType type : kFloats) {
+      Random random(seed);
+      Case& c = suite.Add("columns " + std::to_string(seed++) + " " + Name(type));
+      MakeColumns(shape[0], shape[1], shape[2], type, &c.maker);
+      c.memory.Randomise(c.maker, random);
+      c.tolerance = ToleranceOf(type, 1);
+    }
+  }
+  suite.Run();
+}
+
+}  // namespace
+}  // namespace rondo::test
