@@ -366,7 +366,8 @@ RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
   for (const auto& [at, block] : W().blocks) used += block.second == current.back() ? block.first : 0;
   if (bytes == 0) return kInvalidValue;
   if (bytes > W().machine.device_bytes - used) return kOutOfMemory;
-  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  const size_t step = bytes >= 1 << 20 ? 2 << 20 : 256;  // where large blocks begin, as CUDA's do
+  void* memory = std::aligned_alloc(step, (bytes + step - 1) / step * step);
   std::memset(memory, 0xa5, bytes);
   *address = reinterpret_cast<Address>(memory);
   W().blocks[*address] = {bytes, current.back()};

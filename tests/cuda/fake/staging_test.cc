@@ -228,6 +228,21 @@ TEST_F(StagingTest, EveryFailingCallIsToldAndNothingStays) {
   EXPECT_FALSE(fired);
 }
 
+TEST_F(StagingTest, ACopyOutThatFailedWritesNothingLater) {
+  Copier copier(device_, {2 * kRing});
+  ASSERT_TRUE(device_->ReserveStaging(copier.stream(), copier.Needs()).ok());
+  bool fired = true;
+  for (uint64_t fail = 0; fired; ++fail) {
+    std::vector<Bytes> back = {Bytes(2 * kRing, 0xcd)};
+    fake_cuda::Arm(fail, 2);
+    const Status status = copier.Out(&back);
+    fired = fake_cuda::Disarm().fired;
+    EXPECT_EQ(status.ok(), !fired) << "call " << fail;
+    EXPECT_TRUE(copier.Wait().ok());
+    EXPECT_EQ(back[0] == Bytes(2 * kRing, 0xcd), fired) << "call " << fail;
+  }
+}
+
 TEST_F(StagingTest, ManyStreamsCopyAtOnce) {
   std::vector<std::thread> threads;
   std::vector<int> wrong(4, 0);
@@ -247,19 +262,23 @@ TEST_F(StagingTest, ManyStreamsCopyAtOnce) {
 
 // What is asked for beyond the bytes can cost a step of what the device gives.
 TEST_F(StagingTest, RoomToRoundAddressesUpIsTakenOnlyWhereTheyNeedIt) {
-  constexpr int kBlocks = 16;
-  std::vector<DeviceAddress> blocks;
-  int64_t as_they_are = 0;
-  for (int i = 0; i < kBlocks; ++i) {
+  Copier copier(device_, {});
+  std::vector<std::pair<DeviceAddress, uint64_t>> blocks;
+  for (const auto& [bytes, alignment] : {std::pair<uint64_t, uint64_t>{3 << 20, 4096},
+                                         {1000, 256},
+                                         {5000, 1024},
+                                         {5000, 1024},
+                                         {5000, 4096}}) {
     const int64_t before = fake_cuda::Held().bytes;
-    blocks.push_back(device_->Allocate(5000, 1024).Take());
-    EXPECT_EQ(blocks.back() % 1024, 0u);
-    const int64_t taken = fake_cuda::Held().bytes - before;
-    EXPECT_TRUE(taken == 5000 || taken == 6024) << taken;
-    as_they_are += taken == 5000;
+    const DeviceAddress block = device_->Allocate(bytes, alignment).Take();
+    EXPECT_EQ(block % alignment, 0u);
+    const uint64_t taken = static_cast<uint64_t>(fake_cuda::Held().bytes - before);
+    EXPECT_TRUE(taken == bytes || (bytes == 5000 && taken == bytes + alignment)) << taken;
+    EXPECT_TRUE(device_->Fill(block, 1, bytes, copier.stream()).ok());  // all of it lies in what was taken
+    blocks.push_back({block, bytes});
   }
-  EXPECT_GT(as_they_are, 0);
-  for (DeviceAddress block : blocks) device_->Free(block, 5000);
+  EXPECT_TRUE(copier.Wait().ok());
+  for (const auto& [block, bytes] : blocks) device_->Free(block, bytes);
   EXPECT_EQ(fake_cuda::Held().blocks, 0);
 }
 
