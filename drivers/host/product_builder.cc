@@ -233,6 +233,11 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
   if (part_.prologue.empty() && WidensToF32(part_.operands[LeftOperand()].dtype)) {
     RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
+    constexpr int64_t kRowsAhead = 8;
+    Access& left = const_cast<Access&>(*out_->lhs_load);  // made by this builder, not yet shared
+    for (int i = 0; i < left.num_loops; ++i) {
+      if (left.loop[i] + 1 == nest.first[kM + 1]) left.ahead = kRowsAhead * left.step[i];
+    }
   }
 
   bool stream = !convolution && rows <= kFewRows;

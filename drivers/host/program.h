@@ -89,6 +89,7 @@ struct Access {
   LanePattern run;
   LoadFn load_run = nullptr;
   StoreFn store_run = nullptr;
+  int64_t ahead = 0;     // elements from a lane to where memory is asked for, in loads by runs of one vector
   bool by_runs = false;  // lanes are in a table, their runs contiguous and not short
   const GuardTest* guards = nullptr;
   const IndexTerm* indices = nullptr;

@@ -60,7 +60,9 @@ constexpr BlockFn kBlocks[kBlockVectors][15] = {RONDO_BLOCKS(1), RONDO_BLOCKS(2)
 #undef RONDO_BLOCKS
 
 // Copies lanes [0, n) of one step k into the panels at `b`; missing lanes of the last panel are 0.
-void PutStep(const float* from, int n, int depth, int k, float* b) {
+// `ahead`: how many floats further memory is asked for.
+void PutStep(const float* from, int n, int depth, int k, int64_t ahead, float* b) {
+  for (int i = 0; i < n; i += 16) __builtin_prefetch(from + ahead + i);
   int j = 0;
   for (; j + kBlockColumns <= n; j += kBlockColumns) {
     float* to = b + (static_cast<int64_t>(j / kBlockColumns) * depth + k) * kBlockColumns;
@@ -111,7 +113,7 @@ void PackRhs(const PartProgram& part, const RhsProgram& rhs, Worker& w, int64_t*
     } else {
       LoadLanes(access, w, pos, n, temp);
     }
-    PutStep(lanes, n, depth, k, out);
+    PutStep(lanes, n, depth, k, in_place ? 4 * rhs.k_step : 0, out);
     Advance(nest, nest.first[3], nest.first[4], pos);
   }
 }
