@@ -269,10 +269,10 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   } else {
     RONDO_RETURN_IF_ERROR(BuildEpilogue());
     out_->path = convolution ? Path::kConvolution : Path::kGemm;
-    // As many rows as keep the packed lhs within 8 MiB, up to 12 register blocks.
+    // As many rows as keep the packed lhs within 8 MiB, up to 16 register blocks.
     constexpr int64_t kMostBytes = int64_t{8} << 20;
     int64_t blocks = kMostBytes / (padded * 4 * engine_.rows);
-    blocks = blocks < 1 ? 1 : blocks > 12 ? 12 : blocks;
+    blocks = blocks < 1 ? 1 : blocks > 16 ? 16 : blocks;
     out_->block_rows = blocks * engine_.rows;
     if (out_->block_rows > rows) out_->block_rows = rows;
     const int64_t row_blocks = (rows + out_->block_rows - 1) / out_->block_rows;

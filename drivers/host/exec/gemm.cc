@@ -113,7 +113,7 @@ void PackRhs(const PartProgram& part, const RhsProgram& rhs, Worker& w, int64_t*
     } else {
       LoadLanes(access, w, pos, n, temp);
     }
-    PutStep(lanes, n, depth, k, in_place ? 4 * rhs.k_step : 0, out);
+    PutStep(lanes, n, depth, k, in_place ? 6 * rhs.k_step : 0, out);
     Advance(nest, nest.first[3], nest.first[4], pos);
   }
 }
