@@ -83,6 +83,7 @@ struct Obstacle {
   NodeId reader = ir::kNoNode;  // node whose read of input `slot` has no plain strides
   int slot = -1;                // -1: the reader itself must be kept out of larger parts
   std::string what;
+  int group = -1;  // whose part it was
 };
 
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
@@ -107,9 +108,6 @@ const Home& HomeOf(Context* context, NodeId id);
 
 // Forms groups (groups.cc).
 void FormGroups(Context* context);
-
-// True if computing `candidate` together with `members` would make their kernel wait for itself (cycles.cc).
-bool WouldCycle(const Context& context, const std::vector<NodeId>& members, NodeId candidate);
 
 // Turns every group into an op of context->program (emit.cc), or says what stands in the way of which.
 Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles);

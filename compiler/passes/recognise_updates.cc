@@ -252,7 +252,7 @@ class State {
       if (!g_->CanReplace(id, shown)) return Fail("control edges of " + Describe(id) + " forbid it");
       g_->Replace(id, shown);
     }
-    g_->outputs[output_].node = newest;
+    g_->SetOutput(output_, newest);
     return !g_->TopologicalOrder().empty() || Fail("its readers and updates wait for each other");
   }
 
