@@ -187,12 +187,27 @@ std::vector<NodeId> Graph::Naming(NodeId id) {
   auto names = [&](NodeId by) {
     const Node& n = node(by);
     if (n.dead) return false;
-    return std::any_of(n.inputs.begin(), n.inputs.end(), [&](NodeId in) { return in == id; }) ||
+    return std::find(n.inputs.begin(), n.inputs.end(), id) != n.inputs.end() ||
            std::find(n.weak_after.begin(), n.weak_after.end(), id) != n.weak_after.end() ||
            std::find(n.strong_after.begin(), n.strong_after.end(), id) != n.strong_after.end();
   };
   list.erase(std::remove_if(list.begin(), list.end(), [&](NodeId by) { return !names(by); }), list.end());
   return list;
+}
+
+std::vector<NodeId> Graph::UsersOf(NodeId id) {
+  std::vector<NodeId> users = Naming(id);
+  std::erase_if(users, [&](NodeId by) {
+    const std::vector<NodeId>& in = node(by).inputs;
+    return std::find(in.begin(), in.end(), id) == in.end();
+  });
+  return users;
+}
+
+bool Graph::IsOutput(NodeId id) {
+  Index();
+  const std::vector<size_t>& ports = named_by_[static_cast<size_t>(id)].outputs;
+  return std::any_of(ports.begin(), ports.end(), [&](size_t port) { return outputs[port].node == id; });
 }
 
 void Graph::Replace(NodeId from, NodeId to) {
@@ -267,14 +282,40 @@ int Graph::RemoveDead() {
   int removed = 0;
   for (Node& n : nodes_) {
     if (n.dead || needed[static_cast<size_t>(n.id)]) continue;
-    // The order that weak edges stated through this node still holds between those that remain.
-    const std::vector<NodeId> before = n.weak_after;
-    n.dead = true;
+    Bury(&n, ordered);
     ++removed;
-    if (!ordered) continue;
-    for (NodeId by : Naming(n.id)) {
-      RedirectControl(by, &node(by).weak_after, n.id, kNoNode, before);
-    }
+  }
+  return removed;
+}
+
+void Graph::Bury(Node* n, bool ordered) {
+  // The order that weak edges stated through this node still holds between those that remain.
+  const std::vector<NodeId> before = n->weak_after;
+  n->dead = true;
+  if (!ordered) return;
+  for (NodeId by : Naming(n->id)) RedirectControl(by, &node(by).weak_after, n->id, kNoNode, before);
+}
+
+int Graph::RemoveUnused(std::vector<NodeId> nodes) {
+  int removed = 0;
+  while (!nodes.empty()) {
+    const NodeId id = nodes.back();
+    nodes.pop_back();
+    Node& n = node(id);
+    const bool stays = n.dead || n.op == Op::kInput || IsOutput(id) ||
+                       (n.op == Op::kCall && n.As<CallAttrs>().info->side_effects);
+    if (stays) continue;
+    const std::vector<NodeId> naming = Naming(id);
+    const bool needed = std::any_of(naming.begin(), naming.end(), [&](NodeId by) {
+      const Node& user = node(by);
+      return std::find(user.inputs.begin(), user.inputs.end(), id) != user.inputs.end() ||
+             std::find(user.strong_after.begin(), user.strong_after.end(), id) != user.strong_after.end();
+    });
+    if (needed) continue;
+    Bury(&n, !naming.empty());
+    ++removed;
+    nodes.insert(nodes.end(), n.inputs.begin(), n.inputs.end());
+    nodes.insert(nodes.end(), n.strong_after.begin(), n.strong_after.end());
   }
   return removed;
 }

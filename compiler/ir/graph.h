@@ -229,8 +229,10 @@ class Graph {
   // A weak (or strong) control edge: `id` runs after `before`.
   void RunAfter(NodeId id, NodeId before, bool strong = false);
   void SetOutput(size_t output, NodeId node);
-  // The live nodes that name `id` as an input or in a control edge, in id order.
+  // The live nodes that name `id` as an input or in a control edge, in id order; those that read it.
   std::vector<NodeId> Naming(NodeId id);
+  std::vector<NodeId> UsersOf(NodeId id);
+  bool IsOutput(NodeId id);
   // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` (to the
   // node that `to` shows if it is a view; past it if that is an input or constant, which run nothing) and
   // merges provenance. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
@@ -239,11 +241,14 @@ class Graph {
   // Marks every node dead that no output, strong edge, input or call with side effects needs. Returns how
   // many.
   int RemoveDead();
+  // The same for some nodes, and what only they needed: as much work as there is to remove.
+  int RemoveUnused(std::vector<NodeId> nodes);
   // Drops dead nodes and renumbers in topological order.
   void Compact();
 
  private:
   void Index();
+  void Bury(Node* n, bool ordered);
   void Named(NodeId id, NodeId by);
   void RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
                        const std::vector<NodeId>& bridge);
