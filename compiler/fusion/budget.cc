@@ -38,7 +38,7 @@ int Budget::ReadsOf(NodeId id) const {
 bool Budget::Add(NodeId id, std::vector<View> views, int saved, Load* load) const {
   const int times = static_cast<int>(views.size());
   const int insts = load->insts + times * InstsOf(id), reads = load->reads + times * ReadsOf(id) - saved;
-  if (insts > kMostInsts || reads > kMostReads || views.size() > kMostViews) return false;
+  if (insts > kMostInsts || reads > static_cast<int>(kMostReads) || views.size() > kMostViews) return false;
   load->insts = insts;
   load->reads = reads;
   if (views != kInOrder) load->views[id] = std::move(views);
@@ -73,8 +73,8 @@ std::vector<View> Budget::ViewsOf(NodeId id, const Load& load, const Inside& ins
 bool Budget::TakeProducer(const Group& group, NodeId id) {
   Load& load = LoadOf(group);
   int reads = 0;
-  std::vector<View> views =
-      ViewsOf(id, load, [&](NodeId reader) { return c_.InGroup(reader, group.id); }, &reads);
+  std::vector<View> views = ViewsOf(
+      id, load, [&](NodeId reader) { return c_.InGroup(reader, group.id); }, &reads);
   return Add(id, std::move(views), reads, &load);
 }
 
@@ -86,7 +86,7 @@ bool Budget::Exceeds(const Group& group, const std::vector<NodeId>& region, Node
     insts += InstsOf(id);
     reads += ReadsOf(id) - 1;
   }
-  return insts > kMostInsts || reads > kMostReads;
+  return insts > kMostInsts || reads > static_cast<int>(kMostReads);
 }
 
 bool Budget::ReadsInOrder(NodeId reader, NodeId of) const {
@@ -122,7 +122,8 @@ bool Budget::TakeRegion(const Group& group, NodeId at, const std::vector<NodeId>
     int reads = 0;
     std::vector<View> views = kInOrder;
     if (id != region.back()) {
-      views = ViewsOf(id, counted, [&](NodeId r) { return c_.InGroup(r, group.id) || inside(r); }, &reads);
+      views = ViewsOf(
+          id, counted, [&](NodeId r) { return c_.InGroup(r, group.id) || inside(r); }, &reads);
     }
     if (!Add(id, std::move(views), reads, &counted)) return false;
   }

@@ -1,9 +1,10 @@
 // Budget: how much of a kernel each group takes, so that none outgrows what a kernel may hold.
 //
-// A tape has at most kMaxTape instructions and a launch passes a limited number of addresses. A node is computed
-// once for each view by which its readers in the group show it, so what it costs depends on them: the count is
-// exact for views and an upper bound of instructions. The limits are well below the kernel's own, since
-// nothing is gained by kernels so long. Internal to compiler/fusion; lives as long as the forming of groups.
+// A tape has at most kMaxTape instructions and a launch passes a limited number of addresses. A node is
+// computed once for each view by which its readers in the group show it, so what it costs depends on them:
+// the count is exact for views and an upper bound of instructions. The limits are well below the kernel's
+// own, since nothing is gained by kernels so long. Internal to compiler/fusion; lives as long as the forming
+// of groups.
 #ifndef RONDO_COMPILER_FUSION_BUDGET_H_
 #define RONDO_COMPILER_FUSION_BUDGET_H_
 
@@ -15,8 +16,8 @@
 namespace rondo::fusion {
 
 inline constexpr int kMostInsts = 1024;    // of a group
-inline constexpr int kMostReads = 256;     // of memory, by a group or by all parts of a kernel
-inline constexpr size_t kMostViews = 64;  // by which the readers of one member show it
+inline constexpr size_t kMostReads = 256;  // of memory, by a group or by all parts of a kernel
+inline constexpr size_t kMostViews = 64;   // by which the readers of one member show it
 
 class Budget {
  public:

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compiler/fusion/fuse.h"
@@ -48,6 +50,8 @@ struct Context {
   std::vector<Home> homes;        // by node; value < 0: not yet decided (temporaries) or not in memory
   std::vector<char> stored;       // by node: must be in memory whoever reads it
   std::vector<NodeId> concat_of;  // by node: the concatenation whose memory holds it, or kNoNode
+  std::unordered_map<NodeId, std::pair<int64_t, int64_t>>
+      concat_places;  // of those: from where along the axis, and how many
   std::vector<NodeId>
       storage_of;            // by node: the state input whose memory this version of it lies in, or kNoNode
   std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only

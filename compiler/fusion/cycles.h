@@ -1,10 +1,10 @@
 // CycleCheck: whether a group would wait for itself if one more node joined it.
 //
-// Groups are contracted to one point each, and so contracted the graph never has a cycle: every node that joins
-// is asked about first. A search for a path that leaves the group and comes back runs from both ends at once and
-// ends with the shorter of the two. It stays within the blocks of the group: stretches of the topological order
-// that no group reaches across, so that no path leads from one back to an earlier one. Internal to
-// compiler/fusion; lives as long as the forming of groups.
+// Groups are contracted to one point each, and so contracted the graph never has a cycle: every node that
+// joins is asked about first. A search for a path that leaves the group and comes back runs from both ends at
+// once and ends with the shorter of the two. It stays within the blocks of the group: stretches of the
+// topological order that no group reaches across, so that no path leads from one back to an earlier one.
+// Internal to compiler/fusion; lives as long as the forming of groups.
 #ifndef RONDO_COMPILER_FUSION_CYCLES_H_
 #define RONDO_COMPILER_FUSION_CYCLES_H_
 

@@ -90,16 +90,20 @@ class Dependencies {
       : c_(context), op_of_group_(op_of_group) {}
 
   void Writers(NodeId id, std::set<int>* ops) const {
-    const Node& node = c_.node(id);
-    if (node.op == Op::kConcat) {
-      for (NodeId input : node.inputs) {
-        if (c_.node(input).shape.elements() > 0) Writers(c_.base(input), ops);
+    std::vector<NodeId> work = {id};
+    while (!work.empty()) {
+      const Node& node = c_.node(work.back());
+      work.pop_back();
+      if (node.op == Op::kConcat) {
+        for (NodeId input : node.inputs) {
+          if (c_.node(input).shape.elements() > 0) work.push_back(c_.base(input));
+        }
+        continue;
       }
-      return;
+      int group = c_.group_of[node.id];
+      if (group >= 0) ops->insert(op_of_group_[group]);
+      if (node.op == Op::kIndexedWrite) work.push_back(c_.base(node.inputs[0]));
     }
-    int group = c_.group_of[id];
-    if (group >= 0) ops->insert(op_of_group_[group]);
-    if (node.op == Op::kIndexedWrite) Writers(c_.base(node.inputs[0]), ops);
   }
 
   // Everything that `group` needs done before it.
@@ -209,8 +213,8 @@ Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* 
   return Status::Error(Code::kInternal, "unknown skeleton");
 }
 
-// Whether the part has more than a kernel may hold. Budgets are below that; only what they cannot foresee (loops
-// that were split often, say) comes to it.
+// Whether the part has more than a kernel may hold. Budgets are below that; only what they cannot foresee
+// (loops that were split often, say) comes to it.
 bool TooLong(const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return false;
   const Part& part = op.kernel.parts[0];

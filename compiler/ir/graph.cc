@@ -217,7 +217,8 @@ void Graph::Replace(NodeId from, NodeId to) {
   const bool bridge = RunsNothing(node(target));
   Index();
   if (!bridge) {
-    for (const auto& [list, added] : {std::pair(&node(target).weak_after, &weak), {&node(target).strong_after, &strong}}) {
+    for (const auto& [list, added] :
+         {std::pair(&node(target).weak_after, &weak), {&node(target).strong_after, &strong}}) {
       for (NodeId id : *added) {
         if (id == target) continue;
         AddUnique(list, id);

@@ -281,7 +281,7 @@ def views(m, n):
     for i in range(n // 4):
         x = m.node("Transpose", [x], perm=[1, 0, 2])
         x = m.node("Transpose", [x], perm=[2, 0, 1])
-        x = m.node("Reshape", [m.node("Reshape", [x], 1) if False else m.node("Reshape", [x, flat]), deep])
+        x = m.node("Reshape", [m.node("Reshape", [x, flat]), deep])
         if i % 4 == 3:
             x = m.node("Tanh", [x])
     m.output(x)
@@ -330,10 +330,6 @@ def run(command, seconds, gigabytes):
         errors.seek(0)
         wrong = errors.read().decode(errors="replace").strip().split("\n")[-1][:110] or "failed"
     return usage.ru_utime, usage.ru_maxrss / 1024, wrong
-
-
-def label(command, binaries):
-    return command if len(binaries) == 1 else f"{command} {binaries}"
 
 
 def main():
