@@ -22,7 +22,7 @@ void CopyInput(ir::Graph* graph, NodeId reader, int slot) {
   View view = graph->ViewOf(input);
   NodeId base = graph->BaseOf(input);
   if (view.affine()) {
-    graph->node(reader).inputs[slot] = fusion::InsertCopy(graph, input);
+    graph->SetInput(reader, static_cast<size_t>(slot), fusion::InsertCopy(graph, input));
     return;
   }
   // All steps but the last show the tensor that the last step reads: copy that one densely.
@@ -41,7 +41,7 @@ void CopyInput(ir::Graph* graph, NodeId reader, int slot) {
   };
   NodeId copy = fusion::InsertCopy(graph, add_view(base, prefix));
   NodeId shown = add_view(copy, View{{last}});
-  graph->node(reader).inputs[slot] = shown;
+  graph->SetInput(reader, static_cast<size_t>(slot), shown);
 }
 
 // Changes the graph so that the next try does not meet the same obstacle.

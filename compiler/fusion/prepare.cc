@@ -77,7 +77,7 @@ class Preparation {
         const NodeId input = g_.node(id).inputs[k];
         if (ir::IsDense(g_.ViewOf(input), g_.node(g_.BaseOf(input)).shape.elements())) continue;
         const NodeId copy = InsertCopy(&g_, input);
-        g_.node(id).inputs[k] = copy;
+        g_.SetInput(id, k, copy);
       }
     }
   }
@@ -138,7 +138,7 @@ class Preparation {
         bool own = std::find(versions.begin(), versions.end(), g_.BaseOf(read)) != versions.end();
         if (!own || k == step.slot) continue;
         NodeId copy = InsertCopy(&g_, read);
-        g_.node(step.runs).inputs[k] = copy;
+        g_.SetInput(step.runs, k, copy);
       }
     }
   }
@@ -169,7 +169,7 @@ class Preparation {
       bool chained = own && !in_place_[data] && MemoryReaders(users[data]) == 1 && !IsOutput(data);
       if (chained) continue;
       NodeId copy = InsertCopy(&g_, data);
-      g_.node(id).inputs[0] = copy;
+      g_.SetInput(id, 0, copy);
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
   }
@@ -194,7 +194,7 @@ class Preparation {
         const NodeId data = g_.node(id).inputs[slot];
         if (data < count && MayBeChanged(data, id, users[data])) continue;
         const NodeId copy = InsertCopy(&g_, data);
-        g_.node(id).inputs[slot] = copy;
+        g_.SetInput(id, slot, copy);
       }
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
@@ -244,7 +244,7 @@ class Preparation {
         NodeId copy = InsertCopy(&g_, from_state ? InsertCopy(&g_, id) : id);
         in_place_.resize(static_cast<size_t>(g_.size()), 0);
         if (state) g_.node(copy).annotations["fuse"] = "off";
-        g_.outputs[o].node = copy;
+        g_.SetOutput(o, copy);
         taken.resize(static_cast<size_t>(g_.size()), 0);
         base = copy;
       }
@@ -304,7 +304,7 @@ class Preparation {
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
           base = InsertCopy(&g_, piece);
-          g_.node(id).inputs[k] = base;
+          g_.SetInput(id, k, base);
           c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
         } else if (op == Op::kConcat) {
           places[base] = inside;

@@ -1,5 +1,5 @@
-// NewArena: an arena for what the compiler makes, which throws std::bad_alloc like everything else in the compiler
-// where memory runs out (core's own give null, which the runtime asks about).
+// NewArena: an arena for what the compiler makes, which throws std::bad_alloc like everything else in the
+// compiler where memory runs out (core's own give null, which the runtime asks about).
 #ifndef RONDO_COMPILER_IR_ARENA_H_
 #define RONDO_COMPILER_IR_ARENA_H_
 

@@ -47,8 +47,8 @@ class LargeModels : public ::testing::Test {
  protected:
   void SetUp() override {
     path_ = (fs::temp_directory_path() /
-             (std::string("rondo_scale_") +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".onnx"))
+             (std::string("rondo_scale_") + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+              ".onnx"))
                 .string();
   }
   void TearDown() override { fs::remove(path_); }
