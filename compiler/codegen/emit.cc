@@ -10,6 +10,7 @@
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/codegen/sync_points.h"
 #include "compiler/codegen/weight_table.h"
+#include "compiler/ir/arena.h"
 #include "formats/plan/certificate.h"
 #include "formats/plan/writer.h"
 
@@ -28,7 +29,7 @@ class Emitter {
  public:
   Emitter(std::vector<PlannedProgram> programs, const EmitOptions& options)
       : programs_(std::move(programs)), options_(options) {
-    out_.arena = std::make_shared<Arena>();
+    out_.arena = ir::NewArena();
   }
 
   Result<EmittedPlan> Emit(EmitReport* report) {
