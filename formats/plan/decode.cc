@@ -127,6 +127,7 @@ class Decoder {
   void One(const fbs::Port& in, Port& out);
   void One(const fbs::Program& in, Program& out);
   void One(const fbs::TensorMap& in, TensorMap& out);
+  void One(const fbs::ParamFacts& in, ParamFacts& out) { out = {in.alignment(), in.constant()}; }
   void One(const fbs::KernelImage& in, KernelImage& out);
   void One(const fbs::KernelAlternative& in, KernelAlternative& out);
   void One(const fbs::CodeModule& in, CodeModule& out);
@@ -308,6 +309,7 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.code = in.code();
   out.block = in.block();
   out.tensor_maps = All<TensorMap>(in.tensor_maps());
+  out.facts = All<ParamFacts>(in.facts());
   if (in.product() == nullptr) return;
   const Span<LibraryProduct> product = New<LibraryProduct>(1);
   if (product.empty()) return;
@@ -381,6 +383,8 @@ PlanData Decoder::Decode(const fbs::Plan& in) {
   out.requirements.devices = All<DeviceBytes>(in.devices());
   out.requirements.target = Text(in.target());
   out.requirements.least_driver_version = in.least_driver_version();
+  out.requirements.scratch = in.scratch();
+  out.requirements.work = in.work();
   out.sources = All<std::string_view>(in.sources());
   out.buffers = All<Buffer>(in.buffers());
   out.kernels = All<Kernel>(in.kernels());

@@ -34,7 +34,7 @@ Status ProgramCheck::OutOfMemory() const {
 }
 
 Status ProgramCheck::TooMuchWork() const {
-  return Status::Error(Code::kUnsupported, "program \"%.*s\" has too many accesses to be checked",
+  return Status::Error(Code::kUnsupported, "program \"%.*s\" takes more work to check than its size explains",
                        static_cast<int>(program_.name.size()), program_.name.data());
 }
 
@@ -44,6 +44,7 @@ void ProgramCheck::Add(uint32_t step, const Footprint* print, const Binding& bin
   access.begin = step;
   access.end = order_.End(step);
   access.print = print;
+  access.region = RegionOf(plan_.buffers[binding.buffer].kind);
   access.base = static_cast<int64_t>(plan_.buffers[binding.buffer].offset + binding.offset);
 }
 
@@ -120,7 +121,7 @@ Status ProgramCheck::Collect() {
 // Sorts the accesses by buffer, keeping the order of the steps.
 Status ProgramCheck::Group() {
   const size_t buffers = plan_.buffers.size();
-  if (!work_.Spend(buffers)) return TooMuchWork();
+  if (!work_.Spend(8 * buffers)) return TooMuchWork();
   first_ = scratch_.New<uint32_t>(buffers + 2);
   by_buffer_ = scratch_.New<Access>(accesses_.size());
   if (first_.data() == nullptr || by_buffer_.data() == nullptr) return OutOfMemory();
@@ -195,8 +196,7 @@ Status CheckSharedPair(const PlanData& plan, uint32_t a, uint32_t b) {
                       static_cast<int>(y.name.size()), y.name.data(), y.offset, y.bytes, Name(x.kind));
 }
 
-Status CheckShared(const PlanData& plan, BufferKind kind, uint32_t device, check::Work& work,
-                   Arena& scratch) {
+Status CheckShared(const PlanData& plan, BufferKind kind, uint32_t device, Work& work, Arena& scratch) {
   size_t count = 0;
   auto belongs = [&](const Buffer& b) { return b.kind == kind && b.device == device && b.bytes > 0; };
   for (const Buffer& buffer : plan.buffers) count += belongs(buffer);
@@ -216,7 +216,7 @@ Status CheckShared(const PlanData& plan, BufferKind kind, uint32_t device, check
 Status CheckAll(const PlanData& plan, const HostAllocator& allocator, Span<Lifetime> lifetimes,
                 Span<ProgramMemory> programs) {
   Arena scratch(allocator);
-  check::Work work;
+  Work work(plan);
   const Status no_memory = Status::Error(Code::kOutOfMemory, "no host memory to check the plan");
   for (uint32_t device = 0; device < plan.requirements.devices.size(); ++device) {
     RONDO_RETURN_IF_ERROR(CheckShared(plan, BufferKind::kConstant, device, work, scratch));
