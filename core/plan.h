@@ -201,11 +201,8 @@ enum class ImageKind : uint8_t {
   kLibraryProduct = 1,  // `product`, by cuBLASLt; `entry` is empty
 };
 
-// What code relies on of the memory that a parameter is bound to, whichever step binds it.
-struct ParamFacts {
-  uint32_t alignment = 1;  // bytes, a power of two
-  bool constant = false;   // never written while a plan runs
-};
+// In KernelImage::relies: nothing writes the parameter's memory while a plan runs.
+inline constexpr uint32_t kReliesOnConstant = 1u << 31;
 
 // How one kernel is launched from a code module: in `grid` blocks. Parameters of the function: an address for
 // each of the kernel's, then the tensor maps, then what the driver adds.
@@ -221,8 +218,9 @@ struct KernelImage {
   ImageKind kind = ImageKind::kFunction;
   const LibraryProduct* product = nullptr;  // of kLibraryProduct
   uint32_t block = 0;                       // threads a block; 0: as many as the module says
-  // One a parameter of the kernel. Empty: an element lies at a multiple of its size, no more.
-  Span<const ParamFacts> facts = {};
+  // What code relies on of the memory that each parameter of the kernel is bound to, whichever step binds it:
+  // its alignment in bytes, and kReliesOnConstant. Empty: elements lie at multiples of their size, no more.
+  Span<const uint32_t> relies = {};
 };
 
 // Another way to run a kernel, recorded for `rondo tune` to measure. Never launched by a run.

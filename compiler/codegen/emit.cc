@@ -422,7 +422,7 @@ class Emitter {
       needs.push_back(NeedOf(kernel));
       scratch = std::max(scratch, needs.back().scratch);
     }
-    for (const Program& program : plan.programs) work = std::max(work, WorkOf(plan, program, needs));
+    for (const Program& program : plan.programs) work = std::max(work, WorkOf(program, needs));
     plan.requirements.scratch = static_cast<uint64_t>(std::ceil(std::min(scratch, kMostScratch)));
     plan.requirements.work = static_cast<uint64_t>(std::ceil(std::min(work, kMostWork)));
   }

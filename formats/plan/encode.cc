@@ -80,7 +80,6 @@ class Encoder {
             in.depth,       in.tf32,       Byte(in.epilogue), in.workspace_bytes,
             in.algorithm};
   }
-  static fbs::ParamFacts Plain(const ParamFacts& in) { return {in.alignment, in.constant}; }
   static fbs::TensorMap Plain(const TensorMap& in) {
     return {in.param,
             in.offset,
@@ -169,10 +168,10 @@ class Encoder {
     auto entry = Text(in.entry);
     const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
     auto tensor_maps = Structs<fbs::TensorMap>(in.tensor_maps);
-    auto facts = Structs<fbs::ParamFacts>(in.facts);
+    auto relies = Numbers<uint32_t>(in.relies);
     return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
                                   in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps,
-                                  facts);
+                                  relies);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
@@ -243,7 +242,7 @@ uint64_t Estimate(const PlanData& plan) {
   for (const CodeModule& module : plan.modules) {
     bytes += 16 * module.codes.size() + 512 * (module.images.size() + module.alternatives.size());
     for (const KernelImage& image : module.images)
-      bytes += (image.tensor_maps.size() + image.facts.size()) * sizeof(TensorMap);
+      bytes += (image.tensor_maps.size() + image.relies.size()) * sizeof(TensorMap);
     for (const KernelAlternative& other : module.alternatives)
       bytes += other.image.tensor_maps.size() * sizeof(TensorMap);
   }

@@ -368,9 +368,9 @@ Status VerifyPrograms(const PlanData& plan, const KernelRanges& ranges, Arena& s
   for (uint32_t i = 0; i < plan.programs.size(); ++i) {
     names[i] = plan.programs[i].name;
     RONDO_RETURN_IF_ERROR(VerifyProgram(plan, i, ranges, named, scratch));
-    RONDO_RETURN_IF_ERROR(VerifyNeed("operations a run", WorkOf(plan, plan.programs[i], ranges.needs),
-                                     kMostWork, plan.requirements.work)
-                              .At("program \"%.*s\"", static_cast<int>(names[i].size()), names[i].data()));
+    Status status =
+        VerifyNeed("steps a run", WorkOf(plan.programs[i], ranges.needs), kMostWork, plan.requirements.work);
+    if (!status.ok()) return status.At("program %u", i);
   }
   for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer& buffer = plan.buffers[i];

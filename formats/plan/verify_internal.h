@@ -94,8 +94,8 @@ struct KernelRanges {
   };
   Span<Apart> apart;
 };
-// The blocks, facts and tensor maps of the kernels' images: boxes that the copy engine can cut, from memory
-// that the kernel may touch. `ranges` becomes what the images rely on, too.
+// The blocks, reliance and tensor maps of the kernels' images: boxes that the copy engine can cut, from
+// memory that the kernel may touch. `ranges` becomes what the images rely on, too.
 Status VerifyImages(const PlanData& plan, const KernelRanges& ranges);
 
 // `named` has one flag a buffer, set for those that a port names.

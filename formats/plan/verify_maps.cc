@@ -52,16 +52,16 @@ Status VerifyMap(const TensorMap& map, Span<ByteRange> params) {
 }
 
 // A parameter must be bound as every image of its kernel relies on.
-Status VerifyFacts(Span<const ParamFacts> facts, Span<ByteRange> params) {
+Status VerifyReliance(Span<const uint32_t> relies, Span<ByteRange> params) {
   constexpr uint32_t kMost = 4096;  // where regions begin
-  if (!facts.empty() && facts.size() != params.size())
-    return Broken("count of facts", facts.size(), params.size(), params.size());
-  for (size_t p = 0; p < facts.size(); ++p) {
-    const uint32_t alignment = facts[p].alignment;
+  if (!relies.empty() && relies.size() != params.size())
+    return Broken("count of what it relies on,", relies.size(), params.size(), params.size());
+  for (size_t p = 0; p < relies.size(); ++p) {
+    const uint32_t alignment = relies[p] & ~kReliesOnConstant;
     if (alignment - 1 >= kMost || (alignment & (alignment - 1)) != 0)
       return Broken("alignment", alignment, 1, kMost);
     if (alignment > params[p].element) params[p].element = alignment;
-    params[p].constant |= facts[p].constant;
+    params[p].constant |= relies[p] != alignment;
   }
   return Status::Ok();
 }
@@ -74,7 +74,7 @@ Status VerifyImages(const PlanData& plan, const KernelRanges& ranges) {
       const KernelImage& image = ImageAt(plan.modules[m], i);
       const size_t k = KernelOfImage(plan.modules[m], i);
       const Span<ByteRange> params = ranges.ranges.subspan(ranges.first_range[k], plan.kernels[k].num_params);
-      Status status = VerifyFacts(image.facts, params);
+      Status status = VerifyReliance(image.relies, params);
       if (image.block > kMostThreads) status = Broken("threads a block,", image.block, 0, kMostThreads);
       for (size_t t = 0; t < image.tensor_maps.size() && status.ok(); ++t) {
         status = VerifyMap(image.tensor_maps[t], params);

@@ -28,7 +28,8 @@ Work::Work(const PlanData& plan) {
     for (const Step& step : program.steps)
       bytes += sizeof(Step) + BytesOf(step.bindings) + BytesOf(step.waits) + BytesOf(step.after);
   }
-  for (const CodeModule& module : plan.modules) bytes += BytesOf(module.images) + BytesOf(module.alternatives);
+  for (const CodeModule& module : plan.modules)
+    bytes += BytesOf(module.images) + BytesOf(module.alternatives);
   left_ = kAnyPlan + kEachByte * bytes;
 }
 

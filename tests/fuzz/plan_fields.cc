@@ -143,11 +143,8 @@ class Collector {
     Number(image.block, __LINE__);
     List(image.tensor_maps, __LINE__);
     for (TensorMap& map : Entries(image.tensor_maps)) Of(map);
-    List(image.facts, __LINE__);
-    for (ParamFacts& facts : Entries(image.facts)) {
-      Number(facts.alignment, __LINE__);
-      Flag(facts.constant, __LINE__);
-    }
+    List(image.relies, __LINE__);
+    for (uint32_t& relies : Entries(image.relies)) Number(relies, __LINE__);
   }
 
   void Of(TensorMap& map) {

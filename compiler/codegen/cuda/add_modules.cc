@@ -204,10 +204,10 @@ class ImageMaker {
     image.code = compiled_.code_of[next_++];
     image.block = text.block;
     image.tensor_maps = arena_.Copy(text.tensor_maps);
-    std::vector<rondo::ParamFacts> facts;
+    std::vector<uint32_t> relies;
     for (const ParamFacts& fact : facts_[kernel])
-      facts.push_back({static_cast<uint32_t>(fact.alignment), fact.constant});
-    image.facts = arena_.Copy(facts);
+      relies.push_back(static_cast<uint32_t>(fact.alignment) | (fact.constant ? kReliesOnConstant : 0));
+    image.relies = arena_.Copy(relies);
     return image;
   }
 

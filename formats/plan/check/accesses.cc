@@ -7,18 +7,9 @@
 namespace rondo::check {
 namespace {
 
-// Calls f(piece) for what `access` touches, placed in memory; see ForPieces.
-template <typename F>
-bool ForPiecesOf(const Access& access, Work& work, const F& f) {
-  struct Call {
-    const F& f;
-    int64_t base;
-  } call = {f, access.base};
-  const PieceFunction visit = [](void* user, const Box& piece) {
-    const Call& to = *static_cast<const Call*>(user);
-    return to.f(Shifted(piece, to.base));
-  };
-  return ForPieces(*access.print, work, visit, &call);
+// Calls visit(piece) for what `access` touches, placed in memory; see ForPieces.
+bool ForPiecesOf(const Access& access, Work& work, const Visit<Box>& visit) {
+  return ForPieces(*access.print, work, [&](const Box& piece) { return visit(Shifted(piece, access.base)); });
 }
 
 bool Meet(const Box& a, const Box& b) { return a.base < b.end && b.base < a.end; }
@@ -50,8 +41,8 @@ uint32_t ProgramCheck::Inherits(uint32_t buffer) const {
 }
 
 // Calls visit(a, b) for all pairs of `accesses` whose ranges of bytes meet, a before b among them.
-template <typename F>
-Status ProgramCheck::ForMeeting(Span<const Access> accesses, F visit) {
+Status ProgramCheck::ForMeeting(Span<const Access> accesses,
+                                Status (ProgramCheck::*visit)(const Access&, const Access&)) {
   const size_t count = accesses.size();
   for (size_t i = 0; i < count; ++i) meeting_[i] = &accesses[i];
   if (count > 1) std::qsort(meeting_.data(), count, sizeof(const Access*), ByPlace);
@@ -61,7 +52,7 @@ Status ProgramCheck::ForMeeting(Span<const Access> accesses, F visit) {
       const Access* const y = meeting_[k];
       if (y->region != x->region || y->first_byte() >= x->end_byte()) break;
       if (!work_.Spend(4)) return TooMuchWork();
-      RONDO_RETURN_IF_ERROR(x < y ? visit(*x, *y) : visit(*y, *x));
+      RONDO_RETURN_IF_ERROR(x < y ? (this->*visit)(*x, *y) : (this->*visit)(*y, *x));
     }
   }
   return Status::Ok();
@@ -134,41 +125,39 @@ Status ProgramCheck::CheckInsideSteps() {
   if (meeting_.data() == nullptr) return OutOfMemory();
   for (size_t s = 0; s < program_.steps.size(); ++s) {
     const uint32_t first = first_access_[s];
-    RONDO_RETURN_IF_ERROR(ForMeeting({accesses_.data() + first, first_access_[s + 1] - first},
-                                     [this](const Access& a, const Access& b) { return CheckPair(a, b); }));
+    RONDO_RETURN_IF_ERROR(
+        ForMeeting({accesses_.data() + first, first_access_[s + 1] - first}, &ProgramCheck::CheckPair));
   }
   return Status::Ok();
 }
 
 // Two accesses of one buffer by different steps, one of them a write, that no order holds apart.
+Status ProgramCheck::CheckRace(const Access& a, const Access& b) {
+  if ((!a.writes() && !b.writes()) || a.begin == b.begin || order_.Before(a.end, b.begin) ||
+      order_.Before(b.end, a.begin) || !MayShare(a.box(), b.box(), work_))
+    return Status::Ok();
+  if (work_.over()) return TooMuchWork();
+  const std::string_view name = plan_.buffers[a.buffer].name;
+  return AtStep(
+      RONDO_BROKEN("it %s buffer %u \"%.*s\" while step %u %s it: no stream, event or wait orders the two",
+                   b.writes() ? "writes" : "reads", a.buffer, static_cast<int>(name.size()), name.data(),
+                   a.begin, a.writes() ? "writes" : "reads"),
+      b.begin);
+}
+
 Status ProgramCheck::CheckRaces() {
   if (order_.total() && !order_.has_collectives()) return Status::Ok();
   for (uint32_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
-    const Span<const Access> accesses = Of(buffer);
     bool written = false;
-    for (const Access& access : accesses) written |= access.writes();
-    if (!written) continue;
-    RONDO_RETURN_IF_ERROR(ForMeeting(accesses, [this, buffer](const Access& a, const Access& b) {
-      if ((!a.writes() && !b.writes()) || a.begin == b.begin || order_.Before(a.end, b.begin) ||
-          order_.Before(b.end, a.begin) || !MayShare(a.box(), b.box(), work_))
-        return Status::Ok();
-      if (work_.over()) return TooMuchWork();
-      const std::string_view name = plan_.buffers[buffer].name;
-      return AtStep(
-          RONDO_BROKEN(
-              "it %s buffer %u \"%.*s\" while step %u %s it: no stream, event or wait orders the two",
-              b.writes() ? "writes" : "reads", buffer, static_cast<int>(name.size()), name.data(), a.begin,
-              a.writes() ? "writes" : "reads"),
-          b.begin);
-    }));
+    for (const Access& access : Of(buffer)) written |= access.writes();
+    if (written) RONDO_RETURN_IF_ERROR(ForMeeting(Of(buffer), &ProgramCheck::CheckRace));
   }
   return Status::Ok();
 }
 
 // Calls visit(write) for the writes that come before `read`, of its buffer and of those that it took over
 // with their contents, the latest first. False if `visit` is, or the work runs out.
-template <typename F>
-bool ProgramCheck::ForWrites(const Access& read, const F& visit) {
+bool ProgramCheck::ForWrites(const Access& read, const Visit<Access>& visit) {
   // The verifier has seen that chains of aliases end.
   for (uint32_t buffer = read.buffer; buffer != kNone; buffer = Inherits(buffer)) {
     for (size_t i = CountUntil(buffer, read.begin); i-- > 0;) {
@@ -197,10 +186,10 @@ bool ProgramCheck::ForWrites(const Access& read, const F& visit) {
 Status ProgramCheck::CheckPiece(const Access& read, const Box& piece) {
   Grid grid;
   grid.Add(piece);
-  int64_t origin = piece.base, missing = 0;
+  int64_t origin = piece.base, missing = piece.base;
   bool left = false;
   // What an index from data writes, nobody knows: nothing of it counts.
-  const auto for_boxes = [&](const auto& visit) {
+  const auto for_boxes = [&](const Visit<Box>& visit) {
     return ForWrites(read, [&](const Access& write) {
       const Part* part = write.print->part;
       if (part != nullptr && !part->operands[write.print->operand].indirects.empty()) return true;
@@ -228,37 +217,25 @@ Status ProgramCheck::CheckPiece(const Access& read, const Box& piece) {
   });
   if (proven) return Status::Ok();
   const Buffer& buffer = plan_.buffers[read.buffer];
-  const int size = static_cast<int>(buffer.name.size());
-  if (!left) {
-    return AtStep(
-        RONDO_BROKEN("it reads buffer %u \"%.*s\", which was written in too many pieces to prove that "
-                     "nothing is missing",
-                     read.buffer, size, buffer.name.data()),
-        read.begin);
-  }
   return AtStep(
-      RONDO_BROKEN("it reads byte %" PRId64 " of buffer %u \"%.*s\", which no step before it has written",
-                   missing - static_cast<int64_t>(buffer.offset), read.buffer, size, buffer.name.data()),
+      RONDO_BROKEN(
+          left ? "it reads byte %" PRId64 " of buffer %u \"%.*s\", which no step before it has written"
+               : "it reads what begins at byte %" PRId64
+                 " of buffer %u \"%.*s\", which has been written in too many pieces to prove that all was",
+          missing - static_cast<int64_t>(buffer.offset), read.buffer, static_cast<int>(buffer.name.size()),
+          buffer.name.data()),
       read.begin);
 }
 
 Status ProgramCheck::CheckRead(const Access& read) {
   const int64_t first = read.first_byte(), end = read.end_byte();
   if (first >= end) return Status::Ok();
-  bool reached = false, covered = false;
+  bool covered = false;
   ForWrites(read, [&](const Access& write) {
-    const bool meets = write.first_byte() < end && first < write.end_byte();
-    reached |= meets;
-    covered = meets && write.print->box.dense() && write.first_byte() <= first && end <= write.end_byte();
+    covered = write.print->box.dense() && write.first_byte() <= first && end <= write.end_byte();
     return !covered;
   });
   if (covered) return Status::Ok();
-  if (!reached && !work_.over()) {
-    const std::string_view name = plan_.buffers[read.buffer].name;
-    return AtStep(RONDO_BROKEN("it reads buffer %u \"%.*s\", which no step before it has written",
-                               read.buffer, static_cast<int>(name.size()), name.data()),
-                  read.begin);
-  }
   Status status;
   const bool all = ForPiecesOf(read, work_, [&](const Box& piece) {
     status = CheckPiece(read, piece);

@@ -131,6 +131,22 @@ bool Grid::Add(const Box& box) {
   return all;
 }
 
+bool ForPartsOnGrid(const Grid& grid, const Box& box, Work& work, const Visit<Box>& visit) {
+  for (int i = 1; i < box.rank; ++i) {
+    if (grid.Has(box.dims[i].stride)) continue;
+    Box part = box;
+    const BoxDim dim = box.dims[i];
+    for (int k = i + 1; k < box.rank; ++k) part.dims[k - 1] = box.dims[k];
+    --part.rank;
+    part.end -= dim.stride * (dim.extent - 1);
+    for (int64_t n = 0; n < dim.extent; ++n, part = Shifted(part, dim.stride)) {
+      if (!work.Spend(16) || !ForPartsOnGrid(grid, part, work, visit)) return false;
+    }
+    return true;
+  }
+  return visit(box);
+}
+
 bool MayShare(const Box& a, const Box& b, Work& work) {
   if (a.empty() || b.empty() || a.end <= b.base || b.end <= a.base) return false;
   if (!a.exact || !b.exact || (a.dense() && b.dense())) return true;

@@ -63,24 +63,23 @@ struct Grid {
   bool Add(const Box& box);
 };
 
+// A function of its caller's, for the length of a call.
+template <typename T>
+class Visit {
+ public:
+  template <typename F>
+  Visit(const F& f)  // NOLINT: conversion is the point
+      : user_(&f), call_([](const void* user, const T& x) { return (*static_cast<const F*>(user))(x); }) {}
+  bool operator()(const T& x) const { return call_(user_, x); }
+
+ private:
+  const void* user_;
+  bool (*call_)(const void* user, const T& x);
+};
+
 // Calls visit(part) for parts of `box` that together are the box and whose strides are all of the grid: one
 // for each value of the counters that are not. False if `visit` is, or the work runs out.
-template <typename F>
-bool ForPartsOnGrid(const Grid& grid, const Box& box, Work& work, const F& visit) {
-  for (int i = 1; i < box.rank; ++i) {
-    if (grid.Has(box.dims[i].stride)) continue;
-    Box part = box;
-    const BoxDim dim = box.dims[i];
-    for (int k = i + 1; k < box.rank; ++k) part.dims[k - 1] = box.dims[k];
-    --part.rank;
-    part.end -= dim.stride * (dim.extent - 1);
-    for (int64_t n = 0; n < dim.extent; ++n, part = Shifted(part, dim.stride)) {
-      if (!work.Spend(16) || !ForPartsOnGrid(grid, part, work, visit)) return false;
-    }
-    return true;
-  }
-  return visit(box);
-}
+bool ForPartsOnGrid(const Grid& grid, const Box& box, Work& work, const Visit<Box>& visit);
 
 // A product of closed intervals of digits.
 struct GridBox {

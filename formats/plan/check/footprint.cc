@@ -103,19 +103,27 @@ struct Progression {
 // No coordinate comes so far.
 int64_t ExtentOf(const Guard& guard) { return guard.extent < 2 * kMaxReach ? guard.extent : 2 * kMaxReach; }
 
-int64_t CeilOf(int64_t a, int64_t b) { return a / b + (a % b > 0); }
-int64_t FloorOf(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+// Narrows [low, high] to those i for which 0 <= rest + stride * i < extent.
+[[gnu::noinline]] void Narrow(int64_t rest, int64_t stride, int64_t extent, int64_t* low, int64_t* high) {
+  if (stride < 0) {
+    stride = -stride;
+    rest = extent - 1 - rest;
+  }
+  const int64_t most = extent - 1 - rest;
+  const int64_t first = -rest / stride + (-rest % stride > 0), last = most / stride - (most % stride < 0);
+  if (first > *low) *low = first;
+  if (last < *high) *high = last;
+}
 
 // Cuts a part's loops down to points that exist for an operand, until no guard cuts.
 class Piecer {
  public:
-  Piecer(const Footprint& print, Work& work, PieceFunction visit, void* user)
+  Piecer(const Footprint& print, Work& work, const Visit<Box>& visit)
       : part_(*print.part),
         operand_(part_.operands[print.operand]),
         size_(ByteSize(operand_.dtype)),
         work_(work),
-        visit_(visit),
-        user_(user) {}
+        visit_(visit) {}
 
   bool Run() {
     State all;
@@ -141,8 +149,7 @@ class Piecer {
   const Operand& operand_;
   const int64_t size_;
   Work& work_;
-  const PieceFunction visit_;
-  void* const user_;
+  const Visit<Box>& visit_;
 };
 
 bool Piecer::Fold(size_t g, const State& state, LoopMask loops, Progression* out) const {
@@ -163,11 +170,10 @@ bool Piecer::Fold(size_t g, const State& state, LoopMask loops, Progression* out
   const Box values = StridedBox(base, 1, dims, count);
   const BoxDim& inner = values.dims[0];
   if (!values.exact || values.rank > 2 || (values.rank == 2 && inner.extent != 1)) return false;
-  const int64_t stride = values.dims[values.rank - 1].stride, extent = values.dims[values.rank - 1].extent;
-  const int64_t least = values.base < 0 ? CeilOf(-values.base, stride) : 0;
-  int64_t most = FloorOf(ExtentOf(guard) - 1 - values.base, stride);
-  if (most > extent - 1) most = extent - 1;
-  *out = {values.base + least * stride, stride, most - least + 1};
+  const BoxDim& step = values.dims[values.rank - 1];
+  int64_t least = 0, most = step.extent - 1;
+  Narrow(values.base, step.stride, ExtentOf(guard), &least, &most);
+  *out = {values.base + least * step.stride, step.stride, most - least + 1};
   return true;
 }
 
@@ -193,14 +199,8 @@ bool Piecer::From(size_t g, State state) {
     if (least >= 0 && most < guard.extent) continue;
     if ((loops & (loops - 1)) == 0) {  // one loop: its range
       const int64_t stride = guard.strides[shortest];
-      int64_t& low = state.low[shortest];
-      int64_t& high = state.high[shortest];
-      const int64_t rest = stride > 0 ? least - stride * low : most - stride * low;
-      const int64_t a = -rest, b = ExtentOf(guard) - 1 - rest;  // stride * i lies between them
-      const int64_t first = stride > 0 ? CeilOf(a, stride) : CeilOf(-b, -stride);
-      const int64_t last = stride > 0 ? FloorOf(b, stride) : FloorOf(-a, -stride);
-      if (first > low) low = first;
-      if (last < high) high = last;
+      int64_t &low = state.low[shortest], &high = state.high[shortest];
+      Narrow((stride > 0 ? least : most) - stride * low, stride, ExtentOf(guard), &low, &high);
       if (low > high) return true;
       continue;
     }
@@ -259,14 +259,13 @@ bool Piecer::Emit(const State& state) {
   for (const Indirect& indirect : operand_.indirects)
     dims[count++] = {indirect.stride * size_, indirect.extent};
   const Box piece = StridedBox(base * size_, size_, dims, count);
-  return piece.exact && visit_(user_, piece);
+  return piece.exact && visit_(piece);
 }
 
 }  // namespace
 
-bool ForPieces(const Footprint& print, Work& work, PieceFunction visit, void* user) {
-  if (print.part == nullptr || !print.by_data) return visit(user, print.box);
-  return Piecer(print, work, visit, user).Run();
+bool ForPieces(const Footprint& print, Work& work, const Visit<Box>& visit) {
+  return print.by_data ? Piecer(print, work, visit).Run() : visit(print.box);
 }
 
 bool SameAccess(const Part& part, uint16_t a, uint16_t b, int64_t shift) {

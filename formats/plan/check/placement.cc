@@ -56,6 +56,12 @@ class Marks {
   Span<uint64_t> levels_[6];
 };
 
+// Where a buffer begins in all memory of all devices.
+uint64_t PlaceOf(const Buffer& buffer) {
+  constexpr uint64_t kRegions = 4;
+  return (buffer.device * kRegions + static_cast<uint64_t>(RegionOf(buffer.kind))) << 48 | buffer.offset;
+}
+
 // Memory as intervals between the places where buffers begin and end, each with the buffer that was put there
 // last.
 class Occupants {
@@ -69,8 +75,8 @@ class Occupants {
       return false;
     size_t at = 1;  // places_[0] is 0
     for (uint32_t b : buffers) {
-      places_[at++] = plan.buffers[b].offset;
-      places_[at++] = plan.buffers[b].offset + plan.buffers[b].bytes;
+      places_[at++] = PlaceOf(plan.buffers[b]);
+      places_[at++] = PlaceOf(plan.buffers[b]) + plan.buffers[b].bytes;
     }
     std::qsort(places_.data(), places_.size(), sizeof(uint64_t), Ascending);
     begins_.Set(0);
@@ -78,12 +84,12 @@ class Occupants {
     owner_[0] = kNone;
     return true;
   }
-  // Calls visit(occupant) for each interval that [from, end) covers before `buffer` takes it over.
-  template <typename F>
-  Status Put(uint32_t buffer, uint64_t from, uint64_t end, F visit) {
+  // Calls visit(user, occupant, buffer) for each interval that [from, end) covers before `buffer` takes it
+  // over.
+  Status Put(uint32_t buffer, uint64_t from, uint64_t end, void* user, OverlapFunction visit) {
     const uint32_t first = Cut(from), last = Cut(end);
     for (uint32_t i = first; i < last;) {
-      if (owner_[i] != kNone) RONDO_RETURN_IF_ERROR(visit(owner_[i]));
+      if (owner_[i] != kNone) RONDO_RETURN_IF_ERROR(visit(user, owner_[i], buffer));
       const uint32_t next = end_[i];
       if (i != first) begins_.Clear(i);
       i = next;
@@ -114,21 +120,6 @@ class Occupants {
   Marks begins_;
 };
 
-// A buffer among those of a device, in the order in which they begin.
-struct Begun {
-  uint64_t first = 0;
-  uint32_t last = 0, buffer = 0;
-  bool takes_over = false;
-};
-
-int ByBegin(const void* a, const void* b) {
-  const Begun &x = *static_cast<const Begun*>(a), &y = *static_cast<const Begun*>(b);
-  if (x.first != y.first) return x.first < y.first ? -1 : 1;
-  if (x.last != y.last) return x.last < y.last ? -1 : 1;
-  if (x.takes_over != y.takes_over) return x.takes_over ? 1 : -1;
-  return x.buffer < y.buffer ? -1 : x.buffer > y.buffer;
-}
-
 }  // namespace
 
 Status ForOverlaps(const PlanData& plan, Span<const uint32_t> buffers, Work& work, Arena& scratch, void* user,
@@ -141,8 +132,7 @@ Status ForOverlaps(const PlanData& plan, Span<const uint32_t> buffers, Work& wor
     const Buffer& buffer = plan.buffers[b];
     if (!work.Spend(64))
       return Status::Error(Code::kUnsupported, "too many buffers share memory to be checked");
-    RONDO_RETURN_IF_ERROR(memory.Put(b, buffer.offset, buffer.offset + buffer.bytes,
-                                     [&](uint32_t other) { return visit(user, other, b); }));
+    RONDO_RETURN_IF_ERROR(memory.Put(b, PlaceOf(buffer), PlaceOf(buffer) + buffer.bytes, user, visit));
   }
   return Status::Ok();
 }
@@ -213,32 +203,41 @@ void ProgramCheck::Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memo
   }
 }
 
-Status ProgramCheck::CheckPlacement(ProgramMemory* memory) {
+// The program's buffers in the order in which they begin: what is before something begins before it in the
+// list. Inputs are there before all steps; what takes another over comes after it.
+Status ProgramCheck::OrderBuffers(Span<uint32_t>* out) {
   Span<uint32_t> buffers = scratch_.New<uint32_t>(plan_.buffers.size());
+  Span<bool> seen = scratch_.New<bool>(plan_.buffers.size());
+  if (buffers.data() == nullptr || seen.data() == nullptr) return OutOfMemory();
+  size_t count = 0;
+  const auto add = [&](uint32_t b) {
+    if (!seen[b] && plan_.buffers[b].program == index_ && plan_.buffers[b].bytes != 0) buffers[count++] = b;
+    seen[b] = true;
+  };
+  for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+    if (IsInput(b)) add(b);
+  }
+  for (const Access& access : accesses_) {
+    // Of two that begin with one step, the one that is taken over.
+    const uint32_t other = plan_.buffers[access.buffer].aliases;
+    if (other != kNone && lifetimes_[other].first == access.begin) add(other);
+    add(access.buffer);
+  }
+  *out = {buffers.data(), count};
+  return Status::Ok();
+}
+
+Status ProgramCheck::CheckPlacement(ProgramMemory* memory) {
+  Span<uint32_t> buffers;
+  RONDO_RETURN_IF_ERROR(OrderBuffers(&buffers));
+  const OverlapFunction visit = [](void* user, uint32_t a, uint32_t b) {
+    return static_cast<ProgramCheck*>(user)->CheckOverlap(a, b);
+  };
+  RONDO_RETURN_IF_ERROR(ForOverlaps(plan_, {buffers.data(), buffers.size()}, work_, scratch_, this, visit));
   Span<int64_t> live = scratch_.New<int64_t>(program_.steps.size() + 1);
-  Span<Begun> order = scratch_.New<Begun>(plan_.buffers.size());
-  if (buffers.data() == nullptr || live.data() == nullptr || order.data() == nullptr) return OutOfMemory();
+  if (live.data() == nullptr) return OutOfMemory();
   for (uint32_t device = 0; device < plan_.requirements.devices.size(); ++device) {
-    if (!work_.Spend(plan_.buffers.size() + program_.steps.size())) return TooMuchWork();
-    size_t count = 0;
-    for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
-      const Buffer& buffer = plan_.buffers[b];
-      if (buffer.program != index_ || buffer.device != device || buffer.bytes == 0) continue;
-      if (!Of(b).empty() || IsInput(b) || IsOutput(b)) buffers[count++] = b;
-    }
-    // What is before something begins before it in the list. Inputs are there before all steps; of two that
-    // are used by one step alone, one takes the other over.
-    for (size_t i = 0; i < count; ++i) {
-      const uint32_t b = buffers[i];
-      const Lifetime& life = lifetimes_[b];
-      order[i] = {IsInput(b) ? 0 : life.first + uint64_t{1}, life.last, b, plan_.buffers[b].aliases != kNone};
-    }
-    if (count != 0) std::qsort(order.data(), count, sizeof(Begun), ByBegin);
-    for (size_t i = 0; i < count; ++i) buffers[i] = order[i].buffer;
-    auto visit = [](void* user, uint32_t a, uint32_t b) {
-      return static_cast<ProgramCheck*>(user)->CheckOverlap(a, b);
-    };
-    RONDO_RETURN_IF_ERROR(ForOverlaps(plan_, {buffers.data(), count}, work_, scratch_, this, visit));
+    if (!work_.Spend(2 * (plan_.buffers.size() + program_.steps.size()))) return TooMuchWork();
     Peak(device, live, memory);
   }
   if (program_.arena_lower_bound >= memory->arena_lower_bound) return Status::Ok();

@@ -10,11 +10,10 @@
 #include "formats/plan/check/checker.h"
 #include "formats/plan/check/footprint.h"
 #include "formats/plan/check/order.h"
+#include "formats/plan/verify_internal.h"
 #include "formats/plan/work.h"
 
 namespace rondo::check {
-
-#define RONDO_BROKEN(...) ::rondo::Status::Error(::rondo::Code::kCorrupt, __VA_ARGS__)
 
 enum class Region : uint8_t { kArena, kWeights, kState };
 constexpr Region RegionOf(BufferKind kind) {
@@ -73,6 +72,7 @@ class ProgramCheck {
 
   // placement.cc: what shares memory.
   Status CheckPlacement(ProgramMemory* memory);
+  Status OrderBuffers(Span<uint32_t>* out);
   Status CheckOverlap(uint32_t a, uint32_t b);
   bool AllBefore(uint32_t a, uint32_t b);
   void Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memory) const;
@@ -88,10 +88,9 @@ class ProgramCheck {
   Status CheckRead(const Access& read);
   Status CheckOutputs();
   Status CheckPiece(const Access& read, const Box& piece);
-  template <typename F>
-  Status ForMeeting(Span<const Access> accesses, F visit);
-  template <typename F>
-  bool ForWrites(const Access& read, const F& visit);
+  Status CheckRace(const Access& a, const Access& b);
+  Status ForMeeting(Span<const Access> accesses, Status (ProgramCheck::*visit)(const Access&, const Access&));
+  bool ForWrites(const Access& read, const Visit<Access>& visit);
 
   Span<const Access> Of(uint32_t buffer) const {
     return {by_buffer_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
