@@ -3,7 +3,7 @@
 namespace rondo {
 namespace {
 
-constexpr double kRegister = 2048;  // bytes: 256 lanes of 8
+constexpr double kRegister = 2064;  // bytes: 256 lanes of 8, and where they lie
 constexpr double kAnyPart = 2 << 20;
 constexpr double kPacked = 12 << 20;  // blocks of a product, whatever its size
 
