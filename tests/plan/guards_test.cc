@@ -101,7 +101,8 @@ TEST(Guards, PiecesAreThePointsThatExist) {
 // ----------------------------------------------------------------------------------------- reads
 
 // out[i] = sum over k of a[step * i + dilation * k - pad], where it exists; `a` has `size` elements.
-Part Window(Arena& a, int64_t size, int64_t rounds, int64_t step, int64_t window, int64_t dilation, int64_t pad) {
+Part Window(Arena& a, int64_t size, int64_t rounds, int64_t step, int64_t window, int64_t dilation,
+            int64_t pad) {
   Part p;
   p.skeleton = Skeleton::kReduction;
   p.outer = p.reduced = 1;
@@ -155,7 +156,8 @@ TEST(Guards, WhatNoPointReadsNeedNotBeWritten) {
     Maker m;
     const uint32_t a = m.AddBuffer("a", kTemp, 128, 1024);
     // Every second element.
-    m.Launch(m.AddKernel(Elementwise(m.arena, 1, 2), 2), {{m.kIn, 0}, {a, static_cast<uint64_t>(4 * written)}});
+    m.Launch(m.AddKernel(Elementwise(m.arena, 1, 2), 2),
+             {{m.kIn, 0}, {a, static_cast<uint64_t>(4 * written)}});
     m.Launch(m.AddKernel(Window(m.arena, 127, 66, 2, 1, 1, 2), 2), {{a, 0}, {m.kOut, 0}});
     m.buffers[m.kOut].shape = Shape{66};
     m.buffers[m.kOut].bytes = 264;

@@ -1,6 +1,5 @@
 // What a plan takes to verify and to check: in proportion to its size, whatever it holds.
 #include <gtest/gtest.h>
-
 #include <time.h>
 
 #include <functional>
@@ -129,9 +128,9 @@ TEST(WorkOfThePlan, PairsOfOperandsInManyPieces) {
   std::vector<TapeInst> body = {Number(1)};
   for (int64_t i = 0; i < 2000; ++i) {
     // Strides of 3 times even, and of 3 times odd powers of 4.
-    operands.push_back(i % 2 == 0
-                           ? Access(m.arena, 0, Mode::kWrite, {196608, 12288, 768, 48, 3}, 3 * (1 + 16 + 256 + 4096))
-                           : Access(m.arena, 0, Mode::kWrite, {786432, 49152, 3072, 192, 12}, 1));
+    operands.push_back(
+        i % 2 == 0 ? Access(m.arena, 0, Mode::kWrite, {196608, 12288, 768, 48, 3}, 3 * (1 + 16 + 256 + 4096))
+                   : Access(m.arena, 0, Mode::kWrite, {786432, 49152, 3072, 192, 12}, 1));
     body.push_back(Store(0, static_cast<uint16_t>(i)));
   }
   p.operands = ListOf(m.arena, operands);
@@ -141,7 +140,8 @@ TEST(WorkOfThePlan, PairsOfOperandsInManyPieces) {
   m.Copy(m.kIn, m.kOut);
   const Status status = WithinTheLimit(m.Make());
   EXPECT_EQ(status.code(), Code::kUnsupported);
-  EXPECT_NE(std::string(status.message()).find("more work to check than its size explains"), std::string::npos)
+  EXPECT_NE(std::string(status.message()).find("more work to check than its size explains"),
+            std::string::npos)
       << status.message();
 }
 
@@ -155,7 +155,8 @@ TEST(WorkOfThePlan, AChainThatReusesThreePlacesPasses) {
     m.events = streams > 1 ? kSteps : 0;
     uint32_t previous = m.kIn;
     for (uint32_t i = 0; i < kSteps; ++i) {
-      const uint32_t next = i + 1 == kSteps ? m.kOut : m.AddBuffer("t", kTemp, 64, 512 + 256 * uint64_t{i % 3});
+      const uint32_t next =
+          i + 1 == kSteps ? m.kOut : m.AddBuffer("t", kTemp, 64, 512 + 256 * uint64_t{i % 3});
       Step& step = m.Launch(kernel, {{previous, 0}, {next, 0}}, i % streams);
       if (streams > 1) {
         step.records = i;
