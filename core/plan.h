@@ -30,6 +30,9 @@ struct Requirements {
   Span<const DeviceBytes> devices;
   std::string_view target;  // "host", "cuda:sm_90a": what fusion was decided for
   uint32_t least_driver_version = 0;
+  // At most, by the contracts; 0: not stated.
+  uint64_t scratch = 0;  // bytes that a thread of the host driver works in, for any kernel
+  uint64_t work = 0;     // tape instructions and accesses of the longest program's run
 };
 
 enum class BufferKind : uint8_t {
@@ -198,6 +201,9 @@ enum class ImageKind : uint8_t {
   kLibraryProduct = 1,  // `product`, by cuBLASLt; `entry` is empty
 };
 
+// In KernelImage::relies: nothing writes the parameter's memory while a plan runs.
+inline constexpr uint32_t kReliesOnConstant = 1u << 31;
+
 // How one kernel is launched from a code module: in `grid` blocks. Parameters of the function: an address for
 // each of the kernel's, then the tensor maps, then what the driver adds.
 struct KernelImage {
@@ -212,6 +218,9 @@ struct KernelImage {
   ImageKind kind = ImageKind::kFunction;
   const LibraryProduct* product = nullptr;  // of kLibraryProduct
   uint32_t block = 0;                       // threads a block; 0: as many as the module says
+  // What code relies on of the memory that each parameter of the kernel is bound to, whichever step binds it:
+  // its alignment in bytes, and kReliesOnConstant. Empty: elements lie at multiples of their size, no more.
+  Span<const uint32_t> relies = {};
 };
 
 // Another way to run a kernel, recorded for `rondo tune` to measure. Never launched by a run.

@@ -38,6 +38,7 @@ HostStream::~HostStream() {
   }
 }
 
+// At most kMaxScratchBytes for each of kMaxThreads.
 Status HostStream::Reserve(int64_t bytes) {
   bytes = (bytes + 4095) / 4096 * 4096 + 4096;
   ScratchSet* now = scratch_.load();

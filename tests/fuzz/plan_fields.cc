@@ -76,6 +76,8 @@ class Collector {
   void Of(Requirements& r) {
     Text(r.target, __LINE__);
     Number(r.least_driver_version, __LINE__);
+    Number(r.scratch, __LINE__);
+    Number(r.work, __LINE__);
     List(r.devices, __LINE__);
     for (DeviceBytes& d : Entries(r.devices)) {
       Number(d.weights, __LINE__);
@@ -141,6 +143,8 @@ class Collector {
     Number(image.block, __LINE__);
     List(image.tensor_maps, __LINE__);
     for (TensorMap& map : Entries(image.tensor_maps)) Of(map);
+    List(image.relies, __LINE__);
+    for (uint32_t& relies : Entries(image.relies)) Number(relies, __LINE__);
   }
 
   void Of(TensorMap& map) {

@@ -145,6 +145,7 @@ Sample MakeMapSample() {
   w.extents[1] = kColumns;
   w.box[1] = kColumns;
   image.tensor_maps = List<TensorMap>(s.arena, {x, w});
+  image.relies = List<uint32_t>(s.arena, {32, kReliesOnConstant | 64, 4, 4, 4, 16});
   return s;
 }
 

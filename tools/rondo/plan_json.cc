@@ -235,6 +235,8 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
                {"requirements",
                 {{"target", std::string(plan.requirements.target)},
                  {"least_driver_version", plan.requirements.least_driver_version},
+                 {"scratch_per_thread", plan.requirements.scratch},
+                 {"work", plan.requirements.work},
                  {"devices", devices}}},
                {"weights_bytes", plan.weights_bytes},
                {"weights_file", std::string(plan.weights_file)}};

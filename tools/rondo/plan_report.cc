@@ -21,6 +21,12 @@ Section RequirementsOf(const PlanFile& file) {
     line += Printf(", least driver version %u", plan.requirements.least_driver_version);
   }
   section.lines.push_back(line);
+  if (plan.requirements.work != 0) {
+    section.lines.push_back(Printf(
+        "a run takes at most %.3g tape instructions and accesses; on the host driver each thread has %s "
+        "of scratch at most",
+        static_cast<double>(plan.requirements.work), BytesText(plan.requirements.scratch).c_str()));
+  }
   section.table.head = {"device", "weights", "arena", "state", "workspace", "communicator"};
   for (size_t d = 0; d < plan.requirements.devices.size(); ++d) {
     const DeviceBytes& bytes = plan.requirements.devices[d];

@@ -156,7 +156,11 @@ class ImageMaker {
  public:
   ImageMaker(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels,
              const CompiledUnits& compiled)
-      : emitted_(emitted), kernels_(kernels), compiled_(compiled), arena_(*emitted.arena) {}
+      : emitted_(emitted),
+        kernels_(kernels),
+        compiled_(compiled),
+        arena_(*emitted.arena),
+        facts_(FactsOf(emitted.plan)) {}
 
   Result<std::vector<KernelImage>> Images() {
     std::vector<KernelImage> images;
@@ -165,7 +169,7 @@ class ImageMaker {
       if (const std::optional<uint32_t> library = LibraryOf(emitted_, k)) {
         RONDO_ASSIGN_OR_RETURN(image, LibraryImage(emitted_.plan.kernels[k], *library, arena_));
       } else {
-        image = ImageOf(kernels_[k].text);
+        image = ImageOf(kernels_[k].text, k);
       }
       images.push_back(image);
     }
@@ -183,7 +187,7 @@ class ImageMaker {
       const std::optional<uint32_t> library = LibraryOf(emitted_, k);
       if (library || !kernels_[k].text.offers.empty())
         add(library ? LibraryChoice(*library) : kernels_[k].text.choice, images[k]);
-      for (const KernelText& other : kernels_[k].others) add(other.choice, ImageOf(other));
+      for (const KernelText& other : kernels_[k].others) add(other.choice, ImageOf(other, k));
       if (!of_libraries) continue;
       for (uint32_t algorithm : LibraryAlternatives(emitted_, k)) {
         RONDO_ASSIGN_OR_RETURN(const KernelImage image,
@@ -195,11 +199,15 @@ class ImageMaker {
   }
 
  private:
-  KernelImage ImageOf(const KernelText& text) {
+  KernelImage ImageOf(const KernelText& text, size_t kernel) {
     KernelImage image = {arena_.CopyText(text.entry), text.grid, text.shared, text.waits};
     image.code = compiled_.code_of[next_++];
     image.block = text.block;
     image.tensor_maps = arena_.Copy(text.tensor_maps);
+    std::vector<uint32_t> relies;
+    for (const ParamFacts& fact : facts_[kernel])
+      relies.push_back(static_cast<uint32_t>(fact.alignment) | (fact.constant ? kReliesOnConstant : 0));
+    image.relies = arena_.Copy(relies);
     return image;
   }
 
@@ -207,7 +215,8 @@ class ImageMaker {
   const std::vector<KernelTexts>& kernels_;
   const CompiledUnits& compiled_;
   Arena& arena_;
-  size_t next_ = 0;  // text
+  const std::vector<std::vector<ParamFacts>> facts_;  // what the texts rely on
+  size_t next_ = 0;                                   // text
 };
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include "formats/plan/check/checker.h"
 #include "formats/plan/check/footprint.h"
 #include "formats/plan/check/order.h"
+#include "formats/plan/verify_internal.h"
+#include "formats/plan/work.h"
 
 namespace rondo::check {
-
-#define RONDO_BROKEN(...) ::rondo::Status::Error(::rondo::Code::kCorrupt, __VA_ARGS__)
 
 enum class Region : uint8_t { kArena, kWeights, kState };
 constexpr Region RegionOf(BufferKind kind) {
@@ -26,6 +26,7 @@ constexpr Region RegionOf(BufferKind kind) {
 struct Access {
   uint32_t buffer = 0;
   uint32_t begin = 0, end = 0;  // steps: end is later for a collective in flight
+  Region region = Region::kArena;
   const Footprint* print = nullptr;
   int64_t base = 0;  // of its region: where the footprint's byte 0 lies
 
@@ -38,15 +39,6 @@ struct Access {
 
 // The step of a read that comes after all steps: that of an output, by whoever runs the program.
 inline constexpr uint32_t kAfterAll = kNone;
-
-// Bounds the time that a hostile plan can take.
-class Work {
- public:
-  bool Spend(uint64_t amount) { return amount <= left_ && (left_ -= amount, true); }
-
- private:
-  uint64_t left_ = uint64_t{1} << 29;
-};
 
 struct KernelPrints {
   Span<const Span<Footprint>> of;  // one a kernel
@@ -80,6 +72,7 @@ class ProgramCheck {
 
   // placement.cc: what shares memory.
   Status CheckPlacement(ProgramMemory* memory);
+  Status OrderBuffers(Span<uint32_t>* out);
   Status CheckOverlap(uint32_t a, uint32_t b);
   bool AllBefore(uint32_t a, uint32_t b);
   void Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memory) const;
@@ -94,12 +87,16 @@ class ProgramCheck {
   Status CheckReads();
   Status CheckRead(const Access& read);
   Status CheckOutputs();
-  template <typename F>
-  void ForWrites(const Access& read, F visit) const;
+  Status CheckPiece(const Access& read, const Box& piece);
+  Status CheckRace(const Access& a, const Access& b);
+  Status ForMeeting(Span<const Access> accesses, Status (ProgramCheck::*visit)(const Access&, const Access&));
+  bool ForWrites(const Access& read, const Visit<Access>& visit);
 
   Span<const Access> Of(uint32_t buffer) const {
     return {by_buffer_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
   }
+  // How many accesses of `buffer` come no later than `step` in the list.
+  size_t CountUntil(uint32_t buffer, uint32_t step) const;
   // The buffer that `buffer` takes over with its contents, or kNone.
   uint32_t Inherits(uint32_t buffer) const;
   bool IsInput(uint32_t b) const { return plan_.buffers[b].kind == BufferKind::kInput; }
@@ -119,7 +116,8 @@ class ProgramCheck {
   Span<Access> accesses_;        // in the order of the steps
   Span<uint32_t> first_access_;  // of each step, and the end
   Span<Access> by_buffer_;
-  Span<uint32_t> first_;  // of each buffer in by_buffer_, and the end
+  Span<const Access*> meeting_;  // room for ForMeeting
+  Span<uint32_t> first_;         // of each buffer in by_buffer_, and the end
 };
 
 }  // namespace rondo::check
