@@ -24,6 +24,7 @@ Result<CompiledPlan> CompileToMemory(const CompileOptions& options) {
 }
 
 Result<CompileReport> Compile(const CompileOptions& options, const std::string& plan_path) {
+  RONDO_RETURN_IF_ERROR(MayWritePlan(plan_path));  // rather now than after all the work
   RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
   const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
     std::memcpy(out, compiled.constant_bytes[buffer].data() + first, bytes);
