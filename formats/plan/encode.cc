@@ -168,8 +168,10 @@ class Encoder {
     auto entry = Text(in.entry);
     const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
     auto tensor_maps = Structs<fbs::TensorMap>(in.tensor_maps);
+    auto choice = Text(in.choice);
     return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
-                                  in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps);
+                                  in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps,
+                                  choice, in.text_digest, in.digest);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
@@ -181,7 +183,8 @@ class Encoder {
     }
     auto codes = ranges.empty() ? 0 : builder_.CreateVectorOfStructs(ranges);
     auto alternatives = Tables<fbs::KernelAlternative>(in.alternatives);
-    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives);
+    auto compiler = Text(in.compiler);
+    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives, compiler);
   }
   Offset<fbs::KernelAlternative> One(const KernelAlternative& in) {
     auto choice = Text(in.choice);
