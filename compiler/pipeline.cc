@@ -107,7 +107,7 @@ Status LowerPrecision(Compilation* compilation, ProgramInWork* program, std::str
 
 Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options;
-  options.channels_last = IsCuda(compilation->options.target);
+  options.channels_last = compilation->targets.gpu() != nullptr;
   options.host = !options.channels_last;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::SimplifyWindows(&program->graph, options));
   *text = std::move(result.text);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/library_product.h"
 #include "formats/machine_code/image_digest.h"
 
