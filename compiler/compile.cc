@@ -49,6 +49,7 @@ Result<CompiledPlan> InMemory(const CompileOptions& options) {
 }
 
 Result<CompileReport> ToFile(const CompileOptions& options, const std::string& plan_path) {
+  RONDO_RETURN_IF_ERROR(MayWritePlan(plan_path));  // rather now than after all the work
   RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, InMemory(options));
   const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
     std::memcpy(out, compiled.constant_bytes[buffer].data() + first, bytes);

@@ -335,6 +335,9 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.block = in.block();
   out.tensor_maps = All<TensorMap>(in.tensor_maps());
   out.relies = Numbers<uint32_t>(in.relies());
+  out.choice = Text(in.choice());
+  out.text_digest = in.text_digest();
+  out.digest = in.digest();
   if (in.product() == nullptr) return;
   const Span<LibraryProduct> product = New<LibraryProduct>(1);
   if (product.empty()) return;
@@ -355,6 +358,7 @@ void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
   out.block = in.block();
   out.images = All<KernelImage>(in.images());
   out.alternatives = All<KernelAlternative>(in.alternatives());
+  out.compiler = Text(in.compiler());
   if (in.codes() == nullptr) return;
   Span<Span<const uint8_t>> codes = New<Span<const uint8_t>>(in.codes()->size());
   for (uint32_t c = 0; c < codes.size(); ++c) {

@@ -169,9 +169,10 @@ class Encoder {
     const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
     auto tensor_maps = Structs<fbs::TensorMap>(in.tensor_maps);
     auto relies = Numbers<uint32_t>(in.relies);
+    auto choice = Text(in.choice);
     return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
                                   in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps,
-                                  relies);
+                                  relies, choice, in.text_digest, in.digest);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
@@ -183,7 +184,8 @@ class Encoder {
     }
     auto codes = ranges.empty() ? 0 : builder_.CreateVectorOfStructs(ranges);
     auto alternatives = Tables<fbs::KernelAlternative>(in.alternatives);
-    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives);
+    auto compiler = Text(in.compiler);
+    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives, compiler);
   }
   Offset<fbs::KernelAlternative> One(const KernelAlternative& in) {
     auto choice = Text(in.choice);

@@ -122,6 +122,7 @@ class Collector {
   void Of(CodeModule& m) {
     Text(m.architecture, __LINE__);
     Number(m.block, __LINE__);
+    Text(m.compiler, __LINE__);
     List(m.images, __LINE__);
     for (KernelImage& image : Entries(m.images)) Of(image);
     List(m.alternatives, __LINE__);
@@ -141,6 +142,9 @@ class Collector {
     Index(image.code, 4, __LINE__);
     if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
     Number(image.block, __LINE__);
+    Text(image.choice, __LINE__);
+    Number(image.text_digest, __LINE__);
+    Number(image.digest, __LINE__);
     List(image.tensor_maps, __LINE__);
     for (TensorMap& map : Entries(image.tensor_maps)) Of(map);
     List(image.relies, __LINE__);

@@ -42,8 +42,26 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
     RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(number));
     on.devices.push_back(host ? Printf("virtual device %u", number)
                               : Printf("%s (%u)", CudaDeviceName(device), number));
+    if (!host && plan.modules.size() > 1) on.code = CudaCodeChoice(device, plan);
   }
   return on;
+}
+
+// Whether the plan's target, a list, has this name.
+bool IsTarget(const PlanData& plan, std::string_view name) {
+  const std::string list = "," + std::string(plan.requirements.target) + ",";
+  return list.find("," + std::string(name) + ",") != list.npos;
+}
+
+// The cuda driver, unless the plan's own target leaves it to the host where no GPU can run it: null then.
+Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool asked_for) {
+  Result<Driver*> driver = CreateCudaDriver(options);
+  if (asked_for || !IsTarget(plan, "host")) return driver;
+  if (!driver.ok()) return static_cast<Driver*>(nullptr);
+  const Result<Device*> device = (*driver)->Open(0);
+  if (device.ok() && !CudaCodeChoice(*device, plan).empty()) return driver;
+  DestroyCudaDriver(*driver);
+  return static_cast<Driver*>(nullptr);
 }
 
 }  // namespace
@@ -56,24 +74,25 @@ std::string RunsOn::Text() const {
   }
   text += Printf(" %u.%u", driver_version / 1000, driver_version % 1000 / 10);
   for (const std::string& device : devices) text += ", " + device;
-  return text;
+  return code.empty() ? text : text + ", code " + code;
 }
 
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops) {
-  const bool for_gpu = plan.requirements.target.substr(0, 5) == "cuda:";
+  const bool for_gpu = plan.requirements.target.find("cuda:") != std::string_view::npos;
   const std::string wanted = !options.driver.empty() ? options.driver : for_gpu ? "cuda" : "host";
   if (wanted == "cuda") {
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
-    Result<Driver*> driver = CreateCudaDriver(cuda);
-    if (driver.ok()) return DriverHandle(*driver, DestroyCudaDriver);
-    if (!options.driver.empty()) return driver.status();
-    return driver.status().At("the plan is compiled for %s (--driver host runs it on the CPU all the same)",
-                              std::string(plan.requirements.target).c_str());
+    Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
+    if (driver.ok() && *driver != nullptr) return DriverHandle(*driver, DestroyCudaDriver);
+    if (!driver.ok() && !options.driver.empty()) return driver.status();
+    if (!driver.ok())
+      return driver.status().At("the plan is compiled for %s (--driver host runs it on the CPU all the same)",
+                                std::string(plan.requirements.target).c_str());
   }
-  if (wanted != "host") {
+  if (wanted != "host" && wanted != "cuda") {
     return Status::Error(Code::kUnsupported, "driver \"%s\" is not in this build, which has: host, cuda",
                          wanted.c_str());
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/custom_op.h"
+#include "formats/machine_code/architecture.h"
 #include "formats/plan/device_memory.h"
 #include "tools/rondo/traffic.h"
 
@@ -168,6 +169,24 @@ std::string ArgumentText(const CustomArgument& a) {
   return text;
 }
 
+// A line a module: for which GPUs it is.
+Section MachineCode(const PlanData& plan) {
+  Section section;
+  section.title = "Machine code";
+  for (const CodeModule& module : plan.modules) {
+    uint64_t bytes = 0;
+    for (const Span<const uint8_t>& code : module.codes) bytes += code.size();
+    section.lines.push_back(Printable(std::string(module.architecture)) + ": " +
+                            Printf("%zu codes, %s; ", module.codes.size(), BytesText(bytes).c_str()) +
+                            RunsOnText(module));
+  }
+  if (plan.modules.size() > 1) {
+    section.lines.push_back(
+        "kernels are fused for the first GPU of the target; a GPU runs the machine code made for most of it");
+  }
+  return section;
+}
+
 // Kernels that a library computes, of all modules.
 Section LibraryProducts(const PlanData& plan) {
   Section section;
@@ -328,6 +347,7 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
       Printf("%s: %s, made by %s, contents %016llx", path.c_str(), BytesText(file.file_bytes).c_str(),
              std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.contents_hash));
   report.sections.push_back(RequirementsOf(file));
+  if (!plan.modules.empty()) report.sections.push_back(MachineCode(plan));
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
     report.sections.push_back(Ports(plan, program));

@@ -22,6 +22,7 @@ Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const 
     RONDO_ASSIGN_OR_RETURN(cache, KernelCache::Open(options.cache_folder));
   }
   const std::string signature = nvrtc.Signature(options.architecture);
+  out.compiler = signature;
 
   std::unordered_map<std::string_view, uint32_t> known;
   std::vector<const std::string*> units;
