@@ -20,7 +20,7 @@ using rondo::Widen;
 
 static_assert(RONDO_MAX_RANK == rondo::kMaxRank);
 static_assert(RONDO_BOOL + 1 == rondo::kNumDTypes);
-static_assert(RONDO_IO == static_cast<int>(Code::kIo));
+static_assert(RONDO_DEADLINE_EXCEEDED == static_cast<int>(Code::kDeadlineExceeded));
 
 struct rondo_error {
   Status status;
@@ -208,6 +208,7 @@ struct Call {
     inputs = {session->inputs.data(), num_in};
     outputs = {session->outputs.data(), num_out};
     options.stepwise = full.stepwise != 0;
+    options.timeout_ns = full.timeout_nanoseconds;
     return nullptr;
   }
 };
@@ -293,10 +294,18 @@ rondo_error* rondo_runtime_destroy(rondo_runtime* runtime) {
 }
 
 rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan, rondo_session** session) {
+  return rondo_session_create_with(runtime, plan, nullptr, session);
+}
+
+rondo_error* rondo_session_create_with(rondo_runtime* runtime, const rondo_plan* plan,
+                                       const rondo_session_options* options, rondo_session** session) {
   if (rondo_error* error = Refuse("rondo_session_create", runtime, "runtime")) return error;
   if (plan == nullptr) return NullError("rondo_session_create", "plan");
   if (session == nullptr) return NullError("rondo_session_create", "session");
-  Result<rondo::Session> made = rondo::Session::Create(runtime->runtime, plan->plan);
+  rondo_session_options full;
+  if (!Widen(options, &full)) return SizeError("rondo_session_options");
+  Result<rondo::Session> made = rondo::Session::Create(
+      runtime->runtime, plan->plan, {full.timeout_nanoseconds, full.run_timeout_nanoseconds});
   if (!made.ok()) return ToError(made.status());
   rondo_session* handle =
       rondo::NewObject<rondo_session>(rondo::DefaultHostAllocator(), rondo::DefaultHostAllocator());
@@ -359,6 +368,12 @@ rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program, c
 rondo_error* rondo_session_wait(rondo_session* session) {
   if (rondo_error* error = Refuse("rondo_session_wait", session, "session")) return error;
   return ToError(session->session.Wait());
+}
+
+rondo_error* rondo_session_cancel(rondo_session* session) {
+  if (rondo_error* error = Refuse("rondo_session_cancel", session, "session")) return error;
+  session->session.Cancel();
+  return nullptr;
 }
 
 rondo_error* rondo_session_reset_state(rondo_session* session) {

@@ -27,6 +27,8 @@ struct FakeControls {
   bool rebinds = false;         // SetAddresses works
   uint32_t fixed_node = kNone;  // but for this node of every graph
   bool stages = false;          // ReserveStaging takes the bytes that it is told
+  void (*on_launch)(void* user) = nullptr;  // at the end of each LaunchGraph
+  void* user = nullptr;
 
   // Read only.
   std::map<std::string, int> calls;
