@@ -98,8 +98,8 @@ class Device {
   // work to the device: where that takes page-locked memory, it is taken here, enough for `copies`, which are
   // not limited by it. Once a stream. Returns the bytes taken; 0 where there is no need.
   virtual Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies);
-  // What executes on the stream from now on ends early, with the signal's status, once it is asked to: as soon
-  // as the driver can, which may be never. `stop` must outlive the stream.
+  // What executes on the stream from now on ends early, with the signal's status, once it is asked to: as
+  // soon as the driver can, which may be never. `stop` must outlive the stream.
   virtual void SetStop(Stream*, StopSignal*) {}
   virtual Result<Event*> CreateEvent() = 0;
   virtual void DestroyEvent(Event* event) = 0;

@@ -38,7 +38,8 @@ Status StopSignal::status() const {
   switch (Word()) {
     case kCancelled: return Status::Error(Code::kCancelled, "cancelled");
     case kExpired:
-      return Status::Error(Code::kDeadlineExceeded, "stopped at the time limit of %" PRIu64 " us", limit / 1000);
+      return Status::Error(Code::kDeadlineExceeded, "stopped at the time limit of %" PRIu64 " us",
+                           limit / 1000);
     default: return Status::Ok();
   }
 }

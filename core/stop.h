@@ -1,7 +1,7 @@
 // StopSignal: what ends a run before it is done: its time limit, or somebody who cancels it.
 //
-// One word, so that looking at it costs a load; only where there is a deadline does Asked() read the clock. All
-// functions may be called from any thread, Begin and End by whoever owns the run.
+// One word, so that looking at it costs a load; only where there is a deadline does Asked() read the clock.
+// All functions may be called from any thread, Begin and End by whoever owns the run.
 #ifndef RONDO_CORE_STOP_H_
 #define RONDO_CORE_STOP_H_
 

@@ -17,10 +17,8 @@ Status ResolveAddresses(SessionImpl* session, const Program& program, ArmedProgr
     if (addresses.data() == nullptr) return NoMemory("bindings");
     for (size_t b = 0; b < bindings.size(); ++b) {
       const uint32_t buffer = bindings[b].buffer;
-      armed->uses_state |=
-          buffer != kNone && session->plan.data().buffers[buffer].kind == BufferKind::kState;
-      addresses[b] =
-          buffer == kNone ? 0 : session->addresses[buffer] + bindings[b].offset;
+      armed->uses_state |= buffer != kNone && session->plan.data().buffers[buffer].kind == BufferKind::kState;
+      addresses[b] = buffer == kNone ? 0 : session->addresses[buffer] + bindings[b].offset;
     }
     armed->steps[i].addresses = addresses;
   }

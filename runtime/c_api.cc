@@ -1,5 +1,6 @@
 // The C interface to errors, runtimes and sessions: arguments checked, structs of other versions widened,
 // Statuses turned into error objects.
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
@@ -156,8 +157,14 @@ Status CheckCount(const rondo_tensor* tensors, size_t count, size_t room, const 
   if (count != 0 && tensors == nullptr) {
     return Status::Error(Code::kInvalidArgument, "%zu %ss are given, but the array is NULL", count, noun);
   }
-  if (count != 0 && tensors->size < sizeof(size_t)) {
-    return Status::Error(Code::kInvalidArgument, "%s 0: the size of its rondo_tensor is not set", noun);
+  constexpr size_t kLeast = offsetof(rondo_tensor, memory), kMost = 4096;  // of the first release, of any
+  if (count != 0 &&
+      (tensors->size < kLeast || tensors->size > kMost || tensors->size % alignof(rondo_tensor) != 0)) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "%s 0: the size of its rondo_tensor is %zu, which is no multiple of %zu from %zu to %zu; "
+        "use RONDO_INIT(rondo_tensor)",
+        noun, tensors->size, alignof(rondo_tensor), kLeast, kMost);
   }
   return Status::Ok();
 }

@@ -151,10 +151,13 @@ typedef struct rondo_plan_options {
   rondo_log_level least_log_level;
   rondo_log_function log; /* may be NULL; called while the plan is opened only */
   void* log_user;
+  int32_t read_weights; /* not 0: weights are read into memory and hashed instead of mapped */
 } rondo_plan_options;
 
-/* Reads, verifies and checks the plan in file `path`. `options` may be NULL. The file, and a weights file
- * beside it, must not change while the plan or a session of it lives. */
+/* Reads, verifies and checks the plan in file `path`. `options` may be NULL. A file that changes meanwhile is
+ * an error, or the file as it was. Afterwards, while the plan or a session of it lives, its weights are
+ * mapped from it, or from the weights file beside it: what is written there shows in results, and a file that
+ * is shortened ends the process with SIGBUS. With `read_weights`, files may change as they like. */
 RONDO_API rondo_error* rondo_plan_open(const char* path, const rondo_plan_options* options,
                                        rondo_plan** plan);
 /* The same from `bytes` in memory, which stay the caller's and must outlive the plan and its sessions. */
@@ -380,8 +383,8 @@ typedef struct rondo_tensor {
 typedef struct rondo_run_options {
   size_t size;
   int32_t stepwise; /* not 0: step by step, without graphs (slow; for finding faults) */
-  /* The run ends with RONDO_DEADLINE_EXCEEDED so long after the call, the wait in the queue included; 0: as the
-   * session's options say. See rondo_session_cancel. */
+  /* The run ends with RONDO_DEADLINE_EXCEEDED so long after the call, the wait in the queue included; 0: as
+   * the session's options say. See rondo_session_cancel. */
   uint64_t timeout_nanoseconds;
 } rondo_run_options;
 
@@ -421,11 +424,11 @@ RONDO_API rondo_error* rondo_session_wait(rondo_session* session);
 /* Ends the run under way, if there is one, with RONDO_CANCELLED. Returns at once. Not a use of the session:
  * may be called by any thread until the session is destroyed.
  *
- * How soon a run ends, by this or its time limit: on host within a step, in milliseconds; custom ops and copies
- * come to their end. On GPUs between partitions (with a time limit, each is waited for before the next is
- * launched); what has been launched comes to its end, and the run does not return before. Collectives are
- * aborted. A run in the queue, or behind another session's on several devices that both use, ends when it would
- * have begun.
+ * How soon a run ends, by this or its time limit: on host within a step, in milliseconds; custom ops and
+ * copies come to their end. On GPUs between partitions (with a time limit, each is waited for before the next
+ * is launched); what has been launched comes to its end, and the run does not return before. Collectives are
+ * aborted. A run in the queue, or behind another session's on several devices that both use, ends when it
+ * would have begun.
  *
  * The session afterwards: usable, if the run had not begun or its program has no state; the outputs are
  * unspecified. Otherwise state may be half written, and the error sticks until rondo_session_reset_state. On

@@ -200,6 +200,17 @@ Result<uint32_t> FindStateToCopy(const SessionImpl* session, std::string_view na
                        name.data(), b.bytes, bytes);
 }
 
+// Whether some of the memory at `data` is the session's own.
+bool IsOwn(const SessionImpl* session, const void* data, uint64_t bytes) {
+  const auto address = reinterpret_cast<DeviceAddress>(data);
+  for (const SessionDevice& d : session->devices) {
+    for (const DeviceRegion& own : {d.arena, d.state}) {
+      if (address < own.address + own.bytes && own.address < address + bytes) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const SessionOptions& options) {
@@ -254,6 +265,11 @@ Status Session::ReadState(std::string_view name, void* data, uint64_t bytes) {
   SessionUse use(impl_);
   RONDO_RETURN_IF_ERROR(use.status());
   RONDO_ASSIGN_OR_RETURN(uint32_t index, FindStateToCopy(impl_, name, data, bytes));
+  if (IsOwn(impl_, data, bytes)) {
+    return Status::Error(Code::kInvalidArgument,
+                         "state \"%.*s\" cannot be read into the session's own memory",
+                         static_cast<int>(name.size()), name.data());
+  }
   SessionDevice& d = impl_->devices[impl_->plan.data().buffers[index].device];
   if (bytes == 0) return Status::Ok();
   RONDO_RETURN_IF_ERROR(use.Stick(d.device->CopyOut(data, impl_->addresses[index], bytes, d.streams[0])));

@@ -7,8 +7,8 @@
 //
 // Errors: a caller's mistake (a wrong name, dtype, shape) and an index found out of its bounds
 // (kOutOfRange) leave the session usable, and so may a run that was stopped (Cancel); any other error sticks,
-// and later calls repeat it. After a run that failed, contents of outputs and state are unspecified: ResetState
-// starts afresh.
+// and later calls repeat it. After a run that failed, contents of outputs and state are unspecified:
+// ResetState starts afresh.
 #ifndef RONDO_RUNTIME_SESSION_H_
 #define RONDO_RUNTIME_SESSION_H_
 
@@ -146,14 +146,14 @@ class Session {
   // one of the runtime's workers, in a completion that is: kFailedPrecondition if there is one. A session
   // destroyed there takes back a run that has not begun, whose completion gets kAborted.
   Status Wait();
-  // Ends the run under way, if there is one, with kCancelled, from any thread, and returns at once. How soon it
-  // ends, and what becomes of the session: as with a time limit.
+  // Ends the run under way, if there is one, with kCancelled, from any thread, and returns at once. How soon
+  // it ends, and what becomes of the session: as with a time limit.
   //
   // On host a run ends within a step, kernels looking at its limit once a tile (some milliseconds at most);
   // custom ops and copies come to their end. On other devices it ends between partitions (with a time limit,
-  // each is waited for before the next is launched; those that are launched come to their end). Collectives are
-  // aborted, and whoever waits for another device with them. A run in the queue, or behind another session's on
-  // the same devices, ends when it would have begun.
+  // each is waited for before the next is launched; those that are launched come to their end). Collectives
+  // are aborted, and whoever waits for another device with them. A run in the queue, or behind another
+  // session's on the same devices, ends when it would have begun.
   //
   // A run that has not begun, or whose program is given no state, leaves the session usable; its outputs are
   // unspecified. Otherwise state may be half written: the error sticks until ResetState. On GPUs, collectives

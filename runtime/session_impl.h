@@ -100,9 +100,9 @@ struct SessionImpl {
   Arena memory;  // owns the arrays below
   LoadedPlan* loaded = nullptr;
   std::atomic<bool> busy{false};
-  StopSignal stop;                // of the run under way, or of Create
-  uint64_t run_timeout_ns = 0;    // SessionOptions
-  Status stuck;  // the first error that sticks
+  StopSignal stop;              // of the run under way, or of Create
+  uint64_t run_timeout_ns = 0;  // SessionOptions
+  Status stuck;                 // the first error that sticks
   Span<SessionDevice> devices;
   Span<DeviceAddress> addresses;  // per buffer of the plan
   Span<ArmedProgram> programs;

@@ -187,8 +187,8 @@ struct ScalarSlot {
 
 struct PartProgram;
 struct Worker;
-// Whether the worker's launch is to end, for when its signal's word says that it may be: reads the clock now and
-// then. In stream.cc, for all instruction sets.
+// Whether the worker's launch is to end, for when its signal's word says that it may be: reads the clock now
+// and then. In stream.cc, for all instruction sets.
 bool StopNow(Worker& worker);
 using RunFn = void (*)(const PartProgram& part, Worker& worker, int64_t first, int64_t last);
 

@@ -1,10 +1,11 @@
 // Kernels that would go on for centuries, one for each path, end soon after they are asked to.
+#include "core/stop.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <string>
 
-#include "core/stop.h"
 #include "tests/host/driver_case.h"
 
 namespace rondo::test {
@@ -26,7 +27,15 @@ const Case kCases[] = {
     {"a long row", Skeleton::kReduction, DType::kF32, {2, kEndless}, 1, 0, 0, 1, 0},
     {"long columns", Skeleton::kReduction, DType::kF32, {kEndless, 64}, 1, 0, 0, 1, 0},
     {"a long sum of doubles", Skeleton::kContraction, DType::kF64, {3, 5, kEndless}, 0, 1, 1, 1, 0},
-    {"many products of a few rows", Skeleton::kContraction, DType::kF32, {kEndless, 2, 70, 40}, 1, 1, 1, 1, 0},
+    {"many products of a few rows",
+     Skeleton::kContraction,
+     DType::kF32,
+     {kEndless, 2, 70, 40},
+     1,
+     1,
+     1,
+     1,
+     0},
     {"many products", Skeleton::kContraction, DType::kF32, {kEndless, 50, 70, 40}, 1, 1, 1, 1, 0},
     {"many rows of a product", Skeleton::kContraction, DType::kF32, {kEndless, 70, 40}, 0, 1, 1, 1, 0},
     {"attention", Skeleton::kAttention, DType::kF32, {kEndless, 9, 20, 30, 40}, 1, 1, 1, 1, 1},

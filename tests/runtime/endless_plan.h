@@ -11,7 +11,8 @@ namespace rondo {
 // Programs and ports are TinyPlan's. `pick` (which has no state) and the second step of `add` (which adds to
 // the state) take 2^53 rounds; the first step of `add`, and `peek`, are as they were.
 struct EndlessPlan : TinyPlan {
-  explicit EndlessPlan(bool split = false) : TinyPlan(split), kernels_(data.kernels.begin(), data.kernels.end()) {
+  explicit EndlessPlan(bool split = false)
+      : TinyPlan(split), kernels_(data.kernels.begin(), data.kernels.end()) {
     for (size_t k : {size_t{1}, size_t{2}}) {
       Part part = kernels_[k].parts[0];
       part.sequential = true;

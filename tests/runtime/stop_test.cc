@@ -1,5 +1,5 @@
-// Runs that end before they are done: at a limit of time, or cancelled. Plans whose valid run takes 2^53 rounds
-// end within moments, and what the session is good for afterwards is what session.h says.
+// Runs that end before they are done: at a limit of time, or cancelled. Plans whose valid run takes 2^53
+// rounds end within moments, and what the session is good for afterwards is what session.h says.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -83,8 +83,10 @@ TEST_P(EndlessTest, ALimitEndsARunOf2To53Rounds) {
     Status status = Pick(Limit(limit));
     const double took = MillisecondsSince(start);
     EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
-    EXPECT_EQ(std::string(status.message()), "program \"pick\", step 0 (Gather \"gather_node\"): stopped at the "
-                                             "time limit of " + std::to_string(limit * 1000) + " us");
+    EXPECT_EQ(std::string(status.message()),
+              "program \"pick\", step 0 (Gather \"gather_node\"): stopped at the "
+              "time limit of " +
+                  std::to_string(limit * 1000) + " us");
     EXPECT_GE(took, static_cast<double>(limit));
     EXPECT_LT(took, static_cast<double>(limit) + 400);
   }
@@ -96,9 +98,10 @@ TEST_P(EndlessTest, AStateThatMayBeHalfWrittenMustBeReset) {
   EXPECT_EQ(Add(Limit(20)).code(), Code::kDeadlineExceeded);
   Status again = Peek();
   EXPECT_EQ(again.code(), Code::kDeadlineExceeded);
-  EXPECT_EQ(std::string(again.message()),
-            "a run was stopped and state may be half written; reset it to go on: program \"add\", step 1 (Add "
-            "\"add_node\"): stopped at the time limit of 20000 us");
+  EXPECT_EQ(
+      std::string(again.message()),
+      "a run was stopped and state may be half written; reset it to go on: program \"add\", step 1 (Add "
+      "\"add_node\"): stopped at the time limit of 20000 us");
   EXPECT_EQ(session_.ReadState("total", now_, 16).code(), Code::kDeadlineExceeded);
   EXPECT_TRUE(session_.ResetState().ok());
   ASSERT_TRUE(session_.ReadState("total", now_, 16).ok());
@@ -120,8 +123,9 @@ TEST_P(EndlessTest, AnotherThreadCancels) {
     Status status = Pick(Limit(20000));
     canceller.join();
     EXPECT_EQ(status.code(), Code::kCancelled);
-    EXPECT_STREQ(status.message(), round == 0 ? status.message()
-                                              : "program \"pick\", step 0 (Gather \"gather_node\"): cancelled");
+    EXPECT_STREQ(status.message(), round == 0
+                                       ? status.message()
+                                       : "program \"pick\", step 0 (Gather \"gather_node\"): cancelled");
   }
   session_.Cancel();  // nobody's run
   EXPECT_TRUE(Peek().ok());
@@ -158,7 +162,8 @@ TEST_F(StopTest, ARunThatWaitsItsTimeInTheQueueNeverBegins) {
   Open(endless, driver.get());
   Session second = MakeSession(runtime_, plan_);
   Ended first_end, second_end;
-  ASSERT_TRUE(session_.RunAsync(TinyPlan::kPick, pick_in_, pick_out_, first_end.completion(), Limit(100)).ok());
+  ASSERT_TRUE(
+      session_.RunAsync(TinyPlan::kPick, pick_in_, pick_out_, first_end.completion(), Limit(100)).ok());
   ASSERT_TRUE(second.RunAsync(TinyPlan::kAdd, add_in_, add_out_, second_end.completion(), Limit(10)).ok());
   EXPECT_EQ(first_end.Wait().code(), Code::kDeadlineExceeded);
   EXPECT_EQ(second_end.Wait().code(), Code::kDeadlineExceeded);

@@ -50,7 +50,7 @@ class Streamed {
  private:
   static constexpr int64_t kRowsAtOnce = 8;
   static constexpr int64_t kLongest = int64_t{1} << 16;  // between two looks at what stops the launch
-  static constexpr int64_t kCached = int64_t{1} << 18;  // elements that a cache holds anyway
+  static constexpr int64_t kCached = int64_t{1} << 18;   // elements that a cache holds anyway
 
   void Tile(const RhsProgram& rhs, const int64_t* pos, int j, int64_t slot, int n, int64_t at,
             int64_t depth) {
