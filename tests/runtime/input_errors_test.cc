@@ -132,7 +132,7 @@ TEST(InputErrors, AnOutputInTheSessionsOwnMemoryIsRefused) {
   auto* arena = reinterpret_cast<char*>(session->arena(0).address);
   for (auto [data, message] :
        {std::pair(state, "program \"add\": output \"y\" overlaps the session's \"state\" in memory"),
-        std::pair(state - 15, "program \"add\": output \"y\" overlaps the session's \"state\" in memory"),
+        std::pair(state + 8, "program \"add\": output \"y\" overlaps the session's \"state\" in memory"),
         std::pair(arena + 64, "program \"add\": output \"y\" overlaps the session's \"arena\" in memory")}) {
     const Output outputs[] = {{"y", kNone, DType::kF32, data, 16}};
     const Input inputs[] = {X()};
