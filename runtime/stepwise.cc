@@ -15,7 +15,7 @@ Status OneStep(SessionImpl* session, uint32_t program, uint32_t index, const Run
   Status seen = Observe(options, program, index, StepPhase::kBefore);
   *observer = !seen.ok();
   RONDO_RETURN_IF_ERROR(seen);
-  Status status = EnqueueStep(session, program, index);
+  Status status = session->stop.Asked() ? session->stop.status() : EnqueueStep(session, program, index);
   if (status.ok()) {
     SessionDevice& d = session->devices[step.device];
     uint32_t failed_step = kNone;

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "core/kernel.h"
+#include "core/stop.h"
 
 namespace rondo::host {
 
@@ -187,6 +188,9 @@ struct ScalarSlot {
 
 struct PartProgram;
 struct Worker;
+// Whether the worker's launch is to end, for when its signal's word says that it may be: reads the clock now
+// and then. In stream.cc, for all instruction sets.
+bool StopNow(Worker& worker);
 using RunFn = void (*)(const PartProgram& part, Worker& worker, int64_t first, int64_t last);
 
 // Which routine runs a part.
@@ -296,6 +300,8 @@ struct Worker {
   FaultCell* fault = nullptr;
   uint32_t step = 0;
   uint32_t kernel = 0;
+  StopSignal* stop = nullptr;
+  uint32_t looks = 0;  // of StopNow at the signal
 };
 
 // The engine of one instruction set.

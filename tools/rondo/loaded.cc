@@ -64,6 +64,12 @@ Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool 
   return static_cast<Driver*>(nullptr);
 }
 
+// At least a nanosecond, of any seconds above 0.
+uint64_t TimeoutOf(const LoadOptions& options) {
+  if (!(options.timeout > 0)) return 0;
+  return options.timeout < 1e9 ? static_cast<uint64_t>(options.timeout * 1e9) + 1 : ~uint64_t{0};
+}
+
 }  // namespace
 
 std::string RunsOn::Text() const {
@@ -147,6 +153,7 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
                                                            const LoadOptions& options) {
   PlanOptions plan_options;
   plan_options.ignore_hashes = options.ignore_hashes;
+  plan_options.read_weights = options.read_weights;
   const auto start = Clock::now();
   RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open(path.c_str(), plan_options));
   if (options.ready != nullptr) options.ready->plan = Since(start);
@@ -156,6 +163,9 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
 }
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
+  if (!(options.timeout >= 0)) {
+    return Status::Error(Code::kInvalidArgument, "--timeout %g: not a number of seconds", options.timeout);
+  }
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
   RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));
   RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(options.devices));
@@ -172,7 +182,9 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(driver, runtime_options));
-  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan));
+  SessionOptions limits;
+  limits.timeout_ns = limits.run_timeout_ns = TimeoutOf(options);
+  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan, limits));
   RONDO_ASSIGN_OR_RETURN(loaded->runs_on_,
                          DescribeDriver(plan.data(), options, devices, loaded->driver_.get()));
   return loaded;

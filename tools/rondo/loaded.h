@@ -37,6 +37,8 @@ struct LoadOptions {
   // plan has. The host driver makes as many as are named.
   std::string devices;
   bool ignore_hashes = false;
+  bool read_weights = false;     // into memory, instead of mapping them
+  double timeout = 0;            // seconds, of making the session and of each run; 0: none
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path

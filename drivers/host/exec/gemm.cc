@@ -148,7 +148,7 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   int64_t pos[kMaxNest] = {};
   int64_t packed_block = -1, packed_panels = -1;
   const bool one_panel = part.k_tiling.tiles == 1 && part.num_rhs == 1;
-  for (int64_t task = first; task < last; ++task) {
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int64_t block = task / tiles;
     const int64_t row = block % row_blocks * part.block_rows;
     const int64_t rows = Least(part.block_rows, m - row);
@@ -168,7 +168,7 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
         packed_panels = panel;
         MultiplyPanels(packed + t * rows * kLhsRow, static_cast<int>(rows), panels, depth, n, acc,
                        part.acc_row, t > 0);
-        if (++t == part.k_tiling.tiles) break;
+        if (++t == part.k_tiling.tiles || Stopped(w)) break;
         depth = NextTile(nest, part.k_tiling, pos);
       }
       for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;
