@@ -109,7 +109,8 @@ uint64_t ImageDigest(const Kernel& kernel, const CodeModule& module, const Kerne
   Bytes bytes;
   bytes << std::string_view(KernelStructure(kernel)) << module.architecture << module.compiler;
   bytes << image.kind << image.choice << image.text_digest << image.entry << image.grid << image.shared
-        << image.waits << (image.block == 0 ? module.block : image.block) << image.tensor_maps << image.relies;
+        << image.waits << (image.block == 0 ? module.block : image.block) << image.tensor_maps
+        << image.relies;
   const bool function = image.kind == ImageKind::kFunction;
   if (function && image.code < codes.size()) bytes << codes[image.code];
   if (!function && image.product != nullptr) bytes << *image.product;
