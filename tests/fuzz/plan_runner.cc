@@ -68,14 +68,18 @@ double StatedBytes(const PlanData& plan) {
   return sum;
 }
 
-// What the driver may take besides, as scratch, for each stream: what the verifier says, and pages.
+// What a stream of the driver needs as scratch for the plan: what the verifier says, and pages.
 double ScratchBytes(const PlanData& plan) {
   double largest = 0;
   for (const Kernel& kernel : plan.kernels) largest = std::max(largest, NeedOf(kernel).scratch);
+  return largest + 4 * static_cast<double>(kPage);
+}
+
+// Streams that a session of the plan makes, the driver's own included.
+double StreamsOf(const PlanData& plan) {
   uint32_t streams = 1;
   for (const Program& program : plan.programs) streams = std::max(streams, program.num_streams);
-  return (largest + 4 * static_cast<double>(kPage)) *
-         static_cast<double>((streams + 1) * plan.requirements.devices.size());
+  return static_cast<double>((streams + 1) * plan.requirements.devices.size());
 }
 
 // Bytes that constants and ports are filled and copied with: many may share the same memory.
@@ -207,7 +211,9 @@ RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits)
   Result<Runtime> runtime = Runtime::Create(drivers_[seed % 2], options);
   if (!runtime.ok()) return RunEnd::kNotArmed;
   Result<Session> session = Session::Create(*runtime, plan);
-  const double scratch = ScratchBytes(data);
+  // A device keeps the scratch of the most demanding plan that it has loaded.
+  most_scratch_ = std::max(most_scratch_, ScratchBytes(data));
+  const double scratch = most_scratch_ * StreamsOf(data);
   if (static_cast<double>(device_memory_.peak() - before) > stated + scratch) {
     Broken("a session took %llu bytes of device memory; its plan states %.0f, and scratch is at most %.0f",
            static_cast<unsigned long long>(device_memory_.peak() - before), stated, scratch);

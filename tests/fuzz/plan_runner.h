@@ -35,6 +35,7 @@ class PlanRunner {
 
  private:
   Status RunProgram(Session* session, uint32_t program, uint64_t seed);
+  double most_scratch_ = 0;                             // of a stream, for all plans so far
   MemoryMeter device_memory_{256 << 20}, host_memory_;  // the driver's scratch may be asked for, not had
   OpRegistry ops_;
   Driver* drivers_[2] = {};  // the baseline's instructions, the machine's best

@@ -104,7 +104,7 @@ void Reference(const std::vector<float>& x, int runs, std::vector<float>* y) {
 
 TEST_F(Example, CompilesRunsAndShowsThroughTheCommand) {
   const std::string plan = Compiled();
-  const Outcome inspected = Rondo("inspect " + plan + " --steps");
+  const Outcome inspected = Rondo("inspect " + plan + " --steps --wide");
   EXPECT_EQ(inspected.status, 0);
   EXPECT_SAYS(inspected, "com.example.Affine");
   EXPECT_SAYS(inspected, "f32[2, 4] changed; f32[2, 4]");
@@ -135,7 +135,7 @@ TEST_F(Example, PartitionsForAGpuAndTheirReasonsAreShown) {
       Rondo("compile " + In("model.onnx") + " -o " + In("gpu.rondo") + " --target cuda:sm_90a --ops " + kOps);
   if (made.text.find("nvrtc") != std::string::npos) GTEST_SKIP() << made.text;
   ASSERT_EQ(made.status, 0) << made.text;
-  const Outcome inspected = Rondo("inspect " + In("gpu.rondo"));
+  const Outcome inspected = Rondo("inspect --wide " + In("gpu.rondo"));
   EXPECT_SAYS(inspected, "4 steps in 4 partitions");
   EXPECT_SAYS(inspected, "(DecayedSum \"DecayedSum_total_out\") cannot be in a graph: it runs on the host");
   EXPECT_SAYS(inspected, "no: it runs on the host");
@@ -143,7 +143,7 @@ TEST_F(Example, PartitionsForAGpuAndTheirReasonsAreShown) {
   const Outcome json = Rondo("inspect " + In("gpu.rondo") + " --json");
   EXPECT_SAYS(json, "it runs on the host");
   // A plan that was made for GPUs also runs on the host, with the same library.
-  const Outcome bench = Rondo("bench " + In("gpu.rondo") + " --runs 2 --ops " + kOps);
+  const Outcome bench = Rondo("bench " + In("gpu.rondo") + " --runs 2 --driver host --ops " + kOps);
   EXPECT_EQ(bench.status, 0) << bench.text;
   EXPECT_SAYS(bench, "4 partitions (medians)");
 }

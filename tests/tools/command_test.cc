@@ -70,7 +70,8 @@ TEST_F(Usage, APlanForGpusAndTheHostRunsWhereNoGpuCan) {
   ASSERT_EQ(made.status, 0) << made.text;
   const Outcome inspected = Rondo("inspect --wide " + plan);
   EXPECT_SAYS(inspected, "target cuda:sm_86,cuda:compute_80,host");
-  EXPECT_SAYS(inspected, "8.6 (A10, A40, RTX 30) and 8.9 (L4, L40, RTX 40); it has never run on such GPUs");
+  EXPECT_SAYS(inspected,
+              "8.6 (A10, A40, RTX 30), 8.7 (Orin) and 8.9 (L4, L40, RTX 40); it has never run on such GPUs");
   EXPECT_SAYS(inspected, "PTX for compute capability 8.0 and all later; it has never run");
   const Outcome checked = Rondo("check " + plan);
   EXPECT_EQ(checked.status, 0) << checked.text;

@@ -4,7 +4,8 @@ find_package(Threads REQUIRED)
 # How what the runtime links is compiled: small rather than fast, for the design limits its code to 150 KB.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-Oz RONDO_HAVE_OZ)
-set(RONDO_SMALL $<$<CONFIG:Release>:$<IF:$<BOOL:${RONDO_HAVE_OZ}>,-Oz,-Os>>)
+# Constants that are alike are one, wherever they stand: nothing compares their addresses.
+set(RONDO_SMALL $<$<CONFIG:Release>:$<IF:$<BOOL:${RONDO_HAVE_OZ}>,-Oz,-Os>> $<$<CONFIG:Release>:-fmerge-all-constants>)
 
 # rondo_settings(TARGET [TINY]): TINY targets are what the runtime links: no exceptions, no RTTI.
 function(rondo_settings target)
