@@ -51,9 +51,9 @@ Status CopyNames(rondo_plan* handle) {
   return Status::Ok();
 }
 
-// Opens through `open`, a function of PlanOptions.
-template <typename Open>
-rondo_error* OpenPlan(const rondo_plan_options* given, rondo_plan** out, const Open& open) {
+// Opens the file, or `bytes` if there is none.
+rondo_error* OpenPlan(const char* path, Span<const uint8_t> bytes, const rondo_plan_options* given,
+                      rondo_plan** out) {
   rondo_plan_options full;
   if (!Widen(given, &full)) return SizeError("rondo_plan_options");
   rondo::HostAllocator allocator = rondo::AllocatorOf(full.allocator);
@@ -63,7 +63,8 @@ rondo_error* OpenPlan(const rondo_plan_options* given, rondo_plan** out, const O
   options.read_weights = full.read_weights != 0;
   rondo::LogTarget target{full.log, full.log_user};
   options.log = target.Hook(full.least_log_level);
-  Result<rondo::Plan> plan = open(options);
+  Result<rondo::Plan> plan =
+      path != nullptr ? rondo::Plan::Open(path, options) : rondo::Plan::Open(bytes, options);
   if (!plan.ok()) return ToError(plan.status());
   rondo_plan* handle = rondo::NewObject<rondo_plan>(rondo::DefaultHostAllocator(), allocator);
   if (handle == nullptr) return ToError(NoMemory());
@@ -121,15 +122,14 @@ extern "C" {
 rondo_error* rondo_plan_open(const char* path, const rondo_plan_options* options, rondo_plan** plan) {
   if (path == nullptr) return NullError("rondo_plan_open", "path");
   if (plan == nullptr) return NullError("rondo_plan_open", "plan");
-  return OpenPlan(options, plan, [&](const rondo::PlanOptions& o) { return rondo::Plan::Open(path, o); });
+  return OpenPlan(path, {}, options, plan);
 }
 
 rondo_error* rondo_plan_open_bytes(const void* bytes, size_t size, const rondo_plan_options* options,
                                    rondo_plan** plan) {
   if (bytes == nullptr) return NullError("rondo_plan_open_bytes", "bytes");
   if (plan == nullptr) return NullError("rondo_plan_open_bytes", "plan");
-  Span<const uint8_t> span(static_cast<const uint8_t*>(bytes), size);
-  return OpenPlan(options, plan, [&](const rondo::PlanOptions& o) { return rondo::Plan::Open(span, o); });
+  return OpenPlan(nullptr, {static_cast<const uint8_t*>(bytes), size}, options, plan);
 }
 
 void rondo_plan_destroy(rondo_plan* plan) { rondo::DeleteObject(rondo::DefaultHostAllocator(), plan); }

@@ -211,6 +211,26 @@ bool IsOwn(const SessionImpl* session, const void* data, uint64_t bytes) {
   return false;
 }
 
+// To the state, or from it.
+Status CopyState(SessionImpl* session, std::string_view name, void* data, uint64_t bytes, bool in) {
+  SessionUse use(session);
+  RONDO_RETURN_IF_ERROR(use.status());
+  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindStateToCopy(session, name, data, bytes));
+  if (!in && IsOwn(session, data, bytes)) {
+    return Status::Error(Code::kInvalidArgument,
+                         "state \"%.*s\" cannot be read into the session's own memory",
+                         static_cast<int>(name.size()), name.data());
+  }
+  if (bytes == 0) return Status::Ok();
+  const SessionDevice& d = session->devices[session->plan.data().buffers[index].device];
+  const DeviceAddress state = session->addresses[index];
+  Status status = in ? d.device->CopyIn(state, data, bytes, d.streams[0])
+                     : d.device->CopyOut(data, state, bytes, d.streams[0]);
+  uint32_t failed_step = kNone;
+  if (status.ok()) status = d.device->Synchronize(d.streams[0], &failed_step);
+  return use.Stick(status);
+}
+
 }  // namespace
 
 Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const SessionOptions& options) {
@@ -251,30 +271,11 @@ Status Session::ResetState() {
 }
 
 Status Session::WriteState(std::string_view name, const void* data, uint64_t bytes) {
-  SessionUse use(impl_);
-  RONDO_RETURN_IF_ERROR(use.status());
-  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindStateToCopy(impl_, name, data, bytes));
-  SessionDevice& d = impl_->devices[impl_->plan.data().buffers[index].device];
-  if (bytes == 0) return Status::Ok();
-  RONDO_RETURN_IF_ERROR(use.Stick(d.device->CopyIn(impl_->addresses[index], data, bytes, d.streams[0])));
-  uint32_t failed_step = kNone;
-  return use.Stick(d.device->Synchronize(d.streams[0], &failed_step));
+  return CopyState(impl_, name, const_cast<void*>(data), bytes, true);
 }
 
 Status Session::ReadState(std::string_view name, void* data, uint64_t bytes) {
-  SessionUse use(impl_);
-  RONDO_RETURN_IF_ERROR(use.status());
-  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindStateToCopy(impl_, name, data, bytes));
-  if (IsOwn(impl_, data, bytes)) {
-    return Status::Error(Code::kInvalidArgument,
-                         "state \"%.*s\" cannot be read into the session's own memory",
-                         static_cast<int>(name.size()), name.data());
-  }
-  SessionDevice& d = impl_->devices[impl_->plan.data().buffers[index].device];
-  if (bytes == 0) return Status::Ok();
-  RONDO_RETURN_IF_ERROR(use.Stick(d.device->CopyOut(data, impl_->addresses[index], bytes, d.streams[0])));
-  uint32_t failed_step = kNone;
-  return use.Stick(d.device->Synchronize(d.streams[0], &failed_step));
+  return CopyState(impl_, name, data, bytes, false);
 }
 
 Result<void*> Session::StateAddress(std::string_view name) const {
