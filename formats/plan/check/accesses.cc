@@ -21,6 +21,7 @@ bool FitsGrid(const Grid& grid, const Box& box) {
 uint32_t ProgramCheck::Inherits(uint32_t buffer) const {
   const uint32_t other = plan_.buffers[buffer].aliases;
   if (other == kNone || lifetimes_[other].first > lifetimes_[other].last) return kNone;
+  if (local_[buffer] != local_[other]) return kNone;
   for (const Access& last : Of(other)) {
     if (last.begin == lifetimes_[buffer].first) return other;
   }
@@ -67,10 +68,14 @@ Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   if (!a.writes() && !b.writes()) return Status::Ok();
   const Buffer &x = plan_.buffers[a.buffer], &y = plan_.buffers[b.buffer];
   if (RegionOf(x.kind) != RegionOf(y.kind)) return Status::Ok();
-  if (a.end_byte() <= b.first_byte() || b.end_byte() <= a.first_byte()) return Status::Ok();
-  const Box p = a.box(), q = b.box();
+  // Two that move as one stand in every round as in the first.
+  const bool as_one = a.stride == b.stride;
+  if (as_one && (a.end_byte() <= b.first_byte() || b.end_byte() <= a.first_byte())) return Status::Ok();
+  const Box p = as_one ? a.box() : Whole(a, a.box()), q = as_one ? b.box() : Whole(b, b.box());
   if (!MayShare(p, q)) return Status::Ok();
-  if (a.print->part == nullptr) {
+  if (!as_one) {
+    // Refused.
+  } else if (a.print->part == nullptr) {
     if (InPlaceCollective(a, b) || InPlaceCall(a, b)) return Status::Ok();
   } else if (a.print->part == b.print->part) {
     const Part& part = *a.print->part;
@@ -113,7 +118,8 @@ Status ProgramCheck::CheckRaces() {
       for (size_t k = i + 1; k < accesses.size(); ++k) {
         const Access &a = accesses[i], &b = accesses[k];
         if ((!a.writes() && !b.writes()) || a.begin == b.begin) continue;
-        if (order_.Before(a.end, b.begin) || order_.Before(b.end, a.begin) || !MayShare(a.box(), b.box()))
+        if (order_.Before(a.end, b.begin) || order_.Before(b.end, a.begin) ||
+            !MayShare(Whole(a, a.box()), Whole(b, b.box())))
           continue;
         const std::string_view name = plan_.buffers[buffer].name;
         return AtStep(
@@ -128,35 +134,59 @@ Status ProgramCheck::CheckRaces() {
   return Status::Ok();
 }
 
-// Writes that come before `read`, of its buffer and of those that it took over with their contents.
-template <typename F>
-void ProgramCheck::ForWrites(const Access& read, F visit) const {
+// What an access that touches `box` in the first round touches in all.
+Box ProgramCheck::Whole(const Access& access, const Box& box) const {
+  return access.loop == kNone ? box : Repeated(box, access.stride, program_.loops[access.loop].trips);
+}
+
+void ProgramCheck::VisitWrites(const Access& read, Rounds rounds, void* user,
+                               void (*visit)(void*, const Box&)) const {
+  const bool stays = rounds != Rounds::kLater || read.stride == 0;  // what lies still does so for it
   uint32_t buffer = read.buffer;
   // The verifier has seen that chains of aliases end.
   for (; buffer != kNone; buffer = Inherits(buffer)) {
-    if (IsInput(buffer)) {
+    if (IsInput(buffer) && stays) {
       const Buffer& input = plan_.buffers[buffer];
-      visit(DenseBox(static_cast<int64_t>(input.offset), static_cast<int64_t>(input.offset + input.bytes)));
+      visit(user,
+            DenseBox(static_cast<int64_t>(input.offset), static_cast<int64_t>(input.offset + input.bytes)));
     }
     for (const Access& write : Of(buffer)) {
       if (!write.writes()) continue;
       // A sequential part may read what it wrote at an earlier point.
       const bool own = write.begin == read.begin && write.print->part != nullptr &&
                        write.print->part == read.print->part && write.print->part->sequential;
-      if (own || read.begin == kAfterAll || order_.Before(write.end, read.begin)) visit(write.box());
+      const bool before = own || read.begin == kAfterAll || order_.Before(write.end, read.begin);
+      const Box box = Filled(write.box());
+      if (write.loop == kNone || write.loop != read.loop) {
+        if (!before || !stays) continue;
+        const Box all = Whole(write, box);
+        visit(user, all.exact ? all : box);
+      } else if (rounds == Rounds::kFirst || write.stride == read.stride) {
+        if (before && rounds != Rounds::kAll) visit(user, box);
+        if (rounds == Rounds::kLater && !local_[buffer]) visit(user, Shifted(box, -write.stride));
+      }
     }
   }
 }
 
+// A read in a loop: by what was written before the loop, or round by round.
 Status ProgramCheck::CheckRead(const Access& read) {
-  const Box box = read.box();
+  if (read.loop == kNone) return CheckRead(read, Rounds::kAll);
+  if (CheckRead(read, Rounds::kAll).ok()) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(CheckRead(read, Rounds::kFirst));
+  if (program_.loops[read.loop].trips == 1) return Status::Ok();
+  return CheckRead(read, Rounds::kLater);
+}
+
+Status ProgramCheck::CheckRead(const Access& read, Rounds rounds) {
+  const Box box = rounds == Rounds::kAll ? Whole(read, read.box()) : read.box();
   if (box.empty()) return Status::Ok();
   bool reached = false, covered = false, first = false, last = false;
   uint64_t writes = 0;
   int64_t origin = box.base;
   Grid grid;
   const bool exact = box.exact && grid.Add(box);
-  ForWrites(read, [&](const Box& write) {
+  ForWrites(read, rounds, [&](const Box& write) {
     ++writes;
     if (write.empty()) return;
     const Box filled = Filled(write);
@@ -177,16 +207,19 @@ Status ProgramCheck::CheckRead(const Access& read) {
                   read.begin);
   }
   if (!box.exact) return Status::Ok();
-  int64_t missing = !first ? box.base : !last ? box.end - 1 : kNothing;
+  const bool strict = read.loop != kNone;  // what is not proven of one round is not so of any
+  int64_t missing = !first || (strict && !exact) ? box.base : !last ? box.end - 1 : kNothing;
   if (exact) {
     if (!work_.Spend(writes * 256)) return TooMuchWork();
     Remainder rest(grid, origin, box);
-    ForWrites(read, [&](const Box& write) {
+    ForWrites(read, rounds, [&](const Box& write) {
       if (write.empty()) return;
       const Box filled = Filled(write);
-      rest.Subtract(FitsGrid(grid, filled) ? filled : DenseBox(write.base, write.end));
+      const bool fits = FitsGrid(grid, filled);
+      if (fits || !strict) rest.Subtract(fits ? filled : DenseBox(write.base, write.end));
     });
     if (!rest.empty()) missing = rest.FirstByte();
+    if (strict && rest.gave_up()) missing = box.base;
   }
   if (missing == kNothing) return Status::Ok();
   return AtStep(

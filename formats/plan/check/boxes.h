@@ -43,6 +43,9 @@ inline Box Shifted(Box box, int64_t by) {
   return box;
 }
 
+// What `box` covers in `times` rounds, each `stride` bytes after the one before.
+Box Repeated(const Box& box, int64_t stride, int64_t times);
+
 // False only if no byte is in both.
 bool MayShare(const Box& a, const Box& b);
 
@@ -68,6 +71,7 @@ class Remainder {
   Remainder(const Grid& grid, int64_t origin, const Box& box);
   void Subtract(const Box& box);
   bool empty() const { return gave_up_ || count_ == 0; }
+  bool gave_up() const { return gave_up_; }
   // An address that is left, when not empty.
   int64_t FirstByte() const;
 

@@ -27,7 +27,9 @@ struct Access {
   uint32_t buffer = 0;
   uint32_t begin = 0, end = 0;  // steps: end is later for a collective in flight
   const Footprint* print = nullptr;
-  int64_t base = 0;  // of its region: where the footprint's byte 0 lies
+  int64_t base = 0;    // of its region: where the footprint's byte 0 lies, in the first round of a loop
+  int64_t stride = 0;  // from one round to the next
+  uint32_t loop = kNone;
 
   Box box() const { return Shifted(print->box, base); }
   int64_t first_byte() const { return base + print->box.base; }
@@ -46,6 +48,15 @@ class Work {
 
  private:
   uint64_t left_ = uint64_t{1} << 29;
+};
+
+// Which rounds of its loop a read is looked at in, and which writes count then.
+enum class Rounds : uint8_t {
+  kAll,    // all at once; writes outside of the loop
+  kFirst,  // the first; those, and the ones before it in the round
+  // Any later one, as seen from the first: writes that move as the read does, of its own round and the one
+  // before, and, if the read stays where it is, those outside of the loop.
+  kLater,
 };
 
 struct KernelPrints {
@@ -93,13 +104,21 @@ class ProgramCheck {
   Status CheckRaces();
   Status CheckReads();
   Status CheckRead(const Access& read);
+  Status CheckRead(const Access& read, Rounds rounds);
   Status CheckOutputs();
+  // Calls `visit` for the writes that come before `read`, of its buffer and of those that it took over with
+  // their contents.
   template <typename F>
-  void ForWrites(const Access& read, F visit) const;
+  void ForWrites(const Access& read, Rounds rounds, F visit) const {
+    VisitWrites(read, rounds, &visit, [](void* f, const Box& box) { (*static_cast<F*>(f))(box); });
+  }
+  void VisitWrites(const Access& read, Rounds rounds, void* user, void (*visit)(void*, const Box&)) const;
+  Box Whole(const Access& access, const Box& box) const;
 
   Span<const Access> Of(uint32_t buffer) const {
     return {by_buffer_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
   }
+  bool IsLocal(uint32_t buffer) const;
   // The buffer that `buffer` takes over with its contents, or kNone.
   uint32_t Inherits(uint32_t buffer) const;
   bool IsInput(uint32_t b) const { return plan_.buffers[b].kind == BufferKind::kInput; }
@@ -120,6 +139,7 @@ class ProgramCheck {
   Span<uint32_t> first_access_;  // of each step, and the end
   Span<Access> by_buffer_;
   Span<uint32_t> first_;  // of each buffer in by_buffer_, and the end
+  Span<bool> local_;      // of each buffer: each round of a loop has its own
 };
 
 }  // namespace rondo::check
