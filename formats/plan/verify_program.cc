@@ -217,10 +217,8 @@ Status ProgramVerifier::Bound(const Step& step, size_t slot, const ByteRange& ra
   if (__builtin_mul_overflow(binding.stride, int64_t{last_round_}, &moved) || moved > bytes ||
       moved < -bytes || offset + moved < 0 || offset + moved > bytes || binding.stride % range.element != 0 ||
       (binding.stride != 0 && last_round_ == 0)) {
-    return RONDO_BROKEN("parameter %zu moves by %" PRId64 " bytes in each of %u rounds from byte %" PRId64
-                        " of buffer %u \"%.*s\", which has %" PRIu64,
-                        slot, binding.stride, last_round_, offset, binding.buffer, name, buffer.name.data(),
-                        buffer.bytes);
+    return RONDO_BROKEN("parameter %zu moves by %" PRId64 " bytes %u times: that leaves buffer %u", slot,
+                        binding.stride, last_round_, binding.buffer);
   }
   if (range.first == range.end) return Status::Ok();
   const int64_t first = range.first + (moved < 0 ? moved : 0), end = range.end + (moved > 0 ? moved : 0);
@@ -235,21 +233,18 @@ Status ProgramVerifier::Bound(const Step& step, size_t slot, const ByteRange& ra
 Status ProgramVerifier::Loops() {
   uint32_t next = 0;
   uint64_t taken = 0;
+  const size_t steps = program_.steps.size();
   for (size_t i = 0; i < program_.loops.size(); ++i) {
     const Loop& loop = program_.loops[i];
-    const size_t steps = program_.steps.size();
+    taken += uint64_t{loop.num_steps} * loop.trips;
     if (loop.first_step < next || loop.first_step >= steps || loop.num_steps == 0 ||
-        loop.num_steps > steps - loop.first_step || loop.trips == 0) {
+        loop.num_steps > steps - loop.first_step || loop.trips == 0 || taken > kMaxLoopSteps) {
       return RONDO_BROKEN(
-          "loop %zu repeats steps [%u, +%u) %u times: of %zu steps it must begin at %u or later", i,
-          loop.first_step, loop.num_steps, loop.trips, steps, next);
+          "loop %zu repeats steps [%u, +%u) of %zu %u times: it must begin at %u or later, and "
+          "all loops may take %" PRIu64 " steps",
+          i, loop.first_step, loop.num_steps, steps, loop.trips, next, kMaxLoopSteps);
     }
     next = loop.end();
-    taken += uint64_t{loop.num_steps} * loop.trips;
-    if (taken > kMaxLoopSteps) {
-      return RONDO_BROKEN("its loops take %" PRIu64 " steps by loop %zu; the limit is %" PRIu64, taken, i,
-                          kMaxLoopSteps);
-    }
   }
   return Status::Ok();
 }
@@ -257,16 +252,14 @@ Status ProgramVerifier::Loops() {
 // Rounds need no order but that of their stream.
 Status ProgramVerifier::LoopStep(const Step& step, const Loop& loop) {
   const Step& first = program_.steps[loop.first_step];
-  if (step.kind != StepKind::kLaunch && step.kind != StepKind::kCopy)
-    return RONDO_BROKEN("a %s cannot be in a loop", Name(step.kind));
-  if (step.device != first.device || step.stream != first.stream) {
-    return RONDO_BROKEN("it is on stream %u of device %u, but its loop on stream %u of device %u",
-                        step.stream, step.device, first.stream, first.device);
-  }
-  bool waits = !step.waits.empty() || step.records != kNone;
-  for (uint32_t after : step.after) waits |= program_.steps[after].device != step.device;
-  if (!waits) return Status::Ok();
-  return RONDO_BROKEN("it is in a loop, and waits for an event or another device, or records an event");
+  bool fits = step.kind <= StepKind::kCopy && step.device == first.device && step.stream == first.stream &&
+              step.waits.empty() && step.records == kNone;
+  for (uint32_t after : step.after) fits &= program_.steps[after].device == step.device;
+  if (fits) return Status::Ok();
+  return RONDO_BROKEN(
+      "a %s on stream %u in a loop: it may be a launch or copy on stream %u of device %u that "
+      "names no event and no step of another device",
+      Name(step.kind), step.stream, first.stream, first.device);
 }
 
 Status ProgramVerifier::Launch(const Step& step) {

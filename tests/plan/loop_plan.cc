@@ -57,10 +57,10 @@ Sample MakeLoopSample() {
   Buffer e = Rows("e", BufferKind::kTemporary, 1, 448, 2, 4);
   e.aliases = kLoopG;
   s.data.buffers = List<Buffer>(
-      s.arena, {Rows("x", BufferKind::kInput, kRounds, 0, 0, 4), Rows("start", BufferKind::kInput, 1, 128, 0, 0),
-                Rows("y", BufferKind::kOutput, kRounds, 192, 1, 5),
-                Rows("last", BufferKind::kOutput, 1, 320, 5, 5), Rows("h", BufferKind::kTemporary, 1, 384, 0, 5),
-                Rows("g", BufferKind::kTemporary, 1, 448, 1, 2), e});
+      s.arena,
+      {Rows("x", BufferKind::kInput, kRounds, 0, 0, 4), Rows("start", BufferKind::kInput, 1, 128, 0, 0),
+       Rows("y", BufferKind::kOutput, kRounds, 192, 1, 5), Rows("last", BufferKind::kOutput, 1, 320, 5, 5),
+       Rows("h", BufferKind::kTemporary, 1, 384, 0, 5), Rows("g", BufferKind::kTemporary, 1, 448, 1, 2), e});
   s.data.kernels = List<Kernel>(s.arena, {Sum(s.arena, "k0_sum", 2), Sum(s.arena, "k1_twice", 1)});
   Program program;
   program.name = "main";

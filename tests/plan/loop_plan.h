@@ -18,7 +18,9 @@ enum LoopBuffer : uint32_t { kLoopX, kLoopStart, kLoopY, kLoopLast, kLoopH, kLoo
 Sample MakeLoopSample();
 
 inline Loop& LoopIn(Sample& s) { return Edit(s.data.programs[0].loops, 0); }
-inline Binding& BindingOf(Sample& s, uint32_t step, size_t slot) { return Edit(StepOf(s, step).bindings, slot); }
+inline Binding& BindingOf(Sample& s, uint32_t step, size_t slot) {
+  return Edit(StepOf(s, step).bindings, slot);
+}
 
 }  // namespace rondo
 

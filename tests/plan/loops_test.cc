@@ -1,4 +1,5 @@
-// Steps that repeat: one broken plan a rule of the verifier and of the checker, and what a file keeps of them.
+// Steps that repeat: one broken plan a rule of the verifier and of the checker, and what a file keeps of
+// them.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -98,28 +99,30 @@ const Broken kRules[] = {
        ProgramOf(s, 0).loops = List<Loop>(s.arena, {{1, 4, 5}, {4, 2, 2}});
      },
      "loop 1 repeats"},
-    {"TooLong", [](Sample& s) { LoopIn(s).trips = 1 << 19; }, "the limit is 1048576"},
-    {"Collective", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCollectiveWait; }, "cannot be in a loop"},
-    {"Custom", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCustom; }, "cannot be in a loop"},
+    {"TooLong", [](Sample& s) { LoopIn(s).trips = 1 << 19; }, "may take 1048576 steps"},
+    {"Collective", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCollectiveWait; },
+     "in a loop: it may be a launch or copy"},
+    {"Custom", [](Sample& s) { StepOf(s, 3).kind = StepKind::kCustom; },
+     "in a loop: it may be a launch or copy"},
     {"Streams",
      [](Sample& s) {
        ProgramOf(s, 0).num_streams = 2;
        StepOf(s, 3).stream = 1;
      },
-     "its loop on stream 0"},
+     "on stream 1 in a loop"},
     {"Records",
      [](Sample& s) {
        ProgramOf(s, 0).num_events = 1;
        StepOf(s, 3).records = 0;
      },
-     "records an event"},
+     "names no event"},
     {"Waits",
      [](Sample& s) {
        ProgramOf(s, 0).num_events = 1;
        StepOf(s, 0).records = 0;
        StepOf(s, 3).waits = List<uint32_t>(s.arena, {0});
      },
-     "waits for an event"},
+     "names no event"},
     {"Partition",
      [](Sample& s) {
        Partition first = s.data.programs[0].partitions[0], second = first;
@@ -133,7 +136,8 @@ const Broken kRules[] = {
     {"TouchesPastTheEnd", [](Sample& s) { BindingOf(s, 1, 0).offset = 16; }, "bytes [16, 96)"},
     {"MovesByPartsOfAnElement", [](Sample& s) { BindingOf(s, 1, 0).stride = 2; }, "moves by 2"},
     {"MovesTooFar", [](Sample& s) { BindingOf(s, 1, 0).stride = int64_t{1} << 62; }, "moves by"},
-    {"MovesWrap", [](Sample& s) { BindingOf(s, 1, 0).stride = std::numeric_limits<int64_t>::min(); }, "moves by"},
+    {"MovesWrap", [](Sample& s) { BindingOf(s, 1, 0).stride = std::numeric_limits<int64_t>::min(); },
+     "moves by"},
 };
 INSTANTIATE_TEST_SUITE_P(All, LoopRules, testing::ValuesIn(kRules), RuleName);
 
@@ -159,7 +163,8 @@ const Broken kProofs[] = {
      "are in use at once"},
     // What each round writes anew lives within a round.
     {"OwnLivesAllRounds", [](Sample& s) { BufferOf(s, kLoopG).last_step = 4; }, "matter from step 1 to 2"},
-    {"ReadEachRoundEndsEarly", [](Sample& s) { BufferOf(s, kLoopX).last_step = 1; }, "matter from step 0 to 4"},
+    {"ReadEachRoundEndsEarly", [](Sample& s) { BufferOf(s, kLoopX).last_step = 1; },
+     "matter from step 0 to 4"},
     {"WrittenEachRoundBeginsLate", [](Sample& s) { BufferOf(s, kLoopY).first_step = 4; },
      "matter from step 1 to 5"},
     {"NothingBeforeTheFirstRound",
@@ -175,11 +180,7 @@ const Broken kProofs[] = {
        BindingOf(s, 4, 1) = {kLoopY, 0, 0};
      },
      "reads byte 16"},
-    {"OutputWithoutItsLastRow",
-     [](Sample& s) {
-       LoopIn(s).trips = 4;
-     },
-     "reads byte 0 of buffer 2"},
+    {"OutputWithoutItsLastRow", [](Sample& s) { LoopIn(s).trips = 4; }, "reads byte 0 of buffer 2"},
     // What a later round reads again cannot be taken over.
     {"TakesOverWhatTheNextRoundReads",
      [](Sample& s) {
