@@ -42,7 +42,10 @@ Status ForEachBody(Graph* graph, const std::function<Status(Graph*)>& visit) {
 }
 
 LoopMaker::LoopMaker(Builder* builder, int64_t trips)
-    : b_(*builder), before_(*builder), first_node_(builder->graph().size()), info_(std::make_shared<LoopInfo>()) {
+    : b_(*builder),
+      before_(*builder),
+      first_node_(builder->graph().size()),
+      info_(std::make_shared<LoopInfo>()) {
   info_->trips = trips;
   info_->body.name = "body";
 }
@@ -147,7 +150,8 @@ bool LoopMaker::Finish(const std::vector<NodeId>& next, const std::vector<Rows>&
   const size_t known = inputs_.size();
   for (size_t i = 0; i < known; ++i) Copied(inputs_[i].placeholder);
   for (NodeId id = first_node_; id < static_cast<NodeId>(copies_.size()); ++id) {
-    if (inside_[static_cast<size_t>(id - first_node_)] && copies_[static_cast<size_t>(id)] == kNoNode) Copied(id);
+    if (inside_[static_cast<size_t>(id - first_node_)] && copies_[static_cast<size_t>(id)] == kNoNode)
+      Copied(id);
   }
   // What is shown of every round is handed on from there.
   for (const Rows& r : rows) Output(r.node, {true, r.backward});

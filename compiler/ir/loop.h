@@ -74,8 +74,8 @@ class LoopMaker {
     bool backward;
   };
   // `next`: what each carried value becomes, in the order of Carried. Gives each of those after the last
-  // round, and each of `rows` of all rounds along a new first axis. False if no loop can do it: a value changes
-  // its shape or type, or the body has loops, collectives, calls or annotations about graphs.
+  // round, and each of `rows` of all rounds along a new first axis. False if no loop can do it: a value
+  // changes its shape or type, or the body has loops, collectives, calls or annotations about graphs.
   bool Finish(const std::vector<NodeId>& next, const std::vector<Rows>& rows, std::vector<NodeId>* last,
               std::vector<NodeId>* all);
 

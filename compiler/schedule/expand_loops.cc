@@ -63,9 +63,10 @@ class Expansion {
     for (size_t v = 0; v < roles_.size(); ++v) {
       if (roles_[v].input >= 0 || roles_[v].output >= 0) continue;
       const LoweredValue& value = loop_.body.values[v];
-      const auto same = std::find_if(program_.values.begin(), program_.values.end(), [&](const LoweredValue& other) {
-        return value.constant != nullptr && other.constant == value.constant;
-      });
+      const auto same =
+          std::find_if(program_.values.begin(), program_.values.end(), [&](const LoweredValue& other) {
+            return value.constant != nullptr && other.constant == value.constant;
+          });
       roles_[v].value = static_cast<int>(same - program_.values.begin());
       if (same == program_.values.end()) program_.values.push_back(value);
     }

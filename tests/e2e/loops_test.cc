@@ -72,8 +72,8 @@ std::string Make(const Recurrent& r) {
     m.Input("lengths", {r.batch}, onnx::TensorProto::INT32);
     inputs.back() = "lengths";
   }
-  const std::vector<int64_t> state =
-      r.batch_first ? std::vector<int64_t>{r.batch, directions, n} : std::vector<int64_t>{directions, r.batch, n};
+  const std::vector<int64_t> state = r.batch_first ? std::vector<int64_t>{r.batch, directions, n}
+                                                   : std::vector<int64_t>{directions, r.batch, n};
   if (r.states || r.peepholes) {
     for (const char* name : {"h", "c"}) {
       if (*name == 'c' && gates != 4) continue;
