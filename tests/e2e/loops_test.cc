@@ -157,7 +157,9 @@ void ExpectSame(const std::string& path, int64_t steps) {
   straight.longest_unrolled = 4096;
   LiveModel looped(loops, HostOptions()), unrolled(straight, HostOptions());
   EXPECT_EQ(unrolled.data().programs[0].loops.size(), 0u);
-  if (steps > 5) EXPECT_EQ(looped.data().programs[0].loops.size(), 1u);
+  if (steps > 5) {
+    EXPECT_EQ(looped.data().programs[0].loops.size(), 1u);
+  }
   auto model = onnx::Model::Open(path);
   ASSERT_TRUE(model.ok());
   ImportOptions options;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "formats/plan/check/checker.h"
+#include "formats/plan/device_memory.h"
 #include "formats/plan/verifier.h"
 #include "tests/plan/loop_plan.h"
 #include "tests/plan/round_trip.h"
@@ -52,6 +53,12 @@ TEST(Loops, TurnsAreTakenAsIfTheListHeldThem) {
   }
   EXPECT_EQ(taken,
             "0.0 1.0 2.0 3.0 4.0 1.1 2.1 3.1 4.1 1.2 2.2 3.2 4.2 1.3 2.3 3.3 4.3 1.4 2.4 3.4 4.4 5.0 ");
+}
+
+TEST(Loops, EveryRoundIsANodeOfAGraph) {
+  Sample s = MakeLoopSample();
+  s.data.modules = List<CodeModule>(s.arena, {CodeModule()});
+  EXPECT_EQ(EstimateDeviceMemory(s.data, 0).graphs, (2 + 4 * kLoopRounds) << 10);
 }
 
 // Rounds that read what the round before has written, row by row, without a buffer in between.
