@@ -1,6 +1,8 @@
 #include "compiler/compile.h"
 
 #include <cstring>
+#include <exception>
+#include <new>
 
 #include "compiler/pipeline.h"
 #include "formats/plan/writer.h"
@@ -14,7 +16,30 @@ std::string ModelPathOn(const std::string& path, uint32_t device) {
   return path.substr(0, at) + std::to_string(device) + path.substr(at + kRank.size());
 }
 
-Result<CompiledPlan> CompileToMemory(const CompileOptions& options) {
+namespace {
+
+// What `compile` gives; where memory or threads run out on the way, an error that says so.
+template <typename T, typename F>
+Result<T> Guarded(const CompileOptions& options, const F& compile) {
+  std::string pass = "compiling";
+  pass.reserve(64);  // short of memory, nothing is put together
+  CompileOptions watched = options;
+  watched.progress = [&](const std::string& program, const std::string& name) {
+    pass.assign(name, 0, pass.capacity());
+    if (options.progress) options.progress(program, name);
+  };
+  try {
+    return compile(watched);
+  } catch (const std::bad_alloc&) {
+    return Status::Error(Code::kOutOfMemory,
+                         "%s: this machine's memory, or what this process may use of it, ran out",
+                         pass.c_str());
+  } catch (const std::exception& e) {
+    return Status::Error(Code::kOutOfMemory, "%s: the model is too large: %s", pass.c_str(), e.what());
+  }
+}
+
+Result<CompiledPlan> InMemory(const CompileOptions& options) {
   Compilation compilation(options);
   RONDO_RETURN_IF_ERROR(RunPipeline(&compilation));
   CompiledPlan compiled;
@@ -23,8 +48,9 @@ Result<CompiledPlan> CompileToMemory(const CompileOptions& options) {
   return compiled;
 }
 
-Result<CompileReport> Compile(const CompileOptions& options, const std::string& plan_path) {
-  RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
+Result<CompileReport> ToFile(const CompileOptions& options, const std::string& plan_path) {
+  RONDO_RETURN_IF_ERROR(MayWritePlan(plan_path));  // rather now than after all the work
+  RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, InMemory(options));
   const auto fill = [&](uint32_t buffer, uint64_t first, uint64_t bytes, uint8_t* out) {
     std::memcpy(out, compiled.constant_bytes[buffer].data() + first, bytes);
     return Status::Ok();
@@ -34,6 +60,16 @@ Result<CompileReport> Compile(const CompileOptions& options, const std::string& 
   if (options.progress) options.progress("", "write");
   RONDO_RETURN_IF_ERROR(WritePlan(compiled.plan, fill, write));
   return std::move(compiled.report);
+}
+
+}  // namespace
+
+Result<CompiledPlan> CompileToMemory(const CompileOptions& options) {
+  return Guarded<CompiledPlan>(options, InMemory);
+}
+
+Result<CompileReport> Compile(const CompileOptions& options, const std::string& plan_path) {
+  return Guarded<CompileReport>(options, [&](const CompileOptions& o) { return ToFile(o, plan_path); });
 }
 
 }  // namespace rondo

@@ -51,7 +51,7 @@ enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
 
 struct CompileOptions {
   std::vector<ModelSource> models;
-  std::string target = "host";          // "host", "cuda:sm_90a" or "cuda:sm_80"
+  std::string target = "host";          // one or several: targets.h
   Products products = Products::kAuto;  // of GPUs: by a vendor library, or generated
   std::string library_path;  // folders, separated by ':', in which vendor compilers are looked for first
   // What was measured on the target's GPU (rondo tune); and how many other ways to compute each product go

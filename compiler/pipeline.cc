@@ -12,6 +12,7 @@
 #include "compiler/model_shapes.h"
 #include "compiler/passes/passes.h"
 #include "compiler/schedule/expand_loops.h"
+#include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
 
@@ -21,10 +22,6 @@ namespace {
 // ------------------------------------------------------------------------- one function a pass
 
 constexpr uint32_t kMaxDevices = 64;
-
-constexpr std::string_view kCudaTarget = "cuda:";
-
-bool IsCuda(const std::string& target) { return target.substr(0, kCudaTarget.size()) == kCudaTarget; }
 
 bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -62,7 +59,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.rank = program->device;
   RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
   import.ops = options.ops;
-  if (IsCuda(options.target)) import.calls_outside_graphs = "it runs on the host";
+  if (compilation->targets.gpu() != nullptr) import.calls_outside_graphs = "it runs on the host";
   import.longest_unrolled = options.longest_unrolled;
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
@@ -114,7 +111,7 @@ Status LowerPrecision(Compilation* compilation, ProgramInWork* program, std::str
 
 Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options;
-  options.channels_last = IsCuda(compilation->options.target);
+  options.channels_last = compilation->targets.gpu() != nullptr;
   options.host = !options.channels_last;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::SimplifyWindows(&program->graph, options));
   *text = std::move(result.text);
@@ -123,7 +120,7 @@ Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::st
 
 Status OrderWeights(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options;
-  options.host = !IsCuda(compilation->options.target);
+  options.host = compilation->targets.gpu() == nullptr;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result,
                          passes::OrderConvolutionWeights(&program->graph, options));
   *text = std::move(result.text);
@@ -148,7 +145,8 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
 
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text) {
   const CompileOptions& options = compilation->options;
-  if (!IsCuda(options.target)) {
+  const std::string* gpu = compilation->targets.gpu();
+  if (gpu == nullptr) {
     *text = "the host driver has its own";
     return Status::Ok();
   }
@@ -158,10 +156,9 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
   }
   LibraryOptions libraries;
   libraries.products = options.products;
-  if (options.profile.architecture == options.target.substr(kCudaTarget.size()))
+  if (options.profile.architecture == *gpu)
     libraries.choice = [&](const Kernel& kernel) { return options.profile.Of(kernel); };
-  return ChooseLibraries(&program->planned.lowered, TargetOf(options.target.substr(kCudaTarget.size())),
-                         libraries, text);
+  return ChooseLibraries(&program->planned.lowered, TargetOf(*gpu), libraries, text);
 }
 
 Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {
@@ -209,24 +206,36 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
 
 Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text) {
   const CompileOptions& options = compilation->options;
-  if (!IsCuda(options.target)) {
+  if (compilation->targets.gpus.empty()) {
     *text = "the host driver runs kernels as they are";
     return Status::Ok();
   }
   ModuleOptions modules;
-  modules.units.architecture = options.target.substr(kCudaTarget.size());
   modules.units.library_path = options.library_path;
   modules.units.cache_folder = options.kernel_cache;
   modules.units.threads = static_cast<unsigned>(std::max(0, options.threads));
   modules.profile = options.profile;
   modules.alternatives = options.alternatives;
   modules.library_alternatives = !options.deterministic;
-  return AddCudaModules(&compilation->emitted, modules, text, &compilation->report.profile);
+  for (const std::string& architecture : compilation->targets.gpus) {
+    ProfileUse use;
+    modules.units.architecture = architecture;
+    std::string report;
+    RONDO_RETURN_IF_ERROR(
+        AddCudaModules(&compilation->emitted, modules, &report, &use).At("%s", architecture.c_str()));
+    *text += (text->empty() ? "" : "\n") + report;
+    // What became of a profile, the module of its architecture says, or else the first.
+    const bool first = compilation->emitted.plan.modules.size() == 1;
+    if (first || architecture == options.profile.architecture) compilation->report.profile = use;
+  }
+  return Status::Ok();
 }
 
 Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
   RONDO_RETURN_IF_ERROR(VerifyPlan(compilation->emitted.plan));
   RONDO_RETURN_IF_ERROR(CheckPlan(compilation->emitted.plan));
+  for (const CodeModule& module : compilation->emitted.plan.modules)
+    RONDO_RETURN_IF_ERROR(CheckImages(compilation->emitted.plan, module, true));
   *text = "verified and checked";
   return Status::Ok();
 }
@@ -284,9 +293,11 @@ constexpr PipelineEntry kPipeline[] = {
     {"emit", Emit, Leaves::kPlan, kOnce, kNeeded,
      "makes one plan of all programs; weights, state and kernels that are equal are shared"},
     {"codegen", GenerateCode, Leaves::kPlan, kOnce, kNeeded,
-     "every kernel has machine code for the target's architecture, where the target is a GPU"},
+     "every kernel has machine code for each architecture of the targets that are GPUs"},
     {"check", Check, Leaves::kPlan, kOnce, kNeeded,
-     "proves the plan with the verifier and the independent checker; what cannot be proven is not written"},
+     "proves the plan with the verifier, the independent checker and the check of machine code; what cannot "
+     "be "
+     "proven is not written"},
 };
 
 // ------------------------------------------------------------------------------------- running
@@ -309,11 +320,6 @@ std::string KnownPasses(bool skippable_only) {
 
 Status CheckOptions(const CompileOptions& options) {
   if (options.models.empty()) return Status::Error(Code::kInvalidArgument, "no model is given");
-  if (options.target != "host" && options.target != "cuda:sm_90a" && options.target != "cuda:sm_80") {
-    return Status::Error(Code::kUnsupported,
-                         "target \"%s\" is not known; known: host, cuda:sm_90a, cuda:sm_80",
-                         options.target.c_str());
-  }
   if (options.deterministic && options.products == Products::kLibrary) {
     return Status::Error(
         Code::kInvalidArgument,
@@ -441,6 +447,7 @@ Span<const PipelineEntry> Pipeline() { return kPipeline; }
 Status RunPipeline(Compilation* compilation) {
   const auto start = std::chrono::steady_clock::now();
   RONDO_RETURN_IF_ERROR(CheckOptions(compilation->options));
+  RONDO_ASSIGN_OR_RETURN(compilation->targets, ParseTargets(compilation->options.target));
   for (const ModelSource& model : compilation->options.models) {
     for (uint32_t device = 0; device < std::max(compilation->options.devices, 1u); ++device) {
       compilation->programs.emplace_back();

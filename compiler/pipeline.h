@@ -13,6 +13,7 @@
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/least_memory.h"
 #include "compiler/schedule/partition.h"
+#include "compiler/targets.h"
 #include "core/span.h"
 #include "core/status.h"
 
@@ -31,6 +32,7 @@ struct ProgramInWork {
 struct Compilation {
   explicit Compilation(const CompileOptions& o) : options(o) {}
   const CompileOptions& options;
+  Targets targets;  // options.target
   std::vector<ProgramInWork> programs;
   // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
   std::vector<std::string> shapes_found, breaks_found, states_found;

@@ -18,6 +18,8 @@
 
 namespace rondo {
 
+struct StopSignal;  // core/stop.h
+
 // An address in a device's memory (a host pointer on `host`).
 using DeviceAddress = uint64_t;
 
@@ -96,6 +98,9 @@ class Device {
   // work to the device: where that takes page-locked memory, it is taken here, enough for `copies`, which are
   // not limited by it. Once a stream. Returns the bytes taken; 0 where there is no need.
   virtual Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies);
+  // What executes on the stream from now on ends early, with the signal's status, once it is asked to: as
+  // soon as the driver can, which may be never. `stop` must outlive the stream.
+  virtual void SetStop(Stream*, StopSignal*) {}
   virtual Result<Event*> CreateEvent() = 0;
   virtual void DestroyEvent(Event* event) = 0;
   // An event that also keeps the device's time when its stream passes it, in a graph too: recording it while

@@ -1,5 +1,6 @@
 // OpRegistry: libraries opened, what they register validated and copied.
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -226,6 +227,9 @@ Status OpRegistry::Load(const char* path) {
   std::memcpy(file + dot, given.data(), given.size());
   file[dot + given.size()] = '\0';
 
+  struct stat there = {};
+  if (stat(file, &there) == 0 && !S_ISREG(there.st_mode))  // dlopen would wait for a FIFO's writer
+    return Status::Error(Code::kIo, "library of ops %s is not a regular file", path);
   void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();

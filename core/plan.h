@@ -28,8 +28,13 @@ struct DeviceBytes {
 };
 struct Requirements {
   Span<const DeviceBytes> devices;
-  std::string_view target;  // "host", "cuda:sm_90a": what fusion was decided for
+  // "host", "cuda:sm_90a", "cuda:sm_80,cuda:sm_90a,host": as asked for. The first GPU named, else the host,
+  // is what fusion was decided for.
+  std::string_view target;
   uint32_t least_driver_version = 0;
+  // At most, by the contracts; 0: not stated.
+  uint64_t scratch = 0;  // bytes that a thread of the host driver works in, for any kernel
+  uint64_t work = 0;     // tape instructions and accesses of the longest program's run
 };
 
 enum class BufferKind : uint8_t {
@@ -225,6 +230,9 @@ enum class ImageKind : uint8_t {
   kLibraryProduct = 1,  // `product`, by cuBLASLt; `entry` is empty
 };
 
+// In KernelImage::relies: nothing writes the parameter's memory while a plan runs.
+inline constexpr uint32_t kReliesOnConstant = 1u << 31;
+
 // How one kernel is launched from a code module: in `grid` blocks. Parameters of the function: an address for
 // each of the kernel's, then the tensor maps, then what the driver adds.
 struct KernelImage {
@@ -239,6 +247,14 @@ struct KernelImage {
   ImageKind kind = ImageKind::kFunction;
   const LibraryProduct* product = nullptr;  // of kLibraryProduct
   uint32_t block = 0;                       // threads a block; 0: as many as the module says
+  // What code relies on of the memory that each parameter of the kernel is bound to, whichever step binds it:
+  // its alignment in bytes, and kReliesOnConstant. Empty: elements lie at multiples of their size, no more.
+  Span<const uint32_t> relies = {};
+  // What it came from (formats/machine_code/image_digest.h). `choice`: how its products were asked to be
+  // computed, in the words of KernelAlternative; empty: by estimate.
+  std::string_view choice = {};
+  uint64_t text_digest = 0;  // of the text that was compiled; 0: there is none
+  uint64_t digest = 0;       // of contract, text, compiler, code and launch; 0: not known
 };
 
 // Another way to run a kernel, recorded for `rondo tune` to measure. Never launched by a run.
@@ -248,14 +264,15 @@ struct KernelAlternative {
   KernelImage image;
 };
 
-// Machine code for one architecture. A program, protected by hashes only: nothing else about it can be
-// verified.
+// Machine code for one architecture. A program: what can be shown of it without running it, drivers that load
+// it show (formats/machine_code/image_check.h).
 struct CodeModule {
-  std::string_view architecture;          // "sm_90a"
+  std::string_view architecture;          // "sm_90a"; "compute_80": PTX
   uint32_t block = 256;                   // threads a block, where an image does not say
-  Span<const Span<const uint8_t>> codes;  // ELF images, as the driver loads them
+  Span<const Span<const uint8_t>> codes;  // ELF images or zero-terminated PTX, as the driver loads them
   Span<const KernelImage> images;         // one a kernel of the plan, in order
   Span<const KernelAlternative> alternatives = {};
+  std::string_view compiler = {};  // version and options that the texts were compiled with
 };
 
 // An operator that comes from a library of its user's (core/rondo_op.h), as one or more steps call it: what

@@ -33,6 +33,8 @@ const char* CodeName(Code code) {
     case Code::kAborted: return "aborted";
     case Code::kInternal: return "internal";
     case Code::kIo: return "input/output";
+    case Code::kCancelled: return "cancelled";
+    case Code::kDeadlineExceeded: return "deadline exceeded";
   }
   return "unknown";
 }

@@ -33,6 +33,8 @@ enum class Code : int32_t {
   kAborted = 8,             // stopped from outside (abort, another device's failure)
   kInternal = 9,            // a broken promise of Rondo itself
   kIo = 10,                 // the operating system refused a read, write or map
+  kCancelled = 11,          // ended because its caller asked for that
+  kDeadlineExceeded = 12,   // ended at the time limit that its caller set
 };
 
 // "invalid argument", "not found", ...

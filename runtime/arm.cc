@@ -16,8 +16,9 @@ Status ResolveAddresses(SessionImpl* session, const Program& program, ArmedProgr
     Span<DeviceAddress> addresses = session->memory.New<DeviceAddress>(bindings.size());
     if (addresses.data() == nullptr) return NoMemory("bindings");
     for (size_t b = 0; b < bindings.size(); ++b) {
-      addresses[b] =
-          bindings[b].buffer == kNone ? 0 : session->addresses[bindings[b].buffer] + bindings[b].offset;
+      const uint32_t buffer = bindings[b].buffer;
+      armed->uses_state |= buffer != kNone && session->plan.data().buffers[buffer].kind == BufferKind::kState;
+      addresses[b] = buffer == kNone ? 0 : session->addresses[buffer] + bindings[b].offset;
     }
     armed->steps[i].addresses = addresses;
   }
@@ -171,6 +172,7 @@ Status RecordPartition(SessionImpl* session, uint32_t program_index, uint32_t pa
   SessionDevice& d = session->devices[p.device];
   const PlanData& data = session->plan.data();
   if (IsUnsafe(data, data.programs[program_index], p)) return Status::Ok();
+  if (session->stop.Asked()) return session->stop.status();
   RONDO_RETURN_IF_ERROR(d.device->BeginRecord(d.streams[0]));
   Status status = EnqueuePartition(session, program_index, partition_index);
   Result<Graph*> graph = d.device->EndRecord(d.streams[0]);

@@ -187,13 +187,18 @@ Status Overlapping(const Ports& side, size_t port, const char* noun, std::string
   return Status::Error(Code::kInvalidArgument, "%s", text.get());
 }
 
+Status CheckOutside(const Ports& side, size_t port, const SessionDevice& d) {
+  const DeviceRegion region = RegionOf(side, port);
+  if (Overlap(region, d.arena)) return Overlapping(side, port, "the session's", "arena");
+  if (Overlap(region, d.state)) return Overlapping(side, port, "the session's", "state");
+  return Status::Ok();
+}
+
 // A tensor in device memory is apart from the session's memory; if it is written, or the other is, from all
 // others, too.
 Status CheckApart(const Ports& side, size_t port, const Ports& outputs, const Ports& inputs) {
   const DeviceRegion region = RegionOf(side, port);
-  const SessionDevice& d = side.session->devices[BufferOf(side, port).device];
-  if (Overlap(region, d.arena)) return Overlapping(side, port, "the session's", "arena");
-  if (Overlap(region, d.state)) return Overlapping(side, port, "the session's", "state");
+  RONDO_RETURN_IF_ERROR(CheckOutside(side, port, side.session->devices[BufferOf(side, port).device]));
   const bool written = &side == &outputs;
   for (size_t i = 0; i < outputs.ports.size(); ++i) {
     if ((written && i == port) || !Overlap(region, RegionOf(outputs, i))) continue;
@@ -230,6 +235,9 @@ Status BindTensors(SessionImpl* session, uint32_t program_index, Span<const Inpu
   }
   for (const Ports* side : {&in, &out}) {
     for (size_t i = 0; i < side->ports.size(); ++i) {
+      for (size_t d = 0; side == &out && d < session->devices.size(); ++d) {  // host memory may be a device's
+        RONDO_RETURN_IF_ERROR(CheckOutside(out, i, session->devices[d]));
+      }
       if (side->armed[i].bound.memory != MemoryKind::kDevice) continue;
       RONDO_RETURN_IF_ERROR(CheckApart(*side, i, out, in));
     }

@@ -1,5 +1,6 @@
 // The C interface to errors, runtimes and sessions: arguments checked, structs of other versions widened,
 // Statuses turned into error objects.
+#include <cstddef>
 #include <cstdlib>
 #include <new>
 
@@ -20,7 +21,7 @@ using rondo::Widen;
 
 static_assert(RONDO_MAX_RANK == rondo::kMaxRank);
 static_assert(RONDO_BOOL + 1 == rondo::kNumDTypes);
-static_assert(RONDO_IO == static_cast<int>(Code::kIo));
+static_assert(RONDO_DEADLINE_EXCEEDED == static_cast<int>(Code::kDeadlineExceeded));
 
 struct rondo_error {
   Status status;
@@ -156,8 +157,14 @@ Status CheckCount(const rondo_tensor* tensors, size_t count, size_t room, const 
   if (count != 0 && tensors == nullptr) {
     return Status::Error(Code::kInvalidArgument, "%zu %ss are given, but the array is NULL", count, noun);
   }
-  if (count != 0 && tensors->size < sizeof(size_t)) {
-    return Status::Error(Code::kInvalidArgument, "%s 0: the size of its rondo_tensor is not set", noun);
+  constexpr size_t kLeast = offsetof(rondo_tensor, memory), kMost = 4096;  // of the first release, of any
+  if (count != 0 &&
+      (tensors->size < kLeast || tensors->size > kMost || tensors->size % alignof(rondo_tensor) != 0)) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "%s 0: the size of its rondo_tensor is %zu, which is no multiple of %zu from %zu to %zu; "
+        "use RONDO_INIT(rondo_tensor)",
+        noun, tensors->size, alignof(rondo_tensor), kLeast, kMost);
   }
   return Status::Ok();
 }
@@ -208,6 +215,7 @@ struct Call {
     inputs = {session->inputs.data(), num_in};
     outputs = {session->outputs.data(), num_out};
     options.stepwise = full.stepwise != 0;
+    options.timeout_ns = full.timeout_nanoseconds;
     return nullptr;
   }
 };
@@ -293,10 +301,18 @@ rondo_error* rondo_runtime_destroy(rondo_runtime* runtime) {
 }
 
 rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan, rondo_session** session) {
+  return rondo_session_create_with(runtime, plan, nullptr, session);
+}
+
+rondo_error* rondo_session_create_with(rondo_runtime* runtime, const rondo_plan* plan,
+                                       const rondo_session_options* options, rondo_session** session) {
   if (rondo_error* error = Refuse("rondo_session_create", runtime, "runtime")) return error;
   if (plan == nullptr) return NullError("rondo_session_create", "plan");
   if (session == nullptr) return NullError("rondo_session_create", "session");
-  Result<rondo::Session> made = rondo::Session::Create(runtime->runtime, plan->plan);
+  rondo_session_options full;
+  if (!Widen(options, &full)) return SizeError("rondo_session_options");
+  Result<rondo::Session> made = rondo::Session::Create(
+      runtime->runtime, plan->plan, {full.timeout_nanoseconds, full.run_timeout_nanoseconds});
   if (!made.ok()) return ToError(made.status());
   rondo_session* handle =
       rondo::NewObject<rondo_session>(rondo::DefaultHostAllocator(), rondo::DefaultHostAllocator());
@@ -359,6 +375,12 @@ rondo_error* rondo_session_run_async(rondo_session* session, uint32_t program, c
 rondo_error* rondo_session_wait(rondo_session* session) {
   if (rondo_error* error = Refuse("rondo_session_wait", session, "session")) return error;
   return ToError(session->session.Wait());
+}
+
+rondo_error* rondo_session_cancel(rondo_session* session) {
+  if (rondo_error* error = Refuse("rondo_session_cancel", session, "session")) return error;
+  session->session.Cancel();
+  return nullptr;
 }
 
 rondo_error* rondo_session_reset_state(rondo_session* session) {

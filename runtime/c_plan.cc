@@ -60,6 +60,7 @@ rondo_error* OpenPlan(const rondo_plan_options* given, rondo_plan** out, const O
   rondo::PlanOptions options;
   options.allocator = &allocator;
   options.ignore_hashes = full.ignore_hashes != 0;
+  options.read_weights = full.read_weights != 0;
   rondo::LogTarget target{full.log, full.log_user};
   options.log = target.Hook(full.least_log_level);
   Result<rondo::Plan> plan = open(options);

@@ -1,5 +1,7 @@
 #include "runtime/launch_threads.h"
 
+#include <chrono>
+
 #include "runtime/session_impl.h"
 
 namespace rondo {
@@ -57,8 +59,26 @@ Status LaunchThreads::Run(SessionImpl* session, uint32_t program, const RunTimer
   run.program = program;
   run.timer = timer;
   Enqueue(session, devices);
-  while (run.left != 0) run.changed.wait(lock);
+  StopSignal& stop = session->stop;
+  for (bool stopped = false; run.left != 0;) {
+    if (!stopped && stop.Asked()) {
+      stopped = true;
+      lock.unlock();
+      Fail(session, stop.status(), true);
+      lock.lock();
+    } else if (!stopped && stop.has_deadline()) {
+      const uint64_t now = MonotonicNanoseconds(), deadline = stop.Word();
+      run.changed.wait_for(lock, std::chrono::nanoseconds(deadline > now ? deadline - now : 0));
+    } else {
+      run.changed.wait(lock);
+    }
+  }
   return run.error;
+}
+
+void LaunchThreads::Wake(SessionImpl* session) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  session->device_run.changed.notify_all();
 }
 
 Status LaunchThreads::Arm(SessionImpl* session, uint32_t program, uint64_t devices) {

@@ -45,13 +45,17 @@ class LaunchThreads {
   Status Start(const ThreadHooks& hooks, uint64_t devices);
 
   // Runs `program` of the session (with `timer`, if not null) on `devices`, each on its own thread, and
-  // returns when all have ended. The session must be in use, and the threads started.
+  // returns when all have ended; when the session's signal asks for it, ends them. The session must be in
+  // use, and the threads started.
   Status Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices);
   // The same, but each device records its partitions.
   Status Arm(SessionImpl* session, uint32_t program, uint64_t devices);
   // Returns when no run but the caller's uses `devices`, which stay the caller's until EndHold.
   void BeginHold(SessionImpl* session, uint64_t devices);
   void EndHold(SessionImpl* session);
+
+  // Has Run look at the session's signal.
+  void Wake(SessionImpl* session);
 
   // --- on a launch thread, for the run that it serves.
 

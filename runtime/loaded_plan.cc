@@ -63,7 +63,7 @@ Status MapWeights(LoadedPlan* loaded, uint32_t index, bool can_map, bool* all_ma
 }
 
 // Copies or generates into the device's block whatever MapWeights left without an address.
-Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream) {
+Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSignal* stop) {
   const PlanData& data = loaded->plan.data();
   LoadedDevice& d = loaded->devices[index];
   for (size_t i = 0; i < data.buffers.size(); ++i) {
@@ -72,6 +72,7 @@ Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream) {
     if (b.offset > d.weight_bytes || b.bytes > d.weight_bytes - b.offset) {
       return BeyondWeights(b, b.offset, d.weight_bytes);
     }
+    if (stop->Asked()) return stop->status();
     loaded->constants[i] = d.weights + b.offset;
     if (b.bytes == 0) continue;
     Status filled = b.weight == WeightSource::kSynthetic
@@ -88,7 +89,7 @@ Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream) {
   return d.device->Synchronize(stream, &failed_step);
 }
 
-Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index) {
+Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index, StopSignal* stop) {
   LoadedDevice& d = loaded->devices[index];
   RONDO_ASSIGN_OR_RETURN(d.device, runtime->OpenDevice(index));
   RONDO_ASSIGN_OR_RETURN(d.module, d.device->LoadModule(loaded->plan.data()));
@@ -101,7 +102,7 @@ Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index) {
   runtime->metrics.weight_bytes.fetch_add(bytes, std::memory_order_acq_rel);
   ScopedStream stream(d.device);
   RONDO_RETURN_IF_ERROR(stream.status());
-  return FillWeights(loaded, index, stream.get());
+  return FillWeights(loaded, index, stream.get(), stop);
 }
 
 void Unload(RuntimeImpl* runtime, LoadedPlan* loaded) {
@@ -115,7 +116,7 @@ void Unload(RuntimeImpl* runtime, LoadedPlan* loaded) {
   DeleteObject(runtime->allocator, loaded);
 }
 
-Status Load(RuntimeImpl* runtime, LoadedPlan* loaded) {
+Status Load(RuntimeImpl* runtime, LoadedPlan* loaded, StopSignal* stop) {
   const PlanData& data = loaded->plan.data();
   loaded->devices = loaded->memory.New<LoadedDevice>(data.requirements.devices.size());
   loaded->constants = loaded->memory.New<DeviceAddress>(data.buffers.size());
@@ -125,7 +126,7 @@ Status Load(RuntimeImpl* runtime, LoadedPlan* loaded) {
                          data.buffers.size());
   }
   for (uint32_t i = 0; i < loaded->devices.size(); ++i) {
-    RONDO_RETURN_IF_ERROR(LoadDevice(runtime, loaded, i));
+    RONDO_RETURN_IF_ERROR(LoadDevice(runtime, loaded, i, stop));
     char text[128];
     std::snprintf(text, sizeof(text), "device %u: plan loaded, %" PRIu64 " bytes of weights allocated", i,
                   loaded->devices[i].weight_bytes);
@@ -151,7 +152,7 @@ Result<DeviceAddress> AllocateOn(Device* device, uint64_t bytes, uint64_t alignm
   return address;
 }
 
-Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan) {
+Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan, StopSignal* stop) {
   std::lock_guard<std::mutex> lock(runtime->mutex);
   for (LoadedPlan* loaded = runtime->loaded; loaded != nullptr; loaded = loaded->next) {
     if (loaded->plan.same(plan)) {
@@ -161,7 +162,7 @@ Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan) {
   }
   LoadedPlan* loaded = NewObject<LoadedPlan>(runtime->allocator, plan, runtime->allocator);
   if (loaded == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory to load a plan");
-  Status status = Load(runtime, loaded);
+  Status status = Load(runtime, loaded, stop);
   if (!status.ok()) {
     Unload(runtime, loaded);
     return status;

@@ -11,6 +11,7 @@
 #include "core/driver.h"
 #include "core/span.h"
 #include "core/status.h"
+#include "core/stop.h"
 #include "runtime/plan.h"
 #include "runtime/runtime_impl.h"
 
@@ -36,7 +37,8 @@ struct LoadedPlan {
 
 // The plan's entry in `runtime`, loaded if this is its first session. Each success must be matched by one
 // ReleasePlan. Errors: kOutOfMemory (bytes asked for and free), what the driver says of a kernel.
-Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan);
+// Stops between weights when `stop` asks for that.
+Result<LoadedPlan*> AcquirePlan(RuntimeImpl* runtime, const Plan& plan, StopSignal* stop);
 void ReleasePlan(RuntimeImpl* runtime, LoadedPlan* loaded);
 
 // `bytes` (may be 0: then address 0) on `device`, refused when the machine says it has less. `what` and

@@ -1,7 +1,5 @@
 #include "runtime/metrics.h"
 
-#include <time.h>
-
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
@@ -98,7 +96,7 @@ size_t WritePrometheus(const MetricsData& data, char* text, size_t size) {
   Page page(text, size);
   page.One("runs_total", "Runs that have ended.", "counter", data.runs);
   page.Describe("run_errors_total", "Runs that failed, by kind of error.", "counter");
-  for (size_t i = 1; i <= static_cast<size_t>(Code::kIo); ++i) {
+  for (size_t i = 1; i <= static_cast<size_t>(Code::kDeadlineExceeded); ++i) {
     page.Labelled("run_errors_total", "code", CodeName(static_cast<Code>(i)), data.errors[i]);
   }
   page.Describe("copied_bytes_total", "Bytes copied to and from devices by runs.", "counter");
@@ -114,12 +112,6 @@ size_t WritePrometheus(const MetricsData& data, char* text, size_t size) {
   page.Durations("run_seconds", "Time of runs.", data.run_time);
   page.Durations("queue_seconds", "Time that asynchronous runs waited for a worker.", data.queue_wait);
   return page.bytes();
-}
-
-uint64_t MonotonicNanoseconds() {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * kSecond + static_cast<uint64_t>(now.tv_nsec);
 }
 
 }  // namespace rondo

@@ -84,9 +84,6 @@ struct Metrics {
   void Read(MetricsData* to) const;  // all but `sessions`
 };
 
-// Nanoseconds of a clock that only goes forward.
-uint64_t MonotonicNanoseconds();
-
 }  // namespace rondo
 
 #endif  // RONDO_RUNTIME_METRICS_H_

@@ -33,14 +33,25 @@ Status NoMemory() { return Status::Error(Code::kOutOfMemory, "no host memory to 
 ReadOptions ReaderOptions(const PlanImpl& impl, const PlanOptions& options) {
   ReadOptions read;
   read.ignore_hashes = options.ignore_hashes;
+  if (options.read_weights) read.hash_weights_up_to = 0;  // those that have been read are
   read.allocator = impl.allocator;
   return read;
 }
 
 // Weights are mapped once, here: costs address space only, and sessions may then read them from any thread.
-Status MapWeights(PlanImpl* impl) {
-  if (impl->file.weights.bytes() == 0) return Status::Ok();
-  RONDO_ASSIGN_OR_RETURN(impl->weights, impl->file.weights.Map());
+Status MapWeights(PlanImpl* impl, const PlanOptions& options = {}) {
+  PlanWeights& weights = impl->file.weights;
+  if (weights.bytes() == 0) return Status::Ok();
+  if (options.read_weights) {
+    void* memory = impl->memory.Allocate(weights.bytes(), 4096);
+    if (memory == nullptr) {
+      return Status::Error(Code::kOutOfMemory, "no host memory for %zu bytes of weights",
+                           static_cast<size_t>(weights.bytes()));
+    }
+    RONDO_RETURN_IF_ERROR(weights.ReadTo(memory).At("weights"));
+    if (!options.ignore_hashes) RONDO_RETURN_IF_ERROR(weights.CheckHash());
+  }
+  RONDO_ASSIGN_OR_RETURN(impl->weights, weights.Map());
   return Status::Ok();
 }
 
@@ -66,7 +77,7 @@ Status Logged(const LogHook& log, const Status& status, const PlanImpl& impl) {
 
 Status OpenPath(PlanImpl* impl, const char* path, const PlanOptions& options) {
   RONDO_ASSIGN_OR_RETURN(impl->file, LoadPlanFile(path, ReaderOptions(*impl, options), impl->memory));
-  return MapWeights(impl);
+  return MapWeights(impl, options).At("%s", path);
 }
 
 Status OpenBytes(PlanImpl* impl, Span<const uint8_t> bytes, const PlanOptions& options) {

@@ -25,6 +25,9 @@ struct PlanOptions {
   const HostAllocator* allocator = nullptr;
   LogHook log;                 // its `user` must outlive the call that the options are passed to
   bool ignore_hashes = false;  // read a damaged file anyway; everything else is still verified
+  // Weights are read into memory and hashed, whatever their size, instead of mapped: the file may then
+  // change.
+  bool read_weights = false;
 };
 
 class Plan {
@@ -39,9 +42,12 @@ class Plan {
   }
   ~Plan();
 
-  // Reads, verifies and checks the plan in file `path`; weights are mapped, so the file (and its weights
-  // file, looked for beside it) must not be changed while the plan lives. Errors: kIo, kCorrupt (with
-  // the section, offset and limit), kUnsupported (another major version), kOutOfMemory.
+  // Reads, verifies and checks the plan in file `path`. A file that changes meanwhile is an error or the file
+  // as it was. Afterwards only weights are looked at, which are mapped (or PlanOptions::read_weights): what
+  // is written into the file (or its weights file, looked for beside it) while the plan lives shows in
+  // results, and when it is shortened, the operating system ends the process with SIGBUS at the next look at
+  // what is gone. Errors: kIo, kCorrupt (with the section, offset and limit), kUnsupported (another major
+  // version), kOutOfMemory.
   static Result<Plan> Open(const char* path, const PlanOptions& options = {});
   // The same from `bytes` in memory, which stay the caller's and must outlive the plan. The plan's
   // weights must be in it, not in a separate file.

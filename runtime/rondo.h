@@ -77,7 +77,9 @@ typedef enum rondo_code {
   RONDO_OUT_OF_RANGE = 7,        /* data met at run time lies outside the declared bounds */
   RONDO_ABORTED = 8,             /* stopped from outside */
   RONDO_INTERNAL = 9,            /* a broken promise of Rondo itself */
-  RONDO_IO = 10                  /* the operating system refused a read, write or map */
+  RONDO_IO = 10,                 /* the operating system refused a read, write or map */
+  RONDO_CANCELLED = 11,          /* ended by rondo_session_cancel */
+  RONDO_DEADLINE_EXCEEDED = 12   /* ended at a time limit of the caller's */
 } rondo_code;
 
 /* The kind of an error; RONDO_OK for NULL. */
@@ -149,10 +151,13 @@ typedef struct rondo_plan_options {
   rondo_log_level least_log_level;
   rondo_log_function log; /* may be NULL; called while the plan is opened only */
   void* log_user;
+  int32_t read_weights; /* not 0: weights are read into memory and hashed instead of mapped */
 } rondo_plan_options;
 
-/* Reads, verifies and checks the plan in file `path`. `options` may be NULL. The file, and a weights file
- * beside it, must not change while the plan or a session of it lives. */
+/* Reads, verifies and checks the plan in file `path`. `options` may be NULL. A file that changes meanwhile is
+ * an error, or the file as it was. Afterwards, while the plan or a session of it lives, its weights are
+ * mapped from it, or from the weights file beside it: what is written there shows in results, and a file that
+ * is shortened ends the process with SIGBUS. With `read_weights`, files may change as they like. */
 RONDO_API rondo_error* rondo_plan_open(const char* path, const rondo_plan_options* options,
                                        rondo_plan** plan);
 /* The same from `bytes` in memory, which stay the caller's and must outlive the plan and its sessions. */
@@ -323,6 +328,17 @@ RONDO_API size_t rondo_runtime_write_metrics(const rondo_runtime* runtime, char*
  * need, and arms every program. */
 RONDO_API rondo_error* rondo_session_create(rondo_runtime* runtime, const rondo_plan* plan,
                                             rondo_session** session);
+
+typedef struct rondo_session_options {
+  size_t size;
+  uint64_t timeout_nanoseconds;     /* of rondo_session_create_with itself; 0: none */
+  uint64_t run_timeout_nanoseconds; /* of each run whose options have none; 0: none */
+} rondo_session_options;
+
+/* The same with `options`, which may be NULL. */
+RONDO_API rondo_error* rondo_session_create_with(rondo_runtime* runtime, const rondo_plan* plan,
+                                                 const rondo_session_options* options,
+                                                 rondo_session** session);
 /* RONDO_FAILED_PRECONDITION, and nothing is destroyed, while another thread is inside a call or a run of
  * rondo_session_run_async is under way. */
 RONDO_API rondo_error* rondo_session_destroy(rondo_session* session);
@@ -367,6 +383,9 @@ typedef struct rondo_tensor {
 typedef struct rondo_run_options {
   size_t size;
   int32_t stepwise; /* not 0: step by step, without graphs (slow; for finding faults) */
+  /* The run ends with RONDO_DEADLINE_EXCEEDED so long after the call, the wait in the queue included; 0: as
+   * the session's options say. See rondo_session_cancel. */
+  uint64_t timeout_nanoseconds;
 } rondo_run_options;
 
 /* Runs `program`: copies inputs in, replays, waits, copies outputs out (what lies in device memory is used
@@ -374,8 +393,8 @@ typedef struct rondo_run_options {
  * once; state given as an input is written before the run; outputs may be any of the program's, state among
  * them. All entries of an array have the size that its first entry says. `options` may be NULL. Errors: the
  * caller's mistakes (RONDO_INVALID_ARGUMENT, RONDO_NOT_FOUND: nothing was run) and RONDO_OUT_OF_RANGE leave
- * the session usable; any other error sticks and later calls repeat it. After a failed run the contents of
- * outputs and state are unspecified. */
+ * the session usable, and so may a stopped run (rondo_session_cancel); any other error sticks and later calls
+ * repeat it. After a failed run the contents of outputs and state are unspecified. */
 RONDO_API rondo_error* rondo_session_run(rondo_session* session, uint32_t program, const rondo_tensor* inputs,
                                          size_t num_inputs, const rondo_tensor* outputs, size_t num_outputs,
                                          const rondo_run_options* options);
@@ -402,7 +421,21 @@ RONDO_API rondo_error* rondo_session_run_async(rondo_session* session, uint32_t 
  * workers (in `done`), which might wait for itself: RONDO_FAILED_PRECONDITION if a run is under way. */
 RONDO_API rondo_error* rondo_session_wait(rondo_session* session);
 
-/* Zeroes all state. */
+/* Ends the run under way, if there is one, with RONDO_CANCELLED. Returns at once. Not a use of the session:
+ * may be called by any thread until the session is destroyed.
+ *
+ * How soon a run ends, by this or its time limit: on host within a step, in milliseconds; custom ops and
+ * copies come to their end. On GPUs between partitions (with a time limit, each is waited for before the next
+ * is launched); what has been launched comes to its end, and the run does not return before. Collectives are
+ * aborted. A run in the queue, or behind another session's on several devices that both use, ends when it
+ * would have begun.
+ *
+ * The session afterwards: usable, if the run had not begun or its program has no state; the outputs are
+ * unspecified. Otherwise state may be half written, and the error sticks until rondo_session_reset_state. On
+ * GPUs, aborted collectives end the session (and others over the same devices): make it anew. */
+RONDO_API rondo_error* rondo_session_cancel(rondo_session* session);
+
+/* Zeroes all state; what a stopped run left sticking is forgotten. */
 RONDO_API rondo_error* rondo_session_reset_state(rondo_session* session);
 /* Writes or reads all of one state, named by a state port of any program. `bytes` must be its size. */
 RONDO_API rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,

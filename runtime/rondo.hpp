@@ -245,9 +245,10 @@ class Session {
     rondo_error_destroy(rondo_session_destroy(session_));
   }
 
-  static Error Create(const Runtime& runtime, const Plan& plan, Session* session) {
+  static Error Create(const Runtime& runtime, const Plan& plan, Session* session,
+                      const rondo_session_options* options = nullptr) {
     rondo_session* created = nullptr;
-    Error error(rondo_session_create(runtime.get(), plan.get(), &created));
+    Error error(rondo_session_create_with(runtime.get(), plan.get(), options, &created));
     if (!error) *session = Session(created);
     return error;
   }
@@ -281,6 +282,8 @@ class Session {
   }
   // Returns when no asynchronous run is under way; not for completions to call: see rondo_session_wait.
   Error Wait() { return Error(rondo_session_wait(session_)); }
+  // Ends the run under way, from any thread: see rondo_session_cancel.
+  void Cancel() { rondo_error_destroy(rondo_session_cancel(session_)); }
   Error ResetState() { return Error(rondo_session_reset_state(session_)); }
   Error WriteState(const char* name, std::span<const std::byte> from) {
     return Error(rondo_session_write_state(session_, name, from.data(), from.size()));

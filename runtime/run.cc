@@ -77,16 +77,22 @@ Status LaunchPartitions(SessionImpl* session, uint32_t program_index, const RunT
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
   LaunchThreads& threads = session->runtime_impl->launch;
+  bool launched = false;
   for (uint32_t i = 0; i < armed.partitions.size(); ++i) {
     const uint32_t device = program.partitions[i].device, first_step = program.partitions[i].first_step;
     if (!Has(devices, device)) continue;
-    Status status;
+    if (launched && session->stop.has_deadline()) {  // what has been launched cannot be stopped
+      RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program_index, uint64_t{1} << device));
+    }
+    Status status = session->stop.Asked() ? session->stop.status() : Status::Ok();
+    if (!status.ok()) return AtStep(session, status, program_index, first_step);
     for (uint32_t need : armed.partitions[i].needs) {
       status = threads.Await(session, program.partitions[need].device, need);
       if (!status.ok()) return AtStep(session, status, program_index, first_step);
     }
     RONDO_RETURN_IF_ERROR(timer != nullptr ? LaunchTimed(*timer, i)
                                            : LaunchPartition(session, program_index, i));
+    launched = true;
     if (!armed.partitions[i].awaited) continue;
     RONDO_RETURN_IF_ERROR(SynchronizeAll(session, program_index, uint64_t{1} << device));
     threads.Publish(session, device, i);
@@ -131,19 +137,39 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
   return status.ok() ? waited : status;
 }
 
+// What remains of a stopped run in streams that Execute does not wait for, and whether its error sticks.
+Status EndStopped(SessionImpl* session, uint32_t program, bool begun, const Status& status) {
+  for (SessionDevice& d : session->devices) {
+    for (Stream* stream : d.streams) {
+      uint32_t failed_step = kNone;
+      Status ignored = d.device->Synchronize(stream, &failed_step);
+    }
+  }
+  const ArmedProgram& armed = session->programs[program];
+  bool torn = armed.uses_state;
+  for (size_t i = 0; i < armed.inputs.size(); ++i) {
+    torn |= armed.inputs[i].bound.given && session->plan.data().programs[program].inputs[i].is_state;
+  }
+  if (!begun || !torn) return status;
+  return StickTo(session, status.At("a run was stopped and state may be half written; reset it to go on"));
+}
+
 // A bound run: executed, waited for and counted.
 Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& options) {
   const uint64_t began = MonotonicNanoseconds();
   bool observer = false;
-  Status status = Execute(session, program, options, &observer);
+  const bool begins = !session->stop.Asked();
+  Status status = begins ? Execute(session, program, options, &observer) : session->stop.status();
+  session->stop.End();
   Metrics& metrics = session->runtime_impl->metrics;
   metrics.run_time.Add(MonotonicNanoseconds() - began);
   metrics.runs.fetch_add(1, std::memory_order_relaxed);
   if (status.ok() || observer || status.code() == Code::kOutOfRange) return status;
+  if (IsStop(status.code())) return EndStopped(session, program, begins, status);
   return StickTo(session, status);
 }
 
-// Everything that the caller can get wrong. The session must be in use.
+// Everything that the caller can get wrong; then the run is under way. The session must be in use.
 Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
             const RunOptions& options) {
   if (program >= session->programs.size()) {
@@ -157,7 +183,9 @@ Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Sp
     RONDO_RETURN_IF_ERROR(CheckTimer(*options.timer, session, program));
   }
   const bool own_graphs = options.timer != nullptr && TimesSteps(*options.timer);
-  return BindTensors(session, program, inputs, outputs, !options.stepwise && !own_graphs);
+  RONDO_RETURN_IF_ERROR(BindTensors(session, program, inputs, outputs, !options.stepwise && !own_graphs));
+  session->stop.Begin(options.timeout_ns != 0 ? options.timeout_ns : session->run_timeout_ns);
+  return Status::Ok();
 }
 
 // Counts and logs a Run or RunAsync that failed; `stuck` tells that the session can be used no more.
@@ -235,6 +263,11 @@ Status Session::RunAsync(uint32_t program, Span<const Input> inputs, Span<const 
                          const Completion& completion, const RunOptions& options) {
   SessionUse use(impl_);
   return RunAsyncHeld(&use, impl_, program, inputs, outputs, completion, options);
+}
+
+void Session::Cancel() {
+  impl_->stop.Cancel();
+  impl_->runtime_impl->launch.Wake(impl_);
 }
 
 Status Session::Wait() { return impl_->runtime_impl->queue.Wait(impl_); }

@@ -44,6 +44,7 @@ Status MakeStreams(SessionImpl* session, SessionDevice* d) {
   if (d->streams.data() == nullptr) return NoMemory("streams");
   for (Stream*& stream : d->streams) {
     RONDO_ASSIGN_OR_RETURN(stream, d->device->CreateStream());
+    d->device->SetStop(stream, &session->stop);
   }
   if (count > 1) {
     RONDO_ASSIGN_OR_RETURN(d->order, d->device->CreateEvent());
@@ -119,7 +120,7 @@ Status PlaceBuffers(SessionImpl* session) {
 
 Status Build(SessionImpl* session) {
   RONDO_RETURN_IF_ERROR(session->runtime.Supports(session->plan));
-  RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan));
+  RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
   const PlanData& data = session->plan.data();
   session->devices = session->memory.New<SessionDevice>(data.requirements.devices.size());
   if (session->devices.data() == nullptr) return NoMemory("devices");
@@ -199,9 +200,20 @@ Result<uint32_t> FindStateToCopy(const SessionImpl* session, std::string_view na
                        name.data(), b.bytes, bytes);
 }
 
+// Whether some of the memory at `data` is the session's own.
+bool IsOwn(const SessionImpl* session, const void* data, uint64_t bytes) {
+  const auto address = reinterpret_cast<DeviceAddress>(data);
+  for (const SessionDevice& d : session->devices) {
+    for (const DeviceRegion& own : {d.arena, d.state}) {
+      if (address < own.address + own.bytes && own.address < address + bytes) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
-Result<Session> Session::Create(const Runtime& runtime, const Plan& plan) {
+Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const SessionOptions& options) {
   if (!runtime.valid()) return Status::Error(Code::kInvalidArgument, "the runtime is an empty handle");
   if (!plan.valid()) return Status::Error(Code::kInvalidArgument, "the plan is an empty handle");
   RuntimeImpl* shared = runtime.impl_;
@@ -209,7 +221,10 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan) {
   if (impl == nullptr) return NoMemory("handle");
   shared->sessions.fetch_add(1, std::memory_order_acq_rel);
   Session session(impl);
+  impl->run_timeout_ns = options.run_timeout_ns;
+  impl->stop.Begin(options.timeout_ns);
   Status built = Build(impl);
+  impl->stop.End();
   shared->log(built.ok() ? LogLevel::kDebug : LogLevel::kError,
               built.ok() ? "session created" : built.message());
   RONDO_RETURN_IF_ERROR(built);
@@ -224,7 +239,8 @@ bool Session::idle() const { return !impl_->busy.load(std::memory_order_acquire)
 
 Status Session::ResetState() {
   SessionUse use(impl_);
-  RONDO_RETURN_IF_ERROR(use.status());
+  if (!use.held() || !IsStop(use.status().code())) RONDO_RETURN_IF_ERROR(use.status());
+  impl_->stuck = Status();
   for (SessionDevice& d : impl_->devices) {
     if (d.state.bytes == 0) continue;
     RONDO_RETURN_IF_ERROR(use.Stick(d.device->Fill(d.state.address, 0, d.state.bytes, d.streams[0])));
@@ -249,6 +265,11 @@ Status Session::ReadState(std::string_view name, void* data, uint64_t bytes) {
   SessionUse use(impl_);
   RONDO_RETURN_IF_ERROR(use.status());
   RONDO_ASSIGN_OR_RETURN(uint32_t index, FindStateToCopy(impl_, name, data, bytes));
+  if (IsOwn(impl_, data, bytes)) {
+    return Status::Error(Code::kInvalidArgument,
+                         "state \"%.*s\" cannot be read into the session's own memory",
+                         static_cast<int>(name.size()), name.data());
+  }
   SessionDevice& d = impl_->devices[impl_->plan.data().buffers[index].device];
   if (bytes == 0) return Status::Ok();
   RONDO_RETURN_IF_ERROR(use.Stick(d.device->CopyOut(data, impl_->addresses[index], bytes, d.streams[0])));

@@ -6,8 +6,9 @@
 // threads at once; two calls into one session at once are refused with kFailedPrecondition.
 //
 // Errors: a caller's mistake (a wrong name, dtype, shape) and an index found out of its bounds
-// (kOutOfRange) leave the session usable; any other error sticks, and later calls repeat it. After a
-// run that failed, contents of outputs and state are unspecified: ResetState starts afresh.
+// (kOutOfRange) leave the session usable, and so may a run that was stopped (Cancel); any other error sticks,
+// and later calls repeat it. After a run that failed, contents of outputs and state are unspecified:
+// ResetState starts afresh.
 #ifndef RONDO_RUNTIME_SESSION_H_
 #define RONDO_RUNTIME_SESSION_H_
 
@@ -77,6 +78,14 @@ struct RunOptions {
   void* user = nullptr;
   // Takes the devices' times of this run (run_timer.h). Not of a stepwise one.
   const RunTimer* timer = nullptr;
+  // The run ends with kDeadlineExceeded this many nanoseconds after the call, the wait in the queue included.
+  // 0: after SessionOptions::run_timeout_ns.
+  uint64_t timeout_ns = 0;
+};
+
+struct SessionOptions {
+  uint64_t timeout_ns = 0;      // of Create, which then ends with kDeadlineExceeded; 0: none
+  uint64_t run_timeout_ns = 0;  // of each run whose RunOptions have none; 0: none
 };
 
 // What is called, once, when a run that RunAsync accepted has ended: with no error, or with what Run would
@@ -113,7 +122,7 @@ class Session {
   // recorded order with the plan's. Everything that a Run needs is allocated here. Errors: kUnsupported
   // (a requirement that the machine lacks), kOutOfMemory (asked for and available bytes), kInternal (a
   // recorded order that differs), each naming step and source node where there is one.
-  static Result<Session> Create(const Runtime& runtime, const Plan& plan);
+  static Result<Session> Create(const Runtime& runtime, const Plan& plan, const SessionOptions& options = {});
 
   bool valid() const { return impl_ != nullptr; }
   const Plan& plan() const;
@@ -137,10 +146,23 @@ class Session {
   // one of the runtime's workers, in a completion that is: kFailedPrecondition if there is one. A session
   // destroyed there takes back a run that has not begun, whose completion gets kAborted.
   Status Wait();
+  // Ends the run under way, if there is one, with kCancelled, from any thread, and returns at once. How soon
+  // it ends, and what becomes of the session: as with a time limit.
+  //
+  // On host a run ends within a step, kernels looking at its limit once a tile (some milliseconds at most);
+  // custom ops and copies come to their end. On other devices it ends between partitions (with a time limit,
+  // each is waited for before the next is launched; those that are launched come to their end). Collectives
+  // are aborted, and whoever waits for another device with them. A run in the queue, or behind another
+  // session's on the same devices, ends when it would have begun.
+  //
+  // A run that has not begun, or whose program is given no state, leaves the session usable; its outputs are
+  // unspecified. Otherwise state may be half written: the error sticks until ResetState. On GPUs, collectives
+  // that were aborted end the session, too (as those of every session over the same devices).
+  void Cancel();
   // Whether no call and no run is using the session at this moment.
   bool idle() const;
 
-  // Zeroes all state.
+  // Zeroes all state; what a stopped run left sticking is forgotten.
   Status ResetState();
   // Writes or reads the whole of the state called `name` (a state port of any program, by its input or
   // output name, or the state's own name). `bytes` must be its size.

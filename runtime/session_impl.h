@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/span.h"
 #include "core/status.h"
+#include "core/stop.h"
 #include "runtime/launch_threads.h"
 #include "runtime/loaded_plan.h"
 #include "runtime/plan.h"
@@ -70,6 +71,7 @@ struct ArmedProgram {
   Span<ArmedStep> steps;
   Span<ArmedPartition> partitions;
   Collectives* collectives = nullptr;  // null without sync points
+  bool uses_state = false;             // one of its steps is given memory of the session's state
   uint64_t devices = 0;                // one bit per device that has a partition, an input or an output
   bool on_launch_threads = false;      // its partitions are on more than one device
   Span<ArmedPort> inputs;
@@ -98,7 +100,9 @@ struct SessionImpl {
   Arena memory;  // owns the arrays below
   LoadedPlan* loaded = nullptr;
   std::atomic<bool> busy{false};
-  Status stuck;  // the first error that sticks
+  StopSignal stop;              // of the run under way, or of Create
+  uint64_t run_timeout_ns = 0;  // SessionOptions
+  Status stuck;                 // the first error that sticks
   Span<SessionDevice> devices;
   Span<DeviceAddress> addresses;  // per buffer of the plan
   Span<ArmedProgram> programs;

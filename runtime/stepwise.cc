@@ -15,7 +15,8 @@ Status OneStep(SessionImpl* session, uint32_t program, Turn turn, const RunOptio
   Status seen = Observe(options, program, index, StepPhase::kBefore);
   *observer = !seen.ok();
   RONDO_RETURN_IF_ERROR(seen);
-  Status status = EnqueueStep(session, program, index, turn.round);
+  Status status =
+      session->stop.Asked() ? session->stop.status() : EnqueueStep(session, program, index, turn.round);
   if (status.ok()) {
     SessionDevice& d = session->devices[step.device];
     uint32_t failed_step = kNone;

@@ -1,6 +1,7 @@
 #include "compiler/codegen/emit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -10,7 +11,9 @@
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/codegen/sync_points.h"
 #include "compiler/codegen/weight_table.h"
+#include "compiler/ir/arena.h"
 #include "formats/plan/certificate.h"
+#include "formats/plan/need.h"
 #include "formats/plan/writer.h"
 
 namespace rondo {
@@ -28,7 +31,7 @@ class Emitter {
  public:
   Emitter(std::vector<PlannedProgram> programs, const EmitOptions& options)
       : programs_(std::move(programs)), options_(options) {
-    out_.arena = std::make_shared<Arena>();
+    out_.arena = ir::NewArena();
   }
 
   Result<EmittedPlan> Emit(EmitReport* report) {
@@ -424,6 +427,20 @@ class Emitter {
     return Status::Ok();
   }
 
+  // What the plan needs beside its memory; the verifier holds it to that.
+  void StateNeeds() {
+    PlanData& plan = out_.plan;
+    std::vector<Need> needs;
+    double scratch = 0, work = 0;
+    for (const Kernel& kernel : plan.kernels) {
+      needs.push_back(NeedOf(kernel));
+      scratch = std::max(scratch, needs.back().scratch);
+    }
+    for (const Program& program : plan.programs) work = std::max(work, WorkOf(program, needs));
+    plan.requirements.scratch = static_cast<uint64_t>(std::ceil(std::min(scratch, kMostScratch)));
+    plan.requirements.work = static_cast<uint64_t>(std::ceil(std::min(work, kMostWork)));
+  }
+
   void Finish(EmitReport* report) {
     PlanData& plan = out_.plan;
     std::vector<Kernel> kernels = kernels_.kernels();
@@ -442,6 +459,7 @@ class Emitter {
     plan.kernels = out_.arena->Copy(kernels);
     plan.programs = out_.arena->Copy(plan_programs_);
     plan.custom_ops = out_.arena->Copy(custom_ops_);
+    StateNeeds();
     plan.weights_file = Text(options_.weights_file);
     if (report == nullptr) return;
     report->weights_bytes = plan.weights_bytes;

@@ -1,6 +1,6 @@
 #include "compiler/codegen/kernel_profile.h"
 
-#include "compiler/codegen/kernel_table.h"
+#include "formats/machine_code/image_digest.h"
 #include "formats/plan/format.h"
 
 namespace rondo {

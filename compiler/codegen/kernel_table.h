@@ -11,10 +11,6 @@
 
 namespace rondo {
 
-// Everything of a kernel but its name, as bytes: equal exactly for kernels that do the same. Numbers are
-// compared by their bits.
-std::string KernelStructure(const Kernel& kernel);
-
 // Numbers kernels in the order in which they first come.
 class KernelTable {
  public:

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compiler/fusion/fuse.h"
@@ -52,6 +54,8 @@ struct Context {
   std::vector<Home> homes;        // by node; value < 0: not yet decided (temporaries) or not in memory
   std::vector<char> stored;       // by node: must be in memory whoever reads it
   std::vector<NodeId> concat_of;  // by node: the concatenation whose memory holds it, or kNoNode
+  std::unordered_map<NodeId, std::pair<int64_t, int64_t>>
+      concat_places;  // of those: from where along the axis, and how many
   std::vector<NodeId>
       storage_of;            // by node: the state input whose memory this version of it lies in, or kNoNode
   std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
@@ -87,6 +91,7 @@ struct Obstacle {
   NodeId reader = ir::kNoNode;  // node whose read of input `slot` has no plain strides
   int slot = -1;                // -1: the reader itself must be kept out of larger parts
   std::string what;
+  int group = -1;  // whose part it was
 };
 
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
@@ -119,9 +124,6 @@ Result<std::shared_ptr<const LoweredLoop>> LowerLoop(const std::shared_ptr<const
 
 // Forms groups (groups.cc).
 void FormGroups(Context* context);
-
-// True if computing `candidate` together with `members` would make their kernel wait for itself (cycles.cc).
-bool WouldCycle(const Context& context, const std::vector<NodeId>& members, NodeId candidate);
 
 // Turns every group into an op of context->program (emit.cc), or says what stands in the way of which.
 Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles);

@@ -1,52 +1,127 @@
-// Whether a group would wait for itself.
-#include <algorithm>
+#include "compiler/fusion/cycles.h"
 
-#include "compiler/fusion/context.h"
+#include <algorithm>
+#include <numeric>
 
 namespace rondo::fusion {
 
 using ir::Node;
 
-bool WouldCycle(const Context& context, const std::vector<NodeId>& members, NodeId candidate) {
-  const Context& c = context;
-  std::vector<char> target(c.group_of.size(), 0), seen(c.group_of.size(), 0);
-  for (NodeId id : members) target[id] = 1;
-  target[candidate] = 1;
-  std::vector<NodeId> stack;
-  // From what the candidate and the members read outside, back through whole groups, to any of them.
-  auto push_inputs = [&](NodeId id) {
-    const Node& node = c.node(id);
-    auto push = [&](NodeId from) {
-      if (target[from] || seen[from]) return;
-      seen[from] = 1;
-      stack.push_back(from);
-    };
-    for (NodeId input : node.inputs) push(c.base(input));  // views are looked through: they compute nothing
-    for (NodeId from : node.weak_after) push(c.base(from));
-    for (NodeId from : node.strong_after) push(c.base(from));
+CycleCheck::CycleCheck(const Context* context) : c_(*context) {
+  const size_t nodes = c_.group_of.size();
+  runs_before_.resize(nodes);
+  for (NodeId id : c_.order) {
+    const Node& node = c_.node(id);
+    if (node.op == ir::Op::kView) continue;  // views are looked through: they compute nothing
+    for (const auto* edges : {&node.weak_after, &node.strong_after}) {
+      for (NodeId before : *edges) runs_before_[c_.base(before)].push_back(id);
+    }
+  }
+  block_.resize(c_.order.size());
+  std::iota(block_.begin(), block_.end(), 0);
+  block_end_ = block_;
+  target_.assign(nodes, 0);
+  forward_.reached.assign(nodes, 0);
+  backward_.reached.assign(nodes, 0);
+  backward_.forward = false;
+}
+
+// Blocks are found by following `block_`; every step on the way is halved.
+int CycleCheck::BlockOf(int position) {
+  while (block_[position] != position) {
+    block_[position] = block_[block_[position]];
+    position = block_[position];
+  }
+  return position;
+}
+
+void CycleCheck::Joined(NodeId id, NodeId other) {
+  const auto [low, high] = std::minmax(c_.position[id], c_.position[other]);
+  const int block = BlockOf(low);
+  while (block_end_[block] < high) {
+    const int next = block_end_[block] + 1;
+    block_[next] = block;
+    block_end_[block] = block_end_[next];
+  }
+}
+
+NodeId CycleCheck::UnitOf(NodeId id) const {
+  const int group = c_.group_of[id];
+  return group < 0 ? id : c_.groups[group].nodes[0];
+}
+
+// Goes one step on from node `id`. True if that closes a cycle.
+bool CycleCheck::Expand(Side* side, const Side& other, NodeId id, bool from_target) {
+  const auto step = [&](NodeId to) {
+    if (target_[to] == search_) return !from_target;
+    const NodeId unit = UnitOf(to);
+    const int block = BlockOf(c_.position[unit]);
+    if (side->reached[unit] == search_ || block > high_ || block_end_[block] < low_) return false;
+    side->reached[unit] = search_;
+    side->queue.push_back(unit);
+    return other.reached[unit] == search_;
   };
-  push_inputs(candidate);
-  for (NodeId id : members) push_inputs(id);
-  while (!stack.empty()) {
-    NodeId at = stack.back();
-    stack.pop_back();
-    int group = c.group_of[at];
-    auto reaches = [&](NodeId id) {
-      const Node& node = c.node(id);
-      auto hit = [&](const std::vector<NodeId>& list) {
-        return std::any_of(list.begin(), list.end(), [&](NodeId from) { return target[c.base(from)] != 0; });
-      };
-      return hit(node.inputs) || hit(node.weak_after) || hit(node.strong_after);
-    };
-    if (group >= 0) {
-      for (NodeId id : c.groups[group].nodes) {
-        if (target[id]) continue;
-        if (reaches(id)) return true;
-        push_inputs(id);
+  const auto any = [&](const std::vector<NodeId>& list) {
+    return std::any_of(list.begin(), list.end(), [&](NodeId to) { return step(c_.base(to)); });
+  };
+  if (side->forward) return any(c_.readers[id]) || any(runs_before_[id]);
+  const Node& node = c_.node(id);
+  return any(node.inputs) || any(node.weak_after) || any(node.strong_after);
+}
+
+bool CycleCheck::WouldCycleAsProducer(const std::vector<NodeId>& members, NodeId candidate) {
+  ++search_;
+  for (NodeId id : members) target_[id] = search_;
+  const auto inside = [&](NodeId id) { return target_[id] == search_; };
+  // A way out of the candidate must lead past the members first.
+  if (std::all_of(c_.readers[candidate].begin(), c_.readers[candidate].end(), inside) &&
+      std::all_of(runs_before_[candidate].begin(), runs_before_[candidate].end(), inside)) {
+    return false;
+  }
+  return Search(members, candidate, true);
+}
+
+bool CycleCheck::WouldCycleAsReader(const std::vector<NodeId>& members, NodeId candidate) {
+  ++search_;
+  for (NodeId id : members) target_[id] = search_;
+  return Search(members, candidate, false);
+}
+
+// What leads from the members back to themselves leads past the candidate: as its producer, a way out of the
+// candidate and back into a member; as a reader, a way out of a member and into the candidate.
+bool CycleCheck::Search(const std::vector<NodeId>& members, NodeId candidate, bool producer) {
+  target_[candidate] = search_;
+  low_ = high_ = c_.position[candidate];
+  for (NodeId id : members) {
+    low_ = std::min(low_, c_.position[id]);
+    high_ = std::max(high_, c_.position[id]);
+  }
+  low_ = BlockOf(low_);
+  high_ = block_end_[BlockOf(high_)];
+  for (Side* side : {&forward_, &backward_}) {
+    side->queue.clear();
+    side->next = 0;
+    const Side& other = side == &forward_ ? backward_ : forward_;
+    if (side->forward == producer) {
+      if (Expand(side, other, candidate, true)) return true;
+      continue;
+    }
+    for (NodeId id : members) {
+      if (Expand(side, other, id, true)) return true;
+    }
+  }
+  while (forward_.next < forward_.queue.size() && backward_.next < backward_.queue.size()) {
+    for (Side* side : {&forward_, &backward_}) {
+      const NodeId unit = side->queue[side->next++];
+      const Side& other = side == &forward_ ? backward_ : forward_;
+      const int group = c_.group_of[unit];
+      if (group < 0) {
+        if (Expand(side, other, unit, false)) return true;
+        continue;
       }
-    } else {
-      if (reaches(at)) return true;
-      push_inputs(at);
+      for (NodeId id : c_.groups[group].nodes) {
+        if (target_[id] != search_ && Expand(side, other, id, false)) return true;
+      }
     }
   }
   return false;

@@ -90,16 +90,20 @@ class Dependencies {
       : c_(context), op_of_group_(op_of_group) {}
 
   void Writers(NodeId id, std::set<int>* ops) const {
-    const Node& node = c_.node(id);
-    if (node.op == Op::kConcat) {
-      for (NodeId input : node.inputs) {
-        if (c_.node(input).shape.elements() > 0) Writers(c_.base(input), ops);
+    std::vector<NodeId> work = {id};
+    while (!work.empty()) {
+      const Node& node = c_.node(work.back());
+      work.pop_back();
+      if (node.op == Op::kConcat) {
+        for (NodeId input : node.inputs) {
+          if (c_.node(input).shape.elements() > 0) work.push_back(c_.base(input));
+        }
+        continue;
       }
-      return;
+      int group = c_.group_of[node.id];
+      if (group >= 0) ops->insert(op_of_group_[group]);
+      if (node.op == Op::kIndexedWrite) work.push_back(c_.base(node.inputs[0]));
     }
-    int group = c_.group_of[id];
-    if (group >= 0) ops->insert(op_of_group_[group]);
-    if (node.op == Op::kIndexedWrite) Writers(c_.base(node.inputs[0]), ops);
   }
 
   // Everything that `group` needs done before it.
@@ -210,6 +214,16 @@ Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* 
   return Status::Error(Code::kInternal, "unknown skeleton");
 }
 
+// Whether the part has more than a kernel may hold. Budgets are below that; only what they cannot foresee
+// (loops that were split often, say) comes to it.
+bool TooLong(const LoweredOp& op) {
+  if (op.kind != LoweredKind::kKernel) return false;
+  const Part& part = op.kernel.parts[0];
+  const auto longer = [](const Tape& tape) { return tape.size() > static_cast<size_t>(kMaxTape); };
+  return longer(part.prologue) || longer(part.body) || longer(part.epilogue) ||
+         std::any_of(part.stages.begin(), part.stages.end(), [&](const Stage& s) { return longer(s.tape); });
+}
+
 // Appends an op (a collective: both of its ops). Gives the number of the last one, which is complete when the
 // group is.
 int Append(LoweredProgram* program, LoweredOp op) {
@@ -248,8 +262,16 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
     Obstacle found;
     Status status = EmitGroup(context, group, op, &found);
     std::string what = SourcesOf(c.node(group.nodes[0]));
-    if (!status.ok()) return status.At("%s", what.c_str()).FromNode(what);
+    // What is too much for one kernel is not for several.
+    if (status.code() == Code::kUnsupported && !c.FusionOff(group.nodes[0])) {
+      found = {true, group.nodes[0], -1, ""};
+    } else if (!status.ok()) {
+      return status.At("%s", what.c_str()).FromNode(what);
+    } else if (!found.found && TooLong(*op)) {
+      found = {true, group.nodes[0], -1, ""};
+    }
     if (found.found) {
+      found.group = group.id;
       if (found.reader == kNoNode) found.reader = group.nodes[0];
       obstacles->push_back(found);
       continue;

@@ -1,5 +1,6 @@
 #include "compiler/fusion/fuse.h"
 
+#include <algorithm>
 #include <map>
 
 #include "compiler/fusion/context.h"
@@ -21,7 +22,7 @@ void CopyInput(ir::Graph* graph, NodeId reader, int slot) {
   View view = graph->ViewOf(input);
   NodeId base = graph->BaseOf(input);
   if (view.affine()) {
-    graph->node(reader).inputs[slot] = fusion::InsertCopy(graph, input);
+    graph->SetInput(reader, static_cast<size_t>(slot), fusion::InsertCopy(graph, input));
     return;
   }
   // All steps but the last show the tensor that the last step reads: copy that one densely.
@@ -40,7 +41,7 @@ void CopyInput(ir::Graph* graph, NodeId reader, int slot) {
   };
   NodeId copy = fusion::InsertCopy(graph, add_view(base, prefix));
   NodeId shown = add_view(copy, View{{last}});
-  graph->node(reader).inputs[slot] = shown;
+  graph->SetInput(reader, static_cast<size_t>(slot), shown);
 }
 
 // Changes the graph so that the next try does not meet the same obstacle.
@@ -77,7 +78,7 @@ Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, 
   FuseReport local;
   FuseReport* out = report != nullptr ? report : &local;
   *out = FuseReport();
-  constexpr int kMaxTries = 64;
+  constexpr int kMaxTries = 64, kPatience = 6;
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     Context context;
     RONDO_RETURN_IF_ERROR(fusion::Prepare(working, options, loops, &context));
@@ -95,9 +96,17 @@ Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, 
     }
     for (const Obstacle& obstacle : obstacles) {
       // Preparing only appends nodes; go on from its graph if what it appended is named.
-      if (obstacle.reader >= working.size()) working = context.graph;
+      const std::vector<NodeId>& members = context.groups[static_cast<size_t>(obstacle.group)].nodes;
+      const NodeId last = *std::max_element(members.begin(), members.end());
+      if (std::max(obstacle.reader, last) >= working.size()) working = context.graph;
     }
     for (const Obstacle& obstacle : obstacles) {
+      // Node by node takes as many tries as the worst part has nodes: after a few, all of it is taken apart.
+      const std::vector<NodeId>& members = context.groups[static_cast<size_t>(obstacle.group)].nodes;
+      if (attempt >= kPatience && members.size() > 1) {
+        for (NodeId id : members) working.node(id).annotations["fuse"] = "off";
+        continue;
+      }
       if (Remove(&working, obstacle, &tried, &out->copies)) continue;
       std::string what = fusion::SourcesOf(context.node(obstacle.reader));
       return Status::Error(Code::kUnsupported,

@@ -1,8 +1,12 @@
 // Forms the groups: which nodes are computed by one part.
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <unordered_map>
 
+#include "compiler/fusion/budget.h"
 #include "compiler/fusion/context.h"
+#include "compiler/fusion/cycles.h"
 
 namespace rondo::fusion {
 
@@ -54,7 +58,8 @@ int CostOf(const Node& node) {
 
 class Grouping {
  public:
-  explicit Grouping(Context* context) : c_(*context) {}
+  explicit Grouping(Context* context)
+      : c_(*context), cycles_(context), budget_(context), failed_(context->group_of.size(), 0) {}
 
   void Run() {
     for (NodeId id : c_.order) {
@@ -77,8 +82,7 @@ class Grouping {
       bool map = op == Op::kPointwise || op == Op::kIndexedRead || op == Op::kIndexedWrite ||
                  (op == Op::kIota && IotaNeedsMemory(id));
       if (!map || !Needed(id)) continue;
-      Group* group = NewGroup(Skeleton::kMap, id);
-      AbsorbProducers(group);
+      AbsorbProducers(NewBudgetedGroup(Skeleton::kMap, id));
     }
   }
 
@@ -116,6 +120,14 @@ class Grouping {
   void Join(Group* group, NodeId id) {
     group->nodes.push_back(id);
     c_.group_of[id] = group->id;
+    cycles_.Joined(id, group->nodes[0]);
+  }
+
+  // The same for a group of one node, which always fits.
+  Group* NewBudgetedGroup(Skeleton skeleton, NodeId first) {
+    Group* group = NewGroup(skeleton, first);
+    budget_.Take(*group, first);
+    return group;
   }
 
   // A call or a loop, with its results.
@@ -132,9 +144,16 @@ class Grouping {
 
   // ------------------------------------------------------------------ producers into their reader
 
-  bool AllReadersIn(NodeId id, int group) const {
-    return std::all_of(c_.readers[id].begin(), c_.readers[id].end(),
-                       [&](NodeId r) { return c_.InGroup(r, group) && CanComputeInside(r, id); });
+  // Starts with the reader that was in the way the last time: it mostly still is.
+  bool AllReadersIn(NodeId id, int group) {
+    const std::vector<NodeId>& readers = c_.readers[id];
+    size_t& at = failed_[id];
+    for (size_t seen = 0; seen < readers.size(); ++seen) {
+      const NodeId r = readers[at];
+      if (!c_.InGroup(r, group) || !CanComputeInside(r, id)) return false;
+      at = at + 1 < readers.size() ? at + 1 : 0;
+    }
+    return true;
   }
 
   int64_t DomainElements(const Group& group) const {
@@ -171,12 +190,15 @@ class Grouping {
   }
 
   bool TryAbsorb(Group* group, NodeId producer) {
+    const Op op = c_.node(producer).op;
+    if (op != Op::kMatMul && op != Op::kPointwise && op != Op::kIndexedRead) return false;
     if (!Free(producer) || c_.stored[producer] || !AllReadersIn(producer, group->id)) return false;
     if (c_.FusionOff(group->nodes[0]) || c_.FusionOff(producer) || IsRoundedForMemory(producer)) return false;
     if (ReadsWhatIsWritten(group->sink, producer)) return false;
-    if (c_.node(producer).op == Op::kMatMul) return TryTwin(group, producer);
+    if (op == Op::kMatMul) return TryTwin(group, producer);
     if (!c_.IsInlinable(producer) || !WorthComputingInside(*group, producer)) return false;
-    if (ControlBetween(*group, producer)) return false;
+    if (cycles_.WouldCycleAsProducer(group->nodes, producer)) return false;
+    if (!budget_.TakeProducer(*group, producer)) return false;
     Join(group, producer);
     return true;
   }
@@ -188,11 +210,9 @@ class Grouping {
                        [&](NodeId reader) { return WidensWhatWasRounded(c_.graph, reader); });
   }
 
-  bool ControlBetween(const Group& group, NodeId id) const { return WouldCycle(c_, group.nodes, id); }
-
   // A second contraction of the same left side whose result is read at the same points: one more accumulator.
   bool TryTwin(Group* group, NodeId id) {
-    if (group->skeleton != Skeleton::kContraction) return false;
+    if (group->skeleton != Skeleton::kContraction || group->anchors.size() >= kMaxSlots) return false;
     const Node& first = c_.node(group->anchors[0]);
     const Node& twin = c_.node(id);
     if (twin.inputs[0] != first.inputs[0] && !SameRead(twin.inputs[0], first.inputs[0])) return false;
@@ -201,7 +221,8 @@ class Grouping {
     std::optional<View> a = PathTo(group->sink, group->anchors[0], *group);
     Join(group, id);
     std::optional<View> b = PathTo(group->sink, id, *group);
-    if (!a || !b || !(*a == *b) || WouldCycle(c_, group->nodes, id)) {
+    if (!a || !b || !(*a == *b) || cycles_.WouldCycleAsProducer(group->nodes, id) ||
+        !budget_.Take(*group, id)) {
       group->nodes.pop_back();
       c_.group_of[id] = -1;
       return false;
@@ -216,41 +237,44 @@ class Grouping {
 
   // The one view by which `from`'s domain reads `to` inside the group; none if there are several.
   std::optional<View> PathTo(NodeId from, NodeId to, const Group& group) const {
-    std::optional<View> found;
-    bool several = false;
     const Node& sink = c_.node(from);
     const Shape& domain = sink.op == Op::kIndexedWrite ? c_.node(sink.inputs[1]).shape : sink.shape;
-    Walk(from, ir::DenseView(domain), to, group, &found, &several, 0);
-    return several ? std::nullopt : found;
-  }
-
-  void Walk(NodeId at, const View& view, NodeId to, const Group& group, std::optional<View>* found,
-            bool* several, int depth) const {
-    if (at == to) {
-      if (*found && !(**found == view)) *several = true;
-      *found = view;
-      return;
+    std::map<NodeId, std::vector<View>> seen;
+    std::vector<std::pair<NodeId, View>> work = {{from, ir::DenseView(domain)}};
+    std::optional<View> found;
+    while (!work.empty()) {
+      const auto [at, view] = std::move(work.back());
+      work.pop_back();
+      if (at == to) {
+        if (found && !(*found == view)) return std::nullopt;
+        found = view;
+        continue;
+      }
+      const Node& node = c_.node(at);
+      if (!c_.InGroup(at, group.id) || IsAnchor(node.op) || node.op == Op::kIndexedRead) continue;
+      std::vector<View>& views = seen[at];
+      if (std::find(views.begin(), views.end(), view) != views.end()) continue;
+      if (views.size() >= kMostViews) return std::nullopt;
+      views.push_back(view);
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        if (node.op == Op::kIndexedWrite && k != 1) continue;
+        NodeId input = node.inputs[k];
+        work.emplace_back(c_.base(input), ir::Compose(c_.graph.ViewOf(input), view));
+      }
     }
-    const Node& node = c_.node(at);
-    if (!c_.InGroup(at, group.id) || IsAnchor(node.op) || depth > 64 || *several) return;
-    if (node.op == Op::kIndexedRead) return;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.op == Op::kIndexedWrite && k != 1) continue;
-      NodeId input = node.inputs[k];
-      Walk(c_.base(input), ir::Compose(c_.graph.ViewOf(input), view), to, group, found, several, depth + 1);
-    }
+    return found;
   }
 
   // ------------------------------------------------------------------------------- epilogues
 
   void AnchorGroup(NodeId anchor) {
-    Group* group = NewGroup(SkeletonOf(c_.node(anchor).op), anchor);
+    Group* group = NewBudgetedGroup(SkeletonOf(c_.node(anchor).op), anchor);
     group->anchors = {anchor};
     int id = group->id;
     NodeId at = anchor;
     while (c_.options.epilogues && !c_.FusionOff(anchor)) {
       std::vector<NodeId> region = NextExit(c_.groups[id], at);
-      if (region.empty()) break;
+      if (region.empty() || !budget_.TakeRegion(c_.groups[id], at, region)) break;
       for (NodeId member : region) Join(&c_.groups[id], member);
       at = region.back();
       c_.groups[id].sink = at;
@@ -291,7 +315,10 @@ class Grouping {
         for (NodeId reader : c_.readers[producer]) fits = fits && InPrologue(id, reader);
       }
       fits = fits && !ReadsWhatIsWritten(c_.groups[id].sink, producer);
-      if (!fits || WouldCycle(c_, c_.groups[id].nodes, producer)) continue;
+      if (!fits || cycles_.WouldCycleAsProducer(c_.groups[id].nodes, producer) ||
+          !budget_.TakeProducer(c_.groups[id], producer)) {
+        continue;
+      }
       Join(&c_.groups[id], producer);
       c_.groups[id].prologue.push_back(producer);
       for (NodeId input : c_.node(producer).inputs) work.push_back(c_.base(input));
@@ -339,6 +366,7 @@ class Grouping {
     const Node& node = c_.node(id);
     bool write = node.op == Op::kIndexedWrite;
     if (!Free(id) || c_.FusionOff(id) || (node.op != Op::kPointwise && !write)) return false;
+    if (budget_.Exceeds(group, region, id)) return false;
     for (NodeId member : region) {
       if (c_.stored[member] || c_.node(member).op == Op::kIndexedWrite) return false;
     }
@@ -361,7 +389,7 @@ class Grouping {
     members.insert(members.end(), region.begin(), region.end());
     bool clash = std::any_of(members.begin(), members.end(),
                              [&](NodeId member) { return ReadsWhatIsWritten(id, member); });
-    return !clash && !WouldCycle(c_, members, id);
+    return !clash && !cycles_.WouldCycleAsReader(members, id);
   }
 
   // Shows each element of its storage exactly once.
@@ -410,21 +438,27 @@ class Grouping {
   enum class Kind { kNone, kElement, kRow };
 
   // What node `id` would be in the cluster; kNone if it does not fit.
-  Kind KindOf(const Rows& rows, const std::vector<Kind>& kinds, NodeId id) const {
+  using Kinds = std::unordered_map<NodeId, Kind>;  // of the cluster's members
+  static Kind Of(const Kinds& kinds, NodeId id) {
+    const auto it = kinds.find(id);
+    return it == kinds.end() ? Kind::kNone : it->second;
+  }
+
+  Kind KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const {
     const Node& node = c_.node(id);
     int64_t elements = rows.domain.elements(), count = rows.reduced.elements();
     if (node.op == Op::kReduce) {
       const ir::ReduceAttrs& attrs = node.As<ir::ReduceAttrs>();
       const View view = c_.graph.ViewOf(node.inputs[0]);
       bool fits = view.shape() == rows.domain && attrs.axes == rows.axes &&
-                  kinds[c_.base(node.inputs[0])] == Kind::kElement && ir::IsDense(view, elements);
+                  Of(kinds, c_.base(node.inputs[0])) == Kind::kElement && ir::IsDense(view, elements);
       return fits ? Kind::kRow : Kind::kNone;
     }
     if (node.op != Op::kPointwise || c_.FusionOff(id)) return Kind::kNone;
     int64_t n = node.shape.elements();
     Kind kind = n == elements ? Kind::kElement : n == count ? Kind::kRow : Kind::kNone;
     for (NodeId input : node.inputs) {
-      Kind in = kinds[c_.base(input)];
+      Kind in = Of(kinds, c_.base(input));
       if (in == Kind::kNone) continue;
       const View view = c_.graph.ViewOf(input);
       bool fits = in == Kind::kElement ? kind == Kind::kElement && ir::IsDense(view, elements)
@@ -436,15 +470,15 @@ class Grouping {
   }
 
   void ReductionGroup(NodeId first) {
-    Group* group = NewGroup(Skeleton::kReduction, first);
+    Group* group = NewBudgetedGroup(Skeleton::kReduction, first);
     int id = group->id;
     Rows rows;
     NodeId input = c_.node(first).inputs[0];
     rows.domain = c_.node(input).shape;
     rows.reduced = c_.node(first).shape;
     rows.axes = c_.node(first).As<ir::ReduceAttrs>().axes;
-    std::vector<Kind> kinds(c_.group_of.size(), Kind::kNone);
-    kinds[first] = Kind::kRow;
+    Kinds kinds;
+    kinds.emplace(first, Kind::kRow);
     group->rows.push_back(first);
     group->sink = c_.base(input);
     group->domain = rows.domain;
@@ -467,7 +501,7 @@ class Grouping {
     AbsorbProducers(&c_.groups[id]);
   }
 
-  bool TryCluster(const Rows& rows, int group, std::vector<Kind>* kinds, NodeId id) {
+  bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
     if (!Free(id)) return false;
     // A reduction of what the cluster reads anyway joins too: its producers may first have to.
     Kind kind = KindOf(rows, *kinds, id);
@@ -476,7 +510,8 @@ class Grouping {
     int reductions = 0;
     for (NodeId member : c_.groups[group].nodes) reductions += c_.node(member).op == Op::kReduce;
     if (c_.node(id).op == Op::kReduce && reductions >= kMaxReductions) return false;
-    if (WouldCycle(c_, c_.groups[group].nodes, id)) return false;
+    if (cycles_.WouldCycleAsReader(c_.groups[group].nodes, id)) return false;
+    if (!budget_.Take(c_.groups[group], id)) return false;
     Join(&c_.groups[group], id);
     (*kinds)[id] = kind;
     (kind == Kind::kRow ? c_.groups[group].rows : c_.groups[group].elements).push_back(id);
@@ -485,7 +520,7 @@ class Grouping {
   }
 
   // Producers of elements, at the same points, that nothing outside reads.
-  void AbsorbElements(const Rows& rows, int group, std::vector<Kind>* kinds, std::vector<NodeId> work) {
+  void AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work) {
     while (!work.empty()) {
       NodeId at = work.back();
       work.pop_back();
@@ -496,8 +531,9 @@ class Grouping {
         bool element = c_.node(base).shape.elements() == rows.domain.elements() &&
                        ir::IsDense(c_.graph.ViewOf(input), rows.domain.elements());
         if (!element || !AllReadersIn(base, group)) continue;
-        if (WouldCycle(c_, c_.groups[group].nodes, base)) continue;
+        if (cycles_.WouldCycleAsProducer(c_.groups[group].nodes, base)) continue;
         if (KindOf(rows, *kinds, base) == Kind::kNone) continue;
+        if (!budget_.Take(c_.groups[group], base)) continue;
         Join(&c_.groups[group], base);
         (*kinds)[base] = Kind::kElement;
         c_.groups[group].elements.push_back(base);
@@ -507,6 +543,9 @@ class Grouping {
   }
 
   Context& c_;
+  CycleCheck cycles_;
+  Budget budget_;
+  std::vector<size_t> failed_;  // by node: the place among its readers of one that was outside of a group
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "compiler/fusion/budget.h"
 #include "compiler/fusion/context.h"
 
 namespace rondo::fusion {
@@ -63,20 +64,22 @@ void FuseHorizontally(LoweredProgram* program) {
   std::vector<LoweredOp>& ops = program->ops;
   std::vector<int> depth(ops.size(), 0), into(ops.size());
   std::map<std::pair<int, std::string>, int> open;
-  std::vector<size_t> parts(ops.size(), 1);
+  std::vector<size_t> parts(ops.size(), 1), params(ops.size());
   for (size_t i = 0; i < ops.size(); ++i) {
     for (int from : ops[i].deps) depth[i] = std::max(depth[i], depth[from] + 1);
     into[i] = static_cast<int>(i);
     std::string key = JoinKey(ops[i]);
     if (key.empty()) continue;
     auto [it, fresh] = open.emplace(std::make_pair(depth[i], key), static_cast<int>(i));
+    params[i] = ops[i].params.size();
     if (fresh) continue;
-    if (parts[it->second] >= kMaxParts) {
+    if (parts[it->second] >= kMaxParts || params[it->second] + params[i] > kMostReads) {
       it->second = static_cast<int>(i);
       continue;
     }
     into[i] = it->second;
     ++parts[it->second];
+    params[it->second] += params[i];
   }
   for (size_t i = 0; i < ops.size(); ++i) {
     if (into[i] != static_cast<int>(i)) Append(program, &ops[into[i]], ops[i]);

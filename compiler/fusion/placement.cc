@@ -120,42 +120,57 @@ View PlacementFor(const Context& c, NodeId id) {
 
 }  // namespace
 
-const Home& HomeOf(Context* context, NodeId id) {
-  Context& c = *context;
-  Home& home = c.homes[id];
-  if (home.value >= 0) return home;
-  const Node& node = c.node(id);
+namespace {
+
+// The node in whose memory `id` lies, if it has no memory of its own: a concatenation, or the older version
+// that a write changes.
+NodeId HolderOf(const Context& c, NodeId id) {
+  if (c.concat_of[id] != kNoNode) return c.concat_of[id];
+  const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
+  return step.runs == kNoNode ? kNoNode : c.base(c.node(step.runs).inputs[step.slot]);
+}
+
+// Where `id` lies in its holder's dense index space.
+View PlaceInHolder(const Context& c, NodeId id) {
+  const Shape& shape = c.node(id).shape;
   if (c.concat_of[id] != kNoNode) {
-    // The piece's place in the concatenation's own memory.
     const Node& concat = c.node(c.concat_of[id]);
-    int axis = concat.As<ir::ConcatAttrs>().axis;
-    int64_t start = 0;
-    for (NodeId input : concat.inputs) {
-      if (c.base(input) == id) {
-        View place = ir::Slice(ir::DenseView(concat.shape), axis, start, 1, c.node(input).shape[axis]);
-        place = ir::Reshape(place, node.shape);
-        Home outer = HomeOf(context, concat.id);
-        c.homes[id] = {outer.value, ir::Compose(outer.placement, place)};
-        return c.homes[id];
-      }
-      start += c.node(input).shape[axis];
-    }
+    const auto [start, count] = c.concat_places.at(id);
+    const int axis = concat.As<ir::ConcatAttrs>().axis;
+    return ir::Reshape(ir::Slice(ir::DenseView(concat.shape), axis, start, 1, count), shape);
   }
-  if (const ir::VersionStep step = ir::VersionStepOf(c.graph, id); step.runs != kNoNode) {
-    NodeId data = c.node(step.runs).inputs[step.slot];
-    Home below = HomeOf(context, c.base(data));
-    c.homes[id] = {below.value, ir::Compose(below.placement, ir::Reshape(c.graph.ViewOf(data), node.shape))};
-    return c.homes[id];
-  }
+  const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
+  return ir::Reshape(c.graph.ViewOf(c.node(step.runs).inputs[step.slot]), shape);
+}
+
+Home NewValue(Context* c, NodeId id) {
+  const Node& node = c->node(id);
   LoweredValue value;
   value.name = node.name;
   value.dtype = node.dtype;
   value.shape = node.shape;
   value.bytes = node.shape.elements() * ByteSize(node.dtype);
   value.sources = node.sources;
-  c.program.values.push_back(std::move(value));
-  home = {static_cast<int>(c.program.values.size()) - 1, PlacementFor(c, id)};
-  return home;
+  c->program.values.push_back(std::move(value));
+  return {static_cast<int>(c->program.values.size()) - 1, PlacementFor(*c, id)};
+}
+
+}  // namespace
+
+const Home& HomeOf(Context* context, NodeId id) {
+  Context& c = *context;
+  if (c.homes[id].value >= 0) return c.homes[id];
+  std::vector<NodeId> inside = {id};  // each in the memory of the next
+  for (NodeId holder = HolderOf(c, id); holder != kNoNode; holder = HolderOf(c, holder)) {
+    inside.push_back(holder);
+    if (c.homes[holder].value >= 0) break;
+  }
+  if (c.homes[inside.back()].value < 0) c.homes[inside.back()] = NewValue(&c, inside.back());
+  for (size_t i = inside.size() - 1; i-- > 0;) {
+    const Home& outer = c.homes[inside[i + 1]];
+    c.homes[inside[i]] = {outer.value, ir::Compose(outer.placement, PlaceInHolder(c, inside[i]))};
+  }
+  return c.homes[id];
 }
 
 }  // namespace rondo::fusion

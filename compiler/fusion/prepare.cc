@@ -3,6 +3,7 @@
 #include <map>
 
 #include "compiler/fusion/context.h"
+#include "compiler/ir/arena.h"
 #include "compiler/ir/loop.h"
 #include "compiler/ir/versions.h"
 
@@ -46,6 +47,7 @@ class Preparation {
 
   Status Run() {
     RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
+    IndexStates();
     CopyCallInputs();
     CopyLoopInputs();
     FindStateChains();
@@ -77,7 +79,7 @@ class Preparation {
         const NodeId input = g_.node(id).inputs[k];
         if (ir::IsDense(g_.ViewOf(input), g_.node(g_.BaseOf(input)).shape.elements())) continue;
         const NodeId copy = InsertCopy(&g_, input);
-        g_.node(id).inputs[k] = copy;
+        g_.SetInput(id, k, copy);
       }
     }
   }
@@ -93,17 +95,23 @@ class Preparation {
         const bool dense = ir::IsDense(g_.ViewOf(input), g_.node(base).shape.elements());
         const bool carried = info->inputs[k].kind == ir::LoopInputKind::kCarried;
         if (dense && !carried && g_.node(base).op != Op::kIota) continue;
-        const NodeId copy = InsertCopy(&g_, input);
-        g_.node(id).inputs[k] = copy;
+        g_.SetInput(id, k, InsertCopy(&g_, input));
       }
     }
   }
 
   bool IsState(NodeId id) const {
     if (g_.node(id).op != Op::kInput) return false;
-    int index = g_.node(id).As<ir::InputAttrs>().index;
-    return std::any_of(g_.states.begin(), g_.states.end(),
-                       [&](const ir::StatePair& pair) { return pair.input == index; });
+    return state_of_input_[static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index)] >= 0;
+  }
+
+  void IndexStates() {
+    state_of_input_.assign(g_.inputs.size(), -1);
+    state_of_output_.assign(g_.outputs.size(), -1);
+    for (size_t s = 0; s < g_.states.size(); ++s) {
+      state_of_input_[static_cast<size_t>(g_.states[s].input)] = static_cast<int>(s);
+      state_of_output_[static_cast<size_t>(g_.states[s].output)] = static_cast<int>(s);
+    }
   }
 
   // The versions of a state, the input first, if its output is the last of a chain of writes over it.
@@ -148,7 +156,7 @@ class Preparation {
         bool own = std::find(versions.begin(), versions.end(), g_.BaseOf(read)) != versions.end();
         if (!own || k == step.slot) continue;
         NodeId copy = InsertCopy(&g_, read);
-        g_.node(step.runs).inputs[k] = copy;
+        g_.SetInput(step.runs, k, copy);
       }
     }
   }
@@ -167,6 +175,7 @@ class Preparation {
   // A write that is not in place gets a fresh copy of its data to write into.
   void CopyScatterTargets() {
     NodeId count = g_.size();
+    MarkOutputs();
     std::vector<std::vector<NodeId>> users = g_.Users();
     for (NodeId id = 0; id < count; ++id) {
       if (g_.node(id).dead || g_.node(id).op != Op::kIndexedWrite || in_place_[id]) continue;
@@ -178,7 +187,7 @@ class Preparation {
       bool chained = own && !in_place_[data] && MemoryReaders(users[data]) == 1 && !IsOutput(data);
       if (chained) continue;
       NodeId copy = InsertCopy(&g_, data);
-      g_.node(id).inputs[0] = copy;
+      g_.SetInput(id, 0, copy);
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
   }
@@ -192,6 +201,7 @@ class Preparation {
   // The same for what custom ops change: it is copied unless the call is all that reads it.
   void CopyCallTargets() {
     const NodeId count = g_.size();
+    MarkOutputs();
     const std::vector<std::vector<NodeId>> users = g_.Users();
     for (NodeId id = 0; id < count; ++id) {
       if (g_.node(id).dead || g_.node(id).op != Op::kCall) continue;
@@ -202,7 +212,7 @@ class Preparation {
         const NodeId data = g_.node(id).inputs[slot];
         if (data < count && MayBeChanged(data, id, users[data])) continue;
         const NodeId copy = InsertCopy(&g_, data);
-        g_.node(id).inputs[slot] = copy;
+        g_.SetInput(id, slot, copy);
       }
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
@@ -227,9 +237,13 @@ class Preparation {
     return reads == 1 && !in_place_[data] && MemoryReaders(users) == 1 && !IsOutput(data);
   }
 
+  // As of the last MarkOutputs.
   bool IsOutput(NodeId id) const {
-    return std::any_of(g_.outputs.begin(), g_.outputs.end(),
-                       [&](const ir::GraphOutput& o) { return g_.BaseOf(o.node) == id; });
+    return static_cast<size_t>(id) < is_output_.size() && is_output_[static_cast<size_t>(id)] != 0;
+  }
+  void MarkOutputs() {
+    is_output_.assign(static_cast<size_t>(g_.size()), 0);
+    for (const ir::GraphOutput& o : g_.outputs) is_output_[static_cast<size_t>(g_.BaseOf(o.node))] = 1;
   }
 
   // Every output ends as a node of its own that lives in the output's memory.
@@ -238,8 +252,7 @@ class Preparation {
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
       NodeId id = g_.outputs[o].node;
       NodeId base = g_.BaseOf(id);
-      bool state = std::any_of(g_.states.begin(), g_.states.end(),
-                               [&](const ir::StatePair& pair) { return pair.output == static_cast<int>(o); });
+      const bool state = state_of_output_[o] >= 0;
       if (state && (EndsChain(o, base) || IsUnchangedState(o, id))) continue;
       bool own = !c_.IsLeaf(base) && !in_place_[base] && !state && !taken[base] &&
                  ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements());
@@ -249,7 +262,7 @@ class Preparation {
         NodeId copy = InsertCopy(&g_, from_state ? InsertCopy(&g_, id) : id);
         in_place_.resize(static_cast<size_t>(g_.size()), 0);
         if (state) g_.node(copy).annotations["fuse"] = "off";
-        g_.outputs[o].node = copy;
+        g_.SetOutput(o, copy);
         taken.resize(static_cast<size_t>(g_.size()), 0);
         base = copy;
       }
@@ -260,11 +273,8 @@ class Preparation {
 
   // Whether output `output` is a state that the chain of in-place writes ending in `base` has written.
   bool EndsChain(size_t output, NodeId base) const {
-    for (const ir::StatePair& pair : g_.states) {
-      if (pair.output != static_cast<int>(output) || !in_place_[base]) continue;
-      return StorageOf(base) == g_.inputs[pair.input].node;
-    }
-    return false;
+    const ir::StatePair& pair = g_.states[static_cast<size_t>(state_of_output_[output])];
+    return in_place_[base] && StorageOf(base) == g_.inputs[pair.input].node;
   }
 
   NodeId StorageOf(NodeId version) const {
@@ -275,19 +285,16 @@ class Preparation {
   }
 
   bool IsUnchangedState(size_t output, NodeId id) const {
-    for (const ir::StatePair& pair : g_.states) {
-      if (pair.output == static_cast<int>(output)) {
-        return g_.BaseOf(id) == g_.inputs[pair.input].node &&
-               ir::IsDense(g_.ViewOf(id), g_.node(g_.BaseOf(id)).shape.elements());
-      }
-    }
-    return false;
+    const ir::StatePair& pair = g_.states[static_cast<size_t>(state_of_output_[output])];
+    return g_.BaseOf(id) == g_.inputs[pair.input].node &&
+           ir::IsDense(g_.ViewOf(id), g_.node(g_.BaseOf(id)).shape.elements());
   }
 
   // Every piece of a concatenation is computed right into its place, or copied there. Outer concatenations
   // come first: the place of a piece must be plain strides in the memory of the outermost one.
   void CopyConcatPieces() {
     c_.concat_of.assign(static_cast<size_t>(g_.size()), kNoNode);
+    MarkOutputs();
     std::map<NodeId, View> places;  // of concatenations inside others
     std::vector<NodeId> order = g_.TopologicalOrder();
     for (size_t i = order.size(); i-- > 0;) {
@@ -302,6 +309,7 @@ class Preparation {
         const Shape shape = g_.node(piece).shape;
         if (shape.elements() == 0) continue;
         View place = ir::Slice(ir::DenseView(g_.node(id).shape), axis, start, 1, shape[axis]);
+        const int64_t first = start;
         start += shape[axis];
         NodeId base = g_.BaseOf(piece);
         View inside = ir::Compose(
@@ -314,12 +322,13 @@ class Preparation {
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
           base = InsertCopy(&g_, piece);
-          g_.node(id).inputs[k] = base;
+          g_.SetInput(id, k, base);
           c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
         } else if (op == Op::kConcat) {
           places[base] = inside;
         }
         c_.concat_of[base] = id;
+        c_.concat_places[base] = {first, shape[axis]};
       }
     }
   }
@@ -344,7 +353,7 @@ class Preparation {
       if (node.op == Op::kView) continue;
       for (NodeId input : node.inputs) {
         std::vector<NodeId>& readers = c_.readers[g_.BaseOf(input)];
-        if (std::find(readers.begin(), readers.end(), id) == readers.end()) readers.push_back(id);
+        if (readers.empty() || readers.back() != id) readers.push_back(id);
       }
     }
     GiveHomes();
@@ -391,10 +400,8 @@ class Preparation {
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
       const ir::GraphOutput& output = g_.outputs[o];
       NodeId base = g_.BaseOf(output.node);
-      auto pair = std::find_if(g_.states.begin(), g_.states.end(),
-                               [&](const ir::StatePair& p) { return p.output == static_cast<int>(o); });
-      if (pair != g_.states.end()) {
-        int value = input_values[pair->input];
+      if (const int state = state_of_output_[o]; state >= 0) {
+        int value = input_values[g_.states[static_cast<size_t>(state)].input];
         c_.program.outputs.push_back({output.name, value, true});
         if (c_.homes[base].value < 0) c_.homes[base] = {value, ir::DenseView(g_.node(base).shape)};
       } else {
@@ -437,8 +444,10 @@ class Preparation {
 
   Context& c_;
   Graph& g_;
-  std::vector<char> in_place_;               // by node: a write in the state's own memory
-  std::vector<std::vector<NodeId>> chains_;  // the versions of each state that is written in place
+  std::vector<int> state_of_input_, state_of_output_;  // into g_.states, or -1
+  std::vector<char> is_output_;                        // by node
+  std::vector<char> in_place_;                         // by node: a write in the state's own memory
+  std::vector<std::vector<NodeId>> chains_;            // the versions of each state that is written in place
 };
 
 }  // namespace
@@ -448,7 +457,7 @@ Status Prepare(const Graph& graph, const FuseOptions& options, const LoweredLoop
   context->loops = &loops;
   context->graph = graph;
   context->program.name = graph.name;
-  context->program.arena = std::make_shared<Arena>();
+  context->program.arena = ir::NewArena();
   RONDO_RETURN_IF_ERROR(Preparation(context).Run());
   FindImages(context);
   return Status::Ok();

@@ -47,10 +47,10 @@ void WidenAtReaders(ir::Graph* graph) {
       }
       if (input != wide) {
         const NodeId view = Copy(graph, input);
-        graph->node(view).inputs[0] = copy;
+        graph->SetInput(view, 0, copy);
         copy = view;
       }
-      graph->node(reader).inputs[k] = copy;
+      graph->SetInput(reader, k, copy);
     }
   }
 }

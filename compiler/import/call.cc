@@ -1,5 +1,6 @@
 #include "compiler/import/call.h"
 
+#include "compiler/ir/arena.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
@@ -73,7 +74,7 @@ Result<Span<const CustomAttribute>> TakeAttributes(OpContext& c, Arena* arena) {
 
 Status ImportCall(const OpInfo& info, const std::string& node, std::string_view outside_graphs,
                   OpContext& c) {
-  auto arena = std::make_shared<Arena>();
+  auto arena = ir::NewArena();
   RONDO_ASSIGN_OR_RETURN(const Span<const CustomAttribute> attributes, TakeAttributes(c, arena.get()));
   std::vector<CustomArgument> arguments;
   std::vector<NodeId> inputs;

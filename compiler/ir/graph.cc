@@ -15,10 +15,11 @@ void AddUnique(std::vector<NodeId>* list, NodeId id) {
 // Nodes that run nothing: control edges to or from them would order nothing.
 bool RunsNothing(const Node& node) { return node.op == Op::kInput || node.op == Op::kConstant; }
 
-// Redirects edges of `list` from `from` to `to` (kNoNode: to all of `bridge`); never to `self`.
-void Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
+// Redirects edges of `list` from `from` to `to` (kNoNode: to all of `bridge`); never to `self`. Whether there
+// were any.
+bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
               const std::vector<NodeId>& bridge) {
-  if (std::find(list->begin(), list->end(), from) == list->end()) return;
+  if (std::find(list->begin(), list->end(), from) == list->end()) return false;
   std::vector<NodeId> out;
   for (NodeId id : *list) {
     if (id != from) {
@@ -32,6 +33,7 @@ void Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
     }
   }
   *list = std::move(out);
+  return true;
 }
 
 }  // namespace
@@ -133,27 +135,106 @@ bool Graph::CanReplace(NodeId from, NodeId to) const {
   return true;
 }
 
+void Graph::Named(NodeId id, NodeId by) {
+  if (by < indexed_) named_by_[static_cast<size_t>(id)].nodes.push_back(by);
+}
+
+void Graph::RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
+                            const std::vector<NodeId>& bridge) {
+  if (!Redirect(list, by, from, to, bridge)) return;
+  for (NodeId id : *list) Named(id, by);
+}
+
+// Takes in what was added since the last time.
+void Graph::Index() {
+  named_by_.resize(nodes_.size());
+  const NodeId first = indexed_;
+  indexed_ = size();
+  for (NodeId id = first; id < indexed_; ++id) {
+    const Node& n = node(id);
+    for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
+      for (NodeId in : *list) Named(in, id);
+    }
+  }
+  for (; indexed_outputs_ < outputs.size(); ++indexed_outputs_) {
+    named_by_[static_cast<size_t>(outputs[indexed_outputs_].node)].outputs.push_back(indexed_outputs_);
+  }
+}
+
+void Graph::SetInput(NodeId id, size_t slot, NodeId to) {
+  node(id).inputs[slot] = to;
+  Index();
+  Named(to, id);
+}
+
+void Graph::RunAfter(NodeId id, NodeId before, bool strong) {
+  (strong ? node(id).strong_after : node(id).weak_after).push_back(before);
+  Index();
+  Named(before, id);
+}
+
+void Graph::SetOutput(size_t output, NodeId node) {
+  outputs[output].node = node;
+  Index();
+  named_by_[static_cast<size_t>(node)].outputs.push_back(output);
+}
+
+std::vector<NodeId> Graph::Naming(NodeId id) {
+  Index();
+  std::vector<NodeId>& list = named_by_[static_cast<size_t>(id)].nodes;
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+  auto names = [&](NodeId by) {
+    const Node& n = node(by);
+    if (n.dead) return false;
+    return std::find(n.inputs.begin(), n.inputs.end(), id) != n.inputs.end() ||
+           std::find(n.weak_after.begin(), n.weak_after.end(), id) != n.weak_after.end() ||
+           std::find(n.strong_after.begin(), n.strong_after.end(), id) != n.strong_after.end();
+  };
+  list.erase(std::remove_if(list.begin(), list.end(), [&](NodeId by) { return !names(by); }), list.end());
+  return list;
+}
+
+std::vector<NodeId> Graph::UsersOf(NodeId id) {
+  std::vector<NodeId> users = Naming(id);
+  std::erase_if(users, [&](NodeId by) {
+    const std::vector<NodeId>& in = node(by).inputs;
+    return std::find(in.begin(), in.end(), id) == in.end();
+  });
+  return users;
+}
+
+bool Graph::IsOutput(NodeId id) {
+  Index();
+  const std::vector<size_t>& ports = named_by_[static_cast<size_t>(id)].outputs;
+  return std::any_of(ports.begin(), ports.end(), [&](size_t port) { return outputs[port].node == id; });
+}
+
 void Graph::Replace(NodeId from, NodeId to) {
   if (from == to) return;
   const std::vector<NodeId> weak = node(from).weak_after, strong = node(from).strong_after;
   NodeId target = BaseOf(to);
   const bool bridge = RunsNothing(node(target));
+  Index();
   if (!bridge) {
-    for (NodeId id : weak) {
-      if (id != target) AddUnique(&node(target).weak_after, id);
-    }
-    for (NodeId id : strong) {
-      if (id != target) AddUnique(&node(target).strong_after, id);
+    for (const auto& [list, added] :
+         {std::pair(&node(target).weak_after, &weak), {&node(target).strong_after, &strong}}) {
+      for (NodeId id : *added) {
+        if (id == target) continue;
+        AddUnique(list, id);
+        Named(id, target);
+      }
     }
   }
   MergeSources(&node(to).sources, node(from).sources);
   const View to_view = ViewOf(to);
   const bool to_is_view = node(to).op == Op::kView;
-  for (Node& n : nodes_) {
-    if (n.dead || n.id == from) continue;
-    Redirect(&n.weak_after, n.id, from, bridge ? kNoNode : target, weak);
-    Redirect(&n.strong_after, n.id, from, bridge ? kNoNode : target, strong);
-    if (n.id == to) continue;
+  for (NodeId by : Naming(from)) {
+    Node& n = node(by);
+    if (by == from) continue;
+    RedirectControl(by, &n.weak_after, from, bridge ? kNoNode : target, weak);
+    RedirectControl(by, &n.strong_after, from, bridge ? kNoNode : target, strong);
+    if (by == to) continue;
     for (NodeId& in : n.inputs) {
       if (in != from) continue;
       if (n.op == Op::kView && to_is_view) {
@@ -162,11 +243,16 @@ void Graph::Replace(NodeId from, NodeId to) {
       } else {
         in = to;
       }
+      Named(in, by);
     }
   }
-  for (GraphOutput& out : outputs) {
-    if (out.node == from) out.node = to;
+  std::vector<size_t>& ports = named_by_[static_cast<size_t>(from)].outputs;
+  for (size_t output : ports) {
+    if (outputs[output].node != from) continue;
+    outputs[output].node = to;
+    named_by_[static_cast<size_t>(to)].outputs.push_back(output);
   }
+  ports.clear();
   Node& old = node(from);
   if (node(to).name.empty()) node(to).name = old.name;
   if (old.op == Op::kInput) return;
@@ -197,12 +283,40 @@ int Graph::RemoveDead() {
   int removed = 0;
   for (Node& n : nodes_) {
     if (n.dead || needed[static_cast<size_t>(n.id)]) continue;
-    // The order that weak edges stated through this node still holds between those that remain.
-    const std::vector<NodeId> before = n.weak_after;
-    n.dead = true;
+    Bury(&n, ordered);
     ++removed;
-    if (!ordered) continue;
-    for (Node& other : nodes_) Redirect(&other.weak_after, other.id, n.id, kNoNode, before);
+  }
+  return removed;
+}
+
+void Graph::Bury(Node* n, bool ordered) {
+  // The order that weak edges stated through this node still holds between those that remain.
+  const std::vector<NodeId> before = n->weak_after;
+  n->dead = true;
+  if (!ordered) return;
+  for (NodeId by : Naming(n->id)) RedirectControl(by, &node(by).weak_after, n->id, kNoNode, before);
+}
+
+int Graph::RemoveUnused(std::vector<NodeId> nodes) {
+  int removed = 0;
+  while (!nodes.empty()) {
+    const NodeId id = nodes.back();
+    nodes.pop_back();
+    Node& n = node(id);
+    const bool stays = n.dead || n.op == Op::kInput || IsOutput(id) ||
+                       (n.op == Op::kCall && n.As<CallAttrs>().info->side_effects);
+    if (stays) continue;
+    const std::vector<NodeId> naming = Naming(id);
+    const bool needed = std::any_of(naming.begin(), naming.end(), [&](NodeId by) {
+      const Node& user = node(by);
+      return std::find(user.inputs.begin(), user.inputs.end(), id) != user.inputs.end() ||
+             std::find(user.strong_after.begin(), user.strong_after.end(), id) != user.strong_after.end();
+    });
+    if (needed) continue;
+    Bury(&n, !naming.empty());
+    ++removed;
+    nodes.insert(nodes.end(), n.inputs.begin(), n.inputs.end());
+    nodes.insert(nodes.end(), n.strong_after.begin(), n.strong_after.end());
   }
   return removed;
 }
@@ -231,6 +345,9 @@ void Graph::Compact() {
     nodes.push_back(std::move(n));
   }
   nodes_ = std::move(nodes);
+  named_by_.clear();
+  indexed_ = 0;
+  indexed_outputs_ = 0;
   for (GraphInput& in : inputs) in.node = renumbered[static_cast<size_t>(in.node)];
   for (GraphOutput& out : outputs) out.node = renumbered[static_cast<size_t>(out.node)];
 }

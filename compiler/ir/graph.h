@@ -8,6 +8,9 @@
 // A Graph owns its nodes; NodeIds are indices and stay valid (nodes are marked dead, never erased, until
 // Compact). Not thread-safe; different graphs are independent. Nodes are in topological order of data and
 // control edges except between passes that say so.
+//
+// Edges of a node that Replace or RemoveDead may have seen are added by SetInput, RunAfter and SetOutput: so
+// the graph knows who names a node without looking at all others.
 #ifndef RONDO_COMPILER_IR_GRAPH_H_
 #define RONDO_COMPILER_IR_GRAPH_H_
 
@@ -229,6 +232,15 @@ class Graph {
   // Whether Replace(from, to) keeps the control edges free of cycles, when `to` existed before and does not
   // read `from`. A pass that finds it may not leaves both nodes.
   bool CanReplace(NodeId from, NodeId to) const;
+  // Input `slot` of `id` is `to` from now on.
+  void SetInput(NodeId id, size_t slot, NodeId to);
+  // A weak (or strong) control edge: `id` runs after `before`.
+  void RunAfter(NodeId id, NodeId before, bool strong = false);
+  void SetOutput(size_t output, NodeId node);
+  // The live nodes that name `id` as an input or in a control edge, in id order; those that read it.
+  std::vector<NodeId> Naming(NodeId id);
+  std::vector<NodeId> UsersOf(NodeId id);
+  bool IsOutput(NodeId id);
   // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` (to the
   // node that `to` shows if it is a view; past it if that is an input or constant, which run nothing) and
   // merges provenance. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
@@ -237,11 +249,28 @@ class Graph {
   // Marks every node dead that no output, strong edge, input or call with side effects needs. Returns how
   // many.
   int RemoveDead();
+  // The same for some nodes, and what only they needed: as much work as there is to remove.
+  int RemoveUnused(std::vector<NodeId> nodes);
   // Drops dead nodes and renumbers in topological order.
   void Compact();
 
  private:
+  void Index();
+  void Bury(Node* n, bool ordered);
+  void Named(NodeId id, NodeId by);
+  void RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
+                       const std::vector<NodeId>& bridge);
+
   std::deque<Node> nodes_;
+  // By node: who may name it, and which outputs it may be; those that no longer do are still there. Of the
+  // first `indexed_` nodes and `indexed_outputs_` outputs.
+  struct Names {
+    std::vector<NodeId> nodes;
+    std::vector<size_t> outputs;
+  };
+  std::vector<Names> named_by_;
+  NodeId indexed_ = 0;
+  size_t indexed_outputs_ = 0;
 };
 
 const char* Name(Op op);

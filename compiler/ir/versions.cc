@@ -106,7 +106,7 @@ class ReaderOrder {
                " has already replaced";
       }
       if (g_.Reaches(reader, write)) continue;
-      g_.node(write).weak_after.push_back(reader);
+      g_.RunAfter(write, reader);
       added_.push_back(write);
     }
     return "";

@@ -1,8 +1,12 @@
 #include "compiler/memory/packing.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 #include "compiler/memory/packing_search.h"
 
@@ -33,9 +37,15 @@ struct Instance {
     int64_t contention = 0;  // the largest sum of live sizes during its life
   };
   std::vector<Item> items;
-  std::vector<std::vector<int>> neighbours;
+  std::vector<std::vector<int>> neighbours;  // none if there are too many
+  int64_t meetings = 0;                      // pairs of neighbours
   int64_t lower_bound = 0;
 };
+
+// Above this many pairs of items that live at once, items are placed in the order of time alone.
+constexpr int64_t kMostMeetings = 3'000'000;
+// How many pairs the search over orders looks at in all.
+constexpr int64_t kMostRoundMeetings = 100'000'000;
 
 struct Placement {
   std::vector<int64_t> offsets;  // by item
@@ -68,6 +78,46 @@ std::vector<Event> LiveSums(const std::vector<Instance::Item>& items) {
   return sums;
 }
 
+// Of each item, the largest sum during its life: the greater of two stretches of 2^k sums, for the greatest k
+// that its life holds.
+void FindContention(const std::vector<Event>& sums, std::vector<Instance::Item>* items) {
+  std::vector<std::vector<int64_t>> most(1);  // [k][i]: of sums i to i + 2^k
+  for (const Event& e : sums) most[0].push_back(e.delta);
+  for (size_t run = 1; 2 * run <= sums.size(); run *= 2) {
+    const std::vector<int64_t>& half = most.back();
+    std::vector<int64_t> whole(sums.size() - 2 * run + 1);
+    for (size_t i = 0; i < whole.size(); ++i) whole[i] = std::max(half[i], half[i + run]);
+    most.push_back(std::move(whole));
+  }
+  const auto index = [&](int64_t time) {
+    return static_cast<size_t>(std::lower_bound(sums.begin(), sums.end(), time,
+                                                [](const Event& e, int64_t t) { return e.time < t; }) -
+                               sums.begin());
+  };
+  for (Instance::Item& item : *items) {
+    const size_t first = index(item.lower), last = index(item.upper);
+    const size_t k = static_cast<size_t>(std::bit_width(last - first)) - 1;
+    item.contention = std::max<int64_t>({0, most[k][first], most[k][last - (size_t{1} << k)]});
+  }
+}
+
+// How many pairs of items live at once.
+int64_t Meetings(const std::vector<Instance::Item>& items) {
+  std::vector<int64_t> starts, ends;
+  for (const auto& item : items) {
+    starts.push_back(item.lower);
+    ends.push_back(item.upper);
+  }
+  std::sort(starts.begin(), starts.end());
+  std::sort(ends.begin(), ends.end());
+  int64_t meetings = 0;
+  for (size_t i = 0, ended = 0; i < starts.size(); ++i) {
+    while (ends[ended] <= starts[i]) ++ended;
+    meetings += static_cast<int64_t>(i - ended);
+  }
+  return meetings;
+}
+
 Instance MakeInstance(const PackingProblem& problem) {
   Instance instance;
   const int64_t align = std::max<int64_t>(problem.alignment, 1);
@@ -79,13 +129,9 @@ Instance MakeInstance(const PackingProblem& problem) {
   auto& items = instance.items;
   const std::vector<Event> sums = LiveSums(items);
   for (const Event& e : sums) instance.lower_bound = std::max(instance.lower_bound, e.delta);
-  for (auto& item : items) {
-    auto at = std::lower_bound(sums.begin(), sums.end(), item.lower,
-                               [](const Event& e, int64_t t) { return e.time < t; });
-    for (; at != sums.end() && at->time < item.upper; ++at) {
-      item.contention = std::max(item.contention, at->delta);
-    }
-  }
+  FindContention(sums, &items);
+  instance.meetings = Meetings(items);
+  if (instance.meetings > kMostMeetings) return instance;
   // Sweep by start: an item meets those that started before it and have not ended.
   instance.neighbours.resize(items.size());
   std::vector<int> order(items.size()), live;
@@ -134,6 +180,95 @@ class FirstFit {
   const Instance& instance_;
   std::vector<std::pair<int64_t, int64_t>> busy_;
 };
+
+// Free stretches below an end that moves up as needed, by offset. Each item takes the one that it fills best.
+class FreeList {
+ public:
+  int64_t Take(int64_t size) {
+    auto fit = by_size_.lower_bound({size, 0});
+    int64_t at, left;
+    if (fit != by_size_.end()) {
+      at = fit->second;
+      left = fit->first - size;
+      Erase(at, fit->first);
+    } else {
+      // The last stretch grows, where it touches the end.
+      const auto last = by_offset_.empty() ? by_offset_.end() : std::prev(by_offset_.end());
+      const bool grows = last != by_offset_.end() && last->first + last->second == end_;
+      at = grows ? last->first : end_;
+      if (grows) Erase(at, last->second);
+      left = 0;
+      end_ = at + size;
+    }
+    if (left > 0) Insert(at + size, left);
+    return at;
+  }
+  void Give(int64_t at, int64_t size) {
+    auto next = by_offset_.lower_bound(at);
+    if (next != by_offset_.end() && next->first == at + size) {
+      const int64_t more = next->second;
+      Erase(at + size, more);
+      size += more;
+    }
+    next = by_offset_.lower_bound(at);
+    if (next != by_offset_.begin() && std::prev(next)->first + std::prev(next)->second == at) {
+      const auto [before, more] = *std::prev(next);
+      Erase(before, more);
+      at = before;
+      size += more;
+    }
+    Insert(at, size);
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  void Insert(int64_t at, int64_t size) {
+    by_offset_.emplace(at, size);
+    by_size_.emplace(size, at);
+  }
+  void Erase(int64_t at, int64_t size) {
+    by_offset_.erase(at);
+    by_size_.erase({size, at});
+  }
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t end_ = 0;
+};
+
+// Places items as they begin and takes their room back as they end; `backwards`, the other way round in time.
+Placement PlaceInTime(const Instance& instance, bool backwards) {
+  const auto& items = instance.items;
+  struct Turn {
+    int64_t time;
+    bool begins;
+    int64_t size;
+    int item;
+  };
+  std::vector<Turn> turns;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const int64_t begin = backwards ? -items[i].upper : items[i].lower;
+    const int64_t end = backwards ? -items[i].lower : items[i].upper;
+    turns.push_back({begin, true, items[i].size, static_cast<int>(i)});
+    turns.push_back({end, false, items[i].size, static_cast<int>(i)});
+  }
+  // What ends makes room first; of what begins at once, the largest is placed first.
+  std::sort(turns.begin(), turns.end(), [](const Turn& a, const Turn& b) {
+    return std::tuple(a.time, a.begins, -a.size, a.item) < std::tuple(b.time, b.begins, -b.size, b.item);
+  });
+  Placement placement;
+  placement.offsets.resize(items.size());
+  FreeList free;
+  for (const Turn& turn : turns) {
+    int64_t& offset = placement.offsets[static_cast<size_t>(turn.item)];
+    if (turn.begins) {
+      offset = free.Take(turn.size);
+    } else {
+      free.Give(offset, turn.size);
+    }
+  }
+  placement.height = free.end();
+  return placement;
+}
 
 // The orders to begin with: largest, longest, most area, most contended, earliest.
 std::vector<std::vector<int>> FirstOrders(const Instance& instance) {
@@ -228,7 +363,9 @@ int ImproveOrders(const Instance& instance, int64_t goal, const std::vector<Star
   std::vector<int> order = starts[0].order, trial;
   int stale = 0, patience = 400, rounds = 0;
   size_t start = 0;
-  for (; best->height > goal && rounds < options.rounds; ++rounds) {
+  // A round looks at every pair that lives at once.
+  const int64_t most = std::min<int64_t>(options.rounds, kMostRoundMeetings / (instance.meetings + 1));
+  for (; best->height > goal && rounds < most; ++rounds) {
     trial = order;
     const size_t moves = 1 + random.Below(2);
     for (size_t m = 0; m < moves; ++m) {
@@ -266,12 +403,20 @@ PackingSolution Pack(const PackingProblem& problem, const PackingOptions& option
   if (instance.items.empty()) return solution;
 
   const int64_t goal = std::max(options.capacity, instance.lower_bound);
-  std::vector<Start> starts = FirstFits(instance, goal);
-  solution.rounds = static_cast<int>(starts.size());
-  Placement best = starts[0].placement;
-  if (best.height > goal) solution.nodes = SearchUnder(instance, goal, options.nodes, &best);
-  if (best.height > goal) {
-    solution.rounds += ImproveOrders(instance, goal, starts, options, &best);
+  Placement best;
+  if (instance.meetings > kMostMeetings) {
+    best = PlaceInTime(instance, false);
+    Placement other = PlaceInTime(instance, true);
+    if (other.height < best.height) best = std::move(other);
+    solution.rounds = 2;
+  } else {
+    std::vector<Start> starts = FirstFits(instance, goal);
+    solution.rounds = static_cast<int>(starts.size());
+    best = starts[0].placement;
+    // A search places every item at least once.
+    const bool search = options.nodes >= static_cast<int64_t>(instance.items.size());
+    if (best.height > goal && search) solution.nodes = SearchUnder(instance, goal, options.nodes, &best);
+    if (best.height > goal) solution.rounds += ImproveOrders(instance, goal, starts, options, &best);
   }
 
   for (size_t i = 0; i < instance.items.size(); ++i) {

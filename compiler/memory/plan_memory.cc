@@ -31,10 +31,15 @@ MemoryPlan PlanMemory(const LoweredProgram& program) {
 
   // Values that take over one another are one buffer of the packing problem, named by their first value. A
   // value can come before the one it takes over in the list, so follow each chain to its end.
-  std::vector<size_t> root(count);
+  std::vector<size_t> root(count, count);
   for (size_t v = 0; v < count; ++v) {
-    root[v] = v;
-    while (plan.takes_over[root[v]] >= 0) root[v] = static_cast<size_t>(plan.takes_over[root[v]]);
+    size_t end = v;
+    while (root[end] == count && plan.takes_over[end] >= 0) end = static_cast<size_t>(plan.takes_over[end]);
+    if (root[end] < count) end = root[end];
+    for (size_t at = v; root[at] == count; at = static_cast<size_t>(plan.takes_over[at])) {
+      root[at] = end;
+      if (at == end) break;
+    }
     if (plan.takes_over[v] >= 0) ++plan.donations;
   }
   PackingProblem problem;

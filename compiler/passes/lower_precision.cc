@@ -197,13 +197,14 @@ class Lowering {
 
   // Readers of `from` read `to`, except `to` itself and `except`.
   void Redirect(NodeId from, NodeId to, NodeId except, bool outputs) {
-    for (NodeId id = 0; id < g_->size(); ++id) {
-      Node& n = g_->node(id);
-      if (n.dead || id == to || id == except) continue;
-      std::replace(n.inputs.begin(), n.inputs.end(), from, to);
+    for (NodeId id : g_->Naming(from)) {
+      if (id == to || id == except) continue;
+      for (size_t k = 0; k < g_->node(id).inputs.size(); ++k) {
+        if (g_->node(id).inputs[k] == from) g_->SetInput(id, k, to);
+      }
     }
-    for (ir::GraphOutput& output : g_->outputs) {
-      if (outputs && output.node == from) output.node = to;
+    for (size_t o = 0; outputs && o < g_->outputs.size(); ++o) {
+      if (g_->outputs[o].node == from) g_->SetOutput(o, to);
     }
   }
 
@@ -309,7 +310,7 @@ class Lowering {
   void Round(NodeId id, size_t count) {
     for (size_t k = 0; k < count; ++k) {
       const NodeId narrow = Narrow(g_->node(id).inputs[k]);
-      g_->node(id).inputs[k] = narrow;
+      g_->SetInput(id, k, narrow);
     }
     ++lowered_;
   }

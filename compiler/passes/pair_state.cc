@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <functional>
 #include <set>
+#include <unordered_map>
 
 #include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
@@ -27,18 +27,20 @@ int IndexOf(const List& list, const std::string& name) {
 // and the data of kIndexedWrites and of calls that change it only (another way may end at what is written).
 bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
   std::set<NodeId> seen;
-  std::function<bool(NodeId)> visit = [&](NodeId id) {
+  std::vector<NodeId> work = {output};
+  while (!work.empty()) {
+    const NodeId id = work.back();
+    work.pop_back();
     if (id == input) return true;
-    if (!seen.insert(id).second) return false;
+    if (!seen.insert(id).second) continue;
     const Node& n = g.node(id);
-    if (n.op == Op::kView) return visit(n.inputs[0]);
     if (const ir::VersionStep step = ir::VersionStepOf(g, id); step.runs != ir::kNoNode) {
-      return visit(g.node(step.runs).inputs[step.slot]);
+      work.push_back(g.node(step.runs).inputs[step.slot]);
+    } else if (n.op == Op::kView || n.op == Op::kConcat) {
+      work.insert(work.end(), n.inputs.begin(), n.inputs.end());
     }
-    if (n.op == Op::kConcat) return std::any_of(n.inputs.begin(), n.inputs.end(), visit);
-    return false;
-  };
-  return visit(output);
+  }
+  return false;
 }
 
 std::string Replaced(std::string text, const std::string& from, const std::string& to) {
@@ -101,11 +103,15 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
     }
     pair(in, out);
   }
+  std::unordered_map<std::string, int> output_of;  // of two of one name, the first
+  for (size_t o = graph->outputs.size(); o-- > 0;) output_of[graph->outputs[o].name] = static_cast<int>(o);
   for (size_t i = 0; options.auto_state && i < graph->inputs.size(); ++i) {
     const ir::GraphInput& input = graph->inputs[i];
     for (const std::string& name : OutputNames(input.name)) {
-      int out = name.empty() || name == input.name ? -1 : IndexOf(graph->outputs, name);
-      if (out < 0 || inputs.count(static_cast<int>(i)) != 0 || outputs.count(out) != 0) continue;
+      const auto found = name.empty() || name == input.name ? output_of.end() : output_of.find(name);
+      if (found == output_of.end()) continue;
+      const int out = found->second;
+      if (inputs.count(static_cast<int>(i)) != 0 || outputs.count(out) != 0) continue;
       NodeId node = graph->outputs[static_cast<size_t>(out)].node;
       const Node &a = graph->node(input.node), &b = graph->node(node);
       if (!(a.shape == b.shape) || a.dtype != b.dtype || !IsUpdateOf(*graph, node, input.node)) continue;

@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
+#include <set>
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -35,7 +34,7 @@ constexpr double kDropped = -6e4;
 
 class Matcher {
  public:
-  explicit Matcher(Graph* graph) : g_(graph), users_(graph->Users()) {}
+  explicit Matcher(Graph* graph) : g_(graph) {}
 
   // The attention that ends in the product `values_product`, or kNoNode.
   NodeId Rewrite(NodeId values_product) {
@@ -70,31 +69,22 @@ class Matcher {
   }
 
  private:
-  // True if nothing outside sees what is computed from `product` on the way to `last`.
+  // True if nothing outside sees what is computed from `product` on the way to `last`: whoever reads it, or
+  // what it became, is read in turn, by nothing but others of them and `last`.
   bool SeenByNoOther(NodeId product, NodeId last) const {
-    std::map<NodeId, bool> between;  // of every node before `last`: it needs the product
-    std::function<bool(NodeId)> visit = [&](NodeId id) {
-      if (id == product) return true;
-      auto [it, added] = between.emplace(id, false);
-      if (!added) return it->second;
-      bool needs = false;
-      for (NodeId in : g_->node(id).inputs) needs = visit(in) || needs;
-      return between[id] = needs;
-    };
-    visit(g_->node(last).inputs[0]);
-    between[product] = true;
-    auto inside = [&](NodeId id) {
-      auto it = between.find(id);
-      return id == last || (it != between.end() && it->second);
-    };
-    for (const auto& [id, needs] : between) {
-      if (needs && !std::all_of(users_[static_cast<size_t>(id)].begin(),
-                                users_[static_cast<size_t>(id)].end(), inside)) {
-        return false;
+    constexpr size_t kMostBetween = 1024;
+    std::set<NodeId> between = {product};
+    std::vector<NodeId> work = {product};
+    while (!work.empty()) {
+      const NodeId id = work.back();
+      work.pop_back();
+      const std::vector<NodeId> users = g_->UsersOf(id);
+      if (users.empty() || g_->IsOutput(id) || between.size() > kMostBetween) return false;
+      for (NodeId user : users) {
+        if (user != last && between.insert(user).second) work.push_back(user);
       }
     }
-    return std::none_of(g_->outputs.begin(), g_->outputs.end(),
-                        [&](const ir::GraphOutput& o) { return o.node != last && inside(o.node); });
+    return true;
   }
 
   // Skips reshapes that keep the last dim, and casts between floats.
@@ -427,7 +417,6 @@ class Matcher {
   }
 
   Graph* g_;
-  std::vector<std::vector<NodeId>> users_;
 };
 
 }  // namespace
@@ -438,10 +427,15 @@ Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions&) {
   for (NodeId id : graph->TopologicalOrder()) {
     const Op op = graph->node(id).op;
     if ((op != Op::kMatMul && op != Op::kAttention) || graph->node(id).dead) continue;
+    std::vector<NodeId> unused = graph->node(id).inputs;
+    const NodeId made = graph->size();
     NodeId instead = op == Op::kMatMul ? Matcher(graph).Rewrite(id) : Matcher(graph).Unrepeat(id);
-    if (instead == kNoNode || !graph->CanReplace(id, instead)) continue;
-    graph->Replace(id, instead);
-    graph->RemoveDead();
+    const bool replaces = instead != kNoNode && graph->CanReplace(id, instead);
+    if (replaces) graph->Replace(id, instead);
+    // What the pieces alone needed, and what was made in vain, must not look like readers.
+    for (NodeId n = made; n < graph->size(); ++n) unused.push_back(n);
+    graph->RemoveUnused(std::move(unused));
+    if (!replaces) continue;
     ++(op == Op::kMatMul ? result.changes : unrepeated);
   }
   Tidy(graph);

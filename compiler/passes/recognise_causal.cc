@@ -82,6 +82,7 @@ class Reader {
 
   // An additive mask.
   Meaning ReadFloat(const Seen& s) {
+    if (++steps_ > kMostSteps) return Unknown(s);
     const Node& n = g_->node(s.node);
     if (n.op == Op::kConstant) return Constant(s, true);
     if (n.op == Op::kIndexedRead) return Table(s, true);
@@ -130,6 +131,7 @@ class Reader {
   Meaning ReadBool(const Seen& s, bool truth) {
     const Node& n = g_->node(s.node);
     Meaning unknown = {kNoNode, kNoNode, false};
+    if (++steps_ > kMostSteps) return {kNoNode, truth ? AsNode(s) : b_.Unary(TapeOp::kNot, AsNode(s)), false};
     if (n.op == Op::kConstant && truth) return Constant(s, false);
     if (n.op == Op::kIndexedRead && truth) return Table(s, false);
     TapeOp op = OpOf(s);
@@ -177,6 +179,7 @@ class Reader {
 
   // If what is seen is c + key everywhere: c.
   std::optional<int64_t> Counts(const Seen& s) {
+    if (++steps_ > kMostSteps) return std::nullopt;
     const Node& n = g_->node(s.node);
     if (n.op == Op::kPointwise && (OpOf(s) == TapeOp::kAdd || OpOf(s) == TapeOp::kSub)) {
       std::optional<double> c = Uniform(Input(s, 1));
@@ -292,8 +295,10 @@ class Reader {
     return {b_.Gather(b_.I64(limits), index, 0, attrs.dims[0].wrap), kNoNode, true};
   }
 
+  static constexpr int kMostSteps = 256;  // nodes of one mask that are looked at
   Graph* g_;
   Builder b_;
+  int steps_ = 0;
 };
 
 }  // namespace

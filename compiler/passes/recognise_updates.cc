@@ -98,7 +98,8 @@ class State {
   // True if `id` is a view of the state input, or made of such views alone.
   bool OnlyShowsInput(NodeId id) const { return g_->BaseOf(id) == input_; }
 
-  bool Place(NodeId id, const View& place) {
+  bool Place(NodeId id, const View& place, int depth = 0) {
+    if (depth > kMostUpdates) return Fail("more than " + std::to_string(kMostUpdates) + " updates in a row");
     auto [it, added] = placed_.emplace(id, Placed{place, {}});
     if (!added) return it->second.place == place || Fail("one result would be needed at two places");
     if (OnlyShowsInput(id)) {
@@ -112,7 +113,7 @@ class State {
       case Op::kView: {
         std::optional<View> base = PlaceBase(n.As<ir::ViewAttrs>().view, g_->node(in[0]).shape, place);
         if (!base) return Fresh(id, place);
-        bool placed = Place(in[0], *base);
+        bool placed = Place(in[0], *base, depth + 1);
         if (placed) Inherit(id, in[0]);
         return placed;
       }
@@ -121,7 +122,7 @@ class State {
         int64_t at = 0;
         for (NodeId piece : in) {
           int64_t count = g_->node(piece).shape[axis];
-          if (!Place(piece, ir::Slice(place, axis, at, 1, count))) return false;
+          if (!Place(piece, ir::Slice(place, axis, at, 1, count), depth + 1)) return false;
           Inherit(id, piece);
           at += count;
         }
@@ -130,7 +131,7 @@ class State {
       case Op::kIndexedWrite: {
         Write write{id, in[1], {in.begin() + 2, in.end()}, n.As<ir::IndexedAttrs>()};
         if (!LeadsToInput(in[0])) return Fresh(id, place);
-        if (!Place(in[0], place)) return false;
+        if (!Place(in[0], place, depth + 1)) return false;
         Inherit(id, in[0]);
         if (!Rebase(place, &write.attrs))
           return Fail("the index of " + Describe(id) + " has no plain stride in the state");
@@ -142,11 +143,17 @@ class State {
 
   // The data of this tensor comes, through views, updates and concatenations, from the state input.
   bool LeadsToInput(NodeId id) const {
-    const Node& n = g_->node(id);
-    if (id == input_) return true;
-    if (n.op == Op::kView || n.op == Op::kIndexedWrite) return LeadsToInput(n.inputs[0]);
-    return n.op == Op::kConcat &&
-           std::any_of(n.inputs.begin(), n.inputs.end(), [&](NodeId in) { return LeadsToInput(in); });
+    std::set<NodeId> seen;
+    std::vector<NodeId> work = {id};
+    while (!work.empty()) {
+      const Node& n = g_->node(work.back());
+      work.pop_back();
+      if (n.id == input_) return true;
+      if (!seen.insert(n.id).second) continue;
+      if (n.op == Op::kView || n.op == Op::kIndexedWrite) work.push_back(n.inputs[0]);
+      if (n.op == Op::kConcat) work.insert(work.end(), n.inputs.begin(), n.inputs.end());
+    }
+    return false;
   }
 
   // A tensor that is no version of the state: written to its place as it is.
@@ -252,7 +259,7 @@ class State {
       if (!g_->CanReplace(id, shown)) return Fail("control edges of " + Describe(id) + " forbid it");
       g_->Replace(id, shown);
     }
-    g_->outputs[output_].node = newest;
+    g_->SetOutput(output_, newest);
     return !g_->TopologicalOrder().empty() || Fail("its readers and updates wait for each other");
   }
 
@@ -274,6 +281,7 @@ class State {
     return true;
   }
 
+  static constexpr int kMostUpdates = 512;  // of one state, one after another
   Graph* g_;
   NodeId input_;
   size_t output_;

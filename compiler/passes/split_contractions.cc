@@ -140,12 +140,14 @@ class Splitter {
         made = b.Pointwise(g_->node(id).As<ir::PointwiseAttrs>(), dtype, xs);
       }
       // Each part keeps the whole's place in the order; readers of the order wait for every part.
-      g_->node(made).weak_after = weak;
-      g_->node(made).strong_after = strong;
-      for (NodeId other = 0; other < g_->size(); ++other) {
-        for (auto* list : {&g_->node(other).weak_after, &g_->node(other).strong_after}) {
-          if (std::find(list->begin(), list->end(), id) != list->end()) list->push_back(made);
-        }
+      for (NodeId before : weak) g_->RunAfter(made, before);
+      for (NodeId before : strong) g_->RunAfter(made, before, true);
+      for (NodeId other : g_->Naming(id)) {
+        auto names = [&](const std::vector<NodeId>& list) {
+          return std::find(list.begin(), list.end(), id) != list.end();
+        };
+        if (names(g_->node(other).weak_after)) g_->RunAfter(other, made);
+        if (names(g_->node(other).strong_after)) g_->RunAfter(other, made, true);
       }
     }
     for (const Reader& r : part.readers) {

@@ -47,6 +47,8 @@ struct Dependences {
 // What a greedy step looks at, smallest first; ties go to the given order or to the op made ready last.
 enum class Greedy { kLeastGrowth, kLeastDuring, kNewestFirst };
 
+constexpr size_t kMostTried = 512;  // ops that a greedy step looks at
+
 std::vector<int> GreedyOrder(const MemoryModel& model, const Dependences& deps, Greedy greedy) {
   const size_t count = deps.before.size();
   std::vector<size_t> waiting(count);
@@ -60,6 +62,8 @@ std::vector<int> GreedyOrder(const MemoryModel& model, const Dependences& deps, 
     size_t best = 0;
     std::tuple<int64_t, int64_t, int64_t> best_key;
     for (size_t r = 0; r < ready.size(); ++r) {
+      // Of very many, the first and the last of the given order.
+      if (r == kMostTried / 2 && ready.size() > kMostTried) r = ready.size() - kMostTried / 2;
       const int op = ready[r];
       const LiveBytes::Effect effect = live.Try(op);
       std::tuple<int64_t, int64_t, int64_t> key;
@@ -136,10 +140,13 @@ class DepthFirst {
   std::vector<int> order_;
 };
 
-// Moves single ops to the latest or earliest place their deps allow, where that lowers the cost.
+// Moves single ops to the latest or earliest place their deps allow, where that lowers the cost. Each trial
+// runs the whole order: in long programs the ops at the end are left where they are.
 void MoveOps(const MemoryModel& model, const Dependences& deps, std::vector<int>* order, Cost* cost) {
   const int count = static_cast<int>(order->size());
   std::vector<int> position(order->size()), trial;
+  constexpr int64_t kMostSteps = 40'000'000;
+  int64_t steps = 0;
   LiveBytes live(model);
   auto number = [&] {
     for (int p = 0; p < count; ++p) position[static_cast<size_t>((*order)[static_cast<size_t>(p)])] = p;
@@ -153,6 +160,7 @@ void MoveOps(const MemoryModel& model, const Dependences& deps, std::vector<int>
     for (int d : deps.before[o]) earliest = std::max(earliest, position[static_cast<size_t>(d)] + 1);
     for (int to : {latest, earliest}) {
       if (to == at) continue;
+      if ((steps += count) > kMostSteps) return;
       trial = *order;
       const auto begin = trial.begin();
       if (to > at) {

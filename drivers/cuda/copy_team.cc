@@ -6,6 +6,10 @@
 #include <new>
 #include <thread>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace rondo::cuda {
 namespace {
 
@@ -33,41 +37,68 @@ CopyTeam::~CopyTeam() {
   for (uint32_t i = 0; i < helpers_; ++i) hooks_.join(hooks_.user, threads_[i]);
 }
 
-void CopyTeam::Copy(void* to, const void* from, uint64_t bytes) {
-  if (helpers_ == 0 || taken_.exchange(true, std::memory_order_acquire)) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  to_ = static_cast<uint8_t*>(to);
-  from_ = static_cast<const uint8_t*>(from);
-  bytes_ = bytes;
-  next_.store(0);
-  chunks_.store((bytes + kChunk - 1) / kChunk);
-  open_.store(true);
-  if (asleep_.load() != 0) {
-    { std::lock_guard<std::mutex> lock(mutex_); }  // whoever is about to sleep sleeps
-    wake_.notify_all();
-  }
-  CopyChunks();
-  open_.store(false);
-  while (inside_.load() != 0) std::this_thread::yield();  // for what is left of a chunk
-  taken_.store(false, std::memory_order_release);
+bool CopyTeam::Begin() { return helpers_ != 0 && !taken_.exchange(true, std::memory_order_acquire); }
+
+void CopyTeam::End() { taken_.store(false, std::memory_order_release); }
+
+void CopyTeam::Post(void* to, const void* from, uint64_t bytes, bool past_caches) {
+  const uint64_t first = posted_.load(std::memory_order_relaxed);
+  Piece& piece = pieces_[first / kChunks % kPieces];
+  piece.to = static_cast<uint8_t*>(to);
+  piece.from = static_cast<const uint8_t*>(from);
+  piece.bytes = bytes;
+  piece.past_caches = past_caches;
+  piece.done.store(0, std::memory_order_relaxed);
+  posted_.store(first + kChunks);
+  if (asleep_.load() == 0) return;
+  { std::lock_guard<std::mutex> lock(mutex_); }  // whoever is about to sleep sleeps
+  wake_.notify_all();
 }
 
-void CopyTeam::CopyChunks() {
-  for (uint64_t chunk; (chunk = next_.fetch_add(1)) < chunks_.load(std::memory_order_relaxed);) {
-    const uint64_t first = chunk * kChunk;
-    std::memcpy(to_ + first, from_ + first, std::min(kChunk, bytes_ - first));
+void CopyTeam::Complete() {
+  const Piece& piece = pieces_[completed_ % kPieces];
+  while (piece.done.load(std::memory_order_acquire) != kChunks) {
+    if (!Help()) std::this_thread::yield();  // for what is left of others' chunks
   }
+  ++completed_;
 }
 
-// A helper that finds the copy open once it is inside is waited for.
 bool CopyTeam::Help() {
-  if (!open_.load() || next_.load() >= chunks_.load()) return false;
-  inside_.fetch_add(1);
-  if (open_.load()) CopyChunks();
-  inside_.fetch_sub(1);
+  uint64_t chunk = next_.load();
+  do {
+    if (chunk >= posted_.load()) return false;
+  } while (!next_.compare_exchange_weak(chunk, chunk + 1));
+  Piece& piece = pieces_[chunk / kChunks % kPieces];
+  const uint64_t first = chunk % kChunks * kChunk;
+  if (first < piece.bytes) {
+    const uint64_t bytes = std::min(kChunk, piece.bytes - first);
+    if (piece.past_caches) {
+      CopyPastCaches(piece.to + first, piece.from + first, bytes);
+    } else {
+      std::memcpy(piece.to + first, piece.from + first, bytes);
+    }
+  }
+  piece.done.fetch_add(1, std::memory_order_acq_rel);
   return true;
+}
+
+void CopyTeam::CopyPastCaches(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+#ifdef __SSE2__
+  const uint64_t whole = bytes / 64 * 64;
+  for (uint64_t at = 0; at < whole; at += 64) {
+    const auto* source = reinterpret_cast<const __m128i*>(from + at);
+    auto* target = reinterpret_cast<__m128i*>(to + at);
+    const __m128i a = _mm_loadu_si128(source), b = _mm_loadu_si128(source + 1);
+    const __m128i c = _mm_loadu_si128(source + 2), d = _mm_loadu_si128(source + 3);
+    _mm_stream_si128(target, a);
+    _mm_stream_si128(target + 1, b);
+    _mm_stream_si128(target + 2, c);
+    _mm_stream_si128(target + 3, d);
+  }
+  _mm_sfence();
+  to += whole, from += whole, bytes -= whole;
+#endif
+  std::memcpy(to, from, bytes);
 }
 
 void* CopyTeam::Main(void* team) {
@@ -83,7 +114,7 @@ void CopyTeam::Serve() {
     }
     std::unique_lock<std::mutex> lock(mutex_);
     asleep_.fetch_add(1);
-    while (!stop_.load() && (!open_.load() || next_.load() >= chunks_.load())) wake_.wait(lock);
+    while (!stop_.load() && next_.load() >= posted_.load()) wake_.wait(lock);
     asleep_.fetch_sub(1);
   }
 }

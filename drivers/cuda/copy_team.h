@@ -14,11 +14,12 @@
 namespace rondo::cuda {
 
 // One thread copies from memory to memory at a fraction of what the bus to a GPU takes. A team serves one
-// copy at a time, and any number of threads may ask: those that find it busy copy alone, so that nobody waits
-// for another's copy. Its threads look out for the next piece for a moment, then sleep.
+// caller at a time, and any number of threads may ask: those that find it busy copy alone, so that nobody
+// waits for another's copy. Its threads look out for the next piece for a moment, then sleep.
 class CopyTeam {
  public:
   static constexpr uint64_t kLeastBytes = 256 << 10;  // smaller ones are copied alone
+  static constexpr uint64_t kMostBytes = 512 << 10;   // of a piece
 
   // With as many helpers as can be had and are of use on this machine: none, perhaps.
   static Result<std::unique_ptr<CopyTeam>> Create(const ThreadHooks& hooks);
@@ -27,31 +28,48 @@ class CopyTeam {
   CopyTeam(const CopyTeam&) = delete;
   CopyTeam& operator=(const CopyTeam&) = delete;
 
-  // As memcpy. Allocates nothing.
-  void Copy(void* to, const void* from, uint64_t bytes);
+  // As memcpy, to memory that a device reads next: its lines are neither fetched before they are written nor
+  // left in this processor's caches, from where the device would have to get them. `to` is aligned to 64.
+  static void CopyPastCaches(uint8_t* to, const uint8_t* from, uint64_t bytes);
+
+  // The team is the caller's until End; false: it is somebody else's, or has no helpers.
+  bool Begin();
+  // Gives the team a piece to copy, of kMostBytes at most, while at most one other is not complete. With
+  // `past_caches`, what is written is for the bus and not for a processor.
+  void Post(void* to, const void* from, uint64_t bytes, bool past_caches);
+  // Helps until the first piece that was not complete is.
+  void Complete();
+  // When all pieces are complete.
+  void End();
 
  private:
   static constexpr uint32_t kMostHelpers = 3;
   static constexpr uint64_t kChunk = 32 << 10;
+  static constexpr uint64_t kChunks = kMostBytes / kChunk;  // of a piece; the last ones may be empty
+  static constexpr uint64_t kPieces = 2;
+
+  struct Piece {
+    uint8_t* to = nullptr;
+    const uint8_t* from = nullptr;
+    uint64_t bytes = 0;
+    bool past_caches = false;
+    std::atomic<uint64_t> done{0};  // chunks
+  };
 
   explicit CopyTeam(const ThreadHooks& hooks) : hooks_(hooks) {}
   static void* Main(void* team);
   void Serve();
-  // Takes part in the copy that is open, if there is one that has chunks left.
+  // Copies the next chunk, if there is one.
   bool Help();
-  void CopyChunks();
 
   const ThreadHooks hooks_;
   uint32_t helpers_ = 0;
   void* threads_[kMostHelpers] = {};
-  std::atomic<bool> taken_{false};  // somebody's copy is under way
-  // The copy: written while it is not open and nobody is inside.
-  uint8_t* to_ = nullptr;
-  const uint8_t* from_ = nullptr;
-  uint64_t bytes_ = 0;
-  std::atomic<uint64_t> next_{0}, chunks_{0};
-  std::atomic<bool> open_{false};
-  std::atomic<uint32_t> inside_{0};
+  std::atomic<bool> taken_{false};  // between Begin and End
+  // Chunks count on from piece to piece. Who takes one may read its piece until the chunk is done.
+  Piece pieces_[kPieces];
+  std::atomic<uint64_t> next_{0}, posted_{0};
+  uint64_t completed_ = 0;  // pieces; of the caller
   std::mutex mutex_;
   std::condition_variable wake_;
   std::atomic<uint32_t> asleep_{0};

@@ -38,6 +38,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(module_unload, "cuModuleUnload"),
     RONDO_SYMBOL(module_function, "cuModuleGetFunction"),
     RONDO_SYMBOL(function_attribute, "cuFuncSetAttribute"),
+    RONDO_SYMBOL(function_info, "cuFuncGetAttribute"),
     RONDO_SYMBOL(stream_create, "cuStreamCreate"),
     RONDO_SYMBOL(stream_destroy, "cuStreamDestroy_v2"),
     RONDO_SYMBOL(stream_synchronize, "cuStreamSynchronize"),

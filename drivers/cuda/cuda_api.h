@@ -99,6 +99,7 @@ struct Api {
   Error (*module_unload)(ModuleHandle module);
   Error (*module_function)(Function* function, ModuleHandle module, const char* name);
   Error (*function_attribute)(Function function, int attribute, int value);
+  Error (*function_info)(int* value, int attribute, Function function);
   Error (*stream_create)(StreamHandle* stream, unsigned flags);
   Error (*stream_destroy)(StreamHandle stream);
   Error (*stream_synchronize)(StreamHandle stream);

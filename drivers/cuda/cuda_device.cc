@@ -7,13 +7,17 @@
 
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_collectives.h"
+#include "formats/machine_code/architecture.h"
+#include "formats/machine_code/image_check.h"
 
 namespace rondo::cuda {
 
 namespace {
 
 constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-constexpr int kMostDynamicShared = 8;                      // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+constexpr int kBlockSharedAttribute = 97;  // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+// CU_FUNC_ATTRIBUTE_*: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, NUM_REGS, MAX_DYNAMIC_SHARED_SIZE_BYTES.
+constexpr int kFunctionThreads = 0, kFunctionShared = 1, kFunctionRegisters = 4, kMostDynamicShared = 8;
 constexpr int kDependentLaunch = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 constexpr Error kOutOfMemoryError = 2;
 constexpr int kMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -31,6 +35,7 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
   Error error = api.device_get(&device->id_, static_cast<int>(index));
   if (error == 0) error = api.device_attribute(&device->major_, kMajorAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->minor_, kMinorAttribute, device->id_);
+  if (error == 0) error = api.device_attribute(&device->shared_, kBlockSharedAttribute, device->id_);
   if (error == 0) error = api.device_name(device->name_, sizeof(device->name_), device->id_);
   if (error == 0) error = api.context_retain(&device->context_, device->id_);
   Status status = device->Check(error, "opening the device");
@@ -200,45 +205,21 @@ Status CudaDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t element
 
 // ------------------------------------------------------------------------------------- kernels
 
-const CodeModule* CudaDevice::Suitable(const PlanData& plan) const {
-  const CodeModule* best = nullptr;
-  int best_number = -1;
-  for (const CodeModule& module : plan.modules) {
-    int number = 0;
-    bool specific = false;  // "sm_90a": that architecture only
-    for (char c : module.architecture) {
-      if (c >= '0' && c <= '9') number = number * 10 + (c - '0');
-      if (c == 'a') specific = true;
-    }
-    // Machine code runs on its own major version, from its minor version on.
-    bool runs = specific ? number == major_ * 10 + minor_ : number / 10 == major_ && number % 10 <= minor_;
-    if (runs && number > best_number) {
-      best = &module;
-      best_number = number;
-    }
-  }
-  return best;
-}
-
 Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
-  const CodeModule* code = Suitable(plan);
-  if (code == nullptr) {
-    char have[256] = "none";
-    size_t used = 0;
-    for (const CodeModule& module : plan.modules) {
-      int n = std::snprintf(have + used, sizeof(have) - used, "%s%.*s", used == 0 ? "" : ", ",
-                            static_cast<int>(module.architecture.size()), module.architecture.data());
-      if (n > 0 && used + static_cast<size_t>(n) < sizeof(have)) used += static_cast<size_t>(n);
-    }
-    return Status::Error(
-        Code::kUnsupported,
-        "the plan has no machine code for sm_%d%d (%s): it has %s; compile it with --target cuda:sm_%d%d%s",
-        major_, minor_, name_, have, major_, minor_, major_ >= 9 ? "a" : "");
+  const ModuleChoice choice = Choose(plan);
+  if (choice.module == nullptr) {
+    const GpuTarget* target = TargetFor(major_ * 10 + minor_);
+    const std::string fix =
+        target == nullptr ? "" : std::string("; compile it with --target cuda:") + target->architecture;
+    return Status::Error(Code::kUnsupported, "the plan has no machine code for sm_%d%d (%s): %s%s", major_,
+                         minor_, name_, choice.others.empty() ? "it has none" : choice.others.c_str(),
+                         fix.c_str());
   }
+  RONDO_RETURN_IF_ERROR(CheckImages(plan, *choice.module, false));
   CudaModule* module = new (std::nothrow) CudaModule;
   if (module == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a module", index_);
-  Status status = LoadKernels(plan, *code, module);
+  Status status = LoadKernels(plan, *choice.module, module);
   if (status.ok() && !plan.custom_ops.empty()) {
     Result<CudaCalls*> calls = CudaCalls::Create(*this, plan, ops_);
     status = calls.status();
@@ -255,6 +236,7 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
 Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module) {
   Use use(*this);
   Status status;
+  const bool ptx = ParseArchitecture(code.architecture)->ptx;
   for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
     ModuleHandle handle = nullptr;
     status = Check(api_.module_load(&handle, code.codes[c].data()), "loading machine code");
@@ -262,11 +244,14 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
   }
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
     const KernelImage& image = code.images[k];
-    char entry[256];
-    std::snprintf(entry, sizeof(entry), "%.*s", static_cast<int>(image.entry.size()), image.entry.data());
+    const std::string name(image.entry);
+    const char* const entry = name.c_str();
+    const uint32_t threads = image.block == 0 ? code.block : image.block;
     Function function = nullptr;
-    if (image.kind == ImageKind::kFunction)
+    if (image.kind == ImageKind::kFunction) {
       status = Check(api_.module_function(&function, module->handles[image.code], entry), entry);
+      if (status.ok() && ptx) status = CheckCompiled(function, image, threads).At("function \"%s\"", entry);
+    }
     if (status.ok() && (plan.kernels[k].num_params > kMostParams || image.tensor_maps.size() > kMostMaps)) {
       status = Status::Error(Code::kUnsupported, "kernel \"%.*s\" has %u parameters and %zu tensor maps",
                              static_cast<int>(plan.kernels[k].name.size()), plan.kernels[k].name.data(),
@@ -279,13 +264,27 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     }
     module->functions.push_back(function);
     module->grids.push_back(image.grid);
-    module->blocks.push_back(image.block == 0 ? code.block : image.block);
+    module->blocks.push_back(threads);
     module->tensor_maps.emplace_back(image.tensor_maps.begin(), image.tensor_maps.end());
     module->shared.push_back(image.shared);
     module->waits.push_back(image.waits && major_ >= 9);
     module->params.push_back(plan.kernels[k].num_params);
   }
   return status.ok() ? PrepareProducts(plan, code, module) : status;
+}
+
+Status CudaDevice::CheckCompiled(Function function, const KernelImage& image, uint32_t threads) {
+  FunctionNeeds needs;
+  const std::pair<int, uint32_t*> kAsked[] = {{kFunctionThreads, &needs.most_threads},
+                                              {kFunctionShared, &needs.shared},
+                                              {kFunctionRegisters, &needs.registers}};
+  for (const auto& [attribute, value] : kAsked) {
+    int number = 0;
+    RONDO_RETURN_IF_ERROR(
+        Check(api_.function_info(&number, attribute, function), "asking for what it needs"));
+    *value = static_cast<uint32_t>(number);
+  }
+  return FitsBlock(needs, threads, image.shared, static_cast<uint64_t>(shared_));
 }
 
 Status CudaDevice::PrepareWeightCopy(const PlanData& plan) {

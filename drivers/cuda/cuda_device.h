@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/driver.h"
+#include "drivers/cuda/choose_module.h"
 #include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
@@ -119,6 +120,10 @@ class CudaDevice final : public Device {
   // "sm_90": of the device.
   int major() const { return major_; }
   int minor() const { return minor_; }
+  // The module of the plan that runs here, and why the others do not.
+  ModuleChoice Choose(const PlanData& plan) const {
+    return ChooseModule(plan, major_ * 10 + minor_, static_cast<uint32_t>(shared_));
+  }
   const char* name() const { return name_; }
   const Api& api() const { return api_; }
   Context context() const { return context_; }
@@ -198,8 +203,8 @@ class CudaDevice final : public Device {
   Status CaptureOnce(LibraryProductRun* product, size_t params);
   Status LaunchProduct(LibraryProductRun* product, Span<const DeviceAddress> addresses, CudaStream* stream,
                        uint32_t step);
-  // The module of the plan that this device can run; null if there is none.
-  const CodeModule* Suitable(const PlanData& plan) const;
+  // What NVIDIA's driver says of a function that it has compiled itself, against the launch.
+  Status CheckCompiled(Function function, const KernelImage& image, uint32_t threads);
 
   // What cuMemAlloc gave for an address that had to be rounded up.
   struct Rounded {
@@ -226,6 +231,7 @@ class CudaDevice final : public Device {
   const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, from the first plan on that needs them
   cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;
+  int shared_ = 0;  // bytes that a block can have
   char name_[128] = {};
 };
 

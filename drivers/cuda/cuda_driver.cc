@@ -164,6 +164,12 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
 
 void DestroyCudaDriver(Driver* driver) { delete driver; }
 
+std::string CudaCodeChoice(Device* device, const PlanData& plan) {
+  const cuda::ModuleChoice choice = static_cast<cuda::CudaDevice*>(device)->Choose(plan);
+  if (choice.module == nullptr) return "";
+  return std::string(choice.module->architecture) + (choice.others.empty() ? "" : " (" + choice.others + ")");
+}
+
 const char* CudaDeviceName(Device* device) { return static_cast<cuda::CudaDevice*>(device)->name(); }
 
 }  // namespace rondo

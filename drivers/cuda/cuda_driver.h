@@ -6,6 +6,8 @@
 #ifndef RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
 #define RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
 
+#include <string>
+
 #include "core/custom_op.h"
 #include "core/driver.h"
 #include "core/status.h"
@@ -32,6 +34,10 @@ void DestroyCudaDriver(Driver* driver);
 
 // "NVIDIA H200": of a device that such a driver opened.
 const char* CudaDeviceName(Device* device);
+
+// Which of the plan's code such a device runs, and why not the other: "sm_90a (sm_80 is machine code for
+// compute capabilities 8.0 to 8.9)"; "" if it can run none.
+std::string CudaCodeChoice(Device* device, const PlanData& plan);
 
 }  // namespace rondo
 

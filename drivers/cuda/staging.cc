@@ -13,6 +13,7 @@ constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
 constexpr unsigned kPortable = 1;     // CU_MEMHOSTALLOC_PORTABLE
 constexpr uint64_t kAlignment = 256;  // of each copy
 constexpr uint64_t kPage = 4096;
+static_assert(Staging::kSlotBytes <= CopyTeam::kMostBytes);
 
 constexpr uint64_t RoundUp(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -79,29 +80,78 @@ Status Staging::Leave(uint64_t position, const Piece& piece, StreamHandle stream
   return device_.Check(device_.api().event_record(EventOf(slot), stream, 0), "recording an event");
 }
 
-void Staging::Move(void* to, const void* from, uint64_t bytes) const {
-  if (team_ != nullptr && bytes >= CopyTeam::kLeastBytes) return team_->Copy(to, from, bytes);
-  std::memcpy(to, from, bytes);
+void Staging::Take(void* to, const Piece& piece) const {
+  if (team_ == nullptr || piece.bytes < CopyTeam::kLeastBytes || !team_->Begin()) {
+    std::memcpy(to, At(piece), piece.bytes);
+    return;
+  }
+  team_->Post(to, At(piece), piece.bytes, false);
+  team_->Complete();
+  team_->End();
+}
+
+Status Staging::AwaitSlot(uint64_t position, const Piece& piece) {
+  const uint64_t slot = SlotOf(piece);
+  if (slot == SlotBefore(position) || slot < events_.size()) return Status::Ok();
+  return device_.Check(device_.api().event_synchronize(EventOf(slot)), "copying to the device");
 }
 
 Status Staging::CopyIn(Address to, const void* memory, uint64_t bytes, StreamHandle stream) {
   if (!copies_.empty()) RONDO_RETURN_IF_ERROR(Finish(stream));
-  const Api& api = device_.api();
   const auto* from = static_cast<const uint8_t*>(memory);
+  if (team_ == nullptr || bytes < CopyTeam::kLeastBytes || !team_->Begin())
+    return CopyAlone(to, from, bytes, stream);
+  Status status = CopyShared(to, from, bytes, stream);
+  team_->End();
+  return status;
+}
+
+Status Staging::CopyAlone(Address to, const uint8_t* from, uint64_t bytes, StreamHandle stream) {
   for (uint64_t done = 0; done < bytes;) {
     const Piece piece = Next(in_, bytes - done);
-    const uint64_t slot = SlotOf(piece);
     RONDO_RETURN_IF_ERROR(Leave(in_, piece, stream));
-    if (slot != SlotBefore(in_) && slot >= events_.size()) {
-      RONDO_RETURN_IF_ERROR(device_.Check(api.event_synchronize(EventOf(slot)), "copying to the device"));
-    }
+    RONDO_RETURN_IF_ERROR(AwaitSlot(in_, piece));
     in_ = piece.position + piece.bytes;
-    Move(At(piece), from + done, piece.bytes);
-    RONDO_RETURN_IF_ERROR(
-        device_.Check(api.copy_in(to + done, At(piece), piece.bytes, stream), "copying to the device"));
+    if (piece.bytes < CopyTeam::kLeastBytes) {
+      std::memcpy(At(piece), from + done, piece.bytes);
+    } else {
+      CopyTeam::CopyPastCaches(At(piece), from + done, piece.bytes);
+    }
+    RONDO_RETURN_IF_ERROR(device_.Check(device_.api().copy_in(to + done, At(piece), piece.bytes, stream),
+                                        "copying to the device"));
     done += piece.bytes;
   }
   return Status::Ok();
+}
+
+// The team has the next piece to copy before the last is enqueued. A ring of three slots or more, as all are
+// that a team serves, has passed a slot on to the bus by the time that it is waited for.
+Status Staging::CopyShared(Address to, const uint8_t* from, uint64_t bytes, StreamHandle stream) {
+  Status status;
+  uint64_t sent = in_;  // what lies before it has been enqueued
+  Piece last;           // posted
+  const auto send = [&] {
+    team_->Complete();
+    if (status.ok()) status = Leave(sent, last, stream);
+    if (status.ok()) {
+      status =
+          device_.Check(device_.api().copy_in(to, At(last), last.bytes, stream), "copying to the device");
+    }
+    to += last.bytes;
+    sent = last.position + last.bytes;
+  };
+  for (uint64_t done = 0; done < bytes;) {
+    const Piece piece = Next(in_, bytes - done);
+    if (status.ok()) status = AwaitSlot(in_, piece);
+    if (!status.ok()) break;
+    in_ = piece.position + piece.bytes;
+    team_->Post(At(piece), from + done, piece.bytes, true);
+    done += piece.bytes;
+    if (last.bytes != 0) send();
+    last = piece;
+  }
+  if (last.bytes != 0) send();
+  return status;
 }
 
 Status Staging::CopyOut(void* memory, Address from, uint64_t bytes, StreamHandle stream) {
@@ -134,7 +184,7 @@ Status Staging::TakeSlot(StreamHandle stream) {
   while (taken_.copy < copies_.size()) {
     const Piece piece = Next(taken_);
     if (SlotOf(piece) != slot) break;
-    Move(copies_[taken_.copy].to + taken_.done, At(piece), piece.bytes);
+    Take(copies_[taken_.copy].to + taken_.done, piece);
     Advance(&taken_, piece);
   }
   emptied_ = slot + 1;

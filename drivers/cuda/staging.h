@@ -84,7 +84,13 @@ class Staging {
   Status TakeOutputs(StreamHandle stream);
   // Of outputs that have not been taken: nobody's memory is written any more.
   void Forget();
-  void Move(void* to, const void* from, uint64_t bytes) const;
+  // Copies an output's piece to the caller's memory.
+  void Take(void* to, const Piece& piece) const;
+  // If `piece` begins another slot than what ends at `position` is in: the stream has done with what was
+  // there.
+  Status AwaitSlot(uint64_t position, const Piece& piece);
+  Status CopyAlone(Address to, const uint8_t* from, uint64_t bytes, StreamHandle stream);
+  Status CopyShared(Address to, const uint8_t* from, uint64_t bytes, StreamHandle stream);
 
   CudaDevice& device_;
   CopyTeam* const team_;

@@ -15,7 +15,8 @@ Status PartBuilder::NoMemory() const {
 }
 
 int64_t PartBuilder::Take(int64_t bytes) {
-  const int64_t at = out_->scratch_bytes;
+  const int64_t at =
+      out_->scratch_bytes;  // a few pieces a tape, each of at most twice the limit: no overflow
   out_->scratch_bytes += (bytes + 127) / 64 * 64;
   return at;
 }

@@ -45,7 +45,7 @@ Status PartBuilder::BuildChannels() {
   out_->tasks = (rows + out_->block_rows - 1) / out_->block_rows * out_->tiling.tiles;
   out_->acc_stride = out_->block_rows * out_->acc_row * 4;
   out_->acc_at = Take(out_->acc_stride);
-  out_->taps_at = Take(nest.points[kK] * 2 * static_cast<int64_t>(sizeof(int64_t)));
+  out_->taps_at = Take(Bytes(nest.points[kK], 2, sizeof(int64_t)));
   const double points = static_cast<double>(rows) * static_cast<double>(nest.points[kN]);
   out_->work = points * (0.3 + 0.05 * static_cast<double>(nest.points[kK]));
   return Status::Ok();

@@ -185,6 +185,7 @@ class HostDevice final : public Device {
     }
     delete ToHost(stream);
   }
+  void SetStop(Stream* stream, StopSignal* stop) override { ToHost(stream)->SetStop(stop); }
   Result<Event*> CreateEvent() override {
     HostEvent* event = new (std::nothrow) HostEvent;
     if (event == nullptr) return Status::Error(Code::kOutOfMemory, "host device: no memory for an event");

@@ -32,6 +32,7 @@ Status PartBuilder::Build(PartProgram* out) {
     case Skeleton::kConvolution: RONDO_RETURN_IF_ERROR(BuildProduct()); break;
     case Skeleton::kAttention: RONDO_RETURN_IF_ERROR(BuildAttention()); break;
   }
+  if (out->scratch_bytes > kMaxScratchBytes) return Fail("what needs more than 4 GiB of scratch a thread");
   out->run = engine_.run[static_cast<int>(out->path)];
   return Status::Ok();
 }
@@ -171,16 +172,16 @@ Status PartBuilder::BuildReduction() {
   int lanes = kLanes;
   bool columns = PreferColumns();
   if (out_->num_kept > 0) {
-    while (lanes > 16 && lanes * length * 8 * out_->num_kept > kMostKept) lanes /= 2;
-    columns = columns && lanes * length * 8 * out_->num_kept <= kMostKept;
+    while (lanes > 16 && Bytes(lanes, length, 8, out_->num_kept) > kMostKept) lanes /= 2;
+    columns = columns && Bytes(lanes, length, 8, out_->num_kept) <= kMostKept;
   }
   out_->path = columns ? Path::kColumns : Path::kRows;
   out_->tiling = columns ? MakeTiling(nest, 0, nest.first[1], lanes, linear_)
                          : MakeTiling(nest, nest.first[1], nest.first[2], kLanes, linear_);
   // A scalar has, per lane, its value, a second value (what an arg reduction compares) and an accumulator.
   out_->scalars_at = Take(static_cast<int64_t>(kMaxSlots) * 3 * 8 * kLanes);
-  out_->kept_stride = columns ? length * lanes * 8 : (length + kLanes) * 8;
-  if (out_->num_kept > 0) out_->kept_at = Take(out_->kept_stride * out_->num_kept);
+  out_->kept_stride = columns ? Bytes(length, lanes, 8) : Bytes(length + kLanes, 8);
+  if (out_->num_kept > 0) out_->kept_at = Take(Bytes(out_->kept_stride, out_->num_kept));
 
   Span<StageProgram> stages = arena_.New<StageProgram>(part_.stages.size());
   if (stages.data() == nullptr) return NoMemory();

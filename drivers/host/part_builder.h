@@ -10,6 +10,20 @@
 
 namespace rondo::host {
 
+// The most scratch that a worker gets: what passes it is refused. Loops over scratch count in int.
+inline constexpr int64_t kMaxScratchBytes = int64_t{1} << 32;
+
+// The product of sizes that are not negative, at most twice kMaxScratchBytes.
+template <typename... Sizes>
+int64_t Bytes(Sizes... sizes) {
+  int64_t product = 1;
+  for (int64_t size : {static_cast<int64_t>(sizes)...}) {
+    if (__builtin_mul_overflow(product, size, &product) || product > 2 * kMaxScratchBytes)
+      product = 2 * kMaxScratchBytes;
+  }
+  return product;
+}
+
 // Used once. Everything it makes lives in `arena`. Errors name the kernel.
 class PartBuilder {
  public:
@@ -24,7 +38,7 @@ class PartBuilder {
  private:
   Status Fail(const char* what) const;
   Status NoMemory() const;
-  // Bytes in the scratch of a worker.
+  // Room in the scratch of a worker; `bytes` comes from Bytes, or is small.
   int64_t Take(int64_t bytes);
 
   // accesses

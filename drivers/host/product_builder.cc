@@ -233,6 +233,11 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
   if (part_.prologue.empty() && WidensToF32(part_.operands[LeftOperand()].dtype)) {
     RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
+    constexpr int64_t kRowsAhead = 8;
+    Access& left = const_cast<Access&>(*out_->lhs_load);  // made by this builder, not yet shared
+    for (int i = 0; i < left.num_loops; ++i) {
+      if (left.loop[i] + 1 == nest.first[kM + 1]) left.ahead = kRowsAhead * left.step[i];
+    }
   }
 
   bool stream = !convolution && rows <= kFewRows;
@@ -244,7 +249,7 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     const bool n_unit = rhs.by_n->lane.kind == LaneKind::kUnit || rhs.by_n->lane.kind == LaneKind::kSame;
     stream &= direct && (rhs.k_unit || (n_unit && rhs.by_n->lane.kind == LaneKind::kUnit));
   }
-  const int64_t padded = PaddedRow(out_->k_tiling.tiles * kLanes);
+  const int64_t padded = PaddedRow(Bytes(out_->k_tiling.tiles, kLanes));
   const int64_t pieces = out_->num_rhs;
   if (stream) {
     RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
@@ -264,10 +269,10 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   } else {
     RONDO_RETURN_IF_ERROR(BuildEpilogue());
     out_->path = convolution ? Path::kConvolution : Path::kGemm;
-    // As many rows as keep the packed lhs within 8 MiB, up to 12 register blocks.
+    // As many rows as keep the packed lhs within 8 MiB, up to 16 register blocks.
     constexpr int64_t kMostBytes = int64_t{8} << 20;
     int64_t blocks = kMostBytes / (padded * 4 * engine_.rows);
-    blocks = blocks < 1 ? 1 : blocks > 12 ? 12 : blocks;
+    blocks = blocks < 1 ? 1 : blocks > 16 ? 16 : blocks;
     out_->block_rows = blocks * engine_.rows;
     if (out_->block_rows > rows) out_->block_rows = rows;
     const int64_t row_blocks = (rows + out_->block_rows - 1) / out_->block_rows;
@@ -276,10 +281,10 @@ Status PartBuilder::BuildBlocked(bool convolution) {
     out_->rhs_at = Take(kLanes * (kLanes + 64) * 4);
     out_->temp_at = Take(kLanes * 16 * 4);
   }
-  out_->lhs_at = Take(out_->block_rows * padded * 4);
+  out_->lhs_at = Take(Bytes(out_->block_rows, padded, 4));
   if (!stream) out_->acc_row = AccumulatorRow(out_->tiling, engine_);
-  out_->acc_stride = out_->block_rows * out_->tiles_at_once * out_->acc_row * 4;
-  out_->acc_at = Take(out_->acc_stride * pieces);
+  out_->acc_stride = Bytes(out_->block_rows, out_->tiles_at_once, out_->acc_row, 4);
+  out_->acc_at = Take(Bytes(out_->acc_stride, pieces));
   return Status::Ok();
 }
 
@@ -329,12 +334,12 @@ Status PartBuilder::BuildAttention() {
                         Direct(out_->values, nest, kK, &out_->value_step) &&
                         (columns == 1 || nest.points[kN] == 1) && !Depends(part_.operands[part_.values], kM);
   const int64_t size = f32 ? 4 : 8;
-  const int64_t padded_keys = (nest.points[kK] + kLanes) * size;
-  const int64_t padded_features = (nest.points[kFeatures] + kLanes) * size;
+  const int64_t padded_keys = Bytes(nest.points[kK] + kLanes, size);
+  const int64_t padded_features = Bytes(nest.points[kFeatures] + kLanes, size);
   out_->block_rows = nest.points[kM] < kFewRows ? nest.points[kM] : kFewRows;
-  out_->lhs_at = Take(out_->block_rows * padded_features);
+  out_->lhs_at = Take(Bytes(out_->block_rows, padded_features));
   out_->rhs_at = Take(padded_features);
-  out_->scores_at = Take(out_->block_rows * padded_keys);
+  out_->scores_at = Take(Bytes(out_->block_rows, padded_keys));
   out_->temp_at = Take(kLanes * 8 * 2);
   out_->acc_stride = out_->block_rows * kLanes * size;
   out_->acc_at = Take(out_->acc_stride);

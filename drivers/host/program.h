@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "core/kernel.h"
+#include "core/stop.h"
 
 namespace rondo::host {
 
@@ -89,6 +90,7 @@ struct Access {
   LanePattern run;
   LoadFn load_run = nullptr;
   StoreFn store_run = nullptr;
+  int64_t ahead = 0;     // elements from a lane to where memory is asked for, in loads by runs of one vector
   bool by_runs = false;  // lanes are in a table, their runs contiguous and not short
   const GuardTest* guards = nullptr;
   const IndexTerm* indices = nullptr;
@@ -186,6 +188,9 @@ struct ScalarSlot {
 
 struct PartProgram;
 struct Worker;
+// Whether the worker's launch is to end, for when its signal's word says that it may be: reads the clock now
+// and then. In stream.cc, for all instruction sets.
+bool StopNow(Worker& worker);
 using RunFn = void (*)(const PartProgram& part, Worker& worker, int64_t first, int64_t last);
 
 // Which routine runs a part.
@@ -295,6 +300,8 @@ struct Worker {
   FaultCell* fault = nullptr;
   uint32_t step = 0;
   uint32_t kernel = 0;
+  StopSignal* stop = nullptr;
+  uint32_t looks = 0;  // of StopNow at the signal
 };
 
 // The engine of one instruction set.

@@ -24,6 +24,11 @@ void RunShare(void* context, uint32_t share, uint32_t shares) {
 
 }  // namespace
 
+bool StopNow(Worker& worker) {
+  constexpr uint32_t kLooksAClock = 16;
+  return worker.stop->Known() || (++worker.looks % kLooksAClock == 0 && worker.stop->Asked());
+}
+
 uint64_t Nanoseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
@@ -38,6 +43,7 @@ HostStream::~HostStream() {
   }
 }
 
+// At most kMaxScratchBytes for each of kMaxThreads.
 Status HostStream::Reserve(int64_t bytes) {
   bytes = (bytes + 4095) / 4096 * 4096 + 4096;
   ScratchSet* now = scratch_.load();
@@ -65,6 +71,7 @@ bool HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
   launching.worker.fault = &fault_;
   launching.worker.step = step;
   launching.worker.kernel = index;
+  launching.worker.stop = stop_;
   for (const PartProgram& part : kernel.parts) {
     if (scratch == nullptr || part.scratch_bytes > scratch->bytes) return false;
     launching.part = &part;
@@ -78,6 +85,7 @@ bool HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
     } else {
       pool_.Run(RunShare, &launching, shares);
     }
+    if (stop_->Known()) break;
   }
   return true;
 }
@@ -114,7 +122,8 @@ Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) 
 
 bool HostStream::Execute(const GraphEntry& entry, const DeviceAddress* addresses) {
   if (!error_.ok()) return false;
-  error_ = Try(entry, addresses);
+  if (!stop_->Asked()) error_ = Try(entry, addresses);
+  if (error_.ok() && stop_->Known()) error_ = stop_->status();
   if (error_.ok()) return true;
   error_step_ = entry.step;
   return false;

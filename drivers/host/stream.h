@@ -91,6 +91,9 @@ class HostStream {
         collectives_(collectives) {}
   ~HostStream();
 
+  // Ends what executes from now on early, once it is asked to.
+  void SetStop(StopSignal* stop) { stop_ = stop; }
+
   // Makes room for launches that need `bytes` a worker. May run while another thread launches here.
   Status Reserve(int64_t bytes);
 
@@ -117,7 +120,9 @@ class HostStream {
   CollectiveStream& collectives_;
   std::atomic<ScratchSet*> scratch_{nullptr};
   FaultCell fault_;
-  Status error_;  // of a collective or a custom op, or injected
+  StopSignal never_;
+  StopSignal* stop_ = &never_;
+  Status error_;  // of a collective or a custom op, injected, or the signal's
   uint32_t error_step_ = kNone;
 };
 

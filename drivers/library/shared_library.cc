@@ -1,6 +1,7 @@
 #include "drivers/library/shared_library.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <cstring>
@@ -15,6 +16,9 @@ void* OpenIn(const char* folder, int length, Span<const char* const> sonames) {
     const int written =
         std::snprintf(place, sizeof(place), "%.*s%s%s", length, folder, length > 0 ? "/" : "", soname);
     if (written <= 0 || static_cast<size_t>(written) >= sizeof(place)) continue;
+    struct stat there = {};
+    if (length > 0 && (stat(place, &there) != 0 || !S_ISREG(there.st_mode)))
+      continue;  // a FIFO has dlopen wait
     if (void* library = dlopen(place, RTLD_NOW | RTLD_LOCAL)) return library;
   }
   return nullptr;

@@ -64,14 +64,26 @@ class Decoder {
     return out;
   }
 
+  // Room for `count` entries of `bytes` each; null after a failure.
+  [[gnu::noinline]] uint8_t* Room(uint64_t count, uint64_t bytes) {
+    if (!Charge(count * bytes)) return nullptr;
+    void* room = arena_.Allocate(count * bytes, alignof(uint64_t));
+    if (room == nullptr) OutOfMemory(count * bytes);
+    return static_cast<uint8_t*>(room);
+  }
+
   // A vector of numbers.
   template <typename T, typename F>
   Span<const T> Numbers(const fb::Vector<F>* in) {
     static_assert(sizeof(T) == sizeof(F));
-    if (in == nullptr || in->size() == 0) return {};
-    Span<T> out = New<T>(in->size());
-    if (!out.empty()) std::memcpy(out.data(), in->Data(), in->size() * sizeof(T));
-    return {out.data(), out.size()};
+    const T* numbers =
+        in == nullptr ? nullptr : reinterpret_cast<const T*>(Copy(in->Data(), in->size(), sizeof(T)));
+    return {numbers, numbers == nullptr ? 0 : in->size()};
+  }
+  [[gnu::noinline]] uint8_t* Copy(const uint8_t* from, uint32_t count, uint32_t bytes) {
+    uint8_t* to = count == 0 ? nullptr : Room(count, bytes);
+    if (to != nullptr) std::memcpy(to, from, uint64_t{count} * bytes);
+    return to;
   }
 
   // The extents of what is called WHAT "name".
@@ -101,14 +113,28 @@ class Decoder {
   // where a vector's length lies, but not that the structs after it are aligned.
   template <typename T, typename F>
   Span<const T> All(const fb::Vector<F>* in) {
+    static_assert(alignof(T) <= alignof(uint64_t) && std::is_trivially_destructible_v<T>);
+    using Entry = std::remove_const_t<std::remove_pointer_t<typename fb::Vector<F>::return_type>>;
     if (in == nullptr || in->size() == 0) return {};
-    if constexpr (std::is_pointer_v<F>) {
-      if (!Aligned(in->Data(), alignof(std::remove_pointer_t<F>))) return {};
+    const OneFunction one = [](Decoder& decoder, const uint8_t* from, void* to) {
+      decoder.One(*reinterpret_cast<const Entry*>(from), *new (to) T());
+    };
+    const void* out =
+        Entries(in->Data(), in->size(), std::is_pointer_v<F> ? sizeof(Entry) : 0, sizeof(T), one);
+    return {static_cast<const T*>(out), out == nullptr ? 0 : in->size()};
+  }
+  using OneFunction = void (*)(Decoder& decoder, const uint8_t* from, void* to);
+  // `entry`: bytes of each struct; 0: they are references to tables.
+  [[gnu::noinline]] void* Entries(const uint8_t* data, uint32_t count, size_t entry, size_t bytes,
+                                  OneFunction one) {
+    if (entry != 0 && !Aligned(data, alignof(uint64_t))) return nullptr;
+    uint8_t* out = Room(count, bytes);
+    for (uint32_t i = 0; i < count && status_.ok(); ++i) {
+      const uint8_t* from = data + i * (entry == 0 ? sizeof(fb::uoffset_t) : entry);
+      if (entry == 0) from += fb::ReadScalar<fb::uoffset_t>(from);
+      one(*this, from, out + i * bytes);
     }
-    Span<T> out = New<T>(in->size());
-    for (size_t i = 0; i < out.size() && status_.ok(); ++i)
-      One(*in->Get(static_cast<fb::uoffset_t>(i)), out[i]);
-    return {out.data(), out.size()};
+    return status_.ok() ? out : nullptr;
   }
 
   void One(const fbs::TapeInst& in, TapeInst& out);
@@ -315,6 +341,10 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.code = in.code();
   out.block = in.block();
   out.tensor_maps = All<TensorMap>(in.tensor_maps());
+  out.relies = Numbers<uint32_t>(in.relies());
+  out.choice = Text(in.choice());
+  out.text_digest = in.text_digest();
+  out.digest = in.digest();
   if (in.product() == nullptr) return;
   const Span<LibraryProduct> product = New<LibraryProduct>(1);
   if (product.empty()) return;
@@ -335,6 +365,7 @@ void Decoder::One(const fbs::CodeModule& in, CodeModule& out) {
   out.block = in.block();
   out.images = All<KernelImage>(in.images());
   out.alternatives = All<KernelAlternative>(in.alternatives());
+  out.compiler = Text(in.compiler());
   if (in.codes() == nullptr) return;
   Span<Span<const uint8_t>> codes = New<Span<const uint8_t>>(in.codes()->size());
   for (uint32_t c = 0; c < codes.size(); ++c) {
@@ -388,6 +419,8 @@ PlanData Decoder::Decode(const fbs::Plan& in) {
   out.requirements.devices = All<DeviceBytes>(in.devices());
   out.requirements.target = Text(in.target());
   out.requirements.least_driver_version = in.least_driver_version();
+  out.requirements.scratch = in.scratch();
+  out.requirements.work = in.work();
   out.sources = All<std::string_view>(in.sources());
   out.buffers = All<Buffer>(in.buffers());
   out.kernels = All<Kernel>(in.kernels());

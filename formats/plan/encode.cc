@@ -177,8 +177,11 @@ class Encoder {
     auto entry = Text(in.entry);
     const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
     auto tensor_maps = Structs<fbs::TensorMap>(in.tensor_maps);
+    auto relies = Numbers<uint32_t>(in.relies);
+    auto choice = Text(in.choice);
     return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
-                                  in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps);
+                                  in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps,
+                                  relies, choice, in.text_digest, in.digest);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {
     auto architecture = Text(in.architecture);
@@ -190,7 +193,8 @@ class Encoder {
     }
     auto codes = ranges.empty() ? 0 : builder_.CreateVectorOfStructs(ranges);
     auto alternatives = Tables<fbs::KernelAlternative>(in.alternatives);
-    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives);
+    auto compiler = Text(in.compiler);
+    return fbs::CreateCodeModule(builder_, architecture, in.block, images, codes, alternatives, compiler);
   }
   Offset<fbs::KernelAlternative> One(const KernelAlternative& in) {
     auto choice = Text(in.choice);
@@ -233,7 +237,8 @@ class Encoder {
     auto modules = Tables<fbs::CodeModule>(in.modules);
     auto custom_ops = Tables<fbs::CustomOp>(in.custom_ops);
     return fbs::CreatePlan(builder_, producer, devices, target, in.requirements.least_driver_version, sources,
-                           buffers, kernels, programs, weights_file, in.weights_bytes, modules, custom_ops);
+                           buffers, kernels, programs, weights_file, in.weights_bytes, modules, custom_ops,
+                           in.requirements.scratch, in.requirements.work);
   }
 
   fb::FlatBufferBuilder builder_{1 << 20};
@@ -247,7 +252,8 @@ uint64_t Estimate(const PlanData& plan) {
   for (std::string_view text : plan.sources) bytes += text.size() + 12;
   for (const CodeModule& module : plan.modules) {
     bytes += 16 * module.codes.size() + 512 * (module.images.size() + module.alternatives.size());
-    for (const KernelImage& image : module.images) bytes += image.tensor_maps.size() * sizeof(TensorMap);
+    for (const KernelImage& image : module.images)
+      bytes += (image.tensor_maps.size() + image.relies.size()) * sizeof(TensorMap);
     for (const KernelAlternative& other : module.alternatives)
       bytes += other.image.tensor_maps.size() * sizeof(TensorMap);
   }

@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/status.h"
+
 namespace rondo {
 
 static_assert(std::endian::native == std::endian::little, "plan files are read as little-endian structs");
@@ -70,6 +72,9 @@ static_assert(sizeof(WeightsHeader) == 24);
 
 // xxh3-64.
 uint64_t HashBytes(const void* bytes, size_t size, uint64_t seed = 0);
+// HashBytes of `size` bytes that `read(user, offset, count, to)` gives, some KiB at a time; its first error.
+Result<uint64_t> HashRead(uint64_t size,
+                          Status (*read)(void* user, uint64_t offset, uint64_t count, void* to), void* user);
 // FileHeader::header_hash; `header` itself may hold any hash.
 uint64_t HeaderHash(FileHeader header, const SectionEntry* sections);
 

@@ -45,18 +45,7 @@ struct Source {
       std::memcpy(out, memory + offset, count);
       return Status::Ok();
     }
-    for (uint64_t done = 0; done < count;) {
-      ssize_t n =
-          pread(file, static_cast<uint8_t*>(out) + done, count - done, static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0)
-        return Status::Error(Code::kIo, "reading at byte %" PRIu64 ": %s", offset, std::strerror(errno));
-      if (n == 0)
-        return Status::Error(Code::kCorrupt, "the file ended at byte %" PRIu64 " while it was read",
-                             offset + done);
-      done += static_cast<uint64_t>(n);
-    }
-    return Status::Ok();
+    return ReadFile(file, offset, count, out);
   }
 };
 

@@ -294,6 +294,13 @@ Status WorkspaceRange(const Kernel& kernel, Span<ByteRange> ranges) {
   return Status::Ok();
 }
 
+// `what` of `value`, which must keep the format's limit and what the plan states of it, if anything.
+Status VerifyNeed(const char* what, double value, double most, uint64_t stated) {
+  if (stated != 0 && static_cast<double>(stated) < most) most = static_cast<double>(stated);
+  if (value <= most) return Status::Ok();
+  return RONDO_BROKEN("it may need %.17g %s; the limit is %.17g", value, what, most);
+}
+
 // The bytes that each parameter of `kernel` may touch.
 Status ParameterRanges(const Kernel& kernel, Span<ByteRange> ranges) {
   for (const Part& part : kernel.parts) {
@@ -316,10 +323,14 @@ Status ParameterRanges(const Kernel& kernel, Span<ByteRange> ranges) {
   return Status::Ok();
 }
 
-Status VerifyKernels(const PlanData& plan, Arena& scratch, KernelRanges* out) {
+Status VerifyKernels(const PlanData& plan, Work& work, Arena& scratch, KernelRanges* out) {
   Span<std::string_view> names = scratch.New<std::string_view>(plan.kernels.size());
   Span<uint32_t> first = scratch.New<uint32_t>(plan.kernels.size());
-  if (names.data() == nullptr || first.data() == nullptr) return OutOfMemory("the kernels");
+  Span<Need> needs = scratch.New<Need>(plan.kernels.size());
+  Span<KernelRanges::Apart> apart = scratch.New<KernelRanges::Apart>(plan.kernels.size());
+  if (names.data() == nullptr || first.data() == nullptr || needs.data() == nullptr ||
+      apart.data() == nullptr)
+    return OutOfMemory("the kernels");
   uint32_t count = 0;
   for (uint32_t i = 0; i < plan.kernels.size(); ++i) {
     const Kernel& kernel = plan.kernels[i];
@@ -331,7 +342,12 @@ Status VerifyKernels(const PlanData& plan, Arena& scratch, KernelRanges* out) {
       return FromKernel(RONDO_BROKEN("%u parameters for %zu operands", kernel.num_params, operands), plan, i);
     }
     count += kernel.num_params;
-    if (Status status = VerifyKernel(kernel); !status.ok()) return FromKernel(status, plan, i);
+    Status status = VerifyKernel(kernel, work);
+    needs[i] = NeedOf(kernel);
+    if (status.ok())
+      status =
+          VerifyNeed("bytes of scratch a thread", needs[i].scratch, kMostScratch, plan.requirements.scratch);
+    if (!status.ok()) return FromKernel(status, plan, i);
   }
   Span<ByteRange> ranges = scratch.New<ByteRange>(count);
   if (ranges.data() == nullptr) return OutOfMemory("the kernels");
@@ -340,7 +356,7 @@ Status VerifyKernels(const PlanData& plan, Arena& scratch, KernelRanges* out) {
     Status status = ParameterRanges(kernel, ranges.subspan(first[i], kernel.num_params));
     if (!status.ok()) return FromKernel(status, plan, i);
   }
-  *out = {{first.data(), first.size()}, {ranges.data(), ranges.size()}};
+  *out = {first, ranges, needs, apart};
   return VerifyNames(names, "kernels", scratch);
 }
 
@@ -352,6 +368,9 @@ Status VerifyPrograms(const PlanData& plan, const KernelRanges& ranges, Arena& s
   for (uint32_t i = 0; i < plan.programs.size(); ++i) {
     names[i] = plan.programs[i].name;
     RONDO_RETURN_IF_ERROR(VerifyProgram(plan, i, ranges, named, scratch));
+    Status status =
+        VerifyNeed("steps a run", WorkOf(plan.programs[i], ranges.needs), kMostWork, plan.requirements.work);
+    if (!status.ok()) return status.At("program %u", i);
   }
   for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer& buffer = plan.buffers[i];
@@ -373,13 +392,14 @@ Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
     return Status::Error(Code::kCorrupt, "the plan has more than %zu objects of one sort", kMost);
   }
   Arena scratch(allocator);
+  Work work(plan);
   plan::KernelRanges ranges;
   RONDO_RETURN_IF_ERROR(plan::VerifyRequirements(plan));
   RONDO_RETURN_IF_ERROR(plan::VerifyModules(plan));
   RONDO_RETURN_IF_ERROR(plan::VerifyBuffers(plan, scratch));
-  RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, scratch, &ranges));
-  RONDO_RETURN_IF_ERROR(plan::VerifyProducts(plan, scratch));
-  RONDO_RETURN_IF_ERROR(plan::VerifyTensorMaps(plan, ranges));
+  RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, work, scratch, &ranges));
+  RONDO_RETURN_IF_ERROR(plan::VerifyProducts(plan, ranges, work));
+  RONDO_RETURN_IF_ERROR(plan::VerifyImages(plan, ranges));
   RONDO_RETURN_IF_ERROR(plan::VerifyCustomOps(plan));
   return plan::VerifyPrograms(plan, ranges, scratch);
 }

@@ -40,6 +40,13 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of 
 //   input's memory has its type and is bound to its place: to the same buffer, or, as the new version of an
 //   input that the op changes, to one that takes that buffer over. Each input that is changed has one new
 //   version.
+// - What a kernel needs of scratch, and a run of work, keeps the limits of need.h, and what Requirements
+// state.
+// - Every image's parameters are bound where the image relies on it (KernelImage::relies). A product of a
+// library
+//   writes no element twice, and where what it adds is laid out unlike its result, the two do not share
+//   memory.
+// - What takes more work than the plan's size explains (work.h) is refused with kUnsupported.
 // - Each event is recorded by at most one step, which comes before every step that waits for it.
 // - Sync points are started on each participant, and nowhere else, once and in their order in the
 //   program, and waited for once, later, on buffers of their dtype. Certificates equal OrderCertificate

@@ -40,7 +40,7 @@ class CollectiveVerifier {
  private:
   Status OrderOn(uint32_t device);
   Status OneStart(uint32_t step, uint32_t* previous);
-  Status OneWait(uint32_t step, uint32_t partition);
+  Status OneWait(uint32_t step, uint32_t partition, uint32_t plain);
   Status Complete();
   Status Certified(uint32_t device);
   Status Ends();
@@ -101,32 +101,34 @@ Status CollectiveVerifier::OneStart(uint32_t s, uint32_t* previous) {
   return Status::Ok();
 }
 
-// Between start and wait no partition may end, unless it holds nothing but collectives.
-Status CollectiveVerifier::OneWait(uint32_t s, uint32_t partition) {
+// Between start and wait no partition may end, unless it holds nothing but collectives. `plain`: the device's
+// last step so far that is none.
+Status CollectiveVerifier::OneWait(uint32_t s, uint32_t partition, uint32_t plain) {
   const Step& step = program_.steps[s];
   const uint32_t start = start_[step.sync_point];
   if (start == kNone) return RONDO_BROKEN("step %u waits for it, but it is not in flight", s);
   start_[step.sync_point] = kNone;
   waited_by_[step.sync_point] |= uint64_t{1} << step.device;
-  if (start >= program_.partitions[partition].first_step) return Status::Ok();
-  for (uint32_t k = start; k <= s; ++k) {
-    if (program_.steps[k].sync_point != kNone || program_.steps[k].device != step.device) continue;
-    return RONDO_BROKEN("step %u starts it and step %u of another partition waits for it", start, s);
-  }
-  return Status::Ok();
+  if (start >= program_.partitions[partition].first_step || plain == kNone || plain < start)
+    return Status::Ok();
+  return RONDO_BROKEN("step %u starts it and step %u of another partition waits for it", start, s);
 }
 
 // Starts and waits of one device: each sync point at most once, in their order.
 Status CollectiveVerifier::OrderOn(uint32_t device) {
   for (uint32_t& s : start_) s = kNone;
-  uint32_t previous = kNone, partition = 0;
+  uint32_t previous = kNone, partition = 0, plain = kNone;
   for (uint32_t s = 0; s < program_.steps.size(); ++s) {
     const Step& step = program_.steps[s];
     while (s >= program_.partitions[partition].first_step + program_.partitions[partition].num_steps)
       ++partition;
-    if (step.device != device || step.sync_point == kNone) continue;
+    if (step.device != device) continue;
+    if (step.sync_point == kNone) {
+      plain = s;
+      continue;
+    }
     const bool start = step.kind == StepKind::kCollectiveStart;
-    Status status = start ? OneStart(s, &previous) : OneWait(s, partition);
+    Status status = start ? OneStart(s, &previous) : OneWait(s, partition, plain);
     if (!status.ok()) return At(status, device, step.sync_point);
   }
   for (uint32_t i = 0; i < start_.size(); ++i) {

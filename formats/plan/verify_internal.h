@@ -8,13 +8,15 @@
 #include "core/plan.h"
 #include "core/status.h"
 #include "formats/plan/access.h"
+#include "formats/plan/need.h"
+#include "formats/plan/work.h"
 
 namespace rondo::plan {
 
 #define RONDO_BROKEN(...) ::rondo::Status::Error(::rondo::Code::kCorrupt, __VA_ARGS__)
 
 // Parts, operands and tapes of one kernel.
-Status VerifyKernel(const Kernel& kernel);
+Status VerifyKernel(const Kernel& kernel, Work& work);
 
 // What a tape may do where it stands.
 enum TapeUse : uint32_t {
@@ -36,18 +38,23 @@ struct RowState {
   }
 };
 
+// Loops that an operand's address depends on: its own, and through the operands of its indirects.
+struct OperandLoops {
+  LoopMask affine, indexed;
+};
+
 struct TapePlace {
   LoopMask loops = 0;  // that the tape runs over
   uint32_t uses = 0;   // TapeUse bits
   uint32_t accumulators = 0;
+  const OperandLoops* operands = nullptr;  // one an operand of the part
 };
 
-// One tape. Sets in `stored` (one flag an operand) which operands it stores to, and brings `row` up to
-// what holds after it.
-Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState* row, Span<bool> stored);
+// One tape. Brings `row` up to what holds after it.
+Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState* row);
 
 // The address of operand `index` depends on no loop outside `loops`.
-Status VerifyLoopsOf(const Part& part, size_t index, LoopMask loops);
+Status VerifyLoopsOf(const OperandLoops* operands, size_t index, LoopMask loops);
 
 // The images of a module, then those of its alternatives, under one count.
 inline size_t NumImages(const CodeModule& module) {
@@ -62,7 +69,8 @@ inline size_t KernelOfImage(const CodeModule& module, size_t i) {
 
 // The images that a library computes: they touch what their kernels' contracts say, no more. Kernels have
 // been verified.
-Status VerifyProducts(const PlanData& plan, Arena& scratch);
+struct KernelRanges;
+Status VerifyProducts(const PlanData& plan, const KernelRanges& ranges, Work& work);
 
 // The table of custom ops.
 Status VerifyCustomOps(const PlanData& plan);
@@ -73,15 +81,22 @@ Status VerifyAliasedBindings(const PlanData& plan, const CustomOp& op, const Ste
 // `ranges` has, for each parameter of kernel k from first_range[k] on, the bytes it may touch.
 struct ByteRange {
   int64_t first = 0, end = 0;  // first == end: nothing
-  uint32_t element = 0;        // greatest size of an element accessed, bytes; 0: no operand uses it
+  uint32_t element = 0;        // greatest size of what is accessed at once, bytes; 0: no operand uses it
+  bool constant = false;       // code relies on its being a constant
 };
 struct KernelRanges {
   Span<const uint32_t> first_range;
-  Span<const ByteRange> ranges;
+  Span<ByteRange> ranges;
+  Span<const Need> needs;  // one a kernel
+  // One a kernel: two parameters that may not share memory, though the contract lets them. Both 0: none.
+  struct Apart {
+    uint16_t a = 0, b = 0;
+  };
+  Span<Apart> apart;
 };
-// The blocks and tensor maps of the kernels' images: boxes that the copy engine can cut, from memory that the
-// kernel may touch.
-Status VerifyTensorMaps(const PlanData& plan, const KernelRanges& ranges);
+// The blocks, reliance and tensor maps of the kernels' images: boxes that the copy engine can cut, from
+// memory that the kernel may touch. `ranges` becomes what the images rely on, too.
+Status VerifyImages(const PlanData& plan, const KernelRanges& ranges);
 
 // `named` has one flag a buffer, set for those that a port names.
 Status VerifyProgram(const PlanData& plan, uint32_t index, const KernelRanges& ranges, Span<bool> named,
@@ -99,6 +114,10 @@ Status AtStep(const Status& status, const PlanData& plan, const Program& program
 
 inline Status OutOfMemory(const char* what) {
   return Status::Error(Code::kOutOfMemory, "no host memory to verify %s of the plan", what);
+}
+
+inline Status TooMuchWork() {
+  return Status::Error(Code::kUnsupported, "the plan takes more work to verify than its size explains");
 }
 
 }  // namespace rondo::plan

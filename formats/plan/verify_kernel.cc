@@ -113,7 +113,7 @@ struct Role {
   bool typed;  // of the accumulators' type
 };
 
-Status VerifyRole(const Part& part, const Role& role) {
+Status VerifyRole(const Part& part, const OperandLoops* loops, const Role& role) {
   if (role.operand == kNoOperand) {
     return role.required ? RONDO_BROKEN("a %s needs its %s", Name(part.skeleton), role.name) : Status::Ok();
   }
@@ -127,7 +127,7 @@ Status VerifyRole(const Part& part, const Role& role) {
     return RONDO_BROKEN("its %s is %s, which is not of the accumulators' type", role.name,
                         Name(operand.dtype));
   }
-  return VerifyLoopsOf(part, role.operand, role.loops).At("its %s", role.name);
+  return VerifyLoopsOf(loops, role.operand, role.loops).At("its %s", role.name);
 }
 
 Status VerifyNoRole(uint16_t operand, const char* name, const Part& part) {
@@ -135,7 +135,7 @@ Status VerifyNoRole(uint16_t operand, const char* name, const Part& part) {
   return RONDO_BROKEN("a %s has no %s, but operand %u is named", Name(part.skeleton), name, operand);
 }
 
-Status VerifyRoles(const Part& part) {
+Status VerifyRoles(const Part& part, const OperandLoops* loops) {
   const LoopGroups g(part);
   const bool contraction = part.skeleton == Skeleton::kContraction;
   const bool convolution = part.skeleton == Skeleton::kConvolution;
@@ -154,9 +154,9 @@ Status VerifyRoles(const Part& part) {
   }
   if (contraction) {
     const bool typed = part.prologue.empty();
-    RONDO_RETURN_IF_ERROR(VerifyRole(part, {"lhs", part.lhs, true, g.outer | g.m | g.reduced, typed}));
+    RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"lhs", part.lhs, true, g.outer | g.m | g.reduced, typed}));
     for (uint16_t rhs : part.rhs) {
-      RONDO_RETURN_IF_ERROR(VerifyRole(part, {"rhs", rhs, true, g.outer | g.n | g.reduced, true}));
+      RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"rhs", rhs, true, g.outer | g.n | g.reduced, true}));
     }
     return Status::Ok();
   }
@@ -171,17 +171,19 @@ Status VerifyRoles(const Part& part) {
                           static_cast<long long>(part.loops[3 + part.n]));
     }
     RONDO_RETURN_IF_ERROR(
-        VerifyRole(part, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, true}));
+        VerifyRole(part, loops, {"input", part.lhs, true, g.outer | group | g.n | g.reduced, true}));
     if (part.rhs.empty()) return Status::Ok();
-    return VerifyRole(part, {"weight", part.rhs[0], true, group | out_channel | g.reduced, true});
+    return VerifyRole(part, loops, {"weight", part.rhs[0], true, group | out_channel | g.reduced, true});
   }
   if (!attention) return VerifyNoRole(part.lhs, "lhs", part);
   if (part.acc_type == TapeType::kI64) return RONDO_BROKEN("attention has floating accumulators");
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"q", part.lhs, true, g.outer | g.m | g.features, true}));
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"k", part.keys, true, g.outer | g.reduced | g.features, true}));
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"v", part.values, true, g.outer | g.reduced | g.n, true}));
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"mask", part.mask, false, g.outer | g.m | g.reduced, false}));
-  RONDO_RETURN_IF_ERROR(VerifyRole(part, {"limit", part.limit, false, g.outer | g.m, false}));
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"q", part.lhs, true, g.outer | g.m | g.features, true}));
+  RONDO_RETURN_IF_ERROR(
+      VerifyRole(part, loops, {"k", part.keys, true, g.outer | g.reduced | g.features, true}));
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"v", part.values, true, g.outer | g.reduced | g.n, true}));
+  RONDO_RETURN_IF_ERROR(
+      VerifyRole(part, loops, {"mask", part.mask, false, g.outer | g.m | g.reduced, false}));
+  RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"limit", part.limit, false, g.outer | g.m, false}));
   if (part.mask != kNoOperand && !IsFloat(part.operands[part.mask].dtype) &&
       part.operands[part.mask].dtype != DType::kBool) {
     return RONDO_BROKEN("its mask is %s, neither bool nor float", Name(part.operands[part.mask].dtype));
@@ -218,12 +220,8 @@ Status VerifyPresence(const Part& part) {
 
 // Different points of `loops` store to different elements: each stride is larger than all that the
 // smaller ones can span. Loops that an index from memory depends on are left out.
-Status VerifyDistinct(const Part& part, size_t index, LoopMask loops) {
+Status VerifyDistinct(const Part& part, size_t index, LoopMask loops, LoopMask indexed) {
   const Operand& operand = part.operands[index];
-  LoopMask indexed = 0;
-  for (const Indirect& indirect : operand.indirects) {
-    indexed |= DependsOn(part, part.operands[indirect.operand], true);
-  }
   struct Dim {
     int64_t stride, extent;
     size_t loop;
@@ -252,7 +250,8 @@ Status VerifyDistinct(const Part& part, size_t index, LoopMask loops) {
 // Verifies the tapes of one part and what they store to.
 class PartTapes {
  public:
-  explicit PartTapes(const Part& part) : part_(part) {}
+  PartTapes(const Part& part, const OperandLoops* loops, Work& work)
+      : part_(part), loops_(loops), work_(work) {}
 
   Status Run() {
     const LoopGroups g(part_);
@@ -273,34 +272,33 @@ class PartTapes {
       if (part_.operands[i].mode != Mode::kRead && !stored_[i]) {
         return RONDO_BROKEN("operand %zu is said to be written, but no tape stores to it", i);
       }
-      any_ |= stored_[i];
     }
     return any_ ? Status::Ok() : RONDO_BROKEN("it stores nothing");
   }
 
  private:
-  Status One(Tape tape, const TapePlace& place) {
-    bool before[kMaxOperands];
-    const size_t count = part_.operands.size();
-    for (size_t i = 0; i < count; ++i) {
-      before[i] = stored_[i];
-      stored_[i] = false;
-    }
-    RONDO_RETURN_IF_ERROR(VerifyTape(part_, tape, place, &row_, {stored_, count}));
-    for (size_t i = 0; i < count; ++i) {
-      if (stored_[i] && !part_.sequential) RONDO_RETURN_IF_ERROR(VerifyDistinct(part_, i, place.loops));
-      stored_[i] |= before[i];
+  Status One(Tape tape, TapePlace place) {
+    place.operands = loops_;
+    RONDO_RETURN_IF_ERROR(VerifyTape(part_, tape, place, &row_));
+    for (const TapeInst& inst : tape) {
+      if (inst.op != TapeOp::kStore) continue;
+      any_ = stored_[inst.arg] = true;
+      if (part_.sequential) continue;
+      if (!work_.Spend(kMaxLoops * (4 + part_.operands[inst.arg].guards.size()))) return TooMuchWork();
+      RONDO_RETURN_IF_ERROR(VerifyDistinct(part_, inst.arg, place.loops, loops_[inst.arg].indexed));
     }
     return Status::Ok();
   }
 
   const Part& part_;
+  const OperandLoops* const loops_;
+  Work& work_;
   RowState row_;
   bool any_ = false;
   bool stored_[kMaxOperands] = {};
 };
 
-Status VerifyPart(const Part& part, uint16_t num_params) {
+Status VerifyPart(const Part& part, uint16_t num_params, Work& work) {
   RONDO_RETURN_IF_ERROR(VerifyLoops(part));
   RONDO_RETURN_IF_ERROR(VerifyCounts(part));
   if (part.operands.size() > kMaxOperands)
@@ -312,24 +310,30 @@ Status VerifyPart(const Part& part, uint16_t num_params) {
     RONDO_RETURN_IF_ERROR(VerifyReach(part, part.operands[i]).At("operand %zu", i));
   }
   RONDO_RETURN_IF_ERROR(VerifyPresence(part));
-  RONDO_RETURN_IF_ERROR(VerifyRoles(part));
-  return PartTapes(part).Run();
+  OperandLoops loops[kMaxOperands];
+  for (size_t i = 0; i < part.operands.size(); ++i) loops[i] = {DependsOn(part, part.operands[i], true), 0};
+  for (size_t i = 0; i < part.operands.size(); ++i) {
+    for (const Indirect& indirect : part.operands[i].indirects)
+      loops[i].indexed |= loops[indirect.operand].affine;
+  }
+  RONDO_RETURN_IF_ERROR(VerifyRoles(part, loops));
+  return PartTapes(part, loops, work).Run();
 }
 
 }  // namespace
 
-Status VerifyLoopsOf(const Part& part, size_t index, LoopMask loops) {
-  if (LoopMask outside = DependsOn(part, part.operands[index], false) & ~loops; outside != 0) {
+Status VerifyLoopsOf(const OperandLoops* operands, size_t index, LoopMask loops) {
+  if (LoopMask outside = (operands[index].affine | operands[index].indexed) & ~loops; outside != 0) {
     return RONDO_BROKEN("operand %zu moves with loop %d, over which it is not used", index,
                         __builtin_ctz(outside));
   }
   return Status::Ok();
 }
 
-Status VerifyKernel(const Kernel& kernel) {
+Status VerifyKernel(const Kernel& kernel, Work& work) {
   if (kernel.parts.empty()) return RONDO_BROKEN("it has no parts");
   for (size_t i = 0; i < kernel.parts.size(); ++i) {
-    RONDO_RETURN_IF_ERROR(VerifyPart(kernel.parts[i], kernel.num_params).At("part %zu", i));
+    RONDO_RETURN_IF_ERROR(VerifyPart(kernel.parts[i], kernel.num_params, work).At("part %zu", i));
   }
   return Status::Ok();
 }

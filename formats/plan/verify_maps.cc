@@ -8,14 +8,15 @@ namespace {
 
 // One function for all sentences: the code of each would be as long as the check before it.
 [[gnu::noinline]] Status Broken(const char* what, uint64_t value, uint64_t least, uint64_t most) {
-  return RONDO_BROKEN("%s %" PRIu64 " is not within %" PRIu64 " to %" PRIu64 ", or no multiple of 16", what,
-                      value, least, most);
+  return RONDO_BROKEN("%s %" PRIu64 " is not within %" PRIu64 " to %" PRIu64
+                      ", or no multiple of 16 (alignments: no power of two)",
+                      what, value, least, most);
 }
 
 constexpr uint32_t kMostThreads = 1024;  // of a block
 
 // What cuTensorMapEncodeTiled takes.
-Status VerifyMap(const TensorMap& map, Span<const ByteRange> params) {
+Status VerifyMap(const TensorMap& map, Span<ByteRange> params) {
   constexpr uint64_t kMostExtent = uint64_t{1} << 32, kMostStride = uint64_t{1} << 40, kAlignment = 16;
   constexpr uint32_t kMostBox = 256, kMostSwizzle = 128;
   if (map.param >= params.size()) return Broken("parameter", map.param, 0, params.size() - 1);
@@ -50,18 +51,33 @@ Status VerifyMap(const TensorMap& map, Span<const ByteRange> params) {
   return Status::Ok();
 }
 
+// A parameter must be bound as every image of its kernel relies on.
+Status VerifyReliance(Span<const uint32_t> relies, Span<ByteRange> params) {
+  constexpr uint32_t kMost = 4096;  // where regions begin
+  if (!relies.empty() && relies.size() != params.size())
+    return Broken("count of what it relies on,", relies.size(), params.size(), params.size());
+  for (size_t p = 0; p < relies.size(); ++p) {
+    const uint32_t alignment = relies[p] & ~kReliesOnConstant;
+    if (alignment - 1 >= kMost || (alignment & (alignment - 1)) != 0)
+      return Broken("alignment", alignment, 1, kMost);
+    if (alignment > params[p].element) params[p].element = alignment;
+    params[p].constant |= relies[p] != alignment;
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
-Status VerifyTensorMaps(const PlanData& plan, const KernelRanges& ranges) {
+Status VerifyImages(const PlanData& plan, const KernelRanges& ranges) {
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     for (size_t i = 0; i < NumImages(plan.modules[m]); ++i) {
       const KernelImage& image = ImageAt(plan.modules[m], i);
       const size_t k = KernelOfImage(plan.modules[m], i);
-      Status status;
+      const Span<ByteRange> params = ranges.ranges.subspan(ranges.first_range[k], plan.kernels[k].num_params);
+      Status status = VerifyReliance(image.relies, params);
       if (image.block > kMostThreads) status = Broken("threads a block,", image.block, 0, kMostThreads);
       for (size_t t = 0; t < image.tensor_maps.size() && status.ok(); ++t) {
-        status = VerifyMap(image.tensor_maps[t],
-                           ranges.ranges.subspan(ranges.first_range[k], plan.kernels[k].num_params));
+        status = VerifyMap(image.tensor_maps[t], params);
         if (!status.ok()) status = status.At("tensor map %zu", t);
       }
       if (!status.ok()) return status.At("module %zu: the image of kernel %zu", m, k);

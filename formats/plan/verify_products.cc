@@ -1,4 +1,5 @@
 #include <cinttypes>
+#include <utility>
 
 #include "formats/plan/check/footprint.h"
 #include "formats/plan/verifier.h"
@@ -37,7 +38,28 @@ bool BoxOf(const ProductMatrix& m, int64_t batches, int64_t outer, int64_t inner
   return along_inner || along_outer;
 }
 
-Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, Arena& scratch) {
+// No two of the matrix's elements lie in one place: each stride passes all that the smaller ones span.
+bool Distinct(const ProductMatrix& m, const LibraryProduct& p) {
+  BoxDim dims[] = {{m.batch_stride, p.batches}, {m.outer_stride, p.rows}, {m.inner_stride, p.columns}};
+  int64_t span = 0;
+  for (int i = 0; i < 3; ++i) {
+    for (int k = i + 1; k < 3; ++k) {
+      if (dims[k].stride < dims[i].stride) std::swap(dims[k], dims[i]);
+    }
+    if (dims[i].extent == 1) continue;
+    if (dims[i].stride <= span) return false;
+    span += dims[i].stride * (dims[i].extent - 1);
+  }
+  return true;
+}
+
+bool SameLayout(const LibraryProduct& p, const ProductMatrix& a, const ProductMatrix& b) {
+  return (p.batches == 1 || a.batch_stride == b.batch_stride) &&
+         (p.rows == 1 || a.outer_stride == b.outer_stride) &&
+         (p.columns == 1 || a.inner_stride == b.inner_stride);
+}
+
+Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, KernelRanges::Apart* apart, Work& work) {
   const Part& part = kernel.parts[0];
   if (kernel.parts.size() != 1 || part.skeleton != Skeleton::kContraction)
     return RONDO_BROKEN("its product is not of one contraction");
@@ -50,8 +72,9 @@ Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, Arena& scrat
     return RONDO_BROKEN("its product takes %" PRIu64 " bytes of a workspace of %" PRIu64, p.workspace_bytes,
                         kernel.workspace_bytes);
   }
-  const Span<Footprint> prints = check::Footprints(kernel, scratch);
-  if (prints.data() == nullptr) return OutOfMemory("the products");
+  // What is added may lie where the result does, element by element alone.
+  if (p.addend.param != kNoParam && !SameLayout(p, p.addend, p.out)) *apart = {p.addend.param, p.out.param};
+  if (!work.Spend(part.operands.size() * 64)) return TooMuchWork();
   const ProductMatrix* const matrices[] = {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias};
   const int64_t outer[] = {p.rows, p.columns, p.rows, p.rows, 1};
   const int64_t inner[] = {p.depth, p.depth, p.columns, p.columns, p.columns};
@@ -61,12 +84,14 @@ Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, Arena& scrat
     if (m.param == kNoParam && i > kOut) continue;
     // The bytes are those that an operand of its parameter and dtype touches, as the matrix does.
     Box box;
-    bool good = BoxOf(m, p.batches, outer[i], inner[i], &box) && (i != kBias || m.batch_stride == 0);
+    bool good = BoxOf(m, p.batches, outer[i], inner[i], &box) && (i != kBias || m.batch_stride == 0) &&
+                (i != kOut || Distinct(m, p));
     bool found = false;
-    for (const Footprint& print : prints) {
-      found |= good && print.part != nullptr && print.param == m.param && !print.by_data &&
-               part.operands[print.operand].dtype == m.dtype && (i == kOut ? print.writes : print.reads) &&
-               Same(print.box, box);
+    for (size_t o = 0; o < part.operands.size() && good && !found; ++o) {
+      const Operand& operand = part.operands[o];
+      if (operand.param != m.param || operand.dtype != m.dtype) continue;
+      const Footprint print = check::FootprintOf(part, static_cast<uint16_t>(o));
+      found = !print.by_data && (i == kOut ? print.writes : print.reads) && Same(print.box, box);
     }
     if (found) continue;
     return RONDO_BROKEN("matrix %d of its product, parameter %u, %s", i, m.param,
@@ -77,7 +102,7 @@ Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, Arena& scrat
 
 }  // namespace
 
-Status VerifyProducts(const PlanData& plan, Arena& scratch) {
+Status VerifyProducts(const PlanData& plan, const KernelRanges& ranges, Work& work) {
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     for (size_t i = 0; i < NumImages(plan.modules[m]); ++i) {
       const KernelImage& image = ImageAt(plan.modules[m], i);
@@ -88,7 +113,7 @@ Status VerifyProducts(const PlanData& plan, Arena& scratch) {
         status = RONDO_BROKEN("kind %d %s a product", static_cast<int>(image.kind),
                               image.product != nullptr ? "with" : "without");
       } else if (image.product != nullptr) {
-        status = VerifyProduct(plan.kernels[k], *image.product, scratch);
+        status = VerifyProduct(plan.kernels[k], *image.product, &ranges.apart[k], work);
       }
       if (!status.ok()) return status.At("module %zu: the image of kernel %zu", m, k);
     }

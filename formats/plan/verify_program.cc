@@ -44,6 +44,7 @@ class ProgramVerifier {
   Status Collective(const Step& step);
   Status Custom(const Step& step);
   Status Bound(const Step& step, size_t slot, const ByteRange& range);
+  bool ShareBytes(const Step& step, uint16_t a, uint16_t b) const;
   Status Events();
   Status Partitions();
 
@@ -206,8 +207,7 @@ Status ProgramVerifier::Bound(const Step& step, size_t slot, const ByteRange& ra
   if (binding.offset > buffer.bytes || binding.offset % range.element != 0 ||
       buffer.alignment % range.element != 0) {
     return RONDO_BROKEN("parameter %zu is bound to byte %" PRIu64 " of buffer %u \"%.*s\" (%" PRIu64
-                        " bytes, aligned to %u) for "
-                        "elements of %u bytes",
+                        " bytes, aligned to %u) for accesses of %u bytes",
                         slot, binding.offset, binding.buffer, name, buffer.name.data(), buffer.bytes,
                         buffer.alignment, range.element);
   }
@@ -262,6 +262,26 @@ Status ProgramVerifier::LoopStep(const Step& step, const Loop& loop) {
       Name(step.kind), step.stream, first.stream, first.device);
 }
 
+// Of two parameters of a launch whose bindings are in bounds.
+bool ProgramVerifier::ShareBytes(const Step& step, uint16_t a, uint16_t b) const {
+  int64_t first[2], end[2];
+  BufferKind kind[2];
+  for (int i = 0; i < 2; ++i) {
+    const uint16_t param = i == 0 ? a : b;
+    const ByteRange& range = ranges_.ranges[ranges_.first_range[step.kernel] + param];
+    const Binding& binding = step.bindings[param];
+    const Buffer& buffer = plan_.buffers[binding.buffer];
+    const int64_t moved = binding.stride * int64_t{last_round_};
+    first[i] = static_cast<int64_t>(buffer.offset + binding.offset) + range.first;
+    end[i] = first[i] + range.end - range.first + (moved > 0 ? moved : 0);
+    first[i] += moved < 0 ? moved : 0;
+    kind[i] = buffer.kind;
+  }
+  const bool apart = (kind[0] == BufferKind::kState) != (kind[1] == BufferKind::kState) ||
+                     kind[0] == BufferKind::kConstant || kind[1] == BufferKind::kConstant;
+  return !apart && first[0] < end[1] && first[1] < end[0];
+}
+
 Status ProgramVerifier::Launch(const Step& step) {
   if (step.kernel >= plan_.kernels.size())
     return RONDO_BROKEN("kernel %u of %zu", step.kernel, plan_.kernels.size());
@@ -273,14 +293,20 @@ Status ProgramVerifier::Launch(const Step& step) {
   if (step.sync_point != kNone)
     return RONDO_BROKEN("a launch has no sync point, but names %u", step.sync_point);
   for (size_t i = 0; i < step.bindings.size(); ++i) {
-    RONDO_RETURN_IF_ERROR(Bound(step, i, ranges_.ranges[ranges_.first_range[step.kernel] + i]));
+    const ByteRange& param = ranges_.ranges[ranges_.first_range[step.kernel] + i];
+    RONDO_RETURN_IF_ERROR(Bound(step, i, param));
     const BufferKind kind = plan_.buffers[step.bindings[i].buffer].kind;
-    if ((i == kernel.workspace_param) == (kind == BufferKind::kWorkspace)) continue;
-    return RONDO_BROKEN(
-        "parameter %zu is bound to buffer %u of kind %s: workspaces, and nothing else, take one", i,
-        step.bindings[i].buffer, Name(kind));
+    const bool workspace = i == kernel.workspace_param;
+    if (workspace == (kind == BufferKind::kWorkspace) && (!param.constant || kind == BufferKind::kConstant))
+      continue;
+    return RONDO_BROKEN("parameter %zu is bound to buffer %u of kind %s: %s, and nothing else, take one", i,
+                        step.bindings[i].buffer, Name(kind), param.constant ? "constants" : "workspaces");
   }
-  return Status::Ok();
+  const KernelRanges::Apart& apart = ranges_.apart[step.kernel];
+  if (apart.a == apart.b || !ShareBytes(step, apart.a, apart.b)) return Status::Ok();
+  return RONDO_BROKEN(
+      "parameters %u and %u share memory, where a library's product lays them out differently", apart.a,
+      apart.b);
 }
 
 Status ProgramVerifier::Copy(const Step& step) {

@@ -25,8 +25,8 @@ constexpr int8_t kNoRegister = -1;
 // Verifies one tape, instruction by instruction.
 class TapeVerifier {
  public:
-  TapeVerifier(const Part& part, const TapePlace& place, RowState* row, Span<bool> stored)
-      : part_(part), place_(place), row_(row), stored_(stored) {}
+  TapeVerifier(const Part& part, const TapePlace& place, RowState* row)
+      : part_(part), place_(place), row_(row) {}
 
   Status Run(Tape tape);
 
@@ -44,7 +44,6 @@ class TapeVerifier {
   const Part& part_;
   const TapePlace& place_;
   RowState* row_;
-  Span<bool> stored_;
   RowState after_;  // what reductions of this tape set when it ends
   bool reduced_[kMaxSlots] = {};
   bool yielded_ = false;
@@ -60,7 +59,7 @@ Status TapeVerifier::Operand(const TapeInst& inst, bool write) {
     return RONDO_BROKEN("%s operand %u, which its contract only %s", write ? "stores to" : "loads", inst.arg,
                         write ? "reads" : "writes");
   }
-  return VerifyLoopsOf(part_, inst.arg, place_.loops);
+  return VerifyLoopsOf(place_.operands, inst.arg, place_.loops);
 }
 
 Status TapeVerifier::Slot(const TapeInst& inst, uint32_t slots, const char* what, TapeUse use) {
@@ -112,7 +111,6 @@ Status TapeVerifier::Effect(const TapeInst& inst) {
       if (DType dtype = part_.operands[inst.arg].dtype; NaturalType(dtype) != type) {
         return RONDO_BROKEN("stores type %d as %s", static_cast<int>(type), Name(dtype));
       }
-      stored_[inst.arg] = true;
       return Status::Ok();
     }
     case TapeOp::kYield:
@@ -205,8 +203,8 @@ Status TapeVerifier::Run(Tape tape) {
 
 }  // namespace
 
-Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState* row, Span<bool> stored) {
-  TapeVerifier verifier(part, place, row, stored);
+Status VerifyTape(const Part& part, Tape tape, const TapePlace& place, RowState* row) {
+  TapeVerifier verifier(part, place, row);
   return verifier.Run(tape);
 }
 

@@ -65,9 +65,45 @@ Result<Span<const uint8_t>> PlanWeights::Map() {
   return Span<const uint8_t>(data_, bytes_);
 }
 
+Status ReadFile(int file, uint64_t offset, uint64_t count, void* to) {
+  for (uint64_t done = 0; done < count;) {
+    ssize_t n =
+        pread(file, static_cast<uint8_t*>(to) + done, count - done, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return Status::Error(Code::kIo, "reading at byte %" PRIu64 ": %s", offset, std::strerror(errno));
+    }
+    if (n == 0) {
+      return Status::Error(Code::kCorrupt, "the file ended at byte %" PRIu64 " while it was read",
+                           offset + done);
+    }
+    done += static_cast<uint64_t>(n);
+  }
+  return Status::Ok();
+}
+
+// Files are read, not looked at through a mapping, whose end may go away.
+Status PlanWeights::Read(uint64_t offset, uint64_t count, void* to) const {
+  if (file_ >= 0) return ReadFile(file_, offset_ + offset, count, to);
+  std::memcpy(to, data_ + offset, count);
+  return Status::Ok();
+}
+
+Status PlanWeights::ReadTo(void* memory) {
+  RONDO_RETURN_IF_ERROR(Read(0, bytes_, memory));
+  Close();
+  file_ = -1;
+  mapped_ = false;
+  data_ = static_cast<const uint8_t*>(memory);
+  return Status::Ok();
+}
+
 Status PlanWeights::CheckHash() {
-  RONDO_ASSIGN_OR_RETURN(Span<const uint8_t> bytes, Map());
-  if (uint64_t hash = HashBytes(bytes.data(), bytes.size()); hash != hash_) {
+  const auto read = [](void* self, uint64_t offset, uint64_t count, void* to) {
+    return static_cast<PlanWeights*>(self)->Read(offset, count, to);
+  };
+  RONDO_ASSIGN_OR_RETURN(const uint64_t hash, HashRead(bytes_, read, this));
+  if (hash != hash_) {
     return Status::Error(Code::kCorrupt,
                          "weights: their %" PRIu64 " bytes have hash %016" PRIx64
                          ", but the plan was written for weights with hash %016" PRIx64,

@@ -1,20 +1,17 @@
 #include "formats/plan/writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/files.h"
 #include "formats/plan/encode.h"
 #include "formats/plan/format.h"
 
@@ -67,84 +64,28 @@ class MemorySink : public Sink {
   std::vector<uint8_t>* out_;
 };
 
-// A temporary file in the folder of `path`, removed unless committed.
+constexpr FileKind kPlanFile = {"a plan", {kPlanMagic, sizeof(kPlanMagic)}};
+constexpr FileKind kWeightsFile = {"a weights file", {kWeightsMagic, sizeof(kWeightsMagic)}};
+
 class FileSink : public Sink {
  public:
-  // `magic` begins the files of this kind, the only ones that may be replaced.
-  FileSink(std::string path, const char* magic) : path_(std::move(path)), magic_(magic) {}
-  ~FileSink() override {
-    if (file_ >= 0) close(file_);
-    if (!temporary_.empty()) unlink(temporary_.c_str());
-  }
+  FileSink(std::string path, const FileKind& kind) : path_(std::move(path)), kind_(kind) {}
 
   Status Open() {
-    RONDO_RETURN_IF_ERROR(MayBeReplaced());
-    for (int attempt = 0; attempt < 100 && file_ < 0; ++attempt) {
-      temporary_ = path_ + ".part" + std::to_string(getpid()) + "-" + std::to_string(attempt);
-      file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (file_ < 0 && errno != EEXIST) break;
-    }
-    if (file_ >= 0) return Status::Ok();
-    Status status = Fail("creating");
-    temporary_.clear();  // not ours to remove
-    return status;
-  }
-
-  Status Append(const void* bytes, size_t size) override {
-    RONDO_RETURN_IF_ERROR(Replace(end_, bytes, size));
-    end_ += size;
+    RONDO_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path_, kind_));
+    file_ = std::make_unique<OutputFile>(std::move(file));
     return Status::Ok();
   }
-
+  Status Append(const void* bytes, size_t size) override { return file_->Append(bytes, size); }
   Status Replace(uint64_t offset, const void* bytes, size_t size) override {
-    for (size_t done = 0; done < size;) {
-      ssize_t n = pwrite(file_, static_cast<const uint8_t*>(bytes) + done, size - done,
-                         static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return Fail("writing");
-      done += static_cast<size_t>(n);
-    }
-    return Status::Ok();
+    return file_->WriteAt(offset, bytes, size);
   }
-
-  Status Commit() override {
-    if (fdatasync(file_) != 0) return Fail("writing");
-    int result = close(file_);
-    file_ = -1;
-    if (result != 0) return Fail("writing");
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return Fail("renaming");
-    temporary_.clear();
-    return Status::Ok();
-  }
+  Status Commit() override { return file_->Commit(); }
 
  private:
-  Status Fail(const char* doing) const {
-    return Status::Error(Code::kIo, "%s %s: %s", doing, temporary_.c_str(), std::strerror(errno));
-  }
-
-  // Renaming would take the place of whatever is there: a model, its weights, a device.
-  Status MayBeReplaced() const {
-    struct stat there = {};
-    if (stat(path_.c_str(), &there) != 0) return Status::Ok();
-    if (!S_ISREG(there.st_mode)) {
-      return Status::Error(Code::kIo, "%s is there and not a regular file; it is not replaced",
-                           path_.c_str());
-    }
-    char begin[4] = {};
-    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path_.c_str(), "rb"), std::fclose);
-    const size_t got = file == nullptr ? 0 : std::fread(begin, 1, sizeof(begin), file.get());
-    if (there.st_size == 0 || (got == sizeof(begin) && std::memcmp(begin, magic_, sizeof(begin)) == 0)) {
-      return Status::Ok();
-    }
-    return Status::Error(Code::kIo, "%s is there and does not begin with \"%.4s\"; it is not replaced",
-                         path_.c_str(), magic_);
-  }
-
   std::string path_;
-  const char* magic_;
-  std::string temporary_;
-  int file_ = -1;
-  uint64_t end_ = 0;
+  FileKind kind_;
+  std::unique_ptr<OutputFile> file_;
 };
 
 Status AppendZeros(Sink& sink, uint64_t count, StreamHash* hash) {
@@ -230,10 +171,9 @@ Status WriteWeightsFile(const PlanData& plan, const FillWeight& fill, FileSink& 
 
 // The hash that an existing weights file states.
 Status ReadWeightsHash(const PlanData& plan, const std::string& path, uint64_t* hash) {
-  std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (file == nullptr) return Status::Error(Code::kIo, "%s: %s", path.c_str(), std::strerror(errno));
+  RONDO_ASSIGN_OR_RETURN(const InputFile file, OpenInputFile(path));
   WeightsHeader header;
-  if (std::fread(&header, sizeof(header), 1, file.get()) != 1 ||
+  if (pread(file.descriptor.get(), &header, sizeof(header), 0) != sizeof(header) ||
       std::memcmp(header.magic, kWeightsMagic, sizeof(kWeightsMagic)) != 0 || header.major != kPlanMajor) {
     return Status::Error(Code::kInvalidArgument, "%s: not a weights file of format %u", path.c_str(),
                          kPlanMajor);
@@ -303,10 +243,12 @@ Status WriteContainer(const PlanData& plan, const FillWeight& fill, bool inside,
 
 }  // namespace
 
+Status MayWritePlan(const std::string& path) { return MayBeReplaced(path, kPlanFile); }
+
 Status WritePlan(const PlanData& plan, const FillWeight& fill, const WriteOptions& options) {
   const bool inside = plan.weights_file.empty();
   uint64_t weights_hash = 0;
-  FileSink file(options.path, kPlanMagic);
+  FileSink file(options.path, kPlanFile);
   RONDO_RETURN_IF_ERROR(file.Open());
   if (inside) {
     RONDO_RETURN_IF_ERROR(WriteContainer(plan, fill, true, 0, file));
@@ -321,7 +263,7 @@ Status WritePlan(const PlanData& plan, const FillWeight& fill, const WriteOption
     return Status::Error(Code::kInvalidArgument, "%s cannot be both the plan and its weights file",
                          options.path.c_str());
   }
-  FileSink weights(weights_path, kWeightsMagic);
+  FileSink weights(weights_path, kWeightsFile);
   if (options.write_weights) {
     RONDO_RETURN_IF_ERROR(WriteWeightsFile(plan, fill, weights, &weights_hash));
   } else {

@@ -28,6 +28,9 @@ struct WriteOptions {
   bool write_weights = true;
 };
 
+// OK if nothing is at `path`, or a plan: what WritePlan replaces. Error: kIo.
+Status MayWritePlan(const std::string& path);
+
 // Weights go into the plan, or, if PlanData::weights_file names one (a base name), into that file
 // beside it. Bytes of the weights that no constant covers are 0. Does not verify the plan: see
 // verifier.h and check/checker.h. Errors: kInvalidArgument (a constant outside weights_bytes, a text or

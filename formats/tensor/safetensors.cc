@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/files.h"
+
 namespace rondo {
 namespace {
 
@@ -125,7 +127,7 @@ Result<std::vector<Tensor>> ParseSafetensors(const std::vector<uint8_t>& file) {
 }
 
 Result<std::vector<Tensor>> ReadSafetensors(const std::string& path) {
-  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadFile(path));
+  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadInputFile(path));
   Result<std::vector<Tensor>> tensors = ParseSafetensors(bytes);
   if (!tensors.ok()) return tensors.status().At("%s", path.c_str());
   return tensors;

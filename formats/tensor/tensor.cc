@@ -1,22 +1,15 @@
 #include "formats/tensor/tensor.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "core/lfs_pointer.h"
+#include "core/files.h"
 #include "formats/tensor/npy.h"
 #include "formats/tensor/tensor_proto.h"
 
 namespace rondo {
 namespace {
-
-constexpr int64_t kMaxFileBytes = int64_t{16} << 30;
 
 bool EndsWith(const std::string& text, const char* suffix) {
   const size_t n = std::strlen(suffix);
@@ -116,65 +109,21 @@ Result<Comparison> Compare(const Tensor& got, const Tensor& want, double rtol, d
   return result;
 }
 
-Result<std::vector<uint8_t>> ReadFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return Status::Error(errno == ENOENT ? Code::kNotFound : Code::kIo, "%s: cannot open: %s", path.c_str(),
-                         std::strerror(errno));
-  }
-  struct stat info = {};
-  Status status;
-  std::vector<uint8_t> bytes;
-  if (fstat(fd, &info) != 0) {
-    status = Status::Error(Code::kIo, "%s: cannot stat: %s", path.c_str(), std::strerror(errno));
-  } else if (!S_ISREG(info.st_mode)) {
-    status = Status::Error(Code::kIo, "%s: not a regular file", path.c_str());
-  } else if (info.st_size > kMaxFileBytes) {
-    status = Status::Error(Code::kOutOfMemory, "%s: %lld bytes exceed the limit of %lld", path.c_str(),
-                           static_cast<long long>(info.st_size), static_cast<long long>(kMaxFileBytes));
-  } else {
-    bytes.resize(static_cast<size_t>(info.st_size));
-    size_t have = 0;
-    while (status.ok() && have < bytes.size()) {
-      const ssize_t n = read(fd, bytes.data() + have, bytes.size() - have);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) status = Status::Error(Code::kIo, "%s: cannot read: %s", path.c_str(), std::strerror(errno));
-      if (n == 0) status = Status::Error(Code::kIo, "%s: ended while being read", path.c_str());
-      if (n > 0) have += static_cast<size_t>(n);
-    }
-  }
-  close(fd);
-  if (!status.ok()) return status;
-  if (IsLfsPointer(bytes.data(), bytes.size()))
-    return Status::Error(Code::kCorrupt, "%s %s", path.c_str(), kLfsPointerText);
-  return bytes;
+namespace {
+
+bool IsTensorProto(Span<const uint8_t> bytes) {
+  return ParseTensorProto(std::vector<uint8_t>(bytes.begin(), bytes.end())).ok();
 }
 
-Status WriteFile(const std::string& path, const void* data, size_t size) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return Status::Error(Code::kIo, "%s: cannot create: %s", path.c_str(), std::strerror(errno));
-  Status status;
-  const char* at = static_cast<const char*>(data);
-  while (status.ok() && size > 0) {
-    const ssize_t n = write(fd, at, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      status = Status::Error(Code::kIo, "%s: cannot write: %s", path.c_str(), std::strerror(errno));
-    } else {
-      at += n;
-      size -= static_cast<size_t>(n);
-    }
-  }
-  if (close(fd) != 0 && status.ok()) {
-    status = Status::Error(Code::kIo, "%s: cannot write: %s", path.c_str(), std::strerror(errno));
-  }
-  return status;
-}
+constexpr FileKind kNpy = {"a .npy file", "\x93NUMPY"};
+constexpr FileKind kTensorProto = {"a TensorProto", {}, IsTensorProto};
+
+}  // namespace
 
 Result<Tensor> ReadTensor(const std::string& path) {
   const bool npy = EndsWith(path, ".npy");
   if (!npy && !EndsWith(path, ".pb")) return BadExtension(path);
-  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadFile(path));
+  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadInputFile(path));
   Result<Tensor> tensor = npy ? ParseNpy(bytes) : ParseTensorProto(bytes);
   if (!tensor.ok()) return tensor.status().At("%s", path.c_str());
   return tensor;
@@ -184,7 +133,7 @@ Status WriteTensor(const Tensor& tensor, const std::string& path) {
   const bool npy = EndsWith(path, ".npy");
   if (!npy && !EndsWith(path, ".pb")) return BadExtension(path);
   const std::string bytes = npy ? SerializeNpy(tensor) : SerializeTensorProto(tensor);
-  return WriteFile(path, bytes.data(), bytes.size());
+  return ReplaceFile(path, npy ? kNpy : kTensorProto, bytes.data(), bytes.size());
 }
 
 }  // namespace rondo

@@ -39,14 +39,10 @@ struct Comparison {
 // kInvalidArgument when dtypes or shapes differ.
 Result<Comparison> Compare(const Tensor& got, const Tensor& want, double rtol, double atol);
 
-// The whole file. kNotFound or kIo with its name when it cannot be read; kOutOfMemory beyond 16 GiB.
-Result<std::vector<uint8_t>> ReadFile(const std::string& path);
-// Replaces the file.
-Status WriteFile(const std::string& path, const void* data, size_t size);
-
 // Reads by the file's extension: .npy or .pb (a TensorProto).
 Result<Tensor> ReadTensor(const std::string& path);
-// Writes by the file's extension. bf16 has no .npy type: it is written as uint16 ("<u2") bit patterns.
+// Writes by the file's extension, over nothing but a tensor of that format (core/files.h). bf16 has no .npy
+// type: it is written as uint16 ("<u2") bit patterns.
 Status WriteTensor(const Tensor& tensor, const std::string& path);
 
 }  // namespace rondo

@@ -521,5 +521,44 @@ TEST(StateTest, IsOfOneDeviceEach) {
   EXPECT_EQ(total[0], 13);
 }
 
+// Device 1 is late, and the others wait for it in collectives, or on the host between partitions.
+TEST(StopTest, ALimitAndCancelEndARunOnAllDevices) {
+  for (bool split : {false, true}) {
+    HostOptions options = MeshOptions(4);
+    static std::atomic<bool> late;
+    options.faults.before = [](void*, HostCall call, uint32_t device, uint32_t) {
+      if (late && device == 1 && call == HostCall::kStep) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+      return Status::Ok();
+    };
+    late = false;
+    const Mesh mesh(options);
+    Layers layers(4, 3, 7, split);
+    Session session = mesh.MakeSession(layers.plan);
+    layers.ExpectRight(&session);
+    for (bool cancel : {false, true}) {
+      late = true;
+      RunOptions limit;
+      limit.timeout_ns = cancel ? 0 : 20'000'000;
+      std::thread canceller([&] {
+        while (cancel && late) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          session.Cancel();
+        }
+      });
+      const auto start = std::chrono::steady_clock::now();
+      const Status status = session.Run(0, layers.inputs, layers.outputs, limit);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      late = false;
+      canceller.join();
+      EXPECT_EQ(status.code(), cancel ? Code::kCancelled : Code::kDeadlineExceeded) << status.message();
+      EXPECT_LT(took.count(), 0.5);
+      EXPECT_TRUE(session.status().ok());
+      layers.ExpectRight(&session);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace rondo

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/kernel_table.h"
 #include "compiler/schedule/least_memory.h"
+#include "formats/machine_code/image_digest.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
 #include "formats/plan/writer.h"

@@ -2,6 +2,7 @@
 #include "compiler/codegen/cuda/compile_units.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -98,6 +99,88 @@ TEST_F(CompileUnitsTest, AFileInTheFoldersPlaceIsAnError) {
   EXPECT_NE(std::string(units.status().message()).find("kernel cache"), std::string::npos);
 }
 
+// A cache needs no compiler: these run everywhere.
+class KernelCacheTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) / ("cache" + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    Result<KernelCache> cache = KernelCache::Open(folder_.string());
+    ASSERT_TRUE(cache.ok()) << cache.status().message();
+    cache_ = *cache;
+    cache_.Keep(a_, "s", code_);
+    cache_.Keep(b_, "s", std::vector<uint8_t>(500, 8));
+    ASSERT_TRUE(cache_.Find(a_, "s").has_value());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  // Where the entry of `text` lies: the one that is not found once its file is gone.
+  fs::path FileOf(const std::string& text) {
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      const fs::path aside = folder_ / "aside";
+      fs::rename(entry.path(), aside);
+      const bool found = cache_.Find(text, "s").has_value();
+      fs::rename(aside, entry.path());
+      if (!found) return entry.path();
+    }
+    return {};
+  }
+
+  fs::path folder_;
+  KernelCache cache_;
+  const std::string a_ = KernelNamed("a"), b_ = KernelNamed("b");
+  const std::vector<uint8_t> code_ = std::vector<uint8_t>(1000, 7);
+};
+
+TEST_F(KernelCacheTest, AnotherKernelsEntryUnderItsNameIsNotTaken) {
+  fs::copy_file(FileOf(b_), FileOf(a_), fs::copy_options::overwrite_existing);
+  EXPECT_FALSE(cache_.Find(a_, "s").has_value());
+  EXPECT_TRUE(cache_.Find(b_, "s").has_value());
+}
+
+TEST_F(KernelCacheTest, WhatOthersMayWriteToIsNotUsed) {
+  const fs::path file = FileOf(a_);
+  fs::permissions(file, fs::perms::group_write, fs::perm_options::add);
+  EXPECT_FALSE(cache_.Find(a_, "s").has_value());
+  fs::permissions(file, fs::perms::group_write, fs::perm_options::remove);
+  EXPECT_TRUE(cache_.Find(a_, "s").has_value());
+  fs::permissions(folder_, fs::perms::others_write, fs::perm_options::add);
+  const Result<KernelCache> opened = KernelCache::Open(folder_.string());
+  ASSERT_FALSE(opened.ok());
+  EXPECT_NE(std::string(opened.status().message()).find("others may write to it"), std::string::npos);
+  fs::permissions(folder_, fs::perms::others_write, fs::perm_options::remove);
+  if (geteuid() != 0) return;  // files of other users take root to make
+  ASSERT_EQ(chown(file.c_str(), 12345, getegid()), 0);
+  EXPECT_FALSE(cache_.Find(a_, "s").has_value());
+  ASSERT_EQ(chown(folder_.c_str(), 12345, getegid()), 0);
+  EXPECT_NE(std::string(KernelCache::Open(folder_.string()).status().message()).find("belongs to user 12345"),
+            std::string::npos);
+}
+
+TEST_F(KernelCacheTest, OnlyRegularFilesOfPlausibleSizeAreRead) {
+  const fs::path file = FileOf(a_);
+  const fs::path aside = folder_.string() + ".aside";
+  fs::rename(file, aside);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_FALSE(cache_.Find(a_, "s").has_value());  // and does not wait for a writer
+  fs::remove(file);
+  for (const fs::path& to : {fs::path("/dev/zero"), aside}) {
+    fs::create_symlink(to, file);
+    EXPECT_FALSE(cache_.Find(a_, "s").has_value()) << to;
+    fs::remove(file);
+  }
+  fs::rename(aside, file);
+  EXPECT_TRUE(cache_.Find(a_, "s").has_value());
+  fs::resize_file(file, uint64_t{1} << 40);  // sparse
+  EXPECT_FALSE(cache_.Find(a_, "s").has_value());
+}
+
+TEST_F(KernelCacheTest, AFolderThatItMakesIsItsOwners) {
+  const mode_t before = umask(0);
+  const Result<KernelCache> opened = KernelCache::Open((folder_ / "new").string());
+  umask(before);
+  EXPECT_TRUE(opened.ok()) << opened.status().message();
+}
+
 TEST_F(CompileUnitsTest, AFullCacheLosesWhatWasNotUsedForLongest) {
   const std::string folder = (folder_ / "small").string();
   const std::vector<uint8_t> code(1000, 7);
@@ -112,7 +195,7 @@ TEST_F(CompileUnitsTest, AFullCacheLosesWhatWasNotUsedForLongest) {
   ASSERT_TRUE(cache.ok());
   size_t left = 0;
   for (int i = 0; i < 10; ++i) left += cache->Find("text" + std::to_string(i), "s").has_value();
-  EXPECT_EQ(left, 5u);  // 1016 bytes each: at most three quarters of 8000
+  EXPECT_EQ(left, 5u);  // 1065 bytes each: at most three quarters of 8000
   EXPECT_TRUE(cache->Find("text4", "s").has_value());
 }
 

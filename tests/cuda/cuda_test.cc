@@ -2,10 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/add_modules.h"
+#include "compiler/codegen/cuda/compare_images.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
 #include "drivers/cuda/cuda_driver.h"
+#include "formats/machine_code/architecture.h"
+#include "formats/machine_code/image_check.h"
 #include "formats/plan/verifier.h"
+#include "tests/cuda/make_cubin.h"
 #include "tests/folders.h"
 
 namespace rondo {
@@ -84,6 +88,78 @@ TEST(CudaCode, AnUnknownTargetIsRefusedNamingTheKnownOnes) {
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_FALSE(compiled.ok());
   EXPECT_NE(std::string(compiled.status().message()).find("cuda:sm_90a"), std::string::npos);
+}
+
+TEST(CudaCode, TargetsAreNamedOnceAndKnown) {
+  for (const char* target :
+       {"cuda:sm_80,cuda:sm_80", "cuda:sm_80,", "", "cuda:", "host,host", "cuda:sm_90", "cuda:sm_80, host"})
+    EXPECT_FALSE(CompileToMemory(Options("pycoder/decode.onnx", target)).ok()) << target;
+}
+
+TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  CompileOptions options = Options("pycoder/decode.onnx", "host");
+  options.precision = Precision::kF16;
+  for (const GpuTarget& target : GpuTargets()) options.target += std::string(",cuda:") + target.architecture;
+  Result<CompiledPlan> compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const PlanData& plan = compiled->plan;
+  EXPECT_EQ(plan.requirements.target, options.target);
+  ASSERT_EQ(plan.modules.size(), GpuTargets().size());
+  for (size_t m = 0; m < plan.modules.size(); ++m) {
+    EXPECT_EQ(plan.modules[m].architecture, GpuTargets()[m].architecture);
+    EXPECT_LE(MostShared(plan.modules[m]), GpuTargets()[m].shared);
+    EXPECT_NE(plan.modules[m].compiler.find("nvrtc"), std::string_view::npos);
+    for (const KernelImage& image : plan.modules[m].images)
+      EXPECT_EQ(image.waits, TargetOf(GpuTargets()[m].architecture).dependent_launch());
+    const Status status = CheckImages(plan, plan.modules[m], true);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  // The first GPU named decides how kernels are fused: alone, it gives the same ones.
+  Result<CompiledPlan> alone = CompileToMemory([&] {
+    CompileOptions one = options;
+    one.target = std::string("cuda:") + GpuTargets()[0].architecture;
+    return one;
+  }());
+  ASSERT_TRUE(alone.ok());
+  ASSERT_EQ(alone->plan.kernels.size(), plan.kernels.size());
+  for (size_t k = 0; k < plan.kernels.size(); ++k)
+    EXPECT_EQ(alone->plan.modules[0].images[k].digest, plan.modules[0].images[k].digest);
+}
+
+// What check --images finds, though every digest has been made to fit.
+TEST(CudaCode, IsWhatItsContractsCompileTo) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  CompileOptions options = Options("pycoder/decode.onnx", "cuda:sm_90a");
+  options.precision = Precision::kF16;
+  options.alternatives = 1;
+  Result<CompiledPlan> compiled = CompileToMemory(options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  PlanData plan = compiled->plan;
+  Result<ImageComparison> same = CompareImages(plan, plan.modules[0], "");
+  ASSERT_TRUE(same.ok()) << same.status().message();
+  EXPECT_TRUE(same->failures.empty()) << same->failures[0];
+  EXPECT_EQ(same->images, plan.modules[0].images.size() + plan.modules[0].alternatives.size());
+
+  Arena arena;
+  CodeModule module = plan.modules[0];
+  std::vector<KernelImage> images(module.images.begin(), module.images.end());
+  std::vector<std::vector<uint8_t>> codes;
+  for (Span<const uint8_t> code : module.codes) codes.emplace_back(code.begin(), code.end());
+  images[0].grid *= 2;
+  std::vector<uint8_t>& code = codes[images[1].code];
+  code[code.size() / 2] ^= 4;
+  const std::vector<Span<const uint8_t>> spans(codes.begin(), codes.end());
+  module.images = images;
+  module.codes = spans;
+  plan.modules = Span<const CodeModule>(&module, 1);
+  EXPECT_EQ(CheckImages(plan, module, true).code(), Code::kCorrupt);
+  SealImages(&plan, arena);
+  Result<ImageComparison> altered = CompareImages(plan, plan.modules[0], "");
+  ASSERT_TRUE(altered.ok()) << altered.status().message();
+  ASSERT_GE(altered->failures.size(), 2u);
+  EXPECT_NE(altered->failures[0].find("blocks"), std::string::npos) << altered->failures[0];
+  EXPECT_NE(altered->failures[1].find("is not the"), std::string::npos) << altered->failures[1];
 }
 
 TEST(CudaDriver, SaysWhatAMachineWithoutAGpuLacks) {

@@ -267,6 +267,40 @@ TEST_F(Structure, ALeftSideThatCountsItsBatchesIsNotShared) {
   ExpectFusionKeepsMeaning(graph_, 1);
 }
 
+// ------------------------------------------------------------------------------- layouts on the host
+
+// The stride along the channels of what `op`, a convolution or pool, writes.
+int64_t ChannelStride(const LoweredOp& op) {
+  const Part& part = op.kernel.parts[0];
+  EXPECT_EQ(part.skeleton, Skeleton::kConvolution);
+  const size_t channels = part.loops[2] > 1 ? 2 : 1;
+  for (const Operand& operand : part.operands) {
+    if (operand.mode == Mode::kWrite) return operand.strides[channels];
+  }
+  return 0;
+}
+
+TEST_F(Structure, OnTheHostConvolutionsAndWhatLiesBetweenThemKeepTheirChannelsLast) {
+  ir::ConvAttrs attrs;
+  attrs.strides = attrs.dilations = {1, 1};
+  attrs.pads_begin = attrs.pads_end = {1, 1};
+  const Shape kernel{8, 8, 3, 3};
+  NodeId a = b_.Conv(Input(Shape{1, 8, 6, 6}), Weight(kernel), attrs);
+  NodeId scale = b_.Reduce(ir::ReduceKind::kSum, a, {2, 3}, true);  // as squeeze and excitation
+  NodeId c = b_.Conv(b_.Mul(a, scale), Weight(kernel), attrs);
+  NodeId d = b_.Conv(b_.Concat({c, b_.Unary(TapeOp::kTanh, a)}, 1), Weight(Shape{8, 16, 3, 3}), attrs);
+  NodeId flat = b_.Reshape(d, Shape{1, 288});  // seen as a row: keeps its own order
+  graph_.outputs.push_back({"y", b_.MatMul(flat, Weight(Shape{288, 5}))});
+  LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+  std::vector<int64_t> strides;
+  for (const LoweredOp& op : program.ops) {
+    const Part& part = op.kernel.parts[0];
+    if (part.skeleton == Skeleton::kConvolution) strides.push_back(ChannelStride(op));
+    EXPECT_TRUE(part.skeleton != Skeleton::kContraction || part.reduced == 1);
+  }
+  EXPECT_EQ(strides, (std::vector<int64_t>{1, 1, 36}));
+}
+
 TEST_F(Structure, NothingIsFusedThatWouldWaitForItself) {
   // The sum's epilogue may not take the last addition: its other input reads the sum through a reduction.
   NodeId y = b_.MatMul(Input(Shape{4, 8}), Weight(Shape{8, 8}));

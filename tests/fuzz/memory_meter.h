@@ -11,6 +11,8 @@ namespace rondo::fuzz {
 // Hands out the default allocator's memory. One thread at a time; must outlive what it gave out.
 class MemoryMeter {
  public:
+  // Refuses what would bring it above `limit` bytes in use, which is counted in its peak as if it had not.
+  explicit MemoryMeter(uint64_t limit = uint64_t{1} << 32) : limit_(limit) {}
   HostAllocator allocator() { return {Allocate, Deallocate, this}; }
   // Greatest bytes in use at once since the last Reset.
   uint64_t peak() const { return peak_; }
@@ -19,9 +21,9 @@ class MemoryMeter {
  private:
   static void* Allocate(void* user, size_t bytes, size_t alignment) {
     MemoryMeter& meter = *static_cast<MemoryMeter*>(user);
-    // More than any machine of the tests has: the code under test must cope with a refusal.
-    if (bytes > uint64_t{1} << 32) {
-      if (bytes > meter.peak_) meter.peak_ = bytes;
+    if (bytes > meter.limit_ || meter.live_ > meter.limit_ - bytes) {
+      const uint64_t asked = bytes > ~meter.live_ ? ~uint64_t{0} : meter.live_ + bytes;
+      if (asked > meter.peak_) meter.peak_ = asked;
       return nullptr;
     }
     void* block = DefaultHostAllocator().allocate(DefaultHostAllocator().user, bytes, alignment);
@@ -34,6 +36,7 @@ class MemoryMeter {
     DefaultHostAllocator().deallocate(DefaultHostAllocator().user, block, bytes);
   }
   uint64_t live_ = 0, peak_ = 0;
+  const uint64_t limit_;
 };
 
 }  // namespace rondo::fuzz

@@ -37,7 +37,8 @@ class Models final : public Target {
     Result<Plan> plan = Plan::Open({bytes->data(), bytes->size()});
     if (!plan.ok()) Broken("a compiled plan is refused: %s", plan.status().message());
     switch (runner_.Run(*plan, HashBytes(input.data(), input.size()))) {
-      case RunEnd::kTooLarge: return kTooLarge;
+      case RunEnd::kTooLarge:
+      case RunEnd::kTooLong: return kTooLarge;
       case RunEnd::kNotArmed: return kNotArmed;
       case RunEnd::kFailed: return kRunFailed;
       default: return kRan;

@@ -76,6 +76,8 @@ class Collector {
   void Of(Requirements& r) {
     Text(r.target, __LINE__);
     Number(r.least_driver_version, __LINE__);
+    Number(r.scratch, __LINE__);
+    Number(r.work, __LINE__);
     List(r.devices, __LINE__);
     for (DeviceBytes& d : Entries(r.devices)) {
       Number(d.weights, __LINE__);
@@ -120,6 +122,7 @@ class Collector {
   void Of(CodeModule& m) {
     Text(m.architecture, __LINE__);
     Number(m.block, __LINE__);
+    Text(m.compiler, __LINE__);
     List(m.images, __LINE__);
     for (KernelImage& image : Entries(m.images)) Of(image);
     List(m.alternatives, __LINE__);
@@ -139,8 +142,13 @@ class Collector {
     Index(image.code, 4, __LINE__);
     if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
     Number(image.block, __LINE__);
+    Text(image.choice, __LINE__);
+    Number(image.text_digest, __LINE__);
+    Number(image.digest, __LINE__);
     List(image.tensor_maps, __LINE__);
     for (TensorMap& map : Entries(image.tensor_maps)) Of(map);
+    List(image.relies, __LINE__);
+    for (uint32_t& relies : Entries(image.relies)) Number(relies, __LINE__);
   }
 
   void Of(TensorMap& map) {

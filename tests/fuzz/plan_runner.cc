@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "drivers/host/host_driver.h"
+#include "formats/plan/need.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 #include "tests/fuzz/sanitizer.h"
@@ -42,7 +43,6 @@ double Operations(const Kernel& kernel) {
 
 double Operations(const PlanData& plan) {
   double sum = 0;
-  for (const Kernel& kernel : plan.kernels) sum = std::max(sum, Operations(kernel));  // prepared, if not run
   for (const Program& program : plan.programs) {
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
       const Step& step = program.steps[s];
@@ -71,23 +71,14 @@ double StatedBytes(const PlanData& plan) {
   return sum;
 }
 
-// What the driver may take besides, as scratch: blocks of lanes for each register and index of the largest
-// part, and its kept rows, for each stream.
+// What the driver may take besides, as scratch, for each stream: what the verifier says, and pages.
 double ScratchBytes(const PlanData& plan) {
   double largest = 0;
-  for (const Kernel& kernel : plan.kernels) {
-    for (const Part& part : kernel.parts) {
-      size_t entries = 16 + part.prologue.size() + part.body.size() + part.epilogue.size() +
-                       part.rhs.size() * 16 + part.loops.size();
-      for (const Stage& stage : part.stages) entries += stage.tape.size();
-      for (const Operand& o : part.operands) entries += 8 + o.indirects.size() + o.guards.size();
-      const double kept = part.skeleton == Skeleton::kReduction ? part.kept : 1;
-      largest = std::max(largest, 8192 * static_cast<double>(entries) + 32 * kept * Points(part));
-    }
-  }
+  for (const Kernel& kernel : plan.kernels) largest = std::max(largest, NeedOf(kernel).scratch);
   uint32_t streams = 1;
   for (const Program& program : plan.programs) streams = std::max(streams, program.num_streams);
-  return (largest + (1 << 20)) * static_cast<double>((streams + 1) * plan.requirements.devices.size());
+  return (largest + 4 * static_cast<double>(kPage)) *
+         static_cast<double>((streams + 1) * plan.requirements.devices.size());
 }
 
 // Bytes that constants and ports are filled and copied with: many may share the same memory.
@@ -208,7 +199,7 @@ RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits)
   const PlanData& data = plan.data();
   const double stated = StatedBytes(data);
   if (stated > static_cast<double>(limits.bytes) ||
-      CopiedBytes(data) > 4 * static_cast<double>(limits.bytes) || Operations(data) > limits.operations) {
+      CopiedBytes(data) > 4 * static_cast<double>(limits.bytes)) {
     return RunEnd::kTooLarge;
   }
   const HostAllocator host = host_memory_.allocator();
@@ -225,6 +216,7 @@ RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits)
            static_cast<unsigned long long>(device_memory_.peak() - before), stated, scratch);
   }
   if (!session.ok()) return RunEnd::kNotArmed;
+  if (Operations(data) > limits.operations) return RunEnd::kTooLong;
   GuardPages(&*session, data, true);
   RunEnd end = RunEnd::kRan;
   for (uint32_t program = 0; program < data.programs.size(); ++program) {

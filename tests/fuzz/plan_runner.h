@@ -13,8 +13,9 @@
 namespace rondo::fuzz {
 
 enum class RunEnd {
-  kTooLarge,  // valid, but more memory or work than a fuzzer has time for: not armed
+  kTooLarge,  // valid, but of more memory than a fuzzer has: not armed
   kNotArmed,  // refused by the driver or the runtime
+  kTooLong,   // armed, but more work than a fuzzer has time for
   kFailed,    // a run ended with an error of its own
   kRan,       // every program ran; an index out of its bounds counts as such
 };
@@ -34,7 +35,7 @@ class PlanRunner {
 
  private:
   Status RunProgram(Session* session, uint32_t program, uint64_t seed);
-  MemoryMeter device_memory_, host_memory_;
+  MemoryMeter device_memory_{256 << 20}, host_memory_;  // the driver's scratch may be asked for, not had
   OpRegistry ops_;
   Driver* drivers_[2] = {};  // the baseline's instructions, the machine's best
 };

@@ -10,6 +10,7 @@
 #include "tests/collectives/mesh_plan.h"
 #include "tests/plan/call_plan.h"
 #include "tests/plan/loop_plan.h"
+#include "tests/plan/plan_maker.h"
 #include "tests/plan/product_plan.h"
 #include "tests/plan/sample_plan.h"
 
@@ -47,6 +48,14 @@ Bytes SampleBytes(const Sample& sample) {
   return bytes;
 }
 
+// Of a plan without weights.
+Bytes PlainBytes(PlanData plan) {
+  plan.weights_bytes = 0;
+  Bytes bytes;
+  if (!WritePlanBytes(plan, {}, &bytes).ok()) Broken("a plan made by hand cannot be written");
+  return bytes;
+}
+
 // As the sample, but for what no driver here has.
 Bytes RunnableSample() {
   Sample sample = MakeSample();
@@ -61,6 +70,52 @@ Bytes MeshBytes() {
   Bytes bytes;
   if (!WritePlanBytes(mesh.data, {}, &bytes).ok()) Broken("a plan of two devices cannot be written");
   return bytes;
+}
+
+// A row reduction of `rows` and `length` with as many kept rows as there can be, over one element.
+Bytes KeptRowsBytes(int64_t rows, int64_t length) {
+  Maker m;
+  Part p;
+  p.skeleton = Skeleton::kReduction;
+  p.outer = 1;
+  p.reduced = 2;
+  p.kept = kMaxSlots;
+  p.scalars = 1;
+  p.sequential = true;
+  p.loops = List<int64_t>(m.arena, {rows, length, 2});
+  p.operands = List<Operand>(
+      m.arena, {Access(m.arena, 0, Mode::kRead, {0, 0, 0}), Access(m.arena, 1, Mode::kWrite, {1, 0, 0})});
+  std::vector<TapeInst> keep = {Load(0)};
+  for (uint16_t slot = 0; slot < kMaxSlots; ++slot) keep.push_back(Slot(TapeOp::kKeep, slot, 0));
+  keep.push_back(Slot(TapeOp::kReduceSum, 0, 0));
+  Stage each, row;
+  each.tape = ListOf(m.arena, keep);
+  row.per_row = true;
+  row.tape = List<TapeInst>(m.arena, {Slot(TapeOp::kScalar, 0), Store(0, 1)});
+  p.stages = List<Stage>(m.arena, {each, row});
+  m.Copy(m.kIn, m.kOut);
+  m.Launch(m.AddKernel(p, 2), {{m.kIn, 0}, {m.kOut, 0}});
+  m.arena_bytes = 1 << 12;
+  return PlainBytes(m.Make());
+}
+
+// A concatenation of three, read through windows that reach beyond it.
+Bytes WindowsBytes() {
+  Maker m;
+  const uint32_t a = m.AddBuffer("a", BufferKind::kTemporary, 96, 1024);
+  for (int64_t piece = 0; piece < 3; ++piece) m.Copy(m.kIn, a, 32, 0, 32 * piece);
+  Guard guard;
+  guard.stride = 1;
+  guard.offset = -16;
+  guard.extent = 96;
+  guard.strides = List<int64_t>(m.arena, {2});
+  Part p = Elementwise(m.arena, 0);
+  Operand from = Access(m.arena, 0, Mode::kRead, {0});
+  from.guards = List<Guard>(m.arena, {guard});
+  p.operands = List<Operand>(m.arena, {from, p.operands[1]});
+  m.Launch(m.AddKernel(p, 2), {{a, 0}, {m.kOut, 0}});
+  m.arena_bytes = 1 << 12;
+  return PlainBytes(m.Make());
 }
 
 }  // namespace
@@ -106,6 +161,8 @@ std::vector<Seed> MakePlanSeeds() {
   seeds.push_back({"product.plan", SampleBytes(MakeProductSample())});
   seeds.push_back({"alternatives.plan", SampleBytes(MakeSampleWithAlternatives())});
   seeds.push_back({"maps.plan", SampleBytes(MakeMapSample())});
+  seeds.push_back({"kept_rows.plan", KeptRowsBytes(8, 16)});
+  seeds.push_back({"windows.plan", WindowsBytes()});
   return seeds;
 }
 

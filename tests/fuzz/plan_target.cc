@@ -25,13 +25,14 @@ enum Stage : size_t {
   kChecker,
   kTooLarge,
   kNotArmed,
+  kTooLong,
   kRunFailed,
   kRan,
 };
-constexpr const char* kStages[] = {"refused by the container",        "refused by the flatbuffer",
-                                   "refused by the verifier",         "refused by the checker",
-                                   "valid but too large to run here", "valid but not armed",
-                                   "ended in an error of the run",    "ran"};
+constexpr const char* kStages[] = {
+    "refused by the container",       "refused by the flatbuffer",       "refused by the verifier",
+    "refused by the checker",         "valid but too large to arm here", "valid but not armed",
+    "armed but too long to run here", "ended in an error of the run",    "ran"};
 
 // What reading, verifying and checking a file may take at once: a multiple of its flatbuffer, and a base.
 constexpr uint64_t kBytesPerByte = 128, kBaseBytes = 1 << 20;
@@ -110,6 +111,7 @@ class Plans final : public Target {
     switch (runner_.Run(*plan, HashBytes(file.data(), file.size()))) {
       case RunEnd::kTooLarge: return kTooLarge;
       case RunEnd::kNotArmed: return kNotArmed;
+      case RunEnd::kTooLong: return kTooLong;
       case RunEnd::kFailed: return kRunFailed;
       default: return kRan;
     }

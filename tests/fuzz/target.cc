@@ -9,13 +9,15 @@
 namespace rondo::fuzz {
 
 const std::vector<std::string>& TargetNames() {
-  static const std::vector<std::string> kNames = {"plan", "onnx", "npy", "tensor_proto", "safetensors"};
+  static const std::vector<std::string> kNames = {"plan",         "onnx",        "npy",
+                                                  "tensor_proto", "safetensors", "machine_code"};
   return kNames;
 }
 
 std::unique_ptr<Target> MakeTarget(const std::string& name) {
   using Maker = std::unique_ptr<Target> (*)();
-  constexpr Maker kMakers[] = {PlanTarget, OnnxTarget, NpyTarget, TensorProtoTarget, SafetensorsTarget};
+  constexpr Maker kMakers[] = {PlanTarget,        OnnxTarget,        NpyTarget,
+                               TensorProtoTarget, SafetensorsTarget, MachineCodeTarget};
   for (size_t i = 0; i < TargetNames().size(); ++i) {
     if (TargetNames()[i] == name) return kMakers[i]();
   }

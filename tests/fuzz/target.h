@@ -42,8 +42,9 @@ std::unique_ptr<Target> OnnxTarget();         // formats/onnx, the compiler, the
 std::unique_ptr<Target> NpyTarget();          // formats/tensor
 std::unique_ptr<Target> TensorProtoTarget();  // formats/tensor
 std::unique_ptr<Target> SafetensorsTarget();  // formats/tensor
+std::unique_ptr<Target> MachineCodeTarget();  // formats/machine_code
 
-// By name ("plan", "onnx", "npy", "tensor_proto", "safetensors"); null when there is none.
+// By name ("plan", "onnx", "npy", "tensor_proto", "safetensors", "machine_code"); null when there is none.
 std::unique_ptr<Target> MakeTarget(const std::string& name);
 const std::vector<std::string>& TargetNames();
 

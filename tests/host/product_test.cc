@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/host/driver_case.h"
@@ -31,6 +32,10 @@ void MakeEpilogue(Random& random, PartMaker& maker, int accumulators, TapeType t
   x = tape.Binary(TapeOp::kAdd, x, tape.Cast(tape.Load(bias, bias_type), type, natural));
   if (type == TapeType::kF32 && Between(random, 0, 1) == 0) {
     x = tape.Unary(TapeOp::kTanh, tape.Binary(TapeOp::kMul, x, tape.Const(0.1f)));
+  }
+  if (type == TapeType::kF32 && Between(random, 0, 1) == 0) {  // limits that the sum before may take along
+    x = tape.Binary(TapeOp::kMax, x, tape.Const(-2));
+    if (Between(random, 0, 1) == 0) x = tape.Binary(TapeOp::kMin, tape.Const(3), x);
   }
   tape.Store(out, out_type, x);
   maker.part.epilogue = maker.Keep(tape);
@@ -132,8 +137,8 @@ TEST(Contraction, OfDoublesAndIntegersMatchesTheReference) {
   }
 }
 
-// Convolutions and pools over 1 to 3 spatial axes.
-void RandomConvolution(uint32_t seed, Combine combine, bool depthwise) {
+// Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last.
+void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, bool last = false) {
   Random random(seed);
   Arena arena;
   PartMaker maker(&arena);
@@ -143,9 +148,12 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise) {
   const int spatial = static_cast<int>(Between(random, 1, 3));
   const bool pool = combine != Combine::kProduct;
   const int64_t batch = Between(random, 1, 2),
-                groups = pool || depthwise ? Between(random, 1, 6) : Between(random, 1, 2);
-  const int64_t o = pool || depthwise ? 1 : Between(random, 1, 20),
-                c = pool || depthwise ? 1 : Between(random, 1, 6);
+                groups = pool || depthwise ? Between(random, 1, last ? 70 : 6) : Between(random, 1, 2);
+  const int64_t o = pool || depthwise ? 1 : Between(random, 1, last ? 70 : 20),
+                c = pool || depthwise ? 1 : Between(random, 1, last ? 20 : 6);
+  const auto some_float = [&] {
+    return last && Between(random, 0, 2) > 0 ? DType::kF32 : RandomFloat(random);
+  };
   part.outer = 1;
   part.m = 2;
   part.n = static_cast<uint8_t>(spatial);
@@ -153,7 +161,7 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise) {
   std::vector<int64_t> in(static_cast<size_t>(spatial)), kernel, out;
   std::vector<int64_t> step, dilation, pad;
   for (int s = 0; s < spatial; ++s) {
-    const int64_t size = spatial == 1   ? Between(random, 5, 400)
+    const int64_t size = spatial == 1   ? Between(random, last ? 1 : 5, last ? 60 : 400)
                          : spatial == 2 ? Between(random, 5, 30)
                                         : Between(random, 4, 9);
     in[static_cast<size_t>(s)] = size;
@@ -163,7 +171,7 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise) {
     pad.push_back(Between(random, 0, 2));
     const int64_t reach = (kernel.back() - 1) * dilation.back() + 1;
     out.push_back((size + 2 * pad.back() - reach) / step.back() + 1);
-    if (out.back() < 1) out.back() = 1;
+    if (out.back() < 1 || size + 2 * pad.back() < reach) out.back() = 1;
   }
   maker.loops = {batch, groups, o};
   for (int64_t e : out) maker.loops.push_back(e);
@@ -171,10 +179,10 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise) {
   for (int64_t e : kernel) maker.loops.push_back(e);
   const size_t loops = maker.loops.size();
 
-  part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {});
+  part.lhs = maker.Operand(some_float(), Mode::kRead, {});
   std::vector<int64_t> strides(loops, 0);
   std::vector<Guard> guards;
-  int64_t size = 1;
+  int64_t size = last ? groups * c : 1;
   for (int s = spatial - 1; s >= 0; --s) {
     std::vector<int64_t> walk(loops, 0);
     walk[static_cast<size_t>(3 + s)] = step[static_cast<size_t>(s)];
@@ -182,20 +190,25 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise) {
     guards.push_back({size, -pad[static_cast<size_t>(s)], in[static_cast<size_t>(s)], arena.Copy(walk)});
     size *= in[static_cast<size_t>(s)];
   }
-  strides[static_cast<size_t>(3 + spatial)] = size;
-  strides[1] = size * c;
-  strides[0] = size * c * groups;
-  maker.sizes[0] = size * c * groups * batch;
+  const int64_t channel = last ? 1 : size, image = last ? size : size * c * groups;
+  strides[static_cast<size_t>(3 + spatial)] = channel;
+  strides[1] = channel * c;
+  strides[0] = image;
+  maker.sizes[0] = image * batch;
   maker.operands[0].strides = arena.Copy(strides);
   maker.operands[0].guards = arena.Copy(guards);
   if (!pool) {
     std::vector<int> order = {1, 2, 3 + spatial};
     for (int s = 0; s < spatial; ++s) order.push_back(4 + spatial + s);
-    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(RandomFloat(random), Mode::kRead, order)});
+    if (last) std::rotate(order.begin(), order.begin() + 3, order.end());  // [kernel..., g, o, c]
+    if (last) std::rotate(order.end() - 3, order.end() - 1, order.end());  // [kernel..., c, g, o]
+    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(some_float(), Mode::kRead, order)});
   }
-  const DType out_type = RandomFloat(random);
+  const DType out_type = some_float();
   const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});
-  const uint16_t result = maker.Operand(out_type, Mode::kWrite, Range(0, 3 + spatial));
+  std::vector<int> shape = Range(0, 3 + spatial);
+  if (last && Between(random, 0, 4) > 0) std::rotate(shape.begin() + 1, shape.begin() + 3, shape.end());
+  const uint16_t result = maker.Operand(out_type, Mode::kWrite, shape);
   MakeEpilogue(random, maker, 1, TapeType::kF32, bias, DType::kF32, result, out_type);
   Memory memory;
   memory.Randomise(maker, random);
@@ -216,6 +229,23 @@ TEST(Convolution, PoolsMatchTheReference) {
   constexpr Combine kPools[] = {Combine::kMax, Combine::kSum, Combine::kMean};
   for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
     RandomConvolution(seed, kPools[seed % 3], false);
+  }
+}
+
+TEST(ConvolutionWithChannelsLast, MatchesTheReference) {
+  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, Combine::kProduct, false, true);
+  }
+}
+TEST(ConvolutionWithChannelsLast, DepthwiseMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 16 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, Combine::kProduct, true, true);
+  }
+}
+TEST(ConvolutionWithChannelsLast, PoolsMatchTheReference) {
+  constexpr Combine kPools[] = {Combine::kMax, Combine::kSum, Combine::kMean};
+  for (uint32_t seed = 0; seed < 18 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, kPools[seed % 3], false, true);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/host/driver_case.h"
 #include "tests/host/random_layout.h"
@@ -124,6 +126,49 @@ TEST(Reduction, LongF32SumsKeepTheirAccuracy) {
   host.device->DestroyModule(module);
   const double got = static_cast<double>(scalar::Load<float>(DType::kF32, memory.params[1].data(), 0));
   EXPECT_NEAR(got, want, want * 1e-6);
+}
+
+// Kept rows of a kernel that needs more than there is, at sizes whose products wrap around in 64 bits:
+// refused, by a driver of any number of threads.
+TEST(Reduction, ScratchBeyondAllMemoryIsRefused) {
+  for (const std::vector<int64_t>& loops : {std::vector<int64_t>{8, int64_t{1} << 49, 2},
+                                            {1, int64_t{1} << 27, 1},
+                                            {4, int64_t{1} << 52, 1},
+                                            {1, int64_t{1} << 48, 16}}) {
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = loops;
+    maker.part.skeleton = Skeleton::kReduction;
+    maker.part.outer = 1;
+    maker.part.reduced = 2;
+    maker.part.kept = kMaxSlots;
+    maker.part.scalars = 1;
+    const uint16_t in = maker.Operand(DType::kF32, Mode::kRead, {}),
+                   out = maker.Operand(DType::kF32, Mode::kWrite, {0});
+    TapeMaker keep, store;
+    const uint16_t x = keep.Load(in, DType::kF32);
+    for (uint16_t slot = 0; slot < kMaxSlots; ++slot) keep.Add(TapeOp::kKeep, TapeType::kF32, slot, x);
+    keep.Add(TapeOp::kReduceSum, TapeType::kF32, 0, x);
+    store.Store(out, DType::kF32, store.Add(TapeOp::kScalar, TapeType::kF32, 0));
+    KeepStages(maker, {{false, keep}, {true, store}});
+    PlanData plan;
+    const Kernel kernel = maker.Make();
+    plan.kernels = Span<const Kernel>(&kernel, 1);
+    for (uint32_t threads : {1u, 16u, 64u, 256u}) {
+      HostOptions options;
+      options.threads = threads;
+      Result<Driver*> driver = CreateHostDriver(options);
+      ASSERT_TRUE(driver.ok()) << driver.status().message();
+      Result<Device*> device = (*driver)->Open(0);
+      ASSERT_TRUE(device.ok());
+      const Result<Module*> module = (*device)->LoadModule(plan);
+      ASSERT_FALSE(module.ok());
+      EXPECT_EQ(module.status().code(), Code::kUnsupported);
+      EXPECT_NE(std::string(module.status().message()).find("4 GiB of scratch"), std::string::npos)
+          << module.status().message();
+      DestroyHostDriver(*driver);
+    }
+  }
 }
 
 }  // namespace

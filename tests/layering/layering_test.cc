@@ -29,12 +29,14 @@ const std::vector<std::string> kAnyLibrary = {"google/", "CLI/",         "nlohma
 
 const std::vector<Row> kTable = {
     {"core/", {"core/"}, kAnyLibrary},
+    {"formats/machine_code/", {"core/", "formats/machine_code/"}, kHeavy},
     {"formats/plan/", {"core/", "formats/plan/"}, kHeavy},
     {"formats/onnx/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"formats/tensor/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"compiler/", {"core/", "formats/", "compiler/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"runtime/testing/", {"runtime/"}, {"google/", "CLI/", "nlohmann/", "benchmark/"}},
     {"runtime/", {"core/", "formats/plan/", "runtime/"}, kHeavy},
+    {"drivers/cuda/", {"core/", "drivers/", "formats/machine_code/"}, kHeavy},
     {"drivers/", {"core/", "drivers/"}, kHeavy},
     {"tests/", {""}, {}},
     {"tools/", {""}, {}},

@@ -198,7 +198,16 @@ TEST(OrderConvolutionWeightsTest, SixteenBitWeightsOfSeveralPointsLieChannelsLas
   s.Out("reordered", s.b.Cast(s.b.Conv(half, weight(DType::kF16, Shape({3, 8, 3, 3})), attrs), DType::kF32));
   s.Out("one point", s.b.Cast(s.b.Conv(half, weight(DType::kF16, Shape({3, 8, 1, 1})), attrs), DType::kF32));
   s.Out("f32", s.b.Conv(x, weight(DType::kF32, Shape({3, 8, 3, 3})), attrs));
+  SmallGraph on_host = s;
   EXPECT_EQ(ExpectSame(&s, OrderConvolutionWeights).changes, 1);
+  PassOptions host;
+  host.host = true;
+  EXPECT_EQ(ExpectSame(&on_host, OrderConvolutionWeights, host).changes, 3);
+  for (NodeId id = 0; id < on_host.g.size(); ++id) {
+    const ir::Node& node = on_host.g.node(id);
+    if (node.op != ir::Op::kConv) continue;
+    EXPECT_EQ(on_host.g.ViewOf(node.inputs[1]).steps[0].strides[0], 1);
+  }
 }
 
 TEST(PairStateTest, ConventionsPairWhatIsReallyUpdated) {

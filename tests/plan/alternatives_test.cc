@@ -27,6 +27,10 @@ TEST(Alternatives, RoundTripKeepsEverything) {
   EXPECT_EQ(first.image.grid, 7u);
   EXPECT_TRUE(first.image.waits);
   EXPECT_EQ(decoded.modules[0].alternatives[1].image.product->rows, 4);
+  EXPECT_EQ(first.image.choice, "tile 64x64x64");
+  EXPECT_EQ(first.image.text_digest, 11u);
+  EXPECT_EQ(first.image.digest, 12u);
+  EXPECT_EQ(decoded.modules[0].compiler, "nvrtc 13.0");
 }
 
 TEST(Alternatives, AreHeldToTheRulesOfImages) {

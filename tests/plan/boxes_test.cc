@@ -60,7 +60,8 @@ TEST(Boxes, SharingIsExactOnSlicesOfOneTensor) {
     const std::set<int64_t> in_a = Bytes(a), in_b = Bytes(b);
     bool share = false;
     for (int64_t byte : in_a) share |= in_b.count(byte) != 0;
-    ASSERT_EQ(MayShare(a, b), share) << "round " << round;
+    Work work((PlanData()));
+    ASSERT_EQ(MayShare(a, b, work), share) << "round " << round;
   }
 }
 
@@ -74,7 +75,8 @@ TEST(Boxes, RemaindersAreExactOnSlicesOfOneTensor) {
     ASSERT_TRUE(grid.Add(read));
     for (int i = 0; i < 6; ++i) writes.push_back(RandomSlice(random, dims));
     for (const Box& write : writes) ASSERT_TRUE(grid.Add(write));
-    Remainder rest(grid, 0, read);
+    Work work((PlanData()));
+    Remainder rest(grid, 0, read, work);
     std::set<int64_t> left = Bytes(read);
     for (const Box& write : writes) {
       rest.Subtract(write);
@@ -89,7 +91,8 @@ TEST(Boxes, RemaindersAreExactOnSlicesOfOneTensor) {
 
 TEST(Boxes, StridesThatDoNotDivideOneAnotherMayShare) {
   const BoxDim twelve = {12, 4}, eight = {8, 4};
-  EXPECT_TRUE(MayShare(StridedBox(0, 4, &twelve, 1), StridedBox(4, 4, &eight, 1)));
+  Work work((PlanData()));
+  EXPECT_TRUE(MayShare(StridedBox(0, 4, &twelve, 1), StridedBox(4, 4, &eight, 1), work));
 }
 
 }  // namespace

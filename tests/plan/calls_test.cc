@@ -146,7 +146,7 @@ const Broken kStepRules[] = {
      "bound to buffer"},
     {"OutOfBounds", [](Sample& s) { ArgumentOf(s, 0, 0).shape = Shape{5}; }, "touches bytes [0, 20)"},
     {"PastTheEnd", [](Sample& s) { Edit(StepOf(s, 0).bindings, 0).offset = 4; }, "touches bytes [4, 20)"},
-    {"Unaligned", [](Sample& s) { Edit(StepOf(s, 0).bindings, 0).offset = 2; }, "for elements of 4"},
+    {"Unaligned", [](Sample& s) { Edit(StepOf(s, 0).bindings, 0).offset = 2; }, "for accesses of 4"},
     {"NewVersionElsewhere", [](Sample& s) { Edit(StepOf(s, 1).bindings, 2).buffer = kCallA; },
      "bound elsewhere"},
     {"PassedThroughElsewhere", [](Sample& s) { Edit(StepOf(s, 2).bindings, 1).buffer = kCallX; },

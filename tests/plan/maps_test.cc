@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "formats/plan/verifier.h"
 #include "tests/plan/product_plan.h"
@@ -11,6 +12,14 @@ namespace rondo {
 namespace {
 
 TensorMap& Map(Sample& s, size_t i = 0) { return Edit(ImageOf(s).tensor_maps, i); }
+
+void Rely(Sample& s, std::vector<uint32_t> relies) { ImageOf(s).relies = s.arena.Copy(relies); }
+
+TEST(Reliance, WhatTheBindingsKeepIsGood) {
+  Sample s = MakeMapSample();
+  Rely(s, {64, kReliesOnConstant | 64, 4, 4, 4, 16});
+  EXPECT_TRUE(VerifyPlan(s.data).ok()) << VerifyPlan(s.data).message();
+}
 
 TEST(TensorMaps, TheSampleIsGood) {
   const Sample s = MakeMapSample();
@@ -55,6 +64,32 @@ TEST_P(MapRules, Broken) {
 
 const Broken kRules[] = {
     {"ThreadsOfABlock", [](Sample& s) { ImageOf(s).block = 1025; }, "threads a block, 1025"},
+    {"RelianceOfTooFewParameters",
+     [](Sample& s) {
+       Rely(s, {1, 1});
+     },
+     "relies on, 2 is not within 6"},
+    {"RelianceOnNoPowerOfTwo",
+     [](Sample& s) {
+       Rely(s, {12, 1, 1, 1, 1, 1});
+     },
+     "alignment 12"},
+    {"RelianceOnMoreThanAPage",
+     [](Sample& s) {
+       Rely(s, {8192, 1, 1, 1, 1, 1});
+     },
+     "alignment 8192"},
+    {"BoundWhereLessIsAligned",
+     [](Sample& s) {
+       Rely(s, {128, 1, 1, 1, 1, 1});
+       BufferOf(s, kProductX).alignment = 64;
+     },
+     "aligned to 64) for accesses of 128 bytes"},
+    {"BoundWhatMayChange",
+     [](Sample& s) {
+       Rely(s, {kReliesOnConstant | 4, 1, 1, 1, 1, 1});
+     },
+     "of kind input: constants, and nothing else"},
     {"Param", [](Sample& s) { Map(s).param = 6; }, "tensor map 0: parameter 6"},
     {"DType", [](Sample& s) { Map(s).dtype = DType::kI8; }, "dtype"},
     {"NoRank", [](Sample& s) { Map(s).rank = 0; }, "rank 0"},

@@ -118,9 +118,13 @@ Sample MakeSampleWithAlternatives() {
   generated.image.entry = "rondo_k0_a0";
   generated.image.grid = 7;
   generated.image.waits = true;
+  generated.image.choice = "tile 64x64x64";
+  generated.image.text_digest = 11;
+  generated.image.digest = 12;
   KernelAlternative library;
   library.choice = "library 3";
   library.image = s.data.modules[0].images[0];
+  Edit(s.data.modules, 0).compiler = "nvrtc 13.0";
   Edit(s.data.modules, 0).alternatives = List<KernelAlternative>(s.arena, {generated, library});
   return s;
 }
@@ -145,6 +149,7 @@ Sample MakeMapSample() {
   w.extents[1] = kColumns;
   w.box[1] = kColumns;
   image.tensor_maps = List<TensorMap>(s.arena, {x, w});
+  image.relies = List<uint32_t>(s.arena, {32, kReliesOnConstant | 64, 4, 4, 4, 16});
   return s;
 }
 

@@ -153,6 +153,29 @@ const Broken kRules[] = {
        ProductOf(s).lhs.batch_stride = 32;
      },
      "matrix 0 of its product, parameter 0, is not what"},
+    // Three rows of two batches that begin a row apart: the contract's four, two of them twice.
+    {"BatchesThatOverlap",
+     [](Sample& s) {
+       ProductOf(s).batches = 2;
+       ProductOf(s).rows = 3;
+       ProductOf(s).lhs.batch_stride = ProductOf(s).lhs.outer_stride;
+       ProductOf(s).out.batch_stride = ProductOf(s).out.outer_stride;
+       ProductOf(s).addend.batch_stride = ProductOf(s).addend.outer_stride;
+     },
+     "matrix 2 of its product, parameter 4, has impossible"},
+    {"AddendInPlaceButLaidOutOtherwise",
+     [](Sample& s) {
+       ProductOf(s).rhs.batch_stride = 0;
+       ProductOf(s).columns = 4;
+       ProductOf(s).batches = 4;
+       ProductOf(s).rhs.batch_stride = 32;
+       ProductOf(s).out.batch_stride = 4;
+       ProductOf(s).addend.batch_stride = 16;
+       ProductOf(s).addend.outer_stride = 4;
+       ProductOf(s).bias.param = kNoParam;
+       Edit(StepOf(s, 0).bindings, 2) = {kProductY, 0};
+     },
+     "parameters 2 and 4 share memory"},
     {"BiasByBatch", [](Sample& s) { ProductOf(s).bias.batch_stride = 1; },
      "matrix 4 of its product, parameter 3, has impossible"},
     {"MoreScratchThanTheKernels", [](Sample& s) { ProductOf(s).workspace_bytes += 1; },

@@ -364,6 +364,8 @@ Sample MakeSample() {
   s.data.requirements.devices = List<DeviceBytes>(s.arena, {zero, one});
   s.data.requirements.target = "host";
   s.data.requirements.least_driver_version = 3;
+  s.data.requirements.scratch = 1 << 24;
+  s.data.requirements.work = 1 << 16;
   s.data.sources = List<std::string_view>(
       s.arena, {"MatMul \"mm\"", "Gather \"embed\"", "Softmax \"sm\"", "Concat \"cat\"",
                 "Attention \"att\"; Cache \"kv\"", "AllReduce \"sum\""});

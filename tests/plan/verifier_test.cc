@@ -49,6 +49,24 @@ const Broken kPlanRules[] = {
     {"RegionTooLarge", [](Sample& s) { Edit(s.data.requirements.devices, 0).state = ~0ull; }, "exceed"},
     {"WorkspaceMoreThanArena", [](Sample& s) { Edit(s.data.requirements.devices, 0).workspace = 4096; },
      "workspace of 4096"},
+    {"MoreScratchThanStated", [](Sample& s) { s.data.requirements.scratch = 1 << 20; },
+     "bytes of scratch a thread; the limit is 1048576"},
+    {"MoreWorkThanStated", [](Sample& s) { s.data.requirements.work = 100; },
+     "steps a run; the limit is 100"},
+    // A row of 2^50 elements with 16 kept rows: 2^57 bytes, which lanes of 256 make 2^64 and more.
+    {"KeptRowsBeyondAllMemory",
+     [](Sample& s) {
+       s.data.requirements = {s.data.requirements.devices, s.data.requirements.target, 0, 0, 0};
+       Part& p = PartOf(s, 2);
+       p.loops = List<int64_t>(s.arena, {1, int64_t{1} << 49, 2});
+       p.outer = 1;
+       p.reduced = 2;
+       p.kept = 16;
+       for (size_t i = 0; i < p.operands.size(); ++i)
+         OperandOf(s, 2, static_cast<uint32_t>(i)).strides = List<int64_t>(s.arena, {0, 0, 0});
+       p.sequential = true;
+     },
+     "bytes of scratch a thread; the limit is 4294967296"},
     {"WeightsTooLarge", [](Sample& s) { s.data.weights_bytes = ~0ull; }, "bytes of weights exceed"},
     {"WeightsFileWithFolder", [](Sample& s) { s.data.weights_file = "../w"; }, "not the plain name"},
     {"NoPrograms",

@@ -21,13 +21,14 @@ FIELD(rondo_thread_hooks, start, 0);
 FIELD(rondo_thread_hooks, join, 8);
 FIELD(rondo_thread_hooks, user, 16);
 
-STRUCT(rondo_plan_options, 40);
+STRUCT(rondo_plan_options, 48);
 FIELD(rondo_plan_options, size, 0);
 FIELD(rondo_plan_options, allocator, 8);
 FIELD(rondo_plan_options, ignore_hashes, 16);
 FIELD(rondo_plan_options, least_log_level, 20);
 FIELD(rondo_plan_options, log, 24);
 FIELD(rondo_plan_options, log_user, 32);
+FIELD(rondo_plan_options, read_weights, 40);
 
 STRUCT(rondo_port, 104);
 FIELD(rondo_port, size, 0);
@@ -114,9 +115,15 @@ FIELD(rondo_tensor, data, 40);
 FIELD(rondo_tensor, bytes, 48);
 FIELD(rondo_tensor, memory, 56);
 
-STRUCT(rondo_run_options, 16);
+STRUCT(rondo_session_options, 24);
+FIELD(rondo_session_options, size, 0);
+FIELD(rondo_session_options, timeout_nanoseconds, 8);
+FIELD(rondo_session_options, run_timeout_nanoseconds, 16);
+
+STRUCT(rondo_run_options, 24);
 FIELD(rondo_run_options, size, 0);
 FIELD(rondo_run_options, stepwise, 8);
+FIELD(rondo_run_options, timeout_nanoseconds, 16);
 
 STRUCT(rondo_host_options, 80);
 FIELD(rondo_host_options, size, 0);
@@ -142,6 +149,8 @@ NUMBER(RONDO_OUT_OF_RANGE, 7);
 NUMBER(RONDO_ABORTED, 8);
 NUMBER(RONDO_INTERNAL, 9);
 NUMBER(RONDO_IO, 10);
+NUMBER(RONDO_CANCELLED, 11);
+NUMBER(RONDO_DEADLINE_EXCEEDED, 12);
 NUMBER(RONDO_LOG_DEBUG, 0);
 NUMBER(RONDO_LOG_INFO, 1);
 NUMBER(RONDO_LOG_WARNING, 2);

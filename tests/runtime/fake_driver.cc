@@ -249,6 +249,7 @@ Span<const GraphNode> FakeDevice::Nodes(const Graph* graph) {
 Status FakeDevice::LaunchGraph(Graph* graph, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("LaunchGraph"));
   for (const Work& work : graph->work) Execute(work, stream);
+  if (controls_->on_launch != nullptr) controls_->on_launch(controls_->user);
   return Status::Ok();
 }
 

@@ -22,11 +22,13 @@ struct FakeControls {
   std::string fail;
   int fail_after = 0;
   Code fail_code = Code::kInternal;
-  bool swap_recorded = false;   // EndRecord reports its first two nodes exchanged
-  bool drop_recorded = false;   // EndRecord loses its last node
-  bool rebinds = false;         // SetAddresses works
-  uint32_t fixed_node = kNone;  // but for this node of every graph
-  bool stages = false;          // ReserveStaging takes the bytes that it is told
+  bool swap_recorded = false;               // EndRecord reports its first two nodes exchanged
+  bool drop_recorded = false;               // EndRecord loses its last node
+  bool rebinds = false;                     // SetAddresses works
+  uint32_t fixed_node = kNone;              // but for this node of every graph
+  bool stages = false;                      // ReserveStaging takes the bytes that it is told
+  void (*on_launch)(void* user) = nullptr;  // at the end of each LaunchGraph
+  void* user = nullptr;
 
   // Read only.
   std::map<std::string, int> calls;

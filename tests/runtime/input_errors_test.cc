@@ -120,6 +120,32 @@ TEST(InputErrors, EachMistakeIsOneSentenceAndNothingRuns) {
   EXPECT_TRUE(session->status().ok());
 }
 
+// On drivers whose memory is the process's, what a run or ReadState writes could be the session's own.
+TEST(InputErrors, AnOutputInTheSessionsOwnMemoryIsRefused) {
+  TinyPlan tiny;
+  FakeDriver driver;
+  Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());
+  Result<Runtime> runtime = Runtime::Create(&driver);
+  Result<Session> session = Session::Create(*runtime, *plan);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  auto* state = static_cast<char*>(session->StateAddress("total").Take());
+  auto* arena = reinterpret_cast<char*>(session->arena(0).address);
+  for (auto [data, message] :
+       {std::pair(state, "program \"add\": output \"y\" overlaps the session's \"state\" in memory"),
+        std::pair(state + 8, "program \"add\": output \"y\" overlaps the session's \"state\" in memory"),
+        std::pair(arena + 64, "program \"add\": output \"y\" overlaps the session's \"arena\" in memory")}) {
+    const Output outputs[] = {{"y", kNone, DType::kF32, data, 16}};
+    const Input inputs[] = {X()};
+    Status status = session->Run(TinyPlan::kAdd, inputs, outputs);
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_STREQ(status.message(), message);
+  }
+  EXPECT_STREQ(session->ReadState("total", state + 8, 16).message(),
+               "state \"total\" cannot be read into the session's own memory");
+  EXPECT_EQ(driver.controls.calls["LaunchGraph"], 0);
+  EXPECT_TRUE(session->status().ok());
+}
+
 TEST(InputErrors, AnUnknownProgramIsNamedWithThoseThereAre) {
   TinyPlan tiny;
   Result<Plan> plan = Plan::FromData(tiny.data, tiny.weight_bytes());

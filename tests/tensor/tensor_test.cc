@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <limits>
 
+#include "core/files.h"
+
 namespace rondo {
 namespace {
 
@@ -67,7 +69,7 @@ TEST(TensorFiles, TheExtensionDecides) {
   }
   EXPECT_EQ(ReadTensor(folder + "/x.txt").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(ReadTensor(folder + "/rondo_is_not_there.npy").status().code(), Code::kNotFound);
-  EXPECT_EQ(ReadFile(folder).status().code(), Code::kIo);
+  EXPECT_EQ(ReadInputFile(folder).status().code(), Code::kIo);
 }
 
 }  // namespace

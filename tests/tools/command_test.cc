@@ -62,6 +62,23 @@ TEST_F(Usage, EveryCommandHasHelpWithExamples) {
   }
 }
 
+TEST_F(Usage, APlanForGpusAndTheHostRunsWhereNoGpuCan) {
+  const std::string plan = In("both.rondo");
+  const Outcome made = Rondo("compile " + kData + "/fixtures/resnet/model.onnx -o " + plan +
+                             " --target cuda:sm_86,cuda:compute_80,host --no-kernel-cache");
+  if (made.text.find("libnvrtc") != std::string::npos) GTEST_SKIP() << made.text;
+  ASSERT_EQ(made.status, 0) << made.text;
+  const Outcome inspected = Rondo("inspect --wide " + plan);
+  EXPECT_SAYS(inspected, "target cuda:sm_86,cuda:compute_80,host");
+  EXPECT_SAYS(inspected, "8.6 (A10, A40, RTX 30) and 8.9 (L4, L40, RTX 40); it has never run on such GPUs");
+  EXPECT_SAYS(inspected, "PTX for compute capability 8.0 and all later; it has never run");
+  const Outcome checked = Rondo("check " + plan);
+  EXPECT_EQ(checked.status, 0) << checked.text;
+  EXPECT_SAYS(checked, "images are what was compiled");
+  const Outcome ran = Rondo("bench --runs 1 " + plan);
+  EXPECT_EQ(ran.status, 0) << ran.text;
+}
+
 TEST_F(Usage, WrongUseIsExitStatus2) {
   for (const char* arguments : {"",
                                 "nonsense",

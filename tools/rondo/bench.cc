@@ -69,6 +69,9 @@ class BenchCommand : public Command {
             "what the device's memory delivers, for the floor of each step; by default an H200's, on GPUs")
         .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all")
         .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
+        .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
+                "SECONDS")
+        .Flag("--read-weights", &load_.read_weights, "read weights into memory instead of mapping them")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
     out_.Declare(options);
   }

@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#if RONDO_HAVE_COMPILER
+#include "compiler/codegen/cuda/compare_images.h"
+#endif
 #include "core/arena.h"
+#include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
@@ -19,7 +23,8 @@ using Json = nlohmann::ordered_json;
 
 // What was proven, counted: how many things each rule was shown for.
 struct Counts {
-  uint64_t steps = 0, bindings = 0, operands = 0, lifetimes = 0, pairs = 0, taken_over = 0, sync_points = 0;
+  uint64_t steps = 0, bindings = 0, operands = 0, lifetimes = 0, pairs = 0, taken_over = 0, sync_points = 0,
+           images = 0;
 };
 
 Counts CountOf(const PlanData& plan, const CheckReport& report) {
@@ -27,6 +32,8 @@ Counts CountOf(const PlanData& plan, const CheckReport& report) {
   for (const Kernel& kernel : plan.kernels) {
     for (const Part& part : kernel.parts) counts.operands += part.operands.size();
   }
+  for (const CodeModule& module : plan.modules)
+    counts.images += module.images.size() + module.alternatives.size();
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     counts.steps += plan.programs[p].steps.size();
     counts.sync_points += plan.programs[p].sync_points.size();
@@ -61,6 +68,9 @@ void PrintProof(const PlanFile& file, const CheckReport& report, CommandOutput* 
   line("taken_over", counts.taken_over, "buffers take over another's memory in place, after its last reader");
   line("steps", counts.steps, "steps read only what was written before them");
   line("sync_points", counts.sync_points, "collectives are started in one order on all their devices");
+  if (counts.images > 0)
+    line("images", counts.images,
+         "images are what was compiled, and their code takes what its launch passes");
   for (size_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
     const ProgramMemory& memory = report.programs[p];
@@ -90,8 +100,11 @@ class CheckCommand : public Command {
         .Integer("--seed", &seed_, 0, INT64_MAX, "with --kernels: of the random inputs (1)")
         .Text("--driver", &load_.driver, "with --kernels: what to check: cuda, or host against itself",
               "NAME")
+        .Flag("--images", &images_,
+              "also write every kernel's CUDA text again, compile it, and compare machine code and launch")
         .Text("--library-path", &load_.library_path,
-              "with --kernels: folders (a:b) in which vendor libraries are looked for first", "DIRS")
+              "with --kernels and --images: folders (a:b) in which vendor libraries are looked for first",
+              "DIRS")
         .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
     out_.Declare(options);
   }
@@ -110,6 +123,9 @@ class CheckCommand : public Command {
     if (Status status = CheckPlan(plan->data, DefaultHostAllocator(), arena, &report); !status.ok()) {
       return Fail("check", status);
     }
+    for (const CodeModule& module : plan->data.modules) {
+      if (Status status = CheckImages(plan->data, module, true); !status.ok()) return Fail("check", status);
+    }
     if (Status status = CheckCalls(plan->data); !status.ok()) return Fail("check", status);
     out_.Line("%s: verified and proven", plans_[0].c_str());
     out_.object() = {{"plan", plans_[0]}, {"proven", true}};
@@ -118,7 +134,8 @@ class CheckCommand : public Command {
       out_.Line("  %10zu  custom ops are what their libraries say", plan->data.custom_ops.size());
       out_.object()["counts"]["custom_ops"] = plan->data.custom_ops.size();
     }
-    return out_.Finish(kernels_ ? CheckKernelsOf(plan->data) : 0);
+    const int compared = images_ ? CompareImagesOf(plan->data) : 0;
+    return out_.Finish(kernels_ ? std::max(compared, CheckKernelsOf(plan->data)) : compared);
   }
 
  private:
@@ -129,6 +146,33 @@ class CheckCommand : public Command {
       RONDO_RETURN_IF_ERROR(CheckCall(&registry_, plan, i));
     return Status::Ok();
   }
+
+#if RONDO_HAVE_COMPILER
+  int CompareImagesOf(const PlanData& plan) {
+    if (plan.modules.empty())
+      return Fail("check", Status::Error(Code::kInvalidArgument, "--images: the plan has no machine code"));
+    bool same = true;
+    for (const CodeModule& module : plan.modules) {
+      Result<ImageComparison> compared = CompareImages(plan, module, load_.library_path);
+      if (!compared.ok()) return Fail("check", compared.status().At("--images"));
+      out_.Line("%s: %u images compiled again from their contracts, %u codes by %s: %zu are not the same",
+                std::string(module.architecture).c_str(), compared->images, compared->codes,
+                Printable(std::string(module.compiler)).c_str(), compared->failures.size());
+      out_.object()["images"].push_back({{"architecture", std::string(module.architecture)},
+                                         {"images", compared->images},
+                                         { "different",
+                                           compared->failures }});
+      for (const std::string& failure : compared->failures)
+        std::fprintf(stderr, "rondo check: %s\n", Printable(failure).c_str());
+      same = same && compared->failures.empty();
+    }
+    return same ? 0 : 1;
+  }
+#else
+  int CompareImagesOf(const PlanData&) {
+    return Fail("check", Status::Error(Code::kUnsupported, "--images: this build has no compiler"));
+  }
+#endif
 
   int CheckKernelsOf(const PlanData& plan) {
     Result<DriverHandle> tested = OpenDriver(plan, load_, {}, registry_);
@@ -169,7 +213,7 @@ class CheckCommand : public Command {
   }
 
   std::vector<std::string> plans_, ops_;
-  bool ignore_hashes_ = false, kernels_ = false;
+  bool ignore_hashes_ = false, kernels_ = false, images_ = false;
   int64_t seed_ = 1;
   KernelCheckOptions kernel_check_;
   LoadOptions load_;

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "compiler/codegen/cuda/kernel_cache.h"
 #include "compiler/pipeline.h"
+#include "compiler/targets.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
@@ -124,9 +126,10 @@ std::string DefaultKernelCache() {
     return "";
   }
   folder /= "rondo/kernels";
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  return error ? "" : folder.string();
+  const Status usable = KernelCache::Open(folder.string()).status();
+  if (usable.ok()) return folder.string();
+  std::fprintf(stderr, "rondo compile: %s; every kernel is compiled\n", usable.message());
+  return "";
 }
 
 int ListPasses(CommandOutput* out) {
@@ -148,8 +151,12 @@ class CompileCommand : public Command {
   void Declare(OptionSet& options) override {
     options.Positional("MODEL", &models_, 0, -1, "model.onnx, or several as PROGRAM=model.onnx")
         .Text("-o,--output", &output_, "the plan file to write", "PLAN")
-        .Text("--target", &options_.target,
-              "what to fuse and generate code for: host, cuda:sm_90a, cuda:sm_80", "TARGET")
+        .Text(
+            "--target", &options_.target,
+            ("what to generate code for: " + KnownTargets() +
+             "; or several, as in cuda:sm_80,cuda:sm_90a: the first GPU named decides how kernels are fused")
+                .c_str(),
+            "TARGET")
         .Text(
             "--precision", &precision_,
             "what f32 products, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
@@ -246,7 +253,8 @@ class CompileCommand : public Command {
     if (models_.empty()) return Misuse("compile", "no MODEL was given");
     if (output_.empty() && write_synthetic_.empty()) return Misuse("compile", "no -o PLAN was given");
     for (const std::string& model : models_) options_.models.push_back(ParseModel(model));
-    if (!no_kernel_cache_)
+    const Result<Targets> targets = ParseTargets(options_.target);
+    if (!no_kernel_cache_ && targets.ok() && !targets->gpus.empty())
       options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelCache() : kernel_cache_;
     for (size_t i = 0; i < options_.models.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
@@ -272,7 +280,7 @@ class CompileCommand : public Command {
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
     }
-    if ((!profile_.empty() || options_.alternatives > 0) && options_.target == "host") {
+    if ((!profile_.empty() || options_.alternatives > 0) && targets.ok() && targets->gpus.empty()) {
       return Misuse("compile", "--profile and --alternatives are for GPUs: give --target cuda:sm_90a");
     }
     if (no_kernel_cache_ && !kernel_cache_.empty()) {

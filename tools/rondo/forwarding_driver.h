@@ -41,6 +41,7 @@ class ForwardingDevice : public Device {
   Result<uint64_t> ReserveStaging(Stream* stream, const CopyNeeds& copies) override {
     return inner_->ReserveStaging(stream, copies);
   }
+  void SetStop(Stream* stream, StopSignal* stop) override { inner_->SetStop(stream, stop); }
   Result<Event*> CreateEvent() override { return inner_->CreateEvent(); }
   Result<Event*> CreateTimedEvent() override { return inner_->CreateTimedEvent(); }
   Result<double> ElapsedMicroseconds(Event* from, Event* to) override {

@@ -1,6 +1,6 @@
 #include "core/arena.h"
+#include "core/files.h"
 #include "formats/plan/reader.h"
-#include "formats/tensor/tensor.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/plan_report.h"
@@ -8,6 +8,8 @@
 
 namespace rondo::tools {
 namespace {
+
+constexpr FileKind kPage = {"a page of rondo inspect", kHtmlBegins};
 
 class InspectCommand : public Command {
  public:
@@ -33,7 +35,7 @@ class InspectCommand : public Command {
     }
     if (!html_.empty()) {
       const std::string page = ToHtml(MakePlanReport(*plan, plans_[0], {true, true, true}));
-      if (Status status = WriteFile(html_, page.data(), page.size()); !status.ok())
+      if (Status status = ReplaceFile(html_, kPage, page.data(), page.size()); !status.ok())
         return Fail("inspect", status);
       out_.Line("wrote %s", html_.c_str());
     }

@@ -42,8 +42,32 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
     RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(number));
     on.devices.push_back(host ? Printf("virtual device %u", number)
                               : Printf("%s (%u)", CudaDeviceName(device), number));
+    if (!host && plan.modules.size() > 1) on.code = CudaCodeChoice(device, plan);
   }
   return on;
+}
+
+// Whether the plan's target, a list, has this name.
+bool IsTarget(const PlanData& plan, std::string_view name) {
+  const std::string list = "," + std::string(plan.requirements.target) + ",";
+  return list.find("," + std::string(name) + ",") != list.npos;
+}
+
+// The cuda driver, unless the plan's own target leaves it to the host where no GPU can run it: null then.
+Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool asked_for) {
+  Result<Driver*> driver = CreateCudaDriver(options);
+  if (asked_for || !IsTarget(plan, "host")) return driver;
+  if (!driver.ok()) return static_cast<Driver*>(nullptr);
+  const Result<Device*> device = (*driver)->Open(0);
+  if (device.ok() && !CudaCodeChoice(*device, plan).empty()) return driver;
+  DestroyCudaDriver(*driver);
+  return static_cast<Driver*>(nullptr);
+}
+
+// At least a nanosecond, of any seconds above 0.
+uint64_t TimeoutOf(const LoadOptions& options) {
+  if (!(options.timeout > 0)) return 0;
+  return options.timeout < 1e9 ? static_cast<uint64_t>(options.timeout * 1e9) + 1 : ~uint64_t{0};
 }
 
 }  // namespace
@@ -56,24 +80,25 @@ std::string RunsOn::Text() const {
   }
   text += Printf(" %u.%u", driver_version / 1000, driver_version % 1000 / 10);
   for (const std::string& device : devices) text += ", " + device;
-  return text;
+  return code.empty() ? text : text + ", code " + code;
 }
 
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops) {
-  const bool for_gpu = plan.requirements.target.substr(0, 5) == "cuda:";
+  const bool for_gpu = plan.requirements.target.find("cuda:") != std::string_view::npos;
   const std::string wanted = !options.driver.empty() ? options.driver : for_gpu ? "cuda" : "host";
   if (wanted == "cuda") {
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
-    Result<Driver*> driver = CreateCudaDriver(cuda);
-    if (driver.ok()) return DriverHandle(*driver, DestroyCudaDriver);
-    if (!options.driver.empty()) return driver.status();
-    return driver.status().At("the plan is compiled for %s (--driver host runs it on the CPU all the same)",
-                              std::string(plan.requirements.target).c_str());
+    Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
+    if (driver.ok() && *driver != nullptr) return DriverHandle(*driver, DestroyCudaDriver);
+    if (!driver.ok() && !options.driver.empty()) return driver.status();
+    if (!driver.ok())
+      return driver.status().At("the plan is compiled for %s (--driver host runs it on the CPU all the same)",
+                                std::string(plan.requirements.target).c_str());
   }
-  if (wanted != "host") {
+  if (wanted != "host" && wanted != "cuda") {
     return Status::Error(Code::kUnsupported, "driver \"%s\" is not in this build, which has: host, cuda",
                          wanted.c_str());
   }
@@ -128,6 +153,7 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
                                                            const LoadOptions& options) {
   PlanOptions plan_options;
   plan_options.ignore_hashes = options.ignore_hashes;
+  plan_options.read_weights = options.read_weights;
   const auto start = Clock::now();
   RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open(path.c_str(), plan_options));
   if (options.ready != nullptr) options.ready->plan = Since(start);
@@ -137,6 +163,9 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
 }
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
+  if (!(options.timeout >= 0)) {
+    return Status::Error(Code::kInvalidArgument, "--timeout %g: not a number of seconds", options.timeout);
+  }
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
   RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));
   RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(options.devices));
@@ -153,7 +182,9 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(driver, runtime_options));
-  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan));
+  SessionOptions limits;
+  limits.timeout_ns = limits.run_timeout_ns = TimeoutOf(options);
+  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan, limits));
   RONDO_ASSIGN_OR_RETURN(loaded->runs_on_,
                          DescribeDriver(plan.data(), options, devices, loaded->driver_.get()));
   return loaded;

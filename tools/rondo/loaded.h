@@ -37,6 +37,8 @@ struct LoadOptions {
   // plan has. The host driver makes as many as are named.
   std::string devices;
   bool ignore_hashes = false;
+  bool read_weights = false;     // into memory, instead of mapping them
+  double timeout = 0;            // seconds, of making the session and of each run; 0: none
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
@@ -52,6 +54,7 @@ struct RunsOn {
   uint32_t threads = 0;              // of the host driver
   std::string instructions;          // of the host driver: "avx512", "avx2", "baseline"
   uint32_t driver_version = 0;       // of CUDA: 13000
+  std::string code;  // of CUDA, of plans with code for several: which runs, and why not the others
   // "driver host, 2 threads, avx512", "driver cuda 13.0, NVIDIA H200 (0)".
   std::string Text() const;
 };
@@ -59,7 +62,8 @@ struct RunsOn {
 using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
 
 // The driver that `options` names, or that `plan` is compiled for, with devices enough for `plan`. `ops` must
-// outlive it. A plan for GPUs never runs on the host unless `options` says so.
+// outlive it. A plan for GPUs never runs on the host unless `options` or its own target says so: for GPUs and
+// `host` it is the host where no GPU can run it.
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops);
 

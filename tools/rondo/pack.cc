@@ -1,13 +1,16 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/memory/packing.h"
-#include "formats/tensor/tensor.h"
+#include "core/files.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/report.h"
 
 namespace rondo::tools {
 namespace {
+
+// As FormatPackingCsv begins.
+constexpr FileKind kOffsets = {"a file of offsets", "id,lower,upper,size,offset\n"};
 
 class PackCommand : public Command {
  public:
@@ -22,7 +25,7 @@ class PackCommand : public Command {
   }
 
   int Run() override {
-    Result<std::vector<uint8_t>> text = ReadFile(files_[0]);
+    Result<std::vector<uint8_t>> text = ReadInputFile(files_[0]);
     if (!text.ok()) return Fail("pack", text.status());
     Result<PackingProblem> problem =
         ParsePackingCsv(std::string_view(reinterpret_cast<const char*>(text->data()), text->size()));
@@ -43,7 +46,7 @@ class PackCommand : public Command {
                      {"offsets", solution.offsets}};
     if (output_.empty()) {
       if (!out_.json()) std::fputs(csv.c_str(), stdout);
-    } else if (Status status = WriteFile(output_, csv.data(), csv.size()); !status.ok()) {
+    } else if (Status status = ReplaceFile(output_, kOffsets, csv.data(), csv.size()); !status.ok()) {
       return Fail("pack", status);
     }
     if (!out_.json())

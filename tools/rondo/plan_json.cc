@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/custom_op.h"
+#include "formats/machine_code/architecture.h"
 #include "formats/plan/device_memory.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/traffic.h"
@@ -240,11 +241,20 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
                {"requirements",
                 {{"target", std::string(plan.requirements.target)},
                  {"least_driver_version", plan.requirements.least_driver_version},
+                 {"scratch_per_thread", plan.requirements.scratch},
+                 {"work", plan.requirements.work},
                  {"devices", devices}}},
                {"weights_bytes", plan.weights_bytes},
                {"weights_file", std::string(plan.weights_file)}};
   json["programs"] = Json::array();
   for (const Program& program : plan.programs) json["programs"].push_back(ProgramJson(plan, program));
+  json["machine_code"] = Json::array();
+  for (const CodeModule& module : plan.modules) {
+    json["machine_code"].push_back({{"architecture", std::string(module.architecture)},
+                                    {"compiler", std::string(module.compiler)},
+                                    {"codes", module.codes.size()},
+                                    {"runs", RunsOnText(module)}});
+  }
   json["kernels"] = KernelsJson(plan);
   json["custom_ops"] = CustomOpsJson(plan);
   json["buffers"] = Json::array();

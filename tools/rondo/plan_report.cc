@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/custom_op.h"
+#include "formats/machine_code/architecture.h"
 #include "formats/plan/device_memory.h"
 #include "tools/rondo/traffic.h"
 
@@ -21,6 +22,12 @@ Section RequirementsOf(const PlanFile& file) {
     line += Printf(", least driver version %u", plan.requirements.least_driver_version);
   }
   section.lines.push_back(line);
+  if (plan.requirements.work != 0) {
+    section.lines.push_back(Printf(
+        "a run takes at most %.3g tape instructions and accesses; on the host driver each thread has %s "
+        "of scratch at most",
+        static_cast<double>(plan.requirements.work), BytesText(plan.requirements.scratch).c_str()));
+  }
   section.table.head = {"device", "weights", "arena", "state", "workspace", "communicator"};
   for (size_t d = 0; d < plan.requirements.devices.size(); ++d) {
     const DeviceBytes& bytes = plan.requirements.devices[d];
@@ -165,6 +172,24 @@ std::string ArgumentText(const CustomArgument& a) {
   if (a.alias != kNone)
     text += Printf(a.mode == Mode::kRead ? " is input %u" : " new version of input %u", a.alias);
   return text;
+}
+
+// A line a module: for which GPUs it is.
+Section MachineCode(const PlanData& plan) {
+  Section section;
+  section.title = "Machine code";
+  for (const CodeModule& module : plan.modules) {
+    uint64_t bytes = 0;
+    for (const Span<const uint8_t>& code : module.codes) bytes += code.size();
+    section.lines.push_back(Printable(std::string(module.architecture)) + ": " +
+                            Printf("%zu codes, %s; ", module.codes.size(), BytesText(bytes).c_str()) +
+                            RunsOnText(module));
+  }
+  if (plan.modules.size() > 1) {
+    section.lines.push_back(
+        "kernels are fused for the first GPU of the target; a GPU runs the machine code made for most of it");
+  }
+  return section;
 }
 
 // Kernels that a library computes, of all modules.
@@ -328,6 +353,7 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
       Printf("%s: %s, made by %s, contents %016llx", path.c_str(), BytesText(file.file_bytes).c_str(),
              std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.contents_hash));
   report.sections.push_back(RequirementsOf(file));
+  if (!plan.modules.empty()) report.sections.push_back(MachineCode(plan));
   for (uint32_t p = 0; p < plan.programs.size(); ++p) {
     const Program& program = plan.programs[p];
     report.sections.push_back(Ports(plan, program));

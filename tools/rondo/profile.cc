@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/product_choice.h"
-#include "formats/tensor/tensor.h"
+#include "core/files.h"
 #include "tools/rondo/report.h"
 
 namespace rondo::tools {
@@ -106,7 +106,7 @@ Result<TuningProfile> ParseProfile(const std::string& text, const std::string& n
 }
 
 Result<TuningProfile> ReadProfile(const std::string& path) {
-  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadFile(path));
+  RONDO_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes, ReadInputFile(path));
   if (bytes.size() > kMostBytes)
     return Status::Error(Code::kCorrupt, "profile %s: %zu bytes exceed %zu", path.c_str(), bytes.size(),
                          kMostBytes);
@@ -136,7 +136,8 @@ std::string ProfileJson(const TuningProfile& profile) {
 
 Status WriteProfile(const TuningProfile& profile, const std::string& path) {
   const std::string text = ProfileJson(profile);
-  return WriteFile(path, text.data(), text.size());
+  constexpr FileKind kProfile = {"a profile of rondo tune", "{\n  \"rondo_profile\":"};
+  return ReplaceFile(path, kProfile, text.data(), text.size());
 }
 
 KernelProfile ChoicesOf(const TuningProfile& profile) {

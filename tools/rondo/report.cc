@@ -178,8 +178,9 @@ std::string CutTo(const std::string& text, size_t width) {
 }
 
 std::string ToHtml(const Report& report) {
-  std::string html = "<!doctype html>\n<html lang=en><meta charset=utf-8>\n<title>" + Escaped(report.title) +
-                     "</title>\n<style>" + kStyle + "</style>\n<h1>" + Escaped(report.title) + "</h1>\n";
+  std::string html = std::string(kHtmlBegins) + "<html lang=en><meta charset=utf-8>\n<title>" +
+                     Escaped(report.title) + "</title>\n<style>" + kStyle + "</style>\n<h1>" +
+                     Escaped(report.title) + "</h1>\n";
   for (const Section& section : report.sections) {
     html += "<h2>" + Escaped(section.title) + "</h2>\n";
     for (const std::string& line : section.lines) html += "<p>" + Escaped(line) + "</p>\n";

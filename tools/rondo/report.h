@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/status.h"
@@ -37,6 +38,7 @@ struct Report {
 // columns of text are cut, each cell with "…" at its end.
 void PrintText(const Report& report, FILE* out, size_t width = kAnyWidth);
 // One page that needs no other file.
+inline constexpr std::string_view kHtmlBegins = "<!doctype html>\n<!-- rondo inspect -->\n";
 std::string ToHtml(const Report& report);
 
 // Names come from files that nobody vouches for: what a terminal would obey, or

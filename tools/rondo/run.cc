@@ -45,6 +45,9 @@ class RunCommand : public Command {
         .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")
         .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
         .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
+        .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
+                "SECONDS")
+        .Flag("--read-weights", &load_.read_weights, "read weights into memory instead of mapping them")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
     out_.Declare(options);
   }

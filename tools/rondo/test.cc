@@ -48,6 +48,8 @@ class TestCommand : public Command {
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
+        .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
+                "SECONDS")
         .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");

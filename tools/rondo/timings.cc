@@ -1,10 +1,10 @@
 #include "tools/rondo/timings.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/files.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/traffic.h"
 
@@ -138,10 +138,9 @@ std::string TraceJson(const PlanData& plan, const std::vector<TracedReplay>& rep
 }
 
 Status WriteTrace(const PlanData& plan, const std::vector<TracedReplay>& replays, const std::string& path) {
-  std::ofstream out(path, std::ios::binary);
-  out << TraceJson(plan, replays);
-  out.close();
-  return out ? Status::Ok() : Status::Error(Code::kIo, "cannot write the trace %s", path.c_str());
+  constexpr FileKind kTrace = {"a trace", "{\n \"displayTimeUnit\":"};
+  const std::string text = TraceJson(plan, replays);
+  return ReplaceFile(path, kTrace, text.data(), text.size()).At("--trace");
 }
 
 }  // namespace rondo::tools

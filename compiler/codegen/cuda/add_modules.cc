@@ -7,37 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/library_product.h"
+#include "formats/machine_code/image_digest.h"
 
 namespace rondo {
 
 namespace {
 
 using cuda::ParamFacts;
-
-// What every launch of each kernel has in common about the memory that its parameters are bound to.
-std::vector<std::vector<ParamFacts>> FactsOf(const PlanData& plan) {
-  constexpr uint64_t kMostAlignment = 256;
-  std::vector<std::vector<ParamFacts>> facts(plan.kernels.size());
-  for (size_t k = 0; k < plan.kernels.size(); ++k)
-    facts[k].assign(plan.kernels[k].num_params, {kMostAlignment, true});
-  for (const Program& program : plan.programs) {
-    for (const Step& step : program.steps) {
-      if (step.kind != StepKind::kLaunch || step.kernel >= facts.size()) continue;
-      for (size_t p = 0; p < step.bindings.size() && p < facts[step.kernel].size(); ++p) {
-        const Binding& binding = step.bindings[p];
-        const Buffer& buffer = plan.buffers[binding.buffer];
-        ParamFacts& fact = facts[step.kernel][p];
-        fact.constant = fact.constant && buffer.kind == BufferKind::kConstant;
-        fact.alignment = std::min<uint64_t>(fact.alignment, buffer.alignment);
-        const uint64_t places = binding.offset | static_cast<uint64_t>(binding.stride);
-        while (fact.alignment > 1 && places % fact.alignment != 0) fact.alignment /= 2;
-      }
-    }
-  }
-  return facts;
-}
 
 // The algorithm of the library that computes the kernel; none if it is generated.
 std::optional<uint32_t> LibraryOf(const EmittedPlan& emitted, size_t kernel) {
@@ -51,26 +30,16 @@ ProductChoice LibraryChoice(uint32_t algorithm) {
   return choice;
 }
 
-// The image of a kernel that a library computes.
-Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena) {
-  std::optional<LibraryProduct> product = LibraryProductOf(kernel);
-  if (!product) {
-    return Status::Error(Code::kInternal, "kernel \"%.*s\" is no product that a library has",
-                         static_cast<int>(kernel.name.size()), kernel.name.data());
-  }
-  product->workspace_bytes =
-      kernel.workspace_bytes > kWorkspaceSlack ? kernel.workspace_bytes - kWorkspaceSlack : 0;
-  product->algorithm = algorithm;
-  KernelImage image;
-  image.kind = ImageKind::kLibraryProduct;
-  image.product = arena.Copy(std::vector<LibraryProduct>{*product}).data();
-  return image;
-}
+// A text, and how its products were asked to be computed.
+struct AskedText {
+  KernelText text;
+  ProductChoice asked;
+};
 
 // A kernel's text, and the texts of other ways to compute it.
 struct KernelTexts {
-  KernelText text;
-  std::vector<KernelText> others;
+  AskedText own;
+  std::vector<AskedText> others;
 };
 
 // The offers that `text` does not take, best first.
@@ -112,16 +81,17 @@ Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const 
       Note(kernel, asked, LibraryChoice(*library), use);
       continue;
     }
-    RONDO_ASSIGN_OR_RETURN(texts.text, WriteKernelText(kernel, target, facts[k]));
+    texts.own.asked = target.product;
+    RONDO_ASSIGN_OR_RETURN(texts.own.text, WriteKernelText(kernel, target, facts[k]));
     // What a library computes could be generated the best way, too.
-    if (library && !texts.text.offers.empty()) texts.others.push_back(texts.text);
-    const ProductChoice got = library ? LibraryChoice(*library) : texts.text.choice;
+    if (library && !texts.own.text.offers.empty()) texts.others.push_back(texts.own);
+    const ProductChoice got = library ? LibraryChoice(*library) : texts.own.text.choice;
     Note(kernel, asked, got, use);
-    for (const ProductOffer& offer : OtherOffers(texts.text)) {
+    for (const ProductOffer& offer : OtherOffers(texts.own.text)) {
       if (static_cast<int64_t>(texts.others.size()) >= options.alternatives) break;
       target.product = offer.choice;
       RONDO_ASSIGN_OR_RETURN(KernelText other, WriteKernelText(kernel, target, facts[k]));
-      if (other.choice == offer.choice) texts.others.push_back(std::move(other));
+      if (other.choice == offer.choice) texts.others.push_back({std::move(other), offer.choice});
     }
   }
   const size_t known = use->taken + use->unknown.size(), all = options.profile.choices.size();
@@ -139,14 +109,12 @@ std::vector<uint32_t> LibraryAlternatives(const EmittedPlan& emitted, size_t ker
 // The texts of all kernels that are generated, then those of the alternatives: the order in which ImageMaker
 // takes what was compiled.
 std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels) {
-  const std::string preludes = CudaPreludes();
-  const auto whole = [&](const KernelText& text) { return preludes + CudaHeaders(text.headers) + text.text; };
   std::vector<std::string> texts;
   for (size_t k = 0; k < kernels.size(); ++k) {
-    if (!LibraryOf(emitted, k)) texts.push_back(whole(kernels[k].text));
+    if (!LibraryOf(emitted, k)) texts.push_back(WholeText(kernels[k].own.text));
   }
   for (const KernelTexts& kernel : kernels) {
-    for (const KernelText& other : kernel.others) texts.push_back(whole(other));
+    for (const AskedText& other : kernel.others) texts.push_back(WholeText(other.text));
   }
   return texts;
 }
@@ -156,8 +124,13 @@ std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::v
 class ImageMaker {
  public:
   ImageMaker(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels,
-             const CompiledUnits& compiled)
-      : emitted_(emitted), kernels_(kernels), compiled_(compiled), arena_(*emitted.arena) {}
+             const std::vector<std::string>& texts, const CompiledUnits& compiled)
+      : emitted_(emitted),
+        kernels_(kernels),
+        texts_(texts),
+        compiled_(compiled),
+        arena_(*emitted.arena),
+        facts_(FactsOf(emitted.plan)) {}
 
   Result<std::vector<KernelImage>> Images() {
     std::vector<KernelImage> images;
@@ -166,7 +139,7 @@ class ImageMaker {
       if (const std::optional<uint32_t> library = LibraryOf(emitted_, k)) {
         RONDO_ASSIGN_OR_RETURN(image, LibraryImage(emitted_.plan.kernels[k], *library, arena_));
       } else {
-        image = ImageOf(kernels_[k].text);
+        image = ImageOf(kernels_[k].own, k);
       }
       images.push_back(image);
     }
@@ -182,9 +155,9 @@ class ImageMaker {
         alternatives.push_back({static_cast<uint32_t>(k), arena_.CopyText(Text(choice)), image});
       };
       const std::optional<uint32_t> library = LibraryOf(emitted_, k);
-      if (library || !kernels_[k].text.offers.empty())
-        add(library ? LibraryChoice(*library) : kernels_[k].text.choice, images[k]);
-      for (const KernelText& other : kernels_[k].others) add(other.choice, ImageOf(other));
+      const KernelText& own = kernels_[k].own.text;
+      if (library || !own.offers.empty()) add(library ? LibraryChoice(*library) : own.choice, images[k]);
+      for (const AskedText& other : kernels_[k].others) add(other.text.choice, ImageOf(other, k));
       if (!of_libraries) continue;
       for (uint32_t algorithm : LibraryAlternatives(emitted_, k)) {
         RONDO_ASSIGN_OR_RETURN(const KernelImage image,
@@ -196,20 +169,34 @@ class ImageMaker {
   }
 
  private:
-  KernelImage ImageOf(const KernelText& text) {
-    KernelImage image = {arena_.CopyText(text.entry), text.grid, text.shared, text.waits};
+  KernelImage ImageOf(const AskedText& of, size_t kernel) {
+    KernelImage image = LaunchOf(of.text, of.asked, texts_[next_], arena_);
     image.code = compiled_.code_of[next_++];
-    image.block = text.block;
-    image.tensor_maps = arena_.Copy(text.tensor_maps);
+    std::vector<uint32_t> relies;
+    for (const ParamFacts& fact : facts_[kernel])
+      relies.push_back(static_cast<uint32_t>(fact.alignment) | (fact.constant ? kReliesOnConstant : 0));
+    image.relies = arena_.Copy(relies);
     return image;
   }
 
   const EmittedPlan& emitted_;
   const std::vector<KernelTexts>& kernels_;
+  const std::vector<std::string>& texts_;  // TextsToCompile
   const CompiledUnits& compiled_;
   Arena& arena_;
-  size_t next_ = 0;  // text
+  const std::vector<std::vector<ParamFacts>> facts_;  // what the texts rely on
+  size_t next_ = 0;                                   // text
 };
+
+// Gives every image its digest.
+void Seal(const PlanData& plan, const CodeModule& module, std::vector<KernelImage>* images,
+          std::vector<KernelAlternative>* alternatives) {
+  const std::vector<uint64_t> codes = CodeDigests(module);
+  for (size_t k = 0; k < images->size(); ++k)
+    (*images)[k].digest = ImageDigest(plan.kernels[k], module, (*images)[k], codes);
+  for (KernelAlternative& other : *alternatives)
+    other.image.digest = ImageDigest(plan.kernels[other.kernel], module, other.image, codes);
+}
 
 }  // namespace
 
@@ -222,9 +209,9 @@ Result<std::string> CudaText(const PlanData& plan, const std::string& architectu
   RONDO_ASSIGN_OR_RETURN(std::vector<KernelTexts> kernels, WriteKernels(emitted, options, &use));
   std::set<std::string> headers;
   for (const KernelTexts& kernel : kernels)
-    headers.insert(kernel.text.headers.begin(), kernel.text.headers.end());
+    headers.insert(kernel.own.text.headers.begin(), kernel.own.text.headers.end());
   std::string text = CudaPreludes() + CudaHeaders(headers);
-  for (const KernelTexts& kernel : kernels) text += kernel.text.text;
+  for (const KernelTexts& kernel : kernels) text += kernel.own.text.text;
   return text;
 }
 
@@ -243,8 +230,8 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
     codes.push_back(arena->Copy(code));
     bytes += code.size();
   }
-  ImageMaker maker(*emitted, kernels, compiled);
-  RONDO_ASSIGN_OR_RETURN(const std::vector<KernelImage> images, maker.Images());
+  ImageMaker maker(*emitted, kernels, texts, compiled);
+  RONDO_ASSIGN_OR_RETURN(std::vector<KernelImage> images, maker.Images());
   std::vector<KernelAlternative> alternatives;
   if (options.alternatives > 0) {
     RONDO_ASSIGN_OR_RETURN(alternatives, maker.Alternatives(images, options.library_alternatives));
@@ -253,9 +240,12 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
   module.architecture = arena->CopyText(options.units.architecture);
   module.block = kCudaBlock;
   module.codes = arena->Copy(codes);
+  module.compiler = arena->CopyText(compiled.compiler);
+  Seal(plan, module, &images, &alternatives);
   module.images = arena->Copy(images);
   module.alternatives = arena->Copy(alternatives);
-  std::vector<CodeModule> modules = {module};
+  std::vector<CodeModule> modules(plan.modules.begin(), plan.modules.end());
+  modules.push_back(module);
   plan.modules = arena->Copy(modules);
   const auto by_library = std::count_if(images.begin(), images.end(), [](const KernelImage& image) {
     return image.kind == ImageKind::kLibraryProduct;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -21,6 +22,7 @@ Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const 
     RONDO_ASSIGN_OR_RETURN(cache, KernelCache::Open(options.cache_folder));
   }
   const std::string signature = nvrtc.Signature(options.architecture);
+  out.compiler = signature;
 
   std::unordered_map<std::string_view, uint32_t> known;
   std::vector<const std::string*> units;
@@ -33,24 +35,34 @@ Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const 
 
   std::vector<Status> failed(units.size());
   std::atomic<size_t> next{0}, cached{0};
-  auto work = [&] {
-    for (size_t u = next++; u < units.size(); u = next++) {
+  // No exception leaves a thread: what it ran out of is an error of its unit.
+  auto compile = [&](size_t u) {
+    try {
       if (std::optional<std::vector<uint8_t>> code = cache.Find(*units[u], signature)) {
         out.codes[u] = std::move(*code);
         ++cached;
-        continue;
+        return;
       }
       Result<std::vector<uint8_t>> code = nvrtc.Compile(*units[u], options.architecture);
       failed[u] = code.status();
-      if (!code.ok()) continue;
+      if (!code.ok()) return;
       cache.Keep(*units[u], signature, *code);
       out.codes[u] = std::move(*code);
+    } catch (const std::exception& e) {
+      failed[u] = Status::Error(Code::kOutOfMemory, "while compiling kernels: %s", e.what());
     }
+  };
+  auto work = [&] {
+    for (size_t u = next++; u < units.size(); u = next++) compile(u);
   };
   const size_t most =
       options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> helpers;
-  for (size_t t = 1; t < std::min(most, units.size()); ++t) helpers.emplace_back(work);
+  try {
+    for (size_t t = 1; t < std::min(most, units.size()); ++t) helpers.emplace_back(work);
+  } catch (const std::exception&) {
+    // As many as there are.
+  }
   work();
   for (std::thread& helper : helpers) helper.join();
   for (const Status& status : failed) RONDO_RETURN_IF_ERROR(status);

@@ -11,7 +11,7 @@
 namespace rondo {
 
 struct UnitOptions {
-  std::string architecture;  // "sm_90a"
+  std::string architecture;  // "sm_90a", "compute_80"
   std::string library_path;  // as Nvrtc::Open takes it
   std::string cache_folder;  // of a KernelCache; empty: none
   unsigned threads = 0;      // at most this many; 0: as many as the machine runs at once
@@ -21,6 +21,7 @@ struct CompiledUnits {
   std::vector<std::vector<uint8_t>> codes;  // of the different texts, in the order of their first appearance
   std::vector<uint32_t> code_of;            // for each text, which of them is its code
   size_t cached = 0;                        // of the codes: found in the cache
+  std::string compiler;                     // Nvrtc::Signature; "" without texts
 };
 
 // Each text is compiled by itself, equal ones once; the result depends on the texts and options alone, not on

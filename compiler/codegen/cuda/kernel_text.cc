@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/part_text.h"
 #include "core/plan.h"
+#include "formats/machine_code/architecture.h"
 
 namespace rondo {
 
@@ -60,16 +62,14 @@ std::string EntryName(const Kernel& kernel) {
 
 CudaTarget TargetOf(const std::string& architecture) {
   CudaTarget target;
-  target.architecture = 0;
-  for (char c : architecture) {
-    if (c >= '0' && c <= '9') target.architecture = target.architecture * 10 + (c - '0');
-  }
+  const std::optional<CodeArchitecture> code = ParseArchitecture(architecture);
+  const GpuTarget* gpu = FindGpuTarget(architecture);
+  if (code) target.architecture = code->number;
   target.warp_groups = architecture == "sm_90a";
-  if (target.architecture < 90) {
-    target.processors = 108;
-    target.shared = 163 << 10;
-    target.shared_processor = 164 << 10;
-  }
+  if (gpu == nullptr) return target;
+  target.processors = gpu->processors;
+  target.shared = gpu->shared;
+  target.shared_processor = gpu->shared_processor;
   return target;
 }
 

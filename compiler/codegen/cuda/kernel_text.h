@@ -37,7 +37,7 @@ struct CudaTarget {
   bool dependent_launch() const { return architecture >= 90; }
 };
 
-// "sm_90a": the largest GPU known of that architecture.
+// "sm_90a": the largest GPU known of that architecture (formats/machine_code/architecture.h).
 CudaTarget TargetOf(const std::string& architecture);
 
 // Every tile that products of 16-bit types can be computed by, its cluster left open.

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <sstream>
 
 namespace rondo {
@@ -18,6 +19,8 @@ struct Nvrtc::Functions {
   int (*log)(Program, char*);
   int (*code_size)(Program, size_t*);
   int (*code)(Program, char*);
+  int (*text_size)(Program, size_t*);
+  int (*text)(Program, char*);
   const char* (*error)(int);
 };
 
@@ -38,6 +41,9 @@ void* OpenLibrary(const std::string& library_path, std::string* tried) {
   places.push_back("/usr/local/cuda/lib64/");
   for (const std::string& place : places) {
     for (const char* name : kNames) {
+      std::error_code ignored;
+      const bool named = !place.empty();  // a FIFO of that name would have dlopen wait
+      if (named && !std::filesystem::is_regular_file(place + name, ignored)) continue;
       if (void* library = dlopen((place + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     }
     *tried += (tried->empty() ? "" : ", ") + (place.empty() ? std::string("the loader's path") : place);
@@ -57,7 +63,8 @@ bool FindAll(void* library, Nvrtc::Functions* n) {
          Find(library, "nvrtcDestroyProgram", &n->destroy) &&
          Find(library, "nvrtcGetProgramLogSize", &n->log_size) &&
          Find(library, "nvrtcGetProgramLog", &n->log) && Find(library, "nvrtcGetCUBINSize", &n->code_size) &&
-         Find(library, "nvrtcGetCUBIN", &n->code) && Find(library, "nvrtcGetErrorString", &n->error);
+         Find(library, "nvrtcGetCUBIN", &n->code) && Find(library, "nvrtcGetPTXSize", &n->text_size) &&
+         Find(library, "nvrtcGetPTX", &n->text) && Find(library, "nvrtcGetErrorString", &n->error);
 }
 
 std::string LogOf(const Nvrtc::Functions& n, Nvrtc::Functions::Program program) {
@@ -108,11 +115,13 @@ Result<std::vector<uint8_t>> Nvrtc::Compile(const std::string& text, const std::
     status = Status::Error(Code::kInternal, "compiling generated CUDA text for %s: %s: %.2000s",
                            architecture.c_str(), n.error(error), LogOf(n, program).c_str());
   } else {
+    // PTX is what a virtual architecture has; its zero at the end counts.
+    const bool ptx = architecture.compare(0, 8, "compute_") == 0;
     size_t size = 0;
-    error = n.code_size(program, &size);
+    error = (ptx ? n.text_size : n.code_size)(program, &size);
     if (error == 0 && size > 0) {
       code.resize(size);
-      error = n.code(program, reinterpret_cast<char*>(code.data()));
+      error = (ptx ? n.text : n.code)(program, reinterpret_cast<char*>(code.data()));
     }
     if (error != 0 || size == 0) {
       status =

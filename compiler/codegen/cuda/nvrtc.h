@@ -18,8 +18,9 @@ class Nvrtc {
   // Errors: kUnsupported if none is found, naming where it was looked for, or if it lacks a function.
   static Result<Nvrtc> Open(const std::string& library_path);
 
-  // The machine code (an ELF image) of `text` for `architecture` ("sm_90a"). Contraction of a * b + c is off:
-  // results are those that the text says. Errors: kInternal with the compiler's log.
+  // The machine code (an ELF image) of `text` for `architecture` ("sm_90a"), or, for a virtual one
+  // ("compute_80"), its PTX, zero-terminated. Contraction of a * b + c is off: results are those that the
+  // text says. Errors: kInternal with the compiler's log.
   Result<std::vector<uint8_t>> Compile(const std::string& text, const std::string& architecture) const;
 
   // What the code of a text depends on besides it: the library's version and the options of Compile.

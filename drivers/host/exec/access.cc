@@ -160,6 +160,7 @@ void LoadByRuns(const Access& a, const char* from, int n, void* out) {
   if (floats && a.run_lanes == kWidth && n % kWidth == 0) {
     for (int i = 0; i < n; i += kWidth) {
       const float* run = reinterpret_cast<const float*>(from) + a.lane.table[i];
+      __builtin_prefetch(run + a.ahead);
       *reinterpret_cast<Vector*>(static_cast<float*>(out) + i) = *reinterpret_cast<const Vector*>(run);
     }
     return;

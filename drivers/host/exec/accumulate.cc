@@ -41,7 +41,7 @@ void Pool(const PartProgram& part, Worker& w, int64_t* pos, int n) {
     count[i] = 0;
   }
   const TapeType type = NaturalType(input.dtype);
-  for (int64_t k = 0; k < nest.points[3]; ++k) {
+  for (int64_t k = 0; k < nest.points[3] && !Stopped(w); ++k) {
     const uint8_t* mask = nullptr;
     const Presence presence = LoadGuarded(input, w, pos, n, temp, 0, &mask);
     Advance(nest, nest.first[3], nest.first[4], pos);
@@ -84,7 +84,7 @@ void RunAccumulate(const PartProgram& part, Worker& w, int64_t first, int64_t la
   BeginTape(part.step_by_n, w);
   BeginTape(part.program, w);
   int64_t pos[kMaxNest] = {};
-  for (int64_t task = first; task < last; ++task) {
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
     Decode(nest, nest.first[1], nest.first[2], task / tiles % rows, pos);
     Decode(nest, 0, nest.first[1], task / tiles / rows, pos);
@@ -94,7 +94,7 @@ void RunAccumulate(const PartProgram& part, Worker& w, int64_t first, int64_t la
         std::memset(w.scratch + part.acc_at + j * part.acc_stride, 0,
                     static_cast<size_t>(part.step_by_n.slot_bytes));
       }
-      for (int64_t k = 0; k < nest.points[3]; ++k) {
+      for (int64_t k = 0; k < nest.points[3] && !Stopped(w); ++k) {
         RunTape(part.step_by_n, step, pos, n);
         Advance(nest, nest.first[3], nest.first[4], pos);
       }

@@ -112,6 +112,8 @@ class AttentionBlock {
   }
 
  private:
+  static constexpr int64_t kKeysAtOnce = 4096;  // between two looks at what stops the launch
+
   void ToRow(int r) { Decode(nest_, nest_.first[1], nest_.first[2], row_ + r, pos_); }
   void Zero(int group) {
     for (int d = nest_.first[group]; d < nest_.first[group + 1]; ++d) pos_[d] = 0;
@@ -149,14 +151,17 @@ class AttentionBlock {
     if constexpr (sizeof(T) == 4) {
       if (part_.keys_direct) {
         const Access& keys = *part_.keys;
-        Dots(q_, q_row_, rows_, Pointer(keys, w_, BaseOf(keys, pos_)), keys.dtype, part_.key_step, features_,
-             static_cast<int>(used_), scores_, score_row_, false);
+        const int64_t base = BaseOf(keys, pos_);
+        for (int64_t k = 0; k < used_ && !Stopped(w_); k += kKeysAtOnce) {
+          Dots(q_, q_row_, rows_, Pointer(keys, w_, base + k * part_.key_step), keys.dtype, part_.key_step,
+               features_, static_cast<int>(Least(kKeysAtOnce, used_ - k)), scores_ + k, score_row_, false);
+        }
         return Adjust();
       }
     }
     for (int r = 0; r < rows_; ++r) {
       ToRow(r);
-      for (int64_t k = 0; k < limits_[r]; ++k) {
+      for (int64_t k = 0; k < limits_[r] && !Stopped(w_); ++k) {
         Decode(nest_, nest_.first[3], nest_.first[4], k, pos_);
         LoadLine(*part_.keys, part_.feature_tiling, features_, line_);
         T sum = 0;
@@ -227,7 +232,7 @@ class AttentionBlock {
     frame.worker = &w_;
     frame.acc_size = sizeof(T);
     const int64_t tiles = part_.tiling.tiles;
-    for (int64_t t = 0; t < tiles; ++t) {
+    for (int64_t t = 0; t < tiles && !Stopped(w_); ++t) {
       const int n = DecodeTile(nest_, part_.tiling, t, pos_);
       Sum(n);
       for (int r = 0; r < rows_; ++r) {
@@ -251,8 +256,12 @@ class AttentionBlock {
     }
     if constexpr (sizeof(T) == 4) {
       if (part_.values_direct) {
-        WalkRows(scores_, score_row_, rows_, Pointer(values, w_, BaseOf(values, pos_)), values.dtype,
-                 part_.value_step, used_, n, acc_, kLanes, false, 8 * part_.value_step);
+        const int64_t base = BaseOf(values, pos_);
+        for (int64_t k = 0; k < used_ && !Stopped(w_); k += kKeysAtOnce) {
+          WalkRows(scores_ + k, score_row_, rows_, Pointer(values, w_, base + k * part_.value_step),
+                   values.dtype, part_.value_step, Least(kKeysAtOnce, used_ - k), n, acc_, kLanes, k > 0,
+                   8 * part_.value_step);
+        }
         return;
       }
     }
@@ -261,7 +270,7 @@ class AttentionBlock {
       ToRow(r);
       T* acc = acc_ + r * kLanes;
       for (int i = 0; i < n; ++i) acc[i] = 0;
-      for (int64_t k = 0; k < limits_[r]; ++k) {
+      for (int64_t k = 0; k < limits_[r] && !Stopped(w_); ++k) {
         Decode(nest_, nest_.first[3], nest_.first[4], k, pos_);
         LoadLanes(values, w_, pos_, n, temp_);
         Widen(NaturalType(values.dtype), temp_, n, line);
@@ -293,7 +302,7 @@ void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t las
   const int64_t row_blocks = (m + part.block_rows - 1) / part.block_rows;
   BeginTape(part.program, w);
   int64_t pos[kMaxNest] = {};
-  for (int64_t task = first; task < last; ++task) {
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int64_t row = task % row_blocks * part.block_rows;
     const int rows = static_cast<int>(Least(part.block_rows, m - row));
     Decode(nest, 0, nest.first[1], task / row_blocks, pos);

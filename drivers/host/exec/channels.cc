@@ -131,7 +131,7 @@ class Walk {
   void Run(int64_t* pos, int64_t row, int64_t rows, int n) {
     Decode(nest_, nest_.first[1], nest_.first[2], row, pos);
     float* acc = reinterpret_cast<float*>(w_.scratch + part_.acc_at);
-    for (int64_t r = 0; r < rows;) {
+    for (int64_t r = 0; r < rows && !Stopped(w_);) {
       points_.input = reinterpret_cast<const float*>(Pointer(input_, w_, BaseOf(input_, pos)));
       if (part_.weight != nullptr) {
         points_.weight =
@@ -232,7 +232,7 @@ void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last
   BeginTape(part.program, w);
   Walk walk(part, w);
   int64_t pos[kMaxNest] = {};
-  for (int64_t task = first; task < last; ++task) {
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int64_t block = task / tiles;
     const int64_t row = block % blocks * part.block_rows;
     Decode(nest, 0, nest.first[1], block / blocks, pos);

@@ -42,6 +42,12 @@ static inline T Least(T a, T b) {
   return b < a ? b : a;
 }
 
+// Whether the launch is to end early: asked once a tile, where it costs a load.
+static inline bool Stopped(Worker& w) {
+  const uint64_t word = __atomic_load_n(&w.stop->word, __ATOMIC_RELAXED);
+  return __builtin_expect(word < StopSignal::kNever, 0) && StopNow(w);
+}
+
 // ------------------------------------------------------------------------------- operands (access.cc)
 
 enum class Presence { kAll, kNone, kSome };

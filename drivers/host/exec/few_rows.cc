@@ -31,13 +31,13 @@ class Streamed {
       const RhsProgram& rhs = part_.rhs[j];
       // Rows of k are walked a few at a time across all tiles, so that memory is read in long runs.
       const bool whole = rhs.k_unit || last - first == 1 || k * (last - first) * kLanes <= kCached;
-      const int64_t step = whole ? k : kRowsAtOnce;
+      const int64_t step = whole ? Least(k, kLongest) : kRowsAtOnce;
       fetch_ = whole ? 8 * rhs.k_step : kLanes;
-      for (int64_t at = 0; at < k; at += step) {
+      for (int64_t at = 0; at < k && !Stopped(w_); at += step) {
         int n = DecodeTile(part_.nest, part_.tiling, first, pos);
         for (int64_t tile = first;;) {
           Tile(rhs, pos, j, tile - first, n, at, Least(step, k - at));
-          if (++tile == last) break;
+          if (++tile == last || Stopped(w_)) break;
           n = NextTile(part_.nest, part_.tiling, pos);
         }
       }
@@ -49,7 +49,8 @@ class Streamed {
 
  private:
   static constexpr int64_t kRowsAtOnce = 8;
-  static constexpr int64_t kCached = int64_t{1} << 18;  // elements that a cache holds anyway
+  static constexpr int64_t kLongest = int64_t{1} << 16;  // between two looks at what stops the launch
+  static constexpr int64_t kCached = int64_t{1} << 18;   // elements that a cache holds anyway
 
   void Tile(const RhsProgram& rhs, const int64_t* pos, int j, int64_t slot, int n, int64_t at,
             int64_t depth) {
@@ -82,7 +83,7 @@ void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last)
   BeginTape(part.program, w);
   int64_t pos[kMaxNest] = {};
   int64_t packed_outer = -1;
-  for (int64_t task = first; task < last;) {
+  for (int64_t task = first; task < last && !Stopped(w);) {
     const int64_t outer = task / tiles;
     Decode(nest, 0, nest.first[1], outer, pos);
     const float* a = packed;

@@ -60,7 +60,9 @@ constexpr BlockFn kBlocks[kBlockVectors][15] = {RONDO_BLOCKS(1), RONDO_BLOCKS(2)
 #undef RONDO_BLOCKS
 
 // Copies lanes [0, n) of one step k into the panels at `b`; missing lanes of the last panel are 0.
-void PutStep(const float* from, int n, int depth, int k, float* b) {
+// `ahead`: how many floats further memory is asked for.
+void PutStep(const float* from, int n, int depth, int k, int64_t ahead, float* b) {
+  for (int i = 0; i < n; i += 16) __builtin_prefetch(from + ahead + i);
   int j = 0;
   for (; j + kBlockColumns <= n; j += kBlockColumns) {
     float* to = b + (static_cast<int64_t>(j / kBlockColumns) * depth + k) * kBlockColumns;
@@ -111,7 +113,7 @@ void PackRhs(const PartProgram& part, const RhsProgram& rhs, Worker& w, int64_t*
     } else {
       LoadLanes(access, w, pos, n, temp);
     }
-    PutStep(lanes, n, depth, k, out);
+    PutStep(lanes, n, depth, k, in_place ? 6 * rhs.k_step : 0, out);
     Advance(nest, nest.first[3], nest.first[4], pos);
   }
 }
@@ -146,7 +148,7 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   int64_t pos[kMaxNest] = {};
   int64_t packed_block = -1, packed_panels = -1;
   const bool one_panel = part.k_tiling.tiles == 1 && part.num_rhs == 1;
-  for (int64_t task = first; task < last; ++task) {
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
     const int64_t block = task / tiles;
     const int64_t row = block % row_blocks * part.block_rows;
     const int64_t rows = Least(part.block_rows, m - row);
@@ -166,7 +168,7 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
         packed_panels = panel;
         MultiplyPanels(packed + t * rows * kLhsRow, static_cast<int>(rows), panels, depth, n, acc,
                        part.acc_row, t > 0);
-        if (++t == part.k_tiling.tiles) break;
+        if (++t == part.k_tiling.tiles || Stopped(w)) break;
         depth = NextTile(nest, part.k_tiling, pos);
       }
       for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;

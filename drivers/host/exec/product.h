@@ -24,7 +24,7 @@ static inline void PackLhs(const PartProgram& part, Worker& w, int64_t* pos, int
         RunTape(part.lhs_by_k, frame, pos, n);
         std::memcpy(to, RegisterOf(part.lhs_by_k, w, part.lhs_by_k.yield), static_cast<size_t>(n) * 4);
       }
-      if (++t == part.k_tiling.tiles) break;
+      if (++t == part.k_tiling.tiles || Stopped(w)) break;
       to += tile_step == 0 ? n : tile_step;
       n = NextTile(nest, part.k_tiling, pos);
     }

@@ -173,7 +173,7 @@ void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t 
   for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(frame.scalars, s, kValue), 0, 8);
   int64_t pos[kMaxNest] = {};
   Decode(nest, 0, nest.first[1], first, pos);
-  for (int64_t row = first; row < last; ++row) {
+  for (int64_t row = first; row < last && !Stopped(w); ++row) {
     for (int s = 0; s < part.num_stages; ++s) {
       const StageProgram& stage = part.stages[s];
       if (stage.per_row) {
@@ -189,7 +189,7 @@ void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t 
         frame.kept = w.scratch + part.kept_at + frame.position * 8;
         RunTape(stage.program, frame, pos, n);
         frame.position += n;
-        if (++tile == part.tiling.tiles) break;
+        if (++tile == part.tiling.tiles || Stopped(w)) break;
         n = NextTile(nest, part.tiling, pos);
       }
       EndScalars(part, stage.resets, frame.scalars, 1);
@@ -211,7 +211,7 @@ void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64
   for (int s = 0; s < part.num_stages; ++s) BeginTape(part.stages[s].program, w);
   for (int s = 0; s < part.num_scalars; ++s) std::memset(ScalarAt(frame.scalars, s, kValue), 0, kLanes * 8);
   int64_t pos[kMaxNest] = {};
-  for (int64_t tile = first; tile < last; ++tile) {
+  for (int64_t tile = first; tile < last && !Stopped(w); ++tile) {
     const int n = DecodeTile(nest, part.tiling, tile, pos);
     for (int s = 0; s < part.num_stages; ++s) {
       const StageProgram& stage = part.stages[s];
@@ -223,7 +223,7 @@ void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64
         continue;
       }
       StartScalars(part, stage.resets, frame.scalars, n);
-      for (int64_t k = 0; k < length; ++k) {
+      for (int64_t k = 0; k < length && !Stopped(w); ++k) {
         frame.position = k;
         RunTape(stage.program, frame, pos, n);
         frame.kept += element;

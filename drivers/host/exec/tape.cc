@@ -138,7 +138,7 @@ void RunMap(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   int n = DecodeTile(part.nest, part.tiling, first, pos);
   for (int64_t tile = first;;) {
     RunTape(part.program, frame, pos, n);
-    if (++tile == last) return;
+    if (++tile == last || Stopped(w)) return;
     n = NextTile(part.nest, part.tiling, pos);
   }
 }

@@ -1,31 +1,62 @@
 // What is written and read: only what may be, in an order that timing cannot change, and nothing unwritten.
 #include <cinttypes>
+#include <cstdlib>
 
 #include "formats/plan/check/program_check.h"
 
 namespace rondo::check {
 namespace {
 
-constexpr int64_t kNothing = -1;  // no address
+// Calls visit(piece) for what `access` touches, placed in memory; see ForPieces.
+bool ForPiecesOf(const Access& access, Work& work, const Visit<Box>& visit) {
+  return ForPieces(*access.print, work, [&](const Box& piece) { return visit(Shifted(piece, access.base)); });
+}
 
-// A box that is known only by its bounds counts as all that lies between them.
-Box Filled(const Box& box) { return box.exact ? box : DenseBox(box.base, box.end); }
+bool Meet(const Box& a, const Box& b) { return a.base < b.end && b.base < a.end; }
 
-bool FitsGrid(const Grid& grid, const Box& box) {
-  Grid probe = grid;
-  return probe.Add(box) && probe.digits == grid.digits;
+int ByPlace(const void* a, const void* b) {
+  const Access &x = **static_cast<const Access*const*>(a), &y = **static_cast<const Access*const*>(b);
+  if (x.region != y.region) return x.region < y.region ? -1 : 1;
+  const int64_t first = x.first_byte(), other = y.first_byte();
+  return first != other ? (first < other ? -1 : 1) : (&x < &y ? -1 : 1);
 }
 
 }  // namespace
+
+size_t ProgramCheck::CountUntil(uint32_t buffer, uint32_t step) const {
+  const Span<const Access> accesses = Of(buffer);
+  size_t low = 0, high = accesses.size();
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    (accesses[middle].begin <= step ? low : high) = accesses[middle].begin <= step ? middle + 1 : middle;
+  }
+  return low;
+}
 
 uint32_t ProgramCheck::Inherits(uint32_t buffer) const {
   const uint32_t other = plan_.buffers[buffer].aliases;
   if (other == kNone || lifetimes_[other].first > lifetimes_[other].last) return kNone;
   if (local_[buffer] != local_[other]) return kNone;
-  for (const Access& last : Of(other)) {
-    if (last.begin == lifetimes_[buffer].first) return other;
+  const size_t count = CountUntil(other, lifetimes_[buffer].first);
+  return count > 0 && Of(other)[count - 1].begin == lifetimes_[buffer].first ? other : kNone;
+}
+
+// Calls visit(a, b) for all pairs of `accesses` whose ranges of bytes meet, a before b among them.
+Status ProgramCheck::ForMeeting(Span<const Access> accesses,
+                                Status (ProgramCheck::*visit)(const Access&, const Access&)) {
+  const size_t count = accesses.size();
+  for (size_t i = 0; i < count; ++i) meeting_[i] = &accesses[i];
+  if (count > 1) std::qsort(meeting_.data(), count, sizeof(const Access*), ByPlace);
+  for (size_t i = 0; i + 1 < count; ++i) {
+    const Access* const x = meeting_[i];
+    for (size_t k = i + 1; k < count; ++k) {
+      const Access* const y = meeting_[k];
+      if (y->region != x->region || y->first_byte() >= x->end_byte()) break;
+      if (!work_.Spend(4)) return TooMuchWork();
+      RONDO_RETURN_IF_ERROR(x < y ? (this->*visit)(*x, *y) : (this->*visit)(*y, *x));
+    }
   }
-  return kNone;
+  return Status::Ok();
 }
 
 Status ProgramCheck::CheckWritable() {
@@ -67,12 +98,11 @@ bool ProgramCheck::InPlaceCall(const Access& a, const Access& b) const {
 Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   if (!a.writes() && !b.writes()) return Status::Ok();
   const Buffer &x = plan_.buffers[a.buffer], &y = plan_.buffers[b.buffer];
-  if (RegionOf(x.kind) != RegionOf(y.kind)) return Status::Ok();
   // Two that move as one stand in every round as in the first.
   const bool as_one = a.stride == b.stride;
-  if (as_one && (a.end_byte() <= b.first_byte() || b.end_byte() <= a.first_byte())) return Status::Ok();
   const Box p = as_one ? a.box() : Whole(a, a.box()), q = as_one ? b.box() : Whole(b, b.box());
-  if (!MayShare(p, q)) return Status::Ok();
+  if (!MayShare(p, q, work_)) return Status::Ok();
+  if (work_.over()) return TooMuchWork();
   if (!as_one) {
     // Refused.
   } else if (a.print->part == nullptr) {
@@ -96,40 +126,36 @@ Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
 }
 
 Status ProgramCheck::CheckInsideSteps() {
+  meeting_ = scratch_.New<const Access*>(accesses_.size());
+  if (meeting_.data() == nullptr) return OutOfMemory();
   for (size_t s = 0; s < program_.steps.size(); ++s) {
-    const uint32_t end = first_access_[s + 1];
-    for (uint32_t i = first_access_[s]; i < end; ++i) {
-      if (!work_.Spend(end - i)) return TooMuchWork();
-      for (uint32_t k = i + 1; k < end; ++k) RONDO_RETURN_IF_ERROR(CheckPair(accesses_[i], accesses_[k]));
-    }
+    const uint32_t first = first_access_[s];
+    RONDO_RETURN_IF_ERROR(
+        ForMeeting({accesses_.data() + first, first_access_[s + 1] - first}, &ProgramCheck::CheckPair));
   }
   return Status::Ok();
 }
 
 // Two accesses of one buffer by different steps, one of them a write, that no order holds apart.
+Status ProgramCheck::CheckRace(const Access& a, const Access& b) {
+  if ((!a.writes() && !b.writes()) || a.begin == b.begin || order_.Before(a.end, b.begin) ||
+      order_.Before(b.end, a.begin) || !MayShare(Whole(a, a.box()), Whole(b, b.box()), work_))
+    return Status::Ok();
+  if (work_.over()) return TooMuchWork();
+  const std::string_view name = plan_.buffers[a.buffer].name;
+  return AtStep(
+      RONDO_BROKEN("it %s buffer %u \"%.*s\" while step %u %s it: no stream, event or wait orders the two",
+                   b.writes() ? "writes" : "reads", a.buffer, static_cast<int>(name.size()), name.data(),
+                   a.begin, a.writes() ? "writes" : "reads"),
+      b.begin);
+}
+
 Status ProgramCheck::CheckRaces() {
   if (order_.total() && !order_.has_collectives()) return Status::Ok();
   for (uint32_t buffer = 0; buffer < plan_.buffers.size(); ++buffer) {
-    const Span<const Access> accesses = Of(buffer);
     bool written = false;
-    for (const Access& access : accesses) written |= access.writes();
-    for (size_t i = 0; written && i < accesses.size(); ++i) {
-      if (!work_.Spend(accesses.size() - i)) return TooMuchWork();
-      for (size_t k = i + 1; k < accesses.size(); ++k) {
-        const Access &a = accesses[i], &b = accesses[k];
-        if ((!a.writes() && !b.writes()) || a.begin == b.begin) continue;
-        if (order_.Before(a.end, b.begin) || order_.Before(b.end, a.begin) ||
-            !MayShare(Whole(a, a.box()), Whole(b, b.box())))
-          continue;
-        const std::string_view name = plan_.buffers[buffer].name;
-        return AtStep(
-            RONDO_BROKEN(
-                "it %s buffer %u \"%.*s\" while step %u %s it: no stream, event or wait orders the two",
-                b.writes() ? "writes" : "reads", buffer, static_cast<int>(name.size()), name.data(), a.begin,
-                a.writes() ? "writes" : "reads"),
-            b.begin);
-      }
-    }
+    for (const Access& access : Of(buffer)) written |= access.writes();
+    if (written) RONDO_RETURN_IF_ERROR(ForMeeting(Of(buffer), &ProgramCheck::CheckRace));
   }
   return Status::Ok();
 }
@@ -139,94 +165,131 @@ Box ProgramCheck::Whole(const Access& access, const Box& box) const {
   return access.loop == kNone ? box : Repeated(box, access.stride, program_.loops[access.loop].trips);
 }
 
-void ProgramCheck::VisitWrites(const Access& read, Rounds rounds, void* user,
-                               void (*visit)(void*, const Box&)) const {
-  const bool stays = rounds != Rounds::kLater || read.stride == 0;  // what lies still does so for it
-  uint32_t buffer = read.buffer;
+// Calls visit(box) for what `access` touches, in all rounds of its loop, placed in memory; see ForPieces.
+// What all rounds touch may be no box: of a read, that ends the visits as `visit` does; of a write, the first
+// round is visited.
+bool ProgramCheck::ForBoxes(const Access& access, const Visit<Box>& visit) {
+  return ForPieces(*access.print, work_, [&](const Box& piece) {
+    const Box once = Shifted(piece, access.base), all = Whole(access, once);
+    if (!all.exact && once.exact && access.reads()) return false;
+    return visit(all.exact ? all : once);
+  });
+}
+
+// Calls visit(write) for the writes that come before `read`, of its buffer and of those that it took over
+// with their contents, the latest first: those outside of its loop with all rounds that they have, others as
+// they are once. False if `visit` is, or the work runs out.
+bool ProgramCheck::ForWrites(const Access& read, Rounds rounds, const Visit<Access>& visit) {
+  const bool later = rounds == Rounds::kLater, stays = !later || read.stride == 0;
+  // The round before also made what comes after the read in the list.
+  const uint32_t until = later ? program_.loops[read.loop].end() - 1 : read.begin;
   // The verifier has seen that chains of aliases end.
-  for (; buffer != kNone; buffer = Inherits(buffer)) {
-    if (IsInput(buffer) && stays) {
-      const Buffer& input = plan_.buffers[buffer];
-      visit(user,
-            DenseBox(static_cast<int64_t>(input.offset), static_cast<int64_t>(input.offset + input.bytes)));
-    }
-    for (const Access& write : Of(buffer)) {
+  for (uint32_t buffer = read.buffer; buffer != kNone; buffer = Inherits(buffer)) {
+    for (size_t i = CountUntil(buffer, until); i-- > 0;) {
+      const Access& write = Of(buffer)[i];
+      if (!work_.Spend(4)) return false;
       if (!write.writes()) continue;
       // A sequential part may read what it wrote at an earlier point.
       const bool own = write.begin == read.begin && write.print->part != nullptr &&
                        write.print->part == read.print->part && write.print->part->sequential;
       const bool before = own || read.begin == kAfterAll || order_.Before(write.end, read.begin);
-      const Box box = Filled(write.box());
       if (write.loop == kNone || write.loop != read.loop) {
-        if (!before || !stays) continue;
-        const Box all = Whole(write, box);
-        visit(user, all.exact ? all : box);
-      } else if (rounds == Rounds::kFirst || write.stride == read.stride) {
-        if (before && rounds != Rounds::kAll) visit(user, box);
-        if (rounds == Rounds::kLater && !local_[buffer]) visit(user, Shifted(box, -write.stride));
+        if (before && stays && !visit(write)) return false;
+        continue;
       }
+      if (rounds == Rounds::kAll || (later && write.stride != read.stride)) continue;
+      Access once = write;
+      once.loop = kNone;
+      once.moved = 0;
+      if (before && !visit(once)) return false;
+      once.base -= write.stride;
+      if (later && !local_[buffer] && !visit(once)) return false;
     }
+    if (!IsInput(buffer) || !stays) continue;
+    const Buffer& input = plan_.buffers[buffer];
+    Footprint whole;
+    whole.box = DenseBox(0, static_cast<int64_t>(input.bytes));
+    Access write;
+    write.print = &whole;
+    write.base = static_cast<int64_t>(input.offset);
+    if (!visit(write)) return false;
   }
+  return true;
+}
+
+// All bytes of `piece`, which `read` touches, have been written.
+Status ProgramCheck::CheckPiece(const Access& read, const Box& piece, Rounds rounds) {
+  Grid grid;
+  grid.Add(piece);
+  int64_t origin = piece.base, missing = piece.base;
+  bool left = false;
+  // What an index from data writes, nobody knows: nothing of it counts.
+  const auto for_boxes = [&](const Visit<Box>& visit) {
+    return ForWrites(read, rounds, [&](const Access& write) {
+      const Part* part = write.print->part;
+      if (part != nullptr && !part->operands[write.print->operand].indirects.empty()) return true;
+      bool stopped = false;
+      ForBoxes(write, [&](const Box& box) { return !(stopped = Meet(box, piece) && !visit(box)); });
+      return !stopped && !work_.over();
+    });
+  };
+  for_boxes([&](const Box& box) {
+    grid.Add(box);
+    if (box.base < origin) origin = box.base;
+    return true;
+  });
+  const bool proven = ForPartsOnGrid(grid, piece, work_, [&](const Box& part) {
+    Remainder rest(grid, origin, part, work_);
+    for_boxes([&](const Box& box) {
+      return ForPartsOnGrid(grid, box, work_, [&](const Box& written) {
+        if (Meet(written, part)) rest.Subtract(written);
+        return !rest.gave_up() && !rest.empty();
+      });
+    });
+    left = !rest.gave_up() && !rest.empty() && !work_.over();
+    if (left) missing = rest.FirstByte();
+    return rest.empty();
+  });
+  if (proven) return Status::Ok();
+  const Buffer& buffer = plan_.buffers[read.buffer];
+  return AtStep(
+      RONDO_BROKEN(
+          left ? "it reads byte %" PRId64 " of buffer %u \"%.*s\", which no step before it has written"
+               : "it reads what begins at byte %" PRId64
+                 " of buffer %u \"%.*s\", which has been written in too many pieces to prove that all was",
+          missing - static_cast<int64_t>(buffer.offset), read.buffer, static_cast<int>(buffer.name.size()),
+          buffer.name.data()),
+      read.begin);
 }
 
 // A read in a loop: by what was written before the loop, or round by round.
 Status ProgramCheck::CheckRead(const Access& read) {
-  if (read.loop == kNone) return CheckRead(read, Rounds::kAll);
-  if (CheckRead(read, Rounds::kAll).ok()) return Status::Ok();
-  RONDO_RETURN_IF_ERROR(CheckRead(read, Rounds::kFirst));
-  if (program_.loops[read.loop].trips == 1) return Status::Ok();
-  return CheckRead(read, Rounds::kLater);
+  const Status all = CheckRead(read, Rounds::kAll);
+  if (read.loop == kNone || all.ok()) return all;
+  Access once = read;  // what moves does so with it, and is looked at from where it is
+  once.moved = 0;
+  RONDO_RETURN_IF_ERROR(CheckRead(once, Rounds::kFirst));
+  return program_.loops[read.loop].trips == 1 ? Status::Ok() : CheckRead(once, Rounds::kLater);
 }
 
 Status ProgramCheck::CheckRead(const Access& read, Rounds rounds) {
-  const Box box = rounds == Rounds::kAll ? Whole(read, read.box()) : read.box();
-  if (box.empty()) return Status::Ok();
-  bool reached = false, covered = false, first = false, last = false;
-  uint64_t writes = 0;
-  int64_t origin = box.base;
-  Grid grid;
-  const bool exact = box.exact && grid.Add(box);
-  ForWrites(read, rounds, [&](const Box& write) {
-    ++writes;
-    if (write.empty()) return;
-    const Box filled = Filled(write);
-    reached |= write.base < box.end && box.base < write.end;
-    covered |= filled.dense() && write.base <= box.base && box.end <= write.end;
-    first |= write.base <= box.base && box.base < write.end;
-    last |= write.base < box.end && box.end <= write.end;
-    if (write.base < origin) origin = write.base;
-    if (exact && !covered) grid.Add(filled);
+  const int64_t first = read.first_byte(), end = read.end_byte();
+  if (first >= end) return Status::Ok();
+  bool covered = false;
+  ForWrites(read, rounds, [&](const Access& write) {
+    covered = write.print->box.dense() && write.moved == 0 && write.first_byte() <= first &&
+              end <= write.end_byte();
+    return !covered;
   });
-  if (!work_.Spend(writes)) return TooMuchWork();
   if (covered) return Status::Ok();
-  const std::string_view name = plan_.buffers[read.buffer].name;
-  const int size = static_cast<int>(name.size());
-  if (!reached) {
-    return AtStep(RONDO_BROKEN("it reads buffer %u \"%.*s\", which no step before it has written",
-                               read.buffer, size, name.data()),
-                  read.begin);
-  }
-  if (!box.exact) return Status::Ok();
-  const bool strict = read.loop != kNone;  // what is not proven of one round is not so of any
-  int64_t missing = !first || (strict && !exact) ? box.base : !last ? box.end - 1 : kNothing;
-  if (exact) {
-    if (!work_.Spend(writes * 256)) return TooMuchWork();
-    Remainder rest(grid, origin, box);
-    ForWrites(read, rounds, [&](const Box& write) {
-      if (write.empty()) return;
-      const Box filled = Filled(write);
-      const bool fits = FitsGrid(grid, filled);
-      if (fits || !strict) rest.Subtract(fits ? filled : DenseBox(write.base, write.end));
-    });
-    if (!rest.empty()) missing = rest.FirstByte();
-    if (strict && rest.gave_up()) missing = box.base;
-  }
-  if (missing == kNothing) return Status::Ok();
-  return AtStep(
-      RONDO_BROKEN("it reads byte %" PRId64 " of buffer %u \"%.*s\", which no step before it has written",
-                   missing - static_cast<int64_t>(plan_.buffers[read.buffer].offset), read.buffer, size,
-                   name.data()),
-      read.begin);
+  Status status;
+  const auto check = [&](const Box& piece) {
+    status = CheckPiece(read, piece, rounds);
+    return status.ok();
+  };
+  const bool all = rounds == Rounds::kAll ? ForBoxes(read, check) : ForPiecesOf(read, work_, check);
+  if (work_.over() || (status.ok() && !all)) return TooMuchWork();
+  return status;
 }
 
 Status ProgramCheck::CheckReads() {

@@ -12,6 +12,7 @@ struct Pieces {
 
 // Cuts `box` so that no digit from `digit` on passes its radix, carrying into the next ones.
 void Cut(const Grid& grid, GridBox box, int digit, Pieces* out) {
+  if (out->overflow) return;
   for (; digit < grid.digits - 1; ++digit) {
     const int64_t radix = grid.strides[digit + 1] / grid.strides[digit];
     const int64_t first = box.low[digit] / radix, last = box.high[digit] / radix;
@@ -82,7 +83,7 @@ Box DenseBox(int64_t base, int64_t end) {
 
 Box StridedBox(int64_t base, int64_t element, const BoxDim* dims, int count) {
   // Ascending strides, all positive.
-  constexpr int kMost = 16;
+  constexpr int kMost = 32;
   BoxDim sorted[kMost];
   int used = 0;
   for (int i = 0; i < count; ++i) {
@@ -125,23 +126,40 @@ Box Repeated(const Box& box, int64_t stride, int64_t times) {
   return all;
 }
 
-bool Grid::Add(const Box& box) {
-  Grid wider = *this;
-  for (int i = 0; i < box.rank; ++i) {
-    const int64_t stride = box.dims[i].stride;
-    int at = 0;
-    while (at < wider.digits && wider.strides[at] < stride) ++at;
-    if (at < wider.digits && wider.strides[at] == stride) continue;
-    if (wider.digits == kMaxDigits || stride % wider.strides[at - 1] != 0) return false;
-    if (at < wider.digits && wider.strides[at] % stride != 0) return false;
-    for (int k = wider.digits++; k > at; --k) wider.strides[k] = wider.strides[k - 1];
-    wider.strides[at] = stride;
-  }
-  *this = wider;
+bool Grid::Add(int64_t stride) {
+  int at = 0;
+  while (at < digits && strides[at] < stride) ++at;
+  if (at < digits && strides[at] == stride) return true;
+  if (digits == kMaxDigits || stride % strides[at - 1] != 0) return false;
+  if (at < digits && strides[at] % stride != 0) return false;
+  for (int k = digits++; k > at; --k) strides[k] = strides[k - 1];
+  strides[at] = stride;
   return true;
 }
 
-bool MayShare(const Box& a, const Box& b) {
+bool Grid::Add(const Box& box) {
+  bool all = true;
+  for (int i = 0; i < box.rank; ++i) all &= Add(box.dims[i].stride);
+  return all;
+}
+
+bool ForPartsOnGrid(const Grid& grid, const Box& box, Work& work, const Visit<Box>& visit) {
+  for (int i = 1; i < box.rank; ++i) {
+    if (grid.Has(box.dims[i].stride)) continue;
+    Box part = box;
+    const BoxDim dim = box.dims[i];
+    for (int k = i + 1; k < box.rank; ++k) part.dims[k - 1] = box.dims[k];
+    --part.rank;
+    part.end -= dim.stride * (dim.extent - 1);
+    for (int64_t n = 0; n < dim.extent; ++n, part = Shifted(part, dim.stride)) {
+      if (!work.Spend(16) || !ForPartsOnGrid(grid, part, work, visit)) return false;
+    }
+    return true;
+  }
+  return visit(box);
+}
+
+bool MayShare(const Box& a, const Box& b, Work& work) {
   if (a.empty() || b.empty() || a.end <= b.base || b.end <= a.base) return false;
   if (!a.exact || !b.exact || (a.dense() && b.dense())) return true;
   Grid grid;
@@ -152,6 +170,7 @@ bool MayShare(const Box& a, const Box& b) {
   ToGrid(grid, origin, b, &of_b);
   if (of_a.overflow || of_b.overflow) return true;
   for (int i = 0; i < of_a.count; ++i) {
+    if (!work.Spend(64 + static_cast<uint64_t>(of_b.count) * 4)) return true;
     for (int k = 0; k < of_b.count; ++k) {
       if (Meet(of_a.boxes[i], of_b.boxes[k], grid.digits)) return true;
     }
@@ -159,7 +178,8 @@ bool MayShare(const Box& a, const Box& b) {
   return false;
 }
 
-Remainder::Remainder(const Grid& grid, int64_t origin, const Box& box) : grid_(grid), origin_(origin) {
+Remainder::Remainder(const Grid& grid, int64_t origin, const Box& box, Work& work)
+    : grid_(grid), origin_(origin), work_(work) {
   Pieces pieces;
   ToGrid(grid, origin, box, &pieces);
   gave_up_ = pieces.overflow;
@@ -167,46 +187,35 @@ Remainder::Remainder(const Grid& grid, int64_t origin, const Box& box) : grid_(g
 }
 
 void Remainder::Subtract(const Box& box) {
-  if (empty()) return;
+  if (gave_up_ || empty()) return;
   Pieces pieces;
   ToGrid(grid_, origin_, box, &pieces);
-  // Pieces left out would only leave too much: then nothing can be said.
-  if (pieces.overflow) gave_up_ = true;
-  for (int i = 0; i < pieces.count && !empty(); ++i) SubtractPiece(pieces.boxes[i]);
+  gave_up_ = pieces.overflow || !work_.Spend(64 + static_cast<uint64_t>(pieces.count) * 16);
+  for (int i = 0; i < pieces.count && !gave_up_; ++i) SubtractPiece(pieces.boxes[i]);
 }
 
+// A piece that meets `piece` becomes what of it lies outside, one slab a digit and side.
 void Remainder::SubtractPiece(const GridBox& piece) {
-  const int before = count_;
-  int kept = 0;
-  GridBox added[2 * kMaxDigits];
-  GridBox next[kMaxPieces];
-  for (int i = 0; i < before; ++i) {
+  gave_up_ = !work_.Spend(static_cast<uint64_t>(count_) * 4);
+  for (int i = count_; i-- > 0 && !gave_up_;) {
+    if (!Meet(pieces_[i], piece, grid_.digits)) continue;
     GridBox rest = pieces_[i];
-    int count = 0;
-    if (!Meet(rest, piece, grid_.digits)) {
-      added[count++] = rest;
-    } else {
-      for (int d = 0; d < grid_.digits; ++d) {
-        if (rest.low[d] < piece.low[d]) {
-          added[count] = rest;
-          added[count++].high[d] = piece.low[d] - 1;
-          rest.low[d] = piece.low[d];
+    pieces_[i] = pieces_[--count_];
+    for (int d = 0; d < grid_.digits; ++d) {
+      for (bool below : {true, false}) {
+        const bool outside = below ? rest.low[d] < piece.low[d] : rest.high[d] > piece.high[d];
+        if (!outside) continue;
+        if (count_ == kMaxPieces) {
+          gave_up_ = true;
+          return;
         }
-        if (rest.high[d] > piece.high[d]) {
-          added[count] = rest;
-          added[count++].low[d] = piece.high[d] + 1;
-          rest.high[d] = piece.high[d];
-        }
+        GridBox& slab = pieces_[count_++] = rest;
+        (below ? slab.high[d] : slab.low[d]) = below ? piece.low[d] - 1 : piece.high[d] + 1;
+        (below ? rest.low[d] : rest.high[d]) = below ? piece.low[d] : piece.high[d];
       }
     }
-    if (kept + count > kMaxPieces) {
-      gave_up_ = true;
-      return;
-    }
-    for (int k = 0; k < count; ++k) next[kept++] = added[k];
+    if (!work_.Spend(64)) gave_up_ = true;
   }
-  count_ = kept;
-  for (int i = 0; i < kept; ++i) pieces_[i] = next[i];
 }
 
 int64_t Remainder::FirstByte() const {

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "formats/plan/work.h"
+
 namespace rondo::check {
 
 inline constexpr int kMaxBoxRank = 8;
@@ -46,16 +48,41 @@ inline Box Shifted(Box box, int64_t by) {
 // What `box` covers in `times` rounds, each `stride` bytes after the one before.
 Box Repeated(const Box& box, int64_t stride, int64_t times);
 
-// False only if no byte is in both.
-bool MayShare(const Box& a, const Box& b);
+// False only if no byte is in both. True, too, when the work runs out.
+bool MayShare(const Box& a, const Box& b, Work& work);
 
 // Places for the digits of addresses: strides that divide one another, ascending from 1.
 struct Grid {
   int digits = 1;
   int64_t strides[kMaxDigits] = {1};
-  // Takes in the strides of an exact box; false (and unchanged) if they do not fit.
+  bool Has(int64_t stride) const {
+    int at = 0;
+    while (at < digits && strides[at] != stride) ++at;
+    return at < digits;
+  }
+  // Takes in a stride; false (and unchanged) if it does not fit.
+  bool Add(int64_t stride);
+  // Takes in those strides of a box that fit; false if some do not.
   bool Add(const Box& box);
 };
+
+// A function of its caller's, for the length of a call.
+template <typename T>
+class Visit {
+ public:
+  template <typename F>
+  Visit(const F& f)  // NOLINT: conversion is the point
+      : user_(&f), call_([](const void* user, const T& x) { return (*static_cast<const F*>(user))(x); }) {}
+  bool operator()(const T& x) const { return call_(user_, x); }
+
+ private:
+  const void* user_;
+  bool (*call_)(const void* user, const T& x);
+};
+
+// Calls visit(part) for parts of `box` that together are the box and whose strides are all of the grid: one
+// for each value of the counters that are not. False if `visit` is, or the work runs out.
+bool ForPartsOnGrid(const Grid& grid, const Box& box, Work& work, const Visit<Box>& visit);
 
 // A product of closed intervals of digits.
 struct GridBox {
@@ -63,15 +90,15 @@ struct GridBox {
   int64_t high[kMaxDigits];
 };
 
-// What is left of a box after others have been taken away. Bounded: when the pieces become too many it
-// gives up, and then says that nothing is left.
+// What is left of a box after others have been taken away. Bounded: when there are too many pieces it gives
+// up.
 class Remainder {
  public:
-  // `grid` must have taken in all boxes used; `origin` is at most any of their bases.
-  Remainder(const Grid& grid, int64_t origin, const Box& box);
+  // `grid` must have all strides of the boxes used; `origin` is at most any of their bases.
+  Remainder(const Grid& grid, int64_t origin, const Box& box, Work& work);
   void Subtract(const Box& box);
-  bool empty() const { return gave_up_ || count_ == 0; }
   bool gave_up() const { return gave_up_; }
+  bool empty() const { return count_ == 0; }
   // An address that is left, when not empty.
   int64_t FirstByte() const;
 
@@ -79,6 +106,7 @@ class Remainder {
   void SubtractPiece(const GridBox& piece);
   const Grid& grid_;
   int64_t origin_;
+  Work& work_;
   bool gave_up_ = false;
   int count_ = 0;
   GridBox pieces_[kMaxPieces];

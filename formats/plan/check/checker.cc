@@ -4,6 +4,7 @@
 
 #include "formats/plan/check/placement.h"
 #include "formats/plan/check/program_check.h"
+#include "formats/plan/verify_internal.h"
 
 namespace rondo {
 namespace check {
@@ -14,18 +15,9 @@ constexpr size_t kMaxAccesses = size_t{1} << 22;
 }  // namespace
 
 Status ProgramCheck::AtStep(const Status& status, uint32_t step) const {
-  const uint32_t source = step < program_.steps.size() ? program_.steps[step].source : kNone;
-  const int name = static_cast<int>(program_.name.size());
-  if (step == kAfterAll)
-    return status.At("program \"%.*s\": after its last step", name, program_.name.data());
-  if (source >= plan_.sources.size()) {
-    return status.At("program \"%.*s\": step %u", name, program_.name.data(), step);
-  }
-  const std::string_view text = plan_.sources[source];
-  return status
-      .At("program \"%.*s\": step %u (%.*s)", name, program_.name.data(), step, static_cast<int>(text.size()),
-          text.data())
-      .FromNode(text);
+  if (step != kAfterAll) return plan::AtStep(status, plan_, program_, step);
+  return status.At("program \"%.*s\": after its last step", static_cast<int>(program_.name.size()),
+                   program_.name.data());
 }
 
 Status ProgramCheck::OutOfMemory() const {
@@ -34,7 +26,7 @@ Status ProgramCheck::OutOfMemory() const {
 }
 
 Status ProgramCheck::TooMuchWork() const {
-  return Status::Error(Code::kUnsupported, "program \"%.*s\" has too many accesses to be checked",
+  return Status::Error(Code::kUnsupported, "program \"%.*s\" takes more work to check than its size explains",
                        static_cast<int>(program_.name.size()), program_.name.data());
 }
 
@@ -44,10 +36,13 @@ void ProgramCheck::Add(uint32_t step, const Footprint* print, const Binding& bin
   access.begin = step;
   access.end = order_.End(step);
   access.print = print;
+  access.region = RegionOf(plan_.buffers[binding.buffer].kind);
   access.base = static_cast<int64_t>(plan_.buffers[binding.buffer].offset + binding.offset);
   access.stride = binding.stride;
-  if (const Loop* loop = LoopOf(program_, step))
+  if (const Loop* loop = LoopOf(program_, step)) {
     access.loop = static_cast<uint32_t>(loop - program_.loops.data());
+    access.moved = access.stride * (int64_t{loop->trips} - 1);
+  }
 }
 
 size_t ProgramCheck::AccessesOf(const Step& step) const {
@@ -123,7 +118,7 @@ Status ProgramCheck::Collect() {
 // Sorts the accesses by buffer, keeping the order of the steps.
 Status ProgramCheck::Group() {
   const size_t buffers = plan_.buffers.size();
-  if (!work_.Spend(buffers)) return TooMuchWork();
+  if (!work_.Spend(8 * buffers)) return TooMuchWork();
   first_ = scratch_.New<uint32_t>(buffers + 2);
   by_buffer_ = scratch_.New<Access>(accesses_.size());
   if (first_.data() == nullptr || by_buffer_.data() == nullptr) return OutOfMemory();
@@ -216,33 +211,28 @@ Status CheckSharedPair(const PlanData& plan, uint32_t a, uint32_t b) {
                       static_cast<int>(y.name.size()), y.name.data(), y.offset, y.bytes, Name(x.kind));
 }
 
-Status CheckShared(const PlanData& plan, BufferKind kind, uint32_t device, check::Work& work,
-                   Arena& scratch) {
-  size_t count = 0;
-  auto belongs = [&](const Buffer& b) { return b.kind == kind && b.device == device && b.bytes > 0; };
-  for (const Buffer& buffer : plan.buffers) count += belongs(buffer);
-  Span<uint32_t> buffers = scratch.New<uint32_t>(count);
+// What programs share: constants and state, of all devices.
+Status CheckShared(const PlanData& plan, Work& work, Arena& scratch) {
+  Span<uint32_t> buffers = scratch.New<uint32_t>(plan.buffers.size());
   if (buffers.data() == nullptr)
     return Status::Error(Code::kOutOfMemory, "no host memory to check shared buffers");
-  size_t at = 0;
+  size_t count = 0;
   for (uint32_t b = 0; b < plan.buffers.size(); ++b) {
-    if (belongs(plan.buffers[b])) buffers[at++] = b;
+    if (plan.buffers[b].program == kNone && plan.buffers[b].bytes > 0) buffers[count++] = b;
   }
   auto visit = [](void* user, uint32_t a, uint32_t b) {
     return CheckSharedPair(*static_cast<const PlanData*>(user), a, b);
   };
-  return check::ForOverlaps(plan, buffers, work, scratch, const_cast<PlanData*>(&plan), visit);
+  return check::ForOverlaps(plan, {buffers.data(), count}, work, scratch, const_cast<PlanData*>(&plan),
+                            visit);
 }
 
 Status CheckAll(const PlanData& plan, const HostAllocator& allocator, Span<Lifetime> lifetimes,
                 Span<ProgramMemory> programs) {
   Arena scratch(allocator);
-  check::Work work;
+  Work work(plan);
   const Status no_memory = Status::Error(Code::kOutOfMemory, "no host memory to check the plan");
-  for (uint32_t device = 0; device < plan.requirements.devices.size(); ++device) {
-    RONDO_RETURN_IF_ERROR(CheckShared(plan, BufferKind::kConstant, device, work, scratch));
-    RONDO_RETURN_IF_ERROR(CheckShared(plan, BufferKind::kState, device, work, scratch));
-  }
+  RONDO_RETURN_IF_ERROR(CheckShared(plan, work, scratch));
   Span<Span<check::Footprint>> prints = scratch.New<Span<check::Footprint>>(plan.kernels.size());
   if (prints.data() == nullptr) return no_memory;
   for (size_t k = 0; k < plan.kernels.size(); ++k) {

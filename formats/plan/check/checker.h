@@ -47,9 +47,11 @@ struct CheckReport {
 //   A collective may also work in place, at the place its op gives its rank.
 // - Buffer::first_step and last_step are the lifetime derived here.
 // - Constants and inputs are never written (an input may be taken over in place).
-// - Every read sees writes: reads of outputs and temporaries are covered by writes that come before
-//   (its own, or those of the buffers it took over). Exact for affine reads and writes; writes that depend
-//   on data count as covering all they may reach; workspace is not looked at.
+// - Every read sees writes: what may be read of outputs and temporaries is covered by writes that come before
+//   (its own, or those of the buffers it took over). Exact: through guards, for every point that exists;
+//   through an index from data, for all that the index may be. What is written through such an index covers
+//   nothing. A sequential part may read what it writes, at whichever point; workspace is not looked at.
+//   Pieces too many to prove it are refused.
 //   Of a loop three cases are proven instead of every round: all rounds at once by what is written outside of
 //   it; else the first round, and any later one by the writes that move as the read does, of its round and of
 //   the one before (a buffer of which each round has its own: of its round only).

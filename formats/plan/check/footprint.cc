@@ -15,7 +15,9 @@ bool Cuts(const Part& part, const Guard& guard) {
   return low < 0 || high >= guard.extent;
 }
 
-Footprint MakeFootprint(const Part& part, uint16_t index) {
+}  // namespace
+
+Footprint FootprintOf(const Part& part, uint16_t index) {
   const Operand& operand = part.operands[index];
   const int64_t size = ByteSize(operand.dtype);
   Footprint print;
@@ -44,6 +46,8 @@ Footprint MakeFootprint(const Part& part, uint16_t index) {
   print.box = StridedBox(base * size, size, dims, static_cast<int>(part.loops.size()));
   return print;
 }
+
+namespace {
 
 bool SameStrides(const Part& part, Span<const int64_t> a, Span<const int64_t> b) {
   for (size_t d = 0; d < part.loops.size(); ++d) {
@@ -77,7 +81,7 @@ Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch) {
   size_t at = 0;
   for (const Part& part : kernel.parts) {
     for (size_t i = 0; i < part.operands.size(); ++i) {
-      prints[at++] = MakeFootprint(part, static_cast<uint16_t>(i));
+      prints[at++] = FootprintOf(part, static_cast<uint16_t>(i));
     }
   }
   if (workspace) {
@@ -86,6 +90,182 @@ Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch) {
     prints[at].writes = true;
   }
   return prints;
+}
+
+namespace {
+
+// The coordinates of one guard that exist, where they are an arithmetic progression and no other number
+// depends on the guard's loops.
+struct Progression {
+  int64_t first = 0, stride = 1, count = 0;
+};
+
+// No coordinate comes so far.
+int64_t ExtentOf(const Guard& guard) { return guard.extent < 2 * kMaxReach ? guard.extent : 2 * kMaxReach; }
+
+// Narrows [low, high] to those i for which 0 <= rest + stride * i < extent.
+[[gnu::noinline]] void Narrow(int64_t rest, int64_t stride, int64_t extent, int64_t* low, int64_t* high) {
+  if (stride < 0) {
+    stride = -stride;
+    rest = extent - 1 - rest;
+  }
+  const int64_t most = extent - 1 - rest;
+  const int64_t first = -rest / stride + (-rest % stride > 0), last = most / stride - (most % stride < 0);
+  if (first > *low) *low = first;
+  if (last < *high) *high = last;
+}
+
+// Cuts a part's loops down to points that exist for an operand, until no guard cuts.
+class Piecer {
+ public:
+  Piecer(const Footprint& print, Work& work, const Visit<Box>& visit)
+      : part_(*print.part),
+        operand_(part_.operands[print.operand]),
+        size_(ByteSize(operand_.dtype)),
+        work_(work),
+        visit_(visit) {}
+
+  bool Run() {
+    State all;
+    for (size_t d = 0; d < part_.loops.size(); ++d) all.high[d] = part_.loops[d] - 1;
+    return From(0, all);
+  }
+
+ private:
+  static constexpr int kMostFolded = 8;
+  struct State {
+    int64_t low[kMaxLoops] = {}, high[kMaxLoops] = {};
+    LoopMask folded_loops = 0;
+    int folded = 0;  // guards, with the loops that they alone depend on, as progressions
+    size_t guards[kMostFolded];
+    Progression of[kMostFolded];
+  };
+
+  bool Fold(size_t g, const State& state, LoopMask loops, Progression* out) const;
+  bool From(size_t g, State state);
+  bool Emit(const State& state);
+
+  const Part& part_;
+  const Operand& operand_;
+  const int64_t size_;
+  Work& work_;
+  const Visit<Box>& visit_;
+};
+
+bool Piecer::Fold(size_t g, const State& state, LoopMask loops, Progression* out) const {
+  const Guard& guard = operand_.guards[g];
+  BoxDim dims[kMaxLoops];
+  int count = 0;
+  int64_t base = guard.offset;
+  for (size_t d = 0; d < part_.loops.size(); ++d) {
+    if (guard.strides[d] == 0) continue;
+    base += guard.strides[d] * state.low[d];
+    if ((loops >> d & 1) == 0) continue;
+    dims[count++] = {guard.strides[d], state.high[d] - state.low[d] + 1};
+    if (operand_.strides[d] != 0) return false;
+    for (size_t k = 0; k < operand_.guards.size(); ++k) {
+      if (k != g && operand_.guards[k].strides[d] != 0) return false;
+    }
+  }
+  const Box values = StridedBox(base, 1, dims, count);
+  const BoxDim& inner = values.dims[0];
+  if (!values.exact || values.rank > 2 || (values.rank == 2 && inner.extent != 1)) return false;
+  const BoxDim& step = values.dims[values.rank - 1];
+  int64_t least = 0, most = step.extent - 1;
+  Narrow(values.base, step.stride, ExtentOf(guard), &least, &most);
+  *out = {values.base + least * step.stride, step.stride, most - least + 1};
+  return true;
+}
+
+// What is left of `state` from guard `g` on.
+bool Piecer::From(size_t g, State state) {
+  for (; g < operand_.guards.size(); ++g) {
+    const Guard& guard = operand_.guards[g];
+    if (!work_.Spend(32)) return false;
+    int64_t least = guard.offset, most = guard.offset;
+    LoopMask loops = 0;
+    size_t shortest = 0;
+    for (size_t d = 0; d < part_.loops.size(); ++d) {
+      const int64_t stride = guard.strides[d];
+      if (stride == 0) continue;
+      least += stride * (stride > 0 ? state.low[d] : state.high[d]);
+      most += stride * (stride > 0 ? state.high[d] : state.low[d]);
+      if (state.low[d] == state.high[d]) continue;
+      const int64_t extent = state.high[d] - state.low[d];
+      if (loops == 0 || extent < state.high[shortest] - state.low[shortest]) shortest = d;
+      loops |= LoopMask{1} << d;
+    }
+    if (most < 0 || least >= guard.extent) return true;  // no point exists
+    if (least >= 0 && most < guard.extent) continue;
+    if ((loops & (loops - 1)) == 0) {  // one loop: its range
+      const int64_t stride = guard.strides[shortest];
+      int64_t &low = state.low[shortest], &high = state.high[shortest];
+      Narrow((stride > 0 ? least : most) - stride * low, stride, ExtentOf(guard), &low, &high);
+      if (low > high) return true;
+      continue;
+    }
+    Progression progression;
+    if (state.folded < kMostFolded && work_.Spend(operand_.guards.size()) &&
+        Fold(g, state, loops, &progression)) {
+      if (progression.count <= 0) return true;
+      state.guards[state.folded] = g;
+      state.of[state.folded++] = progression;
+      state.folded_loops |= loops;
+      continue;
+    }
+    // Its shortest loop, round by round.
+    State one = state;
+    for (int64_t i = state.low[shortest]; i <= state.high[shortest]; ++i) {
+      one.low[shortest] = one.high[shortest] = i;
+      if (!From(g, one)) return false;
+    }
+    return true;
+  }
+  return Emit(state);
+}
+
+bool Piecer::Emit(const State& state) {
+  constexpr size_t kMostDims = 32;
+  BoxDim dims[kMostDims];
+  int count = 0;
+  int64_t base = operand_.offset;
+  if (operand_.indirects.size() > kMostDims - kMaxLoops || !work_.Spend(64 + 16 * operand_.guards.size()))
+    return false;
+  int64_t strides[kMaxLoops];
+  for (size_t d = 0; d < part_.loops.size(); ++d) {
+    strides[d] = state.low[d] == state.high[d] ? 0 : operand_.strides[d];
+    base += operand_.strides[d] * state.low[d];
+  }
+  int folded = 0;
+  for (size_t g = 0; g < operand_.guards.size(); ++g) {
+    const Guard& guard = operand_.guards[g];
+    if (folded < state.folded && state.guards[folded] == g) {
+      const Progression& p = state.of[folded++];
+      base += guard.stride * p.first;
+      dims[count++] = {guard.stride * p.stride * size_, p.count};
+      continue;
+    }
+    base += guard.stride * guard.offset;
+    for (size_t d = 0; d < part_.loops.size(); ++d) {
+      if (guard.strides[d] == 0) continue;
+      base += guard.stride * (guard.strides[d] * state.low[d]);
+      if (state.low[d] != state.high[d]) strides[d] += guard.stride * guard.strides[d];
+    }
+  }
+  for (size_t d = 0; d < part_.loops.size(); ++d) {
+    if ((state.folded_loops >> d & 1) == 0)
+      dims[count++] = {strides[d] * size_, state.high[d] - state.low[d] + 1};
+  }
+  for (const Indirect& indirect : operand_.indirects)
+    dims[count++] = {indirect.stride * size_, indirect.extent};
+  const Box piece = StridedBox(base * size_, size_, dims, count);
+  return piece.exact && visit_(piece);
+}
+
+}  // namespace
+
+bool ForPieces(const Footprint& print, Work& work, const Visit<Box>& visit) {
+  return print.by_data ? Piecer(print, work, visit).Run() : visit(print.box);
 }
 
 bool SameAccess(const Part& part, uint16_t a, uint16_t b, int64_t shift) {

@@ -18,11 +18,18 @@ struct Footprint {
   uint16_t param = 0;
   bool reads = false;
   bool writes = false;
-  bool by_data = false;  // indirects or guards decide which bytes of the box are touched
+  bool by_data = false;  // indirects or guards decide which bytes of the box are touched: see ForPieces
 };
+
+Footprint FootprintOf(const Part& part, uint16_t operand);
 
 // One footprint an operand, of all parts, and one, written, of the workspace. Null data when out of memory.
 Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch);
+
+// Calls visit(piece) for boxes that together are what `print` touches, neither more nor less, in bytes
+// as Footprint::box: of guards, the points that exist; of an index that is read from data, all that it may
+// be. False if `visit` is, if the work runs out, or if there are no such boxes.
+bool ForPieces(const Footprint& print, Work& work, const Visit<Box>& visit);
 
 // True if the two operands, of one part, whose parameters are bound `shift` bytes apart (b's minus a's
 // address), touch the same element at each iteration point, with the same guards and indirects.

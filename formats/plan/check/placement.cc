@@ -9,34 +9,130 @@
 namespace rondo::check {
 namespace {
 
-struct Placed {
-  uint64_t offset = 0, end = 0;
-  uint32_t buffer = 0;
+int Ascending(const void* a, const void* b) {
+  const uint64_t x = *static_cast<const uint64_t*>(a), y = *static_cast<const uint64_t*>(b);
+  return x < y ? -1 : x > y;
+}
+
+// Some of the numbers from 0 on, 0 among them.
+class Marks {
+ public:
+  // False when out of memory.
+  bool Make(size_t numbers, Arena& scratch) {
+    for (Span<uint64_t>& words : levels_) {
+      numbers = numbers / 64 + 1;
+      words = scratch.New<uint64_t>(numbers);
+      if (words.data() == nullptr) return false;
+    }
+    return true;
+  }
+  void Set(size_t i) {
+    for (Span<uint64_t>& words : levels_) {
+      words[i / 64] |= uint64_t{1} << i % 64;
+      i /= 64;
+    }
+  }
+  void Clear(size_t i) {
+    for (Span<uint64_t>& words : levels_) {
+      if ((words[i / 64] &= ~(uint64_t{1} << i % 64)) != 0) return;
+      i /= 64;
+    }
+  }
+  // The greatest that is at most i.
+  size_t Last(size_t i) const {
+    int level = 0;
+    uint64_t word;
+    while ((word = levels_[level][i / 64] & ~uint64_t{0} >> (63 - i % 64)) == 0) {
+      i = i / 64 - 1;
+      ++level;
+    }
+    i = i / 64 * 64 + Highest(word);
+    while (level-- > 0) i = i * 64 + Highest(levels_[level][i]);
+    return i;
+  }
+
+ private:
+  static size_t Highest(uint64_t word) { return 63 - static_cast<size_t>(__builtin_clzll(word)); }
+  Span<uint64_t> levels_[6];
 };
 
-int ByOffset(const void* a, const void* b) {
-  const Placed *x = static_cast<const Placed*>(a), *y = static_cast<const Placed*>(b);
-  if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
-  return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
+// Where a buffer begins in all memory of all devices.
+uint64_t PlaceOf(const Buffer& buffer) {
+  constexpr uint64_t kRegions = 4;
+  return (buffer.device * kRegions + static_cast<uint64_t>(RegionOf(buffer.kind))) << 48 | buffer.offset;
 }
+
+// Memory as intervals between the places where buffers begin and end, each with the buffer that was put there
+// last.
+class Occupants {
+ public:
+  bool Make(const PlanData& plan, Span<const uint32_t> buffers, Arena& scratch) {
+    places_ = scratch.New<uint64_t>(2 * buffers.size() + 1);
+    end_ = scratch.New<uint32_t>(places_.size());
+    owner_ = scratch.New<uint32_t>(places_.size());
+    if (places_.data() == nullptr || end_.data() == nullptr || owner_.data() == nullptr ||
+        !begins_.Make(places_.size(), scratch))
+      return false;
+    size_t at = 1;  // places_[0] is 0
+    for (uint32_t b : buffers) {
+      places_[at++] = PlaceOf(plan.buffers[b]);
+      places_[at++] = PlaceOf(plan.buffers[b]) + plan.buffers[b].bytes;
+    }
+    std::qsort(places_.data(), places_.size(), sizeof(uint64_t), Ascending);
+    begins_.Set(0);
+    end_[0] = static_cast<uint32_t>(places_.size());
+    owner_[0] = kNone;
+    return true;
+  }
+  // Calls visit(user, occupant, buffer) for each interval that [from, end) covers before `buffer` takes it
+  // over.
+  Status Put(uint32_t buffer, uint64_t from, uint64_t end, void* user, OverlapFunction visit) {
+    const uint32_t first = Cut(from), last = Cut(end);
+    for (uint32_t i = first; i < last;) {
+      if (owner_[i] != kNone) RONDO_RETURN_IF_ERROR(visit(user, owner_[i], buffer));
+      const uint32_t next = end_[i];
+      if (i != first) begins_.Clear(i);
+      i = next;
+    }
+    end_[first] = last;
+    owner_[first] = buffer;
+    return Status::Ok();
+  }
+
+ private:
+  // Lets an interval begin at `place`.
+  uint32_t Cut(uint64_t place) {
+    size_t low = 0, high = places_.size();
+    while (low < high) {
+      const size_t middle = (low + high) / 2;
+      (places_[middle] < place ? low : high) = places_[middle] < place ? middle + 1 : middle;
+    }
+    const size_t within = begins_.Last(low);
+    if (within == low) return static_cast<uint32_t>(low);
+    begins_.Set(low);
+    owner_[low] = owner_[within];
+    end_[low] = end_[within];
+    return end_[within] = static_cast<uint32_t>(low);
+  }
+
+  Span<uint64_t> places_;
+  Span<uint32_t> end_, owner_;  // of the interval that begins at a place
+  Marks begins_;
+};
 
 }  // namespace
 
 Status ForOverlaps(const PlanData& plan, Span<const uint32_t> buffers, Work& work, Arena& scratch, void* user,
                    OverlapFunction visit) {
-  Span<Placed> placed = scratch.New<Placed>(buffers.size());
-  if (placed.data() == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory to sort buffers");
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const Buffer& buffer = plan.buffers[buffers[i]];
-    placed[i] = {buffer.offset, buffer.offset + buffer.bytes, buffers[i]};
-  }
-  if (!placed.empty()) std::qsort(placed.data(), placed.size(), sizeof(Placed), ByOffset);
-  for (size_t i = 0; i < placed.size(); ++i) {
-    for (size_t k = i + 1; k < placed.size() && placed[k].offset < placed[i].end; ++k) {
-      if (!work.Spend(1))
-        return Status::Error(Code::kUnsupported, "too many buffers share memory to be checked");
-      RONDO_RETURN_IF_ERROR(visit(user, placed[i].buffer, placed[k].buffer));
-    }
+  if (buffers.empty()) return Status::Ok();
+  Occupants memory;
+  if (!memory.Make(plan, buffers, scratch))
+    return Status::Error(Code::kOutOfMemory, "no host memory to sort buffers");
+  for (uint32_t b : buffers) {
+    const Buffer& buffer = plan.buffers[b];
+    if (!work.Spend(64))
+      return Status::Error(Code::kUnsupported, "too many buffers share memory to be checked");
+    RONDO_RETURN_IF_ERROR(memory.Put(b, PlaceOf(buffer), PlaceOf(buffer) + buffer.bytes, user, visit));
   }
   return Status::Ok();
 }
@@ -61,10 +157,8 @@ bool ProgramCheck::AllBefore(uint32_t a, uint32_t b) {
 }
 
 Status ProgramCheck::CheckOverlap(uint32_t a, uint32_t b) {
-  // Whatever is before something is before it in the list.
-  const bool a_first = lifetimes_[a].first <= lifetimes_[b].first;
-  if (a_first ? AllBefore(a, b) || AllBefore(b, a) : AllBefore(b, a) || AllBefore(a, b)) return Status::Ok();
-  if (!work_.Spend(1)) return TooMuchWork();
+  if (AllBefore(a, b)) return Status::Ok();
+  if (work_.over()) return TooMuchWork();
   const Buffer &x = plan_.buffers[a], &y = plan_.buffers[b];
   const Lifetime &p = lifetimes_[a], &q = lifetimes_[b];
   const uint32_t source = q.first < program_.steps.size() ? program_.steps[q.first].source : kNone;
@@ -111,22 +205,41 @@ void ProgramCheck::Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memo
   }
 }
 
-Status ProgramCheck::CheckPlacement(ProgramMemory* memory) {
+// The program's buffers in the order in which they begin: what is before something begins before it in the
+// list. Inputs are there before all steps; what takes another over comes after it.
+Status ProgramCheck::OrderBuffers(Span<uint32_t>* out) {
   Span<uint32_t> buffers = scratch_.New<uint32_t>(plan_.buffers.size());
+  Span<bool> seen = scratch_.New<bool>(plan_.buffers.size());
+  if (buffers.data() == nullptr || seen.data() == nullptr) return OutOfMemory();
+  size_t count = 0;
+  const auto add = [&](uint32_t b) {
+    if (!seen[b] && plan_.buffers[b].program == index_ && plan_.buffers[b].bytes != 0) buffers[count++] = b;
+    seen[b] = true;
+  };
+  for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
+    if (IsInput(b)) add(b);
+  }
+  for (const Access& access : accesses_) {
+    // Of two that begin with one step, the one that is taken over.
+    const uint32_t other = plan_.buffers[access.buffer].aliases;
+    if (other != kNone && lifetimes_[other].first == access.begin) add(other);
+    add(access.buffer);
+  }
+  *out = {buffers.data(), count};
+  return Status::Ok();
+}
+
+Status ProgramCheck::CheckPlacement(ProgramMemory* memory) {
+  Span<uint32_t> buffers;
+  RONDO_RETURN_IF_ERROR(OrderBuffers(&buffers));
+  const OverlapFunction visit = [](void* user, uint32_t a, uint32_t b) {
+    return static_cast<ProgramCheck*>(user)->CheckOverlap(a, b);
+  };
+  RONDO_RETURN_IF_ERROR(ForOverlaps(plan_, {buffers.data(), buffers.size()}, work_, scratch_, this, visit));
   Span<int64_t> live = scratch_.New<int64_t>(program_.steps.size() + 1);
-  if (buffers.data() == nullptr || live.data() == nullptr) return OutOfMemory();
+  if (live.data() == nullptr) return OutOfMemory();
   for (uint32_t device = 0; device < plan_.requirements.devices.size(); ++device) {
-    if (!work_.Spend(plan_.buffers.size() + program_.steps.size())) return TooMuchWork();
-    size_t count = 0;
-    for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
-      const Buffer& buffer = plan_.buffers[b];
-      if (buffer.program != index_ || buffer.device != device || buffer.bytes == 0) continue;
-      if (!Of(b).empty() || IsInput(b) || IsOutput(b)) buffers[count++] = b;
-    }
-    auto visit = [](void* user, uint32_t a, uint32_t b) {
-      return static_cast<ProgramCheck*>(user)->CheckOverlap(a, b);
-    };
-    RONDO_RETURN_IF_ERROR(ForOverlaps(plan_, {buffers.data(), count}, work_, scratch_, this, visit));
+    if (!work_.Spend(2 * (plan_.buffers.size() + program_.steps.size()))) return TooMuchWork();
     Peak(device, live, memory);
   }
   if (program_.arena_lower_bound >= memory->arena_lower_bound) return Status::Ok();

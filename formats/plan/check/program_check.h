@@ -10,10 +10,10 @@
 #include "formats/plan/check/checker.h"
 #include "formats/plan/check/footprint.h"
 #include "formats/plan/check/order.h"
+#include "formats/plan/verify_internal.h"
+#include "formats/plan/work.h"
 
 namespace rondo::check {
-
-#define RONDO_BROKEN(...) ::rondo::Status::Error(::rondo::Code::kCorrupt, __VA_ARGS__)
 
 enum class Region : uint8_t { kArena, kWeights, kState };
 constexpr Region RegionOf(BufferKind kind) {
@@ -26,29 +26,23 @@ constexpr Region RegionOf(BufferKind kind) {
 struct Access {
   uint32_t buffer = 0;
   uint32_t begin = 0, end = 0;  // steps: end is later for a collective in flight
+  Region region = Region::kArena;
   const Footprint* print = nullptr;
   int64_t base = 0;    // of its region: where the footprint's byte 0 lies, in the first round of a loop
   int64_t stride = 0;  // from one round to the next
+  int64_t moved = 0;   // from the first round to the last
   uint32_t loop = kNone;
 
   Box box() const { return Shifted(print->box, base); }
-  int64_t first_byte() const { return base + print->box.base; }
-  int64_t end_byte() const { return base + print->box.end; }
+  // Of all rounds.
+  int64_t first_byte() const { return base + print->box.base + (moved < 0 ? moved : 0); }
+  int64_t end_byte() const { return base + print->box.end + (moved > 0 ? moved : 0); }
   bool writes() const { return print->writes; }
   bool reads() const { return print->reads; }
 };
 
 // The step of a read that comes after all steps: that of an output, by whoever runs the program.
 inline constexpr uint32_t kAfterAll = kNone;
-
-// Bounds the time that a hostile plan can take.
-class Work {
- public:
-  bool Spend(uint64_t amount) { return amount <= left_ && (left_ -= amount, true); }
-
- private:
-  uint64_t left_ = uint64_t{1} << 29;
-};
 
 // Which rounds of its loop a read is looked at in, and which writes count then.
 enum class Rounds : uint8_t {
@@ -91,6 +85,7 @@ class ProgramCheck {
 
   // placement.cc: what shares memory.
   Status CheckPlacement(ProgramMemory* memory);
+  Status OrderBuffers(Span<uint32_t>* out);
   Status CheckOverlap(uint32_t a, uint32_t b);
   bool AllBefore(uint32_t a, uint32_t b);
   void Peak(uint32_t device, Span<int64_t> live, ProgramMemory* memory) const;
@@ -106,19 +101,19 @@ class ProgramCheck {
   Status CheckRead(const Access& read);
   Status CheckRead(const Access& read, Rounds rounds);
   Status CheckOutputs();
-  // Calls `visit` for the writes that come before `read`, of its buffer and of those that it took over with
-  // their contents.
-  template <typename F>
-  void ForWrites(const Access& read, Rounds rounds, F visit) const {
-    VisitWrites(read, rounds, &visit, [](void* f, const Box& box) { (*static_cast<F*>(f))(box); });
-  }
-  void VisitWrites(const Access& read, Rounds rounds, void* user, void (*visit)(void*, const Box&)) const;
+  Status CheckPiece(const Access& read, const Box& piece, Rounds rounds);
+  Status CheckRace(const Access& a, const Access& b);
+  Status ForMeeting(Span<const Access> accesses, Status (ProgramCheck::*visit)(const Access&, const Access&));
+  bool ForWrites(const Access& read, Rounds rounds, const Visit<Access>& visit);
+  bool ForBoxes(const Access& access, const Visit<Box>& visit);
   Box Whole(const Access& access, const Box& box) const;
 
   Span<const Access> Of(uint32_t buffer) const {
     return {by_buffer_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
   }
   bool IsLocal(uint32_t buffer) const;
+  // How many accesses of `buffer` come no later than `step` in the list.
+  size_t CountUntil(uint32_t buffer, uint32_t step) const;
   // The buffer that `buffer` takes over with its contents, or kNone.
   uint32_t Inherits(uint32_t buffer) const;
   bool IsInput(uint32_t b) const { return plan_.buffers[b].kind == BufferKind::kInput; }
@@ -138,8 +133,9 @@ class ProgramCheck {
   Span<Access> accesses_;        // in the order of the steps
   Span<uint32_t> first_access_;  // of each step, and the end
   Span<Access> by_buffer_;
-  Span<uint32_t> first_;  // of each buffer in by_buffer_, and the end
-  Span<bool> local_;      // of each buffer: each round of a loop has its own
+  Span<const Access*> meeting_;  // room for ForMeeting
+  Span<uint32_t> first_;         // of each buffer in by_buffer_, and the end
+  Span<bool> local_;             // of each buffer: each round of a loop has its own
 };
 
 }  // namespace rondo::check

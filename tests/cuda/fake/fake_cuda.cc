@@ -321,7 +321,11 @@ RONDO_FAKE_API Error cuDeviceGet(DeviceId* device, int ordinal) {
 RONDO_FAKE_API Error cuDeviceGetAttribute(int* value, int attribute, DeviceId) {
   Lock lock(W().mutex);
   if (const Error error = Point("cuDeviceGetAttribute"); error != 0) return error;
-  *value = attribute == 75 ? W().machine.major : attribute == 76 ? W().machine.minor : 0;
+  const rondo::fake_cuda::Machine& machine = W().machine;
+  *value = attribute == 75   ? machine.major
+           : attribute == 76 ? machine.minor
+           : attribute == 97 ? machine.block_shared
+                             : 0;
   return 0;
 }
 RONDO_FAKE_API Error cuDeviceGetName(char* name, int length, DeviceId) {
@@ -433,8 +437,14 @@ RONDO_FAKE_API Error cuMemsetD8Async(Address to, unsigned char byte, size_t byte
 RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
   POINT("cuModuleLoadData");
   const auto* text = static_cast<const char*>(image);
-  if (std::strncmp(text, kImage, sizeof(kImage) - 1) != 0 && std::strncmp(text, ".version", 8) != 0)
+  constexpr const char* kBegins[] = {kImage,
+                                     "\x7f"
+                                     "ELF",
+                                     ".version"};
+  if (std::none_of(std::begin(kBegins), std::end(kBegins),
+                   [&](const char* begin) { return std::strncmp(text, begin, std::strlen(begin)) == 0; })) {
     return kInvalidImage;
+  }
   auto* made = new rondo::fake_cuda::Module;
   W().modules.insert(made);
   *module = reinterpret_cast<ModuleHandle>(made);
@@ -454,6 +464,12 @@ RONDO_FAKE_API Error cuModuleGetFunction(rondo::cuda::Function* function, Module
   FakeFunction& made = reinterpret_cast<rondo::fake_cuda::Module*>(module)->functions[name];
   made.name = name;
   *function = reinterpret_cast<rondo::cuda::Function>(&made);
+  return 0;
+}
+RONDO_FAKE_API Error cuFuncGetAttribute(int* value, int attribute, rondo::cuda::Function) {
+  POINT("cuFuncGetAttribute");
+  const rondo::fake_cuda::Machine& machine = W().machine;
+  *value = attribute == 0 ? machine.function_threads : attribute == 4 ? machine.function_registers : 0;
   return 0;
 }
 RONDO_FAKE_API Error cuFuncSetAttribute(rondo::cuda::Function, int, int) {

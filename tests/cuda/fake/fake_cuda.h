@@ -28,6 +28,8 @@ struct Machine {
   int init_error = 0;
   int major = 9, minor = 0;
   uint64_t device_bytes = 1 << 30;
+  int block_shared = 227 << 10;                          // bytes that a block can have
+  int function_threads = 1024, function_registers = 32;  // as cuFuncGetAttribute says of every function
 };
 RONDO_FAKE_API void SetMachine(const Machine& machine);
 
@@ -39,7 +41,7 @@ struct Kernel {
 };
 RONDO_FAKE_API void SetKernel(const std::string& name, Kernel kernel);
 RONDO_FAKE_API void RemoveKernel(const std::string& name);
-// What module images begin with, besides PTX.
+// What images of other fakes begin with. Those of plans are ELF images or PTX.
 inline constexpr char kImage[] = "fake";
 
 // What programs hold now.

@@ -5,6 +5,9 @@
 
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_device.h"
+#include "formats/machine_code/architecture.h"
+#include "formats/machine_code/image_digest.h"
+#include "tests/cuda/make_cubin.h"
 
 namespace rondo {
 namespace {
@@ -42,13 +45,38 @@ FakeGpu::FakeGpu(PlanData* plan, const OpRegistry* ops, const char* architecture
                          {params, [this, k](const std::vector<uint64_t>& values) { return Run(k, values); }});
   }
   fake_cuda::SetKernel(kFill, FillKernel());
-  const auto* text = reinterpret_cast<const uint8_t*>(fake_cuda::kImage);
-  code_.assign(text, text + sizeof(fake_cuda::kImage));
+  code_ = MakeCode(plan->kernels, architecture);
   code_module_.architecture = architecture;
   codes_ = code_;
   code_module_.codes = {&codes_, 1};
+  const std::vector<uint64_t> digests = CodeDigests(code_module_);
+  for (uint32_t k = 0; k < plan->kernels.size(); ++k)
+    images_[k].digest = ImageDigest(plan->kernels[k], code_module_, images_[k], digests);
   code_module_.images = images_;
   plan->modules = Span<const CodeModule>(&code_module_, 1);
+}
+
+std::vector<uint8_t> FakeGpu::MakeCode(Span<const Kernel> kernels, const std::string& architecture) const {
+  const CodeArchitecture code = *ParseArchitecture(architecture);
+  if (code.ptx) {
+    std::string text = ".version 9.0\n.target sm_" + std::to_string(code.number) + "\n.address_size 64\n";
+    for (size_t k = 0; k < kernels.size(); ++k) {
+      text += ".visible .entry " + entries_[k] + "(";
+      for (uint32_t p = 0; p <= kernels[k].num_params; ++p)
+        text += ".param .u64 p" + std::to_string(p) + ", ";
+      text += ".param .u32 step)\n.maxntid 256\n{ ret; }\n";
+    }
+    return std::vector<uint8_t>(text.c_str(), text.c_str() + text.size() + 1);
+  }
+  std::vector<CubinFunction> functions;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    FunctionNeeds needs;
+    needs.params = PassedParams(kernels[k].num_params);
+    needs.registers = 32;
+    needs.most_threads = 256;
+    functions.push_back({entries_[k], needs});
+  }
+  return MakeCubin(code.number, functions);
 }
 
 FakeGpu::~FakeGpu() {

@@ -15,8 +15,8 @@ namespace rondo {
 
 class FakeGpu {
  public:
-  // Gives `plan` a module for `architecture` whose functions run its kernels. `plan` must outlive the
-  // FakeGpu. `ops`: of the plan's custom ops, for the host driver to accept it.
+  // Gives `plan` a module for `architecture` ("compute_80": of PTX) whose functions run its kernels. `plan`
+  // must outlive the FakeGpu. `ops`: of the plan's custom ops, for the host driver to accept it.
   explicit FakeGpu(PlanData* plan, const OpRegistry* ops = nullptr, const char* architecture = "sm_90");
   ~FakeGpu();
   FakeGpu(const FakeGpu&) = delete;
@@ -27,6 +27,8 @@ class FakeGpu {
 
  private:
   int Run(uint32_t kernel, const std::vector<uint64_t>& params);
+  // An ELF image of the functions, or PTX.
+  std::vector<uint8_t> MakeCode(Span<const Kernel> kernels, const std::string& architecture) const;
 
   Driver* host_ = nullptr;
   Device* device_ = nullptr;

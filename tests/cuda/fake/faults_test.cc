@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "compiler/compile.h"
@@ -145,9 +146,12 @@ struct Machines {
 };
 
 TEST_F(CudaFaults, MachineCodeRunsWhereItCan) {
-  const Machines kCases[] = {{"sm_80", 8, 0, true},  {"sm_80", 8, 6, true},    {"sm_80", 9, 0, false},
-                             {"sm_90a", 9, 0, true}, {"sm_90a", 10, 0, false}, {"sm_90a", 8, 9, false},
-                             {"sm_86", 8, 0, false}};
+  const Machines kCases[] = {
+      {"sm_80", 8, 0, true},      {"sm_80", 8, 6, true},      {"sm_80", 9, 0, false},
+      {"sm_90a", 9, 0, true},     {"sm_90a", 10, 0, false},   {"sm_90a", 8, 9, false},
+      {"sm_86", 8, 0, false},     {"sm_90a", 10, 3, false},   {"sm_100a", 10, 0, true},
+      {"sm_120a", 12, 1, false},  {"compute_80", 9, 0, true}, {"compute_80", 12, 0, true},
+      {"compute_90", 8, 9, false}};
   for (const Machines& c : kCases) {
     fake_cuda::Machine machine;
     machine.major = c.major;
@@ -160,7 +164,7 @@ TEST_F(CudaFaults, MachineCodeRunsWhereItCan) {
     EXPECT_EQ(status.ok(), c.runs) << c.code << " on " << c.major << "." << c.minor;
     if (!c.runs) {
       EXPECT_SAYS(status, "the plan has no machine code for sm_" + std::to_string(c.major * 10 + c.minor) +
-                              " (Fake GPU): it has " + c.code);
+                              " (Fake GPU): " + c.code + " is ");
     }
     s.Close();
   }
@@ -185,7 +189,45 @@ TEST_F(CudaFaults, ADamagedModuleIsRefused) {
   broken.codes = codes;
   tiny.data.modules = Span<const CodeModule>(&broken, 1);
   FakeSession s;
-  EXPECT_SAYS(s.Open(tiny.data, tiny.weight_bytes()), "loading machine code");
+  EXPECT_SAYS(s.Open(tiny.data, tiny.weight_bytes()), "module sm_90, code 0: 5 bytes are no ELF image");
+}
+
+// What is loaded is what was compiled, hashes of the file aside.
+TEST_F(CudaFaults, AnAlteredImageIsNotLoaded) {
+  const std::function<void(KernelImage*)> kAlterations[] = {
+      [](KernelImage* i) { ++i->grid; }, [](KernelImage* i) { i->shared = 16; },
+      [](KernelImage* i) { i->waits = true; }, [](KernelImage* i) { i->digest = 0; }};
+  for (const auto& alter : kAlterations) {
+    TinyPlan tiny;
+    FakeGpu gpu(&tiny.data);
+    CodeModule module = tiny.data.modules[0];
+    std::vector<KernelImage> images(module.images.begin(), module.images.end());
+    alter(&images[1]);
+    module.images = images;
+    tiny.data.modules = Span<const CodeModule>(&module, 1);
+    FakeSession s;
+    const Status status = s.Open(tiny.data, tiny.weight_bytes());
+    EXPECT_SAYS(status, "kernel 1 \"");
+    EXPECT_SAYS(status, "digest");
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+  }
+}
+
+// Nobody knows what a function of PTX needs before NVIDIA's driver has compiled it.
+TEST_F(CudaFaults, CompiledPtxIsComparedWithItsLaunch) {
+  for (const bool fits : {true, false}) {
+    fake_cuda::Machine machine;
+    machine.function_threads = fits ? 256 : 128;
+    fake_cuda::SetMachine(machine);
+    TinyPlan tiny;
+    FakeGpu gpu(&tiny.data, nullptr, "compute_80");
+    FakeSession s;
+    const Status status = s.Open(tiny.data, tiny.weight_bytes());
+    EXPECT_EQ(status.ok(), fits) << status.message();
+    if (!fits) EXPECT_SAYS(status, "256 threads a block are launched; it is made for at most 128");
+    s.Close();
+  }
+  fake_cuda::SetMachine({});
 }
 
 // ------------------------------------------------------------------------------ weights

@@ -8,6 +8,7 @@
 
 #include "tests/cuda/fake/fake_cublaslt.h"
 #include "tests/cuda/fake/fake_session.h"
+#include "tests/cuda/make_cubin.h"
 #include "tests/plan/product_plan.h"
 
 namespace rondo {
@@ -52,7 +53,11 @@ class ProductsOnCuda : public testing::Test {
     EXPECT_EQ(counts()->bad_scratch, 0);
   }
   LibraryProduct& Product() { return const_cast<LibraryProduct&>(*image_.product); }
-  Status Open() { return s_.Open(sample_.data, weights_); }
+  Status Open() {
+    sample_.data.modules = Span<const CodeModule>(&module_, 1);
+    SealImages(&sample_.data, sample_.arena);
+    return s_.Open(sample_.data, weights_);
+  }
   // Of the library, once it is open.
   static fake_cublaslt::Counts* counts() {
     void* library = dlopen(RONDO_FAKE_CUBLASLT_FOLDER "/libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);

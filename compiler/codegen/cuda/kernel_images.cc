@@ -1,0 +1,62 @@
+#include "compiler/codegen/cuda/kernel_images.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "compiler/codegen/cuda/library_product.h"
+#include "formats/machine_code/image_digest.h"
+
+namespace rondo {
+
+std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
+  constexpr uint64_t kMostAlignment = 256;
+  std::vector<std::vector<cuda::ParamFacts>> facts(plan.kernels.size());
+  for (size_t k = 0; k < plan.kernels.size(); ++k)
+    facts[k].assign(plan.kernels[k].num_params, {kMostAlignment, true});
+  for (const Program& program : plan.programs) {
+    for (const Step& step : program.steps) {
+      if (step.kind != StepKind::kLaunch || step.kernel >= facts.size()) continue;
+      for (size_t p = 0; p < step.bindings.size() && p < facts[step.kernel].size(); ++p) {
+        const Binding& binding = step.bindings[p];
+        const Buffer& buffer = plan.buffers[binding.buffer];
+        cuda::ParamFacts& fact = facts[step.kernel][p];
+        fact.constant = fact.constant && buffer.kind == BufferKind::kConstant;
+        fact.alignment = std::min<uint64_t>(fact.alignment, buffer.alignment);
+        const uint64_t places = binding.offset | static_cast<uint64_t>(binding.stride);
+        while (fact.alignment > 1 && places % fact.alignment != 0) fact.alignment /= 2;
+      }
+    }
+  }
+  return facts;
+}
+
+Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena) {
+  std::optional<LibraryProduct> product = LibraryProductOf(kernel);
+  if (!product) {
+    return Status::Error(Code::kInternal, "kernel \"%.*s\" is no product that a library has",
+                         static_cast<int>(kernel.name.size()), kernel.name.data());
+  }
+  product->workspace_bytes =
+      kernel.workspace_bytes > kWorkspaceSlack ? kernel.workspace_bytes - kWorkspaceSlack : 0;
+  product->algorithm = algorithm;
+  KernelImage image;
+  image.kind = ImageKind::kLibraryProduct;
+  image.product = arena.Copy(std::vector<LibraryProduct>{*product}).data();
+  return image;
+}
+
+std::string WholeText(const KernelText& text) {
+  return CudaPreludes() + CudaHeaders(text.headers) + text.text;
+}
+
+KernelImage LaunchOf(const KernelText& text, const ProductChoice& asked, const std::string& whole,
+                     Arena& arena) {
+  KernelImage image = {arena.CopyText(text.entry), text.grid, text.shared, text.waits};
+  image.block = text.block;
+  image.tensor_maps = arena.Copy(text.tensor_maps);
+  image.choice = arena.CopyText(Text(asked));
+  image.text_digest = TextDigest(whole);
+  return image;
+}
+
+}  // namespace rondo

@@ -1,0 +1,31 @@
+// The images of a plan's kernels, as data: what a launch of each is, besides its code.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_IMAGES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_IMAGES_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/cuda/kernel_text.h"
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/status.h"
+
+namespace rondo {
+
+// What every launch of each kernel has in common about the memory that its parameters are bound to.
+std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan);
+
+// The image of a kernel that a library computes by `algorithm`; kNone: its first.
+Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena);
+
+// A text with what it builds on, as it is compiled.
+std::string WholeText(const KernelText& text);
+
+// The image of a function of `text`, without its code and digest. `asked`: how its products were asked to be
+// computed; `whole`: the text with its preludes, as it is compiled.
+KernelImage LaunchOf(const KernelText& text, const ProductChoice& asked, const std::string& whole,
+                     Arena& arena);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_IMAGES_H_

@@ -1,0 +1,25 @@
+// NewArena: an arena for what the compiler makes, which throws std::bad_alloc like everything else in the
+// compiler where memory runs out (core's own give null, which the runtime asks about).
+#ifndef RONDO_COMPILER_IR_ARENA_H_
+#define RONDO_COMPILER_IR_ARENA_H_
+
+#include <memory>
+#include <new>
+
+#include "core/arena.h"
+
+namespace rondo::ir {
+
+inline std::shared_ptr<Arena> NewArena() {
+  HostAllocator throwing = DefaultHostAllocator();
+  throwing.allocate = [](void* user, size_t bytes, size_t alignment) {
+    void* block = DefaultHostAllocator().allocate(user, bytes, alignment);
+    if (block == nullptr) throw std::bad_alloc();
+    return block;
+  };
+  return std::make_shared<Arena>(throwing);
+}
+
+}  // namespace rondo::ir
+
+#endif  // RONDO_COMPILER_IR_ARENA_H_

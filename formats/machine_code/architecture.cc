@@ -1,0 +1,136 @@
+#include "formats/machine_code/architecture.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace rondo {
+namespace {
+
+constexpr uint32_t kKiB = 1024;
+
+constexpr GpuGeneration kGenerations[] = {
+    {80, 163 * kKiB, "A100, A30", false},
+    {86, 99 * kKiB, "A10, A40, RTX 30", false},
+    {87, 163 * kKiB, "Orin", false},
+    {89, 99 * kKiB, "L4, L40, RTX 40", false},
+    {90, 227 * kKiB, "H100, H200", true},
+    {100, 227 * kKiB, "B200", false},
+    {103, 227 * kKiB, "B300", false},
+    {110, 227 * kKiB, "Thor", false},
+    {120, 99 * kKiB, "RTX 50, RTX PRO 6000", false},
+    {121, 99 * kKiB, "GB10", false},
+};
+
+// sm_80 and PTX take no more shared memory than every GPU has that runs them.
+constexpr GpuTarget kTargets[] = {
+    {"sm_80", 108, 99 * kKiB, 164 * kKiB},      {"sm_86", 84, 99 * kKiB, 100 * kKiB},
+    {"sm_89", 142, 99 * kKiB, 100 * kKiB},      {"sm_90a", 132, 227 * kKiB, 228 * kKiB},
+    {"sm_100a", 148, 227 * kKiB, 228 * kKiB},   {"sm_120a", 188, 99 * kKiB, 100 * kKiB},
+    {"compute_80", 132, 99 * kKiB, 100 * kKiB},
+};
+
+std::string Capability(int number) { return std::to_string(number / 10) + "." + std::to_string(number % 10); }
+
+// "a", "a and b", "a, b and c".
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<CodeArchitecture> ParseArchitecture(std::string_view name) {
+  constexpr std::string_view kMachine = "sm_", kVirtual = "compute_";
+  CodeArchitecture out;
+  out.ptx = name.substr(0, kVirtual.size()) == kVirtual;
+  if (!out.ptx && name.substr(0, kMachine.size()) != kMachine) return std::nullopt;
+  name.remove_prefix(out.ptx ? kVirtual.size() : kMachine.size());
+  out.exact = !name.empty() && name.back() == 'a';
+  if (out.exact) name.remove_suffix(1);
+  if (name.size() < 2 || name.size() > 3) return std::nullopt;
+  for (char c : name) {
+    if (c < '0' || c > '9') return std::nullopt;
+    out.number = out.number * 10 + (c - '0');
+  }
+  return out;
+}
+
+bool RunsOn(const CodeArchitecture& code, int capability) {
+  if (code.exact) return capability == code.number;
+  if (code.ptx) return capability >= code.number;
+  return capability / 10 == code.number / 10 && capability >= code.number;
+}
+
+bool IsBetter(const CodeArchitecture& a, const CodeArchitecture& b) {
+  if (a.ptx != b.ptx) return b.ptx;
+  if (a.exact != b.exact) return a.exact;
+  return a.number > b.number;
+}
+
+Span<const GpuGeneration> GpuGenerations() { return kGenerations; }
+Span<const GpuTarget> GpuTargets() { return kTargets; }
+
+const GpuTarget* FindGpuTarget(std::string_view architecture) {
+  for (const GpuTarget& target : kTargets) {
+    if (architecture == target.architecture) return &target;
+  }
+  return nullptr;
+}
+
+const GpuTarget* TargetFor(int capability) {
+  const GpuTarget* best = nullptr;
+  for (const GpuTarget& target : kTargets) {
+    const CodeArchitecture code = *ParseArchitecture(target.architecture);
+    if (!RunsOn(code, capability)) continue;
+    if (best == nullptr || IsBetter(code, *ParseArchitecture(best->architecture))) best = &target;
+  }
+  return best;
+}
+
+uint32_t MostShared(const CodeModule& module) {
+  uint32_t most = 0;
+  for (const KernelImage& image : module.images) most = std::max(most, image.shared);
+  return most;
+}
+
+std::string RunsOnText(const CodeModule& module) {
+  const std::optional<CodeArchitecture> code = ParseArchitecture(module.architecture);
+  if (!code) return "of an architecture that this build does not know";
+  const uint32_t shared = MostShared(module);
+  if (code->ptx)
+    return "PTX for compute capability " + Capability(code->number) + " and all later; it has never run";
+  std::vector<std::string> runs, lacks, never;
+  for (const GpuGeneration& generation : kGenerations) {
+    if (!RunsOn(*code, generation.capability)) continue;
+    const std::string name = Capability(generation.capability) + " (" + generation.gpus + ")";
+    (shared <= generation.shared ? runs : lacks).push_back(name);
+    if (shared <= generation.shared && !generation.has_run_here)
+      never.push_back(Capability(generation.capability));
+  }
+  std::string text = "machine code";
+  text += runs.empty() ? " for no GPU known" : " for compute capability " + Joined(runs);
+  if (code->exact) text += " only";
+  if (!lacks.empty()) {
+    text += "; not for " + Joined(lacks) + ", whose blocks have less than the " + std::to_string(shared) +
+            " bytes of shared memory that a kernel takes";
+  }
+  if (!never.empty()) text += "; it has never run on such GPUs";
+  return text;
+}
+
+std::string MadeForText(std::string_view architecture) {
+  std::string text(architecture);
+  const std::optional<CodeArchitecture> code = ParseArchitecture(architecture);
+  if (!code) return text + " is no architecture that this build knows";
+  const std::string number = Capability(code->number);
+  if (code->exact) return text + " is machine code for compute capability " + number + " only";
+  if (code->ptx) return text + " is PTX for compute capability " + number + " and later";
+  return text + " is machine code for compute capabilities " + number + " to " +
+         std::to_string(code->number / 10) + ".9";
+}
+
+}  // namespace rondo

@@ -1,0 +1,25 @@
+// FunctionNeeds: what the function of a kernel takes of a launch and of the GPU.
+#ifndef RONDO_FORMATS_MACHINE_CODE_FUNCTION_NEEDS_H_
+#define RONDO_FORMATS_MACHINE_CODE_FUNCTION_NEEDS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace rondo {
+
+// A plain value. Where a number is 0, the code does not say.
+struct FunctionNeeds {
+  std::vector<uint32_t> params;  // bytes of each, in order
+  uint32_t registers = 0;        // a thread
+  uint32_t shared = 0;           // bytes a block, besides what a launch gives
+  uint32_t most_threads = 0;     // of a block
+  uint32_t exact_threads = 0;    // of a block
+  uint32_t cluster = 0;          // blocks
+};
+
+// More parameters than any function has.
+inline constexpr uint32_t kMostFunctionParams = 8192;
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_MACHINE_CODE_FUNCTION_NEEDS_H_

@@ -1,0 +1,35 @@
+// Digests of what an image of a kernel came from.
+#ifndef RONDO_FORMATS_MACHINE_CODE_IMAGE_DIGEST_H_
+#define RONDO_FORMATS_MACHINE_CODE_IMAGE_DIGEST_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/plan.h"
+
+namespace rondo {
+
+// Everything of a kernel but its name, as bytes: equal exactly for kernels that do the same. Numbers are
+// compared by their bits.
+std::string KernelStructure(const Kernel& kernel);
+
+// xxh3-64 of the CUDA text that a code was compiled from.
+uint64_t TextDigest(std::string_view text);
+
+// Of each code of the module, in order: what ImageDigest takes.
+std::vector<uint64_t> CodeDigests(const CodeModule& module);
+
+// One number for all that the image came from and is launched with: the kernel's contract, the text's digest,
+// the module's compiler and architecture, the bytes of its code, its choice, and every field of the launch. A
+// field added to KernelImage belongs here. `codes`: CodeDigests(module). Never 0.
+//
+// It tells what was altered since from what was compiled; whoever alters a plan on purpose can compute it as
+// well.
+uint64_t ImageDigest(const Kernel& kernel, const CodeModule& module, const KernelImage& image,
+                     const std::vector<uint64_t>& codes);
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_MACHINE_CODE_IMAGE_DIGEST_H_

@@ -1,0 +1,31 @@
+// DefectKind: one way in which a plan can be wrong, as a faulty compiler would leave it.
+#ifndef RONDO_TESTS_DEFECTS_DEFECT_KINDS_H_
+#define RONDO_TESTS_DEFECTS_DEFECT_KINDS_H_
+
+#include "core/arena.h"
+#include "core/plan.h"
+#include "core/span.h"
+#include "tests/fuzz/random.h"
+
+namespace rondo::defects {
+
+// A plan that may be changed: its spans are writable underneath (a plan just decoded into an arena is), new
+// lists come from `arena`.
+struct Patient {
+  PlanData& plan;
+  Arena& arena;
+  fuzz::Random& random;
+};
+
+struct DefectKind {
+  const char* name;  // "an event is not waited for"
+  // Plants one defect of the kind at a random place. False, and nothing changed, if the plan has no place for
+  // it.
+  bool (*plant)(Patient& patient);
+};
+
+Span<const DefectKind> DefectKinds();
+
+}  // namespace rondo::defects
+
+#endif  // RONDO_TESTS_DEFECTS_DEFECT_KINDS_H_

@@ -1,0 +1,15 @@
+#!/bin/sh
+# defects_test.sh RONDO DEFECT_TABLE DATA FOLDER [EACH]: plans of small models, and the seeds of the fuzzers that the host
+# driver runs, damaged in every way; none may be missed.
+set -e
+rondo=$1 table=$2 data=$3 folder=$4 each=${5:-4}
+mkdir -p "$folder"
+for model in "$data"/fixtures/*/model.onnx; do
+  name=$(basename "$(dirname "$model")")
+  "$rondo" compile "$model" -o "$folder/$name.rondo" --json >/dev/null
+done
+"$rondo" compile prefill="$data/pycoder/prefill64.onnx" decode="$data/pycoder/decode.onnx" -o "$folder/pycoder.rondo" --json >/dev/null
+for seed in attention contraction control convolution indexing mesh pointwise quantised recurrent reductions sample shapes state; do
+  cp "$data/../fuzz/seeds/plan/$seed.plan" "$folder/$seed.rondo"
+done
+"$table" --each "$each" "$folder"/*.rondo
