@@ -140,7 +140,10 @@ class Decoder {
   void One(const fbs::TapeInst& in, TapeInst& out);
   void One(const fbs::Indirect& in, Indirect& out);
   void One(const fbs::Binding& in, Binding& out);
-  void One(const fbs::Loop& in, Loop& out) { out = {in.first_step(), in.num_steps(), in.trips()}; }
+  void One(const fbs::Loop& in, Loop& out) {
+    const uint64_t trips = in.trips();
+    out = {in.first_step(), in.num_steps(), trips > kNone ? 0 : static_cast<uint32_t>(trips)};
+  }
   void One(const fbs::DeviceBytes& in, DeviceBytes& out);
   void One(const fbs::Guard& in, Guard& out);
   void One(const fbs::Operand& in, Operand& out);

@@ -44,6 +44,18 @@ TEST(Loops, AFileKeepsThem) {
   EXPECT_EQ(program.steps[4].bindings[1].stride, -16);
 }
 
+// Whatever stands before them in the file.
+TEST(Loops, AFileKeepsThemAligned) {
+  for (size_t length = 1; length <= 16; ++length) {
+    Sample s = MakeLoopSample();
+    ProgramOf(s, 0).name = s.arena.CopyText(std::string(length, 'p'));
+    Arena arena;
+    Result<PlanFile> read = RoundTrip(s, arena);
+    ASSERT_TRUE(read.ok()) << length << ": " << read.status().message();
+    EXPECT_EQ(read->data.programs[0].loops.size(), 1u);
+  }
+}
+
 TEST(Loops, TurnsAreTakenAsIfTheListHeldThem) {
   const Sample s = MakeLoopSample();
   const Program& program = s.data.programs[0];
