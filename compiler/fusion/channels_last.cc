@@ -10,7 +10,12 @@ using ir::View;
 
 namespace {
 
+bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+
 bool CanLieChannelsLast(const Node& node) { return node.shape.rank >= 3 && node.shape[1] % 8 == 0; }
+
+constexpr char kImage = 1;   // [n, c, spatial...]
+constexpr char kPixels = 2;  // [n, spatial..., c], which convolutions and pools read as an image
 
 // Spreads from what windows read and write to all that pointwise work and concatenations make of it.
 class Images {
@@ -23,6 +28,7 @@ class Images {
       if (node.op == Op::kConv || node.op == Op::kPool) {
         Add(id);
         TryInput(node, 0);
+        TryPixels(node.inputs[0]);
       }
       if (node.op == Op::kMatMul && ReadsPixels(node.inputs[0])) Add(c_.base(node.inputs[0]));
     }
@@ -63,8 +69,16 @@ class Images {
 
   void Add(NodeId id) {
     if (c_.IsLeaf(id) || found_[static_cast<size_t>(id)] != 0 || !CanLieChannelsLast(c_.node(id))) return;
-    found_[static_cast<size_t>(id)] = 1;
+    found_[static_cast<size_t>(id)] = kImage;
     work_.push_back(id);
+  }
+
+  // A norm over channels, say, has them last already: it stays so.
+  void TryPixels(NodeId input) {
+    const NodeId base = c_.base(input);
+    const Node& image = c_.node(input);
+    if (c_.IsLeaf(base) || found_[static_cast<size_t>(base)] != 0 || !CanLieChannelsLast(image)) return;
+    if (c_.graph.ViewOf(input) == ChannelsLast(image.shape)) found_[static_cast<size_t>(base)] = kPixels;
   }
 
   bool InputAsItIs(const Node& reader, size_t slot) const {
@@ -96,14 +110,29 @@ void FindImages(Context* context) {
   if (context->options.target != "host") context->images = Images(*context).Find();
 }
 
+bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {
+  return c.images[static_cast<size_t>(id)] == kPixels && Is16Bit(c.node(id).dtype);
+}
+
 bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
-  const Node& node = c.node(id);
-  if (c.images[static_cast<size_t>(id)] == 0) return false;
-  if (node.dtype != DType::kF16 && node.dtype != DType::kBF16) return false;
+  if (c.images[static_cast<size_t>(id)] != kImage || !Is16Bit(c.node(id).dtype)) return false;
   for (NodeId reader : c.readers[id]) {
     if (c.node(reader).op == Op::kConcat && c.images[static_cast<size_t>(reader)] == 0) return false;
   }
   return true;
+}
+
+View ChannelsLast(const Shape& shape) {
+  ir::ViewStep step;
+  step.shape = shape;
+  int64_t run = shape[1];
+  step.strides[1] = 1;
+  for (int d = shape.rank - 1; d >= 2; --d) {
+    step.strides[d] = run;
+    run *= shape[d];
+  }
+  step.strides[0] = run;
+  return View{{step}};
 }
 
 }  // namespace rondo::fusion

@@ -112,6 +112,11 @@ Status Prepare(const ir::Graph& graph, const FuseOptions& options, const Lowered
 void FindImages(Context* context);
 // Whether a tensor [n, c, spatial...] lies with its channels last on a GPU: 16-bit images.
 bool TensorCoresWantChannelsLast(const Context& context, NodeId id);
+// Whether a tensor [n, spatial..., c] that convolutions read as an image stays in its own order: on a GPU, of
+// 16 bits.
+bool TensorCoresWantOwnOrder(const Context& context, NodeId id);
+// [n, c, spatial...] shown in memory that holds [n, spatial..., c].
+ir::View ChannelsLast(const Shape& shape);
 
 // The home of a node that is in memory; makes a temporary for one that has none yet.
 const Home& HomeOf(Context* context, NodeId id);

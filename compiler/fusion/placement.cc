@@ -13,20 +13,6 @@ using ir::View;
 
 namespace {
 
-// [n, c, spatial...] shown in memory that holds [n, spatial..., c].
-View ChannelsLast(const Shape& shape) {
-  ir::ViewStep step;
-  step.shape = shape;
-  int64_t run = shape[1];
-  step.strides[1] = 1;
-  for (int d = shape.rank - 1; d >= 2; --d) {
-    step.strides[d] = run;
-    run *= shape[d];
-  }
-  step.strides[0] = run;
-  return View{{step}};
-}
-
 bool IsConvolution(const Context& c, NodeId id) {
   const int group = c.group_of[id];
   return group >= 0 && c.groups[group].skeleton == Skeleton::kConvolution;
@@ -77,6 +63,7 @@ View PlacementFor(const Context& c, NodeId id) {
     if (c.node(reader).op == Op::kLoop) return own;
   }
   if (WantsChannelsLast(c, id)) return ChannelsLast(node.shape);
+  if (TensorCoresWantOwnOrder(c, id)) return own;
   bool first = true;
   View read = own;
   for (NodeId reader : c.readers[id]) {

@@ -13,6 +13,9 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
+// Of a convolution on a GPU with one channel a group: a thread has neighbouring groups.
+bool IsDepthwise(const ConstantData& data) { return data.shape[1] == 1; }
+
 // The weight of a convolution that gains by another order: a constant [o, c, kernel...]. On a host any float
 // weight of several output channels; else a 16-bit one of several points.
 const ConstantData* WeightOf(const ir::Graph& graph, const Node& node, bool host) {
@@ -25,16 +28,17 @@ const ConstantData* WeightOf(const ir::Graph& graph, const Node& node, bool host
   constexpr int64_t kMostBytes = 64 << 20;
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
   if (host) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
-  return half && elements > outputs * channels && channels % 8 == 0 ? data : nullptr;
+  const bool vectors = IsDepthwise(*data) ? outputs % 8 == 0 : channels % 8 == 0;
+  return half && elements > outputs * channels && vectors ? data : nullptr;
 }
 
 // The dims of [o, c, kernel...] in the order in which they lie: [kernel..., c, o] or [o, kernel..., c].
-std::vector<int> OrderOf(int rank, bool host) {
+std::vector<int> OrderOf(int rank, bool outputs_last) {
   std::vector<int> order;
-  if (!host) order.push_back(0);
+  if (!outputs_last) order.push_back(0);
   for (int d = 2; d < rank; ++d) order.push_back(d);
   order.push_back(1);
-  if (host) order.push_back(0);
+  if (outputs_last) order.push_back(0);
   return order;
 }
 
@@ -78,7 +82,7 @@ Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& 
     if (data == nullptr) continue;
     NodeId weight = graph->node(id).inputs[1];
     ir::Builder b = BuilderLike(graph, weight);
-    const std::vector<int> order = OrderOf(data->shape.rank, options.host);
+    const std::vector<int> order = OrderOf(data->shape.rank, options.host || IsDepthwise(*data));
     std::vector<int> back(order.size());
     for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
     NodeId ordered = b.Transpose(b.Constant(Ordered(*data, order)), back);

@@ -188,6 +188,8 @@ TEST(GpuProducts, EveryTileMatchesTheReference) {
       {1, 70, 136, 200, 2, true},
       {2, 40, 72, 264, 2},
       {1, 140, 80, 192, 1, true, false, true},
+      {1, 45, 72, 328, 1, true, false, true},
+      {1, 49, 136, 2400, 1, true, false, true, 2},
   };
   int64_t tile = 0;
   for (const ProductChoice& choice : TileChoices(TargetOf("sm_90a"))) {

@@ -12,7 +12,7 @@ using Bytes = std::vector<uint8_t>;
 constexpr uint32_t kProgramBits = 1, kSymbols = 2, kStrings = 3, kNoBytes = 8, kInfo = 0x70000000;
 
 void Put(Bytes* to, uint64_t value, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) to->push_back(static_cast<uint8_t>(value >> (8 * i)));
+  for (size_t i = 0; i < bytes; ++i) to->push_back(static_cast<uint8_t>(i < 8 ? value >> (8 * i) : 0));
 }
 
 // A text in a table of texts; its place.

@@ -156,9 +156,9 @@ TEST(CudaTemplates, PoolsSlideAlongTheLastAxis) {
 TEST(CudaTemplates, RowsSideBySideAreReadAsVectors) {
   Arena arena;
   PartMaker wide(&arena), odd(&arena);
-  MakeColumns(1, 64, 3136, DType::kF16, &wide);
+  MakeColumns(1, 64, 12544, DType::kF16, &wide);
   MakeColumns(1, 7, 196, DType::kF16, &odd);
-  EXPECT_TRUE(Has(Text(wide), "join_columns<Sum, 4, 8, "));
+  EXPECT_TRUE(Has(Text(wide), "join_columns<Sum, 2, 8, "));
   EXPECT_TRUE(Has(Text(wide), "__cluster_dims__("));  // blocks share the elements where rows are few
   EXPECT_FALSE(Has(Text(wide, kAmpere), "__cluster_dims__("));
   EXPECT_FALSE(Has(Text(odd), "join_columns"));
@@ -182,6 +182,35 @@ TEST(CudaTemplates, AWarpComputesAPointWhereProductsAreTiny) {
   };
   EXPECT_NE(text(48, 1152).find("right0[round]"), std::string::npos);    // squeeze and excitation
   EXPECT_EQ(text(1024, 4096).find("right0[round]"), std::string::npos);  // worth a stream
+}
+
+TEST(CudaTemplates, LeftSidesAreMadeFromVectorsWhereTheyLieAlongTheDepth) {
+  const auto text = [](int64_t depth, uint64_t alignment) {
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {196, 112, depth};
+    Part& part = maker.part;
+    part.skeleton = Skeleton::kContraction;
+    part.m = part.n = part.reduced = 1;
+    part.lhs = maker.Operand(DType::kF16, Mode::kRead, {0, 2});
+    part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF16, Mode::kRead, {1, 2})});
+    const uint16_t scale = maker.Operand(DType::kF32, Mode::kRead, {2}),
+                   out = maker.Operand(DType::kF16, Mode::kWrite, {0, 1});
+    TapeMaker prologue, epilogue;
+    const uint16_t x = prologue.Binary(TapeOp::kMul, prologue.Load(part.lhs, DType::kF16),
+                                       prologue.Load(scale, DType::kF32));
+    prologue.Add(TapeOp::kYield, TapeType::kF32, 0, prologue.Cast(x, TapeType::kF32, DType::kF16));
+    part.prologue = maker.Keep(prologue);
+    epilogue.Store(out, DType::kF16, epilogue.Add(TapeOp::kAcc, TapeType::kF32, 0));
+    part.epilogue = maker.Keep(epilogue);
+    return Text(maker, kHopper, alignment).text;
+  };
+  const auto vectors = [](const std::string& t) {
+    return t.find("float* x) {") != std::string::npos && t.find(", true, -8, ") != std::string::npos;
+  };
+  EXPECT_TRUE(vectors(text(672, 256)));  // images times what squeeze and excitation made
+  EXPECT_FALSE(vectors(text(676, 256)));
+  EXPECT_FALSE(vectors(text(672, 4)));
 }
 
 TEST(CudaTemplates, EveryKernelWaitsForEarlierOnesWhereTheTargetCan) {

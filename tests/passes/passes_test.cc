@@ -198,11 +198,17 @@ TEST(OrderConvolutionWeightsTest, SixteenBitWeightsOfSeveralPointsLieChannelsLas
   s.Out("reordered", s.b.Cast(s.b.Conv(half, weight(DType::kF16, Shape({3, 8, 3, 3})), attrs), DType::kF32));
   s.Out("one point", s.b.Cast(s.b.Conv(half, weight(DType::kF16, Shape({3, 8, 1, 1})), attrs), DType::kF32));
   s.Out("f32", s.b.Conv(x, weight(DType::kF32, Shape({3, 8, 3, 3})), attrs));
+  attrs.groups = 8;
+  s.Out("depthwise", s.b.Cast(s.b.Conv(half, weight(DType::kF16, Shape({8, 1, 3, 3})), attrs), DType::kF32));
   SmallGraph on_host = s;
-  EXPECT_EQ(ExpectSame(&s, OrderConvolutionWeights).changes, 1);
+  EXPECT_EQ(ExpectSame(&s, OrderConvolutionWeights).changes, 2);
+  const auto order = s.g.TopologicalOrder();
+  EXPECT_TRUE(std::any_of(order.begin(), order.end(), [&](NodeId id) {
+    return s.g.node(id).op == Op::kConstant && s.g.node(id).shape == Shape({3, 3, 1, 8});
+  }));
   PassOptions host;
   host.host = true;
-  EXPECT_EQ(ExpectSame(&on_host, OrderConvolutionWeights, host).changes, 3);
+  EXPECT_EQ(ExpectSame(&on_host, OrderConvolutionWeights, host).changes, 4);
   for (NodeId id = 0; id < on_host.g.size(); ++id) {
     const ir::Node& node = on_host.g.node(id);
     if (node.op != ir::Op::kConv) continue;

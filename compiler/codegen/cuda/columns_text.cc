@@ -49,13 +49,14 @@ std::optional<PartText::ColumnShape> PartText::ShapeOfColumns() const {
   shape.lanes = static_cast<int>(lanes);
   shape.rows = Points(0, part_.outer);
   shape.elements = Points(part_.outer, part_.loops.size());
-  // Lines of 64 bytes; fewer threads side by side where there are few rows.
-  while (shape.wide < 4 && shape.wide * 2 <= shape.rows / shape.lanes) shape.wide *= 2;
+  // Sectors of 32 bytes. A cluster costs as much as a few rounds of loads.
+  constexpr int64_t kWorthACluster = 32;
+  if (2 * shape.lanes <= shape.rows) shape.wide = 2;
   const int64_t most = target_.clusters() ? 8 : 1;
   if (cluster_ != 0) shape.cluster = cluster_;
   while (cluster_ == 0 && shape.cluster < most &&
          static_cast<double>(shape.tiles() * shape.cluster * 2) <= Processors() &&
-         shape.elements >= 4 * shape.slots() * shape.cluster)
+         shape.elements >= kWorthACluster * shape.slots() * shape.cluster)
     shape.cluster *= 2;
   return shape;
 }
@@ -70,6 +71,42 @@ void PartText::JoinColumns(const ColumnShape& shape, const Stage& stage) {
     Line(std::string("join_columns<") + op + ", " + Text(shape.wide) + ", " + Text(shape.lanes) + ", " +
          Text(shape.cluster) + ">(v" + Text(inst.arg) + ", s" + Text(inst.arg) + ");");
   }
+}
+
+// A thread's elements: several are read before the first is taken in.
+void PartText::ColumnElements(const ColumnShape& shape, const Stage& stage, const std::string& prefix) {
+  const size_t outer = part_.outer, all = part_.loops.size();
+  const int64_t pitch = shape.slots() * shape.cluster, rounds = (shape.elements + pitch - 1) / pitch;
+  const std::string batch = Text(std::min<int64_t>(8, rounds)), elements = Text(shape.elements) + "u";
+  std::vector<size_t> vectors;
+  for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
+    const Operand& operand = part_.operands[index];
+    if (MovesAlong(operand, shape.along) && FitsLanes(index, shape.along, shape.lanes) && operand.absent == 0)
+      vectors.push_back(index);
+  }
+  const auto name = [](size_t index) { return "batch" + Text(static_cast<int64_t>(index)) + "[r]"; };
+  Line("#pragma unroll 1");
+  Line("for (u32 start = slot * " + Text(shape.cluster) + "u + rank; start < " + elements +
+       "; start += " + batch + "u * " + Text(pitch) + "u) {");
+  for (size_t index : vectors)
+    Line("u32 batch" + Text(static_cast<int64_t>(index)) + "[" + batch + "][" +
+         Text(shape.lanes * ByteSize(part_.operands[index].dtype) / 4) + "];");
+  const std::string next = "u32 position = start + r * " + Text(pitch) + "u;";
+  Line("#pragma unroll");
+  Line("for (int r = 0; r < " + batch + "; ++r) {");
+  Line(next + " if (position >= " + elements + ") position = " + elements + " - 1;");
+  Decode("position", outer, all);
+  for (size_t index : vectors) LoadRaw(index, shape.lanes, name(index));
+  Line("}");
+  Line("#pragma unroll");
+  Line("for (int r = 0; r < " + batch + "; ++r) {");
+  Line("const " + next + " if (position < " + elements + ") {");
+  Decode("position", outer, all);
+  lanes_.assign(part_.operands.size(), "");
+  for (size_t index : vectors) lanes_[index] = name(index);
+  WriteLanes(stage.tape, prefix, shape.along, shape.lanes, "");
+  lanes_.clear();
+  Line("} } }");
 }
 
 void PartText::ColumnStage(const ColumnShape& shape, const Stage& stage, const std::string& prefix,
@@ -98,12 +135,7 @@ void PartText::ColumnStage(const ColumnShape& shape, const Stage& stage, const s
     Line("#pragma unroll");
     Line("for (int e = 0; e < " + Text(lanes) + "; ++e) " + v + "[e] = " + start + ";");
   }
-  Line("#pragma unroll 4");
-  Line("for (u32 position = slot * " + Text(shape.cluster) + "u + rank; position < " + Text(shape.elements) +
-       "u; position += " + Text(shape.slots() * shape.cluster) + "u) {");
-  Decode("position", outer, all);
-  WriteLanes(stage.tape, prefix, shape.along, lanes, "");
-  Line("}");
+  ColumnElements(shape, stage, prefix);
   JoinColumns(shape, stage);
 }
 

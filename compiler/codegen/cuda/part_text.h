@@ -107,7 +107,7 @@ class PartText {
   // Loads the operand's lanes at the current point into the words `name`.
   void LoadRaw(size_t operand, int lanes, const std::string& name);
   // Writes the tape for all lanes from the current point on; `each` comes first in each lane, whose number is
-  // `e`.
+  // `e`. What the tape yields becomes x[e].
   void WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes, const std::string& each);
   int MapLanes() const;
 
@@ -183,6 +183,7 @@ class PartText {
   };
   std::optional<ColumnShape> ShapeOfColumns() const;
   Status ColumnReduction(const ColumnShape& shape, Span<const TapeType> scalar);
+  void ColumnElements(const ColumnShape& shape, const Stage& stage, const std::string& prefix);
   void ColumnStage(const ColumnShape& shape, const Stage& stage, const std::string& prefix, bool last);
   void JoinColumns(const ColumnShape& shape, const Stage& stage);
 
@@ -216,7 +217,7 @@ class PartText {
   void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
                   bool from_offset);
   void WritePresent(const FlatOperand& operand);
-  void WriteLeftValue(const ProductShape& shape);
+  void WriteLeftValue(const ProductShape& shape, int lanes = 1);
   void WriteRightValue(const ProductShape& shape);
   void WriteFinish(const ProductShape& shape, int vector, const std::string& more = "");
   int WriteFetch(const ProductShape& shape, int vector);
@@ -230,6 +231,7 @@ class PartText {
   int FinishVector(const ProductShape& shape) const;
   bool RightIsConstant() const;
   bool LeftIsMade() const;
+  int LeftLanes(const ProductShape& shape) const;
   bool IsEnoughForTiles(const ProductShape& shape) const;
   bool IsLittle(const ProductShape& shape) const;
   bool SuitsFloatTiles(const ProductShape& shape) const;
@@ -245,7 +247,8 @@ class PartText {
   int64_t StreamBlocks(int64_t tiles, int64_t cluster) const;
   Status SetStream(const StreamSizes& sizes, const ProductChoice& choice);
   void WriteStreamPlaces(const ProductShape& shape, const FlatOperand& right);
-  void WriteTilePlaces(const ProductShape& shape, int64_t cluster, int64_t row_tiles, int64_t column_tiles);
+  void WriteTilePlaces(const ProductShape& shape, int64_t cluster, int64_t row_tiles, int64_t column_tiles,
+                       int left_lanes = 1);
   std::string TileArguments(const ProductShape& shape) const;
 
   void Line(const std::string& line) { text_ += line + "\n"; }

@@ -68,13 +68,20 @@ void PartText::WritePresent(const FlatOperand& operand) {
   Line("auto left_present = [](At at) -> bool { return " + all + "; };");
 }
 
-// auto left_value = [&](row, depth) -> float: the left side's element, through its prologue.
-void PartText::WriteLeftValue(const ProductShape& shape) {
-  Line("auto left_value = [&](int row, int depth) -> float {");
+// auto left_value = [&](row, depth) -> float: the left side's element, through its prologue. Of several
+// `lanes`: [&](row, depth, float* x), elements along the depth.
+void PartText::WriteLeftValue(const ProductShape& shape, int lanes) {
+  Line(std::string("auto left_value = [&](int row, int depth") +
+       (lanes > 1 ? ", float* x) {" : ") -> float {"));
   DecodeLoops("(u32)batch", shape.batch);
   DecodeLoops("(u32)row", shape.row);
   ZeroLoops(shape.column);
   DecodeLoops("(u32)depth", shape.depth);
+  if (lanes > 1) {
+    WriteLanes(part_.prologue, "q", shape.depth.back(), lanes, "");
+    Line("};");
+    return;
+  }
   std::string value = "left";
   if (part_.prologue.empty()) {
     Load(part_.lhs, value);

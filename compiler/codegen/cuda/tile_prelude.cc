@@ -59,9 +59,39 @@ DEV void load_transposed(u32* r, u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
 // One side of a tile: SIDE rows (or columns) by DEEP, copied in pieces of 16 bytes. ALONG: contiguous along the depth,
-// lines are rows; else lines are depths. VECTOR elements are one access; 0: `value` makes each.
+// lines are rows; else lines are depths. VECTOR elements are one access; 0: `value` makes each; below 0: all of a piece.
 template <int SIDE, int DEEP, bool ALONG, int VECTOR, bool BF16> struct TileSide {
   static constexpr int LINE = (ALONG ? DEEP : SIDE) * 2, PIECES = LINE / 16, COPIES = SIDE * DEEP / 8 / 256, BYTES = SIDE * DEEP * 2;
+  static constexpr int AT_ONCE = COPIES >= 12 ? 1 : 12 / (COPIES > 0 ? COPIES : 1);  // stages whose pieces registers hold
+  // This thread's pieces of STAGES stages from depth k on, all read before the first is written.
+  template <int STAGES, typename Value> DEV void fill(u32 to, u32 pitch, int side, int sides, int k, int depth, Value value) {
+    const int piece = threadIdx.x % PIECES;
+    #pragma unroll
+    for (int first = 0; first < STAGES; first += AT_ONCE) {
+      uint4 made[AT_ONCE][COPIES];
+      #pragma unroll
+      for (int b = 0; b < AT_ONCE; ++b)
+        #pragma unroll
+        for (int n = 0; n < COPIES; ++n) {
+          if (first + b >= STAGES) continue;
+          const int s = side + (int)threadIdx.x / PIECES + n * (256 / PIECES), d = k + (first + b) * DEEP + piece * 8;
+          const bool real = s < sides && d < depth;
+          float x[8];
+          value(real ? s : 0, real ? d : 0, x);  // no branch around loads
+          #pragma unroll
+          for (int v = 0; v < 8; ++v) x[v] = real ? x[v] : 0.0f;
+          made[b][n] = make_uint4(attention_pack<BF16>(x[0], x[1]), attention_pack<BF16>(x[2], x[3]), attention_pack<BF16>(x[4], x[5]), attention_pack<BF16>(x[6], x[7]));
+        }
+      #pragma unroll
+      for (int b = 0; b < AT_ONCE; ++b)
+        #pragma unroll
+        for (int n = 0; n < COPIES; ++n) {
+          if (first + b >= STAGES) continue;
+          const int line = (int)threadIdx.x / PIECES + n * (256 / PIECES);
+          store_shared_16(to + (first + b) * pitch + swizzled<LINE>(line, piece), made[b][n]);
+        }
+    }
+  }
   template <typename Place, typename Deep, typename Present, typename Value>
   DEV void copy(u32 to, const char* base, int side, int sides, int k, int depth, Place place_at, Deep deep_at, Present present,
                        Value value) {
@@ -91,10 +121,16 @@ template <int SIDE, int DEEP, bool ALONG, int VECTOR, bool BF16> struct TileSide
         }
       } else {
         float x[8];
-        #pragma unroll
-        for (int v = 0; v < 8; ++v) {
-          const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
-          x[v] = sv < sides && dv < depth ? value(sv, dv) : 0.0f;
+        if constexpr (VECTOR < 0) {
+          #pragma unroll
+          for (int v = 0; v < 8; ++v) x[v] = 0;
+          if (s < sides && d < depth) value(s, d, x);
+        } else {
+          #pragma unroll
+          for (int v = 0; v < 8; ++v) {
+            const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
+            x[v] = sv < sides && dv < depth ? value(sv, dv) : 0.0f;
+          }
         }
         store_shared_16(slot, make_uint4(attention_pack<BF16>(x[0], x[1]), attention_pack<BF16>(x[2], x[3]), attention_pack<BF16>(x[4], x[5]), attention_pack<BF16>(x[6], x[7])));
       }
@@ -159,9 +195,11 @@ DEV void tile_product(u32 row_tile, u32 column_tile, u32 rank, int rows, int col
     for (int s = 0; s < STAGES - 1; ++s) copy_right(begin + s, s);
   }
   wait_for_earlier();
+  if constexpr (LEFT_VECTOR < 0)
+    Left::template fill<STAGES - 1>(memory, STAGE, row, rows, begin * DEEP, depth < end * DEEP ? depth : end * DEEP, left_value);
   #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) {
-    copy_left(begin + s, s);
+    if (LEFT_VECTOR >= 0) copy_left(begin + s, s);
     if (!EARLY) copy_right(begin + s, s);
     commit_copies();
   }
@@ -406,9 +444,11 @@ DEV void group_product(u32 row_tile, u32 column_tile, u32 rank, int rows, int co
     for (int s = 0; s < AHEAD; ++s) copy_right(begin + s, s);
   }
   wait_for_earlier();
+  if constexpr (LEFT_VECTOR < 0)
+    Left::template fill<AHEAD>(memory, STAGE, row, rows, begin * DEEP, depth < end * DEEP ? depth : end * DEEP, left_value);
   #pragma unroll
   for (int s = 0; s < AHEAD; ++s) {
-    copy_left(begin + s, s);
+    if (LEFT_VECTOR >= 0) copy_left(begin + s, s);
     if (!EARLY) copy_right(begin + s, s);
     commit_copies();
   }

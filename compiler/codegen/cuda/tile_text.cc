@@ -186,7 +186,7 @@ Status PartText::FloatProduct(const ProductShape& shape, const ProductChoice& ch
 
 // Where a block's tile is, and the lambdas by which tiles are copied.
 void PartText::WriteTilePlaces(const ProductShape& shape, int64_t cluster, int64_t row_tiles,
-                               int64_t column_tiles) {
+                               int64_t column_tiles, int left_lanes) {
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const FlatOperand left = Flatten(part_, part_.operands[part_.lhs]), right = Flatten(part_, rhs);
   // Blocks of a cluster, then tiles of rows, then of columns, then batches.
@@ -197,7 +197,7 @@ void PartText::WriteTilePlaces(const ProductShape& shape, int64_t cluster, int64
   WritePlace("row_place", shape.row, left, false);
   WritePlace("left_depth_place", shape.depth, left, false);
   WritePresent(left);
-  WriteLeftValue(shape);
+  WriteLeftValue(shape, left_lanes);
   WritePlace("batch_right_place", shape.batch, right, false);
   WritePlace("column_place", shape.column, right, false);
   WritePlace("right_depth_place", shape.depth, right, false);
@@ -221,9 +221,22 @@ std::string PartText::TileArguments(const ProductShape& shape) const {
          "right_value, finish);";
 }
 
-// A left side through a prologue, or with indices from data, is made element by element.
+// A left side through a prologue, or with indices from data, is made element by element, or, if its tape
+// reads vectors along the depth, LeftLanes at a time.
 bool PartText::LeftIsMade() const {
   return !part_.prologue.empty() || !part_.operands[part_.lhs].indirects.empty();
+}
+
+int PartText::LeftLanes(const ProductShape& shape) const {
+  constexpr int kLanes = 8;
+  if (part_.prologue.empty() || !shape.lhs_along_depth) return 1;
+  const size_t along = shape.depth.back();
+  const std::vector<size_t> loads = Touched(part_.prologue, TapeOp::kLoad);
+  const bool fit = std::all_of(loads.begin(), loads.end(), [&](size_t index) {
+    return !MovesAlong(part_.operands[index], along) ||
+           (FitsLanes(index, along, kLanes) && part_.operands[index].absent == 0);
+  });
+  return fit ? kLanes : 1;
 }
 
 std::vector<ProductOffer> PartText::OfferTiles(const ProductShape& shape) const {
@@ -257,13 +270,14 @@ Status PartText::TileProduct(const ProductShape& shape, const ProductChoice& cho
       Fit(tile, target_, rights, (Steps(shape, tile.deep) + cluster - 1) / cluster,
           BusiestBlocks(shape, tile.m, tile.n, cluster));
   const int64_t vector = FinishVector(shape);
-  const int64_t left_vector = LeftIsMade() ? 0 : shape.lhs_vector;
+  const int left_lanes = LeftLanes(shape);
+  const int64_t left_vector = left_lanes > 1 ? -left_lanes : LeftIsMade() ? 0 : shape.lhs_vector;
   const int64_t row_tiles = (shape.rows + tile.m - 1) / tile.m,
                 column_tiles = (shape.columns + tile.n - 1) / tile.n;
   const bool bf16 = rhs.dtype == DType::kBF16;
   auto truth = [](bool b) { return std::string(b ? "true" : "false"); };
 
-  WriteTilePlaces(shape, cluster, row_tiles, column_tiles);
+  WriteTilePlaces(shape, cluster, row_tiles, column_tiles, left_lanes);
   WriteFinish(shape, static_cast<int>(vector));
   std::string layout = Text(left_vector) + ", " + truth(shape.rhs_along_depth);
   std::string call;

@@ -99,7 +99,8 @@ void PartText::WriteLanes(Tape tape, const std::string& prefix, size_t along, in
   Line("for (int e = 0; e < " + count + "; ++e) {");
   Line("const i64 i" + l + " = along + e; (void)i" + l + ";");
   Line(each);
-  WriteTape(tape, prefix);
+  const std::string yielded = WriteTape(tape, prefix);
+  if (!yielded.empty()) Line("x[e] = (float)" + yielded + ";");
   Line("}");
   for (size_t index : stored) {
     const Operand& operand = part_.operands[index];
