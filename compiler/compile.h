@@ -73,6 +73,7 @@ struct CompileOptions {
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;
+  int64_t longest_unrolled = 16;  // rounds of recurrent operators that become straight steps, not a loop
   // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
   // order or from another folder make no difference to the plan.
   const OpRegistry* ops = nullptr;

@@ -8,8 +8,10 @@
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/fusion/fuse.h"
+#include "compiler/ir/loop.h"
 #include "compiler/model_shapes.h"
 #include "compiler/passes/passes.h"
+#include "compiler/schedule/expand_loops.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
@@ -58,6 +60,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
   import.ops = options.ops;
   if (compilation->targets.gpu() != nullptr) import.calls_outside_graphs = "it runs on the host";
+  import.longest_unrolled = options.longest_unrolled;
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
   ImportReport report;
@@ -74,7 +77,7 @@ Status OnGraph(Compilation*, ProgramInWork* program, std::string* text) {
   const passes::PassOptions options;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, kPass(&program->graph, options));
   *text = std::move(result.text);
-  return Status::Ok();
+  return ir::ForEachBody(&program->graph, [&](ir::Graph* body) { return kPass(body, options).status(); });
 }
 
 // Of the pairs given by name, those that this model has one name of: the other must be there as well.
@@ -102,7 +105,8 @@ Status LowerPrecision(Compilation* compilation, ProgramInWork* program, std::str
   if (precision == Precision::kBF16) options.precision = DType::kBF16;
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::LowerPrecision(&program->graph, options));
   *text = std::move(result.text);
-  return Status::Ok();
+  return ir::ForEachBody(&program->graph,
+                         [&](ir::Graph* body) { return passes::LowerPrecision(body, options).status(); });
 }
 
 Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::string* text) {
@@ -160,6 +164,11 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
 Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {
   program->schedule = ScheduleForLeastMemory(&program->planned.lowered);
   *text = program->schedule.text;
+  return Status::Ok();
+}
+
+Status WriteOutLoops(Compilation*, ProgramInWork* program, std::string* text) {
+  *text = ExpandLoops(&program->planned.lowered);
   return Status::Ok();
 }
 
@@ -275,6 +284,8 @@ constexpr PipelineEntry kPipeline[] = {
      "for GPUs: products that a vendor library computes best have scratch memory and an epilogue it knows"},
     {"schedule", Schedule, Leaves::kLowered, kEach, kSkippable,
      "orders the kernels for the least peak of live bytes; dependences hold"},
+    {"expand_loops", WriteOutLoops, Leaves::kLowered, kEach, kNeeded,
+     "loops are kernels that repeat; what a round hands on has its place"},
     {"partition", MakePartitions, Leaves::kLowered, kEach, kNeeded,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason"},
     {"memory", PlanArena, Leaves::kLowered, kEach, kNeeded,

@@ -74,10 +74,12 @@ struct Buffer {
   float synthetic_scale = 0;
 };
 
-// What a step binds to one parameter of its kernel: `buffer`'s memory from `offset` bytes on.
+// What a step binds to one parameter of its kernel: `buffer`'s memory from `offset` bytes on; in round r of
+// the loop that the step is in, from `offset + r * stride`.
 struct Binding {
   uint32_t buffer = kNone;
   uint64_t offset = 0;
+  int64_t stride = 0;
 };
 
 enum class StepKind : uint8_t {
@@ -120,6 +122,17 @@ struct Partition {
   std::string_view detail;  // the reason as a sentence, naming the node
 };
 
+// Steps that repeat: a run takes [first_step, first_step + num_steps) `trips` times, as if the list held them
+// so often. They are launches and copies of one stream of one partition, and wait for no event nor record
+// one.
+struct Loop {
+  uint32_t first_step = 0;
+  uint32_t num_steps = 0;
+  uint32_t trips = 0;  // rounds
+  constexpr uint32_t end() const { return first_step + num_steps; }
+};
+inline constexpr uint64_t kMaxLoopSteps = uint64_t{1} << 20;  // of a program's loops, counted once a round
+
 enum class CollectiveOp : uint8_t { kAllReduce = 0, kAllGather = 1, kReduceScatter = 2, kBroadcast = 3 };
 
 struct SyncPoint {
@@ -154,7 +167,21 @@ struct Program {
   uint32_t num_events = 0;
   uint64_t arena_lower_bound = 0;  // largest sum of live bytes at any step
   uint64_t arena_bytes = 0;        // bytes of the arena that this program touches
+  Span<const Loop> loops = {};     // ascending; no two share a step
 };
+
+// The loop that step `step` is in, or null.
+const Loop* LoopOf(const Program& program, uint32_t step);
+// How often a run takes step `step`.
+uint32_t RoundsOf(const Program& program, uint32_t step);
+
+// One step as a run comes to it.
+struct Turn {
+  uint32_t step = 0;
+  uint32_t round = 0;  // of its loop
+};
+// The one after it.
+Turn Next(const Program& program, Turn turn);
 
 // How a kernel on NVIDIA GPUs sees a parameter's memory as a tensor that the copy engine cuts boxes from:
 // what cuTensorMapEncodeTiled takes, dimensions innermost first. The driver makes one of it for the address

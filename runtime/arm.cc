@@ -120,9 +120,10 @@ Status EnqueuePartition(SessionImpl* session, uint32_t program_index, uint32_t p
   for (uint32_t s = 1; s < program.num_streams; ++s) {
     if (Uses(program, p, s)) RONDO_RETURN_IF_ERROR(Follow(&d, d.streams[0], d.streams[s]));
   }
-  for (uint32_t i = p.first_step; i < p.first_step + p.num_steps; ++i) {
+  for (Turn turn{p.first_step}; turn.step < p.first_step + p.num_steps; turn = Next(program, turn)) {
+    const uint32_t i = turn.step;
     Status status = EnqueueWaits(session, program_index, p, i);
-    if (status.ok()) status = EnqueueStep(session, program_index, i);
+    if (status.ok()) status = EnqueueStep(session, program_index, i, turn.round);
     uint32_t event = program.steps[i].records;
     if (status.ok() && event != kNone) {
       status = d.device->Record(armed.events[event], d.streams[program.steps[i].stream]);
@@ -135,14 +136,15 @@ Status EnqueuePartition(SessionImpl* session, uint32_t program_index, uint32_t p
   return Status::Ok();
 }
 
-// A graph must hold the partition's steps, each once and in the plan's order. The driver is not told the
-// step number of a copy, so for those only the kind is compared.
+// A graph must hold the partition's steps, each once (in a loop: once a round) and in the plan's order. The
+// driver is not told the step number of a copy, so for those only the kind is compared.
 Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partition& p,
                     Span<const GraphNode> nodes) {
   const Program& program = session->plan.data().programs[program_index];
-  size_t common = nodes.size() < p.num_steps ? nodes.size() : p.num_steps;
-  for (uint32_t i = 0; i < common; ++i) {
-    uint32_t index = p.first_step + i;
+  const uint32_t count = NodeOf(program, p, p.first_step + p.num_steps);
+  Turn turn{p.first_step};
+  for (uint32_t i = 0; i < count && i < nodes.size(); ++i, turn = Next(program, turn)) {
+    uint32_t index = turn.step;
     StepKind kind = program.steps[index].kind;
     if (nodes[i].kind == kind && (kind == StepKind::kCopy || nodes[i].step == index)) continue;
     return AtStep(
@@ -153,14 +155,14 @@ Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partitio
                       i, nodes[i].step, Name(nodes[i].kind), index, Name(kind)),
         program_index, index);
   }
-  if (nodes.size() == p.num_steps) return Status::Ok();
-  uint32_t index = p.first_step + static_cast<uint32_t>(common);
+  if (nodes.size() == count) return Status::Ok();
+  uint32_t index = turn.step;
   if (index >= program.steps.size()) index = static_cast<uint32_t>(program.steps.size()) - 1;
   return AtStep(session,
                 Status::Error(Code::kInternal,
                               "recorded order differs from the plan's: the graph has %zu nodes, the plan's "
                               "partition %u steps",
-                              nodes.size(), p.num_steps),
+                              nodes.size(), count),
                 program_index, index);
 }
 
@@ -258,6 +260,14 @@ uint32_t PartitionOf(const Program& program, uint32_t step) {
   return p;
 }
 
+uint32_t NodeOf(const Program& program, const Partition& p, uint32_t step) {
+  uint32_t node = step - p.first_step;
+  for (const Loop& loop : program.loops) {
+    if (loop.first_step >= p.first_step && loop.end() <= step) node += loop.num_steps * (loop.trips - 1);
+  }
+  return node;
+}
+
 Status AtStep(const SessionImpl* session, const Status& error, uint32_t program_index, uint32_t step) {
   if (error.ok()) return error;
   const Program& program = session->plan.data().programs[program_index];
@@ -280,12 +290,18 @@ Status AtStep(const SessionImpl* session, const Status& error, uint32_t program_
       .FromNode(source);
 }
 
-Status EnqueueStep(SessionImpl* session, uint32_t program_index, uint32_t index) {
+Status EnqueueStep(SessionImpl* session, uint32_t program_index, uint32_t index, uint32_t round) {
   const Program& program = session->plan.data().programs[program_index];
   const Step& step = program.steps[index];
   SessionDevice& d = session->devices[step.device];
   Stream* stream = d.streams[step.stream];
   Span<DeviceAddress> addresses = session->programs[program_index].steps[index].addresses;
+  for (size_t b = 0; b < addresses.size(); ++b) {
+    const Binding& binding = step.bindings[b];
+    if (binding.stride == 0) continue;
+    addresses[b] = session->addresses[binding.buffer] + binding.offset +
+                   static_cast<uint64_t>(binding.stride * int64_t{round});
+  }
   switch (step.kind) {
     case StepKind::kLaunch:
       return d.device->Launch(d.module, step.kernel, {addresses.data(), addresses.size()}, stream, index);

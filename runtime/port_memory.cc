@@ -6,10 +6,13 @@ namespace {
 
 enum class Use : uint8_t { kNone, kMovable, kFixed };
 
-// How a step uses a port's memory. That an input's is never written is for the checker to know.
-Use UseOf(const Step& step, uint32_t buffer) {
+// How a step uses a port's memory: in a loop, many nodes do. That an input's is never written is for the
+// checker to know.
+Use UseOf(const Program& program, uint32_t index, uint32_t buffer) {
+  const Step& step = program.steps[index];
   for (const Binding& binding : step.bindings) {
     if (binding.buffer != buffer) continue;
+    if (LoopOf(program, index) != nullptr) return Use::kFixed;
     return step.kind == StepKind::kLaunch || step.kind == StepKind::kCopy ? Use::kMovable : Use::kFixed;
   }
   return Use::kNone;
@@ -33,7 +36,7 @@ Status TellStep(SessionImpl* session, uint32_t program_index, uint32_t index) {
   const Span<DeviceAddress> addresses = armed.steps[index].addresses;
   armed.steps[index].moved = false;
   return session->devices[program.steps[index].device].device->SetAddresses(
-      armed.partitions[partition].graph, index - program.partitions[partition].first_step,
+      armed.partitions[partition].graph, NodeOf(program, program.partitions[partition], index),
       {addresses.data(), addresses.size()});
 }
 
@@ -44,7 +47,7 @@ Status FindSteps(SessionImpl* session, uint32_t program_index, const Port& port,
   if (port.is_state || !StandsAlone(data, program, port.buffer)) return Status::Ok();
   size_t count = 0;
   for (uint32_t s = 0; s < program.steps.size(); ++s) {
-    const Use use = UseOf(program.steps[s], port.buffer);
+    const Use use = UseOf(program, s, port.buffer);
     if (use == Use::kFixed) return Status::Ok();
     if (use == Use::kNone) continue;
     // The node is told the addresses that it has: whether it can be.
@@ -58,7 +61,7 @@ Status FindSteps(SessionImpl* session, uint32_t program_index, const Port& port,
     return Status::Error(Code::kOutOfMemory, "no host memory for the steps of a port");
   }
   for (uint32_t s = 0; count != 0; ++s) {
-    if (UseOf(program.steps[s], port.buffer) != Use::kNone) steps[steps.size() - count--] = s;
+    if (UseOf(program, s, port.buffer) != Use::kNone) steps[steps.size() - count--] = s;
   }
   armed->steps = steps;
   return Status::Ok();

@@ -19,7 +19,7 @@ struct RunTimerImpl {
   static RunTimerImpl* Of(const RunTimer& timer) { return timer.impl_; }
   Status Prepare();
   Status RecordSteps(uint32_t index);
-  Status EnqueueAfter(const Step& step, uint32_t index);
+  Status EnqueueAfter(const Step& step, Turn turn);
   Span<const Partition> partitions() const { return session->plan.data().programs[program].partitions; }
   SessionDevice& DeviceOf(const Partition& p) const { return session->devices[p.device]; }
   Event* FirstOf(uint32_t device) const;
@@ -46,7 +46,9 @@ Status RunTimerImpl::Prepare() {
   if (timed.data() == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a timer");
   for (uint32_t p = 0; p < timed.size(); ++p) {
     const Partition& partition = partitions()[p];
-    timed[p].events = memory.New<Event*>(detail == TimerDetail::kSteps ? partition.num_steps + 1 : 2);
+    const Program& of = session->plan.data().programs[program];
+    const uint32_t nodes = NodeOf(of, partition, partition.first_step + partition.num_steps);
+    timed[p].events = memory.New<Event*>(detail == TimerDetail::kSteps ? nodes + 1 : 2);
     if (timed[p].events.data() == nullptr) {
       return Status::Error(Code::kOutOfMemory, "no host memory for a timer's events");
     }
@@ -59,12 +61,12 @@ Status RunTimerImpl::Prepare() {
 }
 
 // A step between what its stream 0 has done so far and what follows.
-Status RunTimerImpl::EnqueueAfter(const Step& step, uint32_t index) {
+Status RunTimerImpl::EnqueueAfter(const Step& step, Turn turn) {
   SessionDevice& d = session->devices[step.device];
-  if (step.stream == 0) return EnqueueStep(session, program, index);
+  if (step.stream == 0) return EnqueueStep(session, program, turn.step, turn.round);
   RONDO_RETURN_IF_ERROR(d.device->Record(d.order, d.streams[0]));
   RONDO_RETURN_IF_ERROR(d.device->Wait(d.order, d.streams[step.stream]));
-  RONDO_RETURN_IF_ERROR(EnqueueStep(session, program, index));
+  RONDO_RETURN_IF_ERROR(EnqueueStep(session, program, turn.step, turn.round));
   RONDO_RETURN_IF_ERROR(d.device->Record(d.order, d.streams[step.stream]));
   return d.device->Wait(d.order, d.streams[0]);
 }
@@ -76,11 +78,13 @@ Status RunTimerImpl::RecordSteps(uint32_t index) {
   if (session->programs[program].partitions[index].graph == nullptr) return Status::Ok();
   RONDO_RETURN_IF_ERROR(d.device->BeginRecord(d.streams[0]));
   Status status = d.device->Record(timed[index].events[0], d.streams[0]);
-  for (uint32_t i = 0; i < p.num_steps && status.ok(); ++i) {
-    const uint32_t number = p.first_step + i;
-    status = EnqueueAfter(session->plan.data().programs[program].steps[number], number);
-    if (status.ok()) status = d.device->Record(timed[index].events[i + 1], d.streams[0]);
-    if (!status.ok()) status = AtStep(session, status, program, number);
+  const Program& of = session->plan.data().programs[program];
+  uint32_t node = 0;
+  for (Turn turn{p.first_step}; turn.step < p.first_step + p.num_steps && status.ok();
+       turn = Next(of, turn)) {
+    status = EnqueueAfter(of.steps[turn.step], turn);
+    if (status.ok()) status = d.device->Record(timed[index].events[++node], d.streams[0]);
+    if (!status.ok()) status = AtStep(session, status, program, turn.step);
   }
   Result<Graph*> graph = d.device->EndRecord(d.streams[0]);
   if (graph.ok()) timed[index].graph = *graph;
@@ -127,14 +131,25 @@ Result<TimedInterval> RunTimer::Read(uint32_t i) const {
     const Partition& partition = impl_->partitions()[p];
     if (steps ? i < partition.first_step || i >= partition.first_step + partition.num_steps : i != p)
       continue;
-    const uint32_t first = steps ? i - partition.first_step : 0;
+    const Program& of = impl_->session->plan.data().programs[impl_->program];
+    const Loop* loop = steps ? LoopOf(of, i) : nullptr;
+    uint32_t step = loop == nullptr ? i : loop->first_step;
+    const uint32_t first = steps ? NodeOf(of, partition, step) : 0,
+                   rounds = loop == nullptr ? 1 : loop->trips;
     Span<Event*> events = impl_->timed[p].events;
     Device* device = impl_->DeviceOf(partition).device;
     TimedInterval interval{i, partition.device};
     RONDO_ASSIGN_OR_RETURN(interval.begin,
                            device->ElapsedMicroseconds(impl_->FirstOf(partition.device), events[first]));
-    RONDO_ASSIGN_OR_RETURN(interval.duration, device->ElapsedMicroseconds(events[first], events[first + 1]));
-    return interval;
+    for (;; ++step, interval.begin += interval.duration, interval.duration = 0) {
+      for (uint32_t round = 0; round < rounds; ++round) {
+        Event** event =
+            &events[first + (loop == nullptr ? 0 : step - loop->first_step + round * loop->num_steps)];
+        RONDO_ASSIGN_OR_RETURN(double elapsed, device->ElapsedMicroseconds(event[0], event[1]));
+        interval.duration += elapsed;
+      }
+      if (step == i) return interval;
+    }
   }
   return Status::Error(Code::kInvalidArgument, "interval %u does not exist, the timer has %u", i, size());
 }

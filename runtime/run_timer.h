@@ -18,7 +18,8 @@ struct RunTimerImpl;
 enum class TimerDetail : uint8_t {
   kPartitions = 0,  // the session's own graphs, an event before and after each launch
   // Graphs of the timer's own: the same steps, one after the other on one stream, an event between each two.
-  // Every step's time includes what an event costs.
+  // Every step's time includes what an event costs. A step in a loop: the sum over its rounds,
+  // which begins where the sums of the steps before it in the loop end.
   kSteps = 1,
 };
 

@@ -70,10 +70,10 @@ enum class StepPhase : uint8_t { kBefore = 0, kAfter = 1 };
 struct RunOptions {
   // Replays step by step without graphs, waiting for each step before the next.
   bool stepwise = false;
-  // Called on the caller's thread before and after every step of a stepwise run, with the step's device idle
-  // but for collectives in flight. Steps of several devices come in the plan's order on each, and a wait
-  // when all ranks have started. Must not run a program of several devices itself. An error ends the run and
-  // is returned as it is; it does not stick.
+  // Called on the caller's thread before and after every step (in a loop: once a round) of a stepwise run,
+  // with the step's device idle but for collectives in flight. Steps of several devices come in the plan's
+  // order on each, and a wait when all ranks have started. Must not run a program of several devices itself.
+  // An error ends the run and is returned as it is; it does not stick.
   Status (*on_step)(void* user, uint32_t program, uint32_t step, StepPhase phase) = nullptr;
   void* user = nullptr;
   // Takes the devices' times of this run (run_timer.h). Not of a stepwise one.

@@ -121,8 +121,9 @@ Status RecordOnDevice(SessionImpl* session, uint32_t program, uint32_t device);
 Status LaunchPartition(SessionImpl* session, uint32_t program, uint32_t partition);
 // Destroys what Arm made.
 void Disarm(SessionImpl* session);
-// Enqueues one step on its stream of `device`: what Arm records and a stepwise run executes.
-Status EnqueueStep(SessionImpl* session, uint32_t program, uint32_t step);
+// Enqueues one step on its stream of `device`, in round `round` of its loop: what Arm records and a stepwise
+// run executes.
+Status EnqueueStep(SessionImpl* session, uint32_t program, uint32_t step, uint32_t round);
 
 // The session behind a handle.
 inline SessionImpl* ImplOf(const Session& session) { return session.impl_; }
@@ -168,6 +169,8 @@ Status FindPortSteps(SessionImpl* session, uint32_t program);
 Status PlacePorts(SessionImpl* session, uint32_t program, uint64_t devices);
 // The partition that step `step` belongs to.
 uint32_t PartitionOf(const Program& program, uint32_t step);
+// The node of its graph that step `step` of partition `p`, or its end, becomes (in a loop: the first).
+uint32_t NodeOf(const Program& program, const Partition& p, uint32_t step);
 
 // `status` with the program, the step, its device and sync point in plans of several devices, and the ONNX
 // node recorded.

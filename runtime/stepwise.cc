@@ -9,13 +9,14 @@ Status Observe(const RunOptions& options, uint32_t program, uint32_t step, StepP
   return options.on_step == nullptr ? Status::Ok() : options.on_step(options.user, program, step, phase);
 }
 
-Status OneStep(SessionImpl* session, uint32_t program, uint32_t index, const RunOptions& options,
-               bool* observer) {
+Status OneStep(SessionImpl* session, uint32_t program, Turn turn, const RunOptions& options, bool* observer) {
+  const uint32_t index = turn.step;
   const Step& step = session->plan.data().programs[program].steps[index];
   Status seen = Observe(options, program, index, StepPhase::kBefore);
   *observer = !seen.ok();
   RONDO_RETURN_IF_ERROR(seen);
-  Status status = session->stop.Asked() ? session->stop.status() : EnqueueStep(session, program, index);
+  Status status =
+      session->stop.Asked() ? session->stop.status() : EnqueueStep(session, program, index, turn.round);
   if (status.ok()) {
     SessionDevice& d = session->devices[step.device];
     uint32_t failed_step = kNone;
@@ -73,8 +74,13 @@ Status ReplaySteps(SessionImpl* session, uint32_t program_index, const RunOption
           waiting = next + 1;
           break;
         }
-        RONDO_RETURN_IF_ERROR(OneStep(session, program_index, next, options, observer));
-        d.next_step = next + 1;
+        // A loop waits for no other device: all its rounds are one turn of this one.
+        const Loop* loop = LoopOf(program, next);
+        const uint32_t end = loop == nullptr ? next + 1 : loop->end();
+        for (Turn turn{next}; turn.step < end; turn = Next(program, turn)) {
+          RONDO_RETURN_IF_ERROR(OneStep(session, program_index, turn, options, observer));
+        }
+        d.next_step = end;
         if (program.steps[next].kind == StepKind::kCollectiveStart) {
           d.started = program.steps[next].sync_point + 1;
         }

@@ -321,7 +321,8 @@ class Emitter {
     }
     std::vector<Binding> bindings;
     for (const LoweredBinding& param : op.params) {
-      bindings.push_back({value_buffers_[p][static_cast<size_t>(param.value)], param.byte_offset});
+      bindings.push_back(
+          {value_buffers_[p][static_cast<size_t>(param.value)], param.byte_offset, param.stride});
     }
     step.bindings = out_.arena->Copy(bindings);
     return step;
@@ -391,10 +392,20 @@ class Emitter {
     RONDO_ASSIGN_OR_RETURN(program.sync_points, SyncPoints(group));
     std::vector<Step> steps;
     std::vector<Partition> partitions;
+    std::vector<Loop> loops;
     for (size_t p = group.first; p < group.end; ++p) {
       const PlannedProgram& planned = programs_[p];
       const auto first_step = static_cast<uint32_t>(steps.size());
-      for (const LoweredOp& op : planned.lowered.ops) steps.push_back(StepOf(p, op, first_step));
+      int loop = -1;
+      for (const LoweredOp& op : planned.lowered.ops) {
+        if (op.loop >= 0 && op.loop != loop) {
+          loops.push_back({static_cast<uint32_t>(steps.size()), 0,
+                           static_cast<uint32_t>(planned.lowered.loops[static_cast<size_t>(op.loop)])});
+        }
+        loop = op.loop;
+        if (loop >= 0) ++loops.back().num_steps;
+        steps.push_back(StepOf(p, op, first_step));
+      }
       AddPartitions(planned, first_step, p + 1 == group.end, &partitions);
       const auto arena = static_cast<uint64_t>(planned.memory.arena_bytes);
       program.arena_lower_bound =
@@ -402,8 +413,10 @@ class Emitter {
       program.arena_bytes = std::max(program.arena_bytes, arena);
       devices_[planned.device].arena = std::max(devices_[planned.device].arena, arena);
       out_.keep.push_back(planned.lowered.arena);
+      for (const auto& arena : planned.lowered.body_arenas) out_.keep.push_back(arena);
     }
     program.steps = out_.arena->Copy(steps);
+    program.loops = out_.arena->Copy(loops);
     program.partitions = out_.arena->Copy(partitions);
     std::vector<uint64_t> certificates;
     for (uint32_t d = 0; d < devices_.size() && !program.sync_points.empty(); ++d) {

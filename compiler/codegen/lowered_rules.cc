@@ -49,12 +49,15 @@ size_t ParamsOf(const ir::CallInfo& call) {
 std::string OpBroken(const LoweredProgram& program, size_t i) {
   const LoweredOp& op = program.ops[i];
   const bool kernel = op.kind == LoweredKind::kKernel, call = op.kind == LoweredKind::kCall;
+  const bool loop = op.kind == LoweredKind::kLoop;
   if (kernel && op.kernel.parts.empty()) return OpText(program, i) + " has a kernel without parts";
   if (call && (op.call == nullptr || op.params.size() != ParamsOf(*op.call))) {
     return OpText(program, i) + " binds " + std::to_string(op.params.size()) +
            " values, which its custom op does not have";
   }
-  if (!kernel && !call &&
+  if (loop != (op.rounds != nullptr) || op.loop >= static_cast<int>(program.loops.size()))
+    return OpText(program, i) + " is a loop without a body, or in one that is not there";
+  if (!kernel && !call && !loop &&
       (op.collective < 0 || static_cast<size_t>(op.collective) >= program.collectives.size() ||
        op.params.size() != 2)) {
     return OpText(program, i) + " is part of collective " + std::to_string(op.collective) + " of " +
@@ -136,7 +139,11 @@ std::string Dump(const LoweredProgram& program) {
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
     out << "  op" << i << " ";
-    if (op.kind == LoweredKind::kCall) {
+    if (op.loop >= 0)
+      out << "loop " << op.loop << " of " << program.loops[static_cast<size_t>(op.loop)] << ": ";
+    if (op.kind == LoweredKind::kLoop) {
+      out << "loop over {\n" << Dump(op.rounds->body) << "  }";
+    } else if (op.kind == LoweredKind::kCall) {
       out << "call " << op.call->op.domain << "." << op.call->op.name;
     } else if (op.kind != LoweredKind::kKernel) {
       out << (op.kind == LoweredKind::kCollectiveStart ? "start " : "wait for ")
@@ -152,6 +159,7 @@ std::string Dump(const LoweredProgram& program) {
     for (const LoweredBinding& param : op.params) {
       out << ", " << ModeText(param.mode) << " v" << param.value;
       if (param.byte_offset != 0) out << "+" << param.byte_offset;
+      if (param.stride != 0) out << (param.stride < 0 ? "" : "+") << param.stride << " a round";
     }
     if (!op.deps.empty()) out << ", after";
     for (int d : op.deps) out << " op" << d;

@@ -29,6 +29,7 @@ struct Group {
   Skeleton skeleton = Skeleton::kMap;
   bool collective = false;       // no part: a kCollective node of its own
   bool call = false;             // no part: a kCall and its kCallResults
+  bool loop = false;             // no part: a kLoop and its kLoopResults
   std::vector<NodeId> anchors;   // contractions with one lhs; otherwise at most one node
   std::vector<NodeId> nodes;     // members, anchors included
   std::vector<NodeId> prologue;  // members computed at the points of a contraction's left side
@@ -39,8 +40,11 @@ struct Group {
   std::vector<NodeId> elements, rows;
 };
 
+using LoweredLoops = std::map<const ir::LoopInfo*, std::shared_ptr<const LoweredLoop>>;
+
 struct Context {
   FuseOptions options;
+  const LoweredLoops* loops = nullptr;  // of the graph's loops
   ir::Graph graph;
   LoweredProgram program;
   std::vector<NodeId> order;  // live nodes, topological
@@ -100,7 +104,9 @@ void WidenAtReaders(ir::Graph* graph);
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 
 // Fills context->graph, order, readers, homes of leaves, outputs, states and concatenations. Inserts copies.
-Status Prepare(const ir::Graph& graph, const FuseOptions& options, Context* context);
+// `loops` must outlive the context.
+Status Prepare(const ir::Graph& graph, const FuseOptions& options, const LoweredLoops& loops,
+               Context* context);
 
 // Fills context->images; after what else Prepare fills (channels_last.cc).
 void FindImages(Context* context);
@@ -114,6 +120,12 @@ ir::View ChannelsLast(const Shape& shape);
 
 // The home of a node that is in memory; makes a temporary for one that has none yet.
 const Home& HomeOf(Context* context, NodeId id);
+
+// The node that result `output` of kLoop `loop` is; kNoNode if nothing needs it (emit_loop.cc).
+NodeId LoopResultOf(const Context& context, NodeId loop, size_t output);
+// Fuses the body of a loop.
+Result<std::shared_ptr<const LoweredLoop>> LowerLoop(const std::shared_ptr<const ir::LoopInfo>& info,
+                                                     const FuseOptions& options);
 
 // Forms groups (groups.cc).
 void FormGroups(Context* context);

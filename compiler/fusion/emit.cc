@@ -203,6 +203,7 @@ namespace {
 Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   if (group.collective) return EmitCollective(context, group, op, obstacle);
   if (group.call) return EmitCall(context, group, op, obstacle);
+  if (group.loop) return EmitLoop(context, group, op, obstacle);
   switch (group.skeleton) {
     case Skeleton::kMap: return EmitMap(context, group, op, obstacle);
     case Skeleton::kReduction: return EmitReduction(context, group, op, obstacle);

@@ -16,6 +16,7 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
 Status EmitConvolution(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitAttention(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 // The op that starts the collective; adds it to program.collectives.
+Status EmitLoop(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitCall(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 

@@ -68,6 +68,12 @@ bool Remove(ir::Graph* graph, const Obstacle& obstacle, std::map<std::pair<NodeI
 Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, FuseReport* report) {
   ir::Graph working = graph;
   fusion::WidenAtReaders(&working);
+  fusion::LoweredLoops loops;
+  for (NodeId id = 0; id < working.size(); ++id) {
+    if (working.node(id).dead || working.node(id).op != Op::kLoop) continue;
+    const std::shared_ptr<const ir::LoopInfo> info = working.node(id).As<ir::LoopAttrs>().info;
+    RONDO_ASSIGN_OR_RETURN(loops[info.get()], fusion::LowerLoop(info, options));
+  }
   std::map<std::pair<NodeId, int>, int> tried;
   FuseReport local;
   FuseReport* out = report != nullptr ? report : &local;
@@ -75,7 +81,7 @@ Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, 
   constexpr int kMaxTries = 64, kPatience = 6;
   for (int attempt = 0; attempt < kMaxTries; ++attempt) {
     Context context;
-    RONDO_RETURN_IF_ERROR(fusion::Prepare(working, options, &context));
+    RONDO_RETURN_IF_ERROR(fusion::Prepare(working, options, loops, &context));
     fusion::FormGroups(&context);
     std::vector<Obstacle> obstacles;
     RONDO_RETURN_IF_ERROR(fusion::EmitGroups(&context, &obstacles));

@@ -64,7 +64,7 @@ class Grouping {
   void Run() {
     for (NodeId id : c_.order) {
       if (c_.node(id).op == Op::kCollective) NewGroup(Skeleton::kMap, id)->collective = true;
-      if (c_.node(id).op == Op::kCall) CallGroup(id);
+      if (c_.node(id).op == Op::kCall || c_.node(id).op == Op::kLoop) CallGroup(id);
     }
     for (NodeId id : c_.order) {
       if (IsAnchor(c_.node(id).op) && Free(id)) AnchorGroup(id);
@@ -130,12 +130,15 @@ class Grouping {
     return group;
   }
 
+  // A call or a loop, with its results.
   void CallGroup(NodeId call) {
     Group* group = NewGroup(Skeleton::kMap, call);
-    group->call = true;
+    group->call = c_.node(call).op == Op::kCall;
+    group->loop = !group->call;
     for (NodeId reader : c_.readers[call]) {
       const Node& node = c_.node(reader);
-      if (node.op == Op::kCallResult && node.inputs[0] == call) Join(group, reader);
+      const bool result = node.op == Op::kCallResult || node.op == Op::kLoopResult;
+      if (result && node.inputs[0] == call) Join(group, reader);
     }
   }
 

@@ -34,6 +34,7 @@ struct LoweredBinding {
   int value = -1;  // into LoweredProgram::values
   uint64_t byte_offset = 0;
   Mode mode = Mode::kRead;  // how the kernel uses this parameter
+  int64_t stride = 0;       // bytes that it moves by in each round of the op's loop
 };
 
 // That the kernel may write parameter `write` into the memory of parameter `read`: both are touched by the
@@ -49,7 +50,10 @@ enum class LoweredKind : uint8_t {
   kCollectiveStart,
   kCollectiveWait,
   kCall,  // of a custom op
+  kLoop,  // until ExpandLoops (compiler/schedule) makes ops of its body
 };
+
+struct LoweredLoop;
 
 struct LoweredOp {
   LoweredKind kind = LoweredKind::kKernel;
@@ -59,6 +63,9 @@ struct LoweredOp {
   // kernel's workspace.
   std::optional<uint32_t> library;
   std::shared_ptr<const ir::CallInfo> call;  // kCall only
+  // kLoop only. Its params: the loop's inputs, its results, then other places of what is handed on by turns.
+  std::shared_ptr<const LoweredLoop> rounds;
+  int loop = -1;  // into LoweredProgram::loops: repeats, together with its neighbours of the same loop
   // One a kernel parameter. Of a call: the present inputs, then the outputs that are no input's memory; an
   // input that the op changes is kReadWrite.
   std::vector<LoweredBinding> params;
@@ -88,7 +95,20 @@ struct LoweredProgram {
   // In the order in which they are started, which no later pass changes.
   std::vector<LoweredCollective> collectives;
   std::vector<LoweredPort> inputs, outputs;
+  std::vector<int64_t> loops;  // rounds of each
   std::shared_ptr<Arena> arena;
+  std::vector<std::shared_ptr<Arena>> body_arenas;  // of kernels from the bodies of loops
+};
+
+// What a kLoop op runs in each round.
+struct LoweredLoop {
+  std::shared_ptr<const ir::LoopInfo> info;
+  LoweredProgram body;       // its ports are the loop's inputs and outputs, in order
+  std::vector<int> carrier;  // by output: the input that hands it on, if only the last round's matters; or -1
+  std::vector<bool> in_place;  // by output with a carrier: a round may write it over what it was given
+
+  // Whether the result lies where the first round's value did: the others end in another place.
+  bool EndsWhereItBegins(size_t output) const;
 };
 
 }  // namespace rondo

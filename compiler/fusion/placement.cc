@@ -55,7 +55,13 @@ bool WantsChannelsLast(const Context& c, NodeId id) {
 View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
   View own = ir::DenseView(node.shape);
-  if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult) return own;
+  if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult ||
+      node.op == Op::kLoopResult) {
+    return own;
+  }
+  for (NodeId reader : c.readers[id]) {
+    if (c.node(reader).op == Op::kLoop) return own;
+  }
   if (WantsChannelsLast(c, id)) return ChannelsLast(node.shape);
   if (TensorCoresWantOwnOrder(c, id)) return own;
   bool first = true;

@@ -4,6 +4,7 @@
 
 #include "compiler/fusion/context.h"
 #include "compiler/ir/arena.h"
+#include "compiler/ir/loop.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
@@ -48,6 +49,7 @@ class Preparation {
     RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
     IndexStates();
     CopyCallInputs();
+    CopyLoopInputs();
     FindStateChains();
     CopyScatterTargets();
     CopyCallTargets();
@@ -78,6 +80,22 @@ class Preparation {
         if (ir::IsDense(g_.ViewOf(input), g_.node(g_.BaseOf(input)).shape.elements())) continue;
         const NodeId copy = InsertCopy(&g_, input);
         g_.SetInput(id, k, copy);
+      }
+    }
+  }
+
+  // The same for loops, and what the first round hands on lies where the loop may change it.
+  void CopyLoopInputs() {
+    const NodeId count = g_.size();
+    for (NodeId id = 0; id < count; ++id) {
+      if (g_.node(id).dead || g_.node(id).op != Op::kLoop) continue;
+      const std::shared_ptr<const ir::LoopInfo> info = g_.node(id).As<ir::LoopAttrs>().info;
+      for (size_t k = 0; k < info->inputs.size(); ++k) {
+        const NodeId input = g_.node(id).inputs[k], base = g_.BaseOf(input);
+        const bool dense = ir::IsDense(g_.ViewOf(input), g_.node(base).shape.elements());
+        const bool carried = info->inputs[k].kind == ir::LoopInputKind::kCarried;
+        if (dense && !carried && g_.node(base).op != Op::kIota) continue;
+        g_.SetInput(id, k, InsertCopy(&g_, input));
       }
     }
   }
@@ -299,7 +317,7 @@ class Preparation {
                                                                                          : shape));
         Op op = g_.node(base).op;
         bool own = !c_.IsLeaf(base) && op != Op::kIndexedWrite && op != Op::kIota && op != Op::kCollective &&
-                   op != Op::kCall && op != Op::kCallResult && !IsOutput(base) &&
+                   op != Op::kCall && op != Op::kCallResult && op != Op::kLoopResult && !IsOutput(base) &&
                    c_.concat_of[base] == kNoNode && inside.affine() &&
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
@@ -339,7 +357,22 @@ class Preparation {
       }
     }
     GiveHomes();
+    ShareLoopHomes();
     return Status::Ok();
+  }
+
+  // What a loop hands on begins where the result ends, where that is one place.
+  void ShareLoopHomes() {
+    for (NodeId id : c_.order) {
+      if (g_.node(id).op != Op::kLoop) continue;
+      const LoweredLoop& loop = *c_.loops->at(g_.node(id).As<ir::LoopAttrs>().info.get());
+      for (size_t o = 0; o < loop.carrier.size(); ++o) {
+        const NodeId result = LoopResultOf(c_, id, o);
+        if (result == kNoNode || !loop.EndsWhereItBegins(o)) continue;
+        const NodeId copy = g_.node(id).inputs[static_cast<size_t>(loop.carrier[o])];
+        c_.homes[copy] = {HomeOf(&c_, result).value, ir::DenseView(g_.node(copy).shape)};
+      }
+    }
   }
 
   int AddValue(const Node& node, BufferKind kind, const std::string& name) {
@@ -400,7 +433,8 @@ class Preparation {
         c_.stored[id] = 1;
         c_.stored[g_.BaseOf(node.inputs[0])] = 1;
       }
-      if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult) {
+      if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult ||
+          node.op == Op::kLoop || node.op == Op::kLoopResult) {
         c_.stored[id] = 1;
         for (NodeId input : node.inputs) c_.stored[g_.BaseOf(input)] = 1;
       }
@@ -418,8 +452,9 @@ class Preparation {
 
 }  // namespace
 
-Status Prepare(const Graph& graph, const FuseOptions& options, Context* context) {
+Status Prepare(const Graph& graph, const FuseOptions& options, const LoweredLoops& loops, Context* context) {
   context->options = options;
+  context->loops = &loops;
   context->graph = graph;
   context->program.name = graph.name;
   context->program.arena = ir::NewArena();

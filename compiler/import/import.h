@@ -40,6 +40,9 @@ struct ImportOptions {
   const OpRegistry* ops = nullptr;
   // Not empty: no graph may contain a call of a custom op, for this reason, whatever its library says.
   std::string_view calls_outside_graphs;
+  // Recurrent operators, Loop and Scan of up to so many rounds are written out; longer ones become loops
+  // (compiler/ir/loop.h), if their bodies are the same in every round.
+  int64_t longest_unrolled = 16;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };

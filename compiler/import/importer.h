@@ -42,6 +42,7 @@ class Importer : public Host {
   Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
                                          const std::vector<Value>& inputs) override;
   Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) override;
+  int64_t longest_unrolled() const override { return options_.longest_unrolled; }
   uint32_t devices() const override { return options_.devices; }
 
  private:

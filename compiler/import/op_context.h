@@ -45,6 +45,8 @@ class Host {
   virtual Result<std::vector<Value>> RunSubgraph(const onnx::GraphProto& graph,
                                                  const std::vector<Value>& inputs) = 0;
   virtual Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) = 0;
+  // ImportOptions::longest_unrolled.
+  virtual int64_t longest_unrolled() const = 0;
   // ImportOptions::devices.
   virtual uint32_t devices() const = 0;
 };

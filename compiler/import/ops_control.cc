@@ -1,14 +1,16 @@
-// Control flow, decided at import: If with a constant condition takes its branch, Loop and Scan unroll.
+// Control flow, decided at import: If with a constant condition takes its branch; Loop and Scan become loops
+// where their bodies are the same in every round, and else unroll.
 #include <algorithm>
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "compiler/ir/loop.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
 namespace {
 
-constexpr int64_t kMaxTrips = 4096;
+constexpr int64_t kMaxTrips = 4096, kMaxRounds = 1 << 16;
 
 Result<const onnx::GraphProto*> Subgraph(OpContext& c, const char* name) {
   const onnx::AttributeProto* a = c.Attribute(name);
@@ -76,6 +78,62 @@ Result<NodeId> Stack(OpContext& c, const std::vector<NodeId>& parts, int axis, b
   return c.b.Concat(list, axis);
 }
 
+// What a loop over a body is given and gives.
+struct Rounds {
+  int64_t trips = 0;
+  bool counted = false;                      // the body is given the round and a condition first
+  std::vector<ir::LoopMaker::Rows> scanned;  // first axis: the rounds
+  std::vector<bool> backward;                // of what the body gives of each round
+  std::vector<Value> carried;                // before, and then after all rounds
+  std::vector<NodeId> stacked;               // what it gave of each, along a new first axis
+};
+
+// Imports the body once. False if it must be imported round by round.
+bool RunAsLoop(OpContext& c, const onnx::GraphProto& body, Rounds* rounds) {
+  if (rounds->trips <= c.host.longest_unrolled() || rounds->trips > kMaxRounds) return false;
+  for (const Value& v : rounds->carried) {
+    if (v.is_sequence || v.node == kNoNode) return false;
+  }
+  const NodeId times = rounds->counted ? c.b.Iota({rounds->trips}, 0) : kNoNode;
+  ir::LoopMaker maker(&c.b, rounds->trips);
+  std::vector<Value> inputs;
+  const auto give = [&](NodeId node) { inputs.push_back(Value{node, false, {}}); };
+  if (rounds->counted) {
+    give(maker.Row(times, false));
+    give(c.b.Ints(DType::kBool, Shape{}, {1}));
+  }
+  for (const Value& v : rounds->carried) give(maker.Carried(v.node));
+  for (const auto& s : rounds->scanned) give(maker.Row(s.node, s.backward));
+  Result<std::vector<Value>> out = c.host.RunSubgraph(body, inputs);
+  const size_t first = rounds->counted ? 1 : 0, carried = rounds->carried.size();
+  if (!out.ok() || out->size() != first + carried + rounds->backward.size()) return false;
+  if (rounds->counted) {
+    Result<bool> go = ConstantCondition(c, (*out)[0]);
+    if (!go.ok() || !*go) return false;
+  }
+  std::vector<NodeId> next, last;
+  std::vector<ir::LoopMaker::Rows> rows;
+  for (size_t i = first; i < out->size(); ++i) {
+    const Value& v = (*out)[i];
+    if (v.is_sequence || v.node == kNoNode) return false;
+    if (i < first + carried) next.push_back(v.node);
+    if (i >= first + carried) rows.push_back({v.node, rounds->backward[i - first - carried]});
+  }
+  if (!maker.Finish(next, rows, &last, &rounds->stacked)) return false;
+  for (size_t i = 0; i < carried; ++i) rounds->carried[i] = Value{last[i], false, {}};
+  return true;
+}
+
+// The first axis of `x` where axis `axis` was, or the other way round.
+NodeId MoveAxis(OpContext& c, NodeId x, int from, int to) {
+  std::vector<int> perm;
+  for (int d = 0; d < c.b.shape(x).rank; ++d) {
+    if (d != from) perm.push_back(d);
+  }
+  perm.insert(perm.begin() + to, from);
+  return c.b.Transpose(x, perm);
+}
+
 // Inputs: trip count, condition, carried values. Body: (iteration, condition, carried) to (condition,
 // carried, scanned).
 Status Loop(OpContext& c) {
@@ -94,6 +152,12 @@ Status Loop(OpContext& c) {
   for (int i = 2; i < c.num_inputs(); ++i) carried.push_back(c.InValue(i));
   size_t scans = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(carried.size())));
   std::vector<std::vector<NodeId>> scanned(scans);
+  Rounds rounds{go && c.Has(0) ? trips : 0, true, {}, std::vector<bool>(scans), carried, {}};
+  if (RunAsLoop(c, *body, &rounds)) {
+    for (size_t i = 0; i < carried.size(); ++i) c.SetValue(static_cast<int>(i), rounds.carried[i]);
+    for (size_t s = 0; s < scans; ++s) c.Set(static_cast<int>(carried.size() + s), rounds.stacked[s]);
+    return Status::Ok();
+  }
   for (int64_t t = 0; go && t < trips; ++t) {
     if (t >= kMaxTrips) {
       return Status::Error(Code::kUnsupported, "more than %lld iterations",
@@ -148,10 +212,26 @@ Status Scan(OpContext& c) {
       return Status::Error(Code::kCorrupt, "scan lengths differ");
     trips = c.shape(input)[axis[s]];
   }
+  size_t results = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(states)));
+  std::vector<int64_t> out_axes = c.Ints("scan_output_axes"),
+                       out_directions = c.Ints("scan_output_directions");
+  Rounds rounds{trips, false, {}, {}, carried, {}};
+  for (size_t s = 0; s < axis.size(); ++s) {
+    rounds.scanned.push_back(
+        {MoveAxis(c, c.In(static_cast<int>(states + s)), axis[s], 0), At(directions, s) != 0});
+  }
+  for (size_t s = 0; s < results; ++s) rounds.backward.push_back(At(out_directions, s) != 0);
+  if (RunAsLoop(c, *body, &rounds)) {
+    for (size_t i = 0; i < states; ++i) c.SetValue(static_cast<int>(i), rounds.carried[i]);
+    for (size_t s = 0; s < results; ++s) {
+      RONDO_ASSIGN_OR_RETURN(int at, c.Axis(At(out_axes, s), c.b.shape(rounds.stacked[s]).rank));
+      c.Set(static_cast<int>(states + s), MoveAxis(c, rounds.stacked[s], 0, at));
+    }
+    return Status::Ok();
+  }
   if (trips < 1 || trips > kMaxTrips) {
     return Status::Error(Code::kUnsupported, "%lld iterations", static_cast<long long>(trips));
   }
-  size_t results = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(states)));
   std::vector<std::vector<NodeId>> scanned(results);
   for (int64_t t = 0; t < trips; ++t) {
     std::vector<Value> inputs = carried;
@@ -170,8 +250,6 @@ Status Scan(OpContext& c) {
     }
   }
   for (size_t i = 0; i < states; ++i) c.SetValue(static_cast<int>(i), carried[i]);
-  std::vector<int64_t> out_axes = c.Ints("scan_output_axes"),
-                       out_directions = c.Ints("scan_output_directions");
   for (size_t s = 0; s < results; ++s) {
     RONDO_ASSIGN_OR_RETURN(int at, c.Axis(At(out_axes, s), c.b.shape(scanned[s][0]).rank + 1));
     RONDO_ASSIGN_OR_RETURN(NodeId joined, Stack(c, scanned[s], at, At(out_directions, s) != 0));

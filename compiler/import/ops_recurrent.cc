@@ -1,17 +1,18 @@
-// LSTM, GRU and RNN, unrolled over time: the input's part of every gate is one product for all steps, and
-// each step adds the state's part.
+// LSTM, GRU and RNN: the input's part of every gate is one product for all steps, and each step adds the
+// state's part. Long sequences are a loop over the steps, of all directions at once; short ones are unrolled.
 #include <cmath>
 #include <string>
 
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
+#include "compiler/ir/loop.h"
 
 namespace rondo::importer {
 namespace {
 
 using ir::Builder;
 
-constexpr int64_t kMaxSteps = 4096;
+constexpr int64_t kMaxSteps = 1 << 16, kMaxUnrolled = 4096;
 
 struct Activation {
   std::string name;
@@ -112,8 +113,7 @@ Result<Recurrent> ReadRecurrent(OpContext& c, int64_t gates, std::vector<const c
   r.backward_first = direction == "reverse";
   r.hidden = c.shape(2)[2];
   r.clip = c.Float("clip", 0);
-  if (x.elements() == 0 || r.hidden < 1 || r.hidden > int64_t{1} << 32 ||
-      r.steps * r.directions > kMaxSteps) {
+  if (x.elements() == 0 || r.hidden < 1 || r.hidden > int64_t{1} << 32 || r.steps > kMaxSteps) {
     return Status::Error(Code::kUnsupported, "%lld steps of shape %s; the limit is %lld steps",
                          static_cast<long long>(r.steps), Text(x).c_str(), static_cast<long long>(kMaxSteps));
   }
@@ -151,6 +151,7 @@ struct Cell {
   NodeId state_bias = kNoNode;         // [gates * hidden] of the recurrence; kNoNode if added already
   NodeId h = kNoNode, cell = kNoNode;  // [batch, hidden]
   NodeId peepholes = kNoNode;          // [3 * hidden]
+  NodeId row = kNoNode;                // in a loop: this step's of from_input
 
   NodeId Gate(NodeId gates, int64_t index) const {
     return b.Slice(gates, b.shape(gates).rank - 1, index * r.hidden, 1, r.hidden);
@@ -164,6 +165,7 @@ struct Cell {
     return Activate(b, Function(function), x);
   }
   NodeId InputAt(int64_t t) const {
+    if (row != kNoNode) return row;
     return b.Reshape(b.Slice(from_input, 0, t, 1, 1), {r.batch, r.gates * r.hidden});
   }
 };
@@ -234,71 +236,119 @@ void StepLstm(Cell* s, int64_t t) {
   s->h = b.Mul(o, Activate(b, s->Function(2), s->cell));
 }
 
-// Runs one direction; gives its outputs in time order.
-std::vector<NodeId> Unroll(Cell* s, void (*step)(Cell*, int64_t), bool backward) {
+using StepFunction = void (*)(Cell*, int64_t);
+
+// One step; gives what it shows. `now` is its time as a node.
+NodeId Advance(Cell* s, StepFunction step, int64_t t, NodeId now) {
+  Builder& b = s->b;
+  const Recurrent& r = s->r;
+  NodeId h = s->h, cell = s->cell;
+  step(s, t);
+  if (r.lengths == kNoNode) return s->h;
+  // A row past its length keeps its state and shows 0.
+  NodeId live = b.Binary(TapeOp::kLess, now, r.lengths);
+  NodeId shown = b.Select(live, s->h, b.Scalar(b.dtype(s->h), 0));
+  s->h = b.Select(live, s->h, h);
+  s->cell = b.Select(live, s->cell, cell);
+  return shown;
+}
+
+// Runs one direction; gives its outputs in time order, [steps, 1, batch, hidden].
+NodeId Unroll(Cell* s, StepFunction step, bool backward) {
   Builder& b = s->b;
   const Recurrent& r = s->r;
   std::vector<NodeId> outputs(static_cast<size_t>(r.steps));
-  NodeId zero = b.Scalar(b.dtype(s->h), 0);
   for (int64_t i = 0; i < r.steps; ++i) {
     int64_t t = backward ? r.steps - 1 - i : i;
-    NodeId h = s->h, cell = s->cell;
-    step(s, t);
-    NodeId shown = s->h;
-    if (r.lengths != kNoNode) {  // a row past its length keeps its state and shows 0
-      NodeId live = b.Binary(TapeOp::kLess, b.Ints(DType::kI64, {1, 1}, {t}), r.lengths);
-      shown = b.Select(live, s->h, zero);
-      s->h = b.Select(live, s->h, h);
-      s->cell = b.Select(live, s->cell, cell);
-    }
-    outputs[static_cast<size_t>(t)] = shown;
+    NodeId shown = Advance(s, step, t, r.lengths == kNoNode ? kNoNode : b.Ints(DType::kI64, {1, 1}, {t}));
+    outputs[static_cast<size_t>(t)] = b.Reshape(shown, {1, 1, r.batch, r.hidden});
   }
-  return outputs;
+  return b.Concat(outputs, 0);
+}
+
+bool IsBackward(const Recurrent& r, size_t direction) { return direction == 1 || r.backward_first; }
+
+// Runs all directions in one loop; `all` as Unroll gives it, where wanted. False if they must be unrolled.
+bool RunLoop(std::vector<Cell>* cells, StepFunction step, bool has_cell, bool wants_all,
+             std::vector<NodeId>* all) {
+  const Recurrent& r = cells->front().r;
+  Builder& b = cells->front().b;
+  const NodeId times = r.lengths == kNoNode ? kNoNode : b.Iota({r.steps, 1, 1}, 0);
+  std::vector<NodeId> next, last, given;
+  for (const Cell& cell : *cells) {
+    given.push_back(cell.h);
+    given.push_back(cell.cell);
+  }
+  std::vector<ir::LoopMaker::Rows> rows;
+  ir::LoopMaker maker(&b, r.steps);
+  for (size_t d = 0; d < cells->size(); ++d) {
+    Cell& cell = (*cells)[d];
+    const bool backward = IsBackward(r, d);
+    cell.row = maker.Row(cell.from_input, backward);
+    cell.h = maker.Carried(cell.h);
+    if (has_cell) cell.cell = maker.Carried(cell.cell);
+    const NodeId shown = Advance(&cell, step, 0, times == kNoNode ? kNoNode : maker.Row(times, backward));
+    if (wants_all) rows.push_back({shown, backward});
+    next.push_back(cell.h);
+    if (has_cell) next.push_back(cell.cell);
+  }
+  const bool made = maker.Finish(next, rows, &last, all);
+  for (NodeId& y : *all) y = b.Unsqueeze(y, 1);
+  for (size_t d = 0; d < cells->size(); ++d) {
+    Cell& cell = (*cells)[d];
+    cell.row = kNoNode;
+    cell.h = made ? last[has_cell ? 2 * d : d] : given[2 * d];
+    cell.cell = made && has_cell ? last[2 * d + 1] : given[2 * d + 1];
+  }
+  return made;
 }
 
 // All directions, and the three outputs: Y, the last state, the last cell.
-void RunAll(OpContext& c, const Recurrent& r, void (*step)(Cell*, int64_t), bool separate, bool has_cell) {
+Status RunAll(OpContext& c, const Recurrent& r, StepFunction step, bool separate, bool has_cell) {
   Builder& b = c.b;
   bool batch_first = c.Int("layout", 0) != 0;
   int state_axis = batch_first ? 1 : 0;
-  std::vector<NodeId> all, last, cells;
+  std::vector<Cell> cells;
   for (int64_t d = 0; d < r.directions; ++d) {
-    Cell cell = MakeCell(c, r, d, separate);
-    if (has_cell && c.Has(6)) cell.cell = Direction(b, c.In(6), state_axis, d);
-    if (has_cell && c.Has(7)) cell.peepholes = Direction(b, c.In(7), 0, d);
-    std::vector<NodeId> outputs = Unroll(&cell, step, d == 1 || r.backward_first);
-    if (c.Wants(0)) {
-      for (NodeId& y : outputs) y = b.Reshape(y, {1, 1, r.batch, r.hidden});
-      all.push_back(b.Concat(outputs, 0));
+    cells.push_back(MakeCell(c, r, d, separate));
+    if (has_cell && c.Has(6)) cells.back().cell = Direction(b, c.In(6), state_axis, d);
+    if (has_cell && c.Has(7)) cells.back().peepholes = Direction(b, c.In(7), 0, d);
+  }
+  std::vector<NodeId> all, last, last_cells;
+  if (r.steps <= c.host.longest_unrolled() || !RunLoop(&cells, step, has_cell, c.Wants(0), &all)) {
+    if (r.steps * r.directions > kMaxUnrolled) {
+      return Status::Error(Code::kUnsupported, "%lld steps that cannot be a loop; the limit is %lld",
+                           static_cast<long long>(r.steps), static_cast<long long>(kMaxUnrolled));
     }
-    last.push_back(b.Unsqueeze(cell.h, state_axis));
-    cells.push_back(b.Unsqueeze(cell.cell, state_axis));
+    for (size_t d = 0; d < cells.size(); ++d) all.push_back(Unroll(&cells[d], step, IsBackward(r, d)));
   }
   if (c.Wants(0)) {
     NodeId y = b.Concat(all, 1);  // [steps, directions, batch, hidden]
     c.Set(0, batch_first ? b.Transpose(y, {2, 0, 1, 3}) : y);
   }
+  for (const Cell& cell : cells) {
+    last.push_back(b.Unsqueeze(cell.h, state_axis));
+    last_cells.push_back(b.Unsqueeze(cell.cell, state_axis));
+  }
   c.Set(1, b.Concat(last, state_axis));
-  if (has_cell) c.Set(2, b.Concat(cells, state_axis));
+  if (has_cell) c.Set(2, b.Concat(last_cells, state_axis));
+  return Status::Ok();
 }
 
 Status Rnn(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Recurrent r, ReadRecurrent(c, 1, {"Tanh"}, false));
-  RunAll(c, r, StepRnn, false, false);
-  return Status::Ok();
+  return RunAll(c, r, StepRnn, false, false);
 }
 
 Status Gru(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Recurrent r, ReadRecurrent(c, 3, {"Sigmoid", "Tanh"}, false));
   bool linear = c.Int("linear_before_reset", 0) != 0;
-  RunAll(c, r, linear ? StepGru<true> : StepGru<false>, true, false);
-  return Status::Ok();
+  return RunAll(c, r, linear ? StepGru<true> : StepGru<false>, true, false);
 }
 
 Status Lstm(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Recurrent r, ReadRecurrent(c, 4, {"Sigmoid", "Tanh", "Tanh"}, true));
-  RunAll(c, r, c.Int("input_forget", 0) != 0 ? StepLstm<true> : StepLstm<false>, false, true);
-  return Status::Ok();
+  return RunAll(c, r, c.Int("input_forget", 0) != 0 ? StepLstm<true> : StepLstm<false>, false, true);
 }
 
 constexpr OpRow kOps[] = {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/ir/loop.h"
 #include "compiler/ir/walk.h"
 #include "core/scalar.h"
 #include "core/synthetic.h"
@@ -383,6 +384,35 @@ Data EvalAttention(const Node& node, const Values& in) {
   return Narrow(node.dtype, node.shape, out);
 }
 
+// The bytes of all results.
+Result<Data> EvalLoop(const Node& node, const Values& in) {
+  const LoopInfo& loop = *node.As<LoopAttrs>().info;
+  std::vector<uint8_t> bytes(static_cast<size_t>(node.shape.elements()));
+  Values given(loop.inputs.size()), made;
+  for (int64_t t = 0; t < loop.trips; ++t) {
+    for (size_t k = 0; k < given.size(); ++k) {
+      const LoopInput& how = loop.inputs[k];
+      if (how.kind == LoopInputKind::kCarried && t > 0) {
+        given[k] = made[how.next];
+        continue;
+      }
+      const Node& taken = loop.body.node(loop.body.inputs[k].node);
+      const int64_t size = taken.shape.elements() * ByteSize(taken.dtype);
+      const int64_t row = how.kind != LoopInputKind::kRow ? 0 : how.backward ? loop.trips - 1 - t : t;
+      const auto from = in[k]->bytes.begin() + row * size;
+      given[k] = ConstantData::Own(taken.dtype, taken.shape, {from, from + size});
+    }
+    RONDO_ASSIGN_OR_RETURN(made, EvaluateGraph(loop.body, given));
+    for (size_t k = 0; k < made.size(); ++k) {
+      const LoopOutput& how = loop.outputs[k];
+      const int64_t row = !how.rows ? 0 : how.backward ? loop.trips - 1 - t : t;
+      std::copy(made[k]->bytes.begin(), made[k]->bytes.end(),
+                bytes.begin() + loop.ResultOffset(k) + row * made[k]->byte_size());
+    }
+  }
+  return ConstantData::Own(DType::kU8, node.shape, std::move(bytes));
+}
+
 }  // namespace
 
 Result<Data> EvaluateNode(const Node& node, const Values& given) {
@@ -409,6 +439,12 @@ Result<Data> EvaluateNode(const Node& node, const Values& given) {
       return Status::Error(Code::kUnsupported, "collective %%%d needs the other devices", node.id);
     case Op::kCall:
     case Op::kCallResult: return Status::Error(Code::kUnsupported, "%%%d calls a custom op", node.id);
+    case Op::kLoop: return EvalLoop(node, in);
+    case Op::kLoopResult: {
+      const LoopAttrs& a = node.As<LoopAttrs>();
+      const auto from = in[0]->bytes.begin() + a.info->ResultOffset(a.output);
+      return ConstantData::Own(node.dtype, node.shape, {from, from + a.info->ResultBytes(a.output)});
+    }
   }
   return Status::Error(Code::kInternal, "node %%%d has an unknown op", node.id);
 }

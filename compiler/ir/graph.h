@@ -52,6 +52,8 @@ enum class Op : uint8_t {
   kCollective,    // CollectiveAttrs; x -> what the devices make of theirs together
   kCall,          // CallAttrs; inputs of a custom op -> its output 0
   kCallResult,    // CallAttrs; a kCall -> another of its outputs
+  kLoop,          // LoopAttrs; first values, rows and whole tensors -> the bytes of all results (loop.h)
+  kLoopResult,    // LoopAttrs; a kLoop -> one of its results
 };
 
 // The bytes of a constant, or how to make them. Immutable and shared.
@@ -154,9 +156,15 @@ struct CallAttrs {
   uint32_t output = 0;  // which of the op's outputs the node is
 };
 
-using Attrs =
-    std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs, ReduceAttrs,
-                 ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs, CollectiveAttrs, CallAttrs>;
+struct LoopInfo;  // compiler/ir/loop.h
+struct LoopAttrs {
+  std::shared_ptr<const LoopInfo> info;
+  uint32_t output = 0;  // of a kLoopResult: which
+};
+
+using Attrs = std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs,
+                           ReduceAttrs, ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs,
+                           CollectiveAttrs, CallAttrs, LoopAttrs>;
 
 struct Node {
   NodeId id = kNoNode;

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/loop.h"
 #include "core/status.h"
 
 namespace rondo::ir {
@@ -66,6 +67,23 @@ std::string AttrText(const Node& n) {
       const std::string name = std::string(a.info->op.domain) + "." + std::string(a.info->op.name);
       return name + Text(" output %u", a.output) + (a.info->IsVersion(a.output) ? " in place" : "");
     }
+    case Op::kLoop: {
+      const LoopInfo& loop = *n.As<LoopAttrs>().info;
+      std::string out = Text("%ld rounds;", loop.trips);
+      for (size_t k = 0; k < loop.inputs.size(); ++k) {
+        const LoopInput& in = loop.inputs[k];
+        if (in.kind == LoopInputKind::kCarried) out += Text(" input %zu: output %zu,", k, in.next);
+        if (in.kind == LoopInputKind::kRow)
+          out += Text(" input %zu: rows%s,", k, in.backward ? " backward" : "");
+      }
+      for (size_t k = 0; k < loop.outputs.size(); ++k) {
+        const LoopOutput& o = loop.outputs[k];
+        if (o.rows) out += Text(" output %zu: rows%s,", k, o.backward ? " backward" : "");
+      }
+      out.pop_back();
+      return out;
+    }
+    case Op::kLoopResult: return Text("output %u", n.As<LoopAttrs>().output);
     default: return "";
   }
 }
@@ -74,6 +92,34 @@ std::string Ids(const std::vector<NodeId>& ids) {
   std::string out;
   for (NodeId id : ids) out += (out.empty() ? "%" : ", %") + std::to_string(id);
   return out;
+}
+
+std::string CheckLoop(const LoopInfo& loop, const Graph& g, const Node& n) {
+  const size_t inputs = loop.inputs.size(), outputs = loop.outputs.size();
+  if (loop.trips < 1 || loop.body.inputs.size() != inputs || loop.body.outputs.size() != outputs ||
+      n.inputs.size() != inputs) {
+    return "does not fit its body";
+  }
+  if (std::string broken = Validate(loop.body); !broken.empty()) return "has a body in which " + broken;
+  for (size_t k = 0; k < inputs; ++k) {
+    const Node &given = g.node(n.inputs[k]), &taken = loop.body.node(loop.body.inputs[k].node);
+    const LoopInput& how = loop.inputs[k];
+    const int64_t times = how.kind == LoopInputKind::kRow ? loop.trips : 1;
+    if (given.dtype != taken.dtype || given.shape.elements() != times * taken.shape.elements())
+      return Text("is given what does not fit input %zu of its body", k);
+    if (how.kind != LoopInputKind::kCarried) continue;
+    if (how.next >= outputs) return Text("hands on an output for input %zu that its body has not", k);
+    const Node& next = loop.body.node(loop.body.outputs[how.next].node);
+    if (next.dtype != taken.dtype || !(next.shape == taken.shape))
+      return Text("hands on what does not fit input %zu", k);
+  }
+  for (size_t k = 0; k < outputs; ++k) {
+    const auto taken = std::count_if(loop.inputs.begin(), loop.inputs.end(), [&](const LoopInput& in) {
+      return in.kind == LoopInputKind::kCarried && in.next == k;
+    });
+    if (!loop.outputs[k].rows && taken != 1) return Text("has an output %zu that %ld inputs take", k, taken);
+  }
+  return "";
 }
 
 // The rule that `n` breaks, or "".
@@ -196,6 +242,16 @@ std::string CheckShapes(const Graph& g, const Node& n) {
       const CustomArgument& output = a.info->output(a.output);
       return n.shape == output.shape && n.dtype == output.dtype ? "" : "differs from its op's output";
     }
+    case Op::kLoop: return CheckLoop(*n.As<LoopAttrs>().info, g, n);
+    case Op::kLoopResult: {
+      const LoopAttrs& a = n.As<LoopAttrs>();
+      if (count != 1 || in(0).op != Op::kLoop) return "takes one loop";
+      if (in(0).As<LoopAttrs>().info != a.info || a.output >= a.info->outputs.size())
+        return "is of another loop";
+      const bool fits = n.shape == a.info->ResultShape(a.output) &&
+                        n.dtype == a.info->body.node(a.info->body.outputs[a.output].node).dtype;
+      return fits ? "" : "differs from its loop's output";
+    }
     case Op::kConv: return count == 2 ? "" : "takes two inputs";
     case Op::kPool: return count == 1 ? "" : "takes one input";
   }
@@ -271,10 +327,10 @@ const char* Name(TapeOp op) {
 }
 
 const char* Name(Op op) {
-  static constexpr const char* kNames[] = {"input",     "constant",     "view",          "pointwise",
-                                           "iota",      "reduce",       "matmul",        "conv",
-                                           "pool",      "indexed_read", "indexed_write", "concat",
-                                           "attention", "collective",   "call",          "call_result"};
+  static constexpr const char* kNames[] = {
+      "input",     "constant",   "view", "pointwise",    "iota",          "reduce",
+      "matmul",    "conv",       "pool", "indexed_read", "indexed_write", "concat",
+      "attention", "collective", "call", "call_result",  "loop",          "loop_result"};
   return kNames[static_cast<int>(op)];
 }
 
@@ -293,6 +349,10 @@ std::string Dump(const Graph& graph) {
     if (!n.sources.empty()) out += "  ; " + n.sources[0];
     if (n.sources.size() > 1) out += Text(" and %zu more", n.sources.size() - 1);
     out += "\n";
+  }
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& n = graph.node(id);
+    if (!n.dead && n.op == Op::kLoop) out += Text("body of %%%d: ", id) + Dump(n.As<LoopAttrs>().info->body);
   }
   for (const GraphInput& in : graph.inputs) out += "input " + in.name + " = " + Ids({in.node}) + "\n";
   for (const GraphOutput& o : graph.outputs) out += "output " + o.name + " = " + Ids({o.node}) + "\n";

@@ -13,15 +13,46 @@ bool BoundOnce(const LoweredOp& op, int v) {
 
 }  // namespace
 
+// Steps [first, last] of each loop.
+std::vector<Life> LoopSteps(const LoweredProgram& program) {
+  std::vector<Life> loops(program.loops.size());
+  for (size_t step = 0; step < program.ops.size(); ++step) {
+    if (program.ops[step].loop < 0) continue;
+    Life& loop = loops[static_cast<size_t>(program.ops[step].loop)];
+    if (!loop.used()) loop.first = static_cast<int>(step);
+    loop.last = static_cast<int>(step);
+  }
+  return loops;
+}
+
 std::vector<Life> Lifetimes(const LoweredProgram& program) {
+  const std::vector<Life> loops = LoopSteps(program);
   std::vector<Life> lives(program.values.size());
   std::vector<bool> touched(program.values.size(), false);
   for (size_t step = 0; step < program.ops.size(); ++step) {
-    for (const LoweredBinding& param : program.ops[step].params) {
+    const LoweredOp& op = program.ops[step];
+    for (const LoweredBinding& param : op.params) {
       const size_t v = static_cast<size_t>(param.value);
-      if (!touched[v]) lives[v].first = static_cast<int>(step);
-      lives[v].last = static_cast<int>(step);
+      const BufferKind kind = program.values[v].kind;
+      Life& life = lives[v];
+      if (!touched[v]) {
+        life = {static_cast<int>(step), static_cast<int>(step)};
+        life.local = op.loop >= 0 && (kind == BufferKind::kTemporary || kind == BufferKind::kWorkspace);
+      }
       touched[v] = true;
+      life.last = static_cast<int>(step);
+      const bool reads_first = life.first == life.last && param.mode != Mode::kWrite;
+      if (reads_first || op.loop != program.ops[static_cast<size_t>(life.first)].loop) life.local = false;
+    }
+  }
+  for (const LoweredOp& op : program.ops) {
+    if (op.loop < 0) continue;
+    const Life& loop = loops[static_cast<size_t>(op.loop)];
+    for (const LoweredBinding& param : op.params) {
+      Life& life = lives[static_cast<size_t>(param.value)];
+      if (life.local) continue;
+      life.first = std::min(life.first, loop.first);
+      life.last = std::max(life.last, loop.last);
     }
   }
   const int last_step = static_cast<int>(program.ops.size()) - 1;
@@ -68,6 +99,7 @@ std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life
       if (write.mode != Mode::kWrite || read.mode != Mode::kRead) continue;
       if (lives[w].first != static_cast<int>(step) || lives[r].last != EndOf(program, step)) continue;
       if (taken[r] || takes_over[w] >= 0) continue;
+      if (op.loop >= 0 && (!lives[w].local || !lives[r].local)) continue;  // the next round reads it again
       if (!BoundOnce(op, write.value) || !BoundOnce(op, read.value)) continue;
       takes_over[w] = read.value;
       taken[r] = true;

@@ -16,11 +16,13 @@ namespace rondo {
 struct Life {
   int first = 1;
   int last = 0;
+  bool local = false;  // to each round of a loop
   bool used() const { return first <= last; }
 };
 
-// One a value. Inputs begin at step 0 and outputs end at the last step; constants and state, which outlive
-// the program, have {0, 0}.
+// One a value. What a loop has to do with lives for all of it, unless only this loop touches it and its first
+// step there only writes it: then every round has its own. Inputs begin at step 0 and outputs end at the last
+// step; constants and state, which outlive the program, have {0, 0}.
 std::vector<Life> Lifetimes(const LoweredProgram& program);
 
 // True for kinds that have a place in the arena.

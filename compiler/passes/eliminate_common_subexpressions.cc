@@ -104,6 +104,10 @@ struct AddAttrs {
     key->Add(a.has_limit);
     key->Add(a.nan_to_zero);
   }
+  void operator()(const ir::LoopAttrs& a) {
+    key->Add(a.info.get());
+    key->Add(a.output);
+  }
   void operator()(const ir::CallAttrs& a) {
     key->Add(a.info->key);
     key->Add(a.output);

@@ -131,7 +131,7 @@ class Lowering {
     }
     const bool product = n.op == Op::kMatMul || n.op == Op::kConv || n.op == Op::kAttention;
     if (product) facts.product = id;
-    facts.hot |= product || n.op == Op::kCall || n.op == Op::kCallResult;
+    facts.hot |= product || n.op == Op::kCall || n.op == Op::kCallResult || n.op == Op::kLoopResult;
     facts.reduced |= n.op == Op::kReduce;
     return facts;
   }

@@ -120,7 +120,9 @@ std::vector<SeamStep> SeamSteps(const LoweredProgram& program, const std::vector
         continue;
       }
       if (program.ops[i].kind == LoweredKind::kCollectiveWait) continue;
-      steps[i].user_break = "a break was asked for before node \"" + node + "\"";
+      size_t at = i;  // a loop is in one graph
+      while (program.ops[i].loop >= 0 && at > 0 && program.ops[at - 1].loop == program.ops[i].loop) --at;
+      steps[at].user_break = "a break was asked for before node \"" + node + "\"";
       found->push_back(node);
       break;
     }

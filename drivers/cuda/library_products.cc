@@ -61,7 +61,7 @@ std::vector<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel) {
       for (size_t p = 0; p < step.bindings.size(); ++p) {
         const Binding& binding = step.bindings[p];
         alignments[p] = std::min({alignments[p], AlignmentOf(plan.buffers[binding.buffer].alignment),
-                                  AlignmentOf(binding.offset)});
+                                  AlignmentOf(binding.offset | static_cast<uint64_t>(binding.stride))});
       }
     }
   }

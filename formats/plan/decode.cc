@@ -140,6 +140,10 @@ class Decoder {
   void One(const fbs::TapeInst& in, TapeInst& out);
   void One(const fbs::Indirect& in, Indirect& out);
   void One(const fbs::Binding& in, Binding& out);
+  void One(const fbs::Loop& in, Loop& out) {
+    const uint64_t trips = in.trips();
+    out = {in.first_step(), in.num_steps(), trips > kNone ? 0 : static_cast<uint32_t>(trips)};
+  }
   void One(const fbs::DeviceBytes& in, DeviceBytes& out);
   void One(const fbs::Guard& in, Guard& out);
   void One(const fbs::Operand& in, Operand& out);
@@ -182,7 +186,7 @@ void Decoder::One(const fbs::Indirect& in, Indirect& out) {
   out = {in.operand(), in.wrap(), in.fault(), in.stride(), in.extent()};
 }
 
-void Decoder::One(const fbs::Binding& in, Binding& out) { out = {in.buffer(), in.offset()}; }
+void Decoder::One(const fbs::Binding& in, Binding& out) { out = {in.buffer(), in.offset(), 0}; }
 
 void Decoder::One(const fbs::DeviceBytes& in, DeviceBytes& out) {
   out = {in.weights(), in.arena(), in.state(), in.workspace(), in.communicator()};
@@ -274,7 +278,12 @@ void Decoder::One(const fbs::Step& in, Step& out) {
   out.kernel = in.kernel();
   out.sync_point = in.sync_point();
   out.bytes = in.bytes();
-  out.bindings = All<Binding>(in.bindings());
+  // Strides, where some binding has one; what is missing at their end is 0.
+  const Span<const Binding> bindings = All<Binding>(in.bindings());
+  const Span<const int64_t> strides = Numbers<int64_t>(in.strides());
+  out.bindings = bindings;
+  for (size_t b = 0; b < bindings.size() && b < strides.size(); ++b)
+    const_cast<Binding&>(bindings[b]).stride = strides[b];
   out.waits = Numbers<uint32_t>(in.waits());
   out.records = in.records();
   out.after = Numbers<uint32_t>(in.after());
@@ -318,6 +327,7 @@ void Decoder::One(const fbs::Program& in, Program& out) {
   out.num_events = in.num_events();
   out.arena_lower_bound = in.arena_lower_bound();
   out.arena_bytes = in.arena_bytes();
+  out.loops = All<Loop>(in.loops());
 }
 
 void Decoder::One(const fbs::TensorMap& in, TensorMap& out) {

@@ -22,7 +22,9 @@ DeviceMemory EstimateDeviceMemory(const PlanData& plan, uint32_t device) {
   memory.code = InSteps(memory.code + kBesideCode);
   uint64_t nodes = 0;
   for (const Program& program : plan.programs) {
-    for (const Step& step : program.steps) nodes += step.device == device;
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      if (program.steps[s].device == device) nodes += RoundsOf(program, s);
+    }
   }
   memory.graphs = nodes * kGraphNode;
   const DeviceBytes& bytes = plan.requirements.devices[device];

@@ -67,6 +67,7 @@ class Encoder {
     return {in.operand, in.wrap, in.fault, in.stride, in.extent};
   }
   static fbs::Binding Plain(const Binding& in) { return {in.buffer, in.offset}; }
+  static fbs::Loop Plain(const Loop& in) { return {in.first_step, in.num_steps, in.trips}; }
   static fbs::DeviceBytes Plain(const DeviceBytes& in) {
     return {in.weights, in.arena, in.state, in.workspace, in.communicator};
   }
@@ -136,8 +137,15 @@ class Encoder {
     auto bindings = Structs<fbs::Binding>(in.bindings);
     auto waits = Numbers<uint32_t>(in.waits);
     auto after = Numbers<uint32_t>(in.after);
+    std::vector<int64_t> moves;  // up to the last binding that moves
+    for (size_t b = 0; b < in.bindings.size(); ++b) {
+      if (in.bindings[b].stride == 0) continue;
+      moves.resize(b + 1);
+      moves[b] = in.bindings[b].stride;
+    }
+    auto strides = Numbers<int64_t>(Span<const int64_t>(moves.data(), moves.size()));
     return fbs::CreateStep(builder_, Byte(in.kind), in.device, in.stream, in.kernel, in.sync_point, in.bytes,
-                           bindings, waits, in.records, after, in.source, in.custom);
+                           bindings, waits, in.records, after, in.source, in.custom, strides);
   }
   Offset<fbs::Partition> One(const Partition& in) {
     auto detail = Text(in.detail);
@@ -161,8 +169,9 @@ class Encoder {
     auto partitions = Tables<fbs::Partition>(in.partitions);
     auto sync_points = Tables<fbs::SyncPoint>(in.sync_points);
     auto certificates = Numbers<uint64_t>(in.certificates);
+    auto loops = Structs<fbs::Loop>(in.loops);
     return fbs::CreateProgram(builder_, name, inputs, outputs, steps, partitions, sync_points, certificates,
-                              in.num_streams, in.num_events, in.arena_lower_bound, in.arena_bytes);
+                              in.num_streams, in.num_events, in.arena_lower_bound, in.arena_bytes, loops);
   }
   Offset<fbs::KernelImage> One(const KernelImage& in) {
     auto entry = Text(in.entry);
@@ -269,7 +278,7 @@ uint64_t Estimate(const PlanData& plan) {
   }
   for (const Program& program : plan.programs) {
     for (const Step& step : program.steps) {
-      bytes += 128 + step.bindings.size() * 16 + (step.waits.size() + step.after.size()) * 4;
+      bytes += 128 + step.bindings.size() * 24 + (step.waits.size() + step.after.size()) * 4;
     }
   }
   return bytes;

@@ -21,6 +21,7 @@ class ProgramVerifier {
   Status Run() {
     const int name = static_cast<int>(program_.name.size());
     RONDO_RETURN_IF_ERROR(Whole().At("program \"%.*s\"", name, program_.name.data()));
+    RONDO_RETURN_IF_ERROR(Loops().At("program \"%.*s\"", name, program_.name.data()));
     for (uint32_t s = 0; s < program_.steps.size(); ++s) {
       if (Status status = OneStep(s); !status.ok()) return AtStep(status, plan_, program_, s);
     }
@@ -35,6 +36,8 @@ class ProgramVerifier {
   Status Replicas(const Port& port);
   Status SyncPoints();
   Status OneSyncPoint(uint32_t index);
+  Status Loops();
+  Status LoopStep(const Step& step, const Loop& loop);
   Status OneStep(uint32_t index);
   Status Launch(const Step& step);
   Status Copy(const Step& step);
@@ -51,6 +54,7 @@ class ProgramVerifier {
   const KernelRanges& ranges_;
   Span<bool> named_;
   Arena& scratch_;
+  uint32_t last_round_ = 0;  // of the step that is looked at
 };
 
 Status ProgramVerifier::Whole() {
@@ -207,15 +211,55 @@ Status ProgramVerifier::Bound(const Step& step, size_t slot, const ByteRange& ra
                         slot, binding.offset, binding.buffer, name, buffer.name.data(), buffer.bytes,
                         buffer.alignment, range.element);
   }
+  // From the first to the last round of a loop; `range` may be empty, but no address lies outside the buffer.
+  const int64_t offset = static_cast<int64_t>(binding.offset), bytes = static_cast<int64_t>(buffer.bytes);
+  int64_t moved;  // kMaxRegionBytes keeps the sums below small
+  if (__builtin_mul_overflow(binding.stride, int64_t{last_round_}, &moved) || moved > bytes ||
+      moved < -bytes || offset + moved < 0 || offset + moved > bytes || binding.stride % range.element != 0 ||
+      (binding.stride != 0 && last_round_ == 0)) {
+    return RONDO_BROKEN("parameter %zu moves by %" PRId64 " bytes %u times: that leaves buffer %u", slot,
+                        binding.stride, last_round_, binding.buffer);
+  }
   if (range.first == range.end) return Status::Ok();
-  const int64_t offset = static_cast<int64_t>(binding.offset);
-  if (range.first < -offset || range.end > static_cast<int64_t>(buffer.bytes) - offset) {
-    return RONDO_BROKEN("parameter %zu touches bytes [%" PRId64 ", %" PRId64
-                        ") of buffer %u \"%.*s\", which has %" PRIu64,
-                        slot, range.first + offset, range.end + offset, binding.buffer, name,
-                        buffer.name.data(), buffer.bytes);
+  const int64_t first = range.first + (moved < 0 ? moved : 0), end = range.end + (moved > 0 ? moved : 0);
+  if (first < -offset || end > bytes - offset) {
+    return RONDO_BROKEN(
+        "parameter %zu touches bytes [%" PRId64 ", %" PRId64 ") of buffer %u \"%.*s\", which has %" PRIu64,
+        slot, first + offset, end + offset, binding.buffer, name, buffer.name.data(), buffer.bytes);
   }
   return Status::Ok();
+}
+
+Status ProgramVerifier::Loops() {
+  uint32_t next = 0;
+  uint64_t taken = 0;
+  const size_t steps = program_.steps.size();
+  for (size_t i = 0; i < program_.loops.size(); ++i) {
+    const Loop& loop = program_.loops[i];
+    taken += uint64_t{loop.num_steps} * loop.trips;
+    if (loop.first_step < next || loop.first_step >= steps || loop.num_steps == 0 ||
+        loop.num_steps > steps - loop.first_step || loop.trips == 0 || taken > kMaxLoopSteps) {
+      return RONDO_BROKEN(
+          "loop %zu repeats steps [%u, +%u) of %zu %u times: it must begin at %u or later, and "
+          "all loops may take %" PRIu64 " steps",
+          i, loop.first_step, loop.num_steps, steps, loop.trips, next, kMaxLoopSteps);
+    }
+    next = loop.end();
+  }
+  return Status::Ok();
+}
+
+// Rounds need no order but that of their stream.
+Status ProgramVerifier::LoopStep(const Step& step, const Loop& loop) {
+  const Step& first = program_.steps[loop.first_step];
+  bool fits = step.kind <= StepKind::kCopy && step.device == first.device && step.stream == first.stream &&
+              step.waits.empty() && step.records == kNone;
+  for (uint32_t after : step.after) fits &= program_.steps[after].device == step.device;
+  if (fits) return Status::Ok();
+  return RONDO_BROKEN(
+      "a %s on stream %u in a loop: it may be a launch or copy on stream %u of device %u that "
+      "names no event and no step of another device",
+      Name(step.kind), step.stream, first.stream, first.device);
 }
 
 // Of two parameters of a launch whose bindings are in bounds.
@@ -227,8 +271,10 @@ bool ProgramVerifier::ShareBytes(const Step& step, uint16_t a, uint16_t b) const
     const ByteRange& range = ranges_.ranges[ranges_.first_range[step.kernel] + param];
     const Binding& binding = step.bindings[param];
     const Buffer& buffer = plan_.buffers[binding.buffer];
+    const int64_t moved = binding.stride * int64_t{last_round_};
     first[i] = static_cast<int64_t>(buffer.offset + binding.offset) + range.first;
-    end[i] = first[i] + range.end - range.first;
+    end[i] = first[i] + range.end - range.first + (moved > 0 ? moved : 0);
+    first[i] += moved < 0 ? moved : 0;
     kind[i] = buffer.kind;
   }
   const bool apart = (kind[0] == BufferKind::kState) != (kind[1] == BufferKind::kState) ||
@@ -315,7 +361,9 @@ Status ProgramVerifier::Custom(const Step& step) {
   for (size_t i = 0; i < op.arguments.size(); ++i) {
     const CustomArgument& argument = op.arguments[i];
     if (argument.absent) {
-      if (step.bindings[i].buffer == kNone && step.bindings[i].offset == 0) continue;
+      if (step.bindings[i].buffer == kNone && step.bindings[i].offset == 0 && step.bindings[i].stride == 0) {
+        continue;
+      }
       return RONDO_BROKEN("argument %zu is left out, but bound to buffer %u", i, step.bindings[i].buffer);
     }
     const ByteRange range = {0, static_cast<int64_t>(BytesOf(argument)),
@@ -346,6 +394,9 @@ Status ProgramVerifier::OneStep(uint32_t index) {
   for (uint32_t after : step.after) {
     if (after >= index) return RONDO_BROKEN("comes after step %u, which is not an earlier one", after);
   }
+  const Loop* loop = LoopOf(program_, index);
+  last_round_ = loop == nullptr ? 0 : loop->trips - 1;
+  if (loop != nullptr) RONDO_RETURN_IF_ERROR(LoopStep(step, *loop));
   if (step.kind == StepKind::kCustom) return Custom(step);
   if (step.custom != kNone) return RONDO_BROKEN("it calls no custom op, but names %u", step.custom);
   if (step.kind == StepKind::kLaunch) return Launch(step);
@@ -387,6 +438,8 @@ Status ProgramVerifier::Partitions() {
                           partition.first_step, partition.num_steps, next, program_.steps.size());
     }
     next += partition.num_steps;
+    if (const Loop* loop = LoopOf(program_, next); loop != nullptr && loop->first_step < next)
+      return RONDO_BROKEN("partition %u ends at step %u, inside a loop", i, next);
     for (uint32_t s = partition.first_step; s < next; ++s) {
       const Step& step = program_.steps[s];
       if (step.kind == StepKind::kCustom && !plan_.custom_ops[step.custom].graph_safe &&

@@ -314,6 +314,12 @@ class Collector {
     Number(p.num_events, __LINE__);
     Number(p.arena_lower_bound, __LINE__);
     Number(p.arena_bytes, __LINE__);
+    List(p.loops, __LINE__);
+    for (Loop& loop : Entries(p.loops)) {
+      Index(loop.first_step, p.steps.size(), __LINE__);
+      Number(loop.num_steps, __LINE__);
+      Number(loop.trips, __LINE__);
+    }
   }
 
   void Of(Step& s, const Program& p) {
@@ -328,6 +334,7 @@ class Collector {
     for (Binding& binding : Entries(s.bindings)) {
       Index(binding.buffer, plan_.buffers.size(), __LINE__);
       Number(binding.offset, __LINE__);
+      Number(binding.stride, __LINE__);
     }
     Indices(s.waits, p.num_events, __LINE__);
     Index(s.records, p.num_events, __LINE__);

@@ -44,15 +44,18 @@ double Operations(const Kernel& kernel) {
 double Operations(const PlanData& plan) {
   double sum = 0;
   for (const Program& program : plan.programs) {
-    for (const Step& step : program.steps) {
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      const Step& step = program.steps[s];
+      const Loop* loop = LoopOf(program, s);
       if (step.kind == StepKind::kCustom) {
         for (const CustomArgument& a : plan.custom_ops[step.custom].arguments) {
           sum += static_cast<double>(BytesOf(a));
         }
         continue;
       }
-      sum += step.kind == StepKind::kLaunch ? Operations(plan.kernels[step.kernel])
-                                            : static_cast<double>(step.bytes) / 16;
+      sum += (loop == nullptr ? 1 : static_cast<double>(loop->trips)) *
+             (step.kind == StepKind::kLaunch ? Operations(plan.kernels[step.kernel])
+                                             : static_cast<double>(step.bytes) / 16);
     }
   }
   return sum;

@@ -9,6 +9,7 @@
 #include "formats/plan/writer.h"
 #include "tests/collectives/mesh_plan.h"
 #include "tests/plan/call_plan.h"
+#include "tests/plan/loop_plan.h"
 #include "tests/plan/plan_maker.h"
 #include "tests/plan/product_plan.h"
 #include "tests/plan/sample_plan.h"
@@ -156,6 +157,7 @@ std::vector<Seed> MakePlanSeeds() {
   seeds.push_back({"sample.plan", RunnableSample()});
   seeds.push_back({"mesh.plan", MeshBytes()});
   seeds.push_back({"calls.plan", SampleBytes(MakeCallSample())});
+  seeds.push_back({"loop.plan", SampleBytes(MakeLoopSample())});
   seeds.push_back({"product.plan", SampleBytes(MakeProductSample())});
   seeds.push_back({"alternatives.plan", SampleBytes(MakeSampleWithAlternatives())});
   seeds.push_back({"maps.plan", SampleBytes(MakeMapSample())});

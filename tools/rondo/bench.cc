@@ -249,7 +249,7 @@ class BenchCommand : public Command {
     std::iota(order.begin(), order.end(), 0u);
     std::stable_sort(order.begin(), order.end(),
                      [&](uint32_t a, uint32_t b) { return medians[a] > medians[b]; });
-    for (uint32_t s : order) (*json)["steps"].push_back(StepJson(plan, of.steps[s], s, medians[s]));
+    for (uint32_t s : order) (*json)["steps"].push_back(StepJson(plan, of, s, medians[s]));
     if (top_ > 0 && order.size() > static_cast<size_t>(top_)) order.resize(static_cast<size_t>(top_));
 
     Section section;
@@ -259,7 +259,7 @@ class BenchCommand : public Command {
     if (memory_gbps_ > 0) section.table.head.push_back("floor µs");
     for (const char* head : {"GB/s", "GFLOP/s", "kernel", "label", "source nodes"})
       section.table.head.push_back(head);
-    for (uint32_t s : order) section.table.rows.push_back(StepRow(plan, of.steps[s], s, medians[s], sum));
+    for (uint32_t s : order) section.table.rows.push_back(StepRow(plan, of, s, medians[s], sum));
     out_.Print(section);
   }
 
@@ -271,8 +271,9 @@ class BenchCommand : public Command {
     return static_cast<double>(traffic.read + traffic.written) / memory_gbps_ * 1e-3;
   }
 
-  Json StepJson(const PlanData& plan, const Step& step, uint32_t number, double microseconds) const {
-    const Traffic traffic = StepTraffic(plan, step);
+  Json StepJson(const PlanData& plan, const Program& program, uint32_t number, double microseconds) const {
+    const Step& step = program.steps[number];
+    const Traffic traffic = RunTraffic(plan, program, number);
     Json json = {{"step", number},
                  {"median_us", microseconds},
                  {"bytes_read", traffic.read},
@@ -284,9 +285,10 @@ class BenchCommand : public Command {
     return json;
   }
 
-  std::vector<std::string> StepRow(const PlanData& plan, const Step& step, uint32_t number,
+  std::vector<std::string> StepRow(const PlanData& plan, const Program& program, uint32_t number,
                                    double microseconds, double sum) const {
-    const Traffic traffic = StepTraffic(plan, step);
+    const Step& step = program.steps[number];
+    const Traffic traffic = RunTraffic(plan, program, number);
     const double bytes = static_cast<double>(traffic.read + traffic.written);
     const double operations = static_cast<double>(traffic.operations);
     const double rate = 1e-3 / std::max(microseconds, 1e-3);

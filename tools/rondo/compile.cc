@@ -179,6 +179,11 @@ class CompileCommand : public Command {
         .Text("--profile", &profile_, "compute kernels as rondo tune measured to be best", "F.json")
         .Integer("--alternatives", &options_.alternatives, 0, 32,
                  "of each product, keep the N best other ways to compute it in the plan, for rondo tune", "N")
+        .Integer(
+            "--unroll", &options_.longest_unrolled, 0, 1 << 16,
+            "recurrent operators, Loop and Scan of up to N rounds (default 16) become straight steps, longer "
+            "ones loops",
+            "N")
         .Texts("--shape", &shapes_,
                "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
                "in one (prefill:x=1x128)",

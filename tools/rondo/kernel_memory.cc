@@ -80,7 +80,8 @@ std::vector<Bound> BoundsOf(const PlanData& plan, uint32_t kernel) {
         }
         bounds[p].alignment =
             std::min<uint64_t>(bounds[p].alignment, std::max<uint32_t>(1, buffer.alignment));
-        while (offset % bounds[p].alignment != 0) bounds[p].alignment /= 2;
+        const uint64_t places = offset | static_cast<uint64_t>(step.bindings[p].stride);
+        while (places % bounds[p].alignment != 0) bounds[p].alignment /= 2;
       }
       first = false;
     }

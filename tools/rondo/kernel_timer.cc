@@ -139,11 +139,14 @@ Result<double> KernelTimer::TimeRun(const std::vector<size_t>& images) {
         inputs.insert(port.buffer);
     }
     RONDO_RETURN_IF_ERROR(device_->BeginRecord(stream_));
-    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+    for (Turn turn; turn.step < program.steps.size(); turn = Next(program, turn)) {
+      const uint32_t s = turn.step;
       const Step& step = program.steps[s];
       if (step.device != 0) continue;
       std::vector<DeviceAddress> addresses;
-      for (const Binding& binding : step.bindings) addresses.push_back(AddressOf(binding));
+      for (const Binding& binding : step.bindings) {
+        addresses.push_back(AddressOf(binding) + static_cast<uint64_t>(binding.stride * int64_t{turn.round}));
+      }
       if (step.kind == StepKind::kLaunch) {
         RONDO_RETURN_IF_ERROR(device_->Launch(modules_[images[step.kernel]], step.kernel,
                                               Span<const DeviceAddress>(addresses), stream_, s));

@@ -60,6 +60,7 @@ Json StepJson(const PlanData& plan, const Step& step) {
       bindings.push_back(nullptr);
     } else {
       bindings.push_back({{"buffer", binding.buffer}, {"offset", binding.offset}});
+      if (binding.stride != 0) bindings.back()["stride"] = binding.stride;
     }
   }
   const Traffic traffic = StepTraffic(plan, step);
@@ -80,7 +81,7 @@ Json StepJson(const PlanData& plan, const Step& step) {
 }
 
 Json ProgramJson(const PlanData& plan, const Program& program) {
-  Json partitions = Json::array(), steps = Json::array(), points = Json::array();
+  Json partitions = Json::array(), steps = Json::array(), points = Json::array(), loops = Json::array();
   for (const Partition& partition : program.partitions) {
     partitions.push_back({{"device", partition.device},
                           {"first_step", partition.first_step},
@@ -89,6 +90,9 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
                           {"detail", std::string(partition.detail)}});
   }
   for (const Step& step : program.steps) steps.push_back(StepJson(plan, step));
+  for (const Loop& loop : program.loops) {
+    loops.push_back({{"first_step", loop.first_step}, {"num_steps", loop.num_steps}, {"trips", loop.trips}});
+  }
   for (const SyncPoint& point : program.sync_points) {
     Json devices = Json::array();
     for (uint32_t device : point.participants) devices.push_back(device);
@@ -109,6 +113,7 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
           {"events", program.num_events},
           {"partitions", partitions},
           {"sync_points", points},
+          {"loops", loops},
           {"steps", steps}};
 }
 

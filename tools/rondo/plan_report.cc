@@ -70,8 +70,8 @@ Section Partitions(const PlanData& plan, const Program& program) {
              program.steps.size(), program.partitions.size(), program.partitions.size() == 1 ? "" : "s");
   section.lines.push_back("arena " + ArenaText(program.arena_bytes, program.arena_lower_bound));
   Traffic sum;
-  for (const Step& step : program.steps) {
-    const Traffic traffic = StepTraffic(plan, step);
+  for (uint32_t s = 0; s < program.steps.size(); ++s) {
+    const Traffic traffic = RunTraffic(plan, program, s);
     sum.read += traffic.read;
     sum.written += traffic.written;
     sum.operations += traffic.operations;
@@ -79,6 +79,10 @@ Section Partitions(const PlanData& plan, const Program& program) {
   section.lines.push_back(Printf("a run reads at most %s and writes %s; %.3g operations in contractions",
                                  BytesText(sum.read).c_str(), BytesText(sum.written).c_str(),
                                  static_cast<double>(sum.operations)));
+  for (const Loop& loop : program.loops) {
+    section.lines.push_back(
+        Printf("steps %u to %u are taken %u times", loop.first_step, loop.end() - 1, loop.trips));
+  }
   section.table.head = {"partition", "device", "steps", "ends because of", ""};
   for (size_t i = 0; i < program.partitions.size(); ++i) {
     const Partition& partition = program.partitions[i];
@@ -136,6 +140,7 @@ Section Steps(const PlanData& plan, const Program& program) {
       buffers += Printf("#%u", binding.buffer);
       if (!buffer.name.empty()) buffers.append(" ").append(buffer.name);
       if (binding.offset != 0) buffers += Printf("+%llu", static_cast<unsigned long long>(binding.offset));
+      if (binding.stride != 0) buffers += Printf("%+lld a round", static_cast<long long>(binding.stride));
     }
     const Traffic traffic = StepTraffic(plan, step);
     section.table.rows.push_back({Number(i), Number(step.device), Number(step.stream), what, buffers,
@@ -331,9 +336,10 @@ std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* 
   std::vector<const Step*> uses(plan.kernels.size(), nullptr);
   counts->assign(plan.kernels.size(), 0);
   for (const Program& program : plan.programs) {
-    for (const Step& step : program.steps) {
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      const Step& step = program.steps[s];
       if (step.kind != StepKind::kLaunch) continue;
-      ++(*counts)[step.kernel];
+      (*counts)[step.kernel] += RoundsOf(program, s);
       if (uses[step.kernel] == nullptr) uses[step.kernel] = &step;
     }
   }

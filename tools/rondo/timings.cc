@@ -52,14 +52,16 @@ Json Slice(const TimedInterval& interval, uint32_t lane, double offset, const ch
 
 Json StepSlice(const PlanData& plan, const TracedReplay& replay, const TimedInterval& interval,
                double offset) {
-  const Step& step = plan.programs[replay.program].steps[interval.index];
+  const Program& program = plan.programs[replay.program];
+  const Step& step = program.steps[interval.index];
   std::string name = SourceText(plan, step.source);
   const bool launch = step.kind == StepKind::kLaunch;
   const std::string what = StepText(plan, step);
   Json slice = Slice(interval, step.stream + 1, offset, "step", name.empty() ? what : name);
-  const Traffic traffic = StepTraffic(plan, step);
-  slice["args"] = {{"program", std::string(plan.programs[replay.program].name)},
+  const Traffic traffic = RunTraffic(plan, program, interval.index);
+  slice["args"] = {{"program", std::string(program.name)},
                    {"step", interval.index},
+                   {"rounds", RoundsOf(program, interval.index)},
                    {"kernel", what},
                    {"label", launch ? std::string(plan.kernels[step.kernel].label) : ""},
                    {"bytes_read", traffic.read},

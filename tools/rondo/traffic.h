@@ -18,6 +18,14 @@ struct Traffic {
 // of the index counts as a different place) and where strides interleave. Never more than what is bound.
 Traffic StepTraffic(const PlanData& plan, const Step& step);
 
+// What step `step` of `program` reads and writes in a run: in a loop, the sum over its rounds.
+inline Traffic RunTraffic(const PlanData& plan, const Program& program, uint32_t step) {
+  Traffic traffic = StepTraffic(plan, program.steps[step]);
+  for (uint64_t* sum : {&traffic.read, &traffic.written, &traffic.operations})
+    *sum *= RoundsOf(program, step);
+  return traffic;
+}
+
 // The distinct elements that `operand` touches: what StepTraffic sums.
 uint64_t DistinctElements(const Part& part, const Operand& operand);
 

@@ -74,8 +74,11 @@ std::vector<Candidate> CandidatesOf(const PlanData& plan) {
   std::vector<Candidate> candidates;
   for (auto& [kernel, candidate] : found) {
     for (const Program& program : plan.programs) {
-      for (const Step& step : program.steps)
-        candidate.launches += step.kind == StepKind::kLaunch && step.kernel == kernel;
+      for (uint32_t s = 0; s < program.steps.size(); ++s) {
+        const Step& step = program.steps[s];
+        if (step.kind == StepKind::kLaunch && step.kernel == kernel)
+          candidate.launches += RoundsOf(program, s);
+      }
     }
     // What the plan runs may be a library's, or unnamed: it is measured, but cannot be asked for.
     if (candidate.launches > 0 && !candidate.others.empty()) candidates.push_back(std::move(candidate));

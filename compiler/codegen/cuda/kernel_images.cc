@@ -22,7 +22,8 @@ std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
         cuda::ParamFacts& fact = facts[step.kernel][p];
         fact.constant = fact.constant && buffer.kind == BufferKind::kConstant;
         fact.alignment = std::min<uint64_t>(fact.alignment, buffer.alignment);
-        while (fact.alignment > 1 && binding.offset % fact.alignment != 0) fact.alignment /= 2;
+        const uint64_t places = binding.offset | static_cast<uint64_t>(binding.stride);
+        while (fact.alignment > 1 && places % fact.alignment != 0) fact.alignment /= 2;
       }
     }
   }

@@ -36,6 +36,7 @@ size_t ProgramCheck::CountUntil(uint32_t buffer, uint32_t step) const {
 uint32_t ProgramCheck::Inherits(uint32_t buffer) const {
   const uint32_t other = plan_.buffers[buffer].aliases;
   if (other == kNone || lifetimes_[other].first > lifetimes_[other].last) return kNone;
+  if (local_[buffer] != local_[other]) return kNone;
   const size_t count = CountUntil(other, lifetimes_[buffer].first);
   return count > 0 && Of(other)[count - 1].begin == lifetimes_[buffer].first ? other : kNone;
 }
@@ -97,10 +98,14 @@ bool ProgramCheck::InPlaceCall(const Access& a, const Access& b) const {
 Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   if (!a.writes() && !b.writes()) return Status::Ok();
   const Buffer &x = plan_.buffers[a.buffer], &y = plan_.buffers[b.buffer];
-  const Box p = a.box(), q = b.box();
+  // Two that move as one stand in every round as in the first.
+  const bool as_one = a.stride == b.stride;
+  const Box p = as_one ? a.box() : Whole(a, a.box()), q = as_one ? b.box() : Whole(b, b.box());
   if (!MayShare(p, q, work_)) return Status::Ok();
   if (work_.over()) return TooMuchWork();
-  if (a.print->part == nullptr) {
+  if (!as_one) {
+    // Refused.
+  } else if (a.print->part == nullptr) {
     if (InPlaceCollective(a, b) || InPlaceCall(a, b)) return Status::Ok();
   } else if (a.print->part == b.print->part) {
     const Part& part = *a.print->part;
@@ -134,7 +139,7 @@ Status ProgramCheck::CheckInsideSteps() {
 // Two accesses of one buffer by different steps, one of them a write, that no order holds apart.
 Status ProgramCheck::CheckRace(const Access& a, const Access& b) {
   if ((!a.writes() && !b.writes()) || a.begin == b.begin || order_.Before(a.end, b.begin) ||
-      order_.Before(b.end, a.begin) || !MayShare(a.box(), b.box(), work_))
+      order_.Before(b.end, a.begin) || !MayShare(Whole(a, a.box()), Whole(b, b.box()), work_))
     return Status::Ok();
   if (work_.over()) return TooMuchWork();
   const std::string_view name = plan_.buffers[a.buffer].name;
@@ -155,12 +160,32 @@ Status ProgramCheck::CheckRaces() {
   return Status::Ok();
 }
 
+// What an access that touches `box` in the first round touches in all.
+Box ProgramCheck::Whole(const Access& access, const Box& box) const {
+  return access.loop == kNone ? box : Repeated(box, access.stride, program_.loops[access.loop].trips);
+}
+
+// Calls visit(box) for what `access` touches, in all rounds of its loop, placed in memory; see ForPieces.
+// What all rounds touch may be no box: of a read, that ends the visits as `visit` does; of a write, the first
+// round is visited.
+bool ProgramCheck::ForBoxes(const Access& access, const Visit<Box>& visit) {
+  return ForPieces(*access.print, work_, [&](const Box& piece) {
+    const Box once = Shifted(piece, access.base), all = Whole(access, once);
+    if (!all.exact && once.exact && access.reads()) return false;
+    return visit(all.exact ? all : once);
+  });
+}
+
 // Calls visit(write) for the writes that come before `read`, of its buffer and of those that it took over
-// with their contents, the latest first. False if `visit` is, or the work runs out.
-bool ProgramCheck::ForWrites(const Access& read, const Visit<Access>& visit) {
+// with their contents, the latest first: those outside of its loop with all rounds that they have, others as
+// they are once. False if `visit` is, or the work runs out.
+bool ProgramCheck::ForWrites(const Access& read, Rounds rounds, const Visit<Access>& visit) {
+  const bool later = rounds == Rounds::kLater, stays = !later || read.stride == 0;
+  // The round before also made what comes after the read in the list.
+  const uint32_t until = later ? program_.loops[read.loop].end() - 1 : read.begin;
   // The verifier has seen that chains of aliases end.
   for (uint32_t buffer = read.buffer; buffer != kNone; buffer = Inherits(buffer)) {
-    for (size_t i = CountUntil(buffer, read.begin); i-- > 0;) {
+    for (size_t i = CountUntil(buffer, until); i-- > 0;) {
       const Access& write = Of(buffer)[i];
       if (!work_.Spend(4)) return false;
       if (!write.writes()) continue;
@@ -168,9 +193,19 @@ bool ProgramCheck::ForWrites(const Access& read, const Visit<Access>& visit) {
       const bool own = write.begin == read.begin && write.print->part != nullptr &&
                        write.print->part == read.print->part && write.print->part->sequential;
       const bool before = own || read.begin == kAfterAll || order_.Before(write.end, read.begin);
-      if (before && !visit(write)) return false;
+      if (write.loop == kNone || write.loop != read.loop) {
+        if (before && stays && !visit(write)) return false;
+        continue;
+      }
+      if (rounds == Rounds::kAll || (later && write.stride != read.stride)) continue;
+      Access once = write;
+      once.loop = kNone;
+      once.moved = 0;
+      if (before && !visit(once)) return false;
+      once.base -= write.stride;
+      if (later && !local_[buffer] && !visit(once)) return false;
     }
-    if (!IsInput(buffer)) continue;
+    if (!IsInput(buffer) || !stays) continue;
     const Buffer& input = plan_.buffers[buffer];
     Footprint whole;
     whole.box = DenseBox(0, static_cast<int64_t>(input.bytes));
@@ -183,18 +218,18 @@ bool ProgramCheck::ForWrites(const Access& read, const Visit<Access>& visit) {
 }
 
 // All bytes of `piece`, which `read` touches, have been written.
-Status ProgramCheck::CheckPiece(const Access& read, const Box& piece) {
+Status ProgramCheck::CheckPiece(const Access& read, const Box& piece, Rounds rounds) {
   Grid grid;
   grid.Add(piece);
   int64_t origin = piece.base, missing = piece.base;
   bool left = false;
   // What an index from data writes, nobody knows: nothing of it counts.
   const auto for_boxes = [&](const Visit<Box>& visit) {
-    return ForWrites(read, [&](const Access& write) {
+    return ForWrites(read, rounds, [&](const Access& write) {
       const Part* part = write.print->part;
       if (part != nullptr && !part->operands[write.print->operand].indirects.empty()) return true;
       bool stopped = false;
-      ForPiecesOf(write, work_, [&](const Box& box) { return !(stopped = Meet(box, piece) && !visit(box)); });
+      ForBoxes(write, [&](const Box& box) { return !(stopped = Meet(box, piece) && !visit(box)); });
       return !stopped && !work_.over();
     });
   };
@@ -227,20 +262,32 @@ Status ProgramCheck::CheckPiece(const Access& read, const Box& piece) {
       read.begin);
 }
 
+// A read in a loop: by what was written before the loop, or round by round.
 Status ProgramCheck::CheckRead(const Access& read) {
+  const Status all = CheckRead(read, Rounds::kAll);
+  if (read.loop == kNone || all.ok()) return all;
+  Access once = read;  // what moves does so with it, and is looked at from where it is
+  once.moved = 0;
+  RONDO_RETURN_IF_ERROR(CheckRead(once, Rounds::kFirst));
+  return program_.loops[read.loop].trips == 1 ? Status::Ok() : CheckRead(once, Rounds::kLater);
+}
+
+Status ProgramCheck::CheckRead(const Access& read, Rounds rounds) {
   const int64_t first = read.first_byte(), end = read.end_byte();
   if (first >= end) return Status::Ok();
   bool covered = false;
-  ForWrites(read, [&](const Access& write) {
-    covered = write.print->box.dense() && write.first_byte() <= first && end <= write.end_byte();
+  ForWrites(read, rounds, [&](const Access& write) {
+    covered = write.print->box.dense() && write.moved == 0 && write.first_byte() <= first &&
+              end <= write.end_byte();
     return !covered;
   });
   if (covered) return Status::Ok();
   Status status;
-  const bool all = ForPiecesOf(read, work_, [&](const Box& piece) {
-    status = CheckPiece(read, piece);
+  const auto check = [&](const Box& piece) {
+    status = CheckPiece(read, piece, rounds);
     return status.ok();
-  });
+  };
+  const bool all = rounds == Rounds::kAll ? ForBoxes(read, check) : ForPiecesOf(read, work_, check);
   if (work_.over() || (status.ok() && !all)) return TooMuchWork();
   return status;
 }

@@ -114,6 +114,18 @@ Box StridedBox(int64_t base, int64_t element, const BoxDim* dims, int count) {
   return box;
 }
 
+Box Repeated(const Box& box, int64_t stride, int64_t times) {
+  if (box.empty()) return box;
+  BoxDim dims[kMaxBoxRank + 1];
+  for (int i = 0; i < box.rank; ++i) dims[i] = box.dims[i];
+  dims[box.rank] = {stride, times};
+  Box all = StridedBox(box.base, 1, dims, box.rank + 1);
+  if (box.exact) return all;
+  all.end = all.base + (box.end - box.base) + (stride < 0 ? -stride : stride) * (times - 1);
+  all.exact = false;
+  return all;
+}
+
 bool Grid::Add(int64_t stride) {
   int at = 0;
   while (at < digits && strides[at] < stride) ++at;

@@ -45,6 +45,9 @@ inline Box Shifted(Box box, int64_t by) {
   return box;
 }
 
+// What `box` covers in `times` rounds, each `stride` bytes after the one before.
+Box Repeated(const Box& box, int64_t stride, int64_t times);
+
 // False only if no byte is in both. True, too, when the work runs out.
 bool MayShare(const Box& a, const Box& b, Work& work);
 

@@ -38,6 +38,11 @@ void ProgramCheck::Add(uint32_t step, const Footprint* print, const Binding& bin
   access.print = print;
   access.region = RegionOf(plan_.buffers[binding.buffer].kind);
   access.base = static_cast<int64_t>(plan_.buffers[binding.buffer].offset + binding.offset);
+  access.stride = binding.stride;
+  if (const Loop* loop = LoopOf(program_, step)) {
+    access.loop = static_cast<uint32_t>(loop - program_.loops.data());
+    access.moved = access.stride * (int64_t{loop->trips} - 1);
+  }
 }
 
 size_t ProgramCheck::AccessesOf(const Step& step) const {
@@ -123,15 +128,33 @@ Status ProgramCheck::Group() {
   return Status::Ok();
 }
 
+// A temporary of one loop whose first step only writes it. Nothing in it is kept from round to round.
+bool ProgramCheck::IsLocal(uint32_t b) const {
+  const BufferKind kind = plan_.buffers[b].kind;
+  const Span<const Access> accesses = Of(b);
+  if (accesses.empty() || (kind != BufferKind::kTemporary && kind != BufferKind::kWorkspace)) return false;
+  for (const Access& access : accesses) {
+    if (access.loop == kNone || access.loop != accesses[0].loop) return false;
+    if (access.begin == accesses[0].begin && access.reads()) return false;
+  }
+  return true;
+}
+
 Status ProgramCheck::DeriveLifetimes() {
+  local_ = scratch_.New<bool>(plan_.buffers.size());
+  if (local_.data() == nullptr) return OutOfMemory();
   const uint32_t steps = static_cast<uint32_t>(program_.steps.size());
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
     const Buffer& buffer = plan_.buffers[b];
     if (buffer.program != index_) continue;
     Lifetime life;
+    local_[b] = IsLocal(b);
     for (const Access& access : Of(b)) {
-      if (life.first > life.last || access.begin < life.first) life.first = access.begin;
-      if (access.end > life.last) life.last = access.end;
+      const Loop* loop = local_[b] || access.loop == kNone ? nullptr : &program_.loops[access.loop];
+      const uint32_t begin = loop == nullptr ? access.begin : loop->first_step;
+      const uint32_t end = loop == nullptr ? access.end : loop->end() - 1;
+      if (life.first > life.last || begin < life.first) life.first = begin;
+      if (end > life.last) life.last = end;
     }
     const bool used = !Of(b).empty();
     if (used && IsInput(b)) life.first = 0;

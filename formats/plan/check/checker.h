@@ -17,8 +17,10 @@
 namespace rondo {
 
 // Steps of a buffer's program between which its contents matter, both included, in the order of the
-// list. Never used: {1, 0}. Inputs begin at 0, outputs end at the last step; a collective in flight uses
-// its buffers from its start to its wait. Of shared buffers (constants, state): {0, 0}.
+// list: all of a loop that has to do with it, unless only this loop has, and its first step there only
+// writes (then each round has contents of its own). Never used: {1, 0}. Inputs begin at 0, outputs end at the
+// last step; a collective in flight uses its buffers from its start to its wait. Of shared buffers
+// (constants, state): {0, 0}.
 struct Lifetime {
   uint32_t first = 1;
   uint32_t last = 0;
@@ -50,6 +52,9 @@ struct CheckReport {
 //   through an index from data, for all that the index may be. What is written through such an index covers
 //   nothing. A sequential part may read what it writes, at whichever point; workspace is not looked at.
 //   Pieces too many to prove it are refused.
+//   Of a loop three cases are proven instead of every round: all rounds at once by what is written outside of
+//   it; else the first round, and any later one by the writes that move as the read does, of its round and of
+//   the one before (a buffer of which each round has its own: of its round only).
 // - Accesses of one buffer that overlap are ordered if one of them writes; inside a step, operands that
 //   write touch what no other operand touches, unless both access the same elements at the same points.
 // - Constants share memory only where they share bytes.

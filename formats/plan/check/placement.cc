@@ -142,9 +142,11 @@ bool ProgramCheck::AllBefore(uint32_t a, uint32_t b) {
   if (IsInput(b) || IsOutput(a)) return false;  // b is written before all steps, or a read after them
   if (Of(a).empty()) return true;               // an input that nothing reads
   const Lifetime &x = lifetimes_[a], &y = lifetimes_[b];
-  if (order_.total() && x.last < y.first) return true;
-  const bool takes_over = plan_.buffers[b].aliases == a;
-  if (order_.total() && !takes_over) return false;
+  // In a loop, what the next round reads again cannot be taken over.
+  const bool takes_over =
+      plan_.buffers[b].aliases == a && (LoopOf(program_, y.first) == nullptr || (local_[a] && local_[b]));
+  // Whatever is before something is before it in the list.
+  if (!takes_over && (order_.total() || x.last >= y.first)) return x.last < y.first;
   for (const Access& first : Of(a)) {
     for (const Access& second : Of(b)) {
       const bool at_once = takes_over && first.begin == second.begin;

@@ -28,17 +28,30 @@ struct Access {
   uint32_t begin = 0, end = 0;  // steps: end is later for a collective in flight
   Region region = Region::kArena;
   const Footprint* print = nullptr;
-  int64_t base = 0;  // of its region: where the footprint's byte 0 lies
+  int64_t base = 0;    // of its region: where the footprint's byte 0 lies, in the first round of a loop
+  int64_t stride = 0;  // from one round to the next
+  int64_t moved = 0;   // from the first round to the last
+  uint32_t loop = kNone;
 
   Box box() const { return Shifted(print->box, base); }
-  int64_t first_byte() const { return base + print->box.base; }
-  int64_t end_byte() const { return base + print->box.end; }
+  // Of all rounds.
+  int64_t first_byte() const { return base + print->box.base + (moved < 0 ? moved : 0); }
+  int64_t end_byte() const { return base + print->box.end + (moved > 0 ? moved : 0); }
   bool writes() const { return print->writes; }
   bool reads() const { return print->reads; }
 };
 
 // The step of a read that comes after all steps: that of an output, by whoever runs the program.
 inline constexpr uint32_t kAfterAll = kNone;
+
+// Which rounds of its loop a read is looked at in, and which writes count then.
+enum class Rounds : uint8_t {
+  kAll,    // all at once; writes outside of the loop
+  kFirst,  // the first; those, and the ones before it in the round
+  // Any later one, as seen from the first: writes that move as the read does, of its own round and the one
+  // before, and, if the read stays where it is, those outside of the loop.
+  kLater,
+};
 
 struct KernelPrints {
   Span<const Span<Footprint>> of;  // one a kernel
@@ -86,15 +99,19 @@ class ProgramCheck {
   Status CheckRaces();
   Status CheckReads();
   Status CheckRead(const Access& read);
+  Status CheckRead(const Access& read, Rounds rounds);
   Status CheckOutputs();
-  Status CheckPiece(const Access& read, const Box& piece);
+  Status CheckPiece(const Access& read, const Box& piece, Rounds rounds);
   Status CheckRace(const Access& a, const Access& b);
   Status ForMeeting(Span<const Access> accesses, Status (ProgramCheck::*visit)(const Access&, const Access&));
-  bool ForWrites(const Access& read, const Visit<Access>& visit);
+  bool ForWrites(const Access& read, Rounds rounds, const Visit<Access>& visit);
+  bool ForBoxes(const Access& access, const Visit<Box>& visit);
+  Box Whole(const Access& access, const Box& box) const;
 
   Span<const Access> Of(uint32_t buffer) const {
     return {by_buffer_.data() + first_[buffer], first_[buffer + 1] - first_[buffer]};
   }
+  bool IsLocal(uint32_t buffer) const;
   // How many accesses of `buffer` come no later than `step` in the list.
   size_t CountUntil(uint32_t buffer, uint32_t step) const;
   // The buffer that `buffer` takes over with its contents, or kNone.
@@ -118,6 +135,7 @@ class ProgramCheck {
   Span<Access> by_buffer_;
   Span<const Access*> meeting_;  // room for ForMeeting
   Span<uint32_t> first_;         // of each buffer in by_buffer_, and the end
+  Span<bool> local_;             // of each buffer: each round of a loop has its own
 };
 
 }  // namespace rondo::check

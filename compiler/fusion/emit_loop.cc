@@ -1,0 +1,112 @@
+// Loops: one op over dense memory, whose body is a program of its own.
+#include <algorithm>
+
+#include "compiler/fusion/emit.h"
+#include "compiler/ir/loop.h"
+
+namespace rondo {
+
+bool LoweredLoop::EndsWhereItBegins(size_t output) const {
+  return carrier[output] >= 0 && (in_place[output] || info->trips % 2 == 0);
+}
+
+namespace fusion {
+namespace {
+
+// Whether the op that first writes `out` may write it over `in`: nothing reads `in` after it, and it reads
+// each element where it writes it.
+bool UpdatesInPlace(const LoweredProgram& body, int in, int out) {
+  size_t first = 0;
+  const auto binds = [&](size_t op, int value) {
+    return std::count_if(body.ops[op].params.begin(), body.ops[op].params.end(),
+                         [&](const LoweredBinding& p) { return p.value == value; });
+  };
+  while (first < body.ops.size() && binds(first, out) == 0) ++first;
+  if (first == body.ops.size()) return false;
+  for (size_t i = first + 1; i < body.ops.size(); ++i) {
+    if (binds(i, in) != 0) return false;
+  }
+  const LoweredOp& op = body.ops[first];
+  if (binds(first, in) == 0) return true;
+  return binds(first, in) == 1 && binds(first, out) == 1 &&
+         std::any_of(op.in_place.begin(), op.in_place.end(), [&](const InPlacePair& pair) {
+           const LoweredBinding &from = op.params[static_cast<size_t>(pair.read)],
+                                &to = op.params[static_cast<size_t>(pair.write)];
+           return from.value == in && to.value == out && from.byte_offset == 0 && to.byte_offset == 0;
+         });
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const LoweredLoop>> LowerLoop(const std::shared_ptr<const ir::LoopInfo>& info,
+                                                     const FuseOptions& options) {
+  auto loop = std::make_shared<LoweredLoop>();
+  loop->info = info;
+  RONDO_ASSIGN_OR_RETURN(loop->body, Fuse(info->body, options, nullptr));
+  loop->carrier.assign(info->outputs.size(), -1);
+  loop->in_place.assign(info->outputs.size(), false);
+  for (size_t k = 0; k < info->inputs.size(); ++k) {
+    const ir::LoopInput& in = info->inputs[k];
+    if (in.kind != ir::LoopInputKind::kCarried || info->outputs[in.next].rows) continue;
+    loop->carrier[in.next] = static_cast<int>(k);
+    loop->in_place[in.next] =
+        UpdatesInPlace(loop->body, loop->body.inputs[k].value, loop->body.outputs[in.next].value);
+  }
+  return std::shared_ptr<const LoweredLoop>(std::move(loop));
+}
+
+NodeId LoopResultOf(const Context& context, NodeId loop, size_t output) {
+  for (NodeId reader : context.readers[loop]) {
+    if (context.node(reader).As<ir::LoopAttrs>().output == output) return reader;
+  }
+  return ir::kNoNode;
+}
+
+Status EmitLoop(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
+  const NodeId id = group.nodes[0];
+  const ir::Node& node = context->node(id);
+  op->kind = LoweredKind::kLoop;
+  op->rounds = context->loops->at(node.As<ir::LoopAttrs>().info.get());
+  const ir::LoopInfo& info = *op->rounds->info;
+  for (size_t k = 0; k < info.inputs.size(); ++k) {
+    const NodeId input = node.inputs[k];
+    const Home from = HomeOf(context, context->base(input));
+    const ir::View read = ir::Compose(from.placement, context->graph.ViewOf(input));
+    if (!ir::IsDense(read, context->node(input).shape.elements())) {
+      *obstacle = {true, id, static_cast<int>(k), "a loop reads dense memory"};
+      return Status::Ok();
+    }
+    const bool changed =
+        info.inputs[k].kind == ir::LoopInputKind::kCarried && !info.outputs[info.inputs[k].next].rows;
+    op->params.push_back({from.value, 0, changed ? Mode::kReadWrite : Mode::kRead});
+  }
+  const auto memory = [&](size_t output) {
+    LoweredValue value;
+    value.dtype = info.body.node(info.body.outputs[output].node).dtype;
+    value.shape = info.ResultShape(output);
+    value.bytes = info.ResultBytes(output);
+    value.sources = node.sources;
+    context->program.values.push_back(std::move(value));
+    return static_cast<int>(context->program.values.size()) - 1;
+  };
+  for (size_t o = 0; o < info.outputs.size(); ++o) {
+    const NodeId result = LoopResultOf(*context, id, o);
+    const int value = op->rounds->EndsWhereItBegins(o)
+                          ? op->params[static_cast<size_t>(op->rounds->carrier[o])].value
+                      : result == ir::kNoNode ? memory(o)
+                                              : HomeOf(context, result).value;
+    op->params.push_back({value, 0, Mode::kWrite});
+  }
+  // Where what the rounds hand on lies every other time.
+  for (size_t o = 0; o < info.outputs.size(); ++o) {
+    if (op->rounds->carrier[o] < 0 || op->rounds->in_place[o]) continue;
+    const int value = op->rounds->EndsWhereItBegins(o)
+                          ? memory(o)
+                          : op->params[static_cast<size_t>(op->rounds->carrier[o])].value;
+    op->params.push_back({value, 0, Mode::kWrite});
+  }
+  return Status::Ok();
+}
+
+}  // namespace fusion
+}  // namespace rondo
