@@ -15,7 +15,7 @@ namespace rondo::check {
 
 inline constexpr int kMaxBoxRank = 8;
 inline constexpr int kMaxDigits = 12;
-inline constexpr int kMaxPieces = 128;
+inline constexpr int kMaxPieces = 512;
 
 struct BoxDim {
   int64_t stride = 0;  // bytes, positive
