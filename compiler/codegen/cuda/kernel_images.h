@@ -21,9 +21,9 @@ Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena
 // A text with what it builds on, as it is compiled.
 std::string WholeText(const KernelText& text);
 
-// The image of a function of `text`, without its code and digest. `asked`: how its products were asked to be
+// The image of a function of `text`, without its code and digest. `asked`: how its matmuls were asked to be
 // computed; `whole`: the text with its preludes, as it is compiled.
-KernelImage LaunchOf(const KernelText& text, const ProductChoice& asked, const std::string& whole,
+KernelImage LaunchOf(const KernelText& text, const MatmulConfiguration& asked, const std::string& whole,
                      Arena& arena);
 
 }  // namespace rondo
