@@ -184,8 +184,9 @@ TEST(CudaProducts, EveryCandidateHasANameOfItsOwn) {
 }
 
 TEST(CudaProducts, OfFewRowsNothingIsEstimatedToBeatTheStream) {
-  for (const Matrices& m : {Matrices{1, 128256, 4096}, Matrices{16, 28672, 4096, DType::kF16, true},
-                            Matrices{2, 4096, 4096, DType::kF32}, Matrices{1, 64, 1024}}) {
+  for (const Matrices& m :
+       {Matrices{1, 64, 1024}, Matrices{8, 4096, 4096}, Matrices{1, 128256, 4096},
+        Matrices{16, 4096, 4096, DType::kF16, true}, Matrices{2, 4096, 4096, DType::kF32}}) {
     const std::vector<MatmulCandidate> candidates = Product(m).Candidates(TargetOf("sm_90a"));
     const MatmulCandidate& best = candidates[BestCandidate(candidates, {})];
     EXPECT_EQ(best.configuration.family, MatmulFamily::kSkinny) << m.rows << " " << m.columns;

@@ -41,6 +41,7 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
   const GpuTable& gpu = GpuTableOf(context.target.architecture);
   const int64_t steps = problem.Steps(kDeep);
   for (int64_t size : {64, 32}) {
+    if (SharedBytes(size, problem.bs) > static_cast<int64_t>(context.target.shared)) continue;
     for (int64_t cluster : Clusters(context, steps)) {
       MatmulConfiguration configuration;
       configuration.family = MatmulFamily::kSimt;
