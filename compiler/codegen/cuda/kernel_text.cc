@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <vector>
 
 #include "compiler/codegen/cuda/device_headers.h"
@@ -20,6 +21,7 @@ using cuda::PartWriter;
 // The body of a part's function, and how its blocks are launched.
 struct PartText {
   std::string body;
+  std::set<std::string> headers;  // that it needs (IncludeLine of device_headers.h)
   PartLaunch launch;
 };
 
@@ -32,7 +34,7 @@ Result<std::vector<PartText>> WriteParts(const Kernel& kernel, const std::vector
       return launch.status().At("kernel \"%.*s\", part %zu", static_cast<int>(kernel.name.size()),
                                 kernel.name.data(), k);
     }
-    texts.push_back({writer.text(), launch.Take()});
+    texts.push_back({writer.text(), writer.headers(), launch.Take()});
   }
   return texts;
 }
@@ -119,24 +121,13 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
   out.entry = EntryName(kernel);
   const std::vector<PartPlan> plans = cuda::PlanParts(kernel, target, params);
   RONDO_ASSIGN_OR_RETURN(const std::vector<PartText> parts, WriteParts(kernel, plans));
-  for (const PartPlan& plan : plans) out.headers.insert(plan.headers().begin(), plan.headers().end());
+  std::set<std::string> headers;
+  for (const PartText& part : parts) headers.insert(part.headers.begin(), part.headers.end());
+  for (const std::string& header : headers) out.text += IncludeLine(header);
   if (const PartPlan* largest = cuda::LargestMatmul(plans)) out.configuration = largest->configuration();
   RONDO_RETURN_IF_ERROR(WriteEntry(kernel, parts, &out));
   out.waits = target.dependent_launch();
   return out;
-}
-
-std::string CudaPreludes() {
-  return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
-         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude();
-}
-
-std::string CudaHeaders(const std::set<std::string>& names) {
-  std::string text;
-  for (const DeviceHeader& header : DeviceHeaders()) {
-    if (names.contains(std::string(header.name))) text += header.text;
-  }
-  return text;
 }
 
 }  // namespace rondo

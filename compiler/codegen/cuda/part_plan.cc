@@ -34,6 +34,7 @@ Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
 
 // The lines about other kernels with which a part begins, unless its templates write them themselves.
 void WriteNeighbours(Skeleton skeleton, PartWriter* writer) {
+  writer->Include("dependent_launch");
   // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
   // what stays constant first, and wait themselves.
   const bool waits_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kContraction ||
@@ -83,6 +84,7 @@ PartPlan PlanPart(const PartContext& context) {
 }
 
 Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer) {
+  for (std::string_view header : plan.headers()) writer->Include(header);
   WriteNeighbours(plan.context.part.skeleton, writer);
   if (plan.family != nullptr)
     return plan.family->write(plan.context, *plan.problem, plan.configuration(), writer);

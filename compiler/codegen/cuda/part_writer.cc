@@ -75,6 +75,8 @@ void PartWriter::Address(const Operand& operand) {
   }
   for (const Indirect& indirect : operand.indirects) {
     const Operand& index = context_.part.operands[indirect.operand];
+    Include("elements");
+    if (indirect.fault) Include("fault");
     Line("{ i64 v = ld_" + std::string(Name(index.dtype)) + "(p" + Text(index.param) + ", " +
          AffineText(index.offset, index.strides) + ");");
     if (indirect.wrap) Line("if (v < 0) v += " + IntText(indirect.extent) + ";");
@@ -91,6 +93,7 @@ void PartWriter::Load(size_t index, const std::string& name) {
     Line("const float " + name + " = " + scope.lanes[index] + "[e];");
     return;
   }
+  Include("elements");
   std::string load = "ld_" + std::string(Name(operand.dtype)) + "(p" + Text(operand.param) + ", ";
   if (operand.guards.empty() && operand.indirects.empty()) {
     Line("const " + std::string(TypeText(type)) + " " + name + " = " + load +
@@ -111,6 +114,7 @@ void PartWriter::Store(size_t index, const std::string& value) {
     Line(scope.lanes[index] + "[e] = " + value + ";");
     return;
   }
+  Include("elements");
   Line("{");
   Address(operand);
   Line("if (ok) st_" + std::string(Name(operand.dtype)) + "(p" + Text(operand.param) + ", a, " + value +
@@ -126,6 +130,7 @@ std::string PartWriter::AddressText(uint16_t index) const {
 void PartWriter::LoadWords(size_t index, int lanes, const std::string& name) {
   const Operand& operand = context_.part.operands[index];
   const int64_t size = ByteSize(operand.dtype);
+  Include("vectors");
   Line("{");
   Address(operand);
   Line("if (ok) load_words<" + Text(lanes * size / 4) + ">(p" + Text(operand.param) + " + a * " + Text(size) +

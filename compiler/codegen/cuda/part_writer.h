@@ -68,6 +68,8 @@ class PartWriter : public Writer {
 
  private:
   std::string Expression(const TapeInst& inst, const std::string& prefix) const;
+  bool IsQuick(const TapeInst& inst) const;  // by a function that is only as good as 16 bits are
+  void IncludeFor(const TapeInst& inst);     // the header of the function that the instruction calls, if any
   // The register whose value `store` stores: rounded to what its operand holds first, it would be the same.
   uint16_t Unrounded(Tape tape, const TapeInst& store) const;
   void Reduce(const TapeInst& inst, const std::string& value);

@@ -65,6 +65,19 @@ const char* FunctionName(TapeOp op) {
 
 }  // namespace
 
+bool PartWriter::IsQuick(const TapeInst& inst) const {
+  return scope.quick && inst.type == TapeType::kF32 &&
+         (inst.op == TapeOp::kErf || inst.op == TapeOp::kSigmoid || inst.op == TapeOp::kExp);
+}
+
+void PartWriter::IncludeFor(const TapeInst& inst) {
+  if (inst.op == TapeOp::kCast) {
+    Include("casts");
+  } else if (inst.op == TapeOp::kIsInf || FunctionName(inst.op) != nullptr) {
+    Include(IsQuick(inst) ? "quick_scalar" : "scalar");
+  }
+}
+
 std::string PartWriter::Expression(const TapeInst& inst, const std::string& prefix) const {
   auto reg = [&](uint16_t r) { return prefix + Text(r); };
   switch (inst.op) {
@@ -82,9 +95,8 @@ std::string PartWriter::Expression(const TapeInst& inst, const std::string& pref
     }
     default: break;
   }
-  const bool quick = scope.quick && inst.type == TapeType::kF32 &&
-                     (inst.op == TapeOp::kErf || inst.op == TapeOp::kSigmoid || inst.op == TapeOp::kExp);
-  std::string call = std::string(quick ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
+  std::string call =
+      std::string(IsQuick(inst) ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
   if (inst.op >= TapeOp::kAdd) call += ", " + reg(inst.b);
   if (inst.op == TapeOp::kFma) call += ", " + reg(inst.c);
   return call + ")";
@@ -100,6 +112,7 @@ uint16_t PartWriter::Unrounded(Tape tape, const TapeInst& store) const {
 }
 
 void PartWriter::Reduce(const TapeInst& inst, const std::string& value) {
+  Include("reductions");
   const std::string slot = Text(inst.arg);
   if (IsArgReduction(inst.op)) {
     Line("if (better<" + ArgArguments(inst) + ">(" + value + ", position, v" + slot + ", at" + slot +
@@ -128,6 +141,7 @@ std::string PartWriter::WriteTape(Tape tape, const std::string& prefix) {
       case TapeOp::kReduceArgMax:
       case TapeOp::kReduceArgMin: Reduce(inst, a); break;
       default:
+        IncludeFor(inst);
         Line("const " + std::string(TypeText(inst.type)) + " " + name + " = " + Expression(inst, prefix) +
              ";");
     }
@@ -167,6 +181,7 @@ void PartWriter::StoreLanes(Span<const size_t> stored, int lanes) {
 
 void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes,
                             const std::string& each) {
+  Include("vectors");
   const std::vector<std::string> outer_lanes = scope.lanes;
   scope.lanes.resize(context_.part.operands.size());
   LoadLanes(tape, along, lanes);

@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -22,10 +23,14 @@ class Writer {
   void Close(size_t blocks) {
     for (size_t b = 0; b < blocks; ++b) Line("}");
   }
+  // Notes that the text needs a device header (device_headers.h), named without .cuh.
+  void Include(std::string_view header) { headers_.emplace(header); }
   const std::string& text() const { return text_; }
+  const std::set<std::string>& headers() const { return headers_; }
 
  private:
   std::string text_;
+  std::set<std::string> headers_;
 };
 
 template <std::integral T>

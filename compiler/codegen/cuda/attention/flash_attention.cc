@@ -7,6 +7,8 @@ namespace rondo::cuda {
 
 namespace {
 
+constexpr std::string_view kHeaders[] = {"attention_block", "attention_warp"};
+
 constexpr int64_t kNarrow = 128;  // features and values that leave room for two blocks on a multiprocessor
 
 std::optional<QueryTiles> TilesOf(const PartContext& context) {
@@ -48,6 +50,6 @@ Result<PartLaunch> WriteFlash(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kFlashAttention = {"flash", {}, Suits, WriteFlash, Cluster};
+constinit const PartTemplate kFlashAttention = {"flash", kHeaders, Suits, WriteFlash, Cluster};
 
 }  // namespace rondo::cuda

@@ -9,6 +9,8 @@ namespace rondo::cuda {
 
 namespace {
 
+constexpr std::string_view kHeaders[] = {"reductions", "scalar"};
+
 constexpr int64_t kChunk = 1024;         // keys at a time
 constexpr int64_t kMostFeatures = 1024;  // of a query, and of a value
 
@@ -149,6 +151,6 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kPlainAttention = {"a block a query", {}, SuitsAll, WritePlain};
+constinit const PartTemplate kPlainAttention = {"a block a query", kHeaders, SuitsAll, WritePlain};
 
 }  // namespace rondo::cuda

@@ -130,6 +130,7 @@ bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter*
   }
   if (part.mask != kNoOperand) {
     const Operand& mask = part.operands[part.mask];
+    writer->Include("elements");
     writer->Line("const auto mask = ld_" + std::string(Name(mask.dtype)) + "(p" + Text(mask.param) +
                  ", mask_at[h] + " + Text(mask.strides[tiles.key]) + "ll * key);");
     const bool keep = NaturalType(mask.dtype) == TapeType::kI64;

@@ -6,6 +6,8 @@ namespace rondo::cuda {
 
 namespace {
 
+constexpr std::string_view kHeaders[] = {"elements", "scalar"};
+
 Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("wait_for_earlier();");
@@ -43,6 +45,6 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kPlainConvolution = {"an output point a thread", {}, SuitsAll, WritePlain};
+constinit const PartTemplate kPlainConvolution = {"an output point a thread", kHeaders, SuitsAll, WritePlain};
 
 }  // namespace rondo::cuda

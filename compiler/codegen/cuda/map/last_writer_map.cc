@@ -13,6 +13,8 @@ namespace rondo::cuda {
 
 namespace {
 
+constexpr std::string_view kHeaders[] = {"elements"};
+
 constexpr int64_t kMostPoints = 1 << 16;  // each looks at all later ones
 
 struct ScatterShape {
@@ -129,6 +131,6 @@ bool Suits(const PartContext& context) { return ShapeOfScatter(context).has_valu
 
 }  // namespace
 
-constinit const PartTemplate kLastWriterMap = {"last writer", {}, Suits, WriteScatter};
+constinit const PartTemplate kLastWriterMap = {"last writer", kHeaders, Suits, WriteScatter};
 
 }  // namespace rondo::cuda

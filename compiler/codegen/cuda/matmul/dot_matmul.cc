@@ -11,6 +11,8 @@ namespace rondo::cuda {
 
 namespace {
 
+constexpr std::string_view kHeaders[] = {"reductions", "vectors"};
+
 struct DotShape {
   int lanes = 1;                    // elements of a vector
   int64_t words = 0;                // of a vector of all right sides
@@ -116,6 +118,6 @@ bool Suits(const PartContext& context) { return ShapeOfDots(context).has_value()
 
 }  // namespace
 
-constinit const PartTemplate kDotMatmul = {"a warp a point", {}, Suits, WriteDots};
+constinit const PartTemplate kDotMatmul = {"a warp a point", kHeaders, Suits, WriteDots};
 
 }  // namespace rondo::cuda

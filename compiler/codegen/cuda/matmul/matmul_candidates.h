@@ -25,8 +25,9 @@ struct MatmulCandidate {
 // first of equals. `candidates` must not be empty.
 size_t BestCandidate(const std::vector<MatmulCandidate>& candidates, const MatmulConfiguration& pattern);
 
-// Every tile that a family has, whatever the problem, for tests and measurements: of tiles copied by threads with
-// the cluster left open, of TMA with each. Empty: the family is not made of tiles, or the target has it not.
+// Every tile that a family has, whatever the problem, for tests and measurements: of tiles copied by threads
+// with the cluster left open, of TMA with each. Empty: the family is not made of tiles, or the target has it
+// not.
 std::vector<MatmulConfiguration> TilesOf(MatmulFamily family, const CudaTarget& target);
 
 namespace cuda {

@@ -19,6 +19,7 @@ std::string Sum(int64_t start, const std::vector<int64_t>& strides, const std::v
 
 void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
                 bool from_offset, PartWriter* writer) {
+  writer->Include("place");
   writer->Line("auto " + name + " = [](int flat) -> At { const u32 x = (u32)flat; (void)x;");
   writer->DecodeLoops("x", loops);
   std::string coordinates;

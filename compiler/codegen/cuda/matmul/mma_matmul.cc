@@ -1,4 +1,4 @@
-// Matmuls of 16-bit types through tiles by mma.sync (tile_product on the device).
+// Matmuls of 16-bit types through tiles by mma.sync (device/matmul_mma.cuh).
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -12,6 +12,8 @@
 namespace rondo::cuda {
 
 namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_mma"};
 
 struct Tile : HalfTile {
   int64_t warps_m, warps_n, warps_k;  // 8 warps
@@ -125,6 +127,6 @@ std::vector<MatmulConfiguration> Tiles(const CudaTarget&) {
 
 }  // namespace
 
-constinit const MatmulTemplate kMmaMatmul = {MatmulFamily::kMma, {}, Candidates, Write, Tiles};
+constinit const MatmulTemplate kMmaMatmul = {MatmulFamily::kMma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

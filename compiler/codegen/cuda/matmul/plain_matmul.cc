@@ -6,6 +6,8 @@ namespace rondo::cuda {
 
 namespace {
 
+constexpr std::string_view kHeaders[] = {"reductions", "scalar"};
+
 Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("wait_for_earlier();");
@@ -50,6 +52,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kPlainMatmul = {"an output point a thread or warp", {}, SuitsAll, WritePlain};
+constinit const PartTemplate kPlainMatmul = {"an output point a thread or warp", kHeaders, SuitsAll,
+                                             WritePlain};
 
 }  // namespace rondo::cuda

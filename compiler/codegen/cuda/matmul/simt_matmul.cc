@@ -1,4 +1,4 @@
-// Matmuls in f32 by FMA, through square tiles (float_product on the device).
+// Matmuls in f32 by FMA, through square tiles (device/matmul_simt.cuh).
 #include <algorithm>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
@@ -9,6 +9,8 @@
 namespace rondo::cuda {
 
 namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_simt"};
 
 constexpr int64_t kDeep = 32, kStages = 4;
 
@@ -78,6 +80,6 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
 
 }  // namespace
 
-constinit const MatmulTemplate kSimtMatmul = {MatmulFamily::kSimt, {}, Candidates, Write};
+constinit const MatmulTemplate kSimtMatmul = {MatmulFamily::kSimt, kHeaders, Candidates, Write};
 
 }  // namespace rondo::cuda

@@ -1,5 +1,5 @@
-// Matmuls of few rows: B is streamed once, through slots of each warp (skinny_product on tensor cores and
-// skinny_floats by FMA on the device).
+// Matmuls of few rows: B is streamed once, through slots of each warp; on tensor cores
+// (device/matmul_few_rows.cuh), or by FMA (device/matmul_few_rows_f32.cuh).
 #include <algorithm>
 
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
@@ -136,6 +136,7 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const Operand& rhs = part.operands[part.rhs[0]];
   const FlatOperand b = Flatten(part, rhs);
   const int64_t blocks = BlocksOf(context, stream, configuration.cluster);
+  writer->Include(stream.floats ? "matmul_few_rows_f32" : "matmul_few_rows");
   writer->Line("const int batch = 0; (void)batch;");
   WritePlace("column_place", problem.n_loops, b, false, writer);
   WritePlace("depth_place", problem.k_loops, b, false, writer);

@@ -1,4 +1,4 @@
-// Matmuls of f32 whose factors may be rounded to tf32 (tf32_product on the device).
+// Matmuls of f32 whose factors may be rounded to tf32 (device/matmul_tf32.cuh).
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -11,6 +11,8 @@
 namespace rondo::cuda {
 
 namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_tf32"};
 
 constexpr int64_t kDeep = 32, kStages = 4;
 
@@ -100,6 +102,6 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
 
 }  // namespace
 
-constinit const MatmulTemplate kTf32Matmul = {MatmulFamily::kTf32, {}, Candidates, Write};
+constinit const MatmulTemplate kTf32Matmul = {MatmulFamily::kTf32, kHeaders, Candidates, Write};
 
 }  // namespace rondo::cuda

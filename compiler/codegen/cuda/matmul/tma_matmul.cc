@@ -1,4 +1,4 @@
-// Matmuls whose tiles TMA brings, for wgmma (bulk_product on the device): one warp asks for tiles, two groups
+// Matmuls whose tiles TMA brings, for wgmma (device/matmul_tma.cuh): one warp asks for tiles, two groups
 // of warps multiply, tile after tile.
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,8 @@
 namespace rondo::cuda {
 
 namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_tma"};
 
 constexpr int64_t kDeep = TmaSides::kDeep;  // of a stage
 
@@ -227,6 +229,6 @@ std::vector<MatmulConfiguration> Tiles(const CudaTarget& target) {
 
 }  // namespace
 
-constinit const MatmulTemplate kTmaMatmul = {MatmulFamily::kTma, {}, Candidates, Write, Tiles};
+constinit const MatmulTemplate kTmaMatmul = {MatmulFamily::kTma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

@@ -1,5 +1,5 @@
-// Matmuls of 16-bit types through tiles of two warp groups by wgmma, copied by threads (group_product on the
-// device): what TMA cannot bring.
+// Matmuls of 16-bit types through tiles of two warp groups by wgmma, copied by threads
+// (device/matmul_wgmma.cuh): what TMA cannot bring.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -12,6 +12,8 @@
 namespace rondo::cuda {
 
 namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_wgmma"};
 
 // Of tiles that cost the same, the first is taken.
 constexpr HalfTile kTiles[] = {{128, 256, 64}, {128, 192, 64}, {128, 128, 64}, {128, 64, 64}};
@@ -107,6 +109,6 @@ std::vector<MatmulConfiguration> Tiles(const CudaTarget& target) {
 
 }  // namespace
 
-constinit const MatmulTemplate kWgmmaMatmul = {MatmulFamily::kWgmma, {}, Candidates, Write, Tiles};
+constinit const MatmulTemplate kWgmmaMatmul = {MatmulFamily::kWgmma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda
