@@ -1,4 +1,5 @@
 # How every target of Rondo is made: one warning level, one set of sanitizers, one include root.
+include(RondoPrecompiled)
 find_package(Threads REQUIRED)
 
 # How what the runtime links is compiled: small rather than fast, for the design limits its code to 150 KB.
@@ -32,7 +33,11 @@ function(rondo_settings target)
   endif()
 endfunction()
 
-# rondo_library(NAME SOURCES... [LINKS ...] [TINY])
+# What a test tests is optimised as always; its own code need not be, and compiles faster.
+set(RONDO_TEST_OPTIONS $<$<CONFIG:Release>:-O1>)
+
+# rondo_library(NAME SOURCES... [LINKS ...] [TINY]). What is not TINY is compiled with the precompiled headers
+# RONDO_LIBRARY_HEADERS, a variable of the folder.
 function(rondo_library name)
   cmake_parse_arguments(ARG "TINY" "" "LINKS" ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
@@ -41,6 +46,7 @@ function(rondo_library name)
     rondo_settings(${name} TINY)
   else()
     rondo_settings(${name})
+    rondo_use_precompiled_headers(${name} "${RONDO_LIBRARY_HEADERS}")
   endif()
 endfunction()
 
@@ -50,8 +56,8 @@ function(rondo_test name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} rondo_test_folders GTest::gtest GTest::gtest_main Threads::Threads)
   rondo_settings(${name})
-  # What a test tests is optimised as always; its own code need not be, and compiles faster.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE ${RONDO_TEST_OPTIONS})
+  rondo_use_precompiled_headers(${name} rondo_test_headers)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
