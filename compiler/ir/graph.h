@@ -289,6 +289,8 @@ class Graph {
   bool InOrder() const;  // whether every live node comes after those that it names
   void Index();
   void ForgetNames();
+  // Lowers ranks until that of `id` is less than `below`; false if that is not done in few steps.
+  bool LowerRank(NodeId id, int64_t below, int* tries);
   void Touch(NodeId id);  // before it changes
   void TouchOutput(size_t output);
   void Bury(Node* n, bool ordered);

@@ -85,9 +85,25 @@ bool Graph::CanReplace(NodeId from, NodeId to) {
   return true;
 }
 
+bool Graph::LowerRank(NodeId id, int64_t below, int* tries) {
+  if (rank_[static_cast<size_t>(id)] < below) return true;
+  if (--*tries < 0) return false;
+  const Node& n = node(id);
+  int64_t rank = 0;
+  for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
+    for (NodeId in : *list) {
+      if (!LowerRank(in, below - 1, tries)) return false;
+      rank = std::max(rank, rank_[static_cast<size_t>(in)]);
+    }
+  }
+  rank_[static_cast<size_t>(id)] = rank + 1;
+  return true;
+}
+
 void Graph::Named(NodeId id, NodeId by) {
   if (by >= indexed_) return;
-  if (ranked_ && rank_[static_cast<size_t>(id)] >= rank_[static_cast<size_t>(by)]) ranked_ = false;
+  int tries = 32;
+  ranked_ = ranked_ && LowerRank(id, rank_[static_cast<size_t>(by)], &tries);
   int& head = named_by_[static_cast<size_t>(id)];
   mentions_.push_back({by, head});
   head = static_cast<int>(mentions_.size()) - 1;
