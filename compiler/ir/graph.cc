@@ -19,8 +19,7 @@ std::shared_ptr<const ConstantData> ConstantData::Own(DType dtype, const Shape& 
 
 NodeId Graph::Add(Node node) {
   node.id = size();
-  nodes_.push_back(std::move(node));
-  return nodes_.back().id;
+  return nodes_.push_back(std::move(node)).id;
 }
 
 View Graph::ViewOf(NodeId id) const {
@@ -154,17 +153,8 @@ int Graph::RemoveUnused(std::vector<NodeId> nodes) {
     const NodeId id = nodes.back();
     nodes.pop_back();
     Node& n = node(id);
-    const bool stays = n.dead || n.op == Op::kInput || IsOutput(id) ||
-                       (n.op == Op::kCall && n.As<CallAttrs>().info->side_effects);
-    if (stays) continue;
-    const std::vector<NodeId> naming = Naming(id);
-    const bool needed = std::any_of(naming.begin(), naming.end(), [&](NodeId by) {
-      const Node& user = node(by);
-      return std::find(user.inputs.begin(), user.inputs.end(), id) != user.inputs.end() ||
-             std::find(user.strong_after.begin(), user.strong_after.end(), id) != user.strong_after.end();
-    });
-    if (needed) continue;
-    Bury(&n, !naming.empty());
+    if (n.dead || n.op == Op::kInput || IsNeeded(id)) continue;
+    Bury(&n, true);
     ++removed;
     nodes.insert(nodes.end(), n.inputs.begin(), n.inputs.end());
     nodes.insert(nodes.end(), n.strong_after.begin(), n.strong_after.end());
@@ -189,17 +179,32 @@ void Graph::Compact() {
     }
     list->resize(kept);
   };
-  std::deque<Node> nodes;
-  for (NodeId id : order) {
-    Node& n = nodes.emplace_back(std::move(node(id)));
-    n.id = renumbered[static_cast<size_t>(id)];
-    renumber(&n.inputs);
-    renumber(&n.weak_after);
-    renumber(&n.strong_after);
+  const auto settle = [&](Node* n) {
+    n->id = renumbered[static_cast<size_t>(n->id)];
+    renumber(&n->inputs);
+    renumber(&n->weak_after);
+    renumber(&n->strong_after);
+  };
+  if (std::is_sorted(order.begin(), order.end())) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      Node& n = node(order[i]);
+      settle(&n);
+      if (static_cast<size_t>(order[i]) != i) nodes_[i] = std::move(n);
+    }
+    nodes_.Truncate(order.size());
+  } else {
+    Chunked<Node> nodes;
+    for (NodeId id : order) settle(&nodes.push_back(std::move(node(id))));
+    nodes_ = std::move(nodes);
   }
-  nodes_ = std::move(nodes);
   for (GraphInput& in : inputs) in.node = renumbered[static_cast<size_t>(in.node)];
   for (GraphOutput& out : outputs) out.node = renumbered[static_cast<size_t>(out.node)];
+}
+
+void SourceList::Add(const std::vector<std::string>& sources) {
+  for (const std::string& source : sources) {
+    if (known_.insert(source).second) list_.push_back(source);
+  }
 }
 
 void MergeSources(std::vector<std::string>* to, const std::vector<std::string>& from) {
