@@ -49,13 +49,10 @@ Users Graph::AllUsers() const {
   return users;
 }
 
-bool Graph::InOrder() const {
-  for (const Node& n : nodes_) {
-    if (n.dead) continue;
-    for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
-      for (NodeId in : *list) {
-        if (in >= n.id && !node(in).dead) return false;
-      }
+bool Graph::ComesAfterAll(const Node& n) const {
+  for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
+    for (NodeId in : *list) {
+      if (in >= n.id && !node(in).dead) return false;
     }
   }
   return true;
@@ -64,12 +61,14 @@ bool Graph::InOrder() const {
 std::vector<NodeId> Graph::TopologicalOrder() const {
   std::vector<NodeId> order;
   order.reserve(nodes_.size());
-  if (InOrder()) {
-    for (const Node& n : nodes_) {
-      if (!n.dead) order.push_back(n.id);
-    }
-    return order;
+  bool in_order = true;
+  for (const Node& n : nodes_) {
+    if (n.dead) continue;
+    in_order = in_order && ComesAfterAll(n);
+    order.push_back(n.id);
   }
+  if (in_order) return order;
+  order.clear();
   // Who comes after each node: lists one behind the other.
   std::vector<size_t> first(nodes_.size() + 2, 0);
   std::vector<int> waiting(nodes_.size(), 0);
@@ -114,6 +113,7 @@ int Graph::RemoveDead() {
   std::vector<char> needed(nodes_.size(), 0);
   std::vector<NodeId> ahead;
   NodeId at = size();
+  bool unneeded = false;  // it may turn out that a later node needs it
   const auto need = [&](NodeId id) {
     if (needed[static_cast<size_t>(id)] != 0) return;
     needed[static_cast<size_t>(id)] = 1;
@@ -129,13 +129,18 @@ int Graph::RemoveDead() {
     const Node& n = node(at);
     if (!n.dead && n.op == Op::kCall && n.As<CallAttrs>().info->side_effects)
       needed[static_cast<size_t>(at)] = 1;
-    if (needed[static_cast<size_t>(at)] != 0) need_what(at);
+    if (needed[static_cast<size_t>(at)] != 0) {
+      need_what(at);
+    } else {
+      unneeded = unneeded || !n.dead;
+    }
     while (!ahead.empty()) {
       const NodeId id = ahead.back();
       ahead.pop_back();
       need_what(id);
     }
   }
+  if (!unneeded) return 0;
   const bool ordered = std::any_of(nodes_.begin(), nodes_.end(),
                                    [](const Node& n) { return !n.dead && !n.weak_after.empty(); });
   int removed = 0;
@@ -164,8 +169,8 @@ int Graph::RemoveUnused(std::vector<NodeId> nodes) {
 
 void Graph::Compact() {
   const std::vector<NodeId> order = TopologicalOrder();
-  const bool any = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; });
-  if (order.empty() && any) return;  // a cycle: left as it is, for Validate to name
+  if (order.empty() && std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; }))
+    return;  // a cycle: left as it is, for Validate to name
   ForgetNames();
   if (order.size() == nodes_.size() && std::is_sorted(order.begin(), order.end())) return;
   std::vector<NodeId> renumbered(nodes_.size(), kNoNode);

@@ -243,6 +243,8 @@ class Graph {
 
   // For every node, the live nodes that read it as data (with repetition removed), in id order.
   Users AllUsers() const;
+  // Whether all live nodes that `n` names have their places before it.
+  bool ComesAfterAll(const Node& n) const;
   // Every live node after its data and control inputs; ties by id. Empty if there is a cycle.
   std::vector<NodeId> TopologicalOrder() const;
   bool Acyclic();
@@ -287,7 +289,6 @@ class Graph {
   void Compact();
 
  private:
-  bool InOrder() const;  // whether every live node comes after those that it names
   void Index();
   void ForgetNames();
   // Lowers ranks until that of `id` is less than `below`; false if that is not done in few steps.
