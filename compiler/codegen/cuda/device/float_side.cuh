@@ -12,21 +12,26 @@ template <int SIDE, int DEEP, bool ALONG, int VECTOR>
 struct FloatSide {
   static constexpr int LENGTH = ALONG ? DEEP : SIDE, PITCH = LENGTH + 4, LINES = ALONG ? SIDE : DEEP,
                        PIECES = LENGTH / 4;
+  static constexpr bool MADE_AT_ONCE = false;
   static constexpr int BYTES = LINES * PITCH * 4;
+  static constexpr int COPIES = LINES * PIECES / 256;  // of a thread
+  static_assert(LINES * PIECES % 256 == 0, "each thread of a block has as many pieces");
+  // Fills `to` with rows (columns) from `side` on of `sides`, from depth k on of `depth`; zeros beyond. All
+  // 256 threads of the block call.
   template <typename Place, typename Deep, typename Present, typename Value>
   DEV void copy(u32 to, const char* base, int side, int sides, int k, int depth, Place place_at, Deep deep_at,
                 Present present, Value value) {
-    for (int n = threadIdx.x; n < LINES * PIECES; n += 256) {
-      const int line = n / PIECES, piece = n % PIECES;
+#pragma unroll(VECTOR > 0 ? COPIES : 1)
+    for (int c = 0; c < COPIES; ++c) {
+      const int n = threadIdx.x + c * 256, line = n / PIECES, piece = n % PIECES;
       const u32 slot = to + (u32)(line * PITCH + piece * 4) * 4;
       const int s = side + (ALONG ? line : piece * 4), d = k + (ALONG ? piece * 4 : line);
-      if (VECTOR > 0) {
+      if constexpr (VECTOR > 0) {
 #pragma unroll
-        for (int v = 0; v<4; v += VECTOR> 0 ? VECTOR : 4) {
-          const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
-          const At at = place_at(sv) + deep_at(dv);
-          const bool real = sv < sides && dv < depth && present(at);
-          copy_async < VECTOR<1 ? 4 : VECTOR * 4>(slot + v * 4, real ? base + 4 * at.a : base, real);
+        for (int v = 0; v < 4; v += VECTOR) {
+          const At at = place_at(ALONG ? s : s + v) + deep_at(ALONG ? d + v : d);
+          const bool real = (ALONG ? s : s + v) < sides && (ALONG ? d + v : d) < depth && present(at);
+          copy_async<VECTOR * 4>(slot + v * 4, real ? base + 4 * at.a : base, real);
         }
       } else {
         float x[4];

@@ -22,6 +22,7 @@ template <int SIDE, int DEEP, bool ALONG, int VECTOR, bool BF16>
 struct TileSide {
   static constexpr int LINE = (ALONG ? DEEP : SIDE) * 2, PIECES = LINE / 16, COPIES = SIDE * DEEP / 8 / 256,
                        BYTES = SIDE * DEEP * 2;
+  static constexpr bool MADE_AT_ONCE = VECTOR < 0;
   static constexpr int AT_ONCE =
       COPIES >= 12 ? 1 : 12 / (COPIES > 0 ? COPIES : 1);  // stages whose pieces registers hold
   // This thread's pieces of STAGES stages from depth k on, all read before the first is written.
