@@ -11,11 +11,11 @@
 template <int M, int N, int K, int WARPS_M, int WARPS_N, int WARPS_K, int COUNT, bool A_ALONG, int A_VECTOR,
           bool B_ALONG, int B_VECTOR, bool BF16>
 struct MmaTile {
-  static constexpr int TILE_M = M, TILE_N = N, TILE_K = K, B_COUNT = COUNT, PANELS = 1, ALIGNMENT = 1;
+  static constexpr TileLayout LAYOUT = MmaLayout(M, N, K, COUNT);
+  static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
   static constexpr bool RUNS_ON = false;
   using A = TileSide<M, K, A_ALONG, A_VECTOR, BF16>;
   using B = TileSide<N, K, B_ALONG, B_VECTOR, BF16>;
-  static constexpr int B_BYTES = B::BYTES, STAGE = A::BYTES + COUNT * B_BYTES;
   static constexpr int WARP_M = M / WARPS_M, WARP_N = N / WARPS_N, MS = WARP_M / 16, NS = WARP_N / 8;
   static constexpr int SUBSTEPS = K / 16 / WARPS_K;
 
@@ -79,8 +79,8 @@ struct MmaTile {
       if (warp_k == w) {
 #pragma unroll
         for (int j = 0; j < COUNT; ++j)
-          store_fragments<TILE_N, MS, NS>(sums + j * M * sums_pitch(N), warp_m * WARP_M, warp_n * WARP_N,
-                                          acc[j], w > 0);
+          store_fragments<N, MS, NS>(sums + j * M * SumsPitch(N), warp_m * WARP_M, warp_n * WARP_N, acc[j],
+                                     w > 0);
       }
       __syncthreads();
     }

@@ -9,11 +9,11 @@
 // them.
 template <int SIZE, int COUNT, bool A_ALONG, int A_VECTOR, bool B_ALONG, int B_VECTOR>
 struct SimtTile {
-  static constexpr int TILE_M = SIZE, TILE_N = SIZE, TILE_K = 32, B_COUNT = COUNT, PANELS = 1, ALIGNMENT = 1;
+  static constexpr TileLayout LAYOUT = FloatLayout(SIZE, SIZE, COUNT, A_ALONG, B_ALONG);
+  static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
   static constexpr bool RUNS_ON = false;
-  using A = FloatSide<SIZE, TILE_K, A_ALONG, A_VECTOR>;
-  using B = FloatSide<SIZE, TILE_K, B_ALONG, B_VECTOR>;
-  static constexpr int B_BYTES = B::BYTES, STAGE = A::BYTES + COUNT * B_BYTES;
+  using A = FloatSide<SIZE, kFloatTileK, A_ALONG, A_VECTOR>;
+  using B = FloatSide<SIZE, kFloatTileK, B_ALONG, B_VECTOR>;
   static constexpr int EACH = SIZE / 16;  // rows, and columns, of a thread
 
   int tx, ty;
@@ -29,7 +29,7 @@ struct SimtTile {
   MEMBER void multiply(int stage) {
     const float* a_tile = (const float*)(shared_memory + stage * STAGE);
 #pragma unroll 2
-    for (int k = 0; k < TILE_K; k += 4) {
+    for (int k = 0; k < kFloatTileK; k += 4) {
       float a[EACH][4], b[EACH][4];
 #pragma unroll
       for (int i = 0; i < EACH; ++i) {
@@ -75,7 +75,7 @@ struct SimtTile {
       for (int m = 0; m < EACH; ++m)
 #pragma unroll
         for (int n = 0; n < EACH; ++n)
-          sums[(j * SIZE + (A_ALONG ? ty + 16 * m : ty * EACH + m)) * sums_pitch(SIZE) +
+          sums[(j * SIZE + (A_ALONG ? ty + 16 * m : ty * EACH + m)) * SumsPitch(SIZE) +
                (B_ALONG ? tx + 16 * n : tx * EACH + n)] = acc[j][m][n];
     __syncthreads();
   }

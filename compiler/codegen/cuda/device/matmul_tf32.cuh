@@ -24,11 +24,11 @@ DEV void multiply_tf32(float* d, const u32* a, u32 b0, u32 b1) {
 template <int M, int N, int WARPS_M, int WARPS_N, int COUNT, bool A_ALONG, int A_VECTOR, bool B_ALONG,
           int B_VECTOR>
 struct Tf32Tile {
-  static constexpr int TILE_M = M, TILE_N = N, TILE_K = 32, B_COUNT = COUNT, PANELS = 1, ALIGNMENT = 1;
+  static constexpr TileLayout LAYOUT = FloatLayout(M, N, COUNT, A_ALONG, B_ALONG);
+  static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
   static constexpr bool RUNS_ON = false;
-  using A = FloatSide<M, TILE_K, A_ALONG, A_VECTOR>;
-  using B = FloatSide<N, TILE_K, B_ALONG, B_VECTOR>;
-  static constexpr int B_BYTES = B::BYTES, STAGE = A::BYTES + COUNT * B_BYTES;
+  using A = FloatSide<M, kFloatTileK, A_ALONG, A_VECTOR>;
+  using B = FloatSide<N, kFloatTileK, B_ALONG, B_VECTOR>;
   static constexpr int WARP_M = M / WARPS_M, WARP_N = N / WARPS_N, MS = WARP_M / 16, NS = WARP_N / 8;
 
   int g, t, warp_m, warp_n;  // this thread's row and pair of columns in a fragment
@@ -47,7 +47,7 @@ struct Tf32Tile {
   MEMBER void multiply(int stage) {
     const float* a_tile = (const float*)(shared_memory + stage * STAGE);
 #pragma unroll
-    for (int k = 0; k < TILE_K; k += 8) {
+    for (int k = 0; k < kFloatTileK; k += 8) {
       u32 a[MS][4];
 #pragma unroll
       for (int m = 0; m < MS; ++m) {
@@ -80,8 +80,8 @@ struct Tf32Tile {
   MEMBER void store(float* sums) const {
 #pragma unroll
     for (int j = 0; j < COUNT; ++j)
-      store_fragments<TILE_N, MS, NS>(sums + j * M * sums_pitch(N), warp_m * WARP_M, warp_n * WARP_N, acc[j],
-                                      false);
+      store_fragments<N, MS, NS>(sums + j * M * SumsPitch(N), warp_m * WARP_M, warp_n * WARP_N, acc[j],
+                                 false);
     __syncthreads();
   }
 };

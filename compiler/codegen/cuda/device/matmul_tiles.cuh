@@ -8,13 +8,12 @@
 #include "compiler/codegen/cuda/device/tile_sums.cuh"
 
 // Multiply, besides what run_pipeline wants:
-//   TILE_M, TILE_N, TILE_K, and B_COUNT: so many matmuls share A, each with a B of its own
+//   LAYOUT: a TileLayout (tile_layout.h)
 //   A, B: how a side lies in a stage (tile_side.cuh, float_side.cuh)
-//   PANELS, B_BYTES: a B is PANELS of `B`, 64 columns each where there are several; its bytes
-//   STAGE, ALIGNMENT: bytes of a stage, and what the first begins at a multiple of
+//   PANELS: a B is so many of `B`, 64 columns each where there are several
 //   Multiply(memory): has accumulators of 0; `memory`: shared address of the first stage
 //   wait(): until all that was begun is complete
-//   store(sums): the accumulators, B after B, in rows of sums_pitch(TILE_N), and a barrier after them
+//   store(sums): the accumulators, B after B, in rows of SumsPitch floats, and a barrier after them
 //
 // m x n x k: the problem; (tile_m, tile_n): the tile's place; `rank`: the block's in its cluster of CLUSTER.
 // An element of a side lies at the sum of what its row (column) and its depth say, lambdas number -> At;
@@ -27,13 +26,16 @@ DEV void matmul_tiles(u32 tile_m, u32 tile_n, u32 rank, int m, int n, int k, con
                       BColumn b_column, BK b_k, BValue b_value, Finish finish) {
   using A = typename Multiply::A;
   using B = typename Multiply::B;
-  constexpr int TILE_M = Multiply::TILE_M, TILE_N = Multiply::TILE_N, TILE_K = Multiply::TILE_K;
-  constexpr int B_COUNT = Multiply::B_COUNT, STAGE = Multiply::STAGE;
+  constexpr TileLayout LAYOUT = Multiply::LAYOUT;
+  constexpr int TILE_M = LAYOUT.m, TILE_N = LAYOUT.n, TILE_K = LAYOUT.k, B_COUNT = LAYOUT.b_count;
+  constexpr int STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
+  static_assert(A::BYTES == LAYOUT.a_bytes && Multiply::PANELS * B::BYTES == B_BYTES,
+                "sides as the layout has them");
   constexpr int AHEAD = STAGES - (Multiply::RUNS_ON ? 2 : 1);
   const int row = (int)tile_m * TILE_M, column = (int)tile_n * TILE_N;
   const Steps steps = steps_of<TILE_K, CLUSTER>(k, (int)rank);
   const u32 base = shared_address(shared_memory);
-  const u32 memory = (base + (u32)(Multiply::ALIGNMENT - 1)) & ~(u32)(Multiply::ALIGNMENT - 1);
+  const u32 memory = (base + (u32)(LAYOUT.alignment - 1)) & ~(u32)(LAYOUT.alignment - 1);
   Multiply multiply(memory);
   auto copy_a = [&](int step, int stage) {
     if (step >= steps.end) return;
@@ -46,8 +48,8 @@ DEV void matmul_tiles(u32 tile_m, u32 tile_n, u32 rank, int m, int n, int k, con
 #pragma unroll
       for (int p = 0; p < Multiply::PANELS; ++p)
         B::copy(
-            memory + stage * STAGE + A::BYTES + j * Multiply::B_BYTES + p * B::BYTES, b[j], column + p * 64,
-            n, step * TILE_K, k, b_column, b_k, [](At) { return true; },
+            memory + stage * STAGE + A::BYTES + j * B_BYTES + p * B::BYTES, b[j], column + p * 64, n,
+            step * TILE_K, k, b_column, b_k, [](At) { return true; },
             [&](int c, int x) { return b_value(j, c, x); });
   };
   auto make_a = [&] {

@@ -133,27 +133,36 @@ struct PieceStore {
       if (spot(i, c, r, at)) fetch(row + r, column + at, words[c / T::PIECE & 1][i]);
     }
   }
-  // All pieces from column C on. Not a loop: accumulators stay in registers only where it is unrolled,
-  // however long.
-  template <int C = 0>
-  MEMBER void store() {
+  // The piece from column c on.
+  MEMBER void piece(int c) {
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < T::B_COUNT; ++j)
-      group.tile.template store<T::PIECE>(own + j * 16 * T::PITCH, T::PITCH, j, C);
-    if (C + T::PIECE < T::TILE_N) fetch_piece(C + T::PIECE);
+      group.tile.template store<T::PIECE>(own + j * 16 * T::PITCH, T::PITCH, j, c);
+    if (c + T::PIECE < T::TILE_N) fetch_piece(c + T::PIECE);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < CALLS; ++i) {
       int r, at;
-      if (!spot(i, C, r, at)) continue;
+      if (!spot(i, c, r, at)) continue;
       float sums[T::B_COUNT * VECTOR];
 #pragma unroll
       for (int j = 0; j < T::B_COUNT; ++j)
-        load_shared<VECTOR>(own + (j * 16 + r) * T::PITCH + at - C, sums + j * VECTOR);
-      finish(row + r, column + at, sums, words[C / T::PIECE & 1][i]);
+        load_shared<VECTOR>(own + (j * 16 + r) * T::PITCH + at - c, sums + j * VECTOR);
+      finish(row + r, column + at, sums, words[c / T::PIECE & 1][i]);
     }
-    if constexpr (C + T::PIECE < T::TILE_N) store<C + T::PIECE>();
+  }
+  // All pieces from column C on. Accumulators stay in registers only where this is unrolled, and loops of
+  // many pieces with long epilogues are not.
+  template <int C = 0>
+  MEMBER void store() {
+    if constexpr (T::TILE_N / T::PIECE <= 8) {
+#pragma unroll
+      for (int c = 0; c < T::TILE_N; c += T::PIECE) piece(c);
+    } else {
+      piece(C);
+      if constexpr (C + T::PIECE < T::TILE_N) store<C + T::PIECE>();
+    }
   }
 };
 
@@ -162,7 +171,7 @@ struct PieceStore {
 template <typename T, int VECTOR, int WORDS, typename Group, typename Fetch, typename Finish>
 DEV void store_split(const Group& group, float* sums, u32 rank, u32 part, int row, int column, int m, int n,
                      Fetch fetch, Finish finish) {
-  constexpr int PITCH = sums_pitch(T::TILE_N), PIECES = T::TILE_N / VECTOR, SHARE = T::TILE_M / T::SPLIT;
+  constexpr int PITCH = SumsPitch(T::TILE_N), PIECES = T::TILE_N / VECTOR, SHARE = T::TILE_M / T::SPLIT;
   constexpr int THREADS = T::GROUPS * 128;
   const int warp = threadIdx.x >> 5;
   u32 words[2][WORDS > 0 ? WORDS : 1];

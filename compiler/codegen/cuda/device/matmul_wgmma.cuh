@@ -13,12 +13,11 @@
 // lines run along K.
 template <int N, int COUNT, int A_VECTOR, bool B_ALONG, bool BF16>
 struct TwoGroups {
-  static constexpr int TILE_M = 128, TILE_N = N, TILE_K = 64, B_COUNT = COUNT, ALIGNMENT = 1024;
-  static constexpr int PANELS = B_ALONG ? 1 : N / 64;
+  static constexpr TileLayout LAYOUT = WgmmaLayout(N, COUNT);
+  static constexpr int PANELS = B_ALONG ? 1 : N / 64, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
   static constexpr bool RUNS_ON = true;
-  using A = TileSide<TILE_M, TILE_K, true, A_VECTOR, BF16>;
-  using B = TileSide<B_ALONG ? N : 64, TILE_K, B_ALONG, 8, BF16>;
-  static constexpr int B_BYTES = N * TILE_K * 2, STAGE = A::BYTES + COUNT * B_BYTES;
+  using A = TileSide<kWgmmaTileM, kWgmmaTileK, true, A_VECTOR, BF16>;
+  using B = TileSide<B_ALONG ? N : 64, kWgmmaTileK, B_ALONG, 8, BF16>;
 
   u32 memory;
   WgmmaTile<N, COUNT, B_BYTES, 1, B_ALONG, BF16> tile;
@@ -34,7 +33,7 @@ struct TwoGroups {
     const int first = (threadIdx.x >> 5) * 16;
 #pragma unroll
     for (int j = 0; j < COUNT; ++j)
-      tile.template store<N>(sums + (j * TILE_M + first) * sums_pitch(N), sums_pitch(N), j, 0);
+      tile.template store<N>(sums + (j * kWgmmaTileM + first) * SumsPitch(N), SumsPitch(N), j, 0);
     __syncthreads();
   }
 };

@@ -5,24 +5,19 @@
 
 #include "compiler/codegen/cuda/device/pipeline.cuh"
 #include "compiler/codegen/cuda/device/tma.cuh"
+#include "compiler/codegen/cuda/device/tma_layout.h"
 
-// Tiles of M x N. Of the blocks of a cluster, DOWN share the columns and ACROSS the rows, each copies its
-// share for all; SPLIT divide K. B_ALONG: lines of B run along K.
+// A TmaLayout (tma_layout.h) as constants.
 template <int M, int N, int STAGES_, int COUNT, int DOWN_, int ACROSS_, int SPLIT_, bool B_ALONG_>
 struct TmaTiles {
-  static constexpr int TILE_M = M, TILE_N = N, TILE_K = 64, STAGES = STAGES_, B_COUNT = COUNT;
-  static constexpr int DOWN = DOWN_, ACROSS = ACROSS_, SPLIT = SPLIT_, CLUSTER = DOWN * ACROSS * SPLIT;
+  static constexpr TmaLayout LAYOUT = {M, N, COUNT, DOWN_, ACROSS_, SPLIT_, B_ALONG_};
+  static constexpr int TILE_M = M, TILE_N = N, TILE_K = kTmaTileK, STAGES = STAGES_, B_COUNT = COUNT;
+  static constexpr int DOWN = DOWN_, ACROSS = ACROSS_, SPLIT = SPLIT_, CLUSTER = LAYOUT.cluster();
+  static constexpr int GROUPS = LAYOUT.groups(), PEERS = LAYOUT.peers();
   static constexpr bool B_ALONG = B_ALONG_;
-  static constexpr int GROUPS = M / 64;            // of four warps, which multiply
-  static constexpr int PEERS = DOWN + ACROSS - 1;  // blocks that copy into one
-  // Matrices B lie one behind the other, so one instruction can multiply with all.
-  static constexpr int AT_ONCE = B_ALONG || N % 64 == 0 ? COUNT : 1;
-  static constexpr int PANELS = B_ALONG ? 1 : (N + 63) / 64;
-  static constexpr int A_BYTES = M * TILE_K * 2, B_BYTES = (B_ALONG ? N : PANELS * 64) * TILE_K * 2,
-                       STAGE = A_BYTES + COUNT * B_BYTES;
-  // Columns of the sums that a warp puts through shared memory at a time, and their floats.
-  static constexpr int PIECE = COUNT == 1 && N % 32 == 0 ? 32 : 16, PITCH = PIECE + 8,
-                       OWN = COUNT * 16 * PITCH;
+  static constexpr int AT_ONCE = LAYOUT.at_once(), PANELS = LAYOUT.panels();
+  static constexpr int A_BYTES = LAYOUT.a_bytes(), B_BYTES = LAYOUT.b_bytes(), STAGE = LAYOUT.stage();
+  static constexpr int PIECE = LAYOUT.piece(), PITCH = LAYOUT.piece_pitch(), OWN = LAYOUT.piece_floats();
 };
 
 // `batches` matmuls, M x N x K. A's rows lie evenly in runs of a_row_run, its K in runs of a_k_run.
