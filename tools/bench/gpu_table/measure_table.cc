@@ -15,9 +15,9 @@ namespace {
 using cuda::GpuTable;
 
 // Instructions that the table counts for the epilogue of a BenchKernel.
-double PlainEpilogue() {
+double PlainEpilogue(const GpuTable& gpu) {
   const BenchKernel kernel(MatmulSize(), "");
-  return cuda::EpilogueInstructions(kernel.kernel().parts[0].epilogue);
+  return cuda::EpilogueInstructions(gpu, kernel.kernel().parts[0].epilogue);
 }
 
 // Cycles over steps of K, or over bytes: what each takes, and what is left at none.
@@ -193,7 +193,7 @@ class Measurer {
                            line(256, 256, target_.processors / 2, "tma 128x256 2x1x1 cluster 2"));
     Maybe start, more, lanes, one_group;
     if (large && small && group && shared) {
-      const double work = 128 * 128 * PlainEpilogue();
+      const double work = 128 * 128 * PlainEpilogue(gpu_);
       lanes = lanes_ = work / (large->intercept - small->intercept);
       start = small->intercept - work / *lanes;
       more = shared->intercept - large->intercept;
@@ -208,7 +208,7 @@ class Measurer {
 
   // Blocks that split K share the epilogue as well: what they save of it counts.
   Status TmaSplits() {
-    const double saved = 64 * 64 * PlainEpilogue() * one_group_ / lanes_;
+    const double saved = 64 * 64 * PlainEpilogue(gpu_) * one_group_ / lanes_;
     const auto more = [&](int64_t n, const char* split, int64_t blocks) -> Result<Maybe> {
       const std::string tile = "tma 64x" + std::to_string(n);
       RONDO_ASSIGN_OR_RETURN(const Maybe measured,
