@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/ir/arena.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
@@ -261,6 +262,9 @@ void NumberCollectives(LoweredProgram* program) {
 
 Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
   Context& c = *context;
+  c.program.arena = ir::NewArena();
+  c.program.ops.clear();
+  c.program.collectives.clear();
   std::vector<LoweredOp> ops(c.groups.size());
   std::vector<int> identity(c.groups.size());
   for (const Group& group : c.groups) {

@@ -550,6 +550,10 @@ class Grouping {
 
 }  // namespace
 
-void FormGroups(Context* context) { Grouping(context).Run(); }
+void FormGroups(Context* context) {
+  context->groups.clear();
+  context->group_of.assign(static_cast<size_t>(context->graph.size()), -1);
+  Grouping(context).Run();
+}
 
 }  // namespace rondo::fusion

@@ -132,7 +132,7 @@ TEST_F(Structure, QueryKeyAndValueProductsAreOneKernel) {
   EXPECT_EQ(program.ops[0].kernel.parts.size(), 3u);
   graph_.outputs.clear();
   FuseOptions apart;
-  apart.horizontal = false;
+  apart.siblings = false;
   EXPECT_EQ(FuseTo(products, apart).ops.size(), 3u);
 }
 
