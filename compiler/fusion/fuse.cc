@@ -59,6 +59,7 @@ Result<LoweredProgram> Fuse(ir::Graph graph, const FuseOptions& options, FuseRep
   out->kernels = static_cast<int>(context.program.ops.size());
   out->text = std::to_string(out->nodes) + " nodes in " + std::to_string(out->parts) + " parts of " +
               std::to_string(out->kernels) + " kernels, " + std::to_string(out->copies) + " copies";
+  if (out->rounds > 1) out->text += ", in " + std::to_string(out->rounds) + " rounds";
   return std::move(context.program);
 }
 
