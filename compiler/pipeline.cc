@@ -141,7 +141,7 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   if (options.target != "host") options.longest_kept_row = 1024;
   options.tf32 = compilation->options.precision == Precision::kTf32;
   FuseReport report;
-  RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(program->graph, options, &report));
+  RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(std::move(program->graph), options, &report));
   program->planned.lowered.name = program->source.program;
   program->planned.device = program->device;
   program->graph = ir::Graph();

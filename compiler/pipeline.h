@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compiler/codegen/emit.h"
+#include "compiler/codegen/emit_plan.h"
 #include "compiler/compile.h"
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"

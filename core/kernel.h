@@ -8,7 +8,7 @@
 //
 // A kernel has parameters (one memory region each, bound by a step) and one or more *parts*. The
 // parts of a kernel are independent of each other and may run at the same time: several parts are
-// what horizontal fusion makes. A part is an iteration space (a nest of counted loops), operands
+// what sibling fusion makes. A part is an iteration space (a nest of counted loops), operands
 // (how an iteration point maps to an element of a parameter) and tapes.
 #ifndef RONDO_CORE_KERNEL_H_
 #define RONDO_CORE_KERNEL_H_

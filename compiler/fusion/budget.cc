@@ -39,6 +39,8 @@ bool Budget::Add(NodeId id, std::vector<View> views, int saved, Load* load) cons
   const int times = static_cast<int>(views.size());
   const int insts = load->insts + times * InstsOf(id), reads = load->reads + times * ReadsOf(id) - saved;
   if (insts > kMostInsts || reads > static_cast<int>(kMostReads) || views.size() > kMostViews) return false;
+  const auto winds = [](const View& view) { return view.steps.size() > kMostSteps; };
+  if (std::any_of(views.begin(), views.end(), winds)) return false;
   load->insts = insts;
   load->reads = reads;
   if (views != kInOrder) load->views[id] = std::move(views);

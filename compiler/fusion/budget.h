@@ -18,6 +18,9 @@ namespace rondo::fusion {
 inline constexpr int kMostInsts = 1024;    // of a group
 inline constexpr size_t kMostReads = 256;  // of memory, by a group or by all parts of a kernel
 inline constexpr size_t kMostViews = 64;   // by which the readers of one member show it
+// Of such a view. Each step that does not fold into the one before splits loops: after these, no kernel has
+// enough of them.
+inline constexpr size_t kMostSteps = 8;
 
 class Budget {
  public:

@@ -23,7 +23,8 @@ constexpr char kPixels = 2;  // [n, spatial..., c], which convolutions and pools
 // Spreads from what windows read and write to all that pointwise work and concatenations make of it.
 class Images {
  public:
-  explicit Images(const Context& context) : c_(context), found_(context.group_of.size(), 0) {}
+  explicit Images(const Context& context)
+      : c_(context), found_(static_cast<size_t>(context.graph.size()), 0) {}
 
   std::vector<char> Find() {
     for (NodeId id : c_.order) {
@@ -109,7 +110,7 @@ class Images {
 }  // namespace
 
 void FindImages(Context* context) {
-  context->images.assign(context->group_of.size(), 0);
+  context->images.assign(static_cast<size_t>(context->graph.size()), 0);
   if (context->options.target != "host") context->images = Images(*context).Find();
 }
 

@@ -50,14 +50,17 @@ struct Context {
   std::vector<NodeId> order;  // live nodes, topological
   std::vector<int> position;  // in `order`, by node
   std::vector<std::vector<NodeId>>
-      readers;                    // compute nodes and concats that read a node, views looked through
-  std::vector<Home> homes;        // by node; value < 0: not yet decided (temporaries) or not in memory
-  std::vector<char> stored;       // by node: must be in memory whoever reads it
-  std::vector<NodeId> concat_of;  // by node: the concatenation whose memory holds it, or kNoNode
+      readers;                       // compute nodes and concats that read a node, views looked through
+  std::vector<Home> homes;           // by node; value < 0: not yet named (temporaries) or not in memory
+  std::vector<ir::View> placements;  // by node: the order of its elements, if it gets memory of its own
+  std::vector<char> stored;          // by node: must be in memory whoever reads it
+  std::vector<NodeId> concat_of;     // by node: the concatenation whose memory holds it, or kNoNode
   std::unordered_map<NodeId, std::pair<int64_t, int64_t>>
       concat_places;  // of those: from where along the axis, and how many
   std::vector<NodeId>
       storage_of;            // by node: the state input whose memory this version of it lies in, or kNoNode
+  std::vector<char> made;    // by node: a copy that preparing made
+  std::vector<char> alone;   // by node: no part computes it together with others (constraints.h)
   std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
   std::vector<Group> groups;
   std::vector<int> group_of;  // by node, -1: none
@@ -70,7 +73,9 @@ struct Context {
     ir::Op op = node(id).op;
     return (op == ir::Op::kPointwise || op == ir::Op::kIndexedRead) && !FusionOff(id);
   }
+  // Whether a part must not compute `id` together with others: found out, or annotated so.
   bool FusionOff(NodeId id) const {
+    if (alone[static_cast<size_t>(id)] != 0) return true;
     auto it = node(id).annotations.find("fuse");
     return it != node(id).annotations.end() && it->second == "off";
   }
@@ -85,7 +90,7 @@ struct Context {
   bool InGroup(NodeId id, int group) const { return group_of[id] == group; }
 };
 
-// What kept a part from being emitted, and what to change in the graph before the next try.
+// What kept a part from being emitted: what constraints are made of.
 struct Obstacle {
   bool found = false;
   NodeId reader = ir::kNoNode;  // node whose read of input `slot` has no plain strides
@@ -103,10 +108,9 @@ void WidenAtReaders(ir::Graph* graph);
 // Whether `id` widens such a value.
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 
-// Fills context->graph, order, readers, homes of leaves, outputs, states and concatenations. Inserts copies.
-// `loops` must outlive the context.
-Status Prepare(const ir::Graph& graph, const FuseOptions& options, const LoweredLoops& loops,
-               Context* context);
+// Changes context->graph so that what needs memory has some, by inserting copies, and fills order, readers,
+// stored and concatenations. Again after the graph has changed: then it only adds what the change needs.
+Status Prepare(Context* context);
 
 // Fills context->images; after what else Prepare fills (channels_last.cc).
 void FindImages(Context* context);
@@ -118,6 +122,11 @@ bool TensorCoresWantOwnOrder(const Context& context, NodeId id);
 // [n, c, spatial...] shown in memory that holds [n, spatial..., c].
 ir::View ChannelsLast(const Shape& shape);
 
+// Once groups exist: the memory of ports, states and constants, and the placements of all others
+// (place_values.cc). Begins context->program anew.
+void PlaceValues(Context* context);
+// Where the elements of a node lie in memory of its own (placement.cc).
+ir::View PlacementFor(const Context& context, NodeId id);
 // The home of a node that is in memory; makes a temporary for one that has none yet.
 const Home& HomeOf(Context* context, NodeId id);
 
@@ -127,14 +136,14 @@ NodeId LoopResultOf(const Context& context, NodeId loop, size_t output);
 Result<std::shared_ptr<const LoweredLoop>> LowerLoop(const std::shared_ptr<const ir::LoopInfo>& info,
                                                      const FuseOptions& options);
 
-// Forms groups (groups.cc).
+// Forms groups, all anew (groups.cc).
 void FormGroups(Context* context);
 
-// Turns every group into an op of context->program (emit.cc), or says what stands in the way of which.
+// Turns every group into an op of context->program (emit_groups.cc), or says what stands in the way of which.
 Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles);
 
-// Merges independent single-part ops (horizontal.cc).
-void FuseHorizontally(LoweredProgram* program);
+// Merges independent single-part ops (sibling_fusion.cc).
+void FuseSiblings(LoweredProgram* program);
 
 // "MatMul \"a\", Add \"b\"" for messages.
 std::string SourcesOf(const ir::Node& node);

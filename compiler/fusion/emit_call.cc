@@ -1,5 +1,5 @@
 // Calls of custom ops: one op over dense memory.
-#include "compiler/fusion/emit.h"
+#include "compiler/fusion/emit_groups.h"
 
 namespace rondo::fusion {
 namespace {

@@ -1,5 +1,5 @@
 // Collectives: one op that starts, one that waits, over dense memory.
-#include "compiler/fusion/emit.h"
+#include "compiler/fusion/emit_groups.h"
 
 namespace rondo::fusion {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/fusion/emit.h"
+#include "compiler/fusion/emit_groups.h"
 
 namespace rondo::fusion {
 
@@ -21,7 +21,7 @@ class AccumulatorPart {
       : c_(*context), group_(group), builder_(context, group.id, &space_) {}
 
   IterationSpace& space() { return space_; }
-  PartBuilder& builder() { return builder_; }
+  PartEmitter& builder() { return builder_; }
   const Obstacle& obstacle() const { return obstacle_; }
 
   // Finds the epilogue's operands and gives every loop a role. False: obstacle() says why not.
@@ -164,7 +164,7 @@ class AccumulatorPart {
   Context& c_;
   const Group& group_;
   IterationSpace space_;
-  PartBuilder builder_;
+  PartEmitter builder_;
   Obstacle obstacle_;
   std::optional<View> acc_view_;
   bool several_views_ = false;

@@ -3,7 +3,7 @@
 #include <limits>
 #include <optional>
 
-#include "compiler/fusion/emit.h"
+#include "compiler/fusion/emit_groups.h"
 
 namespace rondo::fusion {
 
@@ -49,116 +49,156 @@ Obstacle NeedsCopy(NodeId reader, int slot) {
   return obstacle;
 }
 
+// One convolution or pool on its way to a part. Loops: n, group, channel of the group, points; then, reduced,
+// channels that are read, and the window.
+class ConvolutionEmission {
+ public:
+  ConvolutionEmission(Context* context, const Group& group)
+      : c_(*context),
+        group_(group),
+        node_(context->node(group.anchors[0])),
+        window_(WindowOf(*context, node_)),
+        spatial_(node_.shape.rank - 2),
+        builder_(context, group.id, &space_) {}
+
+  Status Emit(LoweredOp* op, Obstacle* obstacle) {
+    for (size_t slot = 0; slot < node_.inputs.size(); ++slot) {
+      if (Storage(slot).affine()) continue;
+      *obstacle = NeedsCopy(node_.id, static_cast<int>(slot));
+      return Status::Ok();
+    }
+    AddPoints();
+    const View all = ir::Compose(ir::DenseView(SinkDomain(c_, group_)), ir::DenseView(node_.shape));
+    TapeWriter collected;
+    StoreSink(c_, group_, all, &builder_, &collected);
+    AddWindow();
+    Part part;
+    part.skeleton = Skeleton::kConvolution;
+    part.acc_type = NaturalType(node_.dtype);
+    part.tf32 = c_.options.tf32 && node_.op == Op::kConv && node_.dtype == DType::kF32;
+    part.lhs = ReadInput();
+    if (node_.op == Op::kConv) {
+      part.rhs = c_.program.arena->Copy(std::vector<uint16_t>{ReadWeights()});
+    } else {
+      part.combine = node_.As<ir::PoolAttrs>().kind;
+    }
+    const int before = space_.loops();
+    if (builder_.obstacle().found || !space_.Resolve() || space_.loops() != before) {
+      // What the epilogue reads does not fit these loops: keep the convolution alone, or copy what it reads.
+      *obstacle = NeedsCopy(node_.id, group_.nodes.size() > 1 ? -1 : 0);
+      return Status::Ok();
+    }
+    const bool lowest = part.combine == Combine::kMax && node_.op == Op::kPool;
+    Guarded(part.lhs, lowest ? -std::numeric_limits<double>::infinity() : 0.0);
+    builder_.BeginEmitting();
+    TapeWriter tape;
+    StoreSink(c_, group_, all, &builder_, &tape);
+    part.epilogue = builder_.CopyTape(tape);
+    return builder_.Finish(part, op);
+  }
+
+ private:
+  // Storage strides of the input (slot 0) and the weight, one a dim: single-step views only.
+  View Storage(size_t slot) const {
+    const NodeId input = node_.inputs[slot];
+    return ir::Compose(HomeOf(&c_, c_.base(input)).placement, c_.graph.ViewOf(input));
+  }
+
+  // Element numbers of the storage directly: a flat view of everything.
+  static View Everything() {
+    ir::ViewStep step;
+    step.shape = Shape{int64_t{1} << 60};
+    step.strides[0] = 1;
+    return View{{step}};
+  }
+
+  // The domain is the accumulator's shape with its channels split into groups.
+  void AddPoints() {
+    const std::vector<int64_t> walk = DenseStrides(node_.shape);
+    std::vector<int64_t> domain_walk = {walk[0], walk[1] * window_.out_channels, walk[1]};
+    space_.AddLoop(node_.shape[0], Role::kOuter);
+    space_.AddLoop(window_.groups, Role::kM);
+    space_.AddLoop(window_.out_channels, Role::kM);
+    for (int a = 0; a < spatial_; ++a) {
+      space_.AddLoop(node_.shape[2 + a], Role::kN);
+      domain_walk.push_back(walk[2 + a]);
+    }
+    builder_.SetDomain(space_.AddMap(ir::DenseView(node_.shape), 0, domain_walk));
+    builder_.SetIntercept([this](TapeWriter* tape, NodeId id, const View&) -> std::optional<int> {
+      if (id != node_.id) return std::nullopt;
+      return tape->Add(AccInst(NaturalType(node_.dtype), 0));
+    });
+  }
+
+  void AddWindow() {
+    reduced_ = space_.loops();
+    space_.AddLoop(window_.in_channels, Role::kReduced);
+    for (int a = 0; a < spatial_; ++a) space_.AddLoop(window_.kernel[a], Role::kReduced);
+  }
+
+  uint16_t Read(size_t slot, int64_t offset, const std::vector<int64_t>& walk, const char* key) {
+    const int map = space_.AddMap(Everything(), offset, walk);
+    builder_.Blame(map, node_.id, static_cast<int>(slot));
+    return static_cast<uint16_t>(builder_.AddOperand(c_.base(node_.inputs[slot]), Mode::kRead, map, key));
+  }
+
+  // Plain in n and channels; Guarded adds the spatial axes.
+  uint16_t ReadInput() {
+    const View storage = Storage(0);
+    const ir::ViewStep& x = storage.steps[0];
+    const bool pool = node_.op == Op::kPool;
+    std::vector<int64_t> walk(static_cast<size_t>(space_.loops()), 0);
+    walk[0] = x.strides[0];
+    walk[1] = pool ? x.strides[1] : x.strides[1] * window_.in_channels;
+    walk[reduced_] = pool ? 0 : x.strides[1];
+    return Read(0, x.offset, walk, "x");
+  }
+
+  uint16_t ReadWeights() {
+    const View storage = Storage(1);
+    const ir::ViewStep& k = storage.steps[0];
+    std::vector<int64_t> walk(static_cast<size_t>(space_.loops()), 0);
+    walk[1] = k.strides[0] * window_.out_channels;
+    walk[2] = k.strides[0];
+    walk[reduced_] = k.strides[1];
+    for (int a = 0; a < spatial_; ++a) walk[reduced_ + 1 + a] = k.strides[2 + a];
+    return Read(1, k.offset, walk, "w");
+  }
+
+  // Along each spatial axis the input is read where it is, and is `absent` elsewhere.
+  void Guarded(uint16_t lhs, double absent) {
+    const View storage = Storage(0);
+    const ir::ViewStep& x = storage.steps[0];
+    std::vector<Guard> guards;
+    std::vector<std::vector<int64_t>> guard_strides;
+    for (int a = 0; a < spatial_; ++a) {
+      Guard guard;
+      guard.stride = x.strides[2 + a];
+      guard.offset = -window_.pads[a];
+      guard.extent = x.shape[2 + a];
+      std::vector<int64_t> strides(static_cast<size_t>(space_.loops()), 0);
+      strides[3 + a] = window_.strides[a];
+      strides[reduced_ + 1 + a] = window_.dilations[a];
+      guards.push_back(guard);
+      guard_strides.push_back(strides);
+    }
+    builder_.SetGuards(lhs, guards, guard_strides, absent);
+  }
+
+  Context& c_;
+  const Group& group_;
+  const Node& node_;
+  const Window window_;
+  const int spatial_;
+  IterationSpace space_;
+  PartEmitter builder_;
+  int reduced_ = 0;  // the first loop of the window
+};
+
 }  // namespace
 
 Status EmitConvolution(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
-  Context& c = *context;
-  const Node& node = c.node(group.anchors[0]);
-  Window w = WindowOf(c, node);
-  int spatial = node.shape.rank - 2;
-
-  // Storage strides of the input and the weight, one a dim: single-step views only.
-  auto storage = [&](int slot) {
-    NodeId input = node.inputs[slot];
-    return ir::Compose(HomeOf(&c, c.base(input)).placement, c.graph.ViewOf(input));
-  };
-  for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
-    if (!storage(static_cast<int>(slot)).affine()) {
-      *obstacle = NeedsCopy(node.id, static_cast<int>(slot));
-      return Status::Ok();
-    }
-  }
-  const View input = storage(0);
-  const ir::ViewStep& x = input.steps[0];
-
-  IterationSpace space;
-  PartBuilder builder(context, group.id, &space);
-  // The domain is the accumulator's shape with its channels split into groups.
-  std::vector<int64_t> walk = DenseStrides(node.shape);
-  std::vector<int64_t> domain_walk = {walk[0], walk[1] * w.out_channels, walk[1]};
-  space.AddLoop(node.shape[0], Role::kOuter);
-  space.AddLoop(w.groups, Role::kM);
-  space.AddLoop(w.out_channels, Role::kM);
-  for (int a = 0; a < spatial; ++a) {
-    space.AddLoop(node.shape[2 + a], Role::kN);
-    domain_walk.push_back(walk[2 + a]);
-  }
-  builder.SetDomain(space.AddMap(ir::DenseView(node.shape), 0, domain_walk));
-  builder.SetIntercept([&](TapeWriter* tape, NodeId id, const View&) -> std::optional<int> {
-    if (id != node.id) return std::nullopt;
-    return tape->Add(AccInst(NaturalType(node.dtype), 0));
-  });
-  View all = ir::Compose(ir::DenseView(SinkDomain(c, group)), ir::DenseView(node.shape));
-  TapeWriter collected;
-  StoreSink(c, group, all, &builder, &collected);
-  int loops = space.loops();
-  space.AddLoop(w.in_channels, Role::kReduced);
-  for (int a = 0; a < spatial; ++a) space.AddLoop(w.kernel[a], Role::kReduced);
-
-  // The input: plain in n and channels, guarded along the spatial axes.
-  std::vector<int64_t> x_walk(static_cast<size_t>(space.loops()), 0);
-  x_walk[0] = x.strides[0];
-  x_walk[1] = x.strides[1] * w.in_channels;
-  if (node.op == Op::kPool) x_walk[1] = x.strides[1];
-  x_walk[loops] = node.op == Op::kPool ? 0 : x.strides[1];
-  // Element numbers of the storage directly: a flat view of everything.
-  auto flat = [](int64_t elements) {
-    ir::ViewStep step;
-    step.shape = Shape{elements};
-    step.strides[0] = 1;
-    return View{{step}};
-  };
-  constexpr int64_t kAll = int64_t{1} << 60;
-  int x_map = space.AddMap(flat(kAll), x.offset, x_walk);
-  builder.Blame(x_map, node.id, 0);
-  Part part;
-  part.skeleton = Skeleton::kConvolution;
-  part.acc_type = NaturalType(node.dtype);
-  part.tf32 = c.options.tf32 && node.op == Op::kConv && node.dtype == DType::kF32;
-  part.lhs = static_cast<uint16_t>(builder.AddOperand(c.base(node.inputs[0]), Mode::kRead, x_map, "x"));
-  std::vector<uint16_t> rhs;
-  if (node.op == Op::kConv) {
-    const View weights = storage(1);
-    const ir::ViewStep& k = weights.steps[0];
-    std::vector<int64_t> k_walk(static_cast<size_t>(space.loops()), 0);
-    k_walk[1] = k.strides[0] * w.out_channels;
-    k_walk[2] = k.strides[0];
-    k_walk[loops] = k.strides[1];
-    for (int a = 0; a < spatial; ++a) k_walk[loops + 1 + a] = k.strides[2 + a];
-    int k_map = space.AddMap(flat(kAll), k.offset, k_walk);
-    builder.Blame(k_map, node.id, 1);
-    rhs.push_back(static_cast<uint16_t>(builder.AddOperand(c.base(node.inputs[1]), Mode::kRead, k_map, "w")));
-    part.rhs = c.program.arena->Copy(rhs);
-  } else {
-    part.combine = node.As<ir::PoolAttrs>().kind;
-  }
-  int before = space.loops();
-  if (builder.obstacle().found || !space.Resolve() || space.loops() != before) {
-    // What the epilogue reads does not fit these loops: keep the convolution alone, or copy what it reads.
-    *obstacle = NeedsCopy(node.id, group.nodes.size() > 1 ? -1 : 0);
-    return Status::Ok();
-  }
-  std::vector<Guard> guards;
-  std::vector<std::vector<int64_t>> guard_strides;
-  for (int a = 0; a < spatial; ++a) {
-    Guard guard;
-    guard.stride = x.strides[2 + a];
-    guard.offset = -w.pads[a];
-    guard.extent = x.shape[2 + a];
-    std::vector<int64_t> strides(static_cast<size_t>(space.loops()), 0);
-    strides[3 + a] = w.strides[a];
-    strides[loops + 1 + a] = w.dilations[a];
-    guards.push_back(guard);
-    guard_strides.push_back(strides);
-  }
-  double absent =
-      part.combine == Combine::kMax && node.op == Op::kPool ? -std::numeric_limits<double>::infinity() : 0.0;
-  builder.SetGuards(part.lhs, guards, guard_strides, absent);
-  builder.BeginEmitting();
-  TapeWriter tape;
-  StoreSink(c, group, all, &builder, &tape);
-  part.epilogue = builder.CopyTape(tape);
-  return builder.Finish(part, op);
+  return ConvolutionEmission(context, group).Emit(op, obstacle);
 }
 
 }  // namespace rondo::fusion

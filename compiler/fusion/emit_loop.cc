@@ -1,7 +1,7 @@
 // Loops: one op over dense memory, whose body is a program of its own.
 #include <algorithm>
 
-#include "compiler/fusion/emit.h"
+#include "compiler/fusion/emit_groups.h"
 #include "compiler/ir/loop.h"
 
 namespace rondo {

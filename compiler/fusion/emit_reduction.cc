@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/fusion/emit.h"
+#include "compiler/fusion/emit_groups.h"
 
 namespace rondo::fusion {
 
@@ -229,7 +229,7 @@ class RowPart {
   Context& c_;
   const Group& group_;
   IterationSpace space_;
-  PartBuilder builder_;
+  PartEmitter builder_;
   std::set<NodeId> elements_, rows_;
   std::vector<NodeId> members_;  // by position
   std::map<NodeId, int> level_, kept_, slots_;

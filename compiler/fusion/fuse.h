@@ -7,8 +7,11 @@
 //   group      contractions, convolutions and attention take the pointwise work after them (epilogues), row
 //              reductions the pointwise and reductions around them, what is left forms maps; producers that
 //              nothing else reads are computed where they are used, whatever loop order the reader has
-//   emit       each group becomes a part: loops, accesses, tapes
-//   horizontal independent parts at the same depth become one kernel
+//   place      values get their memory, in the order of elements that their readers want
+//   emit       each group becomes a part: loops, accesses, tapes; where that shows that no loops can read
+//   what
+//              a node reads, the node becomes a constraint (constraints.h), and groups are formed again
+//   siblings   independent parts at the same depth become one kernel
 //
 // A pure function; thread-safe. Errors: kUnsupported for a graph that the skeletons cannot express (a part
 // with more than kMaxLoops loops), kInternal for a broken promise of the IR; both name source nodes.
@@ -31,18 +34,19 @@ struct FuseOptions {
   bool inlining = true;                // pointwise producers into their only reader
   int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages
   bool tf32 = false;                   // factors of f32 products may be rounded to tf32
-  bool horizontal = true;              // independent parts into one kernel
+  bool siblings = true;                // independent parts into one kernel
 };
 
 struct FuseReport {
   int nodes = 0;     // compute nodes of the graph
-  int parts = 0;     // parts before horizontal fusion
+  int parts = 0;     // parts before sibling fusion
   int kernels = 0;   // ops of the result
   int copies = 0;    // nodes that had to be copied to dense memory
+  int rounds = 0;    // of grouping and emission, each with more constraints than the one before
   std::string text;  // one sentence
 };
 
-Result<LoweredProgram> Fuse(const ir::Graph& graph, const FuseOptions& options, FuseReport* report);
+Result<LoweredProgram> Fuse(ir::Graph graph, const FuseOptions& options, FuseReport* report);
 
 }  // namespace rondo
 

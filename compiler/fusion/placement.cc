@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "compiler/fusion/context.h"
-#include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
 
@@ -49,6 +48,8 @@ bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
 bool WantsChannelsLast(const Context& c, NodeId id) {
   return c.options.target == "host" ? VectorsWantChannelsLast(c, id) : TensorCoresWantChannelsLast(c, id);
 }
+
+}  // namespace
 
 // Where the elements of a node go if every reader outside its group reads it through one same permutation: in
 // the order in which it is read, so that the readers see dense rows. Otherwise in its own order.
@@ -103,61 +104,6 @@ View PlacementFor(const Context& c, NodeId id) {
   }
   View placement = ir::Reshape(View{{inverse}}, node.shape);
   return placement.affine() ? placement : own;
-}
-
-}  // namespace
-
-namespace {
-
-// The node in whose memory `id` lies, if it has no memory of its own: a concatenation, or the older version
-// that a write changes.
-NodeId HolderOf(const Context& c, NodeId id) {
-  if (c.concat_of[id] != kNoNode) return c.concat_of[id];
-  const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
-  return step.runs == kNoNode ? kNoNode : c.base(c.node(step.runs).inputs[step.slot]);
-}
-
-// Where `id` lies in its holder's dense index space.
-View PlaceInHolder(const Context& c, NodeId id) {
-  const Shape& shape = c.node(id).shape;
-  if (c.concat_of[id] != kNoNode) {
-    const Node& concat = c.node(c.concat_of[id]);
-    const auto [start, count] = c.concat_places.at(id);
-    const int axis = concat.As<ir::ConcatAttrs>().axis;
-    return ir::Reshape(ir::Slice(ir::DenseView(concat.shape), axis, start, 1, count), shape);
-  }
-  const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
-  return ir::Reshape(c.graph.ViewOf(c.node(step.runs).inputs[step.slot]), shape);
-}
-
-Home NewValue(Context* c, NodeId id) {
-  const Node& node = c->node(id);
-  LoweredValue value;
-  value.name = node.name;
-  value.dtype = node.dtype;
-  value.shape = node.shape;
-  value.bytes = node.shape.elements() * ByteSize(node.dtype);
-  value.sources = node.sources;
-  c->program.values.push_back(std::move(value));
-  return {static_cast<int>(c->program.values.size()) - 1, PlacementFor(*c, id)};
-}
-
-}  // namespace
-
-const Home& HomeOf(Context* context, NodeId id) {
-  Context& c = *context;
-  if (c.homes[id].value >= 0) return c.homes[id];
-  std::vector<NodeId> inside = {id};  // each in the memory of the next
-  for (NodeId holder = HolderOf(c, id); holder != kNoNode; holder = HolderOf(c, holder)) {
-    inside.push_back(holder);
-    if (c.homes[holder].value >= 0) break;
-  }
-  if (c.homes[inside.back()].value < 0) c.homes[inside.back()] = NewValue(&c, inside.back());
-  for (size_t i = inside.size() - 1; i-- > 0;) {
-    const Home& outer = c.homes[inside[i + 1]];
-    c.homes[inside[i]] = {outer.value, ir::Compose(outer.placement, PlaceInHolder(c, inside[i]))};
-  }
-  return c.homes[id];
 }
 
 }  // namespace rondo::fusion

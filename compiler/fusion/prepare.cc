@@ -6,7 +6,6 @@
 #include <unordered_set>
 
 #include "compiler/fusion/context.h"
-#include "compiler/ir/arena.h"
 #include "compiler/ir/loop.h"
 #include "compiler/ir/versions.h"
 
@@ -50,6 +49,8 @@ class Preparation {
 
   Status Run() {
     RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
+    c_.made.resize(static_cast<size_t>(g_.size()), 0);
+    c_.alone.resize(static_cast<size_t>(g_.size()), 0);
     IndexStates();
     CopyCallInputs();
     CopyLoopInputs();
@@ -81,7 +82,7 @@ class Preparation {
       for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
         const NodeId input = g_.node(id).inputs[k];
         if (ir::IsDense(g_.ViewOf(input), g_.node(g_.BaseOf(input)).shape.elements())) continue;
-        const NodeId copy = InsertCopy(&g_, input);
+        const NodeId copy = MakeCopy(input);
         g_.SetInput(id, k, copy);
       }
     }
@@ -97,11 +98,21 @@ class Preparation {
         const NodeId input = g_.node(id).inputs[k], base = g_.BaseOf(input);
         const bool dense = ir::IsDense(g_.ViewOf(input), g_.node(base).shape.elements());
         const bool carried = info->inputs[k].kind == ir::LoopInputKind::kCarried;
-        if (dense && !carried && g_.node(base).op != Op::kIota) continue;
-        g_.SetInput(id, k, InsertCopy(&g_, input));
+        const bool own = carried ? Made(base) : g_.node(base).op != Op::kIota;
+        if (dense && own) continue;
+        g_.SetInput(id, k, MakeCopy(input));
       }
     }
   }
+
+  NodeId MakeCopy(NodeId x) {
+    const NodeId copy = InsertCopy(&g_, x);
+    c_.made.resize(static_cast<size_t>(g_.size()), 0);
+    c_.alone.resize(static_cast<size_t>(g_.size()), 0);
+    c_.made[static_cast<size_t>(copy)] = 1;
+    return copy;
+  }
+  bool Made(NodeId id) const { return c_.made[static_cast<size_t>(id)] != 0; }
 
   bool IsState(NodeId id) const {
     if (g_.node(id).op != Op::kInput) return false;
@@ -160,7 +171,7 @@ class Preparation {
         NodeId read = g_.node(step.runs).inputs[k];
         const bool own = known.count(g_.BaseOf(read)) != 0;
         if (!own || k == step.slot) continue;
-        NodeId copy = InsertCopy(&g_, read);
+        NodeId copy = MakeCopy(read);
         g_.SetInput(step.runs, k, copy);
       }
     }
@@ -191,7 +202,7 @@ class Preparation {
           op != Op::kView && op != Op::kInput && op != Op::kConstant && op != Op::kConcat && op != Op::kIota;
       bool chained = own && !in_place_[data] && MemoryReaders(users[data]) == 1 && !IsOutput(data);
       if (chained) continue;
-      NodeId copy = InsertCopy(&g_, data);
+      NodeId copy = MakeCopy(data);
       g_.SetInput(id, 0, copy);
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
@@ -216,7 +227,7 @@ class Preparation {
         const size_t slot = info->SlotOf(info->output(i).alias);
         const NodeId data = g_.node(id).inputs[slot];
         if (data < count && MayBeChanged(data, id, users[data])) continue;
-        const NodeId copy = InsertCopy(&g_, data);
+        const NodeId copy = MakeCopy(data);
         g_.SetInput(id, slot, copy);
       }
     }
@@ -258,15 +269,15 @@ class Preparation {
       NodeId id = g_.outputs[o].node;
       NodeId base = g_.BaseOf(id);
       const bool state = state_of_output_[o] >= 0;
-      if (state && (EndsChain(o, base) || IsUnchangedState(o, id))) continue;
+      if (state && (Made(id) || EndsChain(o, base) || IsUnchangedState(o, id))) continue;
       bool own = !c_.IsLeaf(base) && !in_place_[base] && !state && !taken[base] &&
                  ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements());
       if (!own) {
         // A state that takes another's contents, or its own in another order, takes them from a copy.
         bool from_state = state && (IsState(base) || in_place_[base]);
-        NodeId copy = InsertCopy(&g_, from_state ? InsertCopy(&g_, id) : id);
+        NodeId copy = MakeCopy(from_state ? MakeCopy(id) : id);
         in_place_.resize(static_cast<size_t>(g_.size()), 0);
-        if (state) g_.node(copy).annotations["fuse"] = "off";
+        if (state) c_.alone[static_cast<size_t>(copy)] = 1;
         g_.SetOutput(o, copy);
         taken.resize(static_cast<size_t>(g_.size()), 0);
         base = copy;
@@ -297,6 +308,7 @@ class Preparation {
   // come first: the place of a piece must be plain strides in the memory of the outermost one.
   void CopyConcatPieces() {
     c_.concat_of.assign(static_cast<size_t>(g_.size()), kNoNode);
+    c_.concat_places.clear();
     MarkOutputs();
     std::map<NodeId, View> places;  // of concatenations inside others
     std::vector<NodeId> order = g_.TopologicalOrder();
@@ -324,7 +336,7 @@ class Preparation {
                    c_.concat_of[base] == kNoNode && inside.affine() &&
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
-          base = InsertCopy(&g_, piece);
+          base = MakeCopy(piece);
           g_.SetInput(id, k, base);
           c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
         } else if (op == Op::kConcat) {
@@ -347,9 +359,9 @@ class Preparation {
     size_t n = static_cast<size_t>(g_.size());
     c_.position.assign(n, -1);
     c_.readers.assign(n, {});
-    c_.homes.assign(n, {});
     c_.stored.assign(n, 0);
-    c_.group_of.assign(n, -1);
+    c_.made.resize(n, 0);
+    c_.alone.resize(n, 0);
     for (size_t i = 0; i < c_.order.size(); ++i) c_.position[c_.order[i]] = static_cast<int>(i);
     for (NodeId id : c_.order) {
       const Node& node = g_.node(id);
@@ -359,79 +371,15 @@ class Preparation {
         if (readers.empty() || readers.back() != id) readers.push_back(id);
       }
     }
-    GiveHomes();
-    ShareLoopHomes();
+    MarkStored();
     return Status::Ok();
   }
 
-  // What a loop hands on begins where the result ends, where that is one place.
-  void ShareLoopHomes() {
-    for (NodeId id : c_.order) {
-      if (g_.node(id).op != Op::kLoop) continue;
-      const LoweredLoop& loop = *c_.loops->at(g_.node(id).As<ir::LoopAttrs>().info.get());
-      for (size_t o = 0; o < loop.carrier.size(); ++o) {
-        const NodeId result = LoopResultOf(c_, id, o);
-        if (result == kNoNode || !loop.EndsWhereItBegins(o)) continue;
-        const NodeId copy = g_.node(id).inputs[static_cast<size_t>(loop.carrier[o])];
-        c_.homes[copy] = {HomeOf(&c_, result).value, ir::DenseView(g_.node(copy).shape)};
-      }
-    }
-  }
-
-  int AddValue(const Node& node, BufferKind kind, const std::string& name) {
-    LoweredValue value;
-    value.name = name;
-    value.kind = kind;
-    value.dtype = node.dtype;
-    value.shape = node.shape;
-    value.bytes = node.shape.elements() * ByteSize(node.dtype);
-    value.sources = node.sources;
-    c_.program.values.push_back(std::move(value));
-    return static_cast<int>(c_.program.values.size()) - 1;
-  }
-
-  void GiveHomes() {
-    std::vector<int> input_values;
-    for (const ir::GraphInput& input : g_.inputs) {
-      const Node& node = g_.node(input.node);
-      bool state = IsState(input.node);
-      int value = AddValue(node, state ? BufferKind::kState : BufferKind::kInput, input.name);
-      input_values.push_back(value);
-      c_.homes[input.node] = {value, ir::DenseView(node.shape)};
-      c_.program.inputs.push_back({input.name, value, state});
-    }
-    for (size_t o = 0; o < g_.outputs.size(); ++o) {
-      const ir::GraphOutput& output = g_.outputs[o];
-      NodeId base = g_.BaseOf(output.node);
-      if (const int state = state_of_output_[o]; state >= 0) {
-        int value = input_values[g_.states[static_cast<size_t>(state)].input];
-        c_.program.outputs.push_back({output.name, value, true});
-        if (c_.homes[base].value < 0) c_.homes[base] = {value, ir::DenseView(g_.node(base).shape)};
-      } else {
-        int value = AddValue(g_.node(output.node), BufferKind::kOutput, output.name);
-        c_.program.outputs.push_back({output.name, value, false});
-        // A written tensor lies where what it is written into lies.
-        NodeId holder = base;
-        for (ir::VersionStep step = ir::VersionStepOf(g_, holder); step.runs != kNoNode;
-             step = ir::VersionStepOf(g_, holder)) {
-          holder = g_.BaseOf(g_.node(step.runs).inputs[step.slot]);
-        }
-        c_.homes[holder] = {value, ir::DenseView(g_.node(holder).shape)};
-      }
-      c_.stored[base] = 1;
-    }
-    std::map<const ir::ConstantData*, int> constants;
+  // What must be in memory, whoever reads it.
+  void MarkStored() {
+    for (const ir::GraphOutput& output : g_.outputs) c_.stored[g_.BaseOf(output.node)] = 1;
     for (NodeId id : c_.order) {
       const Node& node = g_.node(id);
-      if (node.op == Op::kConstant) {
-        const auto& data = node.As<ir::ConstantAttrs>().data;
-        auto [it, fresh] = constants.emplace(data.get(), -1);
-        if (fresh) {
-          it->second = AddValue(node, BufferKind::kConstant, data->name.empty() ? node.name : data->name);
-          c_.program.values.back().constant = data;
-        }
-        c_.homes[id] = {it->second, ir::DenseView(node.shape)};
-      }
       if (node.op == Op::kIndexedWrite) {
         c_.stored[id] = 1;
         c_.stored[g_.BaseOf(node.inputs[0])] = 1;
@@ -456,12 +404,8 @@ class Preparation {
 
 }  // namespace
 
-Status Prepare(const Graph& graph, const FuseOptions& options, const LoweredLoops& loops, Context* context) {
-  context->options = options;
-  context->loops = &loops;
-  context->graph = graph;
-  context->program.name = graph.name;
-  context->program.arena = ir::NewArena();
+Status Prepare(Context* context) {
+  context->program.name = context->graph.name;
   RONDO_RETURN_IF_ERROR(Preparation(context).Run());
   FindImages(context);
   return Status::Ok();

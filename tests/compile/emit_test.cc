@@ -1,5 +1,5 @@
 // From planned programs to a plan: what is shared, what each buffer and step says, and that it can be proven.
-#include "compiler/codegen/emit.h"
+#include "compiler/codegen/emit_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -273,7 +273,7 @@ TEST(Fuse, EachKindOfFusionCanBeLeftOut) {
       options.epilogues = bits & 1;
       options.reductions = bits & 2;
       options.inlining = bits & 4;
-      options.horizontal = bits & 8;
+      options.siblings = bits & 8;
       ExpectFusionKeepsMeaning(random.graph_, seed, options);
     }
     if (HasFailure()) return;

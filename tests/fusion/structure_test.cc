@@ -132,7 +132,7 @@ TEST_F(Structure, QueryKeyAndValueProductsAreOneKernel) {
   EXPECT_EQ(program.ops[0].kernel.parts.size(), 3u);
   graph_.outputs.clear();
   FuseOptions apart;
-  apart.horizontal = false;
+  apart.siblings = false;
   EXPECT_EQ(FuseTo(products, apart).ops.size(), 3u);
 }
 
@@ -324,6 +324,39 @@ TEST_F(Structure, ControlEdgesOrderKernels) {
   ASSERT_EQ(program.ops.size(), 2u);
   EXPECT_EQ(program.ops[1].deps, std::vector<int>{0});
   EXPECT_EQ(program.ops[0].kernel.parts[0].body[1].op, TapeOp::kTanh);
+}
+
+// What no loops can read in place is found out when parts are emitted: the node is computed alone, or what it
+// reads is copied. That is the pass's own knowledge: nothing of it shows in annotations, and kernels that are
+// computed alone still have siblings.
+TEST_F(Structure, ObstaclesAreConstraintsNotAnnotations) {
+  std::vector<NodeId> outputs;
+  for (int i = 0; i < 2; ++i) {
+    NodeId x = Input(Shape{2, 3, 4});
+    for (int k = 0; k < 3; ++k) {
+      for (int turn = 0; turn < 3; ++turn) {
+        x = b_.Transpose(b_.Transpose(x, {1, 0, 2}), {2, 0, 1});
+        x = b_.Reshape(b_.Reshape(x, Shape{24}), Shape{4, 3, 2});
+      }
+      x = b_.Unary(TapeOp::kTanh, x);
+    }
+    outputs.push_back(x);
+    graph_.outputs.push_back({"y" + std::to_string(i), x});
+  }
+  const std::string before = ir::Dump(graph_);
+  FuseReport report;
+  FuseOptions apart;
+  apart.siblings = false;
+  auto alone = Fuse(graph_, apart, &report);
+  ASSERT_TRUE(alone.ok()) << alone.status().message();
+  EXPECT_GT(report.copies, 0);
+  EXPECT_GT(report.rounds, 1);
+  EXPECT_LE(report.rounds, 12);
+  EXPECT_EQ(ir::Dump(graph_), before);
+  auto joined = Fuse(graph_, {}, nullptr);
+  ASSERT_TRUE(joined.ok()) << joined.status().message();
+  EXPECT_EQ(2 * joined->ops.size(), alone->ops.size());
+  for (const LoweredOp& op : joined->ops) EXPECT_TRUE(op.annotations.empty());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Independent parts into one kernel.
+// Sibling fusion: independent parts into one kernel.
 //
 // Ops at the same depth of the dependency graph cannot depend on each other, and joining ops of one depth
 // cannot make a cycle. Joined are contractions that read the same left side (query, key and value products)
@@ -60,7 +60,7 @@ void Append(LoweredProgram* program, LoweredOp* to, const LoweredOp& from) {
 
 }  // namespace
 
-void FuseHorizontally(LoweredProgram* program) {
+void FuseSiblings(LoweredProgram* program) {
   std::vector<LoweredOp>& ops = program->ops;
   std::vector<int> depth(ops.size(), 0), into(ops.size());
   std::map<std::pair<int, std::string>, int> open;

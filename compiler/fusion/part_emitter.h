@@ -1,10 +1,10 @@
-// PartBuilder: collects the operands and tapes of one part, then lays them out in an Arena.
+// PartEmitter: collects the operands and tapes of one part, then lays them out in an Arena.
 //
 // Used in two walks over the same expressions: the first (collecting) finds every operand and the index maps
 // that the loops must become affine for; the second, after the loops are settled, writes the tapes. Internal
 // to compiler/fusion.
-#ifndef RONDO_COMPILER_FUSION_PART_BUILDER_H_
-#define RONDO_COMPILER_FUSION_PART_BUILDER_H_
+#ifndef RONDO_COMPILER_FUSION_PART_EMITTER_H_
+#define RONDO_COMPILER_FUSION_PART_EMITTER_H_
 
 #include <functional>
 #include <map>
@@ -32,10 +32,10 @@ class TapeWriter {
   std::vector<TapeInst> insts_;
 };
 
-class PartBuilder {
+class PartEmitter {
  public:
   // `context` and `space` must outlive the builder.
-  PartBuilder(Context* context, int group, IterationSpace* space)
+  PartEmitter(Context* context, int group, IterationSpace* space)
       : c_(*context), group_(group), space_(*space) {}
 
   // The map whose logical strides walk the domain: new maps start from it. A part may have two domains, one
@@ -122,4 +122,4 @@ class PartBuilder {
 
 }  // namespace rondo::fusion
 
-#endif  // RONDO_COMPILER_FUSION_PART_BUILDER_H_
+#endif  // RONDO_COMPILER_FUSION_PART_EMITTER_H_

@@ -1,10 +1,11 @@
 // Groups become ops: parts, parameters, dependencies, provenance.
-#include "compiler/fusion/emit.h"
+#include "compiler/fusion/emit_groups.h"
 
 #include <algorithm>
 #include <set>
 #include <unordered_map>
 
+#include "compiler/ir/arena.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
@@ -32,7 +33,7 @@ TapeInst AccInst(TapeType type, int accumulator) {
   return inst;
 }
 
-void AddDomain(const Shape& domain, IterationSpace* space, PartBuilder* builder) {
+void AddDomain(const Shape& domain, IterationSpace* space, PartEmitter* builder) {
   for (int d = 0; d < domain.rank; ++d) space->AddLoop(domain[d]);
   builder->SetDomain(space->AddMap(ir::DenseView(domain), 0, DenseStrides(domain)));
 }
@@ -42,7 +43,7 @@ const Shape& SinkDomain(const Context& context, const Group& group) {
   return sink.op == Op::kIndexedWrite ? context.node(sink.inputs[1]).shape : sink.shape;
 }
 
-void StoreSink(const Context& context, const Group& group, const View& view, PartBuilder* builder,
+void StoreSink(const Context& context, const Group& group, const View& view, PartEmitter* builder,
                TapeWriter* tape) {
   const Node& sink = context.node(group.sink);
   if (sink.op == Op::kIndexedWrite) {
@@ -56,7 +57,7 @@ void StoreSink(const Context& context, const Group& group, const View& view, Par
 
 Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   IterationSpace space;
-  PartBuilder builder(context, group.id, &space);
+  PartEmitter builder(context, group.id, &space);
   const Shape& domain = SinkDomain(*context, group);
   AddDomain(domain, &space, &builder);
   View all = ir::DenseView(domain);
@@ -87,8 +88,7 @@ namespace {
 // whole, all that read its old contents.
 class Dependencies {
  public:
-  Dependencies(const Context& context, const std::vector<int>& op_of_group)
-      : c_(context), op_of_group_(op_of_group) {
+  explicit Dependencies(const Context& context) : c_(context) {
     for (const ir::GraphInput& input : context.graph.inputs)
       inputs_of_[context.homes[input.node].value].push_back(input.node);
   }
@@ -105,7 +105,7 @@ class Dependencies {
         continue;
       }
       int group = c_.group_of[node.id];
-      if (group >= 0) ops->insert(op_of_group_[group]);
+      if (group >= 0) ops->insert(group);
       if (node.op == Op::kIndexedWrite) work.push_back(c_.base(node.inputs[0]));
     }
   }
@@ -124,7 +124,7 @@ class Dependencies {
       }
       StateReaders(id, &ops);
     }
-    ops.erase(op_of_group_[group.id]);
+    ops.erase(group.id);
     return ops;
   }
 
@@ -136,13 +136,12 @@ class Dependencies {
     if (value < 0 || c_.program.values[value].kind != BufferKind::kState) return;
     for (NodeId input : inputs_of_.at(value)) {
       for (NodeId reader : c_.readers[input]) {
-        if (c_.group_of[reader] >= 0) ops->insert(op_of_group_[c_.group_of[reader]]);
+        if (c_.group_of[reader] >= 0) ops->insert(c_.group_of[reader]);
       }
     }
   }
 
   const Context& c_;
-  const std::vector<int>& op_of_group_;
   std::unordered_map<int, std::vector<NodeId>> inputs_of_;  // by value
 };
 
@@ -257,38 +256,11 @@ void NumberCollectives(LoweredProgram* program) {
   program->collectives = std::move(ordered);
 }
 
-}  // namespace
-
-Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
+// Appends the ops of all groups to context->program: every op after those it needs, ties by the position of
+// the group's last node.
+Status AppendInOrder(Context* context, std::vector<LoweredOp> ops) {
   Context& c = *context;
-  std::vector<LoweredOp> ops(c.groups.size());
-  std::vector<int> identity(c.groups.size());
-  for (const Group& group : c.groups) {
-    identity[group.id] = group.id;
-    LoweredOp* op = &ops[group.id];
-    Obstacle found;
-    Status status = EmitGroup(context, group, op, &found);
-    std::string what = SourcesOf(c.node(group.nodes[0]));
-    // What is too much for one kernel is not for several.
-    if (status.code() == Code::kUnsupported && !c.FusionOff(group.nodes[0])) {
-      found = {true, group.nodes[0], -1, ""};
-    } else if (!status.ok()) {
-      return status.At("%s", what.c_str()).FromNode(what);
-    } else if (!found.found && TooLong(*op)) {
-      found = {true, group.nodes[0], -1, ""};
-    }
-    if (found.found) {
-      found.group = group.id;
-      if (found.reader == kNoNode) found.reader = group.nodes[0];
-      obstacles->push_back(found);
-      continue;
-    }
-    Describe(c, group, op);
-    if (op->kind == LoweredKind::kKernel && group.skeleton != Skeleton::kReduction) FindInPlace(c, op);
-  }
-  if (!obstacles->empty()) return Status::Ok();
-  // Order: every op after those it needs; ties by the position of the group's last node.
-  Dependencies dependencies(c, identity);
+  const Dependencies dependencies(c);
   std::vector<std::set<int>> needs(c.groups.size());
   std::vector<std::vector<int>> feeds(c.groups.size());
   std::vector<int> waiting(c.groups.size(), 0), last(c.groups.size(), 0);
@@ -324,6 +296,39 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
   }
   NumberCollectives(&c.program);
   return Status::Ok();
+}
+
+}  // namespace
+
+Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
+  Context& c = *context;
+  c.program.arena = ir::NewArena();
+  c.program.ops.clear();
+  c.program.collectives.clear();
+  std::vector<LoweredOp> ops(c.groups.size());
+  for (const Group& group : c.groups) {
+    LoweredOp* op = &ops[group.id];
+    Obstacle found;
+    Status status = EmitGroup(context, group, op, &found);
+    // What is too much for one kernel is not for several.
+    if (status.code() == Code::kUnsupported && !c.FusionOff(group.nodes[0])) {
+      found = {true, group.nodes[0], -1, ""};
+    } else if (!status.ok()) {
+      const std::string what = SourcesOf(c.node(group.nodes[0]));
+      return status.At("%s", what.c_str()).FromNode(what);
+    } else if (!found.found && TooLong(*op)) {
+      found = {true, group.nodes[0], -1, ""};
+    }
+    if (found.found) {
+      found.group = group.id;
+      if (found.reader == kNoNode) found.reader = group.nodes[0];
+      obstacles->push_back(found);
+      continue;
+    }
+    Describe(c, group, op);
+    if (op->kind == LoweredKind::kKernel && group.skeleton != Skeleton::kReduction) FindInPlace(c, op);
+  }
+  return obstacles->empty() ? AppendInOrder(context, std::move(ops)) : Status::Ok();
 }
 
 }  // namespace rondo::fusion

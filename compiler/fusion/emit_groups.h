@@ -2,11 +2,11 @@
 //
 // Each returns OK with obstacle->found set when the group cannot be expressed as it is and the graph must be
 // changed first.
-#ifndef RONDO_COMPILER_FUSION_EMIT_H_
-#define RONDO_COMPILER_FUSION_EMIT_H_
+#ifndef RONDO_COMPILER_FUSION_EMIT_GROUPS_H_
+#define RONDO_COMPILER_FUSION_EMIT_GROUPS_H_
 
 #include "compiler/fusion/context.h"
-#include "compiler/fusion/part_builder.h"
+#include "compiler/fusion/part_emitter.h"
 
 namespace rondo::fusion {
 
@@ -24,11 +24,11 @@ Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obsta
 LoweredOp WaitFor(const LoweredOp& start, int start_index);
 
 // The loops of a dense walk over `domain`, one a dim, and its map (which becomes the builder's domain).
-void AddDomain(const Shape& domain, IterationSpace* space, PartBuilder* builder);
+void AddDomain(const Shape& domain, IterationSpace* space, PartEmitter* builder);
 // The shape of the domain of a group that ends in its sink: the sink's, or its updates' for a kIndexedWrite.
 const Shape& SinkDomain(const Context& context, const Group& group);
 // Evaluates and stores the sink; `view` shows the sink's shape (or updates') over the domain.
-void StoreSink(const Context& context, const Group& group, const ir::View& view, PartBuilder* builder,
+void StoreSink(const Context& context, const Group& group, const ir::View& view, PartEmitter* builder,
                TapeWriter* tape);
 // Dense row-major strides.
 std::vector<int64_t> DenseStrides(const Shape& shape);
@@ -36,4 +36,4 @@ TapeInst AccInst(TapeType type, int accumulator);
 
 }  // namespace rondo::fusion
 
-#endif  // RONDO_COMPILER_FUSION_EMIT_H_
+#endif  // RONDO_COMPILER_FUSION_EMIT_GROUPS_H_

@@ -6,8 +6,8 @@
 //
 // A program of several devices is one PlannedProgram a device, of one name: its steps stand device by device.
 // Inputs of one name are one port with replicas; outputs and state of device d > 0 are called "name@d".
-#ifndef RONDO_COMPILER_CODEGEN_EMIT_H_
-#define RONDO_COMPILER_CODEGEN_EMIT_H_
+#ifndef RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
+#define RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
 
 #include <string>
 #include <vector>
@@ -53,4 +53,4 @@ Result<EmittedPlan> EmitPlan(std::vector<PlannedProgram> programs, const EmitOpt
 
 }  // namespace rondo
 
-#endif  // RONDO_COMPILER_CODEGEN_EMIT_H_
+#endif  // RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_

@@ -1,4 +1,4 @@
-#include "compiler/fusion/part_builder.h"
+#include "compiler/fusion/part_emitter.h"
 
 #include <algorithm>
 #include <cstring>
@@ -38,7 +38,7 @@ TapeInst Inst(TapeOp op, TapeType type, int arg = 0, int a = 0, int b = 0, int c
 
 }  // namespace
 
-std::string PartBuilder::Key(char kind, NodeId id, const View& view) const {
+std::string PartEmitter::Key(char kind, NodeId id, const View& view) const {
   std::string key = {kind, 0};  // unlike the names that emitters give operands
   const auto add = [&](const auto& value) {
     key.append(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -56,13 +56,13 @@ std::string PartBuilder::Key(char kind, NodeId id, const View& view) const {
   return key;
 }
 
-int PartBuilder::AddMap(const View& view, NodeId reader, int slot) {
+int PartEmitter::AddMap(const View& view, NodeId reader, int slot) {
   int map = space_.AddMap(view, 0, DomainStrides());
   blame_[map] = {reader, slot};
   return map;
 }
 
-int PartBuilder::AddOperand(NodeId base, Mode mode, int map, const std::string& key) {
+int PartEmitter::AddOperand(NodeId base, Mode mode, int map, const std::string& key) {
   OperandRecord record;
   record.value = HomeOf(&c_, base).value;
   record.dtype = c_.node(base).dtype;
@@ -74,14 +74,14 @@ int PartBuilder::AddOperand(NodeId base, Mode mode, int map, const std::string& 
   return index;
 }
 
-void PartBuilder::SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
+void PartEmitter::SetGuards(int operand, std::vector<Guard> guards, std::vector<std::vector<int64_t>> strides,
                             double absent) {
   operands_[operand].guards = std::move(guards);
   operands_[operand].guard_strides = std::move(strides);
   operands_[operand].absent = absent;
 }
 
-Obstacle PartBuilder::ObstacleOf(int map) const {
+Obstacle PartEmitter::ObstacleOf(int map) const {
   Obstacle obstacle;
   obstacle.found = true;
   auto it = blame_.find(map);
@@ -92,20 +92,20 @@ Obstacle PartBuilder::ObstacleOf(int map) const {
   return obstacle;
 }
 
-bool PartBuilder::Moves(int operand, int loop) const {
+bool PartEmitter::Moves(int operand, int loop) const {
   const OperandRecord& record = operands_[operand];
   return space_.Strides(record.map)[loop] != 0 ||
          std::any_of(record.indices.begin(), record.indices.end(),
                      [&](const IndexUse& use) { return Moves(use.operand, loop); });
 }
 
-bool PartBuilder::Counts(int loop) const {  // map_keys_: only counters have maps without operands
+bool PartEmitter::Counts(int loop) const {  // map_keys_: only counters have maps without operands
   return std::any_of(map_keys_.begin(), map_keys_.end(),
                      [&](const auto& entry) { return space_.Strides(entry.second)[loop] != 0; });
 }
 
 // The operand that reads `base` through `view` (over the domain, into base's dense index space).
-int PartBuilder::Read(NodeId base, const View& view, NodeId reader, int slot) {
+int PartEmitter::Read(NodeId base, const View& view, NodeId reader, int slot) {
   std::string key = Key('r', base, view);
   auto it = operand_keys_.find(key);
   if (it != operand_keys_.end()) return it->second;
@@ -113,12 +113,12 @@ int PartBuilder::Read(NodeId base, const View& view, NodeId reader, int slot) {
   return AddOperand(base, Mode::kRead, map, key);
 }
 
-int PartBuilder::Load(TapeWriter* tape, NodeId base, const View& view, NodeId reader, int slot) {
+int PartEmitter::Load(TapeWriter* tape, NodeId base, const View& view, NodeId reader, int slot) {
   int operand = Read(base, view, reader, slot);
   return tape->Add(Inst(TapeOp::kLoad, NaturalType(c_.node(base).dtype), operand));
 }
 
-std::optional<int> PartBuilder::SmallConstant(TapeWriter* tape, NodeId id) {
+std::optional<int> PartEmitter::SmallConstant(TapeWriter* tape, NodeId id) {
   const Node& node = c_.node(id);
   if (node.op != Op::kConstant || node.shape.elements() != 1) return std::nullopt;
   const ir::ConstantData& data = *node.As<ir::ConstantAttrs>().data;
@@ -148,7 +148,7 @@ std::optional<int> PartBuilder::SmallConstant(TapeWriter* tape, NodeId id) {
   return tape->Add(inst);
 }
 
-int PartBuilder::Value(TapeWriter* tape, NodeId id, const View& view) {
+int PartEmitter::Value(TapeWriter* tape, NodeId id, const View& view) {
   const Node& node = c_.node(id);
   if (node.op == Op::kView)
     return Value(tape, node.inputs[0], ir::Compose(node.As<ir::ViewAttrs>().view, view));
@@ -176,7 +176,7 @@ int PartBuilder::Value(TapeWriter* tape, NodeId id, const View& view) {
   return reg;
 }
 
-int PartBuilder::InputValue(TapeWriter* tape, NodeId reader, int slot, const View& view) {
+int PartEmitter::InputValue(TapeWriter* tape, NodeId reader, int slot, const View& view) {
   NodeId outer_reader = reader_;
   int outer_slot = slot_;
   reader_ = reader;
@@ -187,7 +187,7 @@ int PartBuilder::InputValue(TapeWriter* tape, NodeId reader, int slot, const Vie
   return reg;
 }
 
-int PartBuilder::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
+int PartEmitter::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
   const Node& node = c_.node(id);
   const ir::PointwiseAttrs& attrs = node.As<ir::PointwiseAttrs>();
   int regs[3] = {};
@@ -208,7 +208,7 @@ int PartBuilder::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
 }
 
 // The coordinate along an axis is the element number of a one-dimensional tensor that counts.
-int PartBuilder::Iota(TapeWriter* tape, NodeId id, const View& view) {
+int PartEmitter::Iota(TapeWriter* tape, NodeId id, const View& view) {
   const Node& node = c_.node(id);
   int axis = node.As<ir::IotaAttrs>().axis;
   View count;
@@ -238,7 +238,7 @@ int PartBuilder::Iota(TapeWriter* tape, NodeId id, const View& view) {
 
 // `view` shows the indices' shape over the domain. The data-dependent coordinates move through data's dense
 // index space, which `data_view` shows in its home.
-int PartBuilder::IndexedOperand(NodeId id, NodeId home_of, const View& data_view, const View& view, Mode mode,
+int PartEmitter::IndexedOperand(NodeId id, NodeId home_of, const View& data_view, const View& view, Mode mode,
                                 const ir::IndexedAttrs& attrs, size_t first_index, const std::string& key) {
   auto it = operand_keys_.find(key);
   if (it != operand_keys_.end()) return it->second;
@@ -277,7 +277,7 @@ int PartBuilder::IndexedOperand(NodeId id, NodeId home_of, const View& data_view
   return operand;
 }
 
-int PartBuilder::LoadIndexed(TapeWriter* tape, NodeId id, const View& view) {
+int PartEmitter::LoadIndexed(TapeWriter* tape, NodeId id, const View& view) {
   const Node& node = c_.node(id);
   NodeId data = node.inputs[0];
   int operand = IndexedOperand(id, c_.base(data), c_.graph.ViewOf(data), view, Mode::kRead,
@@ -285,7 +285,7 @@ int PartBuilder::LoadIndexed(TapeWriter* tape, NodeId id, const View& view) {
   return tape->Add(Inst(TapeOp::kLoad, NaturalType(node.dtype), operand));
 }
 
-void PartBuilder::Store(TapeWriter* tape, NodeId id, const View& view, int reg) {
+void PartEmitter::Store(TapeWriter* tape, NodeId id, const View& view, int reg) {
   std::string key = Key('s', id, view);
   auto it = operand_keys_.find(key);
   int operand;
@@ -298,7 +298,7 @@ void PartBuilder::Store(TapeWriter* tape, NodeId id, const View& view, int reg) 
   tape->Add(Inst(TapeOp::kStore, tape->type(reg), operand, reg));
 }
 
-void PartBuilder::StoreIndexed(TapeWriter* tape, NodeId id, const View& view, int reg) {
+void PartEmitter::StoreIndexed(TapeWriter* tape, NodeId id, const View& view, int reg) {
   const Node& node = c_.node(id);
   const ir::IndexedAttrs& attrs = node.As<ir::IndexedAttrs>();
   Mode mode = attrs.combine == ir::ScatterCombine::kNone ? Mode::kWrite : Mode::kReadWrite;
@@ -311,7 +311,7 @@ void PartBuilder::StoreIndexed(TapeWriter* tape, NodeId id, const View& view, in
   tape->Add(Inst(TapeOp::kStore, tape->type(reg), operand, reg));
 }
 
-Status PartBuilder::Finish(Part part, LoweredOp* op) {
+Status PartEmitter::Finish(Part part, LoweredOp* op) {
   Arena& arena = *c_.program.arena;
   std::vector<int64_t> loops;
   for (int l = 0; l < space_.loops(); ++l) loops.push_back(space_.extent(l));

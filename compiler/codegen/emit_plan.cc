@@ -1,4 +1,4 @@
-#include "compiler/codegen/emit.h"
+#include "compiler/codegen/emit_plan.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,72 @@
+#include "compiler/fusion/constraints.h"
+
+namespace rondo::fusion {
+
+using ir::Op;
+using ir::View;
+
+// Makes the read of input `slot` of `reader` plain: the view's storage is copied in the order in which a
+// prefix of the view can walk it.
+void Constraints::CopyInput(NodeId reader, int slot) {
+  ir::Graph& graph = c_.graph;
+  const NodeId input = graph.node(reader).inputs[static_cast<size_t>(slot)];
+  const View view = graph.ViewOf(input);
+  const NodeId base = graph.BaseOf(input);
+  ++copies_;
+  if (view.affine()) {
+    graph.SetInput(reader, static_cast<size_t>(slot), InsertCopy(&graph, input));
+    return;
+  }
+  // All steps but the last show the tensor that the last step reads: copy that one densely.
+  View prefix = view;
+  const ir::ViewStep last = prefix.steps.back();
+  prefix.steps.pop_back();
+  const auto add_view = [&](NodeId of, const View& shown) {
+    ir::Node node;
+    node.op = Op::kView;
+    node.dtype = graph.node(of).dtype;
+    node.shape = shown.shape();
+    node.attrs = ir::ViewAttrs{shown};
+    node.inputs = {of};
+    node.sources = graph.node(input).sources;
+    return graph.Add(std::move(node));
+  };
+  const NodeId copy = InsertCopy(&graph, add_view(base, prefix));
+  const NodeId shown = add_view(copy, View{{last}});
+  graph.SetInput(reader, static_cast<size_t>(slot), shown);
+}
+
+// False if nothing is left to try.
+bool Constraints::Avoid(const Obstacle& obstacle) {
+  constexpr int kMostCopies = 8;  // of what one read reads, one after the other
+  const NodeId reader = obstacle.reader;
+  if (!c_.FusionOff(reader)) {
+    c_.alone[static_cast<size_t>(reader)] = 1;
+    return true;
+  }
+  if (obstacle.slot < 0 || ++copied_[{reader, obstacle.slot}] > kMostCopies) return false;
+  CopyInput(reader, obstacle.slot);
+  return true;
+}
+
+Status Constraints::Add(const std::vector<Obstacle>& obstacles) {
+  // Node by node takes as many rounds as the worst part has nodes: after a few, all of it is taken apart.
+  constexpr int kPatience = 6;
+  const bool patient = rounds_++ < kPatience;
+  for (const Obstacle& obstacle : obstacles) {
+    const std::vector<NodeId>& members = c_.groups[static_cast<size_t>(obstacle.group)].nodes;
+    if (!patient && members.size() > 1) {
+      for (NodeId id : members) c_.alone[static_cast<size_t>(id)] = 1;
+      continue;
+    }
+    if (Avoid(obstacle)) continue;
+    const std::string what = SourcesOf(c_.node(obstacle.reader));
+    return Status::Error(Code::kUnsupported,
+                         "no loops read the operands of %s in place, and copying them did not help",
+                         what.c_str())
+        .FromNode(what);
+  }
+  return Status::Ok();
+}
+
+}  // namespace rondo::fusion

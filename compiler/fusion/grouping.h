@@ -1,0 +1,87 @@
+// Grouping: which nodes one part computes. Groups begin at what must be a part of its own skeleton
+// (contractions, convolutions, attention; then reductions; then what is left, as maps) and take in what they
+// can: one file for each way to join. A node joins only if the budget of a kernel and the order of kernels
+// allow it, and never where constraints keep it alone. Internal to compiler/fusion; lives as long as the
+// forming of groups.
+#ifndef RONDO_COMPILER_FUSION_GROUPING_H_
+#define RONDO_COMPILER_FUSION_GROUPING_H_
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/fusion/budget.h"
+#include "compiler/fusion/context.h"
+#include "compiler/fusion/cycles.h"
+
+namespace rondo::fusion {
+
+class Grouping {
+ public:
+  // `context` must outlive it.
+  explicit Grouping(Context* context)
+      : c_(*context), cycles_(context), budget_(context), failed_(context->group_of.size(), 0) {}
+
+  void Run();
+
+ private:
+  // groups.cc: beginnings of groups.
+  static bool IsAnchor(ir::Op op);
+  bool Free(NodeId id) const { return c_.group_of[id] < 0 && c_.node(id).shape.elements() > 0; }
+  bool Needed(NodeId id) const { return c_.stored[id] || !c_.readers[id].empty(); }
+  bool IotaNeedsMemory(NodeId id) const;
+  Group* NewGroup(Skeleton skeleton, NodeId first);
+  Group* NewBudgetedGroup(Skeleton skeleton, NodeId first);
+  void Join(Group* group, NodeId id);
+  void CallGroup(NodeId call);
+  void AnchorGroup(NodeId anchor);
+  void StoreNarrow(Group* group);
+  bool ReadsWhatIsWritten(NodeId sink, NodeId id) const;
+
+  // join_producers.cc: producers into their reader.
+  static int CostOf(const ir::Node& node);
+  bool CanComputeInside(NodeId r, NodeId id) const;
+  bool AllReadersIn(NodeId id, int group);
+  int64_t DomainElements(const Group& group) const;
+  bool WorthComputingInside(const Group& group, NodeId id) const;
+  bool IsRoundedForMemory(NodeId id) const;
+  void AbsorbProducers(Group* group);
+  bool TryAbsorb(Group* group, NodeId producer);
+
+  // join_prologue.cc: work on the left side of a contraction.
+  void AbsorbPrologue(int id);
+  bool InPrologue(int group, NodeId id) const;
+
+  // join_siblings.cc: contractions of one left side.
+  bool TryTwin(Group* group, NodeId id);
+  bool SameRead(NodeId a, NodeId b) const;
+  std::optional<ir::View> PathTo(NodeId from, NodeId to, const Group& group) const;
+
+  // join_epilogue.cc: work on what an anchor computes.
+  std::vector<NodeId> NextExit(const Group& group, NodeId at);
+  bool Joins(const Group& group, NodeId at, const std::vector<NodeId>& region, NodeId id);
+
+  // join_reduction.cc: work around a row reduction. Members are elements (their dense index is the domain's)
+  // or rows (it is the row's).
+  struct Rows {
+    Shape domain;   // the reduced input's shape
+    Shape reduced;  // the same with the reduced dims 1
+    std::vector<int> axes;
+  };
+  enum class Kind { kNone, kElement, kRow };
+  using Kinds = std::unordered_map<NodeId, Kind>;  // of the cluster's members
+  static Kind Of(const Kinds& kinds, NodeId id);
+  Kind KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const;
+  void ReductionGroup(NodeId first);
+  bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  void AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work);
+
+  Context& c_;
+  CycleCheck cycles_;
+  Budget budget_;
+  std::vector<size_t> failed_;  // by node: the place among its readers of one that was outside of a group
+};
+
+}  // namespace rondo::fusion
+
+#endif  // RONDO_COMPILER_FUSION_GROUPING_H_

@@ -1,0 +1,92 @@
+// Pointwise work and writes after an anchor are computed at its accumulator's points: its epilogue.
+#include <algorithm>
+
+#include "compiler/fusion/grouping.h"
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+namespace {
+
+// Shows each element of its storage exactly once.
+bool IsPermutation(const View& view) {
+  if (!view.affine() || view.steps[0].offset != 0) return false;
+  std::vector<ir::IndexDim> dims = ir::JoinedDims(view.steps[0]);
+  std::sort(dims.begin(), dims.end(),
+            [](const ir::IndexDim& a, const ir::IndexDim& b) { return a.stride < b.stride; });
+  int64_t run = 1;
+  for (const ir::IndexDim& dim : dims) {
+    if (dim.stride != run) return false;
+    run *= dim.extent;
+  }
+  return true;
+}
+
+}  // namespace
+
+// The smallest set of pointwise nodes after `at` through whose last node alone its value leaves: what an
+// epilogue can take without storing anything more. Empty if there is none.
+std::vector<NodeId> Grouping::NextExit(const Group& group, NodeId at) {
+  if (c_.stored[at] || c_.node(at).op == Op::kIndexedWrite) return {};
+  constexpr size_t kMaxRegion = 48;
+  std::vector<NodeId> region;
+  auto inside = [&](NodeId id) {
+    return id == at || std::find(region.begin(), region.end(), id) != region.end();
+  };
+  // The first node in topological order, outside of the region, that reads one of its first `count` nodes
+  // or `at`.
+  auto first_reader = [&](size_t count) {
+    NodeId first = kNoNode;
+    for (size_t i = 0; i <= count; ++i) {
+      for (NodeId r : c_.readers[i == 0 ? at : region[i - 1]]) {
+        if (!inside(r) && (first == kNoNode || c_.position[r] < c_.position[first])) first = r;
+      }
+    }
+    return first;
+  };
+  while (region.size() < kMaxRegion) {
+    // All readers of everything but the last node are inside: the last node is the only exit.
+    if (!region.empty() && first_reader(region.size() - 1) == kNoNode) return region;
+    NodeId next = first_reader(region.size());
+    if (next == kNoNode || !Joins(group, at, region, next)) return {};
+    region.push_back(next);
+  }
+  return {};
+}
+
+// Whether `id` can be computed at the accumulator's points, given that `region` is.
+bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& region, NodeId id) {
+  const Node& node = c_.node(id);
+  bool write = node.op == Op::kIndexedWrite;
+  if (!Free(id) || c_.FusionOff(id) || (node.op != Op::kPointwise && !write)) return false;
+  if (budget_.Exceeds(group, region, id)) return false;
+  for (NodeId member : region) {
+    if (c_.stored[member] || c_.node(member).op == Op::kIndexedWrite) return false;
+  }
+  int64_t elements = c_.node(group.anchors[0]).shape.elements();
+  bool plain = group.skeleton == Skeleton::kConvolution;
+  for (size_t k = 0; k < node.inputs.size(); ++k) {
+    NodeId base = c_.base(node.inputs[k]);
+    bool ours = base == at || std::find(region.begin(), region.end(), base) != region.end();
+    if (!ours) continue;
+    if (write && k != 1) return false;
+    const View view = c_.graph.ViewOf(node.inputs[k]);
+    if (view.shape().elements() != elements) return false;
+    if (plain ? !ir::IsDense(view, elements) : !IsPermutation(view)) return false;
+  }
+  if (write && (plain || node.As<ir::IndexedAttrs>().combine != ir::ScatterCombine::kNone ||
+                node.As<ir::IndexedAttrs>().may_collide)) {
+    return false;
+  }
+  std::vector<NodeId> members = group.nodes;
+  members.insert(members.end(), region.begin(), region.end());
+  bool clash = std::any_of(members.begin(), members.end(),
+                           [&](NodeId member) { return ReadsWhatIsWritten(id, member); });
+  return !clash && !cycles_.WouldCycleAsReader(members, id);
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,105 @@
+// Producers that nothing else reads are computed in their reader.
+#include <algorithm>
+
+#include "compiler/fusion/grouping.h"
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+
+// What one evaluation costs, in additions.
+int Grouping::CostOf(const Node& node) {
+  if (node.op == Op::kIndexedRead) return 2;
+  switch (node.As<ir::PointwiseAttrs>().op) {
+    case TapeOp::kAdd:
+    case TapeOp::kSub:
+    case TapeOp::kMul:
+    case TapeOp::kNeg:
+    case TapeOp::kAbs:
+    case TapeOp::kMin:
+    case TapeOp::kMax:
+    case TapeOp::kCast:
+    case TapeOp::kSelect:
+    case TapeOp::kLess:
+    case TapeOp::kLessEqual:
+    case TapeOp::kEqual:
+    case TapeOp::kNot: return 1;
+    case TapeOp::kDiv:
+    case TapeOp::kSqrt:
+    case TapeOp::kReciprocal: return 4;
+    default: return 16;
+  }
+}
+
+// Whether reader `r` can compute `id` itself instead of loading it.
+bool Grouping::CanComputeInside(NodeId r, NodeId id) const {
+  const Node& reader = c_.node(r);
+  if (reader.op == Op::kPointwise || reader.op == Op::kReduce) return true;
+  if (reader.op != Op::kIndexedWrite) return false;
+  for (size_t k = 0; k < reader.inputs.size(); ++k) {
+    if (k != 1 && c_.base(reader.inputs[k]) == id) return false;
+  }
+  return true;
+}
+
+// Starts with the reader that was in the way the last time: it mostly still is.
+bool Grouping::AllReadersIn(NodeId id, int group) {
+  const std::vector<NodeId>& readers = c_.readers[id];
+  size_t& at = failed_[id];
+  for (size_t seen = 0; seen < readers.size(); ++seen) {
+    const NodeId r = readers[at];
+    if (!c_.InGroup(r, group) || !CanComputeInside(r, id)) return false;
+    at = at + 1 < readers.size() ? at + 1 : 0;
+  }
+  return true;
+}
+
+int64_t Grouping::DomainElements(const Group& group) const {
+  const Node& sink = c_.node(group.sink);
+  if (group.skeleton == Skeleton::kReduction) return group.domain.elements();
+  return sink.op == Op::kIndexedWrite ? c_.node(sink.inputs[1]).shape.elements() : sink.shape.elements();
+}
+
+bool Grouping::WorthComputingInside(const Group& group, NodeId id) const {
+  int64_t here = DomainElements(group), once = c_.node(id).shape.elements();
+  return here <= once || CostOf(c_.node(id)) <= 2 || here <= 64;
+}
+
+void Grouping::AbsorbProducers(Group* group) {
+  if (!c_.options.inlining) return;
+  int id = group->id;
+  for (bool grew = true; grew;) {
+    grew = false;
+    std::vector<NodeId> members = c_.groups[id].nodes;
+    for (NodeId member : members) {
+      if (IsAnchor(c_.node(member).op)) continue;
+      for (NodeId input : c_.node(member).inputs) {
+        grew |= TryAbsorb(&c_.groups[id], c_.base(input));
+      }
+    }
+  }
+}
+
+bool Grouping::TryAbsorb(Group* group, NodeId producer) {
+  const Op op = c_.node(producer).op;
+  if (op != Op::kMatMul && op != Op::kPointwise && op != Op::kIndexedRead) return false;
+  if (!Free(producer) || c_.stored[producer] || !AllReadersIn(producer, group->id)) return false;
+  if (c_.FusionOff(group->nodes[0]) || c_.FusionOff(producer) || IsRoundedForMemory(producer)) return false;
+  if (ReadsWhatIsWritten(group->sink, producer)) return false;
+  if (op == Op::kMatMul) return TryTwin(group, producer);
+  if (!c_.IsInlinable(producer) || !WorthComputingInside(*group, producer)) return false;
+  if (cycles_.WouldCycleAsProducer(group->nodes, producer)) return false;
+  if (!budget_.TakeProducer(*group, producer)) return false;
+  Join(group, producer);
+  return true;
+}
+
+// Who reads it widens it again: it is stored as the narrow value.
+bool Grouping::IsRoundedForMemory(NodeId id) const {
+  const std::vector<NodeId>& readers = c_.readers[id];
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](NodeId reader) { return WidensWhatWasRounded(c_.graph, reader); });
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,48 @@
+// Cheap pointwise producers of a contraction's left side that nothing else reads become its prologue.
+#include <algorithm>
+
+#include "compiler/fusion/grouping.h"
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+
+void Grouping::AbsorbPrologue(int id) {
+  const Node& anchor = c_.node(c_.groups[id].anchors[0]);
+  if (anchor.op != Op::kMatMul || !c_.options.inlining || c_.FusionOff(anchor.id)) return;
+  std::vector<NodeId> work = {c_.base(anchor.inputs[0])};
+  bool outermost = true;
+  while (!work.empty()) {
+    NodeId producer = work.back();
+    work.pop_back();
+    bool fits =
+        Free(producer) && !c_.stored[producer] && c_.node(producer).op == Op::kPointwise &&
+        c_.IsInlinable(producer) && CostOf(c_.node(producer)) <= 4 &&
+        (!outermost || c_.node(producer).shape.elements() == c_.node(anchor.inputs[0]).shape.elements());
+    for (NodeId reader : c_.readers[producer]) {
+      bool lhs_only = c_.node(reader).op != Op::kMatMul || c_.base(c_.node(reader).inputs[1]) != producer;
+      fits = fits && c_.InGroup(reader, id) && lhs_only && c_.node(reader).op != Op::kIndexedWrite;
+    }
+    // A member of the epilogue reads at other points than the prologue does.
+    if (fits && !outermost) {
+      for (NodeId reader : c_.readers[producer]) fits = fits && InPrologue(id, reader);
+    }
+    fits = fits && !ReadsWhatIsWritten(c_.groups[id].sink, producer);
+    if (!fits || cycles_.WouldCycleAsProducer(c_.groups[id].nodes, producer) ||
+        !budget_.TakeProducer(c_.groups[id], producer)) {
+      continue;
+    }
+    Join(&c_.groups[id], producer);
+    c_.groups[id].prologue.push_back(producer);
+    for (NodeId input : c_.node(producer).inputs) work.push_back(c_.base(input));
+    outermost = false;
+  }
+}
+
+bool Grouping::InPrologue(int group, NodeId id) const {
+  const std::vector<NodeId>& nodes = c_.groups[group].prologue;
+  return std::find(nodes.begin(), nodes.end(), id) != nodes.end();
+}
+
+}  // namespace rondo::fusion

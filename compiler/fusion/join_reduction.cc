@@ -1,0 +1,137 @@
+// Pointwise work and reductions around a row reduction become stages of one part.
+#include "compiler/fusion/grouping.h"
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+namespace {
+
+std::vector<int64_t> Canonical(const View& view) {
+  std::vector<int64_t> out = {static_cast<int64_t>(view.steps.size())};
+  for (const ir::ViewStep& step : view.steps) {
+    out.push_back(step.offset);
+    for (int d = 0; d < step.shape.rank; ++d) {
+      out.push_back(step.shape[d]);
+      out.push_back(step.shape[d] == 1 ? 0 : step.strides[d]);
+    }
+  }
+  return out;
+}
+
+// `view` (of any shape) repeats row values over the elements of each row, in order.
+bool RepeatsRows(const Shape& domain, const Shape& reduced, const View& view) {
+  if (view.shape().elements() != domain.elements()) return false;
+  View expected = ir::Expand(ir::DenseView(reduced), domain);
+  return ir::Reshape(view, domain) == ir::Compose(expected, ir::DenseView(domain)) ||
+         Canonical(ir::Reshape(view, domain)) == Canonical(expected);
+}
+
+}  // namespace
+
+Grouping::Kind Grouping::Of(const Kinds& kinds, NodeId id) {
+  const auto it = kinds.find(id);
+  return it == kinds.end() ? Kind::kNone : it->second;
+}
+
+Grouping::Kind Grouping::KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const {
+  const Node& node = c_.node(id);
+  int64_t elements = rows.domain.elements(), count = rows.reduced.elements();
+  if (node.op == Op::kReduce) {
+    const ir::ReduceAttrs& attrs = node.As<ir::ReduceAttrs>();
+    const View view = c_.graph.ViewOf(node.inputs[0]);
+    bool fits = view.shape() == rows.domain && attrs.axes == rows.axes &&
+                Of(kinds, c_.base(node.inputs[0])) == Kind::kElement && ir::IsDense(view, elements);
+    return fits ? Kind::kRow : Kind::kNone;
+  }
+  if (node.op != Op::kPointwise || c_.FusionOff(id)) return Kind::kNone;
+  int64_t n = node.shape.elements();
+  Kind kind = n == elements ? Kind::kElement : n == count ? Kind::kRow : Kind::kNone;
+  for (NodeId input : node.inputs) {
+    Kind in = Of(kinds, c_.base(input));
+    if (in == Kind::kNone) continue;
+    const View view = c_.graph.ViewOf(input);
+    bool fits = in == Kind::kElement ? kind == Kind::kElement && ir::IsDense(view, elements)
+                : kind == Kind::kRow ? ir::IsDense(view, count)
+                                     : RepeatsRows(rows.domain, rows.reduced, view);
+    if (!fits) return Kind::kNone;
+  }
+  return kind;
+}
+
+void Grouping::ReductionGroup(NodeId first) {
+  Group* group = NewBudgetedGroup(Skeleton::kReduction, first);
+  int id = group->id;
+  Rows rows;
+  NodeId input = c_.node(first).inputs[0];
+  rows.domain = c_.node(input).shape;
+  rows.reduced = c_.node(first).shape;
+  rows.axes = c_.node(first).As<ir::ReduceAttrs>().axes;
+  Kinds kinds;
+  kinds.emplace(first, Kind::kRow);
+  group->rows.push_back(first);
+  group->sink = c_.base(input);
+  group->domain = rows.domain;
+  group->reduced = rows.reduced;
+  if (!c_.options.reductions || c_.FusionOff(first) || rows.domain.elements() == rows.reduced.elements()) {
+    c_.groups[id].anchors = {first};
+    return;
+  }
+  AbsorbElements(rows, id, &kinds, {first});
+  for (bool grew = true; grew;) {
+    grew = false;
+    std::vector<NodeId> members = c_.groups[id].nodes;
+    for (NodeId member : members) {
+      for (NodeId reader : c_.readers[member]) {
+        grew |= TryCluster(rows, id, &kinds, reader);
+      }
+    }
+  }
+  c_.groups[id].anchors = {first};
+  AbsorbProducers(&c_.groups[id]);
+}
+
+bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
+  if (!Free(id)) return false;
+  // A reduction of what the cluster reads anyway joins too: its producers may first have to.
+  Kind kind = KindOf(rows, *kinds, id);
+  if (kind == Kind::kNone) return false;
+  constexpr int kMaxReductions = 8;
+  int reductions = 0;
+  for (NodeId member : c_.groups[group].nodes) reductions += c_.node(member).op == Op::kReduce;
+  if (c_.node(id).op == Op::kReduce && reductions >= kMaxReductions) return false;
+  if (cycles_.WouldCycleAsReader(c_.groups[group].nodes, id)) return false;
+  if (!budget_.Take(c_.groups[group], id)) return false;
+  Join(&c_.groups[group], id);
+  (*kinds)[id] = kind;
+  (kind == Kind::kRow ? c_.groups[group].rows : c_.groups[group].elements).push_back(id);
+  AbsorbElements(rows, group, kinds, {id});
+  return true;
+}
+
+// Producers of elements, at the same points, that nothing outside reads.
+void Grouping::AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work) {
+  while (!work.empty()) {
+    NodeId at = work.back();
+    work.pop_back();
+    for (NodeId input : c_.node(at).inputs) {
+      NodeId base = c_.base(input);
+      if (!Free(base) || c_.node(base).op != Op::kPointwise || c_.FusionOff(base) || c_.stored[base])
+        continue;
+      bool element = c_.node(base).shape.elements() == rows.domain.elements() &&
+                     ir::IsDense(c_.graph.ViewOf(input), rows.domain.elements());
+      if (!element || !AllReadersIn(base, group)) continue;
+      if (cycles_.WouldCycleAsProducer(c_.groups[group].nodes, base)) continue;
+      if (KindOf(rows, *kinds, base) == Kind::kNone) continue;
+      if (!budget_.Take(c_.groups[group], base)) continue;
+      Join(&c_.groups[group], base);
+      (*kinds)[base] = Kind::kElement;
+      c_.groups[group].elements.push_back(base);
+      work.push_back(base);
+    }
+  }
+}
+
+}  // namespace rondo::fusion

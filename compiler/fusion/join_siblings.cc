@@ -1,0 +1,69 @@
+// Contractions of one left side whose results meet at the same points become accumulators of one part.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "compiler/fusion/grouping.h"
+
+namespace rondo::fusion {
+
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+// A second contraction of the same left side whose result is read at the same points: one more accumulator.
+bool Grouping::TryTwin(Group* group, NodeId id) {
+  if (group->skeleton != Skeleton::kContraction || group->anchors.size() >= kMaxSlots) return false;
+  const Node& first = c_.node(group->anchors[0]);
+  const Node& twin = c_.node(id);
+  if (twin.inputs[0] != first.inputs[0] && !SameRead(twin.inputs[0], first.inputs[0])) return false;
+  if (!(twin.shape == first.shape) || twin.dtype != first.dtype) return false;
+  if (c_.node(twin.inputs[1]).dtype != c_.node(first.inputs[1]).dtype) return false;
+  std::optional<View> a = PathTo(group->sink, group->anchors[0], *group);
+  Join(group, id);
+  std::optional<View> b = PathTo(group->sink, id, *group);
+  if (!a || !b || !(*a == *b) || cycles_.WouldCycleAsProducer(group->nodes, id) ||
+      !budget_.Take(*group, id)) {
+    group->nodes.pop_back();
+    c_.group_of[id] = -1;
+    return false;
+  }
+  group->anchors.push_back(id);
+  return true;
+}
+
+bool Grouping::SameRead(NodeId a, NodeId b) const {
+  return c_.base(a) == c_.base(b) && c_.graph.ViewOf(a) == c_.graph.ViewOf(b);
+}
+
+// The one view by which `from`'s domain reads `to` inside the group; none if there are several.
+std::optional<View> Grouping::PathTo(NodeId from, NodeId to, const Group& group) const {
+  const Node& sink = c_.node(from);
+  const Shape& domain = sink.op == Op::kIndexedWrite ? c_.node(sink.inputs[1]).shape : sink.shape;
+  std::map<NodeId, std::vector<View>> seen;
+  std::vector<std::pair<NodeId, View>> work = {{from, ir::DenseView(domain)}};
+  std::optional<View> found;
+  while (!work.empty()) {
+    const auto [at, view] = std::move(work.back());
+    work.pop_back();
+    if (at == to) {
+      if (found && !(*found == view)) return std::nullopt;
+      found = view;
+      continue;
+    }
+    const Node& node = c_.node(at);
+    if (!c_.InGroup(at, group.id) || IsAnchor(node.op) || node.op == Op::kIndexedRead) continue;
+    std::vector<View>& views = seen[at];
+    if (std::find(views.begin(), views.end(), view) != views.end()) continue;
+    if (views.size() >= kMostViews) return std::nullopt;
+    views.push_back(view);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.op == Op::kIndexedWrite && k != 1) continue;
+      NodeId input = node.inputs[k];
+      work.emplace_back(c_.base(input), ir::Compose(c_.graph.ViewOf(input), view));
+    }
+  }
+  return found;
+}
+
+}  // namespace rondo::fusion
