@@ -6,20 +6,12 @@
 namespace rondo::host {
 namespace {
 
-bool Between(TapeOp op, TapeOp first, TapeOp last) { return op >= first && op <= last; }
+bool IsEffect(TapeOp op) { return ClassOf(op) == OpClass::kEffect; }
 
-// How many of a, b, c an instruction reads.
-int Reads(TapeOp op) {
-  if (op <= TapeOp::kKept) return 0;
-  if (op < TapeOp::kAdd) return 1;
-  return op < TapeOp::kSelect ? 2 : 3;
-}
-
-bool IsEffect(TapeOp op) { return Between(op, TapeOp::kStore, TapeOp::kReduceArgMin); }
-
+// Whether the result is of its operands' type.
 bool WorksInPlace(TapeOp op) {
-  return op != TapeOp::kCast && op != TapeOp::kIsNan && op != TapeOp::kIsInf && op != TapeOp::kSelect &&
-         !Between(op, TapeOp::kLess, TapeOp::kEqual);
+  const OpClass kind = ClassOf(op);
+  return kind != OpClass::kCast && kind != OpClass::kSelect && !GivesTruth(kind);
 }
 
 // The byte offset of a register for the result of `op`. Constants keep theirs for the whole launch.
@@ -56,7 +48,7 @@ List<int> LastUses(const List<TapeInst>& tape, const List<uint16_t>& keep) {
   for (int k = n - 1; k >= 0; --k) {
     if (!IsEffect(tape[k].op) && last[k] < 0) continue;
     const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
-    for (int r = 0; r < Reads(tape[k].op); ++r) {
+    for (int r = 0; r < Inputs(tape[k].op); ++r) {
       if (last[reads[r]] < 0) last[reads[r]] = tape[k].op == TapeOp::kYield ? n : k;
     }
   }
@@ -92,7 +84,7 @@ bool InPlace(const Access& access) {
 
 Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>& tape) const {
   const uint16_t reads[3] = {in.a, in.b, in.c};
-  for (int r = 0; r < Reads(in.op); ++r) {
+  for (int r = 0; r < Inputs(in.op); ++r) {
     if (reads[r] >= k) return Fail("a tape that reads a register before it is set");
     if (IsEffect(tape[reads[r]].op)) return Fail("a tape that reads the register of an effect");
   }
@@ -100,7 +92,7 @@ Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>
     return Fail("a tape that reads an accumulator which its skeleton does not have");
   }
   const bool slot = in.op == TapeOp::kScalar || in.op == TapeOp::kKept || in.op == TapeOp::kKeep ||
-                    in.op == TapeOp::kSetScalar || Between(in.op, TapeOp::kReduceSum, TapeOp::kReduceArgMin);
+                    in.op == TapeOp::kSetScalar || Reduces(in.op);
   if (slot && in.arg >= kMaxSlots) return Fail("more than 16 row scalars or kept rows");
   if (in.op == TapeOp::kIndex && in.arg >= part_.loops.size()) {
     return Fail("a tape that reads the counter of a loop which the part does not have");
@@ -112,7 +104,7 @@ Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, co
                               Inst* out) {
   out->op = in.op;
   out->type = in.type;
-  out->of = Reads(in.op) > 0 ? tape[in.a].type : in.type;
+  out->of = Inputs(in.op) > 0 ? tape[in.a].type : in.type;
   out->arg = in.arg;
   out->imm.i = in.imm.i;
   switch (in.op) {
@@ -146,12 +138,10 @@ Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, co
     case TapeOp::kYield: out->kind = InstKind::kYield; return Status::Ok();
     case TapeOp::kSetScalar: out->kind = InstKind::kSetScalar; return Status::Ok();
     case TapeOp::kKeep: out->kind = InstKind::kKeep; return Status::Ok();
-    case TapeOp::kReduceArgMax:
-    case TapeOp::kReduceArgMin: out->kind = InstKind::kReduceArg; return Status::Ok();
     default: break;
   }
-  if (Between(in.op, TapeOp::kReduceSum, TapeOp::kReduceMin)) {
-    out->kind = InstKind::kReduce;
+  if (Reduces(in.op)) {
+    out->kind = ReducesToPosition(in.op) ? InstKind::kReduceArg : InstKind::kReduce;
     return Status::Ok();
   }
   out->kind = InstKind::kOp;
@@ -194,7 +184,7 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& in = tape[k];
     if (!IsEffect(in.op) && last[k] < 0) continue;
-    if (!body.empty() && Reads(in.op) == 2 && (in.a == before || in.b == before) &&
+    if (!body.empty() && Inputs(in.op) == 2 && (in.a == before || in.b == before) &&
         last[before] == static_cast<int>(k) && ClampSum(engine_, tape, in, before, &body.back())) {
       at[k] = at[before];
       before = static_cast<uint16_t>(k);
@@ -204,11 +194,11 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     RONDO_RETURN_IF_ERROR(BuildInst(in, tape, tiling, &inst));
     const uint16_t reads[3] = {in.a, in.b, in.c};
     uint32_t* from[3] = {&inst.a, &inst.b, &inst.c};
-    for (int r = 0; r < Reads(in.op); ++r) *from[r] = at[reads[r]];
+    for (int r = 0; r < Inputs(in.op); ++r) *from[r] = at[reads[r]];
     // An op whose result has the width of its operands may overwrite one of them.
     const bool in_place = WorksInPlace(in.op) && inst.type == inst.of;
     if (!IsEffect(in.op) && !in_place) at[k] = TakeSlot(in.op, slot, &free, &slots);
-    for (int r = 0; r < Reads(in.op); ++r) {
+    for (int r = 0; r < Inputs(in.op); ++r) {
       const uint16_t reg = reads[r];
       bool again = false;  // the same register named twice is freed once
       for (int earlier = 0; earlier < r; ++earlier) again |= reads[earlier] == reg;
