@@ -7,9 +7,9 @@
 #include <mutex>
 
 #include "core/driver.h"
+#include "core/list.h"
 #include "core/status.h"
 #include "drivers/host/host_driver.h"
-#include "drivers/host/list.h"
 
 namespace rondo::host {
 

@@ -3,8 +3,8 @@
 #define RONDO_DRIVERS_HOST_PART_BUILDER_H_
 
 #include "core/arena.h"
+#include "core/list.h"
 #include "core/status.h"
-#include "drivers/host/list.h"
 #include "drivers/host/nest.h"
 #include "drivers/host/program.h"
 
