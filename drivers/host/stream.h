@@ -5,9 +5,9 @@
 #include <atomic>
 
 #include "core/driver.h"
+#include "core/list.h"
 #include "drivers/host/collectives.h"
 #include "drivers/host/faults.h"
-#include "drivers/host/list.h"
 #include "drivers/host/module.h"
 #include "drivers/host/thread_pool.h"
 
