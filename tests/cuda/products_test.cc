@@ -96,7 +96,7 @@ TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16}), "tile_product");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "bulk_product");
   EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "bulk_product");
-  // The copy engine wants lines at multiples of 16 bytes.
+  // TMA wants lines at multiples of 16 bytes.
   EXPECT_EQ(TemplateOf({512, 4092, 4096}), "tile_product");
   EXPECT_EQ(TemplateOf({512, 4096, 4096}, 8), "tile_product");
   EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "tile_product");
@@ -183,7 +183,7 @@ TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
 TEST(CudaProducts, EveryOfferCompiles) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
-    std::string all = CudaPreludes();
+    std::string all;
     int kernels = 0;
     for (const Matrices& m : {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
                               Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
@@ -205,12 +205,11 @@ TEST(CudaProducts, EveryOfferCompiles) {
 }
 
 TEST(CudaProducts, EveryTileCompiles) {
-  const std::string text = CudaPreludes();
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     // An A100's: plans for sm_80 keep within what all of its family have.
     target.shared = std::max<uint32_t>(target.shared, 163 << 10);
-    std::string all = text;
+    std::string all;
     int kernels = 0;
     for (const ProductChoice& tile : TileChoices(target)) {
       for (int cluster : {1, 2}) {

@@ -1,6 +1,7 @@
 // Which template attention, rows and maps get, by shape, layout, alignment and target. No GPU needed.
 #include <gtest/gtest.h>
 
+#include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "tests/cuda/window_maker.h"
 #include "tests/host/random_layout.h"
@@ -138,7 +139,8 @@ TEST(CudaTemplates, ConvolutionsOfOneChannelAGroupSlideAlongTheLastAxis) {
   const KernelText half = WindowText(v, DType::kF16).text;
   EXPECT_TRUE(Has(half, "WindowLine<LaneF16, WINDOW_PRODUCT, ")) << half.text;
   EXPECT_TRUE(Has(half, ", true>::add("));  // weights of neighbouring channels at once
-  EXPECT_EQ(half.headers.count("windows"), 1u);
+  EXPECT_TRUE(Has(half, IncludeLine("windows")));
+  EXPECT_FALSE(Has(half, "device/matmul") || Has(half, "device/attention"));    // only what it needs
   EXPECT_TRUE(Has(WindowText(v, DType::kF16, 2).text, "WINDOW_PRODUCT, 1, "));  // nothing known of alignment
   v.channels_last = v.weights_last = false;
   EXPECT_TRUE(Has(WindowText(v, DType::kBF16).text, "WindowLine<LaneBF16, WINDOW_PRODUCT, 1, "));

@@ -33,6 +33,7 @@ const std::vector<Row> kTable = {
     {"formats/plan/", {"core/", "formats/plan/"}, kHeavy},
     {"formats/onnx/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"formats/tensor/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
+    {"compiler/codegen/cuda/device/", {"compiler/codegen/cuda/device/"}, {""}},  // no library at all
     {"compiler/", {"core/", "formats/", "compiler/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"runtime/testing/", {"runtime/"}, {"google/", "CLI/", "nlohmann/", "benchmark/"}},
     {"runtime/", {"core/", "formats/plan/", "runtime/"}, kHeavy},
@@ -89,7 +90,8 @@ std::vector<std::string> SourceFiles(const fs::path& root) {
     if (!fs::exists(root / top)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension();
-      if (extension == ".h" || extension == ".hpp" || extension == ".cc" || extension == ".c") {
+      if (extension == ".h" || extension == ".hpp" || extension == ".cc" || extension == ".c" ||
+          extension == ".cuh") {
         files.push_back(fs::relative(entry.path(), root).generic_string());
       }
     }
@@ -123,6 +125,8 @@ TEST(Layering, TheTableRefusesWhatTheDesignForbids) {
   EXPECT_NE(Refusal("drivers/host/host_driver.cc", {"runtime/session.h", true}), "");
   EXPECT_NE(Refusal("compiler/memory/plan_memory.cc", {"runtime/session.h", true}), "");
   EXPECT_NE(Refusal("compiler/memory/plan_memory.cc", {"../core/plan.h", true}), "");
+  EXPECT_NE(Refusal("compiler/codegen/cuda/device/mma.cuh", {"cstdint", false}), "");
+  EXPECT_NE(Refusal("compiler/codegen/cuda/device/mma.cuh", {"core/plan.h", true}), "");
 }
 
 TEST(Layering, TheTableAllowsWhatTheDesignAllows) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/library_product.h"
@@ -111,10 +111,10 @@ std::vector<uint32_t> LibraryAlternatives(const EmittedPlan& emitted, size_t ker
 std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels) {
   std::vector<std::string> texts;
   for (size_t k = 0; k < kernels.size(); ++k) {
-    if (!LibraryOf(emitted, k)) texts.push_back(WholeText(kernels[k].own.text));
+    if (!LibraryOf(emitted, k)) texts.push_back(kernels[k].own.text.text);
   }
   for (const KernelTexts& kernel : kernels) {
-    for (const AskedText& other : kernel.others) texts.push_back(WholeText(other.text));
+    for (const AskedText& other : kernel.others) texts.push_back(other.text.text);
   }
   return texts;
 }
@@ -124,10 +124,10 @@ std::vector<std::string> TextsToCompile(const EmittedPlan& emitted, const std::v
 class ImageMaker {
  public:
   ImageMaker(const EmittedPlan& emitted, const std::vector<KernelTexts>& kernels,
-             const std::vector<std::string>& texts, const CompiledUnits& compiled)
+             Span<const DeviceHeader> headers, const CompiledUnits& compiled)
       : emitted_(emitted),
         kernels_(kernels),
-        texts_(texts),
+        headers_(headers),
         compiled_(compiled),
         arena_(*emitted.arena),
         facts_(FactsOf(emitted.plan)) {}
@@ -170,7 +170,7 @@ class ImageMaker {
 
  private:
   KernelImage ImageOf(const AskedText& of, size_t kernel) {
-    KernelImage image = LaunchOf(of.text, of.asked, texts_[next_], arena_);
+    KernelImage image = LaunchOf(of.text, of.asked, WholeText(of.text.text, headers_), arena_);
     image.code = compiled_.code_of[next_++];
     std::vector<uint32_t> relies;
     for (const ParamFacts& fact : facts_[kernel])
@@ -181,11 +181,11 @@ class ImageMaker {
 
   const EmittedPlan& emitted_;
   const std::vector<KernelTexts>& kernels_;
-  const std::vector<std::string>& texts_;  // TextsToCompile
+  const Span<const DeviceHeader> headers_;
   const CompiledUnits& compiled_;
   Arena& arena_;
   const std::vector<std::vector<ParamFacts>> facts_;  // what the texts rely on
-  size_t next_ = 0;                                   // text
+  size_t next_ = 0;                                   // of TextsToCompile
 };
 
 // Gives every image its digest.
@@ -207,10 +207,7 @@ Result<std::string> CudaText(const PlanData& plan, const std::string& architectu
   emitted.plan = plan;
   ProfileUse use;
   RONDO_ASSIGN_OR_RETURN(std::vector<KernelTexts> kernels, WriteKernels(emitted, options, &use));
-  std::set<std::string> headers;
-  for (const KernelTexts& kernel : kernels)
-    headers.insert(kernel.own.text.headers.begin(), kernel.own.text.headers.end());
-  std::string text = CudaPreludes() + CudaHeaders(headers);
+  std::string text;
   for (const KernelTexts& kernel : kernels) text += kernel.own.text.text;
   return text;
 }
@@ -230,7 +227,7 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
     codes.push_back(arena->Copy(code));
     bytes += code.size();
   }
-  ImageMaker maker(*emitted, kernels, texts, compiled);
+  ImageMaker maker(*emitted, kernels, options.units.headers, compiled);
   RONDO_ASSIGN_OR_RETURN(std::vector<KernelImage> images, maker.Images());
   std::vector<KernelAlternative> alternatives;
   if (options.alternatives > 0) {

@@ -28,7 +28,7 @@ struct ModuleOptions {
 Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::string* report,
                       ProfileUse* use = nullptr);
 
-// The CUDA text of all kernels of a plan, one after another, prelude included: to read and to compare.
+// The CUDA text of all kernels of a plan, one after another: to read and to compare.
 Result<std::string> CudaText(const PlanData& plan, const std::string& architecture = "sm_90a");
 
 }  // namespace rondo

@@ -27,6 +27,7 @@ Status PartText::PlainAttention() {
                          static_cast<long long>(features), static_cast<long long>(values),
                          static_cast<long long>(kMostFeatures));
   }
+  headers_.insert({"reductions", "scalar"});
   int64_t chunk = std::min(keys, kChunk), per_thread = (values + kCudaBlock - 1) / kCudaBlock;
   auto text = [](int64_t n) { return std::to_string(n); };
   auto zero = [&](size_t first, size_t last) {

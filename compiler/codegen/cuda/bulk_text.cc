@@ -1,4 +1,4 @@
-// Contractions whose tiles the copy engine brings, for wgmma (bulk_product of the prelude).
+// Contractions whose tiles TMA brings, for wgmma (device/matmul_tma.cuh).
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -229,6 +229,7 @@ std::vector<ProductOffer> PartText::OfferBulk(const ProductShape& shape) const {
 }
 
 Status PartText::BulkProduct(const ProductShape& shape, const ProductChoice& choice) {
+  headers_.insert("matmul_tma");
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
   const BulkTile tile = {choice.rows, choice.columns};
   const Sharing sharing = {choice.warps_rows, choice.warps_columns, choice.warps_deep};

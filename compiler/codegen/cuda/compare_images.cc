@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/compile_units.h"
+#include "compiler/codegen/cuda/device_headers.h"
 #include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "formats/machine_code/image_digest.h"
@@ -102,8 +103,8 @@ class Comparer {
       RONDO_ASSIGN_OR_RETURN(const KernelText text,
                              WriteKernelText(plan_.kernels[kernel], target, facts_[kernel]));
       pair.text = static_cast<uint32_t>(texts_.size());
-      texts_.push_back(WholeText(text));
-      pair.expected = LaunchOf(text, target.product, texts_.back(), arena_);
+      texts_.push_back(text.text);
+      pair.expected = LaunchOf(text, target.product, WholeText(text.text, DeviceHeaders()), arena_);
     }
     pairs_.push_back(pair);
     return Status::Ok();

@@ -38,15 +38,17 @@ Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const 
   // No exception leaves a thread: what it ran out of is an error of its unit.
   auto compile = [&](size_t u) {
     try {
-      if (std::optional<std::vector<uint8_t>> code = cache.Find(*units[u], signature)) {
+      const std::string whole = WholeText(*units[u], options.headers);
+      if (std::optional<std::vector<uint8_t>> code = cache.Find(whole, signature)) {
         out.codes[u] = std::move(*code);
         ++cached;
         return;
       }
-      Result<std::vector<uint8_t>> code = nvrtc.Compile(*units[u], options.architecture);
+      Result<std::vector<uint8_t>> code =
+          nvrtc.Compile(*units[u], ReachedHeaders(*units[u], options.headers), options.architecture);
       failed[u] = code.status();
       if (!code.ok()) return;
-      cache.Keep(*units[u], signature, *code);
+      cache.Keep(whole, signature, *code);
       out.codes[u] = std::move(*code);
     } catch (const std::exception& e) {
       failed[u] = Status::Error(Code::kOutOfMemory, "while compiling kernels: %s", e.what());

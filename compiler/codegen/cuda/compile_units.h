@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/cuda/device_headers.h"
+#include "core/span.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -15,6 +17,7 @@ struct UnitOptions {
   std::string library_path;  // as Nvrtc::Open takes it
   std::string cache_folder;  // of a KernelCache; empty: none
   unsigned threads = 0;      // at most this many; 0: as many as the machine runs at once
+  Span<const DeviceHeader> headers = DeviceHeaders();  // that the texts may include
 };
 
 struct CompiledUnits {
@@ -24,8 +27,9 @@ struct CompiledUnits {
   std::string compiler;                     // Nvrtc::Signature; "" without texts
 };
 
-// Each text is compiled by itself, equal ones once; the result depends on the texts and options alone, not on
-// threads or cache. Errors: of the first text that does not compile, as Nvrtc gives it; kIo for the cache.
+// Each text is compiled by itself, equal ones once, with the headers that it reaches: a code is found in the
+// cache unless the text or one of those has changed. The result depends on the texts and options alone, not
+// on threads or cache. Errors: of the first text that does not compile, as Nvrtc gives it; kIo for the cache.
 Result<CompiledUnits> CompileUnits(const std::vector<std::string>& texts, const UnitOptions& options);
 
 }  // namespace rondo

@@ -1,22 +1,36 @@
-// Device code that lies in files of its own (compiler/codegen/cuda/device), embedded as text.
+// Device code: CUDA C++ headers in files of their own (compiler/codegen/cuda/device), embedded as text.
 //
-// A kernel's text names the headers that it builds on (KernelText::headers); the preludes come before them.
+// A kernel's text begins with #include lines of the headers that it needs; NVRTC is handed those that they
+// reach. What a kernel was compiled from is therefore its text and theirs, and nothing else.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HEADERS_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HEADERS_H_
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/span.h"
 
 namespace rondo {
 
 struct DeviceHeader {
-  std::string_view name;  // of the file, without .cuh
+  std::string_view name;  // as an #include says it: the path of the file from the root
   std::string_view text;
 };
 
-// All of them, by name. The text lives as long as the program.
+// All of them. They live as long as the program.
 Span<const DeviceHeader> DeviceHeaders();
+
+// The line that includes device/`stem`.cuh.
+std::string IncludeLine(std::string_view stem);
+
+// Those of `headers` that the text includes, directly or not, each once and after those that it includes
+// itself. Only #include "..." at the beginning of a line counts, whatever #if is around it. A name that is
+// none of `headers` is left out: the compiler reports it.
+std::vector<DeviceHeader> ReachedHeaders(std::string_view text, Span<const DeviceHeader> headers);
+
+// All that `text` is compiled from, as one: the headers that it reaches with their names, then the text.
+std::string WholeText(std::string_view text, Span<const DeviceHeader> headers);
 
 }  // namespace rondo
 

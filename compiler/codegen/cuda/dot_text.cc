@@ -42,6 +42,7 @@ std::optional<PartText::DotShape> PartText::ShapeOfDots() const {
 Status PartText::Dots(const DotShape& shape) {
   const size_t first = static_cast<size_t>(EpilogueLoops(part_)), all = part_.loops.size();
   const int64_t points = Points(0, first);
+  headers_.insert({"reductions", "vectors"});
   launch_.block = static_cast<double>(points) >= 8 * Processors() ? kCudaBlock : 64;
   const int64_t points_a_block = launch_.block / 32;
   Line("const u64 point = (u64)block * " + Text(points_a_block) + " + threadIdx.x / 32;");

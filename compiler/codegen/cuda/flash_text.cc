@@ -1,4 +1,4 @@
-// Attention on tensor cores: chooses the template of attention_prelude.cc and fills it.
+// Attention on tensor cores: fills the template of device/attention_warp.cuh and attention_block.cuh.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/kernel_text.h"
@@ -125,6 +125,7 @@ bool PartText::FlashScore(const FlashShape& shape) {
     Line("dot = " + number(part_.softcap) + " * tanhf(dot / " + number(part_.softcap) + ");");
   }
   if (part_.mask != kNoOperand) {
+    headers_.insert("elements");
     const Operand& mask = part_.operands[part_.mask];
     Line("const auto mask = ld_" + std::string(rondo::Name(mask.dtype)) + "(p" + Text(mask.param) +
          ", mask_at[h] + " + Text(mask.strides[shape.key]) + "ll * key);");
@@ -167,6 +168,7 @@ void PartText::FlashFinish(const FlashShape& shape) {
 }
 
 Status PartText::FlashAttention(const FlashShape& shape) {
+  headers_.insert({"attention_block", "attention_warp"});
   const std::string tiles = Text(shape.tiles()), bf16 = shape.bf16 ? "true" : "false";
   Line("const u32 rank = block % " + Text(shape.cluster) + "u, number = block / " + Text(shape.cluster) +
        "u, group = number % " + Text(shape.groups) + "u; (void)rank;");

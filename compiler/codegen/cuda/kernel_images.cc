@@ -45,10 +45,6 @@ Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena
   return image;
 }
 
-std::string WholeText(const KernelText& text) {
-  return CudaPreludes() + CudaHeaders(text.headers) + text.text;
-}
-
 KernelImage LaunchOf(const KernelText& text, const ProductChoice& asked, const std::string& whole,
                      Arena& arena) {
   KernelImage image = {arena.CopyText(text.entry), text.grid, text.shared, text.waits};

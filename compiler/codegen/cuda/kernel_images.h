@@ -18,11 +18,8 @@ std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan);
 // The image of a kernel that a library computes by `algorithm`; kNone: its first.
 Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena);
 
-// A text with what it builds on, as it is compiled.
-std::string WholeText(const KernelText& text);
-
 // The image of a function of `text`, without its code and digest. `asked`: how its products were asked to be
-// computed; `whole`: the text with its preludes, as it is compiled.
+// computed; `whole`: WholeText of the text.
 KernelImage LaunchOf(const KernelText& text, const ProductChoice& asked, const std::string& whole,
                      Arena& arena);
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "compiler/codegen/cuda/device_headers.h"
@@ -84,13 +85,15 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
   }
   RONDO_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<PartText>> parts, WriteParts(kernel, target, params));
   uint32_t cluster = 1, resident = 0;
+  std::set<std::string> headers;
   out.block = 0;
   for (const auto& part : parts) {
     out.block = std::max(out.block, part->launch().block);
-    out.headers.insert(part->headers().begin(), part->headers().end());
+    headers.insert(part->headers().begin(), part->headers().end());
     cluster = std::max(cluster, part->launch().cluster);
     resident = resident == 0 ? part->launch().resident : std::min(resident, part->launch().resident);
   }
+  for (const std::string& header : headers) out.text += IncludeLine(header);
   const std::string last = "u64* faults, u32 step";
   std::string calls, maps;
   uint64_t blocks = 0;
@@ -137,19 +140,6 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
   out.waits = target.dependent_launch();
   out.grid = static_cast<uint32_t>(blocks);
   return out;
-}
-
-std::string CudaPreludes() {
-  return std::string(CudaPrelude()) + CudaAttentionPrelude() + CudaGroupPrelude() + CudaProductPrelude() +
-         CudaSkinnyPrelude() + CudaTilePrelude() + CudaTf32Prelude() + CudaBulkPrelude();
-}
-
-std::string CudaHeaders(const std::set<std::string>& names) {
-  std::string text;
-  for (const DeviceHeader& header : DeviceHeaders()) {
-    if (names.contains(std::string(header.name))) text += header.text;
-  }
-  return text;
 }
 
 }  // namespace rondo

@@ -1,13 +1,12 @@
 // CUDA C++ text for kernels: each skeleton is a template that a kernel's loops, accesses and tapes fill.
 //
-// The text is deterministic and stands alone: it needs no header (NVRTC compiles it with none), only the
-// preludes. Every part of a kernel owns a run of blocks of one launch. All launches have kCudaBlock threads a
-// block, but those of products for which the copy engine works: one warp more, or less.
+// The text is deterministic and begins with #include lines of the device headers (device_headers.h) that it
+// needs. Every part of a kernel owns a run of blocks of one launch. All launches have kCudaBlock threads a
+// block, but those of matmuls whose tiles TMA brings: one warp more, or less.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_TEXT_H_
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -46,13 +45,12 @@ std::vector<ProductChoice> TileChoices(const CudaTarget& target);
 std::vector<ProductChoice> BulkChoices(const CudaTarget& target);
 
 struct KernelText {
-  std::string text;             // definitions, ending in one extern "C" __global__ function
+  std::string text;             // includes and definitions, ending in one extern "C" __global__ function
   std::string entry;            // its name, after what the kernel does: kernels of one plan may share it
   uint32_t grid = 1;            // blocks
   uint32_t block = kCudaBlock;  // threads a block
   uint32_t shared = 0;          // bytes of dynamic shared memory a block
   std::vector<TensorMap> tensor_maps;
-  std::set<std::string> headers;  // device headers (device_headers.h) that the text builds on
   bool waits = false;  // begins with a wait for the kernels before it: may be launched before they end
   // Of its product with most work, if a fast template computes it: how, and all ways that it could be.
   ProductChoice choice;
@@ -65,26 +63,6 @@ struct KernelText {
 // can run.
 Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,
                                    Span<const cuda::ParamFacts> params);
-
-// What every kernel's text builds on: loads and stores by dtype, scalar functions (core/scalar.h on a
-// device), block and warp reductions, the record of a fault.
-const char* CudaPrelude();
-
-// The templates of attention on tensor cores, which come after it.
-const char* CudaAttentionPrelude();
-
-// The products of warp groups (sm_90a only), and the templates of fast products, which come after it.
-std::string CudaGroupPrelude();
-const char* CudaProductPrelude();
-const char* CudaSkinnyPrelude();
-const char* CudaTilePrelude();
-const char* CudaTf32Prelude();
-const char* CudaBulkPrelude();
-
-// All of them, in their order: what a module of kernels begins with.
-std::string CudaPreludes();
-// The text of device headers, in the order of their names: what comes after the preludes.
-std::string CudaHeaders(const std::set<std::string>& names);
 
 }  // namespace rondo
 

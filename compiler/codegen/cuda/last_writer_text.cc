@@ -60,6 +60,7 @@ std::optional<PartText::ScatterShape> PartText::ShapeOfScatter() const {
 
 // Declares the values of the indices at the current point, counted from the front: `name`0, `name`1, ...
 void PartText::IndexValues(const Operand& out, const std::string& name) {
+  headers_.insert("elements");
   for (size_t k = 0; k < out.indirects.size(); ++k) {
     const Indirect& indirect = out.indirects[k];
     const std::string value = name + Text(static_cast<int64_t>(k));

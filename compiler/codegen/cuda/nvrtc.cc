@@ -11,8 +11,8 @@ namespace rondo {
 struct Nvrtc::Functions {
   using Program = struct NvrtcProgram*;
   int (*version)(int* major, int* minor);
-  int (*create)(Program*, const char* text, const char* name, int headers, const char* const*,
-                const char* const*);
+  int (*create)(Program*, const char* text, const char* name, int headers, const char* const* texts,
+                const char* const* names);
   int (*compile)(Program, int options, const char* const*);
   int (*destroy)(Program*);
   int (*log_size)(Program, size_t*);
@@ -67,6 +67,28 @@ bool FindAll(void* library, Nvrtc::Functions* n) {
          Find(library, "nvrtcGetPTX", &n->text) && Find(library, "nvrtcGetErrorString", &n->error);
 }
 
+// Headers as NVRTC takes them.
+class NamedTexts {
+ public:
+  explicit NamedTexts(Span<const DeviceHeader> headers) {
+    for (const DeviceHeader& header : headers) {
+      words_.emplace_back(header.text);
+      words_.emplace_back(header.name);
+    }
+    for (size_t k = 0; k < words_.size(); k += 2) {
+      texts_.push_back(words_[k].c_str());
+      names_.push_back(words_[k + 1].c_str());
+    }
+  }
+  int size() const { return static_cast<int>(texts_.size()); }
+  const char* const* texts() const { return texts_.data(); }
+  const char* const* names() const { return names_.data(); }
+
+ private:
+  std::vector<std::string> words_;  // zero-terminated: text and name of each
+  std::vector<const char*> texts_, names_;
+};
+
 std::string LogOf(const Nvrtc::Functions& n, Nvrtc::Functions::Program program) {
   size_t size = 0;
   n.log_size(program, &size);
@@ -100,10 +122,13 @@ std::string Nvrtc::Signature(const std::string& architecture) const {
   return text;
 }
 
-Result<std::vector<uint8_t>> Nvrtc::Compile(const std::string& text, const std::string& architecture) const {
+Result<std::vector<uint8_t>> Nvrtc::Compile(const std::string& text, Span<const DeviceHeader> headers,
+                                            const std::string& architecture) const {
   const Functions& n = *functions_;
   Functions::Program program = nullptr;
-  if (int error = n.create(&program, text.c_str(), "rondo.cu", 0, nullptr, nullptr); error != 0) {
+  const NamedTexts named(headers);
+  if (int error = n.create(&program, text.c_str(), "rondo.cu", named.size(), named.texts(), named.names());
+      error != 0) {
     return Status::Error(Code::kInternal, "nvrtcCreateProgram: %s", n.error(error));
   }
   const std::vector<std::string> options = Options(architecture);
@@ -136,7 +161,7 @@ Result<std::vector<uint8_t>> Nvrtc::Compile(const std::string& text, const std::
 Result<std::vector<uint8_t>> CompileCuda(const std::string& text, const std::string& architecture,
                                          const std::string& library_path) {
   RONDO_ASSIGN_OR_RETURN(Nvrtc nvrtc, Nvrtc::Open(library_path));
-  return nvrtc.Compile(text, architecture);
+  return nvrtc.Compile(text, ReachedHeaders(text, DeviceHeaders()), architecture);
 }
 
 }  // namespace rondo

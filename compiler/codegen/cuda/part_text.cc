@@ -112,6 +112,7 @@ const char* FunctionName(TapeOp op) {
 std::string PartText::AffineText(const Operand& operand) { return Affine(operand.offset, operand.strides); }
 
 Status PartText::Write() {
+  headers_.insert("dependent_launch");
   // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
   // what stays constant first, and wait themselves.
   const bool waits_itself = part_.skeleton == Skeleton::kReduction ||
@@ -185,6 +186,8 @@ void PartText::Address(const Operand& operand) {
          "; if (c < 0 || c >= " + Int(guard.extent) + ") ok = false; a += " + Int(guard.stride) + " * c; }");
   }
   for (const Indirect& indirect : operand.indirects) {
+    headers_.insert("elements");
+    if (indirect.fault) headers_.insert("fault");
     const Operand& index = part_.operands[indirect.operand];
     Line("{ i64 v = ld_" + std::string(Name(index.dtype)) + "(p" + std::to_string(index.param) + ", " +
          Affine(index.offset, index.strides) + ");");
@@ -202,6 +205,7 @@ void PartText::Load(size_t index, const std::string& name) {
     Line("const float " + name + " = " + lanes_[index] + "[e];");
     return;
   }
+  headers_.insert("elements");
   std::string load =
       "ld_" + std::string(rondo::Name(operand.dtype)) + "(p" + std::to_string(operand.param) + ", ";
   if (operand.guards.empty() && operand.indirects.empty()) {
@@ -223,10 +227,23 @@ void PartText::Store(size_t index, const std::string& value) {
     Line(lanes_[index] + "[e] = " + value + ";");
     return;
   }
+  headers_.insert("elements");
   Line("{");
   Address(operand);
   Line("if (ok) st_" + std::string(rondo::Name(operand.dtype)) + "(p" + std::to_string(operand.param) +
        ", a, " + value + "); }");
+}
+
+bool PartText::IsQuick(const TapeInst& inst) const {
+  return quick_ && inst.type == TapeType::kF32 &&
+         (inst.op == TapeOp::kErf || inst.op == TapeOp::kSigmoid || inst.op == TapeOp::kExp);
+}
+
+// The device header of the function that an instruction calls; null: it calls none.
+const char* PartText::HeaderOf(const TapeInst& inst) const {
+  if (inst.op == TapeOp::kCast) return "casts";
+  if (inst.op != TapeOp::kIsInf && FunctionName(inst.op) == nullptr) return nullptr;
+  return IsQuick(inst) ? "quick_scalar" : "scalar";
 }
 
 std::string PartText::Expression(const TapeInst& inst, const std::string& prefix) const {
@@ -245,9 +262,8 @@ std::string PartText::Expression(const TapeInst& inst, const std::string& prefix
     }
     default: break;
   }
-  const bool quick = quick_ && inst.type == TapeType::kF32 &&
-                     (inst.op == TapeOp::kErf || inst.op == TapeOp::kSigmoid || inst.op == TapeOp::kExp);
-  std::string call = std::string(quick ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
+  std::string call =
+      std::string(IsQuick(inst) ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
   if (inst.op >= TapeOp::kAdd) call += ", " + reg(inst.b);
   if (inst.op == TapeOp::kFma) call += ", " + reg(inst.c);
   return call + ")";
@@ -283,6 +299,7 @@ std::string PartText::WriteTape(Tape tape, const std::string& prefix) {
       case TapeOp::kReduceArgMax:
       case TapeOp::kReduceArgMin: Reduce(inst, a); break;
       default:
+        if (const char* header = HeaderOf(inst)) headers_.insert(header);
         Line("const " + std::string(TypeText(inst.type)) + " " + name + " = " + Expression(inst, prefix) +
              ";");
     }

@@ -37,7 +37,7 @@ class PartText {
   // Writes the body of the part's function (block number in `block`); sets launch().
   Status Write();
   const std::string& text() const { return text_; }
-  // The device headers that the text builds on (device_headers.h).
+  // The device headers that the text needs, without .cuh (IncludeLine of device_headers.h).
   const std::set<std::string>& headers() const { return headers_; }
   const PartLaunch& launch() const { return launch_; }
   // Of a product by a fast template: what it is computed by, and all that it could be.
@@ -88,6 +88,8 @@ class PartText {
   std::string WriteTape(Tape tape, const std::string& prefix);
   uint16_t Unrounded(Tape tape, const TapeInst& store) const;
   std::string Expression(const TapeInst& inst, const std::string& prefix) const;
+  const char* HeaderOf(const TapeInst& inst) const;
+  bool IsQuick(const TapeInst& inst) const;  // by a function that is only as good as 16 bits are
   void Reduce(const TapeInst& inst, const std::string& value);
   void FinishReductions(Tape tape);
 

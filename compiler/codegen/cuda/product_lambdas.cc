@@ -46,6 +46,7 @@ void PartText::ZeroLoops(const std::vector<size_t>& loops) {
 // auto NAME = [](flat number) -> At: what these loops add to the operand's address and coordinates.
 void PartText::WritePlace(const std::string& name, const std::vector<size_t>& loops,
                           const FlatOperand& operand, bool from_offset) {
+  headers_.insert("place");
   Line("auto " + name + " = [](int flat) -> At { const u32 x = (u32)flat; (void)x;");
   DecodeLoops("x", loops);
   std::string coordinates;

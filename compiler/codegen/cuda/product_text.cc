@@ -52,6 +52,7 @@ Status PartText::Convolution() {
 
 Status PartText::PlainContraction() {
   if (std::optional<DotShape> shape = ShapeOfDots()) return Dots(*shape);
+  headers_.insert({"reductions", "scalar"});
   Line("wait_for_earlier();");
   size_t first = static_cast<size_t>(EpilogueLoops(part_)), all = part_.loops.size();
   int64_t points = Points(0, first), depth = Points(first, all);
@@ -94,6 +95,7 @@ Status PartText::PlainContraction() {
 }
 
 Status PartText::PlainConvolution() {
+  headers_.insert({"elements", "scalar"});
   Line("wait_for_earlier();");
   size_t first = static_cast<size_t>(EpilogueLoops(part_)), all = part_.loops.size();
   int64_t points = Points(0, first);

@@ -33,6 +33,7 @@ const char* Start(TapeOp op, TapeType type) {
 }  // namespace
 
 void PartText::Reduce(const TapeInst& inst, const std::string& value) {
+  headers_.insert("reductions");
   std::string slot = std::to_string(inst.arg);
   if (IsArg(inst.op)) {
     const char* max = inst.op == TapeOp::kReduceArgMax ? "true" : "false";

@@ -1,5 +1,5 @@
-// Contractions of few rows with 16-bit right sides: the right side is streamed once (skinny_product of the
-// prelude).
+// Contractions of few rows with 16-bit right sides: the right side is streamed once
+// (device/matmul_few_rows.cuh).
 #include <algorithm>
 
 #include "compiler/codegen/cuda/part_text.h"
@@ -114,6 +114,7 @@ Status PartText::SetStream(const StreamSizes& sizes, const ProductChoice& choice
 }
 
 Status PartText::SkinnyProduct(const ProductShape& shape, const ProductChoice& choice) {
+  headers_.insert("matmul_few_rows");
   const Operand& lhs = part_.operands[part_.lhs];
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
@@ -155,6 +156,7 @@ Status PartText::SkinnyProduct(const ProductShape& shape, const ProductChoice& c
 
 // In f32: rows by FMA.
 Status PartText::SkinnyFloats(const ProductShape& shape, const ProductChoice& choice) {
+  headers_.insert("matmul_few_rows_f32");
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const int64_t rights = static_cast<int64_t>(part_.rhs.size());
   const bool wide = !shape.rhs_along_depth;

@@ -1,4 +1,4 @@
-// Products of f32 whose factors may be rounded to tf32 (tf32_product of the prelude).
+// Products of f32 whose factors may be rounded to tf32 (device/matmul_tf32.cuh).
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -70,6 +70,7 @@ std::vector<ProductOffer> PartText::OfferTf32Tiles(const ProductShape& shape) co
 }
 
 Status PartText::Tf32Product(const ProductShape& shape, const ProductChoice& choice) {
+  headers_.insert("matmul_tf32");
   const Tile& tile = *std::find_if(std::begin(kTiles), std::end(kTiles),
                                    [&](const Tile& t) { return ChoiceOf(t, choice.cluster) == choice; });
   const int64_t rights = static_cast<int64_t>(part_.rhs.size()), cluster = choice.cluster;

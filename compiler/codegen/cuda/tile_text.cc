@@ -1,4 +1,4 @@
-// Contractions and convolutions through tiles on tensor cores (tile_product of the prelude).
+// Contractions and convolutions through tiles (device/matmul_{mma,wgmma,simt}.cuh).
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -165,6 +165,7 @@ std::vector<ProductOffer> PartText::OfferFloatTiles(const ProductShape& shape) c
 }
 
 Status PartText::FloatProduct(const ProductShape& shape, const ProductChoice& choice) {
+  headers_.insert("matmul_simt");
   const Operand& lhs = part_.operands[part_.lhs];
   const Operand& rhs = part_.operands[part_.rhs[0]];
   const int64_t rights = static_cast<int64_t>(part_.rhs.size()), size = choice.rows;
@@ -277,6 +278,7 @@ Status PartText::TileProduct(const ProductShape& shape, const ProductChoice& cho
   const bool bf16 = rhs.dtype == DType::kBF16;
   auto truth = [](bool b) { return std::string(b ? "true" : "false"); };
 
+  headers_.insert(tile.groups ? "matmul_wgmma" : "matmul_mma");
   WriteTilePlaces(shape, cluster, row_tiles, column_tiles, left_lanes);
   WriteFinish(shape, static_cast<int>(vector));
   std::string layout = Text(left_vector) + ", " + truth(shape.rhs_along_depth);

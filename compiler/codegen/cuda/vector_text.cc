@@ -61,6 +61,7 @@ std::vector<size_t> PartText::Touched(Tape tape, TapeOp op) const {
 void PartText::LoadRaw(size_t index, int lanes, const std::string& name) {
   const Operand& operand = part_.operands[index];
   const int64_t size = ByteSize(operand.dtype);
+  headers_.insert("vectors");
   Line("{");
   Address(operand);
   Line("if (ok) load_words<" + Text(lanes * size / 4) + ">(p" + Text(operand.param) + " + a * " + Text(size) +
@@ -71,6 +72,7 @@ void PartText::LoadRaw(size_t index, int lanes, const std::string& name) {
 void PartText::WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes,
                           const std::string& each) {
   const std::string count = Text(lanes), l = Text(static_cast<int64_t>(along));
+  headers_.insert("vectors");
   std::vector<std::string> outer_lanes = lanes_;
   lanes_.resize(part_.operands.size());
   for (size_t index : Touched(tape, TapeOp::kLoad)) {

@@ -1,98 +1,80 @@
-// The template of products whose tiles the copy engine brings, as CUDA C++: what bulk_text.cc instantiates
-// with a part's shape, tensor maps and tapes. After the templates of tiles, whose words for wgmma it uses.
-#include "compiler/codegen/cuda/kernel_text.h"
+// Matmuls of 16-bit types whose tiles TMA brings (sm_90a): one warp asks for boxes, groups of four warps
+// multiply them.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TMA_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TMA_CUH_
 
-namespace rondo {
+#include "compiler/codegen/cuda/device/cluster.cuh"
+#include "compiler/codegen/cuda/device/dependent_launch.cuh"
+#include "compiler/codegen/cuda/device/shared_memory.cuh"
+#include "compiler/codegen/cuda/device/tma.cuh"
+#include "compiler/codegen/cuda/device/wgmma.cuh"
 
-const char* CudaBulkPrelude() {
-  return R"cuda(
-// ---- tiles that the copy engine brings (sm_90a): one warp asks for boxes, groups of four warps multiply them
-struct __align__(64) BulkMap { u64 words[16]; };
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-DEV void barrier_init(u32 barrier, u32 count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory"); }
-DEV void barrier_expect(u32 barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-DEV void barrier_arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory"); }
-DEV void barrier_arrive_far(u32 barrier) {
-  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-DEV void barrier_wait(u32 barrier, u32 parity) {
-  u32 done;
-  do {
-    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
-  } while (!done);
-}
-DEV u32 shared_of(u32 address, u32 block) {
-  u32 far;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(address), "r"(block));
-  return far;
-}
-// The box at these coordinates, into the same place of every block of the cluster that `blocks` has a bit for.
-template <bool SHARED> DEV void copy_box(u32 to, const BulkMap* map, u32 barrier, u32 blocks, int x, int y, int z) {
-  if (SHARED) {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(to), "l"(map), "r"(barrier), "h"((unsigned short)blocks), "r"(x), "r"(y), "r"(z) : "memory");
-  } else {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z) : "memory");
-  }
-}
-template <bool SHARED> DEV void copy_box(u32 to, const BulkMap* map, u32 barrier, u32 blocks, int x, int y, int x_far, int y_far, int z) {
-  if (SHARED) {
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(to), "l"(map), "r"(barrier), "h"((unsigned short)blocks), "r"(x), "r"(y), "r"(x_far), "r"(y_far), "r"(z) : "memory");
-  } else {
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to), "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(x_far), "r"(y_far), "r"(z) : "memory");
-  }
-}
-// V floats from the shared memory of COUNT blocks of the cluster, `stride` apart from block `first` on, added up.
-template <int COUNT, int V> DEV void sum_blocks(u32 address, u32 first, u32 stride, float* out) {
+// V floats from the shared memory of COUNT blocks of the cluster, `stride` apart from block `first` on, added
+// up.
+template <int COUNT, int V>
+DEV void sum_blocks(u32 address, u32 first, u32 stride, float* out) {
   float x[COUNT][V];
-  #pragma unroll
+#pragma unroll
   for (int r = 0; r < COUNT; ++r) {
     const u32 from = shared_of(address, first + r * stride);
     if (V == 1) asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x[r][0]) : "r"(from));
-    if (V == 2) asm volatile("ld.shared::cluster.v2.f32 {%0,%1}, [%2];" : "=f"(x[r][0]), "=f"(x[r][V - 1]) : "r"(from));
-    #pragma unroll
+    if (V == 2)
+      asm volatile("ld.shared::cluster.v2.f32 {%0,%1}, [%2];" : "=f"(x[r][0]), "=f"(x[r][V - 1]) : "r"(from));
+#pragma unroll
     for (int v = 0; v + 3 < V; v += 4)
-      asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];" : "=f"(x[r][v]), "=f"(x[r][v + 1]), "=f"(x[r][v + 2]), "=f"(x[r][v + 3]) : "r"(from + 4 * v));
+      asm volatile("ld.shared::cluster.v4.f32 {%0,%1,%2,%3}, [%4];"
+                   : "=f"(x[r][v]), "=f"(x[r][v + 1]), "=f"(x[r][v + 2]), "=f"(x[r][v + 3])
+                   : "r"(from + 4 * v));
   }
-  #pragma unroll
+#pragma unroll
   for (int v = 0; v < V; ++v) {
     float sum = x[0][v];
-    #pragma unroll
+#pragma unroll
     for (int r = 1; r < COUNT; ++r) sum += x[r][v];
     out[v] = sum;
   }
 }
 
-// Tiles of a product, M x N, and the blocks of a cluster: DOWN of them share the columns and ACROSS of them the rows, each
-// copies its share for all; SPLIT of them divide the depth.
-template <int M, int N, int STAGES, int RIGHTS, int DOWN, int ACROSS, int SPLIT, bool RIGHT_ALONG> struct BulkTile {
+// Tiles of a product, M x N, and the blocks of a cluster: DOWN of them share the columns and ACROSS of them
+// the rows, each copies its share for all; SPLIT of them divide the depth.
+template <int M, int N, int STAGES, int RIGHTS, int DOWN, int ACROSS, int SPLIT, bool RIGHT_ALONG>
+struct BulkTile {
   // Both right sides lie one behind the other, so one instruction can multiply with both.
   static constexpr int AT_ONCE = RIGHT_ALONG || N % 64 == 0 ? RIGHTS : 1;
-  static constexpr int DEEP = 64, GROUPS = M / 64, CLUSTER = DOWN * ACROSS * SPLIT, PANELS = RIGHT_ALONG ? 1 : (N + 63) / 64;
-  static constexpr int LEFT = M * DEEP * 2, RIGHT = (RIGHT_ALONG ? N : PANELS * 64) * DEEP * 2, STAGE = LEFT + RIGHTS * RIGHT;
-  static constexpr int PIECE = RIGHTS == 1 && N % 32 == 0 ? 32 : 16, PITCH = PIECE + 8, OWN = RIGHTS * 16 * PITCH;  // floats that a warp puts its sums through
+  static constexpr int DEEP = 64, GROUPS = M / 64, CLUSTER = DOWN * ACROSS * SPLIT,
+                       PANELS = RIGHT_ALONG ? 1 : (N + 63) / 64;
+  static constexpr int LEFT = M * DEEP * 2, RIGHT = (RIGHT_ALONG ? N : PANELS * 64) * DEEP * 2,
+                       STAGE = LEFT + RIGHTS * RIGHT;
+  static constexpr int PIECE = RIGHTS == 1 && N % 32 == 0 ? 32 : 16, PITCH = PIECE + 8,
+                       OWN = RIGHTS * 16 * PITCH;  // floats that a warp puts its sums through
 };
 
-// Persistent: block after block takes its tiles, and copies go on while sums become results. The left side's rows lie
-// evenly in runs of row_run, its depth in runs of depth_run. `fetch` reads ahead what `finish` needs in WORDS words.
-template <int M, int N, int STAGES, int RIGHTS, int DOWN, int ACROSS, int SPLIT, bool RIGHT_ALONG, int VECTOR, bool BF16, bool EARLY, int WORDS, typename Fetch, typename Finish>
-DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, int batches, int row_run, int depth_run, const BulkMap* left, const BulkMap* const* right,
-                      u32& batch, Fetch fetch, Finish finish) {
+// Persistent: block after block takes its tiles, and copies go on while sums become results. The left side's
+// rows lie evenly in runs of row_run, its depth in runs of depth_run. `fetch` reads ahead what `finish` needs
+// in WORDS words.
+template <int M, int N, int STAGES, int RIGHTS, int DOWN, int ACROSS, int SPLIT, bool RIGHT_ALONG, int VECTOR,
+          bool BF16, bool EARLY, int WORDS, typename Fetch, typename Finish>
+DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, int batches, int row_run,
+                      int depth_run, const BulkMap* left, const BulkMap* const* right, u32& batch,
+                      Fetch fetch, Finish finish) {
   using T = BulkTile<M, N, STAGES, RIGHTS, DOWN, ACROSS, SPLIT, RIGHT_ALONG>;
   constexpr int CLUSTER = T::CLUSTER, GROUPS = T::GROUPS, DEEP = T::DEEP, PEERS = DOWN + ACROSS - 1;
-  const u32 rank = block % CLUSTER, part = rank / (DOWN * ACROSS), down = rank % DOWN, across = rank / DOWN % ACROSS;
+  const u32 rank = block % CLUSTER, part = rank / (DOWN * ACROSS), down = rank % DOWN,
+            across = rank / DOWN % ACROSS;
   const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   // Tiles in bands of BAND clusters' rows, so that blocks at work together share what they read.
   constexpr u32 BAND = 8;
-  const u32 tall = (rows + DOWN * M - 1) / (DOWN * M), wide = (columns + ACROSS * N - 1) / (ACROSS * N), each_batch = tall * wide;
+  const u32 tall = (rows + DOWN * M - 1) / (DOWN * M), wide = (columns + ACROSS * N - 1) / (ACROSS * N),
+            each_batch = tall * wide;
   const u32 tiles = each_batch * (u32)batches;
   const int all = (depth + DEEP - 1) / DEEP, each = (all + SPLIT - 1) / SPLIT;
   const int begin = (int)part * each, end = begin + each < all ? begin + each : all;
   auto place = [&](u32 tile, int& row, int& column, u32& of) {
     of = tile / each_batch;
-    const u32 t = tile % each_batch, band = t / (BAND * wide), in = t - band * BAND * wide, left_rows = tall - band * BAND;
+    const u32 t = tile % each_batch, band = t / (BAND * wide), in = t - band * BAND * wide,
+              left_rows = tall - band * BAND;
     const u32 height = left_rows < BAND ? left_rows : BAND;
     row = (int)(((band * BAND + in % height) * DOWN + down) * M);
     column = (int)((in / height * ACROSS + across) * N);
@@ -101,7 +83,7 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
   const u32 full = memory + STAGES * T::STAGE, empty = full + 8 * STAGES;
   float* own = (float*)(shared_memory + (empty + 8 * STAGES - base)) + warp * T::OWN;
   if (threadIdx.x == 0) {
-    #pragma unroll
+#pragma unroll
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(full + 8 * s, 1);
       barrier_init(empty + 8 * s, GROUPS * PEERS);
@@ -110,34 +92,39 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
   }
   if (threadIdx.x == 4 * GROUPS * 32) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(left) : "memory");
-    #pragma unroll
+#pragma unroll
     for (int j = 0; j < RIGHTS; ++j) asm volatile("prefetch.tensormap [%0];" ::"l"(right[j]) : "memory");
   }
-  if (CLUSTER > 1) cluster_barrier(); else __syncthreads();
+  if (CLUSTER > 1)
+    cluster_barrier();
+  else
+    __syncthreads();
 
   if (warp == 4 * GROUPS) {
     if (lane == 0) {
       constexpr int LEFT_SHARE = M / ACROSS, RIGHT_SHARE = (RIGHT_ALONG ? N : DEEP) / DOWN;
       u32 row_peers = 0, column_peers = 0;  // bits of blocks that share the rows, and the columns
-      #pragma unroll
+#pragma unroll
       for (int a = 0; a < ACROSS; ++a) row_peers |= 1u << (part * DOWN * ACROSS + a * DOWN + down);
-      #pragma unroll
+#pragma unroll
       for (int d = 0; d < DOWN; ++d) column_peers |= 1u << (part * DOWN * ACROSS + across * DOWN + d);
       auto copy_left = [&](int stage, int row, int k, u32 z) {
         const int x = k * DEEP, y = row + (int)across * LEFT_SHARE;
-        copy_box<(ACROSS > 1)>(memory + stage * T::STAGE + across * LEFT_SHARE * 128, left, full + 8 * stage, row_peers, x % depth_run,
-                               y % row_run, x / depth_run, y / row_run, (int)z);
+        copy_box<(ACROSS > 1)>(memory + stage * T::STAGE + across * LEFT_SHARE * 128, left, full + 8 * stage,
+                               row_peers, x % depth_run, y % row_run, x / depth_run, y / row_run, (int)z);
       };
       auto copy_right = [&](int stage, int column, int k, u32 z) {
-        #pragma unroll
+#pragma unroll
         for (int j = 0; j < RIGHTS; ++j) {
           const u32 to = memory + stage * T::STAGE + T::LEFT + j * T::RIGHT + down * RIGHT_SHARE * 128;
           if (RIGHT_ALONG) {
-            copy_box<(DOWN > 1)>(to, right[j], full + 8 * stage, column_peers, k * DEEP, column + (int)down * RIGHT_SHARE, (int)z);
+            copy_box<(DOWN > 1)>(to, right[j], full + 8 * stage, column_peers, k * DEEP,
+                                 column + (int)down * RIGHT_SHARE, (int)z);
           } else {
-            #pragma unroll
+#pragma unroll
             for (int p = 0; p < T::PANELS; ++p)
-              copy_box<(DOWN > 1)>(to + p * 8192, right[j], full + 8 * stage, column_peers, column + p * 64, k * DEEP + (int)down * RIGHT_SHARE, (int)z);
+              copy_box<(DOWN > 1)>(to + p * 8192, right[j], full + 8 * stage, column_peers, column + p * 64,
+                                   k * DEEP + (int)down * RIGHT_SHARE, (int)z);
           }
         }
       };
@@ -164,7 +151,10 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
             copy_right(stage, column, k, z);
           }
           copy_left(stage, row, k, z);
-          if (++stage == STAGES) { stage = 0; phase ^= 1; }
+          if (++stage == STAGES) {
+            stage = 0;
+            phase ^= 1;
+          }
         }
       }
     }
@@ -173,7 +163,10 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
     const u32 group = warp >> 2, thread = threadIdx.x & 127;
     // Blocks that copy into this one: told when a stage is free.
     u32 peer = 0;
-    if (thread < PEERS) peer = part * DOWN * ACROSS + (thread < DOWN ? across * DOWN + thread : (thread - DOWN + (thread - DOWN >= across)) * DOWN + down);
+    if (thread < PEERS)
+      peer =
+          part * DOWN * ACROSS + (thread < DOWN ? across * DOWN + thread
+                                                : (thread - DOWN + (thread - DOWN >= across)) * DOWN + down);
     const u32 free = CLUSTER > 1 && thread < PEERS ? shared_of(empty, peer) : empty;
     auto release = [&](int stage) {
       if (CLUSTER > 1) {
@@ -185,33 +178,39 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
     wait_for_earlier();
     int stage = 0;
     u32 phase = 0;
-    #pragma unroll 1
+#pragma unroll 1
     for (u32 tile = block / CLUSTER; tile < tiles; tile += blocks / CLUSTER) {
       int row, column;
       place(tile, row, column, batch);
       float acc[RIGHTS * N / 2];
-      #pragma unroll
+#pragma unroll
       for (int x = 0; x < RIGHTS * N / 2; ++x) acc[x] = 0;
       int last = -1;
-      #pragma unroll 1
+#pragma unroll 1
       for (int k = begin; k < end; ++k) {
         barrier_wait(full + 8 * stage, phase);
-        const u32 lefts = memory + stage * T::STAGE + group * 8192, rights = memory + stage * T::STAGE + T::LEFT;
+        const u32 lefts = memory + stage * T::STAGE + group * 8192,
+                  rights = memory + stage * T::STAGE + T::LEFT;
         group_begin();
-        #pragma unroll
+#pragma unroll
         for (int s = 0; s < DEEP / 16; ++s)
-          #pragma unroll
+#pragma unroll
           for (int j = 0; j < RIGHTS; j += T::AT_ONCE)
-            group_multiply<N * T::AT_ONCE, BF16, !RIGHT_ALONG>(acc + j * N / 2, matrix_of(lefts + s * 32, 0),
-                                                  matrix_of(rights + j * T::RIGHT + s * (RIGHT_ALONG ? 32 : 2048), RIGHT_ALONG ? 0 : 8192));
+            group_multiply<N * T::AT_ONCE, BF16, !RIGHT_ALONG>(
+                acc + j * N / 2, matrix_of(lefts + s * 32, 0),
+                matrix_of(rights + j * T::RIGHT + s * (RIGHT_ALONG ? 32 : 2048), RIGHT_ALONG ? 0 : 8192));
         group_commit();
         group_wait<1>();
         if (last >= 0) release(last);
         last = stage;
-        if (++stage == STAGES) { stage = 0; phase ^= 1; }
+        if (++stage == STAGES) {
+          stage = 0;
+          phase ^= 1;
+        }
       }
       if (SPLIT == 1) {
-        // Sums go through shared memory in pieces of PIECE columns; what the next piece reads besides is asked for ahead.
+        // Sums go through shared memory in pieces of PIECE columns; what the next piece reads besides is
+        // asked for ahead.
         constexpr int VECTORS = T::PIECE / VECTOR, CALLS = (16 * VECTORS + 31) / 32;
         u32 words[2][CALLS][WORDS > 0 ? WORDS : 1];
         const int first_row = row + warp * 16;
@@ -220,10 +219,11 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
           const int q = i * 32 + lane;
           r = q / VECTORS;
           at = c + q % VECTORS * VECTOR;
-          return (16 * VECTORS % 32 == 0 || q < 16 * VECTORS) && first_row + r < rows && column + at < columns;
+          return (16 * VECTORS % 32 == 0 || q < 16 * VECTORS) && first_row + r < rows &&
+                 column + at < columns;
         };
         auto fetch_piece = [&](int c) {
-          #pragma unroll
+#pragma unroll
           for (int i = 0; i < CALLS; ++i) {
             int r, at;
             if (spot(i, c, r, at)) fetch(first_row + r, column + at, words[c / T::PIECE & 1][i]);
@@ -232,23 +232,25 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
         fetch_piece(0);
         group_wait<0>();
         if (last >= 0) release(last);
-        #pragma unroll
+#pragma unroll
         for (int c = 0; c < N; c += T::PIECE) {
           __syncwarp();
-          #pragma unroll
+#pragma unroll
           for (int j = 0; j < RIGHTS; ++j)
-            #pragma unroll
+#pragma unroll
             for (int x = 0; x < T::PIECE / 2; x += 2)
-              *(float2*)(own + (j * 16 + (lane >> 2) + (x & 2) * 4) * T::PITCH + x / 4 * 8 + (lane & 3) * 2) = make_float2(acc[(j * N + c) / 2 + x], acc[(j * N + c) / 2 + x + 1]);
+              *(float2*)(own + (j * 16 + (lane >> 2) + (x & 2) * 4) * T::PITCH + x / 4 * 8 + (lane & 3) * 2) =
+                  make_float2(acc[(j * N + c) / 2 + x], acc[(j * N + c) / 2 + x + 1]);
           if (c + T::PIECE < N) fetch_piece(c + T::PIECE);
           __syncwarp();
-          #pragma unroll
+#pragma unroll
           for (int i = 0; i < CALLS; ++i) {
             int r, at;
             if (!spot(i, c, r, at)) continue;
             float sums[RIGHTS * VECTOR];
-            #pragma unroll
-            for (int j = 0; j < RIGHTS; ++j) load_shared<VECTOR>(own + (j * 16 + r) * T::PITCH + at - c, sums + j * VECTOR);
+#pragma unroll
+            for (int j = 0; j < RIGHTS; ++j)
+              load_shared<VECTOR>(own + (j * 16 + r) * T::PITCH + at - c, sums + j * VECTOR);
             finish(first_row + r, column + at, sums, words[c / T::PIECE & 1][i]);
           }
         }
@@ -266,21 +268,23 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
         group_wait<0>();
         asm volatile("bar.sync 1, %0;" ::"n"(GROUPS * 128) : "memory");
         float* sums = (float*)(shared_memory + (memory - base));
-        #pragma unroll
+#pragma unroll
         for (int j = 0; j < RIGHTS; ++j)
-          #pragma unroll
+#pragma unroll
           for (int x = 0; x < N / 2; x += 2)
-            *(float2*)(sums + (j * M + warp * 16 + (lane >> 2) + (x & 2) * 4) * PITCH + x / 4 * 8 + (lane & 3) * 2) = make_float2(acc[j * N / 2 + x], acc[j * N / 2 + x + 1]);
+            *(float2*)(sums + (j * M + warp * 16 + (lane >> 2) + (x & 2) * 4) * PITCH + x / 4 * 8 +
+                       (lane & 3) * 2) = make_float2(acc[j * N / 2 + x], acc[j * N / 2 + x + 1]);
         cluster_barrier();
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < (SHARE * PIECES + GROUPS * 128 - 1) / (GROUPS * 128); ++i) {
           const int p = i * GROUPS * 128 + threadIdx.x;
           if (spot(p + GROUPS * 128, r, c)) fetch(row + r, column + c, words[i + 1 & 1]);
           if (!spot(p, r, c)) continue;
           float x[RIGHTS * VECTOR];
-          #pragma unroll
+#pragma unroll
           for (int j = 0; j < RIGHTS; ++j)
-            sum_blocks<SPLIT, VECTOR>(shared_address(sums + (j * M + r) * PITCH + c), rank % (DOWN * ACROSS), DOWN * ACROSS, x + j * VECTOR);
+            sum_blocks<SPLIT, VECTOR>(shared_address(sums + (j * M + r) * PITCH + c), rank % (DOWN * ACROSS),
+                                      DOWN * ACROSS, x + j * VECTOR);
           finish(row + r, column + c, x, words[i & 1]);
         }
       }
@@ -291,7 +295,5 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
   if (CLUSTER > 1) cluster_barrier();
 }
 #endif
-)cuda";
-}
 
-}  // namespace rondo
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TMA_CUH_

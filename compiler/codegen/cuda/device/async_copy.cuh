@@ -1,0 +1,27 @@
+// Copies from global to shared memory that go on while the thread does (cp.async), in groups: `commit_copies`
+// ends one, `wait_copies<N>` waits until at most N of this thread's groups are pending.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ASYNC_COPY_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ASYNC_COPY_CUH_
+
+#include "compiler/codegen/cuda/device/types.cuh"
+
+// BYTES (4, 8 or 16) aligned bytes; zeros if absent.
+template <int BYTES>
+DEV void copy_async(u32 to, const char* from, bool present) {
+  const int size = present ? BYTES : 0;
+  if (BYTES == 16) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(BYTES), "r"(size)
+                 : "memory");
+  }
+}
+
+DEV void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int PENDING>
+DEV void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ASYNC_COPY_CUH_

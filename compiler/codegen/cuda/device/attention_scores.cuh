@@ -1,0 +1,25 @@
+// What attention's scores are compared, summed and scaled by.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_SCORES_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_SCORES_CUH_
+
+#include "compiler/codegen/cuda/device/types.cuh"
+
+#define kNoScore bits_float(0xff800000u)  // minus infinity
+
+DEV float attention_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// Of the four threads that share rows of a fragment.
+DEV float quad_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+DEV float quad_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_SCORES_CUH_

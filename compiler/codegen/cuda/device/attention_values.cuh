@@ -1,0 +1,62 @@
+// Values of attention, in the fragments of mma.sync, straight from memory.
+//
+// A sum over features may run through them in any order, so a thread takes 16 neighbouring bytes where the
+// instruction's own order would have it take 4 times 4; pairs of keys are put together by byte permutations.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_VALUES_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_VALUES_CUH_
+
+#include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/vectors.cuh"
+
+// The values of four keys, at FEATURES neighbouring features (8, 4 or 2) of each of the warp's 8 groups of
+// threads.
+template <int FEATURES>
+struct FourValues {
+  static constexpr int WORDS = FEATURES / 2;
+  u32 w[4][WORDS];
+  template <bool ALL>
+  MEMBER void load(const char* const* rows, i64 at) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (ALL || rows[k] != 0)
+        load_words<WORDS>(rows[k] + at, w[k]);
+      else
+        fill_words<WORDS>(w[k]);
+    }
+  }
+  template <bool BF16>
+  MEMBER void multiply(float (*out)[4], const u32* weights) const {
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) {
+      attention_multiply<BF16>(out[2 * i], weights, __byte_perm(w[0][i], w[1][i], 0x5410),
+                               __byte_perm(w[2][i], w[3][i], 0x5410));
+      attention_multiply<BF16>(out[2 * i + 1], weights, __byte_perm(w[0][i], w[1][i], 0x7632),
+                               __byte_perm(w[2][i], w[3][i], 0x7632));
+    }
+  }
+};
+
+// 16 keys' values: VALUES features as pieces of 64, then 32, then 16.
+template <int VALUES>
+struct SixteenValues {
+  static constexpr int WIDE = VALUES / 64;
+  FourValues<8> wide[WIDE > 0 ? WIDE : 1];
+  FourValues<4> half;
+  FourValues<2> quarter;
+  template <bool ALL = false>
+  MEMBER void load(const char* const* rows, u32 group) {
+#pragma unroll
+    for (int c = 0; c < WIDE; ++c) wide[c].template load<ALL>(rows, c * 128 + group * 16);
+    if (VALUES % 64 >= 32) half.template load<ALL>(rows, WIDE * 128 + group * 8);
+    if (VALUES % 32 >= 16) quarter.template load<ALL>(rows, (VALUES - 16) * 2 + group * 4);
+  }
+  template <bool BF16>
+  MEMBER void multiply(float (*out)[4], const u32* weights) const {
+#pragma unroll
+    for (int c = 0; c < WIDE; ++c) wide[c].template multiply<BF16>(out + 8 * c, weights);
+    if (VALUES % 64 >= 32) half.template multiply<BF16>(out + 8 * WIDE, weights);
+    if (VALUES % 32 >= 16) quarter.template multiply<BF16>(out + (VALUES - 16) / 8, weights);
+  }
+};
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_VALUES_CUH_

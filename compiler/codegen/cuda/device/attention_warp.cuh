@@ -1,0 +1,176 @@
+// Attention of a warp's 16 queries as FlashAttention-2 does it (Dao, 2023): the warp walks over the keys, 16
+// at a time, and scores only ever exist in registers. Both matmuls are mma.sync.m16n8k16; keys and values go
+// from memory straight into its fragments.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_WARP_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_WARP_CUH_
+
+#include "compiler/codegen/cuda/device/attention_scores.cuh"
+#include "compiler/codegen/cuda/device/attention_values.cuh"
+
+// A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
+template <bool BF16, int FEATURES, int VALUES>
+struct AttentionWarp {
+  u32 query[FEATURES / 16][4];
+  float out[VALUES / 8][4];
+  float most[2], total[2];  // the row's greatest score; the sum of exp2(score - most), this thread's share
+
+  MEMBER void load_queries(const char* const* rows, u32 quarter) {
+    u32 w[2][4];
+#pragma unroll
+    for (int c = 0; c < FEATURES / 32; ++c) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (rows[h] != 0)
+          load_words<4>(rows[h] + c * 64 + quarter * 16, w[h]);
+        else
+          fill_words<4>(w[h]);
+      }
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        query[2 * c + k / 2][k % 2 * 2] = w[0][k];
+        query[2 * c + k / 2][k % 2 * 2 + 1] = w[1][k];
+      }
+    }
+    if (FEATURES % 32 != 0) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (rows[h] != 0)
+          load_words<2>(rows[h] + (FEATURES - 16) * 2 + quarter * 8, w[h]);
+        else
+          fill_words<2>(w[h]);
+      }
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        query[FEATURES / 16 - 1][k * 2] = w[0][k];
+        query[FEATURES / 16 - 1][k * 2 + 1] = w[1][k];
+      }
+    }
+  }
+  // One of the 8 keys of a fragment, for each of the warp's groups.
+  struct Key {
+    u32 w[FEATURES / 8];
+    MEMBER void load(const char* key, u32 quarter) {
+#pragma unroll
+      for (int c = 0; c < FEATURES / 32; ++c) load_words<4>(key + c * 64 + quarter * 16, w + 4 * c);
+      if (FEATURES % 32 != 0) load_words<2>(key + (FEATURES - 16) * 2 + quarter * 8, w + FEATURES / 8 - 2);
+    }
+  };
+  MEMBER void scores_of(const Key& key, float* s) const {
+#pragma unroll
+    for (int c = 0; c < FEATURES / 16; ++c)
+      attention_multiply<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
+  }
+  // Takes new scores in, as weights relative to the greatest score so far. `unit` turns a score into one of
+  // base 2.
+  MEMBER void weigh(float (*s)[4], float unit) {
+    float base[2], scale[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float high = fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1]));
+      const float now = fmaxf(most[h], quad_max(high));
+      base[h] = now == kNoScore ? 0.0f : now * unit;
+      scale[h] = attention_exp2(__fmaf_rn(most[h], unit, -base[h]));
+      most[h] = now;
+    }
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      total[h] =
+          __fmaf_rn(total[h], scale[h], (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]));
+    }
+    if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
+#pragma unroll
+      for (int v = 0; v < VALUES / 8; ++v) {
+        out[v][0] *= scale[0];
+        out[v][1] *= scale[0];
+        out[v][2] *= scale[1];
+        out[v][3] *= scale[1];
+      }
+    }
+  }
+  // Every `step`th run of 16 keys from `first` on, below `limits[h]` of each row (negative: there is no such
+  // row). `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. No key from
+  // the greatest limit on is read.
+  template <bool PLAIN, typename Score>
+  MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys,
+                   i64 key_bytes, const char* values, i64 value_bytes, float unit, Score score) {
+    const u32 group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      most[h] = kNoScore;
+      total[h] = 0;
+    }
+#pragma unroll
+    for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
+    const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
+    // Below it, every row has every key. Rows that do not exist count as the others.
+    const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
+    if (first >= bound) return;
+    Key k[2];
+    SixteenValues<VALUES> v;
+    keys += group * key_bytes;
+    values += 2 * quarter * value_bytes;
+    auto load_keys = [&](int from) {
+      const char* at = keys + from * key_bytes;
+      if (from + 16 <= bound) {
+        k[0].load(at, quarter);
+        k[1].load(at + 8 * key_bytes, quarter);
+        return;
+      }
+      const int last = bound - 1 - (int)group;  // of the keys that this thread may have, or less
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        k[j].load(keys + (from + 8 * j <= last ? from + 8 * j : last) * key_bytes, quarter);
+    };
+    auto load_values = [&](int from) {
+      const char* at = values + from * value_bytes;
+      const char* row[4] = {at, at + value_bytes, at + 8 * value_bytes, at + 9 * value_bytes};
+      if (from + 16 > bound) {
+#pragma unroll
+        for (int n = 0; n < 4; ++n) {
+          if (from + 2 * (int)quarter + n % 2 + n / 2 * 8 >= bound) row[n] = 0;
+        }
+        v.load(row, group);
+        return;
+      }
+      v.template load<true>(row, group);
+    };
+    // Keys and values of the next run are asked for as soon as this run's are used up.
+    load_keys(first);
+    load_values(first);
+    load_queries(rows, quarter);
+    for (int from = first; from < bound; from += step) {
+      float s[2][4];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+        scores_of(k[j], s[j]);
+      }
+      const bool more = from + step < bound;
+      if (more) load_keys(from + step);
+      if (!PLAIN || from + 16 > whole) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+#pragma unroll
+          for (int x = 0; x < 4; ++x) {
+            const int key = from + 8 * j + 2 * quarter + x % 2;
+            s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
+          }
+        }
+      }
+      weigh(s, unit);
+      const u32 weights[4] = {attention_pack<BF16>(s[0][0], s[0][1]), attention_pack<BF16>(s[0][2], s[0][3]),
+                              attention_pack<BF16>(s[1][0], s[1][1]), attention_pack<BF16>(s[1][2], s[1][3])};
+      v.template multiply<BF16>(out, weights);
+      if (more) load_values(from + step);
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) most[h] *= unit;
+  }
+};
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_WARP_CUH_

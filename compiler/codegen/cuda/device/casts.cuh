@@ -1,0 +1,57 @@
+// Casts of tapes: cast_TYPE<to>(x), in registers of TYPE, to what the DType of number `to` holds. Floats to
+// integers: toward zero, and to the nearest that there is; NaN to 0.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_CASTS_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_CASTS_CUH_
+
+#include "compiler/codegen/cuda/device/elements.cuh"
+
+template <typename F>
+DEV i64 float_int(F x) {
+  if (x != x) return 0;
+  if (x >= (F)9223372036854775808.0) return 0x7fffffffffffffffll;
+  if (x <= (F)-9223372036854775808.0) return (i64)0x8000000000000000ull;
+  return (i64)x;
+}
+template <typename F>
+DEV i64 float_uint(F x) {
+  if (x != x || x <= 0) return 0;
+  if (x >= (F)18446744073709551616.0) return -1;
+  return (i64)(u64)x;
+}
+template <int to>
+DEV i64 wrap(i64 x) {
+  return to == 5    ? (i64)(int)x
+         : to == 6  ? (i64)(short)x
+         : to == 7  ? (i64)(signed char)x
+         : to == 8  ? (i64)(unsigned char)x
+         : to == 9  ? (i64)(unsigned short)x
+         : to == 10 ? (i64)(u32)x
+         : to == 12 ? (i64)(x != 0)
+                    : x;
+}
+template <int to>
+DEV float round_to(float x) {
+  return to == 1 ? half_float(float_half(x)) : to == 2 ? bf16_float(float_bf16(x)) : x;
+}
+template <int to>
+DEV i64 cast_i64(float x) {
+  return to == 12 ? (i64)(x != 0) : wrap<to>(to == 11 ? float_uint(x) : float_int(x));
+}
+template <int to>
+DEV i64 cast_i64(double x) {
+  return to == 12 ? (i64)(x != 0) : wrap<to>(to == 11 ? float_uint(x) : float_int(x));
+}
+template <int to>
+DEV i64 cast_i64(i64 x) {
+  return wrap<to>(x);
+}
+template <int to, typename T>
+DEV float cast_f32(T x) {
+  return round_to<to>((float)x);
+}
+template <int to, typename T>
+DEV double cast_f64(T x) {
+  return (double)x;
+}
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_CASTS_CUH_

@@ -1,0 +1,56 @@
+// Products of 16-bit types on tensor cores by mma.sync (sm_80 and later), accumulated in f32: d (16 x 8) += A
+// (16 x 16) * B (16 x 8), fragments as PTX gives them for mma.m16n8k16; and loads of fragments from shared
+// memory by ldmatrix.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MMA_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MMA_CUH_
+
+#include "compiler/codegen/cuda/device/types.cuh"
+
+// Two floats as a pair of bf16, or f16.
+template <bool BF16>
+DEV u32 attention_pack(float low, float high) {
+  u32 w;
+  if (BF16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
+  return w;
+}
+
+template <bool BF16>
+DEV void attention_multiply(float* d, const u32* a, u32 b0, u32 b1) {
+#define MULTIPLY(type)                                             \
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type       \
+      ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])             \
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
+  if (BF16)
+    MULTIPLY("bf16");
+  else
+    MULTIPLY("f16");
+#undef MULTIPLY
+}
+
+template <bool BF16>
+DEV void multiply(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+  const u32 a[4] = {a0, a1, a2, a3};
+  attention_multiply<BF16>(d, a, b0, b1);
+}
+
+// Four 8 x 8 matrices of 16-bit elements; thread n gives the address of row n.
+DEV void load_matrices(u32* r, u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+// The same, each transposed.
+DEV void load_transposed(u32* r, u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MMA_CUH_

@@ -1,0 +1,83 @@
+// Reductions over W threads: a warp (32), or the whole block of 256, all of which must call. Every thread has
+// the result.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_REDUCTIONS_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_REDUCTIONS_CUH_
+
+#include "compiler/codegen/cuda/device/scalar.cuh"
+
+struct Sum {
+  template <typename T>
+  DEV T of(T a, T b) {
+    return op_add(a, b);
+  }
+};
+struct Prod {
+  template <typename T>
+  DEV T of(T a, T b) {
+    return op_mul(a, b);
+  }
+};
+struct Max {
+  template <typename T>
+  DEV T of(T a, T b) {
+    return op_max(a, b);
+  }
+};
+struct Min {
+  template <typename T>
+  DEV T of(T a, T b) {
+    return op_min(a, b);
+  }
+};
+template <typename Op, int W, typename T>
+DEV T reduce(T v) {
+  for (int d = 16; d > 0; d >>= 1) v = Op::of(v, (T)__shfl_xor_sync(0xffffffffu, v, d));
+  if (W > 32) {
+    __shared__ __align__(16) T warps[8];  // read whole, and nothing beside it
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) warps[threadIdx.x >> 5] = v;
+    __syncthreads();
+    v = warps[0];
+    for (int w = 1; w < 8; ++w) v = Op::of(v, warps[w]);
+  }
+  return v;
+}
+// The position of the extreme: ties go to the least (last = false) or greatest position.
+template <bool max, bool last, typename T>
+DEV bool better(T v, i64 at, T best, i64 best_at) {
+  if (best_at < 0) return at >= 0;
+  if (at < 0) return false;
+  if (v != best) return max ? v > best : v < best;
+  return last ? at > best_at : at < best_at;
+}
+template <bool max, bool last, int W, typename T>
+DEV i64 reduce_arg(T v, i64 at) {
+  for (int d = 16; d > 0; d >>= 1) {
+    T ov = (T)__shfl_xor_sync(0xffffffffu, v, d);
+    i64 oat = __shfl_xor_sync(0xffffffffu, at, d);
+    if (better<max, last>(ov, oat, v, at)) {
+      v = ov;
+      at = oat;
+    }
+  }
+  if (W > 32) {
+    __shared__ __align__(16) T vs[8];
+    __shared__ __align__(16) i64 ats[8];
+    __syncthreads();
+    if ((threadIdx.x & 31) == 0) {
+      vs[threadIdx.x >> 5] = v;
+      ats[threadIdx.x >> 5] = at;
+    }
+    __syncthreads();
+    v = vs[0];
+    at = ats[0];
+    for (int w = 1; w < 8; ++w)
+      if (better<max, last>(vs[w], ats[w], v, at)) {
+        v = vs[w];
+        at = ats[w];
+      }
+  }
+  return at;
+}
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_REDUCTIONS_CUH_

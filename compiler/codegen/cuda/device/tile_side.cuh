@@ -1,0 +1,107 @@
+// One side (A or B) of a 16-bit tile in shared memory, and how it gets there.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SIDE_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SIDE_CUH_
+
+#include "compiler/codegen/cuda/device/async_copy.cuh"
+#include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/place.cuh"
+#include "compiler/codegen/cuda/device/shared_memory.cuh"
+
+// Byte of 16-byte piece `piece` of a line of LINE bytes (32, 64, 128 or more), so that eight lines' equal
+// pieces lie in different banks.
+template <int LINE>
+DEV u32 swizzled(int line, int piece) {
+  const int turn = LINE >= 128 ? line & 7 : LINE == 64 ? line >> 1 & 3 : line >> 2 & 1;
+  return (u32)(line * LINE + ((piece ^ turn) << 4));
+}
+
+// One side of a tile: SIDE rows (or columns) by DEEP, copied in pieces of 16 bytes. ALONG: contiguous along
+// the depth, lines are rows; else lines are depths. VECTOR elements are one access; 0: `value` makes each;
+// below 0: all of a piece.
+template <int SIDE, int DEEP, bool ALONG, int VECTOR, bool BF16>
+struct TileSide {
+  static constexpr int LINE = (ALONG ? DEEP : SIDE) * 2, PIECES = LINE / 16, COPIES = SIDE * DEEP / 8 / 256,
+                       BYTES = SIDE * DEEP * 2;
+  static constexpr int AT_ONCE =
+      COPIES >= 12 ? 1 : 12 / (COPIES > 0 ? COPIES : 1);  // stages whose pieces registers hold
+  // This thread's pieces of STAGES stages from depth k on, all read before the first is written.
+  template <int STAGES, typename Value>
+  DEV void fill(u32 to, u32 pitch, int side, int sides, int k, int depth, Value value) {
+    const int piece = threadIdx.x % PIECES;
+#pragma unroll
+    for (int first = 0; first < STAGES; first += AT_ONCE) {
+      uint4 made[AT_ONCE][COPIES];
+#pragma unroll
+      for (int b = 0; b < AT_ONCE; ++b)
+#pragma unroll
+        for (int n = 0; n < COPIES; ++n) {
+          if (first + b >= STAGES) continue;
+          const int s = side + (int)threadIdx.x / PIECES + n * (256 / PIECES),
+                    d = k + (first + b) * DEEP + piece * 8;
+          const bool real = s < sides && d < depth;
+          float x[8];
+          value(real ? s : 0, real ? d : 0, x);  // no branch around loads
+#pragma unroll
+          for (int v = 0; v < 8; ++v) x[v] = real ? x[v] : 0.0f;
+          made[b][n] = make_uint4(attention_pack<BF16>(x[0], x[1]), attention_pack<BF16>(x[2], x[3]),
+                                  attention_pack<BF16>(x[4], x[5]), attention_pack<BF16>(x[6], x[7]));
+        }
+#pragma unroll
+      for (int b = 0; b < AT_ONCE; ++b)
+#pragma unroll
+        for (int n = 0; n < COPIES; ++n) {
+          if (first + b >= STAGES) continue;
+          const int line = (int)threadIdx.x / PIECES + n * (256 / PIECES);
+          store_shared_16(to + (first + b) * pitch + swizzled<LINE>(line, piece), made[b][n]);
+        }
+    }
+  }
+  template <typename Place, typename Deep, typename Present, typename Value>
+  DEV void copy(u32 to, const char* base, int side, int sides, int k, int depth, Place place_at, Deep deep_at,
+                Present present, Value value) {
+    const int piece = threadIdx.x % PIECES;
+#pragma unroll
+    for (int n = 0; n < COPIES; ++n) {
+      const int line = threadIdx.x / PIECES + n * (256 / PIECES);
+      const u32 slot = to + swizzled<LINE>(line, piece);
+      const int s = side + (ALONG ? line : piece * 8), d = k + (ALONG ? piece * 8 : line);
+      if (VECTOR == 1) {
+        u32 x[8];
+        const At places = place_at(s), depths = deep_at(d);
+#pragma unroll
+        for (int v = 0; v < 8; ++v) {
+          const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
+          const At at = (ALONG ? places : place_at(sv)) + (ALONG ? deep_at(dv) : depths);
+          x[v] = sv < sides && dv < depth && present(at) ? *(const unsigned short*)(base + 2 * at.a) : 0u;
+        }
+        store_shared_16(
+            slot, make_uint4(x[0] | x[1] << 16, x[2] | x[3] << 16, x[4] | x[5] << 16, x[6] | x[7] << 16));
+      } else if (VECTOR > 1) {
+#pragma unroll
+        for (int v = 0; v < 8; v += VECTOR < 1 ? 8 : VECTOR) {
+          const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
+          const At at = place_at(sv) + deep_at(dv);
+          const bool real = sv < sides && dv < depth && present(at);
+          copy_async < VECTOR<2 ? 4 : VECTOR * 2>(slot + v * 2, real ? base + 2 * at.a : base, real);
+        }
+      } else {
+        float x[8];
+        if constexpr (VECTOR < 0) {
+#pragma unroll
+          for (int v = 0; v < 8; ++v) x[v] = 0;
+          if (s < sides && d < depth) value(s, d, x);
+        } else {
+#pragma unroll
+          for (int v = 0; v < 8; ++v) {
+            const int sv = ALONG ? s : s + v, dv = ALONG ? d + v : d;
+            x[v] = sv < sides && dv < depth ? value(sv, dv) : 0.0f;
+          }
+        }
+        store_shared_16(slot, make_uint4(attention_pack<BF16>(x[0], x[1]), attention_pack<BF16>(x[2], x[3]),
+                                         attention_pack<BF16>(x[4], x[5]), attention_pack<BF16>(x[6], x[7])));
+      }
+    }
+  }
+};
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SIDE_CUH_

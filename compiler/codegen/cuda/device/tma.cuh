@@ -1,0 +1,80 @@
+// TMA (sm_90a): boxes of tensors, copied into shared memory by one thread's word, and the barriers that count
+// their bytes.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_CUH_
+
+#include "compiler/codegen/cuda/device/types.cuh"
+
+// A CUtensorMap, which a kernel has as a parameter.
+struct __align__(64) BulkMap {
+  u64 words[16];
+};
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+DEV void barrier_init(u32 barrier, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+DEV void barrier_expect(u32 barrier, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+DEV void barrier_arrive(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+DEV void barrier_arrive_far(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+DEV void barrier_wait(u32 barrier, u32 parity) {
+  u32 done;
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  } while (!done);
+}
+DEV u32 shared_of(u32 address, u32 block) {
+  u32 far;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(address), "r"(block));
+  return far;
+}
+// The box at these coordinates, into the same place of every block of the cluster that `blocks` has a bit
+// for.
+template <bool SHARED>
+DEV void copy_box(u32 to, const BulkMap* map, u32 barrier, u32 blocks, int x, int y, int z) {
+  if (SHARED) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%4, %5, %6}], [%2], %3;" ::"r"(to),
+        "l"(map), "r"(barrier), "h"((unsigned short)blocks), "r"(x), "r"(y), "r"(z)
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, "
+        "%5}], [%2];" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
+        : "memory");
+  }
+}
+template <bool SHARED>
+DEV void copy_box(u32 to, const BulkMap* map, u32 barrier, u32 blocks, int x, int y, int x_far, int y_far,
+                  int z) {
+  if (SHARED) {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%4, %5, %6, %7, %8}], [%2], %3;" ::"r"(to),
+        "l"(map), "r"(barrier), "h"((unsigned short)blocks), "r"(x), "r"(y), "r"(x_far), "r"(y_far), "r"(z)
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+        "%6, %7}], [%2];" ::"r"(to),
+        "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(x_far), "r"(y_far), "r"(z)
+        : "memory");
+  }
+}
+
+#endif
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_CUH_

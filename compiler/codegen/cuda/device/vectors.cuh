@@ -1,0 +1,78 @@
+// Neighbouring elements at once, through arrays of 32-bit words: N of them moved by accesses of up to 16
+// bytes, to which their address is aligned. widen_DTYPE takes N elements out of N * size / 4 words;
+// store_DTYPE rounds and stores N.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_VECTORS_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_VECTORS_CUH_
+
+#include "compiler/codegen/cuda/device/elements.cuh"
+
+template <int N>
+DEV void load_words(const char* p, u32* w) {
+#pragma unroll
+  for (int k = 0; k < N / 4; ++k) {
+    const uint4 v = ((const uint4*)p)[k];
+    w[4 * k] = v.x;
+    w[4 * k + 1] = v.y;
+    w[4 * k + 2] = v.z;
+    w[4 * k + 3] = v.w;
+  }
+  if (N % 4 == 2) {
+    const uint2 v = *(const uint2*)p;
+    w[0] = v.x;
+    w[1] = v.y;
+  }
+  if (N % 4 == 1) w[0] = *(const u32*)p;
+}
+template <int N>
+DEV void store_words(char* p, const u32* w) {
+#pragma unroll
+  for (int k = 0; k < N / 4; ++k)
+    ((uint4*)p)[k] = make_uint4(w[4 * k], w[4 * k + 1], w[4 * k + 2], w[4 * k + 3]);
+  if (N % 4 == 2) *(uint2*)p = make_uint2(w[0], w[1]);
+  if (N % 4 == 1) *(u32*)p = w[0];
+}
+template <int N>
+DEV void fill_words(u32* w) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) w[k] = 0;
+}
+template <int N>
+DEV void widen_f32(const u32* w, float* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = bits_float(w[k]);
+}
+template <int N>
+DEV void widen_f16(const u32* w, float* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = half_float((unsigned short)(w[k / 2] >> (k % 2 * 16)));
+}
+template <int N>
+DEV void widen_bf16(const u32* w, float* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = bits_float(k % 2 == 0 ? w[k / 2] << 16 : w[k / 2] & 0xffff0000u);
+}
+template <int N>
+DEV void store_f32(char* p, i64 at, const float* x) {
+  u32 w[N];
+#pragma unroll
+  for (int k = 0; k < N; ++k) w[k] = (u32)__float_as_int(x[k]);
+  store_words<N>(p + at * 4, w);
+}
+template <int N>
+DEV void store_f16(char* p, i64 at, const float* x) {
+  u32 w[N / 2];
+#pragma unroll
+  for (int k = 0; k < N / 2; ++k)
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
+  store_words<N / 2>(p + at * 2, w);
+}
+template <int N>
+DEV void store_bf16(char* p, i64 at, const float* x) {
+  u32 w[N / 2];
+#pragma unroll
+  for (int k = 0; k < N / 2; ++k)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
+  store_words<N / 2>(p + at * 2, w);
+}
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_VECTORS_CUH_

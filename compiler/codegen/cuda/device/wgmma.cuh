@@ -1,0 +1,79 @@
+// wgmma (sm_90a): matmuls of 64 rows by four warps, which read both sides from shared memory, accumulators in
+// f32, and run while the threads go on.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WGMMA_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WGMMA_CUH_
+
+#include "compiler/codegen/cuda/device/types.cuh"
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Shared memory as wgmma addresses it: lines of 128 bytes swizzled as `swizzled` does, groups of eight lines
+// 1024 bytes apart; `panel`: bytes between panels of 64 columns where lines are depths.
+DEV u64 matrix_of(u32 address, u32 panel) {
+  return (u64)((address & 0x3ffffu) >> 4) | (u64)(panel >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+}
+DEV void group_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEV void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING>
+DEV void group_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+DEV void show_to_groups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// PTX wants the accumulators of an instruction one by one: their names, then what they are.
+#define WGMMA_NAMES_32                                                                                   \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
+  "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define WGMMA_NAMES_48 \
+  WGMMA_NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define WGMMA_NAMES_64 \
+  WGMMA_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define WGMMA_NAMES_80 \
+  WGMMA_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define WGMMA_NAMES_96 \
+  WGMMA_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define WGMMA_NAMES_104 WGMMA_NAMES_96 ", %96, %97, %98, %99, %100, %101, %102, %103"
+#define WGMMA_NAMES_112 WGMMA_NAMES_104 ", %104, %105, %106, %107, %108, %109, %110, %111"
+#define WGMMA_NAMES_128 \
+  WGMMA_NAMES_112       \
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define WGMMA_SUMS_8(x)                                                                       \
+  "+f"(d[x]), "+f"(d[x + 1]), "+f"(d[x + 2]), "+f"(d[x + 3]), "+f"(d[x + 4]), "+f"(d[x + 5]), \
+      "+f"(d[x + 6]), "+f"(d[x + 7])
+#define WGMMA_SUMS_32 WGMMA_SUMS_8(0), WGMMA_SUMS_8(8), WGMMA_SUMS_8(16), WGMMA_SUMS_8(24)
+#define WGMMA_SUMS_48 WGMMA_SUMS_32, WGMMA_SUMS_8(32), WGMMA_SUMS_8(40)
+#define WGMMA_SUMS_64 WGMMA_SUMS_48, WGMMA_SUMS_8(48), WGMMA_SUMS_8(56)
+#define WGMMA_SUMS_80 WGMMA_SUMS_64, WGMMA_SUMS_8(64), WGMMA_SUMS_8(72)
+#define WGMMA_SUMS_96 WGMMA_SUMS_80, WGMMA_SUMS_8(80), WGMMA_SUMS_8(88)
+#define WGMMA_SUMS_104 WGMMA_SUMS_96, WGMMA_SUMS_8(96)
+#define WGMMA_SUMS_112 WGMMA_SUMS_104, WGMMA_SUMS_8(104)
+#define WGMMA_SUMS_128 WGMMA_SUMS_112, WGMMA_SUMS_8(112), WGMMA_SUMS_8(120)
+// `a`, `b`, `transposed`: the names of the operands after them.
+#define WGMMA_TYPED(type, n, sums, a_name, b_name, transposed)                                         \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##sums \
+               "}, " a_name ", " b_name ", 1, 1, 1, 0, " transposed ";"                                \
+               : WGMMA_SUMS_##sums                                                                     \
+               : "l"(a), "l"(b), "n"((int)TRANSPOSED))
+#define WGMMA(n, sums, a_name, b_name, transposed)                                        \
+  if constexpr (N == n && BF16) WGMMA_TYPED("bf16", n, sums, a_name, b_name, transposed); \
+  if constexpr (N == n && !BF16) WGMMA_TYPED("f16", n, sums, a_name, b_name, transposed)
+
+// d (64 x N; N / 2 accumulators of each thread) += A (64 x 16) * B (16 x N), begun: complete after
+// group_wait. `a` and `b` as matrix_of makes them. TRANSPOSED: lines of B are depths, not columns.
+template <int N, bool BF16, bool TRANSPOSED>
+DEV void group_multiply(float* d, u64 a, u64 b) {
+  static_assert(N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 208 || N == 224 || N == 256,
+                "a width of wgmma that has its line here");
+  WGMMA(64, 32, "%32", "%33", "%34");
+  WGMMA(96, 48, "%48", "%49", "%50");
+  WGMMA(128, 64, "%64", "%65", "%66");
+  WGMMA(160, 80, "%80", "%81", "%82");
+  WGMMA(192, 96, "%96", "%97", "%98");
+  WGMMA(208, 104, "%104", "%105", "%106");
+  WGMMA(224, 112, "%112", "%113", "%114");
+  WGMMA(256, 128, "%128", "%129", "%130");
+}
+
+#endif
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WGMMA_CUH_

@@ -1,0 +1,137 @@
+// Device code in files: each compiles by itself, and a kernel is compiled again only when what it includes
+// changes. These need libnvrtc (tools/setup installs it) and fail without it.
+#include "compiler/codegen/cuda/device_headers.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "compiler/codegen/cuda/compile_units.h"
+#include "compiler/codegen/cuda/kernel_images.h"
+#include "compiler/codegen/cuda/kernel_text.h"
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/compile.h"
+#include "tests/folders.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kFolder = "compiler/codegen/cuda/device/";
+
+TEST(DeviceHeaders, EachCompilesByItself) {
+  for (const DeviceHeader& header : DeviceHeaders()) {
+    const std::string text = "#include \"" + std::string(header.name) + "\"\n";
+    for (const char* architecture : {"sm_80", "sm_90a"}) {
+      const Result<std::vector<uint8_t>> code = CompileCuda(text, architecture, "");
+      ASSERT_TRUE(code.ok()) << header.name << ": " << code.status().message();
+    }
+  }
+}
+
+TEST(DeviceHeaders, EveryFileOfTheFolderIsEmbeddedAsItIs) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(fs::path(SourceFolder()) / kFolder)) {
+    if (entry.path().extension() != ".md") files.insert(kFolder + entry.path().filename().string());
+  }
+  std::set<std::string> embedded;
+  for (const DeviceHeader& header : DeviceHeaders()) {
+    EXPECT_TRUE(embedded.emplace(header.name).second) << header.name;
+    std::ostringstream text;
+    text << std::ifstream(fs::path(SourceFolder()) / header.name).rdbuf();
+    EXPECT_EQ(header.text, text.str()) << header.name;
+  }
+  EXPECT_EQ(embedded, files);
+}
+
+std::vector<std::string> Names(const std::vector<DeviceHeader>& headers) {
+  std::vector<std::string> names;
+  for (const DeviceHeader& header : headers) names.emplace_back(header.name);
+  return names;
+}
+
+TEST(DeviceHeaders, WhatATextReachesIsListedOnceAndAfterWhatItIncludes) {
+  const DeviceHeader headers[] = {{"a", "#include \"b\"\n#include \"c\"\n"},
+                                  {"b", "#include \"c\"\n"},
+                                  {"c", "#include \"a\"\n"},
+                                  {"d", ""}};
+  const std::string text = "#include \"a\"\n// #include \"d\"\n#include \"unknown\"\n#include \"d";
+  EXPECT_EQ(Names(ReachedHeaders(text, headers)), (std::vector<std::string>{"c", "b", "a"}));
+  EXPECT_EQ(WholeText("#include \"d\"\nx", headers), "// d\n#include \"d\"\nx");
+  EXPECT_TRUE(ReachedHeaders("", headers).empty());
+}
+
+// The kernels of a model that has attention, matmuls, norms and maps.
+class EditedHeaders : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    CompileOptions options;
+    options.models = {{"main", SourceFolder() + "/tests/data/fixtures/bert_ts17/model.onnx"}};
+    options.precision = Precision::kF16;
+    const Result<CompiledPlan> compiled = CompileToMemory(options);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    const std::vector<std::vector<cuda::ParamFacts>> facts = FactsOf(compiled->plan);
+    std::set<std::string> different;
+    for (size_t k = 0; k < compiled->plan.kernels.size(); ++k) {
+      const Result<KernelText> text =
+          WriteKernelText(compiled->plan.kernels[k], TargetOf("sm_90a"), facts[k]);
+      ASSERT_TRUE(text.ok()) << text.status().message();
+      different.insert(text->text);
+    }
+    texts_.assign(different.begin(), different.end());
+    folder_ = fs::path(::testing::TempDir()) / ("headers" + std::to_string(getpid()));
+    units_.architecture = "sm_90a";
+    units_.cache_folder = folder_.string();
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // How many kernels are compiled, once the text of one header has changed.
+  size_t CompiledAfterEditing(const std::string& file) {
+    std::vector<DeviceHeader> headers(DeviceHeaders().begin(), DeviceHeaders().end());
+    const auto edited = std::find_if(headers.begin(), headers.end(), [&](const DeviceHeader& header) {
+      return header.name == kFolder + file;
+    });
+    EXPECT_NE(edited, headers.end()) << file;
+    const std::string text = std::string(edited->text) + "// edited\n";
+    edited->text = text;
+    units_.headers = headers;
+    const Result<CompiledUnits> compiled = CompileUnits(texts_, units_);
+    units_.headers = DeviceHeaders();
+    EXPECT_TRUE(compiled.ok()) << compiled.status().message();
+    return compiled.ok() ? compiled->codes.size() - compiled->cached : 0;
+  }
+  size_t With(const std::string& words) const {
+    return static_cast<size_t>(std::count_if(texts_.begin(), texts_.end(), [&](const std::string& text) {
+      return text.find(words) != std::string::npos;
+    }));
+  }
+
+  std::vector<std::string> texts_;  // different ones
+  fs::path folder_;
+  UnitOptions units_;
+};
+
+TEST_F(EditedHeaders, OnlyKernelsThatIncludeThemAreCompiledAgain) {
+  ASSERT_GE(texts_.size(), 4u);
+  const Result<CompiledUnits> first = CompileUnits(texts_, units_);
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(first->cached, 0u);
+  const size_t attention = With("AttentionWarp<"), mma = With("tile_product<"), tma = With("bulk_product<");
+  EXPECT_GT(attention, 0u);
+  EXPECT_GT(mma + tma, 0u);
+  EXPECT_LT(attention + mma + tma, texts_.size());
+  EXPECT_EQ(CompiledAfterEditing("attention_block.cuh"), attention);
+  EXPECT_EQ(CompiledAfterEditing("matmul_mma.cuh"), mma);
+  EXPECT_EQ(CompiledAfterEditing("tma.cuh"), tma);
+  EXPECT_EQ(CompiledAfterEditing("windows.cuh"), 0u);
+  EXPECT_EQ(CompiledAfterEditing("types.cuh"), texts_.size());
+}
+
+}  // namespace
+}  // namespace rondo
