@@ -4,8 +4,9 @@
 
 #include <cstddef>
 #include <fstream>
-#include <regex>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
@@ -121,27 +122,48 @@ static_assert(CopyEnd().memory_type == kDeviceMemory);
 static_assert(sizeof(EncodedMap) == sizeof(CUtensorMap) && alignof(EncodedMap) >= alignof(CUtensorMap));
 static_assert(sizeof(Address) == sizeof(CUdeviceptr) && sizeof(DeviceId) == sizeof(CUdevice));
 
+// One CUDA_... = number of the header's, and the words of the comment before it.
+struct DocumentedError {
+  std::string name, says;
+  int number = 0;
+};
+std::vector<DocumentedError> ErrorsOfTheHeader() {
+  std::vector<DocumentedError> errors;
+  std::ifstream file(RONDO_CUDA_HEADER);
+  bool inside = false;
+  std::string says;
+  for (std::string line; std::getline(file, line);) {
+    inside = inside || line.find("typedef enum cudaError_enum") != std::string::npos;
+    if (!inside) continue;
+    if (line.find("} CUresult;") != std::string::npos) break;
+    std::istringstream words(line);
+    std::string word, equals;
+    words >> word;
+    if (word == "/**") says.clear();
+    DocumentedError error;
+    if (word.rfind("CUDA_", 0) == 0 && words >> equals >> error.number) {
+      error.name = word;
+      error.says = says;
+      errors.push_back(error);
+    }
+    while (words >> word) says += " " + word;
+  }
+  return errors;
+}
+
 // Those of which the header says that the process must be started again, and ECC_UNCORRECTABLE, ASSERT and
 // CONTEXT_IS_DESTROYED, of which it says that no call on the context works.
 TEST(ToolkitHeaders, ErrorsThatEndAProcessAreFinal) {
-  std::ifstream file(RONDO_CUDA_HEADER);
-  std::stringstream text;
-  text << file.rdbuf();
-  std::string header = text.str();
-  const size_t first = header.find("typedef enum cudaError_enum"), last = header.find("} CUresult;");
-  ASSERT_TRUE(first != std::string::npos && last != std::string::npos);
-  header = std::regex_replace(header.substr(first, last - first), std::regex("\\s*\n\\s*\\*?\\s*"), " ");
-  const std::regex entry("/\\*\\*([^/]*)/\\s*(CUDA_[A-Z_0-9]+)\\s*=\\s*([0-9]+)");
-  int errors = 0, ending = 0;
-  for (std::sregex_iterator at(header.begin(), header.end(), entry), end; at != end; ++at, ++errors) {
-    const std::string name = (*at)[2];
-    const bool says = (*at)[1].str().find("process must be terminated") != std::string::npos;
-    const bool more = name == "CUDA_ERROR_ECC_UNCORRECTABLE" || name == "CUDA_ERROR_ASSERT" ||
-                      name == "CUDA_ERROR_CONTEXT_IS_DESTROYED";
-    EXPECT_EQ(IsFinal(std::stoi((*at)[3])), says || more) << name << ":" << (*at)[1];
+  const std::vector<DocumentedError> errors = ErrorsOfTheHeader();
+  int ending = 0;
+  for (const DocumentedError& error : errors) {
+    const bool says = error.says.find("process must be terminated") != std::string::npos;
+    const bool more =
+        error.number == kEccUncorrectable || error.number == kAssert || error.number == kContextIsDestroyed;
+    EXPECT_EQ(IsFinal(error.number), says || more) << error.name << ":" << error.says;
     ending += says;
   }
-  EXPECT_GT(errors, 50);
+  EXPECT_GT(errors.size(), 50u);
   EXPECT_GT(ending, 8);
 }
 
