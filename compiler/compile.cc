@@ -1,10 +1,9 @@
 #include "compiler/compile.h"
 
 #include <cstring>
-#include <exception>
-#include <new>
 
 #include "compiler/pipeline.h"
+#include "compiler/within_memory.h"
 #include "formats/plan/writer.h"
 
 namespace rondo {
@@ -18,25 +17,19 @@ std::string ModelPathOn(const std::string& path, uint32_t device) {
 
 namespace {
 
-// What `compile` gives; where memory or threads run out on the way, an error that says so.
+// What `compile` gives; where memory runs out, the pass that it ran out in is named.
 template <typename T, typename F>
 Result<T> Guarded(const CompileOptions& options, const F& compile) {
   std::string pass = "compiling";
-  pass.reserve(64);  // short of memory, nothing is put together
-  CompileOptions watched = options;
-  watched.progress = [&](const std::string& program, const std::string& name) {
-    pass.assign(name, 0, pass.capacity());
-    if (options.progress) options.progress(program, name);
-  };
-  try {
+  return WithinMemory(pass, [&] {
+    pass.reserve(64);  // short of memory, nothing is put together
+    CompileOptions watched = options;
+    watched.progress = [&](const std::string& program, const std::string& name) {
+      pass.assign(name, 0, pass.capacity());
+      if (options.progress) options.progress(program, name);
+    };
     return compile(watched);
-  } catch (const std::bad_alloc&) {
-    return Status::Error(Code::kOutOfMemory,
-                         "%s: this machine's memory, or what this process may use of it, ran out",
-                         pass.c_str());
-  } catch (const std::exception& e) {
-    return Status::Error(Code::kOutOfMemory, "%s: the model is too large: %s", pass.c_str(), e.what());
-  }
+  });
 }
 
 Result<CompiledPlan> InMemory(const CompileOptions& options) {

@@ -9,6 +9,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/import/synthetic_weight.h"
+#include "compiler/within_memory.h"
 #include "core/synthetic.h"
 #include "formats/onnx/onnx.pb.h"
 #include "formats/onnx/reader.h"
@@ -98,9 +99,7 @@ class NewFile {
   bool kept_ = false;
 };
 
-}  // namespace
-
-Status WriteSynthetic(const std::string& model_path, uint64_t seed, const std::string& path) {
+Status Write(const std::string& model_path, uint64_t seed, const std::string& path) {
   RONDO_ASSIGN_OR_RETURN(std::shared_ptr<onnx::Model> model, onnx::Model::Open(model_path));
   std::vector<Missing> missing;
   RONDO_RETURN_IF_ERROR(CollectMissing(model.get(), model->proto().graph(), &missing));
@@ -124,6 +123,12 @@ Status WriteSynthetic(const std::string& model_path, uint64_t seed, const std::s
   }
   file.Keep();
   return Status::Ok();
+}
+
+}  // namespace
+
+Status WriteSynthetic(const std::string& model_path, uint64_t seed, const std::string& path) {
+  return WithinMemory("writing synthetic weights", [&] { return Write(model_path, seed, path); });
 }
 
 }  // namespace rondo

@@ -43,7 +43,7 @@ rondo_error* rondo_runtime_get_metrics(const rondo_runtime* runtime, rondo_metri
 
 size_t rondo_runtime_write_metrics(const rondo_runtime* runtime, char* text, size_t size) {
   if (runtime == nullptr) return 0;
-  return rondo::WritePrometheus(runtime->runtime.metrics(), text, text == nullptr ? 0 : size);
+  return runtime->runtime.WriteMetrics(text, text == nullptr ? 0 : size);
 }
 
 }  // extern "C"

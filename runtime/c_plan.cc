@@ -61,6 +61,7 @@ rondo_error* OpenPlan(const char* path, Span<const uint8_t> bytes, const rondo_p
   options.allocator = &allocator;
   options.ignore_hashes = full.ignore_hashes != 0;
   options.read_weights = full.read_weights != 0;
+  if (full.name != nullptr) options.name = full.name;
   rondo::LogTarget target{full.log, full.log_user};
   options.log = target.Hook(full.least_log_level);
   Result<rondo::Plan> plan =

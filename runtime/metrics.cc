@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 namespace rondo {
 namespace {
@@ -28,89 +29,153 @@ class Page {
   void Describe(const char* name, const char* help, const char* type) {
     Add("# HELP rondo_%s %s\n# TYPE rondo_%s %s\n", name, help, name, type);
   }
-  void One(const char* name, const char* help, const char* type, uint64_t value) {
-    Describe(name, help, type);
+  void Gauge(const char* name, const char* help, uint64_t value) {
+    Describe(name, help, "gauge");
     Add("rondo_%s %" PRIu64 "\n", name, value);
   }
-  void Labelled(const char* name, const char* label, const char* text, uint64_t value) {
-    Add("rondo_%s{%s=\"%s\"} %" PRIu64 "\n", name, label, text, value);
+  void Held(const char* kind, uint64_t bytes) {
+    Add("rondo_device_bytes{kind=\"%s\"} %" PRIu64 "\n", kind, bytes);
+  }
+  // A sample of runs; `label` and its `value`, which may be empty, come after theirs.
+  void Sample(const char* name, const RunCounters& runs, const char* label, const char* value,
+              uint64_t number) {
+    Add("rondo_%s{%s%s%s} %" PRIu64 "\n", name, runs.labels, label, value, number);
   }
   // Seconds without floating point, whose text depends on the process's locale.
-  void Durations(const char* name, const char* help, const HistogramData& data) {
-    Describe(name, help, "histogram");
+  void Durations(const char* name, const RunCounters& runs, const Histogram& histogram) {
+    HistogramData data;
+    histogram.AddTo(&data);
     uint64_t below = 0;
     for (size_t i = 0; i < kHistogramBuckets; ++i) {
       below += data.buckets[i];
-      if (i + 1 == kHistogramBuckets) {
-        Labelled(BucketName(name), "le", "+Inf", below);
-      } else {
-        char limit[32];
-        std::snprintf(limit, sizeof(limit), "%" PRIu64 ".%05" PRIu64, kHistogramLimits[i] / kSecond,
+      char limit[32] = "+Inf\"";
+      if (i + 1 != kHistogramBuckets) {
+        std::snprintf(limit, sizeof(limit), "%" PRIu64 ".%05" PRIu64 "\"", kHistogramLimits[i] / kSecond,
                       kHistogramLimits[i] % kSecond / 10'000);
-        Labelled(BucketName(name), "le", limit, below);
       }
+      Sample(name, runs, ",le=\"", limit, below);
     }
-    Add("rondo_%s_sum %" PRIu64 ".%09" PRIu64 "\n", name, data.sum_nanoseconds / kSecond,
-        data.sum_nanoseconds % kSecond);
-    Add("rondo_%s_count %" PRIu64 "\n", name, data.count);
+    // The name without "_bucket".
+    const int size = static_cast<int>(std::strlen(name)) - 7;
+    Add("rondo_%.*s_sum{%s} %" PRIu64 ".%09" PRIu64 "\nrondo_%.*s_count{%s} %" PRIu64 "\n", size, name,
+        runs.labels, data.sum_nanoseconds / kSecond, data.sum_nanoseconds % kSecond, size, name, runs.labels,
+        data.count);
   }
   size_t bytes() const { return bytes_; }
 
  private:
-  const char* BucketName(const char* name) {
-    std::snprintf(bucket_, sizeof(bucket_), "%s_bucket", name);
-    return bucket_;
-  }
   char* text_;
   size_t size_;
   size_t bytes_ = 0;
-  char bucket_[48];
 };
+
+const RunCounters* After(const RunCounters* counters) {
+  return counters->next.load(std::memory_order_acquire);
+}
+
+// What is said of runs: one family of samples each, in which every program has its own.
+struct Family {
+  const char *name, *help, *type;
+  void (*add)(Page* page, const RunCounters& runs);
+};
+
+constexpr Family kFamilies[] = {
+    {"runs_total", "Runs that have ended.", "counter",
+     [](Page* page, const RunCounters& runs) { page->Sample("runs_total", runs, "", "", Load(runs.runs)); }},
+    {"run_errors_total", "Runs that failed, by kind of error.", "counter",
+     [](Page* page, const RunCounters& runs) {
+       for (size_t i = 1; i <= static_cast<size_t>(Code::kDeadlineExceeded); ++i) {
+         char code[64];
+         std::snprintf(code, sizeof(code), "%s\"", CodeName(static_cast<Code>(i)));
+         page->Sample("run_errors_total", runs, ",code=\"", code, Load(runs.errors[i]));
+       }
+     }},
+    {"copied_bytes_total", "Bytes copied to and from devices by runs.", "counter",
+     [](Page* page, const RunCounters& runs) {
+       page->Sample("copied_bytes_total", runs, ",direction=\"in\"", "", Load(runs.input_bytes));
+       page->Sample("copied_bytes_total", runs, ",direction=\"out\"", "", Load(runs.output_bytes));
+     }},
+    {"run_seconds", "Time of runs.", "histogram",
+     [](Page* page, const RunCounters& runs) { page->Durations("run_seconds_bucket", runs, runs.run_time); }},
+    {"queue_seconds", "Time that asynchronous runs waited for a worker.", "histogram",
+     [](Page* page, const RunCounters& runs) {
+       page->Durations("queue_seconds_bucket", runs, runs.queue_wait);
+     }},
+};
+
+// Labels are cut so that a name from a file cannot fill a page.
+constexpr size_t kMostLabel = 128;
+constexpr size_t kMostLabels = 4 * kMostLabel + 32;  // two, escaped
+
+// Appends `label="value"` as Prometheus wants it: escaped, and valid UTF-8 whatever the name is (ASCII).
+char* AppendLabel(char* to, const char* label, std::string_view value) {
+  for (; *label != '\0'; ++label) *to++ = *label;
+  for (size_t i = 0; i < value.size() && i < kMostLabel; ++i) {
+    const char c = value[i];
+    if (c == '"' || c == '\\') *to++ = '\\';
+    *to++ = c >= ' ' && c <= '~' ? c : '?';
+  }
+  *to++ = '"';
+  return to;
+}
 
 }  // namespace
 
-void Histogram::Read(HistogramData* to) const {
-  to->count = 0;
+void Histogram::AddTo(HistogramData* to) const {
   for (size_t i = 0; i < kHistogramBuckets; ++i) {
-    to->buckets[i] = Load(buckets_[i]);
-    to->count += to->buckets[i];
+    const uint64_t count = Load(buckets_[i]);
+    to->buckets[i] += count;
+    to->count += count;
   }
-  to->sum_nanoseconds = Load(sum_);
+  to->sum_nanoseconds += Load(sum_);
+}
+
+RunCounters* Metrics::Of(std::string_view plan, std::string_view program, Arena* memory) {
+  char labels[kMostLabels];
+  char* end = AppendLabel(AppendLabel(labels, "plan=\"", plan), ",program=\"", program);
+  const std::string_view text(labels, static_cast<size_t>(end - labels));
+  RunCounters* last = &unnamed;
+  for (;; last = last->next.load(std::memory_order_relaxed)) {
+    if (text == last->labels) return last;
+    if (last->next.load(std::memory_order_relaxed) == nullptr) break;
+  }
+  const char* kept = memory->CopyText(text).data();
+  RunCounters* made = kept == nullptr ? nullptr : memory->New<RunCounters>(1).data();
+  if (made == nullptr) return nullptr;
+  made->labels = kept;
+  last->next.store(made, std::memory_order_release);
+  return made;
 }
 
 void Metrics::Read(MetricsData* to) const {
-  to->runs = Load(runs);
-  for (size_t i = 0; i < kErrorCodes; ++i) to->errors[i] = Load(errors[i]);
-  to->input_bytes = Load(input_bytes);
-  to->output_bytes = Load(output_bytes);
+  for (const RunCounters* c = &unnamed; c != nullptr; c = After(c)) {
+    to->runs += Load(c->runs);
+    for (size_t i = 0; i < kErrorCodes; ++i) to->errors[i] += Load(c->errors[i]);
+    to->input_bytes += Load(c->input_bytes);
+    to->output_bytes += Load(c->output_bytes);
+    c->run_time.AddTo(&to->run_time);
+    c->queue_wait.AddTo(&to->queue_wait);
+  }
   to->plans = Load(plans);
   to->weight_bytes = Load(weight_bytes);
   to->arena_bytes = Load(arena_bytes);
   to->state_bytes = Load(state_bytes);
   to->staging_bytes = Load(staging_bytes);
-  run_time.Read(&to->run_time);
-  queue_wait.Read(&to->queue_wait);
 }
 
-size_t WritePrometheus(const MetricsData& data, char* text, size_t size) {
+size_t Metrics::Write(uint64_t sessions, char* text, size_t size) const {
   Page page(text, size);
-  page.One("runs_total", "Runs that have ended.", "counter", data.runs);
-  page.Describe("run_errors_total", "Runs that failed, by kind of error.", "counter");
-  for (size_t i = 1; i <= static_cast<size_t>(Code::kDeadlineExceeded); ++i) {
-    page.Labelled("run_errors_total", "code", CodeName(static_cast<Code>(i)), data.errors[i]);
+  for (const Family& family : kFamilies) {
+    page.Describe(family.name, family.help, family.type);
+    for (const RunCounters* c = &unnamed; c != nullptr; c = After(c)) family.add(&page, *c);
   }
-  page.Describe("copied_bytes_total", "Bytes copied to and from devices by runs.", "counter");
-  page.Labelled("copied_bytes_total", "direction", "in", data.input_bytes);
-  page.Labelled("copied_bytes_total", "direction", "out", data.output_bytes);
-  page.One("sessions", "Sessions alive.", "gauge", data.sessions);
-  page.One("plans", "Plans loaded.", "gauge", data.plans);
+  page.Gauge("sessions", "Sessions alive.", sessions);
+  page.Gauge("plans", "Plans loaded.", Load(plans));
   page.Describe("device_bytes", "Device memory held, by kind.", "gauge");
-  page.Labelled("device_bytes", "kind", "weights", data.weight_bytes);
-  page.Labelled("device_bytes", "kind", "arena", data.arena_bytes);
-  page.Labelled("device_bytes", "kind", "state", data.state_bytes);
-  page.One("staging_bytes", "Page-locked host memory held for copies.", "gauge", data.staging_bytes);
-  page.Durations("run_seconds", "Time of runs.", data.run_time);
-  page.Durations("queue_seconds", "Time that asynchronous runs waited for a worker.", data.queue_wait);
+  page.Held("weights", Load(weight_bytes));
+  page.Held("arena", Load(arena_bytes));
+  page.Held("state", Load(state_bytes));
+  page.Gauge("staging_bytes", "Page-locked host memory held for copies.", Load(staging_bytes));
   return page.bytes();
 }
 

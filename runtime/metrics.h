@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include "core/arena.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -44,10 +46,6 @@ struct MetricsData {
   HistogramData queue_wait;           // of RunAsync: from the call until a worker took it up
 };
 
-// Writes `data` to `text` in Prometheus' text format (version 0.0.4), cut at `size` - 1 bytes and ended by a
-// 0. Returns the bytes that all of it has, without the 0. Allocates nothing.
-size_t WritePrometheus(const MetricsData& data, char* text, size_t size);
-
 // --- internal to runtime/: what is counted.
 
 class Histogram {
@@ -58,30 +56,43 @@ class Histogram {
     buckets_[i].fetch_add(1, std::memory_order_relaxed);
     sum_.fetch_add(nanoseconds, std::memory_order_relaxed);
   }
-  void Read(HistogramData* to) const;
+  void AddTo(HistogramData* to) const;
 
  private:
   std::atomic<uint64_t> buckets_[kHistogramBuckets] = {};
   std::atomic<uint64_t> sum_{0};
 };
 
-struct Metrics {
+// What the runs of one program of one plan add up to.
+struct RunCounters {
+  const char* labels = "plan=\"\",program=\"\"";  // as they stand in the text
   std::atomic<uint64_t> runs{0};
   std::atomic<uint64_t> errors[kErrorCodes] = {};
   std::atomic<uint64_t> input_bytes{0};
   std::atomic<uint64_t> output_bytes{0};
+  Histogram run_time;
+  Histogram queue_wait;
+  std::atomic<RunCounters*> next{nullptr};
+
+  void CountError(Code code) {
+    errors[static_cast<size_t>(code) % kErrorCodes].fetch_add(1, std::memory_order_relaxed);
+  }
+};
+
+struct Metrics {
+  RunCounters unnamed;  // of calls that named no program; first in the list of all, which only grows
   std::atomic<uint64_t> plans{0};
   std::atomic<uint64_t> weight_bytes{0};
   std::atomic<uint64_t> arena_bytes{0};
   std::atomic<uint64_t> state_bytes{0};
   std::atomic<uint64_t> staging_bytes{0};
-  Histogram run_time;
-  Histogram queue_wait;
 
-  void CountError(Code code) {
-    errors[static_cast<size_t>(code) % kErrorCodes].fetch_add(1, std::memory_order_relaxed);
-  }
+  // The counters of these names (their first 128 bytes; what is not ASCII as '?'), made in `memory` (which
+  // must outlive this) if there were none; null when out of memory. One caller at a time.
+  RunCounters* Of(std::string_view plan, std::string_view program, Arena* memory);
   void Read(MetricsData* to) const;  // all but `sessions`
+  // In Prometheus' text format (version 0.0.4), as Runtime::WriteMetrics says.
+  size_t Write(uint64_t sessions, char* text, size_t size) const;
 };
 
 }  // namespace rondo

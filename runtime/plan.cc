@@ -16,6 +16,7 @@ struct PlanImpl {
 
   HostAllocator allocator;
   Arena memory;  // what `file.data` points into
+  std::string_view name;
   PlanFile file;
   Span<const uint8_t> weights;
   std::atomic<uint32_t> refs{1};
@@ -23,9 +24,15 @@ struct PlanImpl {
 
 namespace {
 
-PlanImpl* NewImpl(const PlanOptions& options) {
+// Null when out of memory. `path` ends in the plan's name if the options have none.
+PlanImpl* NewImpl(const PlanOptions& options, std::string_view path = {}) {
   const HostAllocator& allocator = options.allocator != nullptr ? *options.allocator : RuntimeHostAllocator();
-  return NewObject<PlanImpl>(allocator, allocator);
+  PlanImpl* impl = NewObject<PlanImpl>(allocator, allocator);
+  if (impl == nullptr) return impl;
+  impl->name = impl->memory.CopyText(!options.name.empty() ? options.name : path.substr(path.rfind('/') + 1));
+  if (impl->name.data() != nullptr) return impl;
+  DeleteObject(HostAllocator(allocator), impl);
+  return nullptr;
 }
 
 Status NoMemory() { return Status::Error(Code::kOutOfMemory, "no host memory to open a plan"); }
@@ -90,7 +97,7 @@ Status OpenBytes(PlanImpl* impl, Span<const uint8_t> bytes, const PlanOptions& o
 
 Result<Plan> Plan::Open(const char* path, const PlanOptions& options) {
   if (path == nullptr) return Status::Error(Code::kInvalidArgument, "the plan's path is null");
-  PlanImpl* impl = NewImpl(options);
+  PlanImpl* impl = NewImpl(options, path);
   if (impl == nullptr) return NoMemory();
   Plan plan(impl);
   RONDO_RETURN_IF_ERROR(Logged(options.log, OpenPath(impl, path, options), *impl));
@@ -126,6 +133,8 @@ void Plan::Unref(PlanImpl* impl) {
   HostAllocator allocator = impl->allocator;
   DeleteObject(allocator, impl);
 }
+
+std::string_view Plan::name() const { return impl_->name; }
 
 const PlanData& Plan::data() const { return impl_->file.data; }
 

@@ -28,6 +28,8 @@ struct PlanOptions {
   // Weights are read into memory and hashed, whatever their size, instead of mapped: the file may then
   // change.
   bool read_weights = false;
+  // What metrics call the plan; copied. Empty: the file's own name, without its folder.
+  std::string_view name;
 };
 
 class Plan {
@@ -60,6 +62,8 @@ class Plan {
   bool valid() const { return impl_ != nullptr; }
   // Whether both are handles to the same opened plan.
   bool same(const Plan& other) const { return impl_ == other.impl_; }
+  // What metrics call it (PlanOptions::name); "" for a plan from memory that was given none.
+  std::string_view name() const;
   // Everything the plan says: requirements, programs, buffers, kernels. Nothing has to be loaded for it.
   const PlanData& data() const;
   // The index of the program called `name`, or kNotFound with the known names.

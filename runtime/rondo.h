@@ -152,6 +152,7 @@ typedef struct rondo_plan_options {
   rondo_log_function log; /* may be NULL; called while the plan is opened only */
   void* log_user;
   int32_t read_weights; /* not 0: weights are read into memory and hashed instead of mapped */
+  const char* name;     /* what metrics call the plan; copied. NULL: its file's name, without the folder */
 } rondo_plan_options;
 
 /* Reads, verifies and checks the plan in file `path`. `options` may be NULL. A file that changes meanwhile is
@@ -318,8 +319,10 @@ typedef struct rondo_metrics {
 RONDO_API uint64_t rondo_histogram_limit(uint32_t bucket);
 /* What has been counted since the runtime was made. Fills `metrics`, whose size is set. Allocates nothing. */
 RONDO_API rondo_error* rondo_runtime_get_metrics(const rondo_runtime* runtime, rondo_metrics* metrics);
-/* The same in Prometheus' text format, cut at `size` - 1 bytes and ended by a 0. Returns the bytes that all
- * of it has, without the 0 (`text` may be NULL if `size` is 0); 0 if `runtime` is NULL. Allocates nothing. */
+/* The same in Prometheus' text format, runs with labels `plan` (rondo_plan_options) and `program`, both ""
+ * for calls that named no program there is. Plans of one name are counted together; what was counted of a
+ * plan stays when it is gone. Cut at `size` - 1 bytes and ended by a 0. Returns the bytes that all of it has,
+ * without the 0 (`text` may be NULL if `size` is 0); 0 if `runtime` is NULL. Allocates nothing. */
 RONDO_API size_t rondo_runtime_write_metrics(const rondo_runtime* runtime, char* text, size_t size);
 
 /* ---------------------------------------------------------------------------------------- sessions */

@@ -24,11 +24,12 @@ Status SynchronizeAll(SessionImpl* session, uint32_t program, uint64_t devices) 
 }
 
 // Copies what the caller gave to `buffer`, if that is of one of `devices`.
-Status CopyInput(SessionImpl* session, uint32_t buffer, const BoundPort& from, uint64_t devices) {
+Status CopyInput(SessionImpl* session, RunCounters* counters, uint32_t buffer, const BoundPort& from,
+                 uint64_t devices) {
   const Buffer& b = session->plan.data().buffers[buffer];
   if (b.bytes == 0 || !Has(devices, b.device)) return Status::Ok();
   SessionDevice& d = session->devices[b.device];
-  session->runtime_impl->metrics.input_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
+  counters->input_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
   const DeviceAddress to = session->addresses[buffer];
   const Status status = from.memory == MemoryKind::kDevice
                             ? d.device->Copy(to, from.address(), b.bytes, d.streams[0])
@@ -43,9 +44,9 @@ Status CopyInputs(SessionImpl* session, uint32_t program_index, uint64_t devices
     const BoundPort& bound = armed.inputs[i].bound;
     if (!bound.given) continue;
     const Port& port = program.inputs[i];
-    if (!bound.direct) RONDO_RETURN_IF_ERROR(CopyInput(session, port.buffer, bound, devices));
+    if (!bound.direct) RONDO_RETURN_IF_ERROR(CopyInput(session, armed.counters, port.buffer, bound, devices));
     for (uint32_t replica : port.replicas) {
-      RONDO_RETURN_IF_ERROR(CopyInput(session, replica, bound, devices));
+      RONDO_RETURN_IF_ERROR(CopyInput(session, armed.counters, replica, bound, devices));
     }
   }
   return Status::Ok();
@@ -66,7 +67,7 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index, uint64_t device
                         ? d.device->Copy(bound.address(), from, b.bytes, d.streams[0])
                         : d.device->CopyOut(bound.data, from, b.bytes, d.streams[0]);
     if (!status.ok()) return status.At("device %u", b.device);
-    session->runtime_impl->metrics.output_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
+    armed.counters->output_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
   }
   return Status::Ok();
 }
@@ -161,9 +162,9 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
   const bool begins = !session->stop.Asked();
   Status status = begins ? Execute(session, program, options, &observer) : session->stop.status();
   session->stop.End();
-  Metrics& metrics = session->runtime_impl->metrics;
-  metrics.run_time.Add(MonotonicNanoseconds() - began);
-  metrics.runs.fetch_add(1, std::memory_order_relaxed);
+  RunCounters& counters = *session->programs[program].counters;
+  counters.run_time.Add(MonotonicNanoseconds() - began);
+  counters.runs.fetch_add(1, std::memory_order_relaxed);
   if (status.ok() || observer || status.code() == Code::kOutOfRange) return status;
   if (IsStop(status.code())) return EndStopped(session, program, begins, status);
   return StickTo(session, status);
@@ -189,9 +190,12 @@ Status Bind(SessionImpl* session, uint32_t program, Span<const Input> inputs, Sp
 }
 
 // Counts and logs a Run or RunAsync that failed; `stuck` tells that the session can be used no more.
-Status Counted(RuntimeImpl* runtime, bool stuck, Status status) {
+Status Counted(const SessionImpl* session, uint32_t program, bool stuck, Status status) {
   if (status.ok()) return status;
-  runtime->metrics.CountError(status.code());
+  RuntimeImpl* runtime = session->runtime_impl;
+  RunCounters* counters = &runtime->metrics.unnamed;
+  if (program < session->programs.size()) counters = session->programs[program].counters;
+  counters->CountError(status.code());
   runtime->log(stuck ? LogLevel::kError : LogLevel::kWarning, status.message());
   return status;
 }
@@ -244,13 +248,13 @@ Status RunHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<con
   Status status = use->status();
   if (status.ok()) status = Bind(session, program, inputs, outputs, options);
   if (status.ok()) status = RunBound(session, program, options);
-  return Counted(session->runtime_impl, use->stuck(), status);
+  return Counted(session, program, use->stuck(), status);
 }
 
 Status RunAsyncHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,
                     Span<const Output> outputs, const Completion& completion, const RunOptions& options) {
   Status status = Accept(use, session, program, inputs, outputs, completion, options);
-  return status.ok() ? status : Counted(session->runtime_impl, use->stuck(), status);
+  return status.ok() ? status : Counted(session, program, use->stuck(), status);
 }
 
 Status Session::Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
@@ -274,9 +278,10 @@ Status Session::Wait() { return impl_->runtime_impl->queue.Wait(impl_); }
 
 Status ExecutePending(SessionImpl* session) {
   const PendingRun& run = session->pending;
-  session->runtime_impl->metrics.queue_wait.Add(MonotonicNanoseconds() - run.enqueued_at);
-  Status status = RunBound(session, run.program, run.options);
-  return Counted(session->runtime_impl, !session->stuck.ok(), status);
+  session->programs[run.program].counters->queue_wait.Add(MonotonicNanoseconds() - run.enqueued_at);
+  const uint32_t program = run.program;
+  Status status = RunBound(session, program, run.options);
+  return Counted(session, program, !session->stuck.ok(), status);
 }
 
 }  // namespace rondo

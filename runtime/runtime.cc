@@ -98,6 +98,10 @@ MetricsData Runtime::metrics() const {
   return data;
 }
 
+size_t Runtime::WriteMetrics(char* text, size_t size) const {
+  return impl_->metrics.Write(session_count(), text, size);
+}
+
 bool Runtime::on_worker() const { return impl_->queue.OnWorker(); }
 
 Status Runtime::Ready() const {

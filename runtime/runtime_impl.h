@@ -25,7 +25,7 @@ struct LoadedPlan;
 inline constexpr uint64_t kPageBytes = 4096;
 
 struct RuntimeImpl {
-  explicit RuntimeImpl(const HostAllocator& a) : allocator(a) {}
+  explicit RuntimeImpl(const HostAllocator& a) : allocator(a), counters(a) {}
 
   // The device that a plan's device `index` is here, opened if it was not yet. Call with `mutex` held.
   Result<Device*> OpenDevice(uint32_t index);
@@ -37,6 +37,7 @@ struct RuntimeImpl {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> sessions{0};
   Metrics metrics;
+  Arena counters;                            // of `metrics`, taken from with the mutex held
   uint32_t device_count = 0;                 // plan devices that this runtime can serve
   uint32_t driver_device[kMaxDevices] = {};  // the driver's index of each
   std::mutex mutex;                          // guards what follows, and loading and unloading

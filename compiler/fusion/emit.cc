@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "compiler/ir/versions.h"
 
@@ -87,7 +88,10 @@ namespace {
 class Dependencies {
  public:
   Dependencies(const Context& context, const std::vector<int>& op_of_group)
-      : c_(context), op_of_group_(op_of_group) {}
+      : c_(context), op_of_group_(op_of_group) {
+    for (const ir::GraphInput& input : context.graph.inputs)
+      inputs_of_[context.homes[input.node].value].push_back(input.node);
+  }
 
   void Writers(NodeId id, std::set<int>* ops) const {
     std::vector<NodeId> work = {id};
@@ -130,9 +134,8 @@ class Dependencies {
     if (ir::VersionStepOf(c_.graph, id).runs != kNoNode || !c_.stored[id]) return;
     int value = c_.homes[id].value;
     if (value < 0 || c_.program.values[value].kind != BufferKind::kState) return;
-    for (const ir::GraphInput& input : c_.graph.inputs) {
-      if (c_.homes[input.node].value != value) continue;
-      for (NodeId reader : c_.readers[input.node]) {
+    for (NodeId input : inputs_of_.at(value)) {
+      for (NodeId reader : c_.readers[input]) {
         if (c_.group_of[reader] >= 0) ops->insert(op_of_group_[c_.group_of[reader]]);
       }
     }
@@ -140,6 +143,7 @@ class Dependencies {
 
   const Context& c_;
   const std::vector<int>& op_of_group_;
+  std::unordered_map<int, std::vector<NodeId>> inputs_of_;  // by value
 };
 
 void Describe(const Context& c, const Group& group, LoweredOp* op) {

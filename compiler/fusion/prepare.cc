@@ -1,6 +1,9 @@
 // Gives memory to what must have some: graph outputs, state, pieces of concatenations, scatter targets.
 #include <algorithm>
 #include <map>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "compiler/fusion/context.h"
 #include "compiler/ir/arena.h"
@@ -141,6 +144,7 @@ class Preparation {
       if (!ir::OrderReaders(&g_, versions).empty()) continue;
       in_place_.resize(static_cast<size_t>(g_.size()), 0);
       for (size_t v = 1; v < versions.size(); ++v) in_place_[versions[v]] = 1;
+      for (NodeId version : versions) storage_.emplace(version, versions[0]);
       chains_.push_back(std::move(versions));
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
@@ -149,11 +153,12 @@ class Preparation {
   // What a write takes from its own storage, as updates, indices or other arguments, is read before anything
   // is written.
   void CopyOwnReads(const std::vector<NodeId>& versions) {
+    const std::unordered_set<NodeId> known(versions.begin(), versions.end());
     for (size_t v = 1; v < versions.size(); ++v) {
       const ir::VersionStep step = ir::VersionStepOf(g_, versions[v]);
       for (size_t k = 0; k < g_.node(step.runs).inputs.size(); ++k) {
         NodeId read = g_.node(step.runs).inputs[k];
-        bool own = std::find(versions.begin(), versions.end(), g_.BaseOf(read)) != versions.end();
+        const bool own = known.count(g_.BaseOf(read)) != 0;
         if (!own || k == step.slot) continue;
         NodeId copy = InsertCopy(&g_, read);
         g_.SetInput(step.runs, k, copy);
@@ -176,7 +181,7 @@ class Preparation {
   void CopyScatterTargets() {
     NodeId count = g_.size();
     MarkOutputs();
-    std::vector<std::vector<NodeId>> users = g_.Users();
+    const ir::Users users = g_.AllUsers();
     for (NodeId id = 0; id < count; ++id) {
       if (g_.node(id).dead || g_.node(id).op != Op::kIndexedWrite || in_place_[id]) continue;
       NodeId data = g_.node(id).inputs[0];
@@ -193,7 +198,7 @@ class Preparation {
   }
 
   // A call's results are written by it: they do not read its first output.
-  size_t MemoryReaders(const std::vector<NodeId>& users) const {
+  size_t MemoryReaders(std::span<const NodeId> users) const {
     return static_cast<size_t>(std::count_if(
         users.begin(), users.end(), [&](NodeId user) { return g_.node(user).op != Op::kCallResult; }));
   }
@@ -202,7 +207,7 @@ class Preparation {
   void CopyCallTargets() {
     const NodeId count = g_.size();
     MarkOutputs();
-    const std::vector<std::vector<NodeId>> users = g_.Users();
+    const ir::Users users = g_.AllUsers();
     for (NodeId id = 0; id < count; ++id) {
       if (g_.node(id).dead || g_.node(id).op != Op::kCall) continue;
       const std::shared_ptr<const ir::CallInfo> info = g_.node(id).As<ir::CallAttrs>().info;
@@ -218,7 +223,7 @@ class Preparation {
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
   }
 
-  bool VersionInPlace(const std::vector<NodeId>& results, NodeId call, uint32_t output) const {
+  bool VersionInPlace(std::span<const NodeId> results, NodeId call, uint32_t output) const {
     if (output == 0) return in_place_[call] != 0;
     return std::any_of(results.begin(), results.end(), [&](NodeId user) {
       return g_.node(user).op == Op::kCallResult && g_.node(user).As<ir::CallAttrs>().output == output &&
@@ -227,7 +232,7 @@ class Preparation {
   }
 
   // Whether `data` is memory of its own that nothing but one argument of `call` reads.
-  bool MayBeChanged(NodeId data, NodeId call, const std::vector<NodeId>& users) const {
+  bool MayBeChanged(NodeId data, NodeId call, std::span<const NodeId> users) const {
     const Op op = g_.node(data).op;
     if (op == Op::kView || op == Op::kInput || op == Op::kConstant || op == Op::kConcat || op == Op::kIota)
       return false;
@@ -278,10 +283,8 @@ class Preparation {
   }
 
   NodeId StorageOf(NodeId version) const {
-    for (const std::vector<NodeId>& versions : chains_) {
-      if (std::find(versions.begin(), versions.end(), version) != versions.end()) return versions[0];
-    }
-    return kNoNode;
+    const auto it = storage_.find(version);
+    return it == storage_.end() ? kNoNode : it->second;
   }
 
   bool IsUnchangedState(size_t output, NodeId id) const {
@@ -447,6 +450,7 @@ class Preparation {
   std::vector<int> state_of_input_, state_of_output_;  // into g_.states, or -1
   std::vector<char> is_output_;                        // by node
   std::vector<char> in_place_;                         // by node: a write in the state's own memory
+  std::unordered_map<NodeId, NodeId> storage_;         // of the versions in them, the input
   std::vector<std::vector<NodeId>> chains_;            // the versions of each state that is written in place
 };
 

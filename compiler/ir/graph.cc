@@ -6,38 +6,6 @@
 
 namespace rondo::ir {
 
-namespace {
-
-void AddUnique(std::vector<NodeId>* list, NodeId id) {
-  if (std::find(list->begin(), list->end(), id) == list->end()) list->push_back(id);
-}
-
-// Nodes that run nothing: control edges to or from them would order nothing.
-bool RunsNothing(const Node& node) { return node.op == Op::kInput || node.op == Op::kConstant; }
-
-// Redirects edges of `list` from `from` to `to` (kNoNode: to all of `bridge`); never to `self`. Whether there
-// were any.
-bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
-              const std::vector<NodeId>& bridge) {
-  if (std::find(list->begin(), list->end(), from) == list->end()) return false;
-  std::vector<NodeId> out;
-  for (NodeId id : *list) {
-    if (id != from) {
-      AddUnique(&out, id);
-    } else if (to == kNoNode) {
-      for (NodeId b : bridge) {
-        if (b != self) AddUnique(&out, b);
-      }
-    } else if (to != self) {
-      AddUnique(&out, to);
-    }
-  }
-  *list = std::move(out);
-  return true;
-}
-
-}  // namespace
-
 std::shared_ptr<const ConstantData> ConstantData::Own(DType dtype, const Shape& shape,
                                                       std::vector<uint8_t> bytes) {
   auto keep = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
@@ -60,241 +28,124 @@ View Graph::ViewOf(NodeId id) const {
   return n.op == Op::kView ? n.As<ViewAttrs>().view : DenseView(n.shape);
 }
 
-std::vector<std::vector<NodeId>> Graph::Users() const {
-  std::vector<std::vector<NodeId>> users(nodes_.size());
-  for (const Node& n : nodes_) {
-    if (n.dead) continue;
-    for (NodeId in : n.inputs) {
-      auto& list = users[static_cast<size_t>(in)];
-      if (list.empty() || list.back() != n.id) list.push_back(n.id);
+Users Graph::AllUsers() const {
+  Users users;
+  users.first_.assign(nodes_.size() + 2, 0);
+  std::vector<NodeId> last(nodes_.size(), kNoNode);  // who was last seen to read a node
+  const auto each = [&](const auto& visit) {
+    std::fill(last.begin(), last.end(), kNoNode);
+    for (const Node& n : nodes_) {
+      if (n.dead) continue;
+      for (NodeId in : n.inputs) {
+        NodeId& seen = last[static_cast<size_t>(in)];
+        if (seen != n.id) visit(static_cast<size_t>(in), n.id);
+        seen = n.id;
+      }
     }
-  }
+  };
+  each([&](size_t in, NodeId) { ++users.first_[in + 2]; });
+  for (size_t i = 2; i < users.first_.size(); ++i) users.first_[i] += users.first_[i - 1];
+  users.list_.resize(users.first_.back());
+  each([&](size_t in, NodeId by) { users.list_[users.first_[in + 1]++] = by; });
   return users;
 }
 
-std::vector<NodeId> Graph::TopologicalOrder() const {
-  std::vector<int> waiting(nodes_.size(), 0);
-  std::vector<std::vector<NodeId>> next(nodes_.size());
-  size_t live = 0;
+bool Graph::InOrder() const {
   for (const Node& n : nodes_) {
     if (n.dead) continue;
-    ++live;
     for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
       for (NodeId in : *list) {
-        if (node(in).dead) continue;
-        next[static_cast<size_t>(in)].push_back(n.id);
-        ++waiting[static_cast<size_t>(n.id)];
+        if (in >= n.id && !node(in).dead) return false;
       }
     }
   }
+  return true;
+}
+
+std::vector<NodeId> Graph::TopologicalOrder() const {
+  std::vector<NodeId> order;
+  order.reserve(nodes_.size());
+  if (InOrder()) {
+    for (const Node& n : nodes_) {
+      if (!n.dead) order.push_back(n.id);
+    }
+    return order;
+  }
+  // Who comes after each node: lists one behind the other.
+  std::vector<size_t> first(nodes_.size() + 2, 0);
+  std::vector<int> waiting(nodes_.size(), 0);
+  size_t live = 0;
+  const auto each_edge = [&](const auto& visit) {
+    for (const Node& n : nodes_) {
+      if (n.dead) continue;
+      for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
+        for (NodeId in : *list) {
+          if (!node(in).dead) visit(static_cast<size_t>(in), n.id);
+        }
+      }
+    }
+  };
+  each_edge([&](size_t in, NodeId) { ++first[in + 2]; });
+  for (size_t i = 2; i < first.size(); ++i) first[i] += first[i - 1];
+  std::vector<NodeId> next(first.back());
+  each_edge([&](size_t in, NodeId id) {
+    next[first[in + 1]++] = id;
+    ++waiting[static_cast<size_t>(id)];
+  });
   std::priority_queue<NodeId, std::vector<NodeId>, std::greater<>> ready;
   for (const Node& n : nodes_) {
-    if (!n.dead && waiting[static_cast<size_t>(n.id)] == 0) ready.push(n.id);
+    if (n.dead) continue;
+    ++live;
+    if (waiting[static_cast<size_t>(n.id)] == 0) ready.push(n.id);
   }
-  std::vector<NodeId> order;
-  order.reserve(live);
   while (!ready.empty()) {
-    NodeId id = ready.top();
+    const NodeId id = ready.top();
     ready.pop();
     order.push_back(id);
-    for (NodeId to : next[static_cast<size_t>(id)]) {
-      if (--waiting[static_cast<size_t>(to)] == 0) ready.push(to);
+    for (size_t i = first[static_cast<size_t>(id)]; i < first[static_cast<size_t>(id) + 1]; ++i) {
+      if (--waiting[static_cast<size_t>(next[i])] == 0) ready.push(next[i]);
     }
   }
   if (order.size() != live) order.clear();
   return order;
 }
 
-bool Graph::Reaches(NodeId from, NodeId to) const {
-  std::vector<bool> seen(nodes_.size(), false);
-  std::vector<NodeId> stack = {to};
-  while (!stack.empty()) {
-    NodeId id = stack.back();
-    stack.pop_back();
-    if (id == from) return true;
-    if (seen[static_cast<size_t>(id)]) continue;
-    seen[static_cast<size_t>(id)] = true;
-    const Node& n = node(id);
-    for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
-      stack.insert(stack.end(), list->begin(), list->end());
-    }
-  }
-  return false;
-}
-
-bool Graph::CanReplace(NodeId from, NodeId to) const {
-  // What comes after `from` will come after `to`, and `to` after what `from` comes after.
-  NodeId target = BaseOf(to);
-  if (RunsNothing(node(target))) return true;
-  const Node& n = node(from);
-  for (const std::vector<NodeId>* list : {&n.weak_after, &n.strong_after}) {
-    for (NodeId before : *list) {
-      if (before != target && Reaches(target, before)) return false;
-    }
-  }
-  return true;
-}
-
-void Graph::Named(NodeId id, NodeId by) {
-  if (by < indexed_) named_by_[static_cast<size_t>(id)].nodes.push_back(by);
-}
-
-void Graph::RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
-                            const std::vector<NodeId>& bridge) {
-  if (!Redirect(list, by, from, to, bridge)) return;
-  for (NodeId id : *list) Named(id, by);
-}
-
-// Takes in what was added since the last time.
-void Graph::Index() {
-  named_by_.resize(nodes_.size());
-  const NodeId first = indexed_;
-  indexed_ = size();
-  for (NodeId id = first; id < indexed_; ++id) {
-    const Node& n = node(id);
-    for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
-      for (NodeId in : *list) Named(in, id);
-    }
-  }
-  for (; indexed_outputs_ < outputs.size(); ++indexed_outputs_) {
-    named_by_[static_cast<size_t>(outputs[indexed_outputs_].node)].outputs.push_back(indexed_outputs_);
-  }
-}
-
-void Graph::SetInput(NodeId id, size_t slot, NodeId to) {
-  node(id).inputs[slot] = to;
-  Index();
-  Named(to, id);
-}
-
-void Graph::RunAfter(NodeId id, NodeId before, bool strong) {
-  (strong ? node(id).strong_after : node(id).weak_after).push_back(before);
-  Index();
-  Named(before, id);
-}
-
-void Graph::SetOutput(size_t output, NodeId node) {
-  outputs[output].node = node;
-  Index();
-  named_by_[static_cast<size_t>(node)].outputs.push_back(output);
-}
-
-std::vector<NodeId> Graph::Naming(NodeId id) {
-  Index();
-  std::vector<NodeId>& list = named_by_[static_cast<size_t>(id)].nodes;
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-  auto names = [&](NodeId by) {
-    const Node& n = node(by);
-    if (n.dead) return false;
-    return std::find(n.inputs.begin(), n.inputs.end(), id) != n.inputs.end() ||
-           std::find(n.weak_after.begin(), n.weak_after.end(), id) != n.weak_after.end() ||
-           std::find(n.strong_after.begin(), n.strong_after.end(), id) != n.strong_after.end();
-  };
-  list.erase(std::remove_if(list.begin(), list.end(), [&](NodeId by) { return !names(by); }), list.end());
-  return list;
-}
-
-std::vector<NodeId> Graph::UsersOf(NodeId id) {
-  std::vector<NodeId> users = Naming(id);
-  std::erase_if(users, [&](NodeId by) {
-    const std::vector<NodeId>& in = node(by).inputs;
-    return std::find(in.begin(), in.end(), id) == in.end();
-  });
-  return users;
-}
-
-bool Graph::IsOutput(NodeId id) {
-  Index();
-  const std::vector<size_t>& ports = named_by_[static_cast<size_t>(id)].outputs;
-  return std::any_of(ports.begin(), ports.end(), [&](size_t port) { return outputs[port].node == id; });
-}
-
-void Graph::Replace(NodeId from, NodeId to) {
-  if (from == to) return;
-  const std::vector<NodeId> weak = node(from).weak_after, strong = node(from).strong_after;
-  NodeId target = BaseOf(to);
-  const bool bridge = RunsNothing(node(target));
-  Index();
-  if (!bridge) {
-    for (const auto& [list, added] :
-         {std::pair(&node(target).weak_after, &weak), {&node(target).strong_after, &strong}}) {
-      for (NodeId id : *added) {
-        if (id == target) continue;
-        AddUnique(list, id);
-        Named(id, target);
-      }
-    }
-  }
-  MergeSources(&node(to).sources, node(from).sources);
-  const View to_view = ViewOf(to);
-  const bool to_is_view = node(to).op == Op::kView;
-  for (NodeId by : Naming(from)) {
-    Node& n = node(by);
-    if (by == from) continue;
-    RedirectControl(by, &n.weak_after, from, bridge ? kNoNode : target, weak);
-    RedirectControl(by, &n.strong_after, from, bridge ? kNoNode : target, strong);
-    if (by == to) continue;
-    for (NodeId& in : n.inputs) {
-      if (in != from) continue;
-      if (n.op == Op::kView && to_is_view) {
-        n.As<ViewAttrs>().view = Compose(to_view, n.As<ViewAttrs>().view);
-        in = target;
-      } else {
-        in = to;
-      }
-      Named(in, by);
-    }
-  }
-  std::vector<size_t>& ports = named_by_[static_cast<size_t>(from)].outputs;
-  for (size_t output : ports) {
-    if (outputs[output].node != from) continue;
-    outputs[output].node = to;
-    named_by_[static_cast<size_t>(to)].outputs.push_back(output);
-  }
-  ports.clear();
-  Node& old = node(from);
-  if (node(to).name.empty()) node(to).name = old.name;
-  if (old.op == Op::kInput) return;
-  old.dead = true;
-  old.weak_after.clear();
-  old.strong_after.clear();
-}
-
 int Graph::RemoveDead() {
-  std::vector<bool> needed(nodes_.size(), false);
-  std::vector<NodeId> stack;
-  for (const GraphOutput& out : outputs) stack.push_back(out.node);
-  for (const GraphInput& in : inputs) stack.push_back(in.node);
-  for (const Node& n : nodes_) {
-    if (!n.dead && n.op == Op::kCall && n.As<CallAttrs>().info->side_effects) stack.push_back(n.id);
-  }
-  while (!stack.empty()) {
-    NodeId id = stack.back();
-    stack.pop_back();
-    if (needed[static_cast<size_t>(id)]) continue;
-    needed[static_cast<size_t>(id)] = true;
-    const Node& n = node(id);
-    stack.insert(stack.end(), n.inputs.begin(), n.inputs.end());
-    stack.insert(stack.end(), n.strong_after.begin(), n.strong_after.end());
+  // From the last node back: what is named lies behind, but for a few that wait on the stack.
+  std::vector<char> needed(nodes_.size(), 0);
+  std::vector<NodeId> ahead;
+  NodeId at = size();
+  const auto need = [&](NodeId id) {
+    if (needed[static_cast<size_t>(id)] != 0) return;
+    needed[static_cast<size_t>(id)] = 1;
+    if (id >= at) ahead.push_back(id);
+  };
+  const auto need_what = [&](NodeId id) {
+    for (NodeId in : node(id).inputs) need(in);
+    for (NodeId in : node(id).strong_after) need(in);
+  };
+  for (const GraphOutput& out : outputs) need(out.node);
+  for (const GraphInput& in : inputs) need(in.node);
+  while (at-- > 0) {
+    const Node& n = node(at);
+    if (!n.dead && n.op == Op::kCall && n.As<CallAttrs>().info->side_effects)
+      needed[static_cast<size_t>(at)] = 1;
+    if (needed[static_cast<size_t>(at)] != 0) need_what(at);
+    while (!ahead.empty()) {
+      const NodeId id = ahead.back();
+      ahead.pop_back();
+      need_what(id);
+    }
   }
   const bool ordered = std::any_of(nodes_.begin(), nodes_.end(),
                                    [](const Node& n) { return !n.dead && !n.weak_after.empty(); });
   int removed = 0;
   for (Node& n : nodes_) {
-    if (n.dead || needed[static_cast<size_t>(n.id)]) continue;
+    if (n.dead || needed[static_cast<size_t>(n.id)] != 0) continue;
     Bury(&n, ordered);
     ++removed;
   }
   return removed;
-}
-
-void Graph::Bury(Node* n, bool ordered) {
-  // The order that weak edges stated through this node still holds between those that remain.
-  const std::vector<NodeId> before = n->weak_after;
-  n->dead = true;
-  if (!ordered) return;
-  for (NodeId by : Naming(n->id)) RedirectControl(by, &node(by).weak_after, n->id, kNoNode, before);
 }
 
 int Graph::RemoveUnused(std::vector<NodeId> nodes) {
@@ -322,32 +173,31 @@ int Graph::RemoveUnused(std::vector<NodeId> nodes) {
 }
 
 void Graph::Compact() {
-  std::vector<NodeId> order = TopologicalOrder();
+  const std::vector<NodeId> order = TopologicalOrder();
   const bool any = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; });
   if (order.empty() && any) return;  // a cycle: left as it is, for Validate to name
+  ForgetNames();
+  if (order.size() == nodes_.size() && std::is_sorted(order.begin(), order.end())) return;
   std::vector<NodeId> renumbered(nodes_.size(), kNoNode);
   for (size_t i = 0; i < order.size(); ++i)
     renumbered[static_cast<size_t>(order[i])] = static_cast<NodeId>(i);
-  std::deque<Node> nodes;
-  auto renumber = [&](std::vector<NodeId>* list) {
-    std::vector<NodeId> out;
+  const auto renumber = [&](std::vector<NodeId>* list) {
+    size_t kept = 0;
     for (NodeId id : *list) {
-      if (renumbered[static_cast<size_t>(id)] != kNoNode) out.push_back(renumbered[static_cast<size_t>(id)]);
+      const NodeId now = renumbered[static_cast<size_t>(id)];
+      if (now != kNoNode) (*list)[kept++] = now;
     }
-    *list = std::move(out);
+    list->resize(kept);
   };
+  std::deque<Node> nodes;
   for (NodeId id : order) {
-    Node n = std::move(node(id));
+    Node& n = nodes.emplace_back(std::move(node(id)));
     n.id = renumbered[static_cast<size_t>(id)];
     renumber(&n.inputs);
     renumber(&n.weak_after);
     renumber(&n.strong_after);
-    nodes.push_back(std::move(n));
   }
   nodes_ = std::move(nodes);
-  named_by_.clear();
-  indexed_ = 0;
-  indexed_outputs_ = 0;
   for (GraphInput& in : inputs) in.node = renumbered[static_cast<size_t>(in.node)];
   for (GraphOutput& out : outputs) out.node = renumbered[static_cast<size_t>(out.node)];
 }

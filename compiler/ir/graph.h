@@ -20,6 +20,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -171,12 +173,13 @@ struct Node {
   Op op = Op::kInput;
   bool dead = false;
   DType dtype = DType::kF32;
-  Shape shape;
-  Attrs attrs;
+  // What walks over graphs look at stands together.
   std::vector<NodeId> inputs;
   // Control edges: these nodes run before this one. Weak edges only order (they never keep a dead node
   // alive); strong edges are effects (their source is alive as long as this node is).
   std::vector<NodeId> weak_after, strong_after;
+  Shape shape;
+  Attrs attrs;
   std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
   std::map<std::string, std::string> annotations;  // fuse, keep, stream, after, label, ...
   std::string name;                                // the model's own value name, if it has one
@@ -205,6 +208,20 @@ struct StatePair {
   int output = 0;
 };
 
+// Who reads each node; of one moment, as lists one behind the other.
+class Users {
+ public:
+  std::span<const NodeId> operator[](size_t id) const {
+    return std::span(list_).subspan(first_[id], first_[id + 1] - first_[id]);
+  }
+  size_t size() const { return first_.size() - 2; }  // nodes of the graph at that moment
+
+ private:
+  friend class Graph;
+  std::vector<size_t> first_ = {0, 0};
+  std::vector<NodeId> list_;
+};
+
 class Graph {
  public:
   std::string name = "main";
@@ -224,14 +241,18 @@ class Graph {
   View ViewOf(NodeId id) const;
 
   // For every node, the live nodes that read it as data (with repetition removed), in id order.
-  std::vector<std::vector<NodeId>> Users() const;
+  Users AllUsers() const;
   // Every live node after its data and control inputs; ties by id. Empty if there is a cycle.
   std::vector<NodeId> TopologicalOrder() const;
-  // True if `to` is `from` or must run after it (data and control edges).
-  bool Reaches(NodeId from, NodeId to) const;
+  bool Acyclic();
+  // In an acyclic graph: a number less than that of every node that comes after `id`. Good until an edge is
+  // added.
+  int64_t RankOf(NodeId id);
+  // True if `to` is `from` or must run after it (data and control edges). Looks at what lies between the two.
+  bool Reaches(NodeId from, NodeId to);
   // Whether Replace(from, to) keeps the control edges free of cycles, when `to` existed before and does not
   // read `from`. A pass that finds it may not leaves both nodes.
-  bool CanReplace(NodeId from, NodeId to) const;
+  bool CanReplace(NodeId from, NodeId to);
   // Input `slot` of `id` is `to` from now on.
   void SetInput(NodeId id, size_t slot, NodeId to);
   // A weak (or strong) control edge: `id` runs after `before`.
@@ -241,11 +262,21 @@ class Graph {
   std::vector<NodeId> Naming(NodeId id);
   std::vector<NodeId> UsersOf(NodeId id);
   bool IsOutput(NodeId id);
+  // The outputs that are `id`, ascending.
+  std::vector<size_t> OutputsAt(NodeId id);
+  // Changes on trial: after Try, Keep lets them stand and TakeBack undoes what was added, and what was
+  // changed by Replace, SetInput, RunAfter, SetOutput and RemoveUnused, with as much work as there was to do.
+  // Other changes to nodes that were there before are not undone.
+  void Try();
+  void Keep();
+  void TakeBack();
   // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` (to the
   // node that `to` shows if it is a view; past it if that is an input or constant, which run nothing) and
   // merges provenance. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
   // marked dead unless it is an input.
   void Replace(NodeId from, NodeId to);
+  // The same without the provenance: for who merges that of many nodes at once.
+  void ReplaceUses(NodeId from, NodeId to);
   // Marks every node dead that no output, strong edge, input or call with side effects needs. Returns how
   // many.
   int RemoveDead();
@@ -255,22 +286,37 @@ class Graph {
   void Compact();
 
  private:
+  bool InOrder() const;  // whether every live node comes after those that it names
   void Index();
+  void ForgetNames();
+  // Lowers ranks until that of `id` is less than `below`; false if that is not done in few steps.
+  bool LowerRank(NodeId id, int64_t below, int* tries);
+  void Touch(NodeId id);  // before it changes
+  void TouchOutput(size_t output);
   void Bury(Node* n, bool ordered);
   void Named(NodeId id, NodeId by);
   void RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
                        const std::vector<NodeId>& bridge);
 
   std::deque<Node> nodes_;
-  // By node: who may name it, and which outputs it may be; those that no longer do are still there. Of the
-  // first `indexed_` nodes and `indexed_outputs_` outputs.
-  struct Names {
-    std::vector<NodeId> nodes;
-    std::vector<size_t> outputs;
+  // Who may name a node, and which outputs it may be; those that no longer do are still there. Of the first
+  // `indexed_` nodes and `indexed_outputs_` outputs. By node, the first of a list within `mentions_`.
+  struct Mention {
+    NodeId by;
+    int next;  // -1: the last
   };
-  std::vector<Names> named_by_;
+  std::vector<Mention> mentions_;
+  std::vector<int> named_by_;
+  std::unordered_map<NodeId, std::vector<size_t>> outputs_of_;
   NodeId indexed_ = 0;
   size_t indexed_outputs_ = 0;
+  std::vector<int64_t> rank_;  // by indexed node, if `ranked_`
+  bool ranked_ = false;
+  // On trial: nodes from `tried_from_` on are new; what others, and outputs, were.
+  bool trying_ = false;
+  NodeId tried_from_ = 0;
+  std::unordered_map<NodeId, Node> saved_;
+  std::vector<std::pair<size_t, NodeId>> saved_outputs_;
 };
 
 const char* Name(Op op);

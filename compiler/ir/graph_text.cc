@@ -297,20 +297,30 @@ std::string Dump(const Graph& graph) {
   return out;
 }
 
+// The rule that live node number `id` breaks, or "".
+static std::string CheckNode(const Graph& graph, NodeId id) {
+  const Node& n = graph.node(id);
+  if (n.id != id) return "has another id than its place";
+  for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
+    for (NodeId in : *list) {
+      if (in < 0 || in >= graph.size() || graph.node(in).dead)
+        return Text("names node %%%d, which is dead or does not exist", in);
+    }
+  }
+  return CheckShapes(graph, n);
+}
+
 std::string Validate(const Graph& graph) {
-  auto valid = [&](NodeId id) { return id >= 0 && id < graph.size() && !graph.node(id).dead; };
+  const auto valid = [&](NodeId id) { return id >= 0 && id < graph.size() && !graph.node(id).dead; };
+  bool any = false;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     if (n.dead) continue;
-    std::string where = Text("node %%%d (%s)", id, Name(n.op));
-    if (!n.sources.empty()) where += " from " + n.sources[0];
-    if (n.id != id) return where + " has another id than its place";
-    for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
-      for (NodeId in : *list) {
-        if (!valid(in)) return where + Text(" names node %%%d, which is dead or does not exist", in);
-      }
-    }
-    if (std::string broken = CheckShapes(graph, n); !broken.empty()) return where + " " + broken;
+    any = true;
+    const std::string broken = CheckNode(graph, id);
+    if (broken.empty()) continue;
+    const std::string from = n.sources.empty() ? "" : " from " + n.sources[0];
+    return Text("node %%%d (%s)", id, Name(n.op)) + from + " " + broken;
   }
   for (const GraphOutput& out : graph.outputs) {
     if (!valid(out.node)) return "output " + out.name + " names a dead node";
@@ -319,8 +329,6 @@ std::string Validate(const Graph& graph) {
     if (!valid(in.node) || graph.node(in.node).op != Op::kInput)
       return "input " + in.name + " is no input node";
   }
-  bool any = false;
-  for (NodeId id = 0; id < graph.size(); ++id) any = any || !graph.node(id).dead;
   if (any && graph.TopologicalOrder().empty()) return "the graph has a cycle";
   return "";
 }

@@ -1,6 +1,7 @@
 #include "compiler/ir/versions.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "compiler/ir/walk.h"
 
@@ -73,21 +74,22 @@ std::string Described(const Node& node) { return node.sources.empty() ? Name(nod
 // The edges of OrderReaders, one by one, so that each is seen when the next is asked about.
 class ReaderOrder {
  public:
-  ReaderOrder(Graph* graph, const std::vector<NodeId>& versions) : g_(*graph), versions_(versions) {}
+  ReaderOrder(Graph* graph, const std::vector<NodeId>& versions) : g_(*graph), versions_(versions) {
+    for (size_t v = 0; v < versions.size(); ++v) place_.emplace(versions[v], v);
+  }
 
   std::string Run() {
-    for (NodeId id = 0; id < g_.size(); ++id) {
-      const Node& n = g_.node(id);
-      if (n.dead || n.op == Op::kView || n.op == Op::kCallResult) continue;
-      for (size_t k = 0; k < n.inputs.size(); ++k) {
-        auto version = std::find(versions_.begin(), versions_.end(), g_.BaseOf(n.inputs[k]));
-        if (version == versions_.end()) continue;
-        size_t v = static_cast<size_t>(version - versions_.begin());
+    for (NodeId id : Readers()) {
+      const std::vector<NodeId> inputs = g_.node(id).inputs;
+      for (size_t k = 0; k < inputs.size(); ++k) {
+        const auto version = place_.find(g_.BaseOf(inputs[k]));
+        if (version == place_.end()) continue;
+        const size_t v = version->second;
         const VersionStep step =
             v + 1 < versions_.size() ? VersionStepOf(g_, versions_[v + 1]) : VersionStep();
         bool next = step.runs == id && step.slot == k;
         if (next) continue;
-        std::string late = Order(id, v, Region(g_.ViewOf(n.inputs[k])));
+        std::string late = Order(id, v, Region(g_.ViewOf(inputs[k])));
         if (late.empty()) continue;
         for (NodeId write : added_) g_.node(write).weak_after.pop_back();
         return late;
@@ -97,6 +99,26 @@ class ReaderOrder {
   }
 
  private:
+  // What reads a version but its view, in id order.
+  std::vector<NodeId> Readers() const {
+    std::vector<NodeId> readers;
+    const auto add = [&](NodeId reader) {
+      if (g_.node(reader).op != Op::kCallResult) readers.push_back(reader);
+    };
+    for (NodeId version : versions_) {
+      for (NodeId user : g_.UsersOf(version)) {
+        if (g_.node(user).op != Op::kView) {
+          add(user);
+          continue;
+        }
+        for (NodeId reader : g_.UsersOf(user)) add(reader);
+      }
+    }
+    std::sort(readers.begin(), readers.end());
+    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+    return readers;
+  }
+
   std::string Order(NodeId reader, size_t version, const Region& region) {
     for (size_t v = version + 1; v < versions_.size(); ++v) {
       const NodeId write = VersionStepOf(g_, versions_[v]).runs;
@@ -114,7 +136,8 @@ class ReaderOrder {
 
   Graph& g_;
   const std::vector<NodeId>& versions_;
-  std::vector<NodeId> added_;  // the node that the edge was added to, once an edge
+  std::unordered_map<NodeId, size_t> place_;  // of each version among them
+  std::vector<NodeId> added_;                 // the node that the edge was added to, once an edge
 };
 
 }  // namespace

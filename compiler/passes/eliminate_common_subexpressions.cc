@@ -1,6 +1,9 @@
 #include <algorithm>
-#include <cstring>
+#include <span>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -13,9 +16,10 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-// A text that equal nodes share and different ones do not.
+// A text that equal nodes share and different ones do not. Its memory serves one node after the other.
 class Key {
  public:
+  void Clear() { text_.clear(); }
   template <typename T>
   void Add(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -42,7 +46,11 @@ class Key {
       for (int d = 0; d < step.shape.rank; ++d) Add(step.shape[d] > 1 ? step.strides[d] : int64_t{0});
     }
   }
-  std::string Take() { return std::move(text_); }
+  void Add(std::span<const uint8_t> bytes) {
+    Add(bytes.size());
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  const std::string& text() const { return text_; }
 
  private:
   std::string text_;
@@ -55,7 +63,7 @@ void AddConstant(Key* key, const ir::ConstantData& data) {
     key->Add(data.synthetic_key);
     key->Add(data.synthetic_scale);
   } else if (data.bytes.size() <= kCompareBytes) {
-    key->Add(std::string(reinterpret_cast<const char*>(data.bytes.data()), data.bytes.size()));
+    key->Add(data.bytes);
   } else {
     key->Add(data.bytes.data());
   }
@@ -134,35 +142,82 @@ bool Commutes(const Node& n) {
   }
 }
 
-std::string KeyOf(const Node& n) {
-  Key key;
-  key.Add(n.op);
-  key.Add(n.dtype);
-  key.AddShape(n.shape);
-  std::visit(AddAttrs{&key}, n.attrs);
-  std::vector<NodeId> inputs = n.inputs;
-  if (Commutes(n)) std::sort(inputs.begin(), inputs.end());
-  key.AddAll(inputs);
-  for (const auto& [name, value] : n.annotations) {
-    key.Add(name);
-    key.Add(value);
+void Fill(const Node& n, Key* key) {
+  key->Clear();
+  key->Add(n.op);
+  key->Add(n.dtype);
+  key->AddShape(n.shape);
+  std::visit(AddAttrs{key}, n.attrs);
+  if (Commutes(n)) {
+    std::vector<NodeId> inputs = n.inputs;
+    std::sort(inputs.begin(), inputs.end());
+    key->AddAll(inputs);
+  } else {
+    key->AddAll(n.inputs);
   }
-  return key.Take();
+  for (const auto& [name, value] : n.annotations) {
+    key->Add(name);
+    key->Add(value);
+  }
+}
+
+// The nodes seen so far, by what their keys hash to; a node that is found is compared key by key. What a
+// node reads has its place before it, so keys stay as they were.
+class Seen {
+ public:
+  explicit Seen(const ir::Graph& graph)
+      : graph_(graph), next_(static_cast<size_t>(graph.size()), ir::kNoNode) {
+    first_.reserve(next_.size());
+  }
+  // A node that was added before and is equal to `id`; kNoNode, and `id` is added, if there is none.
+  NodeId FindOrAdd(NodeId id) {
+    Fill(graph_.node(id), &key_);
+    const auto [it, added] = first_.emplace(std::hash<std::string>()(key_.text()), id);
+    if (added) return ir::kNoNode;
+    for (NodeId other = it->second; other != ir::kNoNode; other = next_[static_cast<size_t>(other)]) {
+      Fill(graph_.node(other), &other_key_);
+      if (other_key_.text() == key_.text()) return other;
+    }
+    next_[static_cast<size_t>(id)] = it->second;
+    it->second = id;
+    return ir::kNoNode;
+  }
+
+ private:
+  const ir::Graph& graph_;
+  std::unordered_map<size_t, NodeId> first_;
+  std::vector<NodeId> next_;  // by node: another of the same hash
+  Key key_, other_key_;
+};
+
+// Gives every node the provenance of those that it stands for, in their order, without repeats.
+void MergeSources(ir::Graph* graph, const std::vector<std::pair<NodeId, NodeId>>& replaced) {
+  std::unordered_map<NodeId, std::unordered_set<std::string>> known;
+  for (const auto& [from, to] : replaced) {
+    std::vector<std::string>& sources = graph->node(to).sources;
+    std::unordered_set<std::string>& of_node = known[to];
+    if (of_node.empty()) of_node.insert(sources.begin(), sources.end());
+    for (const std::string& source : graph->node(from).sources) {
+      if (of_node.insert(source).second) sources.push_back(source);
+    }
+  }
 }
 
 }  // namespace
 
 Result<PassResult> EliminateCommonSubexpressions(ir::Graph* graph, const PassOptions&) {
   PassResult result;
-  std::unordered_map<std::string, NodeId> first;
+  Seen seen(*graph);
+  std::vector<std::pair<NodeId, NodeId>> replaced;
   for (NodeId id : graph->TopologicalOrder()) {
-    const Node& node = graph->node(id);
-    if (node.op == Op::kInput) continue;
-    auto [it, added] = first.emplace(KeyOf(node), id);
-    if (added || !graph->CanReplace(id, it->second)) continue;
-    graph->Replace(id, it->second);
-    ++result.changes;
+    if (graph->node(id).op == Op::kInput) continue;
+    const NodeId first = seen.FindOrAdd(id);
+    if (first == ir::kNoNode || !graph->CanReplace(id, first)) continue;
+    graph->ReplaceUses(id, first);
+    replaced.emplace_back(id, first);
   }
+  MergeSources(graph, replaced);
+  result.changes = static_cast<int64_t>(replaced.size());
   Tidy(graph);
   result.text = Count(result.changes, "repeated node");
   return result;

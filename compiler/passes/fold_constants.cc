@@ -37,16 +37,15 @@ Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options) {
       continue;
     int64_t size = node.shape.elements() * ByteSize(node.dtype);
     if (size > options.fold_bytes || node.inputs.empty()) continue;
-    ir::Builder b = BuilderLike(graph, id);
     ir::Values values;
     for (NodeId in : node.inputs) {
-      values.push_back(KnownValue(b, *graph, in, options.fold_bytes));
+      values.push_back(KnownValue(ir::Builder(graph), *graph, in, options.fold_bytes));
       if (!values.back()) break;
     }
     if (!values.back()) continue;
     Result<std::shared_ptr<const ir::ConstantData>> value = ir::EvaluateNode(node, values);
     if (!value.ok()) continue;  // an index out of range: the run reports it, if it is ever reached
-    graph->Replace(id, b.Constant(value.Take()));
+    graph->Replace(id, BuilderLike(graph, id).Constant(value.Take()));
     ++result.changes;
     bytes += size;
   }

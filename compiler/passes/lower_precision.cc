@@ -66,7 +66,7 @@ std::shared_ptr<const ConstantData> Rounded(const ConstantData& data, DType type
 
 class Lowering {
  public:
-  Lowering(Graph* graph, DType type) : g_(graph), type_(type), users_(graph->Users()) {}
+  Lowering(Graph* graph, DType type) : g_(graph), type_(type), users_(graph->AllUsers()) {}
 
   Status Run() {
     const std::vector<NodeId> order = g_->TopologicalOrder();
@@ -443,7 +443,7 @@ class Lowering {
 
   bool ReadByReduction(NodeId id) const {
     if (static_cast<size_t>(id) >= users_.size()) return false;
-    const std::vector<NodeId>& users = users_[static_cast<size_t>(id)];
+    const std::span<const NodeId> users = users_[static_cast<size_t>(id)];
     return std::any_of(users.begin(), users.end(), [&](NodeId user) {
       const Node& n = g_->node(user);
       return n.op == Op::kReduce || (n.op == Op::kView && ReadByReduction(user));
@@ -452,10 +452,10 @@ class Lowering {
 
   Graph* g_;
   DType type_;
-  std::vector<std::vector<NodeId>> users_;  // as the graph was
-  std::vector<Facts> facts_;                // by node
-  std::vector<NodeId> narrow_;              // of f32 nodes: the same in the 16-bit type, or kNoNode
-  std::vector<double> greatest_;            // of constants; NaN: not known yet
+  ir::Users users_;               // as the graph was
+  std::vector<Facts> facts_;      // by node
+  std::vector<NodeId> narrow_;    // of f32 nodes: the same in the 16-bit type, or kNoNode
+  std::vector<double> greatest_;  // of constants; NaN: not known yet
   int64_t lowered_ = 0, stored_ = 0, kept_ = 0;
 };
 

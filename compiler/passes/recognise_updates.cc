@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
@@ -66,7 +67,8 @@ struct Placed {
   std::vector<size_t> writes;  // into State::writes
 };
 
-// Rewrites one state in a graph of its own. On failure `why` says what was in the way.
+// Rewrites one state of a graph that has changes on trial. On failure `why` says what was in the way, and the
+// changes must be taken back.
 class State {
  public:
   State(Graph* g, const ir::StatePair& pair)
@@ -200,14 +202,11 @@ class State {
 
   // The writes in the model's order, each on the version before it.
   bool Chain() {
-    std::vector<NodeId> order = g_->TopologicalOrder();
-    std::vector<size_t> position(static_cast<size_t>(g_->size()), 0);
-    for (size_t i = 0; i < order.size(); ++i) position[static_cast<size_t>(order[i])] = i;
     std::vector<size_t> turns(writes_.size());
     for (size_t i = 0; i < turns.size(); ++i) turns[i] = i;
     std::sort(turns.begin(), turns.end(), [&](size_t a, size_t b) {
-      return position[static_cast<size_t>(writes_[a].origin)] <
-             position[static_cast<size_t>(writes_[b].origin)];
+      const NodeId x = writes_[a].origin, y = writes_[b].origin;
+      return std::pair(g_->RankOf(x), x) < std::pair(g_->RankOf(y), y);
     });
     turn_of_.assign(writes_.size(), 0);
     NodeId version = input_;
@@ -258,25 +257,38 @@ class State {
       if (g_->node(id).op == Op::kView && g_->BaseOf(id) == version) continue;
       if (!g_->CanReplace(id, shown)) return Fail("control edges of " + Describe(id) + " forbid it");
       g_->Replace(id, shown);
+      const std::vector<NodeId>& inputs = g_->node(id).inputs;
+      left_.insert(left_.end(), inputs.begin(), inputs.end());
     }
+    left_.push_back(g_->outputs[output_].node);
     g_->SetOutput(output_, newest);
-    return !g_->TopologicalOrder().empty() || Fail("its readers and updates wait for each other");
+    return g_->Acyclic() || Fail("its readers and updates wait for each other");
   }
 
   // Whoever reads an older version where a later write goes must run before that write.
   bool Readers() {
-    g_->RemoveDead();
+    g_->RemoveUnused(std::move(left_));
     const std::string late = ir::OrderReaders(g_, versions_);
     if (!late.empty()) return Fail(late);
-    for (const ir::GraphOutput& out : g_->outputs) {
-      auto version = std::find(versions_.begin(), versions_.end(), g_->BaseOf(out.node));
-      if (version == versions_.end() || version + 1 == versions_.end()) continue;
-      Region shown(g_->ViewOf(out.node));
-      for (size_t v = static_cast<size_t>(version - versions_.begin()) + 1; v < versions_.size(); ++v) {
-        if (shown.Meets(Region::OfVersion(*g_, versions_[v]))) {
-          return Fail("output " + out.name + " shows the state as it was before");
-        }
+    for (size_t v = 0; v + 1 < versions_.size(); ++v) {
+      std::vector<NodeId> shown_by = g_->UsersOf(versions_[v]);
+      std::erase_if(shown_by, [&](NodeId user) { return g_->node(user).op != Op::kView; });
+      shown_by.push_back(versions_[v]);
+      for (NodeId shown : shown_by) {
+        if (!OutputsStayAt(shown, v)) return false;
       }
+    }
+    return true;
+  }
+
+  // No later write touches what outputs show of version number `v` through node `shown`.
+  bool OutputsStayAt(NodeId shown, size_t v) {
+    const std::vector<size_t> outputs = g_->OutputsAt(shown);
+    if (outputs.empty()) return true;
+    const Region region(g_->ViewOf(shown));
+    while (++v < versions_.size()) {
+      if (region.Meets(Region::OfVersion(*g_, versions_[v])))
+        return Fail("output " + g_->outputs[outputs[0]].name + " shows the state as it was before");
     }
     return true;
   }
@@ -289,6 +301,7 @@ class State {
   std::map<NodeId, Placed> placed_;
   std::vector<Write> writes_;
   std::vector<size_t> turn_of_;   // of each write, its place in the chain
+  std::vector<NodeId> left_;      // what nobody may need any more
   std::vector<NodeId> versions_;  // the input, then the result of each write of the chain
   std::string why_;
 };
@@ -306,15 +319,16 @@ Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions&) {
       ++states;
       continue;
     }
-    Graph trial = *graph;
-    State state(&trial, pair);
+    graph->Try();
+    State state(graph, pair);
     if (!state.Rewrite()) {
+      graph->TakeBack();
       failures += "\nstate " + name + " is copied: " + state.why();
       continue;
     }
+    graph->Keep();
     ++states;
     result.changes += state.writes();
-    *graph = std::move(trial);
   }
   Tidy(graph);
   result.text = Count(result.changes, "in-place write") + " to " + Count(states, "state") + failures;

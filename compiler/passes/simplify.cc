@@ -48,7 +48,7 @@ bool HoldsExactly(DType from, DType to) {
 struct Rules {
   Graph* g;
   NodeId id;
-  const std::vector<std::vector<NodeId>>* users;
+  const ir::Users* users;
 
   Builder Make() const { return BuilderLike(g, id); }
   const Node& node() const { return g->node(id); }
@@ -92,12 +92,17 @@ struct Rules {
     }
   }
 
+  // As the graph was when the round began; who reads what was made since is not known.
+  bool HasOneUser(NodeId x) const {
+    return static_cast<size_t>(x) < users->size() && (*users)[static_cast<size_t>(x)].size() == 1;
+  }
+
   // x * c, when x is itself a product with a constant that nothing else reads.
   NodeId Scaled(const ScalarUse& use) const {
     if (use.value == 1) return use.x;
     if (node().dtype != DType::kF32 && node().dtype != DType::kF64) return kNoNode;
     std::optional<ScalarUse> inner = WithScalar(*g, use.x, TapeOp::kMul);
-    if (!inner || (*users)[static_cast<size_t>(use.x)].size() != 1) return kNoNode;
+    if (!inner || !HasOneUser(use.x)) return kNoNode;
     return Make().BinaryScalar(TapeOp::kMul, inner->x, inner->value * use.value);
   }
 
@@ -262,7 +267,7 @@ Result<PassResult> Simplify(ir::Graph* graph, const PassOptions&) {
   constexpr int kMaxRounds = 8;
   for (int round = 0; round < kMaxRounds; ++round) {
     int64_t before = result.changes;
-    const std::vector<std::vector<NodeId>> users = graph->Users();
+    const ir::Users users = graph->AllUsers();
     for (NodeId id : graph->TopologicalOrder()) {
       if (graph->node(id).dead || id >= static_cast<NodeId>(users.size())) continue;
       NodeId instead = Rules{graph, id, &users}.Apply();

@@ -79,7 +79,7 @@ ir::View Moved(const ir::View& view, const Reader& r, int64_t low, int64_t high)
 
 class Splitter {
  public:
-  explicit Splitter(Graph* g) : g_(g), users_(g->Users()) {
+  explicit Splitter(Graph* g) : g_(g), users_(g->AllUsers()) {
     outputs_.assign(static_cast<size_t>(g->size()), false);
     for (const ir::GraphOutput& o : g->outputs) outputs_[static_cast<size_t>(o.node)] = true;
   }
@@ -111,7 +111,7 @@ class Splitter {
     std::vector<NodeId> chain = {product};
     constexpr size_t kMostNodes = 8;
     while (chain.size() < kMostNodes) {
-      const std::vector<NodeId>& users = users_[static_cast<size_t>(chain.back())];
+      const std::span<const NodeId> users = users_[static_cast<size_t>(chain.back())];
       if (users.size() != 1 || outputs_[static_cast<size_t>(chain.back())]) break;
       if (g_->node(users[0]).op != Op::kPointwise) break;
       chain.push_back(users[0]);
@@ -159,7 +159,7 @@ class Splitter {
   }
 
   Graph* g_;
-  std::vector<std::vector<NodeId>> users_;
+  ir::Users users_;
   std::vector<bool> outputs_;
   std::vector<NodeId> chain_;
 };

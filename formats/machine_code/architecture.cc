@@ -102,15 +102,18 @@ std::string RunsOnText(const CodeModule& module) {
   const std::optional<CodeArchitecture> code = ParseArchitecture(module.architecture);
   if (!code) return "of an architecture that this build does not know";
   const uint32_t shared = MostShared(module);
-  if (code->ptx)
-    return "PTX for compute capability " + Capability(code->number) + " and all later; it has never run";
-  std::vector<std::string> runs, lacks, never;
+  std::vector<std::string> runs, lacks, never, has_run;
   for (const GpuGeneration& generation : kGenerations) {
     if (!RunsOn(*code, generation.capability)) continue;
+    if (generation.has_run_here) has_run.push_back(Capability(generation.capability));
     const std::string name = Capability(generation.capability) + " (" + generation.gpus + ")";
     (shared <= generation.shared ? runs : lacks).push_back(name);
     if (shared <= generation.shared && !generation.has_run_here)
       never.push_back(Capability(generation.capability));
+  }
+  if (code->ptx) {
+    return "PTX for compute capability " + Capability(code->number) +
+           " and all later; it has run on compute capability " + Joined(has_run) + " only";
   }
   std::string text = "machine code";
   text += runs.empty() ? " for no GPU known" : " for compute capability " + Joined(runs);

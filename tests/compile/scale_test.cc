@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -182,6 +183,47 @@ TEST_F(LargeModels, ConcatenationsWithinOneAnother) {
   }
   m.Output("v1000");
   Compiles(&m, 1, 5'000);
+}
+
+// A state a layer: written by one row, read once; every second one is also shown as it was before.
+void Caches(ModelMaker* m, int states) {
+  m->Input("v0", {1, 8});
+  m->Input("row", {1, 1}, onnx::TensorProto::INT64);
+  m->Ints("axes", {0});
+  for (int i = 0; i < states; ++i) {
+    const std::string cache = "cache" + std::to_string(i);
+    m->Input(cache, {4, 8});
+    m->Node("ScatterND", {cache, "row", V(i)}, {cache + "_out"});
+    m->Output(cache + "_out");
+    m->Node("ReduceSum", {cache + "_out", "axes"}, {V(i + 1)});
+    if (i % 2 == 0) continue;
+    m->Node("Identity", {cache}, {cache + "_before"});
+    m->Output(cache + "_before");
+  }
+  m->Output(V(states));
+}
+
+// Seconds of this thread.
+double Now() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+TEST_F(LargeModels, ManyStatesTakeTimeInProportion) {
+  double seconds[2] = {1e9, 1e9};
+  for (int size : {0, 1, 0}) {
+    ModelMaker m;
+    Caches(&m, size == 0 ? 500 : 4'000);
+    const CompileOptions options = OptionsFor(&m);
+    const double start = Now();
+    auto compiled = CompileToMemory(options);
+    seconds[size] = std::min(seconds[size], Now() - start);
+    ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+    EXPECT_EQ(compiled->plan.programs[0].outputs.size(), static_cast<size_t>(size == 0 ? 751 : 6'001));
+  }
+  // Eight times the states; with the square of them it would be sixty-four times the seconds.
+  EXPECT_LT(seconds[1], 24 * seconds[0]) << seconds[0] << " s and " << seconds[1] << " s";
 }
 
 // In a process of its own, whose addresses end `room` bytes above what it has.

@@ -222,7 +222,8 @@ TEST(Architectures, SayWhereTheyRunAndWhatNobodyHasRun) {
   module.architecture = "sm_90a";
   EXPECT_EQ(RunsOnText(module), "machine code for compute capability 9.0 (H100, H200) only");
   module.architecture = "compute_80";
-  EXPECT_EQ(RunsOnText(module), "PTX for compute capability 8.0 and all later; it has never run");
+  EXPECT_EQ(RunsOnText(module),
+            "PTX for compute capability 8.0 and all later; it has run on compute capability 9.0 only");
   module.architecture = "sm_120a";
   EXPECT_EQ(
       RunsOnText(module),

@@ -97,6 +97,88 @@ TEST(GraphTest, CanReplaceRefusesACycle) {
   EXPECT_TRUE(g.CanReplace(a, same) == !g.Reaches(same, a));
 }
 
+// What Try begins and TakeBack ends leaves no trace: not in the text, nor in who is known to name whom.
+TEST(GraphTest, ChangesOnTrialAreTakenBack) {
+  Graph g;
+  Builder b(&g);
+  NodeId x = b.Input("x", DType::kF32, Shape({4}));
+  NodeId a = b.Unary(TapeOp::kExp, x);
+  NodeId c = b.Unary(TapeOp::kNeg, a);
+  NodeId d = b.Add(a, c);
+  NodeId e = b.Unary(TapeOp::kSin, x);
+  g.outputs = {{"o", d}, {"p", e}};
+  g.inputs = {{"x", x}};
+  g.RunAfter(e, c);
+  const std::string before = Dump(g);
+  const NodeId size = g.size();
+  for (int round = 0; round < 3; ++round) {
+    g.Try();
+    NodeId made = b.Unary(TapeOp::kAbs, x);
+    g.Replace(c, made);
+    g.SetInput(d, 0, made);
+    g.RunAfter(made, e);
+    g.SetOutput(1, made);
+    EXPECT_FALSE(g.Acyclic());  // `made` took over that e comes after it
+    EXPECT_GT(g.RemoveUnused({a}), 0);
+    EXPECT_NE(Dump(g), before);
+    EXPECT_TRUE(g.UsersOf(c).empty());
+    g.TakeBack();
+    EXPECT_EQ(Dump(g), before);
+    EXPECT_EQ(g.size(), size);
+    EXPECT_EQ(g.Naming(c), (std::vector<NodeId>{d, e}));
+    EXPECT_EQ(g.UsersOf(a), (std::vector<NodeId>{c, d}));
+    EXPECT_EQ(g.OutputsAt(e), std::vector<size_t>{1});
+    EXPECT_TRUE(g.Acyclic());
+    EXPECT_TRUE(g.Reaches(a, d));
+    EXPECT_TRUE(g.Reaches(c, e));
+    EXPECT_FALSE(g.Reaches(e, d));
+  }
+  g.Try();
+  NodeId kept = b.Unary(TapeOp::kAbs, x);
+  g.Replace(c, kept);
+  g.Keep();
+  g.TakeBack();  // nothing is on trial
+  EXPECT_TRUE(g.node(c).dead);
+  EXPECT_TRUE(g.Reaches(kept, e));
+}
+
+// Reaches answers as a walk over all edges does, while edges are added and nodes replaced.
+TEST(GraphTest, ReachesIsThatOfTheEdges) {
+  uint32_t state = 7;
+  const auto random = [&](NodeId n) {
+    state = state * 1664525 + 1013904223;
+    return static_cast<NodeId>((state >> 8) % static_cast<uint32_t>(n));
+  };
+  for (int trial = 0; trial < 40; ++trial) {
+    Graph g;
+    Builder b(&g);
+    b.Input("x", DType::kF32, Shape({4}));
+    for (int i = 0; i < 24; ++i) b.Add(random(g.size()), random(g.size()));
+    const auto walk = [&](NodeId from, NodeId to) {
+      std::vector<char> seen(static_cast<size_t>(g.size()), 0);
+      std::vector<NodeId> stack = {to};
+      while (!stack.empty()) {
+        const NodeId id = stack.back();
+        stack.pop_back();
+        if (id == from) return true;
+        if (seen[static_cast<size_t>(id)]++ != 0) continue;
+        for (NodeId in : g.node(id).inputs) stack.push_back(in);
+        for (NodeId in : g.node(id).weak_after) stack.push_back(in);
+      }
+      return false;
+    };
+    for (int step = 0; step < 60; ++step) {
+      const NodeId a = 1 + random(g.size() - 1), c = 1 + random(g.size() - 1);
+      if (g.node(a).dead || g.node(c).dead) continue;
+      ASSERT_EQ(g.Reaches(a, c), walk(a, c)) << a << " to " << c << "\n" << Dump(g);
+      if (step % 3 == 0 && !walk(c, a) && a != c) g.RunAfter(c, a);
+      if (step % 7 == 0 && !walk(a, c) && !walk(c, a)) g.Replace(a, c);
+      if (step % 5 == 0) b.Unary(TapeOp::kNeg, c);
+      ASSERT_EQ(g.Acyclic(), !g.TopologicalOrder().empty());
+    }
+  }
+}
+
 TEST(GraphTest, DumpAndValidateNameTheNode) {
   Graph g;
   Builder b(&g);

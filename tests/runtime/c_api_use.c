@@ -178,7 +178,7 @@ static const char* ReadMetrics(const rondo_runtime* runtime, uint64_t runs) {
   } early = {offsetof(rondo_metrics, errors), 0, 77};
   TRY(rondo_runtime_get_metrics(runtime, (rondo_metrics*)(void*)&early));
   EXPECT(early.runs == runs && early.untouched == 77);
-  char text[8192];
+  char text[65536];
   EXPECT(rondo_runtime_write_metrics(runtime, text, sizeof(text)) == strlen(text));
   EXPECT(rondo_runtime_write_metrics(runtime, NULL, 0) == strlen(text));
   EXPECT(rondo_runtime_write_metrics(NULL, text, sizeof(text)) == 0);

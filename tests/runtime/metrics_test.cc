@@ -34,6 +34,7 @@ class MetricsTest : public testing::Test {
   void SetUp() override {
     PlanOptions plan_options;
     plan_options.log = log_.Hook(LogLevel::kDebug);
+    plan_options.name = "tiny";
     Result<Plan> plan = Plan::FromData(tiny_.data, tiny_.weight_bytes(), plan_options);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     plan_ = plan.Take();
@@ -55,13 +56,13 @@ class MetricsTest : public testing::Test {
     return session.Run(TinyPlan::kAdd, inputs, outputs);
   }
   std::string Text() {
-    MetricsData data = runtime_.metrics();
-    std::string text(WritePrometheus(data, nullptr, 0) + 1, '?');
-    EXPECT_EQ(WritePrometheus(data, text.data(), text.size()), text.size() - 1);
+    std::string text(runtime_.WriteMetrics(nullptr, 0) + 1, '?');
+    EXPECT_EQ(runtime_.WriteMetrics(text.data(), text.size()), text.size() - 1);
     EXPECT_EQ(text.back(), '\0');
     text.pop_back();
     return text;
   }
+  bool Says(const std::string& part) { return Text().find(part) != std::string::npos; }
   TinyPlan tiny_;
   FakeDriver driver_;
   Log log_;
@@ -128,7 +129,7 @@ TEST_F(MetricsTest, EveryDurationHasItsBucket) {
     histogram.Add(ns);
   }
   HistogramData data;
-  histogram.Read(&data);
+  histogram.AddTo(&data);
   EXPECT_EQ(data.count, 5u);
   EXPECT_EQ(data.buckets[0], 2u);
   EXPECT_EQ(data.buckets[1], 1u);
@@ -150,7 +151,7 @@ TEST_F(MetricsTest, ThePrometheusTextIsWellFormed) {
     ASSERT_NE(space, std::string::npos) << line;
     ASSERT_EQ(line.find_first_not_of("0123456789.", space + 1), std::string::npos) << line;
     ++samples;
-    if (line.find("_bucket{le=") == std::string::npos) {
+    if (line.find(",le=\"") == std::string::npos) {
       last = 0;
       continue;
     }
@@ -159,20 +160,51 @@ TEST_F(MetricsTest, ThePrometheusTextIsWellFormed) {
     last = value;
     ++buckets;
   }
-  EXPECT_EQ(buckets, 2 * static_cast<int>(kHistogramBuckets));
+  const int labels = 4;  // three programs, and calls that named none
+  EXPECT_EQ(buckets, labels * 2 * static_cast<int>(kHistogramBuckets));
   EXPECT_GT(samples, 40);
-  EXPECT_NE(Text().find("rondo_run_seconds_bucket{le=\"0.00005\"} "), std::string::npos) << Text();
-  EXPECT_NE(Text().find("rondo_run_seconds_bucket{le=\"+Inf\"} 1\n"), std::string::npos);
-  EXPECT_NE(Text().find("rondo_runs_total 1\n"), std::string::npos);
-  EXPECT_NE(Text().find("rondo_run_errors_total{code=\"out of range\"} 0\n"), std::string::npos);
+  const std::string add = "{plan=\"tiny\",program=\"add\"";
+  EXPECT_TRUE(Says("rondo_run_seconds_bucket" + add + ",le=\"0.00005\"} ")) << Text();
+  EXPECT_TRUE(Says("rondo_run_seconds_bucket" + add + ",le=\"+Inf\"} 1\n"));
+  EXPECT_TRUE(Says("rondo_run_seconds_count" + add + "} 1\n"));
+  EXPECT_TRUE(Says("rondo_runs_total" + add + "} 1\n"));
+  EXPECT_TRUE(Says("rondo_run_errors_total" + add + ",code=\"out of range\"} 0\n"));
 }
 
 TEST_F(MetricsTest, ATextThatDoesNotFitIsCutAndItsLengthTold) {
   char small[10];
   std::fill_n(small, sizeof(small), 'x');
-  const MetricsData data = runtime_.metrics();
-  EXPECT_GT(WritePrometheus(data, small, sizeof(small)), sizeof(small));
+  EXPECT_GT(runtime_.WriteMetrics(small, sizeof(small)), sizeof(small));
   EXPECT_EQ(std::string(small), "# HELP ro");
+}
+
+TEST_F(MetricsTest, RunsAreCountedByPlanAndProgram) {
+  const std::string wide = "a \"plan\"\n" + std::string(300, 'x') + "\xc3\xa9";
+  PlanOptions options;
+  options.name = wide;
+  Result<Plan> other = Plan::FromData(tiny_.data, tiny_.weight_bytes(), options);
+  ASSERT_TRUE(other.ok());
+  Session first = MakeSession(), again = MakeSession();
+  Result<Session> second = Session::Create(runtime_, *other);
+  ASSERT_TRUE(second.ok());
+  ASSERT_TRUE(RunAdd(first).ok());
+  ASSERT_TRUE(RunAdd(again).ok());
+  ASSERT_TRUE(RunAdd(*second).ok());
+  EXPECT_FALSE(second->Run(TinyPlan::kPick, {}, {}).ok());
+  EXPECT_FALSE(second->Run(17, {}, {}).ok());
+  first = Session();
+  again = Session();  // what was counted of the plan stays
+  const std::string label = "plan=\"a \\\"plan\\\"?" + std::string(119, 'x') + "\"";
+  EXPECT_TRUE(Says("rondo_runs_total{plan=\"tiny\",program=\"add\"} 2\n")) << Text();
+  EXPECT_TRUE(Says("rondo_runs_total{" + label + ",program=\"add\"} 1\n")) << Text();
+  EXPECT_TRUE(Says("rondo_runs_total{" + label + ",program=\"pick\"} 0\n")) << Text();
+  EXPECT_TRUE(Says("rondo_run_errors_total{" + label + ",program=\"pick\",code=\"invalid argument\"} 1\n"))
+      << Text();
+  EXPECT_TRUE(Says("rondo_run_errors_total{plan=\"\",program=\"\",code=\"invalid argument\"} 1\n")) << Text();
+  EXPECT_TRUE(Says("rondo_copied_bytes_total{plan=\"tiny\",program=\"add\",direction=\"in\"} ")) << Text();
+  EXPECT_EQ(runtime_.metrics().runs, 3u);
+  EXPECT_EQ(runtime_.metrics().run_time.count, 3u);
+  EXPECT_EQ(runtime_.metrics().errors[static_cast<int>(Code::kInvalidArgument)], 2u);
 }
 
 TEST_F(MetricsTest, TheLogTellsWhatHappensWithItsLevel) {

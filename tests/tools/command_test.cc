@@ -72,7 +72,8 @@ TEST_F(Usage, APlanForGpusAndTheHostRunsWhereNoGpuCan) {
   EXPECT_SAYS(inspected, "target cuda:sm_86,cuda:compute_80,host");
   EXPECT_SAYS(inspected,
               "8.6 (A10, A40, RTX 30), 8.7 (Orin) and 8.9 (L4, L40, RTX 40); it has never run on such GPUs");
-  EXPECT_SAYS(inspected, "PTX for compute capability 8.0 and all later; it has never run");
+  EXPECT_SAYS(inspected,
+              "PTX for compute capability 8.0 and all later; it has run on compute capability 9.0 only");
   const Outcome checked = Rondo("check " + plan);
   EXPECT_EQ(checked.status, 0) << checked.text;
   EXPECT_SAYS(checked, "images are what was compiled");

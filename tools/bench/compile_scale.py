@@ -46,9 +46,9 @@ def field(tag, data):
     return varint(tag << 3 | 2) + varint(len(data)) + data
 
 
-def value_info(name, dims):
+def value_info(name, dims, kind=FLOAT):
     shape = b"".join(field(1, number(1, d)) for d in dims)
-    return field(1, name) + field(2, field(1, number(1, FLOAT) + field(2, shape)))
+    return field(1, name) + field(2, field(1, number(1, kind) + field(2, shape)))
 
 
 class Model:
@@ -57,8 +57,8 @@ class Model:
     def __init__(self):
         self.body, self.nodes, self.made = [], 0, 0
 
-    def node(self, op, inputs, outputs=1, **attributes):
-        names = [f"v{self.made + k}" for k in range(outputs)]
+    def node(self, op, inputs, outputs=1, called=None, **attributes):
+        names = [called] if called else [f"v{self.made + k}" for k in range(outputs)]
         self.made += outputs
         self.nodes += 1
         text = b"".join(field(1, i) for i in inputs) + b"".join(field(2, o) for o in names)
@@ -91,10 +91,10 @@ class Model:
     def ints(self, values):
         return self.constant([len(values)], INT64, struct.pack(f"<{len(values)}q", *values))
 
-    def input(self, dims):
-        name = f"in{self.made}"
+    def input(self, dims, called=None, kind=FLOAT):
+        name = called or f"in{self.made}"
         self.made += 1
-        self.body.append(field(11, value_info(name, dims)))
+        self.body.append(field(11, value_info(name, dims, kind)))
         return name
 
     def output(self, name):
@@ -303,8 +303,43 @@ def gathers(m, n):
     m.output(x)
 
 
+def caches(m, n):
+    """As many states as a third of the nodes: each has a row written, and is read, by one layer."""
+    x, row = m.input([1, 8]), m.input([1, 1], kind=INT64)
+    axes = m.ints([0])
+    for i in range(n // 3):
+        cache = m.input([4, 8], called=f"cache{i}")
+        written = m.node("ScatterND", [cache, row, x], called=f"cache{i}_out")
+        m.output(written)
+        x = m.node("Tanh", [m.node("ReduceSum", [written, axes], keepdims=1)])
+    m.output(x)
+
+
+def shown_caches(m, n):
+    """The same, but an output shows each cache as it was before: it has to be copied."""
+    x, row = m.input([1, 8]), m.input([1, 1], kind=INT64)
+    axes = m.ints([0])
+    for i in range(n // 4):
+        cache = m.input([4, 8], called=f"cache{i}")
+        m.output(m.node("Identity", [cache]))
+        written = m.node("ScatterND", [cache, row, x], called=f"cache{i}_out")
+        m.output(written)
+        x = m.node("Tanh", [m.node("ReduceSum", [written, axes], keepdims=1)])
+    m.output(x)
+
+
+def repeated(m, n):
+    """One node, as often as there are nodes."""
+    x = m.input([16])
+    total = x
+    for i in range(n // 2):
+        total = m.node("Add" if i % 8 else "Max", [total, m.node("Tanh", [x])])
+    m.output(total)
+
+
 FAMILIES = [chain, constants, scalars, wide, fan, ladder, mlp, shared, attention, convolutions, outputs,
-            chained_outputs, inputs, concats, long_concat, slices, views, softmaxes, gathers]
+            chained_outputs, inputs, concats, long_concat, slices, views, softmaxes, gathers, caches,
+            shown_caches, repeated]
 
 # ------------------------------------------------------------------------------------------------------ measuring
 

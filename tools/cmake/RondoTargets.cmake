@@ -7,6 +7,13 @@ include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-Oz RONDO_HAVE_OZ)
 # Constants that are alike are one, wherever they stand: nothing compares their addresses.
 set(RONDO_SMALL $<$<CONFIG:Release>:$<IF:$<BOOL:${RONDO_HAVE_OZ}>,-Oz,-Os>> $<$<CONFIG:Release>:-fmerge-all-constants>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # What is moved out of loops is kept in more registers, which are saved and restored.
+  list(APPEND RONDO_SMALL $<$<CONFIG:Release>:-fno-tree-loop-im> $<$<CONFIG:Release>:-fno-move-loop-invariants>)
+endif()
+# For the files of which it is true: calls are shorter than what inlining brings together.
+check_cxx_compiler_flag(-fno-inline-functions-called-once RONDO_HAVE_CALL_ONCE)
+set(RONDO_SMALL_CALLS $<$<AND:$<CONFIG:Release>,$<BOOL:${RONDO_HAVE_CALL_ONCE}>>:-fno-inline-functions-called-once>)
 
 # rondo_settings(TARGET [TINY]): TINY targets are what the runtime links: no exceptions, no RTTI.
 function(rondo_settings target)

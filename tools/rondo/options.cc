@@ -1,9 +1,14 @@
 #include "tools/rondo/options.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <memory>
+#include <new>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -85,7 +90,10 @@ OptionSet& OptionSet::Positional(const char* name, std::vector<std::string>* val
   return *this;
 }
 
-int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv) {
+namespace {
+
+// Reads the command line and runs the command that it names.
+int Run(const std::vector<CommandEntry>& commands, int argc, char** argv) {
   CLI::App app("Rondo compiles ONNX models into plans, ahead of time, and replays them.", "rondo");
   app.formatter(std::make_shared<Formatter>());
   app.require_subcommand(1);
@@ -120,6 +128,41 @@ int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** a
     if (parsers[i]->parsed()) return WithOutputWritten(commands[i].name, made[i]->Run());
   }
   return 2;
+}
+
+}  // namespace
+
+namespace {
+
+const char* running = "";  // the command, for WithoutMemory
+constexpr char kNoMemory[] = "this machine's memory, or what this process may use of it, ran out";
+
+// Where memory runs out in a destructor, or in a thread of a library, no exception gets to RunCommandLine.
+[[noreturn]] void WithoutMemory() {
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "rondo %s: %s\n", running, kNoMemory);
+    _exit(1);
+  } catch (...) {
+    // Another defect, with which the process is better seen to end.
+  }
+  std::abort();
+}
+
+}  // namespace
+
+int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv) {
+  if (argc > 1) running = argv[1];
+  std::set_terminate(WithoutMemory);
+  try {
+    return Run(commands, argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "rondo %s: %s\n", running, kNoMemory);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "rondo %s: %s\n", running, e.what());
+  }
+  return 1;
 }
 
 }  // namespace rondo::tools

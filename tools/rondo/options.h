@@ -55,7 +55,8 @@ struct CommandEntry {
   std::unique_ptr<Command> (*make)();
 };
 
-// Parses the command line, runs what it names, returns the exit status.
+// Parses the command line, runs what it names, returns the exit status. Once a process: where memory runs
+// out, the process ends with a sentence and 1.
 int RunCommandLine(const std::vector<CommandEntry>& commands, int argc, char** argv);
 
 }  // namespace rondo::tools

@@ -19,18 +19,23 @@ double Seconds(Clock::time_point from, Clock::time_point to) {
 
 // Each function below returns one sentence, or "" when all is well.
 
+// A pipe will do, one without end will not.
 std::string ReadFile(const std::string& path, std::vector<uint8_t>* bytes) {
+  constexpr size_t kMost = 16 << 20;
   std::FILE* file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) return "prompt file \"" + path + "\": " + std::strerror(errno);
   uint8_t block[4096];
   size_t count = 0;
-  while ((count = std::fread(block, 1, sizeof(block), file)) > 0) {
+  while (bytes->size() <= kMost && (count = std::fread(block, 1, sizeof(block), file)) > 0) {
     bytes->insert(bytes->end(), block, block + count);
   }
   bool failed = std::ferror(file) != 0;
   int error = errno;
   std::fclose(file);
   if (failed) return "prompt file \"" + path + "\": " + std::strerror(error);
+  if (bytes->size() > kMost)
+    return "prompt file \"" + path + "\" has more than " + std::to_string(kMost) +
+           " bytes, more than any prompt";
   return bytes->empty() ? "prompt file \"" + path + "\" is empty; at least one byte is needed" : "";
 }
 
