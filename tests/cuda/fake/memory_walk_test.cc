@@ -108,7 +108,7 @@ TEST_F(MemoryWalk, OfCustomOps) {
   {
     Runtime runtime = Runtime::Create(driver).Take();
     const Plan plan = Plan::FromData(sample.data, {}).Take();
-    Walk("session", 50, [&] { return Session::Create(runtime, plan).status(); });
+    Walk("session", 30, [&] { return Session::Create(runtime, plan).status(); });
   }
   DestroyCudaDriver(driver);
 }
