@@ -1,4 +1,4 @@
-// List: a growing array that survives running out of memory.
+// GrowingList: a growing array that survives running out of memory.
 #ifndef RONDO_CORE_LIST_H_
 #define RONDO_CORE_LIST_H_
 
@@ -14,31 +14,31 @@ namespace rondo {
 // Elements are plain data. When memory runs out, what was asked for is left out and ok() is false from then
 // on: look before relying on the contents. Memory comes from malloc; none is taken before the first element.
 template <typename T>
-class List {
+class GrowingList {
  public:
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
 
-  List() = default;
-  List(const T* first, size_t count) {
+  GrowingList() = default;
+  GrowingList(const T* first, size_t count) {
     if (Reserve(count) && count != 0) std::memcpy(static_cast<void*>(data_), first, count * sizeof(T));
     if (ok_) size_ = count;
   }
-  List(List&& other) noexcept
+  GrowingList(GrowingList&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         room_(std::exchange(other.room_, 0)),
         ok_(std::exchange(other.ok_, true)) {}
-  List& operator=(List&& other) noexcept {
+  GrowingList& operator=(GrowingList&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(room_, other.room_);
     std::swap(ok_, other.ok_);
     return *this;
   }
-  ~List() { std::free(data_); }
+  ~GrowingList() { std::free(data_); }
   // `count` copies of `value`.
-  static List Filled(size_t count, const T& value) {
-    List list;
+  static GrowingList Filled(size_t count, const T& value) {
+    GrowingList list;
     if (!list.Reserve(count)) return list;
     for (size_t i = 0; i < count; ++i) list.push_back(value);
     return list;

@@ -52,7 +52,7 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
   uint32_t communicators = 0;
   for (const SyncPoint& point : program.sync_points)
     communicators = std::max(communicators, point.communicator + 1);
-  communicators_ = List<nccl::Communicator*>::Filled(communicators, nullptr);
+  communicators_ = GrowingList<nccl::Communicator*>::Filled(communicators, nullptr);
   if (members_ == nullptr || !communicators_.ok())
     return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   for (uint32_t number : numbers) {
@@ -63,7 +63,7 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
   for (const SyncPoint& point : program.sync_points) {
     nccl::Communicator*& communicator = communicators_[point.communicator];
     if (communicator != nullptr) continue;
-    List<uint32_t> ranks;
+    GrowingList<uint32_t> ranks;
     for (uint32_t device : point.participants) ranks.push_back(numbers[device]);
     if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
     RONDO_ASSIGN_OR_RETURN(communicator, table_.Acquire({ranks.data(), ranks.size()}));
@@ -76,8 +76,8 @@ Status CudaCollectives::MakeMember(Member* member, size_t sync_points) {
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
-  for (List<EventHandle>* events : {&member->started, &member->ended}) {
-    *events = List<EventHandle>::Filled(sync_points, nullptr);
+  for (GrowingList<EventHandle>* events : {&member->started, &member->ended}) {
+    *events = GrowingList<EventHandle>::Filled(sync_points, nullptr);
     if (!events->ok()) return Status::Error(Code::kOutOfMemory, "no host memory for %zu events", sync_points);
     for (EventHandle& event : *events) {
       RONDO_RETURN_IF_ERROR(
@@ -92,7 +92,7 @@ CudaCollectives::~CudaCollectives() {
     const Member& member = members_[i];
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
-    for (const List<EventHandle>* events : {&member.started, &member.ended}) {
+    for (const GrowingList<EventHandle>* events : {&member.started, &member.ended}) {
       for (EventHandle event : *events) {
         if (event != nullptr) api.event_destroy(event);
       }

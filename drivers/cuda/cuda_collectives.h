@@ -36,7 +36,7 @@ class CommunicatorTable {
   const nccl::ContextHooks hooks_;
   const ThreadHooks threads_;
   std::mutex mutex_;
-  List<Entry> entries_;
+  GrowingList<Entry> entries_;
 };
 
 class CudaCollectives {
@@ -59,7 +59,7 @@ class CudaCollectives {
   struct Member {
     CudaDevice* device = nullptr;
     StreamHandle stream = nullptr;
-    List<EventHandle> started, ended;  // one a sync point
+    GrowingList<EventHandle> started, ended;  // one a sync point
   };
   explicit CudaCollectives(CommunicatorTable& table) : table_(table) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
@@ -67,8 +67,8 @@ class CudaCollectives {
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   CommunicatorTable& table_;
-  List<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
-  std::unique_ptr<Member[]> members_;        // by the program's device
+  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
+  std::unique_ptr<Member[]> members_;               // by the program's device
   size_t num_members_ = 0;
 };
 

@@ -60,7 +60,7 @@ struct CudaKernel {
 
 struct CudaModule {
   Arena arena;
-  List<ModuleHandle> handles;             // one a code of the plan's module
+  GrowingList<ModuleHandle> handles;      // one a code of the plan's module
   std::unique_ptr<CudaKernel[]> kernels;  // one a kernel of the plan
   size_t num_kernels = 0;
   std::unique_ptr<CudaCalls> calls;  // null: the plan has none
@@ -81,10 +81,10 @@ struct CudaEvent;
 // A graph in the making: one stream began it; others join it when they wait for an event of it.
 struct CudaRecording {
   CudaStream* origin = nullptr;
-  List<GraphNode> nodes;
-  List<CudaNode> recorded;    // one a node
-  List<CudaStream*> streams;  // the origin among them
-  List<CudaEvent*> events;    // last recorded in it
+  GrowingList<GraphNode> nodes;
+  GrowingList<CudaNode> recorded;    // one a node
+  GrowingList<CudaStream*> streams;  // the origin among them
+  GrowingList<CudaEvent*> events;    // last recorded in it
 };
 
 struct CudaStream {
@@ -106,8 +106,8 @@ struct CudaEvent {
 struct CudaGraph {
   GraphHandle graph = nullptr;
   GraphExec exec = nullptr;
-  List<GraphNode> nodes;
-  List<CudaNode> recorded;  // one a node
+  GrowingList<GraphNode> nodes;
+  GrowingList<CudaNode> recorded;  // one a node
 };
 
 inline CudaStream* ToCuda(Stream* stream) { return reinterpret_cast<CudaStream*>(stream); }
@@ -222,7 +222,7 @@ class CudaDevice final : public Device {
   const ThreadHooks hooks_;
   Ending* const ending_;
   std::mutex mutex_;  // guards rounded_, team_
-  List<Rounded> rounded_;
+  GrowingList<Rounded> rounded_;
   SyntheticFill fill_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
   // and if there were none for this device, when a session begins to record.

@@ -28,8 +28,8 @@ class CudaDriver final : public Driver {
   // The rest of making it. False when out of memory.
   bool Prepare(const char* library_path) {
     if (library_path == nullptr) library_path = "";
-    library_path_ = List<char>(library_path, std::strlen(library_path) + 1);
-    devices_ = List<cuda::CudaDevice*>::Filled(count_, nullptr);
+    library_path_ = GrowingList<char>(library_path, std::strlen(library_path) + 1);
+    devices_ = GrowingList<cuda::CudaDevice*>::Filled(count_, nullptr);
     Result<const nccl::Api*> nccl = nccl::OpenApi(library_path);
     nccl_status_ = nccl.status();
     if (!library_path_.ok() || !devices_.ok() || !nccl.ok()) return library_path_.ok() && devices_.ok();
@@ -145,9 +145,9 @@ class CudaDriver final : public Driver {
   const ThreadHooks thread_hooks_;
   cuda::Ending ending_;
   const uint32_t count_;
-  List<char> library_path_;  // with its end
+  GrowingList<char> library_path_;  // with its end
   std::mutex mutex_;
-  List<cuda::CudaDevice*> devices_;  // null: not opened
+  GrowingList<cuda::CudaDevice*> devices_;  // null: not opened
   Status nccl_status_;
   std::unique_ptr<cuda::CommunicatorTable> table_;  // null without NCCL
 };

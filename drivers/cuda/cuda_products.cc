@@ -19,7 +19,7 @@ Status CudaDevice::PrepareProducts(const PlanData& plan, const CodeModule& code,
   }
   for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
     if (code.images[k].kind != ImageKind::kLibraryProduct) continue;
-    const List<uint64_t> alignments = AlignmentsOf(plan, k);
+    const GrowingList<uint64_t> alignments = AlignmentsOf(plan, k);
     if (!alignments.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a product");
     Result<std::unique_ptr<LibraryProductRun>> run =
         LibraryProductRun::Prepare(*cublaslt_, cublaslt_handle_, *code.images[k].product, plan.kernels[k],
@@ -47,7 +47,7 @@ Status CudaDevice::CaptureOnce(LibraryProductRun* product, size_t params) {
   Status status = Check(api_.stream_create(&stream, kNonBlockingStream), "creating a stream");
   if (status.ok()) status = Check(api_.capture_begin(stream, kThreadLocalCapture), "beginning a recording");
   if (status.ok()) {
-    const List<DeviceAddress> addresses = List<DeviceAddress>::Filled(params, memory);
+    const GrowingList<DeviceAddress> addresses = GrowingList<DeviceAddress>::Filled(params, memory);
     status = addresses.ok() ? product->Launch({addresses.data(), addresses.size()}, stream)
                             : Status::Error(Code::kOutOfMemory, "no host memory for a product");
     const Status ended = Check(api_.capture_end(stream, &graph), "ending a recording");

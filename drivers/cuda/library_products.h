@@ -62,7 +62,7 @@ class LibraryProductRun {
 
 // The least alignment of what every launch binds to each parameter of kernel `kernel`: at most 256 bytes. Not
 // ok() when out of memory.
-List<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel);
+GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel);
 
 }  // namespace rondo::cuda
 

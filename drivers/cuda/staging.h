@@ -99,7 +99,7 @@ class Staging {
   uint64_t slots_ = 1;
   EventHandle events_[kMostSlots] = {};  // one a slot: the stream has done with it
   uint64_t in_ = 0;                      // up to where inputs use the ring
-  List<Copy> copies_;                    // out; room for as many as were announced
+  GrowingList<Copy> copies_;             // out; room for as many as were announced
   Cursor sent_, taken_;
   uint64_t emptied_ = 0;  // slots
 };

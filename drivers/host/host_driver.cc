@@ -398,7 +398,7 @@ class HostDevice final : public Device {
   Status Own(DeviceAddress address, uint64_t bytes) {
     return one_device_ ? Status::Ok() : book_.Check(address, bytes, index_);
   }
-  static Status AddAll(const List<uint32_t>& from, List<uint32_t>* to) {
+  static Status AddAll(const GrowingList<uint32_t>& from, GrowingList<uint32_t>* to) {
     for (uint32_t entry : from) {
       to->Forget(entry);
       if (!to->push_back(entry)) return NoMemoryFor("a recording");
@@ -431,7 +431,7 @@ class HostDevice final : public Device {
   host::Faults faults_;
   host::CollectiveStream collectives_;
   std::mutex mutex_;  // guards what follows, and the start of collectives_
-  List<HostStream*> streams_;
+  GrowingList<HostStream*> streams_;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -65,7 +65,7 @@ class MemoryBook {
     uint32_t device;
   };
   std::mutex mutex_;
-  List<Block> blocks_;
+  GrowingList<Block> blocks_;
   HostBooks books_[kMaxHostDevices] = {};
 };
 

@@ -200,10 +200,10 @@ bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
 
 bool HostGraph::PrepareOrder() {
   const size_t count = entries.size();
-  order.first_after = List<uint32_t>::Filled(count + 2, 0);
-  order.after = List<uint32_t>::Filled(before.size(), 0);
-  order.left = List<uint32_t>::Filled(count, 0);
-  order.ready = List<uint32_t>::Filled(count, 0);
+  order.first_after = GrowingList<uint32_t>::Filled(count + 2, 0);
+  order.after = GrowingList<uint32_t>::Filled(before.size(), 0);
+  order.left = GrowingList<uint32_t>::Filled(count, 0);
+  order.ready = GrowingList<uint32_t>::Filled(count, 0);
   if (!order.first_after.ok() || !order.after.ok() || !order.left.ok() || !order.ready.ok()) return false;
   for (uint32_t earlier : before) ++order.first_after[earlier + 2];
   for (size_t i = 2; i < count + 2; ++i) order.first_after[i] += order.first_after[i - 1];

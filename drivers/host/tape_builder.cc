@@ -15,7 +15,7 @@ bool WorksInPlace(TapeOp op) {
 }
 
 // The byte offset of a register for the result of `op`. Constants keep theirs for the whole launch.
-uint32_t TakeSlot(TapeOp op, uint32_t slot, List<uint32_t>* free, uint32_t* slots) {
+uint32_t TakeSlot(TapeOp op, uint32_t slot, GrowingList<uint32_t>* free, uint32_t* slots) {
   if (op == TapeOp::kConst || free->empty()) return slot * (*slots)++;
   const uint32_t at = free->back();
   free->pop_back();
@@ -23,7 +23,7 @@ uint32_t TakeSlot(TapeOp op, uint32_t slot, List<uint32_t>* free, uint32_t* slot
 }
 
 // Powers by a constant that one cheaper instruction computes.
-void SimplifyPow(List<TapeInst>& tape, TapeInst& inst) {
+void SimplifyPow(GrowingList<TapeInst>& tape, TapeInst& inst) {
   const TapeInst& exponent = tape[inst.b];
   if (inst.op != TapeOp::kPow || inst.type == TapeType::kI64 || exponent.op != TapeOp::kConst) return;
   if (exponent.imm.f == 2) {
@@ -40,9 +40,9 @@ void SimplifyPow(List<TapeInst>& tape, TapeInst& inst) {
 
 // Last instruction that reads each register; effects and what they need only (-1: not needed). Not ok() when
 // out of memory.
-List<int> LastUses(const List<TapeInst>& tape, const List<uint16_t>& keep) {
+GrowingList<int> LastUses(const GrowingList<TapeInst>& tape, const GrowingList<uint16_t>& keep) {
   const int n = static_cast<int>(tape.size());
-  List<int> last = List<int>::Filled(tape.size(), -1);
+  GrowingList<int> last = GrowingList<int>::Filled(tape.size(), -1);
   if (!last.ok()) return last;
   for (uint16_t k : keep) last[k] = n;
   for (int k = n - 1; k >= 0; --k) {
@@ -57,7 +57,8 @@ List<int> LastUses(const List<TapeInst>& tape, const List<uint16_t>& keep) {
 
 // Takes the greatest or least of the sum before and a constant into the sum's own instruction. `in` follows
 // it.
-bool ClampSum(const Engine& engine, const List<TapeInst>& tape, const TapeInst& in, uint16_t sum, Inst* add) {
+bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in, uint16_t sum,
+              Inst* add) {
   if (in.type != TapeType::kF32 || (in.op != TapeOp::kMax && in.op != TapeOp::kMin)) return false;
   const uint16_t other = in.a == sum ? in.b : in.a;
   if (other == sum || tape[other].op != TapeOp::kConst || add->kind != InstKind::kOp) return false;
@@ -82,7 +83,7 @@ bool InPlace(const Access& access) {
 
 }  // namespace
 
-Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>& tape) const {
+Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const {
   const uint16_t reads[3] = {in.a, in.b, in.c};
   for (int r = 0; r < Inputs(in.op); ++r) {
     if (reads[r] >= k) return Fail("a tape that reads a register before it is set");
@@ -100,7 +101,7 @@ Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>
   return Status::Ok();
 }
 
-Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, const Tiling& tiling,
+Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
                               Inst* out) {
   out->op = in.op;
   out->type = in.type;
@@ -150,7 +151,7 @@ Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, co
   return Status::Ok();
 }
 
-Status PartBuilder::Finish(const List<Inst>& once, const List<Inst>& body, Program* out) {
+Status PartBuilder::Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out) {
   if (!once.ok() || !body.ok()) return NoMemory();
   Span<const Inst> once_copy = arena_.Copy(once), body_copy = arena_.Copy(body);
   if (once_copy.data() == nullptr || body_copy.data() == nullptr) return NoMemory();
@@ -162,7 +163,7 @@ Status PartBuilder::Finish(const List<Inst>& once, const List<Inst>& body, Progr
 }
 
 Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& use, Program* out) {
-  List<TapeInst> tape(source.begin(), source.size());
+  GrowingList<TapeInst> tape(source.begin(), source.size());
   if (!tape.ok() || !use.keep.ok()) return NoMemory();
   bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
   for (size_t k = 0; k < tape.size(); ++k) {
@@ -170,16 +171,16 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     SimplifyPow(tape, tape[k]);
     narrow &= IsEffect(tape[k].op) || tape[k].type == TapeType::kF32;
   }
-  const List<int> last = LastUses(tape, use.keep);
+  const GrowingList<int> last = LastUses(tape, use.keep);
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
-  List<uint32_t> at = List<uint32_t>::Filled(tape.size(), 0);
+  GrowingList<uint32_t> at = GrowingList<uint32_t>::Filled(tape.size(), 0);
   if (!last.ok() || !at.ok()) return NoMemory();
   // What is read after a store may have been overwritten by it.
   int first_store = static_cast<int>(tape.size()) - 1;
   for (int k = first_store; k >= 0; --k) first_store = tape[k].op == TapeOp::kStore ? k : first_store;
-  List<uint32_t> free;
+  GrowingList<uint32_t> free;
   uint32_t slots = static_cast<uint32_t>(use.pinned);
-  List<Inst> once, body;
+  GrowingList<Inst> once, body;
   uint16_t before = 0;  // the tape's register that the last instruction of `body` defines
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& in = tape[k];
