@@ -4,6 +4,8 @@
 #include <functional>
 #include <queue>
 
+#include "core/synthetic.h"
+
 namespace rondo::ir {
 
 std::shared_ptr<const ConstantData> ConstantData::Own(DType dtype, const Shape& shape,
@@ -15,6 +17,16 @@ std::shared_ptr<const ConstantData> ConstantData::Own(DType dtype, const Shape& 
   data->bytes = std::span<const uint8_t>(keep->data(), keep->size());
   data->keep = keep;
   return data;
+}
+
+std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const ConstantData>& data) {
+  if (!data->synthetic) return data;
+  std::vector<uint8_t> bytes(static_cast<size_t>(data->byte_size()));
+  FillSyntheticRange(data->dtype, data->synthetic_key, data->synthetic_scale, 0,
+                     static_cast<uint64_t>(data->shape.elements()), bytes.data());
+  auto out = std::make_shared<ConstantData>(*ConstantData::Own(data->dtype, data->shape, std::move(bytes)));
+  out->name = data->name;
+  return out;
 }
 
 NodeId Graph::Add(Node node) {

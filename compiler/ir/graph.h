@@ -76,6 +76,9 @@ struct ConstantData {
   static std::shared_ptr<const ConstantData> Own(DType dtype, const Shape& shape, std::vector<uint8_t> bytes);
 };
 
+// The same with its bytes, if it is synthetic.
+std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const ConstantData>& data);
+
 struct InputAttrs {
   int index = 0;  // into Graph::inputs
 };
