@@ -86,6 +86,33 @@ TEST(GpuKernels, AttentionMatchesTheReference) {
   suite.Run();
 }
 
+// Blocks whose queries share keys in shared memory: several tiles of keys and of queries, the last of each
+// ragged.
+TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
+  Suite suite;
+  suite.processors = 1;
+  uint32_t seed = 100;
+  const AttentionShape shapes[] = {
+      {1, 2, 1, 130, 260, 64, 64},
+      {1, 2, 1, 200, 197, 64, 64, AttentionShape::kRandom},
+      {1, 2, 4, 100, 300, 32, 32, AttentionShape::kCausal},
+      {1, 2, 1, 65, 197, 80, 80},
+      {1, 2, 4, 150, 150, 128, 128, AttentionShape::kCausal},
+      {1, 2, 2, 90, 150, 128, 128, AttentionShape::kCausal, DType::kBool},
+      {1, 1, 3, 90, 210, 128, 64, AttentionShape::kNone, DType::kF32, 3.0f},
+      {2, 2, 1, 70, 300, 256, 64, AttentionShape::kOne},
+      {1, 1, 2, 80, 100, 256, 256, AttentionShape::kRandom},
+      {1, 2, 1, 40, 90, 64, 192, AttentionShape::kNone, DType::kF16},
+      {1, 1, 1, 64, 128, 16, 48},
+      {1, 1, 33, 1, 1, 128, 128},
+  };
+  for (const AttentionShape& shape : shapes) {
+    for (DType type : kHalves) AddAttention(&suite, shape, type, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("staged_attention<"), 2 * std::size(shapes));
+}
+
 // ----------------------------------------------------------------------------------------- rows
 
 // y = (x - mean(x)) * w / (1 + sum of squares), by stages as norms have them.

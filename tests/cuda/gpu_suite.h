@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/add_modules.h"
+#include "compiler/codegen/cuda/kernel_images.h"
+#include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
@@ -47,6 +49,7 @@ class Suite {
   }
 
   MatmulConfiguration matmul;
+  uint32_t processors = 0;  // 0: the GPU's; fewer, and little work gets the templates of much
 
   void Run() {
     if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
@@ -58,6 +61,7 @@ class Suite {
       ModuleOptions options;
       options.units.architecture = architecture;
       options.matmul = matmul;
+      options.processors = processors;
       Status status = AddCudaModules(&emitted_, options, &report);
       ASSERT_TRUE(status.ok()) << status.message();
     }
@@ -65,6 +69,20 @@ class Suite {
     RunOn(*driver);
     RunOverCanaries(*driver);
     DestroyCudaDriver(*driver);
+  }
+
+  // Kernels whose text for sm_90a has these words, after Run.
+  size_t Count(const std::string& words) const {
+    CudaTarget target = TargetOf("sm_90a");
+    target.matmul = matmul;
+    if (processors != 0) target.processors = processors;
+    const std::vector<std::vector<cuda::ParamFacts>> facts = FactsOf(emitted_.plan);
+    size_t count = 0;
+    for (size_t k = 0; k < kernels_.size(); ++k) {
+      const Result<KernelText> text = WriteKernelText(kernels_[k], target, facts[k]);
+      if (text.ok() && text->text.find(words) != std::string::npos) ++count;
+    }
+    return count;
   }
 
  private:

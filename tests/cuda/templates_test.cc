@@ -50,9 +50,46 @@ TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
   EXPECT_TRUE(Has(text, "AttentionWarp<false, 64, 64>"));
   EXPECT_EQ(text.grid,
             12u * 8);  // 16 queries a block: enough blocks for the device, keys split over its warps
-  AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16);
-  EXPECT_TRUE(Has(Text(many.maker), "AttentionWarp<true, 64, 64>"));
-  EXPECT_EQ(Text(many.maker).grid, 96u * 2);  // 64 queries a block
+}
+
+TEST(CudaTemplates, BlocksOfManyQueriesShareTheirKeysInSharedMemory) {
+  AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16),
+      narrow({96, 1, 128, 80, 128, 80}, DType::kF16), wide({96, 1, 128, 256, 128, 256}, DType::kF16);
+  EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<true, 64, 64, 4, 128, 2>"));
+  EXPECT_TRUE(Has(Text(many.maker, kAmpere), "StagedMma<true, 64, 64, 4, 128, "));
+  EXPECT_TRUE(Has(Text(narrow.maker), "StagedMma<false, 80, 80, 4, 64, "));  // no panels of 64
+  EXPECT_EQ(Text(many.maker).grid, 96u * 2);                                 // 64 queries a block
+  EXPECT_TRUE(Has(Text(wide.maker), "staged_attention<"));
+}
+
+TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
+  AttentionMaker few_queries({160, 4, 8, 128, 2048, 128}, DType::kBF16),
+      enough_queries({160, 3, 11, 128, 2048, 128}, DType::kBF16),  // 33 that share keys
+      few_blocks({12, 1, 197, 64, 197, 64}, DType::kF16);
+  EXPECT_FALSE(Has(Text(few_queries.maker), "staged_attention<"));
+  EXPECT_TRUE(Has(Text(enough_queries.maker), "staged_attention<"));
+  EXPECT_FALSE(Has(Text(few_blocks.maker), "staged_attention<"));
+  CudaTarget small = kHopper;
+  small.processors = 48;
+  EXPECT_TRUE(Has(Text(few_blocks.maker, small), "staged_attention<"));
+  small.processors = 49;
+  EXPECT_FALSE(Has(Text(few_blocks.maker, small), "staged_attention<"));
+}
+
+TEST(CudaTemplates, StagesOfKeysFitAMultiprocessorAsOftenAsTheLaunchSays) {
+  for (const CudaTarget& target : {kHopper, kAmpere}) {
+    for (int64_t features : {16, 64, 80, 128, 192, 256}) {
+      AttentionMaker attention({160, 1, 128, features, 512, features}, DType::kBF16);
+      const KernelText text = Text(attention.maker, target);
+      // Results of wider heads do not fit the shared memory that every GPU of sm_80's family has.
+      EXPECT_EQ(Has(text, "staged_attention<"), target.architecture >= 90 || features <= 128) << features;
+      if (!Has(text, "staged_attention<")) continue;
+      EXPECT_LE(text.shared + 1024, target.shared) << features;
+      const uint32_t resident = Has(text, "__launch_bounds__(256, 2)") ? 2 : 1;
+      EXPECT_LE(resident * (text.shared + 1024), target.shared_processor) << features;
+      EXPECT_EQ(resident, features <= 128 ? 2u : 1u) << features;
+    }
+  }
 }
 
 TEST(CudaTemplates, DecodingSplitsTheKeysOverAClusterWhereThereAreFewHeads) {

@@ -104,6 +104,7 @@ Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const 
                                               ProfileUse* use) {
   const PlanData& plan = emitted.plan;
   CudaTarget target = TargetOf(options.units.architecture);
+  if (options.processors != 0) target.processors = options.processors;
   const bool profiled = options.profile.architecture == options.units.architecture;
   std::vector<std::vector<ParamFacts>> facts = FactsOf(plan);
   std::vector<KernelTexts> kernels(plan.kernels.size());

@@ -6,12 +6,15 @@
 
 namespace rondo::cuda {
 
+// f16 and bf16, many queries: they share keys and values in shared memory; by wgmma or mma
+extern const PartTemplate kStagedAttention;
 extern const PartTemplate
     kFlashAttention;  // f16 and bf16 by mma; warps and blocks of a cluster split the keys
 extern const PartTemplate kPlainAttention;  // a block a query, in f32
 
 // The first that suits a part computes it.
-inline constexpr const PartTemplate* kAttentionTemplates[] = {&kFlashAttention, &kPlainAttention};
+inline constexpr const PartTemplate* kAttentionTemplates[] = {&kStagedAttention, &kFlashAttention,
+                                                              &kPlainAttention};
 
 }  // namespace rondo::cuda
 

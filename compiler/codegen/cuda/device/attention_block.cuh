@@ -15,6 +15,7 @@ struct AttentionBlock {
                        TOTAL = LAYOUT.total();
   static constexpr int OWN = LAYOUT.first_own();
   MEMBER float* row(int n) { return (float*)shared_memory + n * ROW; }
+  // `Warp::feature(v, quarter, odd)`: the feature of a thread's number `odd` of fragment v.
   template <typename Warp>
   MEMBER void keep(const Warp& from) {
     const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
@@ -29,13 +30,8 @@ struct AttentionBlock {
       }
 #pragma unroll
       for (int v = 0; v < VALUES / 8; ++v) {
-        // Fragment v is one of `width` whose features alternate.
-        const int piece = v / 8 * 64, width = VALUES - piece >= 64                  ? 8
-                                              : (VALUES - piece >= 32 && v % 8 < 4) ? 4
-                                                                                    : 2;
-        const int start = width == 2 ? VALUES - 16 : piece, j = v - start / 8;
-        to[start + 2 * quarter * width + j] = from.out[v][2 * h];
-        to[start + (2 * quarter + 1) * width + j] = from.out[v][2 * h + 1];
+        to[Warp::feature(v, quarter, 0)] = from.out[v][2 * h];
+        to[Warp::feature(v, quarter, 1)] = from.out[v][2 * h + 1];
       }
     }
     __syncthreads();

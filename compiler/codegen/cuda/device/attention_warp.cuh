@@ -4,16 +4,22 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_WARP_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_WARP_CUH_
 
-#include "compiler/codegen/cuda/device/attention_scores.cuh"
+#include "compiler/codegen/cuda/device/attention_rows.cuh"
 #include "compiler/codegen/cuda/device/attention_values.cuh"
 
 // A warp's 16 queries: this thread has two rows of them, `group` and `group` + 8.
 template <bool BF16, int FEATURES, int VALUES>
-struct AttentionWarp {
+struct AttentionWarp : AttentionRows<VALUES> {
   u32 query[FEATURES / 16][4];
-  float out[VALUES / 8][4];
-  float most[2], total[2];  // the row's greatest score; the sum of exp2(score - most), this thread's share
 
+  // Of fragment v of `out`, which is one of `width` whose features alternate (SixteenValues).
+  DEV int feature(int v, int quarter, int odd) {
+    const int piece = v / 8 * 64, width = VALUES - piece >= 64                  ? 8
+                                          : (VALUES - piece >= 32 && v % 8 < 4) ? 4
+                                                                                : 2;
+    const int start = width == 2 ? VALUES - 16 : piece;
+    return start + (2 * quarter + odd) * width + v - start / 8;
+  }
   MEMBER void load_queries(const char* const* rows, u32 quarter) {
     u32 w[2][4];
 #pragma unroll
@@ -60,38 +66,6 @@ struct AttentionWarp {
     for (int c = 0; c < FEATURES / 16; ++c)
       attention_multiply<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
   }
-  // Takes new scores in, as weights relative to the greatest score so far. `unit` turns a score into one of
-  // base 2.
-  MEMBER void weigh(float (*s)[4], float unit) {
-    float base[2], scale[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float high = fmaxf(fmaxf(s[0][2 * h], s[0][2 * h + 1]), fmaxf(s[1][2 * h], s[1][2 * h + 1]));
-      const float now = fmaxf(most[h], quad_max(high));
-      base[h] = now == kNoScore ? 0.0f : now * unit;
-      scale[h] = attention_exp2(__fmaf_rn(most[h], unit, -base[h]));
-      most[h] = now;
-    }
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) s[j][x] = attention_exp2(__fmaf_rn(s[j][x], unit, -base[x / 2]));
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      total[h] =
-          __fmaf_rn(total[h], scale[h], (s[0][2 * h] + s[0][2 * h + 1]) + (s[1][2 * h] + s[1][2 * h + 1]));
-    }
-    if (__any_sync(0xffffffffu, scale[0] != 1.0f || scale[1] != 1.0f)) {
-#pragma unroll
-      for (int v = 0; v < VALUES / 8; ++v) {
-        out[v][0] *= scale[0];
-        out[v][1] *= scale[0];
-        out[v][2] *= scale[1];
-        out[v][3] *= scale[1];
-      }
-    }
-  }
   // Every `step`th run of 16 keys from `first` on, below `limits[h]` of each row (negative: there is no such
   // row). `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. No key from
   // the greatest limit on is read.
@@ -99,13 +73,7 @@ struct AttentionWarp {
   MEMBER void walk(const char* const* rows, const int* limits, int first, int step, const char* keys,
                    i64 key_bytes, const char* values, i64 value_bytes, float unit, Score score) {
     const u32 group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      most[h] = kNoScore;
-      total[h] = 0;
-    }
-#pragma unroll
-    for (int v = 0; v < VALUES / 8; ++v) out[v][0] = out[v][1] = out[v][2] = out[v][3] = 0;
+    this->clear();
     const int bound = __reduce_max_sync(0xffffffffu, limits[0] > limits[1] ? limits[0] : limits[1]);
     // Below it, every row has every key. Rows that do not exist count as the others.
     const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
@@ -162,14 +130,14 @@ struct AttentionWarp {
           }
         }
       }
-      weigh(s, unit);
+      this->template weigh<2>(s, unit);
       const u32 weights[4] = {attention_pack<BF16>(s[0][0], s[0][1]), attention_pack<BF16>(s[0][2], s[0][3]),
                               attention_pack<BF16>(s[1][0], s[1][1]), attention_pack<BF16>(s[1][2], s[1][3])};
-      v.template multiply<BF16>(out, weights);
+      v.template multiply<BF16>(this->out, weights);
       if (more) load_values(from + step);
     }
 #pragma unroll
-    for (int h = 0; h < 2; ++h) most[h] *= unit;
+    for (int h = 0; h < 2; ++h) this->most[h] *= unit;
   }
 };
 

@@ -1,0 +1,311 @@
+// Attention of many queries: the queries of a block share keys and values, which go through shared memory,
+// copied ahead. Scores only ever exist in registers. What multiplies is a policy: mma.sync, or wgmma.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_CUH_
+
+#include "compiler/codegen/cuda/device/async_copy.cuh"
+#include "compiler/codegen/cuda/device/attention_rows.cuh"
+#include "compiler/codegen/cuda/device/attention_staged_layout.h"
+#include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/shared_memory.cuh"
+#include "compiler/codegen/cuda/device/tile_side.cuh"
+#include "compiler/codegen/cuda/device/wgmma.cuh"
+
+// Lines of ELEMENTS in shared memory as ldmatrix reads them, PITCH bytes apart.
+template <int ELEMENTS, int PITCH>
+struct PaddedLines {
+  static constexpr int PIECES = ELEMENTS / 8;
+  DEV u32 place(int line, int piece) { return (u32)(line * PITCH + piece * 16); }
+};
+// LINES lines as wgmma reads them: panels of 64 elements, their lines swizzled.
+template <int ELEMENTS, int LINES>
+struct PanelLines {
+  static constexpr int PIECES = ELEMENTS / 8, PANEL = LINES * 128;
+  DEV u32 place(int line, int piece) { return (u32)(piece / 8 * PANEL) + swizzled<128>(line, piece % 8); }
+};
+
+// What is computed from it is computed anew each time: kept in registers over all keys, it would leave too
+// few.
+DEV int thread_again() {
+  int thread = (int)threadIdx.x;
+  asm volatile("" : "+r"(thread));
+  return thread;
+}
+
+// Copies COUNT lines, each from `line_at(line)`; those that are absent become zeros.
+struct Line {
+  const char* at;
+  bool present;
+};
+template <typename Lines, int COUNT, typename LineAt>
+DEV void copy_lines(u32 to, LineAt line_at) {
+  constexpr int ITEMS = COUNT * Lines::PIECES, ROUNDS = (ITEMS + 255) / 256;
+  constexpr bool EVEN = 256 % Lines::PIECES == 0;
+  const int thread = thread_again();
+#pragma unroll
+  for (int n = 0; n < ROUNDS; ++n) {
+    const int item = thread + n * 256;
+    if (ITEMS % 256 != 0 && item >= ITEMS) break;
+    const int line = EVEN ? thread / Lines::PIECES + n * (256 / Lines::PIECES) : item / Lines::PIECES;
+    const int piece = (EVEN ? thread : item) % Lines::PIECES;
+    const Line from = line_at(line);
+    copy_async<16>(to + Lines::place(line, piece), from.at + piece * 16, from.present);
+  }
+}
+
+template <bool BF16, int COUNT>
+DEV void pack_weights(const float (*s)[4], u32 (*weights)[4]) {
+#pragma unroll
+  for (int j = 0; j < COUNT; ++j) {
+    weights[j][0] = attention_pack<BF16>(s[2 * j][0], s[2 * j][1]);
+    weights[j][1] = attention_pack<BF16>(s[2 * j][2], s[2 * j][3]);
+    weights[j][2] = attention_pack<BF16>(s[2 * j + 1][0], s[2 * j + 1][1]);
+    weights[j][3] = attention_pack<BF16>(s[2 * j + 1][2], s[2 * j + 1][3]);
+  }
+}
+
+// What a thread has of its rows. Fragment v is the 8 features from 8 * v on.
+template <int VALUES>
+struct StagedRows : AttentionRows<VALUES> {
+  DEV int feature(int v, int quarter, int odd) { return 8 * v + 2 * quarter + odd; }
+};
+
+// The matmuls of a block whose 8 warps are ROW_WARPS by 8 / ROW_WARPS: rows, and shares of KEYS keys. By
+// mma.sync.
+template <bool BF, int FEATURES, int VALUES, int ROW_WARPS, int KEYS, int STAGES>
+struct StagedMma {
+  static constexpr StagedAttentionLayout LAYOUT = {FEATURES, VALUES, ROW_WARPS, KEYS, STAGES, false};
+  static constexpr int OWN = LAYOUT.own();
+  static constexpr bool BF16 = BF;
+  static constexpr bool TOGETHER = false;  // do all warps of a block take part in every stage?
+  using Rows = StagedRows<VALUES>;
+  using Queries = PaddedLines<FEATURES, LAYOUT.pitch(FEATURES)>;
+  using Keys = Queries;
+  using Values = PaddedLines<VALUES, LAYOUT.pitch(VALUES)>;
+
+  DEV u32 begin() { return shared_address(shared_memory); }
+  DEV void show() {}
+  // The scores of the warp's rows with its share of the keys.
+  DEV void score(u32 queries, u32 keys, float (*s)[4]) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp % ROW_WARPS * 16 + lane % 16;
+    const int first = warp / ROW_WARPS * OWN + lane % 8 + lane / 16 * 8;
+#pragma unroll
+    for (int j = 0; j < OWN / 8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+#pragma unroll
+    for (int c = 0; c < FEATURES / 16; ++c) {
+      u32 q[4];
+      load_matrices(q, queries + Queries::place(row, 2 * c + lane / 16));
+#pragma unroll
+      for (int j = 0; j < OWN / 16; ++j) {
+        u32 b[4];
+        load_matrices(b, keys + Keys::place(first + 16 * j, 2 * c + lane / 8 % 2));
+        attention_multiply<BF>(s[2 * j], q, b[0], b[1]);
+        attention_multiply<BF>(s[2 * j + 1], q, b[2], b[3]);
+      }
+    }
+  }
+  // Adds the values of the warp's share of the keys, weighed.
+  DEV void add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
+    const int lane = threadIdx.x % 32, first = threadIdx.x / 32 / ROW_WARPS * OWN + lane % 16;
+#pragma unroll
+    for (int j = 0; j < OWN / 16; ++j) {
+#pragma unroll
+      for (int v = 0; v < VALUES / 16; ++v) {
+        u32 b[4];
+        load_transposed(b, values + Values::place(first + 16 * j, 2 * v + lane / 16));
+        attention_multiply<BF>(out[2 * v], weights[j], b[0], b[1]);
+        attention_multiply<BF>(out[2 * v + 1], weights[j], b[2], b[3]);
+      }
+    }
+  }
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+
+// Accumulators of wgmma are not to be touched while it runs: nothing that reads or writes them moves across
+// this.
+template <int COUNT>
+DEV void hold_sums(float (*s)[4]) {
+#pragma unroll
+  for (int j = 0; j < COUNT; ++j)
+    asm volatile("" : "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])::"memory");
+}
+
+#define WGMMA_WEIGH_TYPED(type, n, sums, a_names, b_name)                                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##sums \
+               "}, {" a_names "}, " b_name ", 1, 1, 1, 1;"                                             \
+               : WGMMA_SUMS_##sums                                                                     \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define WGMMA_WEIGH(n, sums, a_names, b_name)                                        \
+  if constexpr (N == n && BF16) WGMMA_WEIGH_TYPED("bf16", n, sums, a_names, b_name); \
+  if constexpr (N == n && !BF16) WGMMA_WEIGH_TYPED("f16", n, sums, a_names, b_name)
+
+// group_multiply with A in registers, as mma.sync has it, and lines of B that are depths.
+template <int N, bool BF16>
+DEV void group_weigh(float* d, const u32* a, u64 b) {
+  static_assert(N == 64 || N == 128 || N == 192 || N == 256, "a width of wgmma that has its line here");
+  WGMMA_WEIGH(64, 32, "%32, %33, %34, %35", "%36");
+  WGMMA_WEIGH(128, 64, "%64, %65, %66, %67", "%68");
+  WGMMA_WEIGH(192, 96, "%96, %97, %98, %99", "%100");
+  WGMMA_WEIGH(256, 128, "%128, %129, %130, %131", "%132");
+}
+
+// The same by wgmma: groups of four warps, 64 rows each.
+template <bool BF, int FEATURES, int VALUES, int ROW_WARPS, int KEYS, int STAGES>
+struct StagedWgmma {
+  static constexpr StagedAttentionLayout LAYOUT = {FEATURES, VALUES, ROW_WARPS, KEYS, STAGES, true};
+  static constexpr int OWN = LAYOUT.own();
+  static constexpr bool BF16 = BF;
+  static constexpr bool TOGETHER = true;
+  static_assert(OWN == 64 || OWN == 128, "keys that one instruction of wgmma takes");
+  using Rows = StagedRows<VALUES>;
+  using Queries = PanelLines<FEATURES, LAYOUT.rows()>;
+  using Keys = PanelLines<FEATURES, KEYS>;
+  using Values = PanelLines<VALUES, KEYS>;
+
+  DEV u32 begin() {
+    constexpr u32 LAST = StagedAttentionLayout::kAlignment - 1;
+    return (shared_address(shared_memory) + LAST) & ~LAST;
+  }
+  DEV void show() { show_copies_to_wgmma(); }
+  DEV void score(u32 queries, u32 keys, float (*s)[4]) {
+    const u32 group = threadIdx.x / 128;
+    queries += group % (ROW_WARPS / 4) * 8192;
+    keys += group / (ROW_WARPS / 4) * (OWN * 128);
+#pragma unroll
+    for (int j = 0; j < OWN / 8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+    hold_sums<OWN / 8>(s);
+    group_begin();
+#pragma unroll
+    for (int c = 0; c < FEATURES / 16; ++c)
+      group_multiply<OWN, BF, false>(&s[0][0], matrix_of(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
+                                     matrix_of(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
+    group_commit();
+    group_wait<0>();
+    hold_sums<OWN / 8>(s);
+  }
+  DEV void add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
+    values += threadIdx.x / 128 / (ROW_WARPS / 4) * (OWN * 128);
+    hold_sums<VALUES / 8>(out);
+    group_begin();
+#pragma unroll
+    for (int j = 0; j < OWN / 16; ++j)
+      group_weigh<VALUES, BF>(&out[0][0], weights[j], matrix_of(values + j * 2048, Values::PANEL));
+    group_commit();
+    group_wait<0>();
+    hold_sums<VALUES / 8>(out);
+  }
+};
+
+#endif
+
+DEV int greatest_of_block(int own) {
+  __shared__ int warps[AttentionLayout::kWarps];
+  own = __reduce_max_sync(0xffffffffu, own);
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = own;
+  __syncthreads();
+  int most = warps[0];
+#pragma unroll
+  for (int w = 1; w < AttentionLayout::kWarps; ++w) most = warps[w] > most ? warps[w] : most;
+  return most;
+}
+
+// Where tiles of keys, and of values, are: in memory, in rows of so many bytes, and in the stages.
+template <typename Matmuls>
+struct StagedSource {
+  static constexpr StagedAttentionLayout LAYOUT = Matmuls::LAYOUT;
+
+  u32 stages;
+  const char *keys, *values;
+  i64 key_bytes, value_bytes;
+
+  MEMBER u32 stage(int tile) const { return stages + tile % LAYOUT.stages * LAYOUT.stage(); }
+  template <typename Lines>
+  MEMBER void copy(u32 to, const char* rows, i64 bytes, int tile, int bound) const {
+    const int first = tile * LAYOUT.keys;
+    const char* from = rows + first * bytes;
+    if (first < bound)
+      copy_lines<Lines, LAYOUT.keys>(to, [&](int line) {
+        return Line{from + line * bytes, first + line < bound};
+      });
+    commit_copies();
+  }
+  MEMBER void copy_keys(int tile, int bound) const {
+    copy<typename Matmuls::Keys>(stage(tile), keys, key_bytes, tile, bound);
+  }
+  MEMBER void copy_values(int tile, int bound) const {
+    copy<typename Matmuls::Values>(stage(tile) + LAYOUT.key_bytes(), values, value_bytes, tile, bound);
+  }
+};
+
+// All keys for the queries of a block, a stage at a time. As soon as all warps have used keys, or values,
+// those of a later tile are copied to their place. `query_at`: where the block's query of a number is, null
+// if there is none. `limits`, `unit` and `score` as AttentionWarp::walk has them; LIMITED: limits may be less
+// than `all`. No value from the greatest limit of the block on is read.
+template <typename Matmuls, bool PLAIN, bool LIMITED, typename QueryAt, typename Score>
+DEV void staged_attention(typename Matmuls::Rows& rows, QueryAt query_at, const int* limits, int all,
+                          const char* keys, i64 key_bytes, const char* values, i64 value_bytes, float unit,
+                          Score score) {
+  constexpr StagedAttentionLayout LAYOUT = Matmuls::LAYOUT;
+  constexpr int OWN = LAYOUT.own(), STAGES = LAYOUT.stages;
+  const u32 queries = Matmuls::begin();
+  const StagedSource<Matmuls> source = {queries + LAYOUT.query_bytes(), keys, values, key_bytes, value_bytes};
+  copy_lines<typename Matmuls::Queries, LAYOUT.rows()>(queries, [&](int line) {
+    const char* at = query_at(line);
+    return Line{at != 0 ? at : keys, at != 0};
+  });
+  source.copy_keys(0, all);
+  const int own_limit = limits[0] > limits[1] ? limits[0] : limits[1];
+  const int bound = LIMITED ? greatest_of_block(own_limit) : all;
+  source.copy_values(0, bound);
+#pragma unroll
+  for (int s = 1; s < STAGES; ++s) {
+    source.copy_keys(s, bound);
+    source.copy_values(s, bound);
+  }
+  // Below it, every row of the warp has every key. Rows that do not exist count as the others.
+  const int whole = (int)__reduce_min_sync(0xffffffffu, min((u32)limits[0], (u32)limits[1]));
+  const int own_bound = Matmuls::TOGETHER ? bound : __reduce_max_sync(0xffffffffu, own_limit);
+  rows.clear();
+  for (int tile = 0; tile * LAYOUT.keys < bound; ++tile) {
+    if (tile == 0)
+      wait_copies<2 * STAGES - 1>();
+    else
+      wait_copies<2 * STAGES - 2>();
+    Matmuls::show();
+    __syncthreads();
+    if (tile > 0) source.copy_values(tile + STAGES - 1, bound);
+    const u32 stage = source.stage(tile);
+    const int from = tile * LAYOUT.keys + thread_again() / 32 / LAYOUT.row_warps * OWN;
+    const bool any = from < own_bound;
+    u32 weights[OWN / 16][4];
+    if (any) {
+      float s[OWN / 8][4];
+      Matmuls::score(queries, stage, s);
+      if (!PLAIN || from + OWN > whole) {
+        const int first = from + 2 * (thread_again() % 4);
+#pragma unroll
+        for (int j = 0; j < OWN / 8; ++j) {
+#pragma unroll
+          for (int x = 0; x < 4; ++x) {
+            const int key = first + 8 * j + x % 2;
+            s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
+          }
+        }
+      }
+      rows.template weigh<OWN / 8>(s, unit);
+      pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
+    }
+    wait_copies<2 * STAGES - 2>();
+    Matmuls::show();
+    __syncthreads();
+    source.copy_keys(tile + STAGES, bound);
+    if (any) Matmuls::add(stage + LAYOUT.key_bytes(), weights, rows.out);
+  }
+  wait_copies<0>();
+  __syncthreads();
+#pragma unroll
+  for (int h = 0; h < 2; ++h) rows.most[h] *= unit;
+}
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_CUH_

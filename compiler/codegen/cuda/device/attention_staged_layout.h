@@ -1,0 +1,40 @@
+// StagedAttentionLayout: how attention whose keys and values go through shared memory is cut, and what lies
+// where there (attention_staged.cuh). Sizes in bytes unless said otherwise.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_
+
+#include "compiler/codegen/cuda/device/attention_layout.h"
+
+namespace rondo::cuda {
+
+// A block's warps are row_warps, each with 16 queries of its own, by splits() that share the keys of a stage.
+// wgmma: both matmuls are by wgmma, else by mma.sync.
+struct StagedAttentionLayout {
+  static constexpr int kWarpRows = 16;
+  static constexpr int kAlignment = 1024;  // of what wgmma reads
+
+  int features, values, row_warps;
+  int keys;    // of a stage
+  int stages;  // copies in flight
+  bool wgmma;
+
+  HOST_DEVICE int splits() const { return AttentionLayout::kWarps / row_warps; }
+  HOST_DEVICE int own() const { return keys / splits(); }  // keys of a stage that a warp computes with
+  HOST_DEVICE int rows() const { return row_warps * kWarpRows; }
+  // From line to line. ldmatrix reads lines an odd number of 16-byte pieces apart, so that equal pieces of
+  // eight lines lie in different banks; wgmma reads panels of 64 elements, their lines swizzled.
+  HOST_DEVICE int pitch(int elements) const { return elements * 2 + (wgmma ? 0 : 16); }
+  HOST_DEVICE int query_bytes() const { return rows() * pitch(features); }
+  HOST_DEVICE int key_bytes() const { return keys * pitch(features); }
+  HOST_DEVICE int stage() const { return key_bytes() + keys * pitch(values); }
+  // Queries, then stages; afterwards the same memory holds what AttentionBlock keeps.
+  HOST_DEVICE int shared() const {
+    const int copied = (wgmma ? kAlignment : 0) + query_bytes() + stages * stage();
+    const int kept = AttentionLayout{kWarpRows, values, splits()}.shared(1);
+    return copied > kept ? copied : kept;
+  }
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_
