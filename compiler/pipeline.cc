@@ -157,7 +157,7 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
   LibraryOptions libraries;
   libraries.products = options.products;
   if (options.profile.architecture == *gpu)
-    libraries.choice = [&](const Kernel& kernel) { return options.profile.Of(kernel); };
+    libraries.configuration = [&](const Kernel& kernel) { return options.profile.Of(kernel); };
   return ChooseLibraries(&program->planned.lowered, TargetOf(*gpu), libraries, text);
 }
 

@@ -16,10 +16,10 @@ uint64_t KernelDigest(const Kernel& kernel) {
   return HashBytes(structure.data(), structure.size());
 }
 
-ProductChoice KernelProfile::Of(const Kernel& kernel) const {
+MatmulConfiguration KernelProfile::Of(const Kernel& kernel) const {
   if (choices.empty()) return {};
   const auto found = choices.find(KernelDigest(kernel));
-  return found != choices.end() ? found->second : ProductChoice();
+  return found != choices.end() ? found->second : MatmulConfiguration();
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// KernelProfile: which way each kernel is best computed, as measured on one architecture.
+// KernelProfile: how each kernel is best computed, as measured on one architecture.
 #ifndef RONDO_COMPILER_CODEGEN_KERNEL_PROFILE_H_
 #define RONDO_COMPILER_CODEGEN_KERNEL_PROFILE_H_
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cuda/product_choice.h"
+#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
 #include "core/kernel.h"
 
 namespace rondo {
@@ -18,11 +18,11 @@ namespace rondo {
 uint64_t KernelDigest(const Kernel& kernel);
 
 struct KernelProfile {
-  std::string architecture;                   // "sm_90a": of no use for others
-  std::map<uint64_t, ProductChoice> choices;  // by KernelDigest
+  std::string architecture;                         // "sm_90a": of no use for others
+  std::map<uint64_t, MatmulConfiguration> choices;  // by KernelDigest
 
   // What is asked for the kernel; everything left open if nothing is.
-  ProductChoice Of(const Kernel& kernel) const;
+  MatmulConfiguration Of(const Kernel& kernel) const;
 };
 
 // What became of a profile's choices in one plan.

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/codegen/cuda/add_modules.h"
-#include "compiler/codegen/cuda/library_product.h"
+#include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
@@ -23,7 +23,7 @@ class ProductPlan {
   void Add(const ProductKernel& kernel) {
     kernels_.push_back(kernel.kernel());
     Kernel& k = kernels_.back();
-    const std::optional<LibraryProduct> product = LibraryProductOf(k);
+    const std::optional<LibraryProduct> product = LibraryMatmulOf(k);
     ASSERT_TRUE(product.has_value()) << kernel.text();
     emitted_.library.push_back(LibraryProduct().algorithm);
     names_.push_back(kernel.text());

@@ -1,4 +1,5 @@
 // Generated contractions, convolutions and colliding writes against the reference (gpu_suite.h).
+#include "compiler/codegen/cuda/matmul/matmul_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/random_layout.h"
 
@@ -139,7 +140,7 @@ TEST(GpuProducts, OfManyRowsMatchTheReference) {
 }
 
 // As above, and several tiles a block; parts of one kernel.
-TEST(GpuProducts, EveryWayOfTheCopyEngineMatchesTheReference) {
+TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
   const ProductCase cases[] = {
       {1, 150, 200, 328},
       {1, 197, 264, 72, 2, true},
@@ -152,11 +153,11 @@ TEST(GpuProducts, EveryWayOfTheCopyEngineMatchesTheReference) {
   DestroyCudaDriver(*driver);
   // Each sharing with one tile, each tile with one sharing.
   size_t number = 0;
-  for (const ProductChoice& choice : BulkChoices(TargetOf("sm_90a"))) {
+  for (const MatmulConfiguration& choice : TilesOf(MatmulFamily::kTma, TargetOf("sm_90a"))) {
     const size_t tile = number / 6, sharing = number++ % 6;
-    if (choice.rows + choice.columns > 128 && sharing != tile % 6) continue;
+    if (choice.m + choice.n > 128 && sharing != tile % 6) continue;
     Suite suite;
-    suite.product = choice;
+    suite.matmul = choice;
     uint32_t seed = 500;
     for (const ProductCase& p : cases) {
       AddProduct(&suite, p, kFloats[seed % 2], seed);
@@ -170,7 +171,7 @@ TEST(GpuProducts, EveryWayOfTheCopyEngineMatchesTheReference) {
 TEST(GpuProducts, OfManyTilesMatchTheReference) {
   Suite suite;
   uint32_t seed = 600;
-  suite.product = *ParseProductChoice("bulk 64x64 1x1x1 cluster 1");
+  suite.matmul = *ParseMatmulConfiguration("bulk 64x64 1x1x1 cluster 1");
   for (const ProductCase& p : {ProductCase{1, 1100, 552, 72}, ProductCase{2, 584, 456, 64, 2},
                                ProductCase{1, 1100, 552, 64, 1, true}})
     AddProduct(&suite, p, DType::kF16, seed++);
@@ -192,10 +193,13 @@ TEST(GpuProducts, EveryTileMatchesTheReference) {
       {1, 49, 136, 2400, 1, true, false, true, 2},
   };
   int64_t tile = 0;
-  for (const ProductChoice& choice : TileChoices(TargetOf("sm_90a"))) {
+  std::vector<MatmulConfiguration> tiles = TilesOf(MatmulFamily::kMma, TargetOf("sm_90a"));
+  for (const MatmulConfiguration& wgmma : TilesOf(MatmulFamily::kWgmma, TargetOf("sm_90a")))
+    tiles.push_back(wgmma);
+  for (const MatmulConfiguration& choice : tiles) {
     Suite suite;
-    suite.product = choice;
-    suite.product.cluster = tile++ % 2 + 1;
+    suite.matmul = choice;
+    suite.matmul.cluster = tile++ % 2 + 1;
     uint32_t seed = 400;
     for (const ProductCase& p : cases) {
       AddProduct(&suite, p, kFloats[seed % 2], seed);
@@ -218,7 +222,7 @@ TEST(GpuProducts, WithFactorsInTf32MatchTheReference) {
   for (const char* choice : {"", "tf32 128x128", "tf32 128x64 cluster 2", "tf32 64x128",
                              "tf32 64x64 cluster 4", "tf32 32x64", "tf32 32x32"}) {
     Suite suite;
-    suite.product = *ParseProductChoice(choice);
+    suite.matmul = *ParseMatmulConfiguration(choice);
     uint32_t seed = 500;
     for (ProductCase p : cases) {
       p.tf32 = true;

@@ -42,7 +42,7 @@ class Suite {
     return cases_.back();
   }
 
-  ProductChoice product;
+  MatmulConfiguration matmul;
 
   void Run() {
     if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
@@ -53,7 +53,7 @@ class Suite {
       if (driver.ok() && architecture == std::string("sm_80")) continue;
       ModuleOptions options;
       options.units.architecture = architecture;
-      options.product = product;
+      options.matmul = matmul;
       Status status = AddCudaModules(&emitted_, options, &report);
       ASSERT_TRUE(status.ok()) << status.message();
     }

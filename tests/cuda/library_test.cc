@@ -1,9 +1,12 @@
 // Which kernels a library computes, as what, and what a split makes of the others.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "compiler/codegen/cuda/choose_libraries.h"
-#include "compiler/codegen/cuda/library_product.h"
-#include "compiler/codegen/cuda/split_product.h"
+#include "compiler/codegen/cuda/kernel_candidates.h"
+#include "compiler/codegen/cuda/matmul/library_matmul.h"
+#include "compiler/codegen/cuda/matmul/split_epilogue.h"
 #include "compiler/codegen/lowered_rules.h"
 #include "tests/cuda/product_kernel.h"
 
@@ -21,7 +24,7 @@ void ExpectMatrix(const ProductMatrix& m, uint16_t param, int64_t batch, int64_t
 TEST(LibraryProducts, AreReadToTheLastField) {
   const ProductKernel kernel({3, 64, 96, 128, true}, DType::kBF16, DType::kBF16,
                              {true, true, Activation::kGeluTanh});
-  const auto p = LibraryProductOf(kernel.kernel());
+  const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_EQ(p->batches, 3);
   EXPECT_EQ(p->rows, 64);
@@ -40,7 +43,7 @@ TEST(LibraryProducts, AreReadToTheLastField) {
 
 TEST(LibraryProducts, TransposedSidesAreOuterByOne) {
   const ProductKernel kernel({1, 64, 96, 128, false, true}, DType::kF32, DType::kF32, {}, true);
-  const auto p = LibraryProductOf(kernel.kernel());
+  const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_TRUE(p->tf32);
   EXPECT_EQ(p->epilogue, ProductEpilogue::kNone);
@@ -53,7 +56,7 @@ TEST(LibraryProducts, TransposedSidesAreOuterByOne) {
 // With one row, either may be either.
 TEST(LibraryProducts, OneRowHasBothItsBiasAndItsAddend) {
   const ProductKernel kernel({1, 1, 96, 128}, DType::kF16, DType::kF16, {true, true});
-  const auto p = LibraryProductOf(kernel.kernel());
+  const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_EQ(p->bias.param + p->addend.param, 3 + 4);
   EXPECT_EQ(p->addend.outer_stride, 96);
@@ -63,8 +66,8 @@ TEST(LibraryProducts, EveryEndThatLibrariesHaveIsKnown) {
   for (const ProductEnd& end : kProductEnds) {
     for (DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
       const ProductKernel same({1, 8, 16, 32}, type, type, end), wide({1, 8, 16, 32}, type, DType::kF32, end);
-      EXPECT_TRUE(LibraryProductOf(same.kernel()).has_value()) << same.text();
-      EXPECT_TRUE(LibraryProductOf(wide.kernel()).has_value()) << wide.text();
+      EXPECT_TRUE(LibraryMatmulOf(same.kernel()).has_value()) << same.text();
+      EXPECT_TRUE(LibraryMatmulOf(wide.kernel()).has_value()) << wide.text();
     }
   }
 }
@@ -75,7 +78,7 @@ TEST(LibraryProducts, WhatNoLibraryComputesExactlyIsNone) {
                            void (*change)(PartMaker&)) {
     ProductKernel kernel(sides, type, out, end);
     if (change != nullptr) change(kernel.maker());
-    EXPECT_FALSE(LibraryProductOf(kernel.Again()).has_value()) << why;
+    EXPECT_FALSE(LibraryMatmulOf(kernel.Again()).has_value()) << why;
   };
   const DType f16 = DType::kF16;
   refused("GELU by erf", f16, f16, {false, false, Activation::kGeluErf}, nullptr);
@@ -135,11 +138,11 @@ TEST(LibraryProducts, DepthOfSeveralLoopsIsOneWhereBothSidesAgree) {
   TapeMaker tape;
   tape.Store(out, DType::kF16, tape.Add(TapeOp::kAcc, TapeType::kF32));
   maker.part.epilogue = maker.Keep(tape);
-  ASSERT_TRUE(LibraryProductOf(maker.Make()).has_value());
-  EXPECT_EQ(LibraryProductOf(maker.Make())->depth, 128);
+  ASSERT_TRUE(LibraryMatmulOf(maker.Make()).has_value());
+  EXPECT_EQ(LibraryMatmulOf(maker.Make())->depth, 128);
   // Heads outside the rows: no single stride.
   maker.operands[0].strides = arena.Copy(std::vector<int64_t>{32, 0, 64 * 32, 1});
-  EXPECT_FALSE(LibraryProductOf(maker.Make()).has_value());
+  EXPECT_FALSE(LibraryMatmulOf(maker.Make()).has_value());
 }
 
 TEST(LibraryProducts, ScratchIsBoundedByShapeAndArchitecture) {
@@ -224,17 +227,17 @@ class GatedProgram {
   LoweredProgram program_;
 };
 
-TEST(SplitProducts, NeighbouringRightSidesBecomeOne) {
+TEST(SplitEpilogues, NeighbouringRightSidesBecomeOne) {
   for (bool gate_first : {true, false}) {
     GatedProgram gated(gate_first);
     const LoweredOp& op = gated.program().ops[0];
-    auto split = SplitProduct(gated.program(), op, 3);
+    auto split = SplitEpilogue(gated.program(), op, 3);
     ASSERT_TRUE(split.has_value());
-    const auto p = LibraryProductOf(split->product.kernel);
+    const auto p = LibraryMatmulOf(split->matmul.kernel);
     ASSERT_TRUE(p.has_value());
     EXPECT_EQ(p->columns, 2 * GatedProgram::kColumns);
     EXPECT_EQ(split->sums.bytes, GatedProgram::kRows * 2 * GatedProgram::kColumns * 2);
-    EXPECT_EQ(split->product.params[1].byte_offset, 0u);
+    EXPECT_EQ(split->matmul.params[1].byte_offset, 0u);
     const Part& map = split->map.kernel.parts[0];
     EXPECT_EQ(map.skeleton, Skeleton::kMap);
     EXPECT_EQ(map.loops.size(), 2u);
@@ -250,10 +253,10 @@ TEST(SplitProducts, NeighbouringRightSidesBecomeOne) {
     EXPECT_EQ(gate.strides[1], 1);
   }
   GatedProgram apart(true, 8);
-  EXPECT_FALSE(SplitProduct(apart.program(), apart.program().ops[0], 3).has_value());
+  EXPECT_FALSE(SplitEpilogue(apart.program(), apart.program().ops[0], 3).has_value());
 }
 
-TEST(SplitProducts, TakeTheirPlaceInTheProgram) {
+TEST(SplitEpilogues, TakeTheirPlaceInTheProgram) {
   GatedProgram gated;
   LoweredProgram& program = gated.program();
   std::string text;
@@ -277,25 +280,70 @@ TEST(SplitProducts, TakeTheirPlaceInTheProgram) {
 }
 
 TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
-  const auto ops_with = [](Products products, ProductChoice choice) {
+  const auto ops_with = [](Products products, MatmulConfiguration choice) {
     GatedProgram gated;
     std::string text;
     LibraryOptions options;
     options.products = products;
-    if (choice.by != ProductTemplate::kAny) options.choice = [choice](const Kernel&) { return choice; };
+    if (choice.family != MatmulFamily::kAny)
+      options.configuration = [choice](const Kernel&) { return choice; };
     EXPECT_TRUE(ChooseLibraries(&gated.program(), TargetOf("sm_90a"), options, &text).ok());
     return gated.program();
   };
-  ProductChoice library, tile;
-  library.by = ProductTemplate::kLibrary;
+  MatmulConfiguration library, tile;
+  library.family = MatmulFamily::kLibrary;
   library.algorithm = 3;
-  tile.by = ProductTemplate::kTile;
+  tile.family = MatmulFamily::kMma;
   EXPECT_EQ(ops_with(Products::kGenerated, {}).ops.size(), 2u);
   EXPECT_EQ(ops_with(Products::kLibrary, {}).ops.size(), 4u);
   EXPECT_EQ(ops_with(Products::kLibrary, tile).ops.size(), 2u);
   const LoweredProgram third = ops_with(Products::kGenerated, library);
   ASSERT_EQ(third.ops.size(), 4u);
   EXPECT_EQ(third.ops[0].library, 2u);  // positions count from 0
+}
+
+const MatmulCandidate* FirstOfLibrary(const std::vector<MatmulCandidate>& candidates) {
+  for (const MatmulCandidate& candidate : candidates) {
+    if (Text(candidate.configuration) == "library") return &candidate;
+  }
+  return nullptr;
+}
+
+TEST(KernelCandidates, ListTheLibraryBesideWhatIsGenerated) {
+  const ProductKernel p({1, 512, 4096, 4096}, DType::kBF16, DType::kBF16, {});
+  const std::vector<cuda::ParamFacts> facts(p.kernel().num_params, {256, false});
+  const std::vector<MatmulCandidate> candidates = KernelCandidates(p.kernel(), TargetOf("sm_90a"), facts);
+  const MatmulCandidate* library = FirstOfLibrary(candidates);
+  ASSERT_NE(library, nullptr);
+  EXPECT_LT(library->microseconds, kNotEstimated);
+  std::set<MatmulFamily> families;
+  for (const MatmulCandidate& candidate : candidates) {
+    families.insert(candidate.configuration.family);
+    EXPECT_GT(candidate.microseconds, 0) << Text(candidate.configuration);
+    // Those behind a library's first are taken only where they are asked for.
+    EXPECT_EQ(candidate.microseconds == kNotEstimated, candidate.configuration.algorithm > 0)
+        << Text(candidate.configuration);
+  }
+  EXPECT_EQ(families, (std::set<MatmulFamily>{MatmulFamily::kMma, MatmulFamily::kWgmma, MatmulFamily::kTma,
+                                              MatmulFamily::kLibrary}));
+  // Where it was never measured, a library has no estimate.
+  const std::vector<MatmulCandidate> older = KernelCandidates(p.kernel(), TargetOf("sm_80"), facts);
+  ASSERT_NE(FirstOfLibrary(older), nullptr);
+  EXPECT_EQ(FirstOfLibrary(older)->microseconds, kNotEstimated);
+}
+
+TEST(KernelCandidates, CountTheMapOfASplit) {
+  GatedProgram gated;
+  const LoweredOp& op = gated.program().ops[0];
+  const std::optional<SplitOp> split = SplitEpilogue(gated.program(), op, 3);
+  ASSERT_TRUE(split.has_value());
+  const std::vector<cuda::ParamFacts> facts(op.kernel.num_params, {256, false});
+  const CudaTarget target = TargetOf("sm_90a");
+  EXPECT_EQ(FirstOfLibrary(KernelCandidates(op.kernel, target, facts)), nullptr);
+  const std::vector<MatmulCandidate> whole = KernelCandidates(op.kernel, target, facts, &*split),
+                                     alone = KernelCandidates(split->matmul.kernel, target, facts);
+  ASSERT_NE(FirstOfLibrary(whole), nullptr);
+  EXPECT_GT(FirstOfLibrary(whole)->microseconds, FirstOfLibrary(alone)->microseconds);
 }
 
 TEST(ChoosingLibraries, FewRowsAreGenerated) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/arena.h"
@@ -59,6 +60,16 @@ class Product {
     Result<KernelText> text = WriteKernelText(kernel_, target, facts);
     EXPECT_TRUE(text.ok()) << text.status().message();
     return text.ok() ? text.Take() : KernelText{};
+  }
+
+  // Those that are generated.
+  std::vector<MatmulCandidate> Candidates(const CudaTarget& target) const {
+    std::vector<cuda::ParamFacts> facts(kernel_.num_params, {256, false});
+    std::vector<MatmulCandidate> candidates = KernelCandidates(kernel_, target, facts);
+    std::erase_if(candidates, [](const MatmulCandidate& candidate) {
+      return candidate.configuration.family == MatmulFamily::kLibrary;
+    });
+    return candidates;
   }
 
  private:
@@ -117,50 +128,70 @@ TEST(CudaProducts, FewTilesSplitTheDepthOverAClusterOnlyWhereThereAreClusters) {
   EXPECT_EQ(product.Text(TargetOf("sm_80")).text.find("__cluster_dims__"), std::string::npos);
 }
 
-TEST(CudaProducts, SharedMemoryStaysWithinTheTarget) {
-  for (const char* architecture : {"sm_80", "sm_90a"}) {
-    const CudaTarget target = TargetOf(architecture);
+TEST(CudaProducts, SharedMemoryOfEveryCandidateStaysWithinTheTarget) {
+  for (const char* architecture : {"sm_80", "sm_90a", "sm_120a"}) {
+    CudaTarget target = TargetOf(architecture);
     for (int64_t rows : {1, 8, 16, 64, 512, 4096}) {
       for (int64_t columns : {64, 768, 4096, 28672}) {
         for (int rights : {1, 2}) {
-          KernelText text = Product({rows, columns, 4096, DType::kF16, false, rights}).Text(target);
-          EXPECT_LE(text.shared, target.shared) << architecture << " " << rows << " " << columns;
-          EXPECT_GE(text.grid, 1u);
+          for (DType type : {DType::kF16, DType::kF32}) {
+            const Product product({rows, columns, 4096, type, false, rights});
+            target.matmul = {};
+            for (const MatmulCandidate& candidate : product.Candidates(target)) {
+              target.matmul = candidate.configuration;
+              const KernelText text = product.Text(target);
+              EXPECT_LE(text.shared, target.shared)
+                  << architecture << " " << rows << " " << columns << " " << Text(candidate.configuration);
+              EXPECT_GE(text.grid, 1u);
+            }
+          }
         }
       }
     }
   }
 }
 
-TEST(CudaProducts, ChoicesAreKnownByTheirNames) {
+TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
   for (const char* name : {"tile 128x128x64 2x4x1 cluster 2", "group 128x256 cluster 1",
                            "float 64x64 cluster 8", "skinny warps 8 cluster 2", "library 3", "library",
                            "tile", "cluster 4", "", "tf32 64x32", "group 128x64"}) {
-    std::optional<ProductChoice> choice = ParseProductChoice(name);
-    ASSERT_TRUE(choice) << name;
-    EXPECT_EQ(Text(*choice), name);
+    std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(name);
+    ASSERT_TRUE(configuration) << name;
+    EXPECT_EQ(Text(*configuration), name);
   }
   for (const char* name : {"tiles", "tile ", " tile", "tile  128x128", "tile 128x128 cluster", "tile 0x128",
                            "tile 128x", "tile x128", "tile -1x4", "tile 1x2x3x4", "cluster 2 warps 8",
                            "library x", "library 3 4", "3x", "tile 128x128 cluster 2 cluster 2",
                            "tile 99999999999999999999x2", "library cluster 2", "tile 128x128 1x1 1x1"}) {
-    EXPECT_FALSE(ParseProductChoice(name)) << name;
+    EXPECT_FALSE(ParseMatmulConfiguration(name)) << name;
   }
 }
 
-TEST(CudaProducts, EveryOfferHasANameOfItsOwn) {
+TEST(CudaProducts, EveryCandidateHasANameOfItsOwn) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     for (const Matrices& m :
          {Matrices{1, 4096, 4096}, Matrices{512, 4096, 4096}, Matrices{4, 64, 512, DType::kF32}}) {
-      const KernelText kernel = Product(m).Text(TargetOf(architecture));
-      ASSERT_FALSE(kernel.offers.empty());
+      const std::vector<MatmulCandidate> candidates = Product(m).Candidates(TargetOf(architecture));
+      ASSERT_FALSE(candidates.empty());
       std::set<std::string> names;
-      for (const ProductOffer& offer : kernel.offers) {
-        const std::string name = Text(offer.choice);
+      for (const MatmulCandidate& candidate : candidates) {
+        const std::string name = Text(candidate.configuration);
         EXPECT_TRUE(names.insert(name).second) << name;
-        EXPECT_EQ(ParseProductChoice(name), offer.choice) << name;
+        EXPECT_EQ(ParseMatmulConfiguration(name), candidate.configuration) << name;
       }
     }
+  }
+}
+
+TEST(CudaProducts, OfFewRowsNothingIsEstimatedToBeatTheStream) {
+  for (const Matrices& m :
+       {Matrices{1, 64, 1024}, Matrices{8, 4096, 4096}, Matrices{1, 128256, 4096},
+        Matrices{16, 4096, 4096, DType::kF16, true}, Matrices{2, 4096, 4096, DType::kF32}}) {
+    const std::vector<MatmulCandidate> candidates = Product(m).Candidates(TargetOf("sm_90a"));
+    const MatmulCandidate& best = candidates[BestCandidate(candidates, {})];
+    EXPECT_EQ(best.configuration.family, MatmulFamily::kSkinny) << m.rows << " " << m.columns;
+    for (const MatmulCandidate& other : candidates)
+      EXPECT_LE(best.microseconds, other.microseconds) << Text(other.configuration);
   }
 }
 
@@ -168,19 +199,24 @@ TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
   const Product product({512, 4096, 4096});
   CudaTarget target = TargetOf("sm_90a");
   const KernelText best = product.Text(target);
-  target.product = *ParseProductChoice("tile 64x64x64");
+  target.matmul = *ParseMatmulConfiguration("tile 64x64x64");
   const KernelText tile = product.Text(target);
-  EXPECT_EQ(Text(tile.choice).rfind("tile 64x64x64 2x2x2 cluster ", 0), 0u) << Text(tile.choice);
-  const double chosen = tile.offers[BestOffer(tile.offers, target.product)].cycles;
-  for (const ProductOffer& offer : tile.offers) {
-    EXPECT_TRUE(!Matches(target.product, offer.choice) || chosen <= offer.cycles) << Text(offer.choice);
+  EXPECT_EQ(Text(tile.configuration).rfind("tile 64x64x64 2x2x2 cluster ", 0), 0u)
+      << Text(tile.configuration);
+  const std::vector<MatmulCandidate> candidates = product.Candidates(target);
+  const MatmulCandidate& chosen = candidates[BestCandidate(candidates, target.matmul)];
+  EXPECT_EQ(chosen.configuration, tile.configuration);
+  for (const MatmulCandidate& candidate : candidates) {
+    EXPECT_TRUE(!Matches(target.matmul, candidate.configuration) ||
+                chosen.microseconds <= candidate.microseconds)
+        << Text(candidate.configuration);
   }
-  // What no template offers changes nothing.
-  target.product = *ParseProductChoice("tile 63x64");
+  // What is no candidate changes nothing.
+  target.matmul = *ParseMatmulConfiguration("tile 63x64");
   EXPECT_EQ(product.Text(target).text, best.text);
 }
 
-TEST(CudaProducts, EveryOfferCompiles) {
+TEST(CudaProducts, EveryCandidateCompiles) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     std::string all;
@@ -188,12 +224,11 @@ TEST(CudaProducts, EveryOfferCompiles) {
     for (const Matrices& m : {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
                               Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
                               Matrices{200, 256, 512, DType::kF32, false, 1, true}}) {
-      target.product = {};
-      for (const ProductOffer& offer : Product(m).Text(target).offers) {
-        if (offer.choice.by == ProductTemplate::kTile || offer.choice.cluster > 1) continue;  // as below
-        target.product = offer.choice;
+      for (const auto& [configuration, microseconds] : Product(m).Candidates(target)) {
+        if (configuration.family == MatmulFamily::kMma || configuration.cluster > 1) continue;  // as below
+        target.matmul = configuration;
         KernelText kernel = Product(m).Text(target);
-        EXPECT_EQ(kernel.choice, offer.choice) << Text(offer.choice);
+        EXPECT_EQ(kernel.configuration, configuration) << Text(configuration);
         all += Renamed(kernel, kernels++);
       }
     }
@@ -211,13 +246,16 @@ TEST(CudaProducts, EveryTileCompiles) {
     target.shared = std::max<uint32_t>(target.shared, 163 << 10);
     std::string all;
     int kernels = 0;
-    for (const ProductChoice& tile : TileChoices(target)) {
+    std::vector<MatmulConfiguration> tiles = TilesOf(MatmulFamily::kMma, target);
+    EXPECT_EQ(tiles.size(), 12u);
+    for (const MatmulConfiguration& tile : TilesOf(MatmulFamily::kWgmma, target)) tiles.push_back(tile);
+    for (const MatmulConfiguration& tile : tiles) {
       for (int cluster : {1, 2}) {
-        target.product = tile;
-        target.product.cluster = target.clusters() ? cluster : 1;
+        target.matmul = tile;
+        target.matmul.cluster = target.clusters() ? cluster : 1;
         KernelText kernel = Product({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);
-        EXPECT_EQ(kernel.choice, target.product) << Text(target.product);
-        EXPECT_EQ(TemplateOf(kernel), tile.by == ProductTemplate::kTile ? "tile_product" : "group_product");
+        EXPECT_EQ(kernel.configuration, target.matmul) << Text(target.matmul);
+        EXPECT_EQ(TemplateOf(kernel), tile.family == MatmulFamily::kMma ? "tile_product" : "group_product");
         all += Renamed(kernel, kernels++);
       }
     }

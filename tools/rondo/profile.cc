@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "compiler/codegen/cuda/product_choice.h"
+#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
 #include "core/files.h"
 #include "tools/rondo/report.h"
 
@@ -42,7 +42,7 @@ class Fields {
     kernel.kernel = TextOf(json, "kernel", where);
     kernel.source = TextOf(json, "source", where);
     kernel.choice = TextOf(json, "choice", where);
-    if (status_.ok() && !ParseProductChoice(kernel.choice))
+    if (status_.ok() && !ParseMatmulConfiguration(kernel.choice))
       Wrong(where + "\"" + kernel.choice + "\" is not the name of a choice");
     if (!json.contains("microseconds") || !json["microseconds"].is_object()) {
       Wrong(where + "\"microseconds\" is not a list of times by choice");
@@ -143,7 +143,8 @@ Status WriteProfile(const TuningProfile& profile, const std::string& path) {
 KernelProfile ChoicesOf(const TuningProfile& profile) {
   KernelProfile choices;
   choices.architecture = profile.architecture;
-  for (const auto& [key, kernel] : profile.kernels) choices.choices[key] = *ParseProductChoice(kernel.choice);
+  for (const auto& [key, kernel] : profile.kernels)
+    choices.choices[key] = *ParseMatmulConfiguration(kernel.choice);
   return choices;
 }
 

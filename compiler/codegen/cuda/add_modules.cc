@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/device_headers.h"
+#include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
-#include "compiler/codegen/cuda/library_product.h"
 #include "formats/machine_code/image_digest.h"
 
 namespace rondo {
@@ -23,45 +23,81 @@ std::optional<uint32_t> LibraryOf(const EmittedPlan& emitted, size_t kernel) {
   return kernel < emitted.library.size() ? emitted.library[kernel] : std::nullopt;
 }
 
-ProductChoice LibraryChoice(uint32_t algorithm) {
-  ProductChoice choice;
-  choice.by = ProductTemplate::kLibrary;
-  if (algorithm != kNone) choice.algorithm = algorithm + 1;
-  return choice;
+MatmulConfiguration LibraryConfiguration(uint32_t algorithm) {
+  MatmulConfiguration configuration;
+  configuration.family = MatmulFamily::kLibrary;
+  if (algorithm != kNone) configuration.algorithm = algorithm + 1;
+  return configuration;
 }
 
-// A text, and how its products were asked to be computed.
+// A text, and how its matmuls were asked to be computed.
 struct AskedText {
   KernelText text;
-  ProductChoice asked;
+  MatmulConfiguration asked;
 };
 
-// A kernel's text, and the texts of other ways to compute it.
+// A kernel's text, the texts of other candidates, and the algorithms of a library that are to be tried
+// besides.
 struct KernelTexts {
   AskedText own;
   std::vector<AskedText> others;
+  std::vector<MatmulConfiguration> of_library;
 };
 
-// The offers that `text` does not take, best first.
-std::vector<ProductOffer> OtherOffers(const KernelText& text) {
-  std::vector<ProductOffer> others;
-  for (const ProductOffer& offer : text.offers) {
-    if (!(offer.choice == text.choice)) others.push_back(offer);
+// The candidates that are generated, but for `chosen`, best first.
+std::vector<MatmulCandidate> OthersGenerated(std::vector<MatmulCandidate> candidates,
+                                             const MatmulConfiguration& chosen) {
+  std::erase_if(candidates, [&](const MatmulCandidate& candidate) {
+    return candidate.configuration.family == MatmulFamily::kLibrary || candidate.configuration == chosen;
+  });
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const MatmulCandidate& a, const MatmulCandidate& b) { return a.microseconds < b.microseconds; });
+  return candidates;
+}
+
+// The algorithms of a library that could compute the kernel: its first, or, where a library does already, the
+// others.
+std::vector<MatmulConfiguration> OthersOfLibrary(const std::vector<MatmulCandidate>& candidates,
+                                                 std::optional<uint32_t> library) {
+  std::vector<MatmulConfiguration> others;
+  for (const MatmulCandidate& candidate : candidates) {
+    const MatmulConfiguration& configuration = candidate.configuration;
+    if (configuration.family != MatmulFamily::kLibrary) continue;
+    if ((configuration.algorithm != 0) == library.has_value() &&
+        !(library && configuration == LibraryConfiguration(*library)))
+      others.push_back(configuration);
   }
-  std::stable_sort(others.begin(), others.end(),
-                   [](const ProductOffer& a, const ProductOffer& b) { return a.cycles < b.cycles; });
   return others;
 }
 
 // Notes what became of the profile's choice for one kernel.
-void Note(const Kernel& kernel, const ProductChoice& asked, const ProductChoice& got, ProfileUse* use) {
-  if (asked == ProductChoice()) return;
+void Note(const Kernel& kernel, const MatmulConfiguration& asked, const MatmulConfiguration& got,
+          ProfileUse* use) {
+  if (asked == MatmulConfiguration()) return;
   if (asked == got) {
     ++use->taken;
     return;
   }
   use->unknown.push_back("kernel " + std::string(kernel.name) + " cannot be computed by \"" + Text(asked) +
-                         "\"" + (got == ProductChoice() ? "" : ": it is by \"" + Text(got) + "\""));
+                         "\"" + (got == MatmulConfiguration() ? "" : ": it is by \"" + Text(got) + "\""));
+}
+
+// Writes the best other candidates, up to `most` texts, and notes those of a library.
+Status WriteOthers(const Kernel& kernel, CudaTarget target, Span<const ParamFacts> facts,
+                   std::optional<uint32_t> library, int64_t most, KernelTexts* texts) {
+  const std::vector<MatmulCandidate> candidates = KernelCandidates(kernel, target, facts);
+  texts->of_library = OthersOfLibrary(candidates, library);
+  // What a library computes could be generated the best way, too.
+  if (library && texts->own.text.configuration != MatmulConfiguration()) texts->others.push_back(texts->own);
+  for (const MatmulCandidate& other : OthersGenerated(candidates, texts->own.text.configuration)) {
+    if (static_cast<int64_t>(texts->others.size()) >= most) break;
+    target.matmul = other.configuration;
+    RONDO_ASSIGN_OR_RETURN(KernelText text, WriteKernelText(kernel, target, facts));
+    if (text.configuration == other.configuration)
+      texts->others.push_back({std::move(text), other.configuration});
+  }
+  return Status::Ok();
 }
 
 Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const ModuleOptions& options,
@@ -75,35 +111,21 @@ Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const 
     const Kernel& kernel = plan.kernels[k];
     KernelTexts& texts = kernels[k];
     const std::optional<uint32_t> library = LibraryOf(emitted, k);
-    const ProductChoice asked = profiled ? options.profile.Of(kernel) : ProductChoice();
-    target.product = asked == ProductChoice() ? options.product : asked;
+    const MatmulConfiguration asked = profiled ? options.profile.Of(kernel) : MatmulConfiguration();
+    target.matmul = asked == MatmulConfiguration() ? options.matmul : asked;
     if (library && options.alternatives == 0) {
-      Note(kernel, asked, LibraryChoice(*library), use);
+      Note(kernel, asked, LibraryConfiguration(*library), use);
       continue;
     }
-    texts.own.asked = target.product;
+    texts.own.asked = target.matmul;
     RONDO_ASSIGN_OR_RETURN(texts.own.text, WriteKernelText(kernel, target, facts[k]));
-    // What a library computes could be generated the best way, too.
-    if (library && !texts.own.text.offers.empty()) texts.others.push_back(texts.own);
-    const ProductChoice got = library ? LibraryChoice(*library) : texts.own.text.choice;
-    Note(kernel, asked, got, use);
-    for (const ProductOffer& offer : OtherOffers(texts.own.text)) {
-      if (static_cast<int64_t>(texts.others.size()) >= options.alternatives) break;
-      target.product = offer.choice;
-      RONDO_ASSIGN_OR_RETURN(KernelText other, WriteKernelText(kernel, target, facts[k]));
-      if (other.choice == offer.choice) texts.others.push_back({std::move(other), offer.choice});
-    }
+    Note(kernel, asked, library ? LibraryConfiguration(*library) : texts.own.text.configuration, use);
+    if (options.alternatives > 0)
+      RONDO_RETURN_IF_ERROR(WriteOthers(kernel, target, facts[k], library, options.alternatives, &texts));
   }
   const size_t known = use->taken + use->unknown.size(), all = options.profile.choices.size();
   use->unused = static_cast<uint32_t>(all - std::min(all, known));
   return kernels;
-}
-
-// Algorithms of a library that could compute the kernel: its first, or, where a library does already, others.
-std::vector<uint32_t> LibraryAlternatives(const EmittedPlan& emitted, size_t kernel) {
-  if (!LibraryProductOf(emitted.plan.kernels[kernel])) return {};
-  if (!LibraryOf(emitted, kernel)) return {kNone};
-  return {1, 2, 3};
 }
 
 // The texts of all kernels that are generated, then those of the alternatives: the order in which ImageMaker
@@ -146,23 +168,25 @@ class ImageMaker {
     return images;
   }
 
-  // Of each kernel that has any: the way it is computed, the generated others, and those of a library.
+  // Of each kernel that has any: what it is computed by, the generated others, and those of a library.
   Result<std::vector<KernelAlternative>> Alternatives(const std::vector<KernelImage>& images,
                                                       bool of_libraries) {
     std::vector<KernelAlternative> alternatives;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      const auto add = [&](const ProductChoice& choice, const KernelImage& image) {
-        alternatives.push_back({static_cast<uint32_t>(k), arena_.CopyText(Text(choice)), image});
+      const auto add = [&](const MatmulConfiguration& configuration, const KernelImage& image) {
+        alternatives.push_back({static_cast<uint32_t>(k), arena_.CopyText(Text(configuration)), image});
       };
       const std::optional<uint32_t> library = LibraryOf(emitted_, k);
-      const KernelText& own = kernels_[k].own.text;
-      if (library || !own.offers.empty()) add(library ? LibraryChoice(*library) : own.choice, images[k]);
-      for (const AskedText& other : kernels_[k].others) add(other.text.choice, ImageOf(other, k));
+      const MatmulConfiguration& own = kernels_[k].own.text.configuration;
+      if (library || own != MatmulConfiguration())
+        add(library ? LibraryConfiguration(*library) : own, images[k]);
+      for (const AskedText& other : kernels_[k].others) add(other.text.configuration, ImageOf(other, k));
       if (!of_libraries) continue;
-      for (uint32_t algorithm : LibraryAlternatives(emitted_, k)) {
+      for (const MatmulConfiguration& other : kernels_[k].of_library) {
+        const uint32_t algorithm = other.algorithm > 0 ? static_cast<uint32_t>(other.algorithm - 1) : kNone;
         RONDO_ASSIGN_OR_RETURN(const KernelImage image,
                                LibraryImage(emitted_.plan.kernels[k], algorithm, arena_));
-        if (algorithm != library) add(LibraryChoice(algorithm), image);
+        add(other, image);
       }
     }
     return alternatives;

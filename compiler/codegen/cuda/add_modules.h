@@ -14,10 +14,10 @@ namespace rondo {
 
 struct ModuleOptions {
   UnitOptions units;
-  ProductChoice product;  // how products are computed that the profile does not know (CudaTarget)
-  KernelProfile profile;  // used if it is of the units' architecture
-  // Of each product, the best other ways to compute it by the estimate, at most so many, are added to the
-  // plan as alternatives, and then the way it is computed as well, under its name.
+  MatmulConfiguration matmul;  // how matmuls are computed that the profile does not know (CudaTarget)
+  KernelProfile profile;       // used if it is of the units' architecture
+  // Of each matmul, the best other candidates (KernelCandidates), at most so many, are added to the plan as
+  // alternatives, and then what it is computed by as well, under its name.
   int64_t alternatives = 0;
   bool library_alternatives = true;  // and algorithms of a library, above that number
 };

@@ -1,12 +1,13 @@
-// ChooseLibraries: which products of a program a vendor library computes, and which are generated.
+// ChooseLibraries: which matmuls of a program a vendor library computes, and which are generated.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_CHOOSE_LIBRARIES_H_
 
 #include <functional>
 #include <string>
 
-#include "compiler/codegen/cuda/kernel_text.h"
+#include "compiler/codegen/cuda/cuda_target.h"
 #include "compiler/fusion/lowered.h"
+#include "core/status.h"
 
 namespace rondo {
 
@@ -18,14 +19,14 @@ enum class Products : uint8_t {
 
 struct LibraryOptions {
   Products products = Products::kAuto;
-  // What is asked for a kernel (a profile's choice): a library, anything else, or nothing (left open). May be
+  // What is asked for a kernel (by a profile): a library, anything else, or nothing (left open). May be
   // empty. Comes before `products`.
-  std::function<ProductChoice(const Kernel& kernel)> choice;
+  std::function<MatmulConfiguration(const Kernel& kernel)> configuration;
 };
 
 // Ops that a library computes are marked (LoweredOp::library) and given scratch: a workspace that lives for
-// the op. One whose epilogue no library has is split first (SplitProduct) where that pays. `text` receives
-// one sentence.
+// the op. One whose epilogue no library has is split first (SplitEpilogue) where that pays. Estimates are
+// those of KernelCandidates. `text` receives one sentence.
 Status ChooseLibraries(LoweredProgram* program, const CudaTarget& target, const LibraryOptions& options,
                        std::string* text);
 

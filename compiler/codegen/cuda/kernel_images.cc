@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/codegen/cuda/library_product.h"
+#include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "formats/machine_code/image_digest.h"
 
 namespace rondo {
@@ -31,7 +31,7 @@ std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
 }
 
 Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena) {
-  std::optional<LibraryProduct> product = LibraryProductOf(kernel);
+  std::optional<LibraryProduct> product = LibraryMatmulOf(kernel);
   if (!product) {
     return Status::Error(Code::kInternal, "kernel \"%.*s\" is no product that a library has",
                          static_cast<int>(kernel.name.size()), kernel.name.data());
@@ -45,7 +45,7 @@ Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena
   return image;
 }
 
-KernelImage LaunchOf(const KernelText& text, const ProductChoice& asked, const std::string& whole,
+KernelImage LaunchOf(const KernelText& text, const MatmulConfiguration& asked, const std::string& whole,
                      Arena& arena) {
   KernelImage image = {arena.CopyText(text.entry), text.grid, text.shared, text.waits};
   image.block = text.block;

@@ -18,9 +18,9 @@ std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan);
 // The image of a kernel that a library computes by `algorithm`; kNone: its first.
 Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena);
 
-// The image of a function of `text`, without its code and digest. `asked`: how its products were asked to be
+// The image of a function of `text`, without its code and digest. `asked`: how its matmuls were asked to be
 // computed; `whole`: WholeText of the text.
-KernelImage LaunchOf(const KernelText& text, const ProductChoice& asked, const std::string& whole,
+KernelImage LaunchOf(const KernelText& text, const MatmulConfiguration& asked, const std::string& whole,
                      Arena& arena);
 
 }  // namespace rondo

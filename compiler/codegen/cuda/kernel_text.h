@@ -10,39 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cuda/product_choice.h"
-#include "compiler/codegen/cuda/product_shape.h"
+#include "compiler/codegen/cuda/cuda_target.h"
+#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/status.h"
 
 namespace rondo {
-
-inline constexpr uint32_t kCudaBlock = 256;
-inline constexpr uint32_t kCudaSharedBytes = 48 << 10;  // static shared memory that every launch may use
-
-// What the text is written for.
-struct CudaTarget {
-  int architecture = 90;        // 10 * major + minor
-  uint32_t processors = 132;    // multiprocessors that a launch should fill
-  uint32_t shared = 227 << 10;  // bytes of shared memory that a block can have
-  uint32_t shared_processor =
-      228 << 10;  // bytes that the blocks of a multiprocessor share, 1 KiB a block for itself
-  // How products are computed, where it is one of the ways they can be; else, and what it leaves open, by
-  // estimate.
-  ProductChoice product;
-  bool clusters() const { return architecture >= 90; }
-  bool warp_groups = true;  // sm_90a: has wgmma
-  bool dependent_launch() const { return architecture >= 90; }
-};
-
-// "sm_90a": the largest GPU known of that architecture (formats/machine_code/architecture.h).
-CudaTarget TargetOf(const std::string& architecture);
-
-// Every tile that products of 16-bit types can be computed by, its cluster left open.
-std::vector<ProductChoice> TileChoices(const CudaTarget& target);
-// Every way of the products whose tiles the copy engine brings.
-std::vector<ProductChoice> BulkChoices(const CudaTarget& target);
 
 struct KernelText {
   std::string text;             // includes and definitions, ending in one extern "C" __global__ function
@@ -52,9 +26,7 @@ struct KernelText {
   uint32_t shared = 0;          // bytes of dynamic shared memory a block
   std::vector<TensorMap> tensor_maps;
   bool waits = false;  // begins with a wait for the kernels before it: may be launched before they end
-  // Of its product with most work, if a fast template computes it: how, and all ways that it could be.
-  ProductChoice choice;
-  std::vector<ProductOffer> offers;
+  MatmulConfiguration configuration;  // of its largest matmul that a family computes; else left open
 };
 
 // Parameters of the function: one `char*` a kernel parameter, then the tensor maps, then the fault record

@@ -1,0 +1,175 @@
+#include "compiler/codegen/cuda/attention/query_tiles.h"
+
+#include <algorithm>
+
+#include "compiler/codegen/cuda/operand_access.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr int64_t kMostFeatures = 256;  // of a query or a value, in registers
+constexpr int64_t kWarpRows = 16;
+
+// Which of the loops before the values' have keys of their own.
+void CountQueries(const Part& part, QueryTiles* tiles) {
+  const Operand &key = part.operands[part.keys], &value = part.operands[part.values];
+  for (size_t l = 0; l < tiles->value; ++l) {
+    (key.strides[l] != 0 || value.strides[l] != 0 ? tiles->heads : tiles->queries).push_back(l);
+  }
+  // Loops that the limit moves with are counted slowest, so that a tile's queries have about as many keys.
+  std::stable_partition(tiles->queries.begin(), tiles->queries.end(), [&](size_t l) {
+    return part.limit != kNoOperand && MovesAlong(part, part.operands[part.limit], l);
+  });
+  for (size_t l : tiles->heads) tiles->groups *= part.loops[l];
+  for (size_t l : tiles->queries) tiles->rows *= part.loops[l];
+}
+
+}  // namespace
+
+std::optional<QueryTiles> QueryTilesOf(const PartContext& context) {
+  const Part& part = context.part;
+  const size_t m_end = part.outer + part.m;
+  if (part.n != 1 || part.reduced != 1 || part.features != 1) return std::nullopt;
+  QueryTiles tiles;
+  tiles.value = m_end;
+  tiles.key = m_end + 1;
+  tiles.feature = m_end + 2;
+  const Operand &query = part.operands[part.lhs], &key = part.operands[part.keys],
+                &value = part.operands[part.values];
+  for (const Operand* operand : {&query, &key, &value}) {
+    if (!IsPlain(*operand) || operand->dtype != query.dtype) return std::nullopt;
+  }
+  if (query.dtype != DType::kF16 && query.dtype != DType::kBF16) return std::nullopt;
+  if (part.mask != kNoOperand && !IsPlain(part.operands[part.mask])) return std::nullopt;
+  tiles.bf16 = query.dtype == DType::kBF16;
+  tiles.keys = part.loops[tiles.key];
+  tiles.features = part.loops[tiles.feature];
+  tiles.values = part.loops[tiles.value];
+  auto fits = [](int64_t features) { return features % 16 == 0 && features <= kMostFeatures; };
+  if (!fits(tiles.features) || !fits(tiles.values) || tiles.keys > (1 << 30)) return std::nullopt;
+  const bool vectors = FitsLanes(context, part.lhs, tiles.feature, 8) &&
+                       FitsLanes(context, part.keys, tiles.feature, 8) &&
+                       FitsLanes(context, part.values, tiles.value, 8);
+  if (!vectors) return std::nullopt;
+  CountQueries(part, &tiles);
+  if (tiles.rows > 0x7fffffff || tiles.groups > 0x7fffffff) return std::nullopt;
+  return tiles;
+}
+
+void SplitKeys(const PartContext& context, QueryTiles* tiles) {
+  const double fill = context.target.processors * context.share;
+  tiles->warp_rows = std::min(tiles->rows, kWarpRows);
+  auto blocks = [&] { return tiles->groups * tiles->tiles(); };
+  while (tiles->tile_warps < QueryTiles::kWarps && tiles->tile_rows() < tiles->rows) {
+    tiles->tile_warps *= 2;
+    if (static_cast<double>(blocks()) >= fill) continue;
+    tiles->tile_warps /= 2;
+    break;
+  }
+  constexpr int64_t kMostCluster = 8;
+  const int64_t most_cluster = context.target.clusters() && context.cluster == 0 ? kMostCluster : 1;
+  auto useful = [&](int64_t cluster) {
+    return static_cast<double>(blocks() * cluster) <= fill &&
+           tiles->keys >= cluster * tiles->splits() * QueryTiles::kRun;
+  };
+  while (tiles->cluster < most_cluster && useful(2 * tiles->cluster)) tiles->cluster *= 2;
+}
+
+void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+  const Part& part = context.part;
+  writer->Line("const u32 rank = block % " + Text(tiles.cluster) + "u, number = block / " +
+               Text(tiles.cluster) + "u, group = number % " + Text(tiles.groups) + "u; (void)rank;");
+  // The last queries of a causal model have most keys: they go first.
+  writer->Line("const u32 tile = " + Text(tiles.tiles()) + "u - 1 - number / " + Text(tiles.groups) + "u;");
+  if (context.LeavesRoom(tiles.blocks())) writer->Line("launch_dependents();");
+  writer->Line("const u32 warp = threadIdx.x / 32;");
+  writer->DeclareLoops();
+  writer->CountLoops("group", tiles.heads);
+  writer->Line("const char* keys = " + writer->AddressText(part.keys) +
+               "; const char* values = " + writer->AddressText(part.values) + ";");
+}
+
+void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+  const Part& part = context.part;
+  writer->Line("const char* at[2]; int limits[2]; i64 mask_at[2]; (void)mask_at;");
+  writer->Line("#pragma unroll");
+  writer->Line("for (int h = 0; h < 2; ++h) {");
+  writer->Line("at[h] = 0; limits[h] = -1; mask_at[h] = 0;");
+  writer->Line("const u32 own = threadIdx.x % 32 / 4 + 8 * h, row = tile * " + Text(tiles.tile_rows()) +
+               "u + warp % " + Text(tiles.tile_warps) + "u * " + Text(tiles.warp_rows) + "u + own;");
+  writer->Line("if (own >= " + Text(tiles.warp_rows) + "u || row >= " + Text(tiles.rows) + "u) continue;");
+  writer->CountLoops("row", tiles.queries);
+  writer->Line("at[h] = " + writer->AddressText(part.lhs) + ";");
+  writer->Line("limits[h] = " + Text(tiles.keys) + ";");
+  if (part.limit != kNoOperand) {
+    writer->Load(part.limit, "bound");
+    writer->Line("if (bound < limits[h]) limits[h] = bound < 0 ? 0 : (int)bound;");
+  }
+  if (part.mask != kNoOperand) {
+    const Operand& mask = part.operands[part.mask];
+    writer->Line("mask_at[h] = " + AffineText(mask.offset, mask.strides) + ";");
+  }
+  writer->Line("}");
+}
+
+bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+  const Part& part = context.part;
+  auto number = [](double value) { return NumberText(value, TapeType::kF32); };
+  constexpr double kLog2E = 1.4426950408889634;
+  if (part.softcap == 0 && part.mask == kNoOperand && part.scale > 0) {
+    writer->Line("const float unit = " + number(part.scale * kLog2E) + ";");
+    writer->Line("auto score = [&](int, int, float dot) -> float { return dot; };");
+    return true;
+  }
+  writer->Line("const float unit = " + number(kLog2E) + ";");
+  writer->Line("auto score = [&](int h, int key, float dot) -> float {");
+  writer->Line("dot *= " + number(part.scale) + ";");
+  if (part.softcap != 0) {
+    writer->Line("dot = " + number(part.softcap) + " * tanhf(dot / " + number(part.softcap) + ");");
+  }
+  if (part.mask != kNoOperand) {
+    const Operand& mask = part.operands[part.mask];
+    writer->Include("elements");
+    writer->Line("const auto mask = ld_" + std::string(Name(mask.dtype)) + "(p" + Text(mask.param) +
+                 ", mask_at[h] + " + Text(mask.strides[tiles.key]) + "ll * key);");
+    const bool keep = NaturalType(mask.dtype) == TapeType::kI64;
+    writer->Line(keep ? "if (mask == 0) return kNoScore;" : "dot += (float)mask;");
+  }
+  writer->Line("return dot; };");
+  return false;
+}
+
+void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+  const Part& part = context.part;
+  int lanes = LanesFor(context, Touched(part.epilogue, TapeOp::kStore), tiles.value);
+  // Few results: a thread for each two of them.
+  if (tiles.cluster > 1 && lanes > 2) lanes = 2;
+  const std::string count = Text(lanes), pieces = Text(tiles.values / lanes);
+  const bool spread = tiles.cluster > 1;
+  if (spread) writer->Line("block_out.publish(); block_out.meet();");
+  writer->Line("for (u32 item = threadIdx.x * " + Text(tiles.cluster) + "u + rank; item < " +
+               Text(tiles.tile_rows() * tiles.values / lanes) + "u; item += " + Text(256 * tiles.cluster) +
+               "u) {");
+  writer->Line("const u32 query = item / " + pieces + "u, first = item % " + pieces + "u * " + count + "u;");
+  writer->Line("const u32 row = tile * " + Text(tiles.tile_rows()) + "u + query;");
+  writer->Line("if (row >= " + Text(tiles.rows) + "u) continue;");
+  writer->Line("float sums[" + count + "], total;");
+  if (spread) {
+    writer->Line("block_out.template gather_cluster<" + count + ", " + Text(tiles.cluster) +
+                 ">(query, first, sums, &total);");
+  } else {
+    writer->Line("float most; block_out.template gather<" + count + ">(query, first, sums, &most, &total);");
+  }
+  writer->CountLoops("row", tiles.queries);
+  writer->Line(Counter(tiles.value) + " = first;");
+  // No key counted: 0 / 0, as softmax over nothing but -inf gives.
+  writer->Line("{");
+  writer->WriteLanes(part.epilogue, "r", tiles.value, lanes,
+                     std::string("float acc0 = sums[e] / total;") +
+                         (part.nan_to_zero ? " if (acc0 != acc0) acc0 = 0;" : ""));
+  writer->Line("} }");
+  if (spread) writer->Line("block_out.meet();");
+}
+
+}  // namespace rondo::cuda

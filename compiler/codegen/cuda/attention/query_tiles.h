@@ -1,0 +1,53 @@
+// QueryTiles: attention on tensor cores, as tiles of queries that share keys; and the text that templates
+// over such tiles have in common. Internal to compiler/codegen/cuda.
+//
+// In the text: `rank` is the block's number in its cluster, `group` the head, `tile` the tile of its queries.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_QUERY_TILES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_QUERY_TILES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/codegen/cuda/part_writer.h"
+
+namespace rondo::cuda {
+
+// Keys and values of one head, and how their queries are put into blocks of 8 warps.
+struct QueryTiles {
+  static constexpr int64_t kWarps = 8;  // of a block
+  static constexpr int64_t kRun = 16;   // keys of a warp at a time
+
+  std::vector<size_t> heads, queries;  // loops with keys of their own; loops over which keys are shared
+  size_t value = 0, key = 0, feature = 0;
+  int64_t groups = 1, rows = 1, keys = 1, features = 1, values = 1;
+  int64_t warp_rows = 16;  // queries of a warp
+  int64_t tile_warps = 1;  // warps of a block with different queries; the others split the keys
+  int64_t cluster = 1;     // blocks that split the keys
+  bool bf16 = false;
+  int64_t tile_rows() const { return warp_rows * tile_warps; }
+  int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
+  int64_t splits() const { return kWarps / tile_warps; }
+  int64_t blocks() const { return groups * tiles() * cluster; }
+};
+
+// Queries, keys and values; how they are put into blocks is left open. None if dtypes, layout or alignment do
+// not suit the tensor cores' instruction.
+std::optional<QueryTiles> QueryTilesOf(const PartContext& context);
+// As many queries a block as leave a block for every multiprocessor; what is left of the GPU splits the keys.
+void SplitKeys(const PartContext& context, QueryTiles* tiles);
+
+// rank, group, tile and warp; the counters of all loops, at the head; keys and values of the head. Few blocks
+// let the next kernel begin at once.
+void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// This thread's two rows: where their queries are, how many keys they have, where their mask begins.
+void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// `score`: a score from a dot product; and `unit`, which makes it one of base 2. Returns whether the score is
+// the dot product itself.
+bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// Puts the parts of each query together, from `block_out`, and writes its results.
+void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_QUERY_TILES_H_

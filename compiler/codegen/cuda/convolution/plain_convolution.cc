@@ -1,0 +1,50 @@
+// Convolutions and pools: a thread an output point.
+#include "compiler/codegen/cuda/convolution/convolution_templates.h"
+#include "compiler/codegen/cuda/part_writer.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr std::string_view kHeaders[] = {"elements", "scalar"};
+
+Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
+  const Part& part = context.part;
+  writer->Line("wait_for_earlier();");
+  const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
+  const int64_t points = context.Points(0, first);
+  const std::string type = TypeText(part.acc_type);
+  const bool max = part.combine == Combine::kMax;
+  writer->Line("const u64 point = (u64)block * 256 + threadIdx.x;");
+  writer->Line("if (point >= " + Text(points) + "ull) return;");
+  // Neighbouring threads write neighbouring elements.
+  writer->DecodeLoops("point", ByStrideOfResult(part, first));
+  const std::string lowest =
+      part.acc_type == TapeType::kI64 ? "(i64)0x8000000000000000ull" : "bits_float(0xff800000u)";
+  writer->Line(type + " acc0 = " + (max ? lowest : "0") + "; i64 present = 0;");
+  writer->Open(first, all);
+  const Operand& input = part.operands[part.lhs];
+  writer->Line("{");
+  writer->Address(input);
+  writer->Line("if (ok) { ++present;");
+  writer->Line("const " + type + " x = ld_" + std::string(Name(input.dtype)) + "(p" + Text(input.param) +
+               ", a);");
+  if (!part.rhs.empty()) {
+    writer->Load(part.rhs[0], "w");
+    writer->Line("acc0 = op_add(acc0, op_mul(x, (" + type + ")w));");
+  } else {
+    writer->Line(max ? "acc0 = op_max(acc0, x);" : "acc0 = op_add(acc0, x);");
+  }
+  writer->Line("} }");
+  writer->Close(all - first);
+  if (part.combine == Combine::kMean) writer->Line("acc0 = acc0 / (" + type + ")present;");
+  writer->ZeroLoops(first, all);
+  writer->WriteTape(part.epilogue, "r");
+  return WithBlocks((points + kCudaBlock - 1) / kCudaBlock);
+}
+
+}  // namespace
+
+constinit const PartTemplate kPlainConvolution = {"an output point a thread", kHeaders, SuitsAll, WritePlain};
+
+}  // namespace rondo::cuda

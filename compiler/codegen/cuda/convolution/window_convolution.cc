@@ -1,0 +1,162 @@
+// Convolutions of few channels a group, and pools: a thread slides along the last spatial axis (WindowLine of
+// device/windows.cuh).
+#include <algorithm>
+#include <optional>
+
+#include "compiler/codegen/cuda/convolution/convolution_templates.h"
+#include "compiler/codegen/cuda/convolution/window_shape.h"
+#include "compiler/codegen/cuda/operand_access.h"
+#include "compiler/codegen/cuda/part_writer.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr std::string_view kHeaders[] = {"windows"};
+
+// The device's type of what is read; WindowShapeOf takes no other.
+const char* LaneType(DType dtype) {
+  return dtype == DType::kF32 ? "LaneF32" : dtype == DType::kF16 ? "LaneF16" : "LaneBF16";
+}
+
+const char* KindText(const Part& part) {
+  switch (part.combine) {
+    case Combine::kProduct: return "WINDOW_PRODUCT";
+    case Combine::kMax: return "WINDOW_MAX";
+    case Combine::kSum: return "WINDOW_SUM";
+    case Combine::kMean: return "WINDOW_MEAN";
+  }
+  return "";
+}
+
+// a, inside: where the line that the loops are at begins, and whether it exists.
+void WriteAddress(const Part& part, const WindowShape& shape, PartWriter* writer) {
+  const Operand& input = part.operands[part.lhs];
+  const size_t first = static_cast<size_t>(EpilogueLoops(part)) - shape.spatial,
+               taps = part.loops.size() - shape.spatial;
+  writer->Line("i64 a = " + AffineText(input.offset, input.strides) + "; bool inside = true;");
+  for (size_t g = 0; g + 1 < shape.spatial; ++g) {
+    const Guard& guard = input.guards[g];
+    writer->Line("{ const int c = (int)(" + IntText(guard.offset) + " + " +
+                 IntText(guard.strides[first + g]) + " * " + Counter(first + g) + " + " +
+                 IntText(guard.strides[taps + g]) + " * " + Counter(taps + g) + ");");
+    writer->Line("inside = inside && (u32)c < " + Text(guard.extent) + "u; a += " + IntText(guard.stride) +
+                 " * c; }");
+  }
+}
+
+void StartSums(const PartContext& context, const WindowShape& shape, PartWriter* writer) {
+  const std::string points = Text(shape.points), lanes = Text(shape.lanes);
+  const bool max = context.part.combine == Combine::kMax;
+  writer->Line("float sums[" + points + "][" + lanes + "]; int present[" + points + "]; (void)present;");
+  writer->Line("#pragma unroll");
+  writer->Line("for (int t = 0; t < " + points + "; ++t) {");
+  writer->Line("present[t] = 0;");
+  writer->Line("#pragma unroll");
+  writer->Line("for (int e = 0; e < " + lanes +
+               "; ++e) sums[t][e] = " + (max ? "bits_float(0xff800000u)" : "0.0f") + ";");
+  writer->Line("}");
+}
+
+// sums, present: what this thread's windows add up to.
+void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter* writer) {
+  const Part& part = context.part;
+  const Operand& input = part.operands[part.lhs];
+  const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
+  const Guard& along = input.guards[shape.spatial - 1];
+  const std::string width = Counter(first - 1);
+  StartSums(context, shape, writer);
+  // All lines: the loops before the last kernel axis.
+  constexpr int64_t kUnrolled = 1024;
+  const bool unroll = context.Points(first, all) * shape.points * shape.lanes <= kUnrolled;
+  for (size_t l = first; l + 1 < all; ++l) {
+    writer->Line(unroll ? "#pragma unroll" : "#pragma unroll 1");
+    writer->Open(l, l + 1);
+  }
+  WriteAddress(part, shape, writer);
+  const std::string line = std::string("WindowLine<") + LaneType(input.dtype) + ", " + KindText(part) + ", " +
+                           Text(shape.lanes) + ", " + Text(shape.points) + ", " + Text(shape.kernel) + ", " +
+                           Text(shape.taps) + ", " + Text(shape.stride) + ", " + Text(shape.dilation) + ", " +
+                           Truth(shape.weight_vector) + ">::add(p" + Text(input.param) + ", a, " +
+                           IntText(along.stride) + ", (int)(" + IntText(along.offset) + " + " +
+                           IntText(shape.stride) + " * " + width + "), " + Text(along.extent) + ", ";
+  std::string weights = "nullptr, 0, 0, 0";
+  if (!part.rhs.empty()) {
+    const Operand& weight = part.operands[part.rhs[0]];
+    writer->Line("const i64 " + Counter(all - 1) + " = 0;");
+    weights = "p" + Text(weight.param) + ", " + AffineText(weight.offset, weight.strides) + ", " +
+              IntText(weight.strides[all - 1]) + ", " + IntText(weight.strides[kChannels]);
+  }
+  writer->Line("if (inside) " + line + weights + ", sums, present);");
+  writer->Close(all - 1 - first);
+}
+
+// The epilogue of this thread's outputs.
+void WritePoints(const PartContext& context, const WindowShape& shape, PartWriter* writer) {
+  const Part& part = context.part;
+  const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size(), width = first - 1;
+  const std::string type = TypeText(part.acc_type), i = Counter(width);
+  writer->ZeroLoops(first, all);
+  const std::string mean = part.combine == Combine::kMean ? " / (float)present[t]" : "";
+  // Outputs of one channel, side by side: the lanes of a vector.
+  if (shape.lanes == 1 && shape.points > 1 && part.loops[width] % shape.points == 0) {
+    writer->Line("{");
+    writer->WriteLanes(part.epilogue, "r", width, static_cast<int>(shape.points),
+                       "const int t = e; (void)t; const float acc0 = sums[e][0]" + mean + ";");
+    writer->Line("}");
+    return;
+  }
+  writer->Line("const i64 start = " + i + ";");
+  writer->Line("#pragma unroll");
+  writer->Line("for (int t = 0; t < " + Text(shape.points) + "; ++t) {");
+  writer->Line("const i64 " + i + " = start + t;");
+  writer->Line("if (" + i + " < " + Text(part.loops[width]) + ") {");
+  if (shape.lanes == 1) {
+    writer->Line("const float acc0 = sums[t][0]" + mean + ";");
+    writer->WriteTape(part.epilogue, "r");
+  } else {
+    writer->WriteLanes(part.epilogue, "r", kChannels, static_cast<int>(shape.lanes),
+                       "const float acc0 = sums[t][e]" + mean + ";");
+  }
+  writer->Line("} }");
+}
+
+// Counters at this thread's first output; neighbouring threads write neighbouring elements.
+void WriteUnits(const PartContext& context, const WindowShape& shape, int64_t units, PartWriter* writer) {
+  const Part& part = context.part;
+  const size_t first = static_cast<size_t>(EpilogueLoops(part)), width = first - 1;
+  const int64_t segments = (part.loops[width] + shape.points - 1) / shape.points;
+  const std::vector<size_t> order = ByStrideOfResult(part, first);
+  writer->Line(units <= 0x7fffffff ? "u32 rest = (u32)unit;" : "u64 rest = unit;");
+  for (size_t n = order.size(); n-- > 0;) {
+    const size_t l = order[n];
+    const int64_t own = l == width ? segments : l == kChannels ? part.loops[l] / shape.lanes : part.loops[l];
+    const int64_t each = l == width ? shape.points : l == kChannels ? shape.lanes : 1;
+    writer->Line("const i64 " + Counter(l) + " = (i64)(rest % " + Text(own) + "u) * " + Text(each) +
+                 "; rest /= " + Text(own) + "u; (void)" + Counter(l) + ";");
+  }
+}
+
+Result<PartLaunch> WriteWindows(const PartContext& context, PartWriter* writer) {
+  const WindowShape shape = *WindowShapeOf(context);
+  const int64_t units = WindowUnits(context, shape);
+  // Small blocks where there are few threads, so that they lie on many multiprocessors.
+  PartLaunch launch;
+  while (launch.block > 64 && static_cast<double>(units) < context.Processors() * launch.block)
+    launch.block /= 2;
+  writer->Line("const u64 unit = (u64)block * " + Text(launch.block) + " + threadIdx.x;");
+  writer->Line("if (unit >= " + Text(units) + "ull) return;");
+  WriteUnits(context, shape, units, writer);
+  writer->Line("wait_for_earlier();");
+  WriteLines(context, shape, writer);
+  WritePoints(context, shape, writer);
+  return WithBlocks(launch, (units + launch.block - 1) / launch.block);
+}
+
+bool Suits(const PartContext& context) { return WindowShapeOf(context).has_value(); }
+
+}  // namespace
+
+constinit const PartTemplate kWindowConvolution = {"windows", kHeaders, Suits, WriteWindows};
+
+}  // namespace rondo::cuda

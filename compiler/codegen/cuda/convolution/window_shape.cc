@@ -1,0 +1,127 @@
+#include "compiler/codegen/cuda/convolution/window_shape.h"
+
+#include <algorithm>
+
+#include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/operand_access.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+// Whether guard `axis` moves with its own two loops alone, by positive strides.
+bool IsWindowGuard(const Part& part, const Guard& guard, size_t out, size_t tap) {
+  for (size_t l = 0; l < part.loops.size(); ++l) {
+    if ((l != out && l != tap) && guard.strides[l] != 0) return false;
+  }
+  return guard.strides[out] > 0 && guard.strides[tap] > 0;
+}
+
+// Instructions of a warp and what its multiprocessor's load units do, with as many warps as there are.
+double Cycles(const PartContext& context, const WindowShape& shape) {
+  const Part& part = context.part;
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const double lanes = static_cast<double>(shape.lanes), points = static_cast<double>(shape.points),
+               kernel = static_cast<double>(shape.kernel);
+  const size_t first = static_cast<size_t>(EpilogueLoops(part));
+  const double lines = static_cast<double>(context.Points(first, part.loops.size())) / kernel;
+  const bool product = !part.rhs.empty();
+  const int64_t span = (shape.points - 1) * shape.stride + (shape.taps - 1) * shape.dilation + 1;
+  const double read = kernel / static_cast<double>(shape.taps) *
+                      static_cast<double>(std::min(span, shape.points * shape.taps));
+  const double factors = product ? kernel * (shape.weight_vector ? 1 : lanes) : 0;
+  const double loads = lines * (read + factors);
+  const double work = lines * (read * (gpu.window_read + lanes) + factors + (product ? kernel * lanes : 0) +
+                               kernel * points * lanes) +
+                      points * (lanes * EpilogueInstructions(part.epilogue) + gpu.window_output) +
+                      gpu.window_start;
+  const double warps = static_cast<double>(WindowUnits(context, shape)) / 32 / context.Processors();
+  const double bytes = lanes * static_cast<double>(ByteSize(part.operands[part.lhs].dtype));
+  return std::max({work * std::max(1.0, warps / gpu.window_issue),
+                   loads * warps * std::max(1.0, bytes / gpu.window_load_bytes),
+                   work + gpu.window_line * lines});
+}
+
+// The window that the part's operands say; none if it is no such part. How much of it a thread takes is left
+// open.
+std::optional<WindowShape> ReadWindow(const PartContext& context) {
+  const Part& part = context.part;
+  const Operand& input = part.operands[part.lhs];
+  const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
+  WindowShape shape;
+  shape.spatial = part.reduced - 1u;
+  if (part.acc_type != TapeType::kF32 || !HasVectors(input.dtype) || !input.indirects.empty() ||
+      shape.spatial < 1 || input.guards.size() != shape.spatial ||
+      (part.combine == Combine::kProduct) == part.rhs.empty())
+    return std::nullopt;
+  for (size_t a = 0; a < shape.spatial; ++a) {
+    if (!IsWindowGuard(part, input.guards[a], first - shape.spatial + a, all - shape.spatial + a))
+      return std::nullopt;
+  }
+  if (!part.rhs.empty()) {
+    const Operand& weight = part.operands[part.rhs[0]];
+    if (weight.dtype != input.dtype || !IsPlain(weight)) return std::nullopt;
+  }
+  const Guard& along = input.guards[shape.spatial - 1];
+  // What the last axis adds to the address besides the guard's coordinate.
+  if (input.strides[first - 1] != 0 || input.strides[all - 1] != 0) return std::nullopt;
+  shape.kernel = part.loops[all - 1];
+  shape.stride = along.strides[first - 1];
+  shape.dilation = along.strides[all - 1];
+  return shape;
+}
+
+// Neighbouring channels that a thread can read at once; `weights`: of the weights, too.
+int64_t ChannelLanes(const PartContext& context, bool weights) {
+  const Part& part = context.part;
+  const Operand& operand = part.operands[weights && !part.rhs.empty() ? part.rhs[0] : part.lhs];
+  return VectorAlong(part, operand, kChannels, context.params[operand.param]);
+}
+
+// Whether a thread has registers for it.
+bool FitsRegisters(const WindowShape& shape) {
+  constexpr int64_t kMostSpan = 40, kMostFloats = 112;
+  const int64_t span = (shape.points - 1) * shape.stride + (shape.taps - 1) * shape.dilation + 1;
+  return span <= kMostSpan &&
+         ((std::min(span, shape.points * shape.taps) + shape.points + 1) * shape.lanes <= kMostFloats ||
+          shape.points * shape.taps * shape.lanes <= 8);
+}
+
+}  // namespace
+
+int64_t WindowUnits(const PartContext& context, const WindowShape& shape) {
+  const Part& part = context.part;
+  const size_t first = static_cast<size_t>(EpilogueLoops(part));
+  const int64_t width = part.loops[first - 1];
+  return context.Points(0, first) / width * ((width + shape.points - 1) / shape.points) / shape.lanes;
+}
+
+std::optional<WindowShape> WindowShapeOf(const PartContext& context) {
+  const Part& part = context.part;
+  const std::optional<WindowShape> window = ReadWindow(context);
+  if (!window) return std::nullopt;
+  const int64_t most_lanes = ChannelLanes(context, false), weight_lanes = ChannelLanes(context, true);
+  const int64_t least = 4 / std::min<int64_t>(4, ByteSize(part.operands[part.lhs].dtype));
+  const int64_t width = part.loops[static_cast<size_t>(EpilogueLoops(part)) - 1];
+  std::optional<WindowShape> best;
+  double best_cycles = 0;
+  for (int64_t lanes = most_lanes; lanes >= 1; lanes = lanes / 2 < least && lanes > 1 ? 1 : lanes / 2) {
+    for (int64_t points : {8, 4, 2, 1}) {
+      for (int64_t taps : {8, 7, 5, 4, 3, 2, 1}) {
+        WindowShape candidate = *window;
+        candidate.lanes = lanes;
+        candidate.points = points;
+        candidate.taps = taps;
+        candidate.weight_vector = lanes > 1 && weight_lanes >= lanes;
+        if (points > width || taps > window->kernel || !FitsRegisters(candidate)) continue;
+        const double cycles = Cycles(context, candidate);
+        if (best && cycles >= best_cycles) continue;
+        best = candidate;
+        best_cycles = cycles;
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace rondo::cuda

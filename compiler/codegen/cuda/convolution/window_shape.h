@@ -1,0 +1,33 @@
+// WindowShape: what a thread computes of a convolution of few channels a group, or of a pool, as it slides
+// along the last spatial axis. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "compiler/codegen/cuda/part_context.h"
+
+namespace rondo::cuda {
+
+inline constexpr size_t kChannels = 1;  // the loop of groups
+
+struct WindowShape {
+  size_t spatial = 0;                            // axes
+  int64_t lanes = 1;                             // channels of a thread
+  int64_t points = 1;                            // its outputs along the last axis
+  int64_t taps = 1;                              // of the last axis, read at a time
+  bool weight_vector = false;                    // weights of the lanes lie side by side
+  int64_t kernel = 1, stride = 1, dilation = 1;  // along the last axis
+};
+
+// The shape that is estimated to take least. None if the part is none for windows: other types, indices from
+// data, axes that do not move by one stride each.
+std::optional<WindowShape> WindowShapeOf(const PartContext& context);
+
+// Threads of a part.
+int64_t WindowUnits(const PartContext& context, const WindowShape& shape);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_

@@ -1,0 +1,45 @@
+// CudaTarget: the GPU that texts are written for; ParamFacts: what is known of the memory of a parameter.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_CUDA_TARGET_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_CUDA_TARGET_H_
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+
+namespace rondo {
+
+inline constexpr uint32_t kCudaBlock = 256;             // threads of most launches' blocks
+inline constexpr uint32_t kCudaSharedBytes = 48 << 10;  // static shared memory that every launch may use
+
+// What the text is written for.
+struct CudaTarget {
+  int architecture = 90;        // 10 * major + minor
+  uint32_t processors = 132;    // multiprocessors that a launch should fill
+  uint32_t shared = 227 << 10;  // bytes of shared memory that a block can have
+  uint32_t shared_processor =
+      228 << 10;  // bytes that the blocks of a multiprocessor share, 1 KiB a block for itself
+  // How matmuls are computed, where it is one of their candidates; else, and what it leaves open, by
+  // estimate.
+  MatmulConfiguration matmul;
+  bool clusters() const { return architecture >= 90; }
+  bool warp_groups = true;  // sm_90a: has wgmma
+  bool dependent_launch() const { return architecture >= 90; }
+};
+
+// "sm_90a": the largest GPU known of that architecture (formats/machine_code/architecture.h).
+CudaTarget TargetOf(const std::string& architecture);
+
+namespace cuda {
+
+// What is known of the memory bound to a parameter, whichever step binds it.
+struct ParamFacts {
+  uint64_t alignment = 1;  // bytes
+  bool constant = false;   // never written while a plan runs
+};
+
+}  // namespace cuda
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_CUDA_TARGET_H_

@@ -1,0 +1,27 @@
+#include "compiler/codegen/cuda/gpu_table.h"
+
+namespace rondo::cuda {
+
+const GpuTable& GpuTableOf(int) {
+  static constexpr GpuTable kH200;
+  return kH200;
+}
+
+double EpilogueInstructions(Tape epilogue) {
+  constexpr double kPlace = 6, kFunction = 16;
+  double instructions = kPlace;
+  for (const TapeInst& inst : epilogue) {
+    switch (inst.op) {
+      case TapeOp::kErf:
+      case TapeOp::kTanh:
+      case TapeOp::kExp:
+      case TapeOp::kSigmoid: instructions += kFunction; break;
+      case TapeOp::kConst:
+      case TapeOp::kCast: break;
+      default: instructions += 1;
+    }
+  }
+  return instructions;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,105 @@
+// GpuTable: what a GPU does in a cycle, and what starting and ending cost there. All estimates of kernels
+// (matmul/matmul_cost.h, convolution/window_shape.h) come from it.
+//
+// Units: cycles of a multiprocessor's clock; bytes a cycle; for matmuls multiply-adds a cycle of one
+// multiprocessor. Where each number comes from stands behind it:
+//   [products]  tools/bench/results/2026-11-21-cuda-products.md
+//   [library]   tools/bench/results/2026-11-21-library-products.md
+//   [kernels]   tools/bench/results/2026-11-21-cuda-kernels.md
+//   [networks]  tools/bench/results/2026-11-22-gpu-networks.md
+//   [fit]       fitted to the times of whole kernels given there: no single measurement shows it
+// All were measured on an H200. A GPU without a row of its own is taken for one with fewer or more
+// multiprocessors.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
+
+#include "core/kernel.h"
+
+namespace rondo::cuda {
+
+// Blocks as cuBLASLt cuts a matmul, and the cycles that one takes for 64 of K.
+struct LibraryBlock {
+  double m, n, cycles;
+};
+
+struct GpuTable {
+  double cycles_a_microsecond =
+      1755;  // clock under load: the 1.755 GHz that predictions are made with [products]
+
+  double processors = 132;  // multiprocessors of the GPU that was measured
+
+  // --- bytes a cycle
+  double memory_bytes = 2500;      // from memory, all multiprocessors: 4.4 of 4.67 TB/s [products]
+  double memory_processors = 100;  // multiprocessors that reach it; fewer get their share [fit, products]
+  double l2_tma_bytes = 72;        // from L2 into one multiprocessor by TMA [products]
+  double l2_all_bytes = 6000;      // from L2 into all by TMA [products]
+  double l2_copy_bytes = 26;       // from L2 into one by threads' copies (cp.async) [products]
+  double map_bytes = 1250;         // a map over sums, read and written, all multiprocessors [library]
+
+  // --- multiply-adds a cycle of one multiprocessor
+  double wgmma_tma = 1500;         // wgmma, tiles brought by TMA: 700 TFLOP/s with starts and ends [products]
+  double wgmma_tma_shared = 1600;  // the same where blocks of a cluster share what they read [products]
+  double wgmma = 1250;             // wgmma, tiles copied by threads: 550 TFLOP/s [products]
+  double mma = 750;                // mma.sync, warps with tiles of at least mma_full points [products]
+  double mma_full = 2048;  // points of a warp's tile; smaller ones load as the root of that [fit, products]
+  double tf32 = 300;       // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]
+  double simt = 70;        // FMA in f32, tiles of 32 and 64 [kernels]
+
+  // --- tiles of blocks (mma, wgmma, tf32, SIMT): starting, storing, joining a cluster
+  double tile_start = 4200;   // a kernel's start, its first copies and its end [fit, products]
+  double tile_stored = 20;    // points a cycle through the epilogue [fit, products]
+  double split_start = 1500;  // a cluster that splits K: its barriers [fit, products]
+  double split_block = 600;   // and for each of its blocks [fit, products]
+  double split_point = 0.1;   // and for each point from another block [products]
+
+  // --- tiles brought by TMA
+  double tma_start = 2500;          // a kernel's start and end [fit, products]
+  double tma_cluster_start = 1000;  // more where blocks share what they read [products]
+  double tma_stored_lanes = 128;    // instructions a cycle of the epilogue, with two groups of warps [fit]
+  double tma_one_group = 1.6;       // of its time where there is but one group [fit, products]
+  double tma_split_start = 600;     // a cluster that splits K [fit, products]
+  double tma_split_block = 500;
+  double tma_split_point = 0.07;
+
+  // --- clusters lie in groups of multiprocessors that are no multiples of 4 and 8
+  double clusters_of_4 = 0.9;  // of the multiprocessors that are used: 41 us where pairs took 31 [products]
+  double clusters_of_8 = 0.84;
+
+  // --- few rows: B streamed once from memory
+  double stream_start =
+      6100;  // start and end: 3.5 of the 3 to 4.5 us that every such kernel was seen to take
+  double stream_next_best = 1;  // each configuration behind the best one, as they were timed [products]
+
+  // --- cuBLASLt
+  double library_start = 6800;   // start and end, over which no other kernel runs [library]
+  double library_stored = 40;    // points a cycle through the epilogue [fit, library]
+  double library_few_rows = 32;  // up to so many rows it reads memory no faster, and was not fitted [library]
+  LibraryBlock library_blocks[5] = {
+      {128, 256, 1180}, {128, 192, 890}, {128, 128, 620}, {128, 64, 330}, {64, 64, 260}};  // [fit, library]
+  double map_start = 1600;  // start and end of the map that follows a library's matmul [library]
+
+  // --- among the kernels of a whole model [library]
+  double long_kernel = 40000;        // generated matmuls longer than that
+  double long_among_others = 1.2;    // take more of their own time than alone
+  double short_among_others = 0.85;  // others overlap with the kernels around them; a library's do not
+
+  // --- windows (depthwise convolutions, pools): instructions of a warp, four of which issue at once
+  // [networks]
+  double window_read = 6;        // of reading one place, besides one a lane
+  double window_output = 12;     // of an output, besides its epilogue
+  double window_start = 60;      // of a thread
+  double window_line = 40;       // cycles that a line's first read is waited for
+  double window_issue = 4;       // warps that issue in one cycle
+  double window_load_bytes = 4;  // bytes of a thread that one cycle of the load units brings
+};
+
+// The row of a GPU architecture (10 * major + minor). None but the H200's was measured: it stands for all.
+const GpuTable& GpuTableOf(int architecture);
+
+// Instructions a point of an epilogue, about; of functions without an instruction of their own, what they are
+// made of.
+double EpilogueInstructions(Tape epilogue);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_

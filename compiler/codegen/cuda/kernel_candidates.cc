@@ -1,0 +1,42 @@
+#include "compiler/codegen/cuda/kernel_candidates.h"
+
+#include <optional>
+
+#include "compiler/codegen/cuda/matmul/library_matmul.h"
+#include "compiler/codegen/cuda/matmul/matmul_cost.h"
+#include "compiler/codegen/cuda/part_plan.h"
+
+namespace rondo {
+
+namespace {
+
+// Of a library's ranking; those behind the first are worth a measurement, but nothing tells what they take.
+constexpr int64_t kAlgorithms = 4;
+
+void AddLibrary(double microseconds, std::vector<MatmulCandidate>* candidates) {
+  for (int64_t algorithm = 1; algorithm <= kAlgorithms; ++algorithm) {
+    MatmulConfiguration configuration;
+    configuration.family = MatmulFamily::kLibrary;
+    if (algorithm > 1) configuration.algorithm = algorithm;
+    candidates->push_back({configuration, algorithm > 1 ? kNotEstimated : microseconds});
+  }
+}
+
+}  // namespace
+
+std::vector<MatmulCandidate> KernelCandidates(const Kernel& kernel, const CudaTarget& target,
+                                              Span<const cuda::ParamFacts> params, const SplitOp* split) {
+  std::vector<MatmulCandidate> candidates;
+  const std::vector<cuda::PartPlan> plans = cuda::PlanParts(kernel, target, params);
+  if (const cuda::PartPlan* largest = cuda::LargestMatmul(plans)) candidates = largest->candidates;
+  if (const std::optional<LibraryProduct> whole = LibraryMatmulOf(kernel)) {
+    AddLibrary(cuda::LibraryMicroseconds(*whole, target), &candidates);
+  } else if (split != nullptr) {
+    if (const std::optional<LibraryProduct> sums = LibraryMatmulOf(split->matmul.kernel))
+      AddLibrary(cuda::LibraryMicroseconds(*sums, target) + cuda::MapMicroseconds(split->map.kernel, target),
+                 &candidates);
+  }
+  return candidates;
+}
+
+}  // namespace rondo

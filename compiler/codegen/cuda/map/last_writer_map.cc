@@ -1,0 +1,136 @@
+// Maps whose writes may coincide, run in parallel: of the points that write one place, only the last one
+// writes.
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "compiler/codegen/cuda/map/map_templates.h"
+#include "compiler/codegen/cuda/operand_access.h"
+#include "compiler/codegen/cuda/part_writer.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr std::string_view kHeaders[] = {"elements"};
+
+constexpr int64_t kMostPoints = 1 << 16;  // each looks at all later ones
+
+struct ScatterShape {
+  std::vector<size_t> indexed, free;  // loops that the indices move with; the others
+  int64_t points = 1, each = 1;       // their extents multiplied
+  size_t out = 0;                     // the operand written
+  int lanes = 1;
+};
+
+// Whether sums of one multiple of each stride are all different.
+bool AllDifferent(std::vector<std::pair<int64_t, int64_t>> digits) {
+  std::sort(digits.begin(), digits.end());
+  int64_t reach = 0;
+  for (const auto& [stride, extent] : digits) {
+    if (extent == 1) continue;
+    if (stride <= reach || extent > (INT64_MAX - reach) / stride) return false;
+    reach += stride * (extent - 1);
+  }
+  return true;
+}
+
+// Two points can write one place only if they differ in nothing but `indexed` loops.
+std::optional<ScatterShape> ShapeOfScatter(const PartContext& context) {
+  const Part& part = context.part;
+  const std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
+  if (!part.sequential || stored.size() != 1) return std::nullopt;
+  const Operand& out = part.operands[stored[0]];
+  if (out.indirects.empty() || !out.guards.empty()) return std::nullopt;
+  for (size_t index : Touched(part.body, TapeOp::kLoad)) {
+    if (part.operands[index].param == out.param) return std::nullopt;
+  }
+  ScatterShape shape;
+  shape.out = stored[0];
+  std::vector<std::pair<int64_t, int64_t>> digits;
+  for (const Indirect& indirect : out.indirects) {
+    const Operand& index = part.operands[indirect.operand];
+    if (!index.guards.empty() || !index.indirects.empty() || index.param == out.param) return std::nullopt;
+    digits.push_back({std::abs(indirect.stride), indirect.extent});
+  }
+  for (size_t l = 0; l < part.loops.size(); ++l) {
+    const bool indexed = std::any_of(
+        out.indirects.begin(), out.indirects.end(),
+        [&](const Indirect& indirect) { return part.operands[indirect.operand].strides[l] != 0; });
+    if (!indexed || out.strides[l] != 0) digits.push_back({std::abs(out.strides[l]), part.loops[l]});
+    (indexed ? shape.indexed : shape.free).push_back(l);
+    (indexed ? shape.points : shape.each) *= part.loops[l];
+  }
+  if (!AllDifferent(digits) || shape.points > kMostPoints || shape.each > 0x7fffffff) return std::nullopt;
+  if (!shape.free.empty() && MovesAlong(part, out, shape.free.back()))
+    shape.lanes = LanesFor(context, Span<const size_t>(&shape.out, 1), shape.free.back());
+  return shape;
+}
+
+// Declares the values of the indices at the current point, counted from the front: `name`0, `name`1, ...
+void IndexValues(const PartContext& context, const Operand& out, const std::string& name,
+                 PartWriter* writer) {
+  for (size_t k = 0; k < out.indirects.size(); ++k) {
+    const Indirect& indirect = out.indirects[k];
+    const std::string value = name + Text(k);
+    const Operand& index = context.part.operands[indirect.operand];
+    writer->Line("i64 " + value + " = ld_" + Name(index.dtype) + "(p" + Text(index.param) + ", " +
+                 AffineText(index.offset, index.strides) + ");");
+    if (indirect.wrap) writer->Line("if (" + value + " < 0) " + value + " += " + Text(indirect.extent) + ";");
+  }
+}
+
+// Of the points that `point` is one of, whether a later one writes the same place.
+void WriteAgain(const PartContext& context, const ScatterShape& shape, PartWriter* writer) {
+  const Part& part = context.part;
+  const Operand& out = part.operands[shape.out];
+  IndexValues(context, out, "own", writer);
+  writer->Line("bool again = false;");
+  writer->Line("for (u32 other = point + 1 + threadIdx.x; other < " + Text(shape.points) +
+               "u; other += 256) {");
+  writer->CountLoops("other", shape.indexed);
+  IndexValues(context, out, "later", writer);
+  writer->Line("bool same = true;");
+  for (size_t k = 0; k < out.indirects.size(); ++k)
+    writer->Line("same = same && own" + Text(k) + " == later" + Text(k) + ";");
+  // Where the place also moves with the loop itself, only the same count writes the same place.
+  int64_t below = 1;
+  for (size_t n = shape.indexed.size(); n-- > 0;) {
+    const int64_t extent = part.loops[shape.indexed[n]];
+    if (out.strides[shape.indexed[n]] != 0)
+      writer->Line("same = same && point / " + Text(below) + "u % " + Text(extent) + "u == other / " +
+                   Text(below) + "u % " + Text(extent) + "u;");
+    below *= extent;
+  }
+  writer->Line("again = again || same; }");
+  writer->Line("if (__syncthreads_or(again)) return;");
+}
+
+Result<PartLaunch> WriteScatter(const PartContext& context, PartWriter* writer) {
+  const Part& part = context.part;
+  const ScatterShape shape = *ShapeOfScatter(context);
+  const int64_t items = shape.each / shape.lanes, runs = (items + kCudaBlock - 1) / kCudaBlock;
+  writer->Line("const u32 point = block / " + Text(runs) + "u;");
+  writer->DeclareLoops();
+  writer->CountLoops("point", shape.indexed);
+  WriteAgain(context, shape, writer);
+  writer->Line("const u32 item = block % " + Text(runs) + "u * 256 + threadIdx.x;");
+  writer->Line("if (item >= " + Text(items) + "u) return;");
+  writer->CountLoops("point", shape.indexed);
+  writer->CountLoops("item * " + Text(shape.lanes) + "u", shape.free);
+  if (shape.lanes == 1) {
+    writer->WriteTape(part.body, "r");
+  } else {
+    writer->WriteLanes(part.body, "r", shape.free.back(), shape.lanes, "");
+  }
+  return WithBlocks(shape.points * runs);
+}
+
+bool Suits(const PartContext& context) { return ShapeOfScatter(context).has_value(); }
+
+}  // namespace
+
+constinit const PartTemplate kLastWriterMap = {"last writer", kHeaders, Suits, WriteScatter};
+
+}  // namespace rondo::cuda

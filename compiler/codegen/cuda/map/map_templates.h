@@ -1,0 +1,18 @@
+// The templates of maps. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_
+
+#include "compiler/codegen/cuda/part_context.h"
+
+namespace rondo::cuda {
+
+extern const PartTemplate kLastWriterMap;  // writes may coincide: of each place, the last point writes
+extern const PartTemplate kOrderedMap;     // writes may coincide: a thread takes all points that can meet
+extern const PartTemplate kPointMap;       // a thread a point, or a vector of neighbouring ones
+
+// The first that suits a part computes it.
+inline constexpr const PartTemplate* kMapTemplates[] = {&kLastWriterMap, &kOrderedMap, &kPointMap};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_MAP_MAP_TEMPLATES_H_

@@ -1,0 +1,44 @@
+// Maps: a thread computes a point, or neighbouring ones whose results it writes as vectors.
+#include "compiler/codegen/cuda/map/map_templates.h"
+#include "compiler/codegen/cuda/operand_access.h"
+#include "compiler/codegen/cuda/part_writer.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+// Neighbouring points that one thread computes.
+int LanesOf(const PartContext& context) {
+  const Part& part = context.part;
+  if (part.loops.empty()) return 1;
+  // What is read may lie as it likes; what is written sets the vectors.
+  const std::vector<size_t> stored = Touched(part.body, TapeOp::kStore);
+  const size_t along = part.loops.size() - 1;
+  for (size_t index : stored) {
+    if (!MovesAlong(part, part.operands[index], along)) return 1;
+  }
+  return LanesFor(context, stored, along);
+}
+
+Result<PartLaunch> WriteMap(const PartContext& context, PartWriter* writer) {
+  const size_t loops = context.part.loops.size();
+  const int lanes = LanesOf(context);
+  const int64_t threads = context.Points(0, loops) / lanes;
+  writer->Line("const u64 point = (u64)block * 256 + threadIdx.x;");
+  writer->Line("if (point >= " + Text(threads) + "ull) return;");
+  if (lanes == 1) {
+    writer->Decode("point", 0, loops);
+    writer->WriteTape(context.part.body, "r");
+  } else {
+    writer->Line("const u64 first = point * " + Text(lanes) + "u;");
+    writer->Decode("first", 0, loops);
+    writer->WriteLanes(context.part.body, "r", loops - 1, lanes, "");
+  }
+  return WithBlocks((threads + kCudaBlock - 1) / kCudaBlock);
+}
+
+}  // namespace
+
+constinit const PartTemplate kPointMap = {"points", {}, SuitsAll, WriteMap};
+
+}  // namespace rondo::cuda

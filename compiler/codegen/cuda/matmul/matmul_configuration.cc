@@ -1,0 +1,108 @@
+#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+namespace rondo {
+
+namespace {
+
+constexpr std::string_view kFamilyNames[] = {"",      "skinny", "tile", "group",
+                                             "float", "tf32",   "bulk", "library"};
+
+// The parts of a name, in its order: numbers joined by 'x', behind a word or alone.
+struct Field {
+  std::string_view word;
+  int64_t MatmulConfiguration::*numbers[3];  // null where there are fewer
+};
+constexpr Field kFields[] = {
+    {"", {&MatmulConfiguration::m, &MatmulConfiguration::n, &MatmulConfiguration::k}},
+    {"", {&MatmulConfiguration::warps_m, &MatmulConfiguration::warps_n, &MatmulConfiguration::warps_k}},
+    {"warps", {&MatmulConfiguration::warps}},
+    {"cluster", {&MatmulConfiguration::cluster}},
+    {"", {&MatmulConfiguration::algorithm}},
+};
+
+void Append(std::string_view word, std::string* text) {
+  if (!text->empty()) *text += ' ';
+  text->append(word);
+}
+
+// Takes the next word of `rest`.
+std::string_view NextWord(std::string_view* rest) {
+  const size_t end = std::min(rest->find(' '), rest->size());
+  const std::string_view word = rest->substr(0, end);
+  rest->remove_prefix(std::min(end + 1, rest->size()));
+  return word;
+}
+
+// "128x64x2": as many numbers as there are, into the configuration. False if it is anything else.
+bool ParseNumbers(std::string_view text, const Field& field, MatmulConfiguration* configuration) {
+  const char *at = text.data(), *end = text.data() + text.size();
+  for (int64_t MatmulConfiguration::*number : field.numbers) {
+    if (number == nullptr) return false;
+    const auto [next, error] = std::from_chars(at, end, configuration->*number);
+    if (error != std::errc() || configuration->*number < 1) return false;
+    at = next;
+    if (at == end) return true;
+    if (*at++ != 'x') return false;
+  }
+  return false;
+}
+
+bool IsNumber(std::string_view word) { return !word.empty() && word[0] >= '0' && word[0] <= '9'; }
+
+}  // namespace
+
+std::string Text(const MatmulConfiguration& configuration) {
+  std::string text(kFamilyNames[static_cast<size_t>(configuration.family)]);
+  for (const Field& field : kFields) {
+    std::string numbers;
+    for (int64_t MatmulConfiguration::*number : field.numbers) {
+      if (number == nullptr || configuration.*number == 0) break;
+      numbers += (numbers.empty() ? "" : "x") + std::to_string(configuration.*number);
+    }
+    if (numbers.empty()) continue;
+    if (!field.word.empty()) Append(field.word, &text);
+    Append(numbers, &text);
+  }
+  return text;
+}
+
+std::optional<MatmulConfiguration> ParseMatmulConfiguration(std::string_view name) {
+  MatmulConfiguration configuration;
+  std::string_view rest = name;
+  for (size_t t = 1; t < std::size(kFamilyNames); ++t) {
+    std::string_view after = rest;
+    if (NextWord(&after) != kFamilyNames[t]) continue;
+    configuration.family = static_cast<MatmulFamily>(t);
+    rest = after;
+    break;
+  }
+  // A library's has a number alone, a tile's its sides.
+  const bool library = configuration.family == MatmulFamily::kLibrary;
+  size_t next = library ? std::size(kFields) - 1 : 0;
+  while (!rest.empty()) {
+    std::string_view word = NextWord(&rest);
+    const std::string_view named = IsNumber(word) ? std::string_view() : word;
+    while (next < std::size(kFields) && kFields[next].word != named) ++next;
+    if (next == std::size(kFields)) return std::nullopt;
+    if (!named.empty()) word = NextWord(&rest);
+    if (!ParseNumbers(word, kFields[next++], &configuration)) return std::nullopt;
+  }
+  if (Text(configuration) != name) return std::nullopt;
+  return configuration;
+}
+
+bool Matches(const MatmulConfiguration& pattern, const MatmulConfiguration& configuration) {
+  if (pattern.family != MatmulFamily::kAny && pattern.family != configuration.family) return false;
+  for (const Field& field : kFields) {
+    for (int64_t MatmulConfiguration::*number : field.numbers) {
+      if (number != nullptr && pattern.*number != 0 && pattern.*number != configuration.*number) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace rondo

@@ -1,0 +1,67 @@
+#include "compiler/codegen/cuda/matmul/matmul_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/codegen/cuda/matmul/matmul_candidates.h"
+
+namespace rondo::cuda {
+
+double UsedByClusters(const GpuTable& gpu, int64_t cluster) {
+  return cluster >= 8 ? gpu.clusters_of_8 : cluster >= 4 ? gpu.clusters_of_4 : 1;
+}
+
+double BusiestBlocks(const PartContext& context, const MatmulProblem& problem, int64_t m, int64_t n,
+                     int64_t cluster) {
+  const double used = UsedByClusters(GpuTableOf(context.target.architecture), cluster);
+  return std::ceil(static_cast<double>(problem.Tiles(m, n) * cluster) / (used * context.Processors()));
+}
+
+double TileCycles(const GpuTable& gpu, const TileBlock& block) {
+  const double blocks = static_cast<double>(block.cluster);
+  double end = block.area / gpu.tile_stored;
+  if (block.cluster > 1)
+    end += gpu.split_start + gpu.split_block * blocks + block.area * gpu.split_point * (blocks - 1);
+  return gpu.tile_start + block.busiest * (block.steps * std::max(block.copy, block.multiply) + end);
+}
+
+double AmongOthers(const GpuTable& gpu, double cycles) {
+  const double among = cycles > gpu.long_kernel ? gpu.long_among_others : gpu.short_among_others;
+  return cycles * among / gpu.cycles_a_microsecond;
+}
+
+double LibraryMicroseconds(const LibraryProduct& matmul, const CudaTarget& target) {
+  constexpr double kDeep = 64;  // of K, that the cycles of a block are for
+  const GpuTable& gpu = GpuTableOf(target.architecture);
+  const double m = static_cast<double>(matmul.rows), n = static_cast<double>(matmul.columns);
+  if (m <= gpu.library_few_rows || target.architecture < 90) return kNotEstimated;
+  const double steps = std::ceil(static_cast<double>(matmul.depth) / kDeep);
+  double best = 0;
+  for (const LibraryBlock& block : gpu.library_blocks) {
+    const double blocks =
+        static_cast<double>(matmul.batches) * std::ceil(m / block.m) * std::ceil(n / block.n);
+    const double rounds = std::ceil(blocks / static_cast<double>(target.processors));
+    const double cycles =
+        gpu.library_start + rounds * (steps * block.cycles + block.m * block.n / gpu.library_stored);
+    if (best == 0 || cycles < best) best = cycles;
+  }
+  return best / gpu.cycles_a_microsecond;
+}
+
+double MapMicroseconds(const Kernel& map, const CudaTarget& target) {
+  const GpuTable& gpu = GpuTableOf(target.architecture);
+  double bytes = 0;
+  for (const Part& part : map.parts) {
+    for (const Operand& operand : part.operands) {
+      double touched = static_cast<double>(ByteSize(operand.dtype));
+      for (size_t l = 0; l < part.loops.size(); ++l) {
+        const bool moves = operand.strides[l] != 0 || !operand.indirects.empty();
+        if (moves) touched *= static_cast<double>(part.loops[l]);
+      }
+      bytes += touched;
+    }
+  }
+  return (gpu.map_start + bytes / gpu.map_bytes) / gpu.cycles_a_microsecond;
+}
+
+}  // namespace rondo::cuda

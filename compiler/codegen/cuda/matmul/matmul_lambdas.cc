@@ -1,0 +1,159 @@
+#include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
+
+#include <algorithm>
+
+namespace rondo::cuda {
+
+namespace {
+
+// "start + stride * iK + ..." over some loops.
+std::string Sum(int64_t start, const std::vector<int64_t>& strides, const std::vector<size_t>& loops) {
+  std::string out = IntText(start);
+  for (size_t l : loops) {
+    if (strides[l] != 0) out += " + " + IntText(strides[l]) + " * " + Counter(l);
+  }
+  return out;
+}
+
+}  // namespace
+
+void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
+                bool from_offset, PartWriter* writer) {
+  writer->Include("place");
+  writer->Line("auto " + name + " = [](int flat) -> At { const u32 x = (u32)flat; (void)x;");
+  writer->DecodeLoops("x", loops);
+  std::string coordinates;
+  for (size_t c = 0; c < 3; ++c) {
+    if (c >= operand.coordinates.size()) {
+      coordinates += ", 0";
+      continue;
+    }
+    const FlatOperand::Coordinate& coordinate = operand.coordinates[c];
+    coordinates += ", (int)(" + Sum(from_offset ? coordinate.offset : 0, coordinate.strides, loops) + ")";
+  }
+  writer->Line("return {" + Sum(from_offset ? operand.offset : 0, operand.strides, loops) + coordinates +
+               "}; };");
+}
+
+void WritePresent(const FlatOperand& operand, PartWriter* writer) {
+  std::string all = "true";
+  for (size_t c = 0; c < operand.coordinates.size(); ++c)
+    all += " && (u32)at.c" + Text(c) + " < " + Text(operand.coordinates[c].extent) + "u";
+  writer->Line("auto left_present = [](At at) -> bool { return " + all + "; };");
+}
+
+void WriteAValue(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer) {
+  const Part& part = context.part;
+  writer->Line(std::string("auto left_value = [&](int row, int depth") +
+               (lanes > 1 ? ", float* x) {" : ") -> float {"));
+  writer->DecodeLoops("(u32)batch", problem.batch_loops);
+  writer->DecodeLoops("(u32)row", problem.m_loops);
+  writer->ZeroLoops(problem.n_loops);
+  writer->DecodeLoops("(u32)depth", problem.k_loops);
+  if (lanes > 1) {
+    writer->WriteLanes(part.prologue, "q", problem.k_loops.back(), lanes, "");
+    writer->Line("};");
+    return;
+  }
+  std::string value = "left";
+  if (part.prologue.empty()) {
+    writer->Load(part.lhs, value);
+  } else {
+    value = writer->WriteTape(part.prologue, "q");
+  }
+  writer->Line("return (float)" + value + "; };");
+}
+
+void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
+  const Part& part = context.part;
+  writer->Line("auto right_value = [&](int side, int column, int depth) -> float {");
+  writer->DecodeLoops("(u32)batch", problem.batch_loops);
+  writer->ZeroLoops(problem.m_loops);
+  writer->DecodeLoops("(u32)column", problem.n_loops);
+  writer->DecodeLoops("(u32)depth", problem.k_loops);
+  for (size_t j = 0; j < part.rhs.size(); ++j) {
+    std::string n = Text(j);
+    writer->Line("if (side == " + n + ") {");
+    writer->Load(part.rhs[j], "value");
+    writer->Line("return (float)value; }");
+  }
+  writer->Line("return 0; };");
+}
+
+void WriteBases(const Part& part, const std::string& start, PartWriter* writer) {
+  std::string bases;
+  for (uint16_t index : part.rhs) {
+    const Operand& operand = part.operands[index];
+    const int64_t size = ByteSize(operand.dtype);
+    bases += (bases.empty() ? "p" : ", p") + Text(operand.param) + " + " +
+             (start.empty() ? Text(size * operand.offset)
+                            : Text(size) + " * (" + start + " + " + Text(operand.offset) + ")");
+  }
+  writer->Line("const char* const right[] = {" + bases + "};");
+}
+
+int EpilogueLanes(const Part& part, const MatmulProblem& problem) {
+  if (problem.n_loops.empty()) return 1;
+  const size_t along = problem.n_loops.back();
+  for (int lanes : {8, 4, 2}) {
+    if (part.loops[along] % lanes == 0) return lanes;
+  }
+  return 1;
+}
+
+int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer) {
+  const Part& part = context.part;
+  constexpr int kMost = 16;
+  int words = 0;
+  writer->Line("auto fetch = [&](int row, int column, u32* words) {");
+  writer->DecodeLoops("(u32)batch", problem.batch_loops);
+  writer->DecodeLoops("(u32)row", problem.m_loops);
+  writer->DecodeLoops("(u32)column", problem.n_loops);
+  writer->ZeroLoops(problem.k_loops);
+  writer->scope.lanes.resize(part.operands.size());
+  for (size_t index : Touched(part.epilogue, TapeOp::kLoad)) {
+    const Operand& operand = part.operands[index];
+    const int own = lanes * static_cast<int>(ByteSize(operand.dtype)) / 4;
+    const bool fits = lanes > 1 && MovesAlong(part, operand, problem.n_loops.back()) &&
+                      FitsLanes(context, index, problem.n_loops.back(), lanes) && operand.absent == 0;
+    if (!fits || words + own > kMost) continue;
+    writer->scope.lanes[index] = "(words + " + Text(words) + ")";
+    writer->LoadWords(index, lanes, writer->scope.lanes[index]);
+    words += own;
+  }
+  writer->Line("};");
+  return words;
+}
+
+void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int lanes,
+                   const std::string& more, PartWriter* writer) {
+  const Part& part = context.part;
+  writer->scope.quick = true;
+  for (size_t index : Touched(part.epilogue, TapeOp::kStore)) {
+    const DType dtype = part.operands[index].dtype;
+    writer->scope.quick = writer->scope.quick && Is16Bit(dtype);
+  }
+  writer->Line("auto finish = [&](int row, int column, const float* sums" + more + ") {");
+  writer->DecodeLoops("(u32)batch", problem.batch_loops);
+  writer->DecodeLoops("(u32)row", problem.m_loops);
+  writer->DecodeLoops("(u32)column", problem.n_loops);
+  writer->ZeroLoops(problem.k_loops);
+  if (lanes == 1) {
+    for (size_t j = 0; j < part.rhs.size(); ++j) {
+      std::string n = Text(j);
+      writer->Line("const float acc" + n + " = sums[" + n + "];");
+    }
+    writer->WriteTape(part.epilogue, "r");
+  } else {
+    std::string sums;
+    for (size_t j = 0; j < part.rhs.size(); ++j) {
+      std::string n = Text(j);
+      sums += "const float acc" + n + " = sums[" + n + " * " + Text(lanes) + " + e];";
+    }
+    writer->WriteLanes(part.epilogue, "r", problem.n_loops.back(), lanes, sums);
+  }
+  writer->Line("};");
+  writer->scope.quick = false;
+}
+
+}  // namespace rondo::cuda

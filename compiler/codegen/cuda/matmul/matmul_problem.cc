@@ -1,0 +1,119 @@
+#include "compiler/codegen/cuda/matmul/matmul_problem.h"
+
+#include <algorithm>
+
+namespace rondo::cuda {
+
+namespace {
+
+bool Same(const Operand& a, const Operand& b) {
+  return a.dtype == b.dtype && std::equal(a.strides.begin(), a.strides.end(), b.strides.begin());
+}
+
+int64_t Extent(const Part& part, const std::vector<size_t>& loops) {
+  int64_t n = 1;
+  for (size_t l : loops) n *= part.loops[l];
+  return n;
+}
+
+// Moves the loop along which `operand` is contiguous to the end.
+void PutContiguousLast(const Part& part, const FlatOperand& operand, std::vector<size_t>* loops) {
+  auto last = std::find_if(loops->begin(), loops->end(),
+                           [&](size_t l) { return operand.strides[l] == 1 && part.loops[l] > 1; });
+  if (last != loops->end()) std::rotate(last, last + 1, loops->end());
+}
+
+class Reader {
+ public:
+  Reader(const Part& part, Span<const ParamFacts> params) : part_(part), params_(params) {}
+
+  std::optional<MatmulProblem> Run() {
+    if (part_.rhs.empty() || part_.combine != Combine::kProduct) return std::nullopt;
+    const Operand& rhs = part_.operands[part_.rhs[0]];
+    if (!rhs.indirects.empty() || !rhs.guards.empty()) return std::nullopt;
+    for (uint16_t other : part_.rhs) {
+      if (!Same(rhs, part_.operands[other])) return std::nullopt;
+    }
+    b_ = Flatten(part_, rhs);
+    Split();
+    PutContiguousLast(part_, b_, &problem_.n_loops);
+    PutContiguousLast(part_, b_, &problem_.k_loops);
+    problem_.bs = static_cast<int64_t>(part_.rhs.size());
+    ReadA();
+    ReadB();
+    problem_.batches = Extent(part_, problem_.batch_loops);
+    problem_.m = Extent(part_, problem_.m_loops);
+    problem_.n = Extent(part_, problem_.n_loops);
+    problem_.k = Extent(part_, problem_.k_loops);
+    constexpr int64_t kMost = 0x7fffffff;
+    bool fits = problem_.m <= kMost && problem_.n <= kMost && problem_.k <= kMost;
+    return fits ? std::optional<MatmulProblem>(problem_) : std::nullopt;
+  }
+
+ private:
+  // Gives each loop its role, by which sides move with it.
+  void Split() {
+    size_t first = static_cast<size_t>(EpilogueLoops(part_));
+    for (size_t l = 0; l < first; ++l) {
+      const bool right = b_.strides[l] != 0, left = AMoves(l);
+      if (left && right) {
+        problem_.batch_loops.push_back(l);
+      } else if (right) {
+        problem_.n_loops.push_back(l);
+      } else {
+        problem_.m_loops.push_back(l);
+      }
+    }
+    for (size_t l = first; l < part_.loops.size(); ++l) problem_.k_loops.push_back(l);
+  }
+
+  bool AMoves(size_t loop) const {
+    if (part_.prologue.empty()) return MovesAlong(part_, part_.operands[part_.lhs], loop);
+    for (const TapeInst& inst : part_.prologue) {
+      if (inst.op == TapeOp::kLoad && MovesAlong(part_, part_.operands[inst.arg], loop)) return true;
+      if (inst.op == TapeOp::kIndex && inst.arg == loop) return true;
+    }
+    return false;
+  }
+
+  void ReadA() {
+    const Operand& lhs = part_.operands[part_.lhs];
+    if (!part_.prologue.empty() || !lhs.indirects.empty()) return;
+    FlatOperand flat = Flatten(part_, lhs);
+    // K is counted as A lies, if it is contiguous along it.
+    PutContiguousLast(part_, flat, &problem_.k_loops);
+    PutContiguousLast(part_, flat, &problem_.m_loops);
+    const ParamFacts& facts = params_[lhs.param];
+    const int along_k = VectorAlong(part_, lhs, problem_.k_loops.back(), facts);
+    const int along_m =
+        problem_.m_loops.empty() ? 1 : VectorAlong(part_, lhs, problem_.m_loops.back(), facts);
+    problem_.a_along_k = along_k >= along_m;
+    problem_.a_vector = std::max(along_k, along_m);
+  }
+
+  void ReadB() {
+    int along_k = 16, along_n = 16;
+    for (uint16_t index : part_.rhs) {
+      const Operand& rhs = part_.operands[index];
+      const ParamFacts& facts = params_[rhs.param];
+      along_k = std::min(along_k, VectorAlong(part_, rhs, problem_.k_loops.back(), facts));
+      along_n = std::min(
+          along_n, problem_.n_loops.empty() ? 1 : VectorAlong(part_, rhs, problem_.n_loops.back(), facts));
+    }
+    problem_.b_along_k = along_k >= along_n;
+    problem_.b_vector = std::max(along_k, along_n);
+  }
+
+  const Part& part_;
+  Span<const ParamFacts> params_;
+  FlatOperand b_;
+  MatmulProblem problem_;
+};
+
+}  // namespace
+
+std::optional<MatmulProblem> MatmulProblemOf(const Part& part, Span<const ParamFacts> params) {
+  return Reader(part, params).Run();
+}
+
+}  // namespace rondo::cuda

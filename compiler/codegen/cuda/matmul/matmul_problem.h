@@ -1,0 +1,42 @@
+// MatmulProblem: a contraction or convolution as a matmul. Internal to compiler/codegen/cuda.
+//
+//   sum_j[batch, m, n] = sum over k of A[batch, m, k] * B_j[batch, n, k]
+//
+// Each flat number counts through some loops of the part, the last one fastest. A convolution is such a
+// matmul too: m counts output points, n output channels, k the kernel's points and the input channels.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_PROBLEM_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_PROBLEM_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/codegen/cuda/operand_access.h"
+#include "core/kernel.h"
+
+namespace rondo::cuda {
+
+struct MatmulProblem {
+  std::vector<size_t> batch_loops, m_loops, n_loops, k_loops;  // of the part
+  int64_t batches = 1, m = 1, n = 1, k = 1;
+  int64_t bs = 1;  // right sides that one A is multiplied by, alike but for where they lie
+  // How either side is read: elements a vector, and whether vectors lie along K (else along M or N). 1:
+  // element by element.
+  int a_vector = 1, b_vector = 1;
+  bool a_along_k = true, b_along_k = true;
+
+  // Runs of `deep` of K.
+  int64_t Steps(int64_t deep) const { return (k + deep - 1) / deep; }
+  // Tiles of that size, of all batches.
+  int64_t Tiles(int64_t tile_m, int64_t tile_n) const {
+    return batches * ((m + tile_m - 1) / tile_m) * ((n + tile_n - 1) / tile_n);
+  }
+};
+
+// None if the part's sides do not fit (an index from data on a side, a side that moves with the other's
+// loops, several right sides that lie differently).
+std::optional<MatmulProblem> MatmulProblemOf(const Part& part, Span<const ParamFacts> params);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_PROBLEM_H_

@@ -1,0 +1,165 @@
+// Matmuls of few rows: B is streamed once, through slots of each warp; on tensor cores
+// (device/matmul_few_rows.cuh), or by FMA (device/matmul_few_rows_f32.cuh).
+#include <algorithm>
+
+#include "compiler/codegen/cuda/matmul/matmul_cost.h"
+#include "compiler/codegen/cuda/matmul/matmul_families.h"
+#include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+// Beyond these, tiles are faster: 16 wide rows took 22 microseconds where tiles took 16.
+constexpr int64_t kMostRows = 16, kMostWideRows = 8;
+constexpr uint32_t kSlot = 4 * 4096;  // bytes of one stage of one B: 4 pieces of 16 bytes a thread
+
+// How a stream of B is cut. B is wide if its vectors lie along N.
+struct Stream {
+  bool floats = false, wide = false;
+  int64_t tiles = 1, step = 1;    // along N; of K that a block takes at a time
+  int64_t stages = 0, fixed = 0;  // copies in flight; bytes of shared memory besides them
+};
+
+// A in shared memory, sums of the warps, and as many stages as fit.
+Stream StreamOf(const PartContext& context, const MatmulProblem& problem, int64_t warps) {
+  constexpr int64_t kMostStages = 12;
+  Stream stream;
+  stream.floats = context.part.operands[context.part.rhs[0]].dtype == DType::kF32;
+  stream.wide = !problem.b_along_k;
+  const int64_t tile = (stream.floats ? (stream.wide ? 32 : 16) : (stream.wide ? 64 : 16)) * (8 / warps);
+  const int64_t row_bytes = stream.floats ? (problem.k + 31) / 32 * 32 * 4
+                                          : ((problem.k + 127) / 128 * 128 + (stream.wide ? 16 : 32)) * 2;
+  stream.fixed = problem.m * row_bytes + problem.bs * (warps + 1) * problem.m * tile * 4;
+  stream.stages = std::min<int64_t>(
+      kMostStages, (static_cast<int64_t>(context.target.shared) - stream.fixed) / (problem.bs * kSlot));
+  stream.tiles = (problem.n + tile - 1) / tile;
+  stream.step = (stream.wide ? 16 : stream.floats ? 32 : 64) * warps;
+  return stream;
+}
+
+// Blocks of all clusters: as many as the device has room for, though some then take one tile less than
+// others. What is streamed bounds them all, and those that end first leave their room to the next kernel's
+// copies: 1152 microseconds for a decode step where even rounds on fewer blocks took 1167. (Shares of columns
+// that do not begin at a line of 128 bytes are out of the question: 1510.)
+int64_t BlocksOf(const PartContext& context, const Stream& stream, int64_t cluster) {
+  const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(context.Processors()) / cluster);
+  return std::min(stream.tiles, most) * cluster;
+}
+
+// So little that a stream ends before it has begun: a warp a point takes less.
+bool IsLittle(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kMostLittleRows = 4, kMostBytes = 256 << 10;
+  const int64_t bytes =
+      problem.n * problem.k * problem.bs * ByteSize(context.part.operands[context.part.rhs[0]].dtype);
+  return problem.m <= kMostLittleRows && bytes <= kMostBytes && kDotMatmul.suits(context);
+}
+
+bool Suits(const PartContext& context, const MatmulProblem& problem) {
+  const Part& part = context.part;
+  const DType type = part.operands[part.rhs[0]].dtype;
+  if (part.acc_type != TapeType::kF32 || problem.batches != 1 || IsLittle(context, problem) ||
+      !part.operands[part.lhs].guards.empty())
+    return false;
+  if (Is16Bit(type)) {
+    return problem.m <= (problem.b_along_k ? kMostRows : kMostWideRows) && problem.b_vector == 8 &&
+           problem.k % 8 == 0 && part.loops[problem.k_loops.back()] % 8 == 0 && problem.n >= 64 &&
+           problem.k >= 128;
+  }
+  return type == DType::kF32 && problem.m * problem.bs <= kMostWideRows && problem.b_vector == 4 &&
+         problem.n >= 32 && problem.k >= 64;
+}
+
+// What memory takes for B, whatever the configuration; each next one is but a little behind.
+double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProblem& problem, size_t place) {
+  const int64_t size = ByteSize(context.part.operands[context.part.rhs[0]].dtype);
+  const double bytes = static_cast<double>(problem.n * problem.k * problem.bs * size);
+  return gpu.stream_start + bytes / gpu.memory_bytes + gpu.stream_next_best * static_cast<double>(place);
+}
+
+// Two blocks split K where that still leaves at most one block a multiprocessor (more gain nothing).
+std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem& problem,
+                                const Stream& stream) {
+  if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
+  if (!context.target.clusters() || problem.k < 4 * stream.step) return {1};
+  const bool two = static_cast<double>(2 * stream.tiles) <= context.Processors();
+  return two ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{1, 2};
+}
+
+std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
+  std::vector<MatmulCandidate> candidates;
+  if (!Suits(context, problem)) return candidates;
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  for (int64_t warps : {8, 4}) {
+    const Stream stream = StreamOf(context, problem, warps);
+    if (stream.stages < 3) continue;
+    for (int64_t cluster : ClustersOf(context, problem, stream)) {
+      MatmulConfiguration configuration;
+      configuration.family = MatmulFamily::kSkinny;
+      configuration.warps = warps;
+      configuration.cluster = cluster;
+      const double cycles = Cycles(gpu, context, problem, candidates.size());
+      candidates.push_back({configuration, cycles / gpu.cycles_a_microsecond});
+    }
+  }
+  return candidates;
+}
+
+// auto left_at = [&](row, depth) -> uint4: eight elements of A along K, in B's type.
+void WriteAVectors(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
+  const Part& part = context.part;
+  const Operand &lhs = part.operands[part.lhs], &rhs = part.operands[part.rhs[0]];
+  writer->Line("auto left_at = [&](int row, int depth) -> uint4 {");
+  if (part.prologue.empty() && lhs.dtype == rhs.dtype && IsPlain(lhs) && problem.a_along_k &&
+      problem.a_vector == 8) {
+    const FlatOperand a = Flatten(part, lhs);
+    WritePlace("row_place", problem.m_loops, a, true, writer);
+    WritePlace("left_depth_place", problem.k_loops, a, false, writer);
+    writer->Line("return *(const uint4*)(p" + Text(lhs.param) +
+                 " + 2 * (row_place(row).a + left_depth_place(depth).a)); };");
+    return;
+  }
+  const std::string type = Truth(rhs.dtype == DType::kBF16);
+  std::string words;
+  for (int w = 0; w < 4; ++w) {
+    words += std::string(w == 0 ? "" : ", ") + "attention_pack<" + type + ">(left_value(row, depth + " +
+             Text(2 * w) + "), left_value(row, depth + " + Text(2 * w + 1) + "))";
+  }
+  writer->Line("return make_uint4(" + words + "); };");
+}
+
+Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& problem,
+                         const MatmulConfiguration& configuration, PartWriter* writer) {
+  const Part& part = context.part;
+  const Stream stream = StreamOf(context, problem, configuration.warps);
+  const Operand& rhs = part.operands[part.rhs[0]];
+  const FlatOperand b = Flatten(part, rhs);
+  const int64_t blocks = BlocksOf(context, stream, configuration.cluster);
+  writer->Include(stream.floats ? "matmul_few_rows_f32" : "matmul_few_rows");
+  writer->Line("const int batch = 0; (void)batch;");
+  WritePlace("column_place", problem.n_loops, b, false, writer);
+  WritePlace("depth_place", problem.k_loops, b, false, writer);
+  WriteBases(part, "", writer);
+  WriteAValue(context, problem, 1, writer);
+  if (!stream.floats) WriteAVectors(context, problem, writer);
+  WriteEpilogue(context, problem, 1, "", writer);
+  const std::string type = stream.floats ? "" : Truth(rhs.dtype == DType::kBF16) + ", ";
+  writer->Line(
+      (stream.floats ? "skinny_floats<" : "skinny_product<") + Text(problem.bs) + ", " + Text(problem.m) +
+      ", " + Text(configuration.warps) + ", " + Text(stream.stages) + ", " + Text(configuration.cluster) +
+      ", " + Truth(stream.wide) + ", " + type + Truth(AreConstant(context, part.rhs)) + ">(block, " +
+      Text(blocks) + "u, " + Text(problem.n) + ", " + Text(problem.k) +
+      ", right, [&](int c) { return column_place(c).a; }, [&](int k) { return depth_place(k).a; }, " +
+      (stream.floats ? "left_value" : "left_at") + ", finish);");
+  PartLaunch launch;
+  launch.shared = static_cast<uint32_t>(stream.stages * problem.bs * kSlot + stream.fixed);
+  launch.cluster = static_cast<uint32_t>(configuration.cluster);
+  return WithBlocks(launch, blocks);
+}
+
+}  // namespace
+
+constinit const MatmulTemplate kSkinnyMatmul = {MatmulFamily::kSkinny, {}, Candidates, Write};
+
+}  // namespace rondo::cuda

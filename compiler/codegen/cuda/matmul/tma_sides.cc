@@ -1,0 +1,85 @@
+#include "compiler/codegen/cuda/matmul/tma_sides.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+// Loops whose points lie evenly, as one: how many, and elements from one to the next.
+struct Run {
+  int64_t extent, stride;
+};
+// The runs of some loops, innermost first.
+std::vector<Run> RunsOf(const Part& part, const std::vector<size_t>& loops, const FlatOperand& operand) {
+  std::vector<Run> runs;
+  for (size_t n = loops.size(); n-- > 0;) {
+    const int64_t extent = part.loops[loops[n]], stride = operand.strides[loops[n]];
+    if (extent == 1) continue;
+    if (!runs.empty() && stride == runs.back().stride * runs.back().extent) {
+      runs.back().extent *= extent;
+    } else {
+      runs.push_back({extent, stride});
+    }
+  }
+  if (runs.empty()) runs.push_back({1, 1});
+  return runs;
+}
+
+// None unless TMA can go along them.
+std::optional<TensorMap> MapOf(const Operand& operand, const FlatOperand& flat,
+                               const std::vector<Run>& runs) {
+  const int64_t size = ByteSize(operand.dtype), line = 16 / size;
+  if (!flat.coordinates.empty() || !operand.indirects.empty() || flat.offset < 0 || runs[0].stride != 1)
+    return std::nullopt;
+  TensorMap map;
+  map.param = operand.param;
+  map.offset = static_cast<uint64_t>(flat.offset * size);
+  map.dtype = operand.dtype;
+  map.rank = static_cast<uint32_t>(runs.size());
+  for (size_t d = 0; d < runs.size(); ++d) {
+    const int64_t stride = runs[d].extent == 1 ? line : runs[d].stride;
+    if (d > 0 && (stride < 1 || stride % line != 0)) return std::nullopt;
+    map.extents[d] = static_cast<uint64_t>(runs[d].extent);
+    if (d > 0) map.strides[d - 1] = static_cast<uint64_t>(stride * size);
+    map.box[d] = 1;
+  }
+  map.box[0] = TmaSides::kDeep;
+  map.swizzle = 128;
+  return map;
+}
+
+// One B's map; none if TMA cannot bring it.
+std::optional<TensorMap> BMap(const Part& part, const MatmulProblem& problem, const Operand& rhs) {
+  const FlatOperand b = Flatten(part, rhs);
+  const std::vector<Run> k = RunsOf(part, problem.k_loops, b), n = RunsOf(part, problem.n_loops, b),
+                         batch = RunsOf(part, problem.batch_loops, b);
+  if (k.size() > 1 || n.size() > 1 || batch.size() > 1) return std::nullopt;
+  return problem.b_along_k ? MapOf(rhs, b, {k[0], n[0], batch[0]}) : MapOf(rhs, b, {n[0], k[0], batch[0]});
+}
+
+}  // namespace
+
+std::optional<TmaSides> TmaSidesOf(const Part& part, const MatmulProblem& problem) {
+  constexpr Run kOne = {1, 1};
+  TmaSides sides;
+  const Operand& lhs = part.operands[part.lhs];
+  const FlatOperand a = Flatten(part, lhs);
+  std::vector<Run> k = RunsOf(part, problem.k_loops, a), m = RunsOf(part, problem.m_loops, a),
+                   batch = RunsOf(part, problem.batch_loops, a);
+  if (k.size() > 2 || m.size() > 2 || batch.size() > 1) return std::nullopt;
+  if (k.size() == 2 && k[0].extent % TmaSides::kDeep != 0) return std::nullopt;
+  sides.k_run = k[0].extent;
+  sides.m_run = m[0].extent;
+  k.push_back(kOne);
+  m.push_back(kOne);
+  std::vector<std::optional<TensorMap>> maps = {MapOf(lhs, a, {k[0], m[0], k[1], m[1], batch[0]})};
+  for (uint16_t index : part.rhs) {
+    maps.push_back(BMap(part, problem, part.operands[index]));
+  }
+  for (const std::optional<TensorMap>& map : maps) {
+    if (!map) return std::nullopt;
+    sides.maps.push_back(*map);
+  }
+  return sides;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,28 @@
+// TmaSides: what TMA sees of a matmul's A and Bs. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_SIDES_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_SIDES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/codegen/cuda/matmul/matmul_problem.h"
+#include "core/plan.h"
+
+namespace rondo::cuda {
+
+struct TmaSides {
+  static constexpr int64_t kDeep = 64;  // elements of a box's line: 128 bytes
+
+  // A's map (K, M, far K, far M, batches), then one a B (line, lines, batches); the lines of boxes are left
+  // open.
+  std::vector<TensorMap> maps;
+  int64_t m_run = 1, k_run = 1;  // of M and K, what lies evenly in A
+};
+
+// None if strides are no multiples of 16 bytes, or if loops lie so that more dimensions would be needed.
+std::optional<TmaSides> TmaSidesOf(const Part& part, const MatmulProblem& problem);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_SIDES_H_

@@ -1,0 +1,61 @@
+// How operands lie in memory along the loops of their part: flat addresses, and what moves as vectors.
+// Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_OPERAND_ACCESS_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_OPERAND_ACCESS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/codegen/cuda/part_context.h"
+#include "core/kernel.h"
+
+namespace rondo::cuda {
+
+// A type that tensor cores multiply as it is.
+constexpr bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
+// A type whose elements vectors are made of.
+constexpr bool HasVectors(DType type) { return type == DType::kF32 || Is16Bit(type); }
+
+// An operand's address with its guards folded in: element `offset` + strides, and the coordinates that must
+// lie within their extents. Guards that cannot fail are left out.
+struct FlatOperand {
+  struct Coordinate {
+    int64_t offset = 0, extent = 0;
+    std::vector<int64_t> strides;  // one a loop
+  };
+  int64_t offset = 0;
+  std::vector<int64_t> strides;  // one a loop
+  std::vector<Coordinate> coordinates;
+};
+
+FlatOperand Flatten(const Part& part, const Operand& operand);
+
+// Whether nothing but the loops says which element of the operand is meant, or whether there is one.
+inline bool IsPlain(const Operand& operand) { return operand.indirects.empty() && operand.guards.empty(); }
+
+// Whether another element is meant as loop `along` counts: by a stride, a guard or an index.
+bool MovesAlong(const Part& part, const Operand& operand, size_t along);
+
+// Elements of `operand` that lie one after another along loop `along` and can be accessed as one aligned
+// vector of at most 16 bytes: a power of two, 1 if there is no such vector.
+int VectorAlong(const Part& part, const Operand& operand, size_t along, const ParamFacts& facts);
+
+// Whether the elements of operand `index` at `lanes` neighbouring points along the loop move as vectors of up
+// to 16 bytes.
+bool FitsLanes(const PartContext& context, size_t index, size_t along, int lanes);
+
+// The most lanes that suit every one of `operands` that moves along the loop; 1: none.
+int LanesFor(const PartContext& context, Span<const size_t> operands, size_t along);
+
+// Operands of the tape's instructions of one kind, each once.
+std::vector<size_t> Touched(Tape tape, TapeOp op);
+
+// Whether these operands never change: they can be read before the kernels ahead are complete.
+bool AreConstant(const PartContext& context, Span<const uint16_t> operands);
+
+// Whether an operand writes the parameter.
+bool IsWritten(const Part& part, uint16_t param);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_OPERAND_ACCESS_H_

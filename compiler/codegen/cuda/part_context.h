@@ -1,0 +1,76 @@
+// PartContext: one part of a kernel and the GPU that it is for; PartTemplate: one way to write its text.
+// Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "compiler/codegen/cuda/cuda_target.h"
+#include "core/kernel.h"
+#include "core/plan.h"
+#include "core/status.h"
+
+namespace rondo::cuda {
+
+class PartWriter;
+
+// All that decides what a part's text is. What it refers to must outlive it; plain data, never changed.
+struct PartContext {
+  const Part& part;
+  const CudaTarget& target;
+  Span<const ParamFacts> params;  // one a parameter of the kernel
+  double share = 1;               // of the GPU that this part may fill
+  uint32_t cluster = 0;           // blocks of a cluster; 0: the part chooses
+
+  // Multiprocessors that the part may fill.
+  double Processors() const { return std::max(1.0, share * static_cast<double>(target.processors)); }
+  // Whether so few blocks leave most multiprocessors to a kernel that begins before this one ends.
+  bool LeavesRoom(int64_t blocks) const { return 2 * blocks <= static_cast<int64_t>(target.processors); }
+  // Points of the loops [first, last).
+  int64_t Points(size_t first, size_t last) const {
+    int64_t n = 1;
+    for (size_t l = first; l < last; ++l) n *= part.loops[l];
+    return n;
+  }
+};
+
+// How a part's blocks are launched.
+struct PartLaunch {
+  uint32_t blocks = 1;
+  uint32_t block = kCudaBlock;         // threads a block
+  uint32_t shared = 0;                 // bytes of dynamic shared memory a block
+  uint32_t cluster = 1;                // blocks of a cluster
+  uint32_t resident = 1;               // blocks that a multiprocessor should hold at once
+  std::vector<TensorMap> tensor_maps;  // m0 and so on in the text
+};
+
+// `launch` with so many blocks. Errors: kUnsupported beyond 2147483647.
+Result<PartLaunch> WithBlocks(PartLaunch launch, int64_t blocks);
+inline Result<PartLaunch> WithBlocks(int64_t blocks) { return WithBlocks(PartLaunch(), blocks); }
+
+// Loops over which writes of neighbouring threads should be neighbours: the first `loops` of the part, those
+// along which its first result moves least last.
+std::vector<size_t> ByStrideOfResult(const Part& part, size_t loops);
+
+// One way to compute parts of one skeleton.
+struct PartTemplate {
+  std::string_view name;
+  // Device headers that its text builds on (device_headers.h).
+  Span<const std::string_view> headers;
+  // Whether it computes that part. The last template of a list suits every part; what it cannot run either is
+  // an error of `write`.
+  bool (*suits)(const PartContext& context);
+  // Appends the body of the part's function (the block's number is `block`). Errors: kUnsupported.
+  Result<PartLaunch> (*write)(const PartContext& context, PartWriter* writer);
+  // The cluster that it would choose; null: none, a block is a cluster.
+  uint32_t (*cluster)(const PartContext& context) = nullptr;
+};
+
+inline bool SuitsAll(const PartContext&) { return true; }
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_PART_CONTEXT_H_

@@ -1,0 +1,128 @@
+#include "compiler/codegen/cuda/part_plan.h"
+
+#include <algorithm>
+
+#include "compiler/codegen/cuda/attention/attention_templates.h"
+#include "compiler/codegen/cuda/convolution/convolution_templates.h"
+#include "compiler/codegen/cuda/map/map_templates.h"
+#include "compiler/codegen/cuda/matmul/matmul_families.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/part_writer.h"
+#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+double Work(const Part& part) {
+  double work = 1;
+  for (int64_t extent : part.loops) work *= static_cast<double>(extent);
+  return work;
+}
+
+// What computes a skeleton's parts where no family of matmuls does, in the order of preference.
+Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
+  switch (skeleton) {
+    case Skeleton::kMap: return kMapTemplates;
+    case Skeleton::kReduction: return kReductionTemplates;
+    case Skeleton::kContraction: return kContractionTemplates;
+    case Skeleton::kConvolution: return kConvolutionTemplates;
+    case Skeleton::kAttention: return kAttentionTemplates;
+  }
+  return {};
+}
+
+// The lines about other kernels with which a part begins, unless its templates write them themselves.
+void WriteNeighbours(Skeleton skeleton, PartWriter* writer) {
+  writer->Include("dependent_launch");
+  // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
+  // what stays constant first, and wait themselves.
+  const bool waits_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kContraction ||
+                            skeleton == Skeleton::kConvolution;
+  if (!waits_itself) writer->Line("wait_for_earlier();");
+  // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: where this
+  // one fills the GPU, it lets the next one begin late.
+  const bool begins_next_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kAttention;
+  if (!begins_next_itself) writer->Line("launch_dependents();");
+}
+
+}  // namespace
+
+MatmulConfiguration PartPlan::configuration() const {
+  return candidates.empty() ? MatmulConfiguration() : candidates[chosen].configuration;
+}
+
+uint32_t PartPlan::cluster() const {
+  if (!candidates.empty()) return static_cast<uint32_t>(configuration().cluster);
+  return by != nullptr && by->cluster != nullptr ? by->cluster(context) : 1;
+}
+
+Span<const std::string_view> PartPlan::headers() const {
+  if (family != nullptr) return family->headers;
+  return by != nullptr ? by->headers : Span<const std::string_view>();
+}
+
+PartPlan PlanPart(const PartContext& context) {
+  PartPlan plan = {context, {}, {}, 0, nullptr, nullptr};
+  const Skeleton skeleton = context.part.skeleton;
+  if (skeleton == Skeleton::kContraction || skeleton == Skeleton::kConvolution) {
+    plan.problem = MatmulProblemOf(context.part, context.params);
+    if (plan.problem) plan.candidates = MatmulCandidates(context, *plan.problem);
+  }
+  if (!plan.candidates.empty()) {
+    plan.chosen = BestCandidate(plan.candidates, context.target.matmul);
+    plan.family =
+        *std::find_if(std::begin(kMatmulFamilies), std::end(kMatmulFamilies),
+                      [&](const MatmulTemplate* one) { return one->family == plan.configuration().family; });
+    return plan;
+  }
+  const Span<const PartTemplate* const> templates = TemplatesOf(skeleton);
+  const auto* suits = std::find_if(templates.begin(), templates.end(),
+                                   [&](const PartTemplate* one) { return one->suits(context); });
+  if (suits != templates.end()) plan.by = *suits;
+  return plan;
+}
+
+Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer) {
+  for (std::string_view header : plan.headers()) writer->Include(header);
+  WriteNeighbours(plan.context.part.skeleton, writer);
+  if (plan.family != nullptr)
+    return plan.family->write(plan.context, *plan.problem, plan.configuration(), writer);
+  if (plan.by != nullptr) return plan.by->write(plan.context, writer);
+  return Status::Error(Code::kUnsupported, "skeleton %d is not known",
+                       static_cast<int>(plan.context.part.skeleton));
+}
+
+std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
+                                Span<const ParamFacts> params) {
+  std::vector<size_t> order;
+  double all = 0;
+  for (size_t k = 0; k < kernel.parts.size(); ++k) {
+    order.push_back(k);
+    all += Work(kernel.parts[k]);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return Work(kernel.parts[a]) > Work(kernel.parts[b]); });
+  std::vector<std::optional<PartPlan>> planned(kernel.parts.size());
+  uint32_t cluster = 0;
+  for (size_t k : order) {
+    const Part& part = kernel.parts[k];
+    planned[k].emplace(PlanPart({part, target, params, Work(part) / all, cluster}));
+    if (cluster == 0) cluster = planned[k]->cluster();
+  }
+  std::vector<PartPlan> plans;
+  plans.reserve(planned.size());
+  for (std::optional<PartPlan>& plan : planned) plans.push_back(*std::move(plan));
+  return plans;
+}
+
+const PartPlan* LargestMatmul(const std::vector<PartPlan>& plans) {
+  const PartPlan* largest = nullptr;
+  for (const PartPlan& plan : plans) {
+    if (plan.candidates.empty()) continue;
+    if (largest == nullptr || Work(plan.context.part) > Work(largest->context.part)) largest = &plan;
+  }
+  return largest;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,188 @@
+// Rows side by side: each thread reads neighbouring rows' elements as vectors, and the threads of a block,
+// and blocks of a cluster, share the elements of their rows (device/columns.cuh).
+#include <algorithm>
+#include <optional>
+
+#include "compiler/codegen/cuda/operand_access.h"
+#include "compiler/codegen/cuda/part_writer.h"
+#include "compiler/codegen/cuda/reduce_ops.h"
+#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+#include "compiler/codegen/cuda/reduction/row_steps.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr std::string_view kHeaders[] = {"columns"};
+
+// How neighbouring rows, which lie next to each other, lie over threads: a row's own elements do not.
+struct ColumnShape {
+  size_t along = 0;  // the outer loop whose rows lie side by side
+  int lanes = 1;     // rows of a thread
+  int64_t rows = 1, elements = 1;
+  int64_t wide = 1;     // threads of a block side by side; the others share the elements
+  int64_t cluster = 1;  // blocks that share the elements, too
+  int64_t slots() const { return kCudaBlock / wide; }
+  int64_t tiles() const { return (rows / lanes + wide - 1) / wide; }
+};
+
+// Whether an element's tape only reads and reduces.
+bool OnlyReduces(Tape tape) {
+  return std::none_of(tape.begin(), tape.end(), [](const TapeInst& inst) {
+    return inst.op == TapeOp::kStore || inst.op == TapeOp::kKeep || inst.op == TapeOp::kKept ||
+           IsArgReduction(inst.op) || (IsReduction(inst.op) && inst.type == TapeType::kI64);
+  });
+}
+
+bool SetsScalars(Tape tape) {
+  return std::any_of(tape.begin(), tape.end(),
+                     [](const TapeInst& inst) { return inst.op == TapeOp::kSetScalar; });
+}
+
+std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
+  const Part& part = context.part;
+  if (part.kept != 0 || part.outer == 0 || part.reduced == 0) return std::nullopt;
+  ColumnShape shape;
+  shape.along = part.outer - 1u;
+  int64_t lanes = 8;
+  bool any = false;
+  for (const Stage& stage : part.stages) {
+    if (stage.per_row) continue;
+    if (!OnlyReduces(stage.tape)) return std::nullopt;
+    for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
+      const Operand& operand = part.operands[index];
+      if (!MovesAlong(part, operand, shape.along)) continue;
+      while (lanes > 1 && !FitsLanes(context, index, shape.along, static_cast<int>(lanes))) lanes /= 2;
+      any = true;
+    }
+  }
+  if (!any || lanes < 2) return std::nullopt;
+  shape.lanes = static_cast<int>(lanes);
+  shape.rows = context.Points(0, part.outer);
+  shape.elements = context.Points(part.outer, part.loops.size());
+  // Sectors of 32 bytes. A cluster costs as much as a few rounds of loads.
+  constexpr int64_t kWorthACluster = 32;
+  if (2 * shape.lanes <= shape.rows) shape.wide = 2;
+  const int64_t most = context.target.clusters() ? 8 : 1;
+  if (context.cluster != 0) shape.cluster = context.cluster;
+  while (context.cluster == 0 && shape.cluster < most &&
+         static_cast<double>(shape.tiles() * shape.cluster * 2) <= context.Processors() &&
+         shape.elements >= kWorthACluster * shape.slots() * shape.cluster)
+    shape.cluster *= 2;
+  return shape;
+}
+
+void JoinColumns(const ColumnShape& shape, const Stage& stage, PartWriter* writer) {
+  for (const TapeInst& inst : stage.tape) {
+    if (!IsReduction(inst.op)) continue;
+    writer->Line(std::string("join_columns<") + Combiner(inst.op) + ", " + Text(shape.wide) + ", " +
+                 Text(shape.lanes) + ", " + Text(shape.cluster) + ">(v" + Text(inst.arg) + ", s" +
+                 Text(inst.arg) + ");");
+  }
+}
+
+// A thread's elements: several are read before the first is taken in.
+void WriteElements(const PartContext& context, const ColumnShape& shape, const Stage& stage,
+                   const std::string& prefix, PartWriter* writer) {
+  const Part& part = context.part;
+  const size_t outer = part.outer, all = part.loops.size();
+  const int64_t pitch = shape.slots() * shape.cluster, rounds = (shape.elements + pitch - 1) / pitch;
+  const std::string batch = Text(std::min<int64_t>(8, rounds)), elements = Text(shape.elements) + "u";
+  std::vector<size_t> vectors;
+  for (size_t index : Touched(stage.tape, TapeOp::kLoad)) {
+    const Operand& operand = part.operands[index];
+    if (MovesAlong(part, operand, shape.along) && FitsLanes(context, index, shape.along, shape.lanes) &&
+        operand.absent == 0)
+      vectors.push_back(index);
+  }
+  const auto name = [](size_t index) { return "batch" + Text(index) + "[r]"; };
+  writer->Line("#pragma unroll 1");
+  writer->Line("for (u32 start = slot * " + Text(shape.cluster) + "u + rank; start < " + elements +
+               "; start += " + batch + "u * " + Text(pitch) + "u) {");
+  for (size_t index : vectors)
+    writer->Line("u32 batch" + Text(index) + "[" + batch + "][" +
+                 Text(shape.lanes * ByteSize(part.operands[index].dtype) / 4) + "];");
+  const std::string next = "u32 position = start + r * " + Text(pitch) + "u;";
+  writer->Line("#pragma unroll");
+  writer->Line("for (int r = 0; r < " + batch + "; ++r) {");
+  writer->Line(next + " if (position >= " + elements + ") position = " + elements + " - 1;");
+  writer->Decode("position", outer, all);
+  for (size_t index : vectors) writer->LoadWords(index, shape.lanes, name(index));
+  writer->Line("}");
+  writer->Line("#pragma unroll");
+  writer->Line("for (int r = 0; r < " + batch + "; ++r) {");
+  writer->Line("const " + next + " if (position < " + elements + ") {");
+  writer->Decode("position", outer, all);
+  writer->scope.lanes.assign(part.operands.size(), "");
+  for (size_t index : vectors) writer->scope.lanes[index] = name(index);
+  writer->WriteLanes(stage.tape, prefix, shape.along, shape.lanes, "");
+  writer->scope.lanes.clear();
+  writer->Line("} } }");
+}
+
+void WriteStage(const PartContext& context, const ColumnShape& shape, const Stage& stage,
+                const std::string& prefix, bool last, PartWriter* writer) {
+  const Part& part = context.part;
+  const size_t outer = part.outer, all = part.loops.size();
+  const int lanes = shape.lanes;
+  if (stage.per_row) {
+    // What only stores is left to one thread a row.
+    const bool once = last && !SetsScalars(stage.tape);
+    writer->Line(once ? "if (real && slot == 0 && rank == 0) {" : "{");
+    writer->ZeroLoops(outer, all);
+    writer->WriteLanes(stage.tape, prefix, shape.along, lanes, "");
+    writer->Line("}");
+    return;
+  }
+  for (const TapeInst& inst : stage.tape) {
+    if (!IsReduction(inst.op)) continue;
+    const std::string v = "v" + Text(inst.arg), type = TypeText(stage.tape[inst.a].type);
+    writer->Line(type + " " + v + "[" + Text(lanes) + "];");
+    writer->Line("#pragma unroll");
+    writer->Line("for (int e = 0; e < " + Text(lanes) + "; ++e) " + v +
+                 "[e] = " + StartText(inst.op, TapeType::kF32) + ";");
+  }
+  WriteElements(context, shape, stage, prefix, writer);
+  JoinColumns(shape, stage, writer);
+}
+
+Result<PartLaunch> WriteColumns(const PartContext& context, PartWriter* writer) {
+  const Part& part = context.part;
+  const ColumnShape shape = *ShapeOfColumns(context);
+  const RowTypes types = RowTypesOf(part);
+  const int64_t vectors = shape.rows / shape.lanes;
+  writer->Line("const u32 rank = block % " + Text(shape.cluster) + "u, tile = block / " +
+               Text(shape.cluster) + "u;");
+  writer->Line("const u32 slot = threadIdx.x / " + Text(shape.wide) + "u, vector = tile * " +
+               Text(shape.wide) + "u + threadIdx.x % " + Text(shape.wide) + "u;");
+  writer->Line("const bool real = vector < " + Text(vectors) + "u; (void)real;");
+  writer->Line("const u32 first = (real ? vector : " + Text(vectors - 1) + "u) * " + Text(shape.lanes) +
+               "u;");
+  writer->Decode("first", 0, part.outer);
+  if (context.LeavesRoom(shape.tiles() * shape.cluster)) writer->Line("launch_dependents();");
+  writer->Line("wait_for_earlier();");
+  for (size_t k = 0; k < types.scalars.size(); ++k)
+    writer->Line(std::string(TypeText(types.scalars[k])) + " s" + Text(k) + "[" + Text(shape.lanes) + "];");
+  writer->scope.row = "[e]";
+  int number = 0;
+  for (const Stage& stage : part.stages) {
+    WriteStage(context, shape, stage, "r" + Text(number++) + "_", &stage == part.stages.end() - 1, writer);
+  }
+  writer->scope.row.clear();
+  if (!context.LeavesRoom(shape.tiles() * shape.cluster)) writer->Line("launch_dependents();");
+  PartLaunch launch;
+  launch.cluster = static_cast<uint32_t>(shape.cluster);
+  return WithBlocks(launch, shape.tiles() * shape.cluster);
+}
+
+bool Suits(const PartContext& context) { return ShapeOfColumns(context).has_value(); }
+
+uint32_t Cluster(const PartContext& context) {
+  return static_cast<uint32_t>(ShapeOfColumns(context)->cluster);
+}
+
+}  // namespace
+
+constinit const PartTemplate kColumnReduction = {"rows side by side", kHeaders, Suits, WriteColumns, Cluster};
+
+}  // namespace rondo::cuda

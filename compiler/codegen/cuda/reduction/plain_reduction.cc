@@ -1,0 +1,71 @@
+// Row reductions: a warp or a block a row; the row's kept values stay in shared memory.
+#include "compiler/codegen/cuda/part_writer.h"
+#include "compiler/codegen/cuda/reduction/reduction_templates.h"
+#include "compiler/codegen/cuda/reduction/row_steps.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+// Rows this short are left to one warp.
+constexpr int64_t kWarpRow = 256;
+
+// Declares keptK of each value that a row keeps, in static shared memory of all rows of a block. Returns its
+// bytes.
+int64_t DeclareKept(Span<const TapeType> kept, int64_t elements, int64_t width, PartWriter* writer) {
+  const int64_t rows_a_block = kCudaBlock / width;
+  int64_t shared = 0;
+  for (size_t k = 0; k < kept.size(); ++k) {
+    const std::string type = TypeText(kept[k]);
+    shared += (kept[k] == TapeType::kF32 ? 4 : 8) * elements * rows_a_block;
+    writer->Line("__shared__ " + type + " row" + Text(k) + "[" + Text(elements * rows_a_block) + "];");
+    writer->Line(type + "* kept" + Text(k) + " = row" + Text(k) + " + (threadIdx.x / " + Text(width) +
+                 ") * " + Text(elements) + ";");
+  }
+  return shared;
+}
+
+Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
+  const Part& part = context.part;
+  const RowTypes types = RowTypesOf(part);
+  writer->Line("wait_for_earlier();");
+  writer->Line("launch_dependents();");
+  const size_t outer = part.outer, all = part.loops.size();
+  const int64_t rows = context.Points(0, outer), elements = context.Points(outer, all);
+  const int64_t width = elements <= kWarpRow ? 32 : 256, rows_a_block = kCudaBlock / width;
+  const int64_t shared = DeclareKept(types.kept, elements, width, writer);
+  if (shared > static_cast<int64_t>(kCudaSharedBytes) - 1024) {
+    return Status::Error(
+        Code::kUnsupported, "a row of %lld elements keeps %lld bytes on chip; the limit is %u",
+        static_cast<long long>(elements), static_cast<long long>(shared), kCudaSharedBytes - 1024);
+  }
+  writer->Line("const u64 row = (u64)block * " + Text(rows_a_block) + " + threadIdx.x / " + Text(width) +
+               ";");
+  writer->Line("if (row >= " + Text(rows) + "ull) return;");
+  writer->Line("const int lane = threadIdx.x % " + Text(width) + ";");
+  writer->Decode("row", 0, outer);
+  for (size_t k = 0; k < types.scalars.size(); ++k)
+    writer->Line(std::string(TypeText(types.scalars[k])) + " s" + Text(k) + " = 0;");
+  int number = 0;
+  for (const Stage& stage : part.stages) {
+    std::string prefix = "r" + Text(number++) + "_";
+    if (stage.per_row) {
+      WriteRowScalars(part, stage, prefix, writer);
+      continue;
+    }
+    StartReductions(stage.tape, writer);
+    writer->Line("for (i64 position = lane; position < " + Text(elements) + "; position += " + Text(width) +
+                 ") {");
+    writer->Decode("position", outer, all);
+    writer->WriteTape(stage.tape, prefix);
+    writer->Line("}");
+    FinishReductions(stage.tape, width, writer);
+  }
+  return WithBlocks((rows + rows_a_block - 1) / rows_a_block);
+}
+
+}  // namespace
+
+constinit const PartTemplate kPlainReduction = {"plain rows", {}, SuitsAll, WritePlain};
+
+}  // namespace rondo::cuda

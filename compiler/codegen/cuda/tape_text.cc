@@ -1,0 +1,208 @@
+// The tapes of PartWriter: one point at a time, or neighbouring points as lanes of vectors.
+#include "compiler/codegen/cuda/operand_access.h"
+#include "compiler/codegen/cuda/part_writer.h"
+#include "compiler/codegen/cuda/reduce_ops.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+const char* FunctionName(TapeOp op) {
+  switch (op) {
+    case TapeOp::kNeg: return "neg";
+    case TapeOp::kAbs: return "abs";
+    case TapeOp::kSign: return "sign";
+    case TapeOp::kFloor: return "floor";
+    case TapeOp::kCeil: return "ceil";
+    case TapeOp::kRound: return "round";
+    case TapeOp::kTrunc: return "trunc";
+    case TapeOp::kSqrt: return "sqrt";
+    case TapeOp::kReciprocal: return "reciprocal";
+    case TapeOp::kExp: return "exp";
+    case TapeOp::kLog: return "log";
+    case TapeOp::kSin: return "sin";
+    case TapeOp::kCos: return "cos";
+    case TapeOp::kTan: return "tan";
+    case TapeOp::kAsin: return "asin";
+    case TapeOp::kAcos: return "acos";
+    case TapeOp::kAtan: return "atan";
+    case TapeOp::kSinh: return "sinh";
+    case TapeOp::kCosh: return "cosh";
+    case TapeOp::kTanh: return "tanh";
+    case TapeOp::kAsinh: return "asinh";
+    case TapeOp::kAcosh: return "acosh";
+    case TapeOp::kAtanh: return "atanh";
+    case TapeOp::kErf: return "erf";
+    case TapeOp::kSigmoid: return "sigmoid";
+    case TapeOp::kNot: return "not";
+    case TapeOp::kBitNot: return "bitnot";
+    case TapeOp::kIsNan: return "isnan";
+    case TapeOp::kRsqrt: return "rsqrt";
+    case TapeOp::kLog1p: return "log1p";
+    case TapeOp::kExpm1: return "expm1";
+    case TapeOp::kAdd: return "add";
+    case TapeOp::kSub: return "sub";
+    case TapeOp::kMul: return "mul";
+    case TapeOp::kDiv: return "div";
+    case TapeOp::kPow: return "pow";
+    case TapeOp::kMin: return "min";
+    case TapeOp::kMax: return "max";
+    case TapeOp::kMod: return "mod";
+    case TapeOp::kFmod: return "fmod";
+    case TapeOp::kBitAnd: return "bitand";
+    case TapeOp::kBitOr: return "bitor";
+    case TapeOp::kBitXor: return "bitxor";
+    case TapeOp::kShl: return "shl";
+    case TapeOp::kShr: return "shr";
+    case TapeOp::kAtan2: return "atan2";
+    case TapeOp::kLess: return "less";
+    case TapeOp::kLessEqual: return "lessequal";
+    case TapeOp::kEqual: return "equal";
+    case TapeOp::kFma: return "fma";
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+bool PartWriter::IsQuick(const TapeInst& inst) const {
+  return scope.quick && inst.type == TapeType::kF32 &&
+         (inst.op == TapeOp::kErf || inst.op == TapeOp::kSigmoid || inst.op == TapeOp::kExp);
+}
+
+void PartWriter::IncludeFor(const TapeInst& inst) {
+  if (inst.op == TapeOp::kCast) {
+    Include("casts");
+  } else if (inst.op == TapeOp::kIsInf || FunctionName(inst.op) != nullptr) {
+    Include(IsQuick(inst) ? "quick_scalar" : "scalar");
+  }
+}
+
+std::string PartWriter::Expression(const TapeInst& inst, const std::string& prefix) const {
+  auto reg = [&](uint16_t r) { return prefix + Text(r); };
+  switch (inst.op) {
+    case TapeOp::kConst:
+      return inst.type == TapeType::kI64 ? IntText(inst.imm.i) : NumberText(inst.imm.f, inst.type);
+    case TapeOp::kIndex: return "i" + Text(inst.arg);
+    case TapeOp::kAcc: return "acc" + Text(inst.arg);
+    case TapeOp::kScalar: return "s" + Text(inst.arg) + scope.row;
+    case TapeOp::kKept: return "kept" + Text(inst.arg) + "[" + scope.kept + "]";
+    case TapeOp::kSelect: return reg(inst.a) + " != 0 ? " + reg(inst.b) + " : " + reg(inst.c);
+    case TapeOp::kIsInf: return "op_isinf(" + reg(inst.a) + ", " + IntText(inst.imm.i) + ")";
+    case TapeOp::kCast: {
+      const char* to = inst.type == TapeType::kF32 ? "f32" : inst.type == TapeType::kF64 ? "f64" : "i64";
+      return std::string("cast_") + to + "<" + Text(inst.imm.i) + ">(" + reg(inst.a) + ")";
+    }
+    default: break;
+  }
+  std::string call =
+      std::string(IsQuick(inst) ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
+  if (inst.op >= TapeOp::kAdd) call += ", " + reg(inst.b);
+  if (inst.op == TapeOp::kFma) call += ", " + reg(inst.c);
+  return call + ")";
+}
+
+uint16_t PartWriter::Unrounded(Tape tape, const TapeInst& store) const {
+  const TapeInst& value = tape[store.a];
+  const DType dtype = context_.part.operands[store.arg].dtype;
+  const bool rounds = value.op == TapeOp::kCast && value.type == TapeType::kF32 &&
+                      (dtype == DType::kF16 || dtype == DType::kBF16) &&
+                      value.imm.i == static_cast<int64_t>(dtype) && tape[value.a].type == TapeType::kF32;
+  return rounds ? value.a : store.a;
+}
+
+void PartWriter::Reduce(const TapeInst& inst, const std::string& value) {
+  Include("reductions");
+  const std::string slot = Text(inst.arg);
+  if (IsArgReduction(inst.op)) {
+    Line("if (better<" + ArgArguments(inst) + ">(" + value + ", position, v" + slot + ", at" + slot +
+         ")) { v" + slot + " = " + value + "; at" + slot + " = position; }");
+    return;
+  }
+  const std::string name = "v" + slot + scope.row;
+  Line(name + " = " + Combiner(inst.op) + "::of(" + name + ", " + value + ");");
+}
+
+std::string PartWriter::WriteTape(Tape tape, const std::string& prefix) {
+  std::string yielded;
+  for (size_t k = 0; k < tape.size(); ++k) {
+    const TapeInst& inst = tape[k];
+    std::string name = prefix + Text(k), a = prefix + Text(inst.a);
+    switch (inst.op) {
+      case TapeOp::kLoad: Load(inst.arg, name); break;
+      case TapeOp::kStore: Store(inst.arg, prefix + Text(Unrounded(tape, inst))); break;
+      case TapeOp::kYield: yielded = a; break;
+      case TapeOp::kSetScalar: Line("s" + Text(inst.arg) + scope.row + " = " + a + ";"); break;
+      case TapeOp::kKeep: Line("kept" + Text(inst.arg) + "[" + scope.kept + "] = " + a + ";"); break;
+      case TapeOp::kReduceSum:
+      case TapeOp::kReduceProd:
+      case TapeOp::kReduceMax:
+      case TapeOp::kReduceMin:
+      case TapeOp::kReduceArgMax:
+      case TapeOp::kReduceArgMin: Reduce(inst, a); break;
+      default:
+        IncludeFor(inst);
+        Line("const " + std::string(TypeText(inst.type)) + " " + name + " = " + Expression(inst, prefix) +
+             ";");
+    }
+  }
+  return yielded;
+}
+
+void PartWriter::LoadLanes(Tape tape, size_t along, int lanes) {
+  const std::string count = Text(lanes);
+  for (size_t index : Touched(tape, TapeOp::kLoad)) {
+    const Operand& operand = context_.part.operands[index];
+    std::string words = scope.lanes[index];
+    if (words.empty()) {
+      if (!MovesAlong(context_.part, operand, along) || !FitsLanes(context_, index, along, lanes) ||
+          operand.absent != 0)
+        continue;
+      words = "raw" + Text(index);
+      Line("u32 " + words + "[" + Text(lanes * ByteSize(operand.dtype) / 4) + "];");
+      LoadWords(index, lanes, words);
+    }
+    const std::string in = "in" + Text(index);
+    Line("float " + in + "[" + count + "]; widen_" + Name(operand.dtype) + "<" + count + ">(" + words + ", " +
+         in + ");");
+    scope.lanes[index] = in;
+  }
+}
+
+void PartWriter::StoreLanes(Span<const size_t> stored, int lanes) {
+  for (size_t index : stored) {
+    const Operand& operand = context_.part.operands[index];
+    Line("{");
+    Address(operand);
+    Line("if (ok) store_" + std::string(Name(operand.dtype)) + "<" + Text(lanes) + ">(p" +
+         Text(operand.param) + ", a, " + scope.lanes[index] + "); }");
+  }
+}
+
+void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, int lanes,
+                            const std::string& each) {
+  Include("vectors");
+  const std::vector<std::string> outer_lanes = scope.lanes;
+  scope.lanes.resize(context_.part.operands.size());
+  LoadLanes(tape, along, lanes);
+  std::vector<size_t> stored;
+  for (size_t index : Touched(tape, TapeOp::kStore)) {
+    if (!FitsLanes(context_, index, along, lanes)) continue;
+    stored.push_back(index);
+    scope.lanes[index] = "out" + Text(index);
+    Line("float " + scope.lanes[index] + "[" + Text(lanes) + "];");
+  }
+  const std::string i = Counter(along);
+  Line("const i64 along = " + i + ";");
+  Line("#pragma unroll");
+  Line("for (int e = 0; e < " + Text(lanes) + "; ++e) {");
+  Line("const i64 " + i + " = along + e; (void)" + i + ";");
+  Line(each);
+  const std::string yielded = WriteTape(tape, prefix);
+  if (!yielded.empty()) Line("x[e] = (float)" + yielded + ";");
+  Line("}");
+  StoreLanes(stored, lanes);
+  scope.lanes = outer_lanes;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,58 @@
+// Writer: CUDA C++ text that grows by lines, and how numbers and names stand in it. Internal to
+// compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
+
+#include <concepts>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "core/kernel.h"
+
+namespace rondo::cuda {
+
+// Knows nothing of kernels: it only appends.
+class Writer {
+ public:
+  void Line(std::string_view line) {
+    text_ += line;
+    text_ += '\n';
+  }
+  void Close(size_t blocks) {
+    for (size_t b = 0; b < blocks; ++b) Line("}");
+  }
+  // Notes that the text needs a device header (device_headers.h), named without .cuh.
+  void Include(std::string_view header) { headers_.emplace(header); }
+  const std::string& text() const { return text_; }
+  const std::set<std::string>& headers() const { return headers_; }
+
+ private:
+  std::string text_;
+  std::set<std::string> headers_;
+};
+
+template <std::integral T>
+std::string Text(T n) {
+  return std::to_string(n);
+}
+inline std::string Truth(bool b) { return b ? "true" : "false"; }
+
+// The counter of a loop: "i3".
+inline std::string Counter(size_t loop) { return "i" + std::to_string(loop); }
+// An accumulator: "acc0".
+inline std::string Accumulator(size_t j) { return "acc" + std::to_string(j); }
+
+// "float", "double" or "i64".
+const char* TypeText(TapeType type);
+// A 64-bit literal, negative ones in parentheses.
+std::string IntText(int64_t value);
+// A number of that floating type, to the bit.
+std::string NumberText(double value, TapeType type);
+// "offset + stride * iK + ...": what the loops add to it. `strides`: one a loop of the part.
+std::string AffineText(int64_t offset, Span<const int64_t> strides);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
