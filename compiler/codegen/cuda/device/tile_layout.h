@@ -7,9 +7,6 @@
 
 namespace rondo::cuda {
 
-// Threads of a block, unless TMA copies for it.
-inline constexpr int kBlockThreads = 256;
-
 // Floats from one row of sums of `n` columns to the next: threads that walk down them meet different banks.
 HOST_DEVICE int SumsPitch(int n) { return n + 4; }
 // The accumulators of a tile in shared memory.
