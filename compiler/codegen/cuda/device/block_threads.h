@@ -7,7 +7,7 @@
 namespace rondo::cuda {
 
 // Of most launches; templates that want others say so.
-inline constexpr int kBlockThreads = 256, kBlockWarps = kBlockThreads / 32;
+constexpr int kBlockThreads = 256, kBlockWarps = kBlockThreads / 32;
 
 }  // namespace rondo::cuda
 

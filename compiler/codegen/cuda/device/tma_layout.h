@@ -8,7 +8,7 @@
 namespace rondo::cuda {
 
 // Tile K: lines of 128 bytes, as TMA swizzles them and wgmma reads them.
-inline constexpr int kTmaTileK = 64;
+constexpr int kTmaTileK = 64;
 
 // Tiles of m x n. Of the blocks of a cluster, `down` share the columns and `across` the rows: each copies its
 // share for all; `split` divide K. b_along: lines of B run along K, else panels of 64 columns do along N.
