@@ -8,8 +8,8 @@
 //   [kernels]   tools/bench/results/2026-11-21-cuda-kernels.md
 //   [networks]  tools/bench/results/2026-11-22-gpu-networks.md
 //   [fit]       fitted to the times of whole kernels given there: no single measurement shows it
-// All were measured on an H200. A GPU without a row of its own is taken for one with fewer or more
-// multiprocessors.
+// tools/bench/gpu_table measures again what differences of single kernels show. All were measured on an H200.
+// A GPU without a row of its own is taken for one with fewer or more multiprocessors.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
 
