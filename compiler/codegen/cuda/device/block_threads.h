@@ -7,7 +7,7 @@
 namespace rondo::cuda {
 
 // Of most launches; templates that want others say so.
-constexpr int kBlockThreads = 256, kBlockWarps = kBlockThreads / 32;
+enum : int { kBlockThreads = 256, kBlockWarps = kBlockThreads / 32 };
 
 }  // namespace rondo::cuda
 

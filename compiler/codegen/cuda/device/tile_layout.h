@@ -53,13 +53,13 @@ HOST_DEVICE TileLayout MmaLayout(int m, int n, int k, int b_count) {
 }
 
 // By two groups of four warps and wgmma, 64 rows each, which wants lines of 128 bytes.
-constexpr int kWgmmaTileM = 128, kWgmmaTileK = 64;
+enum : int { kWgmmaTileM = 128, kWgmmaTileK = 64 };
 HOST_DEVICE TileLayout WgmmaLayout(int n, int b_count) {
   return {kWgmmaTileM, n, kWgmmaTileK, b_count, kWgmmaTileM * kWgmmaTileK * 2, n * kWgmmaTileK * 2, 1024};
 }
 
 // Of f32, by FMA or as tf32.
-constexpr int kFloatTileK = 32, kFloatStages = 4;
+enum : int { kFloatTileK = 32, kFloatStages = 4 };
 HOST_DEVICE TileLayout FloatLayout(int m, int n, int b_count, bool a_along, bool b_along) {
   return {m,
           n,

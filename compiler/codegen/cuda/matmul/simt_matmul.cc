@@ -67,9 +67,9 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const bool made = AIsMade(part) || lhs.dtype != DType::kF32;
   WriteTilePlaces(context, problem, grid, 1, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
-  writer->Line("float_product<" + Text(size) + ", " + Text(kFloatStages) + ", " + Text(problem.bs) + ", " +
-               Text(cluster) + ", " + Truth(problem.a_along_k) + ", " + Text(made ? 0 : problem.a_vector) +
-               ", " + Truth(problem.b_along_k) + ", " +
+  writer->Line("float_product<" + Text(size) + ", " + Text(int{kFloatStages}) + ", " + Text(problem.bs) +
+               ", " + Text(cluster) + ", " + Truth(problem.a_along_k) + ", " +
+               Text(made ? 0 : problem.a_vector) + ", " + Truth(problem.b_along_k) + ", " +
                Text(rhs.dtype == DType::kF32 ? problem.b_vector : 0) + ", " + Text(lanes) + ", " +
                Truth(AreConstant(context, part.rhs)) + ">" + TileArguments(part, problem));
   PartLaunch launch;

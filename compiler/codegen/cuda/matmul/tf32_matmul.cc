@@ -48,7 +48,7 @@ double Cycles(const GpuTable& gpu, const MatmulProblem& problem, const Tile& til
   block.area = static_cast<double>(tile.m * tile.n * problem.bs);
   block.copy = static_cast<double>(LayoutOf(tile, problem).stage()) / gpu.l2_copy_bytes;
   const double rate = gpu.tf32 * std::min(1.0, std::sqrt(block.area / kWarps / gpu.mma_full));
-  block.multiply = block.area * kFloatTileK / rate;
+  block.multiply = block.area * int{kFloatTileK} / rate;
   return TileCycles(gpu, block);
 }
 
@@ -84,7 +84,7 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   WriteTilePlaces(context, problem, grid, 1, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
   writer->Line("tf32_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.warps_m) + ", " +
-               Text(tile.warps_n) + ", " + Text(kFloatStages) + ", " + Text(problem.bs) + ", " +
+               Text(tile.warps_n) + ", " + Text(int{kFloatStages}) + ", " + Text(problem.bs) + ", " +
                Text(cluster) + ", " + Truth(problem.a_along_k) + ", " +
                Text(AIsMade(part) ? 0 : problem.a_vector) + ", " + Truth(problem.b_along_k) + ", " +
                Text(problem.b_vector) + ", " + Text(lanes) + ", " + Truth(AreConstant(context, part.rhs)) +
