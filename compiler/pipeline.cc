@@ -118,6 +118,14 @@ Status SimplifyWindows(Compilation* compilation, ProgramInWork* program, std::st
   return Status::Ok();
 }
 
+Status PadFewChannels(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  passes::PassOptions options;
+  options.channels_last = compilation->targets.gpu() != nullptr;
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PadFewChannels(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
 Status OrderWeights(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options;
   options.host = compilation->targets.gpu() == nullptr;
@@ -276,6 +284,8 @@ constexpr PipelineEntry kPipeline[] = {
      "with --precision f16 or bf16: products, and what kernels keep in memory, are of that type"},
     {"simplify_windows", SimplifyWindows, Leaves::kGraph, kEach, kSkippable,
      "pools of one window are reductions; for GPUs, convolutions that are matrix products are products"},
+    {"pad_few_channels", PadFewChannels, Leaves::kGraph, kEach, kSkippable,
+     "for GPUs: convolutions of three channels read a copy of four, a pixel an access"},
     {"order_convolution_weights", OrderWeights, Leaves::kGraph, kEach, kSkippable,
      "weights of convolutions lie as the target reads them: output channels last, or input channels"},
     {"fuse", FuseGraph, Leaves::kLowered, kEach, kNeeded,

@@ -12,7 +12,10 @@ namespace {
 
 bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
-bool CanLieChannelsLast(const Node& node) { return node.shape.rank >= 3 && node.shape[1] % 8 == 0; }
+// A pixel of eight channels, or of the four of a picture, is read as vectors.
+bool CanLieChannelsLast(const Node& node) {
+  return node.shape.rank >= 3 && (node.shape[1] % 8 == 0 || node.shape[1] == 4);
+}
 
 constexpr char kImage = 1;   // [n, c, spatial...]
 constexpr char kPixels = 2;  // [n, spatial..., c], which convolutions and pools read as an image

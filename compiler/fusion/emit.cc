@@ -147,14 +147,16 @@ class Dependencies {
 };
 
 void Describe(const Context& c, const Group& group, LoweredOp* op) {
-  for (NodeId id : group.anchors) ir::MergeSources(&op->sources, c.node(id).sources);
+  ir::SourceList sources;
+  sources.Add(op->sources);
+  for (NodeId id : group.anchors) sources.Add(c.node(id).sources);
   std::vector<NodeId> members = group.nodes;
   std::sort(members.begin(), members.end(),
             [&](NodeId a, NodeId b) { return c.position[a] < c.position[b]; });
   std::map<std::string, int> labels;
   for (NodeId id : members) {
     const Node& node = c.node(id);
-    ir::MergeSources(&op->sources, node.sources);
+    sources.Add(node.sources);
     for (const auto& [key, value] : node.annotations) {
       if (key == "label") {
         ++labels[value];
@@ -163,6 +165,7 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
       }
     }
   }
+  op->sources = sources.Take();
   std::string label = group.skeleton == Skeleton::kAttention ? "attention" : "";
   int most = 0;
   for (const auto& [text, count] : labels) {

@@ -39,7 +39,21 @@ TapeInst Inst(TapeOp op, TapeType type, int arg = 0, int a = 0, int b = 0, int c
 }  // namespace
 
 std::string PartBuilder::Key(char kind, NodeId id, const View& view) const {
-  return kind + std::to_string(domain_map_) + " " + std::to_string(id) + " " + ir::ToString(view);
+  std::string key = {kind, 0};  // unlike the names that emitters give operands
+  const auto add = [&](const auto& value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  add(domain_map_);
+  add(id);
+  for (const ir::ViewStep& step : view.steps) {
+    add(step.shape.rank);
+    add(step.offset);
+    for (int d = 0; d < step.shape.rank; ++d) {
+      add(step.shape[d]);
+      add(step.strides[d]);
+    }
+  }
+  return key;
 }
 
 int PartBuilder::AddMap(const View& view, NodeId reader, int slot) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "compiler/fusion/context.h"
@@ -25,7 +26,7 @@ class TapeWriter {
   }
   const std::vector<TapeInst>& insts() const { return insts_; }
   TapeType type(int reg) const { return insts_[reg].type; }
-  std::map<std::string, int> memo;  // registers by what they hold
+  std::unordered_map<std::string, int> memo;  // registers by what they hold
 
  private:
   std::vector<TapeInst> insts_;
@@ -115,7 +116,7 @@ class PartBuilder {
   NodeId reader_ = ir::kNoNode;  // whose input is being evaluated
   int slot_ = 0;
   std::vector<OperandRecord> operands_;
-  std::map<std::string, int> operand_keys_, map_keys_;
+  std::unordered_map<std::string, int> operand_keys_, map_keys_;
   std::map<int, std::pair<NodeId, int>> blame_;
 };
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/synthetic.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {
@@ -79,20 +78,8 @@ Status Fit(const Shape& shape, uint32_t devices, Cut* cut) {
                        static_cast<long long>(total), cut->axis, static_cast<long long>(extent));
 }
 
-// Bytes for a weight that is generated.
-Data WithBytes(const Data& data) {
-  if (!data->synthetic) return data;
-  auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(data->byte_size()));
-  FillSyntheticRange(data->dtype, data->synthetic_key, data->synthetic_scale, 0,
-                     static_cast<uint64_t>(data->shape.elements()), bytes->data());
-  auto out = std::make_shared<ir::ConstantData>(*data);
-  out->synthetic = false;
-  out->bytes = {bytes->data(), bytes->size()};
-  out->keep = bytes;
-  return out;
-}
-
-Data Slice(const Data& whole, const Cut& cut, uint32_t rank, uint32_t devices) {
+Data Slice(const std::shared_ptr<const ir::ConstantData>& whole, const Cut& cut, uint32_t rank,
+           uint32_t devices) {
   const Shape& shape = whole->shape;
   int64_t rows = 1, inner = ByteSize(whole->dtype);
   for (int d = 0; d < cut.axis; ++d) rows *= shape[d];
@@ -138,7 +125,7 @@ Result<Data> ShareOf(const onnx::ModelProto& model, const onnx::TensorProto& ten
       Fit(whole->shape, devices, &cut)
           .At("weight \"%.200s\", attribute %s \"%.100s\"", tensor.name().c_str(), kKey, text->c_str()));
   if (devices == 1) return whole;
-  return Slice(WithBytes(whole), cut, options.rank, devices);
+  return Slice(ir::WithBytes(whole), cut, options.rank, devices);
 }
 
 }  // namespace rondo::importer

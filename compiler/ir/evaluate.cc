@@ -7,7 +7,6 @@
 #include "compiler/ir/loop.h"
 #include "compiler/ir/walk.h"
 #include "core/scalar.h"
-#include "core/synthetic.h"
 
 namespace rondo::ir {
 
@@ -32,14 +31,6 @@ Data Narrow(DType dtype, const Shape& shape, const std::vector<T>& values) {
     scalar::Store<T>(dtype, bytes.data(), static_cast<int64_t>(i), values[i]);
   }
   return ConstantData::Own(dtype, shape, std::move(bytes));
-}
-
-Data Materialise(const Data& data) {
-  if (!data->synthetic) return data;
-  std::vector<uint8_t> bytes(static_cast<size_t>(data->byte_size()));
-  FillSyntheticRange(data->dtype, data->synthetic_key, data->synthetic_scale, 0,
-                     static_cast<uint64_t>(data->shape.elements()), bytes.data());
-  return ConstantData::Own(data->dtype, data->shape, std::move(bytes));
 }
 
 // Calls f with a zero of the tape type of `dtype`.
@@ -417,11 +408,11 @@ Result<Data> EvalLoop(const Node& node, const Values& in) {
 
 Result<Data> EvaluateNode(const Node& node, const Values& given) {
   Values in;
-  for (const Data& data : given) in.push_back(Materialise(data));
+  for (const Data& data : given) in.push_back(WithBytes(data));
   switch (node.op) {
     case Op::kInput:
       return Status::Error(Code::kInvalidArgument, "input %%%d has no value of its own", node.id);
-    case Op::kConstant: return Materialise(node.As<ConstantAttrs>().data);
+    case Op::kConstant: return WithBytes(node.As<ConstantAttrs>().data);
     case Op::kView: return EvalView(node, *in[0]);
     case Op::kPointwise: return EvalPointwise(node, in);
     case Op::kIota: return EvalIota(node);
@@ -482,7 +473,7 @@ Result<Values> EvaluateGraph(const Graph& graph, const Values& inputs) {
   Values out;
   for (const GraphOutput& o : graph.outputs) {
     Data data = values[static_cast<size_t>(o.node)];
-    out.push_back(Materialise(data));
+    out.push_back(WithBytes(data));
   }
   return out;
 }

@@ -4,6 +4,8 @@
 #include <functional>
 #include <queue>
 
+#include "core/synthetic.h"
+
 namespace rondo::ir {
 
 std::shared_ptr<const ConstantData> ConstantData::Own(DType dtype, const Shape& shape,
@@ -17,10 +19,19 @@ std::shared_ptr<const ConstantData> ConstantData::Own(DType dtype, const Shape& 
   return data;
 }
 
+std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const ConstantData>& data) {
+  if (!data->synthetic) return data;
+  std::vector<uint8_t> bytes(static_cast<size_t>(data->byte_size()));
+  FillSyntheticRange(data->dtype, data->synthetic_key, data->synthetic_scale, 0,
+                     static_cast<uint64_t>(data->shape.elements()), bytes.data());
+  auto out = std::make_shared<ConstantData>(*ConstantData::Own(data->dtype, data->shape, std::move(bytes)));
+  out->name = data->name;
+  return out;
+}
+
 NodeId Graph::Add(Node node) {
   node.id = size();
-  nodes_.push_back(std::move(node));
-  return nodes_.back().id;
+  return nodes_.push_back(std::move(node)).id;
 }
 
 View Graph::ViewOf(NodeId id) const {
@@ -50,13 +61,10 @@ Users Graph::AllUsers() const {
   return users;
 }
 
-bool Graph::InOrder() const {
-  for (const Node& n : nodes_) {
-    if (n.dead) continue;
-    for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
-      for (NodeId in : *list) {
-        if (in >= n.id && !node(in).dead) return false;
-      }
+bool Graph::ComesAfterAll(const Node& n) const {
+  for (const std::vector<NodeId>* list : {&n.inputs, &n.weak_after, &n.strong_after}) {
+    for (NodeId in : *list) {
+      if (in >= n.id && !node(in).dead) return false;
     }
   }
   return true;
@@ -65,12 +73,14 @@ bool Graph::InOrder() const {
 std::vector<NodeId> Graph::TopologicalOrder() const {
   std::vector<NodeId> order;
   order.reserve(nodes_.size());
-  if (InOrder()) {
-    for (const Node& n : nodes_) {
-      if (!n.dead) order.push_back(n.id);
-    }
-    return order;
+  bool in_order = true;
+  for (const Node& n : nodes_) {
+    if (n.dead) continue;
+    in_order = in_order && ComesAfterAll(n);
+    order.push_back(n.id);
   }
+  if (in_order) return order;
+  order.clear();
   // Who comes after each node: lists one behind the other.
   std::vector<size_t> first(nodes_.size() + 2, 0);
   std::vector<int> waiting(nodes_.size(), 0);
@@ -115,6 +125,7 @@ int Graph::RemoveDead() {
   std::vector<char> needed(nodes_.size(), 0);
   std::vector<NodeId> ahead;
   NodeId at = size();
+  bool unneeded = false;  // it may turn out that a later node needs it
   const auto need = [&](NodeId id) {
     if (needed[static_cast<size_t>(id)] != 0) return;
     needed[static_cast<size_t>(id)] = 1;
@@ -130,13 +141,18 @@ int Graph::RemoveDead() {
     const Node& n = node(at);
     if (!n.dead && n.op == Op::kCall && n.As<CallAttrs>().info->side_effects)
       needed[static_cast<size_t>(at)] = 1;
-    if (needed[static_cast<size_t>(at)] != 0) need_what(at);
+    if (needed[static_cast<size_t>(at)] != 0) {
+      need_what(at);
+    } else {
+      unneeded = unneeded || !n.dead;
+    }
     while (!ahead.empty()) {
       const NodeId id = ahead.back();
       ahead.pop_back();
       need_what(id);
     }
   }
+  if (!unneeded) return 0;
   const bool ordered = std::any_of(nodes_.begin(), nodes_.end(),
                                    [](const Node& n) { return !n.dead && !n.weak_after.empty(); });
   int removed = 0;
@@ -154,17 +170,8 @@ int Graph::RemoveUnused(std::vector<NodeId> nodes) {
     const NodeId id = nodes.back();
     nodes.pop_back();
     Node& n = node(id);
-    const bool stays = n.dead || n.op == Op::kInput || IsOutput(id) ||
-                       (n.op == Op::kCall && n.As<CallAttrs>().info->side_effects);
-    if (stays) continue;
-    const std::vector<NodeId> naming = Naming(id);
-    const bool needed = std::any_of(naming.begin(), naming.end(), [&](NodeId by) {
-      const Node& user = node(by);
-      return std::find(user.inputs.begin(), user.inputs.end(), id) != user.inputs.end() ||
-             std::find(user.strong_after.begin(), user.strong_after.end(), id) != user.strong_after.end();
-    });
-    if (needed) continue;
-    Bury(&n, !naming.empty());
+    if (n.dead || n.op == Op::kInput || IsNeeded(id)) continue;
+    Bury(&n, true);
     ++removed;
     nodes.insert(nodes.end(), n.inputs.begin(), n.inputs.end());
     nodes.insert(nodes.end(), n.strong_after.begin(), n.strong_after.end());
@@ -174,8 +181,8 @@ int Graph::RemoveUnused(std::vector<NodeId> nodes) {
 
 void Graph::Compact() {
   const std::vector<NodeId> order = TopologicalOrder();
-  const bool any = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; });
-  if (order.empty() && any) return;  // a cycle: left as it is, for Validate to name
+  if (order.empty() && std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; }))
+    return;  // a cycle: left as it is, for Validate to name
   ForgetNames();
   if (order.size() == nodes_.size() && std::is_sorted(order.begin(), order.end())) return;
   std::vector<NodeId> renumbered(nodes_.size(), kNoNode);
@@ -189,17 +196,32 @@ void Graph::Compact() {
     }
     list->resize(kept);
   };
-  std::deque<Node> nodes;
-  for (NodeId id : order) {
-    Node& n = nodes.emplace_back(std::move(node(id)));
-    n.id = renumbered[static_cast<size_t>(id)];
-    renumber(&n.inputs);
-    renumber(&n.weak_after);
-    renumber(&n.strong_after);
+  const auto settle = [&](Node* n) {
+    n->id = renumbered[static_cast<size_t>(n->id)];
+    renumber(&n->inputs);
+    renumber(&n->weak_after);
+    renumber(&n->strong_after);
+  };
+  if (std::is_sorted(order.begin(), order.end())) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      Node& n = node(order[i]);
+      settle(&n);
+      if (static_cast<size_t>(order[i]) != i) nodes_[i] = std::move(n);
+    }
+    nodes_.Truncate(order.size());
+  } else {
+    Chunked<Node> nodes;
+    for (NodeId id : order) settle(&nodes.push_back(std::move(node(id))));
+    nodes_ = std::move(nodes);
   }
-  nodes_ = std::move(nodes);
   for (GraphInput& in : inputs) in.node = renumbered[static_cast<size_t>(in.node)];
   for (GraphOutput& out : outputs) out.node = renumbered[static_cast<size_t>(out.node)];
+}
+
+void SourceList::Add(const std::vector<std::string>& sources) {
+  for (const std::string& source : sources) {
+    if (known_.insert(source).second) list_.push_back(source);
+  }
 }
 
 void MergeSources(std::vector<std::string>* to, const std::vector<std::string>& from) {

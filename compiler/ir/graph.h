@@ -15,17 +15,18 @@
 #define RONDO_COMPILER_IR_GRAPH_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "compiler/ir/call.h"
+#include "compiler/ir/chunked.h"
 #include "compiler/ir/view.h"
 #include "core/dtype.h"
 #include "core/kernel.h"
@@ -74,6 +75,9 @@ struct ConstantData {
   // Owns a copy of `bytes`.
   static std::shared_ptr<const ConstantData> Own(DType dtype, const Shape& shape, std::vector<uint8_t> bytes);
 };
+
+// The same with its bytes, if it is synthetic.
+std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const ConstantData>& data);
 
 struct InputAttrs {
   int index = 0;  // into Graph::inputs
@@ -242,6 +246,8 @@ class Graph {
 
   // For every node, the live nodes that read it as data (with repetition removed), in id order.
   Users AllUsers() const;
+  // Whether all live nodes that `n` names have their places before it.
+  bool ComesAfterAll(const Node& n) const;
   // Every live node after its data and control inputs; ties by id. Empty if there is a cycle.
   std::vector<NodeId> TopologicalOrder() const;
   bool Acyclic();
@@ -286,7 +292,6 @@ class Graph {
   void Compact();
 
  private:
-  bool InOrder() const;  // whether every live node comes after those that it names
   void Index();
   void ForgetNames();
   // Lowers ranks until that of `id` is less than `below`; false if that is not done in few steps.
@@ -294,11 +299,12 @@ class Graph {
   void Touch(NodeId id);  // before it changes
   void TouchOutput(size_t output);
   void Bury(Node* n, bool ordered);
+  bool IsNeeded(NodeId id);  // by an output, an edge or for what it does
   void Named(NodeId id, NodeId by);
   void RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
                        const std::vector<NodeId>& bridge);
 
-  std::deque<Node> nodes_;
+  Chunked<Node> nodes_;
   // Who may name a node, and which outputs it may be; those that no longer do are still there. Of the first
   // `indexed_` nodes and `indexed_outputs_` outputs. By node, the first of a list within `mentions_`.
   struct Mention {
@@ -327,6 +333,17 @@ std::string Dump(const Graph& graph);
 // The internal rules of the IR (shapes, dtypes, views over non-views, edges in range, no cycle). Empty if
 // they hold, else a sentence. Run after every pass in debug builds and tests.
 std::string Validate(const Graph& graph);
+
+// Provenance that is put together: each source once, in the order of its first. Linear in what is added.
+class SourceList {
+ public:
+  void Add(const std::vector<std::string>& sources);
+  std::vector<std::string> Take() { return std::move(list_); }
+
+ private:
+  std::vector<std::string> list_;
+  std::unordered_set<std::string> known_;
+};
 
 // Adds the sources of `from` to `to`, without repeats.
 void MergeSources(std::vector<std::string>* to, const std::vector<std::string>& from);

@@ -168,7 +168,7 @@ void Graph::Keep() {
 }
 
 void Graph::TakeBack() {
-  nodes_.erase(nodes_.begin() + tried_from_, nodes_.end());
+  nodes_.Truncate(static_cast<size_t>(tried_from_));
   indexed_ = std::min(indexed_, tried_from_);
   if (named_by_.size() > nodes_.size()) named_by_.resize(nodes_.size());
   if (rank_.size() > nodes_.size()) rank_.resize(nodes_.size());
@@ -315,6 +315,22 @@ void Graph::ReplaceUses(NodeId from, NodeId to) {
   old.dead = true;
   old.weak_after.clear();
   old.strong_after.clear();
+}
+
+bool Graph::IsNeeded(NodeId id) {
+  if (IsOutput(id)) return true;
+  const Node& n = node(id);
+  if (n.op == Op::kCall && n.As<CallAttrs>().info->side_effects) return true;
+  const auto among = [&](const std::vector<NodeId>& list) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  };
+  // Of a node that many name, the first mostly tells.
+  for (int at = named_by_[static_cast<size_t>(id)]; at >= 0; at = mentions_[static_cast<size_t>(at)].next) {
+    const NodeId by = mentions_[static_cast<size_t>(at)].by;
+    if (by >= size() || node(by).dead) continue;
+    if (among(node(by).inputs) || among(node(by).strong_after)) return true;
+  }
+  return false;
 }
 
 void Graph::Bury(Node* n, bool ordered) {

@@ -378,13 +378,15 @@ static std::string CheckNode(const Graph& graph, NodeId id) {
 
 std::string Validate(const Graph& graph) {
   const auto valid = [&](NodeId id) { return id >= 0 && id < graph.size() && !graph.node(id).dead; };
-  bool any = false;
+  bool in_order = true;
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& n = graph.node(id);
     if (n.dead) continue;
-    any = true;
     const std::string broken = CheckNode(graph, id);
-    if (broken.empty()) continue;
+    if (broken.empty()) {
+      in_order = in_order && graph.ComesAfterAll(n);
+      continue;
+    }
     const std::string from = n.sources.empty() ? "" : " from " + n.sources[0];
     return Text("node %%%d (%s)", id, Name(n.op)) + from + " " + broken;
   }
@@ -395,7 +397,7 @@ std::string Validate(const Graph& graph) {
     if (!valid(in.node) || graph.node(in.node).op != Op::kInput)
       return "input " + in.name + " is no input node";
   }
-  if (any && graph.TopologicalOrder().empty()) return "the graph has a cycle";
+  if (!in_order && graph.TopologicalOrder().empty()) return "the graph has a cycle";
   return "";
 }
 

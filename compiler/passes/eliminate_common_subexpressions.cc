@@ -2,7 +2,6 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "compiler/passes/match.h"
@@ -192,15 +191,13 @@ class Seen {
 
 // Gives every node the provenance of those that it stands for, in their order, without repeats.
 void MergeSources(ir::Graph* graph, const std::vector<std::pair<NodeId, NodeId>>& replaced) {
-  std::unordered_map<NodeId, std::unordered_set<std::string>> known;
+  std::unordered_map<NodeId, ir::SourceList> merged;
   for (const auto& [from, to] : replaced) {
-    std::vector<std::string>& sources = graph->node(to).sources;
-    std::unordered_set<std::string>& of_node = known[to];
-    if (of_node.empty()) of_node.insert(sources.begin(), sources.end());
-    for (const std::string& source : graph->node(from).sources) {
-      if (of_node.insert(source).second) sources.push_back(source);
-    }
+    const auto [list, first] = merged.try_emplace(to);
+    if (first) list->second.Add(graph->node(to).sources);
+    list->second.Add(graph->node(from).sources);
   }
+  for (auto& [id, list] : merged) graph->node(id).sources = list.Take();
 }
 
 }  // namespace

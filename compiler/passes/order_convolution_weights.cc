@@ -2,7 +2,6 @@
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
-#include "core/synthetic.h"
 
 namespace rondo::passes {
 
@@ -28,7 +27,7 @@ const ConstantData* WeightOf(const ir::Graph& graph, const Node& node, bool host
   constexpr int64_t kMostBytes = 64 << 20;
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
   if (host) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
-  const bool vectors = IsDepthwise(*data) ? outputs % 8 == 0 : channels % 8 == 0;
+  const bool vectors = IsDepthwise(*data) ? outputs % 8 == 0 : channels % 8 == 0 || channels == 4;
   return half && elements > outputs * channels && vectors ? data : nullptr;
 }
 
@@ -43,15 +42,13 @@ std::vector<int> OrderOf(int rank, bool outputs_last) {
 }
 
 // The same numbers with the dims in `order`, outermost first.
-std::shared_ptr<const ConstantData> Ordered(const ConstantData& data, const std::vector<int>& order) {
+std::shared_ptr<const ConstantData> Ordered(const std::shared_ptr<const ConstantData>& weight,
+                                            const std::vector<int>& order) {
+  const std::shared_ptr<const ConstantData> with_bytes = ir::WithBytes(weight);
+  const ConstantData& data = *with_bytes;
+  const std::span<const uint8_t> from = data.bytes;
   const int64_t size = ByteSize(data.dtype);
-  std::vector<uint8_t> from(static_cast<size_t>(data.byte_size())), to(from.size());
-  if (data.synthetic) {
-    FillSyntheticRange(data.dtype, data.synthetic_key, data.synthetic_scale, 0,
-                       static_cast<uint64_t>(data.shape.elements()), from.data());
-  } else {
-    from.assign(data.bytes.begin(), data.bytes.end());
-  }
+  std::vector<uint8_t> to(from.size());
   int64_t strides[kMaxRank], index[kMaxRank] = {};
   for (int64_t d = data.shape.rank - 1, run = 1; d >= 0; --d) {
     strides[d] = run;
@@ -85,7 +82,8 @@ Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& 
     const std::vector<int> order = OrderOf(data->shape.rank, options.host || IsDepthwise(*data));
     std::vector<int> back(order.size());
     for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
-    NodeId ordered = b.Transpose(b.Constant(Ordered(*data, order)), back);
+    NodeId ordered =
+        b.Transpose(b.Constant(Ordered(graph->node(weight).As<ir::ConstantAttrs>().data, order)), back);
     graph->node(graph->BaseOf(ordered)).name = graph->node(weight).name;
     graph->Replace(weight, ordered);
     ++result.changes;

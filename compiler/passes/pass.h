@@ -27,7 +27,7 @@ struct PassOptions {
   bool auto_state = true;
   // lower_precision: f16 or bf16; f32 leaves the graph as it is.
   DType precision = DType::kF32;
-  // simplify_windows: the target keeps 16-bit images with their channels last.
+  // simplify_windows, pad_few_channels: the target keeps 16-bit images with their channels last.
   bool channels_last = false;
   // simplify_windows, order_convolution_weights: for CPUs, else for GPUs.
   bool host = false;

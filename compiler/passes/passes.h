@@ -40,6 +40,9 @@ Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 // is a product; with options.channels_last, products of 16-bit values are made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
+// With options.channels_last, a convolution of 16-bit pictures of three channels reads a copy of four.
+Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
+
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for
 // vectors along them; on a GPU those of 16 bits and several points with their input channels last, for tensor
 // cores.

@@ -1,0 +1,83 @@
+// PadFewChannels: a convolution of a picture's three channels, whose elements a GPU would fetch one by one,
+// reads a copy of four channels, a pixel at a time.
+//
+// The copy has its channels last (fusion/channels_last.cc), so that a pixel is one access of 8 bytes; what is
+// added is zero, as are the weights that meet it.
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::ConstantData;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+constexpr int64_t kPixel = 4;  // channels of a pixel that is one access
+
+// An access of the product's, one of the copy's, and a kernel's start, in elements fetched one by one: 59
+// million take 240 us on an H200 (tools/bench/results/2026-11-22-gpu-networks.md). The copy must win clearly.
+bool Pays(const Node& conv, const Shape& x, const Shape& w) {
+  const double points = static_cast<double>(conv.shape.elements() / conv.shape[1]);
+  const double fetched = points * static_cast<double>(w.elements() / w[0]);
+  const double pixels = static_cast<double>(x.elements() / x[1]);
+  const double saved = fetched - points * static_cast<double>(w.elements() / (w[0] * w[1]));
+  constexpr double kKernel = 0.5e6, kMargin = 1.5;
+  return saved > kMargin * pixels * kPixel + kKernel;
+}
+
+bool Suits(const ir::Graph& graph, const Node& node) {
+  if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups != 1) return false;
+  const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
+  const bool typed = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
+  return typed && w.op == Op::kConstant && x.shape[1] == kPixel - 1 && node.shape.elements() > 0 &&
+         w.shape[0] >= 8 && Pays(node, x.shape, w.shape);
+}
+
+// [o, c, kernel...] with zeros behind the channels.
+std::shared_ptr<const ConstantData> Padded(const std::shared_ptr<const ConstantData>& weight) {
+  const std::shared_ptr<const ConstantData> from = ir::WithBytes(weight);
+  Shape shape = from->shape;
+  shape[1] = kPixel;
+  const size_t outputs = static_cast<size_t>(shape[0]), whole = from->bytes.size() / outputs;
+  const size_t padded = whole / (kPixel - 1) * kPixel;
+  std::vector<uint8_t> bytes(outputs * padded);
+  for (size_t o = 0; o < outputs; ++o) std::memcpy(&bytes[o * padded], &from->bytes[o * whole], whole);
+  return ConstantData::Own(from->dtype, shape, std::move(bytes));
+}
+
+void Pad(ir::Graph* graph, NodeId id) {
+  const NodeId x = graph->node(id).inputs[0], w = graph->node(id).inputs[1];
+  const ir::ConvAttrs attrs = graph->node(id).As<ir::ConvAttrs>();
+  const DType dtype = graph->node(id).dtype;
+  ir::Builder b = BuilderLike(graph, id);
+  Shape more = b.shape(x);
+  more[1] = 1;
+  const NodeId pixels = b.Concat({x, b.Expand(b.Scalar(b.dtype(x), 0), more)}, 1);
+  const NodeId weight = b.Constant(Padded(graph->node(w).As<ir::ConstantAttrs>().data));
+  graph->node(weight).name = graph->node(w).name;
+  const NodeId conv = b.Conv(pixels, weight, attrs);
+  graph->node(conv).dtype = dtype;
+  graph->Replace(id, conv);
+}
+
+}  // namespace
+
+Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options) {
+  PassResult result;
+  for (NodeId id : graph->TopologicalOrder()) {
+    if (!options.channels_last || !Suits(*graph, graph->node(id))) continue;
+    Pad(graph, id);
+    ++result.changes;
+  }
+  Tidy(graph);
+  result.text = Count(result.changes, "convolution") + " of three channels read four";
+  return result;
+}
+
+}  // namespace rondo::passes
