@@ -260,7 +260,7 @@ struct KernelImage {
 // Another way to run a kernel, recorded for `rondo tune` to measure. Never launched by a run.
 struct KernelAlternative {
   uint32_t kernel = 0;
-  std::string_view choice;  // e.g. "tile 128x256x64 cluster 2", "library 3": what a profile calls it
+  std::string_view choice;  // e.g. "wgmma 128x256 cluster 2", "library 3": what a profile calls it
   KernelImage image;
 };
 

@@ -171,7 +171,7 @@ TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
 TEST(GpuProducts, OfManyTilesMatchTheReference) {
   Suite suite;
   uint32_t seed = 600;
-  suite.matmul = *ParseMatmulConfiguration("bulk 64x64 1x1x1 cluster 1");
+  suite.matmul = *ParseMatmulConfiguration("tma 64x64 1x1x1 cluster 1");
   for (const ProductCase& p : {ProductCase{1, 1100, 552, 72}, ProductCase{2, 584, 456, 64, 2},
                                ProductCase{1, 1100, 552, 64, 1, true}})
     AddProduct(&suite, p, DType::kF16, seed++);

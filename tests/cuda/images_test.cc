@@ -172,7 +172,7 @@ TEST(Images, AnyAlterationAfterwardsIsRefused) {
       {"a tensor map", [](Compiled* c) { c->images[0].tensor_maps = c->tiny.arena.New<TensorMap>(1); },
        "it takes"},
       {"the text", [](Compiled* c) { ++c->images[0].text_digest; }, "digest"},
-      {"the choice", [](Compiled* c) { c->images[0].choice = "tile"; }, "digest"},
+      {"the choice", [](Compiled* c) { c->images[0].choice = "mma"; }, "digest"},
       {"the compiler", [](Compiled* c) { c->module.compiler = "nvrtc 13.1"; }, "digest"},
       {"no digest", [](Compiled* c) { c->images[0].digest = 0; }, "compile the plan again"},
       {"the architecture", [](Compiled* c) { c->module.architecture = "sm_80"; }, "it is for sm_90"},

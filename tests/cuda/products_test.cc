@@ -152,18 +152,49 @@ TEST(CudaProducts, SharedMemoryOfEveryCandidateStaysWithinTheTarget) {
 }
 
 TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
-  for (const char* name : {"tile 128x128x64 2x4x1 cluster 2", "group 128x256 cluster 1",
-                           "float 64x64 cluster 8", "skinny warps 8 cluster 2", "library 3", "library",
-                           "tile", "cluster 4", "", "tf32 64x32", "group 128x64"}) {
+  for (const char* name : {"mma 128x128x64 2x4x1 cluster 2", "wgmma 128x256 cluster 1",
+                           "simt 64x64 cluster 8", "tma 64x64 1x1x2 cluster 2", "skinny warps 8 cluster 2",
+                           "library 3", "library", "mma", "cluster 4", "", "tf32 64x32", "wgmma 128x64"}) {
     std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(name);
     ASSERT_TRUE(configuration) << name;
     EXPECT_EQ(Text(*configuration), name);
   }
-  for (const char* name : {"tiles", "tile ", " tile", "tile  128x128", "tile 128x128 cluster", "tile 0x128",
-                           "tile 128x", "tile x128", "tile -1x4", "tile 1x2x3x4", "cluster 2 warps 8",
-                           "library x", "library 3 4", "3x", "tile 128x128 cluster 2 cluster 2",
-                           "tile 99999999999999999999x2", "library cluster 2", "tile 128x128 1x1 1x1"}) {
+  for (const char* name : {"mmas",
+                           "mma ",
+                           " mma",
+                           "mma  128x128",
+                           "mma 128x128 cluster",
+                           "mma 0x128",
+                           "tile ",
+                           "bulks",
+                           "tile  64",
+                           "mma 128x",
+                           "mma x128",
+                           "mma -1x4",
+                           "mma 1x2x3x4",
+                           "cluster 2 warps 8",
+                           "library x",
+                           "library 3 4",
+                           "3x",
+                           "mma 128x128 cluster 2 cluster 2",
+                           "mma 99999999999999999999x2",
+                           "library cluster 2",
+                           "mma 128x128 1x1 1x1"}) {
     EXPECT_FALSE(ParseMatmulConfiguration(name)) << name;
+  }
+}
+
+TEST(CudaProducts, NamesOfBeforeAreRead) {
+  const std::pair<const char*, const char*> kNames[] = {
+      {"tile 128x128x64 2x4x1 cluster 2", "mma 128x128x64 2x4x1 cluster 2"},
+      {"group 128x256 cluster 1", "wgmma 128x256 cluster 1"},
+      {"bulk 128x192 2x1x1 cluster 2", "tma 128x192 2x1x1 cluster 2"},
+      {"float 64x64 cluster 8", "simt 64x64 cluster 8"},
+      {"tile", "mma"}};
+  for (const auto& [old, name] : kNames) {
+    const std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(old);
+    ASSERT_TRUE(configuration) << old;
+    EXPECT_EQ(Text(*configuration), name);
   }
 }
 
@@ -199,10 +230,9 @@ TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
   const Product product({512, 4096, 4096});
   CudaTarget target = TargetOf("sm_90a");
   const KernelText best = product.Text(target);
-  target.matmul = *ParseMatmulConfiguration("tile 64x64x64");
+  target.matmul = *ParseMatmulConfiguration("mma 64x64x64");
   const KernelText tile = product.Text(target);
-  EXPECT_EQ(Text(tile.configuration).rfind("tile 64x64x64 2x2x2 cluster ", 0), 0u)
-      << Text(tile.configuration);
+  EXPECT_EQ(Text(tile.configuration).rfind("mma 64x64x64 2x2x2 cluster ", 0), 0u) << Text(tile.configuration);
   const std::vector<MatmulCandidate> candidates = product.Candidates(target);
   const MatmulCandidate& chosen = candidates[BestCandidate(candidates, target.matmul)];
   EXPECT_EQ(chosen.configuration, tile.configuration);
@@ -212,7 +242,7 @@ TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
         << Text(candidate.configuration);
   }
   // What is no candidate changes nothing.
-  target.matmul = *ParseMatmulConfiguration("tile 63x64");
+  target.matmul = *ParseMatmulConfiguration("mma 63x64");
   EXPECT_EQ(product.Text(target).text, best.text);
 }
 

@@ -94,7 +94,7 @@ tools::TuningProfile SomeProfile() {
   profile.architecture = "sm_90a";
   profile.driver = 13000;
   profile.kernels[0xfedcba9876543210] = {
-      "k3_contraction", "MatMul \"q\"", "tile 64x64x64 2x2x2 cluster 2", {{"skinny warps 8 cluster 1", 7.5}}};
+      "k3_contraction", "MatMul \"q\"", "mma 64x64x64 2x2x2 cluster 2", {{"skinny warps 8 cluster 1", 7.5}}};
   profile.kernels[1] = {"k1_convolution", "Conv", "library 3", {}};
   return profile;
 }
@@ -110,6 +110,22 @@ TEST(Profile, RoundTripKeepsEverything) {
   const KernelProfile choices = tools::ChoicesOf(*read);
   EXPECT_EQ(choices.architecture, "sm_90a");
   EXPECT_EQ(choices.choices.at(1).family, MatmulFamily::kLibrary);
+}
+
+TEST(Profile, WrittenBeforeConfigurationsWereRenamedIsRead) {
+  std::string text = tools::ProfileJson(SomeProfile());
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  };
+  replace("\"mma 64x64x64", "\"tile 64x64x64");
+  replace("\"skinny warps 8 cluster 1\"", "\"bulk 128x64 1x1x1 cluster 1\"");
+  Result<tools::TuningProfile> read = tools::ParseProfile(text, "p.json");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const tools::ProfiledKernel& kernel = read->kernels.at(0xfedcba9876543210);
+  EXPECT_EQ(kernel.choice, "mma 64x64x64 2x2x2 cluster 2");
+  EXPECT_EQ(kernel.microseconds.count("tma 128x64 1x1x1 cluster 1"), 1u);
 }
 
 TEST(Profile, WhatIsWrongIsSaid) {
@@ -199,7 +215,7 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   options.profile.architecture = "sm_90a";
   options.profile.choices[KernelDigest(rich->plan.kernels[other->kernel])] =
       *ParseMatmulConfiguration(other->choice);
-  options.profile.choices[1] = *ParseMatmulConfiguration("tile");
+  options.profile.choices[1] = *ParseMatmulConfiguration("mma");
   Result<CompiledPlan> tuned = CompileToMemory(options);
   ASSERT_TRUE(tuned.ok()) << tuned.status().message();
   EXPECT_EQ(tuned->report.profile.taken, 1u);
@@ -217,11 +233,11 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   EXPECT_EQ(tuned->plan.requirements.devices[0].arena, plain->plan.requirements.devices[0].arena);
 
   // One that cannot be is said, and changes nothing; so is a profile of another architecture.
-  for (auto& [key, choice] : options.profile.choices) choice = *ParseMatmulConfiguration("tile 63x63x63");
+  for (auto& [key, choice] : options.profile.choices) choice = *ParseMatmulConfiguration("mma 63x63x63");
   Result<CompiledPlan> unknown = CompileToMemory(options);
   ASSERT_TRUE(unknown.ok());
   ASSERT_EQ(unknown->report.profile.unknown.size(), 1u);
-  EXPECT_NE(unknown->report.profile.unknown[0].find("tile 63x63x63"), std::string::npos);
+  EXPECT_NE(unknown->report.profile.unknown[0].find("mma 63x63x63"), std::string::npos);
   options.profile.architecture = "sm_80";
   Result<CompiledPlan> foreign = CompileToMemory(options);
   ASSERT_TRUE(foreign.ok());

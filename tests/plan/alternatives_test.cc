@@ -22,12 +22,12 @@ TEST(Alternatives, RoundTripKeepsEverything) {
   const PlanData& decoded = plan->data;
   ASSERT_EQ(decoded.modules[0].alternatives.size(), 2u);
   const KernelAlternative& first = decoded.modules[0].alternatives[0];
-  EXPECT_EQ(first.choice, "tile 64x64x64 2x2x2 cluster 1");
+  EXPECT_EQ(first.choice, "mma 64x64x64 2x2x2 cluster 1");
   EXPECT_EQ(first.image.entry, "rondo_k0_a0");
   EXPECT_EQ(first.image.grid, 7u);
   EXPECT_TRUE(first.image.waits);
   EXPECT_EQ(decoded.modules[0].alternatives[1].image.product->rows, 4);
-  EXPECT_EQ(first.image.choice, "tile 64x64x64");
+  EXPECT_EQ(first.image.choice, "mma 64x64x64");
   EXPECT_EQ(first.image.text_digest, 11u);
   EXPECT_EQ(first.image.digest, 12u);
   EXPECT_EQ(decoded.modules[0].compiler, "nvrtc 13.0");

@@ -114,11 +114,11 @@ Sample MakeProductSample() {
 Sample MakeSampleWithAlternatives() {
   Sample s = MakeProductSample();
   KernelAlternative generated;
-  generated.choice = "tile 64x64x64 2x2x2 cluster 1";
+  generated.choice = "mma 64x64x64 2x2x2 cluster 1";
   generated.image.entry = "rondo_k0_a0";
   generated.image.grid = 7;
   generated.image.waits = true;
-  generated.image.choice = "tile 64x64x64";
+  generated.image.choice = "mma 64x64x64";
   generated.image.text_digest = 11;
   generated.image.digest = 12;
   KernelAlternative library;

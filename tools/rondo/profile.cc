@@ -19,6 +19,12 @@ using Json = nlohmann::ordered_json;
 constexpr int kVersion = 1;
 constexpr size_t kMostBytes = 64 << 20;
 
+// A configuration's name, also where the profile has the one of before.
+std::string NameNow(const std::string& name) {
+  const std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(name);
+  return configuration ? Text(*configuration) : name;
+}
+
 // Reads fields of one file; the first that is wrong makes the status.
 class Fields {
  public:
@@ -44,6 +50,7 @@ class Fields {
     kernel.choice = TextOf(json, "choice", where);
     if (status_.ok() && !ParseMatmulConfiguration(kernel.choice))
       Wrong(where + "\"" + kernel.choice + "\" is not the name of a choice");
+    kernel.choice = NameNow(kernel.choice);
     if (!json.contains("microseconds") || !json["microseconds"].is_object()) {
       Wrong(where + "\"microseconds\" is not a list of times by choice");
       return kernel;
@@ -52,7 +59,7 @@ class Fields {
       if (!time.is_number() || !(time.get<double>() > 0) || !std::isfinite(time.get<double>()))
         Wrong(where + "the time of \"" + choice + "\" is not a number above 0");
       else
-        kernel.microseconds[choice] = time.get<double>();
+        kernel.microseconds[NameNow(choice)] = time.get<double>();
     }
     return kernel;
   }

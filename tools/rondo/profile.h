@@ -8,8 +8,8 @@
 //     "kernels": [
 //       { "key": "00f3a1…",                      16 hexadecimal digits: KernelDigest of the kernel
 //         "kernel": "k3_contraction", "source": "MatMul \"layers.0.q\"",   for people
-//         "choice": "tile 64x64x64 2x2x2 cluster 2",                       what compile takes
-//         "microseconds": { "tile 64x64x64 2x2x2 cluster 2": 671.25, ... } } of a run with each of them
+//         "choice": "mma 64x64x64 2x2x2 cluster 2",                        what compile takes
+//         "microseconds": { "mma 64x64x64 2x2x2 cluster 2": 671.25, ... } } of a run with each of them
 //     ]
 //   }
 #ifndef RONDO_TOOLS_RONDO_PROFILE_H_

@@ -7,15 +7,14 @@ const GpuTable& GpuTableOf(int) {
   return kH200;
 }
 
-double EpilogueInstructions(Tape epilogue) {
-  constexpr double kPlace = 6, kFunction = 16;
-  double instructions = kPlace;
+double EpilogueInstructions(const GpuTable& gpu, Tape epilogue) {
+  double instructions = gpu.epilogue_place;
   for (const TapeInst& inst : epilogue) {
     switch (inst.op) {
       case TapeOp::kErf:
       case TapeOp::kTanh:
       case TapeOp::kExp:
-      case TapeOp::kSigmoid: instructions += kFunction; break;
+      case TapeOp::kSigmoid: instructions += gpu.epilogue_function; break;
       case TapeOp::kConst:
       case TapeOp::kCast: break;
       default: instructions += 1;

@@ -5,13 +5,13 @@
 // multiprocessor. Where each number comes from stands behind it:
 //   [products]  tools/bench/results/2026-11-21-cuda-products.md
 //   [library]   tools/bench/results/2026-11-21-library-products.md
-//   [kernels]   tools/bench/results/2026-11-21-cuda-kernels.md
-//   [networks]  tools/bench/results/2026-11-22-gpu-networks.md
-//   [fit]       fitted to the times of whole kernels given there: no single measurement shows it
-// All were measured on an H200. A GPU without a row of its own is taken for one with fewer or more
-// multiprocessors.
+//   [fit]       chosen so that estimates follow the times of whole kernels; not measured by itself
+// tools/bench/gpu_table measures again what differences of single kernels show. All were measured on an H200.
+// A GPU without a row of its own is taken for one with fewer or more multiprocessors.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
+
+#include <cstdint>
 
 #include "core/kernel.h"
 
@@ -23,14 +23,14 @@ struct LibraryBlock {
 };
 
 struct GpuTable {
-  double cycles_a_microsecond =
-      1755;  // clock under load: the 1.755 GHz that predictions are made with [products]
+  // Clock under load: the 1.755 GHz that predictions are made with [products]
+  double cycles_a_microsecond = 1755;
 
   double processors = 132;  // multiprocessors of the GPU that was measured
 
   // --- bytes a cycle
   double memory_bytes = 2500;      // from memory, all multiprocessors: 4.4 of 4.67 TB/s [products]
-  double memory_processors = 100;  // multiprocessors that reach it; fewer get their share [fit, products]
+  double memory_processors = 100;  // multiprocessors that reach it; fewer get their share [fit]
   double l2_tma_bytes = 72;        // from L2 into one multiprocessor by TMA [products]
   double l2_all_bytes = 6000;      // from L2 into all by TMA [products]
   double l2_copy_bytes = 26;       // from L2 into one by threads' copies (cp.async) [products]
@@ -41,41 +41,41 @@ struct GpuTable {
   double wgmma_tma_shared = 1600;  // the same where blocks of a cluster share what they read [products]
   double wgmma = 1250;             // wgmma, tiles copied by threads: 550 TFLOP/s [products]
   double mma = 750;                // mma.sync, warps with tiles of at least mma_full points [products]
-  double mma_full = 2048;  // points of a warp's tile; smaller ones load as the root of that [fit, products]
-  double tf32 = 300;       // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]
-  double simt = 70;        // FMA in f32, tiles of 32 and 64 [kernels]
+  double mma_full = 2048;          // points of a warp's tile; smaller ones load as the root of that [fit]
+  double tf32 = 300;  // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]
+  double simt = 70;   // FMA in f32, tiles of 32 and 64 [fit]
 
   // --- tiles of blocks (mma, wgmma, tf32, SIMT): starting, storing, joining a cluster
-  double tile_start = 4200;   // a kernel's start, its first copies and its end [fit, products]
-  double tile_stored = 20;    // points a cycle through the epilogue [fit, products]
-  double split_start = 1500;  // a cluster that splits K: its barriers [fit, products]
-  double split_block = 600;   // and for each of its blocks [fit, products]
+  double tile_start = 4200;   // a kernel's start, its first copies and its end [fit]
+  double tile_stored = 20;    // points a cycle through the epilogue [fit]
+  double split_start = 1500;  // a cluster that splits K: its barriers [fit]
+  double split_block = 600;   // and for each of its blocks [fit]
   double split_point = 0.1;   // and for each point from another block [products]
 
   // --- tiles brought by TMA
-  double tma_start = 2500;          // a kernel's start and end [fit, products]
+  double tma_start = 2500;          // a kernel's start and end [fit]
   double tma_cluster_start = 1000;  // more where blocks share what they read [products]
   double tma_stored_lanes = 128;    // instructions a cycle of the epilogue, with two groups of warps [fit]
-  double tma_one_group = 1.6;       // of its time where there is but one group [fit, products]
-  double tma_split_start = 600;     // a cluster that splits K [fit, products]
-  double tma_split_block = 500;
-  double tma_split_point = 0.07;
+  double tma_one_group = 1.6;       // of its time where there is but one group [fit]
+  double tma_split_start = 600;     // a cluster that splits K [fit]
+  double tma_split_block = 500;     // and for each of its blocks [fit]
+  double tma_split_point = 0.07;    // and for each point from another block [fit]
 
   // --- clusters lie in groups of multiprocessors that are no multiples of 4 and 8
-  double clusters_of_4 = 0.9;  // of the multiprocessors that are used: 41 us where pairs took 31 [products]
-  double clusters_of_8 = 0.84;
+  double clusters_of_4 = 0.9;   // of the multiprocessors that are used: 41 us where pairs took 31 [products]
+  double clusters_of_8 = 0.84;  // [fit]
 
   // --- few rows: B streamed once from memory
-  double stream_start =
-      6100;  // start and end: 3.5 of the 3 to 4.5 us that every such kernel was seen to take
+  // Start and end: 3.5 of the 3 to 4.5 us that every such kernel was seen to take [fit]
+  double stream_start = 6100;
   double stream_next_best = 1;  // each configuration behind the best one, as they were timed [products]
 
   // --- cuBLASLt
   double library_start = 6800;   // start and end, over which no other kernel runs [library]
-  double library_stored = 40;    // points a cycle through the epilogue [fit, library]
+  double library_stored = 40;    // points a cycle through the epilogue [fit]
   double library_few_rows = 32;  // up to so many rows it reads memory no faster, and was not fitted [library]
   LibraryBlock library_blocks[5] = {
-      {128, 256, 1180}, {128, 192, 890}, {128, 128, 620}, {128, 64, 330}, {64, 64, 260}};  // [fit, library]
+      {128, 256, 1180}, {128, 192, 890}, {128, 128, 620}, {128, 64, 330}, {64, 64, 260}};  // [fit]
   double map_start = 1600;  // start and end of the map that follows a library's matmul [library]
 
   // --- among the kernels of a whole model [library]
@@ -83,8 +83,23 @@ struct GpuTable {
   double long_among_others = 1.2;    // take more of their own time than alone
   double short_among_others = 0.85;  // others overlap with the kernels around them; a library's do not
 
-  // --- windows (depthwise convolutions, pools): instructions of a warp, four of which issue at once
-  // [networks]
+  // --- where one template is better than another
+  // Rows, where B's vectors lie along N or in f32: 16 took 22 us, tiles 16 [fit]
+  int64_t stream_wide_rows = 8;
+  int64_t dot_rows = 4;           // matmuls of so few rows ...
+  int64_t dot_bytes = 256 << 10;  // and so little B: a stream would end before it has begun [fit]
+  double dot_points = 8;  // points a multiprocessor from which on blocks have 256 threads, not 64 [fit]
+  int64_t last_writer_points = 65536;  // of a scatter: each looks at all later ones [fit]
+  // A row of so few vectors is left to one warp, longer ones to a block [fit]
+  int64_t row_warp_vectors = 128;
+  int64_t row_warp_elements = 256;     // the same of rows that are read element by element [fit]
+  int64_t column_cluster_rounds = 32;  // loads of a thread that a cluster must save to be worth it [fit]
+
+  // --- epilogues: instructions a point, besides one for most operations [fit]
+  double epilogue_place = 6;      // of where the point lies
+  double epilogue_function = 16;  // of a function without an instruction of its own (erf, tanh, exp, sigmoid)
+
+  // --- windows (depthwise convolutions, pools): instructions of a warp, four of which issue at once [fit]
   double window_read = 6;        // of reading one place, besides one a lane
   double window_output = 12;     // of an output, besides its epilogue
   double window_start = 60;      // of a thread
@@ -96,9 +111,8 @@ struct GpuTable {
 // The row of a GPU architecture (10 * major + minor). None but the H200's was measured: it stands for all.
 const GpuTable& GpuTableOf(int architecture);
 
-// Instructions a point of an epilogue, about; of functions without an instruction of their own, what they are
-// made of.
-double EpilogueInstructions(Tape epilogue);
+// Instructions a point of an epilogue, about.
+double EpilogueInstructions(const GpuTable& gpu, Tape epilogue);
 
 }  // namespace rondo::cuda
 

@@ -23,5 +23,8 @@ template <int PENDING>
 DEV void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
+// What this thread's copies and stores wrote to shared memory is seen by wgmma and TMA (sm_90 and later),
+// after a barrier.
+DEV void show_copies_to_wgmma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ASYNC_COPY_CUH_

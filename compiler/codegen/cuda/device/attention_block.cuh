@@ -2,6 +2,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_BLOCK_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_BLOCK_CUH_
 
+#include "compiler/codegen/cuda/device/attention_layout.h"
 #include "compiler/codegen/cuda/device/attention_scores.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
@@ -9,8 +10,11 @@
 // queries (8 / SPLITS apart), then the block's own queries put together.
 template <int ROWS, int VALUES, int SPLITS>
 struct AttentionBlock {
-  static constexpr int PITCH = VALUES + 4, GROUPS = 8 / SPLITS, QUERIES = GROUPS * ROWS;
-  MEMBER float* row(int n) { return (float*)shared_memory + n * (PITCH + 2); }
+  static constexpr AttentionLayout LAYOUT = {ROWS, VALUES, SPLITS};
+  static constexpr int QUERIES = LAYOUT.queries(), ROW = LAYOUT.row(), MOST = LAYOUT.most(),
+                       TOTAL = LAYOUT.total();
+  static constexpr int OWN = LAYOUT.first_own();
+  MEMBER float* row(int n) { return (float*)shared_memory + n * ROW; }
   template <typename Warp>
   MEMBER void keep(const Warp& from) {
     const int warp = threadIdx.x / 32, group = threadIdx.x % 32 / 4, quarter = threadIdx.x % 4;
@@ -20,8 +24,8 @@ struct AttentionBlock {
       if (group + 8 * h >= ROWS) continue;
       float* to = row(warp * ROWS + group + 8 * h);
       if (quarter == 0) {
-        to[PITCH] = from.most[h];
-        to[PITCH + 1] = total;
+        to[MOST] = from.most[h];
+        to[TOTAL] = total;
       }
 #pragma unroll
       for (int v = 0; v < VALUES / 8; ++v) {
@@ -41,7 +45,7 @@ struct AttentionBlock {
   MEMBER void gather(int query, int first, float* x, float* most, float* total) {
     float high = kNoScore;
 #pragma unroll
-    for (int s = 0; s < SPLITS; ++s) high = fmaxf(high, row(query + s * QUERIES)[PITCH]);
+    for (int s = 0; s < SPLITS; ++s) high = fmaxf(high, row(query + s * QUERIES)[MOST]);
     const float base = high == kNoScore ? 0.0f : high;
     float sum = 0;
 #pragma unroll
@@ -49,8 +53,8 @@ struct AttentionBlock {
 #pragma unroll
     for (int s = 0; s < SPLITS; ++s) {
       const float* part = row(query + s * QUERIES);
-      const float scale = attention_exp2(part[PITCH] - base);
-      sum += part[PITCH + 1] * scale;
+      const float scale = attention_exp2(part[MOST] - base);
+      sum += part[TOTAL] * scale;
 #pragma unroll
       for (int c = 0; c < COUNT; ++c) x[c] += part[first + c] * scale;
     }
@@ -63,12 +67,12 @@ struct AttentionBlock {
     for (int item = threadIdx.x; item < QUERIES * PIECES; item += 256) {
       float x[2], most, total;
       gather<2>(item / PIECES, item % PIECES * 2, x, &most, &total);
-      float* to = row(8 * ROWS + item / PIECES);
+      float* to = row(OWN + item / PIECES);
       to[item % PIECES * 2] = x[0];
       to[item % PIECES * 2 + 1] = x[1];
       if (item % PIECES == 0) {
-        to[PITCH] = most;
-        to[PITCH + 1] = total;
+        to[MOST] = most;
+        to[TOTAL] = total;
       }
     }
   }
@@ -89,11 +93,11 @@ struct AttentionBlock {
   template <int COUNT, int BLOCKS>
   MEMBER void gather_cluster(int query, int first, float* x, float* total) {
     float most[BLOCKS], totals[BLOCKS], high = kNoScore;
-    const float* at = row(8 * ROWS + query);
+    const float* at = row(OWN + query);
 #pragma unroll
     for (int r = 0; r < BLOCKS; ++r) {
-      most[r] = read(r, at + PITCH);
-      totals[r] = read(r, at + PITCH + 1);
+      most[r] = read(r, at + MOST);
+      totals[r] = read(r, at + TOTAL);
     }
 #pragma unroll
     for (int r = 0; r < BLOCKS; ++r) high = fmaxf(high, most[r]);

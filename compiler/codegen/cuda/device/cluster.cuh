@@ -9,15 +9,20 @@ DEV void cluster_barrier() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
-// V floats (1, 2 or a multiple of 4) from the shared memory of each block of the cluster, added up. All are
-// asked for before the first is waited for.
-template <int CLUSTER, int V>
-DEV void sum_cluster(u32 address, float* out) {
-  float x[CLUSTER][V];
+// The address, in the cluster, of what lies at `address` in the shared memory of block `block` of it.
+DEV u32 shared_of(u32 address, u32 block) {
+  u32 far;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(address), "r"(block));
+  return far;
+}
+// V floats (1, 2 or a multiple of 4) from the shared memory of COUNT blocks of the cluster, `stride` apart
+// from block `first` on, added up. All are asked for before the first is waited for.
+template <int COUNT, int V>
+DEV void sum_blocks(u32 address, u32 first, u32 stride, float* out) {
+  float x[COUNT][V];
 #pragma unroll
-  for (int r = 0; r < CLUSTER; ++r) {
-    u32 from;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(from) : "r"(address), "r"(r));
+  for (int r = 0; r < COUNT; ++r) {
+    const u32 from = shared_of(address, first + r * stride);
     if (V == 1) asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x[r][0]) : "r"(from));
     if (V == 2)
       asm volatile("ld.shared::cluster.v2.f32 {%0,%1}, [%2];" : "=f"(x[r][0]), "=f"(x[r][V - 1]) : "r"(from));
@@ -31,9 +36,14 @@ DEV void sum_cluster(u32 address, float* out) {
   for (int v = 0; v < V; ++v) {
     float sum = x[0][v];
 #pragma unroll
-    for (int r = 1; r < CLUSTER; ++r) sum += x[r][v];
+    for (int r = 1; r < COUNT; ++r) sum += x[r][v];
     out[v] = sum;
   }
+}
+// Of all blocks.
+template <int CLUSTER, int V>
+DEV void sum_cluster(u32 address, float* out) {
+  sum_blocks<CLUSTER, V>(address, 0, 1, out);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_CLUSTER_CUH_

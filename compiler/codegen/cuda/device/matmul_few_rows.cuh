@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cuda/device/async_copy.cuh"
 #include "compiler/codegen/cuda/device/dependent_launch.cuh"
+#include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/few_rows_sums.cuh"
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
@@ -19,20 +20,20 @@ template <int RIGHTS, int ROWS, int WARPS, int STAGES, int CLUSTER, bool WIDE, b
           typename Column, typename Depth, typename Left, typename Finish>
 DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const char* const* right,
                         Column column_at, Depth depth_at, Left left_at, Finish finish) {
-  constexpr int GROUPS = (ROWS + 7) / 8, STEP = WIDE ? 16 : 64, WARP_TILE = WIDE ? 64 : 16;
-  constexpr int TILE = WARP_TILE * (8 / WARPS), PARTS = WIDE ? 4 : 1, SLICES = WARPS * CLUSTER,
-                POINTS = ROWS * TILE;
+  constexpr FewRowsLayout LAYOUT = {ROWS, RIGHTS, WARPS, WIDE, false};
+  constexpr int STEP = LAYOUT.warp_step(), WARP_TILE = LAYOUT.warp_columns(), TILE = LAYOUT.columns();
+  constexpr int POINTS = LAYOUT.points(), SLOT = FewRowsLayout::kSlot, STAGE = LAYOUT.stage();
+  constexpr int GROUPS = (ROWS + 7) / 8, PARTS = WIDE ? 4 : 1, SLICES = WARPS * CLUSTER;
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, warp = threadIdx.x >> 5;
   const int slice_warp = warp % WARPS, column_warp = warp / WARPS;
   const u32 rank = CLUSTER > 1 ? block % CLUSTER : 0, first = block / CLUSTER, stride = blocks / CLUSTER;
   const int slice = (int)rank * WARPS + slice_warp;
-  const int steps = (depth + STEP * SLICES - 1) / (STEP * SLICES),
-            pitch = (depth + 127) / 128 * 128 + (WIDE ? 16 : 32);
+  const int steps = (depth + STEP * SLICES - 1) / (STEP * SLICES), pitch = LAYOUT.a_pitch(depth);
   const u32 tiles = (u32)(columns + TILE - 1) / TILE;
   const u32 slots = shared_address(shared_memory), own = slots + warp * 2048;
   const int line = lane >> 3, piece = lane & 7;
-  const u32 lefts = slots + STAGES * RIGHTS * 4 * 4096;
-  float* partial = (float*)(shared_memory + STAGES * RIGHTS * 4 * 4096 + ROWS * pitch * 2);
+  const u32 lefts = slots + STAGES * STAGE;
+  float* partial = (float*)(shared_memory + STAGES * STAGE + LAYOUT.a_bytes(depth));
 
   u32 copy_tile = first;
   int copy_step = 0;
@@ -48,7 +49,7 @@ DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const cha
         const u32 slot = own + (u32)(l * 128 + ((piece ^ (WIDE ? i << 1 : (l & 1) << 2)) << 4));
 #pragma unroll
         for (int j = 0; j < RIGHTS; ++j)
-          copy_async<16>(slot + (stage * RIGHTS + j) * 16384, present ? right[j] + 2 * a : right[j], present);
+          copy_async<16>(slot + (stage * RIGHTS + j) * SLOT, present ? right[j] + 2 * a : right[j], present);
       }
       if (++copy_step == steps) {
         copy_step = 0;
@@ -88,7 +89,7 @@ DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const cha
         for (int x = 0; x < 4; ++x) {
           const int l = WIDE ? 4 * t + x : g + 8 * (x & 1),
                     p = WIDE ? g ^ (t << 1) : (4 * (x >> 1) + t) ^ ((g & 1) << 2);
-          w[j][x] = shared_16(own + (stage * RIGHTS + j) * 16384 + l * 128 + (p << 4));
+          w[j][x] = shared_16(own + (stage * RIGHTS + j) * SLOT + l * 128 + (p << 4));
         }
       copy(stage == 0 ? STAGES - 1 : stage - 1);
       stage = stage + 1 == STAGES ? 0 : stage + 1;

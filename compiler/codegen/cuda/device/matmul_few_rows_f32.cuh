@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cuda/device/async_copy.cuh"
 #include "compiler/codegen/cuda/device/dependent_launch.cuh"
+#include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/few_rows_sums.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
@@ -14,16 +15,17 @@ template <int RIGHTS, int ROWS, int WARPS, int STAGES, int CLUSTER, bool WIDE, b
           typename Depth, typename Left, typename Finish>
 DEV void skinny_floats(u32 block, u32 blocks, int columns, int depth, const char* const* right,
                        Column column_at, Depth depth_at, Left left_at, Finish finish) {
-  constexpr int STEP = WIDE ? 16 : 32, WARP_TILE = WIDE ? 32 : 16, TILE = WARP_TILE * (8 / WARPS),
+  constexpr FewRowsLayout LAYOUT = {ROWS, RIGHTS, WARPS, WIDE, true};
+  constexpr int STEP = LAYOUT.warp_step(), WARP_TILE = LAYOUT.warp_columns(), TILE = LAYOUT.columns();
+  constexpr int POINTS = LAYOUT.points(), SLOT = FewRowsLayout::kSlot, STAGE = LAYOUT.stage(),
                 SLICES = WARPS * CLUSTER;
-  constexpr int POINTS = ROWS * TILE;
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, line = lane >> 3, piece = lane & 7;
   const int slice_warp = warp % WARPS, column_warp = warp / WARPS;
   const u32 rank = CLUSTER > 1 ? block % CLUSTER : 0, first = block / CLUSTER, stride = blocks / CLUSTER;
   const int slice = (int)rank * WARPS + slice_warp;
-  const int steps = (depth + STEP * SLICES - 1) / (STEP * SLICES), pitch = (depth + 31) / 32 * 32;
+  const int steps = (depth + STEP * SLICES - 1) / (STEP * SLICES), pitch = LAYOUT.a_pitch(depth);
   const u32 tiles = (u32)(columns + TILE - 1) / TILE, own = shared_address(shared_memory) + threadIdx.x * 16;
-  float* lefts = (float*)(shared_memory + STAGES * RIGHTS * 16384);
+  float* lefts = (float*)(shared_memory + STAGES * STAGE);
   float* partial = lefts + ROWS * pitch;
   u32 copy_tile = first;
   int copy_step = 0;
@@ -37,8 +39,8 @@ DEV void skinny_floats(u32 block, u32 blocks, int columns, int depth, const char
         const i64 a = column_at(ci) + depth_at(ki);
 #pragma unroll
         for (int j = 0; j < RIGHTS; ++j)
-          copy_async<16>(own + ((stage * RIGHTS + j) * 4 + i) * 4096, present ? right[j] + 4 * a : right[j],
-                         present);
+          copy_async<16>(own + ((stage * RIGHTS + j) * 4 + i) * (SLOT / 4),
+                         present ? right[j] + 4 * a : right[j], present);
       }
       if (++copy_step == steps) {
         copy_step = 0;
@@ -69,7 +71,7 @@ DEV void skinny_floats(u32 block, u32 blocks, int columns, int depth, const char
       for (int j = 0; j < RIGHTS; ++j)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const uint4 v = shared_16(own + ((stage * RIGHTS + j) * 4 + i) * 4096);
+          const uint4 v = shared_16(own + ((stage * RIGHTS + j) * 4 + i) * (SLOT / 4));
 #pragma unroll
           for (int e = 0; e < 4; ++e) w[j][i][e] = bits_float(word(v, e));
         }

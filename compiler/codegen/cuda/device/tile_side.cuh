@@ -6,6 +6,7 @@
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/place.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
+#include "compiler/codegen/cuda/device/tile_layout.h"
 
 // Byte of 16-byte piece `piece` of a line of LINE bytes (32, 64, 128 or more), so that eight lines' equal
 // pieces lie in different banks.
@@ -15,13 +16,15 @@ DEV u32 swizzled(int line, int piece) {
   return (u32)(line * LINE + ((piece ^ turn) << 4));
 }
 
-// One side of a tile: SIDE rows (or columns) by DEEP, copied in pieces of 16 bytes. ALONG: contiguous along
+// One side of a tile: SIDE rows (or columns) by TILE_K, copied in pieces of 16 bytes. ALONG: contiguous along
 // the depth, lines are rows; else lines are depths. VECTOR elements are one access; 0: `value` makes each;
 // below 0: all of a piece.
-template <int SIDE, int DEEP, bool ALONG, int VECTOR, bool BF16>
+template <int SIDE, int TILE_K, bool ALONG, int VECTOR, bool BF16>
 struct TileSide {
-  static constexpr int LINE = (ALONG ? DEEP : SIDE) * 2, PIECES = LINE / 16, COPIES = SIDE * DEEP / 8 / 256,
-                       BYTES = SIDE * DEEP * 2;
+  static constexpr HalfSideLayout LAYOUT = {SIDE, TILE_K, ALONG};
+  static constexpr int LINE = LAYOUT.line(), BYTES = LAYOUT.bytes();
+  static constexpr int PIECES = LINE / 16, COPIES = SIDE * TILE_K / 8 / kBlockThreads;
+  static constexpr bool MADE_AT_ONCE = VECTOR < 0;
   static constexpr int AT_ONCE =
       COPIES >= 12 ? 1 : 12 / (COPIES > 0 ? COPIES : 1);  // stages whose pieces registers hold
   // This thread's pieces of STAGES stages from depth k on, all read before the first is written.
@@ -36,8 +39,8 @@ struct TileSide {
 #pragma unroll
         for (int n = 0; n < COPIES; ++n) {
           if (first + b >= STAGES) continue;
-          const int s = side + (int)threadIdx.x / PIECES + n * (256 / PIECES),
-                    d = k + (first + b) * DEEP + piece * 8;
+          const int s = side + (int)threadIdx.x / PIECES + n * (kBlockThreads / PIECES),
+                    d = k + (first + b) * TILE_K + piece * 8;
           const bool real = s < sides && d < depth;
           float x[8];
           value(real ? s : 0, real ? d : 0, x);  // no branch around loads
@@ -51,7 +54,7 @@ struct TileSide {
 #pragma unroll
         for (int n = 0; n < COPIES; ++n) {
           if (first + b >= STAGES) continue;
-          const int line = (int)threadIdx.x / PIECES + n * (256 / PIECES);
+          const int line = (int)threadIdx.x / PIECES + n * (kBlockThreads / PIECES);
           store_shared_16(to + (first + b) * pitch + swizzled<LINE>(line, piece), made[b][n]);
         }
     }
@@ -62,7 +65,7 @@ struct TileSide {
     const int piece = threadIdx.x % PIECES;
 #pragma unroll
     for (int n = 0; n < COPIES; ++n) {
-      const int line = threadIdx.x / PIECES + n * (256 / PIECES);
+      const int line = threadIdx.x / PIECES + n * (kBlockThreads / PIECES);
       const u32 slot = to + swizzled<LINE>(line, piece);
       const int s = side + (ALONG ? line : piece * 8), d = k + (ALONG ? piece * 8 : line);
       if (VECTOR == 1) {

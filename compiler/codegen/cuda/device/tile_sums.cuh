@@ -4,14 +4,38 @@
 
 #include "compiler/codegen/cuda/device/cluster.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
+#include "compiler/codegen/cuda/device/tile_layout.h"
 
-// The sums of a tile, rows N + 4 apart, of all blocks of the cluster; each block finishes its share of the
-// rows.
+// A warp's accumulators, MS x NS fragments of mma (16 x 8), to rows and columns from (row, column) on of a
+// tile of N columns; `add`: to what is there.
+template <int N, int MS, int NS>
+DEV void store_fragments(float* sums, int row, int column, const float (*acc)[NS][4], bool add) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int m = 0; m < MS; ++m)
+#pragma unroll
+    for (int n = 0; n < NS; ++n)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float2* to = (float2*)(sums + (row + m * 16 + (lane >> 2) + 8 * h) * SumsPitch(N) + column + n * 8 +
+                               (lane & 3) * 2);
+        float2 v = make_float2(acc[m][n][2 * h], acc[m][n][2 * h + 1]);
+        if (add) {
+          const float2 old = *to;
+          v.x += old.x;
+          v.y += old.y;
+        }
+        *to = v;
+      }
+}
+
+// The sums of a tile, rows SumsPitch(N) apart, of all blocks of the cluster; each block finishes its share
+// of the rows.
 template <int M, int N, int RIGHTS, int CLUSTER, int VECTOR, typename Finish>
 DEV void finish_tile(const float* sums, u32 rank, int row, int column, int rows, int columns, Finish finish) {
   if (CLUSTER > 1) cluster_barrier();
-  constexpr int PITCH = N + 4, PIECES = N / VECTOR, SHARE = M / CLUSTER;
-  for (int p = threadIdx.x; p < SHARE * PIECES; p += 256) {
+  constexpr int PITCH = SumsPitch(N), PIECES = N / VECTOR, SHARE = M / CLUSTER;
+  for (int p = threadIdx.x; p < SHARE * PIECES; p += kBlockThreads) {
     const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * VECTOR;
     float x[RIGHTS * VECTOR];
 #pragma unroll

@@ -34,11 +34,7 @@ DEV void barrier_wait(u32 barrier, u32 parity) {
         : "memory");
   } while (!done);
 }
-DEV u32 shared_of(u32 address, u32 block) {
-  u32 far;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(address), "r"(block));
-  return far;
-}
+DEV void prefetch_map(const BulkMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 // The box at these coordinates, into the same place of every block of the cluster that `blocks` has a bit
 // for.
 template <bool SHARED>

@@ -18,7 +18,6 @@ template <int PENDING>
 DEV void group_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-DEV void show_to_groups() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // PTX wants the accumulators of an instruction one by one: their names, then what they are.
 #define WGMMA_NAMES_32                                                                                   \

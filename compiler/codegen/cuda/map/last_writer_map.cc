@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/map/map_templates.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
@@ -14,8 +15,6 @@ namespace rondo::cuda {
 namespace {
 
 constexpr std::string_view kHeaders[] = {"elements"};
-
-constexpr int64_t kMostPoints = 1 << 16;  // each looks at all later ones
 
 struct ScatterShape {
   std::vector<size_t> indexed, free;  // loops that the indices move with; the others
@@ -62,7 +61,9 @@ std::optional<ScatterShape> ShapeOfScatter(const PartContext& context) {
     (indexed ? shape.indexed : shape.free).push_back(l);
     (indexed ? shape.points : shape.each) *= part.loops[l];
   }
-  if (!AllDifferent(digits) || shape.points > kMostPoints || shape.each > 0x7fffffff) return std::nullopt;
+  if (!AllDifferent(digits) || shape.points > GpuTableOf(context.target.architecture).last_writer_points ||
+      shape.each > 0x7fffffff)
+    return std::nullopt;
   if (!shape.free.empty() && MovesAlong(part, out, shape.free.back()))
     shape.lanes = LanesFor(context, Span<const size_t>(&shape.out, 1), shape.free.back());
   return shape;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
@@ -97,8 +98,9 @@ Result<PartLaunch> WriteDots(const PartContext& context, PartWriter* writer) {
   const DotShape shape = *ShapeOfDots(context);
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
   const int64_t points = context.Points(0, first);
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
   PartLaunch launch;
-  launch.block = static_cast<double>(points) >= 8 * context.Processors() ? kCudaBlock : 64;
+  launch.block = static_cast<double>(points) >= gpu.dot_points * context.Processors() ? kCudaBlock : 64;
   const int64_t points_a_block = launch.block / 32;
   writer->Line("const u64 point = (u64)block * " + Text(points_a_block) + " + threadIdx.x / 32;");
   writer->Line("if (point >= " + Text(points) + "ull) return;");

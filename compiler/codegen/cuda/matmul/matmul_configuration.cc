@@ -8,8 +8,17 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view kFamilyNames[] = {"",      "skinny", "tile", "group",
-                                             "float", "tf32",   "bulk", "library"};
+constexpr std::string_view kFamilyNames[] = {"", "skinny", "mma", "wgmma", "simt", "tf32", "tma", "library"};
+
+// What plans and profiles called families before.
+struct OldName {
+  std::string_view old;
+  MatmulFamily family;
+};
+constexpr OldName kOldNames[] = {{"tile", MatmulFamily::kMma},
+                                 {"group", MatmulFamily::kWgmma},
+                                 {"float", MatmulFamily::kSimt},
+                                 {"bulk", MatmulFamily::kTma}};
 
 // The parts of a name, in its order: numbers joined by 'x', behind a word or alone.
 struct Field {
@@ -71,6 +80,12 @@ std::string Text(const MatmulConfiguration& configuration) {
 }
 
 std::optional<MatmulConfiguration> ParseMatmulConfiguration(std::string_view name) {
+  for (const OldName& known : kOldNames) {
+    std::string_view rest = name;
+    if (NextWord(&rest) != known.old) continue;
+    const std::string_view family = kFamilyNames[static_cast<size_t>(known.family)];
+    return ParseMatmulConfiguration(std::string(family) + std::string(name.substr(known.old.size())));
+  }
   MatmulConfiguration configuration;
   std::string_view rest = name;
   for (size_t t = 1; t < std::size(kFamilyNames); ++t) {

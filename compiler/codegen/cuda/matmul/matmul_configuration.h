@@ -3,17 +3,18 @@
 // Names are what profiles, plans and reports call a configuration. They are stable: a configuration keeps its
 // name, and a name means one configuration.
 //
-//   tile 128x128x64 2x4x1 cluster 2   mma.sync: M, N and K of a stage; warps along each; blocks a cluster
-//   group 128x256 cluster 1           wgmma, two groups of warps: M and N
-//   bulk 128x192 2x1x1 cluster 2      wgmma, tiles by TMA: M and N; blocks that share the columns, that share
-//                                     the rows, and that split K; blocks a cluster
-//   float 64x64 cluster 1             SIMT: M and N, in f32
-//   tf32 64x64 cluster 1              the same by mma.sync, with factors rounded to tf32
-//   skinny warps 8 cluster 2          few rows: warps of a block, and blocks, that split K
-//   library 3                         the third algorithm of a vendor library; "library": its first
+//   mma 128x128x64 2x4x1 cluster 2   mma.sync: M, N and K of a stage; warps along each; blocks a cluster
+//   wgmma 128x256 cluster 1          wgmma, tiles copied by threads, two groups of warps: M and N
+//   tma 128x192 2x1x1 cluster 2      wgmma, tiles brought by TMA: M and N; blocks that share the columns,
+//   that
+//                                    share the rows, and that split K; blocks a cluster
+//   simt 64x64 cluster 1             FMA in f32: M and N
+//   tf32 64x64 cluster 1             the same by mma.sync, with factors rounded to tf32
+//   skinny warps 8 cluster 2         few rows: warps of a block, and blocks, that split K
+//   library 3                        the third algorithm of a vendor library; "library": its first
 //
-// What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "tile", "group
-// 128x256", "cluster 2".
+// What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "mma", "wgmma
+// 128x256", "cluster 2". Names of before are read as well: tile is mma, group wgmma, bulk tma, float simt.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_CONFIGURATION_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_CONFIGURATION_H_
 
@@ -41,7 +42,8 @@ struct MatmulConfiguration {
 // The name of a configuration; "" for one in which everything is left open.
 std::string Text(const MatmulConfiguration& configuration);
 
-// The configuration of that name; none if there is no such name (Text of what is returned is `name`).
+// The configuration of that name; none if there is no such name. Text of what is returned is `name`, but for
+// names of before.
 std::optional<MatmulConfiguration> ParseMatmulConfiguration(std::string_view name);
 
 // Whether `configuration` has everything that `pattern` does not leave open.

@@ -11,8 +11,7 @@ namespace rondo::cuda {
 
 namespace {
 
-// Beyond these, tiles are faster: 16 wide rows took 22 microseconds where tiles took 16.
-constexpr int64_t kMostRows = 16, kMostWideRows = 8;
+constexpr int64_t kMostRows = 16;     // that one instruction of tensor cores multiplies
 constexpr uint32_t kSlot = 4 * 4096;  // bytes of one stage of one B: 4 pieces of 16 bytes a thread
 
 // How a stream of B is cut. B is wide if its vectors lie along N.
@@ -50,24 +49,25 @@ int64_t BlocksOf(const PartContext& context, const Stream& stream, int64_t clust
 
 // So little that a stream ends before it has begun: a warp a point takes less.
 bool IsLittle(const PartContext& context, const MatmulProblem& problem) {
-  constexpr int64_t kMostLittleRows = 4, kMostBytes = 256 << 10;
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
   const int64_t bytes =
       problem.n * problem.k * problem.bs * ByteSize(context.part.operands[context.part.rhs[0]].dtype);
-  return problem.m <= kMostLittleRows && bytes <= kMostBytes && kDotMatmul.suits(context);
+  return problem.m <= gpu.dot_rows && bytes <= gpu.dot_bytes && kDotMatmul.suits(context);
 }
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
   const DType type = part.operands[part.rhs[0]].dtype;
   if (part.acc_type != TapeType::kF32 || problem.batches != 1 || IsLittle(context, problem) ||
       !part.operands[part.lhs].guards.empty())
     return false;
   if (Is16Bit(type)) {
-    return problem.m <= (problem.b_along_k ? kMostRows : kMostWideRows) && problem.b_vector == 8 &&
+    return problem.m <= (problem.b_along_k ? kMostRows : gpu.stream_wide_rows) && problem.b_vector == 8 &&
            problem.k % 8 == 0 && part.loops[problem.k_loops.back()] % 8 == 0 && problem.n >= 64 &&
            problem.k >= 128;
   }
-  return type == DType::kF32 && problem.m * problem.bs <= kMostWideRows && problem.b_vector == 4 &&
+  return type == DType::kF32 && problem.m * problem.bs <= gpu.stream_wide_rows && problem.b_vector == 4 &&
          problem.n >= 32 && problem.k >= 64;
 }
 

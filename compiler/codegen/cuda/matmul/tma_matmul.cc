@@ -115,7 +115,7 @@ double EndCycles(const GpuTable& gpu, const Part& part, const MatmulProblem& pro
   const double split = static_cast<double>(tile.sharing.split);
   const double points = static_cast<double>(tile.m * tile.n) / split;
   const double area = static_cast<double>(tile.m * tile.n * problem.bs);
-  double end = points * EpilogueInstructions(part.epilogue) / gpu.tma_stored_lanes *
+  double end = points * EpilogueInstructions(gpu, part.epilogue) / gpu.tma_stored_lanes *
                (tile.m == 64 ? gpu.tma_one_group : 1);
   if (tile.sharing.split > 1)
     end += gpu.tma_split_start + gpu.tma_split_block * split + gpu.tma_split_point * area * (split - 1);

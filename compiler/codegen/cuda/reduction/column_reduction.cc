@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduce_ops.h"
@@ -61,13 +62,13 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   shape.rows = context.Points(0, part.outer);
   shape.elements = context.Points(part.outer, part.loops.size());
   // Sectors of 32 bytes. A cluster costs as much as a few rounds of loads.
-  constexpr int64_t kWorthACluster = 32;
   if (2 * shape.lanes <= shape.rows) shape.wide = 2;
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
   const int64_t most = context.target.clusters() ? 8 : 1;
   if (context.cluster != 0) shape.cluster = context.cluster;
   while (context.cluster == 0 && shape.cluster < most &&
          static_cast<double>(shape.tiles() * shape.cluster * 2) <= context.Processors() &&
-         shape.elements >= kWorthACluster * shape.slots() * shape.cluster)
+         shape.elements >= gpu.column_cluster_rounds * shape.slots() * shape.cluster)
     shape.cluster *= 2;
   return shape;
 }

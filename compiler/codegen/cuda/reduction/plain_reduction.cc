@@ -1,4 +1,5 @@
 // Row reductions: a warp or a block a row; the row's kept values stay in shared memory.
+#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_templates.h"
 #include "compiler/codegen/cuda/reduction/row_steps.h"
@@ -6,9 +7,6 @@
 namespace rondo::cuda {
 
 namespace {
-
-// Rows this short are left to one warp.
-constexpr int64_t kWarpRow = 256;
 
 // Declares keptK of each value that a row keeps, in static shared memory of all rows of a block. Returns its
 // bytes.
@@ -27,12 +25,13 @@ int64_t DeclareKept(Span<const TapeType> kept, int64_t elements, int64_t width, 
 
 Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
   const Part& part = context.part;
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
   const RowTypes types = RowTypesOf(part);
   writer->Line("wait_for_earlier();");
   writer->Line("launch_dependents();");
   const size_t outer = part.outer, all = part.loops.size();
   const int64_t rows = context.Points(0, outer), elements = context.Points(outer, all);
-  const int64_t width = elements <= kWarpRow ? 32 : 256, rows_a_block = kCudaBlock / width;
+  const int64_t width = elements <= gpu.row_warp_elements ? 32 : 256, rows_a_block = kCudaBlock / width;
   const int64_t shared = DeclareKept(types.kept, elements, width, writer);
   if (shared > static_cast<int64_t>(kCudaSharedBytes) - 1024) {
     return Status::Error(

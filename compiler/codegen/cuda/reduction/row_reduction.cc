@@ -2,6 +2,7 @@
 // again.
 #include <optional>
 
+#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_templates.h"
@@ -11,7 +12,6 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kWarpVectors = 128;   // rows of so few vectors are left to one warp
 constexpr int64_t kMostRegisters = 96;  // of one thread, for what a row keeps
 constexpr int64_t kMostRounds = 16;
 
@@ -21,7 +21,7 @@ struct RowShape {
   int lanes = 1;     // elements a vector
   int64_t vectors = 0, rounds = 0;
   std::vector<size_t> cached;  // operands read by several stages, or before the wait
-  int64_t width() const { return vectors <= kWarpVectors ? 32 : kCudaBlock; }  // threads
+  int64_t width = 32;          // threads
 };
 
 // What the stages of elements read and write.
@@ -66,7 +66,9 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   shape.lanes = LanesFor(context, touched, shape.along);
   if (shape.lanes == 1 || part.reduced == 0) return std::nullopt;
   shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
-  shape.rounds = (shape.vectors + shape.width() - 1) / shape.width();
+  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  shape.width = shape.vectors <= gpu.row_warp_vectors ? 32 : kCudaBlock;
+  shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
   if (shape.rounds > kMostRounds) return std::nullopt;
   shape.cached = CachedOperands(context, shape);
   int64_t registers = 0;
@@ -84,8 +86,8 @@ void OpenRounds(const PartContext& context, const RowShape& shape, PartWriter* w
   const Part& part = context.part;
   writer->Line("#pragma unroll");
   writer->Line("for (int round = 0; round < " + Text(shape.rounds) + "; ++round) {");
-  writer->Line("const u32 vector = lane + round * " + Text(shape.width()) + ";");
-  const bool whole = shape.vectors % shape.width() == 0;
+  writer->Line("const u32 vector = lane + round * " + Text(shape.width) + ";");
+  const bool whole = shape.vectors % shape.width == 0;
   writer->Line(whole ? "{" : "if (vector < " + Text(shape.vectors) + "u) {");
   writer->Line("const u32 first = vector * " + Text(shape.lanes) + "u;");
   writer->Decode("first", part.outer, part.loops.size());
@@ -122,7 +124,7 @@ void WriteStage(const PartContext& context, const RowShape& shape, const Stage& 
   writer->scope.kept = "position";
   writer->scope.lanes.clear();
   writer->Close(2);
-  FinishReductions(stage.tape, shape.width(), writer);
+  FinishReductions(stage.tape, shape.width, writer);
 }
 
 Result<PartLaunch> WriteRows(const PartContext& context, PartWriter* writer) {
@@ -131,11 +133,11 @@ Result<PartLaunch> WriteRows(const PartContext& context, PartWriter* writer) {
   const RowTypes types = RowTypesOf(part);
   const size_t outer = part.outer;
   const int64_t rows = context.Points(0, outer);
-  const int64_t rows_a_block = kCudaBlock / shape.width();
-  writer->Line("const u32 row = block * " + Text(rows_a_block) + "u + threadIdx.x / " + Text(shape.width()) +
+  const int64_t rows_a_block = kCudaBlock / shape.width;
+  writer->Line("const u32 row = block * " + Text(rows_a_block) + "u + threadIdx.x / " + Text(shape.width) +
                "u;");
   writer->Line("if (row >= " + Text(rows) + "u) return;");
-  writer->Line("const u32 lane = threadIdx.x % " + Text(shape.width()) + "u;");
+  writer->Line("const u32 lane = threadIdx.x % " + Text(shape.width) + "u;");
   writer->Decode("row", 0, outer);
   for (size_t k = 0; k < types.kept.size(); ++k)
     writer->Line(std::string(TypeText(types.kept[k])) + " kept" + Text(k) + "[" +

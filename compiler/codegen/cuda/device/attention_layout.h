@@ -1,0 +1,34 @@
+// AttentionLayout: how queries are put into blocks, and what lies where in their shared memory
+// (attention_block.cuh).
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_LAYOUT_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_LAYOUT_H_
+
+#include "compiler/codegen/cuda/device/host_device.h"
+
+namespace rondo::cuda {
+
+// A block has kWarps warps of warp_rows queries; `splits` of them share their queries, and each has its share
+// of the keys.
+struct AttentionLayout {
+  static constexpr int kWarps = 8;
+  static constexpr int kRun = 16;  // keys of a warp at a time, and the most queries
+
+  int warp_rows, values, splits;
+
+  HOST_DEVICE int groups() const { return kWarps / splits; }  // warps with queries of their own
+  HOST_DEVICE int queries() const { return groups() * warp_rows; }
+  // Of a query that a warp has kept, in floats: its values, then the greatest score and the sum of weights.
+  HOST_DEVICE int most() const { return values + 4; }
+  HOST_DEVICE int total() const { return most() + 1; }
+  HOST_DEVICE int row() const { return values + 6; }
+  // The rows of the block's own queries, put together for its cluster, come after those of the warps.
+  HOST_DEVICE int first_own() const { return kWarps * warp_rows; }
+  // Bytes; `shared_by`: blocks that share the queries.
+  HOST_DEVICE int shared(int shared_by) const {
+    return (first_own() + (shared_by > 1 ? queries() : 0)) * row() * 4;
+  }
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_LAYOUT_H_

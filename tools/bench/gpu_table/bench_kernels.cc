@@ -1,0 +1,93 @@
+#include "tools/bench/gpu_table/bench_kernels.h"
+
+#include <memory>
+#include <utility>
+
+namespace rondo::bench {
+
+namespace {
+
+constexpr uint32_t kAlignment = 256;
+
+TapeInst Instruction(TapeOp op, uint16_t arg, uint16_t a = 0) {
+  TapeInst inst;
+  inst.op = op;
+  inst.arg = arg;
+  inst.a = a;
+  return inst;
+}
+
+}  // namespace
+
+BenchKernel::BenchKernel(const MatmulSize& size, std::string configuration)
+    : configuration_(std::move(configuration)) {
+  emitted_.arena = std::make_shared<Arena>();
+  Arena& arena = *emitted_.arena;
+  Part part;
+  part.skeleton = Skeleton::kContraction;
+  part.m = part.n = part.reduced = 1;
+  part.tf32 = size.tf32;
+  part.loops = arena.Copy(std::vector<int64_t>{size.m, size.n, size.k});
+  part.lhs = AddOperand(size.type, Mode::kRead, {size.k, 0, 1}, size.m * size.k);
+  part.rhs =
+      arena.Copy(std::vector<uint16_t>{AddOperand(size.type, Mode::kRead, {0, size.k, 1}, size.n * size.k)});
+  const uint16_t out = AddOperand(size.type, Mode::kWrite, {size.n, 1, 0}, size.m * size.n);
+  part.epilogue =
+      arena.Copy(std::vector<TapeInst>{Instruction(TapeOp::kAcc, 0), Instruction(TapeOp::kStore, out)});
+  Finish(part);
+}
+
+BenchKernel::BenchKernel(int64_t elements) {
+  emitted_.arena = std::make_shared<Arena>();
+  Arena& arena = *emitted_.arena;
+  Part part;
+  part.skeleton = Skeleton::kMap;
+  part.outer = 1;
+  part.loops = arena.Copy(std::vector<int64_t>{elements});
+  const uint16_t from = AddOperand(DType::kF16, Mode::kRead, {1}, elements),
+                 to = AddOperand(DType::kF16, Mode::kWrite, {1}, elements);
+  part.body =
+      arena.Copy(std::vector<TapeInst>{Instruction(TapeOp::kLoad, from), Instruction(TapeOp::kStore, to)});
+  Finish(part);
+}
+
+// What is read is state, which KernelTimer fills with numbers: zeros would draw less power, and so run at a
+// higher clock.
+uint16_t BenchKernel::AddOperand(DType type, Mode mode, const std::vector<int64_t>& strides,
+                                 int64_t elements) {
+  Operand operand;
+  operand.param = static_cast<uint16_t>(operands_.size());
+  operand.dtype = type;
+  operand.mode = mode;
+  operand.strides = emitted_.arena->Copy(strides);
+  operands_.push_back(operand);
+  Buffer buffer;
+  buffer.kind = mode == Mode::kRead ? BufferKind::kState : BufferKind::kTemporary;
+  buffer.dtype = type;
+  buffer.alignment = kAlignment;
+  buffer.bytes = static_cast<uint64_t>(elements * ByteSize(type));
+  uint64_t& end = mode == Mode::kRead ? bytes_.state : bytes_.arena;
+  buffer.offset = end;
+  end += (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  buffers_.push_back(buffer);
+  return operand.param;
+}
+
+void BenchKernel::Finish(Part part) {
+  Arena& arena = *emitted_.arena;
+  part.operands = arena.Copy(operands_);
+  kernel_.name = "bench";
+  kernel_.num_params = static_cast<uint16_t>(operands_.size());
+  kernel_.parts = arena.Copy(std::vector<Part>{part});
+  std::vector<Binding> bindings;
+  for (uint32_t b = 0; b < buffers_.size(); ++b) bindings.push_back({b, 0});
+  step_.bindings = arena.Copy(bindings);
+  program_.steps = Span<const Step>(&step_, 1);
+  PlanData& plan = emitted_.plan;
+  plan.kernels = Span<const Kernel>(&kernel_, 1);
+  plan.buffers = buffers_;
+  plan.programs = Span<const Program>(&program_, 1);
+  plan.requirements.devices = Span<const DeviceBytes>(&bytes_, 1);
+}
+
+}  // namespace rondo::bench

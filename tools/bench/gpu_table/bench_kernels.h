@@ -1,0 +1,50 @@
+// The kernels that gpu_table times: a matmul or a map over memory of its own, as a plan of one step.
+#ifndef RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_KERNELS_H_
+#define RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_KERNELS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/emitted_plan.h"
+#include "core/kernel.h"
+
+namespace rondo::bench {
+
+// C[m, n] = sum over k of A[m, k] B[n, k], all of one type.
+struct MatmulSize {
+  int64_t m = 1, n = 1, k = 1;
+  DType type = DType::kBF16;
+  bool tf32 = false;
+};
+
+// A kernel with the memory it runs over; what it points to lives as long.
+class BenchKernel {
+ public:
+  // `configuration`: a name of matmul_configuration.h.
+  BenchKernel(const MatmulSize& size, std::string configuration);
+  // Copies so many f16 elements.
+  explicit BenchKernel(int64_t elements);
+  BenchKernel(const BenchKernel&) = delete;
+
+  EmittedPlan& emitted() { return emitted_; }
+  const Kernel& kernel() const { return kernel_; }
+  const std::string& configuration() const { return configuration_; }
+
+ private:
+  uint16_t AddOperand(DType type, Mode mode, const std::vector<int64_t>& strides, int64_t elements);
+  void Finish(Part part);
+
+  EmittedPlan emitted_;
+  Kernel kernel_;
+  std::string configuration_;
+  std::vector<Operand> operands_;
+  std::vector<Buffer> buffers_;
+  DeviceBytes bytes_;
+  Step step_;
+  Program program_;
+};
+
+}  // namespace rondo::bench
+
+#endif  // RONDO_TOOLS_BENCH_GPU_TABLE_BENCH_KERNELS_H_
