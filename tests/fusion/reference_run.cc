@@ -125,12 +125,14 @@ class PartRun {
     switch (inst.op) {
       case TapeOp::kCast: return CastTo(a, inst.type, static_cast<DType>(inst.imm.i));
       case TapeOp::kSelect: return a.i != 0 ? b : c;
+      case TapeOp::kNot:
       case TapeOp::kIsNan:
       case TapeOp::kIsInf: {
         Reg r;
         r.type = TapeType::kI64;
-        r.i = a.type == TapeType::kF32 ? scalar::Classify(inst.op, a.f, inst.imm.i)
-                                       : scalar::Classify(inst.op, a.d, inst.imm.i);
+        r.i = a.type == TapeType::kF32   ? scalar::Test(inst.op, a.f, inst.imm.i)
+              : a.type == TapeType::kF64 ? scalar::Test(inst.op, a.d, inst.imm.i)
+                                         : scalar::Test(inst.op, a.i, inst.imm.i);
         return r;
       }
       case TapeOp::kLess:
@@ -141,12 +143,6 @@ class PartRun {
         r.i = a.type == TapeType::kF32   ? scalar::Compare(inst.op, a.f, b.f)
               : a.type == TapeType::kF64 ? scalar::Compare(inst.op, a.d, b.d)
                                          : scalar::Compare(inst.op, a.i, b.i);
-        return r;
-      }
-      case TapeOp::kNot: {
-        Reg r;
-        r.type = TapeType::kI64;
-        r.i = a.type == TapeType::kI64 ? a.i == 0 : a.type == TapeType::kF32 ? a.f == 0 : a.d == 0;
         return r;
       }
       default: break;

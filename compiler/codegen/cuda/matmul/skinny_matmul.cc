@@ -12,7 +12,7 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kMostRows = 16;     // that one instruction of tensor cores multiplies
+constexpr int64_t kMostRows = 16;  // that one instruction of tensor cores multiplies
 
 // How a stream of B is cut.
 struct Stream {
