@@ -111,12 +111,13 @@ class Device {
   virtual Status Record(Event* event, Stream* stream) = 0;
   virtual Status Wait(Event* event, Stream* stream) = 0;
   // Blocks until all work of the stream is done. Returns what went wrong in it since the last call: an
-  // index out of its bounds, an aborted collective. The message names the step number; the runtime adds
-  // the source node.
+  // index out of its bounds, an aborted collective. The message does not name the step: whoever is
+  // told *failed_step does, and its source node.
   virtual Status Synchronize(Stream* stream, uint32_t* failed_step) = 0;
 
-  // --- work. `step` is the plan's step number, kept for errors, traces and order comparison.
-  // `addresses` has one entry per parameter of the kernel.
+  // --- work. `step` is the plan's step number, kept for Synchronize, traces and order comparison. Errors do
+  // not name it: the caller knows it, and its source node. `addresses` has one entry per parameter of the
+  // kernel.
   virtual Status Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses, Stream* stream,
                         uint32_t step) = 0;
 

@@ -18,6 +18,7 @@
 
 #include "core/dtype.h"
 #include "core/span.h"
+#include "core/tape_ops.h"
 
 namespace rondo {
 
@@ -34,86 +35,6 @@ enum class TapeType : uint8_t { kF32 = 0, kF64 = 1, kI64 = 2 };
 constexpr TapeType NaturalType(DType t) {
   return t == DType::kF64 ? TapeType::kF64 : IsFloat(t) ? TapeType::kF32 : TapeType::kI64;
 }
-
-// Stored in plans: append only. Semantics of the arithmetic ops are those of ONNX; core/scalar.h is
-// their definition.
-enum class TapeOp : uint8_t {
-  // Leaves.
-  kLoad = 0,    // operand `arg`, widened; type = NaturalType(operand dtype)
-  kConst = 1,   // imm (f for kF32 and kF64, i for kI64)
-  kIndex = 2,   // counter of loop `arg`; type kI64
-  kAcc = 3,     // accumulator `arg` of the skeleton (epilogues only)
-  kScalar = 4,  // row scalar `arg` (reduction stages only)
-  kKept = 5,    // kept row value `arg` (reduction stages, per element, only)
-  // Effects. They define no usable register.
-  kStore = 8,       // narrow register a to operand `arg`; a's type = NaturalType(operand dtype)
-  kYield = 9,       // register a is the value of this prologue
-  kSetScalar = 10,  // row scalar `arg` = a (per-row tapes only)
-  kKeep = 11,       // kept row value `arg` of this element = a (per-element tapes only)
-  kReduceSum = 12,  // row scalar `arg` accumulates a (per-element tapes only)
-  kReduceProd = 13,
-  kReduceMax = 14,
-  kReduceMin = 15,
-  kReduceArgMax = 16,  // row scalar `arg`: position along the flattened reduced loops of the first
-  kReduceArgMin = 17,  //   (imm.i == 0) or last (imm.i == 1) extreme; type kI64
-  // Unary, register a.
-  kNeg = 32,
-  kAbs = 33,
-  kSign = 34,
-  kFloor = 35,
-  kCeil = 36,
-  kRound = 37,  // half to even
-  kTrunc = 38,
-  kSqrt = 39,
-  kReciprocal = 40,
-  kExp = 41,
-  kLog = 42,
-  kSin = 43,
-  kCos = 44,
-  kTan = 45,
-  kAsin = 46,
-  kAcos = 47,
-  kAtan = 48,
-  kSinh = 49,
-  kCosh = 50,
-  kTanh = 51,
-  kAsinh = 52,
-  kAcosh = 53,
-  kAtanh = 54,
-  kErf = 55,
-  kSigmoid = 56,
-  kNot = 57,  // logical: 1 if a == 0
-  kBitNot = 58,
-  kIsNan = 59,  // result kI64
-  kIsInf = 60,  // result kI64; imm.i bit 0: detect +inf, bit 1: detect -inf
-  kCast = 61,   // to this instruction's type, then rounded or wrapped to the DType in imm.i
-  kRsqrt = 62,
-  kLog1p = 63,
-  kExpm1 = 64,
-  // Binary, registers a and b of this type.
-  kAdd = 80,
-  kSub = 81,
-  kMul = 82,
-  kDiv = 83,  // integers truncate; division by zero gives 0
-  kPow = 84,
-  kMin = 85,  // NaN if either is
-  kMax = 86,
-  kMod = 87,   // sign of the divisor (Python); integer and float
-  kFmod = 88,  // sign of the dividend (C)
-  kBitAnd = 89,
-  kBitOr = 90,
-  kBitXor = 91,
-  kShl = 92,
-  kShr = 93,  // logical, on the value modulo 2^64
-  kAtan2 = 94,
-  // Comparisons of a and b (of one common type); result kI64, 0 or 1.
-  kLess = 104,
-  kLessEqual = 105,
-  kEqual = 106,
-  // Ternary.
-  kSelect = 112,  // a (kI64) != 0 ? b : c
-  kFma = 113,     // a * b + c
-};
 
 // One instruction. Instruction k of a tape defines register k; a, b, c name earlier registers.
 struct TapeInst {

@@ -171,7 +171,7 @@ inline T Sigmoid(T x) {
   return x >= 0 ? T(1) / (T(1) + std::exp(-x)) : std::exp(x) / (T(1) + std::exp(x));
 }
 
-// Unary ops from kNeg to kExpm1, but not kIsNan, kIsInf and kCast.
+// Ops of OpClass::kUnary and kBitUnary.
 template <typename T>
 inline T Unary(TapeOp op, T x) {
   if constexpr (kIsInt<T>) {
@@ -184,7 +184,6 @@ inline T Unary(TapeOp op, T x) {
       case TapeOp::kRound:
       case TapeOp::kTrunc: return x;
       case TapeOp::kReciprocal: return IntDiv(1, x);
-      case TapeOp::kNot: return x == 0;
       case TapeOp::kBitNot: return ~x;
       default: return FloatToInt(Unary<double>(op, static_cast<double>(x)));
     }
@@ -215,16 +214,18 @@ inline T Unary(TapeOp op, T x) {
       case TapeOp::kAtanh: return std::atanh(x);
       case TapeOp::kErf: return std::erf(x);
       case TapeOp::kSigmoid: return Sigmoid(x);
-      case TapeOp::kNot: return x == 0 ? T(1) : T(0);
       case TapeOp::kRsqrt: return T(1) / std::sqrt(x);
       case TapeOp::kLog1p: return std::log1p(x);
-      case TapeOp::kExpm1: return std::expm1(x);
-      default: return x;
+      case TapeOp::kExpm1:
+        return std::expm1(x);
+        RONDO_OPS_NOT_UNARY(RONDO_OP_CASE)
+        RONDO_BIT_UNARY_OPS(RONDO_OP_CASE) return x;
     }
+    return x;
   }
 }
 
-// Binary ops from kAdd to kAtan2.
+// Ops of OpClass::kBinary and kBitBinary.
 template <typename T>
 inline T Binary(TapeOp op, T a, T b) {
   if constexpr (kIsInt<T>) {
@@ -246,9 +247,11 @@ inline T Binary(TapeOp op, T a, T b) {
       case TapeOp::kBitXor: return a ^ b;
       case TapeOp::kShl: return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) << b);
       case TapeOp::kShr: return b < 0 || b > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(a) >> b);
-      case TapeOp::kAtan2: return FloatToInt(std::atan2(static_cast<double>(a), static_cast<double>(b)));
-      default: return a;
+      case TapeOp::kAtan2:
+        return FloatToInt(std::atan2(static_cast<double>(a), static_cast<double>(b)));
+        RONDO_OPS_NOT_BINARY(RONDO_OP_CASE) return a;
     }
+    return a;
   } else {
     switch (op) {
       case TapeOp::kAdd: return a + b;
@@ -264,9 +267,12 @@ inline T Binary(TapeOp op, T a, T b) {
         return (r < 0) != (b < 0) ? r + b : r;
       }
       case TapeOp::kFmod: return std::fmod(a, b);
-      case TapeOp::kAtan2: return std::atan2(a, b);
-      default: return a;
+      case TapeOp::kAtan2:
+        return std::atan2(a, b);
+        RONDO_OPS_NOT_BINARY(RONDO_OP_CASE)
+        RONDO_BIT_BINARY_OPS(RONDO_OP_CASE) return a;
     }
+    return a;
   }
 }
 
@@ -280,9 +286,10 @@ inline int64_t Compare(TapeOp op, T a, T b) {
   }
 }
 
-// kIsNan and kIsInf: 0 or 1. `which` is kIsInf's imm.i.
+// Ops of OpClass::kTest: 0 or 1. `which` is kIsInf's imm.i.
 template <typename T>
-inline int64_t Classify(TapeOp op, T x, int64_t which) {
+inline int64_t Test(TapeOp op, T x, int64_t which) {
+  if (op == TapeOp::kNot) return x == 0;
   if constexpr (kIsInt<T>) {
     return 0;
   } else {
@@ -370,37 +377,44 @@ inline void StoreValue(DType dtype, void* data, int64_t index, Value v) {
   });
 }
 
-// The result of one arithmetic instruction (kConst or any op from kNeg on). `operand_type` is the type
-// of the register that inst.a names (for ops whose operands have the result's type it equals inst.type).
+// The result of one arithmetic instruction (kConst, or an op that is no leaf and no effect). `operand_type`
+// is the type of the register that inst.a names (for ops whose operands have the result's type it equals
+// inst.type).
 inline Value Eval(const TapeInst& inst, TapeType operand_type, Value a, Value b, Value c) {
-  const int op = static_cast<int>(inst.op);
-  if (inst.op == TapeOp::kConst) {
-    return inst.type == TapeType::kI64   ? Of(inst.imm.i)
-           : inst.type == TapeType::kF64 ? Of(inst.imm.f)
-                                         : Of(static_cast<float>(inst.imm.f));
-  }
-  if (inst.op == TapeOp::kCast) {
-    return WithType(inst.type, [&](auto to) {
-      return WithType(operand_type, [&](auto from) {
-        return Of(Cast<decltype(to)>(As<decltype(from)>(a), static_cast<DType>(inst.imm.i)));
+  const auto by_operand = [&](auto f) { return WithType(operand_type, f); };
+  const auto by_result = [&](auto f) { return WithType(inst.type, f); };
+  switch (ClassOf(inst.op)) {
+    case OpClass::kUnary:
+    case OpClass::kBitUnary: return by_result([&](auto t) { return Of(Unary(inst.op, As<decltype(t)>(a))); });
+    case OpClass::kTest:
+      return by_operand([&](auto t) { return Of(Test(inst.op, As<decltype(t)>(a), inst.imm.i)); });
+    case OpClass::kCast:
+      return by_result([&](auto to) {
+        return by_operand([&](auto from) {
+          return Of(Cast<decltype(to)>(As<decltype(from)>(a), static_cast<DType>(inst.imm.i)));
+        });
       });
-    });
+    case OpClass::kBinary:
+    case OpClass::kBitBinary:
+      return by_result([&](auto t) { return Of(Binary(inst.op, As<decltype(t)>(a), As<decltype(t)>(b))); });
+    case OpClass::kCompare:
+      return by_operand([&](auto t) { return Of(Compare(inst.op, As<decltype(t)>(a), As<decltype(t)>(b))); });
+    case OpClass::kSelect: return a.i64 != 0 ? b : c;
+    case OpClass::kTernary:
+      return by_result([&](auto t) {
+        using T = decltype(t);
+        return Of(Fma(As<T>(a), As<T>(b), As<T>(c)));
+      });
+    case OpClass::kLeaf:
+      return by_result([&](auto t) {
+        using T = decltype(t);
+        if constexpr (kIsInt<T>) return Of(inst.imm.i);
+        return Of(static_cast<T>(inst.imm.f));
+      });
+    case OpClass::kEffect:
+    case OpClass::kUnknown: break;
   }
-  if (inst.op == TapeOp::kIsNan || inst.op == TapeOp::kIsInf) {
-    return WithType(operand_type,
-                    [&](auto t) { return Of(Classify(inst.op, As<decltype(t)>(a), inst.imm.i)); });
-  }
-  if (inst.op == TapeOp::kSelect) return a.i64 != 0 ? b : c;
-  if (op >= static_cast<int>(TapeOp::kLess) && op <= static_cast<int>(TapeOp::kEqual)) {
-    return WithType(operand_type,
-                    [&](auto t) { return Of(Compare(inst.op, As<decltype(t)>(a), As<decltype(t)>(b))); });
-  }
-  return WithType(inst.type, [&](auto t) {
-    using T = decltype(t);
-    if (inst.op == TapeOp::kFma) return Of(Fma(As<T>(a), As<T>(b), As<T>(c)));
-    if (op >= static_cast<int>(TapeOp::kAdd)) return Of(Binary(inst.op, As<T>(a), As<T>(b)));
-    return Of(Unary(inst.op, As<T>(a)));
-  });
+  return a;
 }
 
 }  // namespace rondo::scalar

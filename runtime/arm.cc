@@ -151,8 +151,8 @@ Status CompareOrder(SessionImpl* session, uint32_t program_index, const Partitio
         session,
         Status::Error(Code::kInternal,
                       "recorded order differs from the plan's: node %u of the graph is step %u (%s), "
-                      "the plan has step %u (%s) there",
-                      i, nodes[i].step, Name(nodes[i].kind), index, Name(kind)),
+                      "where the plan has this one (%s)",
+                      i, nodes[i].step, Name(nodes[i].kind), Name(kind)),
         program_index, index);
   }
   if (nodes.size() == count) return Status::Ok();

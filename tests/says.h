@@ -4,16 +4,35 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 
 #include "core/status.h"
 
-// `status` is an error whose message has `words`. Ends the function otherwise, if there is no error.
+namespace rondo {
+
+// Whether some "step N" stands in `message` more than once.
+inline bool NamesAStepTwice(const std::string& message) {
+  std::set<std::string> steps;
+  const std::string word = "step ";
+  for (size_t at = message.find(word); at != std::string::npos; at = message.find(word, at + 1)) {
+    const size_t first = at + word.size(), end = message.find_first_not_of("0123456789", first);
+    const std::string number = message.substr(first, end == std::string::npos ? end : end - first);
+    if (!number.empty() && !steps.insert(number).second) return true;
+  }
+  return false;
+}
+
+}  // namespace rondo
+
+// `status` is an error whose message has `words`, and names no step twice. Ends the function otherwise, if
+// there is no error.
 #define EXPECT_SAYS(status, words)                                                                         \
   do {                                                                                                     \
-    const Status says_status = (status);                                                                   \
+    const ::rondo::Status says_status = (status);                                                          \
     ASSERT_FALSE(says_status.ok());                                                                        \
     EXPECT_NE(std::string(says_status.message()).find(words), std::string::npos) << says_status.message(); \
+    EXPECT_FALSE(::rondo::NamesAStepTwice(says_status.message())) << says_status.message();                \
   } while (0)
 
 #endif  // RONDO_TESTS_SAYS_H_

@@ -11,10 +11,7 @@ using ir::View;
 
 namespace {
 
-bool IsComparison(TapeOp op) {
-  return op == TapeOp::kLess || op == TapeOp::kLessEqual || op == TapeOp::kEqual || op == TapeOp::kNot ||
-         op == TapeOp::kIsNan || op == TapeOp::kIsInf;
-}
+bool IsComparison(TapeOp op) { return GivesTruth(ClassOf(op)); }
 
 // Whether every value of `from` is a value of `to`, so that a cast needs no rounding.
 bool Widens(DType from, DType to) {

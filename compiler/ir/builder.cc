@@ -11,10 +11,7 @@ namespace rondo::ir {
 
 namespace {
 
-bool GivesBool(TapeOp op) {
-  return op == TapeOp::kLess || op == TapeOp::kLessEqual || op == TapeOp::kEqual || op == TapeOp::kIsNan ||
-         op == TapeOp::kIsInf || op == TapeOp::kNot;
-}
+bool GivesBool(TapeOp op) { return GivesTruth(ClassOf(op)); }
 
 template <typename T>
 std::vector<uint8_t> Bytes(DType dtype, const std::vector<T>& values) {

@@ -326,8 +326,6 @@ class Graph {
 };
 
 const char* Name(Op op);
-// "add", "exp", ...: the arithmetic ops.
-const char* Name(TapeOp op);
 // One line a live node; deterministic. What --dump-after prints.
 std::string Dump(const Graph& graph);
 // The internal rules of the IR (shapes, dtypes, views over non-views, edges in range, no cycle). Empty if

@@ -22,6 +22,9 @@ typedef struct rondo_driver rondo_driver;
  * call). Give the result to rondo_runtime_create, which takes it over and says what went wrong if it could
  * not be made: no NVIDIA driver, too old a one, no GPU. NULL only when out of memory. May be called from any
  * thread.
+ *
+ * A program in which several GPUs work together has NCCL_NVLS_ENABLE in its environment before it makes a
+ * session: 0 for no multicast over NVLink, which hangs some machines, or 1. Sessions are refused without it.
  */
 RONDO_CUDA_API rondo_driver* rondo_cuda_driver_create(const char* library_path);
 

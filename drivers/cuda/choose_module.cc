@@ -1,8 +1,23 @@
 #include "drivers/cuda/choose_module.h"
 
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
 #include "formats/machine_code/architecture.h"
 
 namespace rondo::cuda {
+namespace {
+
+[[gnu::format(printf, 2, 3)]] void Append(ModuleChoice* choice, const char* format, ...) {
+  const size_t used = std::strlen(choice->others);
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(choice->others + used, sizeof(choice->others) - used, format, args);
+  va_end(args);
+}
+
+}  // namespace
 
 ModuleChoice ChooseModule(const PlanData& plan, int capability, uint32_t shared) {
   ModuleChoice choice;
@@ -17,16 +32,19 @@ ModuleChoice ChooseModule(const PlanData& plan, int capability, uint32_t shared)
   for (const CodeModule& module : plan.modules) {
     if (&module == choice.module) continue;
     const std::optional<CodeArchitecture> code = ParseArchitecture(module.architecture);
-    choice.others += choice.others.empty() ? "" : "; ";
+    const int length = static_cast<int>(module.architecture.size());
+    const char* const name = module.architecture.data();
+    if (choice.others[0] != 0) Append(&choice, "; ");
     if (!code || !RunsOn(*code, capability)) {
-      choice.others += MadeForText(module.architecture);
+      char text[128];
+      MadeForText(module.architecture, text, sizeof(text));
+      Append(&choice, "%s", text);
     } else if (const uint32_t takes = MostShared(module); takes > shared) {
-      choice.others += std::string(module.architecture) + " has a kernel that takes " +
-                       std::to_string(takes) + " bytes of shared memory a block, where " +
-                       std::to_string(shared) + " can be had";
+      Append(&choice, "%.*s has a kernel that takes %u bytes of shared memory a block, where %u can be had",
+             length, name, takes, shared);
     } else {
-      choice.others += std::string(module.architecture) + " would run, but " +
-                       std::string(choice.module->architecture) + " is made for more of this GPU";
+      Append(&choice, "%.*s would run, but %.*s is made for more of this GPU", length, name,
+             static_cast<int>(choice.module->architecture.size()), choice.module->architecture.data());
     }
   }
   return choice;

@@ -3,7 +3,6 @@
 #define RONDO_DRIVERS_CUDA_CHOOSE_MODULE_H_
 
 #include <cstdint>
-#include <string>
 
 #include "core/plan.h"
 
@@ -12,7 +11,8 @@ namespace rondo::cuda {
 struct ModuleChoice {
   const CodeModule* module = nullptr;  // null: it can run none
   // Of each other module why it is not that one: "sm_80 is machine code for compute capabilities 8.0 to 8.9".
-  std::string others;
+  // Cut where it is longer than that.
+  char others[512] = "";
 };
 
 // The best module for a GPU of compute capability `capability` (10 * major + minor) whose blocks can have

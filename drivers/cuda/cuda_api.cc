@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <iterator>
 
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/library/shared_library.h"
 
 namespace rondo::cuda {
 namespace {
 
 constexpr int kLeastVersion = 12000;  // CUDA 12.0: the first with every function used here
-constexpr Error kOutOfMemoryError = 2;
 
 // Names with a version suffix are what cuda.h's macros stand for.
 constexpr Symbol kSymbols[] = {
@@ -85,9 +85,10 @@ Result<const Api*> OpenApi() {
 }
 
 bool IsFinal(Error error) {
-  // ECC_UNCORRECTABLE, HARDWARE_STACK_ERROR .. LAUNCH_FAILED (illegal instructions and addresses), and others
-  // that cuda.h describes as leaving the process in a state from which it must be started again.
-  constexpr Error kFinal[] = {214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 722};
+  constexpr Error kFinal[] = {
+      kEccUncorrectable, kContained,          kIllegalAddress,     kLaunchTimeout,       kContextIsDestroyed,
+      kAssert,           kHardwareStackError, kIllegalInstruction, kMisalignedAddress,   kInvalidAddressSpace,
+      kInvalidPc,        kLaunchFailed,       kTensorMemoryLeak,   kMpsClientTerminated, kExternalDevice};
   return std::find(std::begin(kFinal), std::end(kFinal), error) != std::end(kFinal);
 }
 

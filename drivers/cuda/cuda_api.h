@@ -67,8 +67,9 @@ struct CopyNodeParams {
   size_t width = 0, height = 1, depth = 1;
 };
 
-// CUtensorMap: how a kernel sees memory that the copy engine cuts boxes from.
-struct alignas(64) EncodedMap {
+// CUtensorMap: how a kernel sees memory that TMA cuts boxes from. CUDA 12 aligns it to 64 bytes, CUDA 13 to
+// 128.
+struct alignas(128) EncodedMap {
   uint64_t words[16] = {};
 };
 

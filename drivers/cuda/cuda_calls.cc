@@ -3,13 +3,12 @@
 #include <memory>
 #include <new>
 
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
 namespace rondo::cuda {
 namespace {
 
-constexpr unsigned kNoTiming = 2;    // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kPortable = 1;    // CU_MEMHOSTALLOC_PORTABLE
 constexpr uint64_t kAlignment = 64;  // of each argument
 
 }  // namespace
@@ -24,9 +23,13 @@ Result<CudaCalls*> CudaCalls::Create(CudaDevice& device, const PlanData& plan, c
 Status CudaCalls::Prepare(const PlanData& plan, const OpRegistry* ops) {
   RONDO_RETURN_IF_ERROR(calls_.Build(plan, ops, arena_));
   uint64_t most = kAlignment;
-  staged_.resize(plan.custom_ops.size());
-  for (size_t i = 0; i < staged_.size(); ++i) {
-    const uint64_t bytes = StageCall(plan.custom_ops[i], &staged_[i]);
+  staged_ = arena_.New<Span<Staged>>(plan.custom_ops.size());
+  for (size_t i = 0; i < plan.custom_ops.size(); ++i) {
+    const CustomOp& op = plan.custom_ops[i];
+    if (staged_.data() != nullptr) staged_[i] = arena_.New<Staged>(op.arguments.size());
+    if (staged_.data() == nullptr || staged_[i].data() == nullptr)
+      return Status::Error(Code::kOutOfMemory, "no host memory for custom ops");
+    const uint64_t bytes = StageCall(op, staged_[i]);
     if (bytes > most) most = bytes;
   }
   const Api& api = device_.api();
@@ -39,14 +42,14 @@ Status CudaCalls::Prepare(const PlanData& plan, const OpRegistry* ops) {
 }
 
 // An output that is an input's memory lies where that input does, and is written back in its place.
-uint64_t CudaCalls::StageCall(const CustomOp& call, std::vector<Staged>* arguments) const {
+uint64_t CudaCalls::StageCall(const CustomOp& call, Span<Staged> arguments) const {
   uint64_t end = 0;
   for (uint32_t i = 0; i < call.arguments.size(); ++i) {
     const CustomArgument& argument = call.arguments[i];
-    Staged staged;
+    Staged& staged = arguments[i];
     staged.absent = argument.absent;
     if (argument.alias != kNone) {
-      staged.offset = (*arguments)[argument.alias].offset;
+      staged.offset = arguments[argument.alias].offset;
     } else {
       staged.bytes = BytesOf(argument);
       staged.offset = end;
@@ -54,7 +57,6 @@ uint64_t CudaCalls::StageCall(const CustomOp& call, std::vector<Staged>* argumen
       staged.in = i < call.num_inputs;
       staged.out = argument.mode != Mode::kRead;
     }
-    arguments->push_back(staged);
   }
   return end;
 }
@@ -81,11 +83,11 @@ Status CudaCalls::CopyArguments(uint32_t op, Span<const DeviceAddress> addresses
 
 Status CudaCalls::Run(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, uint32_t step) {
   if (op >= staged_.size() || addresses.size() != staged_[op].size()) {
-    return Status::Error(Code::kInvalidArgument, "step %u: custom op %u with %zu addresses cannot be called",
-                         step, op, addresses.size());
+    return Status::Error(Code::kInvalidArgument, "custom op %u with %zu addresses cannot be called", op,
+                         addresses.size());
   }
   if (stream->recording) {
-    return Status::Error(Code::kFailedPrecondition, "step %u: a graph cannot contain a custom op", step);
+    return Status::Error(Code::kFailedPrecondition, "a graph cannot contain a custom op");
   }
   if (!stream->fault.ok()) return Status::Ok();
   const Api& api = device_.api();
@@ -102,7 +104,7 @@ Status CudaCalls::Run(uint32_t op, Span<const DeviceAddress> addresses, CudaStre
     const Staged& staged = staged_[op][i];
     at[i] = staged.absent ? 0 : reinterpret_cast<uint64_t>(block_ + staged.offset);
   }
-  Status ran = calls_.at(op)->Run(at, step);  // outside of the context: it may have one of its own
+  Status ran = calls_.at(op)->Run(at);  // outside of the context: it may have one of its own
   if (ran.code() == Code::kOutOfRange) {
     stream->fault = ran;
     stream->fault_step = step;

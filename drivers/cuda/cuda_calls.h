@@ -3,7 +3,6 @@
 #define RONDO_DRIVERS_CUDA_CUDA_CALLS_H_
 
 #include <mutex>
-#include <vector>
 
 #include "core/arena.h"
 #include "core/driver.h"
@@ -44,14 +43,14 @@ class CudaCalls {
   };
   explicit CudaCalls(CudaDevice& device) : device_(device) {}
   Status Prepare(const PlanData& plan, const OpRegistry* ops);
-  uint64_t StageCall(const CustomOp& call, std::vector<Staged>* arguments) const;
+  uint64_t StageCall(const CustomOp& call, Span<Staged> arguments) const;
   Status CopyArguments(uint32_t op, Span<const DeviceAddress> addresses, CudaStream* stream, bool back);
 
   CudaDevice& device_;
   Arena arena_;
   CallTable calls_;
-  std::vector<std::vector<Staged>> staged_;  // by op and argument
-  std::mutex mutex_;                         // guards the block
+  Span<Span<Staged>> staged_;  // by op and argument
+  std::mutex mutex_;           // guards the block
   uint8_t* block_ = nullptr;
   EventHandle copied_ = nullptr;  // what the last call wrote has left the block
 };

@@ -1,65 +1,84 @@
 #include "drivers/cuda/cuda_collectives.h"
 
 #include <algorithm>
+#include <new>
+
+#include "drivers/cuda/cuda_constants.h"
 
 namespace rondo::cuda {
-namespace {
-
-constexpr unsigned kNoTiming = 2;           // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kNonBlockingStream = 1;  // CU_STREAM_NON_BLOCKING
-
-}  // namespace
-
 Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const uint32_t> devices) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Entry& entry : entries_) {
-    const std::vector<uint32_t>& has = entry.communicator->devices();
+    const Span<const uint32_t> has = entry.communicator->devices();
     if (entry.communicator->aborted() || !std::equal(has.begin(), has.end(), devices.begin(), devices.end()))
       continue;
     ++entry.users;
-    return entry.communicator.get();
+    return entry.communicator;
   }
-  RONDO_ASSIGN_OR_RETURN(nccl::Communicator * made, nccl::Communicator::Create(api_, devices, hooks_));
-  entries_.push_back({std::unique_ptr<nccl::Communicator>(made), 1});
+  if (!entries_.Reserve(entries_.size() + 1))
+    return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
+  RONDO_ASSIGN_OR_RETURN(nccl::Communicator * made,
+                         nccl::Communicator::Create(api_, devices, hooks_, threads_));
+  entries_.push_back({made, 1});
   return made;
 }
 
 void CommunicatorTable::Release(nccl::Communicator* communicator) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto entry = std::find_if(entries_.begin(), entries_.end(),
-                            [&](const Entry& e) { return e.communicator.get() == communicator; });
-  if (--entry->users == 0) entries_.erase(entry);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].communicator != communicator || --entries_[i].users != 0) continue;
+    entries_[i] = entries_.back();
+    entries_.pop_back();
+    delete communicator;
+    return;
+  }
 }
 
-Result<CudaCollectives*> CudaCollectives::Create(const Program& program,
-                                                 const std::vector<CudaDevice*>& devices,
+CommunicatorTable::~CommunicatorTable() {
+  for (const Entry& entry : entries_) delete entry.communicator;
+}
+
+Result<CudaCollectives*> CudaCollectives::Create(const Program& program, Span<CudaDevice* const> devices,
                                                  Span<const uint32_t> numbers, CommunicatorTable& table) {
-  std::unique_ptr<CudaCollectives> made(new CudaCollectives(table));
-  for (CudaDevice* device : devices) {
-    RONDO_RETURN_IF_ERROR(made->MakeMember(device, program.sync_points.size()));
-  }
-  for (const SyncPoint& point : program.sync_points) {
-    if (point.communicator >= made->communicators_.size()) {
-      made->communicators_.resize(point.communicator + 1, nullptr);
-    }
-    nccl::Communicator*& communicator = made->communicators_[point.communicator];
-    if (communicator != nullptr) continue;
-    std::vector<uint32_t> ranks;
-    for (uint32_t device : point.participants) ranks.push_back(numbers[device]);
-    RONDO_ASSIGN_OR_RETURN(communicator, table.Acquire({ranks.data(), ranks.size()}));
-  }
+  std::unique_ptr<CudaCollectives> made(new (std::nothrow) CudaCollectives(table));
+  if (made == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
+  RONDO_RETURN_IF_ERROR(made->Prepare(program, devices, numbers));
   return made.release();
 }
 
-Status CudaCollectives::MakeMember(CudaDevice* device, size_t sync_points) {
-  members_.emplace_back();
-  Member& member = members_.back();
-  member.device = device;
+Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> devices,
+                                Span<const uint32_t> numbers) {
+  members_.reset(new (std::nothrow) Member[numbers.size()]);
+  uint32_t communicators = 0;
+  for (const SyncPoint& point : program.sync_points)
+    communicators = std::max(communicators, point.communicator + 1);
+  communicators_ = GrowingList<nccl::Communicator*>::Filled(communicators, nullptr);
+  if (members_ == nullptr || !communicators_.ok())
+    return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
+  for (uint32_t number : numbers) {
+    Member& member = members_[num_members_++];
+    member.device = devices[number];
+    RONDO_RETURN_IF_ERROR(MakeMember(&member, program.sync_points.size()));
+  }
+  for (const SyncPoint& point : program.sync_points) {
+    nccl::Communicator*& communicator = communicators_[point.communicator];
+    if (communicator != nullptr) continue;
+    GrowingList<uint32_t> ranks;
+    for (uint32_t device : point.participants) ranks.push_back(numbers[device]);
+    if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
+    RONDO_ASSIGN_OR_RETURN(communicator, table_.Acquire({ranks.data(), ranks.size()}));
+  }
+  return Status::Ok();
+}
+
+Status CudaCollectives::MakeMember(Member* member, size_t sync_points) {
+  CudaDevice* const device = member->device;
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
-      device->Check(device->api().stream_create(&member.stream, kNonBlockingStream), "creating a stream"));
-  for (std::vector<EventHandle>* events : {&member.started, &member.ended}) {
-    events->assign(sync_points, nullptr);
+      device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
+  for (GrowingList<EventHandle>* events : {&member->started, &member->ended}) {
+    *events = GrowingList<EventHandle>::Filled(sync_points, nullptr);
+    if (!events->ok()) return Status::Error(Code::kOutOfMemory, "no host memory for %zu events", sync_points);
     for (EventHandle& event : *events) {
       RONDO_RETURN_IF_ERROR(
           device->Check(device->api().event_create(&event, kNoTiming), "creating an event"));
@@ -69,10 +88,11 @@ Status CudaCollectives::MakeMember(CudaDevice* device, size_t sync_points) {
 }
 
 CudaCollectives::~CudaCollectives() {
-  for (Member& member : members_) {
+  for (size_t i = 0; i < num_members_; ++i) {
+    const Member& member = members_[i];
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
-    for (const std::vector<EventHandle>* events : {&member.started, &member.ended}) {
+    for (const GrowingList<EventHandle>* events : {&member.started, &member.ended}) {
       for (EventHandle event : *events) {
         if (event != nullptr) api.event_destroy(event);
       }

@@ -5,9 +5,9 @@
 
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "core/driver.h"
+#include "core/list.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/nccl/communicator.h"
@@ -17,7 +17,11 @@ namespace rondo::cuda {
 // The communicators that sessions share: one a group of devices, as long as somebody uses it. Thread-safe.
 class CommunicatorTable {
  public:
-  CommunicatorTable(const nccl::Api& api, const nccl::ContextHooks& hooks) : api_(api), hooks_(hooks) {}
+  CommunicatorTable(const nccl::Api& api, const nccl::ContextHooks& hooks, const ThreadHooks& threads)
+      : api_(api), hooks_(hooks), threads_(threads) {}
+  ~CommunicatorTable();
+  CommunicatorTable(const CommunicatorTable&) = delete;
+  CommunicatorTable& operator=(const CommunicatorTable&) = delete;
   // The one over `devices` (of the driver, in the order of their ranks), made if there is none in working
   // order.
   Result<nccl::Communicator*> Acquire(Span<const uint32_t> devices);
@@ -25,19 +29,20 @@ class CommunicatorTable {
 
  private:
   struct Entry {
-    std::unique_ptr<nccl::Communicator> communicator;
+    nccl::Communicator* communicator = nullptr;  // owned
     uint32_t users = 0;
   };
   const nccl::Api& api_;
   const nccl::ContextHooks hooks_;
+  const ThreadHooks threads_;
   std::mutex mutex_;
-  std::vector<Entry> entries_;
+  GrowingList<Entry> entries_;
 };
 
 class CudaCollectives {
  public:
-  // `devices[i]` is the program's device i; `numbers` are theirs in the driver.
-  static Result<CudaCollectives*> Create(const Program& program, const std::vector<CudaDevice*>& devices,
+  // `numbers[i]` is the number of the program's device i among the driver's `devices`.
+  static Result<CudaCollectives*> Create(const Program& program, Span<CudaDevice* const> devices,
                                          Span<const uint32_t> numbers, CommunicatorTable& table);
   ~CudaCollectives();
   CudaCollectives(const CudaCollectives&) = delete;
@@ -54,15 +59,17 @@ class CudaCollectives {
   struct Member {
     CudaDevice* device = nullptr;
     StreamHandle stream = nullptr;
-    std::vector<EventHandle> started, ended;  // one a sync point
+    GrowingList<EventHandle> started, ended;  // one a sync point
   };
   explicit CudaCollectives(CommunicatorTable& table) : table_(table) {}
-  Status MakeMember(CudaDevice* device, size_t sync_points);
+  Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
+  Status MakeMember(Member* member, size_t sync_points);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   CommunicatorTable& table_;
-  std::vector<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
-  std::vector<Member> members_;                     // by the program's device
+  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
+  std::unique_ptr<Member[]> members_;               // by the program's device
+  size_t num_members_ = 0;
 };
 
 }  // namespace rondo::cuda

@@ -7,26 +7,14 @@
 
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_collectives.h"
+#include "drivers/cuda/cuda_constants.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/machine_code/image_check.h"
 
 namespace rondo::cuda {
 
-namespace {
-
-constexpr int kMajorAttribute = 75, kMinorAttribute = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-constexpr int kBlockSharedAttribute = 97;  // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-// CU_FUNC_ATTRIBUTE_*: MAX_THREADS_PER_BLOCK, SHARED_SIZE_BYTES, NUM_REGS, MAX_DYNAMIC_SHARED_SIZE_BYTES.
-constexpr int kFunctionThreads = 0, kFunctionShared = 1, kFunctionRegisters = 4, kMostDynamicShared = 8;
-constexpr int kDependentLaunch = 6;  // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-constexpr Error kOutOfMemoryError = 2;
-constexpr int kMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-
-}  // namespace
-
 Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                       const ThreadHooks& hooks, const std::string& library_path,
-                                       Ending* ending) {
+                                       const ThreadHooks& hooks, const char* library_path, Ending* ending) {
   CudaDevice* device = new (std::nothrow) CudaDevice(api, ops, hooks, ending);
   if (device == nullptr)
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for it", index);
@@ -94,7 +82,11 @@ Result<DeviceAddress> CudaDevice::Allocate(uint64_t bytes, uint64_t alignment) {
   Address address = (given + alignment - 1) / alignment * alignment;
   if (address != given) {
     std::lock_guard<std::mutex> lock(mutex_);
-    rounded_.push_back({given, address});
+    if (!rounded_.push_back({given, address})) {
+      api_.release(given);
+      return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a block of the device's",
+                           index_);
+    }
   }
   return DeviceAddress{address};
 }
@@ -106,7 +98,8 @@ void CudaDevice::Free(DeviceAddress address, uint64_t) {
     for (size_t i = 0; i < rounded_.size(); ++i) {
       if (rounded_[i].address != address) continue;
       given = rounded_[i].given;
-      rounded_.erase(rounded_.begin() + static_cast<std::ptrdiff_t>(i));
+      rounded_[i] = rounded_.back();
+      rounded_.pop_back();
       break;
     }
   }
@@ -191,11 +184,13 @@ Status CudaDevice::FillSynthetic(DeviceAddress to, DType dtype, uint64_t element
   // The NVIDIA driver cannot compile the kernel: in pieces through host memory.
   constexpr uint64_t kPiece = 1 << 20;
   uint64_t size = static_cast<uint64_t>(ByteSize(dtype));
-  std::vector<uint8_t> piece(std::min(elements, kPiece) * size);
+  const std::unique_ptr<uint8_t[]> piece(new (std::nothrow) uint8_t[std::min(elements, kPiece) * size]);
+  if (piece == nullptr)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for synthetic weights", index_);
   for (uint64_t first = 0; first < elements; first += kPiece) {
     uint64_t count = std::min(kPiece, elements - first);
-    FillSyntheticRange(dtype, key, scale, first, count, piece.data());
-    RONDO_RETURN_IF_ERROR(CopyIn(to + first * size, piece.data(), count * size, stream));
+    FillSyntheticRange(dtype, key, scale, first, count, piece.get());
+    RONDO_RETURN_IF_ERROR(CopyIn(to + first * size, piece.get(), count * size, stream));
     Use use(*this);
     RONDO_RETURN_IF_ERROR(
         Check(api_.stream_synchronize(ToCuda(stream)->handle), "filling synthetic weights"));
@@ -209,11 +204,10 @@ Result<Module*> CudaDevice::LoadModule(const PlanData& plan) {
   const ModuleChoice choice = Choose(plan);
   if (choice.module == nullptr) {
     const GpuTarget* target = TargetFor(major_ * 10 + minor_);
-    const std::string fix =
-        target == nullptr ? "" : std::string("; compile it with --target cuda:") + target->architecture;
-    return Status::Error(Code::kUnsupported, "the plan has no machine code for sm_%d%d (%s): %s%s", major_,
-                         minor_, name_, choice.others.empty() ? "it has none" : choice.others.c_str(),
-                         fix.c_str());
+    return Status::Error(Code::kUnsupported, "the plan has no machine code for sm_%d%d (%s): %s%s%s", major_,
+                         minor_, name_, choice.others[0] == 0 ? "it has none" : choice.others,
+                         target == nullptr ? "" : "; compile it with --target cuda:",
+                         target == nullptr ? "" : target->architecture);
   }
   RONDO_RETURN_IF_ERROR(CheckImages(plan, *choice.module, false));
   CudaModule* module = new (std::nothrow) CudaModule;
@@ -237,15 +231,21 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
   Use use(*this);
   Status status;
   const bool ptx = ParseArchitecture(code.architecture)->ptx;
+  module->kernels.reset(new (std::nothrow) CudaKernel[plan.kernels.size()]);
+  if (module->kernels == nullptr || !module->handles.Reserve(code.codes.size()))
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for %zu kernels", index_,
+                         plan.kernels.size());
+  module->num_kernels = plan.kernels.size();
   for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
     ModuleHandle handle = nullptr;
     status = Check(api_.module_load(&handle, code.codes[c].data()), "loading machine code");
-    if (status.ok()) module->handles.push_back(handle);
+    if (status.ok()) module->handles.push_back(handle);  // there is room
   }
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {
     const KernelImage& image = code.images[k];
-    const std::string name(image.entry);
-    const char* const entry = name.c_str();
+    const char* const entry = module->arena.CopyText(image.entry).data();
+    if (entry == nullptr)
+      return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
     const uint32_t threads = image.block == 0 ? code.block : image.block;
     Function function = nullptr;
     if (image.kind == ImageKind::kFunction) {
@@ -262,13 +262,16 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
                      "taking shared memory")
                    .At("kernel \"%s\": %u bytes a block", entry, image.shared);
     }
-    module->functions.push_back(function);
-    module->grids.push_back(image.grid);
-    module->blocks.push_back(threads);
-    module->tensor_maps.emplace_back(image.tensor_maps.begin(), image.tensor_maps.end());
-    module->shared.push_back(image.shared);
-    module->waits.push_back(image.waits && major_ >= 9);
-    module->params.push_back(plan.kernels[k].num_params);
+    CudaKernel& kernel = module->kernels[k];
+    kernel.function = function;
+    kernel.grid = image.grid;
+    kernel.block = threads;
+    kernel.shared = image.shared;
+    kernel.params = plan.kernels[k].num_params;
+    kernel.tensor_maps = module->arena.Copy(image.tensor_maps);
+    kernel.waits = image.waits && major_ >= 9;
+    if (status.ok() && kernel.tensor_maps.data() == nullptr)
+      status = Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
   }
   return status.ok() ? PrepareProducts(plan, code, module) : status;
 }
@@ -321,32 +324,30 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
                           Stream* stream, uint32_t step) {
   CudaModule* m = ToCuda(module);
   CudaStream* s = ToCuda(stream);
-  if (kernel >= m->functions.size() || addresses.size() < m->params[kernel]) {
-    return Status::Error(Code::kInvalidArgument, "step %u: kernel %u with %zu addresses cannot be launched",
-                         step, kernel, addresses.size());
+  if (kernel >= m->num_kernels || addresses.size() < m->kernels[kernel].params) {
+    return Status::Error(Code::kInvalidArgument, "kernel %u with %zu addresses cannot be launched", kernel,
+                         addresses.size());
   }
-  if (m->products[kernel] != nullptr) return LaunchProduct(m->products[kernel].get(), addresses, s, step);
+  const CudaKernel& k = m->kernels[kernel];
+  if (k.product != nullptr) return LaunchProduct(k.product.get(), addresses, s, step);
   Use use(*this);
   // A graph's faults are told by the stream that it is launched on.
   FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;
   LaunchParams params;
-  RONDO_RETURN_IF_ERROR(
-      params.Build(api_, addresses.subspan(0, m->params[kernel]), m->tensor_maps[kernel], faults, step));
+  RONDO_RETURN_IF_ERROR(params.Build(api_, addresses.subspan(0, k.params), k.tensor_maps, faults, step));
   LaunchAttribute dependent;
   dependent.id = kDependentLaunch;
   dependent.number = 1;
   LaunchConfig config;
-  config.grid[0] = m->grids[kernel];
-  config.block[0] = m->blocks[kernel];
-  config.shared_bytes = m->shared[kernel];
+  config.grid[0] = k.grid;
+  config.block[0] = k.block;
+  config.shared_bytes = k.shared;
   config.stream = s->handle;
   config.attributes = &dependent;
   // Every kernel before it is complete once the last one is: that one has waited too, or began after its own.
-  config.num_attributes = s->recording != nullptr && s->after_kernel && m->waits[kernel] ? 1 : 0;
+  config.num_attributes = s->recording != nullptr && s->after_kernel && k.waits ? 1 : 0;
   s->after_kernel = true;
-  RONDO_RETURN_IF_ERROR(
-      Check(api_.launch(&config, m->functions[kernel], params.get(), nullptr), "launching a kernel")
-          .At("step %u", step));
+  RONDO_RETURN_IF_ERROR(Check(api_.launch(&config, k.function, params.get(), nullptr), "launching a kernel"));
   CudaNode node;
   node.module = m;
   node.kernel = kernel;
@@ -358,8 +359,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
 Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> addresses, Stream* stream,
                         uint32_t step) {
   const std::unique_ptr<CudaCalls>& calls = ToCuda(module)->calls;
-  if (calls == nullptr)
-    return Status::Error(Code::kInvalidArgument, "step %u: the plan has no custom ops", step);
+  if (calls == nullptr) return Status::Error(Code::kInvalidArgument, "the plan has no custom ops");
   ToCuda(stream)->after_kernel = false;
   return calls->Run(op, addresses, ToCuda(stream), step);
 }

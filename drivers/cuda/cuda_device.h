@@ -5,10 +5,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <vector>
 
+#include "core/arena.h"
 #include "core/driver.h"
+#include "core/list.h"
 #include "drivers/cuda/choose_module.h"
 #include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cublaslt_api.h"
@@ -50,14 +50,20 @@ class Ending {
   std::atomic<bool> is_set_{false};
 };
 
+struct CudaKernel {
+  Function function = nullptr;
+  uint32_t grid = 0, block = 0, shared = 0, params = 0;
+  Span<const TensorMap> tensor_maps;  // in the module's arena
+  bool waits = false;
+  std::unique_ptr<LibraryProductRun> product;  // null: the function computes it
+};
+
 struct CudaModule {
-  std::vector<ModuleHandle> handles;  // one a code of the plan's module
-  std::vector<Function> functions;    // one a kernel of the plan
-  std::vector<uint32_t> grids, blocks, shared, params;
-  std::vector<std::vector<TensorMap>> tensor_maps;
-  std::vector<bool> waits;
-  std::vector<std::unique_ptr<LibraryProductRun>> products;  // of those that the library computes, else null
-  std::unique_ptr<CudaCalls> calls;                          // null: the plan has none
+  Arena arena;
+  GrowingList<ModuleHandle> handles;      // one a code of the plan's module
+  std::unique_ptr<CudaKernel[]> kernels;  // one a kernel of the plan
+  size_t num_kernels = 0;
+  std::unique_ptr<CudaCalls> calls;  // null: the plan has none
 };
 
 // What a graph's node was recorded from.
@@ -75,10 +81,10 @@ struct CudaEvent;
 // A graph in the making: one stream began it; others join it when they wait for an event of it.
 struct CudaRecording {
   CudaStream* origin = nullptr;
-  std::vector<GraphNode> nodes;
-  std::vector<CudaNode> recorded;    // one a node
-  std::vector<CudaStream*> streams;  // the origin among them
-  std::vector<CudaEvent*> events;    // last recorded in it
+  GrowingList<GraphNode> nodes;
+  GrowingList<CudaNode> recorded;    // one a node
+  GrowingList<CudaStream*> streams;  // the origin among them
+  GrowingList<CudaEvent*> events;    // last recorded in it
 };
 
 struct CudaStream {
@@ -100,8 +106,8 @@ struct CudaEvent {
 struct CudaGraph {
   GraphHandle graph = nullptr;
   GraphExec exec = nullptr;
-  std::vector<GraphNode> nodes;
-  std::vector<CudaNode> recorded;  // one a node
+  GrowingList<GraphNode> nodes;
+  GrowingList<CudaNode> recorded;  // one a node
 };
 
 inline CudaStream* ToCuda(Stream* stream) { return reinterpret_cast<CudaStream*>(stream); }
@@ -111,10 +117,10 @@ inline CudaEvent* ToCuda(Event* event) { return reinterpret_cast<CudaEvent*>(eve
 
 class CudaDevice final : public Device {
  public:
-  // `ops` may be null; it and `ending` must outlive the device. `library_path` as CudaOptions has it.
+  // `ops` may be null; it, `ending` and `library_path` (as CudaOptions has it, "" for none) must outlive the
+  // device.
   static Result<CudaDevice*> Create(const Api& api, uint32_t index, const OpRegistry* ops,
-                                    const ThreadHooks& hooks, const std::string& library_path,
-                                    Ending* ending);
+                                    const ThreadHooks& hooks, const char* library_path, Ending* ending);
   ~CudaDevice() override;
 
   // "sm_90": of the device.
@@ -216,7 +222,7 @@ class CudaDevice final : public Device {
   const ThreadHooks hooks_;
   Ending* const ending_;
   std::mutex mutex_;  // guards rounded_, team_
-  std::vector<Rounded> rounded_;
+  GrowingList<Rounded> rounded_;
   SyntheticFill fill_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
   // and if there were none for this device, when a session begins to record.
@@ -227,7 +233,7 @@ class CudaDevice final : public Device {
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;
-  std::string library_path_;
+  const char* library_path_ = "";
   const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, from the first plan on that needs them
   cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;

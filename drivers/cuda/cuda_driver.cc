@@ -1,11 +1,13 @@
 #include "drivers/cuda/cuda_driver.h"
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
 
 #include "core/custom_op.h"
+#include "core/list.h"
 #include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/cuda/library_products.h"
@@ -17,20 +19,22 @@ namespace {
 class CudaDriver final : public Driver {
  public:
   CudaDriver(const cuda::Api& api, int version, uint32_t count, const CudaOptions& options)
-      : api_(api),
-        version_(version),
-        ops_(options.ops),
-        thread_hooks_(options.thread_hooks),
-        count_(count),
-        library_path_(options.library_path == nullptr ? "" : options.library_path),
-        devices_(count, nullptr) {
-    Result<const nccl::Api*> nccl = nccl::OpenApi(options.library_path);
-    nccl_status_ = nccl.status();
-    if (nccl.ok()) table_ = std::make_unique<cuda::CommunicatorTable>(**nccl, Hooks());
-  }
+      : api_(api), version_(version), ops_(options.ops), thread_hooks_(options.thread_hooks), count_(count) {}
   ~CudaDriver() override {
     table_.reset();
     for (cuda::CudaDevice* device : devices_) delete device;
+  }
+
+  // The rest of making it. False when out of memory.
+  bool Prepare(const char* library_path) {
+    if (library_path == nullptr) library_path = "";
+    library_path_ = GrowingList<char>(library_path, std::strlen(library_path) + 1);
+    devices_ = GrowingList<cuda::CudaDevice*>::Filled(count_, nullptr);
+    Result<const nccl::Api*> nccl = nccl::OpenApi(library_path);
+    nccl_status_ = nccl.status();
+    if (!library_path_.ok() || !devices_.ok() || !nccl.ok()) return library_path_.ok() && devices_.ok();
+    table_.reset(new (std::nothrow) cuda::CommunicatorTable(**nccl, Hooks(), thread_hooks_));
+    return table_ != nullptr;
   }
 
   DriverInfo Info() const override {
@@ -53,7 +57,7 @@ class CudaDriver final : public Driver {
     std::lock_guard<std::mutex> lock(mutex_);
     if (devices_[index] == nullptr) {
       RONDO_ASSIGN_OR_RETURN(devices_[index], cuda::CudaDevice::Create(api_, index, ops_, thread_hooks_,
-                                                                       library_path_, &ending_));
+                                                                       library_path_.data(), &ending_));
     }
     return static_cast<Device*>(devices_[index]);
   }
@@ -77,7 +81,7 @@ class CudaDriver final : public Driver {
     RONDO_RETURN_IF_ERROR(SupportsCalls(plan));
     for (const CodeModule& module : plan.modules) {
       if (!cuda::HasProducts(module)) continue;
-      const Status library = cublaslt::OpenApi(library_path_.c_str()).status();
+      const Status library = cublaslt::OpenApi(library_path_.data()).status();
       RONDO_RETURN_IF_ERROR(cuda::NeedsLibrary(plan, module, library));
     }
     for (const Program& program : plan.programs) {
@@ -90,10 +94,9 @@ class CudaDriver final : public Driver {
 
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
     if (!nccl_status_.ok()) return nccl_status_;
-    std::vector<cuda::CudaDevice*> opened;
-    for (uint32_t index : devices) opened.push_back(devices_[index]);
-    RONDO_ASSIGN_OR_RETURN(cuda::CudaCollectives * made,
-                           cuda::CudaCollectives::Create(program, opened, devices, *table_));
+    RONDO_ASSIGN_OR_RETURN(
+        cuda::CudaCollectives * made,
+        cuda::CudaCollectives::Create(program, {devices_.data(), devices_.size()}, devices, *table_));
     return reinterpret_cast<Collectives*>(made);
   }
   void DestroyCollectives(Collectives* collectives) override { delete ToCuda(collectives); }
@@ -142,9 +145,9 @@ class CudaDriver final : public Driver {
   const ThreadHooks thread_hooks_;
   cuda::Ending ending_;
   const uint32_t count_;
-  const std::string library_path_;
+  GrowingList<char> library_path_;  // with its end
   std::mutex mutex_;
-  std::vector<cuda::CudaDevice*> devices_;
+  GrowingList<cuda::CudaDevice*> devices_;  // null: not opened
   Status nccl_status_;
   std::unique_ptr<cuda::CommunicatorTable> table_;  // null without NCCL
 };
@@ -158,8 +161,9 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->device_count(&count), "cuDeviceGetCount"));
   if (count <= 0) return Status::Error(Code::kUnsupported, "the NVIDIA driver finds no GPU on this machine");
   CudaDriver* driver = new (std::nothrow) CudaDriver(*api, version, static_cast<uint32_t>(count), options);
-  if (driver == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
-  return static_cast<Driver*>(driver);
+  if (driver != nullptr && driver->Prepare(options.library_path)) return static_cast<Driver*>(driver);
+  delete driver;
+  return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
 }
 
 void DestroyCudaDriver(Driver* driver) { delete driver; }
@@ -167,7 +171,8 @@ void DestroyCudaDriver(Driver* driver) { delete driver; }
 std::string CudaCodeChoice(Device* device, const PlanData& plan) {
   const cuda::ModuleChoice choice = static_cast<cuda::CudaDevice*>(device)->Choose(plan);
   if (choice.module == nullptr) return "";
-  return std::string(choice.module->architecture) + (choice.others.empty() ? "" : " (" + choice.others + ")");
+  return std::string(choice.module->architecture) +
+         (choice.others[0] == 0 ? "" : " (" + std::string(choice.others) + ")");
 }
 
 const char* CudaDeviceName(Device* device) { return static_cast<cuda::CudaDevice*>(device)->name(); }

@@ -1,13 +1,13 @@
 // CudaDevice's graphs: recorded by capture, launched, told other addresses.
+#include <memory>
 #include <new>
 #include <utility>
 
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
 namespace rondo::cuda {
 namespace {
-
-constexpr int kThreadLocalCapture = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 // The node that a capturing stream has last; null if that cannot be said.
 NodeHandle LastNode(const Api& api, StreamHandle stream) {
@@ -47,10 +47,12 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   }
   DropWeightCopy(nullptr);
   Use use(*this);
+  std::unique_ptr<CudaRecording> recording(new (std::nothrow) CudaRecording);
+  if (recording == nullptr || !recording->streams.push_back(s))
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
-  s->recording = new CudaRecording;
-  s->recording->origin = s;
-  s->recording->streams.push_back(s);
+  recording->origin = s;
+  s->recording = recording.release();
   s->after_kernel = false;
   return Status::Ok();
 }
@@ -62,13 +64,15 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
                          index_);
   }
   CudaGraph* graph = new (std::nothrow) CudaGraph;
-  if (graph != nullptr) {
+  const bool whole = graph != nullptr && s->recording->nodes.ok() && s->recording->recorded.ok();
+  if (whole) {
     graph->nodes = std::move(s->recording->nodes);
     graph->recorded = std::move(s->recording->recorded);
   }
   Leave(s->recording);
   Use use(*this);
-  if (graph == nullptr) {
+  if (!whole) {
+    delete graph;
     GraphHandle captured = nullptr;
     if (api_.capture_end(s->handle, &captured) == 0) api_.graph_destroy(captured);
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
@@ -93,7 +97,8 @@ void CudaDevice::DestroyGraph(Graph* graph) {
 }
 
 Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
-  return reinterpret_cast<const CudaGraph*>(graph)->nodes;
+  const CudaGraph* g = reinterpret_cast<const CudaGraph*>(graph);
+  return {g->nodes.data(), g->nodes.size()};
 }
 
 Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
@@ -108,7 +113,7 @@ Status CudaDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAd
   }
   const CudaNode& to = g->recorded[node];
   const bool copy = g->nodes[node].kind == StepKind::kCopy;
-  const size_t count = copy ? 2 : to.module->params[to.kernel];
+  const size_t count = copy ? 2 : to.module->kernels[to.kernel].params;
   if (addresses.size() < count) {
     return Status::Error(Code::kInvalidArgument, "cuda device %u: node %u has %zu addresses, not %zu", index_,
                          node, count, addresses.size());
@@ -121,14 +126,15 @@ Status CudaDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAd
     params.width = to.bytes;
     return Check(api_.graph_copy_params(g->exec, to.handle, &params, context_), "changing a graph's copy");
   }
+  const CudaKernel& kernel = to.module->kernels[to.kernel];
   LaunchParams values;
-  RONDO_RETURN_IF_ERROR(values.Build(api_, addresses.subspan(0, count), to.module->tensor_maps[to.kernel],
-                                     to.faults, g->nodes[node].step));
+  RONDO_RETURN_IF_ERROR(
+      values.Build(api_, addresses.subspan(0, count), kernel.tensor_maps, to.faults, g->nodes[node].step));
   KernelNodeParams params;
-  params.function = to.module->functions[to.kernel];
-  params.grid[0] = to.module->grids[to.kernel];
-  params.block[0] = to.module->blocks[to.kernel];
-  params.shared_bytes = to.module->shared[to.kernel];
+  params.function = kernel.function;
+  params.grid[0] = kernel.grid;
+  params.block[0] = kernel.block;
+  params.shared_bytes = kernel.shared;
   params.params = values.get();
   return Check(api_.graph_kernel_params(g->exec, to.handle, &params), "changing a graph's kernel");
 }

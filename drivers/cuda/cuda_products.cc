@@ -1,22 +1,15 @@
 // What a CudaDevice does for kernels that cuBLASLt computes.
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
 namespace rondo::cuda {
 
-namespace {
-
-constexpr unsigned kNonBlockingStream = 1;  // CU_STREAM_NON_BLOCKING
-constexpr int kThreadLocalCapture = 1;      // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-
-}  // namespace
-
 Status CudaDevice::PrepareProducts(const PlanData& plan, const CodeModule& code, CudaModule* module) {
-  module->products.resize(plan.kernels.size());
   if (!HasProducts(code)) return Status::Ok();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (cublaslt_handle_ == nullptr) {
-      const Result<const cublaslt::Api*> library = cublaslt::OpenApi(library_path_.c_str());
+      const Result<const cublaslt::Api*> library = cublaslt::OpenApi(library_path_);
       RONDO_RETURN_IF_ERROR(NeedsLibrary(plan, code, library.status()));
       cublaslt_ = *library;
       RONDO_RETURN_IF_ERROR(
@@ -26,8 +19,11 @@ Status CudaDevice::PrepareProducts(const PlanData& plan, const CodeModule& code,
   }
   for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
     if (code.images[k].kind != ImageKind::kLibraryProduct) continue;
-    Result<std::unique_ptr<LibraryProductRun>> run = LibraryProductRun::Prepare(
-        *cublaslt_, cublaslt_handle_, *code.images[k].product, plan.kernels[k], AlignmentsOf(plan, k));
+    const GrowingList<uint64_t> alignments = AlignmentsOf(plan, k);
+    if (!alignments.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a product");
+    Result<std::unique_ptr<LibraryProductRun>> run =
+        LibraryProductRun::Prepare(*cublaslt_, cublaslt_handle_, *code.images[k].product, plan.kernels[k],
+                                   {alignments.data(), alignments.size()});
     Status status = run.status();
     if (status.ok()) status = CaptureOnce(run->get(), plan.kernels[k].num_params);
     if (!status.ok()) {
@@ -37,7 +33,7 @@ Status CudaDevice::PrepareProducts(const PlanData& plan, const CodeModule& code,
               static_cast<int>(source.size()), source.data())
           .FromNode(source);
     }
-    module->products[k] = run.Take();
+    module->kernels[k].product = run.Take();
   }
   return Status::Ok();
 }
@@ -51,8 +47,9 @@ Status CudaDevice::CaptureOnce(LibraryProductRun* product, size_t params) {
   Status status = Check(api_.stream_create(&stream, kNonBlockingStream), "creating a stream");
   if (status.ok()) status = Check(api_.capture_begin(stream, kThreadLocalCapture), "beginning a recording");
   if (status.ok()) {
-    const std::vector<DeviceAddress> addresses(params, memory);
-    status = product->Launch(addresses, stream);
+    const GrowingList<DeviceAddress> addresses = GrowingList<DeviceAddress>::Filled(params, memory);
+    status = addresses.ok() ? product->Launch({addresses.data(), addresses.size()}, stream)
+                            : Status::Error(Code::kOutOfMemory, "no host memory for a product");
     const Status ended = Check(api_.capture_end(stream, &graph), "ending a recording");
     if (status.ok()) status = ended;
   }
@@ -69,8 +66,7 @@ Status CudaDevice::LaunchProduct(LibraryProductRun* product, Span<const DeviceAd
   stream->after_kernel = false;
   {
     Use use(*this);
-    RONDO_RETURN_IF_ERROR(
-        product->Launch(addresses, stream->handle).At("cuda device %u: step %u", index_, step));
+    RONDO_RETURN_IF_ERROR(product->Launch(addresses, stream->handle).At("cuda device %u", index_));
   }
   Note(stream, {step, StepKind::kLaunch});
   return Status::Ok();

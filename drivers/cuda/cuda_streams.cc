@@ -4,17 +4,14 @@
 #include <new>
 #include <utility>
 
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
 namespace rondo::cuda {
 
 namespace {
 
-constexpr unsigned kNonBlockingStream = 1;   // CU_STREAM_NON_BLOCKING
-constexpr unsigned kNoTiming = 2;            // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kRecordExternal = 1;      // CU_EVENT_RECORD_EXTERNAL
 constexpr uint64_t kLeastForTeam = 2 << 20;  // bytes a run copies
-constexpr unsigned kPortableMapped = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 
 }  // namespace
 
@@ -26,7 +23,8 @@ Result<Stream*> CudaDevice::CreateStream() {
   void* faults = nullptr;
   Status status = Check(api_.stream_create(&stream->handle, kNonBlockingStream), "creating a stream");
   if (status.ok())
-    status = Check(api_.host_allocate(&faults, sizeof(FaultRecord), kPortableMapped), "page-locked memory");
+    status =
+        Check(api_.host_allocate(&faults, sizeof(FaultRecord), kPortable | kMapped), "page-locked memory");
   if (!status.ok()) {
     if (stream->handle != nullptr) api_.stream_destroy(stream->handle);
     delete stream;
@@ -42,7 +40,7 @@ void CudaDevice::DestroyStream(Stream* stream) {
     if (recording->origin == ToCuda(stream)) {
       Leave(recording);
     } else {
-      std::erase(recording->streams, ToCuda(stream));
+      recording->streams.Forget(ToCuda(stream));
     }
   }
   Use use(*this);
@@ -94,7 +92,7 @@ Result<double> CudaDevice::ElapsedMicroseconds(Event* from, Event* to) {
 }
 
 void CudaDevice::DestroyEvent(Event* event) {
-  if (CudaRecording* recording = ToCuda(event)->recording) std::erase(recording->events, ToCuda(event));
+  if (CudaRecording* recording = ToCuda(event)->recording) recording->events.Forget(ToCuda(event));
   Use use(*this);
   api_.event_destroy(ToCuda(event)->handle);
   delete ToCuda(event);
@@ -109,9 +107,11 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
   unsigned flags = e->timed && s->recording != nullptr ? kRecordExternal : 0;
   RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, s->handle, flags), "recording an event"));
   if (e->recording == s->recording || e->timed) return Status::Ok();
-  if (e->recording != nullptr) std::erase(e->recording->events, e);
+  if (e->recording != nullptr) e->recording->events.Forget(e);
+  e->recording = nullptr;
+  if (s->recording != nullptr && !s->recording->events.push_back(e))
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   e->recording = s->recording;
-  if (e->recording != nullptr) e->recording->events.push_back(e);
   return Status::Ok();
 }
 
@@ -121,8 +121,9 @@ Status CudaDevice::Wait(Event* event, Stream* stream) {
   Use use(*this);
   RONDO_RETURN_IF_ERROR(Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));
   if (CudaRecording* recording = ToCuda(event)->recording; recording != nullptr && s->recording == nullptr) {
+    if (!recording->streams.push_back(s))
+      return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
     s->recording = recording;
-    recording->streams.push_back(s);
   }
   return Status::Ok();
 }
@@ -145,9 +146,8 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   FaultRecord fault = *s->faults;
   std::memset(s->faults, 0, sizeof(FaultRecord));
   *failed_step = static_cast<uint32_t>(fault.step);
-  return Status::Error(Code::kOutOfRange, "step %u: index %lld is out of range: it must be within 0 to %lld",
-                       *failed_step, static_cast<long long>(fault.value),
-                       static_cast<long long>(fault.extent) - 1);
+  return Status::Error(Code::kOutOfRange, "index %lld is out of range: it must be within 0 to %lld",
+                       static_cast<long long>(fault.value), static_cast<long long>(fault.extent) - 1);
 }
 
 }  // namespace rondo::cuda

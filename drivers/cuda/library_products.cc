@@ -53,8 +53,10 @@ Status NeedsLibrary(const PlanData& plan, const CodeModule& module, const Status
   return Status::Ok();
 }
 
-std::vector<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel) {
-  std::vector<uint64_t> alignments(plan.kernels[kernel].num_params, kMostAlignment);
+GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel) {
+  GrowingList<uint64_t> alignments =
+      GrowingList<uint64_t>::Filled(plan.kernels[kernel].num_params, kMostAlignment);
+  if (!alignments.ok()) return alignments;
   for (const Program& program : plan.programs) {
     for (const Step& step : program.steps) {
       if (step.kind != StepKind::kLaunch || step.kernel != kernel) continue;

@@ -5,9 +5,9 @@
 
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "core/driver.h"
+#include "core/list.h"
 #include "core/plan.h"
 #include "drivers/cuda/cublaslt_api.h"
 
@@ -60,8 +60,9 @@ class LibraryProductRun {
   cublaslt::Algorithm algorithm_;
 };
 
-// The least alignment of what every launch binds to each parameter of kernel `kernel`: at most 256 bytes.
-std::vector<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel);
+// The least alignment of what every launch binds to each parameter of kernel `kernel`: at most 256 bytes. Not
+// ok() when out of memory.
+GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel);
 
 }  // namespace rondo::cuda
 

@@ -4,13 +4,12 @@
 #include <cstring>
 #include <new>
 
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
 namespace rondo::cuda {
 namespace {
 
-constexpr unsigned kNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kPortable = 1;     // CU_MEMHOSTALLOC_PORTABLE
 constexpr uint64_t kAlignment = 256;  // of each copy
 constexpr uint64_t kPage = 4096;
 static_assert(Staging::kSlotBytes <= CopyTeam::kMostBytes);
@@ -31,11 +30,9 @@ Status Staging::Prepare(const CopyNeeds& copies) {
   const uint64_t need = std::max<uint64_t>(1, std::max(copies.in, copies.out));
   slot_bytes_ = std::min(RoundUp(need, kPage), kSlotBytes);
   // One more than is filled: what fits a slot is not cut.
-  if (need > slot_bytes_)
-    events_.resize(std::min(need / slot_bytes_ + 2, kMostSlots));
-  else
-    events_.resize(1);
-  copies_.reserve(std::max<uint32_t>(copies.outputs, 1));
+  if (need > slot_bytes_) slots_ = std::min(need / slot_bytes_ + 2, kMostSlots);
+  if (!copies_.Reserve(std::max<uint32_t>(copies.outputs, 1)))
+    return Status::Error(Code::kOutOfMemory, "no host memory for the copies of %u outputs", copies.outputs);
   const Api& api = device_.api();
   CudaDevice::Use use(device_);
   void* memory = nullptr;
@@ -43,8 +40,8 @@ Status Staging::Prepare(const CopyNeeds& copies) {
                             .At("%llu bytes for staging", static_cast<unsigned long long>(bytes())));
   memory_ = static_cast<uint8_t*>(memory);
   std::memset(memory_, 0, bytes());  // no page is left to be found at the first copy
-  for (EventHandle& event : events_) {
-    RONDO_RETURN_IF_ERROR(device_.Check(api.event_create(&event, kNoTiming), "creating an event"));
+  for (uint64_t slot = 0; slot < slots_; ++slot) {
+    RONDO_RETURN_IF_ERROR(device_.Check(api.event_create(&events_[slot], kNoTiming), "creating an event"));
   }
   return Status::Ok();
 }
@@ -92,7 +89,7 @@ void Staging::Take(void* to, const Piece& piece) const {
 
 Status Staging::AwaitSlot(uint64_t position, const Piece& piece) {
   const uint64_t slot = SlotOf(piece);
-  if (slot == SlotBefore(position) || slot < events_.size()) return Status::Ok();
+  if (slot == SlotBefore(position) || slot < slots_) return Status::Ok();
   return device_.Check(device_.api().event_synchronize(EventOf(slot)), "copying to the device");
 }
 
@@ -155,7 +152,7 @@ Status Staging::CopyShared(Address to, const uint8_t* from, uint64_t bytes, Stre
 }
 
 Status Staging::CopyOut(void* memory, Address from, uint64_t bytes, StreamHandle stream) {
-  if (copies_.size() == copies_.capacity()) RONDO_RETURN_IF_ERROR(Finish(stream));
+  if (copies_.size() == copies_.room()) RONDO_RETURN_IF_ERROR(Finish(stream));
   copies_.push_back({static_cast<uint8_t*>(memory), from, bytes});
   Status status = SendOutputs(stream);
   if (!status.ok()) Forget();
@@ -165,7 +162,7 @@ Status Staging::CopyOut(void* memory, Address from, uint64_t bytes, StreamHandle
 Status Staging::SendOutputs(StreamHandle stream) {
   while (sent_.copy < copies_.size()) {
     const Piece piece = Next(sent_);
-    if (SlotOf(piece) >= emptied_ + events_.size()) return Status::Ok();
+    if (SlotOf(piece) >= emptied_ + slots_) return Status::Ok();
     RONDO_RETURN_IF_ERROR(Leave(sent_.position, piece, stream));
     const Address from = copies_[sent_.copy].from + sent_.done;
     RONDO_RETURN_IF_ERROR(device_.Check(device_.api().copy_out(At(piece), from, piece.bytes, stream),

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "core/driver.h"
+#include "core/list.h"
 #include "core/status.h"
 #include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cuda_api.h"
@@ -37,7 +37,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  uint64_t bytes() const { return slot_bytes_ * events_.size(); }
+  uint64_t bytes() const { return slot_bytes_ * slots_; }
 
   // With the device's context current; `memory` ordinary. As Device::CopyIn and CopyOut, allocating nothing.
   Status CopyIn(Address to, const void* memory, uint64_t bytes, StreamHandle stream);
@@ -73,7 +73,7 @@ class Staging {
   // The slot that the last byte before `position` is in.
   uint64_t SlotBefore(uint64_t position) const { return position == 0 ? 0 : (position - 1) / slot_bytes_; }
   uint8_t* At(const Piece& piece) const { return memory_ + piece.position % bytes(); }
-  EventHandle EventOf(uint64_t slot) const { return events_[slot % events_.size()]; }
+  EventHandle EventOf(uint64_t slot) const { return events_[slot % slots_]; }
   // If `piece` begins another slot than what ends at `position` is in: all that the stream has to do with
   // that one has been enqueued.
   Status Leave(uint64_t position, const Piece& piece, StreamHandle stream);
@@ -96,9 +96,10 @@ class Staging {
   CopyTeam* const team_;
   uint8_t* memory_ = nullptr;
   uint64_t slot_bytes_ = 0;
-  std::vector<EventHandle> events_;  // one a slot: the stream has done with it
-  uint64_t in_ = 0;                  // up to where inputs use the ring
-  std::vector<Copy> copies_;         // out; room for as many as were announced
+  uint64_t slots_ = 1;
+  EventHandle events_[kMostSlots] = {};  // one a slot: the stream has done with it
+  uint64_t in_ = 0;                      // up to where inputs use the ring
+  GrowingList<Copy> copies_;             // out; room for as many as were announced
   Cursor sent_, taken_;
   uint64_t emptied_ = 0;  // slots
 };

@@ -6,15 +6,10 @@
 #include <new>
 #include <thread>
 
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
 namespace rondo::cuda {
-namespace {
-
-constexpr unsigned kNoTiming = 2;  // CU_EVENT_DISABLE_TIMING
-constexpr unsigned kPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE
-
-}  // namespace
 
 Result<WeightCopy*> WeightCopy::Create(CudaDevice& device, const ThreadHooks& hooks) {
   std::unique_ptr<WeightCopy> made(new (std::nothrow) WeightCopy(device, hooks));
@@ -24,14 +19,13 @@ Result<WeightCopy*> WeightCopy::Create(CudaDevice& device, const ThreadHooks& ho
 }
 
 Status WeightCopy::Prepare() {
-  const uint32_t threads = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
-  const uint64_t bytes = threads * 2 * kChunk;
+  threads_ = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
+  const uint64_t bytes = threads_ * 2 * kChunk;
   const Api& api = device_.api();
   CudaDevice::Use use(device_);
   RONDO_RETURN_IF_ERROR(device_.Check(api.host_allocate(&memory_, bytes, kPortable), "page-locked memory")
                             .At("%llu bytes for copying weights", static_cast<unsigned long long>(bytes)));
-  workers_.resize(threads);
-  for (uint32_t i = 0; i < threads; ++i) {
+  for (uint32_t i = 0; i < threads_; ++i) {
     workers_[i].owner = this;
     for (uint32_t b = 0; b < 2; ++b) {
       workers_[i].buffers[b] = static_cast<uint8_t*>(memory_) + (2 * i + b) * kChunk;
@@ -89,7 +83,7 @@ Status WeightCopy::Copy(Address to, const void* from, uint64_t bytes, StreamHand
     return nullptr;
   };
   // Where no thread can be had, the others do its share.
-  while (started < workers_.size() && started * kChunk < bytes &&
+  while (started < threads_ && started * kChunk < bytes &&
          hooks_.start(hooks_.user, entry, &workers_[started], &workers_[started].thread) == 0) {
     ++started;
   }

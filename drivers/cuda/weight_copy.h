@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <vector>
 
 #include "core/status.h"
 #include "core/threads.h"
@@ -58,7 +57,8 @@ class WeightCopy {
   CudaDevice& device_;
   const ThreadHooks hooks_;
   void* memory_ = nullptr;
-  std::vector<Worker> workers_;  // [0] is the caller
+  Worker workers_[kMostThreads];  // [0] is the caller
+  uint32_t threads_ = 1;
   Job job_;
   std::atomic<uint64_t> next_{0};  // chunk of the job
   std::atomic<bool> failed_{false};

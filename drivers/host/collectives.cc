@@ -96,16 +96,15 @@ bool Same(const SyncPoint& a, const SyncPoint& b) {
 
 Status Mismatch(const CollectivePart& a, const CollectivePart& b) {
   return Status::Error(Code::kInternal,
-                       "rank %u at step %u starts sync point %u (%s of %" PRIu64
-                       " bytes of %s), but rank %u at step %u, which it meets, sync point %u (%s of %" PRIu64
+                       "rank %u starts sync point %u (%s of %" PRIu64
+                       " bytes of %s), but rank %u, which it meets, sync point %u (%s of %" PRIu64
                        " bytes of %s)",
-                       b.rank, b.step, b.sync_point, OpName(*b.point), b.point->bytes, Name(b.point->dtype),
-                       a.rank, a.step, a.sync_point, OpName(*a.point), a.point->bytes, Name(a.point->dtype));
+                       b.rank, b.sync_point, OpName(*b.point), b.point->bytes, Name(b.point->dtype), a.rank,
+                       a.sync_point, OpName(*a.point), a.point->bytes, Name(a.point->dtype));
 }
 
 Status Aborted(const CollectivePart& part) {
-  return Status::Error(Code::kAborted, "step %u, rank %u: sync point %u was aborted", part.step, part.rank,
-                       part.sync_point);
+  return Status::Error(Code::kAborted, "rank %u: sync point %u was aborted", part.rank, part.sync_point);
 }
 
 template <typename T>
@@ -164,16 +163,16 @@ Status HostCollectives::Enter(const CollectivePart& part, Posting** posting) {
       part.point->participants.size() != communicators_[communicator].ranks ||
       part.rank >= program_.sync_points[part.sync_point].participants.size()) {
     return Status::Error(Code::kInvalidArgument,
-                         "step %u: rank %u of communicator %u has no part in sync point %u of %zu", part.step,
-                         part.rank, communicator, part.sync_point, count);
+                         "rank %u of communicator %u has no part in sync point %u of %zu", part.rank,
+                         communicator, part.sync_point, count);
   }
   const Communicator& c = communicators_[communicator];
   const uint32_t order = started_[c.first_rank + part.rank];
   if (order == c.slots) {
     return Status::Error(Code::kInternal,
-                         "step %u: rank %u starts sync point %u, but all %u collectives of communicator %u "
+                         "rank %u starts sync point %u, but all %u collectives of communicator %u "
                          "have been started in this run",
-                         part.step, part.rank, part.sync_point, c.slots, communicator);
+                         part.rank, part.sync_point, c.slots, communicator);
   }
   const uint32_t index = c.first_posting + order * c.ranks + part.rank;
   ++started_[c.first_rank + part.rank];
@@ -206,8 +205,7 @@ void HostCollectives::Arrive(Posting* posting, Faults& faults) {
   std::unique_lock<std::mutex> lock(mutex_);
   Slot& slot = slots_[posting->slot];
   if (!failed.ok()) {
-    posting->failed = failed.At("step %u, rank %u: sync point %u", posting->part.step, posting->part.rank,
-                                posting->part.sync_point);
+    posting->failed = failed.At("rank %u: sync point %u", posting->part.rank, posting->part.sync_point);
   } else if (!aborted_ && slot.error.ok()) {
     if (slot.first == nullptr) slot.first = posting;
     if (!Same(*slot.first->part.point, *posting->part.point)) {
@@ -238,8 +236,7 @@ Status HostCollectives::Wait(const CollectivePart& part) {
   }
   if (posting == nullptr) {
     if (aborted_) return Aborted(part);
-    return Status::Error(Code::kInternal,
-                         "step %u: rank %u waits for sync point %u, which it has not started", part.step,
+    return Status::Error(Code::kInternal, "rank %u waits for sync point %u, which it has not started",
                          part.rank, part.sync_point);
   }
   const Slot& slot = slots_[posting->slot];

@@ -245,8 +245,8 @@ class HostDevice final : public Device {
                 uint32_t step) override {
     const host::KernelProgram* program = ToHost(module)->kernel(kernel);
     if (program == nullptr || addresses.size() < program->num_params) {
-      return Status::Error(Code::kInvalidArgument, "step %u: kernel %u with %zu addresses cannot be launched",
-                           step, kernel, addresses.size());
+      return Status::Error(Code::kInvalidArgument, "kernel %u with %zu addresses cannot be launched", kernel,
+                           addresses.size());
     }
     for (DeviceAddress address : addresses) RONDO_RETURN_IF_ERROR(Own(address, 1));
     GraphEntry entry;
@@ -261,8 +261,7 @@ class HostDevice final : public Device {
               uint32_t step) override {
     const CallProgram* call = ToHost(module)->call(op);
     if (call == nullptr || addresses.size() != size_t{call->num_inputs} + call->num_outputs) {
-      return Status::Error(Code::kInvalidArgument,
-                           "step %u: custom op %u with %zu addresses cannot be called", step, op,
+      return Status::Error(Code::kInvalidArgument, "custom op %u with %zu addresses cannot be called", op,
                            addresses.size());
     }
     for (DeviceAddress address : addresses) {
@@ -283,8 +282,8 @@ class HostDevice final : public Device {
         Own(from, part.point->op == CollectiveOp::kReduceScatter ? all : part.point->bytes));
     RONDO_RETURN_IF_ERROR(Own(to, part.point->op == CollectiveOp::kAllGather ? all : part.point->bytes));
     if (!collectives_.running()) {
-      return Status::Error(Code::kFailedPrecondition,
-                           "step %u: host device %u has loaded no plan with collectives", part.step, index_);
+      return Status::Error(Code::kFailedPrecondition, "host device %u has loaded no plan with collectives",
+                           index_);
     }
     GraphEntry entry;
     entry.kind = GraphEntry::Kind::kStart;
@@ -399,7 +398,7 @@ class HostDevice final : public Device {
   Status Own(DeviceAddress address, uint64_t bytes) {
     return one_device_ ? Status::Ok() : book_.Check(address, bytes, index_);
   }
-  static Status AddAll(const host::List<uint32_t>& from, host::List<uint32_t>* to) {
+  static Status AddAll(const GrowingList<uint32_t>& from, GrowingList<uint32_t>* to) {
     for (uint32_t entry : from) {
       to->Forget(entry);
       if (!to->push_back(entry)) return NoMemoryFor("a recording");
@@ -432,7 +431,7 @@ class HostDevice final : public Device {
   host::Faults faults_;
   host::CollectiveStream collectives_;
   std::mutex mutex_;  // guards what follows, and the start of collectives_
-  host::List<HostStream*> streams_;
+  GrowingList<HostStream*> streams_;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -7,9 +7,9 @@
 #include <mutex>
 
 #include "core/driver.h"
+#include "core/list.h"
 #include "core/status.h"
 #include "drivers/host/host_driver.h"
-#include "drivers/host/list.h"
 
 namespace rondo::host {
 
@@ -65,7 +65,7 @@ class MemoryBook {
     uint32_t device;
   };
   std::mutex mutex_;
-  List<Block> blocks_;
+  GrowingList<Block> blocks_;
   HostBooks books_[kMaxHostDevices] = {};
 };
 

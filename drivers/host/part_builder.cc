@@ -139,7 +139,7 @@ Status PartBuilder::BuildScalars() {
     return Fail("more than 16 row scalars or kept rows");
   for (const Stage& stage : part_.stages) {
     for (const TapeInst& inst : stage.tape) {
-      const bool reduce = inst.op >= TapeOp::kReduceSum && inst.op <= TapeOp::kReduceArgMin;
+      const bool reduce = Reduces(inst.op);
       if (!reduce && inst.op != TapeOp::kSetScalar && inst.op != TapeOp::kKeep) continue;
       if (inst.arg >= kMaxSlots || inst.a >= stage.tape.size()) {
         return Fail("a tape that names a row scalar or register which does not exist");
@@ -152,7 +152,7 @@ Status PartBuilder::BuildScalars() {
       }
       if (inst.arg >= out_->num_scalars) out_->num_scalars = inst.arg + 1;
       ScalarSlot& slot = out_->scalars[inst.arg];
-      const bool arg = inst.op >= TapeOp::kReduceArgMax;
+      const bool arg = ReducesToPosition(inst.op);
       slot.type = arg ? TapeType::kI64 : of;
       if (!reduce) continue;
       if (slot.reduce != TapeOp::kConst) return Fail("a row scalar that is reduced twice");
@@ -198,8 +198,7 @@ Status PartBuilder::BuildReduction() {
     RONDO_RETURN_IF_ERROR(
         BuildTape(stage.tape, stage.per_row ? single : out_->tiling, {}, &stages[s].program));
     for (const TapeInst& inst : stage.tape) {
-      if (inst.op >= TapeOp::kReduceSum && inst.op <= TapeOp::kReduceArgMin)
-        stages[s].resets |= 1u << inst.arg;
+      if (Reduces(inst.op)) stages[s].resets |= 1u << inst.arg;
     }
     cost += stage.per_row ? 0 : kInstCost * stages[s].program.num_body;
   }

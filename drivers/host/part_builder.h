@@ -3,8 +3,8 @@
 #define RONDO_DRIVERS_HOST_PART_BUILDER_H_
 
 #include "core/arena.h"
+#include "core/list.h"
 #include "core/status.h"
-#include "drivers/host/list.h"
 #include "drivers/host/nest.h"
 #include "drivers/host/program.h"
 
@@ -48,14 +48,14 @@ class PartBuilder {
 
   // tapes (tape_builder.cc)
   struct TapeUse {
-    int pinned = 0;                // registers kept free at the front
-    List<uint16_t> keep;           // tape registers that stay valid to the end
-    List<uint32_t>* at = nullptr;  // out: byte offset of every tape register
+    int pinned = 0;                       // registers kept free at the front
+    GrowingList<uint16_t> keep;           // tape registers that stay valid to the end
+    GrowingList<uint32_t>* at = nullptr;  // out: byte offset of every tape register
   };
   Status BuildTape(Tape tape, const Tiling& tiling, const TapeUse& use, Program* out);
-  Status BuildInst(const TapeInst& in, const List<TapeInst>& tape, const Tiling& tiling, Inst* out);
-  Status CheckInst(const TapeInst& in, size_t k, const List<TapeInst>& tape) const;
-  Status Finish(const List<Inst>& once, const List<Inst>& body, Program* out);
+  Status BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling, Inst* out);
+  Status CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const;
+  Status Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out);
 
   // paths
   Status BuildMap();
@@ -73,7 +73,7 @@ class PartBuilder {
   bool Depends(const Operand& operand, int group, int depth = 0) const;
   bool TapeDepends(Tape tape, int group) const;
   // The lhs prologue as a tape that yields in the accumulator's type; not ok() when out of memory.
-  List<TapeInst> LhsTape() const;
+  GrowingList<TapeInst> LhsTape() const;
 
   // Leaves out guards that no point fails.
   Status DropGuards();

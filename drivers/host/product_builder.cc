@@ -23,7 +23,7 @@ constexpr DType WidestOf(TapeType t) {
 }
 
 // Appends what turns the last register of `tape` into `type`; returns the register.
-uint16_t AppendCast(List<TapeInst>& tape, uint16_t from, TapeType type) {
+uint16_t AppendCast(GrowingList<TapeInst>& tape, uint16_t from, TapeType type) {
   if (!tape.ok() || tape[from].type == type) return from;
   TapeInst cast = MakeInst(TapeOp::kCast, type, 0, from);
   cast.imm.i = static_cast<int64_t>(WidestOf(type));
@@ -98,9 +98,9 @@ uint16_t PartBuilder::RightOperand(int j) const {
   return part_.skeleton == Skeleton::kConvolution && !channels_ ? part_.lhs : part_.rhs[j];
 }
 
-List<TapeInst> PartBuilder::LhsTape() const {
+GrowingList<TapeInst> PartBuilder::LhsTape() const {
   const uint16_t lhs = LeftOperand();
-  List<TapeInst> tape;
+  GrowingList<TapeInst> tape;
   uint16_t result = 0;
   if (part_.prologue.empty()) {
     tape.push_back(MakeInst(TapeOp::kLoad, NaturalType(part_.operands[lhs].dtype), lhs, 0));
@@ -153,7 +153,7 @@ Status PartBuilder::BuildProduct() {
     const Operand& rhs = part_.operands[RightOperand(j)];
     fast &= WidensToF32(rhs.dtype) && !Depends(rhs, kM);
   }
-  const List<TapeInst> lhs = LhsTape();
+  const GrowingList<TapeInst> lhs = LhsTape();
   if (!lhs.ok()) return NoMemory();
   fast &= !TapeDepends(Tape(lhs.data(), lhs.size()), kN);
   if (!fast || (convolution && !channels_ && nest.points[kM] == 1)) return BuildAccumulate();
@@ -190,7 +190,7 @@ Status PartBuilder::BuildAccumulate() {
     out_->temp_at = Take(kLanes * 8);
     return BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n);
   }
-  List<TapeInst> tape = LhsTape();
+  GrowingList<TapeInst> tape = LhsTape();
   if (!tape.ok()) return NoMemory();
   TapeUse use;
   use.pinned = out_->num_rhs;
@@ -202,12 +202,12 @@ Status PartBuilder::BuildAccumulate() {
     use.keep.push_back(AppendCast(tape, static_cast<uint16_t>(tape.size() - 1), part_.acc_type));
   }
   if (!tape.ok()) return NoMemory();
-  List<uint32_t> at;
+  GrowingList<uint32_t> at;
   use.at = &at;
   Program& program = out_->step_by_n;
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(tape.data(), tape.size()), out_->tiling, use, &program));
-  List<Inst> once(program.once, program.num_once);
-  List<Inst> body(program.body, program.num_body);
+  GrowingList<Inst> once(program.once, program.num_once);
+  GrowingList<Inst> body(program.body, program.num_body);
   for (int j = 0; j < out_->num_rhs; ++j) {
     Inst add;
     add.op = TapeOp::kFma;
@@ -228,7 +228,7 @@ Status PartBuilder::BuildBlocked(bool convolution) {
   const Nest& nest = out_->nest;
   const int64_t rows = nest.points[kM], k = nest.points[kK];
   out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
-  const List<TapeInst> lhs = LhsTape();
+  const GrowingList<TapeInst> lhs = LhsTape();
   if (!lhs.ok()) return NoMemory();
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
   if (part_.prologue.empty() && WidensToF32(part_.operands[LeftOperand()].dtype)) {

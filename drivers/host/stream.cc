@@ -99,7 +99,7 @@ Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) 
   switch (entry.kind) {
     case GraphEntry::Kind::kLaunch:
       if (!Launch(*entry.program, entry.kernel, addresses, entry.step)) {
-        return Status::Error(Code::kInternal, "step %u: the stream has too little scratch", entry.step);
+        return Status::Error(Code::kInternal, "the stream has too little scratch");
       }
       break;
     case GraphEntry::Kind::kCopy:
@@ -114,7 +114,7 @@ Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) 
           ->Start(entry.part, {entry.from, entry.to}, &collectives_);
     case GraphEntry::Kind::kWait:
       return reinterpret_cast<HostCollectives*>(entry.part.collectives)->Wait(entry.part);
-    case GraphEntry::Kind::kCall: return entry.call->Run(addresses, entry.step);
+    case GraphEntry::Kind::kCall: return entry.call->Run(addresses);
     case GraphEntry::Kind::kTime: entry.event->nanoseconds = Nanoseconds(); break;
   }
   return Status::Ok();
@@ -168,9 +168,9 @@ Status HostStream::TakeFault(uint32_t* failed_step) {
   const HostFault fault = fault_.fault;
   fault_.state.store(0);
   if (failed_step != nullptr) *failed_step = fault.step;
-  return Status::Error(
-      Code::kOutOfRange, "step %u: index %lld of operand %u of kernel %u is outside [0, %lld)", fault.step,
-      static_cast<long long>(fault.value), fault.operand, fault.kernel, static_cast<long long>(fault.extent));
+  return Status::Error(Code::kOutOfRange, "index %lld of operand %u of kernel %u is outside [0, %lld)",
+                       static_cast<long long>(fault.value), fault.operand, fault.kernel,
+                       static_cast<long long>(fault.extent));
 }
 
 // A start is enqueued after the stream's work so far and, to keep the order of collectives, after the start
@@ -200,10 +200,10 @@ bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
 
 bool HostGraph::PrepareOrder() {
   const size_t count = entries.size();
-  order.first_after = List<uint32_t>::Filled(count + 2, 0);
-  order.after = List<uint32_t>::Filled(before.size(), 0);
-  order.left = List<uint32_t>::Filled(count, 0);
-  order.ready = List<uint32_t>::Filled(count, 0);
+  order.first_after = GrowingList<uint32_t>::Filled(count + 2, 0);
+  order.after = GrowingList<uint32_t>::Filled(before.size(), 0);
+  order.left = GrowingList<uint32_t>::Filled(count, 0);
+  order.ready = GrowingList<uint32_t>::Filled(count, 0);
   if (!order.first_after.ok() || !order.after.ok() || !order.left.ok() || !order.ready.ok()) return false;
   for (uint32_t earlier : before) ++order.first_after[earlier + 2];
   for (size_t i = 2; i < count + 2; ++i) order.first_after[i] += order.first_after[i - 1];

@@ -5,9 +5,9 @@
 #include <atomic>
 
 #include "core/driver.h"
+#include "core/list.h"
 #include "drivers/host/collectives.h"
 #include "drivers/host/faults.h"
-#include "drivers/host/list.h"
 #include "drivers/host/module.h"
 #include "drivers/host/thread_pool.h"
 
@@ -39,28 +39,30 @@ struct GraphEntry {
 struct HostEvent {
   HostGraph* recording = nullptr;
   bool timed = false;
-  uint64_t nanoseconds = 0;  // on the monotonic clock
-  List<uint32_t> last;       // of the recording: what the stream that recorded it had last
+  uint64_t nanoseconds = 0;    // on the monotonic clock
+  GrowingList<uint32_t> last;  // of the recording: what the stream that recorded it had last
 };
 
 // What a random order of replay needs, in memory made by EndRecord.
 struct ReplayOrder {
-  List<uint32_t> first_after, after;  // per entry: those that come after it
-  List<uint32_t> left, ready;  // of a replay: entries that each waits for, and those that wait for none
+  GrowingList<uint32_t> first_after, after;  // per entry: those that come after it
+  GrowingList<uint32_t> left,
+      ready;  // of a replay: entries that each waits for, and those that wait for none
 };
 
 // Immutable after EndRecord but for `order` and the addresses of launches and copies; may be launched any
 // number of times, by one thread at a time.
 struct HostGraph {
-  List<GraphEntry> entries;
-  List<DeviceAddress> addresses;
-  List<GraphNode> nodes;
-  List<uint32_t> entry_of;  // per node
-  List<uint32_t> before;    // per entry: the entries that its stream, events and collectives put before it
+  GrowingList<GraphEntry> entries;
+  GrowingList<DeviceAddress> addresses;
+  GrowingList<GraphNode> nodes;
+  GrowingList<uint32_t> entry_of;  // per node
+  GrowingList<uint32_t>
+      before;  // per entry: the entries that its stream, events and collectives put before it
   ReplayOrder order;
   // While recording: the streams that take part and the events recorded in them.
-  List<HostStream*> streams;
-  List<HostEvent*> events;
+  GrowingList<HostStream*> streams;
+  GrowingList<HostEvent*> events;
   uint32_t last_start = kNone;  // the last collective's start, in any stream
 
   // Adds `entry` at the end of `stream`, and a node of `kind` unless it is a kTime. False when out of memory.
@@ -107,7 +109,7 @@ class HostStream {
   Status TakeFault(uint32_t* failed_step);
 
   HostGraph* recording = nullptr;
-  List<uint32_t> last;  // of the recording: entries that the next one comes after
+  GrowingList<uint32_t> last;  // of the recording: entries that the next one comes after
 
  private:
   Status Try(const GraphEntry& entry, const DeviceAddress* addresses);

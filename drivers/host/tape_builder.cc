@@ -6,24 +6,16 @@
 namespace rondo::host {
 namespace {
 
-bool Between(TapeOp op, TapeOp first, TapeOp last) { return op >= first && op <= last; }
+bool IsEffect(TapeOp op) { return ClassOf(op) == OpClass::kEffect; }
 
-// How many of a, b, c an instruction reads.
-int Reads(TapeOp op) {
-  if (op <= TapeOp::kKept) return 0;
-  if (op < TapeOp::kAdd) return 1;
-  return op < TapeOp::kSelect ? 2 : 3;
-}
-
-bool IsEffect(TapeOp op) { return Between(op, TapeOp::kStore, TapeOp::kReduceArgMin); }
-
+// Whether the result is of its operands' type.
 bool WorksInPlace(TapeOp op) {
-  return op != TapeOp::kCast && op != TapeOp::kIsNan && op != TapeOp::kIsInf && op != TapeOp::kSelect &&
-         !Between(op, TapeOp::kLess, TapeOp::kEqual);
+  const OpClass kind = ClassOf(op);
+  return kind != OpClass::kCast && kind != OpClass::kSelect && !GivesTruth(kind);
 }
 
 // The byte offset of a register for the result of `op`. Constants keep theirs for the whole launch.
-uint32_t TakeSlot(TapeOp op, uint32_t slot, List<uint32_t>* free, uint32_t* slots) {
+uint32_t TakeSlot(TapeOp op, uint32_t slot, GrowingList<uint32_t>* free, uint32_t* slots) {
   if (op == TapeOp::kConst || free->empty()) return slot * (*slots)++;
   const uint32_t at = free->back();
   free->pop_back();
@@ -31,7 +23,7 @@ uint32_t TakeSlot(TapeOp op, uint32_t slot, List<uint32_t>* free, uint32_t* slot
 }
 
 // Powers by a constant that one cheaper instruction computes.
-void SimplifyPow(List<TapeInst>& tape, TapeInst& inst) {
+void SimplifyPow(GrowingList<TapeInst>& tape, TapeInst& inst) {
   const TapeInst& exponent = tape[inst.b];
   if (inst.op != TapeOp::kPow || inst.type == TapeType::kI64 || exponent.op != TapeOp::kConst) return;
   if (exponent.imm.f == 2) {
@@ -48,15 +40,15 @@ void SimplifyPow(List<TapeInst>& tape, TapeInst& inst) {
 
 // Last instruction that reads each register; effects and what they need only (-1: not needed). Not ok() when
 // out of memory.
-List<int> LastUses(const List<TapeInst>& tape, const List<uint16_t>& keep) {
+GrowingList<int> LastUses(const GrowingList<TapeInst>& tape, const GrowingList<uint16_t>& keep) {
   const int n = static_cast<int>(tape.size());
-  List<int> last = List<int>::Filled(tape.size(), -1);
+  GrowingList<int> last = GrowingList<int>::Filled(tape.size(), -1);
   if (!last.ok()) return last;
   for (uint16_t k : keep) last[k] = n;
   for (int k = n - 1; k >= 0; --k) {
     if (!IsEffect(tape[k].op) && last[k] < 0) continue;
     const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
-    for (int r = 0; r < Reads(tape[k].op); ++r) {
+    for (int r = 0; r < Inputs(tape[k].op); ++r) {
       if (last[reads[r]] < 0) last[reads[r]] = tape[k].op == TapeOp::kYield ? n : k;
     }
   }
@@ -65,7 +57,8 @@ List<int> LastUses(const List<TapeInst>& tape, const List<uint16_t>& keep) {
 
 // Takes the greatest or least of the sum before and a constant into the sum's own instruction. `in` follows
 // it.
-bool ClampSum(const Engine& engine, const List<TapeInst>& tape, const TapeInst& in, uint16_t sum, Inst* add) {
+bool ClampSum(const Engine& engine, const GrowingList<TapeInst>& tape, const TapeInst& in, uint16_t sum,
+              Inst* add) {
   if (in.type != TapeType::kF32 || (in.op != TapeOp::kMax && in.op != TapeOp::kMin)) return false;
   const uint16_t other = in.a == sum ? in.b : in.a;
   if (other == sum || tape[other].op != TapeOp::kConst || add->kind != InstKind::kOp) return false;
@@ -90,9 +83,9 @@ bool InPlace(const Access& access) {
 
 }  // namespace
 
-Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>& tape) const {
+Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const {
   const uint16_t reads[3] = {in.a, in.b, in.c};
-  for (int r = 0; r < Reads(in.op); ++r) {
+  for (int r = 0; r < Inputs(in.op); ++r) {
     if (reads[r] >= k) return Fail("a tape that reads a register before it is set");
     if (IsEffect(tape[reads[r]].op)) return Fail("a tape that reads the register of an effect");
   }
@@ -100,7 +93,7 @@ Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>
     return Fail("a tape that reads an accumulator which its skeleton does not have");
   }
   const bool slot = in.op == TapeOp::kScalar || in.op == TapeOp::kKept || in.op == TapeOp::kKeep ||
-                    in.op == TapeOp::kSetScalar || Between(in.op, TapeOp::kReduceSum, TapeOp::kReduceArgMin);
+                    in.op == TapeOp::kSetScalar || Reduces(in.op);
   if (slot && in.arg >= kMaxSlots) return Fail("more than 16 row scalars or kept rows");
   if (in.op == TapeOp::kIndex && in.arg >= part_.loops.size()) {
     return Fail("a tape that reads the counter of a loop which the part does not have");
@@ -108,11 +101,11 @@ Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const List<TapeInst>
   return Status::Ok();
 }
 
-Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, const Tiling& tiling,
+Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
                               Inst* out) {
   out->op = in.op;
   out->type = in.type;
-  out->of = Reads(in.op) > 0 ? tape[in.a].type : in.type;
+  out->of = Inputs(in.op) > 0 ? tape[in.a].type : in.type;
   out->arg = in.arg;
   out->imm.i = in.imm.i;
   switch (in.op) {
@@ -146,12 +139,10 @@ Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, co
     case TapeOp::kYield: out->kind = InstKind::kYield; return Status::Ok();
     case TapeOp::kSetScalar: out->kind = InstKind::kSetScalar; return Status::Ok();
     case TapeOp::kKeep: out->kind = InstKind::kKeep; return Status::Ok();
-    case TapeOp::kReduceArgMax:
-    case TapeOp::kReduceArgMin: out->kind = InstKind::kReduceArg; return Status::Ok();
     default: break;
   }
-  if (Between(in.op, TapeOp::kReduceSum, TapeOp::kReduceMin)) {
-    out->kind = InstKind::kReduce;
+  if (Reduces(in.op)) {
+    out->kind = ReducesToPosition(in.op) ? InstKind::kReduceArg : InstKind::kReduce;
     return Status::Ok();
   }
   out->kind = InstKind::kOp;
@@ -160,7 +151,7 @@ Status PartBuilder::BuildInst(const TapeInst& in, const List<TapeInst>& tape, co
   return Status::Ok();
 }
 
-Status PartBuilder::Finish(const List<Inst>& once, const List<Inst>& body, Program* out) {
+Status PartBuilder::Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out) {
   if (!once.ok() || !body.ok()) return NoMemory();
   Span<const Inst> once_copy = arena_.Copy(once), body_copy = arena_.Copy(body);
   if (once_copy.data() == nullptr || body_copy.data() == nullptr) return NoMemory();
@@ -172,7 +163,7 @@ Status PartBuilder::Finish(const List<Inst>& once, const List<Inst>& body, Progr
 }
 
 Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& use, Program* out) {
-  List<TapeInst> tape(source.begin(), source.size());
+  GrowingList<TapeInst> tape(source.begin(), source.size());
   if (!tape.ok() || !use.keep.ok()) return NoMemory();
   bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
   for (size_t k = 0; k < tape.size(); ++k) {
@@ -180,21 +171,21 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     SimplifyPow(tape, tape[k]);
     narrow &= IsEffect(tape[k].op) || tape[k].type == TapeType::kF32;
   }
-  const List<int> last = LastUses(tape, use.keep);
+  const GrowingList<int> last = LastUses(tape, use.keep);
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
-  List<uint32_t> at = List<uint32_t>::Filled(tape.size(), 0);
+  GrowingList<uint32_t> at = GrowingList<uint32_t>::Filled(tape.size(), 0);
   if (!last.ok() || !at.ok()) return NoMemory();
   // What is read after a store may have been overwritten by it.
   int first_store = static_cast<int>(tape.size()) - 1;
   for (int k = first_store; k >= 0; --k) first_store = tape[k].op == TapeOp::kStore ? k : first_store;
-  List<uint32_t> free;
+  GrowingList<uint32_t> free;
   uint32_t slots = static_cast<uint32_t>(use.pinned);
-  List<Inst> once, body;
+  GrowingList<Inst> once, body;
   uint16_t before = 0;  // the tape's register that the last instruction of `body` defines
   for (size_t k = 0; k < tape.size(); ++k) {
     const TapeInst& in = tape[k];
     if (!IsEffect(in.op) && last[k] < 0) continue;
-    if (!body.empty() && Reads(in.op) == 2 && (in.a == before || in.b == before) &&
+    if (!body.empty() && Inputs(in.op) == 2 && (in.a == before || in.b == before) &&
         last[before] == static_cast<int>(k) && ClampSum(engine_, tape, in, before, &body.back())) {
       at[k] = at[before];
       before = static_cast<uint16_t>(k);
@@ -204,11 +195,11 @@ Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& 
     RONDO_RETURN_IF_ERROR(BuildInst(in, tape, tiling, &inst));
     const uint16_t reads[3] = {in.a, in.b, in.c};
     uint32_t* from[3] = {&inst.a, &inst.b, &inst.c};
-    for (int r = 0; r < Reads(in.op); ++r) *from[r] = at[reads[r]];
+    for (int r = 0; r < Inputs(in.op); ++r) *from[r] = at[reads[r]];
     // An op whose result has the width of its operands may overwrite one of them.
     const bool in_place = WorksInPlace(in.op) && inst.type == inst.of;
     if (!IsEffect(in.op) && !in_place) at[k] = TakeSlot(in.op, slot, &free, &slots);
-    for (int r = 0; r < Reads(in.op); ++r) {
+    for (int r = 0; r < Inputs(in.op); ++r) {
       const uint16_t reg = reads[r];
       bool again = false;  // the same register named twice is freed once
       for (int earlier = 0; earlier < r; ++earlier) again |= reads[earlier] == reg;

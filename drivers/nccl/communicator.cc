@@ -3,42 +3,59 @@
 #include <sched.h>
 
 #include <cstdlib>
-#include <memory>
+#include <new>
 
 namespace rondo::nccl {
 namespace {
 
-constexpr int kSum = 0;   // ncclSum
-constexpr int kByte = 1;  // ncclUint8
-
-// ncclDataType_t of a dtype whose elements NCCL can add; kByte for all others.
+// ncclDataType_t of a dtype whose elements NCCL can add; kUint8 for all others.
 int TypeOf(DType dtype) {
   switch (dtype) {
-    case DType::kI8: return 0;
-    case DType::kU8: return 1;
-    case DType::kI32: return 2;
-    case DType::kU32: return 3;
-    case DType::kI64: return 4;
-    case DType::kU64: return 5;
-    case DType::kF16: return 6;
-    case DType::kF32: return 7;
-    case DType::kF64: return 8;
-    case DType::kBF16: return 9;
-    default: return kByte;
+    case DType::kI8: return kInt8;
+    case DType::kI32: return kInt32;
+    case DType::kU32: return kUint32;
+    case DType::kI64: return kInt64;
+    case DType::kU64: return kUint64;
+    case DType::kF16: return kFloat16;
+    case DType::kF32: return kFloat32;
+    case DType::kF64: return kFloat64;
+    case DType::kBF16: return kBfloat16;
+    default: return kUint8;
   }
 }
 
-bool CanAdd(DType dtype) { return dtype == DType::kU8 || TypeOf(dtype) != kByte; }
+// NCCL uses multicast over NVLink where it can, which hangs some machines. Its configuration has no field for
+// it, and the environment is the program's, not a library's: the program says what it wants there.
+Status AskedAboutMulticast(size_t devices) {
+  if (devices < 2 || std::getenv("NCCL_NVLS_ENABLE") != nullptr) return Status::Ok();
+  return Status::Error(
+      Code::kFailedPrecondition,
+      "NCCL_NVLS_ENABLE is not in the environment: a program that has %zu GPUs work together sets it "
+      "to 0 (no multicast over NVLink, which hangs some machines) or to 1",
+      devices);
+}
+
+bool CanAdd(DType dtype) { return dtype == DType::kU8 || TypeOf(dtype) != kUint8; }
 
 }  // namespace
 
 Result<Communicator*> Communicator::Create(const Api& api, Span<const uint32_t> devices,
-                                           const ContextHooks& hooks) {
-  // Multicast over NVLink hangs on some machines; the environment may say otherwise.
-  setenv("NCCL_NVLS_ENABLE", "0", 0);
-  std::unique_ptr<Communicator> made(new Communicator(api, hooks));
-  made->devices_.assign(devices.begin(), devices.end());
-  made->comms_.assign(devices.size(), nullptr);
+                                           const ContextHooks& hooks, const ThreadHooks& threads) {
+  RONDO_RETURN_IF_ERROR(AskedAboutMulticast(devices.size()));
+  std::unique_ptr<Communicator> made(new (std::nothrow) Communicator(api, hooks, threads));
+  if (made != nullptr) {
+    made->devices_.reset(new (std::nothrow) uint32_t[devices.size()]);
+    made->ranks_.reset(new (std::nothrow) Rank[devices.size()]);
+  }
+  if (made == nullptr || made->devices_ == nullptr || made->ranks_ == nullptr)
+    return Status::Error(Code::kOutOfMemory, "no host memory for a communicator of %zu devices",
+                         devices.size());
+  made->num_ranks_ = devices.size();
+  for (uint32_t i = 0; i < devices.size(); ++i) {
+    made->devices_[i] = devices[i];
+    made->ranks_[i].owner = made.get();
+    made->ranks_[i].number = i;
+  }
   Status status = made->Connect();
   if (!status.ok()) return status.At("a communicator of %zu devices", devices.size());
   return made.release();
@@ -50,18 +67,18 @@ Status Communicator::Connect() {
   Config config;
   RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
   Status status;
-  for (size_t rank = 0; rank < devices_.size() && status.ok(); ++rank) {
+  for (size_t rank = 0; rank < num_ranks_ && status.ok(); ++rank) {
     hooks_.enter(hooks_.user, devices_[rank]);
     status = ToStatus(
         api_,
-        api_.init_rank(&comms_[rank], static_cast<int>(devices_.size()), id, static_cast<int>(rank), &config),
+        api_.init_rank(&ranks_[rank].comm, static_cast<int>(num_ranks_), id, static_cast<int>(rank), &config),
         "ncclCommInitRankConfig");
     hooks_.leave(hooks_.user);
   }
   Status ended = ToStatus(api_, api_.group_end(), "ncclGroupEnd");
   RONDO_RETURN_IF_ERROR(status);
   RONDO_RETURN_IF_ERROR(ended);
-  for (uint32_t rank = 0; rank < comms_.size(); ++rank) {
+  for (uint32_t rank = 0; rank < num_ranks_; ++rank) {
     RONDO_RETURN_IF_ERROR(Settle(rank, kInProgress, "connecting").At("rank %u", rank));
   }
   return Status::Ok();
@@ -70,11 +87,11 @@ Status Communicator::Connect() {
 Status Communicator::Settle(uint32_t rank, Result_t result, const char* call) {
   while (result == kInProgress) {
     if (aborted()) return Status::Error(Code::kAborted, "%s: the communicator was aborted", call);
-    Result_t asked = api_.state(comms_[rank], &result);
+    Result_t asked = api_.state(ranks_[rank].comm, &result);
     if (asked != kSuccess) result = asked;
     if (result == kInProgress) sched_yield();
   }
-  return ToStatus(api_, result, call, comms_[rank]);
+  return ToStatus(api_, result, call, ranks_[rank].comm);
 }
 
 Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to,
@@ -87,7 +104,7 @@ Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* 
   const int type = TypeOf(point.dtype);
   const auto bytes = static_cast<size_t>(CanAdd(point.dtype) ? ByteSize(point.dtype) : 1);
   const size_t count = static_cast<size_t>(point.bytes) / bytes;
-  Comm comm = comms_[rank];
+  Comm comm = ranks_[rank].comm;
   switch (point.op) {
     case CollectiveOp::kAllReduce:
       return Settle(rank, api_.all_reduce(from, to, count, type, kSum, comm, stream), "ncclAllReduce");
@@ -102,40 +119,52 @@ Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* 
   return Status::Error(Code::kInternal, "collective %d is unknown", static_cast<int>(point.op));
 }
 
+void* Communicator::End(void* rank) {
+  const Rank& self = *static_cast<const Rank*>(rank);
+  const ContextHooks& hooks = self.owner->hooks_;
+  hooks.enter(hooks.user, self.owner->devices_[self.number]);
+  self.end(self.comm);
+  hooks.leave(hooks.user);
+  return nullptr;
+}
+
+void Communicator::EndAll(Result_t (*end)(Comm comm)) {
+  for (size_t i = 0; i < num_ranks_; ++i) {
+    Rank& rank = ranks_[i];
+    if (rank.comm == nullptr) continue;
+    rank.end = end;
+    rank.started = threads_.start(threads_.user, End, &rank, &rank.thread) == 0;
+  }
+  for (size_t i = 0; i < num_ranks_; ++i) {
+    if (ranks_[i].comm != nullptr && !ranks_[i].started) End(&ranks_[i]);
+  }
+}
+
+void Communicator::JoinAll() {
+  for (size_t i = 0; i < num_ranks_; ++i) {
+    if (ranks_[i].started) threads_.join(threads_.user, ranks_[i].thread);
+  }
+}
+
 void Communicator::Abort() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (aborted_.exchange(true, std::memory_order_acq_rel)) return;
-  for (size_t rank = 0; rank < comms_.size(); ++rank) {
-    if (comms_[rank] == nullptr) continue;
-    aborters_.emplace_back([this, rank] {
-      hooks_.enter(hooks_.user, devices_[rank]);
-      api_.abort(comms_[rank]);
-      hooks_.leave(hooks_.user);
-    });
-  }
+  if (!aborted_.exchange(true, std::memory_order_acq_rel)) EndAll(api_.abort);
 }
 
 Communicator::~Communicator() {
   // Also after a failed connection, whose ranks only an abort ends.
   bool connected = !aborted();
-  for (uint32_t rank = 0; connected && rank < comms_.size(); ++rank) {
+  for (size_t rank = 0; connected && rank < num_ranks_; ++rank) {
     Result_t state = kInProgress;
-    connected = comms_[rank] != nullptr && api_.state(comms_[rank], &state) == kSuccess && state == kSuccess;
+    Comm comm = ranks_[rank].comm;
+    connected = comm != nullptr && api_.state(comm, &state) == kSuccess && state == kSuccess;
   }
-  if (!connected) {
+  if (connected) {
+    EndAll(api_.destroy);
+  } else {
     Abort();
-    for (std::thread& aborter : aborters_) aborter.join();
-    return;
   }
-  std::vector<std::thread> destroyers;  // a rank may wait for the others
-  for (size_t rank = 0; rank < comms_.size(); ++rank) {
-    destroyers.emplace_back([this, rank] {
-      hooks_.enter(hooks_.user, devices_[rank]);
-      api_.destroy(comms_[rank]);
-      hooks_.leave(hooks_.user);
-    });
-  }
-  for (std::thread& destroyer : destroyers) destroyer.join();
+  JoinAll();
 }
 
 }  // namespace rondo::nccl

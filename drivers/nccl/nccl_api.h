@@ -13,8 +13,12 @@ struct CUstream_st;
 
 namespace rondo::nccl {
 
-using Result_t = int;  // ncclResult_t
-inline constexpr Result_t kSuccess = 0, kInProgress = 7;
+using Result_t = int;                                     // ncclResult_t
+inline constexpr Result_t kSuccess = 0, kInProgress = 7;  // ncclSuccess, ncclInProgress
+inline constexpr int kSum = 0;                            // ncclRedOp_t: ncclSum
+// ncclDataType_t.
+inline constexpr int kInt8 = 0, kUint8 = 1, kInt32 = 2, kUint32 = 3, kInt64 = 4, kUint64 = 5, kFloat16 = 6,
+                     kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;
 using Comm = struct ncclComm*;
 using Stream = ::CUstream_st*;
 

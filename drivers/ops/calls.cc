@@ -12,7 +12,7 @@ Status Failed(const OpInfo& info, Code code, const char* what, const char* error
 
 }  // namespace
 
-Status CallProgram::Run(const uint64_t* addresses, uint32_t step) const {
+Status CallProgram::Run(const uint64_t* addresses) const {
   const void* inputs[RONDO_OP_MAX_ARGUMENTS];
   void* outputs[RONDO_OP_MAX_ARGUMENTS];
   for (uint32_t i = 0; i < num_inputs; ++i) inputs[i] = reinterpret_cast<const void*>(addresses[i]);
@@ -31,7 +31,7 @@ Status CallProgram::Run(const uint64_t* addresses, uint32_t step) const {
   const Code code = result == RONDO_OP_BAD_DATA    ? Code::kOutOfRange
                     : result == RONDO_OP_NO_MEMORY ? Code::kOutOfMemory
                                                    : Code::kInternal;
-  return Failed(*info, code, "", error[0] != '\0' ? error : "its run failed").At("step %u", step);
+  return Failed(*info, code, "", error[0] != '\0' ? error : "its run failed");
 }
 
 CallTable::~CallTable() {

@@ -22,7 +22,7 @@ struct CallProgram {
 
   // Runs it over the memory of this process at `addresses`, one an argument (0 where it is absent). Not OK:
   // the op's own sentence. Allocates only then.
-  Status Run(const uint64_t* addresses, uint32_t step) const;
+  Status Run(const uint64_t* addresses) const;
 };
 
 // Owns the instances.

@@ -1,6 +1,7 @@
 #include "formats/machine_code/architecture.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
 namespace rondo {
@@ -125,15 +126,22 @@ std::string RunsOnText(const CodeModule& module) {
   return text;
 }
 
-std::string MadeForText(std::string_view architecture) {
-  std::string text(architecture);
+void MadeForText(std::string_view architecture, char* text, size_t size) {
+  const int length = static_cast<int>(std::min<size_t>(architecture.size(), 64));
+  const char* const name = architecture.data();
   const std::optional<CodeArchitecture> code = ParseArchitecture(architecture);
-  if (!code) return text + " is no architecture that this build knows";
-  const std::string number = Capability(code->number);
-  if (code->exact) return text + " is machine code for compute capability " + number + " only";
-  if (code->ptx) return text + " is PTX for compute capability " + number + " and later";
-  return text + " is machine code for compute capabilities " + number + " to " +
-         std::to_string(code->number / 10) + ".9";
+  if (!code) {
+    std::snprintf(text, size, "%.*s is no architecture that this build knows", length, name);
+    return;
+  }
+  const int major = code->number / 10, minor = code->number % 10;
+  if (!code->exact && !code->ptx) {
+    std::snprintf(text, size, "%.*s is machine code for compute capabilities %d.%d to %d.9", length, name,
+                  major, minor, major);
+    return;
+  }
+  std::snprintf(text, size, "%.*s is %s for compute capability %d.%d %s", length, name,
+                code->exact ? "machine code" : "PTX", major, minor, code->exact ? "only" : "and later");
 }
 
 }  // namespace rondo

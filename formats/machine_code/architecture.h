@@ -58,8 +58,8 @@ uint32_t MostShared(const CodeModule& module);
 // GPU". GPUs whose blocks have less shared memory than an image takes are named as those that it does not run
 // on.
 std::string RunsOnText(const CodeModule& module);
-// "sm_80 is machine code for compute capabilities 8.0 to 8.9"
-std::string MadeForText(std::string_view architecture);
+// "sm_80 is machine code for compute capabilities 8.0 to 8.9", into `text` of `size` bytes.
+void MadeForText(std::string_view architecture, char* text, size_t size);
 
 }  // namespace rondo
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -185,7 +186,13 @@ Status FitsBlock(const FunctionNeeds& needs, uint32_t threads, uint32_t shared, 
 }
 
 Status CheckImages(const PlanData& plan, const CodeModule& module, bool alternatives) {
-  return Checker(plan, module).Check(alternatives);
+  try {  // containers of the standard library; drivers, which are compiled without exceptions, come through
+         // here
+    return Checker(plan, module).Check(alternatives);
+  } catch (const std::bad_alloc&) {
+    return Status::Error(Code::kOutOfMemory, "no host memory to look at the machine code of %zu kernels",
+                         plan.kernels.size());
+  }
 }
 
 }  // namespace rondo

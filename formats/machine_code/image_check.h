@@ -16,7 +16,7 @@ namespace rondo {
 //   memory and cluster fit the launch and the architecture's GPUs; every image has the digest
 //   (image_digest.h) of what the plan holds.
 // `alternatives`: those of the module as well. Errors: kCorrupt, naming module, kernel, value, limit and
-// node. Thread-safe.
+// node; kOutOfMemory. Thread-safe.
 Status CheckImages(const PlanData& plan, const CodeModule& module, bool alternatives);
 
 // Whether a block of `threads` with `shared` bytes given by the launch fits what its function needs, where a

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "formats/plan/counted_texts.h"
 #include "formats/plan/format.h"
-#include "formats/plan/plan_generated.h"
 
 namespace rondo {
 namespace {
@@ -442,8 +442,8 @@ Status DecodePlan(Span<const uint8_t> bytes, Span<const uint8_t> code, Arena& ar
     return Status::Error(Code::kCorrupt, "plan: flatbuffers section of %zu bytes exceeds %" PRIu64,
                          bytes.size(), kMaxFlatbufferBytes);
   }
-  // A table and the reference to it take 8 bytes at least; shared ones are counted each time.
-  const size_t max_tables = bytes.size() / 8 + 1;
+  // A reference to a table or a text takes 4 bytes; what is shared is counted each time.
+  const size_t max_tables = bytes.size() / 4 + 1;
   fb::Verifier verifier(bytes.data(), bytes.size(), kMaxTableDepth, static_cast<fb::uoffset_t>(max_tables));
   if (bytes.size() < 16 || !fbs::VerifyPlanBuffer(verifier)) {
     return Status::Error(

@@ -343,10 +343,11 @@ Status VerifyKernels(const PlanData& plan, Work& work, Arena& scratch, KernelRan
     }
     count += kernel.num_params;
     Status status = VerifyKernel(kernel, work);
-    needs[i] = NeedOf(kernel);
-    if (status.ok())
+    if (status.ok()) {
+      needs[i] = NeedOf(kernel);
       status =
           VerifyNeed("bytes of scratch a thread", needs[i].scratch, kMostScratch, plan.requirements.scratch);
+    }
     if (!status.ok()) return FromKernel(status, plan, i);
   }
   Span<ByteRange> ranges = scratch.New<ByteRange>(count);

@@ -3,23 +3,6 @@
 namespace rondo::plan {
 namespace {
 
-constexpr bool InRange(TapeOp op, TapeOp first, TapeOp last) { return op >= first && op <= last; }
-constexpr bool IsUnary(TapeOp op) { return InRange(op, TapeOp::kNeg, TapeOp::kExpm1); }
-constexpr bool IsBinary(TapeOp op) { return InRange(op, TapeOp::kAdd, TapeOp::kAtan2); }
-constexpr bool IsCompare(TapeOp op) { return InRange(op, TapeOp::kLess, TapeOp::kEqual); }
-constexpr bool IsTernary(TapeOp op) { return op == TapeOp::kSelect || op == TapeOp::kFma; }
-constexpr bool IsEffect(TapeOp op) { return InRange(op, TapeOp::kStore, TapeOp::kReduceArgMin); }
-constexpr bool IsLeaf(TapeOp op) { return InRange(op, TapeOp::kLoad, TapeOp::kKept); }
-constexpr bool IsBitwise(TapeOp op) {
-  return op == TapeOp::kBitNot || InRange(op, TapeOp::kBitAnd, TapeOp::kShr);
-}
-
-constexpr int Inputs(TapeOp op) {
-  if (IsLeaf(op)) return 0;
-  if (IsUnary(op) || IsEffect(op)) return 1;
-  return IsTernary(op) ? 3 : 2;
-}
-
 constexpr int8_t kNoRegister = -1;
 
 // Verifies one tape, instruction by instruction.
@@ -34,7 +17,7 @@ class TapeVerifier {
   Status Instruction(const TapeInst& inst, size_t k);
   Status Leaf(const TapeInst& inst);
   Status Effect(const TapeInst& inst);
-  Status Arithmetic(const TapeInst& inst);
+  Status Arithmetic(const TapeInst& inst, OpClass op);
   Status Operand(const TapeInst& inst, bool write);
   Status Slot(const TapeInst& inst, uint32_t slots, const char* what, TapeUse use);
 
@@ -140,11 +123,11 @@ Status TapeVerifier::Effect(const TapeInst& inst) {
   }
 }
 
-Status TapeVerifier::Arithmetic(const TapeInst& inst) {
+Status TapeVerifier::Arithmetic(const TapeInst& inst, OpClass op) {
   const TapeType a = TypeOf(inst.a);
   const bool integer = inst.type == TapeType::kI64;
-  if (IsBitwise(inst.op) && !integer) return RONDO_BROKEN("a bit operation has type i64");
-  if (inst.op == TapeOp::kCast) {
+  if (IsBitwise(op) && !integer) return RONDO_BROKEN("a bit operation has type i64");
+  if (op == OpClass::kCast) {
     if (inst.imm.i < 0 || inst.imm.i >= kNumDTypes) {
       return RONDO_BROKEN("casts to dtype %lld of %d", static_cast<long long>(inst.imm.i), kNumDTypes);
     }
@@ -152,37 +135,35 @@ Status TapeVerifier::Arithmetic(const TapeInst& inst) {
       return RONDO_BROKEN("its type is not its dtype's");
     return Status::Ok();
   }
-  if (inst.op == TapeOp::kIsNan || inst.op == TapeOp::kIsInf) {
-    return integer ? Status::Ok() : RONDO_BROKEN("its result has type i64");
+  if (GivesTruth(op)) {
+    if (!integer) return RONDO_BROKEN("its result has type i64");
+    return op == OpClass::kTest || a == TypeOf(inst.b) ? Status::Ok()
+                                                       : RONDO_BROKEN("compares registers of two types");
   }
-  if (IsCompare(inst.op)) {
-    if (!integer) return RONDO_BROKEN("a comparison has type i64");
-    return a == TypeOf(inst.b) ? Status::Ok() : RONDO_BROKEN("compares registers of two types");
-  }
-  if (inst.op == TapeOp::kSelect) {
+  if (op == OpClass::kSelect) {
     if (a != TapeType::kI64) return RONDO_BROKEN("selects by a register that is not i64");
   } else if (a != inst.type) {
     return RONDO_BROKEN("register %u is not of its type", inst.a);
   }
-  if (Inputs(inst.op) >= 2 && TypeOf(inst.b) != inst.type)
+  if (Inputs(op) >= 2 && TypeOf(inst.b) != inst.type)
     return RONDO_BROKEN("register %u is not of its type", inst.b);
-  if (Inputs(inst.op) == 3 && TypeOf(inst.c) != inst.type)
+  if (Inputs(op) == 3 && TypeOf(inst.c) != inst.type)
     return RONDO_BROKEN("register %u is not of its type", inst.c);
   return Status::Ok();
 }
 
 Status TapeVerifier::Instruction(const TapeInst& inst, size_t k) {
-  const bool arithmetic = IsUnary(inst.op) || IsBinary(inst.op) || IsCompare(inst.op) || IsTernary(inst.op);
-  if (!arithmetic && !IsLeaf(inst.op) && !IsEffect(inst.op)) return RONDO_BROKEN("unknown op");
+  const OpClass op = ClassOf(inst.op);
+  if (op == OpClass::kUnknown) return RONDO_BROKEN("unknown op");
   if (inst.type > TapeType::kI64) return RONDO_BROKEN("unknown type %d", static_cast<int>(inst.type));
   const uint16_t inputs[] = {inst.a, inst.b, inst.c};
-  for (int i = 0; i < Inputs(inst.op); ++i) {
+  for (int i = 0; i < Inputs(op); ++i) {
     if (inputs[i] >= k) return RONDO_BROKEN("register %u is not an earlier one", inputs[i]);
     if (types_[inputs[i]] == kNoRegister) return RONDO_BROKEN("register %u holds no value", inputs[i]);
   }
-  types_[k] = IsEffect(inst.op) ? kNoRegister : static_cast<int8_t>(inst.type);
-  if (IsLeaf(inst.op)) return Leaf(inst);
-  return IsEffect(inst.op) ? Effect(inst) : Arithmetic(inst);
+  types_[k] = op == OpClass::kEffect ? kNoRegister : static_cast<int8_t>(inst.type);
+  if (op == OpClass::kLeaf) return Leaf(inst);
+  return op == OpClass::kEffect ? Effect(inst) : Arithmetic(inst, op);
 }
 
 Status TapeVerifier::Run(Tape tape) {

@@ -1,12 +1,11 @@
 // From planned programs to a plan: what is shared, what each buffer and step says, and that it can be proven.
-#include "compiler/codegen/emit_plan.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/emit_plan.h"
 #include "compiler/schedule/least_memory.h"
 #include "formats/machine_code/image_digest.h"
 #include "formats/plan/check/checker.h"

@@ -8,26 +8,27 @@
 
 #include <atomic>
 #include <new>
-#include <utility>
 
 namespace rondo {
 namespace {
 
 thread_local bool armed = false;
-thread_local bool paused = false;
+thread_local int paused = 0;
 std::atomic<bool> all_armed{false};
 std::atomic<uint64_t> fail_at{kNoPoint};
 std::atomic<uint64_t> points{0};
 std::atomic<bool> fired{false};
 std::atomic<uint64_t> throwing{0};
+std::atomic<bool> fail_throwing{false};
 std::atomic<int64_t> live{0};
 
-bool Armed() { return !paused && (armed || all_armed.load(std::memory_order_relaxed)); }
+bool Armed() { return paused == 0 && (armed || all_armed.load(std::memory_order_relaxed)); }
 
 }  // namespace
 
-void ArmFaults(uint64_t fail, bool all_threads) {
+void ArmFaults(uint64_t fail, bool all_threads, bool throwing_too) {
   fail_at = fail;
+  fail_throwing = throwing_too;
   points = throwing = 0;
   fired = false;
   (all_threads ? all_armed = true : armed = true);
@@ -45,8 +46,9 @@ bool FaultPoint() {
   return true;
 }
 
-FaultPause::FaultPause() : before_(std::exchange(paused, true)) {}
-FaultPause::~FaultPause() { paused = before_; }
+FaultPause::FaultPause() { PauseFaults(true); }
+FaultPause::~FaultPause() { PauseFaults(false); }
+void PauseFaults(bool begin) { paused += begin ? 1 : -1; }
 
 int64_t LiveBlocks() { return live.load(); }
 
@@ -108,6 +110,7 @@ void* mmap64(void* address, size_t bytes, int protection, int flags, int file, o
 
 void* operator new(size_t bytes) {
   if (rondo::Armed()) ++rondo::throwing;
+  if (rondo::fail_throwing && rondo::FaultPoint()) throw std::bad_alloc();
   void* block = rondo::Kept(__libc_malloc(bytes));
   if (block == nullptr) throw std::bad_alloc();
   return block;

@@ -14,11 +14,12 @@ namespace rondo {
 inline constexpr uint64_t kNoPoint = ~uint64_t{0};
 
 // Counts points of this thread, or of all threads, from 0 on, and fails the `fail`-th.
-void ArmFaults(uint64_t fail, bool all_threads = false);
+// `throwing`: throwing operator new is such a point, too; whoever asks must catch.
+void ArmFaults(uint64_t fail, bool all_threads = false, bool throwing = false);
 struct FaultCount {
   uint64_t points = 0;    // met since ArmFaults
   bool fired = false;     // whether one was failed
-  uint64_t throwing = 0;  // throwing operator new: counted apart, never failed
+  uint64_t throwing = 0;  // throwing operator new: counted apart, and failed only where asked for
 };
 FaultCount DisarmFaults();
 // True if this point is the one to fail.
@@ -30,10 +31,9 @@ class FaultPause {
   ~FaultPause();
   FaultPause(const FaultPause&) = delete;
   FaultPause& operator=(const FaultPause&) = delete;
-
- private:
-  bool before_;
 };
+// The same for what has no scope: pairs of calls, which nest.
+void PauseFaults(bool begin);
 // Whether malloc's family is among the points in this build.
 bool MallocIsCounted();
 // Blocks of malloc's family that the process holds now; 0 where they are not counted.

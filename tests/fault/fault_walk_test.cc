@@ -20,6 +20,7 @@
 #include "tests/fault/faulty_driver.h"
 #include "tests/folders.h"
 #include "tests/plan/call_plan.h"
+#include "tests/says.h"
 
 namespace rondo {
 namespace {
@@ -165,6 +166,7 @@ class FaultWalk : public testing::TestWithParam<Model> {
       // Some failures change nothing: the text of an error that is then not needed, say.
       if (status.ok()) ++harmless;
       EXPECT_TRUE(status.ok() || status.message()[0] != '\0');
+      EXPECT_FALSE(NamesAStepTwice(status.message())) << status.message();
       const bool asked = std::strstr(status.message(), "as asked") != nullptr;
       EXPECT_TRUE(status.ok() || asked || status.code() == Code::kOutOfMemory || status.code() == Code::kIo)
           << what << ", point " << point << ": " << status.message();

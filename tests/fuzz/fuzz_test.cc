@@ -43,6 +43,19 @@ TEST_P(Targets, CommittedSeedsGetThrough) {
   EXPECT_GT(files, 3);
 }
 
+// Inputs that once broke something: a report of a sanitizer, a crash, more time or memory than there is.
+TEST_P(Targets, WhatWasFoundOnceIsHandled) {
+  const auto target = MakeTarget(GetParam());
+  const fs::path folder = fs::path(SourceFolder()) / "tests/fuzz/found" / GetParam();
+  if (!fs::exists(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path());
+    std::ifstream file(entry.path(), std::ios::binary);
+    const Bytes bytes(std::istreambuf_iterator<char>(file), {});
+    EXPECT_LT(target->Run(Of(bytes)), target->stages().size());
+  }
+}
+
 TEST_P(Targets, MutationsDependOnTheSeedAlone) {
   const auto target = MakeTarget(GetParam());
   const Seed seed = target->MakeSeeds()[0];

@@ -9,13 +9,23 @@
 namespace rondo::fuzz {
 namespace {
 
-enum Stage : size_t { kRefused, kUnsupported, kTooManyNodes, kTooLarge, kNotArmed, kRunFailed, kRan };
+enum Stage : size_t {
+  kRefused,
+  kUnsupported,
+  kTooManyNodes,
+  kTooLarge,
+  kNotArmed,
+  kRunFailed,
+  kStopped,
+  kRan
+};
 constexpr const char* kStages[] = {"refused",
                                    "refused as not supported",
                                    "imported but too many nodes to compile here",
                                    "compiled but too large to run here",
                                    "compiled but not armed",
                                    "ended in an error of the run",
+                                   "ended by the run's time limit",
                                    "ran"};
 
 class Models final : public Target {
@@ -37,10 +47,10 @@ class Models final : public Target {
     Result<Plan> plan = Plan::Open({bytes->data(), bytes->size()});
     if (!plan.ok()) Broken("a compiled plan is refused: %s", plan.status().message());
     switch (runner_.Run(*plan, HashBytes(input.data(), input.size()))) {
-      case RunEnd::kTooLarge:
-      case RunEnd::kTooLong: return kTooLarge;
+      case RunEnd::kTooLarge: return kTooLarge;
       case RunEnd::kNotArmed: return kNotArmed;
       case RunEnd::kFailed: return kRunFailed;
+      case RunEnd::kStopped: return kStopped;
       default: return kRan;
     }
   }

@@ -171,7 +171,7 @@ PlanRunner::~PlanRunner() {
   for (Driver* driver : drivers_) DestroyHostDriver(driver);
 }
 
-Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed) {
+Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed, uint64_t timeout_ns) {
   const PlanData& data = session->plan().data();
   Random random(seed);
   std::vector<Block> blocks;
@@ -192,11 +192,13 @@ Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed)
     blocks.push_back(MakeBlock(b.bytes));
     outputs.push_back({port.name, kNone, b.dtype, blocks.back().get(), b.bytes, memory()});
   }
-  RONDO_RETURN_IF_ERROR(session->Run(program, inputs, outputs));
+  RunOptions options;
+  options.timeout_ns = timeout_ns;
+  RONDO_RETURN_IF_ERROR(session->Run(program, inputs, outputs, options));
   if (!random.OneIn(4)) return Status::Ok();
   for (Input& input : inputs) input.memory = memory();
   outputs.resize(random.Below(outputs.size() + 1));
-  return session->Run(program, inputs, outputs);
+  return session->Run(program, inputs, outputs, options);
 }
 
 RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits) {
@@ -222,12 +224,19 @@ RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits)
            static_cast<unsigned long long>(device_memory_.peak() - before), stated, scratch);
   }
   if (!session.ok()) return RunEnd::kNotArmed;
-  if (Operations(data) > limits.operations) return RunEnd::kTooLong;
+  const uint64_t timeout_ns = Operations(data) > limits.operations ? limits.run_ns : 0;
   GuardPages(&*session, data, true);
   RunEnd end = RunEnd::kRan;
   for (uint32_t program = 0; program < data.programs.size(); ++program) {
-    const Status status = RunProgram(&*session, program, seed + program);
-    if (!status.ok() && status.code() != Code::kOutOfRange) end = RunEnd::kFailed;
+    const Status status = RunProgram(&*session, program, seed + program, timeout_ns);
+    if (status.code() == Code::kDeadlineExceeded && timeout_ns != 0) {
+      if (Status reset = session->ResetState(); !reset.ok()) {
+        Broken("after a run that its limit ended: %s", reset.message());
+      }
+      if (end == RunEnd::kRan) end = RunEnd::kStopped;
+    } else if (!status.ok() && status.code() != Code::kOutOfRange) {
+      end = RunEnd::kFailed;
+    }
   }
   GuardPages(&*session, data, false);
   return end;

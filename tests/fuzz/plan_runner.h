@@ -1,4 +1,4 @@
-// PlanRunner: arms a plan on the host driver and runs its programs, if that is little work.
+// PlanRunner: arms a plan on the host driver and runs its programs, those of much work for a limited time.
 #ifndef RONDO_TESTS_FUZZ_PLAN_RUNNER_H_
 #define RONDO_TESTS_FUZZ_PLAN_RUNNER_H_
 
@@ -15,14 +15,17 @@ namespace rondo::fuzz {
 enum class RunEnd {
   kTooLarge,  // valid, but of more memory than a fuzzer has: not armed
   kNotArmed,  // refused by the driver or the runtime
-  kTooLong,   // armed, but more work than a fuzzer has time for
   kFailed,    // a run ended with an error of its own
+  kStopped,   // a run was ended by its time limit, and left a session that can be used
   kRan,       // every program ran; an index out of its bounds counts as such
 };
 
 struct RunLimits {
-  uint64_t bytes = 16 << 20;    // weights, arena and state of all devices
-  double operations = 1 << 20;  // tape instructions and accesses of one run of every program
+  uint64_t bytes = 16 << 20;  // weights, arena and state of all devices
+  // Programs of more tape instructions and accesses than this, each once, have `run_ns` for a run. Those of
+  // fewer have no limit, so that how they end does not depend on the machine.
+  double operations = 1 << 20;
+  uint64_t run_ns = 20'000'000;
 };
 
 class PlanRunner {
@@ -34,7 +37,7 @@ class PlanRunner {
   RunEnd Run(const Plan& plan, uint64_t seed, const RunLimits& limits = {});
 
  private:
-  Status RunProgram(Session* session, uint32_t program, uint64_t seed);
+  Status RunProgram(Session* session, uint32_t program, uint64_t seed, uint64_t timeout_ns);
   double most_scratch_ = 0;                             // of a stream, for all plans so far
   MemoryMeter device_memory_{256 << 20}, host_memory_;  // the driver's scratch may be asked for, not had
   OpRegistry ops_;

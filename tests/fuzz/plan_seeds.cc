@@ -99,6 +99,20 @@ Bytes KeptRowsBytes(int64_t rows, int64_t length) {
   return PlainBytes(m.Make());
 }
 
+// One thread that writes the same elements again and again, as often as a loop that nothing bounds says.
+Bytes RoundsBytes(int64_t rounds) {
+  Maker m;
+  Part p = Elementwise(m.arena);
+  p.sequential = true;
+  p.outer = 2;
+  p.loops = List<int64_t>(m.arena, {rounds, p.loops[0]});
+  p.operands = List<Operand>(
+      m.arena, {Access(m.arena, 0, Mode::kRead, {0, 1}), Access(m.arena, 1, Mode::kWrite, {0, 1})});
+  m.Launch(m.AddKernel(p, 2), {{m.kIn, 0}, {m.kOut, 0}});
+  m.arena_bytes = 1 << 12;
+  return PlainBytes(m.Make());
+}
+
 // A concatenation of three, read through windows that reach beyond it.
 Bytes WindowsBytes() {
   Maker m;
@@ -163,6 +177,7 @@ std::vector<Seed> MakePlanSeeds() {
   seeds.push_back({"maps.plan", SampleBytes(MakeMapSample())});
   seeds.push_back({"kept_rows.plan", KeptRowsBytes(8, 16)});
   seeds.push_back({"windows.plan", WindowsBytes()});
+  seeds.push_back({"rounds.plan", RoundsBytes(4)});
   return seeds;
 }
 

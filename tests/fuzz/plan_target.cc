@@ -25,14 +25,14 @@ enum Stage : size_t {
   kChecker,
   kTooLarge,
   kNotArmed,
-  kTooLong,
   kRunFailed,
+  kStopped,
   kRan,
 };
 constexpr const char* kStages[] = {
-    "refused by the container",       "refused by the flatbuffer",       "refused by the verifier",
-    "refused by the checker",         "valid but too large to arm here", "valid but not armed",
-    "armed but too long to run here", "ended in an error of the run",    "ran"};
+    "refused by the container",     "refused by the flatbuffer",       "refused by the verifier",
+    "refused by the checker",       "valid but too large to arm here", "valid but not armed",
+    "ended in an error of the run", "ended by the run's time limit",   "ran"};
 
 // What reading, verifying and checking a file may take at once: a multiple of its flatbuffer, and a base.
 constexpr uint64_t kBytesPerByte = 128, kBaseBytes = 1 << 20;
@@ -111,8 +111,8 @@ class Plans final : public Target {
     switch (runner_.Run(*plan, HashBytes(file.data(), file.size()))) {
       case RunEnd::kTooLarge: return kTooLarge;
       case RunEnd::kNotArmed: return kNotArmed;
-      case RunEnd::kTooLong: return kTooLong;
       case RunEnd::kFailed: return kRunFailed;
+      case RunEnd::kStopped: return kStopped;
       default: return kRan;
     }
   }

@@ -40,7 +40,8 @@ Bytes MutateBytes(Span<const uint8_t> input, Random& random) {
         break;
       case 3: {
         const uint64_t number = static_cast<uint64_t>(random.Integer(1));
-        std::memcpy(bytes.data() + at, &number, std::min<size_t>(bytes.size() - at, 1u << random.Below(4)));
+        const size_t length = std::min<size_t>(bytes.size() - at, 1u << random.Below(4));
+        if (length != 0) std::memcpy(bytes.data() + at, &number, length);
         break;
       }
       case 4: bytes.insert(first, 1 + random.Below(8), static_cast<uint8_t>(random.Next())); break;

@@ -343,28 +343,36 @@ TEST(Checker, AnUpdateInPlaceKeepsTheRest) {
   EXPECT_GOOD(m);
 }
 
-TEST(Checker, ASequentialPartMayReadWhatItWrote) {
-  for (bool sequential : {true, false}) {
-    Maker m;
-    Part p;  // out[i + 1] = out[i] + in[i + 1], out[0] = absent
-    p.outer = 1;
-    p.sequential = sequential;
-    p.loops = List<int64_t>(m.arena, {64});
-    Operand before = Access(m.arena, 1, Mode::kRead, {0});
-    Guard guard;
-    guard.stride = 1;
-    guard.offset = -1;
-    guard.extent = 64;
-    guard.strides = List<int64_t>(m.arena, {1});
-    before.guards = List<Guard>(m.arena, {guard});
-    p.operands = List<Operand>(
-        m.arena, {Access(m.arena, 0, Mode::kRead, {1}), Access(m.arena, 1, Mode::kWrite, {1}), before});
-    p.body = List<TapeInst>(m.arena, {Load(0), Load(2), Apply(TapeOp::kAdd, 0, 1), Store(2, 1)});
-    m.Launch(m.AddKernel(p, 2), {{m.kIn, 0}, {m.kOut, 0}});
-    if (sequential) {
-      EXPECT_GOOD(m);
-    } else {
-      EXPECT_BROKEN(m, "not element by element");
+// What it finds there must have been written before it, too: at which of its own points it reads is not
+// proven.
+TEST(Checker, ASequentialPartMayReadWhatItWritesOverWhatWasWritten) {
+  for (const bool sequential : {true, false}) {
+    for (const bool written : {true, false}) {
+      SCOPED_TRACE(testing::Message() << "sequential " << sequential << ", written " << written);
+      Maker m;
+      Part p;  // out[i + 1] = out[i] + in[i + 1], out[0] = absent
+      p.outer = 1;
+      p.sequential = sequential;
+      p.loops = List<int64_t>(m.arena, {64});
+      Operand before = Access(m.arena, 1, Mode::kRead, {0});
+      Guard guard;
+      guard.stride = 1;
+      guard.offset = -1;
+      guard.extent = 64;
+      guard.strides = List<int64_t>(m.arena, {1});
+      before.guards = List<Guard>(m.arena, {guard});
+      p.operands = List<Operand>(
+          m.arena, {Access(m.arena, 0, Mode::kRead, {1}), Access(m.arena, 1, Mode::kWrite, {1}), before});
+      p.body = List<TapeInst>(m.arena, {Load(0), Load(2), Apply(TapeOp::kAdd, 0, 1), Store(2, 1)});
+      if (written) m.Copy(m.kIn, m.kOut);
+      m.Launch(m.AddKernel(p, 2), {{m.kIn, 0}, {m.kOut, 0}});
+      if (!sequential) {
+        EXPECT_BROKEN(m, "not element by element");
+      } else if (written) {
+        EXPECT_GOOD(m);
+      } else {
+        EXPECT_BROKEN(m, "which no step before it has written");
+      }
     }
   }
 }

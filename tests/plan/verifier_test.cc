@@ -304,7 +304,7 @@ const Broken kTapeRules[] = {
     {"BinaryType", [](Sample& s) { Edit(PartOf(s, 0).epilogue, 1).type = TapeType::kF64; },
      "not of its type"},
     {"CompareType", [](Sample& s) { SetOp(s, 0, &Part::epilogue, 2, Apply(TapeOp::kLess, 0, 1)); },
-     "a comparison has type i64"},
+     "its result has type i64"},
     {"SelectType", [](Sample& s) { SetOp(s, 0, &Part::epilogue, 2, Apply(TapeOp::kSelect, 0, 0, 1)); },
      "not i64"},
     {"BitsOfFloat", [](Sample& s) { SetOp(s, 0, &Part::epilogue, 2, Apply(TapeOp::kBitAnd, 0, 1)); },

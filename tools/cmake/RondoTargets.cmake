@@ -69,5 +69,10 @@ function(rondo_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+                       ENVIRONMENT NCCL_NVLS_ENABLE=0)  # as drivers/nccl asks of programs
+  # What needs a GPU is called gpu_..., and nothing else is.
+  if("gpu" IN_LIST ARG_LABELS AND NOT name MATCHES "^gpu_" OR name MATCHES "^gpu_" AND NOT "gpu" IN_LIST ARG_LABELS)
+    message(FATAL_ERROR "${name}: a test that needs a GPU is called gpu_... and has the label gpu, others neither")
+  endif()
 endfunction()

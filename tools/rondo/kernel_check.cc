@@ -15,20 +15,8 @@ namespace {
 
 // Whether the result is the same bits however it is computed.
 bool Exact(const TapeInst& inst) {
-  if (inst.type == TapeType::kI64 && inst.op != TapeOp::kCast) return true;
-  switch (inst.op) {
-    case TapeOp::kLoad:
-    case TapeOp::kConst:
-    case TapeOp::kIndex:
-    case TapeOp::kStore:
-    case TapeOp::kNeg:
-    case TapeOp::kAbs:
-    case TapeOp::kMin:
-    case TapeOp::kMax:
-    case TapeOp::kCast:
-    case TapeOp::kSelect: return true;
-    default: return false;
-  }
+  const Accuracy accuracy = AccuracyOf(inst.op);
+  return accuracy == Accuracy::kExact || (inst.type == TapeType::kI64 && accuracy == Accuracy::kRounded);
 }
 
 // One driver's device with the plan's kernels on it. Gives everything back.

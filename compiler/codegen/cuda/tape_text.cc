@@ -7,59 +7,15 @@ namespace rondo::cuda {
 
 namespace {
 
+// What an operation calls on a device, after op_; null: nothing.
 const char* FunctionName(TapeOp op) {
-  switch (op) {
-    case TapeOp::kNeg: return "neg";
-    case TapeOp::kAbs: return "abs";
-    case TapeOp::kSign: return "sign";
-    case TapeOp::kFloor: return "floor";
-    case TapeOp::kCeil: return "ceil";
-    case TapeOp::kRound: return "round";
-    case TapeOp::kTrunc: return "trunc";
-    case TapeOp::kSqrt: return "sqrt";
-    case TapeOp::kReciprocal: return "reciprocal";
-    case TapeOp::kExp: return "exp";
-    case TapeOp::kLog: return "log";
-    case TapeOp::kSin: return "sin";
-    case TapeOp::kCos: return "cos";
-    case TapeOp::kTan: return "tan";
-    case TapeOp::kAsin: return "asin";
-    case TapeOp::kAcos: return "acos";
-    case TapeOp::kAtan: return "atan";
-    case TapeOp::kSinh: return "sinh";
-    case TapeOp::kCosh: return "cosh";
-    case TapeOp::kTanh: return "tanh";
-    case TapeOp::kAsinh: return "asinh";
-    case TapeOp::kAcosh: return "acosh";
-    case TapeOp::kAtanh: return "atanh";
-    case TapeOp::kErf: return "erf";
-    case TapeOp::kSigmoid: return "sigmoid";
-    case TapeOp::kNot: return "not";
-    case TapeOp::kBitNot: return "bitnot";
-    case TapeOp::kIsNan: return "isnan";
-    case TapeOp::kRsqrt: return "rsqrt";
-    case TapeOp::kLog1p: return "log1p";
-    case TapeOp::kExpm1: return "expm1";
-    case TapeOp::kAdd: return "add";
-    case TapeOp::kSub: return "sub";
-    case TapeOp::kMul: return "mul";
-    case TapeOp::kDiv: return "div";
-    case TapeOp::kPow: return "pow";
-    case TapeOp::kMin: return "min";
-    case TapeOp::kMax: return "max";
-    case TapeOp::kMod: return "mod";
-    case TapeOp::kFmod: return "fmod";
-    case TapeOp::kBitAnd: return "bitand";
-    case TapeOp::kBitOr: return "bitor";
-    case TapeOp::kBitXor: return "bitxor";
-    case TapeOp::kShl: return "shl";
-    case TapeOp::kShr: return "shr";
-    case TapeOp::kAtan2: return "atan2";
-    case TapeOp::kLess: return "less";
-    case TapeOp::kLessEqual: return "lessequal";
-    case TapeOp::kEqual: return "equal";
-    case TapeOp::kFma: return "fma";
-    default: return nullptr;
+  switch (ClassOf(op)) {
+    case OpClass::kUnknown:
+    case OpClass::kLeaf:
+    case OpClass::kEffect:
+    case OpClass::kCast:
+    case OpClass::kSelect: return nullptr;
+    default: return Name(op);
   }
 }
 
@@ -73,7 +29,7 @@ bool PartWriter::IsQuick(const TapeInst& inst) const {
 void PartWriter::IncludeFor(const TapeInst& inst) {
   if (inst.op == TapeOp::kCast) {
     Include("casts");
-  } else if (inst.op == TapeOp::kIsInf || FunctionName(inst.op) != nullptr) {
+  } else if (FunctionName(inst.op) != nullptr) {
     Include(IsQuick(inst) ? "quick_scalar" : "scalar");
   }
 }
@@ -97,8 +53,8 @@ std::string PartWriter::Expression(const TapeInst& inst, const std::string& pref
   }
   std::string call =
       std::string(IsQuick(inst) ? "quick_" : "op_") + FunctionName(inst.op) + "(" + reg(inst.a);
-  if (inst.op >= TapeOp::kAdd) call += ", " + reg(inst.b);
-  if (inst.op == TapeOp::kFma) call += ", " + reg(inst.c);
+  if (Inputs(inst.op) > 1) call += ", " + reg(inst.b);
+  if (Inputs(inst.op) > 2) call += ", " + reg(inst.c);
   return call + ")";
 }
 

@@ -76,9 +76,8 @@ static inline float TanhF(float x) {
   p = p * z - 3.33332819422e-1f;
   const float small = p * z * x + x;
   const float big = 1.0f - 2.0f / (ExpF(2.0f * a) + 1.0f);
-  const float signed_big = FromBits(BitsOf(big) | (BitsOf(x) & static_cast<int32_t>(0x80000000u)));
-  const float r = a < 0.625f ? small : signed_big;
-  return x != x ? x : r;
+  const float r = a < 0.625f ? AbsF(small) : big;
+  return x != x ? x : FromBits(BitsOf(r) | (BitsOf(x) & static_cast<int32_t>(0x80000000u)));
 }
 
 static inline float SigmoidF(float x) { return 1.0f / (1.0f + ExpF(-x)); }
@@ -128,7 +127,8 @@ static inline float SinQuarter(float x, int32_t quarter) {
   c = c * z + 4.166664568298827e-2f;
   c = c * z * z - 0.5f * z + 1.0f;
   const float y = (q & 1) != 0 ? c : s;
-  return (q & 2) != 0 ? -y : y;
+  const float signed_y = (q & 2) != 0 ? -y : y;
+  return quarter == 0 && x == 0.0f ? x : signed_y;  // the sign of a zero
 }
 
 }  // namespace rondo::host::RONDO_ISA

@@ -14,33 +14,16 @@ struct TypeOf {
 // Registers have room for kLanes, a multiple of 16, so full vectors may be computed past the last lane.
 int Whole(int n) { return (n + 15) & ~15; }
 
+// f32 functions that math.h has for vectors.
+constexpr bool HasVectorForm(TapeOp op) {
+  return op == TapeOp::kExp || op == TapeOp::kLog || op == TapeOp::kTanh || op == TapeOp::kErf ||
+         op == TapeOp::kSigmoid;
+}
+
 // Functions of the C library are called for the lanes that exist; everything else for whole vectors.
 constexpr bool CallsLibrary(TapeOp op, bool f32) {
-  switch (op) {
-    case TapeOp::kExp:
-    case TapeOp::kLog:
-    case TapeOp::kTanh:
-    case TapeOp::kErf:
-    case TapeOp::kSigmoid: return !f32;
-    case TapeOp::kSin:
-    case TapeOp::kCos:
-    case TapeOp::kTan:
-    case TapeOp::kAsin:
-    case TapeOp::kAcos:
-    case TapeOp::kAtan:
-    case TapeOp::kSinh:
-    case TapeOp::kCosh:
-    case TapeOp::kAsinh:
-    case TapeOp::kAcosh:
-    case TapeOp::kAtanh:
-    case TapeOp::kLog1p:
-    case TapeOp::kExpm1:
-    case TapeOp::kPow:
-    case TapeOp::kMod:
-    case TapeOp::kFmod:
-    case TapeOp::kAtan2: return true;
-    default: return false;
-  }
+  if (op == TapeOp::kMod || op == TapeOp::kFmod) return true;
+  return AccuracyOf(op) == Accuracy::kFunction && !(f32 && HasVectorForm(op));
 }
 
 template <TapeOp kOp, typename T>
@@ -101,21 +84,13 @@ template <TapeOp kOp, typename T>
 }
 
 template <TapeOp kOp, typename T>
-[[gnu::flatten]] void ClassifyOp(const Registers& r, const Inst& inst, int n) {
+[[gnu::flatten]] void TestOp(const Registers& r, const Inst& inst, int n) {
   int64_t* out = static_cast<int64_t*>(r.out);
   const T* a = static_cast<const T*>(r.a);
   const int64_t which = inst.imm.i;
   const int end = Whole(n);
 #pragma GCC ivdep
-  for (int i = 0; i < end; ++i) out[i] = scalar::Classify<T>(kOp, a[i], which);
-}
-
-// Logical not of a float as a kI64.
-template <typename T>
-void NotOp(const Registers& r, const Inst&, int n) {
-  int64_t* out = static_cast<int64_t*>(r.out);
-  const T* a = static_cast<const T*>(r.a);
-  for (int i = 0; i < n; ++i) out[i] = a[i] == 0;
+  for (int i = 0; i < end; ++i) out[i] = scalar::Test<T>(kOp, a[i], which);
 }
 
 template <typename T>
@@ -199,42 +174,20 @@ template <typename To, typename From>
   RoundLanes(out, to, n);
 }
 
+#define RONDO_OP_FUNCTION(name, number, text, accuracy) \
+  case TapeOp::k##name: return RONDO_FUNCTION<TapeOp::k##name, T>;
+
 template <typename T>
 OpFn FindUnary(TapeOp op) {
+  if constexpr (sizeof(T) == 4) {
+    if (op == TapeOp::kSin) return TrigOp<0>;
+    if (op == TapeOp::kCos) return TrigOp<1>;
+  }
   switch (op) {
-#define RONDO_UNARY(name) \
-  case TapeOp::name: return UnaryOp<TapeOp::name, T>;
-    RONDO_UNARY(kNeg)
-    RONDO_UNARY(kAbs)
-    RONDO_UNARY(kSign)
-    RONDO_UNARY(kFloor)
-    RONDO_UNARY(kCeil)
-    RONDO_UNARY(kRound)
-    RONDO_UNARY(kTrunc)
-    RONDO_UNARY(kSqrt)
-    RONDO_UNARY(kReciprocal)
-    RONDO_UNARY(kExp)
-    RONDO_UNARY(kLog)
-    RONDO_UNARY(kSin)
-    RONDO_UNARY(kCos)
-    RONDO_UNARY(kTan)
-    RONDO_UNARY(kAsin)
-    RONDO_UNARY(kAcos)
-    RONDO_UNARY(kAtan)
-    RONDO_UNARY(kSinh)
-    RONDO_UNARY(kCosh)
-    RONDO_UNARY(kTanh)
-    RONDO_UNARY(kAsinh)
-    RONDO_UNARY(kAcosh)
-    RONDO_UNARY(kAtanh)
-    RONDO_UNARY(kErf)
-    RONDO_UNARY(kSigmoid)
-    RONDO_UNARY(kNot)
-    RONDO_UNARY(kBitNot)
-    RONDO_UNARY(kRsqrt)
-    RONDO_UNARY(kLog1p)
-    RONDO_UNARY(kExpm1)
-#undef RONDO_UNARY
+#define RONDO_FUNCTION UnaryOp
+    RONDO_UNARY_OPS(RONDO_OP_FUNCTION)
+    RONDO_BIT_UNARY_OPS(RONDO_OP_FUNCTION)
+#undef RONDO_FUNCTION
     default: return nullptr;
   }
 }
@@ -242,58 +195,44 @@ OpFn FindUnary(TapeOp op) {
 template <typename T>
 OpFn FindBinary(TapeOp op) {
   switch (op) {
-#define RONDO_BINARY(name) \
-  case TapeOp::name: return BinaryOp<TapeOp::name, T>;
-    RONDO_BINARY(kAdd)
-    RONDO_BINARY(kSub)
-    RONDO_BINARY(kMul)
-    RONDO_BINARY(kDiv)
-    RONDO_BINARY(kPow)
-    RONDO_BINARY(kMin)
-    RONDO_BINARY(kMax)
-    RONDO_BINARY(kMod)
-    RONDO_BINARY(kFmod)
-    RONDO_BINARY(kBitAnd)
-    RONDO_BINARY(kBitOr)
-    RONDO_BINARY(kBitXor)
-    RONDO_BINARY(kShl)
-    RONDO_BINARY(kShr)
-    RONDO_BINARY(kAtan2)
-#undef RONDO_BINARY
+#define RONDO_FUNCTION BinaryOp
+    RONDO_BINARY_OPS(RONDO_OP_FUNCTION)
+    RONDO_BIT_BINARY_OPS(RONDO_OP_FUNCTION)
+#undef RONDO_FUNCTION
     default: return nullptr;
   }
 }
 
-// Ops whose operand (register a, and b) is a T.
+// Ops whose operand (register a, and b) is a T, and whose result is of another type.
 template <typename T>
 OpFn FindByOperand(TapeOp op, TapeType result) {
   switch (op) {
-    case TapeOp::kCast:
+#define RONDO_FUNCTION TestOp
+    RONDO_TEST_OPS(RONDO_OP_FUNCTION)
+#undef RONDO_FUNCTION
+#define RONDO_FUNCTION CompareOp
+    RONDO_COMPARE_OPS(RONDO_OP_FUNCTION)
+#undef RONDO_FUNCTION
+    default:
       return result == TapeType::kF32   ? CastOp<float, T>
              : result == TapeType::kF64 ? CastOp<double, T>
                                         : CastOp<int64_t, T>;
-    case TapeOp::kIsNan: return ClassifyOp<TapeOp::kIsNan, T>;
-    case TapeOp::kIsInf: return ClassifyOp<TapeOp::kIsInf, T>;
-    case TapeOp::kLess: return CompareOp<TapeOp::kLess, T>;
-    case TapeOp::kLessEqual: return CompareOp<TapeOp::kLessEqual, T>;
-    case TapeOp::kEqual: return CompareOp<TapeOp::kEqual, T>;
-    case TapeOp::kNot: return NotOp<T>;
-    default: return nullptr;
   }
 }
+#undef RONDO_OP_FUNCTION
 
 template <typename T>
 OpFn FindByResult(TapeOp op) {
-  switch (op) {
-    case TapeOp::kConst: return ConstOp<T>;
-    case TapeOp::kSelect: return SelectOp<T>;
-    case TapeOp::kFma: return FmaOp<T>;
-    case TapeOp::kSin: return sizeof(T) == 4 ? TrigOp<0> : FindUnary<T>(op);
-    case TapeOp::kCos: return sizeof(T) == 4 ? TrigOp<1> : FindUnary<T>(op);
-    default: break;
+  switch (ClassOf(op)) {
+    case OpClass::kLeaf: return op == TapeOp::kConst ? ConstOp<T> : nullptr;
+    case OpClass::kSelect: return SelectOp<T>;
+    case OpClass::kTernary: return FmaOp<T>;
+    case OpClass::kUnary:
+    case OpClass::kBitUnary: return FindUnary<T>(op);
+    case OpClass::kBinary:
+    case OpClass::kBitBinary: return FindBinary<T>(op);
+    default: return nullptr;
   }
-  OpFn unary = FindUnary<T>(op);
-  return unary != nullptr ? unary : FindBinary<T>(op);
 }
 
 template <typename F>
@@ -311,15 +250,13 @@ OpFn WithType(TapeType type, F f) {
 OpFn AddClamp() { return AddClampOp; }
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand) {
-  const bool by_operand = op == TapeOp::kCast || op == TapeOp::kIsNan || op == TapeOp::kIsInf ||
-                          op == TapeOp::kLess || op == TapeOp::kLessEqual || op == TapeOp::kEqual ||
-                          (op == TapeOp::kNot && operand != result);
-  if (by_operand) {
-    if (op != TapeOp::kCast && result != TapeType::kI64) return nullptr;
+  const OpClass kind = ClassOf(op);
+  if (GivesTruth(kind) || kind == OpClass::kCast) {
+    if (kind != OpClass::kCast && result != TapeType::kI64) return nullptr;
     return WithType(operand, [&](auto t) { return FindByOperand<decltype(t)>(op, result); });
   }
-  if (op != TapeOp::kConst && op != TapeOp::kSelect && operand != result) return nullptr;
-  if (op == TapeOp::kSelect && operand != TapeType::kI64) return nullptr;
+  if (kind == OpClass::kSelect && operand != TapeType::kI64) return nullptr;
+  if (kind != OpClass::kLeaf && kind != OpClass::kSelect && operand != result) return nullptr;
   return WithType(result, [&](auto t) { return FindByResult<decltype(t)>(op); });
 }
 

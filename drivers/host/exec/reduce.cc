@@ -134,7 +134,7 @@ void StartScalars(const PartProgram& part, uint32_t which, char* scalars, int la
   for (int s = 0; s < part.num_scalars; ++s) {
     if ((which >> s & 1) == 0) continue;
     const ScalarSlot& slot = part.scalars[s];
-    if (slot.reduce >= TapeOp::kReduceArgMax) {
+    if (ReducesToPosition(slot.reduce)) {
       for (int i = 0; i < lanes; ++i) Values<int64_t>(scalars, s, kValue)[i] = -1;
     } else if (slot.reduce == TapeOp::kReduceSum) {
       std::memset(ScalarAt(scalars, s, kSum), 0, static_cast<size_t>(lanes) * 8);

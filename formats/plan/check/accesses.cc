@@ -15,7 +15,7 @@ bool ForPiecesOf(const Access& access, Work& work, const Visit<Box>& visit) {
 bool Meet(const Box& a, const Box& b) { return a.base < b.end && b.base < a.end; }
 
 int ByPlace(const void* a, const void* b) {
-  const Access &x = **static_cast<const Access*const*>(a), &y = **static_cast<const Access*const*>(b);
+  const Access &x = **static_cast<const Access* const*>(a), &y = **static_cast<const Access* const*>(b);
   if (x.region != y.region) return x.region < y.region ? -1 : 1;
   const int64_t first = x.first_byte(), other = y.first_byte();
   return first != other ? (first < other ? -1 : 1) : (&x < &y ? -1 : 1);
@@ -189,10 +189,8 @@ bool ProgramCheck::ForWrites(const Access& read, Rounds rounds, const Visit<Acce
       const Access& write = Of(buffer)[i];
       if (!work_.Spend(4)) return false;
       if (!write.writes()) continue;
-      // A sequential part may read what it wrote at an earlier point.
-      const bool own = write.begin == read.begin && write.print->part != nullptr &&
-                       write.print->part == read.print->part && write.print->part->sequential;
-      const bool before = own || read.begin == kAfterAll || order_.Before(write.end, read.begin);
+      // Not what a sequential part itself wrote at some point: which points came before is not looked at.
+      const bool before = read.begin == kAfterAll || order_.Before(write.end, read.begin);
       if (write.loop == kNone || write.loop != read.loop) {
         if (before && stays && !visit(write)) return false;
         continue;

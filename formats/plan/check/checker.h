@@ -50,11 +50,11 @@ struct CheckReport {
 // - Every read sees writes: what may be read of outputs and temporaries is covered by writes that come before
 //   (its own, or those of the buffers it took over). Exact: through guards, for every point that exists;
 //   through an index from data, for all that the index may be. What is written through such an index covers
-//   nothing. A sequential part may read what it writes, at whichever point; workspace is not looked at.
-//   Pieces too many to prove it are refused.
-//   Of a loop three cases are proven instead of every round: all rounds at once by what is written outside of
-//   it; else the first round, and any later one by the writes that move as the read does, of its round and of
-//   the one before (a buffer of which each round has its own: of its round only).
+//   nothing. Nor does what a sequential part itself writes cover its own reads, which may touch the same
+//   bytes at other points; workspace is not looked at. Pieces too many to prove it are refused. Of a loop
+//   three cases are proven instead of every round: all rounds at once by what is written outside of it; else
+//   the first round, and any later one by the writes that move as the read does, of its round and of the one
+//   before (a buffer of which each round has its own: of its round only).
 // - Accesses of one buffer that overlap are ordered if one of them writes; inside a step, operands that
 //   write touch what no other operand touches, unless both access the same elements at the same points.
 // - Constants share memory only where they share bytes.

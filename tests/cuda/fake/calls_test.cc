@@ -90,8 +90,7 @@ TEST_F(CallsOnCuda, DataThatAnOpCannotWorkOnFailsTheRunAlone) {
   ASSERT_TRUE(Open(&ops_).ok());
   Floats y;
   const Status bad = Run({500, 0, 0, 0}, &y);  // Tap sees 1000
-  EXPECT_SAYS(
-      bad, "step 2 (Tap \"tap\"): step 2: custom op \"test.Tap\" of libtest.so: its first element is 1000");
+  EXPECT_SAYS(bad, "step 2 (Tap \"tap\"): custom op \"test.Tap\" of libtest.so: its first element is 1000");
   EXPECT_EQ(bad.code(), Code::kOutOfRange);
   EXPECT_STREQ(bad.source_node(), "Tap \"tap\"");
   EXPECT_EQ(y[0], 1000);  // the call after it, which would have added x, was left out

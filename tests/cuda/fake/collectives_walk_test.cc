@@ -4,10 +4,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
 #include "drivers/cuda/cuda_driver.h"
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/fake/fake_gpu.h"
+#include "tests/says.h"
 
 namespace rondo {
 namespace {
@@ -60,6 +62,7 @@ TEST(CollectivesWalk, EveryCallFailsOnce) {
       }
       harmless += status.ok();
       EXPECT_TRUE(status.ok() || status.message()[0] != 0);
+      EXPECT_FALSE(NamesAStepTwice(status.message())) << status.message();
       EXPECT_NE(std::string(status.message()), "results differ") << count.failed << ", call " << points;
     }
     std::printf("error %d: %llu calls failed, %llu of them harmless, at most %.3f s\n", error,
@@ -68,6 +71,23 @@ TEST(CollectivesWalk, EveryCallFailsOnce) {
     EXPECT_LE(harmless, points / 20);
     EXPECT_LT(longest, 5);
   }
+}
+
+// NCCL's own configuration cannot turn multicast off, and no library changes the environment of its process.
+TEST(Collectives, OverSeveralGpusAskTheEnvironmentAboutMulticast) {
+  fake_cuda::Heal();
+  fake_cuda::SetMachine({});
+  Layers layers(kGpus, 2, 64, /*split=*/true);
+  PlanData data = layers.mesh.data;
+  const FakeGpu gpu(&data);
+  unsetenv("NCCL_NVLS_ENABLE");
+  const Status unasked = Life(data, &layers);
+  EXPECT_EQ(std::getenv("NCCL_NVLS_ENABLE"), nullptr);
+  setenv("NCCL_NVLS_ENABLE", "0", 1);
+  EXPECT_SAYS(unasked, "NCCL_NVLS_ENABLE is not in the environment");
+  EXPECT_EQ(unasked.code(), Code::kFailedPrecondition);
+  const Status asked = Life(data, &layers);
+  EXPECT_TRUE(asked.ok()) << asked.message();
 }
 
 }  // namespace

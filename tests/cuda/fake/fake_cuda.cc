@@ -293,32 +293,38 @@ using FakeFunction = rondo::fake_cuda::Function;
 extern "C" {
 
 RONDO_FAKE_API Error cuInit(unsigned) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   return W().machine.init_error;
 }
 RONDO_FAKE_API Error cuDriverGetVersion(int* version) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (const Error error = Point("cuDriverGetVersion"); error != 0) return error;
   *version = W().machine.version;
   return 0;
 }
 RONDO_FAKE_API Error cuGetErrorString(Error, const char** text) {
+  const rondo::fake_cuda::Working working;
   *text = "as the fake was asked";
   return 0;
 }
 RONDO_FAKE_API Error cuDeviceGetCount(int* count) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (const Error error = Point("cuDeviceGetCount"); error != 0) return error;
   *count = W().machine.devices;
   return 0;
 }
 RONDO_FAKE_API Error cuDeviceGet(DeviceId* device, int ordinal) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (const Error error = Point("cuDeviceGet"); error != 0) return error;
   *device = ordinal;
   return ordinal < W().machine.devices ? 0 : 101;
 }
 RONDO_FAKE_API Error cuDeviceGetAttribute(int* value, int attribute, DeviceId) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (const Error error = Point("cuDeviceGetAttribute"); error != 0) return error;
   const rondo::fake_cuda::Machine& machine = W().machine;
@@ -329,12 +335,14 @@ RONDO_FAKE_API Error cuDeviceGetAttribute(int* value, int attribute, DeviceId) {
   return 0;
 }
 RONDO_FAKE_API Error cuDeviceGetName(char* name, int length, DeviceId) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (const Error error = Point("cuDeviceGetName"); error != 0) return error;
   std::snprintf(name, static_cast<size_t>(length), "Fake GPU");
   return 0;
 }
 RONDO_FAKE_API Error cuDevicePrimaryCtxRetain(rondo::cuda::Context* context, DeviceId device) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (const Error error = Point("cuDevicePrimaryCtxRetain"); error != 0) return error;
   ++W().contexts[device].retained;
@@ -342,21 +350,25 @@ RONDO_FAKE_API Error cuDevicePrimaryCtxRetain(rondo::cuda::Context* context, Dev
   return 0;
 }
 RONDO_FAKE_API Error cuDevicePrimaryCtxRelease_v2(DeviceId device) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   --W().contexts[device].retained;
   return 0;
 }
 RONDO_FAKE_API Error cuCtxPushCurrent_v2(rondo::cuda::Context context) {
+  const rondo::fake_cuda::Working working;
   current.push_back(reinterpret_cast<FakeContext*>(context));
   return 0;
 }
 RONDO_FAKE_API Error cuCtxPopCurrent_v2(rondo::cuda::Context* context) {
+  const rondo::fake_cuda::Working working;
   if (current.empty()) return kInvalidContext;
   *context = reinterpret_cast<rondo::cuda::Context>(current.back());
   current.pop_back();
   return 0;
 }
 RONDO_FAKE_API Error cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  const rondo::fake_cuda::Working working;
   POINT("cuMemGetInfo");
   *free_bytes = *total_bytes = W().machine.device_bytes;
   for (const auto& [address, block] : W().blocks) {
@@ -365,6 +377,7 @@ RONDO_FAKE_API Error cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   return 0;
 }
 RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
+  const rondo::fake_cuda::Working working;
   POINT("cuMemAlloc");
   uint64_t used = 0;
   for (const auto& [at, block] : W().blocks) used += block.second == current.back() ? block.first : 0;
@@ -378,6 +391,7 @@ RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
   return 0;
 }
 RONDO_FAKE_API Error cuMemFree_v2(Address address) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   Drain();
   if (W().blocks.erase(address) == 0) return kInvalidValue;
@@ -385,18 +399,21 @@ RONDO_FAKE_API Error cuMemFree_v2(Address address) {
   return 0;
 }
 RONDO_FAKE_API Error cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
+  const rondo::fake_cuda::Working working;
   POINT("cuMemHostAlloc");
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   W().host_blocks[reinterpret_cast<uint64_t>(*memory)] = bytes;
   return 0;
 }
 RONDO_FAKE_API Error cuMemFreeHost(void* memory) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (W().host_blocks.erase(reinterpret_cast<uint64_t>(memory)) == 0) return kInvalidValue;
   std::free(memory);
   return 0;
 }
 RONDO_FAKE_API Error cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address memory) {
+  const rondo::fake_cuda::Working working;
   POINT("cuPointerGetAttributes");
   for (unsigned i = 0; i < count; ++i) {
     if (attributes[i] != 2) return kInvalidValue;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -406,6 +423,7 @@ RONDO_FAKE_API Error cuPointerGetAttributes(unsigned count, int* attributes, voi
   return 0;
 }
 RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, StreamHandle stream) {
+  const rondo::fake_cuda::Working working;
   POINT("cuMemcpyHtoDAsync");
   if (!IsOwn(to, bytes)) return kInvalidValue;
   CountCopy(from);
@@ -419,22 +437,26 @@ RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t b
   });
 }
 RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, StreamHandle stream) {
+  const rondo::fake_cuda::Working working;
   POINT("cuMemcpyDtoHAsync");
   if (!IsOwn(from, bytes)) return kInvalidValue;
   CountCopy(to);
   return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; });
 }
 RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, StreamHandle stream) {
+  const rondo::fake_cuda::Working working;
   POINT("cuMemcpyDtoDAsync");
   if (!IsOwn(to, bytes) || !IsOwn(from, bytes)) return kInvalidValue;
   return Enqueue(stream, [=] { return std::memmove(Pointer<void>(to), Pointer<void>(from), bytes), 0; });
 }
 RONDO_FAKE_API Error cuMemsetD8Async(Address to, unsigned char byte, size_t bytes, StreamHandle stream) {
+  const rondo::fake_cuda::Working working;
   POINT("cuMemsetD8Async");
   if (!IsOwn(to, bytes)) return kInvalidValue;
   return Enqueue(stream, [=] { return std::memset(Pointer<void>(to), byte, bytes), 0; });
 }
 RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
+  const rondo::fake_cuda::Working working;
   POINT("cuModuleLoadData");
   const auto* text = static_cast<const char*>(image);
   constexpr const char* kBegins[] = {kImage,
@@ -451,6 +473,7 @@ RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
   return 0;
 }
 RONDO_FAKE_API Error cuModuleUnload(ModuleHandle module) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   Drain();
   if (W().modules.erase(module) == 0) return kInvalidHandle;
@@ -459,6 +482,7 @@ RONDO_FAKE_API Error cuModuleUnload(ModuleHandle module) {
 }
 RONDO_FAKE_API Error cuModuleGetFunction(rondo::cuda::Function* function, ModuleHandle module,
                                          const char* name) {
+  const rondo::fake_cuda::Working working;
   POINT("cuModuleGetFunction");
   if (W().kernels.count(name) == 0) return kNotFound;
   FakeFunction& made = reinterpret_cast<rondo::fake_cuda::Module*>(module)->functions[name];
@@ -467,16 +491,19 @@ RONDO_FAKE_API Error cuModuleGetFunction(rondo::cuda::Function* function, Module
   return 0;
 }
 RONDO_FAKE_API Error cuFuncGetAttribute(int* value, int attribute, rondo::cuda::Function) {
+  const rondo::fake_cuda::Working working;
   POINT("cuFuncGetAttribute");
   const rondo::fake_cuda::Machine& machine = W().machine;
   *value = attribute == 0 ? machine.function_threads : attribute == 4 ? machine.function_registers : 0;
   return 0;
 }
 RONDO_FAKE_API Error cuFuncSetAttribute(rondo::cuda::Function, int, int) {
+  const rondo::fake_cuda::Working working;
   POINT("cuFuncSetAttribute");
   return 0;
 }
 RONDO_FAKE_API Error cuStreamCreate(StreamHandle* stream, unsigned) {
+  const rondo::fake_cuda::Working working;
   POINT("cuStreamCreate");
   auto* made = new rondo::fake_cuda::Stream;
   made->context = current.back();
@@ -485,6 +512,7 @@ RONDO_FAKE_API Error cuStreamCreate(StreamHandle* stream, unsigned) {
   return 0;
 }
 RONDO_FAKE_API Error cuStreamDestroy_v2(StreamHandle stream) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   Drain();
   if (W().streams.erase(stream) == 0) return kInvalidHandle;
@@ -492,6 +520,7 @@ RONDO_FAKE_API Error cuStreamDestroy_v2(StreamHandle stream) {
   return 0;
 }
 RONDO_FAKE_API Error cuStreamSynchronize(StreamHandle stream) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   const Error failed = ContextPoint("cuStreamSynchronize");
   rondo::fake_cuda::Stream* s = ToStream(stream);
@@ -500,6 +529,7 @@ RONDO_FAKE_API Error cuStreamSynchronize(StreamHandle stream) {
   return Finish(failed, s, [s] { return s->queue.empty(); });
 }
 RONDO_FAKE_API Error cuStreamWaitEvent(StreamHandle stream, EventHandle event, unsigned) {
+  const rondo::fake_cuda::Working working;
   POINT("cuStreamWaitEvent");
   rondo::fake_cuda::Stream* s = ToStream(stream);
   rondo::fake_cuda::Event* e = ToEvent(event);
@@ -512,6 +542,7 @@ RONDO_FAKE_API Error cuStreamWaitEvent(StreamHandle stream, EventHandle event, u
   });
 }
 RONDO_FAKE_API Error cuEventCreate(EventHandle* event, unsigned) {
+  const rondo::fake_cuda::Working working;
   POINT("cuEventCreate");
   auto* made = new rondo::fake_cuda::Event;
   W().events.insert(made);
@@ -519,6 +550,7 @@ RONDO_FAKE_API Error cuEventCreate(EventHandle* event, unsigned) {
   return 0;
 }
 RONDO_FAKE_API Error cuEventDestroy_v2(EventHandle event) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   Drain();
   if (W().events.erase(event) == 0) return kInvalidHandle;
@@ -526,6 +558,7 @@ RONDO_FAKE_API Error cuEventDestroy_v2(EventHandle event) {
   return 0;
 }
 RONDO_FAKE_API Error cuEventRecordWithFlags(EventHandle event, StreamHandle stream, unsigned external) {
+  const rondo::fake_cuda::Working working;
   POINT("cuEventRecordWithFlags");
   rondo::fake_cuda::Event* e = ToEvent(event);
   rondo::fake_cuda::Stream* s = ToStream(stream);
@@ -545,6 +578,7 @@ RONDO_FAKE_API Error cuEventRecordWithFlags(EventHandle event, StreamHandle stre
   });
 }
 RONDO_FAKE_API Error cuEventSynchronize(EventHandle event) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   const Error failed = ContextPoint("cuEventSynchronize");
   if (ToEvent(event) == nullptr) return kInvalidHandle;
@@ -552,6 +586,7 @@ RONDO_FAKE_API Error cuEventSynchronize(EventHandle event) {
                 [passing = ToEvent(event)->passing] { return passing->passed >= passing->recorded; });
 }
 RONDO_FAKE_API Error cuEventElapsedTime(float* milliseconds, EventHandle from, EventHandle to) {
+  const rondo::fake_cuda::Working working;
   POINT("cuEventElapsedTime");
   const auto &first = ToEvent(from)->passing, &last = ToEvent(to)->passing;
   if (first->passed == 0 || last->passed == 0) return kNotReady;
@@ -559,6 +594,7 @@ RONDO_FAKE_API Error cuEventElapsedTime(float* milliseconds, EventHandle from, E
   return 0;
 }
 RONDO_FAKE_API Error cuStreamBeginCapture_v2(StreamHandle stream, int) {
+  const rondo::fake_cuda::Working working;
   POINT("cuStreamBeginCapture");
   rondo::fake_cuda::Stream* s = ToStream(stream);
   if (s == nullptr || s->capture != nullptr) return kInvalidHandle;
@@ -568,6 +604,7 @@ RONDO_FAKE_API Error cuStreamBeginCapture_v2(StreamHandle stream, int) {
   return 0;
 }
 RONDO_FAKE_API Error cuStreamEndCapture(StreamHandle stream, GraphHandle* graph) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   rondo::fake_cuda::Stream* s = ToStream(stream);
   if (s == nullptr || s->capture == nullptr || !s->origin) return kCaptureUnmatched;
@@ -588,6 +625,7 @@ RONDO_FAKE_API Error cuStreamEndCapture(StreamHandle stream, GraphHandle* graph)
   return 0;
 }
 RONDO_FAKE_API Error cuGraphInstantiateWithFlags(GraphExec* exec, GraphHandle graph, unsigned long long) {
+  const rondo::fake_cuda::Working working;
   POINT("cuGraphInstantiate");
   auto* made = new rondo::fake_cuda::Graph(*reinterpret_cast<rondo::fake_cuda::Graph*>(graph));
   W().graphs.insert(made);
@@ -595,10 +633,12 @@ RONDO_FAKE_API Error cuGraphInstantiateWithFlags(GraphExec* exec, GraphHandle gr
   return 0;
 }
 RONDO_FAKE_API Error cuGraphUpload(GraphExec, StreamHandle) {
+  const rondo::fake_cuda::Working working;
   POINT("cuGraphUpload");
   return 0;
 }
 RONDO_FAKE_API Error cuGraphLaunch(GraphExec exec, StreamHandle stream) {
+  const rondo::fake_cuda::Working working;
   POINT("cuGraphLaunch");
   auto* graph = reinterpret_cast<rondo::fake_cuda::Graph*>(exec);
   for (const std::shared_ptr<Node>& node : graph->nodes) {
@@ -610,6 +650,7 @@ RONDO_FAKE_API Error cuGraphLaunch(GraphExec exec, StreamHandle stream) {
 }
 RONDO_FAKE_API Error cuStreamGetCaptureInfo_v3(StreamHandle stream, int* status, uint64_t*, GraphHandle*,
                                                const NodeHandle** nodes, const void**, size_t* count) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   rondo::fake_cuda::Stream* s = ToStream(stream);
   *status = s->capture != nullptr;
@@ -619,6 +660,7 @@ RONDO_FAKE_API Error cuStreamGetCaptureInfo_v3(StreamHandle stream, int* status,
 }
 RONDO_FAKE_API Error cuGraphExecMemcpyNodeSetParams(GraphExec exec, NodeHandle node,
                                                     const CopyNodeParams* params, rondo::cuda::Context) {
+  const rondo::fake_cuda::Working working;
   POINT("cuGraphExecMemcpyNodeSetParams");
   if (!IsOwn(params->to.device, params->width) || !IsOwn(params->from.device, params->width)) return 1;
   auto* graph = reinterpret_cast<rondo::fake_cuda::Graph*>(exec);
@@ -628,12 +670,14 @@ RONDO_FAKE_API Error cuGraphExecMemcpyNodeSetParams(GraphExec exec, NodeHandle n
   return 0;
 }
 RONDO_FAKE_API Error cuGraphExecDestroy(GraphExec exec) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (W().graphs.erase(exec) == 0) return kInvalidHandle;
   delete reinterpret_cast<rondo::fake_cuda::Graph*>(exec);
   return 0;
 }
 RONDO_FAKE_API Error cuGraphDestroy(GraphHandle graph) {
+  const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
   if (W().graphs.erase(graph) == 0) return kInvalidHandle;
   delete reinterpret_cast<rondo::fake_cuda::Graph*>(graph);
@@ -653,6 +697,7 @@ static Error Bound(rondo::cuda::Function function, void** params, Work* work) {
 }
 RONDO_FAKE_API Error cuGraphExecKernelNodeSetParams_v2(GraphExec exec, NodeHandle node,
                                                        const KernelNodeParams* params) {
+  const rondo::fake_cuda::Working working;
   POINT("cuGraphExecKernelNodeSetParams");
   return Bound(params->function, params->params,
                &reinterpret_cast<rondo::fake_cuda::Graph*>(exec)->changed[node]);
@@ -660,6 +705,7 @@ RONDO_FAKE_API Error cuGraphExecKernelNodeSetParams_v2(GraphExec exec, NodeHandl
 RONDO_FAKE_API Error cuTensorMapEncodeTiled(rondo::cuda::EncodedMap* map, int, uint32_t rank, void* address,
                                             const uint64_t*, const uint64_t*, const uint32_t*,
                                             const uint32_t*, int, int, int, int) {
+  const rondo::fake_cuda::Working working;
   POINT("cuTensorMapEncodeTiled");
   if (rank == 0 || rank > 5 || reinterpret_cast<uintptr_t>(address) % 16 != 0) return kInvalidValue;
   map->words[0] = reinterpret_cast<uintptr_t>(address);
@@ -667,6 +713,7 @@ RONDO_FAKE_API Error cuTensorMapEncodeTiled(rondo::cuda::EncodedMap* map, int, u
 }
 RONDO_FAKE_API Error cuLaunchKernelEx(const LaunchConfig* config, rondo::cuda::Function function,
                                       void** params, void**) {
+  const rondo::fake_cuda::Working working;
   POINT("cuLaunchKernelEx");
   if (config->grid[0] == 0 || config->block[0] == 0 || config->block[0] > 1024) return kInvalidValue;
   Work work;

@@ -20,7 +20,22 @@
 
 #define RONDO_FAKE_API __attribute__((visibility("default")))
 
+// Told when a function of a fake begins (1) and ends (0), if the program has it: what happens between is not
+// the library's doing.
+extern "C" __attribute__((weak)) void rondo_fake_works(int begins);
+
 namespace rondo::fake_cuda {
+
+struct Working {
+  Working() {
+    if (rondo_fake_works != nullptr) rondo_fake_works(1);
+  }
+  ~Working() {
+    if (rondo_fake_works != nullptr) rondo_fake_works(0);
+  }
+  Working(const Working&) = delete;
+  Working& operator=(const Working&) = delete;
+};
 
 struct Machine {
   int version = 13000;  // as cuDriverGetVersion says

@@ -119,10 +119,12 @@ void Leave(rondo::nccl::Comm comm, bool abort) {
 extern "C" {
 
 RONDO_FAKE_API Result_t ncclGetVersion(int* version) {
+  const rondo::fake_cuda::Working working;
   *version = 22809;
   return 0;
 }
 RONDO_FAKE_API Result_t ncclGetUniqueId(rondo::nccl::UniqueId* id) {
+  const rondo::fake_cuda::Working working;
   std::lock_guard<std::mutex> lock(mutex);
   const uint64_t number = ++groups_made;
   std::memcpy(id, &number, sizeof(number));
@@ -130,6 +132,7 @@ RONDO_FAKE_API Result_t ncclGetUniqueId(rondo::nccl::UniqueId* id) {
 }
 RONDO_FAKE_API Result_t ncclCommInitRankConfig(rondo::nccl::Comm* comm, int ranks, rondo::nccl::UniqueId id,
                                                int rank, rondo::nccl::Config*) {
+  const rondo::fake_cuda::Working working;
   std::lock_guard<std::mutex> lock(mutex);
   uint64_t number = 0;
   std::memcpy(&number, &id, sizeof(number));
@@ -142,14 +145,17 @@ RONDO_FAKE_API Result_t ncclCommInitRankConfig(rondo::nccl::Comm* comm, int rank
   return 0;
 }
 RONDO_FAKE_API Result_t ncclCommGetAsyncError(rondo::nccl::Comm, Result_t* state) {
+  const rondo::fake_cuda::Working working;
   *state = 0;
   return 0;
 }
 RONDO_FAKE_API Result_t ncclCommAbort(rondo::nccl::Comm comm) {
+  const rondo::fake_cuda::Working working;
   Leave(comm, true);
   return 0;
 }
 RONDO_FAKE_API Result_t ncclCommDestroy(rondo::nccl::Comm comm) {
+  const rondo::fake_cuda::Working working;
   Leave(comm, false);
   return 0;
 }
@@ -159,18 +165,22 @@ RONDO_FAKE_API Result_t ncclGroupStart() { return 0; }
 RONDO_FAKE_API Result_t ncclGroupEnd() { return 0; }
 RONDO_FAKE_API Result_t ncclAllReduce(const void* from, void* to, size_t count, int type, int,
                                       rondo::nccl::Comm comm, Stream stream) {
+  const rondo::fake_cuda::Working working;
   return Add(Op::kAllReduce, from, to, count, type, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclAllGather(const void* from, void* to, size_t count, int type,
                                       rondo::nccl::Comm comm, Stream stream) {
+  const rondo::fake_cuda::Working working;
   return Add(Op::kAllGather, from, to, count, type, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclReduceScatter(const void* from, void* to, size_t count, int type, int,
                                           rondo::nccl::Comm comm, Stream stream) {
+  const rondo::fake_cuda::Working working;
   return Add(Op::kReduceScatter, from, to, count, type, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclBroadcast(const void* from, void* to, size_t count, int type, int,
                                       rondo::nccl::Comm comm, Stream stream) {
+  const rondo::fake_cuda::Working working;
   return Add(Op::kBroadcast, from, to, count, type, comm, stream);
 }
 

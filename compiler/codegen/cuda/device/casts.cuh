@@ -1,23 +1,10 @@
-// Casts of tapes: cast_TYPE<to>(x), in registers of TYPE, to what the DType of number `to` holds. Floats to
-// integers: toward zero, and to the nearest that there is; NaN to 0.
+// Casts of tapes: cast_TYPE<to>(x), in registers of TYPE, to what the DType of number `to` holds.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_CASTS_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_CASTS_CUH_
 
 #include "compiler/codegen/cuda/device/elements.cuh"
+#include "compiler/codegen/cuda/device/truncate.cuh"
 
-template <typename F>
-DEV i64 float_int(F x) {
-  if (x != x) return 0;
-  if (x >= (F)9223372036854775808.0) return 0x7fffffffffffffffll;
-  if (x <= (F)-9223372036854775808.0) return (i64)0x8000000000000000ull;
-  return (i64)x;
-}
-template <typename F>
-DEV i64 float_uint(F x) {
-  if (x != x || x <= 0) return 0;
-  if (x >= (F)18446744073709551616.0) return -1;
-  return (i64)(u64)x;
-}
 template <int to>
 DEV i64 wrap(i64 x) {
   return to == 5    ? (i64)(int)x

@@ -3,6 +3,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_SCALAR_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_SCALAR_CUH_
 
+#include "compiler/codegen/cuda/device/truncate.cuh"
 #include "compiler/codegen/cuda/device/types.cuh"
 
 #define UNARY(name, expr_float, expr_double)             \
@@ -10,7 +11,7 @@
   DEV double op_##name(double x) { return expr_double; } \
   DEV i64 op_##name(i64 v) {                             \
     double x = (double)v;                                \
-    return (i64)(expr_double);                           \
+    return float_int(expr_double);                       \
   }
 UNARY(sqrt, sqrtf(x), sqrt(x))
 UNARY(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x))
@@ -59,6 +60,7 @@ DEV i64 op_isinf(T x, i64 which) {
   T inf = (T)(1.0 / 0.0);
   return ((which & 1) && x == inf) || ((which & 2) && x == -inf);
 }
+DEV i64 op_isinf(i64, i64) { return 0; }
 template <typename T>
 DEV T op_add(T a, T b) {
   return a + b;
@@ -101,10 +103,15 @@ DEV T op_max(T a, T b) {
 DEV float op_fmod(float a, float b) { return fmodf(a, b); }
 DEV double op_fmod(double a, double b) { return fmod(a, b); }
 DEV i64 op_fmod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a % b; }
+// A remainder of 0 has the sign of `like`.
+DEV float signed_zero(float like) { return copysignf(0.0f, like); }
+DEV double signed_zero(double like) { return copysign(0.0, like); }
+DEV i64 signed_zero(i64) { return 0; }
 template <typename T>
 DEV T op_mod(T a, T b) {
   T r = op_fmod(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  if (r == 0) return signed_zero(b);
+  return (r < 0) != (b < 0) ? r + b : r;
 }
 DEV i64 op_bitand(i64 a, i64 b) { return a & b; }
 DEV i64 op_bitor(i64 a, i64 b) { return a | b; }
@@ -113,6 +120,7 @@ DEV i64 op_shl(i64 a, i64 b) { return b < 0 || b > 63 ? 0 : (i64)((u64)a << b); 
 DEV i64 op_shr(i64 a, i64 b) { return b < 0 || b > 63 ? 0 : (i64)((u64)a >> b); }
 DEV float op_atan2(float a, float b) { return atan2f(a, b); }
 DEV double op_atan2(double a, double b) { return atan2(a, b); }
+DEV i64 op_atan2(i64 a, i64 b) { return float_int(atan2((double)a, (double)b)); }
 template <typename T>
 DEV i64 op_less(T a, T b) {
   return a < b;
@@ -129,5 +137,6 @@ template <typename T>
 DEV T op_fma(T a, T b, T c) {
   return a * b + c;
 }
+DEV i64 op_fma(i64 a, i64 b, i64 c) { return (i64)((u64)a * (u64)b + (u64)c); }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_SCALAR_CUH_

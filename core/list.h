@@ -1,6 +1,6 @@
-// List: a growing array that survives running out of memory.
-#ifndef RONDO_DRIVERS_HOST_LIST_H_
-#define RONDO_DRIVERS_HOST_LIST_H_
+// GrowingList: a growing array that survives running out of memory.
+#ifndef RONDO_CORE_LIST_H_
+#define RONDO_CORE_LIST_H_
 
 #include <cstddef>
 #include <cstdlib>
@@ -9,42 +9,53 @@
 #include <type_traits>
 #include <utility>
 
-namespace rondo::host {
+namespace rondo {
 
 // Elements are plain data. When memory runs out, what was asked for is left out and ok() is false from then
 // on: look before relying on the contents. Memory comes from malloc; none is taken before the first element.
 template <typename T>
-class List {
+class GrowingList {
  public:
   static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= alignof(std::max_align_t));
 
-  List() = default;
-  List(const T* first, size_t count) {
+  GrowingList() = default;
+  GrowingList(const T* first, size_t count) {
     if (Reserve(count) && count != 0) std::memcpy(static_cast<void*>(data_), first, count * sizeof(T));
     if (ok_) size_ = count;
   }
-  List(List&& other) noexcept
+  GrowingList(GrowingList&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)),
         size_(std::exchange(other.size_, 0)),
         room_(std::exchange(other.room_, 0)),
         ok_(std::exchange(other.ok_, true)) {}
-  List& operator=(List&& other) noexcept {
+  GrowingList& operator=(GrowingList&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(room_, other.room_);
     std::swap(ok_, other.ok_);
     return *this;
   }
-  ~List() { std::free(data_); }
+  ~GrowingList() { std::free(data_); }
   // `count` copies of `value`.
-  static List Filled(size_t count, const T& value) {
-    List list;
+  static GrowingList Filled(size_t count, const T& value) {
+    GrowingList list;
     if (!list.Reserve(count)) return list;
     for (size_t i = 0; i < count; ++i) list.push_back(value);
     return list;
   }
 
   bool ok() const { return ok_; }
+  // Room for `count` elements in all; false when out of memory.
+  bool Reserve(size_t count) {
+    if (count <= room_) return true;
+    void* block =
+        count > ~size_t{0} / sizeof(T) ? nullptr : std::realloc(static_cast<void*>(data_), count * sizeof(T));
+    if (block == nullptr) return ok_ = false;
+    data_ = static_cast<T*>(block);
+    room_ = count;
+    return true;
+  }
+  size_t room() const { return room_; }
   // False, and nothing is added, when out of memory.
   bool push_back(const T& value) {
     const T copy = value;  // it may lie in this list
@@ -79,21 +90,12 @@ class List {
   const T* end() const { return data_ + size_; }
 
  private:
-  bool Reserve(size_t count) {
-    if (count <= room_) return true;
-    void* block =
-        count > ~size_t{0} / sizeof(T) ? nullptr : std::realloc(static_cast<void*>(data_), count * sizeof(T));
-    if (block == nullptr) return ok_ = false;
-    data_ = static_cast<T*>(block);
-    room_ = count;
-    return true;
-  }
   T* data_ = nullptr;
   size_t size_ = 0;
   size_t room_ = 0;
   bool ok_ = true;
 };
 
-}  // namespace rondo::host
+}  // namespace rondo
 
-#endif  // RONDO_DRIVERS_HOST_LIST_H_
+#endif  // RONDO_CORE_LIST_H_
