@@ -30,6 +30,7 @@ std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const Consta
 }
 
 NodeId Graph::Add(Node node) {
+  Changed();
   node.id = size();
   return nodes_.push_back(std::move(node)).id;
 }
@@ -121,6 +122,7 @@ std::vector<NodeId> Graph::TopologicalOrder() const {
 }
 
 int Graph::RemoveDead() {
+  if (pruned_) return 0;
   // From the last node back: what is named lies behind, but for a few that wait on the stack.
   std::vector<char> needed(nodes_.size(), 0);
   std::vector<NodeId> ahead;
@@ -152,7 +154,10 @@ int Graph::RemoveDead() {
       need_what(id);
     }
   }
-  if (!unneeded) return 0;
+  if (!unneeded) {
+    pruned_ = true;
+    return 0;
+  }
   const bool ordered = std::any_of(nodes_.begin(), nodes_.end(),
                                    [](const Node& n) { return !n.dead && !n.weak_after.empty(); });
   int removed = 0;
@@ -161,6 +166,7 @@ int Graph::RemoveDead() {
     Bury(&n, ordered);
     ++removed;
   }
+  pruned_ = true;
   return removed;
 }
 
@@ -180,9 +186,11 @@ int Graph::RemoveUnused(std::vector<NodeId> nodes) {
 }
 
 void Graph::Compact() {
+  if (compact_) return;
   const std::vector<NodeId> order = TopologicalOrder();
   if (order.empty() && std::any_of(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; }))
     return;  // a cycle: left as it is, for Validate to name
+  compact_ = true;
   ForgetNames();
   if (order.size() == nodes_.size() && std::is_sorted(order.begin(), order.end())) return;
   std::vector<NodeId> renumbered(nodes_.size(), kNoNode);

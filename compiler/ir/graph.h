@@ -292,6 +292,7 @@ class Graph {
   void Compact();
 
  private:
+  void Changed() { pruned_ = compact_ = false; }
   void Index();
   void ForgetNames();
   // Lowers ranks until that of `id` is less than `below`; false if that is not done in few steps.
@@ -305,6 +306,8 @@ class Graph {
                        const std::vector<NodeId>& bridge);
 
   Chunked<Node> nodes_;
+  // Nothing has changed since RemoveDead, or Compact, left it so.
+  bool pruned_ = false, compact_ = false;
   // Who may name a node, and which outputs it may be; those that no longer do are still there. Of the first
   // `indexed_` nodes and `indexed_outputs_` outputs. By node, the first of a list within `mentions_`.
   struct Mention {

@@ -168,6 +168,7 @@ void Graph::Keep() {
 }
 
 void Graph::TakeBack() {
+  Changed();
   nodes_.Truncate(static_cast<size_t>(tried_from_));
   indexed_ = std::min(indexed_, tried_from_);
   if (named_by_.size() > nodes_.size()) named_by_.resize(nodes_.size());
@@ -187,6 +188,7 @@ void Graph::TakeBack() {
 }
 
 void Graph::SetInput(NodeId id, size_t slot, NodeId to) {
+  Changed();
   Touch(id);
   node(id).inputs[slot] = to;
   Index();
@@ -194,6 +196,7 @@ void Graph::SetInput(NodeId id, size_t slot, NodeId to) {
 }
 
 void Graph::RunAfter(NodeId id, NodeId before, bool strong) {
+  Changed();
   Touch(id);
   (strong ? node(id).strong_after : node(id).weak_after).push_back(before);
   Index();
@@ -201,6 +204,7 @@ void Graph::RunAfter(NodeId id, NodeId before, bool strong) {
 }
 
 void Graph::SetOutput(size_t output, NodeId node) {
+  Changed();
   TouchOutput(output);
   outputs[output].node = node;
   Index();
@@ -265,6 +269,7 @@ void Graph::Replace(NodeId from, NodeId to) {
 }
 
 void Graph::ReplaceUses(NodeId from, NodeId to) {
+  Changed();
   if (from == to) return;
   const std::vector<NodeId> weak = node(from).weak_after, strong = node(from).strong_after;
   NodeId target = BaseOf(to);
@@ -334,6 +339,7 @@ bool Graph::IsNeeded(NodeId id) {
 }
 
 void Graph::Bury(Node* n, bool ordered) {
+  Changed();
   // The order that weak edges stated through this node still holds between those that remain.
   const std::vector<NodeId> before = n->weak_after;
   Touch(n->id);

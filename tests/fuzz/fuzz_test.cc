@@ -92,6 +92,11 @@ TEST(Truncation, OfATinyPlanAnywhereIsRefused) {
   }
 }
 
+TEST(Limits, APlanOfWeeksIsArmedAndEndsInTime) {
+  const auto target = MakeTarget("plan");
+  EXPECT_STREQ(target->stages()[target->Run(Of(EndlessPlanBytes()))], "ended by the run's time limit");
+}
+
 TEST(PlanBytes, SealedDamageGetsPastTheIntegrityCheck) {
   const auto target = MakeTarget("plan");
   PlanParts parts;

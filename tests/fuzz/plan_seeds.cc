@@ -161,6 +161,8 @@ Result<Bytes> CompileBytes(Span<const uint8_t> model) {
   return out;
 }
 
+Bytes EndlessPlanBytes() { return RoundsBytes(int64_t{1} << 46); }
+
 std::vector<Seed> MakePlanSeeds() {
   std::vector<Seed> seeds;
   for (const Seed& model : MakeModelSeeds()) {

@@ -19,6 +19,9 @@ Result<Bytes> CompileBytes(Span<const uint8_t> model);
 // MakeModelSeeds compiled, and the hand-made sample of tests/plan.
 std::vector<Seed> MakePlanSeeds();
 
+// A plan that passes, and whose run would take weeks.
+Bytes EndlessPlanBytes();
+
 }  // namespace rondo::fuzz
 
 #endif  // RONDO_TESTS_FUZZ_PLAN_SEEDS_H_

@@ -337,9 +337,15 @@ def repeated(m, n):
     m.output(total)
 
 
+def distinct(m, n):
+    """Softmaxes of rows that are all of another length: as many kernels as a half of the nodes."""
+    for i in range(n // 2):
+        m.output(m.node("Tanh", [m.node("Softmax", [m.input([4, 8 + i])], axis=-1)]))
+
+
 FAMILIES = [chain, constants, scalars, wide, fan, ladder, mlp, shared, attention, convolutions, outputs,
             chained_outputs, inputs, concats, long_concat, slices, views, softmaxes, gathers, caches,
-            shown_caches, repeated]
+            shown_caches, repeated, distinct]
 
 # ------------------------------------------------------------------------------------------------------ measuring
 

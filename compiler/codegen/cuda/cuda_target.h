@@ -5,12 +5,13 @@
 #include <cstdint>
 #include <string>
 
+#include "compiler/codegen/cuda/device/block_threads.h"
 #include "compiler/codegen/cuda/matmul/matmul_configuration.h"
 
 namespace rondo {
 
-inline constexpr uint32_t kCudaBlock = 256;             // threads of most launches' blocks
-inline constexpr uint32_t kCudaSharedBytes = 48 << 10;  // static shared memory that every launch may use
+inline constexpr uint32_t kCudaBlock = cuda::kBlockThreads;  // threads of most launches' blocks
+inline constexpr uint32_t kCudaSharedBytes = 48 << 10;       // static shared memory that every launch may use
 
 // What the text is written for.
 struct CudaTarget {

@@ -42,9 +42,7 @@ Result<PartLaunch> WriteFlash(const PartContext& context, PartWriter* writer) {
   PartLaunch launch;
   launch.cluster = static_cast<uint32_t>(tiles.cluster);
   if (tiles.features + tiles.values <= kNarrow) launch.resident = 2;
-  // What AttentionBlock keeps there.
-  const int64_t kept = QueryTiles::kWarps * tiles.warp_rows + (tiles.cluster > 1 ? tiles.tile_rows() : 0);
-  launch.shared = static_cast<uint32_t>(kept * (tiles.values + 6) * 4);
+  launch.shared = static_cast<uint32_t>(tiles.layout().shared(static_cast<int>(tiles.cluster)));
   return WithBlocks(launch, tiles.blocks());
 }
 

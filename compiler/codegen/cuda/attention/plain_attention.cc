@@ -48,7 +48,7 @@ void WriteQuery(const Part& part, const PlainShape& shape, PartWriter* writer) {
     writer->Load(part.limit, "bound");
     writer->Line("if (bound < limit) limit = bound; }");
   }
-  writer->Line("for (i64 f = threadIdx.x; f < " + Text(shape.features) + "; f += 256) {");
+  writer->Line("for (i64 f = threadIdx.x; f < " + Text(shape.features) + "; f += kBlockThreads) {");
   writer->ZeroLoops(shape.m_end, shape.key_end);
   writer->Decode("f", shape.key_end, shape.all);
   writer->Load(part.lhs, "q");
@@ -61,7 +61,7 @@ void WriteQuery(const Part& part, const PlainShape& shape, PartWriter* writer) {
 void WriteScores(const Part& part, const PlainShape& shape, PartWriter* writer) {
   writer->Line("__syncthreads();");
   writer->Line("float high = bits_float(0xff800000u);");
-  writer->Line("for (int c = threadIdx.x; c < count; c += 256) {");
+  writer->Line("for (int c = threadIdx.x; c < count; c += kBlockThreads) {");
   writer->ZeroLoops(shape.m_end, shape.n_end);
   writer->Line("const u64 key = (u64)(from + c);");
   writer->Decode("key", shape.n_end, shape.key_end);
@@ -87,24 +87,25 @@ void WriteScores(const Part& part, const PlainShape& shape, PartWriter* writer) 
 
 // Scores become weights relative to the greatest so far; `old` brings what was summed up before to it.
 void WriteWeights(PartWriter* writer) {
-  writer->Line("high = reduce<Max, 256>(high);");
+  writer->Line("high = reduce<Max, kBlockThreads>(high);");
   writer->Line("const float now = op_max(most, high);");
   writer->Line(
       "const float old = most == now ? 1.0f : most == bits_float(0xff800000u) ? 0.0f : expf(most - now);");
   writer->Line("float sum = 0;");
   writer->Line(
-      "for (int c = threadIdx.x; c < count; c += 256) { const float e = expf(scores[c] - now); scores[c] = "
+      "for (int c = threadIdx.x; c < count; c += kBlockThreads) { const float e = expf(scores[c] - now); "
+      "scores[c] = "
       "e; sum += e; }");
   // Nothing but -inf so far: leave the running values alone, so that later keys can still count.
   writer->Line("if (now == bits_float(0xff800000u)) { __syncthreads(); continue; }");
-  writer->Line("total = total * old + reduce<Sum, 256>(sum); most = now;");
+  writer->Line("total = total * old + reduce<Sum, kBlockThreads>(sum); most = now;");
   writer->Line("__syncthreads();");
 }
 
 // Opens the loop over this thread's values, counters at it.
 void OpenValues(const PlainShape& shape, PartWriter* writer) {
   writer->Line("for (int v = 0; v < " + Text(shape.per_thread) + "; ++v) {");
-  writer->Line("const i64 e = threadIdx.x + 256 * v; if (e >= " + Text(shape.values) + ") break;");
+  writer->Line("const i64 e = threadIdx.x + kBlockThreads * v; if (e >= " + Text(shape.values) + ") break;");
   writer->Decode("e", shape.m_end, shape.n_end);
 }
 

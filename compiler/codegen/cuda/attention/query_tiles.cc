@@ -149,8 +149,8 @@ void WriteQueryResults(const PartContext& context, const QueryTiles& tiles, Part
   const bool spread = tiles.cluster > 1;
   if (spread) writer->Line("block_out.publish(); block_out.meet();");
   writer->Line("for (u32 item = threadIdx.x * " + Text(tiles.cluster) + "u + rank; item < " +
-               Text(tiles.tile_rows() * tiles.values / lanes) + "u; item += " + Text(256 * tiles.cluster) +
-               "u) {");
+               Text(tiles.tile_rows() * tiles.values / lanes) +
+               "u; item += " + Text(kCudaBlock * tiles.cluster) + "u) {");
   writer->Line("const u32 query = item / " + pieces + "u, first = item % " + pieces + "u * " + count + "u;");
   writer->Line("const u32 row = tile * " + Text(tiles.tile_rows()) + "u + query;");
   writer->Line("if (row >= " + Text(tiles.rows) + "u) continue;");

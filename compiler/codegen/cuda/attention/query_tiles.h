@@ -9,14 +9,15 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/codegen/cuda/device/attention_layout.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {
 
 // Keys and values of one head, and how their queries are put into blocks of 8 warps.
 struct QueryTiles {
-  static constexpr int64_t kWarps = 8;  // of a block
-  static constexpr int64_t kRun = 16;   // keys of a warp at a time
+  static constexpr int64_t kWarps = AttentionLayout::kWarps;  // of a block
+  static constexpr int64_t kRun = AttentionLayout::kRun;      // keys of a warp at a time
 
   std::vector<size_t> heads, queries;  // loops with keys of their own; loops over which keys are shared
   size_t value = 0, key = 0, feature = 0;
@@ -29,6 +30,9 @@ struct QueryTiles {
   int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
   int64_t splits() const { return kWarps / tile_warps; }
   int64_t blocks() const { return groups * tiles() * cluster; }
+  AttentionLayout layout() const {
+    return {static_cast<int>(warp_rows), static_cast<int>(values), static_cast<int>(splits())};
+  }
 };
 
 // Queries, keys and values; how they are put into blocks is left open. None if dtypes, layout or alignment do

@@ -15,7 +15,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
   const int64_t points = context.Points(0, first);
   const std::string type = TypeText(part.acc_type);
   const bool max = part.combine == Combine::kMax;
-  writer->Line("const u64 point = (u64)block * 256 + threadIdx.x;");
+  writer->Line("const u64 point = (u64)block * kBlockThreads + threadIdx.x;");
   writer->Line("if (point >= " + Text(points) + "ull) return;");
   // Neighbouring threads write neighbouring elements.
   writer->DecodeLoops("point", ByStrideOfResult(part, first));

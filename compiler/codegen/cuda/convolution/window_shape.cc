@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/cuda/device/window_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
@@ -26,7 +27,7 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
   const double lines = static_cast<double>(context.Points(first, part.loops.size())) / kernel;
   const bool product = !part.rhs.empty();
-  const int64_t span = (shape.points - 1) * shape.stride + (shape.taps - 1) * shape.dilation + 1;
+  const int64_t span = WindowSpan(shape.points, shape.taps, shape.stride, shape.dilation);
   const double read = kernel / static_cast<double>(shape.taps) *
                       static_cast<double>(std::min(span, shape.points * shape.taps));
   const double factors = product ? kernel * (shape.weight_vector ? 1 : lanes) : 0;
@@ -81,7 +82,7 @@ int64_t ChannelLanes(const PartContext& context, bool weights) {
 // Whether a thread has registers for it.
 bool FitsRegisters(const WindowShape& shape) {
   constexpr int64_t kMostSpan = 40, kMostFloats = 112;
-  const int64_t span = (shape.points - 1) * shape.stride + (shape.taps - 1) * shape.dilation + 1;
+  const int64_t span = WindowSpan(shape.points, shape.taps, shape.stride, shape.dilation);
   return span <= kMostSpan &&
          ((std::min(span, shape.points * shape.taps) + shape.points + 1) * shape.lanes <= kMostFloats ||
           shape.points * shape.taps * shape.lanes <= 8);

@@ -60,7 +60,7 @@ struct AttentionBlock {
   // Leaves every query of the block, put together, for the other blocks of the cluster.
   MEMBER void publish() {
     constexpr int PIECES = VALUES / 2;
-    for (int item = threadIdx.x; item < QUERIES * PIECES; item += 256) {
+    for (int item = threadIdx.x; item < QUERIES * PIECES; item += kBlockThreads) {
       float x[2], most, total;
       gather<2>(item / PIECES, item % PIECES * 2, x, &most, &total);
       float* to = row(OWN + item / PIECES);

@@ -41,7 +41,7 @@ DEV void join_columns(T (&values)[LANES], T (&result)[LANES]) {
   }
   __syncthreads();
   if (CLUSTER > 1) {
-    for (int p = threadIdx.x; p < WIDE * LANES; p += 256) {
+    for (int p = threadIdx.x; p < WIDE * LANES; p += kBlockThreads) {
       T total = warps[0][p];
 #pragma unroll
       for (int w = 1; w < 8; ++w) total = Op::of(total, warps[w][p]);

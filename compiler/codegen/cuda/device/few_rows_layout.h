@@ -10,14 +10,15 @@ namespace rondo::cuda {
 // `warps` of a block, and the blocks of a cluster, split K; the others take other columns. wide: lines of B
 // run along N, else along K.
 struct FewRowsLayout {
-  int m, b_count, warps;
-  bool wide, f32;
+  int m = 1, b_count = 1, warps = 8;
+  bool wide = false, f32 = false;
 
   static constexpr int kSlot = 4 * 4096;  // of a stage of one B: 4 pieces of 16 bytes a thread
 
   HOST_DEVICE int warp_step() const {
     return wide ? 16 : f32 ? 32 : 64;
-  }  // of K, that a warp takes at a time
+  }                                                             // of K, that a warp takes at a time
+  HOST_DEVICE int step() const { return warp_step() * warps; }  // that a block does
   HOST_DEVICE int warp_columns() const { return f32 ? (wide ? 32 : 16) : wide ? 64 : 16; }
   HOST_DEVICE int columns() const { return warp_columns() * (8 / warps); }  // of a block's tile
   HOST_DEVICE int points() const { return m * columns(); }

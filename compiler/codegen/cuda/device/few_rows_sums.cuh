@@ -14,7 +14,7 @@ DEV void finish_slices(float* partial, u32 rank, int column, int columns, Finish
   float* total = partial + RIGHTS * WARPS * POINTS;
   __syncthreads();
   if (CLUSTER > 1) {
-    for (int p = threadIdx.x; p < RIGHTS * POINTS; p += 256) {
+    for (int p = threadIdx.x; p < RIGHTS * POINTS; p += kBlockThreads) {
       float sum = 0;
 #pragma unroll
       for (int w = 0; w < WARPS; ++w) sum += partial[(p / POINTS * WARPS + w) * POINTS + p % POINTS];
@@ -22,7 +22,7 @@ DEV void finish_slices(float* partial, u32 rank, int column, int columns, Finish
     }
     cluster_barrier();
   }
-  for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += 256 * CLUSTER) {
+  for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += kBlockThreads * CLUSTER) {
     const int row = p / TILE, c = column + p % TILE;
     float sums[RIGHTS];
 #pragma unroll

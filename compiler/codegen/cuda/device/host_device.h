@@ -1,5 +1,6 @@
 // What headers begin with that both the compiler (g++) and device code (NVRTC) include: layouts of shared
-// memory and shapes of launches, each defined once. They include nothing else.
+// memory and shapes of launches, each defined once. They include nothing else. Constants are enumerators:
+// of variables, NVRTC would give every kernel one each.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HOST_DEVICE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_HOST_DEVICE_H_
 

@@ -66,7 +66,7 @@ DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const cha
   // The left side's rows, once, this block's slices of the depth only.
   const int chunks = depth / 8;
 #pragma unroll 4
-  for (int c = threadIdx.x; c < ROWS * chunks; c += 256) {
+  for (int c = threadIdx.x; c < ROWS * chunks; c += kBlockThreads) {
     const int row = ROWS == 1 ? 0 : c / chunks, k = (ROWS == 1 ? c : c % chunks) * 8;
     if (CLUSTER == 1 || (u32)(k / (STEP * WARPS)) % CLUSTER == rank)
       store_shared_16(lefts + (u32)(row * pitch + k) * 2, left_at(row, k));

@@ -54,7 +54,7 @@ DEV void skinny_floats(u32 block, u32 blocks, int columns, int depth, const char
   for (int s = 0; s < STAGES - 1; ++s) copy(s);
   if (EARLY) wait_for_earlier();
 #pragma unroll 8
-  for (int c = threadIdx.x; c < ROWS * pitch; c += 256)
+  for (int c = threadIdx.x; c < ROWS * pitch; c += kBlockThreads)
     lefts[c] = c % pitch < depth ? left_at(c / pitch, c % pitch) : 0.0f;
   __syncthreads();
 

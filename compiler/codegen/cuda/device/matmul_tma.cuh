@@ -31,14 +31,14 @@ struct TmaCopier {
     for (int d = 0; d < T::DOWN; ++d) column_peers |= 1u << schedule.rank_of(d, schedule.across);
   }
   MEMBER void copy_a(int stage, int row, int step, u32 batch) const {
-    constexpr int SHARE = T::TILE_M / T::ACROSS;
+    constexpr int SHARE = T::A_SHARE;
     const int x = step * T::TILE_K, y = row + (int)schedule.across * SHARE;
     copy_box<(T::ACROSS > 1)>(memory.stage(stage) + schedule.across * SHARE * 128, problem.a,
                               memory.full + 8 * stage, row_peers, x % problem.a_k_run, y % problem.a_row_run,
                               x / problem.a_k_run, y / problem.a_row_run, (int)batch);
   }
   MEMBER void copy_b(int stage, int column, int step, u32 batch) const {
-    constexpr int SHARE = (T::B_ALONG ? T::TILE_N : T::TILE_K) / T::DOWN;
+    constexpr int SHARE = T::B_SHARE;
 #pragma unroll
     for (int j = 0; j < T::B_COUNT; ++j) {
       const u32 to = memory.stage(stage) + T::A_BYTES + j * T::B_BYTES + schedule.down * SHARE * 128;

@@ -7,9 +7,6 @@
 
 namespace rondo::cuda {
 
-// Threads of a block, unless TMA copies for it.
-inline constexpr int kBlockThreads = 256;
-
 // Floats from one row of sums of `n` columns to the next: threads that walk down them meet different banks.
 HOST_DEVICE int SumsPitch(int n) { return n + 4; }
 // The accumulators of a tile in shared memory.
@@ -56,13 +53,13 @@ HOST_DEVICE TileLayout MmaLayout(int m, int n, int k, int b_count) {
 }
 
 // By two groups of four warps and wgmma, 64 rows each, which wants lines of 128 bytes.
-inline constexpr int kWgmmaTileM = 128, kWgmmaTileK = 64;
+enum : int { kWgmmaTileM = 128, kWgmmaTileK = 64 };
 HOST_DEVICE TileLayout WgmmaLayout(int n, int b_count) {
   return {kWgmmaTileM, n, kWgmmaTileK, b_count, kWgmmaTileM * kWgmmaTileK * 2, n * kWgmmaTileK * 2, 1024};
 }
 
 // Of f32, by FMA or as tf32.
-inline constexpr int kFloatTileK = 32, kFloatStages = 4;
+enum : int { kFloatTileK = 32, kFloatStages = 4 };
 HOST_DEVICE TileLayout FloatLayout(int m, int n, int b_count, bool a_along, bool b_along) {
   return {m,
           n,

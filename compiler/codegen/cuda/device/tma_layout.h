@@ -8,7 +8,7 @@
 namespace rondo::cuda {
 
 // Tile K: lines of 128 bytes, as TMA swizzles them and wgmma reads them.
-inline constexpr int kTmaTileK = 64;
+enum : int { kTmaTileK = 64 };
 
 // Tiles of m x n. Of the blocks of a cluster, `down` share the columns and `across` the rows: each copies its
 // share for all; `split` divide K. b_along: lines of B run along K, else panels of 64 columns do along N.
@@ -26,6 +26,9 @@ struct TmaLayout {
   HOST_DEVICE int a_bytes() const { return m * kTmaTileK * 2; }
   HOST_DEVICE int b_bytes() const { return (b_along ? n : panels() * 64) * kTmaTileK * 2; }
   HOST_DEVICE int stage() const { return a_bytes() + b_count * b_bytes(); }
+  // Lines that one block asks for, of those that blocks share.
+  HOST_DEVICE int a_share() const { return m / across; }
+  HOST_DEVICE int b_share() const { return (b_along ? n : int{kTmaTileK}) / down; }
   // A warp puts its 16 rows of sums through memory of its own, so many columns at a time, where K is not
   // split.
   HOST_DEVICE int piece() const { return b_count == 1 && n % 32 == 0 ? 32 : 16; }

@@ -16,6 +16,7 @@ struct TmaTiles {
   static constexpr int GROUPS = LAYOUT.groups(), PEERS = LAYOUT.peers();
   static constexpr bool B_ALONG = B_ALONG_;
   static constexpr int AT_ONCE = LAYOUT.at_once(), PANELS = LAYOUT.panels();
+  static constexpr int A_SHARE = LAYOUT.a_share(), B_SHARE = LAYOUT.b_share();
   static constexpr int A_BYTES = LAYOUT.a_bytes(), B_BYTES = LAYOUT.b_bytes(), STAGE = LAYOUT.stage();
   static constexpr int PIECE = LAYOUT.piece(), PITCH = LAYOUT.piece_pitch(), OWN = LAYOUT.piece_floats();
 };

@@ -5,6 +5,8 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TYPES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TYPES_CUH_
 
+#include "compiler/codegen/cuda/device/block_threads.h"
+
 typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cuda/device/scalar.cuh"
 #include "compiler/codegen/cuda/device/vectors.cuh"
+#include "compiler/codegen/cuda/device/window_layout.h"
 
 // LANES elements from number `at` on, as floats.
 template <typename T, int LANES>
@@ -48,7 +49,7 @@ constexpr __device__ bool window_reads(int s, int points, int taps, int stride, 
 template <typename T, WindowKind KIND, int LANES, int POINTS, int KERNEL, int TAPS, int STRIDE, int DILATION,
           bool WEIGHT_VECTOR>
 struct WindowLine {
-  static constexpr int SPAN = (POINTS - 1) * STRIDE + (TAPS - 1) * DILATION + 1;
+  static constexpr int SPAN = WindowSpan(POINTS, TAPS, STRIDE, DILATION);
 
   DEV void add(const char* x, i64 input, i64 step, int first, int extent, const char* w, i64 weight,
                i64 weight_step, i64 weight_lane, float (&sums)[POINTS][LANES], int (&present)[POINTS]) {

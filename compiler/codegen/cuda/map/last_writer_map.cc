@@ -89,7 +89,7 @@ void WriteAgain(const PartContext& context, const ScatterShape& shape, PartWrite
   IndexValues(context, out, "own", writer);
   writer->Line("bool again = false;");
   writer->Line("for (u32 other = point + 1 + threadIdx.x; other < " + Text(shape.points) +
-               "u; other += 256) {");
+               "u; other += kBlockThreads) {");
   writer->CountLoops("other", shape.indexed);
   IndexValues(context, out, "later", writer);
   writer->Line("bool same = true;");
@@ -116,7 +116,7 @@ Result<PartLaunch> WriteScatter(const PartContext& context, PartWriter* writer) 
   writer->DeclareLoops();
   writer->CountLoops("point", shape.indexed);
   WriteAgain(context, shape, writer);
-  writer->Line("const u32 item = block % " + Text(runs) + "u * 256 + threadIdx.x;");
+  writer->Line("const u32 item = block % " + Text(runs) + "u * kBlockThreads + threadIdx.x;");
   writer->Line("if (item >= " + Text(items) + "u) return;");
   writer->CountLoops("point", shape.indexed);
   writer->CountLoops("item * " + Text(shape.lanes) + "u", shape.free);

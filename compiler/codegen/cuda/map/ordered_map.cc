@@ -68,7 +68,7 @@ Result<PartLaunch> WriteOrdered(const PartContext& context, PartWriter* writer) 
   }
   int64_t points = 1;
   for (size_t l : independent) points *= part.loops[l];
-  writer->Line("const u64 point = (u64)block * 256 + threadIdx.x;");
+  writer->Line("const u64 point = (u64)block * kBlockThreads + threadIdx.x;");
   writer->Line("if (point >= " + Text(points) + "ull) return;");
   writer->DecodeLoops("point", independent);
   for (size_t l : rest) writer->Open(l, l + 1);

@@ -24,7 +24,7 @@ Result<PartLaunch> WriteMap(const PartContext& context, PartWriter* writer) {
   const size_t loops = context.part.loops.size();
   const int lanes = LanesOf(context);
   const int64_t threads = context.Points(0, loops) / lanes;
-  writer->Line("const u64 point = (u64)block * 256 + threadIdx.x;");
+  writer->Line("const u64 point = (u64)block * kBlockThreads + threadIdx.x;");
   writer->Line("if (point >= " + Text(threads) + "ull) return;");
   if (lanes == 1) {
     writer->Decode("point", 0, loops);

@@ -25,14 +25,6 @@ int ALanes(const PartContext& context, const MatmulProblem& problem);
 // Clusters that may split `steps` of K: none larger than it has steps, unless others have settled it.
 std::vector<int64_t> Clusters(const PartContext& context, int64_t steps);
 
-// Tiles of 16-bit factors in shared memory.
-struct HalfTile {
-  int64_t m, n, k;  // k: of one stage
-  int64_t StageBytes(int64_t bs) const { return (m + bs * n) * k * 2; }
-  // All accumulators, in f32 with padded lines, where the stages were.
-  int64_t SumBytes(int64_t bs) const { return bs * m * (n + 4) * 4; }
-};
-
 // How the tiles of a problem are counted: blocks of a cluster first, then tiles along M, along N, batches.
 struct TileGrid {
   int64_t m_tiles, n_tiles, cluster, blocks;

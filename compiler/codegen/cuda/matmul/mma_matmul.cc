@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 
+#include "compiler/codegen/cuda/device/tile_layout.h"
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_families.h"
@@ -15,16 +16,20 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_mma"};
 
-struct Tile : HalfTile {
-  int64_t warps_m, warps_n, warps_k;  // 8 warps
+struct Tile {
+  int m, n, k, warps_m, warps_n, warps_k;  // 8 warps
 };
 
 // Of tiles that cost the same, the first is taken.
 constexpr Tile kTiles[] = {
-    {{128, 128, 64}, 2, 4, 1}, {{128, 64, 64}, 4, 2, 1},  {{64, 128, 64}, 2, 4, 1}, {{64, 64, 128}, 2, 2, 2},
-    {{64, 64, 64}, 2, 2, 2},   {{32, 64, 128}, 1, 2, 4},  {{32, 64, 64}, 1, 2, 4},  {{64, 32, 128}, 2, 1, 4},
-    {{32, 32, 128}, 1, 2, 4},  {{16, 128, 128}, 1, 4, 2}, {{16, 64, 128}, 1, 2, 4}, {{16, 32, 128}, 1, 1, 8},
+    {128, 128, 64, 2, 4, 1}, {128, 64, 64, 4, 2, 1},  {64, 128, 64, 2, 4, 1}, {64, 64, 128, 2, 2, 2},
+    {64, 64, 64, 2, 2, 2},   {32, 64, 128, 1, 2, 4},  {32, 64, 64, 1, 2, 4},  {64, 32, 128, 2, 1, 4},
+    {32, 32, 128, 1, 2, 4},  {16, 128, 128, 1, 4, 2}, {16, 64, 128, 1, 2, 4}, {16, 32, 128, 1, 1, 8},
 };
+
+TileLayout LayoutOf(const Tile& tile, int64_t bs) {
+  return MmaLayout(tile.m, tile.n, tile.k, static_cast<int>(bs));
+}
 
 // What a block has of its multiprocessor.
 struct Room {
@@ -39,8 +44,8 @@ std::optional<Room> Fit(const Tile& tile, const CudaTarget& target, int64_t bs, 
   const int64_t resident = tile.m * tile.n * bs <= kSharing && busiest > 1 ? 2 : 1;
   const int64_t room = resident == 1 ? target.shared : target.shared_processor / resident - 1024;
   const int64_t stages =
-      std::min<int64_t>({room / tile.StageBytes(bs), kMost, std::max<int64_t>(kLeast, own_steps + 1)});
-  if (tile.SumBytes(bs) > room || stages < kLeast) return std::nullopt;
+      std::min<int64_t>({room / LayoutOf(tile, bs).stage(), kMost, std::max<int64_t>(kLeast, own_steps + 1)});
+  if (LayoutOf(tile, bs).shared(0) > room || stages < kLeast) return std::nullopt;
   return Room{stages, resident};
 }
 
@@ -51,7 +56,7 @@ double Cycles(const GpuTable& gpu, const Tile& tile, int64_t bs, int64_t own_ste
   block.steps = static_cast<double>(own_steps);
   block.cluster = cluster;
   block.area = static_cast<double>(tile.m * tile.n * bs);
-  block.copy = static_cast<double>(tile.StageBytes(bs)) / gpu.l2_copy_bytes;
+  block.copy = static_cast<double>(LayoutOf(tile, bs).stage()) / gpu.l2_copy_bytes;
   // The larger a warp's own tile, the less of the time goes to loading it from shared memory.
   const double own_area = block.area / static_cast<double>(tile.warps_m * tile.warps_n);
   const double rate = gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
@@ -112,8 +117,7 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
                Truth(part.operands[part.rhs[0]].dtype == DType::kBF16) + ", " +
                Truth(AreConstant(context, part.rhs)) + ">" + TileArguments(part, problem));
   PartLaunch launch;
-  launch.shared =
-      static_cast<uint32_t>(std::max(room->stages * tile.StageBytes(problem.bs), tile.SumBytes(problem.bs)));
+  launch.shared = static_cast<uint32_t>(LayoutOf(tile, problem.bs).shared(static_cast<int>(room->stages)));
   launch.cluster = static_cast<uint32_t>(cluster);
   launch.resident = static_cast<uint32_t>(room->resident);
   return WithBlocks(launch, grid.blocks);

@@ -1,6 +1,7 @@
 // Matmuls in f32 by FMA, through square tiles (device/matmul_simt.cuh).
 #include <algorithm>
 
+#include "compiler/codegen/cuda/device/tile_layout.h"
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_families.h"
@@ -12,11 +13,10 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_simt"};
 
-constexpr int64_t kDeep = 32, kStages = 4;
-
-// Lines are padded by at most an eighth.
-int64_t SharedBytes(int64_t size, int64_t bs) {
-  return std::max(kStages * (1 + bs) * (size + 4) * (kDeep + 4) * 4, bs * size * (size + 4) * 4);
+int64_t SharedBytes(const MatmulProblem& problem, int64_t size) {
+  const int n = static_cast<int>(size);
+  return FloatLayout(n, n, static_cast<int>(problem.bs), problem.a_along_k, problem.b_along_k)
+      .shared(kFloatStages);
 }
 
 // The copies are hidden behind the multiplications.
@@ -27,7 +27,7 @@ double Cycles(const GpuTable& gpu, int64_t size, int64_t bs, int64_t own_steps, 
   block.steps = static_cast<double>(own_steps);
   block.cluster = cluster;
   block.area = static_cast<double>(size * size * bs);
-  block.multiply = block.area * static_cast<double>(kDeep) / gpu.simt;
+  block.multiply = block.area * static_cast<double>(kFloatTileK) / gpu.simt;
   return TileCycles(gpu, block);
 }
 
@@ -41,9 +41,9 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
   std::vector<MatmulCandidate> candidates;
   if (!SuitsFloatTiles(context, problem) || HasHalfTiles(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target.architecture);
-  const int64_t steps = problem.Steps(kDeep);
+  const int64_t steps = problem.Steps(kFloatTileK);
   for (int64_t size : {64, 32}) {
-    if (SharedBytes(size, problem.bs) > static_cast<int64_t>(context.target.shared)) continue;
+    if (SharedBytes(problem, size) > static_cast<int64_t>(context.target.shared)) continue;
     for (int64_t cluster : Clusters(context, steps)) {
       MatmulConfiguration configuration;
       configuration.family = MatmulFamily::kSimt;
@@ -67,13 +67,13 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const bool made = AIsMade(part) || lhs.dtype != DType::kF32;
   WriteTilePlaces(context, problem, grid, 1, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
-  writer->Line("float_product<" + Text(size) + ", " + Text(kStages) + ", " + Text(problem.bs) + ", " +
-               Text(cluster) + ", " + Truth(problem.a_along_k) + ", " + Text(made ? 0 : problem.a_vector) +
-               ", " + Truth(problem.b_along_k) + ", " +
+  writer->Line("float_product<" + Text(size) + ", " + Text(int{kFloatStages}) + ", " + Text(problem.bs) +
+               ", " + Text(cluster) + ", " + Truth(problem.a_along_k) + ", " +
+               Text(made ? 0 : problem.a_vector) + ", " + Truth(problem.b_along_k) + ", " +
                Text(rhs.dtype == DType::kF32 ? problem.b_vector : 0) + ", " + Text(lanes) + ", " +
                Truth(AreConstant(context, part.rhs)) + ">" + TileArguments(part, problem));
   PartLaunch launch;
-  launch.shared = static_cast<uint32_t>(SharedBytes(size, problem.bs));
+  launch.shared = static_cast<uint32_t>(SharedBytes(problem, size));
   launch.cluster = static_cast<uint32_t>(cluster);
   return WithBlocks(launch, grid.blocks);
 }

@@ -2,6 +2,7 @@
 // (device/matmul_few_rows.cuh), or by FMA (device/matmul_few_rows_f32.cuh).
 #include <algorithm>
 
+#include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_families.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
@@ -12,29 +13,27 @@ namespace rondo::cuda {
 namespace {
 
 constexpr int64_t kMostRows = 16;     // that one instruction of tensor cores multiplies
-constexpr uint32_t kSlot = 4 * 4096;  // bytes of one stage of one B: 4 pieces of 16 bytes a thread
 
-// How a stream of B is cut. B is wide if its vectors lie along N.
+// How a stream of B is cut.
 struct Stream {
-  bool floats = false, wide = false;
-  int64_t tiles = 1, step = 1;    // along N; of K that a block takes at a time
-  int64_t stages = 0, fixed = 0;  // copies in flight; bytes of shared memory besides them
+  FewRowsLayout layout;
+  int64_t tiles = 1;   // along N
+  int64_t stages = 0;  // as many as fit besides A and the sums of the warps
+  int64_t shared = 0;  // bytes
 };
 
-// A in shared memory, sums of the warps, and as many stages as fit.
 Stream StreamOf(const PartContext& context, const MatmulProblem& problem, int64_t warps) {
   constexpr int64_t kMostStages = 12;
   Stream stream;
-  stream.floats = context.part.operands[context.part.rhs[0]].dtype == DType::kF32;
-  stream.wide = !problem.b_along_k;
-  const int64_t tile = (stream.floats ? (stream.wide ? 32 : 16) : (stream.wide ? 64 : 16)) * (8 / warps);
-  const int64_t row_bytes = stream.floats ? (problem.k + 31) / 32 * 32 * 4
-                                          : ((problem.k + 127) / 128 * 128 + (stream.wide ? 16 : 32)) * 2;
-  stream.fixed = problem.m * row_bytes + problem.bs * (warps + 1) * problem.m * tile * 4;
-  stream.stages = std::min<int64_t>(
-      kMostStages, (static_cast<int64_t>(context.target.shared) - stream.fixed) / (problem.bs * kSlot));
-  stream.tiles = (problem.n + tile - 1) / tile;
-  stream.step = (stream.wide ? 16 : stream.floats ? 32 : 64) * warps;
+  stream.layout.m = static_cast<int>(problem.m);
+  stream.layout.b_count = static_cast<int>(problem.bs);
+  stream.layout.warps = static_cast<int>(warps);
+  stream.layout.wide = !problem.b_along_k;
+  stream.layout.f32 = context.part.operands[context.part.rhs[0]].dtype == DType::kF32;
+  const int64_t besides = stream.layout.besides_stages(problem.k), stage = stream.layout.stage();
+  stream.stages = std::min(kMostStages, (static_cast<int64_t>(context.target.shared) - besides) / stage);
+  stream.shared = stream.stages * stage + besides;
+  stream.tiles = (problem.n + stream.layout.columns() - 1) / stream.layout.columns();
   return stream;
 }
 
@@ -82,7 +81,7 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
 std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem& problem,
                                 const Stream& stream) {
   if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
-  if (!context.target.clusters() || problem.k < 4 * stream.step) return {1};
+  if (!context.target.clusters() || problem.k < 4 * stream.layout.step()) return {1};
   const bool two = static_cast<double>(2 * stream.tiles) <= context.Processors();
   return two ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{1, 2};
 }
@@ -136,24 +135,24 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const Operand& rhs = part.operands[part.rhs[0]];
   const FlatOperand b = Flatten(part, rhs);
   const int64_t blocks = BlocksOf(context, stream, configuration.cluster);
-  writer->Include(stream.floats ? "matmul_few_rows_f32" : "matmul_few_rows");
+  writer->Include(stream.layout.f32 ? "matmul_few_rows_f32" : "matmul_few_rows");
   writer->Line("const int batch = 0; (void)batch;");
   WritePlace("column_place", problem.n_loops, b, false, writer);
   WritePlace("depth_place", problem.k_loops, b, false, writer);
   WriteBases(part, "", writer);
   WriteAValue(context, problem, 1, writer);
-  if (!stream.floats) WriteAVectors(context, problem, writer);
+  if (!stream.layout.f32) WriteAVectors(context, problem, writer);
   WriteEpilogue(context, problem, 1, "", writer);
-  const std::string type = stream.floats ? "" : Truth(rhs.dtype == DType::kBF16) + ", ";
+  const std::string type = stream.layout.f32 ? "" : Truth(rhs.dtype == DType::kBF16) + ", ";
   writer->Line(
-      (stream.floats ? "skinny_floats<" : "skinny_product<") + Text(problem.bs) + ", " + Text(problem.m) +
+      (stream.layout.f32 ? "skinny_floats<" : "skinny_product<") + Text(problem.bs) + ", " + Text(problem.m) +
       ", " + Text(configuration.warps) + ", " + Text(stream.stages) + ", " + Text(configuration.cluster) +
-      ", " + Truth(stream.wide) + ", " + type + Truth(AreConstant(context, part.rhs)) + ">(block, " +
+      ", " + Truth(stream.layout.wide) + ", " + type + Truth(AreConstant(context, part.rhs)) + ">(block, " +
       Text(blocks) + "u, " + Text(problem.n) + ", " + Text(problem.k) +
       ", right, [&](int c) { return column_place(c).a; }, [&](int k) { return depth_place(k).a; }, " +
-      (stream.floats ? "left_value" : "left_at") + ", finish);");
+      (stream.layout.f32 ? "left_value" : "left_at") + ", finish);");
   PartLaunch launch;
-  launch.shared = static_cast<uint32_t>(stream.stages * problem.bs * kSlot + stream.fixed);
+  launch.shared = static_cast<uint32_t>(stream.shared);
   launch.cluster = static_cast<uint32_t>(configuration.cluster);
   return WithBlocks(launch, blocks);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "compiler/codegen/cuda/device/tile_layout.h"
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_families.h"
@@ -13,8 +14,6 @@ namespace rondo::cuda {
 namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_tf32"};
-
-constexpr int64_t kDeep = 32, kStages = 4;
 
 struct Tile {
   int64_t m, n, warps_m, warps_n;  // 8 warps
@@ -33,28 +32,23 @@ MatmulConfiguration ConfigurationOf(const Tile& tile, int64_t cluster) {
   return configuration;
 }
 
-// Lines are padded by four elements: at most those of sides of 32.
-int64_t StageBytes(const Tile& tile, int64_t bs) {
-  auto side = [](int64_t extent) { return std::max(extent * (kDeep + 4), kDeep * (extent + 4)) * 4; };
-  return side(tile.m) + bs * side(tile.n);
-}
-
-int64_t SharedBytes(const Tile& tile, int64_t bs) {
-  return std::max(kStages * StageBytes(tile, bs), bs * tile.m * (tile.n + 4) * 4);
+TileLayout LayoutOf(const Tile& tile, const MatmulProblem& problem) {
+  return FloatLayout(static_cast<int>(tile.m), static_cast<int>(tile.n), static_cast<int>(problem.bs),
+                     problem.a_along_k, problem.b_along_k);
 }
 
 // As for tiles of 16-bit types, with half the rate at most: fragments are loaded element by element.
-double Cycles(const GpuTable& gpu, const Tile& tile, int64_t bs, int64_t own_steps, double busiest,
-              int64_t cluster) {
+double Cycles(const GpuTable& gpu, const MatmulProblem& problem, const Tile& tile, int64_t own_steps,
+              double busiest, int64_t cluster) {
   constexpr double kWarps = 8;
   TileBlock block;
   block.busiest = busiest;
   block.steps = static_cast<double>(own_steps);
   block.cluster = cluster;
-  block.area = static_cast<double>(tile.m * tile.n * bs);
-  block.copy = static_cast<double>(StageBytes(tile, bs)) / gpu.l2_copy_bytes;
+  block.area = static_cast<double>(tile.m * tile.n * problem.bs);
+  block.copy = static_cast<double>(LayoutOf(tile, problem).stage()) / gpu.l2_copy_bytes;
   const double rate = gpu.tf32 * std::min(1.0, std::sqrt(block.area / kWarps / gpu.mma_full));
-  block.multiply = block.area * kDeep / rate;
+  block.multiply = block.area * int{kFloatTileK} / rate;
   return TileCycles(gpu, block);
 }
 
@@ -66,12 +60,12 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
       !SuitsFloatTiles(context, problem))
     return candidates;
   const GpuTable& gpu = GpuTableOf(context.target.architecture);
-  const int64_t steps = problem.Steps(kDeep);
+  const int64_t steps = problem.Steps(kFloatTileK);
   for (const Tile& tile : kTiles) {
-    if (SharedBytes(tile, problem.bs) > static_cast<int64_t>(context.target.shared)) continue;
+    if (LayoutOf(tile, problem).shared(kFloatStages) > static_cast<int64_t>(context.target.shared)) continue;
     for (int64_t cluster : Clusters(context, steps)) {
       const double busiest = BusiestBlocks(context, problem, tile.m, tile.n, cluster);
-      const double cycles = Cycles(gpu, tile, problem.bs, (steps + cluster - 1) / cluster, busiest, cluster);
+      const double cycles = Cycles(gpu, problem, tile, (steps + cluster - 1) / cluster, busiest, cluster);
       candidates.push_back({ConfigurationOf(tile, cluster), AmongOthers(gpu, cycles)});
     }
   }
@@ -90,12 +84,13 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   WriteTilePlaces(context, problem, grid, 1, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
   writer->Line("tf32_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.warps_m) + ", " +
-               Text(tile.warps_n) + ", " + Text(kStages) + ", " + Text(problem.bs) + ", " + Text(cluster) +
-               ", " + Truth(problem.a_along_k) + ", " + Text(AIsMade(part) ? 0 : problem.a_vector) + ", " +
-               Truth(problem.b_along_k) + ", " + Text(problem.b_vector) + ", " + Text(lanes) + ", " +
-               Truth(AreConstant(context, part.rhs)) + ">" + TileArguments(part, problem));
+               Text(tile.warps_n) + ", " + Text(int{kFloatStages}) + ", " + Text(problem.bs) + ", " +
+               Text(cluster) + ", " + Truth(problem.a_along_k) + ", " +
+               Text(AIsMade(part) ? 0 : problem.a_vector) + ", " + Truth(problem.b_along_k) + ", " +
+               Text(problem.b_vector) + ", " + Text(lanes) + ", " + Truth(AreConstant(context, part.rhs)) +
+               ">" + TileArguments(part, problem));
   PartLaunch launch;
-  launch.shared = static_cast<uint32_t>(SharedBytes(tile, problem.bs));
+  launch.shared = static_cast<uint32_t>(LayoutOf(tile, problem).shared(kFloatStages));
   launch.cluster = static_cast<uint32_t>(cluster);
   return WithBlocks(launch, grid.blocks);
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <optional>
 
+#include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_families.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
@@ -15,8 +16,6 @@ namespace rondo::cuda {
 namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_tma"};
-
-constexpr int64_t kDeep = TmaSides::kDeep;  // of a stage
 
 // What the blocks of a cluster are: `down` share the columns, `across` the rows, and `split` divide K.
 struct Sharing {
@@ -47,20 +46,19 @@ MatmulConfiguration ConfigurationOf(const Tile& tile) {
 
 Tile TileOf(const MatmulConfiguration& c) { return {c.m, c.n, {c.warps_m, c.warps_n, c.warps_k}}; }
 
-// Columns of B in shared memory: whole lines of 64 where they lie along lines.
-int64_t LoadedColumns(const MatmulProblem& problem, int64_t n) {
-  return problem.b_along_k ? n : (n + 63) / 64 * 64;
-}
-
-int64_t StageBytes(const MatmulProblem& problem, const Tile& tile) {
-  return (tile.m + problem.bs * LoadedColumns(problem, tile.n)) * kDeep * 2;
+TmaLayout LayoutOf(const MatmulProblem& problem, const Tile& tile) {
+  const Sharing& s = tile.sharing;
+  return {static_cast<int>(tile.m), static_cast<int>(tile.n),   static_cast<int>(problem.bs),
+          static_cast<int>(s.down), static_cast<int>(s.across), static_cast<int>(s.split),
+          problem.b_along_k};
 }
 
 // Whether the template can do that: registers for the sums, and no sides narrower than their lines.
 bool Suits(const MatmulProblem& problem, const Tile& tile) {
-  const bool at_once = problem.b_along_k || tile.n % 64 == 0;
+  const bool at_once = LayoutOf(problem, tile).at_once() == problem.bs;
   return problem.bs * tile.n <= 256 && (problem.bs == 1 || (at_once && tile.n % 16 == 0)) &&
-         (problem.bs == 1 || (problem.bs * tile.n) % 64 == 0) && tile.sharing.split <= problem.Steps(kDeep);
+         (problem.bs == 1 || (problem.bs * tile.n) % 64 == 0) &&
+         tile.sharing.split <= problem.Steps(kTmaTileK);
 }
 
 // Tiles of clusters.
@@ -76,20 +74,13 @@ int64_t Blocks(const MatmulProblem& problem, const Tile& tile, double processors
   return (tile.sharing.split > 1 ? tiles : std::min(tiles, most)) * cluster;
 }
 
-// Bytes besides the stages: to align them, barriers, and what sums go through.
-int64_t FixedBytes(const MatmulProblem& problem, const Tile& tile, int64_t stages) {
-  const int64_t piece = problem.bs == 1 && tile.n % 32 == 0 ? 32 : 16;
-  const int64_t sums = tile.sharing.split > 1 ? 0 : tile.m / 16 * problem.bs * 16 * (piece + 8) * 4;
-  return 1024 + 16 * stages + sums;
-}
-
 // Stages that fit, 0 if too few do. The sums of a split K lie where the stages were.
 int64_t Stages(const MatmulProblem& problem, const Tile& tile, const CudaTarget& target) {
   constexpr int64_t kMost = 12, kLeast = 3;
-  const int64_t split = tile.sharing.split, bytes = StageBytes(problem, tile);
-  const int64_t fit = (target.shared - FixedBytes(problem, tile, kMost)) / bytes;
-  const int64_t sums = split > 1 ? problem.bs * tile.m * (tile.n + 4) * 4 : 0;
-  const int64_t useful = split > 1 ? (problem.Steps(kDeep) + split - 1) / split : kMost;
+  const TmaLayout layout = LayoutOf(problem, tile);
+  const int64_t split = tile.sharing.split, bytes = layout.stage(), sums = layout.sums();
+  const int64_t fit = (static_cast<int64_t>(target.shared) - layout.besides_stages(kMost)) / bytes;
+  const int64_t useful = split > 1 ? (problem.Steps(kTmaTileK) + split - 1) / split : kMost;
   const int64_t stages = std::min({fit, kMost, std::max({kLeast, useful, (sums + bytes - 1) / bytes})});
   return stages < kLeast || stages * bytes < sums ? 0 : stages;
 }
@@ -99,13 +90,14 @@ int64_t Stages(const MatmulProblem& problem, const Tile& tile, const CudaTarget&
 double StepCycles(const GpuTable& gpu, const MatmulProblem& problem, const Tile& tile, double blocks,
                   double device) {
   const Sharing& sharing = tile.sharing;
-  const double a = static_cast<double>(tile.m * kDeep * 2),
-               b = static_cast<double>(problem.bs * LoadedColumns(problem, tile.n) * kDeep * 2);
+  const TmaLayout layout = LayoutOf(problem, tile);
+  const double a = layout.a_bytes(), b = layout.b_count * layout.b_bytes();
   const double read = a / static_cast<double>(sharing.across) + b / static_cast<double>(sharing.down);
   const double copy = std::max((a + b) / gpu.l2_tma_bytes, read * blocks * device / gpu.l2_all_bytes);
   const bool shared = sharing.down * sharing.across > 1;
   const double area = static_cast<double>(tile.m * tile.n * problem.bs);
-  const double multiply = area * static_cast<double>(kDeep) / (shared ? gpu.wgmma_tma_shared : gpu.wgmma_tma);
+  const double multiply =
+      area * static_cast<double>(kTmaTileK) / (shared ? gpu.wgmma_tma_shared : gpu.wgmma_tma);
   return std::max(copy, multiply);
 }
 
@@ -132,7 +124,7 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
   const double tiles = static_cast<double>(ClusterTiles(problem, tile));
   const double busiest = std::ceil(tiles / at_once);
   const double steps =
-      std::ceil(static_cast<double>(problem.Steps(kDeep)) / static_cast<double>(sharing.split));
+      std::ceil(static_cast<double>(problem.Steps(kTmaTileK)) / static_cast<double>(sharing.split));
   // Blocks at work at once, of which this part has its share of the device.
   const double blocks = std::min(tiles, at_once) * cluster, device = gpu.processors / processors;
   const double step = StepCycles(gpu, problem, tile, blocks, device);
@@ -176,10 +168,9 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
 // The maps of the sides, with the boxes that one block asks for.
 std::vector<TensorMap> MapsOf(const MatmulProblem& problem, const TmaSides& sides, const Tile& tile) {
   std::vector<TensorMap> maps = sides.maps;
-  for (TensorMap& map : maps) {
-    const int64_t b_lines = (problem.b_along_k ? tile.n : kDeep) / tile.sharing.down;
-    map.box[1] = static_cast<uint32_t>(map.rank == 5 ? tile.m / tile.sharing.across : b_lines);
-  }
+  const TmaLayout layout = LayoutOf(problem, tile);
+  for (TensorMap& map : maps)
+    map.box[1] = static_cast<uint32_t>(map.rank == 5 ? layout.a_share() : layout.b_share());
   return maps;
 }
 
@@ -208,9 +199,8 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
                ", &m0, right, batch, fetch, finish);");
   PartLaunch launch;
   launch.tensor_maps = MapsOf(problem, sides, tile);
-  launch.block = static_cast<uint32_t>(tile.m * 2 + 32);
-  launch.shared =
-      static_cast<uint32_t>(stages * StageBytes(problem, tile) + FixedBytes(problem, tile, stages));
+  launch.block = static_cast<uint32_t>(LayoutOf(problem, tile).threads());
+  launch.shared = static_cast<uint32_t>(LayoutOf(problem, tile).shared(static_cast<int>(stages)));
   launch.cluster = static_cast<uint32_t>(sharing.blocks());
   return WithBlocks(launch, blocks);
 }

@@ -1,5 +1,7 @@
 #include "compiler/codegen/cuda/matmul/tma_sides.h"
 
+#include "compiler/codegen/cuda/device/tma_layout.h"
+
 namespace rondo::cuda {
 
 namespace {
@@ -42,7 +44,7 @@ std::optional<TensorMap> MapOf(const Operand& operand, const FlatOperand& flat,
     if (d > 0) map.strides[d - 1] = static_cast<uint64_t>(stride * size);
     map.box[d] = 1;
   }
-  map.box[0] = TmaSides::kDeep;
+  map.box[0] = kTmaTileK;
   map.swizzle = 128;
   return map;
 }
@@ -66,7 +68,7 @@ std::optional<TmaSides> TmaSidesOf(const Part& part, const MatmulProblem& proble
   std::vector<Run> k = RunsOf(part, problem.k_loops, a), m = RunsOf(part, problem.m_loops, a),
                    batch = RunsOf(part, problem.batch_loops, a);
   if (k.size() > 2 || m.size() > 2 || batch.size() > 1) return std::nullopt;
-  if (k.size() == 2 && k[0].extent % TmaSides::kDeep != 0) return std::nullopt;
+  if (k.size() == 2 && k[0].extent % kTmaTileK != 0) return std::nullopt;
   sides.k_run = k[0].extent;
   sides.m_run = m[0].extent;
   k.push_back(kOne);

@@ -12,8 +12,6 @@
 namespace rondo::cuda {
 
 struct TmaSides {
-  static constexpr int64_t kDeep = 64;  // elements of a box's line: 128 bytes
-
   // A's map (K, M, far K, far M, batches), then one a B (line, lines, batches); the lines of boxes are left
   // open.
   std::vector<TensorMap> maps;

@@ -31,7 +31,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
   writer->Line("launch_dependents();");
   const size_t outer = part.outer, all = part.loops.size();
   const int64_t rows = context.Points(0, outer), elements = context.Points(outer, all);
-  const int64_t width = elements <= gpu.row_warp_elements ? 32 : 256, rows_a_block = kCudaBlock / width;
+  const int64_t width = elements <= gpu.row_warp_elements ? 32 : kCudaBlock, rows_a_block = kCudaBlock / width;
   const int64_t shared = DeclareKept(types.kept, elements, width, writer);
   if (shared > static_cast<int64_t>(kCudaSharedBytes) - 1024) {
     return Status::Error(

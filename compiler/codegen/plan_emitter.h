@@ -1,0 +1,87 @@
+// PlanEmitter: planned programs become one plan, group by group of what the programs share. Internal to
+// compiler/codegen: EmitPlan (emit_plan.h) is the way in. Lives on the stack of one call.
+#ifndef RONDO_COMPILER_CODEGEN_PLAN_EMITTER_H_
+#define RONDO_COMPILER_CODEGEN_PLAN_EMITTER_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/codegen/emit_plan.h"
+#include "compiler/codegen/kernel_table.h"
+#include "compiler/codegen/sync_points.h"
+#include "compiler/ir/arena.h"
+
+namespace rondo {
+
+constexpr uint64_t RoundUp(uint64_t n, uint64_t alignment) {
+  return (n + alignment - 1) / alignment * alignment;
+}
+
+// Gathers what the programs share, then builds the plan program by program.
+class PlanEmitter {
+ public:
+  PlanEmitter(std::vector<PlannedProgram> programs, const EmitOptions& options)
+      : programs_(std::move(programs)), options_(options) {
+    out_.arena = ir::NewArena();
+  }
+  Result<EmittedPlan> Emit(EmitReport* report);
+
+ private:
+  std::string_view Text(std::string_view text) { return out_.arena->CopyText(text); }
+  uint32_t Source(const std::vector<std::string>& sources);
+  // The PlannedPrograms [first, end) that are one program of the plan.
+  struct Group {
+    size_t first, end;
+    uint32_t index;  // of the program
+  };
+
+  void GroupDevices();
+  static std::string NameOn(const std::string& name, uint32_t device);
+  // emit_buffers.cc
+  uint32_t AddBuffer(const LoweredValue& value, std::string_view name, uint32_t device);
+  void AddStates();
+  void AddConstants();
+  uint32_t AddConstant(const LoweredValue& value, uint32_t device);
+  void AddProgramBuffers(const Group& group);
+  void AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t first_step, uint32_t steps);
+  void LayOutShared();
+
+  // emit_plan.cc
+  uint32_t BufferOf(size_t p, const LoweredPort& port) const;
+  Result<Span<const Port>> Inputs(const Group& group);
+  Span<const Port> Outputs(const Group& group);
+  static std::string TensorText(const Buffer& buffer);
+  static std::vector<uint32_t> ControlDeps(const LoweredProgram& program, const LoweredOp& op,
+                                           uint32_t first_step);
+  Step StepOf(size_t p, const LoweredOp& op, uint32_t first_step);
+  Step CallOf(size_t p, const LoweredOp& op, Step step);
+  void AddPartitions(const PlannedProgram& planned, uint32_t first_step, bool last_device,
+                     std::vector<Partition>* partitions);
+  Result<Span<const SyncPoint>> SyncPoints(const Group& group);
+  Status AddProgram(const Group& group);
+  void StateNeeds();
+  void Finish(EmitReport* report);
+
+  std::vector<PlannedProgram> programs_;
+  EmitOptions options_;
+  EmittedPlan out_;
+  std::vector<std::vector<uint32_t>> value_buffers_;  // per program and value: its buffer
+  std::vector<Buffer> buffers_;
+  std::vector<Program> plan_programs_;
+  std::vector<CustomOp> custom_ops_;
+  std::map<std::string, uint32_t> custom_of_;  // by CallInfo::key
+  KernelTable kernels_;
+  std::map<std::string, uint32_t> source_numbers_;
+  std::vector<std::string_view> sources_;
+  std::vector<Group> groups_;
+  std::vector<DeviceBytes> devices_;
+  std::vector<uint32_t> same_as_;  // of a constant whose bytes another buffer has in the file: that one
+  uint64_t synthetic_bytes_ = 0;
+  uint32_t shared_constants_ = 0;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_PLAN_EMITTER_H_

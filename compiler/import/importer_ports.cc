@@ -1,0 +1,105 @@
+// Inputs and outputs of a model: shapes that are static, names that occur once.
+#include "compiler/import/importer.h"
+#include "formats/onnx/tensor.h"
+
+namespace rondo::importer {
+
+Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, std::vector<std::string>* unknown) {
+  std::vector<int64_t> dims;
+  if (auto given = options_.input_shapes.find(info.name()); given != options_.input_shapes.end()) {
+    dims = given->second;
+  } else {
+    if (!info.type().tensor_type().has_shape())
+      unknown->push_back("the shape of input \"" + info.name() + "\"");
+    int axis = 0;
+    for (const auto& dim : info.type().tensor_type().shape().dim()) {
+      auto symbol = options_.symbols.find(dim.dim_param());
+      if (dim.has_dim_value()) {
+        dims.push_back(dim.dim_value());
+      } else if (dim.has_dim_param() && symbol != options_.symbols.end()) {
+        dims.push_back(symbol->second);
+      } else {
+        dims.push_back(1);
+        unknown->push_back(dim.has_dim_param() && !dim.dim_param().empty()
+                               ? "\"" + dim.dim_param() + "\" (input \"" + info.name() + "\", axis " +
+                                     std::to_string(axis) + ")"
+                               : "axis " + std::to_string(axis) + " of input \"" + info.name() + "\"");
+      }
+      ++axis;
+    }
+  }
+  if (dims.size() > static_cast<size_t>(kMaxRank)) {
+    return Status::Error(Code::kUnsupported, "input \"%.200s\" has %zu dimensions; the limit is %d",
+                         info.name().c_str(), dims.size(), kMaxRank);
+  }
+  int64_t elements = 1;
+  for (int64_t d : dims) {
+    if (d < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(d, 1), &elements) ||
+        elements > int64_t{1} << 44) {
+      return Status::Error(Code::kInvalidArgument, "input \"%.200s\" has an impossible extent of %lld",
+                           info.name().c_str(), static_cast<long long>(d));
+    }
+  }
+  return Shape(Span<const int64_t>(dims.data(), dims.size()));
+}
+
+Status Importer::AddInputs(Scope* scope) {
+  std::vector<std::string> unknown;
+  for (const onnx::ValueInfoProto& info : model_->proto().graph().input()) {
+    if (scope->initializers.count(info.name()) != 0) continue;
+    if (!info.type().has_tensor_type()) {
+      return Status::Error(Code::kUnsupported, "input \"%.200s\" is not a dense tensor", info.name().c_str());
+    }
+    auto dtype = onnx::DTypeOf(info.type().tensor_type().elem_type());
+    if (!dtype.ok()) return dtype.status().At("input \"%.200s\"", info.name().c_str());
+    RONDO_ASSIGN_OR_RETURN(Shape shape, InputShape(info, &unknown));
+    if (scope->values.count(info.name()) != 0) {
+      return Status::Error(Code::kCorrupt, "two inputs are named \"%.200s\"", info.name().c_str());
+    }
+    scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
+  }
+  if (unknown.empty()) return Status::Ok();
+  std::string list;
+  for (const std::string& u : unknown) {
+    if (list.find(u) == std::string::npos) list += (list.empty() ? "" : ", ") + u;
+  }
+  return Status::Error(Code::kInvalidArgument,
+                       "the model leaves dims open that must be given (--shape NAME=VALUE): %s",
+                       list.c_str());
+}
+
+Status Importer::AddOutputs(Scope* scope) {
+  ir::Graph& graph = builder_.graph();
+  for (const onnx::ValueInfoProto& info : model_->proto().graph().output()) {
+    auto value = Lookup(info.name(), scope);
+    if (!value.ok()) return value.status().At("output \"%.200s\"", info.name().c_str());
+    if (value->is_sequence || value->node == kNoNode) {
+      return Status::Error(Code::kUnsupported, "output \"%.200s\" is a sequence of tensors",
+                           info.name().c_str());
+    }
+    DType dtype = builder_.dtype(value->node);
+    if (info.type().tensor_type().elem_type() != 0) {
+      auto declared = onnx::DTypeOf(info.type().tensor_type().elem_type());
+      if (!declared.ok() || *declared != dtype) {
+        return Status::Error(Code::kCorrupt, "output \"%.200s\" is declared as %s, but its value is %s",
+                             info.name().c_str(), onnx::DataTypeName(info.type().tensor_type().elem_type()),
+                             Name(dtype));
+      }
+    }
+    graph.outputs.push_back({info.name(), value->node});
+  }
+  if (graph.outputs.empty()) return Status::Error(Code::kCorrupt, "the model has no outputs");
+  std::vector<bool> read(static_cast<size_t>(graph.size()));
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    for (NodeId input : graph.node(id).inputs) read[static_cast<size_t>(input)] = true;
+  }
+  for (const ir::GraphOutput& output : graph.outputs) read[static_cast<size_t>(output.node)] = true;
+  for (const ir::GraphInput& input : graph.inputs) {
+    if (!read[static_cast<size_t>(input.node)]) report_->unused_inputs.push_back(input.name);
+  }
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------------ unknown operators
+
+}  // namespace rondo::importer
