@@ -152,17 +152,9 @@ struct PieceStore {
       finish(row + r, column + at, sums, words[c / T::PIECE & 1][i]);
     }
   }
-  // All pieces from column C on. Accumulators stay in registers only where this is unrolled, and loops of
-  // many pieces with long epilogues are not.
-  template <int C = 0>
   MEMBER void store() {
-    if constexpr (T::TILE_N / T::PIECE <= 8) {
 #pragma unroll
-      for (int c = 0; c < T::TILE_N; c += T::PIECE) piece(c);
-    } else {
-      piece(C);
-      if constexpr (C + T::PIECE < T::TILE_N) store<C + T::PIECE>();
-    }
+    for (int c = 0; c < T::TILE_N; c += T::PIECE) piece(c);
   }
 };
 
