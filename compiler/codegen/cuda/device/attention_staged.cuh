@@ -238,6 +238,20 @@ struct StagedSource {
   }
 };
 
+// What `score` makes of the dot products with COUNT keys from `from` on; keys beyond a row's limit have none.
+template <int COUNT, typename Score>
+DEV void limit_scores(float (*s)[4], int from, const int* limits, Score score) {
+  const int first = from + 2 * (thread_again() % 4);
+#pragma unroll
+  for (int j = 0; j < COUNT / 8; ++j) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const int key = first + 8 * j + x % 2;
+      s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
+    }
+  }
+}
+
 // All keys for the queries of a block, a stage at a time. As soon as all warps have used keys, or values,
 // those of a later tile are copied to their place. `query_at`: where the block's query of a number is, null
 // if there is none. `limits`, `unit` and `score` as AttentionWarp::walk has them; LIMITED: limits may be less
@@ -282,17 +296,7 @@ DEV void staged_attention(typename Matmuls::Rows& rows, QueryAt query_at, const 
     if (any) {
       float s[OWN / 8][4];
       Matmuls::score(queries, stage, s);
-      if (!PLAIN || from + OWN > whole) {
-        const int first = from + 2 * (thread_again() % 4);
-#pragma unroll
-        for (int j = 0; j < OWN / 8; ++j) {
-#pragma unroll
-          for (int x = 0; x < 4; ++x) {
-            const int key = first + 8 * j + x % 2;
-            s[j][x] = key < limits[x / 2] ? score(x / 2, key, s[j][x]) : kNoScore;
-          }
-        }
-      }
+      if (!PLAIN || from + OWN > whole) limit_scores<OWN>(s, from, limits, score);
       rows.template weigh<OWN / 8>(s, unit);
       pack_weights<Matmuls::BF16, OWN / 16>(s, weights);
     }
