@@ -81,6 +81,7 @@ void BenchKernel::Finish(Part part) {
   kernel_.parts = arena.Copy(std::vector<Part>{part});
   std::vector<Binding> bindings;
   for (uint32_t b = 0; b < buffers_.size(); ++b) bindings.push_back({b, 0});
+  step_.kernel = 0;
   step_.bindings = arena.Copy(bindings);
   program_.steps = Span<const Step>(&step_, 1);
   PlanData& plan = emitted_.plan;

@@ -17,7 +17,7 @@ DEV Steps steps_of(int k, int part) {
   return {begin, begin + each < all ? begin + each : all};
 }
 
-// Stages (copied_stages.cuh, tma_stages.cuh): where a step's tiles come from.
+// Stages (copied_stages.cuh): where a step's tiles come from.
 //   UNROLLS: whether the loop may be unrolled
 //   wait(): until the current step's stage is full; returns its number
 //   refill(step): begins to fill, for a later step, what the step before has left
