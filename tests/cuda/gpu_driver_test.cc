@@ -251,7 +251,9 @@ TEST_F(GpuDriver, CodeForAnotherArchitectureIsRefused) {
   Plan plan = Must(Plan::FromData(data, tiny.weight_bytes()));
   const Status status = Session::Create(runtime, plan).status();
   std::printf("%s\n", status.message());
-  EXPECT_SAYS(status, "sm_80 is machine code for compute capabilities 8.0 to 8.9; compile it with --target cuda:sm_90a");
+  EXPECT_SAYS(
+      status,
+      "sm_80 is machine code for compute capabilities 8.0 to 8.9; compile it with --target cuda:sm_90a");
 }
 
 TEST_F(GpuDriver, AnIndexOutOfRangeFailsItsRunAlone) {
