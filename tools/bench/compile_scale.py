@@ -373,6 +373,16 @@ def run(command, seconds, gigabytes):
     return usage.ru_utime, usage.ru_maxrss / 1024, wrong
 
 
+def run_often(command, seconds, gigabytes, least):
+    """run, again and again until its runs have taken `least` seconds: their mean."""
+    runs, total = 0, 0
+    while True:
+        took, megabytes, wrong = run(command, seconds, gigabytes)
+        runs, total = runs + 1, total + took
+        if wrong or total >= least or runs == 50:
+            return total / runs, megabytes, wrong
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--make", nargs=3, metavar=("FAMILY", "NODES", "FILE"))
@@ -382,6 +392,7 @@ def main():
     parser.add_argument("--target", default="host")
     parser.add_argument("--also", default="", help="other commands to measure on the plan: check,inspect")
     parser.add_argument("--seconds", type=int, default=120, help="CPU seconds after which a compile is ended")
+    parser.add_argument("--least", type=float, default=0, help="repeat each until it has taken so many CPU seconds")
     parser.add_argument("--gigabytes", type=int, default=12, help="address space of a compile")
     parser.add_argument("--skip-pass", action="append", default=[])
     arguments = parser.parse_args()
@@ -420,14 +431,14 @@ def main():
                             if not plan.exists():
                                 cells.append("- | - | -")
                                 continue
-                        seconds, megabytes, wrong = run(line, arguments.seconds, arguments.gigabytes)
+                        seconds, megabytes, wrong = run_often(line, arguments.seconds, arguments.gigabytes, arguments.least)
                         grew = ""
                         if (b, command) in before and not wrong:
                             nodes, took = before[(b, command)]
-                            grew = f"{math.log(max(seconds, 0.005) / max(took, 0.005)) / math.log(model.nodes / nodes):.2f}"
+                            grew = f"{math.log(max(seconds, 0.001) / max(took, 0.001)) / math.log(model.nodes / nodes):.2f}"
                         if not wrong:
                             before[(b, command)] = (model.nodes, seconds)
-                        cells.append(f"{seconds:.2f} | {megabytes:.0f} | {wrong or grew}")
+                        cells.append(f"{seconds:.3f} | {megabytes:.0f} | {wrong or grew}")
                 print(f"| {family} | {model.nodes} | " + " | ".join(cells) + " |", flush=True)
 
 
