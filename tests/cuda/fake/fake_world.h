@@ -1,0 +1,140 @@
+// What there is of the fake libcuda's machine: its memory, streams and what waits in them, and which call
+// fails. Internal to the files that make up that library (fake_cuda.h is what tests see of it).
+//
+// One mutex guards all of it; functions here are called with it held, but for W.
+#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
+#define RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "drivers/cuda/cuda_api.h"
+#include "tests/cuda/fake/fake_cuda.h"
+
+namespace rondo::fake_cuda {
+
+using cuda::Address;
+using cuda::Error;
+
+inline constexpr Error kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kInvalidContext = 201,
+                       kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kUnsupportedInCapture = 900,
+                       kCaptureUnmatched = 903, kCaptureIsolation = 905;
+
+using Work = std::function<Error()>;
+
+struct Context {
+  int device = 0;
+  int retained = 0;
+  Error lost = 0;
+};
+// Something captured. Its address is its handle.
+struct Node {
+  Work work;
+};
+struct Capture {
+  std::vector<std::shared_ptr<Node>> nodes;
+};
+struct Stream {
+  Context* context = nullptr;
+  std::deque<Work> queue;
+  std::shared_ptr<Capture> capture;
+  bool origin = false;
+  cuda::NodeHandle last = nullptr;  // captured
+};
+struct Event {
+  std::shared_ptr<Capture> capture;
+  // What work that is under way may still ask.
+  struct Passing {
+    uint64_t recorded = 0, passed = 0;  // how often
+    double milliseconds = 0;            // of the last
+  };
+  std::shared_ptr<Passing> passing = std::make_shared<Passing>();
+};
+struct Function {
+  std::string name;
+};
+struct Module {
+  std::map<std::string, Function> functions;
+};
+struct Graph {
+  Context* context = nullptr;
+  std::vector<std::shared_ptr<Node>> nodes;
+  std::map<const void*, Work> changed;  // of an instance, by node
+};
+
+struct World {
+  std::recursive_mutex mutex;
+  std::condition_variable_any changed;  // work was added, or done
+  Machine machine;
+  std::map<std::string, Kernel> kernels;
+  Context contexts[64];
+  std::map<uint64_t, std::pair<uint64_t, Context*>> blocks;  // address: bytes, whose
+  std::map<uint64_t, uint64_t> host_blocks;
+  std::set<void*> streams, events, modules, graphs;
+  bool armed = false;
+  uint64_t fail = kNoCall;
+  Error error = 0;
+  Count count;
+  HostCopies copies;
+
+  World();
+};
+
+World& W();
+
+// Contexts that this thread has pushed.
+extern thread_local std::vector<Context*> current;
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+// Counts one call that can fail, and says what it fails with.
+Error Point(const char* name);
+// The same for a call that needs a context.
+Error ContextPoint(const char* name);
+
+#define POINT(name)     \
+  Lock lock(W().mutex); \
+  if (const Error point_error = ContextPoint(name); point_error != 0) return point_error
+
+// Does all the work there is, but what waits for other work to be added.
+void Drain();
+
+// Works until `done`. An error of the wait itself ends it, and what is left of the stream.
+template <typename Done>
+Error Finish(Error failed, Stream* stream, Done done) {
+  World& w = W();
+  for (;;) {
+    Drain();
+    if (failed != 0) {
+      if (stream != nullptr) stream->queue.clear();
+      return failed;
+    }
+    if (done()) return current.back()->lost;
+    w.changed.wait(w.mutex);
+  }
+}
+
+// Null if there is none.
+Stream* ToStream(cuda::StreamHandle handle);
+Event* ToEvent(cuda::EventHandle handle);
+
+// Adds to the stream, or to what it captures.
+Error Enqueue(cuda::StreamHandle handle, Work work);
+
+// Whether a block of the current device holds all of these bytes.
+bool IsOwn(Address address, size_t bytes);
+bool IsPageLocked(const void* memory);
+void CountCopy(const void* host);
+
+template <typename T>
+T* Pointer(Address address) {
+  return reinterpret_cast<T*>(address);
+}
+
+}  // namespace rondo::fake_cuda
+
+#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
