@@ -120,7 +120,14 @@ Status Load(RuntimeImpl* runtime, LoadedPlan* loaded, StopSignal* stop) {
   const PlanData& data = loaded->plan.data();
   loaded->devices = loaded->memory.New<LoadedDevice>(data.requirements.devices.size());
   loaded->constants = loaded->memory.New<DeviceAddress>(data.buffers.size());
-  if (loaded->devices.data() == nullptr || loaded->constants.data() == nullptr) {
+  loaded->counters = loaded->memory.New<RunCounters*>(data.programs.size());
+  bool made = loaded->devices.data() != nullptr && loaded->constants.data() != nullptr &&
+              loaded->counters.data() != nullptr;
+  for (size_t i = 0; made && i < data.programs.size(); ++i) {
+    loaded->counters[i] = runtime->metrics.Of(loaded->plan.name(), data.programs[i].name, &runtime->counters);
+    made = loaded->counters[i] != nullptr;
+  }
+  if (!made) {
     loaded->devices = {};
     return Status::Error(Code::kOutOfMemory, "no host memory for the addresses of %zu buffers",
                          data.buffers.size());

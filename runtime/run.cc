@@ -40,13 +40,14 @@ Status CopyInput(SessionImpl* session, RunCounters* counters, uint32_t buffer, c
 Status CopyInputs(SessionImpl* session, uint32_t program_index, uint64_t devices) {
   const Program& program = session->plan.data().programs[program_index];
   const ArmedProgram& armed = session->programs[program_index];
+  RunCounters* counters = session->loaded->counters[program_index];
   for (size_t i = 0; i < armed.inputs.size(); ++i) {
     const BoundPort& bound = armed.inputs[i].bound;
     if (!bound.given) continue;
     const Port& port = program.inputs[i];
-    if (!bound.direct) RONDO_RETURN_IF_ERROR(CopyInput(session, armed.counters, port.buffer, bound, devices));
+    if (!bound.direct) RONDO_RETURN_IF_ERROR(CopyInput(session, counters, port.buffer, bound, devices));
     for (uint32_t replica : port.replicas) {
-      RONDO_RETURN_IF_ERROR(CopyInput(session, armed.counters, replica, bound, devices));
+      RONDO_RETURN_IF_ERROR(CopyInput(session, counters, replica, bound, devices));
     }
   }
   return Status::Ok();
@@ -67,7 +68,7 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index, uint64_t device
                         ? d.device->Copy(bound.address(), from, b.bytes, d.streams[0])
                         : d.device->CopyOut(bound.data, from, b.bytes, d.streams[0]);
     if (!status.ok()) return status.At("device %u", b.device);
-    armed.counters->output_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
+    session->loaded->counters[program_index]->output_bytes.fetch_add(b.bytes, std::memory_order_relaxed);
   }
   return Status::Ok();
 }
@@ -162,7 +163,7 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
   const bool begins = !session->stop.Asked();
   Status status = begins ? Execute(session, program, options, &observer) : session->stop.status();
   session->stop.End();
-  RunCounters& counters = *session->programs[program].counters;
+  RunCounters& counters = *session->loaded->counters[program];
   counters.run_time.Add(MonotonicNanoseconds() - began);
   counters.runs.fetch_add(1, std::memory_order_relaxed);
   if (status.ok() || observer || status.code() == Code::kOutOfRange) return status;
@@ -194,7 +195,7 @@ Status Counted(const SessionImpl* session, uint32_t program, bool stuck, Status 
   if (status.ok()) return status;
   RuntimeImpl* runtime = session->runtime_impl;
   RunCounters* counters = &runtime->metrics.unnamed;
-  if (program < session->programs.size()) counters = session->programs[program].counters;
+  if (program < session->programs.size()) counters = session->loaded->counters[program];
   counters->CountError(status.code());
   runtime->log(stuck ? LogLevel::kError : LogLevel::kWarning, status.message());
   return status;
@@ -278,7 +279,7 @@ Status Session::Wait() { return impl_->runtime_impl->queue.Wait(impl_); }
 
 Status ExecutePending(SessionImpl* session) {
   const PendingRun& run = session->pending;
-  session->programs[run.program].counters->queue_wait.Add(MonotonicNanoseconds() - run.enqueued_at);
+  session->loaded->counters[run.program]->queue_wait.Add(MonotonicNanoseconds() - run.enqueued_at);
   const uint32_t program = run.program;
   Status status = RunBound(session, program, run.options);
   return Counted(session, program, !session->stuck.ok(), status);

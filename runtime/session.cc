@@ -118,18 +118,6 @@ Status PlaceBuffers(SessionImpl* session) {
   return Status::Ok();
 }
 
-Status MakeCounters(SessionImpl* session) {
-  RuntimeImpl* runtime = session->runtime_impl;
-  std::lock_guard<std::mutex> lock(runtime->mutex);
-  for (size_t i = 0; i < session->programs.size(); ++i) {
-    const std::string_view program = session->plan.data().programs[i].name;
-    RunCounters* counters = runtime->metrics.Of(session->plan.name(), program, &runtime->counters);
-    if (counters == nullptr) return NoMemory("counters");
-    session->programs[i].counters = counters;
-  }
-  return Status::Ok();
-}
-
 Status Build(SessionImpl* session) {
   RONDO_RETURN_IF_ERROR(session->runtime.Supports(session->plan));
   RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
@@ -140,7 +128,6 @@ Status Build(SessionImpl* session) {
   RONDO_RETURN_IF_ERROR(PlaceBuffers(session));
   session->programs = session->memory.New<ArmedProgram>(data.programs.size());
   if (session->programs.data() == nullptr) return NoMemory("programs");
-  RONDO_RETURN_IF_ERROR(MakeCounters(session));
   return Arm(session);
 }
 

@@ -71,7 +71,6 @@ struct ArmedProgram {
   Span<ArmedStep> steps;
   Span<ArmedPartition> partitions;
   Collectives* collectives = nullptr;  // null without sync points
-  RunCounters* counters = nullptr;     // the runtime's
   bool uses_state = false;             // one of its steps is given memory of the session's state
   uint64_t devices = 0;                // one bit per device that has a partition, an input or an output
   bool on_launch_threads = false;      // its partitions are on more than one device
