@@ -203,11 +203,11 @@ Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed,
 
 RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits) {
   const PlanData& data = plan.data();
-  const double stated = StatedBytes(data);
-  if (stated > static_cast<double>(limits.bytes) ||
-      CopiedBytes(data) > 4 * static_cast<double>(limits.bytes)) {
+  const double stated = StatedBytes(data), most = static_cast<double>(limits.bytes);
+  // A device keeps scratch for the most demanding plan that it has loaded: one beyond the limit would keep
+  // all later ones from being armed.
+  if (stated > most || CopiedBytes(data) > 4 * most || ScratchBytes(data) * StreamsOf(data) > most)
     return RunEnd::kTooLarge;
-  }
   const HostAllocator host = host_memory_.allocator();
   RuntimeOptions options;
   options.allocator = &host;
