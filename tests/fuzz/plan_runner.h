@@ -21,7 +21,7 @@ enum class RunEnd {
 };
 
 struct RunLimits {
-  uint64_t bytes = 16 << 20;  // weights, arena and state of all devices
+  uint64_t bytes = 16 << 20;  // weights, arena and state of all devices; of scratch as many again
   // Programs of more tape instructions and accesses than this, each once, have `run_ns` for a run. Those of
   // fewer have no limit, so that how they end does not depend on the machine.
   double operations = 1 << 20;
