@@ -155,7 +155,13 @@ void GuardPages(Session* session, const PlanData& plan, bool guard) {
 PlanRunner::PlanRunner() {
   if (Status status = ops_.Register("libtest.so", RegisterTestOps); !status.ok())
     Broken("%s", status.message());
+  MakeDrivers();
+}
+
+void PlanRunner::MakeDrivers() {
+  most_scratch_ = 0;
   for (uint32_t i = 0; i < 2; ++i) {
+    if (drivers_[i] != nullptr) DestroyHostDriver(drivers_[i]);
     HostOptions options;
     options.devices = 4;
     options.allocator = device_memory_.allocator();
@@ -204,10 +210,11 @@ Status PlanRunner::RunProgram(Session* session, uint32_t program, uint64_t seed,
 RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits) {
   const PlanData& data = plan.data();
   const double stated = StatedBytes(data), most = static_cast<double>(limits.bytes);
-  // A device keeps scratch for the most demanding plan that it has loaded: one beyond the limit would keep
-  // all later ones from being armed.
-  if (stated > most || CopiedBytes(data) > 4 * most || ScratchBytes(data) * StreamsOf(data) > most)
-    return RunEnd::kTooLarge;
+  if (stated > most || CopiedBytes(data) > 4 * most) return RunEnd::kTooLarge;
+  // A device keeps scratch for the most demanding plan that it has loaded, or was to load: after one that
+  // asked for more than there is, all others would be refused.
+  constexpr double kMostScratch = 32 << 20;
+  if (most_scratch_ > kMostScratch) MakeDrivers();
   const HostAllocator host = host_memory_.allocator();
   RuntimeOptions options;
   options.allocator = &host;

@@ -21,7 +21,7 @@ enum class RunEnd {
 };
 
 struct RunLimits {
-  uint64_t bytes = 16 << 20;  // weights, arena and state of all devices; of scratch as many again
+  uint64_t bytes = 16 << 20;  // weights, arena and state of all devices
   // Programs of more tape instructions and accesses than this, each once, have `run_ns` for a run. Those of
   // fewer have no limit, so that how they end does not depend on the machine.
   double operations = 1 << 20;
@@ -37,8 +37,9 @@ class PlanRunner {
   RunEnd Run(const Plan& plan, uint64_t seed, const RunLimits& limits = {});
 
  private:
+  void MakeDrivers();  // anew, if there are some
   Status RunProgram(Session* session, uint32_t program, uint64_t seed, uint64_t timeout_ns);
-  double most_scratch_ = 0;                             // of a stream, for all plans so far
+  double most_scratch_ = 0;                             // of a stream, for all plans of these drivers
   MemoryMeter device_memory_{256 << 20}, host_memory_;  // the driver's scratch may be asked for, not had
   OpRegistry ops_;
   Driver* drivers_[2] = {};  // the baseline's instructions, the machine's best
