@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "compiler/codegen/cuda/cuda_target.h"
 #include "core/kernel.h"
 
 namespace rondo::cuda {
@@ -114,8 +115,9 @@ struct GpuTable {
   double window_load_bytes = 4;  // bytes of a thread that one cycle of the load units brings
 };
 
-// The row of a GPU architecture (10 * major + minor). None but the H200's was measured: it stands for all.
-const GpuTable& GpuTableOf(int architecture);
+// The row of a target: its own (CudaTarget::table), or else that of its architecture. None but the H200's was
+// measured: it stands for all.
+const GpuTable& GpuTableOf(const CudaTarget& target);
 
 // Instructions a point of an epilogue, about.
 double EpilogueInstructions(const GpuTable& gpu, Tape epilogue);

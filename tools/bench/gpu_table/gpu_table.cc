@@ -81,8 +81,8 @@ Status Measure() {
     return std::optional<double>(microseconds * clock);
   };
   RONDO_ASSIGN_OR_RETURN(std::vector<TableRow> rows, MeasureTable(target, cycles));
-  rows.insert(rows.begin(), {"cycles_a_microsecond", "cycles",
-                             cuda::GpuTableOf(target.architecture).cycles_a_microsecond, clock});
+  rows.insert(rows.begin(),
+              {"cycles_a_microsecond", "cycles", cuda::GpuTableOf(target).cycles_a_microsecond, clock});
   Print(rows);
   DestroyCudaDriver(driver);
   return Status::Ok();

@@ -28,7 +28,7 @@ struct Line {
 class Measurer {
  public:
   Measurer(const CudaTarget& target, const KernelCycles& cycles)
-      : target_(target), gpu_(cuda::GpuTableOf(target.architecture)), cycles_(cycles) {}
+      : target_(target), gpu_(cuda::GpuTableOf(target)), cycles_(cycles) {}
 
   Result<std::vector<TableRow>> Run() {
     for (auto measure : {&Measurer::Copies, &Measurer::Multiplies, &Measurer::Memory, &Measurer::TileEnds,
@@ -279,7 +279,7 @@ Result<std::vector<TableRow>> MeasureTable(const CudaTarget& target, const Kerne
 }
 
 Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKernel& kernel) {
-  const GpuTable& gpu = cuda::GpuTableOf(target.architecture);
+  const GpuTable& gpu = cuda::GpuTableOf(target);
   if (kernel.configuration().empty())
     return std::optional<double>(cuda::MapMicroseconds(kernel.kernel(), target) * gpu.cycles_a_microsecond);
   const std::optional<MatmulConfiguration> wanted = ParseMatmulConfiguration(kernel.configuration());
