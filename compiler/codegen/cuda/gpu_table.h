@@ -7,7 +7,7 @@
 //   [library]   tools/bench/results/2026-11-21-library-products.md
 //   [attention] tools/bench/results/2026-11-21-cuda-kernels.md
 //   [fit]       chosen so that estimates follow the times of whole kernels; not measured by itself
-// tools/bench/gpu_table measures again what differences of single kernels show. All were measured on an H200.
+// tools/bench/gpu_table fits those that times of single kernels tell. All were measured on an H200.
 // A GPU without a row of its own is taken for one with fewer or more multiprocessors.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
