@@ -36,9 +36,8 @@ class DriverUnderTest {
   virtual void Destroy(Driver* driver) = 0;
   // Gives `plan` the code that this driver runs, which is there as long as the result and `plan` are.
   virtual std::shared_ptr<void> AddCode(PlanData* plan) { return plan == nullptr ? nullptr : Nothing(); }
-  // Makes kernel 0 of `plan`, which has its code, one that this driver cannot run. Returns words of the
-  // refusal.
-  virtual std::string Spoil(PlanData*, Arena&) { return ""; }
+  // Makes the first of `kernels`, those of `plan`, which has its code, one that this driver cannot run.
+  virtual void Spoil(PlanData*, std::vector<Kernel>*, Arena&) {}
   // What is still held of what devices gave out, in words; "" for nothing. `driver` may be null: destroyed.
   virtual std::string Held(Driver* driver) = 0;
 

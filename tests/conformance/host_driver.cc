@@ -24,17 +24,14 @@ class HostUnderTest : public DriverUnderTest {
   }
   void Destroy(Driver* driver) override { DestroyHostDriver(driver); }
   // An integer op of a float register.
-  std::string Spoil(PlanData* plan, Arena& arena) override {
-    std::vector<Kernel> kernels(plan->kernels.begin(), plan->kernels.end());
-    std::vector<Part> parts(kernels[0].parts.begin(), kernels[0].parts.end());
+  void Spoil(PlanData*, std::vector<Kernel>* kernels, Arena& arena) override {
+    Kernel& kernel = kernels->front();
+    std::vector<Part> parts(kernel.parts.begin(), kernel.parts.end());
     std::vector<TapeInst> body(parts[0].body.begin(), parts[0].body.end());
     body[2].op = TapeOp::kBitNot;
     body[2].type = TapeType::kI64;
     parts[0].body = arena.Copy(body);
-    kernels[0].parts = arena.Copy(parts);
-    kernels[0].name = "the_spoilt_one";
-    plan->kernels = arena.Copy(kernels);
-    return "the_spoilt_one";
+    kernel.parts = arena.Copy(parts);
   }
   std::string Held(Driver* driver) override {
     std::string held;

@@ -118,11 +118,14 @@ TEST_P(Kernels, ThatTheDriverCannotRunAreRefusedByName) {
   NEEDS(kRefusesKernels);
   const std::shared_ptr<void> code = GetParam()->AddCode(&kernels_.plan.data);
   PlanData spoilt = kernels_.plan.data;
-  const std::string words = GetParam()->Spoil(&spoilt, kernels_.plan.arena);
+  std::vector<Kernel> kernels(spoilt.kernels.begin(), spoilt.kernels.end());
+  kernels[0].name = "the_spoilt_one";
+  GetParam()->Spoil(&spoilt, &kernels, kernels_.plan.arena);
+  spoilt.kernels = kernels;
   const std::string held = Held();
   Result<Module*> module = device_->LoadModule(spoilt);
   ASSERT_FALSE(module.ok());
-  EXPECT_NE(std::string(module.status().message()).find(words), std::string::npos)
+  EXPECT_NE(std::string(module.status().message()).find("the_spoilt_one"), std::string::npos)
       << module.status().message();
   EXPECT_EQ(Held(), held);
   // The same plan with nothing wrong is loaded.
