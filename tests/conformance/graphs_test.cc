@@ -177,8 +177,8 @@ TEST_P(Graphs, TakeInStreamsThatWaitForThem) {
   ASSERT_NE(graph, nullptr);
   EXPECT_EQ(device_->Nodes(graph).size(), 3u);
   EXPECT_EQ(Get(y_), Counting(1)) << "nothing has run";
-  for (int round = 0; round < 5; ++round) {
-    Write(sum, Floats(kElements, 0));
+  for (int round = 0; round < 10; ++round) {
+    for (DeviceAddress block : {v, y_, sum}) Write(block, Floats(kElements, -1));
     Replay(graph);
     EXPECT_EQ(Get(sum), Counting(8));
   }
