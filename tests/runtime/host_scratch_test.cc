@@ -1,5 +1,5 @@
-// What a host driver works in belongs to the sessions that need it: a plan that asked for more than there is leaves
-// nothing behind, and what a session took goes with it.
+// What a host driver works in belongs to the sessions that need it: a plan that asked for more than there is
+// leaves nothing behind, and what a session took goes with it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,7 +33,8 @@ struct KeepingPlan : TinyPlan {
     TapeInst store = kernels_[0].parts[0].body[3];
     store.a = 0;
     std::array<Stage, 3> stages;
-    stages[0].tape = List<TapeInst>({Load(0), Load(1), Inst(TapeOp::kMul, 0, 0, 1), Inst(TapeOp::kKeep, 0, 2)});
+    stages[0].tape =
+        List<TapeInst>({Load(0), Load(1), Inst(TapeOp::kMul, 0, 0, 1), Inst(TapeOp::kKeep, 0, 2)});
     stages[1].tape = List<TapeInst>({Inst(TapeOp::kKept, 0), Inst(TapeOp::kReduceMax, 0, 0)});
     stages[2].per_row = true;
     stages[2].tape = List<TapeInst>({Inst(TapeOp::kScalar, 0), store});
@@ -69,7 +70,8 @@ class HostScratchTest : public testing::Test {
     Result<Driver*> driver = CreateHostDriver(options);
     ASSERT_TRUE(driver.ok());
     driver_ = *driver;
-    for (auto [tiny, plan] : {std::pair(&small_, &small_plan_), {&large_, &large_plan_}, {&huge_, &huge_plan_}}) {
+    for (auto [tiny, plan] :
+         {std::pair(&small_, &small_plan_), {&large_, &large_plan_}, {&huge_, &huge_plan_}}) {
       Status opened = OpenTiny(*tiny, driver_, plan, &runtime_);
       ASSERT_TRUE(opened.ok()) << opened.message();
     }
