@@ -117,7 +117,7 @@ class Measurer {
   // A stream of B that no cache holds.
   Status Memory() {
     constexpr int64_t kDeep = 4096, kFew = 32768, kMany = 65536;
-    constexpr const char* kStream = "skinny warps 8 cluster 1";
+    constexpr const char* kStream = "few_rows warps 8 cluster 1";
     RONDO_ASSIGN_OR_RETURN(const Maybe few, Time({1, kFew, kDeep}, kStream));
     RONDO_ASSIGN_OR_RETURN(const Maybe many, Time({1, kMany, kDeep}, kStream));
     Maybe bytes, start;
@@ -287,7 +287,7 @@ Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKer
   for (const MatmulCandidate& candidate : KernelCandidates(kernel.kernel(), target, facts[0])) {
     if (candidate.configuration != wanted) continue;
     const double cycles = candidate.microseconds * gpu.cycles_a_microsecond;
-    if (wanted->family == MatmulFamily::kSkinny) return std::optional<double>(cycles);
+    if (wanted->family == MatmulFamily::kFewRows) return std::optional<double>(cycles);
     const bool is_long = cycles > gpu.long_kernel * gpu.long_among_others;
     return std::optional<double>(cycles / (is_long ? gpu.long_among_others : gpu.short_among_others));
   }
