@@ -117,7 +117,7 @@ Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKer
   for (const MatmulCandidate& candidate : CandidatesOf(target, kernel)) {
     if (candidate.configuration != wanted || candidate.microseconds == kNotEstimated) continue;
     const double cycles = candidate.microseconds * gpu.cycles_a_microsecond;
-    if (wanted->family == MatmulFamily::kSkinny || wanted->family == MatmulFamily::kLibrary)
+    if (wanted->family == MatmulFamily::kFewRows || wanted->family == MatmulFamily::kLibrary)
       return std::optional<double>(cycles);
     const bool is_long = cycles > gpu.long_kernel * gpu.long_among_others;
     return std::optional<double>(cycles / (is_long ? gpu.long_among_others : gpu.short_among_others));
