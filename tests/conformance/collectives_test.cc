@@ -23,7 +23,8 @@ class CollectiveOps : public Conformance {
  protected:
   CollectiveOps() : mesh_(kRanks) {
     for (uint32_t i = 0; i < std::size(kOps); ++i) {
-      mesh_.AddSyncPoint(kOps[i], DType::kF32, kPart, i == kAlone, mesh_.AllDevices(), "c" + std::to_string(i));
+      mesh_.AddSyncPoint(kOps[i], DType::kF32, kPart, i == kAlone, mesh_.AllDevices(),
+                         "c" + std::to_string(i));
     }
     const uint32_t add = mesh_.AddKernel(kCount);
     for (uint32_t d = 0; d < kRanks; ++d) {
@@ -120,12 +121,14 @@ class CollectiveOps : public Conformance {
     for (const Status& status : results) ExpectOk(status);
   }
   void Write(uint32_t rank, DeviceAddress to, const Floats& values) {
-    ExpectOk(ranks_[rank].device->CopyIn(to, values.data(), values.size() * sizeof(float), ranks_[rank].stream));
+    ExpectOk(
+        ranks_[rank].device->CopyIn(to, values.data(), values.size() * sizeof(float), ranks_[rank].stream));
     ExpectOk(Synchronize(rank));
   }
   Floats Out(uint32_t rank) {
     Floats values(kRanks * kCount);
-    ExpectOk(ranks_[rank].device->CopyOut(values.data(), ranks_[rank].out, kRanks * kPart, ranks_[rank].stream));
+    ExpectOk(
+        ranks_[rank].device->CopyOut(values.data(), ranks_[rank].out, kRanks * kPart, ranks_[rank].stream));
     ExpectOk(Synchronize(rank));
     return values;
   }

@@ -18,15 +18,14 @@ class FakeCudaUnderTest : public CudaUnderTest {
   // A driver that lives holds its devices' contexts, and a kernel of each that fills synthetic weights.
   std::string Held(Driver* driver) override {
     const fake_cuda::Balance held = fake_cuda::Held();
-    const std::pair<const char*, int64_t> kinds[] = {
-        {"contexts", driver == nullptr ? held.contexts : 0},
-        {"modules", driver == nullptr ? held.modules : 0},
-        {"streams", held.streams},
-        {"events", held.events},
-        {"graphs", held.graphs},
-        {"blocks", held.blocks},
-        {"bytes", held.bytes},
-        {"page-locked blocks", held.host_blocks}};
+    const std::pair<const char*, int64_t> kinds[] = {{"contexts", driver == nullptr ? held.contexts : 0},
+                                                     {"modules", driver == nullptr ? held.modules : 0},
+                                                     {"streams", held.streams},
+                                                     {"events", held.events},
+                                                     {"graphs", held.graphs},
+                                                     {"blocks", held.blocks},
+                                                     {"bytes", held.bytes},
+                                                     {"page-locked blocks", held.host_blocks}};
     std::string words;
     for (const auto& [kind, count] : kinds) {
       if (count != 0) words += std::to_string(count) + " " + kind + "; ";

@@ -95,12 +95,6 @@ void Execute(const Work& work, Stream* stream) {
   }
 }
 
-// Records it, or does it now.
-void Enqueue(Work work, Stream* stream) {
-  if (!stream->recording) return Execute(work, stream);
-  stream->recorded.push_back(std::move(work));
-}
-
 }  // namespace
 
 void FakeDevice::Count(int objects, int64_t bytes) {
@@ -151,13 +145,16 @@ Result<uint64_t> FakeDevice::ReserveStaging(Stream*, const CopyNeeds& copies) {
 
 Status FakeDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Copy"));
-  Enqueue({{kNone, StepKind::kCopy}, nullptr, {from, to}, bytes}, stream);
+  if (!stream->recording)  // nothing is allocated
+    return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), Status::Ok();
+  stream->recorded.push_back({{kNone, StepKind::kCopy}, nullptr, {from, to}, bytes});
   return Status::Ok();
 }
 
 Status FakeDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Fill"));
-  Enqueue({{kNone, StepKind::kCopy}, nullptr, {to}, bytes, byte}, stream);
+  if (!stream->recording) return std::memset(reinterpret_cast<void*>(to), byte, bytes), Status::Ok();
+  stream->recorded.push_back({{kNone, StepKind::kCopy}, nullptr, {to}, bytes, byte});
   return Status::Ok();
 }
 
@@ -217,8 +214,12 @@ Status FakeDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   RONDO_RETURN_IF_ERROR(controls_->Call("Launch"));
   if (kernel >= module->plan->kernels.size() || addresses.size() < module->plan->kernels[kernel].num_params)
     return Status::Error(Code::kInvalidArgument, "kernel %u cannot be launched", kernel);
-  Enqueue({{step, StepKind::kLaunch}, &module->plan->kernels[kernel], {addresses.begin(), addresses.end()}},
-          stream);
+  Work work{{step, StepKind::kLaunch}, &module->plan->kernels[kernel], {addresses.begin(), addresses.end()}};
+  if (stream->recording) {
+    stream->recorded.push_back(work);
+  } else {
+    Execute(work, stream);
+  }
   return Status::Ok();
 }
 
