@@ -20,7 +20,8 @@ namespace rondo {
 
 struct VerifyOptions {
   uint32_t program = kNone;  // only this one
-  // Inputs, by program; those that are not given are synthetic: integers 0, floats in [-1, 1). In host memory.
+  // Inputs, by program; those that are not given are synthetic: integers 0, floats in [-1, 1). In host
+  // memory.
   std::vector<std::vector<Input>> inputs;
   uint32_t reopenings = 4;
   // Opens the plan again; none: only sessions and runtimes are made anew.
