@@ -22,9 +22,7 @@ std::string NodeText(const ir::Node& node) {
          (node.sources.empty() ? "" : " from " + node.sources[0]);
 }
 
-std::string IllFormed(const ProgramInWork& program) {
-  return ir::Validate(program.graph);
-}
+std::string IllFormed(const ProgramInWork& program) { return ir::Validate(program.graph); }
 
 // Which nodes outputs, inputs and effects need.
 std::vector<char> Needed(const ir::Graph& graph) {
@@ -91,9 +89,7 @@ std::string OpText(const LoweredProgram& program, size_t op) {
   return "op " + Text(static_cast<int64_t>(op)) + (at.sources.empty() ? "" : " (" + at.sources[0] + ")");
 }
 
-std::string RulesBroken(const ProgramInWork& program) {
-  return LoweredRulesBroken(program.planned.lowered);
-}
+std::string RulesBroken(const ProgramInWork& program) { return LoweredRulesBroken(program.planned.lowered); }
 
 // Whether op `last` depends on one of `writers`, which all stand before it.
 bool DependsOnOne(const LoweredProgram& program, size_t last, const std::vector<size_t>& writers) {
@@ -225,15 +221,17 @@ Status Internal(const Compilation&, const ProgramInWork* program) {
 }
 
 constexpr Invariant kInvariants[] = {
-    {kWellFormed, "well-formed", "shapes and types of nodes agree, edges lead to live nodes, there is no cycle",
-     true, Internal<IllFormed>},
+    {kWellFormed, "well-formed",
+     "shapes and types of nodes agree, edges lead to live nodes, there is no cycle", true,
+     Internal<IllFormed>},
     {kTidy, "tidy", "nodes stand in topological order; each is needed by an output or an effect", false,
      Internal<UntidyProgram>},
     {kStatesNamed, "states", "a state's input and output are of one shape and type, and of no other state",
      false, Internal<StatesBroken>},
     {kLowered, "lowered", "values have their bytes, ops bind what they take, dependences point backwards",
      true, Internal<RulesBroken>},
-    {kOrdered, "ordered", "what an op reads was written by one that it depends on", false, Internal<OutOfOrder>},
+    {kOrdered, "ordered", "what an op reads was written by one that it depends on", false,
+     Internal<OutOfOrder>},
     {kNoLoops, "loop-free", "no op is a loop", false, Internal<HasLoops>},
     {kPartitioned, "partitioned", "partitions cover the ops in order; a collective begins and ends in one",
      false, Internal<PartitionsBroken>},

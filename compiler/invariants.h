@@ -28,8 +28,8 @@ struct Invariant {
   const char* name;
   const char* says;
   bool always;  // its check takes little of the time of the passes before it: never left out
-  // An error says how it is broken; kInternal unless it is the model that asks for what cannot be. `program` is
-  // null for invariants of the emitted plan.
+  // An error says how it is broken; kInternal unless it is the model that asks for what cannot be. `program`
+  // is null for invariants of the emitted plan.
   Status (*check)(const Compilation& compilation, const ProgramInWork* program);
 };
 

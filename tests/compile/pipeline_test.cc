@@ -47,7 +47,8 @@ Status RunAll(const std::string& model, const std::string& targets, Precision pr
   compilation.programs[0].source = options.models[0];
   for (const PipelineEntry& entry : Pipeline()) {
     std::string text;
-    if (entry.once() && !compilation.options.targets.deciding().is_host() && entry.targets == For::kGpus) break;
+    if (entry.once() && !compilation.options.targets.deciding().is_host() && entry.targets == For::kGpus)
+      break;
     ProgramInWork* program = entry.once() ? nullptr : &compilation.programs[0];
     RONDO_RETURN_IF_ERROR(RunPass(entry, &compilation, program, &text).At("%s", entry.name));
   }
@@ -86,7 +87,9 @@ TEST(Pipeline, APassForGpusIsLeftOutForTheHost) {
     if (entry.targets != For::kGpus || entry.once()) continue;
     std::string text;
     PipelineEntry never = entry;
-    never.run = [](Compilation*, ProgramInWork*, std::string*) { return Status::Error(Code::kInternal, "ran"); };
+    never.run = [](Compilation*, ProgramInWork*, std::string*) {
+      return Status::Error(Code::kInternal, "ran");
+    };
     EXPECT_TRUE(RunPass(never, &made.compilation, &made.program(), &text).ok()) << entry.name;
     EXPECT_EQ(text, "for GPUs");
     made.options.targets = *ParseTargets("host,cuda:sm_80");
@@ -135,7 +138,8 @@ TEST(Invariants, OfGraphs) {
   };
   has(BrokenGraph(kWellFormed, [](ir::Graph* g) { g->node(1).shape = Shape({3}); }), "well-formed: node %1");
   has(BrokenGraph(kTidy, [](ir::Graph* g) { g->node(1).dead = true; }), "is dead");
-  has(BrokenGraph(kTidy, [](ir::Graph* g) { ir::Builder(g).Add(0, 0); }), "node %2 (pointwise) is not needed");
+  has(BrokenGraph(kTidy, [](ir::Graph* g) { ir::Builder(g).Add(0, 0); }),
+      "node %2 (pointwise) is not needed");
   has(BrokenGraph(kTidy,
                   [](ir::Graph* g) {
                     const ir::NodeId late = ir::Builder(g).Add(0, 0);
@@ -144,7 +148,8 @@ TEST(Invariants, OfGraphs) {
       "stands before what it comes after");
   has(BrokenGraph(kStatesNamed, [](ir::Graph* g) { g->states.push_back({0, 0}); }), "is two states");
   has(BrokenGraph(kStatesNamed, [](ir::Graph* g) { g->states[0].output = 1; }), "output 1");
-  has(BrokenGraph(kStatesNamed, [](ir::Graph* g) { g->node(1).dtype = DType::kF16; }), "another shape or type");
+  has(BrokenGraph(kStatesNamed, [](ir::Graph* g) { g->node(1).dtype = DType::kF16; }),
+      "another shape or type");
 }
 
 // x -> t -> y in two ops, planned and in one partition, then changed by `change`.
@@ -171,10 +176,13 @@ TEST(Invariants, OfLoweredPrograms) {
   has(BrokenProgram(kLowered, [](PlannedProgram* p) { p->lowered.ops[0].params[0].value = 9; }), "value 9");
   has(BrokenProgram(kOrdered, [](PlannedProgram* p) { p->lowered.ops[2].deps.clear(); }),
       "ordered: op 2 (Sum \"n2\") reads \"t\", and nothing that it depends on writes it");
-  has(BrokenProgram(kOrdered, [](PlannedProgram* p) { p->lowered.ops.erase(p->lowered.ops.begin()); }), "\"t\"");
-  has(BrokenProgram(kNoLoops, [](PlannedProgram* p) { p->lowered.ops[1].kind = LoweredKind::kLoop; }), "op 1");
+  has(BrokenProgram(kOrdered, [](PlannedProgram* p) { p->lowered.ops.erase(p->lowered.ops.begin()); }),
+      "\"t\"");
+  has(BrokenProgram(kNoLoops, [](PlannedProgram* p) { p->lowered.ops[1].kind = LoweredKind::kLoop; }),
+      "op 1");
   has(BrokenProgram(kPartitioned, [](PlannedProgram* p) { p->partitions[0].num_steps = 2; }), "2 ops of 3");
-  has(BrokenProgram(kPartitioned, [](PlannedProgram* p) { p->partitions[0].first_step = 1; }), "begins at op 1");
+  has(BrokenProgram(kPartitioned, [](PlannedProgram* p) { p->partitions[0].first_step = 1; }),
+      "begins at op 1");
   has(BrokenProgram(kPartitioned,
                     [](PlannedProgram* p) {
                       p->lowered.ops[2].kind = LoweredKind::kCollectiveWait;
