@@ -154,7 +154,7 @@ TEST_F(GpuDriver, CustomOpsRunBetweenGraphs) {
   CompileOptions options;
   options.models = {{"main", path.string()}};
   options.ops = &ops_;
-  options.target = "cuda:sm_90a";
+  options.targets = *ParseTargets("cuda:sm_90a");
   options.states = {{"total", "total_out"}};
   Result<CompiledPlan> compiled = CompileToMemory(options);
   fs::remove(path);
