@@ -48,7 +48,7 @@ int64_t BlocksOf(const PartContext& context, const Stream& stream, int64_t clust
 
 // So little that a stream ends before it has begun: a warp a point takes less.
 bool IsLittle(const PartContext& context, const MatmulProblem& problem) {
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes =
       problem.n * problem.k * problem.bs * ByteSize(context.part.operands[context.part.rhs[0]].dtype);
   return problem.m <= gpu.dot_rows && bytes <= gpu.dot_bytes && kDotMatmul.suits(context);
@@ -56,7 +56,7 @@ bool IsLittle(const PartContext& context, const MatmulProblem& problem) {
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const DType type = part.operands[part.rhs[0]].dtype;
   if (part.acc_type != TapeType::kF32 || problem.batches != 1 || IsLittle(context, problem) ||
       !part.operands[part.lhs].guards.empty())
@@ -89,7 +89,7 @@ std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem&
 std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
   std::vector<MatmulCandidate> candidates;
   if (!Suits(context, problem)) return candidates;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   for (int64_t warps : {8, 4}) {
     const Stream stream = StreamOf(context, problem, warps);
     if (stream.stages < 3) continue;

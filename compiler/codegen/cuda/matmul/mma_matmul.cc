@@ -80,7 +80,7 @@ MatmulConfiguration ConfigurationOf(const Tile& tile, int64_t cluster) {
 std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
   std::vector<MatmulCandidate> candidates;
   if (!SuitsHalfTiles(context, problem)) return candidates;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   for (const Tile& tile : kTiles) {
     const int64_t steps = problem.Steps(tile.k);
     for (int64_t cluster : Clusters(context, steps)) {

@@ -40,7 +40,7 @@ bool HasHalfTiles(const PartContext& context, const MatmulProblem& problem) {
 std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
   std::vector<MatmulCandidate> candidates;
   if (!SuitsFloatTiles(context, problem) || HasHalfTiles(context, problem)) return candidates;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t steps = problem.Steps(kFloatTileK);
   for (int64_t size : {64, 32}) {
     if (SharedBytes(problem, size) > static_cast<int64_t>(context.target.shared)) continue;

@@ -59,7 +59,7 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
   if (!part.tf32 || b != DType::kF32 || (part.prologue.empty() && a != DType::kF32) ||
       !SuitsFloatTiles(context, problem))
     return candidates;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t steps = problem.Steps(kFloatTileK);
   for (const Tile& tile : kTiles) {
     if (LayoutOf(tile, problem).shared(kFloatStages) > static_cast<int64_t>(context.target.shared)) continue;

@@ -152,7 +152,7 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
   std::vector<MatmulCandidate> candidates;
   const std::optional<TmaOperands> sides = OperandsOf(context, problem);
   if (!sides) return candidates;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   for (Tile tile : kTiles) {
     if (sides->m_run < problem.m && sides->m_run % tile.m != 0) continue;
     for (const Sharing& sharing : kSharings) {

@@ -61,7 +61,7 @@ MatmulConfiguration ConfigurationOf(int width, int64_t cluster) {
 std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
   std::vector<MatmulCandidate> candidates;
   if (!SuitsHalfTiles(context, problem)) return candidates;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   for (int width : kWidths) {
     if (!Suits(width, context, problem)) continue;
     const int64_t steps = problem.Steps(kWgmmaTileK);
