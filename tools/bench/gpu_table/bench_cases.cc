@@ -15,8 +15,8 @@ namespace rondo::bench {
 
 namespace {
 
-constexpr int kProblems = 48;         // with tiles
-constexpr size_t kCandidates = 7;     // of each
+constexpr int kProblems = 48;             // with tiles
+constexpr size_t kCandidates = 7;         // of each
 constexpr int64_t kMostWork = 1LL << 35;  // multiply-adds: some hundred microseconds
 constexpr uint64_t kSeed = 1;
 
@@ -55,9 +55,9 @@ void AddCases(const CudaTarget& target, const MatmulSize& size, std::mt19937_64&
   BenchKernel kernel(size, "");
   std::vector<MatmulCandidate> candidates = CandidatesOf(target, kernel);
   std::erase_if(candidates, [](const MatmulCandidate& one) { return one.microseconds == kNotEstimated; });
-  std::stable_sort(candidates.begin(), candidates.end(), [](const MatmulCandidate& a, const MatmulCandidate& b) {
-    return a.microseconds < b.microseconds;
-  });
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const MatmulCandidate& a, const MatmulCandidate& b) { return a.microseconds < b.microseconds; });
   for (size_t taken = 0; taken < kCandidates && !candidates.empty(); ++taken) {
     const size_t next = taken < 2 ? 0 : random() % candidates.size();
     cases->push_back({size, Text(candidates[next].configuration)});
