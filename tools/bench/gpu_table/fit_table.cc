@@ -43,6 +43,8 @@ constexpr TableEntry kEntries[] = {
     {"stream_start", "cycles", &GpuTable::stream_start},
     {"library_start", "cycles", &GpuTable::library_start},
     {"library_stored", "points", &GpuTable::library_stored},
+    {"library_tf32", "times", &GpuTable::library_tf32},
+    {"library_f32", "times", &GpuTable::library_f32},
     {"map_start", "cycles", &GpuTable::map_start},
 };
 
