@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "tests/host/reference.h"
 
@@ -13,6 +14,13 @@ std::vector<char*> Pointers(Memory* memory) {
   std::vector<char*> pointers;
   for (auto& param : memory->params) pointers.push_back(param.data());
   return pointers;
+}
+
+// Memory as it may come: not zeros. All floats are NaN.
+void* AllocateUsed(void*, size_t bytes, size_t alignment) {
+  void* block = DefaultHostAllocator().allocate(DefaultHostAllocator().user, bytes, alignment);
+  if (block != nullptr) std::memset(block, 0xff, bytes);
+  return block;
 }
 
 }  // namespace
@@ -41,6 +49,7 @@ std::string Difference(const PartMaker& maker, const Memory& want, const Memory&
 }
 
 HostFixture::HostFixture(HostOptions options) {
+  options.allocator.allocate = AllocateUsed;
   Result<Driver*> made = CreateHostDriver(options);
   EXPECT_TRUE(made.ok()) << made.status().message();
   driver = *made;
