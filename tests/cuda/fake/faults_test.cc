@@ -344,6 +344,7 @@ class CudaWalk : public CudaFaults {
         }
         EXPECT_NE(std::string(status.message()).find("(" + std::to_string(error) + ")"), std::string::npos)
             << what << ": " << count.failed << ", call " << point << ": " << status.message();
+        EXPECT_FALSE(NamesAStepTwice(status.message())) << status.message();
       }
       std::vector<uint8_t> after;
       ASSERT_TRUE(Life(&after).ok()) << what;
