@@ -77,12 +77,9 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
   }
   for (const Loop& loop : program.loops)
     loops.push_back({{"first", loop.first_step}, {"steps", loop.num_steps}, {"trips", loop.trips}});
-  return {{"name", std::string(program.name)},
-          {"arena", program.arena_bytes},
-          {"bound", program.arena_lower_bound},
-          {"steps", steps},
-          {"partitions", partitions},
-          {"loops", loops}};
+  return {{"name", std::string(program.name)},  {"arena", program.arena_bytes},
+          {"bound", program.arena_lower_bound}, {"steps", steps},
+          {"partitions", partitions},           {"loops", loops}};
 }
 
 // `first` > `last`: never in an arena. `program` and `alias` -1: none.
