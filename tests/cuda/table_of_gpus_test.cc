@@ -1,39 +1,82 @@
-// The arithmetic of tools/bench/gpu_table: over the compiler's own estimates, it gives the table back.
+// What tools/bench/gpu_table fits: from times that follow another table it finds that table.
 #include <gtest/gtest.h>
 
-#include <set>
+#include <cmath>
+#include <random>
 
-#include "tools/bench/gpu_table/measure_table.h"
+#include "tools/bench/gpu_table/bench_cases.h"
+#include "tools/bench/gpu_table/fit_table.h"
 
 namespace rondo::bench {
 namespace {
 
-Result<std::vector<TableRow>> TableOf(const CudaTarget& target) {
-  return MeasureTable(target, [&](BenchKernel& kernel) { return EstimatedCycles(target, kernel); });
+using cuda::GpuTable;
+
+// Every so manieth case, as long as it would take with that table, give or take the noise.
+std::vector<TimedCase> TimesBy(CudaTarget target, const GpuTable& table, double noise, size_t every) {
+  const std::vector<BenchCase> cases = BenchCases(target);
+  target.table = &table;
+  std::mt19937_64 random(7);
+  std::vector<TimedCase> times;
+  for (size_t i = 0; i < cases.size(); i += every) {
+    const Result<std::optional<double>> cycles = EstimatedCycles(target, *cases[i].Kernel());
+    if (!cycles.ok() || !*cycles) continue;
+    const double part = static_cast<double>(random() >> 11) * 0x1p-53;
+    times.push_back({cases[i], **cycles * std::exp(noise * (2 * part - 1))});
+  }
+  return times;
 }
 
-TEST(GpuTable, EstimatesGiveTheTableBack) {
-  const Result<std::vector<TableRow>> rows = TableOf(TargetOf("sm_90a"));
-  ASSERT_TRUE(rows.ok()) << rows.status().message();
-  EXPECT_EQ(rows->size(), 26u);
-  // Numbers of clusters are whole.
-  const std::set<std::string> kCoarse = {"clusters_of_4", "clusters_of_8"};
-  for (const TableRow& row : *rows) {
-    ASSERT_TRUE(row.measured) << row.entry;
-    EXPECT_NEAR(*row.measured, row.table, row.table * (kCoarse.count(row.entry) != 0 ? 0.07 : 0.002))
-        << row.entry;
+TEST(GpuTable, AFitFindsTheTableOfTheTimes) {
+  const CudaTarget target = TargetOf("sm_90a");
+  GpuTable other = cuda::GpuTableOf(target);
+  other.mma *= 0.7;
+  other.wgmma_tma *= 1.3;
+  other.tile_start *= 0.5;
+  other.tma_start *= 2;
+  other.l2_copy_bytes *= 1.4;
+  other.map_bytes *= 2.5;
+  other.stream_start *= 1.7;
+  const Result<FittedTable> fitted = FitTable(target, cuda::GpuTableOf(target), TimesBy(target, other, 0, 2));
+  ASSERT_TRUE(fitted.ok()) << fitted.status().message();
+  for (const FamilyError& family : fitted->after.families) EXPECT_LT(family.median, 0.05) << family.family;
+  EXPECT_LE(fitted->after.choice, fitted->before.choice);
+  EXPECT_LT(fitted->after.choice, 1.02);
+  for (double GpuTable::*value : {&GpuTable::mma, &GpuTable::wgmma_tma, &GpuTable::map_bytes})
+    EXPECT_NEAR(fitted->table.*value, other.*value, 0.1 * other.*value);
+}
+
+TEST(GpuTable, NoiseLeavesEveryEntryPositiveAndNearTheTimes) {
+  const CudaTarget target = TargetOf("sm_90a");
+  const GpuTable& table = cuda::GpuTableOf(target);
+  const Result<FittedTable> fitted = FitTable(target, table, TimesBy(target, table, 0.2, 3));
+  ASSERT_TRUE(fitted.ok()) << fitted.status().message();
+  for (const TableEntry& entry : TableEntries()) EXPECT_GT(fitted->table.*entry.value, 0) << entry.name;
+  for (const FamilyError& family : fitted->after.families) EXPECT_LT(family.median, 0.15) << family.family;
+}
+
+TEST(GpuTable, CasesAreNamedAndFoundByTheirNames) {
+  for (const BenchCase& one : BenchCases(TargetOf("sm_90a"))) {
+    const std::optional<BenchCase> found = ParseBenchCase(one.Name());
+    ASSERT_TRUE(found) << one.Name();
+    EXPECT_EQ(found->Name(), one.Name());
   }
+  EXPECT_FALSE(ParseBenchCase("bf16 64 64 64 nothing 3"));
+  EXPECT_FALSE(ParseBenchCase("map"));
 }
 
 TEST(GpuTable, OlderGpusHaveFewerEntries) {
-  const Result<std::vector<TableRow>> rows = TableOf(TargetOf("sm_80"));
-  ASSERT_TRUE(rows.ok()) << rows.status().message();
-  for (const TableRow& row : *rows) {
-    // By TMA, by clusters, or by tiles larger than the 99 KiB that every GPU of sm_80 has.
-    const bool newer = row.entry == "l2_all_bytes" || row.entry == "tf32" ||
-                       row.entry.find("tma") != std::string::npos || row.entry.rfind("split", 0) == 0 ||
-                       row.entry.rfind("clusters", 0) == 0;
-    EXPECT_EQ(row.measured.has_value(), !newer) << row.entry;
+  const CudaTarget target = TargetOf("sm_80");
+  const GpuTable& table = cuda::GpuTableOf(target);
+  const Result<FittedTable> fitted = FitTable(target, table, TimesBy(target, table, 0, 3));
+  ASSERT_TRUE(fitted.ok()) << fitted.status().message();
+  for (size_t e = 0; e < TableEntries().size(); ++e) {
+    const std::string name = TableEntries()[e].name;
+    const bool newer = name.find("tma") != std::string::npos || name.rfind("clusters", 0) == 0;
+    const bool older = name == "mma" || name == "stream_start" || name == "map_bytes";
+    if (newer || older) {
+      EXPECT_EQ(fitted->determined[e], older) << name;
+    }
   }
 }
 

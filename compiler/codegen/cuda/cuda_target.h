@@ -10,6 +10,10 @@
 
 namespace rondo {
 
+namespace cuda {
+struct GpuTable;  // gpu_table.h
+}
+
 inline constexpr uint32_t kCudaBlock = cuda::kBlockThreads;  // threads of most launches' blocks
 inline constexpr uint32_t kCudaSharedBytes = 48 << 10;       // static shared memory that every launch may use
 
@@ -23,6 +27,8 @@ struct CudaTarget {
   // How matmuls are computed, where it is one of their candidates; else, and what it leaves open, by
   // estimate.
   MatmulConfiguration matmul;
+  // What estimates are made with; null: the table of the architecture. Borrowed.
+  const cuda::GpuTable* table = nullptr;
   bool clusters() const { return architecture >= 90; }
   bool warp_groups = true;  // sm_90a: has wgmma
   bool dependent_launch() const { return architecture >= 90; }

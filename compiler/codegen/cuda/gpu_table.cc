@@ -2,9 +2,9 @@
 
 namespace rondo::cuda {
 
-const GpuTable& GpuTableOf(int) {
+const GpuTable& GpuTableOf(const CudaTarget& target) {
   static constexpr GpuTable kH200;
-  return kH200;
+  return target.table != nullptr ? *target.table : kH200;
 }
 
 double EpilogueInstructions(const GpuTable& gpu, Tape epilogue) {

@@ -7,13 +7,14 @@
 //   [library]   tools/bench/results/2026-11-21-library-products.md
 //   [attention] tools/bench/results/2026-11-21-cuda-kernels.md
 //   [fit]       chosen so that estimates follow the times of whole kernels; not measured by itself
-// tools/bench/gpu_table measures again what differences of single kernels show. All were measured on an H200.
+// tools/bench/gpu_table fits those that times of single kernels tell. All were measured on an H200.
 // A GPU without a row of its own is taken for one with fewer or more multiprocessors.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_GPU_TABLE_H_
 
 #include <cstdint>
 
+#include "compiler/codegen/cuda/cuda_target.h"
 #include "core/kernel.h"
 
 namespace rondo::cuda {
@@ -77,6 +78,8 @@ struct GpuTable {
   double library_few_rows = 32;  // up to so many rows it reads memory no faster, and was not fitted [library]
   LibraryBlock library_blocks[5] = {
       {128, 256, 1180}, {128, 192, 890}, {128, 128, 620}, {128, 64, 330}, {64, 64, 260}};  // [fit]
+  double library_tf32 = 1;  // cycles of a matmul of f32 rounded to tf32, over those of 16 bits [fit]
+  double library_f32 = 1;   // the same of exact f32 [fit]
   double map_start = 1600;  // start and end of the map that follows a library's matmul [library]
 
   // --- among the kernels of a whole model [library]
@@ -114,8 +117,9 @@ struct GpuTable {
   double window_load_bytes = 4;  // bytes of a thread that one cycle of the load units brings
 };
 
-// The row of a GPU architecture (10 * major + minor). None but the H200's was measured: it stands for all.
-const GpuTable& GpuTableOf(int architecture);
+// The row of a target: its own (CudaTarget::table), or else that of its architecture. None but the H200's was
+// measured: it stands for all.
+const GpuTable& GpuTableOf(const CudaTarget& target);
 
 // Instructions a point of an epilogue, about.
 double EpilogueInstructions(const GpuTable& gpu, Tape epilogue);

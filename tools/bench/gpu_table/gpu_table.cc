@@ -1,34 +1,71 @@
-// Measures the entries of the compiler's table of a GPU (compiler/codegen/cuda/gpu_table.h) again, and prints
-// them beside the table.
+// Measures the compiler's table of a GPU (compiler/codegen/cuda/gpu_table.h) again: times a few hundred
+// kernels, fits the table to the times, and prints both tables and how far estimates are from times with
+// each.
 //
-//   gpu_table               on this machine's GPU
+//   gpu_table [TIMES]       on this machine's GPU; the times go to the file TIMES
+//   gpu_table --fit TIMES   from times taken before, without a GPU
 //   gpu_table --compile A   only compiles the kernels that it would time, for architecture A ("sm_90a")
 #include "compiler/codegen/cuda/gpu_table.h"
 
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "compiler/codegen/cuda/add_modules.h"
 #include "drivers/cuda/cuda_driver.h"
+#include "tools/bench/gpu_table/bench_cases.h"
+#include "tools/bench/gpu_table/fit_table.h"
 #include "tools/bench/gpu_table/gpu_clock.h"
-#include "tools/bench/gpu_table/measure_table.h"
 #include "tools/rondo/kernel_timer.h"
 
 namespace rondo::bench {
 namespace {
 
-// Gives the kernel its machine code; false if it is not of the configuration that was asked for.
-Result<bool> Compile(const CudaTarget& target, const std::string& architecture, BenchKernel* kernel) {
-  RONDO_ASSIGN_OR_RETURN(const std::optional<double> known, EstimatedCycles(target, *kernel));
-  if (!known) return false;
+// What was measured: the first line of a file of times, and the rest of it.
+struct Times {
+  std::string gpu, architecture;
+  double clock = 0;  // cycles a microsecond
+  std::vector<TimedCase> cases;
+};
+
+Status Compile(const std::string& architecture, BenchKernel* kernel) {
   ModuleOptions options;
   options.units.architecture = architecture;
-  if (!kernel->configuration().empty()) options.matmul = *ParseMatmulConfiguration(kernel->configuration());
+  options.units.threads = 1;
+  const bool by_library = !kernel->emitted().library.empty();
+  if (!kernel->configuration().empty() && !by_library)
+    options.matmul = *ParseMatmulConfiguration(kernel->configuration());
   std::string report;
-  RONDO_RETURN_IF_ERROR(AddCudaModules(&kernel->emitted(), options, &report));
-  return true;
+  return AddCudaModules(&kernel->emitted(), options, &report);
+}
+
+// On all threads of the machine. The first error of the list, naming the kernel.
+Status CompileAll(const std::string& architecture, const std::vector<BenchCase>& cases,
+                  std::vector<std::unique_ptr<BenchKernel>>* kernels) {
+  for (const BenchCase& one : cases) kernels->push_back(one.Kernel());
+  std::vector<Status> results(cases.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < cases.size(); i = next++)
+      results[i] = Compile(architecture, (*kernels)[i].get());
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+      threads.emplace_back(work);
+  }
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (!results[i].ok())
+      return Status::Error(results[i].code(), "%s: %s", cases[i].Name().c_str(), results[i].message());
+  }
+  return Status::Ok();
 }
 
 Result<double> Microseconds(Device* device, BenchKernel& kernel) {
@@ -39,65 +76,129 @@ Result<double> Microseconds(Device* device, BenchKernel& kernel) {
   return timer.Time(0, images);
 }
 
-void Print(const std::vector<TableRow>& rows) {
-  std::printf("%-20s %12s %12s  %s\n", "entry", "table", "measured", "unit");
-  for (const TableRow& row : rows) {
-    if (row.measured) {
-      std::printf("%-20s %12.2f %12.2f  %s\n", row.entry.c_str(), row.table, *row.measured, row.unit.c_str());
-    } else {
-      std::printf("%-20s %12.2f %12s  %s\n", row.entry.c_str(), row.table, "-", row.unit.c_str());
-    }
-  }
-}
-
-// Without a device: of so many kernels, whether each compiles.
-Status OnlyCompile(const std::string& architecture) {
-  const CudaTarget target = TargetOf(architecture);
-  int compiled = 0, without = 0;
-  const KernelCycles cycles = [&](BenchKernel& kernel) -> Result<std::optional<double>> {
-    RONDO_ASSIGN_OR_RETURN(const bool has, Compile(target, architecture, &kernel));
-    ++(has ? compiled : without);
-    return EstimatedCycles(target, kernel);
-  };
-  RONDO_ASSIGN_OR_RETURN(const std::vector<TableRow> rows, MeasureTable(target, cycles));
-  std::printf("%zu entries by %d kernels for %s; %d others are not of this architecture\n", rows.size(),
-              compiled, architecture.c_str(), without);
-  return Status::Ok();
-}
-
-Status Measure() {
+Result<Times> Measure() {
   RONDO_ASSIGN_OR_RETURN(const GpuFacts gpu, ReadGpu());
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
   RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(0));
-  RONDO_ASSIGN_OR_RETURN(const double clock, CyclesAMicrosecond(gpu));
-  CudaTarget target = TargetOf(gpu.architecture);
-  std::printf("%s, %u multiprocessors, %s\n", gpu.name.c_str(), gpu.processors, gpu.architecture.c_str());
-  if (gpu.processors != target.processors)
-    std::printf("kernels are made for %u multiprocessors: compare with care\n", target.processors);
-  const KernelCycles cycles = [&](BenchKernel& kernel) -> Result<std::optional<double>> {
-    RONDO_ASSIGN_OR_RETURN(const bool has, Compile(target, gpu.architecture, &kernel));
-    if (!has) return std::optional<double>();
-    RONDO_ASSIGN_OR_RETURN(const double microseconds, Microseconds(device, kernel));
-    return std::optional<double>(microseconds * clock);
-  };
-  RONDO_ASSIGN_OR_RETURN(std::vector<TableRow> rows, MeasureTable(target, cycles));
-  rows.insert(rows.begin(), {"cycles_a_microsecond", "cycles",
-                             cuda::GpuTableOf(target.architecture).cycles_a_microsecond, clock});
-  Print(rows);
+  Times times{gpu.name, gpu.architecture, 0, {}};
+  RONDO_ASSIGN_OR_RETURN(times.clock, CyclesAMicrosecond(gpu));
+  const CudaTarget target = TargetOf(gpu.architecture);
+  if (gpu.processors != target.processors) {
+    std::printf("kernels are made for %u multiprocessors, this GPU has %u: compare with care\n",
+                target.processors, gpu.processors);
+  }
+  const std::vector<BenchCase> cases = BenchCases(target);
+  std::vector<std::unique_ptr<BenchKernel>> kernels;
+  RONDO_RETURN_IF_ERROR(CompileAll(gpu.architecture, cases, &kernels));
+  for (size_t i = 0; i < cases.size(); ++i) {
+    RONDO_ASSIGN_OR_RETURN(const double microseconds, Microseconds(device, *kernels[i]));
+    times.cases.push_back({cases[i], microseconds * times.clock});
+  }
   DestroyCudaDriver(driver);
+  return times;
+}
+
+Status WriteTimes(const Times& times, const std::string& path) {
+  std::ofstream file(path);
+  file << times.gpu << "," << times.architecture << "," << times.clock << "\n";
+  for (const TimedCase& one : times.cases)
+    file << one.kernel.Name() << "," << one.cycles / times.clock << "\n";
+  file.flush();
+  return file ? Status::Ok() : Status::Error(Code::kIo, "cannot write %s", path.c_str());
+}
+
+Result<Times> ReadTimes(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  Times times;
+  char gpu[128] = "", architecture[32] = "";
+  if (!std::getline(file, line) ||
+      std::sscanf(line.c_str(), "%127[^,],%31[^,],%lf", gpu, architecture, &times.clock) != 3) {
+    return Status::Error(Code::kInvalidArgument, "%s does not begin with GPU,architecture,cycles",
+                         path.c_str());
+  }
+  times.gpu = gpu;
+  times.architecture = architecture;
+  while (std::getline(file, line)) {
+    const size_t comma = line.find(',');
+    const std::optional<BenchCase> one = ParseBenchCase(line.substr(0, comma));
+    const double microseconds =
+        comma == std::string::npos ? 0 : std::strtod(line.c_str() + comma + 1, nullptr);
+    if (!one || !(microseconds > 0)) {
+      return Status::Error(Code::kInvalidArgument, "%s: \"%s\" is no kernel and time", path.c_str(),
+                           line.c_str());
+    }
+    times.cases.push_back({*one, microseconds * times.clock});
+  }
+  return times;
+}
+
+void Print(const cuda::GpuTable& start, const FittedTable& fitted) {
+  std::printf("%-20s %12s %12s  %s\n", "entry", "table", "fitted", "unit");
+  const Span<const TableEntry> entries = TableEntries();
+  for (size_t e = 0; e < entries.size(); ++e) {
+    const double value = start.*entries[e].value, found = fitted.table.*entries[e].value;
+    if (fitted.determined[e]) {
+      std::printf("%-20s %12.2f %12.2f  %s\n", entries[e].name, value, found, entries[e].unit);
+    } else {
+      std::printf("%-20s %12.2f %12s  %s\n", entries[e].name, value, "-", entries[e].unit);
+    }
+  }
+  std::printf("\n%-10s %8s   %-24s %-24s\n", "", "", "table: |ln est/meas|", "fitted");
+  std::printf("%-10s %8s %12s %12s %12s %12s\n", "family", "kernels", "median", "9 of 10", "median",
+              "9 of 10");
+  for (size_t f = 0; f < fitted.before.families.size(); ++f) {
+    const FamilyError &before = fitted.before.families[f], &after = fitted.after.families[f];
+    std::printf("%-10s %8zu %12.2f %12.2f %12.2f %12.2f\n", before.family.c_str(), before.kernels,
+                before.median, before.ninth_decile, after.median, after.ninth_decile);
+  }
+  std::printf("\nwhat is chosen by estimate takes %.3f times the best that was timed; fitted, %.3f\n",
+              fitted.before.choice, fitted.after.choice);
+}
+
+Status FitAndPrint(const Times& times) {
+  const CudaTarget target = TargetOf(times.architecture);
+  const cuda::GpuTable& start = cuda::GpuTableOf(target);
+  std::printf("%s, %s, %zu kernels\n", times.gpu.c_str(), times.architecture.c_str(), times.cases.size());
+  std::printf("%-20s %12.2f %12.2f  cycles, measured\n", "cycles_a_microsecond", start.cycles_a_microsecond,
+              times.clock);
+  RONDO_ASSIGN_OR_RETURN(const FittedTable fitted, FitTable(target, start, times.cases));
+  Print(start, fitted);
   return Status::Ok();
+}
+
+Status OnlyCompile(const std::string& architecture) {
+  const std::vector<BenchCase> cases = BenchCases(TargetOf(architecture));
+  std::vector<std::unique_ptr<BenchKernel>> kernels;
+  RONDO_RETURN_IF_ERROR(CompileAll(architecture, cases, &kernels));
+  std::printf("%zu kernels for %s\n", cases.size(), architecture.c_str());
+  return Status::Ok();
+}
+
+Status MeasureAndFit(const char* path) {
+  RONDO_ASSIGN_OR_RETURN(const Times times, Measure());
+  if (path != nullptr) RONDO_RETURN_IF_ERROR(WriteTimes(times, path));
+  return FitAndPrint(times);
+}
+
+Status FitFile(const char* path) {
+  RONDO_ASSIGN_OR_RETURN(const Times times, ReadTimes(path));
+  return FitAndPrint(times);
 }
 
 }  // namespace
 }  // namespace rondo::bench
 
 int main(int argc, char** argv) {
-  const bool compile = argc == 3 && std::strcmp(argv[1], "--compile") == 0;
-  if (argc != 1 && !compile) {
-    std::fprintf(stderr, "usage: gpu_table [--compile ARCHITECTURE]\n");
+  const auto is = [&](const char* option) { return argc == 3 && std::strcmp(argv[1], option) == 0; };
+  const bool fit = is("--fit"), compile = is("--compile");
+  if (!fit && !compile && (argc > 2 || (argc == 2 && argv[1][0] == '-'))) {
+    std::fprintf(stderr, "usage: gpu_table [TIMES | --fit TIMES | --compile ARCHITECTURE]\n");
     return 2;
   }
-  const rondo::Status status = compile ? rondo::bench::OnlyCompile(argv[2]) : rondo::bench::Measure();
+  const rondo::Status status = compile ? rondo::bench::OnlyCompile(argv[2])
+                               : fit   ? rondo::bench::FitFile(argv[2])
+                                       : rondo::bench::MeasureAndFit(argc == 2 ? argv[1] : nullptr);
   if (status.ok()) return 0;
   std::fprintf(stderr, "gpu_table: %s\n", status.message());
   return 1;

@@ -34,7 +34,7 @@ bool TakeStages(const CudaTarget& target, Staged* staged) {
 // None where tensor cores cannot, or blocks of 64 queries leave warps or multiprocessors idle: smaller ones
 // whose warps all split the keys are faster there.
 std::optional<Staged> StagedOf(const PartContext& context) {
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
   if (!tiles || tiles->rows < gpu.staged_rows) return std::nullopt;
   Staged staged = {*tiles, {}, kMostResident};

@@ -21,7 +21,7 @@ bool IsWindowGuard(const Part& part, const Guard& guard, size_t out, size_t tap)
 // Instructions of a warp and what its multiprocessor's load units do, with as many warps as there are.
 double Cycles(const PartContext& context, const WindowShape& shape) {
   const Part& part = context.part;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const double lanes = static_cast<double>(shape.lanes), points = static_cast<double>(shape.points),
                kernel = static_cast<double>(shape.kernel);
   const size_t first = static_cast<size_t>(EpilogueLoops(part));

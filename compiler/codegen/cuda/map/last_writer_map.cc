@@ -61,7 +61,7 @@ std::optional<ScatterShape> ShapeOfScatter(const PartContext& context) {
     (indexed ? shape.indexed : shape.free).push_back(l);
     (indexed ? shape.points : shape.each) *= part.loops[l];
   }
-  if (!AllDifferent(digits) || shape.points > GpuTableOf(context.target.architecture).last_writer_points ||
+  if (!AllDifferent(digits) || shape.points > GpuTableOf(context.target).last_writer_points ||
       shape.each > 0x7fffffff)
     return std::nullopt;
   if (!shape.free.empty() && MovesAlong(part, out, shape.free.back()))

@@ -98,7 +98,7 @@ Result<PartLaunch> WriteDots(const PartContext& context, PartWriter* writer) {
   const DotShape shape = *ShapeOfDots(context);
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
   const int64_t points = context.Points(0, first);
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   PartLaunch launch;
   launch.block = static_cast<double>(points) >= gpu.dot_points * context.Processors() ? kCudaBlock : 64;
   const int64_t points_a_block = launch.block / 32;

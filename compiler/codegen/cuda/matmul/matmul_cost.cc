@@ -13,7 +13,7 @@ double UsedByClusters(const GpuTable& gpu, int64_t cluster) {
 
 double BusiestBlocks(const PartContext& context, const MatmulProblem& problem, int64_t m, int64_t n,
                      int64_t cluster) {
-  const double used = UsedByClusters(GpuTableOf(context.target.architecture), cluster);
+  const double used = UsedByClusters(GpuTableOf(context.target), cluster);
   return std::ceil(static_cast<double>(problem.Tiles(m, n) * cluster) / (used * context.Processors()));
 }
 
@@ -32,10 +32,11 @@ double AmongOthers(const GpuTable& gpu, double cycles) {
 
 double LibraryMicroseconds(const LibraryProduct& matmul, const CudaTarget& target) {
   constexpr double kDeep = 64;  // of K, that the cycles of a block are for
-  const GpuTable& gpu = GpuTableOf(target.architecture);
+  const GpuTable& gpu = GpuTableOf(target);
   const double m = static_cast<double>(matmul.rows), n = static_cast<double>(matmul.columns);
   if (m <= gpu.library_few_rows || target.architecture < 90) return kNotEstimated;
-  const double steps = std::ceil(static_cast<double>(matmul.depth) / kDeep);
+  const double type = matmul.lhs.dtype != DType::kF32 ? 1 : matmul.tf32 ? gpu.library_tf32 : gpu.library_f32;
+  const double steps = std::ceil(static_cast<double>(matmul.depth) / kDeep) * type;
   double best = 0;
   for (const LibraryBlock& block : gpu.library_blocks) {
     const double blocks =
@@ -49,7 +50,7 @@ double LibraryMicroseconds(const LibraryProduct& matmul, const CudaTarget& targe
 }
 
 double MapMicroseconds(const Kernel& map, const CudaTarget& target) {
-  const GpuTable& gpu = GpuTableOf(target.architecture);
+  const GpuTable& gpu = GpuTableOf(target);
   double bytes = 0;
   for (const Part& part : map.parts) {
     for (const Operand& operand : part.operands) {

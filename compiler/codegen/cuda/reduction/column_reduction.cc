@@ -63,7 +63,7 @@ std::optional<ColumnShape> ShapeOfColumns(const PartContext& context) {
   shape.elements = context.Points(part.outer, part.loops.size());
   // Sectors of 32 bytes. A cluster costs as much as a few rounds of loads.
   if (2 * shape.lanes <= shape.rows) shape.wide = 2;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t most = context.target.clusters() ? 8 : 1;
   if (context.cluster != 0) shape.cluster = context.cluster;
   while (context.cluster == 0 && shape.cluster < most &&

@@ -25,7 +25,7 @@ int64_t DeclareKept(Span<const TapeType> kept, int64_t elements, int64_t width, 
 
 Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
   const Part& part = context.part;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   const RowTypes types = RowTypesOf(part);
   writer->Line("wait_for_earlier();");
   writer->Line("launch_dependents();");

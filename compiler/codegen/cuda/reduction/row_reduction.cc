@@ -66,7 +66,7 @@ std::optional<RowShape> ShapeOfRow(const PartContext& context) {
   shape.lanes = LanesFor(context, touched, shape.along);
   if (shape.lanes == 1 || part.reduced == 0) return std::nullopt;
   shape.vectors = context.Points(part.outer, part.loops.size()) / shape.lanes;
-  const GpuTable& gpu = GpuTableOf(context.target.architecture);
+  const GpuTable& gpu = GpuTableOf(context.target);
   shape.width = shape.vectors <= gpu.row_warp_vectors ? 32 : kCudaBlock;
   shape.rounds = (shape.vectors + shape.width - 1) / shape.width;
   if (shape.rounds > kMostRounds) return std::nullopt;
