@@ -15,7 +15,8 @@ std::string StepsText(uint32_t first, uint32_t last) {
 
 class ContractChecks {
  public:
-  ContractChecks(const PlanData& plan, uint32_t program, const ProgramAccesses& accesses, FindingList* findings)
+  ContractChecks(const PlanData& plan, uint32_t program, const ProgramAccesses& accesses,
+                 FindingList* findings)
       : plan_(plan),
         index_(program),
         program_(plan.programs[program]),
@@ -78,7 +79,8 @@ void ContractChecks::CheckLifetimes() {
     if (buffer.program != index_) continue;
     const Lifetime& life = accesses_.lifetimes()[b];
     const bool used = life.first <= life.last, stated = buffer.first_step <= buffer.last_step;
-    const bool unread = !used && buffer.kind == BufferKind::kInput && buffer.first_step == 0 && buffer.last_step == 0;
+    const bool unread =
+        !used && buffer.kind == BufferKind::kInput && buffer.first_step == 0 && buffer.last_step == 0;
     if (unread || (!used && !stated)) continue;
     if (used && buffer.first_step == life.first && buffer.last_step == life.last) continue;
     Finding finding = At(LifecycleRule::kLifetime, kNone, b);
@@ -131,7 +133,8 @@ void ContractChecks::CheckPair(const StepAccess& a, const StepAccess& b) {
   };
   if (!Share(box(a), box(b))) return;
   const Part* part = a.print.part;
-  const bool fine = together && (part == nullptr ? InPlace(a, b) : part == b.print.part && ElementByElement(a, b));
+  const bool fine =
+      together && (part == nullptr ? InPlace(a, b) : part == b.print.part && ElementByElement(a, b));
   if (fine) return;
   Finding finding = At(LifecycleRule::kInsideStep, a.begin, a.buffer);
   finding.expected = "operands that share bytes only element by element, each read before it is written";
@@ -158,7 +161,9 @@ void ContractChecks::CheckState() {
   for (uint32_t b = 0; b < plan_.buffers.size() && index_ == 0; ++b) {
     if (plan_.buffers[b].kind == BufferKind::kState && plan_.buffers[b].bytes > 0) states.push_back(b);
   }
-  const auto place = [&](uint32_t b) { return std::make_pair(plan_.buffers[b].device, plan_.buffers[b].offset); };
+  const auto place = [&](uint32_t b) {
+    return std::make_pair(plan_.buffers[b].device, plan_.buffers[b].offset);
+  };
   std::sort(states.begin(), states.end(), [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
   for (size_t i = 1; i < states.size(); ++i) {
     const Buffer &before = plan_.buffers[states[i - 1]], &buffer = plan_.buffers[states[i]];
@@ -195,7 +200,8 @@ Status ContractChecks::CheckOrder() {
     for (size_t k = i + 1; k < placed.size(); ++k) {
       if (placed[k].region != placed[i].region || placed[k].first >= placed[i].end) break;
       if (++pairs > kMostPairs) {
-        return Status::Error(Code::kUnsupported, "program \"%.*s\": more than %llu pairs of steps share memory",
+        return Status::Error(Code::kUnsupported,
+                             "program \"%.*s\": more than %llu pairs of steps share memory",
                              static_cast<int>(program_.name.size()), program_.name.data(),
                              static_cast<unsigned long long>(kMostPairs));
       }
@@ -205,9 +211,11 @@ Status ContractChecks::CheckOrder() {
           !Share(Whole(a), Whole(b)))
         continue;
       Finding finding = At(LifecycleRule::kUnordered, b.begin, b.buffer);
-      finding.expected = "a stream, event or wait that keeps the step behind the end of step " + std::to_string(a.end);
-      finding.found = std::string("none, and step ") + std::to_string(a.begin) + (a.print.writes ? " writes " : " reads ") +
-                      BufferText(plan_, a.buffer) + " in the same bytes";
+      finding.expected =
+          "a stream, event or wait that keeps the step behind the end of step " + std::to_string(a.end);
+      finding.found = std::string("none, and step ") + std::to_string(a.begin) +
+                      (a.print.writes ? " writes " : " reads ") + BufferText(plan_, a.buffer) +
+                      " in the same bytes";
       findings_->Add(finding, index_);
     }
   }

@@ -6,11 +6,11 @@
 namespace rondo {
 
 const char* Name(LifecycleRule rule) {
-  constexpr const char* kNames[] = {
-      "lifetime",      "overlap",       "read unwritten", "read foreign",   "not writable",
-      "inside step",   "unordered",     "stray write",    "state changed",  "guard",
-      "not written",   "poison seen",   "replay differs", "reload differs", "weights",
-      "given twice",   "freed wrongly", "not given back", "not flat",       "run failed"};
+  constexpr const char* kNames[] = {"lifetime",       "overlap",        "read unwritten", "read foreign",
+                                    "not writable",   "inside step",    "unordered",      "stray write",
+                                    "state changed",  "guard",          "not written",    "poison seen",
+                                    "replay differs", "reload differs", "weights",        "given twice",
+                                    "freed wrongly",  "not given back", "not flat",       "run failed"};
   return kNames[static_cast<size_t>(rule)];
 }
 

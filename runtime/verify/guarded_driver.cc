@@ -26,10 +26,9 @@ std::string AddressText(DeviceAddress address, uint64_t bytes) {
   return text;
 }
 
-constexpr const char* kTakenNames[kTakenKinds] = {"bytes of device memory", "blocks of device memory",
-                                                  "modules of kernels",     "streams",
-                                                  "events",                 "graphs",
-                                                  "groups of collectives"};
+constexpr const char* kTakenNames[kTakenKinds] = {
+    "bytes of device memory", "blocks of device memory", "modules of kernels", "streams", "events", "graphs",
+    "groups of collectives"};
 
 }  // namespace
 

@@ -26,6 +26,7 @@ class Verifier {
         driver_(driver, &findings_),
         runs_(data_, options.inputs, options.program),
         host_memory_(driver->Info().host_memory) {
+    limits_.timeout_ns = limits_.run_timeout_ns = options.timeout_ns;
     for (uint32_t p = 0; p < data_.programs.size(); ++p) accesses_.emplace_back(data_, p);
   }
 
@@ -52,9 +53,10 @@ class Verifier {
   GuardedDriver driver_;
   ProgramRuns runs_;
   const bool host_memory_;
+  SessionOptions limits_;
   std::vector<ProgramAccesses> accesses_;
   VerifyReport report_;
-  RunResults first_;       // step by step, with the first poison
+  RunResults first_;        // step by step, with the first poison
   bool has_first_ = false;  // it ran to its end
   Account in_use_ = {};     // of the first session
 };
@@ -65,9 +67,10 @@ Status Verifier::CheckRoom() const {
                                                        static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 4 * 3;
   const uint64_t needed = ShadowBytes(data_);
   if (needed <= most) return Status::Ok();
-  return Status::Error(Code::kOutOfMemory,
-                       "keeping account of the plan's arena and state takes %llu bytes of host memory, more than %llu",
-                       static_cast<unsigned long long>(needed), static_cast<unsigned long long>(most));
+  return Status::Error(
+      Code::kOutOfMemory,
+      "keeping account of the plan's arena and state takes %llu bytes of host memory, more than %llu",
+      static_cast<unsigned long long>(needed), static_cast<unsigned long long>(most));
 }
 
 Result<Runtime> Verifier::MakeRuntime(const HostAllocator& allocator) {
@@ -98,13 +101,14 @@ Status Verifier::CheckWeights(Session* session, const char* when) {
     if (buffer.kind != BufferKind::kConstant || mapped || (bytes == nullptr && !synthetic)) continue;
     RONDO_ASSIGN_OR_RETURN(DeviceIo io, DeviceIo::Create(session->device(buffer.device), host_memory_));
     for (uint64_t at = 0; at < buffer.bytes; at += kChunk) {
-      const uint64_t count = std::min(kChunk, buffer.bytes - at), size = static_cast<uint64_t>(ByteSize(buffer.dtype));
+      const uint64_t count = std::min(kChunk, buffer.bytes - at),
+                     size = static_cast<uint64_t>(ByteSize(buffer.dtype));
       is.resize(count);
       should.resize(count);
       RONDO_RETURN_IF_ERROR(io.Read(address + at, count, is.data()));
       if (synthetic) {
-        FillSyntheticRange(buffer.dtype, buffer.synthetic_key, buffer.synthetic_scale, at / size, count / size,
-                           should.data());
+        FillSyntheticRange(buffer.dtype, buffer.synthetic_key, buffer.synthetic_scale, at / size,
+                           count / size, should.data());
       } else {
         std::memcpy(should.data(), bytes + at, count);
       }
@@ -134,7 +138,8 @@ Status Verifier::StepByStep(Session* session, const Poison& poison, const LeftBy
   for (const DeviceBytes& device : data_.requirements.devices)
     arena = std::max(arena, device.arena + device.state);
   const uint64_t passes = 2 * turns, most = options_.scan_bytes;
-  report_.stride = arena == 0 || passes <= most / arena ? 1 : passes / std::max<uint64_t>(1, most / arena) + 1;
+  report_.stride =
+      arena == 0 || passes <= most / arena ? 1 : passes / std::max<uint64_t>(1, most / arena) + 1;
   RONDO_RETURN_IF_ERROR(session->ResetState());
   StepwiseReplay replay(session, accesses_, poison, before, report_.stride, &findings_);
   RONDO_RETURN_IF_ERROR(replay.Start(host_memory_));
@@ -167,18 +172,20 @@ Status Verifier::GraphRun(Session* session, const Poison& poison, uint32_t progr
     for (const Buffer& b : data_.buffers) {
       if (b.device == d && b.program == program) used.push_back({b.offset, b.offset + b.bytes});
     }
-    std::sort(used.begin(), used.end(), [](const ByteRange& a, const ByteRange& b) { return a.first < b.first; });
-    RONDO_RETURN_IF_ERROR(regions[d].Scan(used, [&](const ByteRange& range, const uint8_t* was, const uint8_t* is) {
-      Finding finding;
-      finding.rule = LifecycleRule::kStrayWrite;
-      finding.device = d;
-      finding.offset = range.first;
-      finding.bytes = range.end - range.first;
-      finding.expected = "the canary between buffers kept (" + HexText({was, finding.bytes}) +
-                         "), counted from the start of the arena";
-      finding.found = HexText({is, finding.bytes}) + " after graph replay";
-      findings_.Add(finding, program);
-    }));
+    std::sort(used.begin(), used.end(),
+              [](const ByteRange& a, const ByteRange& b) { return a.first < b.first; });
+    RONDO_RETURN_IF_ERROR(
+        regions[d].Scan(used, [&](const ByteRange& range, const uint8_t* was, const uint8_t* is) {
+          Finding finding;
+          finding.rule = LifecycleRule::kStrayWrite;
+          finding.device = d;
+          finding.offset = range.first;
+          finding.bytes = range.end - range.first;
+          finding.expected = "the canary between buffers kept (" + HexText({was, finding.bytes}) +
+                             "), counted from the start of the arena";
+          finding.found = HexText({is, finding.bytes}) + " after graph replay";
+          findings_.Add(finding, program);
+        }));
     RONDO_RETURN_IF_ERROR(GuardedDriver::CheckGuards(session->device(d), program, kNone));
   }
   return Status::Ok();
@@ -186,9 +193,11 @@ Status Verifier::GraphRun(Session* session, const Poison& poison, uint32_t progr
 
 Status Verifier::AsGraphs(Session* session, const Poison& poison, RunResults* results, bool* ran) {
   RONDO_RETURN_IF_ERROR(session->ResetState());
-  *ran = runs_.Run([&](uint32_t program, Span<const Input> inputs, Span<const Output> outputs) {
-    return GraphRun(session, poison, program, inputs, outputs);
-  }, "by graph replay", &findings_, results);
+  *ran = runs_.Run(
+      [&](uint32_t program, Span<const Input> inputs, Span<const Output> outputs) {
+        return GraphRun(session, poison, program, inputs, outputs);
+      },
+      "by graph replay", &findings_, results);
   return Status::Ok();
 }
 
@@ -197,7 +206,7 @@ Status Verifier::OneSession() {
   {
     const HostAllocator allocator = host.allocator();
     RONDO_ASSIGN_OR_RETURN(Runtime runtime, MakeRuntime(allocator));
-    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan_));
+    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan_, limits_));
     in_use_ = driver_.account();
     report_.device_bytes = in_use_[static_cast<size_t>(Taken::kBytes)];
     RONDO_RETURN_IF_ERROR(CheckWeights(&session, "after loading"));
@@ -210,8 +219,9 @@ Status Verifier::OneSession() {
           StepByStep(&session, poisons[pass], pass == 0 ? nullptr : &left[0], &left[pass], &steps, &ran));
       if (ran && pass == 0) first_ = steps;
       if (ran && pass == 1) {
-        runs_.Compare(first_, steps, LifecycleRule::kPoisonSeen, "the steps left it with one poison in dead memory",
-                      "with another poison there", &findings_);
+        runs_.Compare(first_, steps, LifecycleRule::kPoisonSeen,
+                      "the steps left it with one poison in dead memory", "with another poison there",
+                      &findings_);
       }
       if (!ran) break;
       has_first_ = true;
@@ -255,7 +265,7 @@ Status Verifier::OpenAgain(CountedHostMemory* host) {
     RONDO_ASSIGN_OR_RETURN(plan, options_.open(plan_options));
   }
   RONDO_ASSIGN_OR_RETURN(Runtime runtime, MakeRuntime(allocator));
-  RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
+  RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan, limits_));
   CompareAccount();
   RunResults results;
   bool ran = false;
@@ -305,8 +315,8 @@ Result<VerifyReport> VerifyLifecycle(const Plan& plan, Driver* driver, const Ver
   if (!plan.valid()) return Status::Error(Code::kInvalidArgument, "the plan is an empty handle");
   if (driver == nullptr) return Status::Error(Code::kInvalidArgument, "no driver to run the plan on");
   if (options.program != kNone && options.program >= plan.data().programs.size()) {
-    return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu", options.program,
-                         plan.data().programs.size());
+    return Status::Error(Code::kInvalidArgument, "program %u does not exist, the plan has %zu",
+                         options.program, plan.data().programs.size());
   }
   return verify::Verifier(plan, driver, options).Run();
 }

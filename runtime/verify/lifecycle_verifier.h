@@ -20,12 +20,14 @@ namespace rondo {
 
 struct VerifyOptions {
   uint32_t program = kNone;  // only this one
-  // Inputs, by program; those that are not given are synthetic: integers 0, floats in [-1, 1). In host memory.
+  // Inputs, by program; those that are not given are synthetic: integers 0, floats in [-1, 1). In host
+  // memory.
   std::vector<std::vector<Input>> inputs;
   uint32_t reopenings = 4;
   // Opens the plan again; none: only sessions and runtimes are made anew.
   std::function<Result<Plan>(const PlanOptions& options)> open;
   Span<const uint32_t> devices;  // as RuntimeOptions::devices
+  uint64_t timeout_ns = 0;       // of making a session, and of each run; 0: none
   // All memory is looked at after every step while that comes to fewer bytes, in all, than these; else after
   // every second step, or third, ...: a change then belongs to one of those.
   uint64_t scan_bytes = uint64_t{1} << 38;

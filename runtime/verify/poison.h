@@ -8,8 +8,8 @@
 
 namespace rondo::verify {
 
-// Byte `at` of a region: NaN in every float type (each aligned pair of bytes is 0xff81 to 0xffff, or, negated,
-// 0x7f81 to 0x7fff), different from place to place. The two variants differ in every byte.
+// Byte `at` of a region: NaN in every float type (each aligned pair of bytes is 0xff81 to 0xffff, or,
+// negated, 0x7f81 to 0x7fff), different from place to place. The two variants differ in every byte.
 class Poison {
  public:
   explicit Poison(bool second) : flip_(second ? 0x807e807e807e807eull : 0) {}

@@ -67,8 +67,8 @@ void ProgramRuns::Compare(const RunResults& expected, const RunResults& found, L
       finding.device = plan_.buffers[ports[i].buffer].device;
       finding.offset = at;
       finding.bytes = last + 1 - at;
-      finding.expected = HexText({was.data() + at, last + 1 - at}) + " in output \"" + std::string(ports[i].name) +
-                         "\", as " + expected_from;
+      finding.expected = HexText({was.data() + at, last + 1 - at}) + " in output \"" +
+                         std::string(ports[i].name) + "\", as " + expected_from;
       finding.found = HexText({is.data() + at, last + 1 - at}) + ", " + found_from;
       findings->Add(finding, programs_[r]);
     }

@@ -35,7 +35,7 @@ class ProgramRuns {
  private:
   const PlanData& plan_;
   std::vector<uint32_t> programs_;
-  std::vector<std::vector<Input>> inputs_;      // by program
+  std::vector<std::vector<Input>> inputs_;       // by program
   std::vector<std::vector<uint8_t>> synthetic_;  // what some of them point to
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace rondo::verify {
 namespace {
 
@@ -146,7 +145,8 @@ Status StepwiseReplay::Begin() {
     for (uint32_t replica : port.replicas) RONDO_RETURN_IF_ERROR(take(replica));
   }
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
-    if (plan_.buffers[b].kind == BufferKind::kState) RONDO_RETURN_IF_ERROR(RegionOf(b).Accept(RangeOf(plan_.buffers[b])));
+    if (plan_.buffers[b].kind == BufferKind::kState)
+      RONDO_RETURN_IF_ERROR(RegionOf(b).Accept(RangeOf(plan_.buffers[b])));
   }
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
     const Lifetime& life = accesses().lifetimes()[b];
@@ -310,9 +310,9 @@ void StepwiseReplay::FoundChange(Place place, uint32_t step, ByteRange range, co
                                  const uint8_t* is) {
   uint32_t buffer = kNone;
   const std::string expected = WhatLiesAt(place, step, range.first, &buffer);
-  Finding finding = FindingAt(
-      place.part == MemoryPart::kState ? LifecycleRule::kStateChanged : LifecycleRule::kStrayWrite, step,
-      buffer);
+  Finding finding =
+      FindingAt(place.part == MemoryPart::kState ? LifecycleRule::kStateChanged : LifecycleRule::kStrayWrite,
+                step, buffer);
   const size_t count = range.end - range.first;
   finding.device = place.device;
   finding.offset = range.first - (buffer == kNone ? 0 : plan_.buffers[buffer].offset);
@@ -323,7 +323,7 @@ void StepwiseReplay::FoundChange(Place place, uint32_t step, ByteRange range, co
                                                          : ", counted from the start of the arena";
   }
   finding.found = HexText({is, count}) + ", which ";
-  finding.found += step == kNone ? "was written before the first step"
+  finding.found += step == kNone  ? "was written before the first step"
                    : stride_ == 1 ? "the step wrote: no operand of it reaches there"
                                   : "one of the last " + std::to_string(stride_) + " steps wrote";
   findings_->Add(finding, program_);

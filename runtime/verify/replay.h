@@ -25,8 +25,9 @@ using LeftBytes = std::map<std::tuple<uint32_t, uint32_t, uint32_t>, std::vector
 
 class StepwiseReplay {
  public:
-  // All must outlive it; the session's devices are a GuardedDriver's. `accesses` has one entry a program. `before`: what the pass with the other poison
-  // left, or null in the first. A full look at memory is taken every `stride` turns.
+  // All must outlive it; the session's devices are a GuardedDriver's. `accesses` has one entry a program.
+  // `before`: what the pass with the other poison left, or null in the first. A full look at memory is taken
+  // every `stride` turns.
   StepwiseReplay(Session* session, const std::vector<ProgramAccesses>& accesses, const Poison& poison,
                  const LeftBytes* before, uint64_t stride, FindingList* findings);
 

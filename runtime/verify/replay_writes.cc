@@ -32,7 +32,8 @@ Status StepwiseReplay::TouchedElements(const StepAccess& access, std::vector<Byt
     std::vector<uint8_t>& memory = indices[by.param];
     if (memory.size() >= bytes) continue;
     memory.resize(bytes);
-    const int64_t moved = static_cast<int64_t>(binding.offset) + binding.stride * int64_t{rounds_[access.begin]};
+    const int64_t moved =
+        static_cast<int64_t>(binding.offset) + binding.stride * int64_t{rounds_[access.begin]};
     RONDO_RETURN_IF_ERROR(io_[step.device].Read(
         session_->BufferAddress(binding.buffer) + static_cast<uint64_t>(moved), bytes, memory.data()));
   }
@@ -66,7 +67,8 @@ Status StepwiseReplay::CollectWrites(uint32_t step) {
     if (kind == BufferKind::kConstant) continue;
     Write write{&access, true, {}};
     const int64_t base = access.At(rounds_[step]);
-    const bool workspace = access.print.part == nullptr && accesses().program().steps[step].kind == StepKind::kLaunch;
+    const bool workspace =
+        access.print.part == nullptr && accesses().program().steps[step].kind == StepKind::kLaunch;
     Work work = work_;
     bool exact = true;
     if (HasIndirects(access)) {

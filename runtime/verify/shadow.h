@@ -38,8 +38,8 @@ class DeviceIo {
   bool host_;  // device addresses are host pointers
 };
 
-// `io` must outlive it. Offsets count from the region's start. Memory on the host: the region's bytes, and four
-// for each granule.
+// `io` must outlive it. Offsets count from the region's start. Memory on the host: the region's bytes, and
+// four for each granule.
 class ShadowRegion {
  public:
   // All that is bound into the region lies at multiples of `granule` bytes.

@@ -16,7 +16,8 @@
 namespace rondo {
 
 // Buffers of 64 floats, 256 bytes each, with gaps between them:
-//   0 in -> a    1 a -> b    2 b -> s (state)    3 w (constant) -> c    4 b -> c, in place of it    5 c -> out
+//   0 in -> a    1 a -> b    2 b -> s (state)    3 w (constant) -> c    4 b -> c, in place of it    5 c ->
+//   out
 // a is dead after step 1. Node k is called `Copy "node_k"`.
 class Chain : public Maker {
  public:
@@ -88,10 +89,10 @@ inline std::string FindingsOf(const PlanData& data) {
 }  // namespace rondo
 
 // `findings` has `words`.
-#define EXPECT_FINDS(findings, words)                                                   \
-  do {                                                                                  \
-    const std::string finds_text = (findings);                                          \
-    EXPECT_NE(finds_text.find(words), std::string::npos) << "found: " << finds_text;    \
+#define EXPECT_FINDS(findings, words)                                                \
+  do {                                                                               \
+    const std::string finds_text = (findings);                                       \
+    EXPECT_NE(finds_text.find(words), std::string::npos) << "found: " << finds_text; \
   } while (0)
 
 #endif  // RONDO_TESTS_VERIFY_CHAIN_H_

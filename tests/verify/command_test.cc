@@ -19,7 +19,8 @@ TEST(VerifyCommand, ASoundPlanIsToldSo) {
   for (const char* plan : {"sample", "state", "loop", "mesh", "recurrent"}) {
     const Outcome good = Verify(kSeeds + plan + ".plan");
     EXPECT_EQ(good.status, 0) << good.text;
-    EXPECT_NE(good.text.find("memory is used as the plan says on driver host"), std::string::npos) << good.text;
+    EXPECT_NE(good.text.find("memory is used as the plan says on driver host"), std::string::npos)
+        << good.text;
   }
 }
 
@@ -27,7 +28,8 @@ TEST(VerifyCommand, AnOpThatWritesBehindItsOutputIsNamed) {
   const std::string plan = kSeeds + "calls.plan --ops " RONDO_STRAYING_OPS;
   const Outcome bad = Verify(plan);
   EXPECT_EQ(bad.status, 1) << bad.text;
-  EXPECT_NE(bad.text.find("stray write: program \"main\", step 0 (Scale \"scale\"), device 0, "), std::string::npos)
+  EXPECT_NE(bad.text.find("stray write: program \"main\", step 0 (Scale \"scale\"), device 0, "),
+            std::string::npos)
       << bad.text;
   const Outcome json = Shell("(" RONDO_COMMAND " run --verify --json " + plan + " 2>/dev/null)");
   EXPECT_EQ(json.status, 1);

@@ -36,19 +36,22 @@ TEST(DriverFault, NoneIsFound) { EXPECT_EQ(FindingsWith(Faults()), ""); }
 
 TEST(DriverFault, WriteBehindAnOperand) {
   EXPECT_FINDS(FindingsWithSpoiledByte(Chain::kB + 256),
-              "stray write: program \"p\", step 2 (Copy \"node_2\"), device 0, byte 1536: expected the canary between "
-              "buffers kept (");
+               "stray write: program \"p\", step 2 (Copy \"node_2\"), device 0, byte 1536: expected the "
+               "canary between "
+               "buffers kept (");
 }
 
 TEST(DriverFault, WriteIntoADeadBuffer) {
   EXPECT_FINDS(FindingsWithSpoiledByte(Chain::kA + 4),
-              "step 2 (Copy \"node_2\"), device 0, buffer 2 \"a\" of Copy \"node_0\", byte 4: expected the poison of a "
-              "buffer that ended with step 1");
+               "step 2 (Copy \"node_2\"), device 0, buffer 2 \"a\" of Copy \"node_0\", byte 4: expected the "
+               "poison of a "
+               "buffer that ended with step 1");
 }
 
 TEST(DriverFault, WriteIntoALiveBuffer) {
   EXPECT_FINDS(FindingsWithSpoiledByte(Chain::kB + 7),
-              "step 2 (Copy \"node_2\"), device 0, buffer 3 \"b\" of Copy \"node_1\", byte 7: expected its contents kept");
+               "step 2 (Copy \"node_2\"), device 0, buffer 3 \"b\" of Copy \"node_1\", byte 7: expected its "
+               "contents kept");
 }
 
 TEST(DriverFault, WriteIntoABufferNotBegun) {
@@ -56,7 +59,8 @@ TEST(DriverFault, WriteIntoABufferNotBegun) {
 }
 
 TEST(DriverFault, WriteBeforeTheArena) {
-  EXPECT_FINDS(FindingsWithSpoiledByte(-3), "guard: program \"p\", step 2 (Copy \"node_2\"), device 0: expected canary");
+  EXPECT_FINDS(FindingsWithSpoiledByte(-3),
+               "guard: program \"p\", step 2 (Copy \"node_2\"), device 0: expected canary");
 }
 
 TEST(DriverFault, WriteIntoTheState) {
@@ -65,7 +69,8 @@ TEST(DriverFault, WriteIntoTheState) {
     if (step == 5) Spoil(addresses[0] - Chain::kC + Chain::kArena + 9);
   };
   EXPECT_FINDS(FindingsWith(faults),
-              "state changed: program \"p\", step 5 (Copy \"node_5\"), device 0, buffer 5 \"s\" of Copy \"node_2\", byte 9");
+               "state changed: program \"p\", step 5 (Copy \"node_5\"), device 0, buffer 5 \"s\" of Copy "
+               "\"node_2\", byte 9");
 }
 
 TEST(DriverFault, WriteIntoTheWeights) {
@@ -86,7 +91,8 @@ TEST(DriverFault, OutputNotWritten) {
   Faults faults;
   faults.skip = [](uint32_t step) { return step == 1; };
   EXPECT_FINDS(FindingsWith(faults),
-              "not written: program \"p\", step 1 (Copy \"node_1\"), device 0, buffer 3 \"b\" of Copy \"node_1\", byte 0");
+               "not written: program \"p\", step 1 (Copy \"node_1\"), device 0, buffer 3 \"b\" of Copy "
+               "\"node_1\", byte 0");
 }
 
 TEST(DriverFault, LastByteNotWritten) {
@@ -97,16 +103,19 @@ TEST(DriverFault, LastByteNotWritten) {
     if (step == 0) before = *b;
     if (step == 1) *reinterpret_cast<uint8_t*>(addresses[1] + 255) = before;
   };
-  EXPECT_FINDS(FindingsWith(faults), "not written: program \"p\", step 1 (Copy \"node_1\"), device 0, buffer 3 \"b\" of "
-                                    "Copy \"node_1\", byte 255");
+  EXPECT_FINDS(FindingsWith(faults),
+               "not written: program \"p\", step 1 (Copy \"node_1\"), device 0, buffer 3 \"b\" of "
+               "Copy \"node_1\", byte 255");
 }
 
 TEST(DriverFault, ReadBehindAnOperand) {
   Faults faults;
   faults.after_launch = [](uint32_t step, Faults::Addresses addresses) {
-    if (step == 5) std::memcpy(reinterpret_cast<void*>(addresses[1]), reinterpret_cast<void*>(addresses[0] + 256), 4);
+    if (step == 5)
+      std::memcpy(reinterpret_cast<void*>(addresses[1]), reinterpret_cast<void*>(addresses[0] + 256), 4);
   };
-  EXPECT_FINDS(FindingsWith(faults), "poison seen: program \"p\", device 0, buffer 1 \"out\" of Copy \"node_5\", bytes 0 to 3");
+  EXPECT_FINDS(FindingsWith(faults),
+               "poison seen: program \"p\", device 0, buffer 1 \"out\" of Copy \"node_5\", bytes 0 to 3");
 }
 
 TEST(DriverFault, ReplayWithOtherResults) {
@@ -116,8 +125,9 @@ TEST(DriverFault, ReplayWithOtherResults) {
     if (step == 5) out = addresses[1];
   };
   faults.after_graph = [&](int) { Spoil(out + 17); };
-  EXPECT_FINDS(FindingsWith(faults),
-              "replay differs: program \"p\", device 0, buffer 1 \"out\" of Copy \"node_5\", byte 17: expected");
+  EXPECT_FINDS(
+      FindingsWith(faults),
+      "replay differs: program \"p\", device 0, buffer 1 \"out\" of Copy \"node_5\", byte 17: expected");
 }
 
 TEST(DriverFault, ReplayThatWritesBetweenBuffers) {
@@ -156,8 +166,9 @@ TEST(DriverFault, MemoryThatGrows) {
   if (verify::HeapBytes() == 0) GTEST_SKIP() << "nobody counts the heap here: a sanitizer's malloc";
   Faults faults;
   faults.leak = true;
-  EXPECT_FINDS(FindingsWith(faults), "not flat: device 0: expected as much of the process's heap in use after each "
-                                    "opening and closing; found at least 4");
+  EXPECT_FINDS(FindingsWith(faults),
+               "not flat: device 0: expected as much of the process's heap in use after each "
+               "opening and closing; found at least 4");
 }
 
 TEST(DriverFault, StepThatFails) {
@@ -165,8 +176,9 @@ TEST(DriverFault, StepThatFails) {
   faults.fail = [](uint32_t step) {
     return step == 4 ? Status::Error(Code::kInternal, "out of order") : Status::Ok();
   };
-  EXPECT_FINDS(FindingsWith(faults), "run failed: program \"p\", device 0: expected a run step by step that ends well; "
-                                    "found ");
+  EXPECT_FINDS(FindingsWith(faults),
+               "run failed: program \"p\", device 0: expected a run step by step that ends well; "
+               "found ");
 }
 
 class GuardedTest : public testing::Test {
@@ -211,7 +223,9 @@ TEST_F(GuardedTest, ObjectsThatAreLeft) {
   device->DestroyEvent(*event);
   driver_.ExpectEmpty();
   const std::string text = Text();
-  EXPECT_FINDS(text, "not given back: device 0: expected 0 bytes of device memory in use after all is closed; found 100 left");
+  EXPECT_FINDS(text,
+               "not given back: device 0: expected 0 bytes of device memory in use after all is closed; "
+               "found 100 left");
   EXPECT_FINDS(text, "expected 0 streams in use after all is closed; found 1 left");
   EXPECT_EQ(text.find("events"), std::string::npos) << text;
 }

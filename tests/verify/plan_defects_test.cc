@@ -39,9 +39,10 @@ TEST(PlanDefect, LifetimeThatEndsEarly) {
   Chain chain;
   const PlanData data = chain.MakePlan();
   const_cast<Buffer&>(data.buffers[chain.b]).last_step = 2;
-  EXPECT_FINDS(FindingsOf(data),
-              "lifetime: program \"p\", device 0, buffer 3 \"b\" of Copy \"node_1\": expected steps 1 to 2, as the "
-              "plan says; found steps 1 to 4 that read or write it");
+  EXPECT_FINDS(
+      FindingsOf(data),
+      "lifetime: program \"p\", device 0, buffer 3 \"b\" of Copy \"node_1\": expected steps 1 to 2, as the "
+      "plan says; found steps 1 to 4 that read or write it");
 }
 
 TEST(PlanDefect, LifetimeThatEndsLate) {
@@ -55,8 +56,10 @@ TEST(PlanDefect, BufferOverAnother) {
   Chain chain;
   chain.buffers[chain.c].offset = Chain::kB + 128;
   const std::string text = FindingsOf(chain.MakePlan());
-  EXPECT_FINDS(text, "overlap: program \"p\", step 3 (Copy \"node_3\"), device 0, buffer 3 \"b\" of Copy \"node_1\", "
-                    "bytes 128 to 255: expected its contents kept until step 4; found the step writes buffer \"c\"");
+  EXPECT_FINDS(
+      text,
+      "overlap: program \"p\", step 3 (Copy \"node_3\"), device 0, buffer 3 \"b\" of Copy \"node_1\", "
+      "bytes 128 to 255: expected its contents kept until step 4; found the step writes buffer \"c\"");
   EXPECT_FINDS(text, "read foreign: program \"p\", step 4 (Copy \"node_4\")");
 }
 
@@ -65,16 +68,17 @@ TEST(PlanDefect, StatesInOnePlace) {
   const uint32_t second = chain.AddBuffer("second", BufferKind::kState, 64, 128);
   chain.Copy(chain.b, second);
   EXPECT_FINDS(FindingsOf(chain.MakePlan()),
-              "expected memory of its own in the state; found buffer \"s\" (state, of Copy \"node_2\")");
+               "expected memory of its own in the state; found buffer \"s\" (state, of Copy \"node_2\")");
 }
 
 TEST(PlanDefect, ReadOfWhatNobodyWrote) {
   Chain chain;
   chain.steps[1].kernel = chain.AddKernel(CopyKernel(chain.arena, "", 32, 0, 0));
-  EXPECT_FINDS(FindingsOf(chain.MakePlan()),
-              "read unwritten: program \"p\", step 2 (Copy \"node_2\"), device 0, buffer 3 \"b\" of Copy \"node_1\", "
-              "bytes 128 to 255: expected what was written to the buffer, to be read; found memory that nothing has "
-              "written");
+  EXPECT_FINDS(
+      FindingsOf(chain.MakePlan()),
+      "read unwritten: program \"p\", step 2 (Copy \"node_2\"), device 0, buffer 3 \"b\" of Copy \"node_1\", "
+      "bytes 128 to 255: expected what was written to the buffer, to be read; found memory that nothing has "
+      "written");
 }
 
 TEST(PlanDefect, OutputThatNobodyWrote) {
@@ -86,7 +90,8 @@ TEST(PlanDefect, OutputThatNobodyWrote) {
 TEST(PlanDefect, WrittenInput) {
   Chain chain;
   chain.Copy(chain.c, Maker::kIn);
-  EXPECT_FINDS(FindingsOf(chain.MakePlan()), "not writable: program \"p\", step 6 (Copy \"node_6\"), device 0, buffer 0");
+  EXPECT_FINDS(FindingsOf(chain.MakePlan()),
+               "not writable: program \"p\", step 6 (Copy \"node_6\"), device 0, buffer 0");
 }
 
 TEST(PlanDefect, ReversalInPlace) {
@@ -100,9 +105,11 @@ TEST(PlanDefect, StreamsWithoutAnEvent) {
   Chain chain;
   chain.steps[1].stream = 1;
   const std::string text = FindingsOf(chain.MakePlan());
-  EXPECT_FINDS(text, "unordered: program \"p\", step 1 (Copy \"node_1\"), device 0, buffer 2 \"a\" of Copy \"node_0\": "
-                    "expected a stream, event or wait that keeps the step behind the end of step 0; found none, and "
-                    "step 0 writes buffer \"a\"");
+  EXPECT_FINDS(
+      text,
+      "unordered: program \"p\", step 1 (Copy \"node_1\"), device 0, buffer 2 \"a\" of Copy \"node_0\": "
+      "expected a stream, event or wait that keeps the step behind the end of step 0; found none, and "
+      "step 0 writes buffer \"a\"");
 }
 
 TEST(PlanDefect, RoundOfALoopThatReadsAnothers) {
@@ -126,8 +133,9 @@ TEST(PlanDefect, BufferOfACollectiveInFlight) {
       if (later.kind != StepKind::kLaunch || later.device != step.device) continue;
       const uint32_t to = later.bindings.back().buffer;
       const_cast<Buffer&>(mesh.data.buffers[to]).offset = mesh.data.buffers[step.bindings[1].buffer].offset;
-      EXPECT_FINDS(FindingsOf(mesh.data),
-                   "that keeps the step behind the end of step 4; found none, and step 1 writes buffer \"s0_0\"");
+      EXPECT_FINDS(
+          FindingsOf(mesh.data),
+          "that keeps the step behind the end of step 4; found none, and step 1 writes buffer \"s0_0\"");
       return;
     }
   }
