@@ -26,6 +26,7 @@ struct ProgramInWork {
   ir::Graph graph;         // from `import` to `fuse`
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;
+  std::vector<NamedValue> values;  // of the model, from `import` on
 };
 
 // One call of Compile on its way. Lives on its stack; single-threaded.

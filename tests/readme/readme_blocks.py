@@ -50,9 +50,20 @@ project(readme LANGUAGES C CXX)
 find_package(GTest REQUIRED)
 file(WRITE ${CMAKE_BINARY_DIR}/service.cc "#include <rondo/rondo.hpp>\\nint main() { rondo::Plan plan; }\\n")
 file(WRITE ${CMAKE_BINARY_DIR}/test.cc "#include <rondo/testing.h>\\nTEST(A, Plan) { EXPECT_PLAN_OK(\\"p\\"); }\\n")
+file(COPY_FILE ${CMAKE_BINARY_DIR}/test.cc ${CMAKE_SOURCE_DIR}/memory_test.cc)
 add_executable(service ${CMAKE_BINARY_DIR}/service.cc)
 add_executable(service_test ${CMAKE_BINARY_DIR}/test.cc)
 %s
+"""
+
+
+TEST_FRAME = """
+cmake_minimum_required(VERSION 3.25)
+project(readme LANGUAGES C CXX)
+find_package(GTest REQUIRED)
+find_package(rondo REQUIRED)
+add_executable(block block.cc)
+target_link_libraries(block PRIVATE rondo::testing rondo::host GTest::gmock GTest::gtest_main)
 """
 
 
@@ -187,6 +198,8 @@ class Runner:
         self.ran += 1
 
     def cpp(self, block):
+        if "TEST_F(" in block.text:  # a whole test program
+            return self.project(block, TEST_FRAME, [("block.cc", block.text)])
         text = CMAKE_FRAME % ("find_package(rondo REQUIRED)\nadd_executable(block block.cc)\n"
                               "target_link_libraries(block PRIVATE rondo::runtime rondo::host)\n"
                               "target_link_libraries(service PRIVATE rondo::runtime)\n"
