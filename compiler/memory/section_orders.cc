@@ -11,8 +11,8 @@ SectionOrders::SectionOrders(const std::vector<SearchItem>& items, int64_t capac
   Reset();
 }
 
-// A moment holds a maximal set of items where something begins and then, before anything else begins, something
-// ends.
+// A moment holds a maximal set of items where something begins and then, before anything else begins,
+// something ends.
 void SectionOrders::MakeSections() {
   std::vector<std::pair<int64_t, bool>> events;  // time, begins; ends come first
   for (const SearchItem& item : items_) {
@@ -183,8 +183,9 @@ bool SectionOrders::FollowRanks(int section) {
   return true;
 }
 
-// Of the unranked items, those that cannot begin below any offset fit between it and the latest end, and those
-// that must end by any offset fit between it and the least offset of one of them; the ranked lie below those.
+// Of the unranked items, those that cannot begin below any offset fit between it and the latest end, and
+// those that must end by any offset fit between it and the least offset of one of them; the ranked lie below
+// those.
 bool SectionOrders::RestFits(int section) {
   const std::span<const int> unranked = Unranked(section);
   by_least_.assign(unranked.begin(), unranked.end());
