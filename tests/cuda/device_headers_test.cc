@@ -17,7 +17,7 @@
 #include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
-#include "compiler/codegen/cuda/writer.h"
+#include "compiler/codegen/cuda/text_writer.h"
 #include "compiler/compile.h"
 #include "tests/folders.h"
 

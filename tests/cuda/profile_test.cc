@@ -111,7 +111,7 @@ TEST(Profile, RoundTripKeepsEverything) {
   EXPECT_EQ(read->kernels.at(0xfedcba9876543210).microseconds.at("few_rows warps 8 cluster 1"), 7.5);
   const KernelProfile choices = tools::ChoicesOf(*read);
   EXPECT_EQ(choices.architecture, "sm_90a");
-  EXPECT_EQ(choices.choices.at(1).family, MatmulFamily::kLibrary);
+  EXPECT_EQ(choices.choices.at(1).family, TemplateFamily::kLibrary);
 }
 
 TEST(Profile, WrittenBeforeConfigurationsWereRenamedIsRead) {
@@ -202,7 +202,7 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   const KernelAlternative* other = nullptr;
   std::map<uint32_t, int> present, others;
   for (const KernelAlternative& a : module.alternatives) {
-    EXPECT_TRUE(ParseMatmulConfiguration(a.choice)) << a.choice;
+    EXPECT_TRUE(ParseKernelConfiguration(a.choice)) << a.choice;
     const bool same = a.image.kind == ImageKind::kFunction && a.image.code == module.images[a.kernel].code;
     ++(same ? present : others)[a.kernel];
     if (!same && a.image.kind == ImageKind::kFunction) other = &a;
@@ -216,8 +216,8 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   options.alternatives = 0;
   options.profile.architecture = "sm_90a";
   options.profile.choices[KernelDigest(rich->plan.kernels[other->kernel])] =
-      *ParseMatmulConfiguration(other->choice);
-  options.profile.choices[1] = *ParseMatmulConfiguration("mma");
+      *ParseKernelConfiguration(other->choice);
+  options.profile.choices[1] = *ParseKernelConfiguration("mma");
   Result<CompiledPlan> tuned = CompileToMemory(options);
   ASSERT_TRUE(tuned.ok()) << tuned.status().message();
   EXPECT_EQ(tuned->report.profile.taken, 1u);
@@ -235,7 +235,7 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   EXPECT_EQ(tuned->plan.requirements.devices[0].arena, plain->plan.requirements.devices[0].arena);
 
   // One that cannot be is said, and changes nothing; so is a profile of another architecture.
-  for (auto& [key, choice] : options.profile.choices) choice = *ParseMatmulConfiguration("mma 63x63x63");
+  for (auto& [key, choice] : options.profile.choices) choice = *ParseKernelConfiguration("mma 63x63x63");
   Result<CompiledPlan> unknown = CompileToMemory(options);
   ASSERT_TRUE(unknown.ok());
   ASSERT_EQ(unknown->report.profile.unknown.size(), 1u);
@@ -261,7 +261,7 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   uint32_t asked = 0;
   for (const KernelAlternative& a : rich->plan.modules[0].alternatives) {
     if (a.choice != "library") continue;
-    options.profile.choices[KernelDigest(rich->plan.kernels[a.kernel])] = *ParseMatmulConfiguration(a.choice);
+    options.profile.choices[KernelDigest(rich->plan.kernels[a.kernel])] = *ParseKernelConfiguration(a.choice);
     ++asked;
   }
   ASSERT_GT(asked, 0u);

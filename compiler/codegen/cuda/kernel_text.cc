@@ -124,7 +124,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
   std::set<std::string> headers;
   for (const PartText& part : parts) headers.insert(part.headers.begin(), part.headers.end());
   for (const std::string& header : headers) out.text += IncludeLine(header);
-  if (const PartPlan* largest = cuda::LargestMatmul(plans)) out.configuration = largest->configuration();
+  if (const PartPlan* largest = cuda::LargestChoice(plans)) out.configuration = largest->configuration();
   RONDO_RETURN_IF_ERROR(WriteEntry(kernel, parts, &out));
   out.waits = target.dependent_launch();
   return out;

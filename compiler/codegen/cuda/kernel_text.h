@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/cuda_target.h"
-#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/status.h"
@@ -26,7 +26,7 @@ struct KernelText {
   uint32_t shared = 0;          // bytes of dynamic shared memory a block
   std::vector<TensorMap> tensor_maps;
   bool waits = false;  // begins with a wait for the kernels before it: may be launched before they end
-  MatmulConfiguration configuration;  // of its largest matmul that a family computes; else left open
+  KernelConfiguration configuration;  // of its largest part that has a choice; else left open
 };
 
 // Parameters of the function: one `char*` a kernel parameter, then the tensor maps, then the fault record

@@ -38,8 +38,6 @@ struct QueryTiles {
 // Queries, keys and values; how they are put into blocks is left open. None if dtypes, layout or alignment do
 // not suit the tensor cores' instruction.
 std::optional<QueryTiles> QueryTilesOf(const PartContext& context);
-// As many queries a block as leave a block for every multiprocessor; what is left of the GPU splits the keys.
-void SplitKeys(const PartContext& context, QueryTiles* tiles);
 
 // rank, group, tile and warp; the counters of all loops, at the head; keys and values of the head. Few blocks
 // let the next kernel begin at once.

@@ -1,6 +1,7 @@
 #include "compiler/codegen/cuda/convolution/window_shape.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/codegen/cuda/device/window_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
@@ -97,32 +98,28 @@ int64_t WindowUnits(const PartContext& context, const WindowShape& shape) {
   return context.Points(0, first) / width * ((width + shape.points - 1) / shape.points) / shape.lanes;
 }
 
-std::optional<WindowShape> WindowShapeOf(const PartContext& context) {
+std::vector<WindowCandidate> WindowCandidates(const PartContext& context) {
   const Part& part = context.part;
   const std::optional<WindowShape> window = ReadWindow(context);
-  if (!window) return std::nullopt;
+  if (!window) return {};
   const int64_t most_lanes = ChannelLanes(context, false), weight_lanes = ChannelLanes(context, true);
   const int64_t least = 4 / std::min<int64_t>(4, ByteSize(part.operands[part.lhs].dtype));
   const int64_t width = part.loops[static_cast<size_t>(EpilogueLoops(part)) - 1];
-  std::optional<WindowShape> best;
-  double best_cycles = 0;
+  std::vector<WindowCandidate> candidates;
   for (int64_t lanes = most_lanes; lanes >= 1; lanes = lanes / 2 < least && lanes > 1 ? 1 : lanes / 2) {
     for (int64_t points : {8, 4, 2, 1}) {
       for (int64_t taps : {8, 7, 5, 4, 3, 2, 1}) {
-        WindowShape candidate = *window;
-        candidate.lanes = lanes;
-        candidate.points = points;
-        candidate.taps = taps;
-        candidate.weight_vector = lanes > 1 && weight_lanes >= lanes;
-        if (points > width || taps > window->kernel || !FitsRegisters(candidate)) continue;
-        const double cycles = Cycles(context, candidate);
-        if (best && cycles >= best_cycles) continue;
-        best = candidate;
-        best_cycles = cycles;
+        WindowShape shape = *window;
+        shape.lanes = lanes;
+        shape.points = points;
+        shape.taps = taps;
+        shape.weight_vector = lanes > 1 && weight_lanes >= lanes;
+        if (points > width || taps > window->kernel || !FitsRegisters(shape)) continue;
+        candidates.push_back({shape, Cycles(context, shape)});
       }
     }
   }
-  return best;
+  return candidates;
 }
 
 }  // namespace rondo::cuda

@@ -4,7 +4,7 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 #include "compiler/codegen/cuda/part_context.h"
 
@@ -21,9 +21,14 @@ struct WindowShape {
   int64_t kernel = 1, stride = 1, dilation = 1;  // along the last axis
 };
 
-// The shape that is estimated to take least. None if the part is none for windows: other types, indices from
-// data, axes that do not move by one stride each.
-std::optional<WindowShape> WindowShapeOf(const PartContext& context);
+// A shape, and the cycles that it is estimated to take.
+struct WindowCandidate {
+  WindowShape shape;
+  double cycles = 0;
+};
+// All shapes for which a thread has registers. None if the part is none for windows: other types, indices
+// from data, axes that do not move by one stride each.
+std::vector<WindowCandidate> WindowCandidates(const PartContext& context);
 
 // Threads of a part.
 int64_t WindowUnits(const PartContext& context, const WindowShape& shape);

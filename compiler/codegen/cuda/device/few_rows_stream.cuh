@@ -12,10 +12,10 @@
 template <FewRowsMatmul MATMUL>
 struct FewRowsPlace {
   static constexpr int SLICES = MATMUL.warps * MATMUL.cluster;  // of K
-  int lane, line, piece;     // a warp copies four lines of eight pieces at a time
-  int k_warp, n_warp;        // the warp's place along K and along N
-  u32 rank, first, stride;   // the block's in its cluster; its tiles along N: every `stride`-th from `first`
-  int slice;                 // of K
+  int lane, line, piece;    // a warp copies four lines of eight pieces at a time
+  int k_warp, n_warp;       // the warp's place along K and along N
+  u32 rank, first, stride;  // the block's in its cluster; its tiles along N: every `stride`-th from `first`
+  int slice;                // of K
   MEMBER FewRowsPlace(u32 block, u32 blocks) {
     const int warp = threadIdx.x >> 5;
     lane = threadIdx.x & 31;
