@@ -1,5 +1,5 @@
 // Generated contractions, convolutions and colliding writes against the reference (gpu_suite.h).
-#include "compiler/codegen/cuda/kernel_configuration.h"
+#include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/random_layout.h"
 

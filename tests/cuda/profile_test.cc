@@ -250,6 +250,40 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   }
 }
 
+TEST(Profile, ChoosesAmongTheCandidatesOfAttentionAndConvolutions) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  const struct {
+    const char* model;
+    Skeleton skeleton;
+  } kModels[] = {{"fixtures/bert_ts17/model.onnx", Skeleton::kAttention},
+                 {"fixtures/mobilenetv2/model.onnx", Skeleton::kConvolution}};
+  for (const auto& [model, skeleton] : kModels) {
+    SCOPED_TRACE(model);
+    CompileOptions options = InF16(model);
+    options.alternatives = 2;
+    Result<CompiledPlan> rich = CompileToMemory(options);
+    ASSERT_TRUE(rich.ok()) << rich.status().message();
+    std::map<uint32_t, std::string> asked;  // what is not computed so already
+    const CodeModule& module = rich->plan.modules[0];
+    for (const KernelAlternative& a : module.alternatives) {
+      if (rich->plan.kernels[a.kernel].parts[0].skeleton == skeleton &&
+          a.image.kind == ImageKind::kFunction && a.image.code != module.images[a.kernel].code)
+        asked[a.kernel] = a.choice;
+    }
+    ASSERT_FALSE(asked.empty());
+    options.alternatives = 0;
+    options.profile.architecture = "sm_90a";
+    for (const auto& [kernel, choice] : asked)
+      options.profile.choices[KernelDigest(rich->plan.kernels[kernel])] = *ParseKernelConfiguration(choice);
+    Result<CompiledPlan> tuned = CompileToMemory(options);
+    ASSERT_TRUE(tuned.ok()) << tuned.status().message();
+    EXPECT_EQ(tuned->report.profile.taken, asked.size());
+    EXPECT_TRUE(tuned->report.profile.unknown.empty());
+    for (const auto& [kernel, choice] : asked)
+      EXPECT_EQ(tuned->plan.modules[0].images[kernel].choice, choice);
+  }
+}
+
 TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   CompileOptions options = InF16("pycoder/prefill64.onnx");

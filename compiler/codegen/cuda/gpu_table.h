@@ -74,6 +74,7 @@ struct GpuTable {
 
   // --- attention: 2.4 to 28.1 us of whole kernels [attention]
   double attention_start = 4000;  // a kernel's start, its first loads and its end [fit]
+  double attention_round = 1500;  // each further round of blocks: their first loads and their ends [fit]
   double attention_bytes = 25;  // bytes a cycle of keys and values that the warps of one multiprocessor read
                                 // for themselves: 8.3 and 28.1 us [fit]
   // Multiply-adds a cycle, both matmuls and the softmax between them, of one multiprocessor whose blocks

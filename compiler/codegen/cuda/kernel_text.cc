@@ -66,7 +66,7 @@ Params ParamsOf(const Kernel& kernel) {
 // in clusters of one size.
 Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, KernelText* out) {
   const Params params = ParamsOf(kernel);
-  const std::string last = "u64* faults, u32 step";
+  const std::string last = "KERNEL_TAIL";  // formats/machine_code/kernel_params.h
   uint32_t cluster = 1, resident = 0;
   out->block = 0;
   for (const PartText& part : parts) {

@@ -29,8 +29,8 @@ struct KernelText {
   KernelConfiguration configuration;  // of its largest part that has a choice; else left open
 };
 
-// Parameters of the function: one `char*` a kernel parameter, then the tensor maps, then the fault record
-// (`unsigned long long*`, 4 words: taken, step, operand value, extent) and the step's number (`unsigned`).
+// Parameters of the function: one `char*` a kernel parameter, then what formats/machine_code/kernel_params.h
+// says.
 // `params`: one a kernel parameter. Errors: kUnsupported, naming the kernel, for a part that no template here
 // can run.
 Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,

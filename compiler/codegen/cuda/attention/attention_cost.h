@@ -9,8 +9,8 @@ namespace rondo::cuda {
 // Cycles where every warp reads the keys and values of its own queries, cut as `tiles` says.
 double FlashCycles(const PartContext& context, const QueryTiles& tiles);
 
-// Cycles where the queries of a block share keys and values in shared memory, `stage_keys` at a time; by wgmma
-// or mma.
+// Cycles where the queries of a block share keys and values in shared memory, `stage_keys` at a time; by
+// wgmma or mma.
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, int stage_keys, bool wgmma);
 
 }  // namespace rondo::cuda

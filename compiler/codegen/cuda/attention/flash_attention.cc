@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_warp"};
 
-constexpr int64_t kNarrow = 128;  // features and values that leave room for two blocks on a multiprocessor
-
 // Blocks of a cluster that may split the keys: as many as all warps have keys for.
 std::vector<int64_t> Clusters(const PartContext& context, const QueryTiles& tiles) {
   constexpr int64_t kMost = 8;
@@ -72,7 +70,7 @@ Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfigurat
   WriteQueryResults(context, tiles, writer);
   PartLaunch launch;
   launch.cluster = static_cast<uint32_t>(tiles.cluster);
-  if (tiles.features + tiles.values <= kNarrow) launch.resident = 2;
+  launch.resident = tiles.resident();
   launch.shared = static_cast<uint32_t>(tiles.layout().shared(static_cast<int>(tiles.cluster)));
   return WithBlocks(launch, tiles.blocks());
 }

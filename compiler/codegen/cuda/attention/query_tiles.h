@@ -30,6 +30,9 @@ struct QueryTiles {
   int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
   int64_t splits() const { return kWarps / tile_warps; }
   int64_t blocks() const { return groups * tiles() * cluster; }
+  // Blocks that a multiprocessor holds, where every warp reads keys and values for itself: narrow ones leave
+  // registers for two.
+  uint32_t resident() const { return features + values <= 128 ? 2 : 1; }
   AttentionLayout layout() const {
     return {static_cast<int>(warp_rows), static_cast<int>(values), static_cast<int>(splits())};
   }

@@ -76,9 +76,7 @@ void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter
   }
   WriteAddress(part, shape, writer);
   const std::string line = std::string("WindowLine<") + LaneType(input.dtype) + ", " + KindText(part) + ", " +
-                           Text(shape.lanes) + ", " + Text(shape.points) + ", " + Text(shape.kernel) + ", " +
-                           Text(shape.taps) + ", " + Text(shape.stride) + ", " + Text(shape.dilation) + ", " +
-                           Truth(shape.weight_vector) + ">::add(p" + Text(input.param) + ", a, " +
+                           Aggregate("Window", WindowOf(shape)) + ">::add(p" + Text(input.param) + ", a, " +
                            IntText(along.stride) + ", (int)(" + IntText(along.offset) + " + " +
                            IntText(shape.stride) + " * " + width + "), " + Text(along.extent) + ", ";
   std::string weights = "nullptr, 0, 0, 0";

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "compiler/codegen/cuda/device/window_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
@@ -28,7 +27,7 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
   const double lines = static_cast<double>(context.Points(first, part.loops.size())) / kernel;
   const bool product = !part.rhs.empty();
-  const int64_t span = WindowSpan(shape.points, shape.taps, shape.stride, shape.dilation);
+  const int64_t span = WindowOf(shape).span();
   const double read = kernel / static_cast<double>(shape.taps) *
                       static_cast<double>(std::min(span, shape.points * shape.taps));
   const double factors = product ? kernel * (shape.weight_vector ? 1 : lanes) : 0;
@@ -70,6 +69,8 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   shape.kernel = part.loops[all - 1];
   shape.stride = along.strides[first - 1];
   shape.dilation = along.strides[all - 1];
+  constexpr int64_t kMost = 1 << 20;  // so that nothing of it exceeds an int
+  if (shape.kernel > kMost || shape.stride > kMost || shape.dilation > kMost) return std::nullopt;
   return shape;
 }
 
@@ -83,7 +84,7 @@ int64_t ChannelLanes(const PartContext& context, bool weights) {
 // Whether a thread has registers for it.
 bool FitsRegisters(const WindowShape& shape) {
   constexpr int64_t kMostSpan = 40, kMostFloats = 112;
-  const int64_t span = WindowSpan(shape.points, shape.taps, shape.stride, shape.dilation);
+  const int64_t span = WindowOf(shape).span();
   return span <= kMostSpan &&
          ((std::min(span, shape.points * shape.taps) + shape.points + 1) * shape.lanes <= kMostFloats ||
           shape.points * shape.taps * shape.lanes <= 8);

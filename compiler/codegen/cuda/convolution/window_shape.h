@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/codegen/cuda/device/window_layout.h"
 #include "compiler/codegen/cuda/part_context.h"
 
 namespace rondo::cuda {
@@ -20,6 +21,17 @@ struct WindowShape {
   bool weight_vector = false;                    // weights of the lanes lie side by side
   int64_t kernel = 1, stride = 1, dilation = 1;  // along the last axis
 };
+
+// As device code has it.
+inline Window WindowOf(const WindowShape& shape) {
+  return {static_cast<int>(shape.lanes),
+          static_cast<int>(shape.points),
+          static_cast<int>(shape.taps),
+          static_cast<int>(shape.kernel),
+          static_cast<int>(shape.stride),
+          static_cast<int>(shape.dilation),
+          shape.weight_vector};
+}
 
 // A shape, and the cycles that it is estimated to take.
 struct WindowCandidate {
