@@ -16,10 +16,10 @@ uint64_t KernelDigest(const Kernel& kernel) {
   return HashBytes(structure.data(), structure.size());
 }
 
-MatmulConfiguration KernelProfile::Of(const Kernel& kernel) const {
+KernelConfiguration KernelProfile::Of(const Kernel& kernel) const {
   if (choices.empty()) return {};
   const auto found = choices.find(KernelDigest(kernel));
-  return found != choices.end() ? found->second : MatmulConfiguration();
+  return found != choices.end() ? found->second : KernelConfiguration();
 }
 
 }  // namespace rondo

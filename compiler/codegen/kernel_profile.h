@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 #include "core/kernel.h"
 
 namespace rondo {
@@ -19,10 +19,10 @@ uint64_t KernelDigest(const Kernel& kernel);
 
 struct KernelProfile {
   std::string architecture;                         // "sm_90a": of no use for others
-  std::map<uint64_t, MatmulConfiguration> choices;  // by KernelDigest
+  std::map<uint64_t, KernelConfiguration> choices;  // by KernelDigest
 
   // What is asked for the kernel; everything left open if nothing is.
-  MatmulConfiguration Of(const Kernel& kernel) const;
+  KernelConfiguration Of(const Kernel& kernel) const;
 };
 
 // What became of a profile's choices in one plan.

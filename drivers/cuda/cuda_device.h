@@ -19,13 +19,9 @@
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
+#include "formats/machine_code/kernel_params.h"
 
 namespace rondo::cuda {
-
-// What a kernel writes when an index is out of range: page-locked host memory, one a stream.
-struct FaultRecord {
-  unsigned long long taken, step, value, extent;
-};
 
 // What ended CUDA for this process. A kernel's fault, a bad address say, leaves no context of any device
 // usable, whichever met it: the devices of a driver share what the first said. Thread-safe.

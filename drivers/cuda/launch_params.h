@@ -2,14 +2,18 @@
 #ifndef RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_
 #define RONDO_DRIVERS_CUDA_LAUNCH_PARAMS_H_
 
+#include <type_traits>
+
 #include "core/driver.h"
 #include "core/plan.h"
 #include "core/span.h"
 #include "drivers/cuda/cuda_api.h"
+#include "formats/machine_code/kernel_params.h"
 
 namespace rondo::cuda {
 
-struct FaultRecord;
+static_assert(std::is_same_v<void(KERNEL_TAIL), void(FaultRecord*, uint32_t)>, "as Build passes them");
+static_assert(sizeof(EncodedMap) == sizeof(TensorMapParam));
 
 // Most parameters of a kernel, and most tensor maps.
 inline constexpr size_t kMostParams = 4096;

@@ -11,12 +11,19 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/machine_code/cubin.h"
 #include "formats/machine_code/image_digest.h"
+#include "formats/machine_code/kernel_params.h"
 #include "formats/machine_code/ptx.h"
 
 namespace rondo {
 namespace {
 
-constexpr uint32_t kMapBytes = 128, kAddressBytes = 8, kStepBytes = 4;
+constexpr uint32_t kMapBytes = sizeof(cuda::TensorMapParam), kAddressBytes = 8;
+
+// Bytes of each parameter of a function.
+template <typename... Params>
+std::vector<uint32_t> SizesOf(void (*)(Params...)) {
+  return {static_cast<uint32_t>(sizeof(Params))...};
+}
 
 // A code that has been read: one of the two.
 struct ReadCode {
@@ -49,12 +56,12 @@ uint64_t MostSharedOf(const CodeArchitecture& architecture) {
   return most != 0 ? most : 227 << 10;
 }
 
-// What the driver passes: see launch_params.h of drivers/cuda.
+// What the driver passes (kernel_params.h).
 Status CheckParams(const FunctionNeeds& needs, uint32_t addresses, size_t maps) {
   std::vector<uint32_t> passed(addresses, kAddressBytes);
   passed.insert(passed.end(), maps, kMapBytes);
-  passed.push_back(kAddressBytes);
-  passed.push_back(kStepBytes);
+  const std::vector<uint32_t> tail = SizesOf(static_cast<void (*)(KERNEL_TAIL)>(nullptr));
+  passed.insert(passed.end(), tail.begin(), tail.end());
   if (needs.params.size() != passed.size()) {
     return Status::Error(
         Code::kCorrupt,

@@ -12,12 +12,14 @@
 #include <sstream>
 
 #include "compiler/codegen/cuda/compile_units.h"
+#include "compiler/codegen/cuda/device/attention_staged_layout.h"
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/tma_layout.h"
+#include "compiler/codegen/cuda/device/window_layout.h"
 #include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
-#include "compiler/codegen/cuda/writer.h"
+#include "compiler/codegen/cuda/text_writer.h"
 #include "compiler/compile.h"
 #include "tests/folders.h"
 #include "tests/temporary_folder.h"
@@ -44,6 +46,7 @@ TEST(DeviceHeaders, EveryFileOfTheFolderIsEmbeddedAsItIs) {
   for (const auto& entry : fs::directory_iterator(fs::path(SourceFolder()) / kFolder)) {
     if (entry.path().extension() != ".md") files.insert(kFolder + entry.path().filename().string());
   }
+  files.insert("formats/machine_code/kernel_params.h");
   std::set<std::string> embedded;
   for (const DeviceHeader& header : DeviceHeaders()) {
     EXPECT_TRUE(embedded.emplace(header.name).second) << header.name;
@@ -66,6 +69,8 @@ TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode
   const cuda::TileMatmul tile = {128, 64, 32, 4, 2, 1, 5, 2, 8, 1, -8, 0, 4, 2, 1, 1};
   const cuda::TmaMatmul tma = {128, 192, 1, 2, 1, 1, 0, 4, 8, 1, 0, 12};
   const cuda::FewRowsMatmul few_rows = {7, 2, 4, 9, 2, 1, 0, 1, 1};
+  const cuda::StagedAttention attention = {64, 128, 4, 128, 2, 1, 1};
+  const cuda::Window window = {4, 8, 3, 7, 2, 1, 1};
   const auto same = [](const std::string& text, int value) {
     return "static_assert(" + text + " == " + std::to_string(value) + ", \"\");\n";
   };
@@ -73,14 +78,17 @@ TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode
                     tma_text = cuda::Aggregate("TmaMatmul", tma),
                     rows_text = cuda::Aggregate("FewRowsMatmul", few_rows);
   std::string text;
-  for (const char* header : {"tile_layout.h", "tma_layout.h", "few_rows_layout.h"})
+  for (const char* header :
+       {"tile_layout.h", "tma_layout.h", "few_rows_layout.h", "attention_staged_layout.h", "window_layout.h"})
     text += "#include \"" + kFolder + header + "\"\n";
   text += same(tile_text + ".b_constant", 1) + same(tile_text + ".a_vector", -8) +
           same(tile_text + ".mma_layout().shared(5)", tile.mma_layout().shared(5)) +
           same(tile_text + ".float_layout().stage()", tile.float_layout().stage()) +
           same(tma_text + ".words", 12) + same(tma_text + ".shared()", tma.shared()) +
           same(tma_text + ".threads()", tma.threads()) + same(rows_text + ".b_constant", 1) +
-          same(rows_text + ".besides_stages(4096)", few_rows.besides_stages(4096));
+          same(rows_text + ".besides_stages(4096)", few_rows.besides_stages(4096)) +
+          same(cuda::Aggregate("StagedAttention", attention) + ".shared()", attention.shared()) +
+          same(cuda::Aggregate("Window", window) + ".span()", window.span());
   const Result<std::vector<uint8_t>> code = CompileCuda(text, "sm_90a", "");
   ASSERT_TRUE(code.ok()) << code.status().message();
   EXPECT_FALSE(CompileCuda(text + same(tma_text + ".shared()", tma.shared() + 1), "sm_90a", "").ok());

@@ -90,7 +90,7 @@ TEST(GpuKernels, AttentionMatchesTheReference) {
 // ragged.
 TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
   Suite suite;
-  suite.processors = 1;
+  suite.configuration = *ParseKernelConfiguration("staged");
   uint32_t seed = 100;
   const AttentionShape shapes[] = {
       {1, 2, 1, 130, 260, 64, 64},
@@ -111,6 +111,28 @@ TEST(GpuKernels, AttentionOfManyQueriesMatchesTheReference) {
   }
   suite.Run();
   EXPECT_EQ(suite.Count("staged_attention<"), 2 * std::size(shapes));
+}
+
+// However the warps of a block and the blocks of a cluster share queries and keys.
+TEST(GpuKernels, AttentionByEveryCandidateMatchesTheReference) {
+  const AttentionShape shapes[] = {
+      {1, 2, 1, 130, 1100, 64, 64},
+      {1, 2, 4, 50, 700, 128, 128, AttentionShape::kCausal},
+      {1, 1, 2, 70, 600, 64, 112, AttentionShape::kRandom, DType::kI64, 3.0f},
+      {2, 2, 4, 1, 1030, 80, 80, AttentionShape::kOne},
+  };
+  for (const char* name : {"flash warps 8 cluster 1", "flash warps 8 cluster 4", "flash warps 4 cluster 2",
+                           "flash warps 2 cluster 1", "flash warps 1 cluster 8", "plain"}) {
+    SCOPED_TRACE(name);
+    Suite suite;
+    suite.configuration = *ParseKernelConfiguration(name);
+    uint32_t seed = 200;
+    for (const AttentionShape& shape : shapes) {
+      for (DType type : kHalves) AddAttention(&suite, shape, type, seed++);
+    }
+    suite.Run();
+    if (IsSkipped()) return;
+  }
 }
 
 // ----------------------------------------------------------------------------------------- rows

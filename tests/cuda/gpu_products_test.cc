@@ -1,5 +1,5 @@
 // Generated contractions, convolutions and colliding writes against the reference (gpu_suite.h).
-#include "compiler/codegen/cuda/matmul/matmul_candidates.h"
+#include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/random_layout.h"
 
@@ -153,11 +153,11 @@ TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
   DestroyCudaDriver(*driver);
   // Each sharing with one tile, each tile with one sharing.
   size_t number = 0;
-  for (const MatmulConfiguration& choice : TilesOf(MatmulFamily::kTma, TargetOf("sm_90a"))) {
+  for (const KernelConfiguration& choice : TilesOf(TemplateFamily::kTma, TargetOf("sm_90a"))) {
     const size_t tile = number / 6, sharing = number++ % 6;
     if (choice.m + choice.n > 128 && sharing != tile % 6) continue;
     Suite suite;
-    suite.matmul = choice;
+    suite.configuration = choice;
     uint32_t seed = 500;
     for (const ProductCase& p : cases) {
       AddProduct(&suite, p, kFloats[seed % 2], seed);
@@ -171,7 +171,7 @@ TEST(GpuProducts, EveryTileByTmaMatchesTheReference) {
 TEST(GpuProducts, OfManyTilesMatchTheReference) {
   Suite suite;
   uint32_t seed = 600;
-  suite.matmul = *ParseMatmulConfiguration("tma 64x64 1x1x1 cluster 1");
+  suite.configuration = *ParseKernelConfiguration("tma 64x64 1x1x1 cluster 1");
   for (const ProductCase& p : {ProductCase{1, 1100, 552, 72}, ProductCase{2, 584, 456, 64, 2},
                                ProductCase{1, 1100, 552, 64, 1, true}})
     AddProduct(&suite, p, DType::kF16, seed++);
@@ -193,13 +193,13 @@ TEST(GpuProducts, EveryTileMatchesTheReference) {
       {1, 49, 136, 2400, 1, true, false, true, 2},
   };
   int64_t tile = 0;
-  std::vector<MatmulConfiguration> tiles = TilesOf(MatmulFamily::kMma, TargetOf("sm_90a"));
-  for (const MatmulConfiguration& wgmma : TilesOf(MatmulFamily::kWgmma, TargetOf("sm_90a")))
+  std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kMma, TargetOf("sm_90a"));
+  for (const KernelConfiguration& wgmma : TilesOf(TemplateFamily::kWgmma, TargetOf("sm_90a")))
     tiles.push_back(wgmma);
-  for (const MatmulConfiguration& choice : tiles) {
+  for (const KernelConfiguration& choice : tiles) {
     Suite suite;
-    suite.matmul = choice;
-    suite.matmul.cluster = tile++ % 2 + 1;
+    suite.configuration = choice;
+    suite.configuration.cluster = tile++ % 2 + 1;
     uint32_t seed = 400;
     for (const ProductCase& p : cases) {
       AddProduct(&suite, p, kFloats[seed % 2], seed);
@@ -222,7 +222,7 @@ TEST(GpuProducts, WithFactorsInTf32MatchTheReference) {
   for (const char* choice : {"", "tf32 128x128", "tf32 128x64 cluster 2", "tf32 64x128",
                              "tf32 64x64 cluster 4", "tf32 32x64", "tf32 32x32"}) {
     Suite suite;
-    suite.matmul = *ParseMatmulConfiguration(choice);
+    suite.configuration = *ParseKernelConfiguration(choice);
     uint32_t seed = 500;
     for (ProductCase p : cases) {
       p.tf32 = true;

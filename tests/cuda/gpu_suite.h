@@ -48,7 +48,7 @@ class Suite {
     return cases_.back();
   }
 
-  MatmulConfiguration matmul;
+  KernelConfiguration configuration;
   uint32_t processors = 0;  // 0: the GPU's; fewer, and little work gets the templates of much
 
   void Run() {
@@ -60,7 +60,7 @@ class Suite {
       if (driver.ok() && architecture == std::string("sm_80")) continue;
       ModuleOptions options;
       options.units.architecture = architecture;
-      options.matmul = matmul;
+      options.configuration = configuration;
       options.processors = processors;
       Status status = AddCudaModules(&emitted_, options, &report);
       ASSERT_TRUE(status.ok()) << status.message();
@@ -74,7 +74,7 @@ class Suite {
   // Kernels whose text for sm_90a has these words, after Run.
   size_t Count(const std::string& words) const {
     CudaTarget target = TargetOf("sm_90a");
-    target.matmul = matmul;
+    target.configuration = configuration;
     if (processors != 0) target.processors = processors;
     const std::vector<std::vector<cuda::ParamFacts>> facts = FactsOf(emitted_.plan);
     size_t count = 0;

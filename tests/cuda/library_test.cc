@@ -280,20 +280,20 @@ TEST(SplitEpilogues, TakeTheirPlaceInTheProgram) {
 }
 
 TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
-  const auto ops_with = [](Products products, MatmulConfiguration choice) {
+  const auto ops_with = [](Products products, KernelConfiguration choice) {
     GatedProgram gated;
     std::string text;
     LibraryOptions options;
     options.products = products;
-    if (choice.family != MatmulFamily::kAny)
+    if (choice.family != TemplateFamily::kAny)
       options.configuration = [choice](const Kernel&) { return choice; };
     EXPECT_TRUE(ChooseLibraries(&gated.program(), TargetOf("sm_90a"), options, &text).ok());
     return gated.program();
   };
-  MatmulConfiguration library, tile;
-  library.family = MatmulFamily::kLibrary;
+  KernelConfiguration library, tile;
+  library.family = TemplateFamily::kLibrary;
   library.algorithm = 3;
-  tile.family = MatmulFamily::kMma;
+  tile.family = TemplateFamily::kMma;
   EXPECT_EQ(ops_with(Products::kGenerated, {}).ops.size(), 2u);
   EXPECT_EQ(ops_with(Products::kLibrary, {}).ops.size(), 4u);
   EXPECT_EQ(ops_with(Products::kLibrary, tile).ops.size(), 2u);
@@ -302,8 +302,8 @@ TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
   EXPECT_EQ(third.ops[0].library, 2u);  // positions count from 0
 }
 
-const MatmulCandidate* FirstOfLibrary(const std::vector<MatmulCandidate>& candidates) {
-  for (const MatmulCandidate& candidate : candidates) {
+const KernelCandidate* FirstOfLibrary(const std::vector<KernelCandidate>& candidates) {
+  for (const KernelCandidate& candidate : candidates) {
     if (Text(candidate.configuration) == "library") return &candidate;
   }
   return nullptr;
@@ -312,22 +312,24 @@ const MatmulCandidate* FirstOfLibrary(const std::vector<MatmulCandidate>& candid
 TEST(KernelCandidates, ListTheLibraryBesideWhatIsGenerated) {
   const ProductKernel p({1, 512, 4096, 4096}, DType::kBF16, DType::kBF16, {});
   const std::vector<cuda::ParamFacts> facts(p.kernel().num_params, {256, false});
-  const std::vector<MatmulCandidate> candidates = KernelCandidates(p.kernel(), TargetOf("sm_90a"), facts);
-  const MatmulCandidate* library = FirstOfLibrary(candidates);
+  const std::vector<KernelCandidate> candidates = KernelCandidates(p.kernel(), TargetOf("sm_90a"), facts);
+  const KernelCandidate* library = FirstOfLibrary(candidates);
   ASSERT_NE(library, nullptr);
   EXPECT_LT(library->microseconds, kNotEstimated);
-  std::set<MatmulFamily> families;
-  for (const MatmulCandidate& candidate : candidates) {
+  std::set<TemplateFamily> families;
+  for (const KernelCandidate& candidate : candidates) {
     families.insert(candidate.configuration.family);
     EXPECT_GT(candidate.microseconds, 0) << Text(candidate.configuration);
-    // Those behind a library's first are taken only where they are asked for.
-    EXPECT_EQ(candidate.microseconds == kNotEstimated, candidate.configuration.algorithm > 0)
+    // Those behind a library's first are taken only where they are asked for, and so is what runs everything.
+    const bool last = candidate.configuration.family == TemplateFamily::kPlain;
+    EXPECT_EQ(candidate.microseconds == kNotEstimated, last || candidate.configuration.algorithm > 0)
         << Text(candidate.configuration);
   }
-  EXPECT_EQ(families, (std::set<MatmulFamily>{MatmulFamily::kMma, MatmulFamily::kWgmma, MatmulFamily::kTma,
-                                              MatmulFamily::kLibrary}));
+  EXPECT_EQ(families,
+            (std::set<TemplateFamily>{TemplateFamily::kMma, TemplateFamily::kWgmma, TemplateFamily::kTma,
+                                      TemplateFamily::kLibrary, TemplateFamily::kPlain}));
   // Where it was never measured, a library has no estimate.
-  const std::vector<MatmulCandidate> older = KernelCandidates(p.kernel(), TargetOf("sm_80"), facts);
+  const std::vector<KernelCandidate> older = KernelCandidates(p.kernel(), TargetOf("sm_80"), facts);
   ASSERT_NE(FirstOfLibrary(older), nullptr);
   EXPECT_EQ(FirstOfLibrary(older)->microseconds, kNotEstimated);
 }
@@ -340,7 +342,7 @@ TEST(KernelCandidates, CountTheMapOfASplit) {
   const std::vector<cuda::ParamFacts> facts(op.kernel.num_params, {256, false});
   const CudaTarget target = TargetOf("sm_90a");
   EXPECT_EQ(FirstOfLibrary(KernelCandidates(op.kernel, target, facts)), nullptr);
-  const std::vector<MatmulCandidate> whole = KernelCandidates(op.kernel, target, facts, &*split),
+  const std::vector<KernelCandidate> whole = KernelCandidates(op.kernel, target, facts, &*split),
                                      alone = KernelCandidates(split->matmul.kernel, target, facts);
   ASSERT_NE(FirstOfLibrary(whole), nullptr);
   EXPECT_GT(FirstOfLibrary(whole)->microseconds, FirstOfLibrary(alone)->microseconds);

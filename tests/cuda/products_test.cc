@@ -63,11 +63,11 @@ class Product {
   }
 
   // Those that are generated.
-  std::vector<MatmulCandidate> Candidates(const CudaTarget& target) const {
+  std::vector<KernelCandidate> Candidates(const CudaTarget& target) const {
     std::vector<cuda::ParamFacts> facts(kernel_.num_params, {256, false});
-    std::vector<MatmulCandidate> candidates = KernelCandidates(kernel_, target, facts);
-    std::erase_if(candidates, [](const MatmulCandidate& candidate) {
-      return candidate.configuration.family == MatmulFamily::kLibrary;
+    std::vector<KernelCandidate> candidates = KernelCandidates(kernel_, target, facts);
+    std::erase_if(candidates, [](const KernelCandidate& candidate) {
+      return candidate.configuration.family == TemplateFamily::kLibrary;
     });
     return candidates;
   }
@@ -136,9 +136,9 @@ TEST(CudaProducts, SharedMemoryOfEveryCandidateStaysWithinTheTarget) {
         for (int rights : {1, 2}) {
           for (DType type : {DType::kF16, DType::kF32}) {
             const Product product({rows, columns, 4096, type, false, rights});
-            target.matmul = {};
-            for (const MatmulCandidate& candidate : product.Candidates(target)) {
-              target.matmul = candidate.configuration;
+            target.configuration = {};
+            for (const KernelCandidate& candidate : product.Candidates(target)) {
+              target.configuration = candidate.configuration;
               const KernelText text = product.Text(target);
               EXPECT_LE(text.shared, target.shared)
                   << architecture << " " << rows << " " << columns << " " << Text(candidate.configuration);
@@ -155,7 +155,7 @@ TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
   for (const char* name : {"mma 128x128x64 2x4x1 cluster 2", "wgmma 128x256 cluster 1",
                            "simt 64x64 cluster 8", "tma 64x64 1x1x2 cluster 2", "few_rows warps 8 cluster 2",
                            "library 3", "library", "mma", "cluster 4", "", "tf32 64x32", "wgmma 128x64"}) {
-    std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(name);
+    std::optional<KernelConfiguration> configuration = ParseKernelConfiguration(name);
     ASSERT_TRUE(configuration) << name;
     EXPECT_EQ(Text(*configuration), name);
   }
@@ -165,7 +165,7 @@ TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
                                  {"float 64x64", "simt 64x64"},
                                  {"skinny warps 8 cluster 2", "few_rows warps 8 cluster 2"}};
   for (const auto& [old, now] : kOld) {
-    std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(old);
+    std::optional<KernelConfiguration> configuration = ParseKernelConfiguration(old);
     ASSERT_TRUE(configuration) << old;
     EXPECT_EQ(Text(*configuration), now);
   }
@@ -190,7 +190,7 @@ TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
                            "mma 99999999999999999999x2",
                            "library cluster 2",
                            "mma 128x128 1x1 1x1"}) {
-    EXPECT_FALSE(ParseMatmulConfiguration(name)) << name;
+    EXPECT_FALSE(ParseKernelConfiguration(name)) << name;
   }
 }
 
@@ -202,7 +202,7 @@ TEST(CudaProducts, NamesOfBeforeAreRead) {
       {"float 64x64 cluster 8", "simt 64x64 cluster 8"},
       {"tile", "mma"}};
   for (const auto& [old, name] : kNames) {
-    const std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(old);
+    const std::optional<KernelConfiguration> configuration = ParseKernelConfiguration(old);
     ASSERT_TRUE(configuration) << old;
     EXPECT_EQ(Text(*configuration), name);
   }
@@ -212,13 +212,13 @@ TEST(CudaProducts, EveryCandidateHasANameOfItsOwn) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     for (const Matrices& m :
          {Matrices{1, 4096, 4096}, Matrices{512, 4096, 4096}, Matrices{4, 64, 512, DType::kF32}}) {
-      const std::vector<MatmulCandidate> candidates = Product(m).Candidates(TargetOf(architecture));
+      const std::vector<KernelCandidate> candidates = Product(m).Candidates(TargetOf(architecture));
       ASSERT_FALSE(candidates.empty());
       std::set<std::string> names;
-      for (const MatmulCandidate& candidate : candidates) {
+      for (const KernelCandidate& candidate : candidates) {
         const std::string name = Text(candidate.configuration);
         EXPECT_TRUE(names.insert(name).second) << name;
-        EXPECT_EQ(ParseMatmulConfiguration(name), candidate.configuration) << name;
+        EXPECT_EQ(ParseKernelConfiguration(name), candidate.configuration) << name;
       }
     }
   }
@@ -228,10 +228,10 @@ TEST(CudaProducts, OfFewRowsNothingIsEstimatedToBeatTheStream) {
   for (const Matrices& m :
        {Matrices{1, 64, 1024}, Matrices{8, 4096, 4096}, Matrices{1, 128256, 4096},
         Matrices{16, 4096, 4096, DType::kF16, true}, Matrices{2, 4096, 4096, DType::kF32}}) {
-    const std::vector<MatmulCandidate> candidates = Product(m).Candidates(TargetOf("sm_90a"));
-    const MatmulCandidate& best = candidates[BestCandidate(candidates, {})];
-    EXPECT_EQ(best.configuration.family, MatmulFamily::kFewRows) << m.rows << " " << m.columns;
-    for (const MatmulCandidate& other : candidates)
+    const std::vector<KernelCandidate> candidates = Product(m).Candidates(TargetOf("sm_90a"));
+    const KernelCandidate& best = candidates[BestCandidate(candidates, {})];
+    EXPECT_EQ(best.configuration.family, TemplateFamily::kFewRows) << m.rows << " " << m.columns;
+    for (const KernelCandidate& other : candidates)
       EXPECT_LE(best.microseconds, other.microseconds) << Text(other.configuration);
   }
 }
@@ -240,19 +240,19 @@ TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
   const Product product({512, 4096, 4096});
   CudaTarget target = TargetOf("sm_90a");
   const KernelText best = product.Text(target);
-  target.matmul = *ParseMatmulConfiguration("mma 64x64x64");
+  target.configuration = *ParseKernelConfiguration("mma 64x64x64");
   const KernelText tile = product.Text(target);
   EXPECT_EQ(Text(tile.configuration).rfind("mma 64x64x64 2x2x2 cluster ", 0), 0u) << Text(tile.configuration);
-  const std::vector<MatmulCandidate> candidates = product.Candidates(target);
-  const MatmulCandidate& chosen = candidates[BestCandidate(candidates, target.matmul)];
+  const std::vector<KernelCandidate> candidates = product.Candidates(target);
+  const KernelCandidate& chosen = candidates[BestCandidate(candidates, target.configuration)];
   EXPECT_EQ(chosen.configuration, tile.configuration);
-  for (const MatmulCandidate& candidate : candidates) {
-    EXPECT_TRUE(!Matches(target.matmul, candidate.configuration) ||
+  for (const KernelCandidate& candidate : candidates) {
+    EXPECT_TRUE(!Matches(target.configuration, candidate.configuration) ||
                 chosen.microseconds <= candidate.microseconds)
         << Text(candidate.configuration);
   }
   // What is no candidate changes nothing.
-  target.matmul = *ParseMatmulConfiguration("mma 63x64");
+  target.configuration = *ParseKernelConfiguration("mma 63x64");
   EXPECT_EQ(product.Text(target).text, best.text);
 }
 
@@ -265,8 +265,8 @@ TEST(CudaProducts, EveryCandidateCompiles) {
                               Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
                               Matrices{200, 256, 512, DType::kF32, false, 1, true}}) {
       for (const auto& [configuration, microseconds] : Product(m).Candidates(target)) {
-        if (configuration.family == MatmulFamily::kMma || configuration.cluster > 1) continue;  // as below
-        target.matmul = configuration;
+        if (configuration.family == TemplateFamily::kMma || configuration.cluster > 1) continue;  // as below
+        target.configuration = configuration;
         KernelText kernel = Product(m).Text(target);
         EXPECT_EQ(kernel.configuration, configuration) << Text(configuration);
         all += Renamed(kernel, kernels++);
@@ -286,16 +286,16 @@ TEST(CudaProducts, EveryTileCompiles) {
     target.shared = std::max<uint32_t>(target.shared, 163 << 10);
     std::string all;
     int kernels = 0;
-    std::vector<MatmulConfiguration> tiles = TilesOf(MatmulFamily::kMma, target);
+    std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kMma, target);
     EXPECT_EQ(tiles.size(), 12u);
-    for (const MatmulConfiguration& tile : TilesOf(MatmulFamily::kWgmma, target)) tiles.push_back(tile);
-    for (const MatmulConfiguration& tile : tiles) {
+    for (const KernelConfiguration& tile : TilesOf(TemplateFamily::kWgmma, target)) tiles.push_back(tile);
+    for (const KernelConfiguration& tile : tiles) {
       for (int cluster : {1, 2}) {
-        target.matmul = tile;
-        target.matmul.cluster = target.clusters() ? cluster : 1;
+        target.configuration = tile;
+        target.configuration.cluster = target.clusters() ? cluster : 1;
         KernelText kernel = Product({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);
-        EXPECT_EQ(kernel.configuration, target.matmul) << Text(target.matmul);
-        EXPECT_EQ(TemplateOf(kernel), tile.family == MatmulFamily::kMma ? "matmul_mma" : "matmul_wgmma");
+        EXPECT_EQ(kernel.configuration, target.configuration) << Text(target.configuration);
+        EXPECT_EQ(TemplateOf(kernel), tile.family == TemplateFamily::kMma ? "matmul_mma" : "matmul_wgmma");
         all += Renamed(kernel, kernels++);
       }
     }

@@ -112,7 +112,7 @@ TEST(Profile, RoundTripKeepsEverything) {
   EXPECT_EQ(read->kernels.at(0xfedcba9876543210).microseconds.at("few_rows warps 8 cluster 1"), 7.5);
   const KernelProfile choices = tools::ChoicesOf(*read);
   EXPECT_EQ(choices.architecture, "sm_90a");
-  EXPECT_EQ(choices.choices.at(1).family, MatmulFamily::kLibrary);
+  EXPECT_EQ(choices.choices.at(1).family, TemplateFamily::kLibrary);
 }
 
 TEST(Profile, WrittenBeforeConfigurationsWereRenamedIsRead) {
@@ -204,7 +204,7 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   const KernelAlternative* other = nullptr;
   std::map<uint32_t, int> present, others;
   for (const KernelAlternative& a : module.alternatives) {
-    EXPECT_TRUE(ParseMatmulConfiguration(a.choice)) << a.choice;
+    EXPECT_TRUE(ParseKernelConfiguration(a.choice)) << a.choice;
     const bool same = a.image.kind == ImageKind::kFunction && a.image.code == module.images[a.kernel].code;
     ++(same ? present : others)[a.kernel];
     if (!same && a.image.kind == ImageKind::kFunction) other = &a;
@@ -218,8 +218,8 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   options.alternatives = 0;
   options.profile.architecture = "sm_90a";
   options.profile.choices[KernelDigest(rich->plan.kernels[other->kernel])] =
-      *ParseMatmulConfiguration(other->choice);
-  options.profile.choices[1] = *ParseMatmulConfiguration("mma");
+      *ParseKernelConfiguration(other->choice);
+  options.profile.choices[1] = *ParseKernelConfiguration("mma");
   Result<CompiledPlan> tuned = CompileToMemory(options);
   ASSERT_TRUE(tuned.ok()) << tuned.status().message();
   EXPECT_EQ(tuned->report.profile.taken, 1u);
@@ -237,7 +237,7 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   EXPECT_EQ(tuned->plan.requirements.devices[0].arena, plain->plan.requirements.devices[0].arena);
 
   // One that cannot be is said, and changes nothing; so is a profile of another architecture.
-  for (auto& [key, choice] : options.profile.choices) choice = *ParseMatmulConfiguration("mma 63x63x63");
+  for (auto& [key, choice] : options.profile.choices) choice = *ParseKernelConfiguration("mma 63x63x63");
   Result<CompiledPlan> unknown = CompileToMemory(options);
   ASSERT_TRUE(unknown.ok());
   ASSERT_EQ(unknown->report.profile.unknown.size(), 1u);
@@ -252,6 +252,40 @@ TEST(Profile, ChangesTheImagesThatItNamesAndNothingElse) {
   }
 }
 
+TEST(Profile, ChoosesAmongTheCandidatesOfAttentionAndConvolutions) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  const struct {
+    const char* model;
+    Skeleton skeleton;
+  } kModels[] = {{"fixtures/bert_ts17/model.onnx", Skeleton::kAttention},
+                 {"fixtures/mobilenetv2/model.onnx", Skeleton::kConvolution}};
+  for (const auto& [model, skeleton] : kModels) {
+    SCOPED_TRACE(model);
+    CompileOptions options = InF16(model);
+    options.alternatives = 2;
+    Result<CompiledPlan> rich = CompileToMemory(options);
+    ASSERT_TRUE(rich.ok()) << rich.status().message();
+    std::map<uint32_t, std::string> asked;  // what is not computed so already
+    const CodeModule& module = rich->plan.modules[0];
+    for (const KernelAlternative& a : module.alternatives) {
+      if (rich->plan.kernels[a.kernel].parts[0].skeleton == skeleton &&
+          a.image.kind == ImageKind::kFunction && a.image.code != module.images[a.kernel].code)
+        asked[a.kernel] = a.choice;
+    }
+    ASSERT_FALSE(asked.empty());
+    options.alternatives = 0;
+    options.profile.architecture = "sm_90a";
+    for (const auto& [kernel, choice] : asked)
+      options.profile.choices[KernelDigest(rich->plan.kernels[kernel])] = *ParseKernelConfiguration(choice);
+    Result<CompiledPlan> tuned = CompileToMemory(options);
+    ASSERT_TRUE(tuned.ok()) << tuned.status().message();
+    EXPECT_EQ(tuned->report.profile.taken, asked.size());
+    EXPECT_TRUE(tuned->report.profile.unknown.empty());
+    for (const auto& [kernel, choice] : asked)
+      EXPECT_EQ(tuned->plan.modules[0].images[kernel].choice, choice);
+  }
+}
+
 TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   CompileOptions options = InF16("pycoder/prefill64.onnx");
@@ -263,7 +297,7 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   uint32_t asked = 0;
   for (const KernelAlternative& a : rich->plan.modules[0].alternatives) {
     if (a.choice != "library") continue;
-    options.profile.choices[KernelDigest(rich->plan.kernels[a.kernel])] = *ParseMatmulConfiguration(a.choice);
+    options.profile.choices[KernelDigest(rich->plan.kernels[a.kernel])] = *ParseKernelConfiguration(a.choice);
     ++asked;
   }
   ASSERT_GT(asked, 0u);

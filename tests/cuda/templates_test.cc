@@ -1,8 +1,12 @@
 // Which template attention, rows and maps get, by shape, layout, alignment and target. No GPU needed.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "compiler/codegen/cuda/device_headers.h"
+#include "compiler/codegen/cuda/kernel_candidates.h"
 #include "compiler/codegen/cuda/kernel_text.h"
+#include "compiler/codegen/cuda/nvrtc.h"
 #include "tests/cuda/window_maker.h"
 #include "tests/host/random_layout.h"
 
@@ -55,16 +59,16 @@ TEST(CudaTemplates, AttentionOfHalvesRunsOnTensorCores) {
 TEST(CudaTemplates, BlocksOfManyQueriesShareTheirKeysInSharedMemory) {
   AttentionMaker many({96, 1, 128, 64, 128, 64}, DType::kBF16),
       narrow({96, 1, 128, 80, 128, 80}, DType::kF16), wide({96, 1, 128, 256, 128, 256}, DType::kF16);
-  EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<true, 64, 64, 4, 128, 2>"));
-  EXPECT_TRUE(Has(Text(many.maker, kAmpere), "StagedMma<true, 64, 64, 4, 128, "));
-  EXPECT_TRUE(Has(Text(narrow.maker), "StagedMma<false, 80, 80, 4, 64, "));  // no panels of 64
-  EXPECT_EQ(Text(many.maker).grid, 96u * 2);                                 // 64 queries a block
+  EXPECT_TRUE(Has(Text(many.maker), "StagedWgmma<StagedAttention{64, 64, 4, 128, 2, 1, 1}>"));
+  EXPECT_TRUE(Has(Text(many.maker, kAmpere), "StagedMma<StagedAttention{64, 64, 4, 128, "));
+  EXPECT_TRUE(Has(Text(narrow.maker), "StagedMma<StagedAttention{80, 80, 4, 64, "));  // no panels of 64
+  EXPECT_EQ(Text(many.maker).grid, 96u * 2);                                          // 64 queries a block
   EXPECT_TRUE(Has(Text(wide.maker), "staged_attention<"));
 }
 
 TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
   AttentionMaker few_queries({160, 4, 8, 128, 2048, 128}, DType::kBF16),
-      enough_queries({160, 3, 11, 128, 2048, 128}, DType::kBF16),  // 33 that share keys
+      enough_queries({160, 4, 64, 128, 2048, 128}, DType::kBF16),  // 256 that share keys
       few_blocks({12, 1, 197, 64, 197, 64}, DType::kF16);
   EXPECT_FALSE(Has(Text(few_queries.maker), "staged_attention<"));
   EXPECT_TRUE(Has(Text(enough_queries.maker), "staged_attention<"));
@@ -72,15 +76,45 @@ TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
   CudaTarget small = kHopper;
   small.processors = 48;
   EXPECT_TRUE(Has(Text(few_blocks.maker, small), "staged_attention<"));
-  small.processors = 49;
+  small.processors = 78;
   EXPECT_FALSE(Has(Text(few_blocks.maker, small), "staged_attention<"));
+}
+
+TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
+  AttentionMaker attention({12, 1, 128, 64, 128, 64}, DType::kF16);
+  const Kernel kernel = attention.maker.Make();
+  const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, false});
+  const std::vector<KernelCandidate> candidates = KernelCandidates(kernel, kHopper, facts);
+  std::set<std::string> names;
+  CudaTarget target = kHopper;
+  for (const KernelCandidate& candidate : candidates) {
+    names.insert(rondo::Text(candidate.configuration));
+    target.configuration = candidate.configuration;
+    const KernelText text = Text(attention.maker, target);
+    EXPECT_EQ(text.configuration, candidate.configuration) << rondo::Text(candidate.configuration);
+    const Result<std::vector<uint8_t>> code = CompileCuda(text.text, "sm_90a", "");
+    EXPECT_TRUE(code.ok()) << rondo::Text(candidate.configuration) << ": " << code.status().message();
+    if (candidate.configuration.family == TemplateFamily::kPlain) continue;
+    EXPECT_LT(candidate.microseconds, kNotEstimated);
+    EXPECT_GT(candidate.microseconds, 1);
+  }
+  for (const char* name :
+       {"staged", "flash warps 8 cluster 1", "flash warps 2 cluster 4", "flash warps 1 cluster 8", "plain"})
+    EXPECT_TRUE(names.count(name) == 1) << name;
+  EXPECT_EQ(names.size(), candidates.size());
+  target.configuration = *ParseKernelConfiguration("flash warps 2 cluster 2");
+  EXPECT_TRUE(Has(Text(attention.maker, target), "AttentionBlock<AttentionLayout{16, 64, 2}>"));
+  EXPECT_EQ(Text(attention.maker, target).grid, 12u * 2 * 2);  // tiles of 4 warps, by two blocks each
+  EXPECT_EQ(rondo::Text(Text(attention.maker).configuration), "flash warps 8 cluster 1");
 }
 
 TEST(CudaTemplates, StagesOfKeysFitAMultiprocessorAsOftenAsTheLaunchSays) {
   for (const CudaTarget& target : {kHopper, kAmpere}) {
     for (int64_t features : {16, 64, 80, 128, 192, 256}) {
       AttentionMaker attention({160, 1, 128, features, 512, features}, DType::kBF16);
-      const KernelText text = Text(attention.maker, target);
+      CudaTarget asked = target;
+      asked.configuration = *ParseKernelConfiguration("staged");
+      const KernelText text = Text(attention.maker, asked);
       // Results of wider heads do not fit the shared memory that every GPU of sm_80's family has.
       EXPECT_EQ(Has(text, "staged_attention<"), target.architecture >= 90 || features <= 128) << features;
       if (!Has(text, "staged_attention<")) continue;
@@ -95,7 +129,8 @@ TEST(CudaTemplates, StagesOfKeysFitAMultiprocessorAsOftenAsTheLaunchSays) {
 TEST(CudaTemplates, DecodingSplitsTheKeysOverAClusterWhereThereAreFewHeads) {
   AttentionMaker few({8, 4, 1, 128, 2048, 128}, DType::kBF16);
   EXPECT_TRUE(Has(Text(few.maker), "__cluster_dims__(8"));
-  EXPECT_TRUE(Has(Text(few.maker), "AttentionBlock<4, 128, 8>"));  // the heads that share keys go together
+  EXPECT_TRUE(Has(Text(few.maker),
+                  "AttentionBlock<AttentionLayout{4, 128, 8}>"));  // the heads that share keys go together
   EXPECT_EQ(Text(few.maker).grid, 64u);
   AttentionMaker many({128, 4, 1, 128, 2048, 128}, DType::kBF16);
   EXPECT_FALSE(Has(Text(many.maker), "__cluster_dims__"));
@@ -175,14 +210,18 @@ TEST(CudaTemplates, ConvolutionsOfOneChannelAGroupSlideAlongTheLastAxis) {
   WindowCase v{Combine::kProduct, 1, 96, {56, 56}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, true, true};
   const KernelText half = WindowText(v, DType::kF16).text;
   EXPECT_TRUE(Has(half, "WindowLine<LaneF16, WINDOW_PRODUCT, ")) << half.text;
-  EXPECT_TRUE(Has(half, ", true>::add("));  // weights of neighbouring channels at once
+  EXPECT_TRUE(Has(half, ", 1}>::add("));  // weights of neighbouring channels at once
   EXPECT_TRUE(Has(half, IncludeLine("windows")));
-  EXPECT_FALSE(Has(half, "device/matmul") || Has(half, "device/attention"));    // only what it needs
-  EXPECT_TRUE(Has(WindowText(v, DType::kF16, 2).text, "WINDOW_PRODUCT, 1, "));  // nothing known of alignment
+  EXPECT_FALSE(Has(half, "device/matmul") || Has(half, "device/attention"));  // only what it needs
+  EXPECT_TRUE(
+      Has(WindowText(v, DType::kF16, 2).text, "WINDOW_PRODUCT, Window{1, "));  // nothing known of alignment
   v.channels_last = v.weights_last = false;
-  EXPECT_TRUE(Has(WindowText(v, DType::kBF16).text, "WindowLine<LaneBF16, WINDOW_PRODUCT, 1, "));
-  EXPECT_TRUE(Has(WindowText(v, DType::kF32).text, "WindowLine<LaneF32, WINDOW_PRODUCT, 1, "));
+  EXPECT_TRUE(Has(WindowText(v, DType::kBF16).text, "WindowLine<LaneBF16, WINDOW_PRODUCT, Window{1, "));
+  EXPECT_TRUE(Has(WindowText(v, DType::kF32).text, "WindowLine<LaneF32, WINDOW_PRODUCT, Window{1, "));
   EXPECT_FALSE(Has(WindowText(v, DType::kF64).text, "WindowLine"));
+  // A dilation beyond what a thread's ints hold.
+  const WindowCase far{Combine::kProduct, 1, 16, {1 << 22}, {2}, {1}, {1 << 21}, {0}, {0}, true, true};
+  EXPECT_FALSE(Has(WindowText(far, DType::kF16).text, "WindowLine"));
 }
 
 TEST(CudaTemplates, PoolsSlideAlongTheLastAxis) {

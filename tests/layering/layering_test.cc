@@ -34,7 +34,9 @@ const std::vector<Row> kTable = {
     {"formats/plan/", {"core/", "formats/plan/"}, kHeavy},
     {"formats/onnx/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"formats/tensor/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
-    {"compiler/codegen/cuda/device/", {"compiler/codegen/cuda/device/"}, {""}},  // no library at all
+    {"compiler/codegen/cuda/device/",
+     {"compiler/codegen/cuda/device/", "formats/machine_code/kernel_params.h"},
+     {""}},  // no library at all
     {"compiler/", {"core/", "formats/", "compiler/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"runtime/testing/", {"runtime/"}, {"google/", "CLI/", "nlohmann/", "benchmark/"}},
     {"runtime/", {"core/", "formats/plan/", "runtime/"}, kHeavy},

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 #include "core/files.h"
 #include "tools/rondo/report.h"
 
@@ -21,7 +21,7 @@ constexpr size_t kMostBytes = 64 << 20;
 
 // A configuration's name, also where the profile has the one of before.
 std::string NameNow(const std::string& name) {
-  const std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(name);
+  const std::optional<KernelConfiguration> configuration = ParseKernelConfiguration(name);
   return configuration ? Text(*configuration) : name;
 }
 
@@ -48,7 +48,7 @@ class Fields {
     kernel.kernel = TextOf(json, "kernel", where);
     kernel.source = TextOf(json, "source", where);
     kernel.choice = TextOf(json, "choice", where);
-    if (status_.ok() && !ParseMatmulConfiguration(kernel.choice))
+    if (status_.ok() && !ParseKernelConfiguration(kernel.choice))
       Wrong(where + "\"" + kernel.choice + "\" is not the name of a choice");
     kernel.choice = NameNow(kernel.choice);
     if (!json.contains("microseconds") || !json["microseconds"].is_object()) {
@@ -151,7 +151,7 @@ KernelProfile ChoicesOf(const TuningProfile& profile) {
   KernelProfile choices;
   choices.architecture = profile.architecture;
   for (const auto& [key, kernel] : profile.kernels)
-    choices.choices[key] = *ParseMatmulConfiguration(kernel.choice);
+    choices.choices[key] = *ParseKernelConfiguration(kernel.choice);
   return choices;
 }
 

@@ -23,9 +23,9 @@ std::optional<uint32_t> LibraryOf(const EmittedPlan& emitted, size_t kernel) {
   return kernel < emitted.library.size() ? emitted.library[kernel] : std::nullopt;
 }
 
-MatmulConfiguration LibraryConfiguration(uint32_t algorithm) {
-  MatmulConfiguration configuration;
-  configuration.family = MatmulFamily::kLibrary;
+KernelConfiguration LibraryConfiguration(uint32_t algorithm) {
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kLibrary;
   if (algorithm != kNone) configuration.algorithm = algorithm + 1;
   return configuration;
 }
@@ -33,7 +33,7 @@ MatmulConfiguration LibraryConfiguration(uint32_t algorithm) {
 // A text, and how its matmuls were asked to be computed.
 struct AskedText {
   KernelText text;
-  MatmulConfiguration asked;
+  KernelConfiguration asked;
 };
 
 // A kernel's text, the texts of other candidates, and the algorithms of a library that are to be tried
@@ -41,29 +41,29 @@ struct AskedText {
 struct KernelTexts {
   AskedText own;
   std::vector<AskedText> others;
-  std::vector<MatmulConfiguration> of_library;
+  std::vector<KernelConfiguration> of_library;
 };
 
 // The candidates that are generated, but for `chosen`, best first.
-std::vector<MatmulCandidate> OthersGenerated(std::vector<MatmulCandidate> candidates,
-                                             const MatmulConfiguration& chosen) {
-  std::erase_if(candidates, [&](const MatmulCandidate& candidate) {
-    return candidate.configuration.family == MatmulFamily::kLibrary || candidate.configuration == chosen;
+std::vector<KernelCandidate> OthersGenerated(std::vector<KernelCandidate> candidates,
+                                             const KernelConfiguration& chosen) {
+  std::erase_if(candidates, [&](const KernelCandidate& candidate) {
+    return candidate.configuration.family == TemplateFamily::kLibrary || candidate.configuration == chosen;
   });
   std::stable_sort(
       candidates.begin(), candidates.end(),
-      [](const MatmulCandidate& a, const MatmulCandidate& b) { return a.microseconds < b.microseconds; });
+      [](const KernelCandidate& a, const KernelCandidate& b) { return a.microseconds < b.microseconds; });
   return candidates;
 }
 
 // The algorithms of a library that could compute the kernel: its first, or, where a library does already, the
 // others.
-std::vector<MatmulConfiguration> OthersOfLibrary(const std::vector<MatmulCandidate>& candidates,
+std::vector<KernelConfiguration> OthersOfLibrary(const std::vector<KernelCandidate>& candidates,
                                                  std::optional<uint32_t> library) {
-  std::vector<MatmulConfiguration> others;
-  for (const MatmulCandidate& candidate : candidates) {
-    const MatmulConfiguration& configuration = candidate.configuration;
-    if (configuration.family != MatmulFamily::kLibrary) continue;
+  std::vector<KernelConfiguration> others;
+  for (const KernelCandidate& candidate : candidates) {
+    const KernelConfiguration& configuration = candidate.configuration;
+    if (configuration.family != TemplateFamily::kLibrary) continue;
     if ((configuration.algorithm != 0) == library.has_value() &&
         !(library && configuration == LibraryConfiguration(*library)))
       others.push_back(configuration);
@@ -72,27 +72,27 @@ std::vector<MatmulConfiguration> OthersOfLibrary(const std::vector<MatmulCandida
 }
 
 // Notes what became of the profile's choice for one kernel.
-void Note(const Kernel& kernel, const MatmulConfiguration& asked, const MatmulConfiguration& got,
+void Note(const Kernel& kernel, const KernelConfiguration& asked, const KernelConfiguration& got,
           ProfileUse* use) {
-  if (asked == MatmulConfiguration()) return;
+  if (asked == KernelConfiguration()) return;
   if (asked == got) {
     ++use->taken;
     return;
   }
   use->unknown.push_back("kernel " + std::string(kernel.name) + " cannot be computed by \"" + Text(asked) +
-                         "\"" + (got == MatmulConfiguration() ? "" : ": it is by \"" + Text(got) + "\""));
+                         "\"" + (got == KernelConfiguration() ? "" : ": it is by \"" + Text(got) + "\""));
 }
 
 // Writes the best other candidates, up to `most` texts, and notes those of a library.
 Status WriteOthers(const Kernel& kernel, CudaTarget target, Span<const ParamFacts> facts,
                    std::optional<uint32_t> library, int64_t most, KernelTexts* texts) {
-  const std::vector<MatmulCandidate> candidates = KernelCandidates(kernel, target, facts);
+  const std::vector<KernelCandidate> candidates = KernelCandidates(kernel, target, facts);
   texts->of_library = OthersOfLibrary(candidates, library);
   // What a library computes could be generated the best way, too.
-  if (library && texts->own.text.configuration != MatmulConfiguration()) texts->others.push_back(texts->own);
-  for (const MatmulCandidate& other : OthersGenerated(candidates, texts->own.text.configuration)) {
+  if (library && texts->own.text.configuration != KernelConfiguration()) texts->others.push_back(texts->own);
+  for (const KernelCandidate& other : OthersGenerated(candidates, texts->own.text.configuration)) {
     if (static_cast<int64_t>(texts->others.size()) >= most) break;
-    target.matmul = other.configuration;
+    target.configuration = other.configuration;
     RONDO_ASSIGN_OR_RETURN(KernelText text, WriteKernelText(kernel, target, facts));
     if (text.configuration == other.configuration)
       texts->others.push_back({std::move(text), other.configuration});
@@ -112,13 +112,13 @@ Result<std::vector<KernelTexts>> WriteKernels(const EmittedPlan& emitted, const 
     const Kernel& kernel = plan.kernels[k];
     KernelTexts& texts = kernels[k];
     const std::optional<uint32_t> library = LibraryOf(emitted, k);
-    const MatmulConfiguration asked = profiled ? options.profile.Of(kernel) : MatmulConfiguration();
-    target.matmul = asked == MatmulConfiguration() ? options.matmul : asked;
+    const KernelConfiguration asked = profiled ? options.profile.Of(kernel) : KernelConfiguration();
+    target.configuration = asked == KernelConfiguration() ? options.configuration : asked;
     if (library && options.alternatives == 0) {
       Note(kernel, asked, LibraryConfiguration(*library), use);
       continue;
     }
-    texts.own.asked = target.matmul;
+    texts.own.asked = target.configuration;
     RONDO_ASSIGN_OR_RETURN(texts.own.text, WriteKernelText(kernel, target, facts[k]));
     Note(kernel, asked, library ? LibraryConfiguration(*library) : texts.own.text.configuration, use);
     if (options.alternatives > 0)
@@ -174,16 +174,16 @@ class ImageMaker {
                                                       bool of_libraries) {
     std::vector<KernelAlternative> alternatives;
     for (size_t k = 0; k < kernels_.size(); ++k) {
-      const auto add = [&](const MatmulConfiguration& configuration, const KernelImage& image) {
+      const auto add = [&](const KernelConfiguration& configuration, const KernelImage& image) {
         alternatives.push_back({static_cast<uint32_t>(k), arena_.CopyText(Text(configuration)), image});
       };
       const std::optional<uint32_t> library = LibraryOf(emitted_, k);
-      const MatmulConfiguration& own = kernels_[k].own.text.configuration;
-      if (library || own != MatmulConfiguration())
+      const KernelConfiguration& own = kernels_[k].own.text.configuration;
+      if (library || own != KernelConfiguration())
         add(library ? LibraryConfiguration(*library) : own, images[k]);
       for (const AskedText& other : kernels_[k].others) add(other.text.configuration, ImageOf(other, k));
       if (!of_libraries) continue;
-      for (const MatmulConfiguration& other : kernels_[k].of_library) {
+      for (const KernelConfiguration& other : kernels_[k].of_library) {
         const uint32_t algorithm = other.algorithm > 0 ? static_cast<uint32_t>(other.algorithm - 1) : kNone;
         RONDO_ASSIGN_OR_RETURN(const KernelImage image,
                                LibraryImage(emitted_.plan.kernels[k], algorithm, arena_));

@@ -14,12 +14,12 @@ namespace rondo {
 
 struct ModuleOptions {
   UnitOptions units;
-  MatmulConfiguration matmul;  // how matmuls are computed that the profile does not know (CudaTarget)
+  KernelConfiguration configuration;  // asked for kernels that the profile does not know (CudaTarget)
   // Multiprocessors that a launch should fill (CudaTarget); 0: those of the largest GPU of the architecture.
   // `rondo check --images` writes texts for that one again, so a plan that ships leaves it.
   uint32_t processors = 0;
   KernelProfile profile;  // used if it is of the units' architecture
-  // Of each matmul, the best other candidates (KernelCandidates), at most so many, are added to the plan as
+  // Of each kernel, the best other candidates (KernelCandidates), at most so many, are added to the plan as
   // alternatives, and then what it is computed by as well, under its name.
   int64_t alternatives = 0;
   bool library_alternatives = true;  // and algorithms of a library, above that number

@@ -37,10 +37,10 @@ class Chooser {
   // Leaves in `op` what stands last: the op itself, or the map after its matmul.
   Status Choose(LoweredOp* op) {
     if (op->kind != LoweredKind::kKernel) return Status::Ok();
-    MatmulConfiguration asked;
+    KernelConfiguration asked;
     if (options_.configuration) asked = options_.configuration(op->kernel);
-    const bool by_name = asked.family == MatmulFamily::kLibrary;
-    if (!by_name && (asked.family != MatmulFamily::kAny || options_.products == Products::kGenerated))
+    const bool by_name = asked.family == TemplateFamily::kLibrary;
+    if (!by_name && (asked.family != TemplateFamily::kAny || options_.products == Products::kGenerated))
       return Status::Ok();
     const auto whole = LibraryMatmulOf(op->kernel);
     auto split =
@@ -66,9 +66,9 @@ class Chooser {
 
   // Whether a library is estimated to be the best of the candidates.
   bool IsBest(const LoweredOp& op, const SplitOp* split) const {
-    const std::vector<MatmulCandidate> candidates = KernelCandidates(op.kernel, target_, FactsOf(op), split);
-    const MatmulCandidate& best = candidates[BestCandidate(candidates, MatmulConfiguration())];
-    return best.configuration.family == MatmulFamily::kLibrary && best.microseconds < kNotEstimated;
+    const std::vector<KernelCandidate> candidates = KernelCandidates(op.kernel, target_, FactsOf(op), split);
+    const KernelCandidate& best = candidates[BestCandidate(candidates, KernelConfiguration())];
+    return best.configuration.family == TemplateFamily::kLibrary && best.microseconds < kNotEstimated;
   }
 
   std::vector<cuda::ParamFacts> FactsOf(const LoweredOp& op) const {

@@ -21,7 +21,7 @@ struct LibraryOptions {
   Products products = Products::kAuto;
   // What is asked for a kernel (by a profile): a library, anything else, or nothing (left open). May be
   // empty. Comes before `products`.
-  std::function<MatmulConfiguration(const Kernel& kernel)> configuration;
+  std::function<KernelConfiguration(const Kernel& kernel)> configuration;
 };
 
 // Ops that a library computes are marked (LoweredOp::library) and given scratch: a workspace that lives for

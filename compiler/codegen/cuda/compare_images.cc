@@ -93,18 +93,18 @@ class Comparer {
       RONDO_ASSIGN_OR_RETURN(pair.expected,
                              LibraryImage(plan_.kernels[kernel], image.product->algorithm, arena_));
     } else {
-      const std::optional<MatmulConfiguration> choice = ParseMatmulConfiguration(image.choice);
+      const std::optional<KernelConfiguration> choice = ParseKernelConfiguration(image.choice);
       if (!choice && !image.choice.empty()) {
         out_.failures.push_back(pair.name + ": its choice \"" + std::string(image.choice) + "\" is unknown");
         return Status::Ok();
       }
       CudaTarget target = TargetOf(std::string(module_.architecture));
-      if (choice) target.matmul = *choice;
+      if (choice) target.configuration = *choice;
       RONDO_ASSIGN_OR_RETURN(const KernelText text,
                              WriteKernelText(plan_.kernels[kernel], target, facts_[kernel]));
       pair.text = static_cast<uint32_t>(texts_.size());
       texts_.push_back(text.text);
-      pair.expected = LaunchOf(text, target.matmul, WholeText(text.text, DeviceHeaders()), arena_);
+      pair.expected = LaunchOf(text, target.configuration, WholeText(text.text, DeviceHeaders()), arena_);
     }
     pairs_.push_back(pair);
     return Status::Ok();

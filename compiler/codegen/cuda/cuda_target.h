@@ -6,7 +6,7 @@
 #include <string>
 
 #include "compiler/codegen/cuda/device/block_threads.h"
-#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 
 namespace rondo {
 
@@ -24,9 +24,8 @@ struct CudaTarget {
   uint32_t shared = 227 << 10;  // bytes of shared memory that a block can have
   uint32_t shared_processor =
       228 << 10;  // bytes that the blocks of a multiprocessor share, 1 KiB a block for itself
-  // How matmuls are computed, where it is one of their candidates; else, and what it leaves open, by
-  // estimate.
-  MatmulConfiguration matmul;
+  // How a kernel is computed, where it is one of its candidates; else, and what it leaves open, by estimate.
+  KernelConfiguration configuration;
   // What estimates are made with; null: the table of the architecture. Borrowed.
   const cuda::GpuTable* table = nullptr;
   bool clusters() const { return architecture >= 90; }

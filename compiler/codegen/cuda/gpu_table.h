@@ -1,5 +1,5 @@
 // GpuTable: what a GPU does in a cycle, and what starting and ending cost there. All estimates of kernels
-// (matmul/matmul_cost.h, convolution/window_shape.h) come from it.
+// (matmul/matmul_cost.h, attention/attention_cost.h, convolution/window_shape.h) come from it.
 //
 // Units: cycles of a multiprocessor's clock; bytes a cycle; for matmuls multiply-adds a cycle of one
 // multiprocessor. Where each number comes from stands behind it:
@@ -72,6 +72,16 @@ struct GpuTable {
   double stream_start = 6100;
   double stream_next_best = 1;  // each configuration behind the best one, as they were timed [products]
 
+  // --- attention: 2.4 to 28.1 us of whole kernels [attention]
+  double attention_start = 4000;  // a kernel's start, its first loads and its end [fit]
+  double attention_round = 1500;  // each further round of blocks: their first loads and their ends [fit]
+  double attention_bytes = 25;  // bytes a cycle of keys and values that the warps of one multiprocessor read
+                                // for themselves: 8.3 and 28.1 us [fit]
+  // Multiply-adds a cycle, both matmuls and the softmax between them, of one multiprocessor whose blocks
+  // share keys and values: 6.3 and 17.3 us by wgmma, 6.8 and 22.6 by mma.sync [fit]
+  double attention_wgmma = 310;
+  double attention_mma = 240;
+
   // --- cuBLASLt
   double library_start = 6800;   // start and end, over which no other kernel runs [library]
   double library_stored = 40;    // points a cycle through the epilogue [fit]
@@ -96,9 +106,7 @@ struct GpuTable {
   int64_t dot_rows = 4;           // matmuls of so few rows ...
   int64_t dot_bytes = 256 << 10;  // and so little B: a stream would end before it has begun [fit]
   double dot_points = 8;  // points a multiprocessor from which on blocks have 256 threads, not 64 [fit]
-  // Attention whose queries share keys and values in shared memory: 8.3 became 6.3 us, 28.1 became 17.3
-  // [attention]
-  int64_t staged_rows = 33;         // queries that share keys: fewer leave its warps idle
+  // Attention whose queries share keys and values in shared memory [attention]
   int64_t staged_two_blocks = 128;  // values up to which registers are left for two blocks a multiprocessor
   int64_t staged_wide_stage = 128;  // features and values up to which mma has them for scores of 64 keys
   int64_t last_writer_points = 65536;  // of a scatter: each looks at all later ones [fit]

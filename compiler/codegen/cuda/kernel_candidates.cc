@@ -4,6 +4,7 @@
 
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
 #include "compiler/codegen/cuda/part_plan.h"
 
 namespace rondo {
@@ -13,10 +14,10 @@ namespace {
 // Of a library's ranking; those behind the first are worth a measurement, but nothing tells what they take.
 constexpr int64_t kAlgorithms = 4;
 
-void AddLibrary(double microseconds, std::vector<MatmulCandidate>* candidates) {
+void AddLibrary(double microseconds, std::vector<KernelCandidate>* candidates) {
   for (int64_t algorithm = 1; algorithm <= kAlgorithms; ++algorithm) {
-    MatmulConfiguration configuration;
-    configuration.family = MatmulFamily::kLibrary;
+    KernelConfiguration configuration;
+    configuration.family = TemplateFamily::kLibrary;
     if (algorithm > 1) configuration.algorithm = algorithm;
     candidates->push_back({configuration, algorithm > 1 ? kNotEstimated : microseconds});
   }
@@ -24,11 +25,11 @@ void AddLibrary(double microseconds, std::vector<MatmulCandidate>* candidates) {
 
 }  // namespace
 
-std::vector<MatmulCandidate> KernelCandidates(const Kernel& kernel, const CudaTarget& target,
+std::vector<KernelCandidate> KernelCandidates(const Kernel& kernel, const CudaTarget& target,
                                               Span<const cuda::ParamFacts> params, const SplitOp* split) {
-  std::vector<MatmulCandidate> candidates;
+  std::vector<KernelCandidate> candidates;
   const std::vector<cuda::PartPlan> plans = cuda::PlanParts(kernel, target, params);
-  if (const cuda::PartPlan* largest = cuda::LargestMatmul(plans)) candidates = largest->candidates;
+  if (const cuda::PartPlan* largest = cuda::LargestChoice(plans)) candidates = largest->candidates;
   if (const std::optional<LibraryProduct> whole = LibraryMatmulOf(kernel)) {
     AddLibrary(cuda::LibraryMicroseconds(*whole, target), &candidates);
   } else if (split != nullptr) {
@@ -37,6 +38,13 @@ std::vector<MatmulCandidate> KernelCandidates(const Kernel& kernel, const CudaTa
                  &candidates);
   }
   return candidates;
+}
+
+std::vector<KernelConfiguration> TilesOf(TemplateFamily family, const CudaTarget& target) {
+  for (const cuda::PartTemplate* one : cuda::kContractionTemplates) {
+    if (one->family == family && one->tiles != nullptr) return one->tiles(target);
+  }
+  return {};
 }
 
 }  // namespace rondo

@@ -45,7 +45,7 @@ Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena
   return image;
 }
 
-KernelImage LaunchOf(const KernelText& text, const MatmulConfiguration& asked, const std::string& whole,
+KernelImage LaunchOf(const KernelText& text, const KernelConfiguration& asked, const std::string& whole,
                      Arena& arena) {
   KernelImage image = {arena.CopyText(text.entry), text.grid, text.shared, text.waits};
   image.block = text.block;

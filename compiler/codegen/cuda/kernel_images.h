@@ -20,7 +20,7 @@ Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena
 
 // The image of a function of `text`, without its code and digest. `asked`: how its matmuls were asked to be
 // computed; `whole`: WholeText of the text.
-KernelImage LaunchOf(const KernelText& text, const MatmulConfiguration& asked, const std::string& whole,
+KernelImage LaunchOf(const KernelText& text, const KernelConfiguration& asked, const std::string& whole,
                      Arena& arena);
 
 }  // namespace rondo

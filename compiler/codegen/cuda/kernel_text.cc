@@ -66,7 +66,7 @@ Params ParamsOf(const Kernel& kernel) {
 // in clusters of one size.
 Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, KernelText* out) {
   const Params params = ParamsOf(kernel);
-  const std::string last = "u64* faults, u32 step";
+  const std::string last = "KERNEL_TAIL";  // formats/machine_code/kernel_params.h
   uint32_t cluster = 1, resident = 0;
   out->block = 0;
   for (const PartText& part : parts) {
@@ -124,7 +124,7 @@ Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& targe
   std::set<std::string> headers;
   for (const PartText& part : parts) headers.insert(part.headers.begin(), part.headers.end());
   for (const std::string& header : headers) out.text += IncludeLine(header);
-  if (const PartPlan* largest = cuda::LargestMatmul(plans)) out.configuration = largest->configuration();
+  if (const PartPlan* largest = cuda::LargestChoice(plans)) out.configuration = largest->configuration();
   RONDO_RETURN_IF_ERROR(WriteEntry(kernel, parts, &out));
   out.waits = target.dependent_launch();
   return out;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/cuda_target.h"
-#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/status.h"
@@ -26,11 +26,11 @@ struct KernelText {
   uint32_t shared = 0;          // bytes of dynamic shared memory a block
   std::vector<TensorMap> tensor_maps;
   bool waits = false;  // begins with a wait for the kernels before it: may be launched before they end
-  MatmulConfiguration configuration;  // of its largest matmul that a family computes; else left open
+  KernelConfiguration configuration;  // of its largest part that has a choice; else left open
 };
 
-// Parameters of the function: one `char*` a kernel parameter, then the tensor maps, then the fault record
-// (`unsigned long long*`, 4 words: taken, step, operand value, extent) and the step's number (`unsigned`).
+// Parameters of the function: one `char*` a kernel parameter, then what formats/machine_code/kernel_params.h
+// says.
 // `params`: one a kernel parameter. Errors: kUnsupported, naming the kernel, for a part that no template here
 // can run.
 Result<KernelText> WriteKernelText(const Kernel& kernel, const CudaTarget& target,

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "compiler/codegen/cuda/cuda_target.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
+#include "compiler/codegen/cuda/matmul/matmul_problem.h"
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/status.h"
@@ -21,9 +24,10 @@ class PartWriter;
 struct PartContext {
   const Part& part;
   const CudaTarget& target;
-  Span<const ParamFacts> params;  // one a parameter of the kernel
-  double share = 1;               // of the GPU that this part may fill
-  uint32_t cluster = 0;           // blocks of a cluster; 0: the part chooses
+  Span<const ParamFacts> params;             // one a parameter of the kernel
+  double share = 1;                          // of the GPU that this part may fill
+  uint32_t cluster = 0;                      // blocks of a cluster; 0: the part chooses
+  std::optional<MatmulProblem> matmul = {};  // the part as a matmul, if it is one
 
   // Multiprocessors that the part may fill.
   double Processors() const { return std::max(1.0, share * static_cast<double>(target.processors)); }
@@ -55,21 +59,32 @@ inline Result<PartLaunch> WithBlocks(int64_t blocks) { return WithBlocks(PartLau
 // along which its first result moves least last.
 std::vector<size_t> ByStrideOfResult(const Part& part, size_t loops);
 
-// One way to compute parts of one skeleton.
+// How parts of one skeleton are computed: a template of device code with its configurations.
 struct PartTemplate {
-  std::string_view name;
+  TemplateFamily family;  // kAny: it has one configuration without a name
   // Device headers that its text builds on (device_headers.h).
   Span<const std::string_view> headers;
-  // Whether it computes that part. The last template of a list suits every part; what it cannot run either is
-  // an error of `write`.
-  bool (*suits)(const PartContext& context);
-  // Appends the body of the part's function (the block's number is `block`). Errors: kUnsupported.
-  Result<PartLaunch> (*write)(const PartContext& context, PartWriter* writer);
-  // The cluster that it would choose; null: none, a block is a cluster.
-  uint32_t (*cluster)(const PartContext& context) = nullptr;
+  // The configurations that compute the part, with estimates; of equal ones, the first is preferred. A
+  // cluster that the context settles is kept to.
+  std::vector<KernelCandidate> (*candidates)(const PartContext& context);
+  // Appends the body of the part's function (the block's number is `block`); `configuration` is one of the
+  // candidates. Errors: kUnsupported.
+  Result<PartLaunch> (*write)(const PartContext& context, const KernelConfiguration& configuration,
+                              PartWriter* writer);
+  // As TilesOf (kernel_candidates.h) has it; null: the template is not made of tiles.
+  std::vector<KernelConfiguration> (*tiles)(const CudaTarget& target) = nullptr;
 };
 
 inline bool SuitsAll(const PartContext&) { return true; }
+
+// The candidates of a template with one configuration that was never estimated; none where it does not suit.
+template <TemplateFamily FAMILY, bool (*SUITS)(const PartContext&) = SuitsAll>
+std::vector<KernelCandidate> OneCandidate(const PartContext& context) {
+  KernelConfiguration configuration;
+  configuration.family = FAMILY;
+  if (!SUITS(context)) return {};
+  return {{configuration, kNotEstimated}};
+}
 
 }  // namespace rondo::cuda
 

@@ -1,11 +1,11 @@
 #include "compiler/codegen/cuda/part_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/codegen/cuda/attention/attention_templates.h"
 #include "compiler/codegen/cuda/convolution/convolution_templates.h"
 #include "compiler/codegen/cuda/map/map_templates.h"
-#include "compiler/codegen/cuda/matmul/matmul_families.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduction/reduction_templates.h"
@@ -20,7 +20,7 @@ double Work(const Part& part) {
   return work;
 }
 
-// What computes a skeleton's parts where no family of matmuls does, in the order of preference.
+// What computes a skeleton's parts, in the order of preference.
 Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
   switch (skeleton) {
     case Skeleton::kMap: return kMapTemplates;
@@ -46,51 +46,52 @@ void WriteNeighbours(Skeleton skeleton, PartWriter* writer) {
   if (!begins_next_itself) writer->Line("launch_dependents();");
 }
 
+// Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as theirs.
+void PutStreamsFirst(std::vector<KernelCandidate>* candidates) {
+  double stream = 0;
+  const auto few_rows = [](const KernelCandidate& one) {
+    return one.configuration.family == TemplateFamily::kFewRows;
+  };
+  for (const KernelCandidate& one : *candidates) {
+    if (few_rows(one)) stream = std::max(stream, one.microseconds);
+  }
+  for (KernelCandidate& one : *candidates) {
+    if (!few_rows(one)) one.microseconds += stream;
+  }
+}
+
 }  // namespace
 
-MatmulConfiguration PartPlan::configuration() const {
-  return candidates.empty() ? MatmulConfiguration() : candidates[chosen].configuration;
+KernelConfiguration PartPlan::configuration() const {
+  return candidates.empty() ? KernelConfiguration() : candidates[chosen].configuration;
 }
 
-uint32_t PartPlan::cluster() const {
-  if (!candidates.empty()) return static_cast<uint32_t>(configuration().cluster);
-  return by != nullptr && by->cluster != nullptr ? by->cluster(context) : 1;
-}
-
-Span<const std::string_view> PartPlan::headers() const {
-  if (family != nullptr) return family->headers;
-  return by != nullptr ? by->headers : Span<const std::string_view>();
-}
+bool PartPlan::HasChoice() const { return configuration().family != TemplateFamily::kAny; }
 
 PartPlan PlanPart(const PartContext& context) {
-  PartPlan plan = {context, {}, {}, 0, nullptr, nullptr};
+  PartPlan plan = {context, {}, {}, 0};
   const Skeleton skeleton = context.part.skeleton;
-  if (skeleton == Skeleton::kContraction || skeleton == Skeleton::kConvolution) {
-    plan.problem = MatmulProblemOf(context.part, context.params);
-    if (plan.problem) plan.candidates = MatmulCandidates(context, *plan.problem);
+  if (skeleton == Skeleton::kContraction || skeleton == Skeleton::kConvolution)
+    plan.context.matmul = MatmulProblemOf(context.part, context.params);
+  for (const PartTemplate* one : TemplatesOf(skeleton)) {
+    const std::vector<KernelCandidate> candidates = one->candidates(plan.context);
+    plan.candidates.insert(plan.candidates.end(), candidates.begin(), candidates.end());
+    plan.by.resize(plan.candidates.size(), one);
   }
-  if (!plan.candidates.empty()) {
-    plan.chosen = BestCandidate(plan.candidates, context.target.matmul);
-    plan.family =
-        *std::find_if(std::begin(kMatmulFamilies), std::end(kMatmulFamilies),
-                      [&](const MatmulTemplate* one) { return one->family == plan.configuration().family; });
-    return plan;
-  }
-  const Span<const PartTemplate* const> templates = TemplatesOf(skeleton);
-  const auto* suits = std::find_if(templates.begin(), templates.end(),
-                                   [&](const PartTemplate* one) { return one->suits(context); });
-  if (suits != templates.end()) plan.by = *suits;
+  PutStreamsFirst(&plan.candidates);
+  if (!plan.candidates.empty()) plan.chosen = BestCandidate(plan.candidates, context.target.configuration);
   return plan;
 }
 
 Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer) {
-  for (std::string_view header : plan.headers()) writer->Include(header);
+  if (plan.by.empty()) {
+    return Status::Error(Code::kUnsupported, "skeleton %d is not known",
+                         static_cast<int>(plan.context.part.skeleton));
+  }
+  const PartTemplate& by = *plan.by[plan.chosen];
+  for (std::string_view header : by.headers) writer->Include(header);
   WriteNeighbours(plan.context.part.skeleton, writer);
-  if (plan.family != nullptr)
-    return plan.family->write(plan.context, *plan.problem, plan.configuration(), writer);
-  if (plan.by != nullptr) return plan.by->write(plan.context, writer);
-  return Status::Error(Code::kUnsupported, "skeleton %d is not known",
-                       static_cast<int>(plan.context.part.skeleton));
+  return by.write(plan.context, plan.configuration(), writer);
 }
 
 std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
@@ -108,7 +109,8 @@ std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
   for (size_t k : order) {
     const Part& part = kernel.parts[k];
     planned[k].emplace(PlanPart({part, target, params, Work(part) / all, cluster}));
-    if (cluster == 0) cluster = planned[k]->cluster();
+    if (cluster == 0)
+      cluster = static_cast<uint32_t>(std::max<int64_t>(1, planned[k]->configuration().cluster));
   }
   std::vector<PartPlan> plans;
   plans.reserve(planned.size());
@@ -116,10 +118,10 @@ std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
   return plans;
 }
 
-const PartPlan* LargestMatmul(const std::vector<PartPlan>& plans) {
+const PartPlan* LargestChoice(const std::vector<PartPlan>& plans) {
   const PartPlan* largest = nullptr;
   for (const PartPlan& plan : plans) {
-    if (plan.candidates.empty()) continue;
+    if (!plan.HasChoice()) continue;
     if (largest == nullptr || Work(plan.context.part) > Work(largest->context.part)) largest = &plan;
   }
   return largest;

@@ -3,35 +3,29 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_PART_PLAN_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_PART_PLAN_H_
 
-#include <optional>
-#include <string_view>
 #include <vector>
 
-#include "compiler/codegen/cuda/matmul/matmul_candidates.h"
-#include "compiler/codegen/cuda/matmul/matmul_problem.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 #include "compiler/codegen/cuda/part_context.h"
 
 namespace rondo::cuda {
 
-struct MatmulTemplate;
-
-// A matmul by one of its candidates, or any part by a template.
+// A part by one of its candidates.
 struct PartPlan {
   PartContext context;
-  // Of a matmul that families take: all candidates, and which is chosen. Else none.
-  std::optional<MatmulProblem> problem;
-  std::vector<MatmulCandidate> candidates;
+  // All candidates, what each is written by, and which is chosen. Empty: the skeleton is not known.
+  std::vector<KernelCandidate> candidates;
+  std::vector<const PartTemplate*> by;
   size_t chosen = 0;
-  const MatmulTemplate* family = nullptr;  // of the candidate chosen
-  const PartTemplate* by = nullptr;        // where there are no candidates; null: the skeleton is not known
 
-  // What is chosen; everything left open where a template without candidates is.
-  MatmulConfiguration configuration() const;
-  uint32_t cluster() const;  // blocks
-  Span<const std::string_view> headers() const;
+  // What is chosen. Everything left open, but a cluster, where templates have nothing to choose from.
+  KernelConfiguration configuration() const;
+  // Whether its candidates have names, by which one can be asked for.
+  bool HasChoice() const;
 };
 
-// Of candidates, the one that the target asks for, or else the best by estimate.
+// Given this part and this GPU, all candidates and what each would cost; and which is chosen: the one that
+// the target asks for, or else the best by estimate.
 PartPlan PlanPart(const PartContext& context);
 
 // Appends the body of the part's function (the block's number is `block`). Errors: kUnsupported, for a part
@@ -44,8 +38,8 @@ Result<PartLaunch> WritePart(const PartPlan& plan, PartWriter* writer);
 std::vector<PartPlan> PlanParts(const Kernel& kernel, const CudaTarget& target,
                                 Span<const ParamFacts> params);
 
-// Of the parts that have candidates, the one with most work, the first of equals; null if there is none.
-const PartPlan* LargestMatmul(const std::vector<PartPlan>& plans);
+// Of the parts that have a choice, the one with most work, the first of equals; null if there is none.
+const PartPlan* LargestChoice(const std::vector<PartPlan>& plans);
 
 }  // namespace rondo::cuda
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/part_context.h"
-#include "compiler/codegen/cuda/writer.h"
+#include "compiler/codegen/cuda/text_writer.h"
 #include "core/kernel.h"
 
 namespace rondo::cuda {

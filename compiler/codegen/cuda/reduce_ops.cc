@@ -1,6 +1,6 @@
 #include "compiler/codegen/cuda/reduce_ops.h"
 
-#include "compiler/codegen/cuda/writer.h"
+#include "compiler/codegen/cuda/text_writer.h"
 
 namespace rondo::cuda {
 

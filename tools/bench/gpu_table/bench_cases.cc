@@ -44,7 +44,7 @@ MatmulSize TiledProblem(std::mt19937_64& random, int place) {
   return size;
 }
 
-std::vector<MatmulCandidate> CandidatesOf(const CudaTarget& target, BenchKernel& kernel) {
+std::vector<KernelCandidate> CandidatesOf(const CudaTarget& target, BenchKernel& kernel) {
   const std::vector<std::vector<cuda::ParamFacts>> facts = FactsOf(kernel.emitted().plan);
   return KernelCandidates(kernel.kernel(), target, facts[0]);
 }
@@ -53,11 +53,11 @@ std::vector<MatmulCandidate> CandidatesOf(const CudaTarget& target, BenchKernel&
 void AddCases(const CudaTarget& target, const MatmulSize& size, std::mt19937_64& random,
               std::vector<BenchCase>* cases) {
   BenchKernel kernel(size, "");
-  std::vector<MatmulCandidate> candidates = CandidatesOf(target, kernel);
-  std::erase_if(candidates, [](const MatmulCandidate& one) { return one.microseconds == kNotEstimated; });
+  std::vector<KernelCandidate> candidates = CandidatesOf(target, kernel);
+  std::erase_if(candidates, [](const KernelCandidate& one) { return one.microseconds == kNotEstimated; });
   std::stable_sort(
       candidates.begin(), candidates.end(),
-      [](const MatmulCandidate& a, const MatmulCandidate& b) { return a.microseconds < b.microseconds; });
+      [](const KernelCandidate& a, const KernelCandidate& b) { return a.microseconds < b.microseconds; });
   for (size_t taken = 0; taken < kCandidates && !candidates.empty(); ++taken) {
     const size_t next = taken < 2 ? 0 : random() % candidates.size();
     cases->push_back({size, Text(candidates[next].configuration)});
@@ -94,7 +94,7 @@ std::optional<BenchCase> ParseBenchCase(const std::string& name) {
   found.size.tf32 = type == "tf32";
   if (type != "bf16") found.size.type = DType::kF32;
   std::getline(text >> std::ws, found.configuration);
-  const bool known = ParseMatmulConfiguration(found.configuration).has_value() && found.Name() == name;
+  const bool known = ParseKernelConfiguration(found.configuration).has_value() && found.Name() == name;
   return known ? std::optional(found) : std::nullopt;
 }
 
@@ -113,11 +113,11 @@ Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKer
   const cuda::GpuTable& gpu = cuda::GpuTableOf(target);
   if (kernel.configuration().empty())
     return std::optional<double>(cuda::MapMicroseconds(kernel.kernel(), target) * gpu.cycles_a_microsecond);
-  const std::optional<MatmulConfiguration> wanted = ParseMatmulConfiguration(kernel.configuration());
-  for (const MatmulCandidate& candidate : CandidatesOf(target, kernel)) {
+  const std::optional<KernelConfiguration> wanted = ParseKernelConfiguration(kernel.configuration());
+  for (const KernelCandidate& candidate : CandidatesOf(target, kernel)) {
     if (candidate.configuration != wanted || candidate.microseconds == kNotEstimated) continue;
     const double cycles = candidate.microseconds * gpu.cycles_a_microsecond;
-    if (wanted->family == MatmulFamily::kFewRows || wanted->family == MatmulFamily::kLibrary)
+    if (wanted->family == TemplateFamily::kFewRows || wanted->family == TemplateFamily::kLibrary)
       return std::optional<double>(cycles);
     const bool is_long = cycles > gpu.long_kernel * gpu.long_among_others;
     return std::optional<double>(cycles / (is_long ? gpu.long_among_others : gpu.short_among_others));

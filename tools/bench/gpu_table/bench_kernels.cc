@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "compiler/codegen/cuda/kernel_configuration.h"
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
-#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
 
 namespace rondo::bench {
 
@@ -38,8 +38,8 @@ BenchKernel::BenchKernel(const MatmulSize& size, std::string configuration)
   part.epilogue =
       arena.Copy(std::vector<TapeInst>{Instruction(TapeOp::kAcc, 0), Instruction(TapeOp::kStore, out)});
   Contain(part);
-  if (ParseMatmulConfiguration(configuration_).value_or(MatmulConfiguration()).family ==
-      MatmulFamily::kLibrary)
+  if (ParseKernelConfiguration(configuration_).value_or(KernelConfiguration()).family ==
+      TemplateFamily::kLibrary)
     LeaveToLibrary();
   Finish();
 }

@@ -41,7 +41,7 @@ Status Compile(const std::string& architecture, BenchKernel* kernel) {
   options.units.threads = 1;
   const bool by_library = !kernel->emitted().library.empty();
   if (!kernel->configuration().empty() && !by_library)
-    options.matmul = *ParseMatmulConfiguration(kernel->configuration());
+    options.configuration = *ParseKernelConfiguration(kernel->configuration());
   std::string report;
   return AddCudaModules(&kernel->emitted(), options, &report);
 }

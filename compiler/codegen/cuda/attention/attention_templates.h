@@ -12,7 +12,7 @@ extern const PartTemplate
     kFlashAttention;  // f16 and bf16 by mma; warps and blocks of a cluster split the keys
 extern const PartTemplate kPlainAttention;  // a block a query, in f32
 
-// The first that suits a part computes it.
+// Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kAttentionTemplates[] = {&kStagedAttention, &kFlashAttention,
                                                               &kPlainAttention};
 

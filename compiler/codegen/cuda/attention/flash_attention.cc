@@ -1,7 +1,10 @@
 // Attention on tensor cores: each warp walks its share of the keys for 16 queries, online softmax in
 // registers.
+#include <optional>
+
+#include "compiler/codegen/cuda/attention/attention_cost.h"
 #include "compiler/codegen/cuda/attention/attention_templates.h"
-#include "compiler/codegen/cuda/attention/query_tiles.h"
+#include "compiler/codegen/cuda/gpu_table.h"
 
 namespace rondo::cuda {
 
@@ -9,27 +12,53 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"attention_block", "attention_warp"};
 
-constexpr int64_t kNarrow = 128;  // features and values that leave room for two blocks on a multiprocessor
+// Blocks of a cluster that may split the keys: as many as all warps have keys for.
+std::vector<int64_t> Clusters(const PartContext& context, const QueryTiles& tiles) {
+  constexpr int64_t kMost = 8;
+  const int64_t most = context.target.clusters() && context.cluster == 0 ? kMost : 1;
+  std::vector<int64_t> clusters = {1};
+  for (int64_t cluster = 2; cluster <= most && tiles.keys >= cluster * tiles.splits() * QueryTiles::kRun;
+       cluster *= 2)
+    clusters.push_back(cluster);
+  return clusters;
+}
 
-std::optional<QueryTiles> TilesOf(const PartContext& context) {
-  std::optional<QueryTiles> tiles = QueryTilesOf(context);
-  if (tiles) SplitKeys(context, &*tiles);
+QueryTiles TilesOf(const PartContext& context, const KernelConfiguration& configuration) {
+  QueryTiles tiles = *QueryTilesOf(context);
+  tiles.tile_warps = QueryTiles::kWarps / configuration.warps;
+  tiles.cluster = configuration.cluster;
   return tiles;
 }
 
-bool Suits(const PartContext& context) { return QueryTilesOf(context).has_value(); }
+// The fewer queries a block has, the more of its warps split the keys.
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  std::optional<QueryTiles> tiles = QueryTilesOf(context);
+  if (!tiles) return {};
+  const GpuTable& gpu = GpuTableOf(context.target);
+  std::vector<KernelCandidate> candidates;
+  for (tiles->tile_warps = 1; tiles->tile_warps <= QueryTiles::kWarps; tiles->tile_warps *= 2) {
+    for (int64_t cluster : Clusters(context, *tiles)) {
+      tiles->cluster = cluster;
+      KernelConfiguration configuration;
+      configuration.family = TemplateFamily::kFlash;
+      configuration.warps = tiles->splits();
+      configuration.cluster = cluster;
+      candidates.push_back({configuration, FlashCycles(context, *tiles) / gpu.cycles_a_microsecond});
+    }
+    if (tiles->tile_rows() >= tiles->rows) break;
+  }
+  return candidates;
+}
 
-uint32_t Cluster(const PartContext& context) { return static_cast<uint32_t>(TilesOf(context)->cluster); }
-
-Result<PartLaunch> WriteFlash(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfiguration& configuration,
+                              PartWriter* writer) {
   const Part& part = context.part;
-  const QueryTiles tiles = *TilesOf(context);
+  const QueryTiles tiles = TilesOf(context, configuration);
   WriteTilePlace(context, tiles, writer);
   WriteQueryRows(context, tiles, writer);
   const std::string plain = Truth(WriteScore(context, tiles, writer));
   auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
-  writer->Line("AttentionBlock<" + Text(tiles.warp_rows) + ", " + Text(tiles.values) + ", " +
-               Text(tiles.splits()) + "> block_out;");
+  writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
   writer->Line("{ AttentionWarp<" + Truth(tiles.bf16) + ", " + Text(tiles.features) + ", " +
                Text(tiles.values) + "> warp_out;");
   writer->Line("warp_out.template walk<" + plain + ">(at, limits, (rank * " + Text(tiles.splits()) +
@@ -41,13 +70,13 @@ Result<PartLaunch> WriteFlash(const PartContext& context, PartWriter* writer) {
   WriteQueryResults(context, tiles, writer);
   PartLaunch launch;
   launch.cluster = static_cast<uint32_t>(tiles.cluster);
-  if (tiles.features + tiles.values <= kNarrow) launch.resident = 2;
+  launch.resident = tiles.resident();
   launch.shared = static_cast<uint32_t>(tiles.layout().shared(static_cast<int>(tiles.cluster)));
   return WithBlocks(launch, tiles.blocks());
 }
 
 }  // namespace
 
-constinit const PartTemplate kFlashAttention = {"flash", kHeaders, Suits, WriteFlash, Cluster};
+constinit const PartTemplate kFlashAttention = {TemplateFamily::kFlash, kHeaders, Candidates, WriteFlash};
 
 }  // namespace rondo::cuda

@@ -130,7 +130,7 @@ void WriteResults(const Part& part, const PlainShape& shape, PartWriter* writer)
   writer->Line("}");
 }
 
-Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const PlainShape shape = ShapeOf(context);
   if (shape.values > kMostFeatures || shape.features > kMostFeatures) {
@@ -152,6 +152,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kPlainAttention = {"a block a query", kHeaders, SuitsAll, WritePlain};
+constinit const PartTemplate kPlainAttention = {TemplateFamily::kPlain, kHeaders,
+                                                OneCandidate<TemplateFamily::kPlain>, WritePlain};
 
 }  // namespace rondo::cuda

@@ -9,7 +9,6 @@ namespace rondo::cuda {
 namespace {
 
 constexpr int64_t kMostFeatures = 256;  // of a query or a value, in registers
-constexpr int64_t kWarpRows = 16;
 
 // Which of the loops before the values' have keys of their own.
 void CountQueries(const Part& part, QueryTiles* tiles) {
@@ -53,27 +52,9 @@ std::optional<QueryTiles> QueryTilesOf(const PartContext& context) {
                        FitsLanes(context, part.values, tiles.value, 8);
   if (!vectors) return std::nullopt;
   CountQueries(part, &tiles);
+  tiles.warp_rows = std::min(tiles.rows, tiles.warp_rows);
   if (tiles.rows > 0x7fffffff || tiles.groups > 0x7fffffff) return std::nullopt;
   return tiles;
-}
-
-void SplitKeys(const PartContext& context, QueryTiles* tiles) {
-  const double fill = context.target.processors * context.share;
-  tiles->warp_rows = std::min(tiles->rows, kWarpRows);
-  auto blocks = [&] { return tiles->groups * tiles->tiles(); };
-  while (tiles->tile_warps < QueryTiles::kWarps && tiles->tile_rows() < tiles->rows) {
-    tiles->tile_warps *= 2;
-    if (static_cast<double>(blocks()) >= fill) continue;
-    tiles->tile_warps /= 2;
-    break;
-  }
-  constexpr int64_t kMostCluster = 8;
-  const int64_t most_cluster = context.target.clusters() && context.cluster == 0 ? kMostCluster : 1;
-  auto useful = [&](int64_t cluster) {
-    return static_cast<double>(blocks() * cluster) <= fill &&
-           tiles->keys >= cluster * tiles->splits() * QueryTiles::kRun;
-  };
-  while (tiles->cluster < most_cluster && useful(2 * tiles->cluster)) tiles->cluster *= 2;
 }
 
 void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {

@@ -30,6 +30,9 @@ struct QueryTiles {
   int64_t tiles() const { return (rows + tile_rows() - 1) / tile_rows(); }
   int64_t splits() const { return kWarps / tile_warps; }
   int64_t blocks() const { return groups * tiles() * cluster; }
+  // Blocks that a multiprocessor holds, where every warp reads keys and values for itself: narrow ones leave
+  // registers for two.
+  uint32_t resident() const { return features + values <= 128 ? 2 : 1; }
   AttentionLayout layout() const {
     return {static_cast<int>(warp_rows), static_cast<int>(values), static_cast<int>(splits())};
   }
@@ -38,8 +41,6 @@ struct QueryTiles {
 // Queries, keys and values; how they are put into blocks is left open. None if dtypes, layout or alignment do
 // not suit the tensor cores' instruction.
 std::optional<QueryTiles> QueryTilesOf(const PartContext& context);
-// As many queries a block as leave a block for every multiprocessor; what is left of the GPU splits the keys.
-void SplitKeys(const PartContext& context, QueryTiles* tiles);
 
 // rank, group, tile and warp; the counters of all loops, at the head; keys and values of the head. Few blocks
 // let the next kernel begin at once.

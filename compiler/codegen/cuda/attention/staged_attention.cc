@@ -1,6 +1,6 @@
 // Attention of many queries: blocks of 64 queries that share keys and values in shared memory.
+#include "compiler/codegen/cuda/attention/attention_cost.h"
 #include "compiler/codegen/cuda/attention/attention_templates.h"
-#include "compiler/codegen/cuda/attention/query_tiles.h"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 
@@ -17,34 +17,33 @@ constexpr int64_t kOwn = 1024;  // bytes of shared memory that a block has besid
 
 struct Staged {
   QueryTiles tiles;
-  StagedAttentionLayout layout;
+  StagedAttention layout;
   uint32_t resident;  // blocks of a multiprocessor
 };
 
 // As many stages as shared memory has room for, if there is room.
 bool TakeStages(const CudaTarget& target, Staged* staged) {
   const int64_t room = staged->resident == 1 ? target.shared : target.shared_processor / staged->resident;
-  StagedAttentionLayout& layout = staged->layout;
+  StagedAttention& layout = staged->layout;
   for (layout.stages = kMostStages; layout.stages > 0; --layout.stages) {
     if (layout.shared() + kOwn <= room) return true;
   }
   return false;
 }
 
-// None where tensor cores cannot, or blocks of 64 queries leave warps or multiprocessors idle: smaller ones
-// whose warps all split the keys are faster there.
+// None where tensor cores cannot, or shared memory has no room.
 std::optional<Staged> StagedOf(const PartContext& context) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const std::optional<QueryTiles> tiles = QueryTilesOf(context);
-  if (!tiles || tiles->rows < gpu.staged_rows) return std::nullopt;
+  if (!tiles) return std::nullopt;
   Staged staged = {*tiles, {}, kMostResident};
-  staged.tiles.warp_rows = StagedAttentionLayout::kWarpRows;
+  staged.tiles.warp_rows = StagedAttention::kWarpRows;
   staged.tiles.tile_warps = kRowWarps;
-  if (static_cast<double>(staged.tiles.blocks()) < context.Processors()) return std::nullopt;
-  StagedAttentionLayout& layout = staged.layout;
+  StagedAttention& layout = staged.layout;
   layout.features = static_cast<int>(tiles->features);
   layout.values = static_cast<int>(tiles->values);
   layout.row_warps = kRowWarps;
+  layout.bf16 = tiles->bf16;
   layout.wgmma = context.target.warp_groups && tiles->features % 64 == 0 && tiles->values % 64 == 0;
   layout.keys = layout.wgmma || tiles->features + tiles->values <= gpu.staged_wide_stage ? 128 : 64;
   if (tiles->values > gpu.staged_two_blocks) staged.resident = 1;
@@ -54,7 +53,15 @@ std::optional<Staged> StagedOf(const PartContext& context) {
   return std::nullopt;
 }
 
-bool Suits(const PartContext& context) { return StagedOf(context).has_value(); }
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  const std::optional<Staged> staged = StagedOf(context);
+  if (!staged) return {};
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kStaged;
+  const StagedAttention& layout = staged->layout;
+  const double cycles = StagedCycles(context, staged->tiles, layout.keys, layout.wgmma != 0);
+  return {{configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond}};
+}
 
 // `query_at`: where the block's query of a number is.
 void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
@@ -65,22 +72,20 @@ void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWrite
   writer->Line("return " + writer->AddressText(context.part.lhs) + "; };");
 }
 
-Result<PartLaunch> WriteStaged(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const Staged staged = *StagedOf(context);
   const QueryTiles& tiles = staged.tiles;
-  const StagedAttentionLayout& layout = staged.layout;
+  const StagedAttention& layout = staged.layout;
   WriteTilePlace(context, tiles, writer);
   WriteQueryAt(context, tiles, writer);
   WriteQueryRows(context, tiles, writer);
   writer->Line("(void)at;");
   const bool plain = WriteScore(context, tiles, writer);
   auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
-  writer->Line("typedef " + std::string(layout.wgmma ? "StagedWgmma<" : "StagedMma<") + Truth(tiles.bf16) +
-               ", " + Text(layout.features) + ", " + Text(layout.values) + ", " + Text(layout.row_warps) +
-               ", " + Text(layout.keys) + ", " + Text(layout.stages) + "> Matmuls;");
-  writer->Line("AttentionBlock<" + Text(tiles.warp_rows) + ", " + Text(tiles.values) + ", " +
-               Text(tiles.splits()) + "> block_out;");
+  writer->Line("typedef " + std::string(layout.wgmma ? "StagedWgmma<" : "StagedMma<") +
+               Aggregate("StagedAttention", layout) + "> Matmuls;");
+  writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");
   writer->Line("{ Matmuls::Rows rows_out;");
   writer->Line("staged_attention<Matmuls, " + Truth(plain) + ", " + Truth(part.limit != kNoOperand) +
                ">(rows_out, query_at, limits, " + Text(tiles.keys) + ", keys, " + bytes(part.keys) +
@@ -96,6 +101,6 @@ Result<PartLaunch> WriteStaged(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kStagedAttention = {"staged", kHeaders, Suits, WriteStaged};
+constinit const PartTemplate kStagedAttention = {TemplateFamily::kStaged, kHeaders, Candidates, WriteStaged};
 
 }  // namespace rondo::cuda

@@ -3,15 +3,17 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_CONVOLUTION_TEMPLATES_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_CONVOLUTION_TEMPLATES_H_
 
-#include "compiler/codegen/cuda/part_context.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
 
 namespace rondo::cuda {
 
 extern const PartTemplate kWindowConvolution;  // a thread slides along the last spatial axis
 extern const PartTemplate kPlainConvolution;   // a thread an output point
 
-// The first that suits a part computes it.
-inline constexpr const PartTemplate* kConvolutionTemplates[] = {&kWindowConvolution, &kPlainConvolution};
+// As a matmul (implicit GEMM), or by windows. Where estimates are equal, the first is preferred.
+inline constexpr const PartTemplate* kConvolutionTemplates[] = {
+    &kFewRowsMatmul, &kMmaMatmul,         &kWgmmaMatmul,     &kTf32Matmul,
+    &kSimtMatmul,    &kWindowConvolution, &kPlainConvolution};
 
 }  // namespace rondo::cuda
 

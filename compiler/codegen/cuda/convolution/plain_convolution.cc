@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"elements", "scalar"};
 
-Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("wait_for_earlier();");
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
@@ -45,6 +45,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kPlainConvolution = {"an output point a thread", kHeaders, SuitsAll, WritePlain};
+constinit const PartTemplate kPlainConvolution = {TemplateFamily::kPlain, kHeaders,
+                                                  OneCandidate<TemplateFamily::kPlain>, WritePlain};
 
 }  // namespace rondo::cuda

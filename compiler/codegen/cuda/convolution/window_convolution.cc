@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/cuda/convolution/convolution_templates.h"
 #include "compiler/codegen/cuda/convolution/window_shape.h"
+#include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"windows"};
 
-// The device's type of what is read; WindowShapeOf takes no other.
+// The device's type of what is read; WindowCandidates has no other.
 const char* LaneType(DType dtype) {
   return dtype == DType::kF32 ? "LaneF32" : dtype == DType::kF16 ? "LaneF16" : "LaneBF16";
 }
@@ -75,9 +76,7 @@ void WriteLines(const PartContext& context, const WindowShape& shape, PartWriter
   }
   WriteAddress(part, shape, writer);
   const std::string line = std::string("WindowLine<") + LaneType(input.dtype) + ", " + KindText(part) + ", " +
-                           Text(shape.lanes) + ", " + Text(shape.points) + ", " + Text(shape.kernel) + ", " +
-                           Text(shape.taps) + ", " + Text(shape.stride) + ", " + Text(shape.dilation) + ", " +
-                           Truth(shape.weight_vector) + ">::add(p" + Text(input.param) + ", a, " +
+                           Aggregate("Window", WindowOf(shape)) + ">::add(p" + Text(input.param) + ", a, " +
                            IntText(along.stride) + ", (int)(" + IntText(along.offset) + " + " +
                            IntText(shape.stride) + " * " + width + "), " + Text(along.extent) + ", ";
   std::string weights = "nullptr, 0, 0, 0";
@@ -137,8 +136,36 @@ void WriteUnits(const PartContext& context, const WindowShape& shape, int64_t un
   }
 }
 
-Result<PartLaunch> WriteWindows(const PartContext& context, PartWriter* writer) {
-  const WindowShape shape = *WindowShapeOf(context);
+KernelConfiguration ConfigurationOf(const WindowShape& shape) {
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kWindows;
+  configuration.m = shape.lanes;
+  configuration.n = shape.points;
+  configuration.k = shape.taps;
+  return configuration;
+}
+
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  std::vector<KernelCandidate> candidates;
+  for (const WindowCandidate& one : WindowCandidates(context)) {
+    candidates.push_back(
+        {ConfigurationOf(one.shape), (gpu.map_start + one.cycles) / gpu.cycles_a_microsecond});
+  }
+  return candidates;
+}
+
+// The candidate of that configuration.
+WindowShape ShapeOf(const PartContext& context, const KernelConfiguration& configuration) {
+  const std::vector<WindowCandidate> candidates = WindowCandidates(context);
+  return std::find_if(candidates.begin(), candidates.end(),
+                      [&](const WindowCandidate& one) { return ConfigurationOf(one.shape) == configuration; })
+      ->shape;
+}
+
+Result<PartLaunch> WriteWindows(const PartContext& context, const KernelConfiguration& configuration,
+                                PartWriter* writer) {
+  const WindowShape shape = ShapeOf(context, configuration);
   const int64_t units = WindowUnits(context, shape);
   // Small blocks where there are few threads, so that they lie on many multiprocessors.
   PartLaunch launch;
@@ -153,10 +180,9 @@ Result<PartLaunch> WriteWindows(const PartContext& context, PartWriter* writer) 
   return WithBlocks(launch, (units + launch.block - 1) / launch.block);
 }
 
-bool Suits(const PartContext& context) { return WindowShapeOf(context).has_value(); }
-
 }  // namespace
 
-constinit const PartTemplate kWindowConvolution = {"windows", kHeaders, Suits, WriteWindows};
+constinit const PartTemplate kWindowConvolution = {TemplateFamily::kWindows, kHeaders, Candidates,
+                                                   WriteWindows};
 
 }  // namespace rondo::cuda

@@ -1,8 +1,8 @@
 #include "compiler/codegen/cuda/convolution/window_shape.h"
 
 #include <algorithm>
+#include <optional>
 
-#include "compiler/codegen/cuda/device/window_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/operand_access.h"
 
@@ -27,7 +27,7 @@ double Cycles(const PartContext& context, const WindowShape& shape) {
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
   const double lines = static_cast<double>(context.Points(first, part.loops.size())) / kernel;
   const bool product = !part.rhs.empty();
-  const int64_t span = WindowSpan(shape.points, shape.taps, shape.stride, shape.dilation);
+  const int64_t span = WindowOf(shape).span();
   const double read = kernel / static_cast<double>(shape.taps) *
                       static_cast<double>(std::min(span, shape.points * shape.taps));
   const double factors = product ? kernel * (shape.weight_vector ? 1 : lanes) : 0;
@@ -69,6 +69,8 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   shape.kernel = part.loops[all - 1];
   shape.stride = along.strides[first - 1];
   shape.dilation = along.strides[all - 1];
+  constexpr int64_t kMost = 1 << 20;  // so that nothing of it exceeds an int
+  if (shape.kernel > kMost || shape.stride > kMost || shape.dilation > kMost) return std::nullopt;
   return shape;
 }
 
@@ -82,7 +84,7 @@ int64_t ChannelLanes(const PartContext& context, bool weights) {
 // Whether a thread has registers for it.
 bool FitsRegisters(const WindowShape& shape) {
   constexpr int64_t kMostSpan = 40, kMostFloats = 112;
-  const int64_t span = WindowSpan(shape.points, shape.taps, shape.stride, shape.dilation);
+  const int64_t span = WindowOf(shape).span();
   return span <= kMostSpan &&
          ((std::min(span, shape.points * shape.taps) + shape.points + 1) * shape.lanes <= kMostFloats ||
           shape.points * shape.taps * shape.lanes <= 8);
@@ -97,32 +99,28 @@ int64_t WindowUnits(const PartContext& context, const WindowShape& shape) {
   return context.Points(0, first) / width * ((width + shape.points - 1) / shape.points) / shape.lanes;
 }
 
-std::optional<WindowShape> WindowShapeOf(const PartContext& context) {
+std::vector<WindowCandidate> WindowCandidates(const PartContext& context) {
   const Part& part = context.part;
   const std::optional<WindowShape> window = ReadWindow(context);
-  if (!window) return std::nullopt;
+  if (!window) return {};
   const int64_t most_lanes = ChannelLanes(context, false), weight_lanes = ChannelLanes(context, true);
   const int64_t least = 4 / std::min<int64_t>(4, ByteSize(part.operands[part.lhs].dtype));
   const int64_t width = part.loops[static_cast<size_t>(EpilogueLoops(part)) - 1];
-  std::optional<WindowShape> best;
-  double best_cycles = 0;
+  std::vector<WindowCandidate> candidates;
   for (int64_t lanes = most_lanes; lanes >= 1; lanes = lanes / 2 < least && lanes > 1 ? 1 : lanes / 2) {
     for (int64_t points : {8, 4, 2, 1}) {
       for (int64_t taps : {8, 7, 5, 4, 3, 2, 1}) {
-        WindowShape candidate = *window;
-        candidate.lanes = lanes;
-        candidate.points = points;
-        candidate.taps = taps;
-        candidate.weight_vector = lanes > 1 && weight_lanes >= lanes;
-        if (points > width || taps > window->kernel || !FitsRegisters(candidate)) continue;
-        const double cycles = Cycles(context, candidate);
-        if (best && cycles >= best_cycles) continue;
-        best = candidate;
-        best_cycles = cycles;
+        WindowShape shape = *window;
+        shape.lanes = lanes;
+        shape.points = points;
+        shape.taps = taps;
+        shape.weight_vector = lanes > 1 && weight_lanes >= lanes;
+        if (points > width || taps > window->kernel || !FitsRegisters(shape)) continue;
+        candidates.push_back({shape, Cycles(context, shape)});
       }
     }
   }
-  return best;
+  return candidates;
 }
 
 }  // namespace rondo::cuda

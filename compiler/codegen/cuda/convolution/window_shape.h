@@ -4,8 +4,9 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_WINDOW_SHAPE_H_
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
+#include "compiler/codegen/cuda/device/window_layout.h"
 #include "compiler/codegen/cuda/part_context.h"
 
 namespace rondo::cuda {
@@ -21,9 +22,25 @@ struct WindowShape {
   int64_t kernel = 1, stride = 1, dilation = 1;  // along the last axis
 };
 
-// The shape that is estimated to take least. None if the part is none for windows: other types, indices from
-// data, axes that do not move by one stride each.
-std::optional<WindowShape> WindowShapeOf(const PartContext& context);
+// As device code has it.
+inline Window WindowOf(const WindowShape& shape) {
+  return {static_cast<int>(shape.lanes),
+          static_cast<int>(shape.points),
+          static_cast<int>(shape.taps),
+          static_cast<int>(shape.kernel),
+          static_cast<int>(shape.stride),
+          static_cast<int>(shape.dilation),
+          shape.weight_vector};
+}
+
+// A shape, and the cycles that it is estimated to take.
+struct WindowCandidate {
+  WindowShape shape;
+  double cycles = 0;
+};
+// All shapes for which a thread has registers. None if the part is none for windows: other types, indices
+// from data, axes that do not move by one stride each.
+std::vector<WindowCandidate> WindowCandidates(const PartContext& context);
 
 // Threads of a part.
 int64_t WindowUnits(const PartContext& context, const WindowShape& shape);

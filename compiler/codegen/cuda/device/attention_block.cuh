@@ -6,11 +6,11 @@
 #include "compiler/codegen/cuda/device/attention_scores.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
-// What a block's warps found, in shared memory: ROWS queries of each of 8 warps, of which SPLITS share their
-// queries (8 / SPLITS apart), then the block's own queries put together.
-template <int ROWS, int VALUES, int SPLITS>
+// What a block's warps found, in shared memory: the queries of each of 8 warps, of which `splits` share their
+// queries (8 / splits apart), then the block's own queries put together.
+template <AttentionLayout LAYOUT>
 struct AttentionBlock {
-  static constexpr AttentionLayout LAYOUT = {ROWS, VALUES, SPLITS};
+  static constexpr int ROWS = LAYOUT.warp_rows, VALUES = LAYOUT.values, SPLITS = LAYOUT.splits;
   static constexpr int QUERIES = LAYOUT.queries(), ROW = LAYOUT.row(), MOST = LAYOUT.most(),
                        TOTAL = LAYOUT.total();
   static constexpr int OWN = LAYOUT.first_own();

@@ -72,11 +72,13 @@ struct StagedRows : AttentionRows<VALUES> {
 
 // The matmuls of a block whose 8 warps are ROW_WARPS by 8 / ROW_WARPS: rows, and shares of KEYS keys. By
 // mma.sync.
-template <bool BF, int FEATURES, int VALUES, int ROW_WARPS, int KEYS, int STAGES>
+template <StagedAttention ATTENTION>
 struct StagedMma {
-  static constexpr StagedAttentionLayout LAYOUT = {FEATURES, VALUES, ROW_WARPS, KEYS, STAGES, false};
+  static constexpr StagedAttention LAYOUT = ATTENTION;
+  static constexpr int FEATURES = LAYOUT.features, VALUES = LAYOUT.values, ROW_WARPS = LAYOUT.row_warps,
+                       KEYS = LAYOUT.keys;
   static constexpr int OWN = LAYOUT.own();
-  static constexpr bool BF16 = BF;
+  static constexpr bool BF16 = LAYOUT.bf16;
   static constexpr bool TOGETHER = false;  // do all warps of a block take part in every stage?
   using Rows = StagedRows<VALUES>;
   using Queries = PaddedLines<FEATURES, LAYOUT.pitch(FEATURES)>;
@@ -99,8 +101,8 @@ struct StagedMma {
       for (int j = 0; j < OWN / 16; ++j) {
         u32 b[4];
         ldmatrix(b, keys + Keys::place(first + 16 * j, 2 * c + lane / 8 % 2));
-        mma<BF>(s[2 * j], q, b[0], b[1]);
-        mma<BF>(s[2 * j + 1], q, b[2], b[3]);
+        mma<BF16>(s[2 * j], q, b[0], b[1]);
+        mma<BF16>(s[2 * j + 1], q, b[2], b[3]);
       }
     }
   }
@@ -113,8 +115,8 @@ struct StagedMma {
       for (int v = 0; v < VALUES / 16; ++v) {
         u32 b[4];
         ldmatrix_transposed(b, values + Values::place(first + 16 * j, 2 * v + lane / 16));
-        mma<BF>(out[2 * v], weights[j], b[0], b[1]);
-        mma<BF>(out[2 * v + 1], weights[j], b[2], b[3]);
+        mma<BF16>(out[2 * v], weights[j], b[0], b[1]);
+        mma<BF16>(out[2 * v + 1], weights[j], b[2], b[3]);
       }
     }
   }
@@ -151,11 +153,13 @@ DEV void wgmma_a_in_registers(float* d, const u32* a, u64 b) {
 }
 
 // The same by wgmma: warpgroups, 64 rows each.
-template <bool BF, int FEATURES, int VALUES, int ROW_WARPS, int KEYS, int STAGES>
+template <StagedAttention ATTENTION>
 struct StagedWgmma {
-  static constexpr StagedAttentionLayout LAYOUT = {FEATURES, VALUES, ROW_WARPS, KEYS, STAGES, true};
+  static constexpr StagedAttention LAYOUT = ATTENTION;
+  static constexpr int FEATURES = LAYOUT.features, VALUES = LAYOUT.values, ROW_WARPS = LAYOUT.row_warps,
+                       KEYS = LAYOUT.keys;
   static constexpr int OWN = LAYOUT.own();
-  static constexpr bool BF16 = BF;
+  static constexpr bool BF16 = LAYOUT.bf16;
   static constexpr bool TOGETHER = true;
   static_assert(OWN == 64 || OWN == 128, "keys that one instruction of wgmma takes");
   using Rows = StagedRows<VALUES>;
@@ -164,7 +168,7 @@ struct StagedWgmma {
   using Values = PanelLines<VALUES, KEYS>;
 
   DEV u32 begin() {
-    constexpr u32 LAST = StagedAttentionLayout::kAlignment - 1;
+    constexpr u32 LAST = StagedAttention::kAlignment - 1;
     return (shared_address(shared_memory) + LAST) & ~LAST;
   }
   DEV void show() { fence_proxy_async(); }
@@ -178,8 +182,8 @@ struct StagedWgmma {
     wgmma_fence();
 #pragma unroll
     for (int c = 0; c < FEATURES / 16; ++c)
-      wgmma<OWN, BF, false>(&s[0][0], wgmma_descriptor(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
-                            wgmma_descriptor(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
+      wgmma<OWN, BF16, false>(&s[0][0], wgmma_descriptor(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
+                              wgmma_descriptor(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
     wgmma_commit();
     wgmma_wait<0>();
     hold_accumulators<OWN / 8>(s);
@@ -190,8 +194,8 @@ struct StagedWgmma {
     wgmma_fence();
 #pragma unroll
     for (int j = 0; j < OWN / 16; ++j)
-      wgmma_a_in_registers<VALUES, BF>(&out[0][0], weights[j],
-                                       wgmma_descriptor(values + j * 2048, Values::PANEL));
+      wgmma_a_in_registers<VALUES, BF16>(&out[0][0], weights[j],
+                                         wgmma_descriptor(values + j * 2048, Values::PANEL));
     wgmma_commit();
     wgmma_wait<0>();
     hold_accumulators<VALUES / 8>(out);
@@ -214,7 +218,7 @@ DEV int greatest_of_block(int own) {
 // Where tiles of keys, and of values, are: in memory, in rows of so many bytes, and in the stages.
 template <typename Matmuls>
 struct StagedSource {
-  static constexpr StagedAttentionLayout LAYOUT = Matmuls::LAYOUT;
+  static constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
 
   u32 stages;
   const char *keys, *values;
@@ -261,7 +265,7 @@ template <typename Matmuls, bool PLAIN, bool LIMITED, typename QueryAt, typename
 DEV void staged_attention(typename Matmuls::Rows& rows, QueryAt query_at, const int* limits, int all,
                           const char* keys, i64 key_bytes, const char* values, i64 value_bytes, float unit,
                           Score score) {
-  constexpr StagedAttentionLayout LAYOUT = Matmuls::LAYOUT;
+  constexpr StagedAttention LAYOUT = Matmuls::LAYOUT;
   constexpr int OWN = LAYOUT.own(), STAGES = LAYOUT.stages;
   const u32 queries = Matmuls::begin();
   const StagedSource<Matmuls> source = {queries + LAYOUT.query_bytes(), keys, values, key_bytes, value_bytes};

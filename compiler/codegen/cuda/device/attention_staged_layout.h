@@ -1,5 +1,5 @@
-// StagedAttentionLayout: how attention whose keys and values go through shared memory is cut, and what lies
-// where there (attention_staged.cuh). Sizes in bytes unless said otherwise.
+// StagedAttention: attention whose keys and values go through shared memory (attention_staged.cuh), as its
+// kernel fixes it; and what lies where there. Sizes in bytes unless said otherwise.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_LAYOUT_H_
 
@@ -8,15 +8,16 @@
 namespace rondo::cuda {
 
 // A block's warps are row_warps, each with 16 queries of its own, by splits() that share the keys of a stage.
-// wgmma: both matmuls are by wgmma, else by mma.sync.
-struct StagedAttentionLayout {
+// wgmma: both matmuls are by wgmma, else by mma.sync. All are ints, as those of TileMatmul; flags are 0 or 1.
+struct StagedAttention {
   static constexpr int kWarpRows = 16;
   static constexpr int kAlignment = 1024;  // of what wgmma reads
 
   int features, values, row_warps;
   int keys;    // of a stage
   int stages;  // copies in flight
-  bool wgmma;
+  int wgmma;
+  int bf16;  // else f16
 
   HOST_DEVICE int splits() const { return AttentionLayout::kWarps / row_warps; }
   HOST_DEVICE int own() const { return keys / splits(); }  // keys of a stage that a warp computes with

@@ -5,10 +5,7 @@
 
 #include "compiler/codegen/cuda/device/types.cuh"
 
-// A CUtensorMap, which a kernel has as a parameter.
-struct __align__(64) TensorMap {
-  u64 words[16];
-};
+typedef TensorMapParam TensorMap;  // a parameter of the kernel
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 DEV void mbarrier_init(u32 barrier, u32 count) {

@@ -6,6 +6,7 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TYPES_CUH_
 
 #include "compiler/codegen/cuda/device/block_threads.h"
+#include "formats/machine_code/kernel_params.h"
 
 typedef long long i64;
 typedef unsigned long long u64;

@@ -42,14 +42,15 @@ constexpr __device__ bool window_reads(int s, int points, int taps, int stride, 
   return false;
 }
 
-// One line of the windows: KERNEL taps along the axis, TAPS of them at a time. `input`: element number of
+// One line of the windows. `input`: element number of
 // coordinate 0, `step` elements from one coordinate to the next, which exist in [0, extent); the first
 // output's first tap is at `first`. `weight`: element number of the line's first weight; then `weight_step` a
 // tap and `weight_lane` a channel.
-template <typename T, WindowKind KIND, int LANES, int POINTS, int KERNEL, int TAPS, int STRIDE, int DILATION,
-          bool WEIGHT_VECTOR>
+template <typename T, WindowKind KIND, Window WINDOW>
 struct WindowLine {
-  static constexpr int SPAN = WindowSpan(POINTS, TAPS, STRIDE, DILATION);
+  static constexpr int LANES = WINDOW.lanes, POINTS = WINDOW.points, KERNEL = WINDOW.kernel,
+                       TAPS = WINDOW.taps, STRIDE = WINDOW.stride, DILATION = WINDOW.dilation,
+                       SPAN = WINDOW.span();
 
   DEV void add(const char* x, i64 input, i64 step, int first, int extent, const char* w, i64 weight,
                i64 weight_step, i64 weight_lane, float (&sums)[POINTS][LANES], int (&present)[POINTS]) {
@@ -87,7 +88,7 @@ struct WindowLine {
   }
 
   DEV void load_factor(const char* w, i64 at, i64 lane, float* factor) {
-    if constexpr (WEIGHT_VECTOR) {
+    if constexpr (WINDOW.weight_vector) {
       load_lanes<T, LANES>(w, at, factor);
     } else {
 #pragma unroll

@@ -108,7 +108,7 @@ void WriteAgain(const PartContext& context, const ScatterShape& shape, PartWrite
   writer->Line("if (__syncthreads_or(again)) return;");
 }
 
-Result<PartLaunch> WriteScatter(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteScatter(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const ScatterShape shape = *ShapeOfScatter(context);
   const int64_t items = shape.each / shape.lanes, runs = (items + kCudaBlock - 1) / kCudaBlock;
@@ -132,6 +132,7 @@ bool Suits(const PartContext& context) { return ShapeOfScatter(context).has_valu
 
 }  // namespace
 
-constinit const PartTemplate kLastWriterMap = {"last writer", kHeaders, Suits, WriteScatter};
+constinit const PartTemplate kLastWriterMap = {TemplateFamily::kAny, kHeaders,
+                                               OneCandidate<TemplateFamily::kAny, Suits>, WriteScatter};
 
 }  // namespace rondo::cuda

@@ -10,7 +10,7 @@ extern const PartTemplate kLastWriterMap;  // writes may coincide: of each place
 extern const PartTemplate kOrderedMap;     // writes may coincide: a thread takes all points that can meet
 extern const PartTemplate kPointMap;       // a thread a point, or a vector of neighbouring ones
 
-// The first that suits a part computes it.
+// The first that suits a part computes it: none has an estimate.
 inline constexpr const PartTemplate* kMapTemplates[] = {&kLastWriterMap, &kOrderedMap, &kPointMap};
 
 }  // namespace rondo::cuda

@@ -59,7 +59,7 @@ std::vector<size_t> IndependentLoops(const PartContext& context) {
   return loops;
 }
 
-Result<PartLaunch> WriteOrdered(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteOrdered(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const std::vector<size_t> independent = IndependentLoops(context);
   std::vector<size_t> rest;
@@ -81,6 +81,7 @@ bool Suits(const PartContext& context) { return context.part.sequential; }
 
 }  // namespace
 
-constinit const PartTemplate kOrderedMap = {"ordered", {}, Suits, WriteOrdered};
+constinit const PartTemplate kOrderedMap = {
+    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny, Suits>, WriteOrdered};
 
 }  // namespace rondo::cuda

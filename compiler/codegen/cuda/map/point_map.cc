@@ -20,7 +20,7 @@ int LanesOf(const PartContext& context) {
   return LanesFor(context, stored, along);
 }
 
-Result<PartLaunch> WriteMap(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteMap(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const size_t loops = context.part.loops.size();
   const int lanes = LanesOf(context);
   const int64_t threads = context.Points(0, loops) / lanes;
@@ -37,8 +37,11 @@ Result<PartLaunch> WriteMap(const PartContext& context, PartWriter* writer) {
   return WithBlocks((threads + kCudaBlock - 1) / kCudaBlock);
 }
 
+bool Suits(const PartContext& context) { return !context.part.sequential; }
+
 }  // namespace
 
-constinit const PartTemplate kPointMap = {"points", {}, SuitsAll, WriteMap};
+constinit const PartTemplate kPointMap = {
+    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny, Suits>, WriteMap};
 
 }  // namespace rondo::cuda

@@ -100,20 +100,20 @@ int HalfAVector(const PartContext& context, const MatmulProblem& problem) {
 }
 
 TileCase CaseOf(const PartContext& context, const MatmulProblem& problem, int64_t tile_k,
-                const MatmulConfiguration& configuration) {
+                const KernelConfiguration& configuration) {
   const int64_t cluster = configuration.cluster;
   return {configuration, BusiestBlocks(context, problem, configuration.m, configuration.n, cluster),
           (problem.Steps(tile_k) + cluster - 1) / cluster};
 }
 
-std::vector<MatmulCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
-                                            Span<const MatmulConfiguration> tiles, int64_t tile_k,
+std::vector<KernelCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
+                                            Span<const KernelConfiguration> tiles, int64_t tile_k,
                                             std::optional<StepCycles> (*step)(const PartContext& context,
                                                                               const MatmulProblem& problem,
                                                                               const TileCase& tile)) {
-  std::vector<MatmulCandidate> candidates;
+  std::vector<KernelCandidate> candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
-  for (MatmulConfiguration configuration : tiles) {
+  for (KernelConfiguration configuration : tiles) {
     const int64_t own_k = configuration.k > 0 ? configuration.k : tile_k;
     for (int64_t cluster : Clusters(context, problem.Steps(own_k))) {
       configuration.cluster = cluster;
@@ -133,7 +133,7 @@ std::vector<MatmulCandidate> TileCandidates(const PartContext& context, const Ma
 }
 
 TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem,
-                        const MatmulConfiguration& configuration) {
+                        const KernelConfiguration& configuration) {
   const auto number = [](int64_t n) { return static_cast<int>(n); };
   const Part& part = context.part;
   TileMatmul matmul = {};

@@ -10,7 +10,7 @@
 
 #include "compiler/codegen/cuda/device/tile_layout.h"
 #include "compiler/codegen/cuda/gpu_table.h"
-#include "compiler/codegen/cuda/matmul/matmul_candidates.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
@@ -29,12 +29,12 @@ int HalfAVector(const PartContext& context, const MatmulProblem& problem);
 
 // A tile of a problem, by blocks that split K or not.
 struct TileCase {
-  MatmulConfiguration configuration;
+  KernelConfiguration configuration;
   double busiest = 1;     // blocks of the busiest multiprocessor
   int64_t own_steps = 1;  // of K, of each block
 };
 TileCase CaseOf(const PartContext& context, const MatmulProblem& problem, int64_t tile_k,
-                const MatmulConfiguration& configuration);
+                const KernelConfiguration& configuration);
 
 // Cycles that one of a block's steps of K takes: what its copies take, and what its multiplications do.
 struct StepCycles {
@@ -43,15 +43,15 @@ struct StepCycles {
 
 // The candidates of a family: each of `tiles` (clusters left open), and each cluster that may split K, for
 // which `step` has an answer; none: the tile does not fit.
-std::vector<MatmulCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
-                                            Span<const MatmulConfiguration> tiles, int64_t tile_k,
+std::vector<KernelCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
+                                            Span<const KernelConfiguration> tiles, int64_t tile_k,
                                             std::optional<StepCycles> (*step)(const PartContext& context,
                                                                               const MatmulProblem& problem,
                                                                               const TileCase& tile));
 
 // Of a candidate, what all families have in common: 16-bit operands as they lie, one epilogue, no stages yet.
 TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem,
-                        const MatmulConfiguration& configuration);
+                        const KernelConfiguration& configuration);
 
 // The text of a tiled matmul, which calls the device template of that name (device/matmul_mma.cuh and
 // others), and its launch with so many bytes of shared memory. `a_lanes`: of what makes A.

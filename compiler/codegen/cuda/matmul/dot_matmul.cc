@@ -93,7 +93,7 @@ void WriteMultiplies(const PartContext& context, const DotShape& shape, PartWrit
   writer->Close(2);
 }
 
-Result<PartLaunch> WriteDots(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteDots(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const DotShape shape = *ShapeOfDots(context);
   const size_t first = static_cast<size_t>(EpilogueLoops(part));
@@ -120,6 +120,7 @@ bool Suits(const PartContext& context) { return ShapeOfDots(context).has_value()
 
 }  // namespace
 
-constinit const PartTemplate kDotMatmul = {"a warp a point", kHeaders, Suits, WriteDots};
+constinit const PartTemplate kDotMatmul = {TemplateFamily::kDot, kHeaders,
+                                           OneCandidate<TemplateFamily::kDot, Suits>, WriteDots};
 
 }  // namespace rondo::cuda

@@ -4,7 +4,6 @@
 
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
-#include "compiler/codegen/cuda/matmul/matmul_families.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 #include "compiler/codegen/cuda/matmul/matmul_templates.h"
 
@@ -54,7 +53,7 @@ bool IsLittle(const PartContext& context, const MatmulProblem& problem) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes =
       problem.n * problem.k * problem.b_count * ByteSize(context.part.operands[context.part.rhs[0]].dtype);
-  return problem.m <= gpu.dot_rows && bytes <= gpu.dot_bytes && kDotMatmul.suits(context);
+  return problem.m <= gpu.dot_rows && bytes <= gpu.dot_bytes && !kDotMatmul.candidates(context).empty();
 }
 
 bool Suits(const PartContext& context, const MatmulProblem& problem) {
@@ -89,16 +88,18 @@ std::vector<int64_t> ClustersOf(const PartContext& context, const MatmulProblem&
   return two ? std::vector<int64_t>{2, 1} : std::vector<int64_t>{1, 2};
 }
 
-std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
-  std::vector<MatmulCandidate> candidates;
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul) return {};
+  const MatmulProblem& problem = *context.matmul;
+  std::vector<KernelCandidate> candidates;
   if (!Suits(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
   for (int64_t warps : {8, 4}) {
     const FewRowsMatmul matmul = MatmulOf(context, problem, warps);
     if (matmul.stages < 3) continue;
     for (int64_t cluster : ClustersOf(context, problem, matmul)) {
-      MatmulConfiguration configuration;
-      configuration.family = MatmulFamily::kFewRows;
+      KernelConfiguration configuration;
+      configuration.family = TemplateFamily::kFewRows;
       configuration.warps = warps;
       configuration.cluster = cluster;
       const double cycles = Cycles(gpu, context, problem, candidates.size());
@@ -131,8 +132,9 @@ void WriteAVectors(const PartContext& context, const MatmulProblem& problem, Par
   writer->Line("return make_uint4(" + words + "); };");
 }
 
-Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& problem,
-                         const MatmulConfiguration& configuration, PartWriter* writer) {
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
   const Part& part = context.part;
   FewRowsMatmul matmul = MatmulOf(context, problem, configuration.warps);
   matmul.cluster = static_cast<int>(configuration.cluster);
@@ -159,6 +161,6 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
 
 }  // namespace
 
-constinit const MatmulTemplate kFewRowsMatmul = {MatmulFamily::kFewRows, {}, Candidates, Write};
+constinit const PartTemplate kFewRowsMatmul = {TemplateFamily::kFewRows, {}, Candidates, Write};
 
 }  // namespace rondo::cuda

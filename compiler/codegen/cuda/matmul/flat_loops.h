@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
+#include "compiler/codegen/cuda/operand_access.h"
 #include "core/kernel.h"
 
 namespace rondo::cuda {

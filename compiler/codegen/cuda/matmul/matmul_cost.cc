@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/codegen/cuda/matmul/matmul_candidates.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 
 namespace rondo::cuda {
 

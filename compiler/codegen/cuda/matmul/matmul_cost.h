@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/cuda/gpu_table.h"
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
+#include "compiler/codegen/cuda/part_context.h"
 #include "core/plan.h"
 
 namespace rondo::cuda {

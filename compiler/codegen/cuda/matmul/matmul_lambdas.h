@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
+#include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {

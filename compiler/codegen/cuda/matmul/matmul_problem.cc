@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/cuda/operand_access.h"
+
 namespace rondo::cuda {
 
 namespace {

@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/codegen/cuda/cuda_target.h"
 #include "compiler/codegen/cuda/device/tile_layout.h"
-#include "compiler/codegen/cuda/operand_access.h"
 #include "core/kernel.h"
 
 namespace rondo::cuda {

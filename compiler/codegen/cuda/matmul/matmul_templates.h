@@ -1,5 +1,7 @@
-// The templates of matmuls that no family of tiles computes (matmul_candidates.h): little work, or types and
-// layouts that they do not take. Internal to compiler/codegen/cuda.
+// The templates of matmuls. Internal to compiler/codegen/cuda.
+//
+// A family is one file: which of its configurations compute a problem, what each is estimated to take
+// (matmul_cost.h), and the text of one. A new family: a file, a line here, a name in kernel_configuration.cc.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_TEMPLATES_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_TEMPLATES_H_
 
@@ -7,11 +9,20 @@
 
 namespace rondo::cuda {
 
+extern const PartTemplate kFewRowsMatmul;  // 1 to 16 rows: B streamed once
+extern const PartTemplate kTmaMatmul;      // wgmma, tiles brought by TMA
+extern const PartTemplate kMmaMatmul;      // mma.sync of 16-bit types
+extern const PartTemplate kWgmmaMatmul;    // wgmma, tiles copied by threads
+extern const PartTemplate kTf32Matmul;     // mma.sync of f32 rounded to tf32
+extern const PartTemplate kSimtMatmul;     // FMA in f32
+// Little work, or types and layouts that no family takes:
 extern const PartTemplate kDotMatmul;    // a warp a point, A and B read as vectors along K
 extern const PartTemplate kPlainMatmul;  // a thread or a warp a point
 
-// The first that suits a part computes it.
-inline constexpr const PartTemplate* kContractionTemplates[] = {&kDotMatmul, &kPlainMatmul};
+// Where estimates are equal, the first is preferred.
+inline constexpr const PartTemplate* kContractionTemplates[] = {&kFewRowsMatmul, &kTmaMatmul,  &kMmaMatmul,
+                                                                &kWgmmaMatmul,   &kTf32Matmul, &kSimtMatmul,
+                                                                &kDotMatmul,     &kPlainMatmul};
 
 }  // namespace rondo::cuda
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_families.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
 
 namespace rondo::cuda {
 
@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_mma"};
 
-constexpr MatmulConfiguration Tile(int64_t m, int64_t n, int64_t k, int64_t warps_m, int64_t warps_n,
+constexpr KernelConfiguration Tile(int64_t m, int64_t n, int64_t k, int64_t warps_m, int64_t warps_n,
                                    int64_t warps_k) {
-  return {MatmulFamily::kMma, m, n, k, warps_m, warps_n, warps_k};
+  return {TemplateFamily::kMma, m, n, k, warps_m, warps_n, warps_k};
 }
 
 // 8 warps. Of tiles that cost the same, the first is taken.
-constexpr MatmulConfiguration kTiles[] = {
+constexpr KernelConfiguration kTiles[] = {
     Tile(128, 128, 64, 2, 4, 1), Tile(128, 64, 64, 4, 2, 1), Tile(64, 128, 64, 2, 4, 1),
     Tile(64, 64, 128, 2, 2, 2),  Tile(64, 64, 64, 2, 2, 2),  Tile(32, 64, 128, 1, 2, 4),
     Tile(32, 64, 64, 1, 2, 4),   Tile(64, 32, 128, 2, 1, 4), Tile(32, 32, 128, 1, 2, 4),
@@ -56,13 +56,16 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
   return StepCycles{matmul.mma_layout().stage() / gpu.l2_copy_bytes, area * matmul.k / rate};
 }
 
-std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul) return {};
+  const MatmulProblem& problem = *context.matmul;
   if (!SuitsHalfTiles(context, problem)) return {};
   return TileCandidates(context, problem, kTiles, 0, StepOf);
 }
 
-Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& problem,
-                         const MatmulConfiguration& configuration, PartWriter* writer) {
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
   TileMatmul matmul = TileMatmulOf(context, problem, configuration);
   const Room room = *RoomOf(context.target, matmul, CaseOf(context, problem, configuration.k, configuration));
   matmul.stages = room.stages;
@@ -74,10 +77,10 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   return launch;
 }
 
-std::vector<MatmulConfiguration> Tiles(const CudaTarget&) { return {std::begin(kTiles), std::end(kTiles)}; }
+std::vector<KernelConfiguration> Tiles(const CudaTarget&) { return {std::begin(kTiles), std::end(kTiles)}; }
 
 }  // namespace
 
-constinit const MatmulTemplate kMmaMatmul = {MatmulFamily::kMma, kHeaders, Candidates, Write, Tiles};
+constinit const PartTemplate kMmaMatmul = {TemplateFamily::kMma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

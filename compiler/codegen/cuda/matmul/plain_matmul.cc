@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"reductions", "scalar"};
 
-Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("wait_for_earlier();");
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
@@ -52,7 +52,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kPlainMatmul = {"an output point a thread or warp", kHeaders, SuitsAll,
-                                             WritePlain};
+constinit const PartTemplate kPlainMatmul = {TemplateFamily::kPlain, kHeaders,
+                                             OneCandidate<TemplateFamily::kPlain>, WritePlain};
 
 }  // namespace rondo::cuda

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_families.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
 
 namespace rondo::cuda {
 
@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_simt"};
 
-constexpr MatmulConfiguration kTiles[] = {{MatmulFamily::kSimt, 64, 64}, {MatmulFamily::kSimt, 32, 32}};
+constexpr KernelConfiguration kTiles[] = {{TemplateFamily::kSimt, 64, 64}, {TemplateFamily::kSimt, 32, 32}};
 
 // Operands of other types are made: widened one by one.
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
-                    const MatmulConfiguration& configuration) {
+                    const KernelConfiguration& configuration) {
   const Part& part = context.part;
   TileMatmul matmul = TileMatmulOf(context, problem, configuration);
   matmul.k = kFloatTileK;
@@ -35,18 +35,20 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
 }
 
 // Whether tensor cores take the operands as they are: here, they would be widened one by one.
-bool HasHalfTiles(const PartContext& context, const MatmulProblem& problem) {
-  return !kMmaMatmul.candidates(context, problem).empty() ||
-         !kWgmmaMatmul.candidates(context, problem).empty();
+bool HasHalfTiles(const PartContext& context) {
+  return !kMmaMatmul.candidates(context).empty() || !kWgmmaMatmul.candidates(context).empty();
 }
 
-std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
-  if (!SuitsFloatTiles(context, problem) || HasHalfTiles(context, problem)) return {};
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul) return {};
+  const MatmulProblem& problem = *context.matmul;
+  if (!SuitsFloatTiles(context, problem) || HasHalfTiles(context)) return {};
   return TileCandidates(context, problem, kTiles, kFloatTileK, StepOf);
 }
 
-Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& problem,
-                         const MatmulConfiguration& configuration, PartWriter* writer) {
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
   const TileMatmul matmul = MatmulOf(context, problem, configuration);
   return WriteTileMatmul(context, problem, "matmul_simt", matmul, matmul.float_layout().shared(matmul.stages),
                          writer);
@@ -54,6 +56,6 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
 
 }  // namespace
 
-constinit const MatmulTemplate kSimtMatmul = {MatmulFamily::kSimt, kHeaders, Candidates, Write};
+constinit const PartTemplate kSimtMatmul = {TemplateFamily::kSimt, kHeaders, Candidates, Write};
 
 }  // namespace rondo::cuda

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_families.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
 
 namespace rondo::cuda {
 
@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_tf32"};
 
-constexpr MatmulConfiguration Tile(int64_t m, int64_t n) { return {MatmulFamily::kTf32, m, n}; }
+constexpr KernelConfiguration Tile(int64_t m, int64_t n) { return {TemplateFamily::kTf32, m, n}; }
 // Of tiles that cost the same, the first is taken.
-constexpr MatmulConfiguration kTiles[] = {Tile(128, 128), Tile(128, 64), Tile(64, 128),
+constexpr KernelConfiguration kTiles[] = {Tile(128, 128), Tile(128, 64), Tile(64, 128),
                                           Tile(64, 64),   Tile(32, 64),  Tile(32, 32)};
 
 // 8 warps, more of them along the longer extent.
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
-                    const MatmulConfiguration& configuration) {
+                    const KernelConfiguration& configuration) {
   TileMatmul matmul = TileMatmulOf(context, problem, configuration);
   matmul.k = kFloatTileK;
   matmul.warps_m = matmul.m > matmul.n ? 4 : 2;
@@ -41,7 +41,9 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
   return StepCycles{layout.stage() / gpu.l2_copy_bytes, area * matmul.k / rate};
 }
 
-std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul) return {};
+  const MatmulProblem& problem = *context.matmul;
   const Part& part = context.part;
   const DType a = part.operands[part.lhs].dtype, b = part.operands[part.rhs[0]].dtype;
   if (!part.tf32 || b != DType::kF32 || (part.prologue.empty() && a != DType::kF32) ||
@@ -50,8 +52,9 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
   return TileCandidates(context, problem, kTiles, kFloatTileK, StepOf);
 }
 
-Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& problem,
-                         const MatmulConfiguration& configuration, PartWriter* writer) {
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
   const TileMatmul matmul = MatmulOf(context, problem, configuration);
   return WriteTileMatmul(context, problem, "matmul_tf32", matmul, matmul.float_layout().shared(matmul.stages),
                          writer);
@@ -59,6 +62,6 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
 
 }  // namespace
 
-constinit const MatmulTemplate kTf32Matmul = {MatmulFamily::kTf32, kHeaders, Candidates, Write};
+constinit const PartTemplate kTf32Matmul = {TemplateFamily::kTf32, kHeaders, Candidates, Write};
 
 }  // namespace rondo::cuda

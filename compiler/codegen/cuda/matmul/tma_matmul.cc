@@ -7,8 +7,8 @@
 
 #include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
-#include "compiler/codegen/cuda/matmul/matmul_families.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
 #include "compiler/codegen/cuda/matmul/tma_operands.h"
 
 namespace rondo::cuda {
@@ -31,9 +31,9 @@ struct Tile {
 constexpr Tile kTiles[] = {{128, 256}, {128, 224}, {128, 208}, {128, 192}, {128, 160}, {128, 128}, {128, 96},
                            {128, 64},  {64, 256},  {64, 192},  {64, 128},  {64, 96},   {64, 64}};
 
-MatmulConfiguration ConfigurationOf(const Tile& tile, const Cluster& cluster) {
-  MatmulConfiguration configuration;
-  configuration.family = MatmulFamily::kTma;
+KernelConfiguration ConfigurationOf(const Tile& tile, const Cluster& cluster) {
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kTma;
   configuration.m = tile.m;
   configuration.n = tile.n;
   configuration.warps_m = cluster.m;
@@ -44,7 +44,7 @@ MatmulConfiguration ConfigurationOf(const Tile& tile, const Cluster& cluster) {
 }
 
 // All but stages and the words that are read ahead.
-TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, const MatmulConfiguration& c) {
+TmaMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem, const KernelConfiguration& c) {
   const Part& part = context.part;
   TmaMatmul matmul = {};
   matmul.m = static_cast<int>(c.m);
@@ -148,15 +148,17 @@ std::optional<TmaOperands> OperandsOf(const PartContext& context, const MatmulPr
   return fits ? TmaOperandsOf(part, problem) : std::nullopt;
 }
 
-std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
-  std::vector<MatmulCandidate> candidates;
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul) return {};
+  const MatmulProblem& problem = *context.matmul;
+  std::vector<KernelCandidate> candidates;
   const std::optional<TmaOperands> operands = OperandsOf(context, problem);
   if (!operands) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
   for (const Tile& tile : kTiles) {
     if (operands->m_run < problem.m && operands->m_run % tile.m != 0) continue;
     for (const Cluster& cluster : kClusters) {
-      const MatmulConfiguration configuration = ConfigurationOf(tile, cluster);
+      const KernelConfiguration configuration = ConfigurationOf(tile, cluster);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const TmaMatmul matmul = MatmulOf(context, problem, configuration);
       if (!Suits(problem, matmul) || Stages(problem, matmul, context.target) == 0) continue;
@@ -184,8 +186,9 @@ TmaExtents TmaExtentsOf(const MatmulProblem& problem, const TmaOperands& operand
           static_cast<int>(operands.k_run)};
 }
 
-Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& problem,
-                         const MatmulConfiguration& configuration, PartWriter* writer) {
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
   TmaMatmul matmul = MatmulOf(context, problem, configuration);
   matmul.stages = Stages(problem, matmul, context.target);
   const int64_t blocks = Blocks(problem, matmul, context.Processors());
@@ -208,8 +211,8 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   return WithBlocks(launch, blocks);
 }
 
-std::vector<MatmulConfiguration> Tiles(const CudaTarget& target) {
-  std::vector<MatmulConfiguration> tiles;
+std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
+  std::vector<KernelConfiguration> tiles;
   if (!target.warp_groups) return tiles;
   for (const Tile& tile : kTiles) {
     for (const Cluster& cluster : kClusters) tiles.push_back(ConfigurationOf(tile, cluster));
@@ -219,6 +222,6 @@ std::vector<MatmulConfiguration> Tiles(const CudaTarget& target) {
 
 }  // namespace
 
-constinit const MatmulTemplate kTmaMatmul = {MatmulFamily::kTma, kHeaders, Candidates, Write, Tiles};
+constinit const PartTemplate kTmaMatmul = {TemplateFamily::kTma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
-#include "compiler/codegen/cuda/matmul/matmul_families.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
 
 namespace rondo::cuda {
 
@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"matmul_wgmma"};
 
-constexpr MatmulConfiguration Tile(int64_t n) { return {MatmulFamily::kWgmma, kWgmmaTileM, n}; }
+constexpr KernelConfiguration Tile(int64_t n) { return {TemplateFamily::kWgmma, kWgmmaTileM, n}; }
 // Of tiles that cost the same, the first is taken.
-constexpr MatmulConfiguration kTiles[] = {Tile(256), Tile(192), Tile(128), Tile(64)};
+constexpr KernelConfiguration kTiles[] = {Tile(256), Tile(192), Tile(128), Tile(64)};
 
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
-                    const MatmulConfiguration& configuration) {
+                    const KernelConfiguration& configuration) {
   TileMatmul matmul = TileMatmulOf(context, problem, configuration);
   matmul.k = kWgmmaTileK;
   matmul.a_k_major = true;
@@ -53,13 +53,16 @@ std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem
   return StepCycles{matmul.wgmma_layout().stage() / gpu.l2_copy_bytes, area * matmul.k / gpu.wgmma};
 }
 
-std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul) return {};
+  const MatmulProblem& problem = *context.matmul;
   if (!Suits(context, problem)) return {};
   return TileCandidates(context, problem, kTiles, kWgmmaTileK, StepOf);
 }
 
-Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& problem,
-                         const MatmulConfiguration& configuration, PartWriter* writer) {
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
   TileMatmul matmul = MatmulOf(context, problem, configuration);
   const TileCase tile = CaseOf(context, problem, kWgmmaTileK, configuration);
   matmul.stages = *Stages(context.target, matmul, tile.own_steps);
@@ -67,13 +70,13 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
                          matmul.wgmma_layout().shared(matmul.stages), writer);
 }
 
-std::vector<MatmulConfiguration> Tiles(const CudaTarget& target) {
+std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
   if (!target.warp_groups) return {};
   return {std::begin(kTiles), std::end(kTiles)};
 }
 
 }  // namespace
 
-constinit const MatmulTemplate kWgmmaMatmul = {MatmulFamily::kWgmma, kHeaders, Candidates, Write, Tiles};
+constinit const PartTemplate kWgmmaMatmul = {TemplateFamily::kWgmma, kHeaders, Candidates, Write, Tiles};
 
 }  // namespace rondo::cuda

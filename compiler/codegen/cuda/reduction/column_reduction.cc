@@ -147,7 +147,7 @@ void WriteStage(const PartContext& context, const ColumnShape& shape, const Stag
   JoinColumns(shape, stage, writer);
 }
 
-Result<PartLaunch> WriteColumns(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteColumns(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const ColumnShape shape = *ShapeOfColumns(context);
   const RowTypes types = RowTypesOf(part);
@@ -176,14 +176,17 @@ Result<PartLaunch> WriteColumns(const PartContext& context, PartWriter* writer) 
   return WithBlocks(launch, shape.tiles() * shape.cluster);
 }
 
-bool Suits(const PartContext& context) { return ShapeOfColumns(context).has_value(); }
-
-uint32_t Cluster(const PartContext& context) {
-  return static_cast<uint32_t>(ShapeOfColumns(context)->cluster);
+// The shape settles the cluster.
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  const std::optional<ColumnShape> shape = ShapeOfColumns(context);
+  if (!shape) return {};
+  KernelConfiguration configuration;
+  configuration.cluster = shape->cluster;
+  return {{configuration, kNotEstimated}};
 }
 
 }  // namespace
 
-constinit const PartTemplate kColumnReduction = {"rows side by side", kHeaders, Suits, WriteColumns, Cluster};
+constinit const PartTemplate kColumnReduction = {TemplateFamily::kAny, kHeaders, Candidates, WriteColumns};
 
 }  // namespace rondo::cuda

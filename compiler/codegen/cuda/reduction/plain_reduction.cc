@@ -23,7 +23,7 @@ int64_t DeclareKept(Span<const TapeType> kept, int64_t elements, int64_t width, 
   return shared;
 }
 
-Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const GpuTable& gpu = GpuTableOf(context.target);
   const RowTypes types = RowTypesOf(part);
@@ -66,6 +66,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, PartWriter* writer) {
 
 }  // namespace
 
-constinit const PartTemplate kPlainReduction = {"plain rows", {}, SuitsAll, WritePlain};
+constinit const PartTemplate kPlainReduction = {
+    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny>, WritePlain};
 
 }  // namespace rondo::cuda

@@ -10,7 +10,7 @@ extern const PartTemplate kRowReduction;     // rows read once, as vectors, and 
 extern const PartTemplate kColumnReduction;  // rows side by side, whose elements threads and blocks share
 extern const PartTemplate kPlainReduction;   // a warp or a block a row
 
-// The first that suits a part computes it.
+// The first that suits a part computes it: none has an estimate.
 inline constexpr const PartTemplate* kReductionTemplates[] = {&kRowReduction, &kColumnReduction,
                                                               &kPlainReduction};
 

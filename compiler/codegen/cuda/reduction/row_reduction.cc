@@ -127,7 +127,7 @@ void WriteStage(const PartContext& context, const RowShape& shape, const Stage& 
   FinishReductions(stage.tape, shape.width, writer);
 }
 
-Result<PartLaunch> WriteRows(const PartContext& context, PartWriter* writer) {
+Result<PartLaunch> WriteRows(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const RowShape shape = *ShapeOfRow(context);
   const RowTypes types = RowTypesOf(part);
@@ -166,6 +166,7 @@ bool Suits(const PartContext& context) { return ShapeOfRow(context).has_value();
 
 }  // namespace
 
-constinit const PartTemplate kRowReduction = {"rows in registers", {}, Suits, WriteRows};
+constinit const PartTemplate kRowReduction = {
+    TemplateFamily::kAny, {}, OneCandidate<TemplateFamily::kAny, Suits>, WriteRows};
 
 }  // namespace rondo::cuda

@@ -1,4 +1,4 @@
-#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+#include "compiler/codegen/cuda/kernel_configuration.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,31 +8,31 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view kFamilyNames[] = {"",     "few_rows", "mma", "wgmma",
-                                             "simt", "tf32",     "tma", "library"};
+constexpr std::string_view kFamilyNames[] = {"",    "few_rows", "mma",    "wgmma", "simt",    "tf32", "tma",
+                                             "dot", "library",  "staged", "flash", "windows", "plain"};
 
 // What plans and profiles called families before.
 struct OldName {
   std::string_view old;
-  MatmulFamily family;
+  TemplateFamily family;
 };
-constexpr OldName kOldNames[] = {{"skinny", MatmulFamily::kFewRows},
-                                 {"tile", MatmulFamily::kMma},
-                                 {"group", MatmulFamily::kWgmma},
-                                 {"float", MatmulFamily::kSimt},
-                                 {"bulk", MatmulFamily::kTma}};
+constexpr OldName kOldNames[] = {{"skinny", TemplateFamily::kFewRows},
+                                 {"tile", TemplateFamily::kMma},
+                                 {"group", TemplateFamily::kWgmma},
+                                 {"float", TemplateFamily::kSimt},
+                                 {"bulk", TemplateFamily::kTma}};
 
 // The parts of a name, in its order: numbers joined by 'x', behind a word or alone.
 struct Field {
   std::string_view word;
-  int64_t MatmulConfiguration::*numbers[3];  // null where there are fewer
+  int64_t KernelConfiguration::*numbers[3];  // null where there are fewer
 };
 constexpr Field kFields[] = {
-    {"", {&MatmulConfiguration::m, &MatmulConfiguration::n, &MatmulConfiguration::k}},
-    {"", {&MatmulConfiguration::warps_m, &MatmulConfiguration::warps_n, &MatmulConfiguration::warps_k}},
-    {"warps", {&MatmulConfiguration::warps}},
-    {"cluster", {&MatmulConfiguration::cluster}},
-    {"", {&MatmulConfiguration::algorithm}},
+    {"", {&KernelConfiguration::m, &KernelConfiguration::n, &KernelConfiguration::k}},
+    {"", {&KernelConfiguration::warps_m, &KernelConfiguration::warps_n, &KernelConfiguration::warps_k}},
+    {"warps", {&KernelConfiguration::warps}},
+    {"cluster", {&KernelConfiguration::cluster}},
+    {"", {&KernelConfiguration::algorithm}},
 };
 
 void Append(std::string_view word, std::string* text) {
@@ -49,9 +49,9 @@ std::string_view NextWord(std::string_view* rest) {
 }
 
 // "128x64x2": as many numbers as there are, into the configuration. False if it is anything else.
-bool ParseNumbers(std::string_view text, const Field& field, MatmulConfiguration* configuration) {
+bool ParseNumbers(std::string_view text, const Field& field, KernelConfiguration* configuration) {
   const char *at = text.data(), *end = text.data() + text.size();
-  for (int64_t MatmulConfiguration::*number : field.numbers) {
+  for (int64_t KernelConfiguration::*number : field.numbers) {
     if (number == nullptr) return false;
     const auto [next, error] = std::from_chars(at, end, configuration->*number);
     if (error != std::errc() || configuration->*number < 1) return false;
@@ -66,11 +66,11 @@ bool IsNumber(std::string_view word) { return !word.empty() && word[0] >= '0' &&
 
 }  // namespace
 
-std::string Text(const MatmulConfiguration& configuration) {
+std::string Text(const KernelConfiguration& configuration) {
   std::string text(kFamilyNames[static_cast<size_t>(configuration.family)]);
   for (const Field& field : kFields) {
     std::string numbers;
-    for (int64_t MatmulConfiguration::*number : field.numbers) {
+    for (int64_t KernelConfiguration::*number : field.numbers) {
       if (number == nullptr || configuration.*number == 0) break;
       numbers += (numbers.empty() ? "" : "x") + std::to_string(configuration.*number);
     }
@@ -81,24 +81,24 @@ std::string Text(const MatmulConfiguration& configuration) {
   return text;
 }
 
-std::optional<MatmulConfiguration> ParseMatmulConfiguration(std::string_view name) {
+std::optional<KernelConfiguration> ParseKernelConfiguration(std::string_view name) {
   for (const OldName& known : kOldNames) {
     std::string_view rest = name;
     if (NextWord(&rest) != known.old) continue;
     const std::string_view family = kFamilyNames[static_cast<size_t>(known.family)];
-    return ParseMatmulConfiguration(std::string(family) + std::string(name.substr(known.old.size())));
+    return ParseKernelConfiguration(std::string(family) + std::string(name.substr(known.old.size())));
   }
-  MatmulConfiguration configuration;
+  KernelConfiguration configuration;
   std::string_view rest = name;
   for (size_t t = 1; t < std::size(kFamilyNames); ++t) {
     std::string_view after = rest;
     if (NextWord(&after) != kFamilyNames[t]) continue;
-    configuration.family = static_cast<MatmulFamily>(t);
+    configuration.family = static_cast<TemplateFamily>(t);
     rest = after;
     break;
   }
   // A library's has a number alone, a tile's its extents.
-  const bool library = configuration.family == MatmulFamily::kLibrary;
+  const bool library = configuration.family == TemplateFamily::kLibrary;
   size_t next = library ? std::size(kFields) - 1 : 0;
   while (!rest.empty()) {
     std::string_view word = NextWord(&rest);
@@ -112,14 +112,25 @@ std::optional<MatmulConfiguration> ParseMatmulConfiguration(std::string_view nam
   return configuration;
 }
 
-bool Matches(const MatmulConfiguration& pattern, const MatmulConfiguration& configuration) {
-  if (pattern.family != MatmulFamily::kAny && pattern.family != configuration.family) return false;
+bool Matches(const KernelConfiguration& pattern, const KernelConfiguration& configuration) {
+  if (pattern.family != TemplateFamily::kAny && pattern.family != configuration.family) return false;
   for (const Field& field : kFields) {
-    for (int64_t MatmulConfiguration::*number : field.numbers) {
+    for (int64_t KernelConfiguration::*number : field.numbers) {
       if (number != nullptr && pattern.*number != 0 && pattern.*number != configuration.*number) return false;
     }
   }
   return true;
+}
+
+size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern) {
+  size_t best = candidates.size(), best_match = candidates.size();
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double own = candidates[i].microseconds;
+    if (best == candidates.size() || own < candidates[best].microseconds) best = i;
+    if (!Matches(pattern, candidates[i].configuration)) continue;
+    if (best_match == candidates.size() || own < candidates[best_match].microseconds) best_match = i;
+  }
+  return best_match < candidates.size() ? best_match : best;
 }
 
 }  // namespace rondo

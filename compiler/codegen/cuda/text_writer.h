@@ -1,7 +1,7 @@
 // Writer: CUDA C++ text that grows by lines, and how numbers and names stand in it. Internal to
 // compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_TEXT_WRITER_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_TEXT_WRITER_H_
 
 #include <array>
 #include <bit>
@@ -76,4 +76,4 @@ std::string AffineText(int64_t offset, Span<const int64_t> strides);
 
 }  // namespace rondo::cuda
 
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_TEXT_WRITER_H_

@@ -1,4 +1,4 @@
-#include "compiler/codegen/cuda/writer.h"
+#include "compiler/codegen/cuda/text_writer.h"
 
 #include <cinttypes>
 #include <cstdio>

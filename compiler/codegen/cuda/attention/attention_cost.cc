@@ -1,0 +1,59 @@
+#include "compiler/codegen/cuda/attention/attention_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/operand_access.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+// Of the keys, those that a query has on average: half where the limit moves with the queries (causal
+// models).
+double KeyShare(const PartContext& context, const QueryTiles& tiles) {
+  const Part& part = context.part;
+  const bool moves =
+      part.limit != kNoOperand && std::any_of(tiles.queries.begin(), tiles.queries.end(), [&](size_t loop) {
+        return part.loops[loop] > 1 && MovesAlong(part, part.operands[part.limit], loop);
+      });
+  return moves ? 0.5 : 1;
+}
+
+// Blocks of the busiest multiprocessor.
+double Busiest(const PartContext& context, const QueryTiles& tiles) {
+  return std::ceil(static_cast<double>(tiles.blocks()) / context.Processors());
+}
+
+double RoundUp(double n, double multiple) { return std::ceil(n / multiple) * multiple; }
+
+}  // namespace
+
+double FlashCycles(const PartContext& context, const QueryTiles& tiles) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double share = KeyShare(context, tiles), cluster = static_cast<double>(tiles.cluster);
+  const double bytes_a_key = 2 * static_cast<double>(tiles.features + tiles.values);
+  // Each warp takes runs of keys; warps with other queries read the same ones.
+  const double together = static_cast<double>(tiles.splits() * QueryTiles::kRun) * cluster;
+  const double keys = RoundUp(static_cast<double>(tiles.keys), together) / cluster;
+  const double busiest = Busiest(context, tiles);
+  const double read =
+      busiest * static_cast<double>(tiles.tile_warps) * keys * share * bytes_a_key / gpu.attention_bytes;
+  const double rounds = (std::ceil(busiest / tiles.resident()) - 1) * gpu.attention_round;
+  // All keys and values come once from memory.
+  const double memory = static_cast<double>(tiles.groups * tiles.keys) * bytes_a_key /
+                        (gpu.memory_bytes * std::min(1.0, context.Processors() / gpu.memory_processors));
+  const double join = tiles.cluster > 1 ? gpu.split_start + gpu.split_block * cluster : 0;
+  return gpu.attention_start + std::max(read + rounds, memory) + join;
+}
+
+double StagedCycles(const PartContext& context, const QueryTiles& tiles, int stage_keys, bool wgmma) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double keys = RoundUp(static_cast<double>(tiles.keys), stage_keys) * KeyShare(context, tiles);
+  const double multiplies = static_cast<double>(tiles.tile_rows() * (tiles.features + tiles.values)) * keys;
+  return gpu.attention_start +
+         Busiest(context, tiles) * multiplies / (wgmma ? gpu.attention_wgmma : gpu.attention_mma);
+}
+
+}  // namespace rondo::cuda

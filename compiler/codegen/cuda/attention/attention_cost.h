@@ -1,0 +1,18 @@
+// What attention is estimated to take: arithmetic over GpuTable. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_COST_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_COST_H_
+
+#include "compiler/codegen/cuda/attention/query_tiles.h"
+
+namespace rondo::cuda {
+
+// Cycles where every warp reads the keys and values of its own queries, cut as `tiles` says.
+double FlashCycles(const PartContext& context, const QueryTiles& tiles);
+
+// Cycles where the queries of a block share keys and values in shared memory, `stage_keys` at a time; by
+// wgmma or mma.
+double StagedCycles(const PartContext& context, const QueryTiles& tiles, int stage_keys, bool wgmma);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_COST_H_

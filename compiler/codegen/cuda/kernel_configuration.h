@@ -1,0 +1,94 @@
+// KernelConfiguration: one way to compute a kernel's largest part, and its name; KernelCandidate: what it
+// would cost.
+//
+// Names are what profiles, plans and reports call a configuration. They are stable: a configuration keeps its
+// name, and a name means one configuration.
+//
+//   mma 128x128x64 2x4x1 cluster 2   matmul by mma.sync: M, N and K of a stage; warps along each; blocks a
+//                                    cluster
+//   wgmma 128x256 cluster 1          wgmma, tiles copied by threads, two warpgroups: M and N
+//   tma 128x192 2x1x1 cluster 2      wgmma, tiles brought by TMA: M and N; blocks that share tiles of B,
+//                                    that share tiles of A, and that split K; blocks a cluster
+//   simt 64x64 cluster 1             FMA in f32: M and N
+//   tf32 64x64 cluster 1             the same by mma.sync, with factors rounded to tf32
+//   few_rows warps 8 cluster 2       1 to 16 rows: warps of a block, and blocks, that split K
+//   dot                              little work: a warp a point
+//   library 3                        the third algorithm of a vendor library; "library": its first
+//   staged                           attention, keys and values through shared memory
+//   flash warps 8 cluster 2          attention, each warp for itself: warps of a block, and blocks, that
+//   split
+//                                    the keys
+//   windows 8x4x3                    depthwise convolutions and pools: channels, outputs along the last axis
+//                                    and taps that a thread has at a time
+//   plain                            what runs everything
+//
+// What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "mma", "wgmma
+// 128x256", "cluster 2". Names of before are read as well: tile is mma, group wgmma, bulk tma, float simt,
+// skinny few_rows.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CONFIGURATION_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CONFIGURATION_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rondo {
+
+// The order is that of kFamilyNames (kernel_configuration.cc).
+enum class TemplateFamily : uint8_t {
+  kAny,
+  kFewRows,
+  kMma,
+  kWgmma,
+  kSimt,
+  kTf32,
+  kTma,
+  kDot,
+  kLibrary,
+  kStaged,
+  kFlash,
+  kWindows,
+  kPlain,
+};
+
+struct KernelConfiguration {
+  TemplateFamily family = TemplateFamily::kAny;
+  int64_t m = 0, n = 0, k = 0;  // of a block's tile, `k` of one stage; of windows: see above
+  int64_t warps_m = 0, warps_n = 0, warps_k = 0;  // into which a tile's three extents are split
+  int64_t warps = 0;                              // of a block, that split K
+  int64_t cluster = 0;                            // blocks of a cluster, that split K
+  int64_t algorithm = 0;                          // of a library: its place in the library's ranking, from 1
+
+  bool operator==(const KernelConfiguration&) const = default;
+};
+
+// The name of a configuration; "" for one in which everything is left open.
+std::string Text(const KernelConfiguration& configuration);
+
+// The configuration of that name; none if there is no such name. Text of what is returned is `name`, but for
+// names of before.
+std::optional<KernelConfiguration> ParseKernelConfiguration(std::string_view name);
+
+// Whether `configuration` has everything that `pattern` does not leave open.
+bool Matches(const KernelConfiguration& pattern, const KernelConfiguration& configuration);
+
+// Of what was never measured: such a candidate is taken only where it is asked for, or there is no other.
+inline constexpr double kNotEstimated = std::numeric_limits<double>::infinity();
+
+struct KernelCandidate {
+  KernelConfiguration configuration;
+  // Estimated, among the kernels of a whole model; of a library's matmul with what follows as a map, of both.
+  // To compare candidates, not to predict.
+  double microseconds = 0;
+};
+
+// Position of the candidate that is estimated to take least, of those that match the pattern if any does; the
+// first of equals. `candidates` must not be empty.
+size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CONFIGURATION_H_
