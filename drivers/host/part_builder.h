@@ -66,6 +66,10 @@ class PartBuilder {
   Status BuildBlocked(bool convolution);
   bool FitsChannels() const;
   Status BuildChannels();
+  bool FitsPlanes() const;
+  bool PlaneAxisOf(int s, PlaneAxis* axis) const;
+  Status BuildPlanes(bool* built);  // not where a plane is too large, or walked in another way
+  Status BuildPlaneTaps(PlanesProgram* planes);
   bool FitsDirect() const;
   Status BuildDirect(bool* built);  // not where no zeros can stand for what is absent
   int RunOfTaps(int64_t* zeros) const;

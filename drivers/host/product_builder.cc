@@ -151,6 +151,11 @@ Status PartBuilder::BuildProduct() {
     if (built) out_->work = points * 0.5 + products * 0.02;
     if (built) return Status::Ok();
   }
+  if (FitsPlanes()) {
+    bool built = false;
+    RONDO_RETURN_IF_ERROR(BuildPlanes(&built));
+    if (built) return Status::Ok();
+  }
   if (pool) return BuildAccumulate();
 
   bool fast = part_.acc_type == TapeType::kF32;

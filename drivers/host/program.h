@@ -205,14 +205,38 @@ enum class Path : uint8_t {
   kAttention = 7,
   kChannels = 8,  // depthwise convolution, pool: lanes along channels that lie side by side
   kDirect = 9,    // convolution of few output channels a group: the input is read where it is
+  kPlanes = 10,   // depthwise convolution, pool: channels are planes, lanes along the points
 };
-inline constexpr int kNumPaths = 10;
+inline constexpr int kNumPaths = 11;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
   const Access* by_n = nullptr;  // lanes along n
   bool k_unit = false;           // element (k, n) is at k + lane(n): rows of n
   int64_t k_step = 0;            // elements per step of the (single) k loop
+};
+
+// kPlanes. A plane is copied into scratch with its padding, one *phase* for every offset modulo the steps of
+// the kernel, so that the points of a row find any tap in neighbouring floats. All points of all rows are
+// computed in one go, those that lie between rows in vain.
+inline constexpr int kMaxPlaneAxes = 3;
+struct PlaneAxis {
+  int64_t points = 1, taps = 1;
+  int64_t step = 1, dilation = 1;  // coordinates from point to point, from tap to tap
+  int64_t length = 1;              // coordinates that are read; the first counts as 0
+  int64_t first = 0, last = 1;     // those inside the input
+  int64_t stride = 1;              // elements of the input from one to the next
+  int64_t pitch = 1;               // coordinates of one phase
+  int64_t phase_floats = 0;        // from phase to phase
+  int64_t pitch_floats = 0;        // from one coordinate of a phase to the next
+};
+struct PlanesProgram {
+  PlaneAxis axis[kMaxPlaneAxes];  // the last ones; those before have one coordinate
+  int64_t phases = 1, phase = 1;  // floats of a phase
+  int64_t points = 1, taps = 1;
+  int64_t flat = 0;                     // points of all rows and what lies between
+  const int64_t* tap_at = nullptr;      // floats of the phases
+  const int64_t* tap_weight = nullptr;  // elements of the weight
 };
 
 struct PartProgram {
@@ -269,6 +293,8 @@ struct PartProgram {
   int64_t taps_at = 0;  // the present taps of a point: two arrays; of all of a block (kDirect)
   int64_t tap_run = 1, tap_step = 0, tap_weight_step = 0;  // elements of the input, of the weight
   int64_t zeros = 0, zeros_at = 0;  // floats that stand for an absent tap in all groups
+
+  const PlanesProgram* planes = nullptr;  // kPlanes
 
   // Attention.
   const Access* q = nullptr;

@@ -5,7 +5,7 @@ namespace {
 
 constexpr double kRegister = 2064;  // bytes: 256 lanes of 8, and where they lie
 constexpr double kAnyPart = 2 << 20;
-constexpr double kPacked = 12 << 20;  // blocks of a product, whatever its size
+constexpr double kPacked = 12 << 20;  // blocks or planes of a product, whatever its size
 
 // Bytes for each round of the reduced loops, and of the features'.
 constexpr double EachRound(const Part& part) {

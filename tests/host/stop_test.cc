@@ -39,6 +39,7 @@ const Case kCases[] = {
     {"many products", Skeleton::kContraction, DType::kF32, {kEndless, 50, 70, 40}, 1, 1, 1, 1, 0},
     {"many rows of a product", Skeleton::kContraction, DType::kF32, {kEndless, 70, 40}, 0, 1, 1, 1, 0},
     {"many images", Skeleton::kConvolution, DType::kF32, {kEndless, 2, 20, 9, 8, 3}, 1, 2, 1, 2, 0},
+    {"many planes", Skeleton::kConvolution, DType::kF32, {1, kEndless, 1, 9, 1, 3}, 1, 2, 1, 2, 0},
     {"many groups of channels",
      Skeleton::kConvolution,
      DType::kF32,

@@ -28,6 +28,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kConvolution)] = RunConvolution;
   engine->run[static_cast<int>(Path::kAttention)] = RunAttention;
   engine->run[static_cast<int>(Path::kChannels)] = RunChannels;
+  engine->run[static_cast<int>(Path::kPlanes)] = RunPlanes;
   engine->run[static_cast<int>(Path::kDirect)] = RunDirect;
 }
 
