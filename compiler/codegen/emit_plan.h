@@ -17,6 +17,7 @@
 #include "compiler/ir/named_value.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/partition.h"
+#include "compiler/targets.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -30,7 +31,7 @@ struct PlannedProgram {
 };
 
 struct EmitOptions {
-  std::string target = "host";
+  Targets targets;
   std::string weights_file;  // PlanData::weights_file
   // Those that no buffer is called by get a source of their own, which nothing refers to, so that who asks
   // the plan for one can be told where it went: `value "NAME" of Op "node"`.
