@@ -73,6 +73,45 @@ TEST(DriverFault, WriteIntoTheState) {
                "\"node_2\", byte 9");
 }
 
+// Writes row INDEX of a state of 4 rows, INDEX being 0; the fault writes into row `row`.
+std::string FindingsOfRowUpdate(int64_t row) {
+  Chain chain;
+  const uint32_t index = chain.AddBuffer("index", BufferKind::kConstant, 2, 256);
+  chain.buffers[index].dtype = DType::kI64;
+  chain.buffers[index].shape = Shape{1};
+  chain.buffers[index].weight = WeightSource::kSynthetic;
+  const uint32_t rows = chain.AddBuffer("rows", BufferKind::kState, 64, 256);
+  Part part;
+  part.outer = 1;
+  part.loops = List<int64_t>(chain.arena, {16});
+  Operand to = Access(chain.arena, 2, Mode::kWrite, {1});
+  Indirect by;
+  by.operand = 0;
+  by.stride = 16;
+  by.extent = 4;
+  to.indirects = List<Indirect>(chain.arena, {by});
+  part.operands = List<Operand>(chain.arena, {Access(chain.arena, 0, Mode::kRead, {0}, 0, DType::kI64),
+                                              Access(chain.arena, 1, Mode::kRead, {1}), to});
+  part.body = List<TapeInst>(chain.arena, {Load(1), Store(0, 2)});
+  chain.Launch(chain.AddKernel(part, 3), {{index, 0}, {chain.c, 0}, {rows, 0}});
+  const PlanData data = chain.MakePlan();
+  const_cast<DeviceBytes&>(data.requirements.devices[0]).weights = 512;
+  Result<Plan> plan = Plan::FromData(data, {});
+  if (!plan.ok()) return plan.status().message();
+  Faults faults;
+  faults.after_launch = [&](uint32_t step, Faults::Addresses addresses) {
+    if (step == 6 && row > 0) Spoil(addresses[2] + static_cast<uint64_t>(row) * 64);
+  };
+  const HostDriverHandle host = MakeHostDriver();
+  FaultyDriver driver(host.get(), faults);
+  return FindingsOf(*plan, &driver);
+}
+
+TEST(DriverFault, WriteIntoARowThatTheIndexDoesNotName) {
+  EXPECT_EQ(FindingsOfRowUpdate(0), "");
+  EXPECT_FINDS(FindingsOfRowUpdate(2), "state changed: program \"p\", step 6");
+}
+
 TEST(DriverFault, WriteIntoTheWeights) {
   Faults faults;
   faults.after_launch = [](uint32_t step, Faults::Addresses addresses) {
