@@ -12,6 +12,7 @@
 #include "compiler/model_shapes.h"
 #include "compiler/passes/passes.h"
 #include "compiler/schedule/expand_loops.h"
+#include "compiler/shard/shard_graph.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
@@ -30,7 +31,7 @@ bool Contains(const std::vector<std::string>& names, std::string_view name) {
 // What reports call the program of a device.
 std::string NameOf(const CompileOptions& options, const ProgramInWork& program) {
   const std::string& name = program.source.program;
-  return options.devices > 1 ? name + "@" + std::to_string(program.device) : name;
+  return options.devices > 1 || program.sharded ? name + "@" + std::to_string(program.device) : name;
 }
 
 // The shapes given for one program, and for all.
@@ -95,6 +96,34 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   }
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
   *text = std::move(result.text);
+  return Status::Ok();
+}
+
+// One program a device in place of each.
+Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const uint32_t devices = compilation->options.tensor_parallel;
+  if (devices <= 1) {
+    *text = "one device runs what the model says";
+    return Status::Ok();
+  }
+  std::vector<ProgramInWork> programs;
+  shard::StateForms states;
+  for (ProgramInWork& program : compilation->programs) {
+    shard::ShardedGraph sharded;
+    RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(program.graph), devices, &states, &sharded)
+                              .At("program \"%s\"", program.source.program.c_str()));
+    *text += (text->empty() ? "" : "\n") + program.source.program + ": " + sharded.text;
+    for (uint32_t device = 0; device < devices; ++device) {
+      programs.emplace_back();
+      programs.back().source = program.source;
+      programs.back().device = device;
+      programs.back().sharded = true;
+      programs.back().graph = std::move(sharded.ranks[device]);
+      const std::string broken = ir::Validate(programs.back().graph);
+      if (!broken.empty()) return Status::Error(Code::kInternal, "device %u: %s", device, broken.c_str());
+    }
+  }
+  compilation->programs = std::move(programs);
   return Status::Ok();
 }
 
@@ -278,6 +307,8 @@ constexpr PipelineEntry kPipeline[] = {
      "a product whose readers take disjoint columns is one product for each of them"},
     {"clean_up", OnGraph<passes::CleanUp>, Leaves::kGraph, kEach, kSkippable,
      "what recognition left behind is folded, simplified and shared"},
+    {"shard", Shard, Leaves::kGraph, kOnce, kNeeded,
+     "with --tp N: each device holds its share of weights and state, and collectives say what is exchanged"},
     {"label", OnGraph<passes::Label>, Leaves::kGraph, kEach, kSkippable,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"lower_precision", LowerPrecision, Leaves::kGraph, kEach, kNeeded,
@@ -340,8 +371,25 @@ Status CheckOptions(const CompileOptions& options) {
     return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u", options.devices,
                          kMaxDevices);
   }
+  if (options.tensor_parallel > kMaxDevices) {
+    return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u",
+                         options.tensor_parallel, kMaxDevices);
+  }
+  if (options.tensor_parallel > 1 && options.devices > 0) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "--tp %u shares a whole model out, --devices %u is for models that say themselves what "
+        "each device does: give one of them",
+        options.tensor_parallel, options.devices);
+  }
   std::set<std::string> names;
   for (const ModelSource& model : options.models) {
+    if (options.tensor_parallel > 1 && ModelPathOn(model.path, 0) != model.path) {
+      return Status::Error(Code::kInvalidArgument,
+                           "--tp %u shares a whole model out, but \"%s\" names a file for each device: give "
+                           "--devices N",
+                           options.tensor_parallel, model.path.c_str());
+    }
     if (!names.insert(model.program).second) {
       return Status::Error(Code::kInvalidArgument, "two programs are called \"%s\"", model.program.c_str());
     }
@@ -382,7 +430,7 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
   report.program = name;
   report.pass = entry.name;
   Status status = entry.run(compilation, program, &report.text);
-  if (status.ok() && entry.leaves == Leaves::kGraph) {
+  if (status.ok() && entry.leaves == Leaves::kGraph && program != nullptr) {
     const std::string broken = ir::Validate(program->graph);
     if (!broken.empty()) status = Status::Error(Code::kInternal, "%s", broken.c_str());
   }
@@ -392,8 +440,11 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
     return program == nullptr ? status.At("%s", entry.name)
                               : status.At("program \"%s\": %s", name.c_str(), entry.name);
   }
-  if (program != nullptr && options.dump && Contains(options.dump_after, entry.name)) {
-    options.dump(name, entry.name, DumpOf(*program, entry.leaves));
+  if (!options.dump || !Contains(options.dump_after, entry.name)) return Status::Ok();
+  if (program != nullptr) options.dump(name, entry.name, DumpOf(*program, entry.leaves));
+  if (program == nullptr && entry.leaves == Leaves::kGraph) {
+    for (const ProgramInWork& each : compilation->programs)
+      options.dump(NameOf(options, each), entry.name, DumpOf(each, entry.leaves));
   }
   return Status::Ok();
 }
