@@ -1,26 +1,14 @@
 #include "runtime/plan.h"
 
-#include <atomic>
 #include <cstdio>
 
 #include "formats/plan/check/checker.h"
-#include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
 #include "runtime/host_memory.h"
+#include "runtime/plan_impl.h"
 #include "runtime/text.h"
 
 namespace rondo {
-
-struct PlanImpl {
-  explicit PlanImpl(const HostAllocator& a) : allocator(a), memory(a) {}
-
-  HostAllocator allocator;
-  Arena memory;  // what `file.data` points into
-  std::string_view name;
-  PlanFile file;
-  Span<const uint8_t> weights;
-  std::atomic<uint32_t> refs{1};
-};
 
 namespace {
 

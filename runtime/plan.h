@@ -74,6 +74,7 @@ class Plan {
   std::string_view StepSource(uint32_t program, uint32_t step) const;
 
  private:
+  friend struct UncheckedPlan;  // verify/unchecked_plan.h
   explicit Plan(PlanImpl* impl) : impl_(impl) {}
   static void Unref(PlanImpl* impl);
   PlanImpl* impl_ = nullptr;

@@ -164,6 +164,7 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
   RONDO_RETURN_IF_ERROR(Check(api_.copy(to, from, bytes, s->handle), "copying on the device"));
   CudaNode node;
   node.bytes = bytes;
+  node.addresses = 2;
   Note(s, {kNone, StepKind::kCopy}, &node);
   return Status::Ok();
 }
@@ -352,6 +353,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   node.module = m;
   node.kernel = kernel;
   node.faults = faults;
+  node.addresses = addresses.size();
   Note(s, {step, StepKind::kLaunch}, &node);
   return Status::Ok();
 }

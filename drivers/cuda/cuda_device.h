@@ -72,7 +72,8 @@ struct CudaNode {
   const CudaModule* module = nullptr;
   uint32_t kernel = 0;
   FaultRecord* faults = nullptr;
-  uint64_t bytes = 0;  // of a copy
+  uint64_t bytes = 0;    // of a copy
+  size_t addresses = 0;  // given to it; a kernel may use fewer
 };
 
 struct CudaStream;

@@ -113,10 +113,9 @@ Status CudaDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAd
   }
   const CudaNode& to = g->recorded[node];
   const bool copy = g->nodes[node].kind == StepKind::kCopy;
-  const size_t count = copy ? 2 : to.module->kernels[to.kernel].params;
-  if (addresses.size() < count) {
+  if (addresses.size() != to.addresses) {
     return Status::Error(Code::kInvalidArgument, "cuda device %u: node %u has %zu addresses, not %zu", index_,
-                         node, count, addresses.size());
+                         node, to.addresses, addresses.size());
   }
   Use use(*this);
   if (copy) {
@@ -128,8 +127,8 @@ Status CudaDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAd
   }
   const CudaKernel& kernel = to.module->kernels[to.kernel];
   LaunchParams values;
-  RONDO_RETURN_IF_ERROR(
-      values.Build(api_, addresses.subspan(0, count), kernel.tensor_maps, to.faults, g->nodes[node].step));
+  RONDO_RETURN_IF_ERROR(values.Build(api_, addresses.subspan(0, kernel.params), kernel.tensor_maps, to.faults,
+                                     g->nodes[node].step));
   KernelNodeParams params;
   params.function = kernel.function;
   params.grid[0] = kernel.grid;

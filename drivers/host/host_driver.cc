@@ -144,14 +144,6 @@ class HostDevice final : public Device {
       delete module;
       return status;
     }
-    for (HostStream* stream : streams_) {
-      status = stream->Reserve(module->scratch_bytes());
-      if (!status.ok()) {
-        delete module;
-        return status;
-      }
-    }
-    if (module->scratch_bytes() > scratch_bytes_) scratch_bytes_ = module->scratch_bytes();
     return reinterpret_cast<Module*>(module);
   }
   void DestroyModule(Module* module) override { delete ToHost(module); }
@@ -160,21 +152,9 @@ class HostDevice final : public Device {
     RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kCreateStream));
     auto* stream = new (std::nothrow) HostStream(pool_, allocator_, work_per_thread_, faults_, collectives_);
     if (stream == nullptr) return Status::Error(Code::kOutOfMemory, "host device: no memory for a stream");
-    std::lock_guard<std::mutex> lock(mutex_);
-    Status status = stream->Reserve(scratch_bytes_);
-    if (!status.ok()) {
-      delete stream;
-      return status;
-    }
-    if (!streams_.push_back(stream)) {
-      delete stream;
-      return NoMemoryFor("a stream");
-    }
     return reinterpret_cast<Stream*>(stream);
   }
   void DestroyStream(Stream* stream) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    streams_.Forget(ToHost(stream));
     if (HostGraph* graph = ToHost(stream)->recording) {
       const bool owner = graph->streams.front() == ToHost(stream);
       graph->streams.Forget(ToHost(stream));
@@ -253,6 +233,9 @@ class HostDevice final : public Device {
     entry.step = step;
     entry.kernel = kernel;
     entry.program = program;
+    if (ToHost(stream)->recording == nullptr) {
+      RONDO_RETURN_IF_ERROR(ToHost(stream)->Reserve(program->scratch_bytes));
+    }
     RONDO_RETURN_IF_ERROR(KeepAddresses(addresses, stream, &entry));
     return Enqueue(entry, StepKind::kLaunch, addresses.data(), stream);
   }
@@ -320,8 +303,12 @@ class HostDevice final : public Device {
     if (graph == nullptr || graph->streams.front() != ToHost(stream)) {
       return Status::Error(Code::kFailedPrecondition, "host device: no recording began on this stream");
     }
-    Leave(graph);
     Status status = faults_.Before(HostCall::kEndRecord);
+    // Those that joined may be asked to run the same steps one by one.
+    for (HostStream* part : graph->streams) {
+      if (status.ok()) status = part->Reserve(graph->scratch_bytes);
+    }
+    Leave(graph);
     if (status.ok() && faults_.reorder() && !graph->PrepareOrder()) status = NoMemoryFor("a graph");
     if (!status.ok()) {
       delete graph;
@@ -360,6 +347,7 @@ class HostDevice final : public Device {
                            "host device: a graph cannot be launched while recording");
     }
     RONDO_RETURN_IF_ERROR(faults_.Before(HostCall::kLaunchGraph));
+    RONDO_RETURN_IF_ERROR(ToHost(stream)->Reserve(ToHost(graph)->scratch_bytes));
     ToHost(stream)->Replay(ToHost(graph));
     return Status::Ok();
   }
@@ -430,9 +418,7 @@ class HostDevice final : public Device {
   const bool one_device_;
   host::Faults faults_;
   host::CollectiveStream collectives_;
-  std::mutex mutex_;  // guards what follows, and the start of collectives_
-  GrowingList<HostStream*> streams_;
-  int64_t scratch_bytes_ = 0;
+  std::mutex mutex_;  // guards the start of collectives_
 };
 
 class HostDriver final : public Driver {

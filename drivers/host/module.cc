@@ -63,7 +63,9 @@ Status HostModule::Build(const PlanData& plan, const Engine& engine) {
     if (parts.data() == nullptr) return no_memory;
     for (size_t p = 0; p < parts.size(); ++p) {
       RONDO_RETURN_IF_ERROR(BuildPart(kernel, k, kernel.parts[p], engine, &parts[p]));
-      if (parts[p].scratch_bytes > scratch_bytes_) scratch_bytes_ = parts[p].scratch_bytes;
+      if (parts[p].scratch_bytes > kernels[k].scratch_bytes) {
+        kernels[k].scratch_bytes = parts[p].scratch_bytes;
+      }
     }
     kernels[k].num_params = kernel.num_params;
     kernels[k].parts = parts;

@@ -12,6 +12,7 @@ namespace rondo::host {
 
 struct KernelProgram {
   uint32_t num_params = 0;
+  int64_t scratch_bytes = 0;  // that each worker of a launch needs
   Span<const PartProgram> parts;
 };
 
@@ -27,8 +28,6 @@ class HostModule {
     return index < kernels_.size() ? &kernels_[index] : nullptr;
   }
   const CallProgram* call(uint32_t index) const { return calls_.at(index); }
-  // Bytes of scratch that each worker of a launch needs.
-  int64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
   Status Build(const PlanData& plan, const Engine& engine);
@@ -37,7 +36,6 @@ class HostModule {
   Arena arena_;
   Span<const KernelProgram> kernels_;
   CallTable calls_;
-  int64_t scratch_bytes_ = 0;
 };
 
 // The best engine for this machine, at most the `level`-th of baseline, AVX2, AVX-512.

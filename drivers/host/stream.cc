@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstring>
-#include <new>
 
 namespace rondo::host {
 namespace {
@@ -34,38 +33,30 @@ uint64_t Nanoseconds() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
-HostStream::~HostStream() {
-  for (ScratchSet* set = scratch_.load(); set != nullptr;) {
-    ScratchSet* older = set->older;
-    allocator_.deallocate(allocator_.user, set->memory, static_cast<size_t>(set->bytes) * pool_.threads());
-    delete set;
-    set = older;
-  }
+HostStream::~HostStream() { ReleaseScratch(); }
+
+void HostStream::ReleaseScratch() {
+  if (scratch_ == nullptr) return;
+  allocator_.deallocate(allocator_.user, scratch_, static_cast<size_t>(scratch_bytes_) * pool_.threads());
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
 }
 
-// At most kMaxScratchBytes for each of kMaxThreads.
 Status HostStream::Reserve(int64_t bytes) {
+  if (bytes <= scratch_bytes_) return Status::Ok();
   bytes = (bytes + 4095) / 4096 * 4096 + 4096;
-  ScratchSet* now = scratch_.load();
-  if (now != nullptr && now->bytes >= bytes) return Status::Ok();
-  ScratchSet* set = new (std::nothrow) ScratchSet;
+  ReleaseScratch();
   const size_t total = static_cast<size_t>(bytes) * pool_.threads();
-  char* memory =
-      set == nullptr ? nullptr : static_cast<char*>(allocator_.allocate(allocator_.user, total, 4096));
-  if (memory == nullptr) {
-    delete set;
+  scratch_ = static_cast<char*>(allocator_.allocate(allocator_.user, total, 4096));
+  if (scratch_ == nullptr) {
     return Status::Error(Code::kOutOfMemory, "host driver: no memory for %zu bytes of scratch", total);
   }
-  set->memory = memory;
-  set->bytes = bytes;
-  set->older = now;  // a launch under way may still use it
-  scratch_.store(set);
+  scratch_bytes_ = bytes;
   return Status::Ok();
 }
 
-bool HostStream::Launch(const KernelProgram& kernel, uint32_t index, const DeviceAddress* addresses,
+void HostStream::Launch(const KernelProgram& kernel, uint32_t index, const DeviceAddress* addresses,
                         uint32_t step) {
-  const ScratchSet* scratch = scratch_.load(std::memory_order_acquire);
   Launching launching;
   launching.worker.addresses = addresses;
   launching.worker.fault = &fault_;
@@ -73,10 +64,9 @@ bool HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
   launching.worker.kernel = index;
   launching.worker.stop = stop_;
   for (const PartProgram& part : kernel.parts) {
-    if (scratch == nullptr || part.scratch_bytes > scratch->bytes) return false;
     launching.part = &part;
-    launching.worker.scratch = scratch->memory;
-    launching.scratch_bytes = scratch->bytes;
+    launching.worker.scratch = scratch_;
+    launching.scratch_bytes = scratch_bytes_;
     const double worth = part.work / work_per_thread_;
     uint32_t shares = worth >= kMaxThreads ? kMaxThreads : static_cast<uint32_t>(worth) + 1;
     if (static_cast<int64_t>(shares) > part.tasks) shares = static_cast<uint32_t>(part.tasks);
@@ -87,7 +77,6 @@ bool HostStream::Launch(const KernelProgram& kernel, uint32_t index, const Devic
     }
     if (stop_->Known()) break;
   }
-  return true;
 }
 
 Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) {
@@ -97,11 +86,7 @@ Status HostStream::Try(const GraphEntry& entry, const DeviceAddress* addresses) 
                                               : HostCall::kStep,
                                        entry.step));
   switch (entry.kind) {
-    case GraphEntry::Kind::kLaunch:
-      if (!Launch(*entry.program, entry.kernel, addresses, entry.step)) {
-        return Status::Error(Code::kInternal, "the stream has too little scratch");
-      }
-      break;
+    case GraphEntry::Kind::kLaunch: Launch(*entry.program, entry.kernel, addresses, entry.step); break;
     case GraphEntry::Kind::kCopy:
       if (entry.bytes == 0) break;
       std::memmove(reinterpret_cast<void*>(entry.to), reinterpret_cast<const void*>(entry.from), entry.bytes);
@@ -193,6 +178,9 @@ bool HostGraph::Append(HostStream* stream, GraphEntry entry, StepKind kind) {
     stream->last.push_back(index);
   }
   entry.num_before = before.size() - entry.first_before;
+  if (entry.program != nullptr && entry.program->scratch_bytes > scratch_bytes) {
+    scratch_bytes = entry.program->scratch_bytes;
+  }
   if (!before.ok() || !stream->last.ok() || !entries.push_back(entry)) return false;
   if (entry.kind == GraphEntry::Kind::kTime) return true;
   return entry_of.push_back(index) && nodes.push_back({entry.step, kind});

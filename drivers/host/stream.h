@@ -2,8 +2,6 @@
 #ifndef RONDO_DRIVERS_HOST_STREAM_H_
 #define RONDO_DRIVERS_HOST_STREAM_H_
 
-#include <atomic>
-
 #include "core/driver.h"
 #include "core/list.h"
 #include "drivers/host/collectives.h"
@@ -60,6 +58,7 @@ struct HostGraph {
   GrowingList<uint32_t>
       before;  // per entry: the entries that its stream, events and collectives put before it
   ReplayOrder order;
+  int64_t scratch_bytes = 0;  // of one worker: the most that a launch in it needs
   // While recording: the streams that take part and the events recorded in them.
   GrowingList<HostStream*> streams;
   GrowingList<HostEvent*> events;
@@ -71,17 +70,11 @@ struct HostGraph {
   bool PrepareOrder();
 };
 
-// Scratch for all workers of one launch.
-struct ScratchSet {
-  char* memory = nullptr;
-  int64_t bytes = 0;  // of one worker
-  ScratchSet* older = nullptr;
-};
-
 // On the monotonic clock.
 uint64_t Nanoseconds();
 
-// Executes what is enqueued at once, on the enqueuing thread.
+// Executes what is enqueued at once, on the enqueuing thread. Its scratch is what the graphs recorded with
+// it, and the launches outside of graphs, have needed so far; it is given back with the stream.
 class HostStream {
  public:
   HostStream(ThreadPool& pool, const HostAllocator& allocator, double work_per_thread, Faults& faults,
@@ -96,13 +89,12 @@ class HostStream {
   // Ends what executes from now on early, once it is asked to.
   void SetStop(StopSignal* stop) { stop_ = stop; }
 
-  // Makes room for launches that need `bytes` a worker. May run while another thread launches here.
+  // Makes room for launches that need `bytes` a worker, at most kMaxScratchBytes; after an error there is
+  // none. Allocates nothing where there is room already.
   Status Reserve(int64_t bytes);
 
-  // Runs the kernel. False (and nothing runs) if Reserve was never called for its module.
-  bool Launch(const KernelProgram& kernel, uint32_t index, const DeviceAddress* addresses, uint32_t step);
-  // Executes one call: what a graph holds, or a call outside of graphs. What goes wrong in it is kept for
-  // TakeFault, and nothing is executed until that is called: false.
+  // Executes one call: what a graph holds, or a call outside of graphs; room is reserved. What goes wrong in
+  // it is kept for TakeFault, and nothing is executed until that is called: false.
   bool Execute(const GraphEntry& entry, const DeviceAddress* addresses);
   void Replay(HostGraph* graph);
   // The first fault since the last call.
@@ -112,6 +104,8 @@ class HostStream {
   GrowingList<uint32_t> last;  // of the recording: entries that the next one comes after
 
  private:
+  void ReleaseScratch();
+  void Launch(const KernelProgram& kernel, uint32_t index, const DeviceAddress* addresses, uint32_t step);
   Status Try(const GraphEntry& entry, const DeviceAddress* addresses);
   void ReplayInRandomOrder(HostGraph* graph);
 
@@ -120,7 +114,8 @@ class HostStream {
   const double work_per_thread_;  // nanoseconds
   Faults& faults_;
   CollectiveStream& collectives_;
-  std::atomic<ScratchSet*> scratch_{nullptr};
+  char* scratch_ = nullptr;    // for all workers of one launch
+  int64_t scratch_bytes_ = 0;  // of one worker
   FaultCell fault_;
   StopSignal never_;
   StopSignal* stop_ = &never_;

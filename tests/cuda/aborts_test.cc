@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <memory>
 
+#include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/machine_code.h"
 #include "tests/says.h"
-#include "tools/rondo/forwarding_driver.h"
 
 namespace rondo {
 namespace {
@@ -27,7 +27,7 @@ T Must(Result<T> result) {
 }
 
 // Device 1, which fails when asked.
-struct Rank1 : tools::ForwardingDevice {
+struct Rank1 : ForwardingDevice {
   explicit Rank1(Device* inner) : ForwardingDevice(inner) {}
   Status LaunchGraph(Graph* graph, Stream* stream) override {
     if (never_launches) return Status::Error(Code::kInternal, "this rank does not launch");

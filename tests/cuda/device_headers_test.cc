@@ -122,7 +122,7 @@ TEST_F(EditedHeaders, OnlyKernelsThatIncludeThemAreCompiledAgain) {
   const Result<CompiledUnits> first = CompileUnits(texts_, units_);
   ASSERT_TRUE(first.ok()) << first.status().message();
   EXPECT_EQ(first->cached, 0u);
-  const size_t attention = With("AttentionWarp<"), mma = With("tile_product<"), tma = With("bulk_product<");
+  const size_t attention = With("AttentionWarp<"), mma = With("matmul_mma<"), tma = With("matmul_tma<");
   EXPECT_GT(attention, 0u);
   EXPECT_GT(mma + tma, 0u);
   EXPECT_LT(attention + mma + tma, texts_.size());

@@ -79,9 +79,9 @@ class Product {
 };
 
 std::string TemplateOf(const KernelText& kernel) {
-  for (const char* name : {"skinny_product", "skinny_floats", "tile_product", "group_product", "bulk_product",
-                           "float_product", "tf32_product"}) {
-    if (kernel.text.find(name) != std::string::npos) return name;
+  for (const char* name : {"matmul_few_rows", "matmul_few_rows_f32", "matmul_mma", "matmul_wgmma",
+                           "matmul_tma", "matmul_simt", "matmul_tf32"}) {
+    if (kernel.text.find(std::string(name) + "<") != std::string::npos) return name;
   }
   return "plain";
 }
@@ -101,25 +101,25 @@ std::string Renamed(const KernelText& kernel, int number) {
 }
 
 TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
-  EXPECT_EQ(TemplateOf({1, 4096, 4096}), "skinny_product");
-  EXPECT_EQ(TemplateOf({8, 4096, 4096}), "skinny_product");
-  EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16, true}), "skinny_product");
-  EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16}), "tile_product");
-  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "bulk_product");
-  EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "bulk_product");
+  EXPECT_EQ(TemplateOf({1, 4096, 4096}), "matmul_few_rows");
+  EXPECT_EQ(TemplateOf({8, 4096, 4096}), "matmul_few_rows");
+  EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16, true}), "matmul_few_rows");
+  EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16}), "matmul_mma");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16}), "matmul_tma");
+  EXPECT_EQ(TemplateOf({512, 4096, 4096, DType::kBF16, true, 2}), "matmul_tma");
   // TMA wants lines at multiples of 16 bytes.
-  EXPECT_EQ(TemplateOf({512, 4092, 4096}), "tile_product");
-  EXPECT_EQ(TemplateOf({512, 4096, 4096}, 8), "tile_product");
-  EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "tile_product");
-  EXPECT_EQ(TemplateOf({1, 4096, 4096, DType::kF32}), "skinny_floats");
-  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32}), "float_product");
-  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32, false, 1, true}), "tf32_product");
-  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16, false, 1, true}), "bulk_product");
+  EXPECT_EQ(TemplateOf({512, 4092, 4096}), "matmul_mma");
+  EXPECT_EQ(TemplateOf({512, 4096, 4096}, 8), "matmul_mma");
+  EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "matmul_mma");
+  EXPECT_EQ(TemplateOf({1, 4096, 4096, DType::kF32}), "matmul_few_rows_f32");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32}), "matmul_simt");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32, false, 1, true}), "matmul_tf32");
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF16, false, 1, true}), "matmul_tma");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64, false, 1, true}), "plain");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64}), "plain");
   EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");
   // No vectors: a tile takes its elements one by one, a stream does not.
-  EXPECT_EQ(TemplateOf({1, 4096, 4096}, 2), "tile_product");
+  EXPECT_EQ(TemplateOf({1, 4096, 4096}, 2), "matmul_mma");
 }
 
 TEST(CudaProducts, FewTilesSplitTheDepthOverAClusterOnlyWhereThereAreClusters) {
@@ -153,11 +153,21 @@ TEST(CudaProducts, SharedMemoryOfEveryCandidateStaysWithinTheTarget) {
 
 TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
   for (const char* name : {"mma 128x128x64 2x4x1 cluster 2", "wgmma 128x256 cluster 1",
-                           "simt 64x64 cluster 8", "tma 64x64 1x1x2 cluster 2", "skinny warps 8 cluster 2",
+                           "simt 64x64 cluster 8", "tma 64x64 1x1x2 cluster 2", "few_rows warps 8 cluster 2",
                            "library 3", "library", "mma", "cluster 4", "", "tf32 64x32", "wgmma 128x64"}) {
     std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(name);
     ASSERT_TRUE(configuration) << name;
     EXPECT_EQ(Text(*configuration), name);
+  }
+  const char* const kOld[][2] = {{"tile 64x64x64 2x2x2", "mma 64x64x64 2x2x2"},
+                                 {"group 128x256", "wgmma 128x256"},
+                                 {"bulk 128x64 2x1x1 cluster 2", "tma 128x64 2x1x1 cluster 2"},
+                                 {"float 64x64", "simt 64x64"},
+                                 {"skinny warps 8 cluster 2", "few_rows warps 8 cluster 2"}};
+  for (const auto& [old, now] : kOld) {
+    std::optional<MatmulConfiguration> configuration = ParseMatmulConfiguration(old);
+    ASSERT_TRUE(configuration) << old;
+    EXPECT_EQ(Text(*configuration), now);
   }
   for (const char* name : {"mmas",
                            "mma ",
@@ -220,7 +230,7 @@ TEST(CudaProducts, OfFewRowsNothingIsEstimatedToBeatTheStream) {
         Matrices{16, 4096, 4096, DType::kF16, true}, Matrices{2, 4096, 4096, DType::kF32}}) {
     const std::vector<MatmulCandidate> candidates = Product(m).Candidates(TargetOf("sm_90a"));
     const MatmulCandidate& best = candidates[BestCandidate(candidates, {})];
-    EXPECT_EQ(best.configuration.family, MatmulFamily::kSkinny) << m.rows << " " << m.columns;
+    EXPECT_EQ(best.configuration.family, MatmulFamily::kFewRows) << m.rows << " " << m.columns;
     for (const MatmulCandidate& other : candidates)
       EXPECT_LE(best.microseconds, other.microseconds) << Text(other.configuration);
   }
@@ -285,7 +295,7 @@ TEST(CudaProducts, EveryTileCompiles) {
         target.matmul.cluster = target.clusters() ? cluster : 1;
         KernelText kernel = Product({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);
         EXPECT_EQ(kernel.configuration, target.matmul) << Text(target.matmul);
-        EXPECT_EQ(TemplateOf(kernel), tile.family == MatmulFamily::kMma ? "tile_product" : "group_product");
+        EXPECT_EQ(TemplateOf(kernel), tile.family == MatmulFamily::kMma ? "matmul_mma" : "matmul_wgmma");
         all += Renamed(kernel, kernels++);
       }
     }

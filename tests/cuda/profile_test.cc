@@ -93,8 +93,10 @@ tools::TuningProfile SomeProfile() {
   profile.gpu = "NVIDIA H200";
   profile.architecture = "sm_90a";
   profile.driver = 13000;
-  profile.kernels[0xfedcba9876543210] = {
-      "k3_contraction", "MatMul \"q\"", "mma 64x64x64 2x2x2 cluster 2", {{"skinny warps 8 cluster 1", 7.5}}};
+  profile.kernels[0xfedcba9876543210] = {"k3_contraction",
+                                         "MatMul \"q\"",
+                                         "mma 64x64x64 2x2x2 cluster 2",
+                                         {{"few_rows warps 8 cluster 1", 7.5}}};
   profile.kernels[1] = {"k1_convolution", "Conv", "library 3", {}};
   return profile;
 }
@@ -106,7 +108,7 @@ TEST(Profile, RoundTripKeepsEverything) {
   EXPECT_EQ(tools::ProfileJson(*read), text);
   EXPECT_EQ(read->gpu, "NVIDIA H200");
   EXPECT_EQ(read->driver, 13000u);
-  EXPECT_EQ(read->kernels.at(0xfedcba9876543210).microseconds.at("skinny warps 8 cluster 1"), 7.5);
+  EXPECT_EQ(read->kernels.at(0xfedcba9876543210).microseconds.at("few_rows warps 8 cluster 1"), 7.5);
   const KernelProfile choices = tools::ChoicesOf(*read);
   EXPECT_EQ(choices.architecture, "sm_90a");
   EXPECT_EQ(choices.choices.at(1).family, MatmulFamily::kLibrary);
@@ -120,7 +122,7 @@ TEST(Profile, WrittenBeforeConfigurationsWereRenamedIsRead) {
     text.replace(at, from.size(), to);
   };
   replace("\"mma 64x64x64", "\"tile 64x64x64");
-  replace("\"skinny warps 8 cluster 1\"", "\"bulk 128x64 1x1x1 cluster 1\"");
+  replace("\"few_rows warps 8 cluster 1\"", "\"bulk 128x64 1x1x1 cluster 1\"");
   Result<tools::TuningProfile> read = tools::ParseProfile(text, "p.json");
   ASSERT_TRUE(read.ok()) << read.status().message();
   const tools::ProfiledKernel& kernel = read->kernels.at(0xfedcba9876543210);
@@ -143,7 +145,7 @@ TEST(Profile, WhatIsWrongIsSaid) {
       {"\"key\": \"0000000000000001\"", "\"key\": \"000000000000000g\"", "kernel 0: \"key\" is not 16"},
       {"\"key\": \"0000000000000001\"", "\"key\": \"fedcba9876543210\"", "an earlier one has its key"},
       {"\"choice\": \"library 3\"", "\"choice\": \"libraries\"", "\"libraries\" is not the name of a choice"},
-      {"7.5", "-7.5", "kernel 1: the time of \"skinny warps 8 cluster 1\" is not a number above 0"},
+      {"7.5", "-7.5", "kernel 1: the time of \"few_rows warps 8 cluster 1\" is not a number above 0"},
       {"7.5", "\"7.5\"", "is not a number above 0"},
       {"\"microseconds\": {}", "\"microseconds\": []", "not a list of times by choice"},
   };

@@ -17,6 +17,7 @@ class MemoryMeter {
   // Greatest bytes in use at once since the last Reset.
   uint64_t peak() const { return peak_; }
   void Reset() { peak_ = live_; }
+  uint64_t live() const { return live_; }  // bytes in use now
 
  private:
   static void* Allocate(void* user, size_t bytes, size_t alignment) {

@@ -78,11 +78,11 @@ double ScratchBytes(const PlanData& plan) {
   return largest + 4 * static_cast<double>(kPage);
 }
 
-// Streams that a session of the plan makes, the driver's own included.
+// Streams that a session of the plan makes.
 double StreamsOf(const PlanData& plan) {
   uint32_t streams = 1;
   for (const Program& program : plan.programs) streams = std::max(streams, program.num_streams);
-  return static_cast<double>((streams + 1) * plan.requirements.devices.size());
+  return static_cast<double>(streams * plan.requirements.devices.size());
 }
 
 // Bytes that constants and ports are filled and copied with: many may share the same memory.
@@ -155,13 +155,7 @@ void GuardPages(Session* session, const PlanData& plan, bool guard) {
 PlanRunner::PlanRunner() {
   if (Status status = ops_.Register("libtest.so", RegisterTestOps); !status.ok())
     Broken("%s", status.message());
-  MakeDrivers();
-}
-
-void PlanRunner::MakeDrivers() {
-  most_scratch_ = 0;
   for (uint32_t i = 0; i < 2; ++i) {
-    if (drivers_[i] != nullptr) DestroyHostDriver(drivers_[i]);
     HostOptions options;
     options.devices = 4;
     options.allocator = device_memory_.allocator();
@@ -211,10 +205,6 @@ RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits)
   const PlanData& data = plan.data();
   const double stated = StatedBytes(data), most = static_cast<double>(limits.bytes);
   if (stated > most || CopiedBytes(data) > 4 * most) return RunEnd::kTooLarge;
-  // A device keeps scratch for the most demanding plan that it has loaded, or was to load: after one that
-  // asked for more than there is, all others would be refused.
-  constexpr double kMostScratch = 32 << 20;
-  if (most_scratch_ > kMostScratch) MakeDrivers();
   const HostAllocator host = host_memory_.allocator();
   RuntimeOptions options;
   options.allocator = &host;
@@ -223,9 +213,7 @@ RunEnd PlanRunner::Run(const Plan& plan, uint64_t seed, const RunLimits& limits)
   Result<Runtime> runtime = Runtime::Create(drivers_[seed % 2], options);
   if (!runtime.ok()) return RunEnd::kNotArmed;
   Result<Session> session = Session::Create(*runtime, plan);
-  // A device keeps the scratch of the most demanding plan that it has loaded.
-  most_scratch_ = std::max(most_scratch_, ScratchBytes(data));
-  const double scratch = most_scratch_ * StreamsOf(data);
+  const double scratch = ScratchBytes(data) * StreamsOf(data);
   if (static_cast<double>(device_memory_.peak() - before) > stated + scratch) {
     Broken("a session took %llu bytes of device memory; its plan states %.0f, and scratch is at most %.0f",
            static_cast<unsigned long long>(device_memory_.peak() - before), stated, scratch);

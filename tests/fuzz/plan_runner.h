@@ -37,9 +37,7 @@ class PlanRunner {
   RunEnd Run(const Plan& plan, uint64_t seed, const RunLimits& limits = {});
 
  private:
-  void MakeDrivers();  // anew, if there are some
   Status RunProgram(Session* session, uint32_t program, uint64_t seed, uint64_t timeout_ns);
-  double most_scratch_ = 0;                             // of a stream, for all plans of these drivers
   MemoryMeter device_memory_{256 << 20}, host_memory_;  // the driver's scratch may be asked for, not had
   OpRegistry ops_;
   Driver* drivers_[2] = {};  // the baseline's instructions, the machine's best

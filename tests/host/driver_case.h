@@ -6,6 +6,7 @@
 #include <string>
 
 #include "drivers/host/host_driver.h"
+#include "tests/host/difference.h"
 #include "tests/host/kernel_maker.h"
 
 namespace rondo::test {
@@ -23,14 +24,6 @@ class HostFixture {
   Device* device = nullptr;
   Stream* stream = nullptr;
 };
-
-struct Tolerance {
-  double relative = 2e-5;
-  double absolute = 2e-5;
-};
-
-// The first element that differs by more than the tolerance, as text; empty if none.
-std::string Difference(const PartMaker& maker, const Memory& want, const Memory& got, const Tolerance& t);
 
 // Runs the kernel with every instruction set, on one and on several threads, and compares with the reference.
 // Results of several threads must equal those of one thread bit by bit. `what` names the case.

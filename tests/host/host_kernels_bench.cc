@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include "tests/host/driver_case.h"
+#include "tests/host/kernel_zoo.h"
 
 namespace rondo::test {
 namespace {
@@ -77,10 +78,7 @@ void Product(benchmark::State& state) {
   std::vector<int> order = {2, 1};
   if (state.range(3) != 0) order = {1, 2};
   maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(type, Mode::kRead, order)});
-  const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1});
-  TapeMaker tape;
-  tape.Store(out, DType::kF32, tape.Add(TapeOp::kAcc, TapeType::kF32, 0));
-  maker.part.epilogue = maker.Keep(tape);
+  maker.StoreAccumulators(maker.Operand(DType::kF32, Mode::kWrite, {0, 1}));
   const double rhs = static_cast<double>(n * k * ByteSize(type));
   const int copies = rhs < 1e6 ? 16 : 1;
   Loop(state, maker, static_cast<uint32_t>(state.range(5)), copies, 2.0 * static_cast<double>(m * n * k),
@@ -127,10 +125,7 @@ void Convolution(benchmark::State& state) {
       std::vector<Guard>{{size, -pad, size, arena.Copy(std::vector<int64_t>{0, 0, 0, 1, 0, 0, 1, 0})},
                          {1, -pad, size, arena.Copy(std::vector<int64_t>{0, 0, 0, 0, 1, 0, 0, 1})}});
   part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kF32, Mode::kRead, {1, 2, 5, 6, 7})});
-  const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {1, 2, 3, 4});
-  TapeMaker tape;
-  tape.Store(out, DType::kF32, tape.Add(TapeOp::kAcc, TapeType::kF32, 0));
-  part.epilogue = maker.Keep(tape);
+  maker.StoreAccumulators(maker.Operand(DType::kF32, Mode::kWrite, {1, 2, 3, 4}));
   const double products = static_cast<double>(plane * (depthwise ? c : c * o) * kernel * kernel);
   Loop(state, maker, 1, 1, 2 * products, 0);
 }
@@ -144,19 +139,8 @@ void Attention(benchmark::State& state) {
   const int64_t heads = state.range(0), queries = state.range(1), keys = state.range(2),
                 width = state.range(3);
   Arena arena;
-  PartMaker maker(&arena);
-  maker.loops = {heads, queries, width, keys, width};
-  Part& part = maker.part;
-  part.skeleton = Skeleton::kAttention;
-  part.outer = part.m = part.n = part.reduced = part.features = 1;
-  part.scale = 0.1f;
-  part.lhs = maker.Operand(DType::kF32, Mode::kRead, {0, 1, 4});
-  part.keys = maker.Operand(DType::kF32, Mode::kRead, {0, 3, 4});
-  part.values = maker.Operand(DType::kF32, Mode::kRead, {0, 3, 2});
-  const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {1, 0, 2});
-  TapeMaker tape;
-  tape.Store(out, DType::kF32, tape.Add(TapeOp::kAcc, TapeType::kF32, 0));
-  part.epilogue = maker.Keep(tape);
+  PartMaker maker = MakeAttention(arena, heads, queries, keys, width);
+  maker.part.scale = 0.1f;
   Loop(state, maker, 1, 1, 4.0 * static_cast<double>(heads * queries * keys * width),
        8.0 * static_cast<double>(heads * keys * width));
 }

@@ -101,6 +101,12 @@ struct PartMaker {
     return kernel;
   }
   Tape Keep(const TapeMaker& tape) { return arena->Copy(tape.list); }
+  // An epilogue that stores the accumulators, of type `acc`, to operand `out` as they are.
+  void StoreAccumulators(uint16_t out, TapeType acc = TapeType::kF32) {
+    TapeMaker tape;
+    tape.Store(out, operands[out].dtype, tape.Add(TapeOp::kAcc, acc, 0));
+    part.epilogue = Keep(tape);
+  }
 
   Arena* arena;
   Part part;

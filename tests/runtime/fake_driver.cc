@@ -16,9 +16,10 @@ class Event {};
 
 struct Work {
   GraphNode node;
-  const Kernel* kernel = nullptr;  // null: a copy of `bytes` from [0] to [1]
+  const Kernel* kernel = nullptr;  // null: a copy of `bytes` from [0] to [1], or a fill of [0] if that is all
   std::vector<DeviceAddress> addresses;
   uint64_t bytes = 0;
+  uint8_t byte = 0;
 };
 
 class Graph {
@@ -80,6 +81,10 @@ bool RunPart(const Part& part, const std::vector<DeviceAddress>& addresses) {
 }
 
 void Execute(const Work& work, Stream* stream) {
+  if (work.kernel == nullptr && work.addresses.size() == 1) {
+    std::memset(reinterpret_cast<void*>(work.addresses[0]), work.byte, work.bytes);
+    return;
+  }
   if (work.kernel == nullptr) {
     std::memmove(reinterpret_cast<void*>(work.addresses[1]), reinterpret_cast<void*>(work.addresses[0]),
                  work.bytes);
@@ -100,6 +105,8 @@ void FakeDevice::Count(int objects, int64_t bytes) {
 
 Result<DeviceAddress> FakeDevice::Allocate(uint64_t bytes, uint64_t alignment) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Allocate"));
+  constexpr uint64_t kMost = uint64_t{1} << 40;
+  if (bytes > kMost) return Status::Error(Code::kOutOfMemory, "no memory");
   void* block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (block == nullptr) return Status::Error(Code::kOutOfMemory, "no memory");
   std::memset(block, 0xee, bytes);
@@ -138,17 +145,16 @@ Result<uint64_t> FakeDevice::ReserveStaging(Stream*, const CopyNeeds& copies) {
 
 Status FakeDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Copy"));
-  if (stream->recording) {
-    stream->recorded.push_back({{kNone, StepKind::kCopy}, nullptr, {from, to}, bytes});
-  } else {
-    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
-  }
+  if (!stream->recording)  // nothing is allocated
+    return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes), Status::Ok();
+  stream->recorded.push_back({{kNone, StepKind::kCopy}, nullptr, {from, to}, bytes});
   return Status::Ok();
 }
 
-Status FakeDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream*) {
+Status FakeDevice::Fill(DeviceAddress to, uint8_t byte, uint64_t bytes, Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Fill"));
-  std::memset(reinterpret_cast<void*>(to), byte, bytes);
+  if (!stream->recording) return std::memset(reinterpret_cast<void*>(to), byte, bytes), Status::Ok();
+  stream->recorded.push_back({{kNone, StepKind::kCopy}, nullptr, {to}, bytes, byte});
   return Status::Ok();
 }
 
@@ -206,8 +212,9 @@ Status FakeDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
 Status FakeDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddress> addresses,
                           Stream* stream, uint32_t step) {
   RONDO_RETURN_IF_ERROR(controls_->Call("Launch"));
-  Work work{
-      {step, StepKind::kLaunch}, &module->plan->kernels[kernel], {addresses.begin(), addresses.end()}, 0};
+  if (kernel >= module->plan->kernels.size() || addresses.size() < module->plan->kernels[kernel].num_params)
+    return Status::Error(Code::kInvalidArgument, "kernel %u cannot be launched", kernel);
+  Work work{{step, StepKind::kLaunch}, &module->plan->kernels[kernel], {addresses.begin(), addresses.end()}};
   if (stream->recording) {
     stream->recorded.push_back(work);
   } else {
@@ -218,11 +225,13 @@ Status FakeDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
 
 Status FakeDevice::BeginRecord(Stream* stream) {
   RONDO_RETURN_IF_ERROR(controls_->Call("BeginRecord"));
+  if (stream->recording) return Status::Error(Code::kFailedPrecondition, "it is recording");
   stream->recording = true;
   return Status::Ok();
 }
 
 Result<Graph*> FakeDevice::EndRecord(Stream* stream) {
+  if (!stream->recording) return Status::Error(Code::kFailedPrecondition, "it is not recording");
   stream->recording = false;
   auto graph = new Graph{std::exchange(stream->recorded, {}), {}};
   for (const Work& work : graph->work) graph->nodes.push_back(work.node);
@@ -281,6 +290,8 @@ DriverInfo FakeDriver::Info() const {
 
 Result<Device*> FakeDriver::Open(uint32_t index) {
   RONDO_RETURN_IF_ERROR(controls.Call("Open"));
+  if (index >= devices_.size())
+    return Status::Error(Code::kInvalidArgument, "device %u of %zu", index, devices_.size());
   return &devices_[index];
 }
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "core/forwarding_driver.h"
 #include "core/scalar.h"
 #include "drivers/host/host_driver.h"
 #include "tests/folders.h"
-#include "tools/rondo/forwarding_driver.h"
 #include "tools/rondo/kernel_memory.h"
 #include "tools/rondo/kernel_timer.h"
 
@@ -113,7 +113,7 @@ class KernelCheck : public ::testing::Test {
     BrokenDevice device(host_->Open(0).Take(), fault);
     device.param = param;
     device.damage = std::move(damage);
-    ForwardingDriver driver(host_, &device);
+    OneDeviceDriver driver(host_, &device);
     return Failures(gather.plan, &driver);
   }
   Driver* host_ = nullptr;

@@ -15,12 +15,12 @@
 #include <string>
 #include <vector>
 
+#include "core/forwarding_driver.h"
 #include "runtime/plan.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 #include "tools/bench/allocation_sources.h"
 #include "tools/rondo/device_tensors.h"
-#include "tools/rondo/forwarding_driver.h"
 #include "tools/rondo/loaded.h"
 
 namespace rondo::tools {
@@ -244,7 +244,7 @@ Result<Numbers> Measure(const std::string& path, const LoadOptions& options) {
   RONDO_ASSIGN_OR_RETURN(DriverHandle driver, OpenDriver(plan.data(), options, {}, ops));
   RONDO_ASSIGN_OR_RETURN(Device * inner, driver->Open(0));
   ListeningDevice device(inner);
-  ForwardingDriver forwarding(driver.get(), &device);
+  OneDeviceDriver forwarding(driver.get(), &device);
   RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(&forwarding));
   const std::vector<Tensor> tensors = FillInputs(plan.data(), 0, {});
   const std::vector<Input> inputs = InputsOf(plan.data(), 0, tensors);

@@ -19,11 +19,11 @@
 #include <thread>
 #include <vector>
 
+#include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
 #include "formats/plan/device_memory.h"
 #include "runtime/run_timer.h"
-#include "tools/rondo/forwarding_driver.h"
 #include "tools/rondo/loaded.h"
 
 namespace rondo::tools {
@@ -183,7 +183,7 @@ double Mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20);
 // One session, and a second: weights and code are shared.
 Status MeasureMemory(const Plan& plan, Driver* driver, Device* opened) {
   AccountingDevice device(opened);
-  ForwardingDriver forwarding(driver, &device);
+  OneDeviceDriver forwarding(driver, &device);
   RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(&forwarding));
   Session sessions[2];
   Caller caller(plan.data(), nullptr);

@@ -6,6 +6,7 @@
 #include "core/scalar.h"
 #include "core/synthetic.h"
 #include "formats/plan/access.h"
+#include "formats/plan/elements.h"
 #include "tools/rondo/plan_report.h"
 
 namespace rondo::tools {
@@ -302,48 +303,12 @@ KernelMemory MakeKernelMemory(const PlanData& plan, uint32_t kernel, uint64_t se
 void ForEachElement(const KernelMemory& memory, const Part& part, uint16_t index,
                     const std::function<void(uint64_t, const int64_t*)>& place) {
   const Operand& operand = part.operands[index];
-  const LoopMask depends = DependsOn(part, operand, false);
-  std::vector<size_t> loops;
-  for (size_t d = 0; d < part.loops.size(); ++d) {
-    if ((depends >> d & 1) != 0) loops.push_back(d);
-  }
-  int64_t point[kMaxLoops] = {};
-  const auto sum = [&](int64_t offset, Span<const int64_t> strides) {
-    for (size_t d : loops) offset += strides[d] * point[d];
-    return offset;
+  const auto load = [&](const Operand& by, int64_t element) {
+    return scalar::Load<int64_t>(by.dtype, memory.bytes.data() + memory.places[by.param], element);
   };
-  // The element at the point; false if there is none.
-  const auto locate = [&](const Operand& of, int64_t* at) {
-    *at = sum(of.offset, of.strides);
-    for (const Guard& guard : of.guards) {
-      const int64_t c = sum(guard.offset, guard.strides);
-      if (c < 0 || c >= guard.extent) return false;
-      *at += guard.stride * c;
-    }
-    return true;
-  };
-  const auto visit = [&] {
-    int64_t at;
-    if (!locate(operand, &at)) return;
-    for (const Indirect& indirect : operand.indirects) {
-      const Operand& by = part.operands[indirect.operand];
-      int64_t from;
-      int64_t value = static_cast<int64_t>(by.absent);
-      if (locate(by, &from)) {
-        value = scalar::Load<int64_t>(by.dtype, memory.bytes.data() + memory.places[by.param], from);
-      }
-      if (indirect.wrap && value < 0) value += indirect.extent;
-      if (value < 0 || value >= indirect.extent) return;
-      at += indirect.stride * value;
-    }
-    place(memory.places[operand.param] + static_cast<uint64_t>(at * ByteSize(operand.dtype)), point);
-  };
-  for (;;) {
-    visit();
-    size_t l = loops.size();
-    while (l > 0 && ++point[loops[l - 1]] == part.loops[loops[l - 1]]) point[loops[--l]] = 0;
-    if (l == 0) return;
-  }
+  rondo::ForEachElement(part, index, load, [&](int64_t element, const int64_t* point) {
+    place(memory.places[operand.param] + static_cast<uint64_t>(element * ByteSize(operand.dtype)), point);
+  });
 }
 
 }  // namespace rondo::tools

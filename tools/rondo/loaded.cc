@@ -205,7 +205,7 @@ Result<uint32_t> LoadedSession::Program(const std::string& name) const {
                        plan.programs.size(), names.c_str());
 }
 
-std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, const std::vector<Tensor>& tensors) {
+std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const Tensor> tensors) {
   std::vector<Input> inputs;
   for (const Tensor& tensor : tensors) {
     Input input;

@@ -101,7 +101,7 @@ Result<std::vector<uint32_t>> ParseDevices(const std::string& text);
 //
 // The tensors as inputs of `program`; they must outlive the result. A u16 tensor is taken as the bit patterns
 // of a bf16 input: .npy has no such type.
-std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, const std::vector<Tensor>& tensors);
+std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const Tensor> tensors);
 
 // Runs `program` with `inputs` (their names are those of input ports; state may be among them) and returns
 // all its outputs, state included, in the order of the program's ports.

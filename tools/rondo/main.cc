@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
     {"run", "Run one program of a plan on tensors in files",
      "  rondo run model.rondo --input x=x.npy --output out\n"
      "  rondo run pycoder.rondo --program decode --input tokens=t.npy --input positions=p.npy --output "
-     "out\n",
+     "out\n"
+     "  rondo run model.rondo --verify\n",
      rondo::tools::MakeRunCommand},
     {"bench", "Measure how long a program takes, and each of its steps",
      "  rondo bench model.rondo\n"

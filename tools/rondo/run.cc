@@ -9,6 +9,7 @@
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timings.h"
+#include "tools/rondo/verify_run.h"
 
 namespace rondo::tools {
 namespace {
@@ -47,6 +48,10 @@ class RunCommand : public Command {
         .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
         .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
                 "SECONDS")
+        .Flag("--verify", &verify_,
+              "replay every program (or --program) step by step with poisoned memory, compare with graph "
+              "replay, "
+              "and say where memory is not used as the plan says")
         .Flag("--read-weights", &load_.read_weights, "read weights into memory instead of mapping them")
         .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
     out_.Declare(options);
@@ -59,6 +64,7 @@ class RunCommand : public Command {
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("run", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("run", inputs.status());
+    if (verify_) return Verify(*inputs);
     auto loaded = LoadedSession::Open(plans_[0], load_);
     if (!loaded.ok()) return Fail("run", loaded.status());
     Result<uint32_t> program = (*loaded)->Program(program_);
@@ -95,6 +101,13 @@ class RunCommand : public Command {
   }
 
  private:
+  int Verify(const std::vector<Tensor>& inputs) {
+    if (!trace_.empty() || !output_.empty() || repeat_ != 1)
+      return Misuse("run", "--verify does without --trace, --output and --repeat");
+    Result<bool> good = VerifyRun(plans_[0], load_, program_, inputs, &out_);
+    return good.ok() ? out_.Finish(*good ? 0 : 1) : Fail("run", good.status());
+  }
+
   Status Trace(const PlanData& plan, uint32_t program, const RunTimer& timer) const {
     if (trace_.empty()) return Status::Ok();
     RONDO_ASSIGN_OR_RETURN(std::vector<TimedInterval> intervals, ReadAll(timer));
@@ -130,6 +143,7 @@ class RunCommand : public Command {
   std::vector<std::string> plans_, inputs_;
   std::string output_, program_, trace_, format_ = "npy";
   int64_t repeat_ = 1;
+  bool verify_ = false;
   LoadOptions load_;
   CommandOutput out_;
 };

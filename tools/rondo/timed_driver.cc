@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "tools/rondo/forwarding_driver.h"
+#include "core/forwarding_driver.h"
 
 namespace rondo::tools {
 namespace {

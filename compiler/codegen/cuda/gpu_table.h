@@ -78,6 +78,8 @@ struct GpuTable {
   double library_few_rows = 32;  // up to so many rows it reads memory no faster, and was not fitted [library]
   LibraryBlock library_blocks[5] = {
       {128, 256, 1180}, {128, 192, 890}, {128, 128, 620}, {128, 64, 330}, {64, 64, 260}};  // [fit]
+  double library_tf32 = 1;  // cycles of a matmul of f32 rounded to tf32, over those of 16 bits [fit]
+  double library_f32 = 1;   // the same of exact f32 [fit]
   double map_start = 1600;  // start and end of the map that follows a library's matmul [library]
 
   // --- among the kernels of a whole model [library]

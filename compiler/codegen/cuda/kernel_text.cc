@@ -84,9 +84,9 @@ Status WriteEntry(const Kernel& kernel, const std::vector<PartText>& parts, Kern
     std::string own_maps, passed_maps;
     for (size_t m = 0; m < launch.tensor_maps.size(); ++m) {
       const std::string number_in_kernel = std::to_string(out->tensor_maps.size());
-      own_maps += "const BulkMap& m" + std::to_string(m) + ", ";
+      own_maps += "const TensorMap& m" + std::to_string(m) + ", ";
       passed_maps += "m" + number_in_kernel + ", ";
-      maps += "const __grid_constant__ BulkMap m" + number_in_kernel + ", ";
+      maps += "const __grid_constant__ TensorMap m" + number_in_kernel + ", ";
       out->tensor_maps.push_back(launch.tensor_maps[m]);
     }
     out->text += "static __device__ void " + name + "(u32 block, " + params.declared + own_maps + last +

@@ -15,8 +15,8 @@ namespace rondo::bench {
 
 namespace {
 
-constexpr int kProblems = 48;         // with tiles
-constexpr size_t kCandidates = 7;     // of each
+constexpr int kProblems = 48;             // with tiles
+constexpr size_t kCandidates = 7;         // of each
 constexpr int64_t kMostWork = 1LL << 35;  // multiply-adds: some hundred microseconds
 constexpr uint64_t kSeed = 1;
 
@@ -55,9 +55,9 @@ void AddCases(const CudaTarget& target, const MatmulSize& size, std::mt19937_64&
   BenchKernel kernel(size, "");
   std::vector<MatmulCandidate> candidates = CandidatesOf(target, kernel);
   std::erase_if(candidates, [](const MatmulCandidate& one) { return one.microseconds == kNotEstimated; });
-  std::stable_sort(candidates.begin(), candidates.end(), [](const MatmulCandidate& a, const MatmulCandidate& b) {
-    return a.microseconds < b.microseconds;
-  });
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const MatmulCandidate& a, const MatmulCandidate& b) { return a.microseconds < b.microseconds; });
   for (size_t taken = 0; taken < kCandidates && !candidates.empty(); ++taken) {
     const size_t next = taken < 2 ? 0 : random() % candidates.size();
     cases->push_back({size, Text(candidates[next].configuration)});
@@ -117,7 +117,7 @@ Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKer
   for (const MatmulCandidate& candidate : CandidatesOf(target, kernel)) {
     if (candidate.configuration != wanted || candidate.microseconds == kNotEstimated) continue;
     const double cycles = candidate.microseconds * gpu.cycles_a_microsecond;
-    if (wanted->family == MatmulFamily::kSkinny || wanted->family == MatmulFamily::kLibrary)
+    if (wanted->family == MatmulFamily::kFewRows || wanted->family == MatmulFamily::kLibrary)
       return std::optional<double>(cycles);
     const bool is_long = cycles > gpu.long_kernel * gpu.long_among_others;
     return std::optional<double>(cycles / (is_long ? gpu.long_among_others : gpu.short_among_others));

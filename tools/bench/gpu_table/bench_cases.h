@@ -36,8 +36,8 @@ std::optional<BenchCase> ParseBenchCase(const std::string& name);
 // The same list for the same target: for each of a set of random problems, some of its candidates.
 std::vector<BenchCase> BenchCases(const CudaTarget& target);
 
-// What the compiler estimates with the target's table, in cycles of the kernel alone. None: the target has no such
-// candidate, or nothing is estimated for it.
+// What the compiler estimates with the target's table, in cycles of the kernel alone. None: the target has no
+// such candidate, or nothing is estimated for it.
 Result<std::optional<double>> EstimatedCycles(const CudaTarget& target, BenchKernel& kernel);
 
 }  // namespace rondo::bench

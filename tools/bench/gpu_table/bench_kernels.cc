@@ -3,6 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "compiler/codegen/cuda/matmul/library_matmul.h"
+#include "compiler/codegen/cuda/matmul/matmul_configuration.h"
+
 namespace rondo::bench {
 
 namespace {
@@ -34,7 +37,11 @@ BenchKernel::BenchKernel(const MatmulSize& size, std::string configuration)
   const uint16_t out = AddOperand(size.type, Mode::kWrite, {size.n, 1, 0}, size.m * size.n);
   part.epilogue =
       arena.Copy(std::vector<TapeInst>{Instruction(TapeOp::kAcc, 0), Instruction(TapeOp::kStore, out)});
-  Finish(part);
+  Contain(part);
+  if (ParseMatmulConfiguration(configuration_).value_or(MatmulConfiguration()).family ==
+      MatmulFamily::kLibrary)
+    LeaveToLibrary();
+  Finish();
 }
 
 BenchKernel::BenchKernel(int64_t elements) {
@@ -48,7 +55,8 @@ BenchKernel::BenchKernel(int64_t elements) {
                  to = AddOperand(DType::kF16, Mode::kWrite, {1}, elements);
   part.body =
       arena.Copy(std::vector<TapeInst>{Instruction(TapeOp::kLoad, from), Instruction(TapeOp::kStore, to)});
-  Finish(part);
+  Contain(part);
+  Finish();
 }
 
 // What is read is state, which KernelTimer fills with numbers: zeros would draw less power, and so run at a
@@ -61,24 +69,44 @@ uint16_t BenchKernel::AddOperand(DType type, Mode mode, const std::vector<int64_
   operand.mode = mode;
   operand.strides = emitted_.arena->Copy(strides);
   operands_.push_back(operand);
-  Buffer buffer;
-  buffer.kind = mode == Mode::kRead ? BufferKind::kState : BufferKind::kTemporary;
-  buffer.dtype = type;
-  buffer.alignment = kAlignment;
-  buffer.bytes = static_cast<uint64_t>(elements * ByteSize(type));
-  uint64_t& end = mode == Mode::kRead ? bytes_.state : bytes_.arena;
-  buffer.offset = end;
-  end += (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
-  buffers_.push_back(buffer);
+  AddBuffer(mode == Mode::kRead ? BufferKind::kState : BufferKind::kTemporary, type,
+            static_cast<uint64_t>(elements * ByteSize(type)));
   return operand.param;
 }
 
-void BenchKernel::Finish(Part part) {
+void BenchKernel::AddBuffer(BufferKind kind, DType type, uint64_t bytes) {
+  Buffer buffer;
+  buffer.kind = kind;
+  buffer.dtype = type;
+  buffer.alignment = kAlignment;
+  buffer.bytes = bytes;
+  uint64_t& end = kind == BufferKind::kState ? bytes_.state : bytes_.arena;
+  buffer.offset = end;
+  end += (buffer.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  buffers_.push_back(buffer);
+}
+
+void BenchKernel::Contain(Part part) {
   Arena& arena = *emitted_.arena;
   part.operands = arena.Copy(operands_);
   kernel_.name = "bench";
   kernel_.num_params = static_cast<uint16_t>(operands_.size());
   kernel_.parts = arena.Copy(std::vector<Part>{part});
+}
+
+// With the scratch that ChooseLibraries would give it. Nothing where the library has no such matmul.
+void BenchKernel::LeaveToLibrary() {
+  const std::optional<LibraryProduct> matmul = LibraryMatmulOf(kernel_);
+  if (!matmul) return;
+  constexpr int kMostScratch = 90;  // the architecture whose scratch is the most
+  kernel_.workspace_param = kernel_.num_params++;
+  kernel_.workspace_bytes = MostWorkspace(*matmul, kMostScratch) + kWorkspaceSlack;
+  AddBuffer(BufferKind::kWorkspace, DType::kU8, kernel_.workspace_bytes);
+  emitted_.library = {LibraryProduct().algorithm};
+}
+
+void BenchKernel::Finish() {
+  Arena& arena = *emitted_.arena;
   std::vector<Binding> bindings;
   for (uint32_t b = 0; b < buffers_.size(); ++b) bindings.push_back({b, 0});
   step_.kernel = 0;

@@ -33,7 +33,10 @@ class BenchKernel {
 
  private:
   uint16_t AddOperand(DType type, Mode mode, const std::vector<int64_t>& strides, int64_t elements);
-  void Finish(Part part);
+  void AddBuffer(BufferKind kind, DType type, uint64_t bytes);
+  void Contain(Part part);
+  void LeaveToLibrary();
+  void Finish();
 
   EmittedPlan emitted_;
   Kernel kernel_;

@@ -43,6 +43,8 @@ constexpr TableEntry kEntries[] = {
     {"stream_start", "cycles", &GpuTable::stream_start},
     {"library_start", "cycles", &GpuTable::library_start},
     {"library_stored", "points", &GpuTable::library_stored},
+    {"library_tf32", "times", &GpuTable::library_tf32},
+    {"library_f32", "times", &GpuTable::library_f32},
     {"map_start", "cycles", &GpuTable::map_start},
 };
 
@@ -143,7 +145,7 @@ class Fitter {
   }
 
   Result<bool> Try(size_t e, double times) {
-    double GpuTable::* value = kEntries[e].value;
+    double GpuTable::*value = kEntries[e].value;
     GpuTable other = table_;
     other.*value *= times;
     std::vector<double> errors;
@@ -159,7 +161,7 @@ class Fitter {
     return true;
   }
 
-  double Prior(double GpuTable::* value, const GpuTable& table) const {
+  double Prior(double GpuTable::*value, const GpuTable& table) const {
     return kPrior * std::abs(std::log(table.*value / start_.*value));
   }
 
@@ -224,10 +226,12 @@ Result<FittedTable> FitTable(const CudaTarget& target, const GpuTable& start,
                              const std::vector<TimedCase>& times) {
   std::vector<TimedCase> known;
   for (const TimedCase& time : times) {
-    RONDO_ASSIGN_OR_RETURN(const std::optional<double> cycles, EstimatedCycles(target, *time.kernel.Kernel()));
+    RONDO_ASSIGN_OR_RETURN(const std::optional<double> cycles,
+                           EstimatedCycles(target, *time.kernel.Kernel()));
     if (cycles) known.push_back(time);
   }
-  if (known.empty()) return Status::Error(Code::kInvalidArgument, "none of the kernels timed has an estimate");
+  if (known.empty())
+    return Status::Error(Code::kInvalidArgument, "none of the kernels timed has an estimate");
   return Fitter(target, start, known).Run();
 }
 

@@ -20,7 +20,7 @@ struct TimedCase {
 struct TableEntry {
   const char* name;
   const char* unit;
-  double cuda::GpuTable::* value;
+  double cuda::GpuTable::*value;
 };
 Span<const TableEntry> TableEntries();
 
@@ -39,15 +39,15 @@ struct TableErrors {
 };
 
 struct FittedTable {
-  cuda::GpuTable table;           // entries that no case depends on stay as they were
-  std::vector<bool> determined;   // of TableEntries(): some case depends on it
+  cuda::GpuTable table;          // entries that no case depends on stay as they were
+  std::vector<bool> determined;  // of TableEntries(): some case depends on it
   TableErrors before, after;
 };
 
-// Coordinate descent in the logarithms of all entries at once over the mean of |ln(estimated / measured)| (families count alike),
-// with a small weight that keeps what the times do not tell near `start`. Every entry stays positive. The same
-// result for the same times. `target` without a table of its own. Cases that the target has not are left out;
-// kInvalidArgument if none is left.
+// Coordinate descent in the logarithms of all entries at once over the mean of |ln(estimated / measured)|
+// (families count alike), with a small weight that keeps what the times do not tell near `start`. Every entry
+// stays positive. The same result for the same times. `target` without a table of its own. Cases that the
+// target has not are left out; kInvalidArgument if none is left.
 Result<FittedTable> FitTable(const CudaTarget& target, const cuda::GpuTable& start,
                              const std::vector<TimedCase>& times);
 

@@ -39,7 +39,9 @@ Status Compile(const std::string& architecture, BenchKernel* kernel) {
   ModuleOptions options;
   options.units.architecture = architecture;
   options.units.threads = 1;
-  if (!kernel->configuration().empty()) options.matmul = *ParseMatmulConfiguration(kernel->configuration());
+  const bool by_library = !kernel->emitted().library.empty();
+  if (!kernel->configuration().empty() && !by_library)
+    options.matmul = *ParseMatmulConfiguration(kernel->configuration());
   std::string report;
   return AddCudaModules(&kernel->emitted(), options, &report);
 }

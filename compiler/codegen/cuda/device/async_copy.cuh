@@ -25,6 +25,6 @@ DEV void wait_copies() {
 }
 // What this thread's copies and stores wrote to shared memory is seen by wgmma and TMA (sm_90 and later),
 // after a barrier.
-DEV void show_copies_to_wgmma() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+DEV void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ASYNC_COPY_CUH_

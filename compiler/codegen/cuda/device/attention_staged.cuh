@@ -7,8 +7,8 @@
 #include "compiler/codegen/cuda/device/attention_rows.cuh"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
 #include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/operand_tile.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
-#include "compiler/codegen/cuda/device/tile_side.cuh"
 #include "compiler/codegen/cuda/device/wgmma.cuh"
 
 // Lines of ELEMENTS in shared memory as ldmatrix reads them, PITCH bytes apart.
@@ -57,10 +57,10 @@ template <bool BF16, int COUNT>
 DEV void pack_weights(const float (*s)[4], u32 (*weights)[4]) {
 #pragma unroll
   for (int j = 0; j < COUNT; ++j) {
-    weights[j][0] = attention_pack<BF16>(s[2 * j][0], s[2 * j][1]);
-    weights[j][1] = attention_pack<BF16>(s[2 * j][2], s[2 * j][3]);
-    weights[j][2] = attention_pack<BF16>(s[2 * j + 1][0], s[2 * j + 1][1]);
-    weights[j][3] = attention_pack<BF16>(s[2 * j + 1][2], s[2 * j + 1][3]);
+    weights[j][0] = pack_pair<BF16>(s[2 * j][0], s[2 * j][1]);
+    weights[j][1] = pack_pair<BF16>(s[2 * j][2], s[2 * j][3]);
+    weights[j][2] = pack_pair<BF16>(s[2 * j + 1][0], s[2 * j + 1][1]);
+    weights[j][3] = pack_pair<BF16>(s[2 * j + 1][2], s[2 * j + 1][3]);
   }
 }
 
@@ -94,13 +94,13 @@ struct StagedMma {
 #pragma unroll
     for (int c = 0; c < FEATURES / 16; ++c) {
       u32 q[4];
-      load_matrices(q, queries + Queries::place(row, 2 * c + lane / 16));
+      ldmatrix(q, queries + Queries::place(row, 2 * c + lane / 16));
 #pragma unroll
       for (int j = 0; j < OWN / 16; ++j) {
         u32 b[4];
-        load_matrices(b, keys + Keys::place(first + 16 * j, 2 * c + lane / 8 % 2));
-        attention_multiply<BF>(s[2 * j], q, b[0], b[1]);
-        attention_multiply<BF>(s[2 * j + 1], q, b[2], b[3]);
+        ldmatrix(b, keys + Keys::place(first + 16 * j, 2 * c + lane / 8 % 2));
+        mma<BF>(s[2 * j], q, b[0], b[1]);
+        mma<BF>(s[2 * j + 1], q, b[2], b[3]);
       }
     }
   }
@@ -112,9 +112,9 @@ struct StagedMma {
 #pragma unroll
       for (int v = 0; v < VALUES / 16; ++v) {
         u32 b[4];
-        load_transposed(b, values + Values::place(first + 16 * j, 2 * v + lane / 16));
-        attention_multiply<BF>(out[2 * v], weights[j], b[0], b[1]);
-        attention_multiply<BF>(out[2 * v + 1], weights[j], b[2], b[3]);
+        ldmatrix_transposed(b, values + Values::place(first + 16 * j, 2 * v + lane / 16));
+        mma<BF>(out[2 * v], weights[j], b[0], b[1]);
+        mma<BF>(out[2 * v + 1], weights[j], b[2], b[3]);
       }
     }
   }
@@ -125,7 +125,7 @@ struct StagedMma {
 // Accumulators of wgmma are not to be touched while it runs: nothing that reads or writes them moves across
 // this.
 template <int COUNT>
-DEV void hold_sums(float (*s)[4]) {
+DEV void hold_accumulators(float (*s)[4]) {
 #pragma unroll
   for (int j = 0; j < COUNT; ++j)
     asm volatile("" : "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])::"memory");
@@ -140,9 +140,9 @@ DEV void hold_sums(float (*s)[4]) {
   if constexpr (N == n && BF16) WGMMA_WEIGH_TYPED("bf16", n, sums, a_names, b_name); \
   if constexpr (N == n && !BF16) WGMMA_WEIGH_TYPED("f16", n, sums, a_names, b_name)
 
-// group_multiply with A in registers, as mma.sync has it, and lines of B that are depths.
+// wgmma with A in registers, as mma.sync has it, and lines of B that are depths.
 template <int N, bool BF16>
-DEV void group_weigh(float* d, const u32* a, u64 b) {
+DEV void wgmma_a_in_registers(float* d, const u32* a, u64 b) {
   static_assert(N == 64 || N == 128 || N == 192 || N == 256, "a width of wgmma that has its line here");
   WGMMA_WEIGH(64, 32, "%32, %33, %34, %35", "%36");
   WGMMA_WEIGH(128, 64, "%64, %65, %66, %67", "%68");
@@ -167,33 +167,34 @@ struct StagedWgmma {
     constexpr u32 LAST = StagedAttentionLayout::kAlignment - 1;
     return (shared_address(shared_memory) + LAST) & ~LAST;
   }
-  DEV void show() { show_copies_to_wgmma(); }
+  DEV void show() { fence_proxy_async(); }
   DEV void score(u32 queries, u32 keys, float (*s)[4]) {
     const u32 group = threadIdx.x / 128;
     queries += group % (ROW_WARPS / 4) * 8192;
     keys += group / (ROW_WARPS / 4) * (OWN * 128);
 #pragma unroll
     for (int j = 0; j < OWN / 8; ++j) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
-    hold_sums<OWN / 8>(s);
-    group_begin();
+    hold_accumulators<OWN / 8>(s);
+    wgmma_fence();
 #pragma unroll
     for (int c = 0; c < FEATURES / 16; ++c)
-      group_multiply<OWN, BF, false>(&s[0][0], matrix_of(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
-                                     matrix_of(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
-    group_commit();
-    group_wait<0>();
-    hold_sums<OWN / 8>(s);
+      wgmma<OWN, BF, false>(&s[0][0], wgmma_descriptor(queries + c / 4 * Queries::PANEL + c % 4 * 32, 0),
+                            wgmma_descriptor(keys + c / 4 * Keys::PANEL + c % 4 * 32, 0));
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold_accumulators<OWN / 8>(s);
   }
   DEV void add(u32 values, const u32 (*weights)[4], float (*out)[4]) {
     values += threadIdx.x / 128 / (ROW_WARPS / 4) * (OWN * 128);
-    hold_sums<VALUES / 8>(out);
-    group_begin();
+    hold_accumulators<VALUES / 8>(out);
+    wgmma_fence();
 #pragma unroll
     for (int j = 0; j < OWN / 16; ++j)
-      group_weigh<VALUES, BF>(&out[0][0], weights[j], matrix_of(values + j * 2048, Values::PANEL));
-    group_commit();
-    group_wait<0>();
-    hold_sums<VALUES / 8>(out);
+      wgmma_a_in_registers<VALUES, BF>(&out[0][0], weights[j],
+                                       wgmma_descriptor(values + j * 2048, Values::PANEL));
+    wgmma_commit();
+    wgmma_wait<0>();
+    hold_accumulators<VALUES / 8>(out);
   }
 };
 

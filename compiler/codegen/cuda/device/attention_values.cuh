@@ -28,10 +28,10 @@ struct FourValues {
   MEMBER void multiply(float (*out)[4], const u32* weights) const {
 #pragma unroll
     for (int i = 0; i < WORDS; ++i) {
-      attention_multiply<BF16>(out[2 * i], weights, __byte_perm(w[0][i], w[1][i], 0x5410),
-                               __byte_perm(w[2][i], w[3][i], 0x5410));
-      attention_multiply<BF16>(out[2 * i + 1], weights, __byte_perm(w[0][i], w[1][i], 0x7632),
-                               __byte_perm(w[2][i], w[3][i], 0x7632));
+      mma<BF16>(out[2 * i], weights, __byte_perm(w[0][i], w[1][i], 0x5410),
+                __byte_perm(w[2][i], w[3][i], 0x5410));
+      mma<BF16>(out[2 * i + 1], weights, __byte_perm(w[0][i], w[1][i], 0x7632),
+                __byte_perm(w[2][i], w[3][i], 0x7632));
     }
   }
 };

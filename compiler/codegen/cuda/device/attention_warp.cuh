@@ -63,8 +63,7 @@ struct AttentionWarp : AttentionRows<VALUES> {
   };
   MEMBER void scores_of(const Key& key, float* s) const {
 #pragma unroll
-    for (int c = 0; c < FEATURES / 16; ++c)
-      attention_multiply<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
+    for (int c = 0; c < FEATURES / 16; ++c) mma<BF16>(s, query[c], key.w[2 * c], key.w[2 * c + 1]);
   }
   // Every `step`th run of 16 keys from `first` on, below `limits[h]` of each row (negative: there is no such
   // row). `score(h, key, dot)` times `unit` is a score of base 2; PLAIN: it is the dot product. No key from
@@ -131,8 +130,8 @@ struct AttentionWarp : AttentionRows<VALUES> {
         }
       }
       this->template weigh<2>(s, unit);
-      const u32 weights[4] = {attention_pack<BF16>(s[0][0], s[0][1]), attention_pack<BF16>(s[0][2], s[0][3]),
-                              attention_pack<BF16>(s[1][0], s[1][1]), attention_pack<BF16>(s[1][2], s[1][3])};
+      const u32 weights[4] = {pack_pair<BF16>(s[0][0], s[0][1]), pack_pair<BF16>(s[0][2], s[0][3]),
+                              pack_pair<BF16>(s[1][0], s[1][1]), pack_pair<BF16>(s[1][2], s[1][3])};
       v.template multiply<BF16>(this->out, weights);
       if (more) load_values(from + step);
     }

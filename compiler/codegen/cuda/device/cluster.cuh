@@ -10,7 +10,7 @@ DEV void cluster_barrier() {
 }
 
 // The address, in the cluster, of what lies at `address` in the shared memory of block `block` of it.
-DEV u32 shared_of(u32 address, u32 block) {
+DEV u32 remote_shared(u32 address, u32 block) {
   u32 far;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(address), "r"(block));
   return far;
@@ -22,7 +22,7 @@ DEV void sum_blocks(u32 address, u32 first, u32 stride, float* out) {
   float x[COUNT][V];
 #pragma unroll
   for (int r = 0; r < COUNT; ++r) {
-    const u32 from = shared_of(address, first + r * stride);
+    const u32 from = remote_shared(address, first + r * stride);
     if (V == 1) asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(x[r][0]) : "r"(from));
     if (V == 2)
       asm volatile("ld.shared::cluster.v2.f32 {%0,%1}, [%2];" : "=f"(x[r][0]), "=f"(x[r][V - 1]) : "r"(from));

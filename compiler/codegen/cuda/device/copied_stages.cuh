@@ -38,7 +38,7 @@ struct CopiedStages {
   }
   MEMBER int wait() {
     wait_copies<AHEAD - 1>();
-    if (BY_WGMMA) show_copies_to_wgmma();
+    if (BY_WGMMA) fence_proxy_async();
     __syncthreads();
     return stage;
   }

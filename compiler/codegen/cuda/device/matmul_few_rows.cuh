@@ -4,8 +4,8 @@
 
 #include "compiler/codegen/cuda/device/async_copy.cuh"
 #include "compiler/codegen/cuda/device/dependent_launch.cuh"
+#include "compiler/codegen/cuda/device/few_rows_epilogue.cuh"
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
-#include "compiler/codegen/cuda/device/few_rows_sums.cuh"
 #include "compiler/codegen/cuda/device/mma.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
@@ -18,8 +18,8 @@
 // right side is constant, so that its copies begin before the kernels ahead are complete.
 template <int RIGHTS, int ROWS, int WARPS, int STAGES, int CLUSTER, bool WIDE, bool BF16, bool EARLY,
           typename Column, typename Depth, typename Left, typename Finish>
-DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const char* const* right,
-                        Column column_at, Depth depth_at, Left left_at, Finish finish) {
+DEV void matmul_few_rows(u32 block, u32 blocks, int columns, int depth, const char* const* right,
+                         Column column_at, Depth depth_at, Left left_at, Finish finish) {
   constexpr FewRowsLayout LAYOUT = {ROWS, RIGHTS, WARPS, WIDE, false};
   constexpr int STEP = LAYOUT.warp_step(), WARP_TILE = LAYOUT.warp_columns(), TILE = LAYOUT.columns();
   constexpr int POINTS = LAYOUT.points(), SLOT = FewRowsLayout::kSlot, STAGE = LAYOUT.stage();
@@ -135,7 +135,7 @@ DEV void skinny_product(u32 block, u32 blocks, int columns, int depth, const cha
                       c = column_warp * WARP_TILE + (WIDE ? 8 * g + 2 * q + (e >> 1) : g + 8 * (e >> 1));
             if (row < ROWS) partial[(j * WARPS + slice_warp) * POINTS + row * TILE + c] = acc[j][q][n][e];
           }
-    finish_slices<RIGHTS, ROWS, TILE, WARPS, CLUSTER>(partial, rank, (int)tile * TILE, columns, finish);
+    few_rows_epilogue<RIGHTS, ROWS, TILE, WARPS, CLUSTER>(partial, rank, (int)tile * TILE, columns, finish);
   }
   wait_copies<0>();
 }

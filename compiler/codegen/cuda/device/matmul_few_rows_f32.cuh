@@ -4,17 +4,17 @@
 
 #include "compiler/codegen/cuda/device/async_copy.cuh"
 #include "compiler/codegen/cuda/device/dependent_launch.cuh"
+#include "compiler/codegen/cuda/device/few_rows_epilogue.cuh"
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
-#include "compiler/codegen/cuda/device/few_rows_sums.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
-// As skinny_product. WIDE: a warp takes 32 columns and
+// As matmul_few_rows. WIDE: a warp takes 32 columns and
 // 16 deep, a thread four neighbouring columns at four depths. Else 16 columns and 32 deep, a thread four
 // columns at four neighbouring depths.
 template <int RIGHTS, int ROWS, int WARPS, int STAGES, int CLUSTER, bool WIDE, bool EARLY, typename Column,
           typename Depth, typename Left, typename Finish>
-DEV void skinny_floats(u32 block, u32 blocks, int columns, int depth, const char* const* right,
-                       Column column_at, Depth depth_at, Left left_at, Finish finish) {
+DEV void matmul_few_rows_f32(u32 block, u32 blocks, int columns, int depth, const char* const* right,
+                             Column column_at, Depth depth_at, Left left_at, Finish finish) {
   constexpr FewRowsLayout LAYOUT = {ROWS, RIGHTS, WARPS, WIDE, true};
   constexpr int STEP = LAYOUT.warp_step(), WARP_TILE = LAYOUT.warp_columns(), TILE = LAYOUT.columns();
   constexpr int POINTS = LAYOUT.points(), SLOT = FewRowsLayout::kSlot, STAGE = LAYOUT.stage(),
@@ -105,7 +105,7 @@ DEV void skinny_floats(u32 block, u32 blocks, int columns, int depth, const char
           const int c = column_warp * WARP_TILE + (WIDE ? 4 * piece + e : 4 * e + line);
           if ((WIDE ? line : piece) == 0) partial[(j * WARPS + slice_warp) * POINTS + row * TILE + c] = sum;
         }
-    finish_slices<RIGHTS, ROWS, TILE, WARPS, CLUSTER>(partial, rank, (int)tile * TILE, columns, finish);
+    few_rows_epilogue<RIGHTS, ROWS, TILE, WARPS, CLUSTER>(partial, rank, (int)tile * TILE, columns, finish);
   }
   wait_copies<0>();
 }

@@ -4,9 +4,9 @@
 
 #include "compiler/codegen/cuda/device/matmul_tiles.cuh"
 #include "compiler/codegen/cuda/device/mma.cuh"
-#include "compiler/codegen/cuda/device/tile_side.cuh"
+#include "compiler/codegen/cuda/device/operand_tile.cuh"
 
-// The Multiply of matmul_tiles by the warps of a block, WARPS_M x WARPS_N x WARPS_K. Sides as TileSide has
+// The Multiply of matmul_tiles by the warps of a block, WARPS_M x WARPS_N x WARPS_K. Sides as OperandTile has
 // them.
 template <int M, int N, int K, int WARPS_M, int WARPS_N, int WARPS_K, int COUNT, bool A_ALONG, int A_VECTOR,
           bool B_ALONG, int B_VECTOR, bool BF16>
@@ -14,8 +14,8 @@ struct MmaTile {
   static constexpr TileLayout LAYOUT = MmaLayout(M, N, K, COUNT);
   static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
   static constexpr bool RUNS_ON = false;
-  using A = TileSide<M, K, A_ALONG, A_VECTOR, BF16>;
-  using B = TileSide<N, K, B_ALONG, B_VECTOR, BF16>;
+  using A = OperandTile<M, K, A_ALONG, A_VECTOR, BF16>;
+  using B = OperandTile<N, K, B_ALONG, B_VECTOR, BF16>;
   static constexpr int WARP_M = M / WARPS_M, WARP_N = N / WARPS_N, MS = WARP_M / 16, NS = WARP_N / 8;
   static constexpr int SUBSTEPS = K / 16 / WARPS_K;
 
@@ -58,17 +58,16 @@ struct MmaTile {
   // The fragments of 16 rows, or columns, at depth k.
   MEMBER void load_a(u32* a, u32 tile, int row, int k) const {
     if (A_ALONG)
-      load_matrices(a, tile + swizzled<A::LINE>(row + (lane & 15), k / 8 + (lane >> 4)));
+      ldmatrix(a, tile + swizzled<A::LINE>(row + (lane & 15), k / 8 + (lane >> 4)));
     else
-      load_transposed(a,
-                      tile + swizzled<A::LINE>(k + (lane & 7) + (lane >> 4) * 8, row / 8 + (lane >> 3 & 1)));
+      ldmatrix_transposed(
+          a, tile + swizzled<A::LINE>(k + (lane & 7) + (lane >> 4) * 8, row / 8 + (lane >> 3 & 1)));
   }
   MEMBER void load_b(u32* b, u32 tile, int column, int k) const {
     if (B_ALONG)
-      load_matrices(b,
-                    tile + swizzled<B::LINE>(column + (lane & 7) + (lane >> 4) * 8, k / 8 + (lane >> 3 & 1)));
+      ldmatrix(b, tile + swizzled<B::LINE>(column + (lane & 7) + (lane >> 4) * 8, k / 8 + (lane >> 3 & 1)));
     else
-      load_transposed(b, tile + swizzled<B::LINE>(k + (lane & 15), column / 8 + (lane >> 4)));
+      ldmatrix_transposed(b, tile + swizzled<B::LINE>(k + (lane & 15), column / 8 + (lane >> 4)));
   }
 
   MEMBER void wait() {}
@@ -79,8 +78,8 @@ struct MmaTile {
       if (warp_k == w) {
 #pragma unroll
         for (int j = 0; j < COUNT; ++j)
-          store_fragments<N, MS, NS>(sums + j * M * SumsPitch(N), warp_m * WARP_M, warp_n * WARP_N, acc[j],
-                                     w > 0);
+          store_fragments<N, MS, NS>(sums + j * M * AccumulatorsPitch(N), warp_m * WARP_M, warp_n * WARP_N,
+                                     acc[j], w > 0);
       }
       __syncthreads();
     }
@@ -91,7 +90,7 @@ struct MmaTile {
 template <int M, int N, int K, int WARPS_M, int WARPS_N, int WARPS_K, int STAGES, int B_COUNT, int CLUSTER,
           bool A_ALONG, int A_VECTOR, bool B_ALONG, int B_VECTOR, int VECTOR, bool BF16, bool EARLY,
           typename... Arguments>
-DEV void tile_product(Arguments... arguments) {
+DEV void matmul_mma(Arguments... arguments) {
   using Multiply =
       MmaTile<M, N, K, WARPS_M, WARPS_N, WARPS_K, B_COUNT, A_ALONG, A_VECTOR, B_ALONG, B_VECTOR, BF16>;
   matmul_tiles<Multiply, STAGES, CLUSTER, VECTOR, EARLY>(arguments...);

@@ -2,18 +2,18 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_SIMT_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_SIMT_CUH_
 
-#include "compiler/codegen/cuda/device/float_side.cuh"
+#include "compiler/codegen/cuda/device/float_operand_tile.cuh"
 #include "compiler/codegen/cuda/device/matmul_tiles.cuh"
 
-// The Multiply of matmul_tiles by 16 x 16 threads: tiles of SIZE x SIZE, 32 deep. Sides as FloatSide has
-// them.
+// The Multiply of matmul_tiles by 16 x 16 threads: tiles of SIZE x SIZE, 32 deep. Sides as FloatOperandTile
+// has them.
 template <int SIZE, int COUNT, bool A_ALONG, int A_VECTOR, bool B_ALONG, int B_VECTOR>
 struct SimtTile {
   static constexpr TileLayout LAYOUT = FloatLayout(SIZE, SIZE, COUNT, A_ALONG, B_ALONG);
   static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
   static constexpr bool RUNS_ON = false;
-  using A = FloatSide<SIZE, kFloatTileK, A_ALONG, A_VECTOR>;
-  using B = FloatSide<SIZE, kFloatTileK, B_ALONG, B_VECTOR>;
+  using A = FloatOperandTile<SIZE, kFloatTileK, A_ALONG, A_VECTOR>;
+  using B = FloatOperandTile<SIZE, kFloatTileK, B_ALONG, B_VECTOR>;
   static constexpr int EACH = SIZE / 16;  // rows, and columns, of a thread
 
   int tx, ty;
@@ -75,7 +75,7 @@ struct SimtTile {
       for (int m = 0; m < EACH; ++m)
 #pragma unroll
         for (int n = 0; n < EACH; ++n)
-          sums[(j * SIZE + (A_ALONG ? ty + 16 * m : ty * EACH + m)) * SumsPitch(SIZE) +
+          sums[(j * SIZE + (A_ALONG ? ty + 16 * m : ty * EACH + m)) * AccumulatorsPitch(SIZE) +
                (B_ALONG ? tx + 16 * n : tx * EACH + n)] = acc[j][m][n];
     __syncthreads();
   }
@@ -84,7 +84,7 @@ struct SimtTile {
 // The arguments are those of matmul_tiles.
 template <int SIZE, int STAGES, int B_COUNT, int CLUSTER, bool A_ALONG, int A_VECTOR, bool B_ALONG,
           int B_VECTOR, int VECTOR, bool EARLY, typename... Arguments>
-DEV void float_product(Arguments... arguments) {
+DEV void matmul_simt(Arguments... arguments) {
   using Multiply = SimtTile<SIZE, B_COUNT, A_ALONG, A_VECTOR, B_ALONG, B_VECTOR>;
   matmul_tiles<Multiply, STAGES, CLUSTER, VECTOR, EARLY>(arguments...);
 }

@@ -2,7 +2,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TF32_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TF32_CUH_
 
-#include "compiler/codegen/cuda/device/float_side.cuh"
+#include "compiler/codegen/cuda/device/float_operand_tile.cuh"
 #include "compiler/codegen/cuda/device/matmul_tiles.cuh"
 
 DEV u32 tf32(float x) {
@@ -11,7 +11,7 @@ DEV u32 tf32(float x) {
   return r;
 }
 // d (16 x 8) += a (16 x 8) * b (8 x 8)
-DEV void multiply_tf32(float* d, const u32* a, u32 b0, u32 b1) {
+DEV void mma_tf32(float* d, const u32* a, u32 b0, u32 b1) {
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
@@ -20,15 +20,15 @@ DEV void multiply_tf32(float* d, const u32* a, u32 b0, u32 b1) {
 }
 
 // The Multiply of matmul_tiles by the warps of a block, WARPS_M x WARPS_N: tiles of M x N, 32 deep. Sides as
-// FloatSide has them.
+// FloatOperandTile has them.
 template <int M, int N, int WARPS_M, int WARPS_N, int COUNT, bool A_ALONG, int A_VECTOR, bool B_ALONG,
           int B_VECTOR>
 struct Tf32Tile {
   static constexpr TileLayout LAYOUT = FloatLayout(M, N, COUNT, A_ALONG, B_ALONG);
   static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
   static constexpr bool RUNS_ON = false;
-  using A = FloatSide<M, kFloatTileK, A_ALONG, A_VECTOR>;
-  using B = FloatSide<N, kFloatTileK, B_ALONG, B_VECTOR>;
+  using A = FloatOperandTile<M, kFloatTileK, A_ALONG, A_VECTOR>;
+  using B = FloatOperandTile<N, kFloatTileK, B_ALONG, B_VECTOR>;
   static constexpr int WARP_M = M / WARPS_M, WARP_N = N / WARPS_N, MS = WARP_M / 16, NS = WARP_N / 8;
 
   int g, t, warp_m, warp_n;  // this thread's row and pair of columns in a fragment
@@ -66,7 +66,7 @@ struct Tf32Tile {
           const u32 b0 = element<B, B_ALONG>(b_tile, c, k + t),
                     b1 = element<B, B_ALONG>(b_tile, c, k + t + 4);
 #pragma unroll
-          for (int m = 0; m < MS; ++m) multiply_tf32(acc[j][m][n], a[m], b0, b1);
+          for (int m = 0; m < MS; ++m) mma_tf32(acc[j][m][n], a[m], b0, b1);
         }
       }
     }
@@ -80,8 +80,8 @@ struct Tf32Tile {
   MEMBER void store(float* sums) const {
 #pragma unroll
     for (int j = 0; j < COUNT; ++j)
-      store_fragments<N, MS, NS>(sums + j * M * SumsPitch(N), warp_m * WARP_M, warp_n * WARP_N, acc[j],
-                                 false);
+      store_fragments<N, MS, NS>(sums + j * M * AccumulatorsPitch(N), warp_m * WARP_M, warp_n * WARP_N,
+                                 acc[j], false);
     __syncthreads();
   }
 };
@@ -89,7 +89,7 @@ struct Tf32Tile {
 // The arguments are those of matmul_tiles.
 template <int M, int N, int WARPS_M, int WARPS_N, int STAGES, int B_COUNT, int CLUSTER, bool A_ALONG,
           int A_VECTOR, bool B_ALONG, int B_VECTOR, int VECTOR, bool EARLY, typename... Arguments>
-DEV void tf32_product(Arguments... arguments) {
+DEV void matmul_tf32(Arguments... arguments) {
   using Multiply = Tf32Tile<M, N, WARPS_M, WARPS_N, B_COUNT, A_ALONG, A_VECTOR, B_ALONG, B_VECTOR>;
   matmul_tiles<Multiply, STAGES, CLUSTER, VECTOR, EARLY>(arguments...);
 }

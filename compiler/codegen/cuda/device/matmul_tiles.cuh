@@ -5,15 +5,15 @@
 
 #include "compiler/codegen/cuda/device/copied_stages.cuh"
 #include "compiler/codegen/cuda/device/place.cuh"
-#include "compiler/codegen/cuda/device/tile_sums.cuh"
+#include "compiler/codegen/cuda/device/tile_epilogue.cuh"
 
 // Multiply, besides what run_pipeline wants:
 //   LAYOUT: a TileLayout (tile_layout.h)
-//   A, B: how a side lies in a stage (tile_side.cuh, float_side.cuh)
+//   A, B: how a side lies in a stage (operand_tile.cuh, float_operand_tile.cuh)
 //   PANELS: a B is so many of `B`, 64 columns each where there are several
 //   Multiply(memory): has accumulators of 0; `memory`: shared address of the first stage
 //   wait(): until all that was begun is complete
-//   store(sums): the accumulators, B after B, in rows of SumsPitch floats, and a barrier after them
+//   store(sums): the accumulators, B after B, in rows of AccumulatorsPitch floats, and a barrier after them
 //
 // m x n x k: the problem; (tile_m, tile_n): the tile's place; `rank`: the block's in its cluster of CLUSTER.
 // An element of a side lies at the sum of what its row (column) and its depth say, lambdas number -> At;
@@ -64,7 +64,7 @@ DEV void matmul_tiles(u32 tile_m, u32 tile_n, u32 rank, int m, int n, int k, con
   stages.finish();
   float* sums = (float*)(shared_memory + (memory - base));
   multiply.store(sums);
-  finish_tile<TILE_M, TILE_N, B_COUNT, CLUSTER, VECTOR>(sums, rank, row, column, m, n, finish);
+  tile_epilogue<TILE_M, TILE_N, B_COUNT, CLUSTER, VECTOR>(sums, rank, row, column, m, n, finish);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TILES_CUH_

@@ -22,9 +22,9 @@
 // in WORDS words.
 template <int M, int N, int STAGES, int RIGHTS, int DOWN, int ACROSS, int SPLIT, bool RIGHT_ALONG, int VECTOR,
           bool BF16, bool EARLY, int WORDS, typename Fetch, typename Finish>
-DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, int batches, int row_run,
-                      int depth_run, const BulkMap* left, const BulkMap* const* right, u32& batch,
-                      Fetch fetch, Finish finish) {
+DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int batches, int row_run,
+                    int depth_run, const TensorMap* left, const TensorMap* const* right, u32& batch,
+                    Fetch fetch, Finish finish) {
   using T = TmaTiles<M, N, STAGES, RIGHTS, DOWN, ACROSS, SPLIT, RIGHT_ALONG>;
   constexpr int CLUSTER = T::CLUSTER, GROUPS = T::GROUPS, DEEP = T::TILE_K, PEERS = T::PEERS;
   const u32 rank = block % CLUSTER, part = rank / (DOWN * ACROSS), down = rank % DOWN,
@@ -51,15 +51,15 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int s = 0; s < STAGES; ++s) {
-      barrier_init(full + 8 * s, 1);
-      barrier_init(empty + 8 * s, GROUPS * PEERS);
+      mbarrier_init(full + 8 * s, 1);
+      mbarrier_init(empty + 8 * s, GROUPS * PEERS);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   if (threadIdx.x == 4 * GROUPS * 32) {
-    prefetch_map(left);
+    prefetch_tensor_map(left);
 #pragma unroll
-    for (int j = 0; j < RIGHTS; ++j) prefetch_map(right[j]);
+    for (int j = 0; j < RIGHTS; ++j) prefetch_tensor_map(right[j]);
   }
   if (CLUSTER > 1)
     cluster_barrier();
@@ -76,7 +76,7 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
       for (int d = 0; d < DOWN; ++d) column_peers |= 1u << (part * DOWN * ACROSS + across * DOWN + d);
       auto copy_left = [&](int stage, int row, int k, u32 z) {
         const int x = k * DEEP, y = row + (int)across * LEFT_SHARE;
-        copy_box<(ACROSS > 1)>(memory + stage * T::STAGE + across * LEFT_SHARE * 128, left, full + 8 * stage,
+        tma_copy<(ACROSS > 1)>(memory + stage * T::STAGE + across * LEFT_SHARE * 128, left, full + 8 * stage,
                                row_peers, x % depth_run, y % row_run, x / depth_run, y / row_run, (int)z);
       };
       auto copy_right = [&](int stage, int column, int k, u32 z) {
@@ -84,12 +84,12 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
         for (int j = 0; j < RIGHTS; ++j) {
           const u32 to = memory + stage * T::STAGE + T::A_BYTES + j * T::B_BYTES + down * RIGHT_SHARE * 128;
           if (RIGHT_ALONG) {
-            copy_box<(DOWN > 1)>(to, right[j], full + 8 * stage, column_peers, k * DEEP,
+            tma_copy<(DOWN > 1)>(to, right[j], full + 8 * stage, column_peers, k * DEEP,
                                  column + (int)down * RIGHT_SHARE, (int)z);
           } else {
 #pragma unroll
             for (int p = 0; p < T::PANELS; ++p)
-              copy_box<(DOWN > 1)>(to + p * 8192, right[j], full + 8 * stage, column_peers, column + p * 64,
+              tma_copy<(DOWN > 1)>(to + p * 8192, right[j], full + 8 * stage, column_peers, column + p * 64,
                                    k * DEEP + (int)down * RIGHT_SHARE, (int)z);
           }
         }
@@ -101,7 +101,7 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
       if (EARLY && first < tiles) {
         place(first, row, column, z);
         for (; ahead < STAGES && begin + ahead < end; ++ahead) {
-          barrier_expect(full + 8 * ahead, T::STAGE);
+          mbarrier_expect(full + 8 * ahead, T::STAGE);
           copy_right(ahead, column, begin + ahead, z);
         }
       }
@@ -112,8 +112,8 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
           if (ahead > 0) {
             --ahead;
           } else {
-            barrier_wait(empty + 8 * stage, phase);
-            barrier_expect(full + 8 * stage, T::STAGE);
+            mbarrier_wait(empty + 8 * stage, phase);
+            mbarrier_expect(full + 8 * stage, T::STAGE);
             copy_right(stage, column, k, z);
           }
           copy_left(stage, row, k, z);
@@ -133,12 +133,12 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
       peer =
           part * DOWN * ACROSS + (thread < DOWN ? across * DOWN + thread
                                                 : (thread - DOWN + (thread - DOWN >= across)) * DOWN + down);
-    const u32 free = CLUSTER > 1 && thread < PEERS ? shared_of(empty, peer) : empty;
+    const u32 free = CLUSTER > 1 && thread < PEERS ? remote_shared(empty, peer) : empty;
     auto release = [&](int stage) {
       if (CLUSTER > 1) {
-        if (thread < PEERS) barrier_arrive_far(free + 8 * stage);
+        if (thread < PEERS) mbarrier_arrive_remote(free + 8 * stage);
       } else if (thread == 0) {
-        barrier_arrive(free + 8 * stage);
+        mbarrier_arrive(free + 8 * stage);
       }
     };
     wait_for_earlier();
@@ -154,19 +154,20 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
       int last = -1;
 #pragma unroll 1
       for (int k = begin; k < end; ++k) {
-        barrier_wait(full + 8 * stage, phase);
+        mbarrier_wait(full + 8 * stage, phase);
         const u32 lefts = memory + stage * T::STAGE + group * 8192,
                   rights = memory + stage * T::STAGE + T::A_BYTES;
-        group_begin();
+        wgmma_fence();
 #pragma unroll
         for (int s = 0; s < DEEP / 16; ++s)
 #pragma unroll
           for (int j = 0; j < RIGHTS; j += T::AT_ONCE)
-            group_multiply<N * T::AT_ONCE, BF16, !RIGHT_ALONG>(
-                acc + j * N / 2, matrix_of(lefts + s * 32, 0),
-                matrix_of(rights + j * T::B_BYTES + s * (RIGHT_ALONG ? 32 : 2048), RIGHT_ALONG ? 0 : 8192));
-        group_commit();
-        group_wait<1>();
+            wgmma<N * T::AT_ONCE, BF16, !RIGHT_ALONG>(
+                acc + j * N / 2, wgmma_descriptor(lefts + s * 32, 0),
+                wgmma_descriptor(rights + j * T::B_BYTES + s * (RIGHT_ALONG ? 32 : 2048),
+                                 RIGHT_ALONG ? 0 : 8192));
+        wgmma_commit();
+        wgmma_wait<1>();
         if (last >= 0) release(last);
         last = stage;
         if (++stage == STAGES) {
@@ -196,7 +197,7 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
           }
         };
         fetch_piece(0);
-        group_wait<0>();
+        wgmma_wait<0>();
         if (last >= 0) release(last);
 #pragma unroll
         for (int c = 0; c < N; c += T::PIECE) {
@@ -222,7 +223,7 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
         }
       } else {
         // All stages are free: every block of a cluster has one tile.
-        constexpr int PITCH = SumsPitch(N), PIECES = N / VECTOR, SHARE = M / SPLIT;
+        constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / VECTOR, SHARE = M / SPLIT;
         u32 words[2][WORDS > 0 ? WORDS : 1];
         auto spot = [&](int p, int& r, int& c) -> bool {
           r = (int)part * SHARE + p / PIECES;
@@ -231,7 +232,7 @@ DEV void bulk_product(u32 block, u32 blocks, int rows, int columns, int depth, i
         };
         int r, c;
         if (spot(threadIdx.x, r, c)) fetch(row + r, column + c, words[0]);
-        group_wait<0>();
+        wgmma_wait<0>();
         asm volatile("bar.sync 1, %0;" ::"n"(GROUPS * 128) : "memory");
         float* sums = (float*)(shared_memory + (memory - base));
 #pragma unroll

@@ -8,7 +8,7 @@
 
 // Two floats as a pair of bf16, or f16.
 template <bool BF16>
-DEV u32 attention_pack(float low, float high) {
+DEV u32 pack_pair(float low, float high) {
   u32 w;
   if (BF16)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(high), "f"(low));
@@ -18,7 +18,7 @@ DEV u32 attention_pack(float low, float high) {
 }
 
 template <bool BF16>
-DEV void attention_multiply(float* d, const u32* a, u32 b0, u32 b1) {
+DEV void mma(float* d, const u32* a, u32 b0, u32 b1) {
 #define MULTIPLY(type)                                             \
   asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type       \
       ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
@@ -34,11 +34,11 @@ DEV void attention_multiply(float* d, const u32* a, u32 b0, u32 b1) {
 template <bool BF16>
 DEV void multiply(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   const u32 a[4] = {a0, a1, a2, a3};
-  attention_multiply<BF16>(d, a, b0, b1);
+  mma<BF16>(d, a, b0, b1);
 }
 
 // Four 8 x 8 matrices of 16-bit elements; thread n gives the address of row n.
-DEV void load_matrices(u32* r, u32 address) {
+DEV void ldmatrix(u32* r, u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
@@ -46,7 +46,7 @@ DEV void load_matrices(u32* r, u32 address) {
 }
 
 // The same, each transposed.
-DEV void load_transposed(u32* r, u32 address) {
+DEV void ldmatrix_transposed(u32* r, u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)

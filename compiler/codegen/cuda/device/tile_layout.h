@@ -8,13 +8,15 @@
 namespace rondo::cuda {
 
 // Floats from one row of sums of `n` columns to the next: threads that walk down them meet different banks.
-HOST_DEVICE int SumsPitch(int n) { return n + 4; }
+HOST_DEVICE int AccumulatorsPitch(int n) { return n + 4; }
 // The accumulators of a tile in shared memory.
-HOST_DEVICE int SumsBytes(int m, int n, int b_count) { return b_count * m * SumsPitch(n) * 4; }
+HOST_DEVICE int AccumulatorsBytes(int m, int n, int b_count) {
+  return b_count * m * AccumulatorsPitch(n) * 4;
+}
 
 // One side of a tile, `side` rows (of B: columns) by `k`, of 16-bit elements: lines along K if `along`, else
 // along the side.
-struct HalfSideLayout {
+struct OperandTileLayout {
   int side, k;
   bool along;
   HOST_DEVICE int line() const { return (along ? k : side) * 2; }
@@ -22,7 +24,7 @@ struct HalfSideLayout {
 };
 
 // Of f32: lines are one piece of 16 bytes longer, so that threads that walk down them meet different banks.
-struct FloatSideLayout {
+struct FloatOperandTileLayout {
   int side, k;
   bool along;
   HOST_DEVICE int length() const { return along ? k : side; }  // elements of a line
@@ -42,14 +44,14 @@ struct TileLayout {
   // Bytes that may be left out to align the first stage.
   HOST_DEVICE int slack() const { return alignment > 1 ? alignment : 0; }
   HOST_DEVICE int shared(int stages) const {
-    const int sums = SumsBytes(m, n, b_count), all = stages * stage();
+    const int sums = AccumulatorsBytes(m, n, b_count), all = stages * stage();
     return slack() + (all > sums ? all : sums);
   }
 };
 
 // Of 16-bit types, by mma.sync.
 HOST_DEVICE TileLayout MmaLayout(int m, int n, int k, int b_count) {
-  return {m, n, k, b_count, HalfSideLayout{m, k, true}.bytes(), HalfSideLayout{n, k, true}.bytes()};
+  return {m, n, k, b_count, OperandTileLayout{m, k, true}.bytes(), OperandTileLayout{n, k, true}.bytes()};
 }
 
 // By two groups of four warps and wgmma, 64 rows each, which wants lines of 128 bytes.
@@ -65,8 +67,8 @@ HOST_DEVICE TileLayout FloatLayout(int m, int n, int b_count, bool a_along, bool
           n,
           kFloatTileK,
           b_count,
-          FloatSideLayout{m, kFloatTileK, a_along}.bytes(),
-          FloatSideLayout{n, kFloatTileK, b_along}.bytes()};
+          FloatOperandTileLayout{m, kFloatTileK, a_along}.bytes(),
+          FloatOperandTileLayout{n, kFloatTileK, b_along}.bytes()};
 }
 
 }  // namespace rondo::cuda

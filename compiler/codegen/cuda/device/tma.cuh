@@ -6,25 +6,25 @@
 #include "compiler/codegen/cuda/device/types.cuh"
 
 // A CUtensorMap, which a kernel has as a parameter.
-struct __align__(64) BulkMap {
+struct __align__(64) TensorMap {
   u64 words[16];
 };
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-DEV void barrier_init(u32 barrier, u32 count) {
+DEV void mbarrier_init(u32 barrier, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
-DEV void barrier_expect(u32 barrier, u32 bytes) {
+DEV void mbarrier_expect(u32 barrier, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
-DEV void barrier_arrive(u32 barrier) {
+DEV void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-DEV void barrier_arrive_far(u32 barrier) {
+DEV void mbarrier_arrive_remote(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-DEV void barrier_wait(u32 barrier, u32 parity) {
+DEV void mbarrier_wait(u32 barrier, u32 parity) {
   u32 done;
   do {
     asm volatile(
@@ -34,11 +34,13 @@ DEV void barrier_wait(u32 barrier, u32 parity) {
         : "memory");
   } while (!done);
 }
-DEV void prefetch_map(const BulkMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
+DEV void prefetch_tensor_map(const TensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
 // The box at these coordinates, into the same place of every block of the cluster that `blocks` has a bit
 // for.
 template <bool SHARED>
-DEV void copy_box(u32 to, const BulkMap* map, u32 barrier, u32 blocks, int x, int y, int z) {
+DEV void tma_copy(u32 to, const TensorMap* map, u32 barrier, u32 blocks, int x, int y, int z) {
   if (SHARED) {
     asm volatile(
         "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
@@ -54,7 +56,7 @@ DEV void copy_box(u32 to, const BulkMap* map, u32 barrier, u32 blocks, int x, in
   }
 }
 template <bool SHARED>
-DEV void copy_box(u32 to, const BulkMap* map, u32 barrier, u32 blocks, int x, int y, int x_far, int y_far,
+DEV void tma_copy(u32 to, const TensorMap* map, u32 barrier, u32 blocks, int x, int y, int x_far, int y_far,
                   int z) {
   if (SHARED) {
     asm volatile(

@@ -36,7 +36,7 @@ struct TmaLayout {
   HOST_DEVICE int piece_floats() const { return b_count * 16 * piece_pitch(); }  // of a warp
   HOST_DEVICE int pieces() const { return split > 1 ? 0 : groups() * 4 * piece_floats() * 4; }
   // Where K is split, the sums lie where the stages were.
-  HOST_DEVICE int sums() const { return split > 1 ? SumsBytes(m, n, b_count) : 0; }
+  HOST_DEVICE int sums() const { return split > 1 ? AccumulatorsBytes(m, n, b_count) : 0; }
   // To align the stages, two barriers a stage, and the pieces.
   HOST_DEVICE int besides_stages(int stages) const { return 1024 + 16 * stages + pieces(); }
   HOST_DEVICE int shared(int stages) const { return stages * stage() + besides_stages(stages); }

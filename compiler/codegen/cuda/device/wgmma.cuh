@@ -9,13 +9,13 @@
 
 // Shared memory as wgmma addresses it: lines of 128 bytes swizzled as `swizzled` does, groups of eight lines
 // 1024 bytes apart; `panel`: bytes between panels of 64 columns where lines are depths.
-DEV u64 matrix_of(u32 address, u32 panel) {
+DEV u64 wgmma_descriptor(u32 address, u32 panel) {
   return (u64)((address & 0x3ffffu) >> 4) | (u64)(panel >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
-DEV void group_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DEV void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+DEV void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEV void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int PENDING>
-DEV void group_wait() {
+DEV void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
 
@@ -58,9 +58,9 @@ DEV void group_wait() {
   if constexpr (N == n && !BF16) WGMMA_TYPED("f16", n, sums, a_name, b_name, transposed)
 
 // d (64 x N; N / 2 accumulators of each thread) += A (64 x 16) * B (16 x N), begun: complete after
-// group_wait. `a` and `b` as matrix_of makes them. TRANSPOSED: lines of B are depths, not columns.
+// wgmma_wait. `a` and `b` as wgmma_descriptor makes them. TRANSPOSED: lines of B are depths, not columns.
 template <int N, bool BF16, bool TRANSPOSED>
-DEV void group_multiply(float* d, u64 a, u64 b) {
+DEV void wgmma(float* d, u64 a, u64 b) {
   static_assert(N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 208 || N == 224 || N == 256,
                 "a width of wgmma that has its line here");
   WGMMA(64, 32, "%32", "%33", "%34");

@@ -19,17 +19,17 @@ struct WgmmaTile {
 #pragma unroll
     for (int x = 0; x < B_COUNT * N / 2; ++x) acc[x] = 0;
   }
-  // Begins: complete after group_wait. `a`: the group's rows; `b`: the first matrix.
+  // Begins: complete after wgmma_wait. `a`: the group's rows; `b`: the first matrix.
   MEMBER void multiply(u32 a, u32 b) {
-    group_begin();
+    wgmma_fence();
 #pragma unroll
     for (int s = 0; s < 4; ++s)
 #pragma unroll
       for (int j = 0; j < B_COUNT; j += AT_ONCE)
-        group_multiply<N * AT_ONCE, BF16, !B_ALONG>(
-            acc + j * N / 2, matrix_of(a + s * 32, 0),
-            matrix_of(b + j * B_BYTES + s * (B_ALONG ? 32 : 2048), B_ALONG ? 0 : PANEL_BYTES));
-    group_commit();
+        wgmma<N * AT_ONCE, BF16, !B_ALONG>(
+            acc + j * N / 2, wgmma_descriptor(a + s * 32, 0),
+            wgmma_descriptor(b + j * B_BYTES + s * (B_ALONG ? 32 : 2048), B_ALONG ? 0 : PANEL_BYTES));
+    wgmma_commit();
   }
   // COLUMNS of matrix j from column `first` on, to rows `pitch` floats apart; `to`: where the warp's 16 rows
   // begin.

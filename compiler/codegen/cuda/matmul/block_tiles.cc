@@ -46,7 +46,7 @@ bool AIsMade(const Part& part) {
 int ALanes(const PartContext& context, const MatmulProblem& problem) {
   constexpr int kLanes = 8;
   const Part& part = context.part;
-  if (part.prologue.empty() || !problem.a_along_k) return 1;
+  if (part.prologue.empty() || !problem.a_k_major) return 1;
   const size_t along = problem.k_loops.back();
   const std::vector<size_t> loads = Touched(part.prologue, TapeOp::kLoad);
   const bool fit = std::all_of(loads.begin(), loads.end(), [&](size_t index) {

@@ -33,10 +33,10 @@ std::vector<MatmulCandidate> MatmulCandidates(const PartContext& context, const 
     for (MatmulCandidate& candidate : family->candidates(context, problem)) {
       // Of few rows, no tiles were seen to be as fast as the stream of B: they take its time as well as
       // theirs.
-      if (family->family != MatmulFamily::kSkinny) candidate.microseconds += stream;
+      if (family->family != MatmulFamily::kFewRows) candidate.microseconds += stream;
       candidates.push_back(candidate);
     }
-    if (family->family == MatmulFamily::kSkinny && !candidates.empty()) {
+    if (family->family == MatmulFamily::kFewRows && !candidates.empty()) {
       stream = std::max_element(candidates.begin(), candidates.end(),
                                 [](const MatmulCandidate& a, const MatmulCandidate& b) {
                                   return a.microseconds < b.microseconds;

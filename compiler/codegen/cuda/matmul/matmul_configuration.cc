@@ -8,14 +8,16 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view kFamilyNames[] = {"", "skinny", "mma", "wgmma", "simt", "tf32", "tma", "library"};
+constexpr std::string_view kFamilyNames[] = {"",     "few_rows", "mma", "wgmma",
+                                             "simt", "tf32",     "tma", "library"};
 
 // What plans and profiles called families before.
 struct OldName {
   std::string_view old;
   MatmulFamily family;
 };
-constexpr OldName kOldNames[] = {{"tile", MatmulFamily::kMma},
+constexpr OldName kOldNames[] = {{"skinny", MatmulFamily::kFewRows},
+                                 {"tile", MatmulFamily::kMma},
                                  {"group", MatmulFamily::kWgmma},
                                  {"float", MatmulFamily::kSimt},
                                  {"bulk", MatmulFamily::kTma}};

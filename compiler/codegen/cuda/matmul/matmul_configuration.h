@@ -5,16 +5,16 @@
 //
 //   mma 128x128x64 2x4x1 cluster 2   mma.sync: M, N and K of a stage; warps along each; blocks a cluster
 //   wgmma 128x256 cluster 1          wgmma, tiles copied by threads, two groups of warps: M and N
-//   tma 128x192 2x1x1 cluster 2      wgmma, tiles brought by TMA: M and N; blocks that share the columns,
-//   that
-//                                    share the rows, and that split K; blocks a cluster
+//   tma 128x192 2x1x1 cluster 2      wgmma, tiles brought by TMA: M and N; blocks that share tiles of B,
+//                                    that share tiles of A, and that split K; blocks a cluster
 //   simt 64x64 cluster 1             FMA in f32: M and N
 //   tf32 64x64 cluster 1             the same by mma.sync, with factors rounded to tf32
-//   skinny warps 8 cluster 2         few rows: warps of a block, and blocks, that split K
+//   few_rows warps 8 cluster 2       1 to 16 rows: warps of a block, and blocks, that split K
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //
 // What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "mma", "wgmma
-// 128x256", "cluster 2". Names of before are read as well: tile is mma, group wgmma, bulk tma, float simt.
+// 128x256", "cluster 2". Names of before are read as well: tile is mma, group wgmma, bulk tma, float
+// simt, skinny few_rows.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_CONFIGURATION_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_MATMUL_CONFIGURATION_H_
 
@@ -26,7 +26,7 @@
 namespace rondo {
 
 // The order is that of kFamilyNames (matmul_configuration.cc).
-enum class MatmulFamily : uint8_t { kAny, kSkinny, kMma, kWgmma, kSimt, kTf32, kTma, kLibrary };
+enum class MatmulFamily : uint8_t { kAny, kFewRows, kMma, kWgmma, kSimt, kTf32, kTma, kLibrary };
 
 struct MatmulConfiguration {
   MatmulFamily family = MatmulFamily::kAny;

@@ -35,7 +35,8 @@ double LibraryMicroseconds(const LibraryProduct& matmul, const CudaTarget& targe
   const GpuTable& gpu = GpuTableOf(target);
   const double m = static_cast<double>(matmul.rows), n = static_cast<double>(matmul.columns);
   if (m <= gpu.library_few_rows || target.architecture < 90) return kNotEstimated;
-  const double steps = std::ceil(static_cast<double>(matmul.depth) / kDeep);
+  const double type = matmul.lhs.dtype != DType::kF32 ? 1 : matmul.tf32 ? gpu.library_tf32 : gpu.library_f32;
+  const double steps = std::ceil(static_cast<double>(matmul.depth) / kDeep) * type;
   double best = 0;
   for (const LibraryBlock& block : gpu.library_blocks) {
     const double blocks =

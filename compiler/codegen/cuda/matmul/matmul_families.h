@@ -27,16 +27,16 @@ struct MatmulTemplate {
   std::vector<MatmulConfiguration> (*tiles)(const CudaTarget& target) = nullptr;
 };
 
-extern const MatmulTemplate kSkinnyMatmul;  // 1 to 16 rows: B streamed once
-extern const MatmulTemplate kTmaMatmul;     // wgmma, tiles brought by TMA
-extern const MatmulTemplate kMmaMatmul;     // mma.sync of 16-bit types
-extern const MatmulTemplate kWgmmaMatmul;   // wgmma, tiles copied by threads
-extern const MatmulTemplate kTf32Matmul;    // mma.sync of f32 rounded to tf32
-extern const MatmulTemplate kSimtMatmul;    // FMA in f32
+extern const MatmulTemplate kFewRowsMatmul;  // 1 to 16 rows: B streamed once
+extern const MatmulTemplate kTmaMatmul;      // wgmma, tiles brought by TMA
+extern const MatmulTemplate kMmaMatmul;      // mma.sync of 16-bit types
+extern const MatmulTemplate kWgmmaMatmul;    // wgmma, tiles copied by threads
+extern const MatmulTemplate kTf32Matmul;     // mma.sync of f32 rounded to tf32
+extern const MatmulTemplate kSimtMatmul;     // FMA in f32
 
 // Where estimates are equal, the first is preferred.
-inline constexpr const MatmulTemplate* kMatmulFamilies[] = {&kSkinnyMatmul, &kTmaMatmul,  &kMmaMatmul,
-                                                            &kWgmmaMatmul,  &kTf32Matmul, &kSimtMatmul};
+inline constexpr const MatmulTemplate* kMatmulFamilies[] = {&kFewRowsMatmul, &kTmaMatmul,  &kMmaMatmul,
+                                                            &kWgmmaMatmul,   &kTf32Matmul, &kSimtMatmul};
 
 }  // namespace rondo::cuda
 

@@ -87,7 +87,7 @@ class Reader {
     const int along_k = VectorAlong(part_, lhs, problem_.k_loops.back(), facts);
     const int along_m =
         problem_.m_loops.empty() ? 1 : VectorAlong(part_, lhs, problem_.m_loops.back(), facts);
-    problem_.a_along_k = along_k >= along_m;
+    problem_.a_k_major = along_k >= along_m;
     problem_.a_vector = std::max(along_k, along_m);
   }
 
@@ -100,7 +100,7 @@ class Reader {
       along_n = std::min(
           along_n, problem_.n_loops.empty() ? 1 : VectorAlong(part_, rhs, problem_.n_loops.back(), facts));
     }
-    problem_.b_along_k = along_k >= along_n;
+    problem_.b_k_major = along_k >= along_n;
     problem_.b_vector = std::max(along_k, along_n);
   }
 

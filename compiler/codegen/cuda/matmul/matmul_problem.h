@@ -23,7 +23,7 @@ struct MatmulProblem {
   // How either side is read: elements a vector, and whether vectors lie along K (else along M or N). 1:
   // element by element.
   int a_vector = 1, b_vector = 1;
-  bool a_along_k = true, b_along_k = true;
+  bool a_k_major = true, b_k_major = true;
 
   // Runs of `deep` of K.
   int64_t Steps(int64_t deep) const { return (k + deep - 1) / deep; }

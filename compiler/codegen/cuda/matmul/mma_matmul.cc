@@ -109,10 +109,10 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const TileGrid grid = GridOf(problem, tile.m, tile.n, cluster);
   WriteTilePlaces(context, problem, grid, a_lanes, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
-  writer->Line("tile_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.k) + ", " +
+  writer->Line("matmul_mma<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.k) + ", " +
                Text(tile.warps_m) + ", " + Text(tile.warps_n) + ", " + Text(tile.warps_k) + ", " +
                Text(room->stages) + ", " + Text(problem.bs) + ", " + Text(cluster) + ", " +
-               Truth(problem.a_along_k) + ", " + Text(a_vector) + ", " + Truth(problem.b_along_k) + ", " +
+               Truth(problem.a_k_major) + ", " + Text(a_vector) + ", " + Truth(problem.b_k_major) + ", " +
                Text(problem.b_vector) + ", " + Text(lanes) + ", " +
                Truth(part.operands[part.rhs[0]].dtype == DType::kBF16) + ", " +
                Truth(AreConstant(context, part.rhs)) + ">" + TileArguments(part, problem));

@@ -15,7 +15,7 @@ constexpr std::string_view kHeaders[] = {"matmul_simt"};
 
 int64_t SharedBytes(const MatmulProblem& problem, int64_t size) {
   const int n = static_cast<int>(size);
-  return FloatLayout(n, n, static_cast<int>(problem.bs), problem.a_along_k, problem.b_along_k)
+  return FloatLayout(n, n, static_cast<int>(problem.bs), problem.a_k_major, problem.b_k_major)
       .shared(kFloatStages);
 }
 
@@ -67,9 +67,9 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const bool made = AIsMade(part) || lhs.dtype != DType::kF32;
   WriteTilePlaces(context, problem, grid, 1, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
-  writer->Line("float_product<" + Text(size) + ", " + Text(int{kFloatStages}) + ", " + Text(problem.bs) +
-               ", " + Text(cluster) + ", " + Truth(problem.a_along_k) + ", " +
-               Text(made ? 0 : problem.a_vector) + ", " + Truth(problem.b_along_k) + ", " +
+  writer->Line("matmul_simt<" + Text(size) + ", " + Text(int{kFloatStages}) + ", " + Text(problem.bs) + ", " +
+               Text(cluster) + ", " + Truth(problem.a_k_major) + ", " + Text(made ? 0 : problem.a_vector) +
+               ", " + Truth(problem.b_k_major) + ", " +
                Text(rhs.dtype == DType::kF32 ? problem.b_vector : 0) + ", " + Text(lanes) + ", " +
                Truth(AreConstant(context, part.rhs)) + ">" + TileArguments(part, problem));
   PartLaunch launch;

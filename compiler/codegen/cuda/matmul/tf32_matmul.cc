@@ -34,7 +34,7 @@ MatmulConfiguration ConfigurationOf(const Tile& tile, int64_t cluster) {
 
 TileLayout LayoutOf(const Tile& tile, const MatmulProblem& problem) {
   return FloatLayout(static_cast<int>(tile.m), static_cast<int>(tile.n), static_cast<int>(problem.bs),
-                     problem.a_along_k, problem.b_along_k);
+                     problem.a_k_major, problem.b_k_major);
 }
 
 // As for tiles of 16-bit types, with half the rate at most: fragments are loaded element by element.
@@ -83,10 +83,10 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const int lanes = EpilogueLanes(part, problem);
   WriteTilePlaces(context, problem, grid, 1, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
-  writer->Line("tf32_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.warps_m) + ", " +
+  writer->Line("matmul_tf32<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(tile.warps_m) + ", " +
                Text(tile.warps_n) + ", " + Text(int{kFloatStages}) + ", " + Text(problem.bs) + ", " +
-               Text(cluster) + ", " + Truth(problem.a_along_k) + ", " +
-               Text(AIsMade(part) ? 0 : problem.a_vector) + ", " + Truth(problem.b_along_k) + ", " +
+               Text(cluster) + ", " + Truth(problem.a_k_major) + ", " +
+               Text(AIsMade(part) ? 0 : problem.a_vector) + ", " + Truth(problem.b_k_major) + ", " +
                Text(problem.b_vector) + ", " + Text(lanes) + ", " + Truth(AreConstant(context, part.rhs)) +
                ">" + TileArguments(part, problem));
   PartLaunch launch;

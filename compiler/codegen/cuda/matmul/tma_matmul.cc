@@ -9,7 +9,7 @@
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_families.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
-#include "compiler/codegen/cuda/matmul/tma_sides.h"
+#include "compiler/codegen/cuda/matmul/tma_operands.h"
 
 namespace rondo::cuda {
 
@@ -50,7 +50,7 @@ TmaLayout LayoutOf(const MatmulProblem& problem, const Tile& tile) {
   const Sharing& s = tile.sharing;
   return {static_cast<int>(tile.m), static_cast<int>(tile.n),   static_cast<int>(problem.bs),
           static_cast<int>(s.down), static_cast<int>(s.across), static_cast<int>(s.split),
-          problem.b_along_k};
+          problem.b_k_major};
 }
 
 // Whether the template can do that: registers for the sums, and no sides narrower than their lines.
@@ -137,20 +137,20 @@ double Cycles(const GpuTable& gpu, const PartContext& context, const MatmulProbl
          std::max(memory, busiest * (steps * step + end));
 }
 
-std::optional<TmaSides> SidesOf(const PartContext& context, const MatmulProblem& problem) {
+std::optional<TmaOperands> OperandsOf(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
   const DType type = part.operands[part.lhs].dtype;
   const bool fits = context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
                     part.prologue.empty() && part.acc_type == TapeType::kF32 && Is16Bit(type) &&
-                    part.operands[part.rhs[0]].dtype == type && problem.bs <= 2 && problem.a_along_k &&
+                    part.operands[part.rhs[0]].dtype == type && problem.bs <= 2 && problem.a_k_major &&
                     problem.a_vector == 8 && problem.b_vector == 8 && problem.m > 16 && problem.n >= 32 &&
                     problem.k >= 64;
-  return fits ? TmaSidesOf(part, problem) : std::nullopt;
+  return fits ? TmaOperandsOf(part, problem) : std::nullopt;
 }
 
 std::vector<MatmulCandidate> Candidates(const PartContext& context, const MatmulProblem& problem) {
   std::vector<MatmulCandidate> candidates;
-  const std::optional<TmaSides> sides = SidesOf(context, problem);
+  const std::optional<TmaOperands> sides = OperandsOf(context, problem);
   if (!sides) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
   for (Tile tile : kTiles) {
@@ -166,7 +166,7 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
 }
 
 // The maps of the sides, with the boxes that one block asks for.
-std::vector<TensorMap> MapsOf(const MatmulProblem& problem, const TmaSides& sides, const Tile& tile) {
+std::vector<TensorMap> MapsOf(const MatmulProblem& problem, const TmaOperands& sides, const Tile& tile) {
   std::vector<TensorMap> maps = sides.maps;
   const TmaLayout layout = LayoutOf(problem, tile);
   for (TensorMap& map : maps)
@@ -181,17 +181,18 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const Sharing& sharing = tile.sharing;
   const int64_t stages = Stages(problem, tile, context.target);
   const int64_t blocks = Blocks(problem, tile, context.Processors());
-  const TmaSides sides = *SidesOf(context, problem);
+  const TmaOperands sides = *OperandsOf(context, problem);
   writer->Line("u32 batch = 0;");
   const int lanes = EpilogueLanes(part, problem);
   const TapeScope outer = writer->scope;
   const int words = WriteFetch(context, problem, lanes, writer);
   WriteEpilogue(context, problem, lanes, ", const u32* words", writer);
   writer->scope = outer;
-  writer->Line(std::string("const BulkMap* const right[] = {&m1") + (problem.bs == 2 ? ", &m2" : "") + "};");
-  writer->Line("bulk_product<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(stages) + ", " +
+  writer->Line(std::string("const TensorMap* const right[] = {&m1") + (problem.bs == 2 ? ", &m2" : "") +
+               "};");
+  writer->Line("matmul_tma<" + Text(tile.m) + ", " + Text(tile.n) + ", " + Text(stages) + ", " +
                Text(problem.bs) + ", " + Text(sharing.down) + ", " + Text(sharing.across) + ", " +
-               Text(sharing.split) + ", " + Truth(problem.b_along_k) + ", " + Text(lanes) + ", " +
+               Text(sharing.split) + ", " + Truth(problem.b_k_major) + ", " + Text(lanes) + ", " +
                Truth(part.operands[part.lhs].dtype == DType::kBF16) + ", " +
                Truth(AreConstant(context, part.rhs)) + ", " + Text(words) + ">(block, " + Text(blocks) +
                "u, " + Text(problem.m) + ", " + Text(problem.n) + ", " + Text(problem.k) + ", " +

@@ -22,7 +22,7 @@ TileLayout LayoutOf(int width, int64_t bs) { return WgmmaLayout(width, static_ca
 
 // wgmma wants both sides in swizzled lines of 128 bytes, by vectors, and registers for its sums.
 bool Suits(int width, const PartContext& context, const MatmulProblem& problem) {
-  const bool vectors = AIsMade(context.part) || (problem.a_along_k && problem.a_vector == 8);
+  const bool vectors = AIsMade(context.part) || (problem.a_k_major && problem.a_vector == 8);
   return context.target.warp_groups && problem.bs * width <= 256 && problem.b_vector == 8 && vectors;
 }
 
@@ -88,8 +88,8 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   const TileGrid grid = GridOf(problem, kWgmmaTileM, width, cluster);
   WriteTilePlaces(context, problem, grid, a_lanes, writer);
   WriteEpilogue(context, problem, lanes, "", writer);
-  writer->Line("group_product<" + Text(width) + ", " + Text(stages) + ", " + Text(problem.bs) + ", " +
-               Text(cluster) + ", " + Text(a_vector) + ", " + Truth(problem.b_along_k) + ", " + Text(lanes) +
+  writer->Line("matmul_wgmma<" + Text(width) + ", " + Text(stages) + ", " + Text(problem.bs) + ", " +
+               Text(cluster) + ", " + Text(a_vector) + ", " + Truth(problem.b_k_major) + ", " + Text(lanes) +
                ", " + Truth(part.operands[part.rhs[0]].dtype == DType::kBF16) + ", " +
                Truth(AreConstant(context, part.rhs)) + ">" + TileArguments(part, problem));
   PartLaunch launch;

@@ -1,6 +1,6 @@
 // The end of a matmul by tiles: accumulators of a cluster's blocks added up, and the epilogue called.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SUMS_CUH_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SUMS_CUH_
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_EPILOGUE_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_EPILOGUE_CUH_
 
 #include "compiler/codegen/cuda/device/cluster.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
@@ -17,8 +17,8 @@ DEV void store_fragments(float* sums, int row, int column, const float (*acc)[NS
     for (int n = 0; n < NS; ++n)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float2* to = (float2*)(sums + (row + m * 16 + (lane >> 2) + 8 * h) * SumsPitch(N) + column + n * 8 +
-                               (lane & 3) * 2);
+        float2* to = (float2*)(sums + (row + m * 16 + (lane >> 2) + 8 * h) * AccumulatorsPitch(N) + column +
+                               n * 8 + (lane & 3) * 2);
         float2 v = make_float2(acc[m][n][2 * h], acc[m][n][2 * h + 1]);
         if (add) {
           const float2 old = *to;
@@ -29,12 +29,13 @@ DEV void store_fragments(float* sums, int row, int column, const float (*acc)[NS
       }
 }
 
-// The sums of a tile, rows SumsPitch(N) apart, of all blocks of the cluster; each block finishes its share
-// of the rows.
+// The sums of a tile, rows AccumulatorsPitch(N) apart, of all blocks of the cluster; each block finishes its
+// share of the rows.
 template <int M, int N, int RIGHTS, int CLUSTER, int VECTOR, typename Finish>
-DEV void finish_tile(const float* sums, u32 rank, int row, int column, int rows, int columns, Finish finish) {
+DEV void tile_epilogue(const float* sums, u32 rank, int row, int column, int rows, int columns,
+                       Finish finish) {
   if (CLUSTER > 1) cluster_barrier();
-  constexpr int PITCH = SumsPitch(N), PIECES = N / VECTOR, SHARE = M / CLUSTER;
+  constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / VECTOR, SHARE = M / CLUSTER;
   for (int p = threadIdx.x; p < SHARE * PIECES; p += kBlockThreads) {
     const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * VECTOR;
     float x[RIGHTS * VECTOR];
@@ -51,4 +52,4 @@ DEV void finish_tile(const float* sums, u32 rank, int row, int column, int rows,
   if (CLUSTER > 1) cluster_barrier();
 }
 
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SUMS_CUH_
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_EPILOGUE_CUH_

@@ -1,6 +1,6 @@
-// TmaSides: what TMA sees of a matmul's A and Bs. Internal to compiler/codegen/cuda.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_SIDES_H_
-#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_SIDES_H_
+// TmaOperands: what TMA sees of a matmul's A and Bs. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_OPERANDS_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_OPERANDS_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace rondo::cuda {
 
-struct TmaSides {
+struct TmaOperands {
   // A's map (K, M, far K, far M, batches), then one a B (line, lines, batches); the lines of boxes are left
   // open.
   std::vector<TensorMap> maps;
@@ -19,8 +19,8 @@ struct TmaSides {
 };
 
 // None if strides are no multiples of 16 bytes, or if loops lie so that more dimensions would be needed.
-std::optional<TmaSides> TmaSidesOf(const Part& part, const MatmulProblem& problem);
+std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem);
 
 }  // namespace rondo::cuda
 
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_SIDES_H_
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_MATMUL_TMA_OPERANDS_H_

@@ -1,6 +1,6 @@
 // The sums of a matmul of few rows whose warps and blocks split K, added up and finished.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_SUMS_CUH_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_SUMS_CUH_
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_EPILOGUE_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_EPILOGUE_CUH_
 
 #include "compiler/codegen/cuda/device/cluster.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
@@ -9,7 +9,7 @@
 // total of a block's warps goes behind them; each block finishes its share of the points: finish(row, column,
 // sums of each B).
 template <int RIGHTS, int ROWS, int TILE, int WARPS, int CLUSTER, typename Finish>
-DEV void finish_slices(float* partial, u32 rank, int column, int columns, Finish finish) {
+DEV void few_rows_epilogue(float* partial, u32 rank, int column, int columns, Finish finish) {
   constexpr int POINTS = ROWS * TILE;
   float* total = partial + RIGHTS * WARPS * POINTS;
   __syncthreads();
@@ -44,4 +44,4 @@ DEV void finish_slices(float* partial, u32 rank, int column, int columns, Finish
     __syncthreads();
 }
 
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_SUMS_CUH_
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_EPILOGUE_CUH_

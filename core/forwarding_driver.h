@@ -1,11 +1,11 @@
-// ForwardingDriver: a driver of one device that passes every call on to another driver's. For what looks at
-// or changes a few of the calls: derive from ForwardingDevice.
-#ifndef RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
-#define RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
+// Drivers and devices that pass every call on to another's: derive from them to look at or change a few of
+// the calls.
+#ifndef RONDO_CORE_FORWARDING_DRIVER_H_
+#define RONDO_CORE_FORWARDING_DRIVER_H_
 
 #include "core/driver.h"
 
-namespace rondo::tools {
+namespace rondo {
 
 // `inner` must outlive it.
 class ForwardingDevice : public Device {
@@ -79,20 +79,36 @@ class ForwardingDevice : public Device {
   Device* inner_;
 };
 
-// Device 0 of `inner` as `device`; both must outlive it.
+// `inner` must outlive it. Devices are the inner driver's own.
 class ForwardingDriver : public Driver {
  public:
-  ForwardingDriver(Driver* inner, Device* device) : inner_(inner), device_(device) {}
+  explicit ForwardingDriver(Driver* inner) : inner_(inner) {}
   DriverInfo Info() const override { return inner_->Info(); }
+  uint32_t DeviceCount() const override { return inner_->DeviceCount(); }
+  Result<Device*> Open(uint32_t index) override { return inner_->Open(index); }
+  Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
+  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
+    return inner_->CreateCollectives(program, devices);
+  }
+  void DestroyCollectives(Collectives* collectives) override { inner_->DestroyCollectives(collectives); }
+  Status BeginCollectives(Collectives* collectives) override { return inner_->BeginCollectives(collectives); }
+  void AbortCollectives(Collectives* collectives) override { inner_->AbortCollectives(collectives); }
+
+ protected:
+  Driver* inner_;
+};
+
+// Device 0 of `inner` as `device`; both must outlive it.
+class OneDeviceDriver : public ForwardingDriver {
+ public:
+  OneDeviceDriver(Driver* inner, Device* device) : ForwardingDriver(inner), device_(device) {}
   uint32_t DeviceCount() const override { return 1; }
   Result<Device*> Open(uint32_t) override { return device_; }
-  Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
 
  private:
-  Driver* inner_;
   Device* device_;
 };
 
-}  // namespace rondo::tools
+}  // namespace rondo
 
-#endif  // RONDO_TOOLS_RONDO_FORWARDING_DRIVER_H_
+#endif  // RONDO_CORE_FORWARDING_DRIVER_H_

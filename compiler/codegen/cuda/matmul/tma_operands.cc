@@ -1,4 +1,4 @@
-#include "compiler/codegen/cuda/matmul/tma_sides.h"
+#include "compiler/codegen/cuda/matmul/tma_operands.h"
 
 #include "compiler/codegen/cuda/device/tma_layout.h"
 
@@ -55,14 +55,14 @@ std::optional<TensorMap> BMap(const Part& part, const MatmulProblem& problem, co
   const std::vector<Run> k = RunsOf(part, problem.k_loops, b), n = RunsOf(part, problem.n_loops, b),
                          batch = RunsOf(part, problem.batch_loops, b);
   if (k.size() > 1 || n.size() > 1 || batch.size() > 1) return std::nullopt;
-  return problem.b_along_k ? MapOf(rhs, b, {k[0], n[0], batch[0]}) : MapOf(rhs, b, {n[0], k[0], batch[0]});
+  return problem.b_k_major ? MapOf(rhs, b, {k[0], n[0], batch[0]}) : MapOf(rhs, b, {n[0], k[0], batch[0]});
 }
 
 }  // namespace
 
-std::optional<TmaSides> TmaSidesOf(const Part& part, const MatmulProblem& problem) {
+std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem) {
   constexpr Run kOne = {1, 1};
-  TmaSides sides;
+  TmaOperands sides;
   const Operand& lhs = part.operands[part.lhs];
   const FlatOperand a = Flatten(part, lhs);
   std::vector<Run> k = RunsOf(part, problem.k_loops, a), m = RunsOf(part, problem.m_loops, a),

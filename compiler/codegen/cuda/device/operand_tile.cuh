@@ -1,6 +1,6 @@
 // One side (A or B) of a 16-bit tile in shared memory, and how it gets there.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SIDE_CUH_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SIDE_CUH_
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_OPERAND_TILE_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_OPERAND_TILE_CUH_
 
 #include "compiler/codegen/cuda/device/async_copy.cuh"
 #include "compiler/codegen/cuda/device/mma.cuh"
@@ -20,8 +20,8 @@ DEV u32 swizzled(int line, int piece) {
 // the depth, lines are rows; else lines are depths. VECTOR elements are one access; 0: `value` makes each;
 // below 0: all of a piece.
 template <int SIDE, int TILE_K, bool ALONG, int VECTOR, bool BF16>
-struct TileSide {
-  static constexpr HalfSideLayout LAYOUT = {SIDE, TILE_K, ALONG};
+struct OperandTile {
+  static constexpr OperandTileLayout LAYOUT = {SIDE, TILE_K, ALONG};
   static constexpr int LINE = LAYOUT.line(), BYTES = LAYOUT.bytes();
   static constexpr int PIECES = LINE / 16, COPIES = SIDE * TILE_K / 8 / kBlockThreads;
   static constexpr bool MADE_AT_ONCE = VECTOR < 0;
@@ -46,8 +46,8 @@ struct TileSide {
           value(real ? s : 0, real ? d : 0, x);  // no branch around loads
 #pragma unroll
           for (int v = 0; v < 8; ++v) x[v] = real ? x[v] : 0.0f;
-          made[b][n] = make_uint4(attention_pack<BF16>(x[0], x[1]), attention_pack<BF16>(x[2], x[3]),
-                                  attention_pack<BF16>(x[4], x[5]), attention_pack<BF16>(x[6], x[7]));
+          made[b][n] = make_uint4(pack_pair<BF16>(x[0], x[1]), pack_pair<BF16>(x[2], x[3]),
+                                  pack_pair<BF16>(x[4], x[5]), pack_pair<BF16>(x[6], x[7]));
         }
 #pragma unroll
       for (int b = 0; b < AT_ONCE; ++b)
@@ -100,11 +100,11 @@ struct TileSide {
             x[v] = sv < sides && dv < depth ? value(sv, dv) : 0.0f;
           }
         }
-        store_shared_16(slot, make_uint4(attention_pack<BF16>(x[0], x[1]), attention_pack<BF16>(x[2], x[3]),
-                                         attention_pack<BF16>(x[4], x[5]), attention_pack<BF16>(x[6], x[7])));
+        store_shared_16(slot, make_uint4(pack_pair<BF16>(x[0], x[1]), pack_pair<BF16>(x[2], x[3]),
+                                         pack_pair<BF16>(x[4], x[5]), pack_pair<BF16>(x[6], x[7])));
       }
     }
   }
 };
 
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_SIDE_CUH_
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_OPERAND_TILE_CUH_

@@ -1,17 +1,17 @@
 // One side (A or B) of a tile of f32 in shared memory, and how it gets there.
-#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FLOAT_SIDE_CUH_
-#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FLOAT_SIDE_CUH_
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FLOAT_OPERAND_TILE_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FLOAT_OPERAND_TILE_CUH_
 
 #include "compiler/codegen/cuda/device/async_copy.cuh"
 #include "compiler/codegen/cuda/device/place.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 #include "compiler/codegen/cuda/device/tile_layout.h"
 
-// One side of a tile: SIDE rows (or columns) by TILE_K floats; lines as in TileSide, one piece longer so that
-// threads that walk down them meet different banks.
+// One side of a tile: SIDE rows (or columns) by TILE_K floats; lines as in OperandTile, one piece longer so
+// that threads that walk down them meet different banks.
 template <int SIDE, int TILE_K, bool ALONG, int VECTOR>
-struct FloatSide {
-  static constexpr FloatSideLayout LAYOUT = {SIDE, TILE_K, ALONG};
+struct FloatOperandTile {
+  static constexpr FloatOperandTileLayout LAYOUT = {SIDE, TILE_K, ALONG};
   static constexpr int PITCH = LAYOUT.pitch(), LINES = LAYOUT.lines(), BYTES = LAYOUT.bytes();
   static constexpr int PIECES = LAYOUT.length() / 4;
   static constexpr bool MADE_AT_ONCE = false;
@@ -48,4 +48,4 @@ struct FloatSide {
   }
 };
 
-#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FLOAT_SIDE_CUH_
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FLOAT_OPERAND_TILE_CUH_

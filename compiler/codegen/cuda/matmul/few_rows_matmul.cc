@@ -28,7 +28,7 @@ Stream StreamOf(const PartContext& context, const MatmulProblem& problem, int64_
   stream.layout.m = static_cast<int>(problem.m);
   stream.layout.b_count = static_cast<int>(problem.bs);
   stream.layout.warps = static_cast<int>(warps);
-  stream.layout.wide = !problem.b_along_k;
+  stream.layout.wide = !problem.b_k_major;
   stream.layout.f32 = context.part.operands[context.part.rhs[0]].dtype == DType::kF32;
   const int64_t besides = stream.layout.besides_stages(problem.k), stage = stream.layout.stage();
   stream.stages = std::min(kMostStages, (static_cast<int64_t>(context.target.shared) - besides) / stage);
@@ -62,7 +62,7 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
       !part.operands[part.lhs].guards.empty())
     return false;
   if (Is16Bit(type)) {
-    return problem.m <= (problem.b_along_k ? kMostRows : gpu.stream_wide_rows) && problem.b_vector == 8 &&
+    return problem.m <= (problem.b_k_major ? kMostRows : gpu.stream_wide_rows) && problem.b_vector == 8 &&
            problem.k % 8 == 0 && part.loops[problem.k_loops.back()] % 8 == 0 && problem.n >= 64 &&
            problem.k >= 128;
   }
@@ -95,7 +95,7 @@ std::vector<MatmulCandidate> Candidates(const PartContext& context, const Matmul
     if (stream.stages < 3) continue;
     for (int64_t cluster : ClustersOf(context, problem, stream)) {
       MatmulConfiguration configuration;
-      configuration.family = MatmulFamily::kSkinny;
+      configuration.family = MatmulFamily::kFewRows;
       configuration.warps = warps;
       configuration.cluster = cluster;
       const double cycles = Cycles(gpu, context, problem, candidates.size());
@@ -110,7 +110,7 @@ void WriteAVectors(const PartContext& context, const MatmulProblem& problem, Par
   const Part& part = context.part;
   const Operand &lhs = part.operands[part.lhs], &rhs = part.operands[part.rhs[0]];
   writer->Line("auto left_at = [&](int row, int depth) -> uint4 {");
-  if (part.prologue.empty() && lhs.dtype == rhs.dtype && IsPlain(lhs) && problem.a_along_k &&
+  if (part.prologue.empty() && lhs.dtype == rhs.dtype && IsPlain(lhs) && problem.a_k_major &&
       problem.a_vector == 8) {
     const FlatOperand a = Flatten(part, lhs);
     WritePlace("row_place", problem.m_loops, a, true, writer);
@@ -122,7 +122,7 @@ void WriteAVectors(const PartContext& context, const MatmulProblem& problem, Par
   const std::string type = Truth(rhs.dtype == DType::kBF16);
   std::string words;
   for (int w = 0; w < 4; ++w) {
-    words += std::string(w == 0 ? "" : ", ") + "attention_pack<" + type + ">(left_value(row, depth + " +
+    words += std::string(w == 0 ? "" : ", ") + "pack_pair<" + type + ">(left_value(row, depth + " +
              Text(2 * w) + "), left_value(row, depth + " + Text(2 * w + 1) + "))";
   }
   writer->Line("return make_uint4(" + words + "); };");
@@ -145,10 +145,11 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
   WriteEpilogue(context, problem, 1, "", writer);
   const std::string type = stream.layout.f32 ? "" : Truth(rhs.dtype == DType::kBF16) + ", ";
   writer->Line(
-      (stream.layout.f32 ? "skinny_floats<" : "skinny_product<") + Text(problem.bs) + ", " + Text(problem.m) +
-      ", " + Text(configuration.warps) + ", " + Text(stream.stages) + ", " + Text(configuration.cluster) +
-      ", " + Truth(stream.layout.wide) + ", " + type + Truth(AreConstant(context, part.rhs)) + ">(block, " +
-      Text(blocks) + "u, " + Text(problem.n) + ", " + Text(problem.k) +
+      (stream.layout.f32 ? "matmul_few_rows_f32<" : "matmul_few_rows<") + Text(problem.bs) + ", " +
+      Text(problem.m) + ", " + Text(configuration.warps) + ", " + Text(stream.stages) + ", " +
+      Text(configuration.cluster) + ", " + Truth(stream.layout.wide) + ", " + type +
+      Truth(AreConstant(context, part.rhs)) + ">(block, " + Text(blocks) + "u, " + Text(problem.n) + ", " +
+      Text(problem.k) +
       ", right, [&](int c) { return column_place(c).a; }, [&](int k) { return depth_place(k).a; }, " +
       (stream.layout.f32 ? "left_value" : "left_at") + ", finish);");
   PartLaunch launch;
@@ -159,6 +160,6 @@ Result<PartLaunch> Write(const PartContext& context, const MatmulProblem& proble
 
 }  // namespace
 
-constinit const MatmulTemplate kSkinnyMatmul = {MatmulFamily::kSkinny, {}, Candidates, Write};
+constinit const MatmulTemplate kFewRowsMatmul = {MatmulFamily::kFewRows, {}, Candidates, Write};
 
 }  // namespace rondo::cuda

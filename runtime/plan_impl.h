@@ -1,0 +1,28 @@
+// What a Plan handle points to. Internal to runtime/.
+#ifndef RONDO_RUNTIME_PLAN_IMPL_H_
+#define RONDO_RUNTIME_PLAN_IMPL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "core/arena.h"
+#include "core/span.h"
+#include "formats/plan/reader.h"
+
+namespace rondo {
+
+struct PlanImpl {
+  explicit PlanImpl(const HostAllocator& a) : allocator(a), memory(a) {}
+
+  HostAllocator allocator;
+  Arena memory;  // what `file.data` points into
+  std::string_view name;
+  PlanFile file;
+  Span<const uint8_t> weights;
+  std::atomic<uint32_t> refs{1};
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_PLAN_IMPL_H_

@@ -1,0 +1,18 @@
+// What of a plan's memory can be held against its contracts without running it.
+#ifndef RONDO_RUNTIME_VERIFY_CONTRACT_CHECKS_H_
+#define RONDO_RUNTIME_VERIFY_CONTRACT_CHECKS_H_
+
+#include "core/status.h"
+#include "runtime/verify/accesses.h"
+#include "runtime/verify/finding.h"
+
+namespace rondo::verify {
+
+// kLifetime, kInsideStep, kUnordered of program `program`, and kOverlap of state. Error: kUnsupported when
+// there is too much to compare.
+Status CheckContracts(const PlanData& plan, uint32_t program, const ProgramAccesses& accesses,
+                      FindingList* findings);
+
+}  // namespace rondo::verify
+
+#endif  // RONDO_RUNTIME_VERIFY_CONTRACT_CHECKS_H_

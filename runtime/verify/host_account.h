@@ -1,0 +1,83 @@
+// What is in use of host memory: what the runtime has taken, and whether the process's heap stays flat.
+#ifndef RONDO_RUNTIME_VERIFY_HOST_ACCOUNT_H_
+#define RONDO_RUNTIME_VERIFY_HOST_ACCOUNT_H_
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/host_memory.h"
+#include "runtime/verify/finding.h"
+
+namespace rondo::verify {
+
+// Host memory that the runtime takes: how much of it is not given back.
+class CountedHostMemory {
+ public:
+  HostAllocator allocator() {
+    return {[](void* self, size_t bytes, size_t alignment) {
+              auto* counted = static_cast<CountedHostMemory*>(self);
+              void* block = counted->under_.allocate(counted->under_.user, bytes, alignment);
+              if (block != nullptr) counted->bytes_ += static_cast<int64_t>(bytes);
+              return block;
+            },
+            [](void* self, void* block, size_t bytes) {
+              auto* counted = static_cast<CountedHostMemory*>(self);
+              counted->bytes_ -= static_cast<int64_t>(bytes);
+              counted->under_.deallocate(counted->under_.user, block, bytes);
+            },
+            this};
+  }
+  void ExpectEmpty(FindingList* findings) {
+    if (bytes_ == 0) return;
+    Finding finding;
+    finding.rule = LifecycleRule::kNotGivenBack;
+    finding.expected = "0 bytes of host memory in use after all is closed";
+    finding.found = std::to_string(bytes_.exchange(0)) + " bytes left";
+    findings->Add(finding);
+  }
+
+ private:
+  const HostAllocator under_ = RuntimeHostAllocator();
+  std::atomic<int64_t> bytes_{0};
+};
+
+// An amount in use after each opening and closing: it may move, but not grow each time.
+class Flatness {
+ public:
+  Flatness(const char* what, uint64_t least) : what_(what), least_(least) {}
+  void Add(int64_t in_use) { amounts_.push_back(in_use); }
+  void Check(FindingList* findings) const {
+    constexpr size_t kFirst = 2;  // the first opening may leave what is made once
+    if (amounts_.size() < kFirst + 2) return;
+    int64_t smallest = INT64_MAX;
+    for (size_t i = kFirst; i < amounts_.size(); ++i)
+      smallest = std::min(smallest, amounts_[i] - amounts_[i - 1]);
+    if (smallest < static_cast<int64_t>(least_)) return;
+    Finding finding;
+    finding.rule = LifecycleRule::kNotFlat;
+    finding.expected = std::string("as much ") + what_ + " in use after each opening and closing";
+    finding.found = "at least " + std::to_string(smallest) + " bytes more after each of the last " +
+                    std::to_string(amounts_.size() - kFirst);
+    findings->Add(finding);
+  }
+
+ private:
+  const char* what_;
+  uint64_t least_;
+  std::vector<int64_t> amounts_;
+};
+
+// Bytes of the process's heap that are in use; 0 where nobody counts them (under sanitizers, say).
+inline uint64_t HeapBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+}  // namespace rondo::verify
+
+#endif  // RONDO_RUNTIME_VERIFY_HOST_ACCOUNT_H_

@@ -1,0 +1,17 @@
+// UncheckedPlan: a plan that only VerifyPlan has passed, not the checker, for tests of what the lifecycle
+// verifier finds by itself. Not in librondo: the runtime opens no such plan.
+#ifndef RONDO_RUNTIME_VERIFY_UNCHECKED_PLAN_H_
+#define RONDO_RUNTIME_VERIFY_UNCHECKED_PLAN_H_
+
+#include "runtime/plan.h"
+
+namespace rondo {
+
+struct UncheckedPlan {
+  // As Plan::FromData. Such a plan stays inside its memory, but what it computes may be anything.
+  static Result<Plan> FromData(const PlanData& data, Span<const uint8_t> weights);
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_VERIFY_UNCHECKED_PLAN_H_

@@ -1,0 +1,123 @@
+// Conformance: one device of the driver under test, for one test. What a test takes through it is given back
+// in the end, and then nothing may be held.
+#ifndef RONDO_TESTS_CONFORMANCE_CONFORMANCE_H_
+#define RONDO_TESTS_CONFORMANCE_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/conformance/driver_under_test.h"
+#include "tests/host/kernel_plan.h"
+
+// Skips the test, with the driver's reason, where it lacks Feature::`feature`.
+#define NEEDS(feature)                                                                         \
+  if (const std::string needs_lack = GetParam()->Lacks(Feature::feature); !needs_lack.empty()) \
+  GTEST_SKIP() << GetParam()->name() << " lacks " #feature ": " << needs_lack
+// The same where its DriverInfo says that it does not have something.
+#define NEEDS_OF_INFO(has, what) \
+  if (!(has)) GTEST_SKIP() << GetParam()->name() << ": its DriverInfo has no " what
+
+namespace rondo::test {
+
+using Floats = std::vector<float>;
+
+// Kernels that every driver runs.
+struct SimpleKernels {
+  // Of `elements` floats: (a, b, out = a + b) and (a, b, out = a * b).
+  explicit SimpleKernels(int64_t elements);
+
+  static constexpr int64_t kTable = 10, kPicks = 4;
+  static constexpr uint32_t kAdd = 0, kMul = 1;
+  // (indices i64 [kPicks], table f32 [kTable], out f32 [kPicks]): out[i] = table[indices[i]], checked.
+  static constexpr uint32_t kPick = 2;
+  KernelPlan plan;
+};
+
+class Conformance : public testing::TestWithParam<DriverUnderTest*> {
+ protected:
+  static constexpr int64_t kElements = 1000;
+  static constexpr uint64_t kBytes = kElements * sizeof(float);
+
+  void SetUp() override { Open(1); }
+  void TearDown() override;
+  // Skips the test where the machine cannot have the driver.
+  void Open(uint32_t devices);
+
+  // Memory with `bytes` bytes of `data`, or as it comes.
+  DeviceAddress Take(uint64_t bytes, uint64_t alignment = 256);
+  template <typename T>
+  DeviceAddress Put(const std::vector<T>& data) {
+    const DeviceAddress to = Take(data.size() * sizeof(T));
+    Write(to, data);
+    return to;
+  }
+  template <typename T>
+  void Write(DeviceAddress to, const std::vector<T>& data) {
+    ExpectOk(device_->CopyIn(to, data.data(), data.size() * sizeof(T), stream_));
+    Sync();
+  }
+  // What is there once all work of `stream` (null: stream_) is done.
+  template <typename T = float>
+  std::vector<T> Get(DeviceAddress from, size_t elements = kElements, Stream* stream = nullptr) {
+    std::vector<T> values(elements);
+    ExpectOk(
+        device_->CopyOut(values.data(), from, elements * sizeof(T), stream == nullptr ? stream_ : stream));
+    Sync(stream);
+    return values;
+  }
+  // Waits, and expects no error.
+  void Sync(Stream* stream = nullptr);
+  Status Synchronize(uint32_t* step) { return device_->Synchronize(stream_, step); }
+  static void ExpectOk(const Status& status) { EXPECT_TRUE(status.ok()) << status.message(); }
+
+  // With code of this driver; null, and the test fails, if it cannot be loaded.
+  Module* Load(KernelPlan& plan);
+  void Launch(Module* module, uint32_t kernel, const std::vector<DeviceAddress>& addresses, uint32_t step = 0,
+              Stream* stream = nullptr) {
+    ExpectOk(device_->Launch(module, kernel, addresses, stream == nullptr ? stream_ : stream, step));
+  }
+  // What `work` gives stream_ to do, as a graph.
+  template <typename Work>
+  Graph* Record(Work work) {
+    ExpectOk(device_->BeginRecord(stream_));
+    work();
+    return Keep(device_->EndRecord(stream_));
+  }
+  Graph* Keep(Result<Graph*> graph);
+  Stream* MakeStream();
+  Event* MakeEvent();
+  void Replay(Graph* graph, Stream* stream = nullptr) {
+    ExpectOk(device_->LaunchGraph(graph, stream == nullptr ? stream_ : stream));
+  }
+  std::string Held() const { return GetParam()->Held(driver_); }
+
+  Driver* driver_ = nullptr;
+  Device* device_ = nullptr;
+  Stream* stream_ = nullptr;
+
+ private:
+  std::vector<std::shared_ptr<void>> code_;
+  std::vector<std::pair<DeviceAddress, uint64_t>> blocks_;
+  std::vector<Module*> modules_;
+  std::vector<Graph*> graphs_;
+  std::vector<Event*> events_;
+  std::vector<Stream*> streams_;
+};
+
+// 0, 1, 2, ... times `factor`.
+Floats Counting(float factor, size_t elements = 1000);
+
+// Makes the tests of `Suite` tests of every driver of the program.
+#define CONFORMANCE_SUITE(Suite)                                                                       \
+  INSTANTIATE_TEST_SUITE_P(Of, Suite, testing::ValuesIn(::rondo::test::DriversUnderTest()),            \
+                           [](const testing::TestParamInfo<::rondo::test::DriverUnderTest*>& driver) { \
+                             return driver.param->name();                                              \
+                           })
+
+}  // namespace rondo::test
+
+#endif  // RONDO_TESTS_CONFORMANCE_CONFORMANCE_H_

@@ -1,0 +1,42 @@
+// The cuda driver, over a libcuda without a GPU (cuda_driver_fake.cc) or on GPUs (cuda_driver_gpu.cc).
+#ifndef RONDO_TESTS_CONFORMANCE_CUDA_DRIVER_H_
+#define RONDO_TESTS_CONFORMANCE_CUDA_DRIVER_H_
+
+#include "drivers/cuda/cuda_driver.h"
+#include "tests/conformance/driver_under_test.h"
+#include "tests/cuda/machine_code.h"
+
+namespace rondo::test {
+
+class CudaUnderTest : public DriverUnderTest {
+ public:
+  std::string Lacks(Feature feature) const override {
+    switch (feature) {
+      case Feature::kTellsAborts: return "what NCCL ends early looks like what is done";
+      case Feature::kBeginsAfterAbort: return "a communicator of NCCL's that was aborted is of no more use";
+      case Feature::kAbortsOneSession: return "sessions on the same GPUs share their communicators";
+      case Feature::kComparesCollectives: return "NCCL compares nothing: plans are verified instead";
+      default: return "";
+    }
+  }
+  Result<Driver*> Make(uint32_t devices) override {
+    RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
+    if (driver->DeviceCount() >= devices) return driver;
+    DestroyCudaDriver(driver);
+    return Status::Error(Code::kUnsupported, "fewer than %u GPUs", devices);
+  }
+  void Destroy(Driver* driver) override { DestroyCudaDriver(driver); }
+  std::shared_ptr<void> AddCode(PlanData* plan) override { return std::make_shared<MachineCode>(plan); }
+  // A launch that is not the one that was compiled.
+  void Spoil(PlanData* plan, std::vector<Kernel>*, Arena& arena) override {
+    std::vector<CodeModule> modules(plan->modules.begin(), plan->modules.end());
+    std::vector<KernelImage> images(modules[0].images.begin(), modules[0].images.end());
+    images[0].grid += 1;
+    modules[0].images = arena.Copy(images);
+    plan->modules = arena.Copy(modules);
+  }
+};
+
+}  // namespace rondo::test
+
+#endif  // RONDO_TESTS_CONFORMANCE_CUDA_DRIVER_H_

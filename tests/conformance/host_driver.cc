@@ -1,0 +1,71 @@
+// The host driver: on one thread, on three, with the baseline's instructions, and with devices that take
+// their work in a random order.
+#include "drivers/host/host_driver.h"
+
+#include "tests/conformance/driver_under_test.h"
+
+namespace rondo::test {
+namespace {
+
+class HostUnderTest : public DriverUnderTest {
+ public:
+  HostUnderTest(const char* name, const HostOptions& options) : name_(name), options_(options) {}
+  std::string name() const override { return name_; }
+  std::string Lacks(Feature feature) const override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    if (feature == Feature::kOutOfMemory) return "a sanitizer ends the process instead";
+#endif
+    return DriverUnderTest::Lacks(feature);
+  }
+  Result<Driver*> Make(uint32_t devices) override {
+    HostOptions options = options_;
+    options.devices = devices;
+    return CreateHostDriver(options);
+  }
+  void Destroy(Driver* driver) override { DestroyHostDriver(driver); }
+  // An integer op of a float register.
+  void Spoil(PlanData*, std::vector<Kernel>* kernels, Arena& arena) override {
+    Kernel& kernel = kernels->front();
+    std::vector<Part> parts(kernel.parts.begin(), kernel.parts.end());
+    std::vector<TapeInst> body(parts[0].body.begin(), parts[0].body.end());
+    body[2].op = TapeOp::kBitNot;
+    body[2].type = TapeType::kI64;
+    parts[0].body = arena.Copy(body);
+    kernel.parts = arena.Copy(parts);
+  }
+  std::string Held(Driver* driver) override {
+    std::string held;
+    for (uint32_t d = 0; driver != nullptr && d < driver->DeviceCount(); ++d) {
+      const HostBooks books = ReadHostBooks(driver, d);
+      if (books.blocks == 0) continue;
+      held += "device " + std::to_string(d) + ": " + std::to_string(books.blocks) + " blocks of " +
+              std::to_string(books.bytes) + " bytes; ";
+    }
+    return held;
+  }
+
+ private:
+  const char* const name_;
+  const HostOptions options_;
+};
+
+HostOptions Options(uint32_t threads, uint32_t max_isa, bool reorder) {
+  HostOptions options;
+  options.threads = threads;
+  options.work_per_thread = 1;
+  options.max_isa = max_isa;
+  options.faults.reorder = reorder;
+  options.faults.seed = 1;
+  return options;
+}
+
+}  // namespace
+
+const std::vector<DriverUnderTest*>& DriversUnderTest() {
+  static HostUnderTest one("OneThread", Options(1, 2, false)), three("ThreeThreads", Options(3, 2, false)),
+      baseline("Baseline", Options(1, 0, false)), reordered("Reordered", Options(2, 2, true));
+  static const std::vector<DriverUnderTest*> all = {&one, &three, &baseline, &reordered};
+  return all;
+}
+
+}  // namespace rondo::test

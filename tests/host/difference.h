@@ -1,0 +1,21 @@
+// Difference: how what a kernel left in memory differs from what it should have.
+#ifndef RONDO_TESTS_HOST_DIFFERENCE_H_
+#define RONDO_TESTS_HOST_DIFFERENCE_H_
+
+#include <string>
+
+#include "tests/host/kernel_maker.h"
+
+namespace rondo::test {
+
+struct Tolerance {
+  double relative = 2e-5;
+  double absolute = 2e-5;
+};
+
+// The first element that differs by more than the tolerance, as text; empty if none.
+std::string Difference(const PartMaker& maker, const Memory& want, const Memory& got, const Tolerance& t);
+
+}  // namespace rondo::test
+
+#endif  // RONDO_TESTS_HOST_DIFFERENCE_H_

@@ -1,0 +1,32 @@
+// KernelPlan: kernels made by hand as one plan, each with a step over buffers of its own.
+#ifndef RONDO_TESTS_HOST_KERNEL_PLAN_H_
+#define RONDO_TESTS_HOST_KERNEL_PLAN_H_
+
+#include <vector>
+
+#include "tests/host/kernel_maker.h"
+
+namespace rondo::test {
+
+class KernelPlan {
+ public:
+  KernelPlan() = default;
+  KernelPlan(const KernelPlan&) = delete;
+  KernelPlan& operator=(const KernelPlan&) = delete;
+
+  // Returns the kernel's number. What `maker` points into must outlive the plan; `arena` is there for that.
+  uint32_t Add(PartMaker& maker);
+
+  Arena arena;
+  PlanData data;  // of all kernels added so far; no driver's code
+
+ private:
+  std::vector<Kernel> kernels_;
+  std::vector<Buffer> buffers_;
+  std::vector<Step> steps_;
+  Program program_;
+};
+
+}  // namespace rondo::test
+
+#endif  // RONDO_TESTS_HOST_KERNEL_PLAN_H_
