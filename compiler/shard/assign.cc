@@ -163,9 +163,11 @@ class CostsAhead {
 
 class Search {
  public:
-  Search(const Graph& graph, const Candidates& candidates, const Costs& costs,
-         const StateForms& state_forms)
-      : g_(graph), c_(candidates), costs_(costs), order_(StepOrder(graph).Run()),
+  Search(const Graph& graph, const Candidates& candidates, const Costs& costs, const StateForms& state_forms)
+      : g_(graph),
+        c_(candidates),
+        costs_(costs),
+        order_(StepOrder(graph).Run()),
         beam_(std::clamp(kWork / (order_.size() + 1), kNarrowestBeam, kWidestBeam)) {
     form_of_state_.assign(g_.states.size(), kUnknown);
     for (size_t p = 0; p < g_.states.size(); ++p) {
@@ -370,9 +372,8 @@ class Search {
 
   // Of states that hold the same, the cheapest; of those, the best few.
   std::vector<State> Best(std::vector<State> states) const {
-    std::stable_sort(states.begin(), states.end(), [](const State& a, const State& b) {
-      return a.cost + a.ahead < b.cost + b.ahead;
-    });
+    std::stable_sort(states.begin(), states.end(),
+                     [](const State& a, const State& b) { return a.cost + a.ahead < b.cost + b.ahead; });
     std::vector<State> best;
     std::unordered_map<uint64_t, std::vector<size_t>> known;
     for (State& state : states) {
@@ -382,7 +383,8 @@ class Search {
         hash ^= hash >> 29;
       }
       std::vector<size_t>& same = known[hash];
-      const bool seen = std::any_of(same.begin(), same.end(), [&](size_t b) { return best[b].held == state.held; });
+      const bool seen =
+          std::any_of(same.begin(), same.end(), [&](size_t b) { return best[b].held == state.held; });
       if (seen) continue;
       same.push_back(best.size());
       best.push_back(std::move(state));
@@ -396,10 +398,10 @@ class Search {
   const Costs& costs_;
   const std::vector<NodeId> order_;
   const size_t beam_;
-  std::vector<Form> form_of_state_;                      // by pair, what other programs have settled
+  std::vector<Form> form_of_state_;                       // by pair, what other programs have settled
   std::unordered_map<NodeId, std::vector<int>> outputs_;  // by node: of its outputs, the state pair or -1
-  std::vector<std::vector<NodeId>> dies_;                // by step
-  std::vector<std::vector<double>> ahead_;               // CostsAhead
+  std::vector<std::vector<NodeId>> dies_;                 // by step
+  std::vector<std::vector<double>> ahead_;                // CostsAhead
   std::deque<Decision> decisions_;
 };
 

@@ -11,12 +11,12 @@
 
 namespace rondo::shard {
 
-
 // What happens at one place of the order: a node is computed by a rule, or a state is taken in a form. Nodes
 // that are weights are no steps (conversions.h).
 struct Step {
   ir::NodeId node = ir::kNoNode;
-  int choice = 0;  // kInput: the number of its form; kView: 0, or 1 + the rule that makes a conversion; else the rule
+  int choice =
+      0;  // kInput: the number of its form; kView: 0, or 1 + the rule that makes a conversion; else the rule
 };
 
 struct Assignment {

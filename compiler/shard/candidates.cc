@@ -76,7 +76,8 @@ class Spread {
 
   bool CanKeep(NodeId id, Form form) {
     if (out_.IndexOf(id, form) >= 0) return true;
-    return IsSplit(form) && Forms(id).size() < kMostForms && DimOf(g_.node(id).shape, form, devices_).dim >= 0;
+    return IsSplit(form) && Forms(id).size() < kMostForms &&
+           DimOf(g_.node(id).shape, form, devices_).dim >= 0;
   }
 
   void Keep(NodeId id, Form form) {

@@ -22,14 +22,15 @@ struct Conversion {
 //   summand -> whole: an all-reduce; split -> whole: an all-gather; whole -> split, summand: nothing is sent.
 std::vector<Conversion> PathTo(Form wanted, const std::vector<Form>& forms, FormSet there);
 
-// Weights, and views of them, are made in the form that is asked for: each device gets its share with the plan.
+// Weights, and views of them, are made in the form that is asked for: each device gets its share with the
+// plan.
 inline bool IsWeight(const ir::Graph& graph, ir::NodeId id) { return graph.IsConstant(graph.BaseOf(id)); }
 
 // How a view of a weight comes to be in a form: through a rule of the view, or by a share of it whole.
 struct WeightChoice {
-  int rule = 0;           // of the view's; unused for a constant itself
-  Form base = kWhole;     // the form of the constant
-  Form shown = kWhole;    // the form of the view, before a share or summand of it is taken
+  int rule = 0;         // of the view's; unused for a constant itself
+  Form base = kWhole;   // the form of the constant
+  Form shown = kWhole;  // the form of the view, before a share or summand of it is taken
   double cost = 0;
 };
 WeightChoice ChooseWeight(const ir::Graph& graph, const Candidates& candidates, const Costs& costs,

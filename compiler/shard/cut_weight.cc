@@ -64,16 +64,16 @@ Data Cut(const Data& whole, const View& view) {
   cut->shape = view.shape();
   const auto size = static_cast<size_t>(ByteSize(from->dtype));
   const size_t bytes = static_cast<size_t>(cut->shape.elements()) * size;
-  const std::vector<ir::IndexDim> dims = view.affine() ? ir::JoinedDims(view.steps[0])
-                                                       : std::vector<ir::IndexDim>(2);
+  const std::vector<ir::IndexDim> dims =
+      view.affine() ? ir::JoinedDims(view.steps[0]) : std::vector<ir::IndexDim>(2);
   if (dims.empty() || (dims.size() == 1 && dims[0].stride == 1)) {
     cut->bytes = from->bytes.subspan(static_cast<size_t>(view.steps[0].offset) * size, bytes);
     return cut;
   }
   auto copy = std::make_shared<std::vector<uint8_t>>(bytes);
   ir::ForEachElement(view, [&](int64_t i, int64_t at) {
-    std::memcpy(copy->data() + static_cast<size_t>(i) * size, from->bytes.data() + static_cast<size_t>(at) * size,
-                size);
+    std::memcpy(copy->data() + static_cast<size_t>(i) * size,
+                from->bytes.data() + static_cast<size_t>(at) * size, size);
   });
   cut->bytes = {copy->data(), copy->size()};
   cut->keep = copy;
@@ -103,7 +103,8 @@ std::optional<Part> PartOf(const View& view, int64_t elements) {
   for (Loop& loop : loops) {
     if (loop.stride > 0) order.push_back(&loop);
   }
-  std::stable_sort(order.begin(), order.end(), [](const Loop* a, const Loop* b) { return a->stride > b->stride; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Loop* a, const Loop* b) { return a->stride > b->stride; });
   ir::ViewStep of_constant, shown;
   of_constant.offset = map->offset;
   int64_t dense = 1;

@@ -16,8 +16,8 @@ std::shared_ptr<const ir::ConstantData> ShareOf(const std::shared_ptr<const ir::
                                                 Form form, int64_t devices, int64_t rank);
 
 // Makes every part of a large constant that views show apart (the query columns of a fused projection) a
-// constant of its own, in the order in which it lies there, where every reader of the constant is such a view:
-// so that each can be split by what it is. Returns how many.
+// constant of its own, in the order in which it lies there, where every reader of the constant is such a
+// view: so that each can be split by what it is. Returns how many.
 int SeparateWeights(ir::Graph* graph);
 
 }  // namespace rondo::shard

@@ -130,6 +130,56 @@ int64_t BehindHolderLoop(const std::vector<ir::IndexDim>& loops) {
   return 0;
 }
 
+// Which device each access of an indexed access meets, and where in its share: by the dims of what is read or
+// written, then by index. `split` is how the devices share what is read or written, if they do.
+struct Accesses {
+  Groups by_holder, by_place;
+  int64_t offset = 0;
+};
+std::optional<Accesses> AccessesOf(const ir::IndexedAttrs& attrs, int64_t elements, Form from, SplitDim split,
+                                   int64_t devices) {
+  const auto all = AllAccesses(attrs);
+  if (!all || !Deals(elements, from, devices)) return std::nullopt;
+  LoopNest nest(all->shape());
+  if (split.dim >= 0) {
+    nest.factors[static_cast<size_t>(split.dim)] = {attrs.map.shape()[split.dim] / (split.inner * devices),
+                                                    devices, split.inner};
+  }
+  const View holder = HolderOf(*all, elements, from, devices);
+  if (!ir::RefineLoops(holder, &nest)) return std::nullopt;
+  const auto holders = ir::MapOver(holder, nest);
+  const auto places = ir::MapOver(PlaceOf(*all, elements, from, devices), nest);
+  if (!holders || !places || holders->offset != 0) return std::nullopt;
+  return Accesses{GroupsOf(nest, *holders), GroupsOf(nest, *places), places->offset};
+}
+
+// The loops of one group that stay on a device, and whether the others are one loop over all devices. None if
+// they are something else.
+struct GroupShare {
+  std::vector<ir::IndexDim> within;
+  bool across = false;
+  int64_t behind = 1;  // extents behind the loop over the devices
+};
+std::optional<GroupShare> ShareOfGroup(const std::vector<ir::IndexDim>& by_holder,
+                                       const std::vector<ir::IndexDim>& by_place, int64_t devices) {
+  GroupShare share;
+  std::vector<ir::IndexDim> across;
+  int64_t met = 1, step = 0;
+  for (size_t l = by_holder.size(); l-- > 0;) {
+    if (by_holder[l].extent == 1 || by_holder[l].stride == 0) {
+      share.within.insert(share.within.begin(), by_place[l]);
+      if (across.empty()) share.behind *= by_holder[l].extent;
+      continue;
+    }
+    if (by_place[l].stride != 0) return std::nullopt;
+    across.insert(across.begin(), by_holder[l]);
+    met *= by_holder[l].extent;
+  }
+  share.across = !across.empty();
+  if (share.across && (met != devices || !CountAsOne(across, &step) || step != 1)) return std::nullopt;
+  return share;
+}
+
 }  // namespace
 
 std::optional<View> LocalView(const View& view, int64_t elements, Form from, Form to, int64_t devices,
@@ -191,54 +241,31 @@ std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64
     local.map = to == kWhole ? attrs.map : ShareOfView(attrs.map, to, devices, rank);
     return local;
   }
-  const auto all = AllAccesses(attrs);
-  if (!all || !Deals(elements, from, devices)) return std::nullopt;
-  LoopNest nest(all->shape());
-  if (IsSplit(to)) {
-    const auto d = static_cast<size_t>(split.dim);
-    nest.factors[d] = {shape[split.dim] / (split.inner * devices), devices, split.inner};
-  }
-  const View holder = HolderOf(*all, elements, from, devices);
-  // Only loops that are not split stay where they were in their group.
-  if (!ir::RefineLoops(holder, &nest)) return std::nullopt;
-  const auto holders = ir::MapOver(holder, nest);
-  const auto places = ir::MapOver(PlaceOf(*all, elements, from, devices), nest);
-  if (!holders || !places || holders->offset != 0) return std::nullopt;
-  const Groups by_holder = GroupsOf(nest, *holders), by_place = GroupsOf(nest, *places);
+  const auto accesses = AccessesOf(attrs, elements, from, split, devices);
+  if (!accesses) return std::nullopt;
   std::vector<ir::IndexDim> loops;
-  int movers = 0;  // loops that step through all devices
-  for (size_t g = 0; g < by_holder.size(); ++g) {
-    std::vector<ir::IndexDim> within, across;
-    int64_t behind = 1, step = 0, stride = 0, met = 1;
-    for (size_t l = by_holder[g].size(); l-- > 0;) {
-      const bool moves = by_holder[g][l].extent > 1 && by_holder[g][l].stride != 0;
-      (moves ? across : within).insert((moves ? across : within).begin(),
-                                       moves ? by_holder[g][l] : by_place[g][l]);
-      if (moves) met *= by_holder[g][l].extent;
-      if (moves && by_place[g][l].stride != 0) return std::nullopt;
-      if (across.empty()) behind *= by_holder[g][l].extent;
-    }
-    const bool is_index = g >= static_cast<size_t>(shape.rank);
-    if (!across.empty()) {
-      const bool here = is_index ? to == kWhole : IsSplit(to) && static_cast<int>(g) == split.dim;
-      // Of an index, each device has one range of values; of a dim, the part that `to` says.
-      const int64_t want = is_index ? attrs.dims[g - static_cast<size_t>(shape.rank)].extent / devices
-                                    : split.inner;
-      if (!here || met != devices || !CountAsOne(across, &step) || step != 1 || behind != want)
-        return std::nullopt;
-      ++movers;
-      if (is_index) local.over = static_cast<int>(g) - shape.rank;
-    }
-    if (is_index) {
-      if (!CountAsOne(within, &stride)) return std::nullopt;
-      local.strides[g - static_cast<size_t>(shape.rank)] = stride;
+  int across = 0;  // groups with a loop over the devices
+  for (size_t g = 0; g < accesses->by_place.size(); ++g) {
+    const auto share = ShareOfGroup(accesses->by_holder[g], accesses->by_place[g], devices);
+    if (!share) return std::nullopt;
+    const auto rank_of_shape = static_cast<size_t>(shape.rank);
+    if (g < rank_of_shape) {
+      // The part of the dim that `to` says, and of no other.
+      const bool fits = static_cast<int>(g) == split.dim && share->behind == split.inner;
+      if (share->across && !fits) return std::nullopt;
+      loops.insert(loops.end(), share->within.begin(), share->within.end());
     } else {
-      loops.insert(loops.end(), within.begin(), within.end());
+      const size_t index = g - rank_of_shape;
+      // One range of the index's values a device.
+      const bool fits = to == kWhole && share->behind == attrs.dims[index].extent / devices;
+      if (share->across && !fits) return std::nullopt;
+      if (share->across) local.over = static_cast<int>(index);
+      if (!CountAsOne(share->within, &local.strides[index])) return std::nullopt;
     }
+    across += share->across;
   }
-  if (movers != 1) return std::nullopt;
-  const auto map = ViewOver(loops, places->offset, LocalShape(shape, to, devices));
-  if (!map) return std::nullopt;
+  const auto map = ViewOver(loops, accesses->offset, LocalShape(shape, to, devices));
+  if (across != 1 || !map) return std::nullopt;
   local.map = *map;
   return local;
 }

@@ -22,8 +22,13 @@ using ir::Op;
 class Rewriter {
  public:
   Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank)
-      : g_(graph), c_(candidates), costs_(costs), devices_(costs.devices()), rank_(rank),
-        there_(static_cast<size_t>(graph.size())), runs_(static_cast<size_t>(graph.size()), kNoNode) {}
+      : g_(graph),
+        c_(candidates),
+        costs_(costs),
+        devices_(costs.devices()),
+        rank_(rank),
+        there_(static_cast<size_t>(graph.size())),
+        runs_(static_cast<size_t>(graph.size()), kNoNode) {}
 
   Result<Graph> Run(const Assignment& assignment) {
     out_.name = g_.name;
@@ -65,8 +70,8 @@ class Rewriter {
 
   NodeId MakeOutput(size_t o, const std::vector<Form>& taken) {
     const int pair = PairOfOutput(g_, o);
-    const Form form = pair < 0 ? kWhole
-                               : taken[static_cast<size_t>(g_.states[static_cast<size_t>(pair)].input)];
+    const Form form =
+        pair < 0 ? kWhole : taken[static_cast<size_t>(g_.states[static_cast<size_t>(pair)].input)];
     return Get(g_.outputs[o].node, form);
   }
 
@@ -91,7 +96,8 @@ class Rewriter {
         from.As<ir::ConvAttrs>().groups > 1 && IsSplit(rule.inputs[1])) {
       node.As<ir::ConvAttrs>().groups /= devices_;
     }
-    if (from.op == Op::kAttention && rule.inputs[1] == kWhole && DimOf(from.shape, rule.output, devices_).dim == 1) {
+    if (from.op == Op::kAttention && rule.inputs[1] == kWhole &&
+        DimOf(from.shape, rule.output, devices_).dim == 1) {
       for (size_t i : {size_t{1}, size_t{2}}) node.inputs[i] = HeadsOf(node.inputs[i], from);
     }
     bool summand = false;
@@ -200,8 +206,8 @@ class Rewriter {
   NodeId ShowLocal(NodeId id, NodeId base, const Rule& rule) {
     const Node& from = g_.node(id);
     const int64_t elements = g_.node(from.inputs[0]).shape.elements();
-    const auto view = LocalView(from.As<ir::ViewAttrs>().view, elements, rule.inputs[0], rule.output, devices_,
-                                rank_);
+    const auto view =
+        LocalView(from.As<ir::ViewAttrs>().view, elements, rule.inputs[0], rule.output, devices_, rank_);
     return Show(from, base, *view);
   }
 
@@ -226,7 +232,7 @@ class Rewriter {
       if (there.count(known[f]) != 0) forms = static_cast<FormSet>(forms | 1u << f);
     }
     for (const Conversion& c : PathTo(wanted, known, forms)) {
-      const NodeId made = c.from == kWhole      ? FromWhole(id, there[kWhole], c.to)
+      const NodeId made = c.from == kWhole     ? FromWhole(id, there[kWhole], c.to)
                           : c.from == kPartial ? Reduce(id, there[kPartial])
                                                : Gather(id, there[c.from], c.from);
       there[c.to] = made;
@@ -300,9 +306,9 @@ class Rewriter {
     node.inputs = {x};
     const std::string name = op == CollectiveOp::kAllReduce ? "AllReduce" : "AllGather";
     const NodeId base = g_.BaseOf(id);
-    const std::string source = !from.sources.empty()              ? from.sources[0]
+    const std::string source = !from.sources.empty()            ? from.sources[0]
                                : !g_.node(base).sources.empty() ? g_.node(base).sources[0]
-                                                                  : "node " + std::to_string(id);
+                                                                : "node " + std::to_string(id);
     node.sources = {name + " of the " + what + source};
     if (last_collective_ != kNoNode) node.weak_after.push_back(last_collective_);
     return last_collective_ = out_.Add(std::move(node));

@@ -25,14 +25,14 @@ struct Axis {
 
 std::vector<Axis> MatMulAxes(const Node& node) {
   const int r = node.shape.rank;
-  std::vector<Axis> axes = {{{{r - 2}, {}}, {r - 2}},
-                            {{{}, {r - 1}}, {r - 1}},
-                            {{{r - 1}, {r - 2}}, {}, true}};
+  std::vector<Axis> axes = {
+      {{{r - 2}, {}}, {r - 2}}, {{{}, {r - 1}}, {r - 1}}, {{{r - 1}, {r - 2}}, {}, true}};
   for (int d = 0; d < r - 2; ++d) axes.push_back({{{d}, {d}}, {d}});
   return axes;
 }
 
-// Never along what is reduced: to sum a norm's few numbers over the devices is a message as dear as any other.
+// Never along what is reduced: to sum a norm's few numbers over the devices is a message as dear as any
+// other.
 std::vector<Axis> ReduceAxes(const Node& node) {
   const auto& reduced = node.As<ir::ReduceAttrs>().axes;
   std::vector<Axis> axes;
@@ -129,8 +129,8 @@ bool Divide(const Graph& graph, const Node& node, const Axis& axis, int64_t unit
 std::vector<Rule> ViewRules(const Graph& graph, const Node& node, int slot, Form form, int64_t devices) {
   const ir::View& view = node.As<ir::ViewAttrs>().view;
   const int64_t elements = graph.node(node.inputs[0]).shape.elements();
-  const Form other = slot < 0 ? FormBehind(view, elements, form, devices)
-                              : FormShown(view, elements, form, devices);
+  const Form other =
+      slot < 0 ? FormBehind(view, elements, form, devices) : FormShown(view, elements, form, devices);
   if (!IsSplit(other)) return {};
   return {slot < 0 ? Rule{{other}, form} : Rule{{form}, other}};
 }
@@ -254,8 +254,7 @@ std::vector<Rule> FirstRules(const Graph& graph, const Node& node, const Costs& 
       if (place.dim >= 0) extent = graph.node(node.inputs[i]).shape[place.dim] / place.scale;
     }
     Rule rule;
-    if (extent % devices == 0 && extent > 0 &&
-        Divide(graph, node, axis, extent / devices, devices, &rule)) {
+    if (extent % devices == 0 && extent > 0 && Divide(graph, node, axis, extent / devices, devices, &rule)) {
       rules.push_back(rule);
     }
   }

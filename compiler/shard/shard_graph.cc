@@ -23,8 +23,7 @@ bool Divides(const Shape& shape, int64_t devices) {
 
 // Why every device holds all of it.
 std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, int64_t devices) {
-  if (!Divides(graph.node(id).shape, devices))
-    return "no dim of it divides by " + std::to_string(devices);
+  if (!Divides(graph.node(id).shape, devices)) return "no dim of it divides by " + std::to_string(devices);
   const auto& forms = candidates.forms[static_cast<size_t>(id)];
   if (std::none_of(forms.begin(), forms.end(), IsSplit)) return "what reads it does not divide";
   return "to share it would send more than it saves";
@@ -86,7 +85,8 @@ std::vector<std::string> NotShared(const Graph& whole, const Candidates& candida
     if (rank.node(rank.inputs[input].node).shape == whole.node(id).shape)
       add(id, "state " + whole.inputs[input].name);
   }
-  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.bytes > b.bytes; });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const Line& a, const Line& b) { return a.bytes > b.bytes; });
   std::vector<std::string> texts;
   for (const Line& line : lines) texts.push_back(line.text);
   return texts;
@@ -101,8 +101,8 @@ std::string Describe(const Graph& whole, const Candidates& candidates, const std
   }
   const Held all = HeldBy(whole), each = HeldBy(ranks[0]);
   std::string text = std::to_string(devices) + " devices, " + std::to_string(reduces) + " all-reduces, " +
-                     std::to_string(gathers) + " all-gathers; each holds " + BytesText(each.weights) + " of " +
-                     BytesText(all.weights) + " of weights";
+                     std::to_string(gathers) + " all-gathers; each holds " + BytesText(each.weights) +
+                     " of " + BytesText(all.weights) + " of weights";
   if (all.states > 0) text += ", " + BytesText(each.states) + " of " + BytesText(all.states) + " of state";
   const std::vector<std::string> kept = NotShared(whole, candidates, ranks[0], devices);
   for (size_t i = 0; i < kept.size() && i < kMostNames; ++i) text += "\non every device: " + kept[i];

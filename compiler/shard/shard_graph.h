@@ -22,7 +22,8 @@ namespace rondo::shard {
 
 struct ShardedGraph {
   std::vector<ir::Graph> ranks;  // one a device, compact
-  // For people: collectives, bytes of weights and states a device, and what is not shared out with the reason.
+  // For people: collectives, bytes of weights and states a device, and what is not shared out with the
+  // reason.
   std::string text;
 };
 

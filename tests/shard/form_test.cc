@@ -130,12 +130,13 @@ TEST(FormTest, SharesOfSyntheticWeightsAreMadeOfTheirElements) {
       EXPECT_TRUE(share->synthetic) << form;
       const auto made = ir::WithBytes(share), expected = ShareOf(bytes, form, 2, r);
       EXPECT_EQ(share->shape, expected->shape);
-      EXPECT_TRUE(std::equal(made->bytes.begin(), made->bytes.end(), expected->bytes.begin(),
-                             expected->bytes.end()))
+      EXPECT_TRUE(
+          std::equal(made->bytes.begin(), made->bytes.end(), expected->bytes.begin(), expected->bytes.end()))
           << form << " rank " << r;
       // And a share of a share.
       const auto again = ir::WithBytes(ShareOf(share, 2, 2, 1)), want = ShareOf(expected, 2, 2, 1);
-      EXPECT_TRUE(std::equal(again->bytes.begin(), again->bytes.end(), want->bytes.begin(), want->bytes.end()))
+      EXPECT_TRUE(
+          std::equal(again->bytes.begin(), again->bytes.end(), want->bytes.begin(), want->bytes.end()))
           << form << " rank " << r;
     }
   }

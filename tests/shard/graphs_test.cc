@@ -98,7 +98,8 @@ TEST(ShardTest, ADecoderHasTwoAllReducesALayerAndOneGatherAtTheEnd) {
   // One more for the embedding, whose rows are shared out.
   EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2 * shape.layers + 1) << sharded.text;
   EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllGather), 1) << sharded.text;
-  EXPECT_LT(WeightBytes(sharded.ranks[0]), 0.51 * static_cast<double>(WeightBytes(s.g)) + 3000) << sharded.text;
+  EXPECT_LT(WeightBytes(sharded.ranks[0]), 0.51 * static_cast<double>(WeightBytes(s.g)) + 3000)
+      << sharded.text;
   const ir::Graph& rank = sharded.ranks[1];
   for (size_t i = 2; i < rank.inputs.size(); ++i) {
     EXPECT_EQ(rank.node(rank.inputs[i].node).shape,

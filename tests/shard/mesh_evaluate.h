@@ -1,4 +1,5 @@
-// All ranks' graphs evaluated side by side, their collectives by plain loops: what the shards of a graph mean.
+// All ranks' graphs evaluated side by side, their collectives by plain loops: what the shards of a graph
+// mean.
 #ifndef RONDO_TESTS_SHARD_MESH_EVALUATE_H_
 #define RONDO_TESTS_SHARD_MESH_EVALUATE_H_
 

@@ -141,7 +141,8 @@ void MakeRandom(uint32_t seed, SmallGraph* s) {
     const NodeId x = any();
     switch (pick(0, 13)) {
       case 0: return b.Unary(pick(0, 1) != 0 ? TapeOp::kTanh : TapeOp::kNeg, x);
-      case 1: return b.Binary(pick(0, 1) != 0 ? TapeOp::kAdd : TapeOp::kMul, x, b.Unary(TapeOp::kTanh, any()));
+      case 1:
+        return b.Binary(pick(0, 1) != 0 ? TapeOp::kAdd : TapeOp::kMul, x, b.Unary(TapeOp::kTanh, any()));
       case 2: return b.Add(x, Weight(b, Shape({12}), n));
       case 3: return b.Reshape(b.Transpose(x, {1, 0, 2}), shape);
       case 4: {
