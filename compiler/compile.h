@@ -66,6 +66,10 @@ struct CompileOptions {
   // the model says so (compiler/import/shard.h) or has a file a device, and exchanges what the model's
   // collectives say. 0: one device, and a model with collectives is refused.
   uint32_t devices = 0;
+  // Devices that a whole model is shared out over (compiler/shard/shard_graph.h), 0 to 64; 0 and 1: none. Not
+  // with `devices`. What the report of the pass `shard` says of each program: collectives, bytes, and what is
+  // not shared out with the reason.
+  uint32_t tensor_parallel = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;

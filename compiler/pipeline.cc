@@ -50,6 +50,8 @@ constexpr PipelineEntry kPipeline[] = {
      kPaired, "a product whose readers take disjoint columns is one product for each of them"},
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "what recognition left behind is folded, simplified and shared"},
+    {"shard", Shard, kOnce, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "with --tp N: each device holds its share of weights and state, and collectives say what is exchanged"},
     {"label", GraphAndBodies<passes::Label>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"lower_precision", GraphAndBodies<passes::LowerPrecision>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
@@ -107,24 +109,42 @@ std::string KnownPasses(bool skippable_only) {
   return names;
 }
 
-Status CheckOptions(const CompileOptions& options) {
-  if (options.models.empty()) return Status::Error(Code::kInvalidArgument, "no model is given");
-  if (options.deterministic && options.products == Products::kLibrary) {
-    return Status::Error(
-        Code::kInvalidArgument,
-        "deterministic results need generated products: another version of a library may choose "
-        "another algorithm");
-  }
+Status CheckDevices(const CompileOptions& options) {
   if (options.devices > kMaxDevices) {
     return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u", options.devices,
                          kMaxDevices);
   }
+  if (options.tensor_parallel > kMaxDevices) {
+    return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u",
+                         options.tensor_parallel, kMaxDevices);
+  }
+  if (options.tensor_parallel > 1 && options.devices > 0) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "--tp %u shares a whole model out, --devices %u is for models that say themselves what "
+        "each device does: give one of them",
+        options.tensor_parallel, options.devices);
+  }
+  return Status::Ok();
+}
+
+Status CheckModels(const CompileOptions& options) {
   std::set<std::string> names;
   for (const ModelSource& model : options.models) {
+    if (options.tensor_parallel > 1 && ModelPathOn(model.path, 0) != model.path) {
+      return Status::Error(Code::kInvalidArgument,
+                           "--tp %u shares a whole model out, but \"%s\" names a file for each device: give "
+                           "--devices N",
+                           options.tensor_parallel, model.path.c_str());
+    }
     if (!names.insert(model.program).second) {
       return Status::Error(Code::kInvalidArgument, "two programs are called \"%s\"", model.program.c_str());
     }
   }
+  return Status::Ok();
+}
+
+Status CheckPassNames(const CompileOptions& options) {
   for (const std::string& name : options.dump_after) {
     if (FindPass(name) != nullptr) continue;
     return Status::Error(Code::kInvalidArgument, "there is no pass \"%s\"; passes: %s", name.c_str(),
@@ -136,11 +156,24 @@ Status CheckOptions(const CompileOptions& options) {
     return Status::Error(Code::kInvalidArgument, "pass \"%s\" cannot be skipped; these can: %s", name.c_str(),
                          KnownPasses(true).c_str());
   }
+  return Status::Ok();
+}
+
+Status CheckOptions(const CompileOptions& options) {
+  if (options.models.empty()) return Status::Error(Code::kInvalidArgument, "no model is given");
+  if (options.deterministic && options.products == Products::kLibrary) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "deterministic results need generated products: another version of a library may choose "
+        "another algorithm");
+  }
   if (options.weights_file.find('/') != std::string::npos) {
     return Status::Error(Code::kInvalidArgument, "weights file \"%s\" must be a name without a folder",
                          options.weights_file.c_str());
   }
-  return Status::Ok();
+  RONDO_RETURN_IF_ERROR(CheckDevices(options));
+  RONDO_RETURN_IF_ERROR(CheckModels(options));
+  return CheckPassNames(options);
 }
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
@@ -168,8 +201,11 @@ Status RunAndReport(const PipelineEntry& entry, Compilation* compilation, Progra
     return program == nullptr ? status.At("%s", entry.name)
                               : status.At("program \"%s\": %s", name.c_str(), entry.name);
   }
-  if (program != nullptr && options.dump && Contains(options.dump_after, entry.name)) {
-    options.dump(name, entry.name, DumpOf(*program, entry.leaves));
+  if (!options.dump || !Contains(options.dump_after, entry.name)) return Status::Ok();
+  if (program != nullptr) options.dump(name, entry.name, DumpOf(*program, entry.leaves));
+  if (program == nullptr && entry.leaves != Leaves::kPlan) {
+    for (const ProgramInWork& each : compilation->programs)
+      options.dump(NameOf(options, each), entry.name, DumpOf(each, entry.leaves));
   }
   return Status::Ok();
 }
@@ -196,7 +232,13 @@ Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWo
   } else {
     *text = "for GPUs";
   }
-  return CheckInvariants(entry.holds, options.check_passes, *compilation, program);
+  if (program != nullptr || entry.leaves == Leaves::kPlan)
+    return CheckInvariants(entry.holds, options.check_passes, *compilation, program);
+  for (const ProgramInWork& each : compilation->programs) {
+    RONDO_RETURN_IF_ERROR(CheckInvariants(entry.holds, options.check_passes, *compilation, &each)
+                              .At("program \"%s\"", NameOf(options, each).c_str()));
+  }
+  return Status::Ok();
 }
 
 Status RunPipeline(Compilation* compilation) {

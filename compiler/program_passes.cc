@@ -8,6 +8,7 @@
 #include "compiler/ir/loop.h"
 #include "compiler/model_shapes.h"
 #include "compiler/schedule/expand_loops.h"
+#include "compiler/shard/shard_graph.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
@@ -16,7 +17,7 @@ namespace rondo {
 
 std::string NameOf(const CompileOptions& options, const ProgramInWork& program) {
   const std::string& name = program.source.program;
-  return options.devices > 1 ? name + "@" + std::to_string(program.device) : name;
+  return options.devices > 1 || program.sharded ? name + "@" + std::to_string(program.device) : name;
 }
 
 namespace program_passes {
@@ -105,6 +106,33 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   }
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
   *text = std::move(result.text);
+  return Status::Ok();
+}
+
+// One program a device in place of each.
+Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const uint32_t devices = compilation->options.tensor_parallel;
+  if (devices <= 1) {
+    *text = "one device runs what the model says";
+    return Status::Ok();
+  }
+  std::vector<ProgramInWork> programs;
+  shard::StateForms states;
+  for (ProgramInWork& program : compilation->programs) {
+    shard::ShardedGraph sharded;
+    RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(program.graph), devices, &states, &sharded)
+                              .At("program \"%s\"", program.source.program.c_str()));
+    *text += (text->empty() ? "" : "\n") + program.source.program + ": " + sharded.text;
+    for (uint32_t device = 0; device < devices; ++device) {
+      programs.emplace_back();
+      programs.back().source = program.source;
+      programs.back().device = device;
+      programs.back().sharded = true;
+      programs.back().graph = std::move(sharded.ranks[device]);
+      programs.back().values = program.values;
+    }
+  }
+  compilation->programs = std::move(programs);
   return Status::Ok();
 }
 

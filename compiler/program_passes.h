@@ -36,6 +36,7 @@ Status GraphAndBodies(Compilation* compilation, ProgramInWork* program, std::str
 
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);

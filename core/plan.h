@@ -72,6 +72,9 @@ struct Buffer {
   uint64_t file_offset = 0;
   uint64_t synthetic_key = 0;
   float synthetic_scale = 0;
+  // A device's part of a synthetic weight: runs of so many elements, each `step` of the weight's after the
+  // one before it. Run 0: the elements are the weight's, in order.
+  uint64_t synthetic_run = 0, synthetic_step = 0;
 };
 
 // What a step binds to one parameter of its kernel: `buffer`'s memory from `offset` bytes on; in round r of

@@ -23,8 +23,11 @@ constexpr uint64_t SyntheticMix(uint64_t x) {
   return x;
 }
 
+// The odd constant: what follows element i of a weight with key k are the elements of key k + i * this.
+inline constexpr uint64_t kSyntheticStride = 0x9e3779b97f4a7c15ull;
+
 constexpr float SyntheticValue(uint64_t key, uint64_t index, float scale) {
-  uint64_t bits = SyntheticMix(key + index * 0x9e3779b97f4a7c15ull);
+  uint64_t bits = SyntheticMix(key + index * kSyntheticStride);
   int32_t u = static_cast<int32_t>(bits >> 48) - 32768;
   return static_cast<float>(u) * (1.0f / 32768.0f) * scale;
 }
@@ -60,6 +63,18 @@ inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t 
       }
       return;
     default: std::memset(out, 0, static_cast<size_t>(count * ByteSize(dtype)));
+  }
+}
+
+// Writes all `elements` of a part of a weight: runs of `run` elements, the first at element 0 and each `step`
+// after the one before it (WeightSource::kSynthetic in core/plan.h). run 0: one run.
+inline void FillSyntheticRuns(DType dtype, uint64_t key, float scale, uint64_t run, uint64_t step,
+                              uint64_t elements, void* out) {
+  auto* to = static_cast<unsigned char*>(out);
+  for (uint64_t first = 0, at = 0; at < elements; first += step) {
+    const uint64_t count = run == 0 || run > elements - at ? elements - at : run;
+    FillSyntheticRange(dtype, key, scale, first, count, to + at * static_cast<uint64_t>(ByteSize(dtype)));
+    at += count;
   }
 }
 

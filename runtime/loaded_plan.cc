@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "core/synthetic.h"
 #include "runtime/host_memory.h"
 
 namespace rondo {
@@ -62,6 +63,21 @@ Status MapWeights(LoadedPlan* loaded, uint32_t index, bool can_map, bool* all_ma
   return Status::Ok();
 }
 
+// Generates a synthetic weight, a run at a time: what follows an element of it is a weight of another key.
+Status FillSynthetic(const Buffer& b, DeviceAddress to, Device* device, Stream* stream, StopSignal* stop) {
+  const auto size = static_cast<uint64_t>(ByteSize(b.dtype));
+  uint64_t left = b.bytes / size, key = b.synthetic_key;
+  while (left > 0) {
+    if (stop->Asked()) return stop->status();
+    const uint64_t count = b.synthetic_run == 0 || b.synthetic_run > left ? left : b.synthetic_run;
+    RONDO_RETURN_IF_ERROR(device->FillSynthetic(to, b.dtype, count, key, b.synthetic_scale, stream));
+    key += b.synthetic_step * kSyntheticStride;
+    to += count * size;
+    left -= count;
+  }
+  return Status::Ok();
+}
+
 // Copies or generates into the device's block whatever MapWeights left without an address.
 Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSignal* stop) {
   const PlanData& data = loaded->plan.data();
@@ -76,9 +92,7 @@ Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSigna
     loaded->constants[i] = d.weights + b.offset;
     if (b.bytes == 0) continue;
     Status filled = b.weight == WeightSource::kSynthetic
-                        ? d.device->FillSynthetic(loaded->constants[i], b.dtype,
-                                                  b.bytes / static_cast<uint64_t>(ByteSize(b.dtype)),
-                                                  b.synthetic_key, b.synthetic_scale, stream)
+                        ? FillSynthetic(b, loaded->constants[i], d.device, stream, stop)
                         : d.device->CopyIn(loaded->constants[i],
                                            loaded->plan.weights().data() + b.file_offset, b.bytes, stream);
     if (!filled.ok()) {

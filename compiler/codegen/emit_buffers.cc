@@ -93,6 +93,8 @@ uint32_t PlanEmitter::AddConstant(const LoweredValue& value, uint32_t device) {
     buffer.weight = WeightSource::kSynthetic;
     buffer.synthetic_key = data.synthetic_key;
     buffer.synthetic_scale = data.synthetic_scale;
+    buffer.synthetic_run = static_cast<uint64_t>(data.synthetic_run);
+    buffer.synthetic_step = static_cast<uint64_t>(data.synthetic_step);
   } else {
     out_.constant_bytes[index] = Span<const uint8_t>(data.bytes.data(), data.bytes.size());
   }

@@ -18,6 +18,8 @@ WeightTable::Key WeightTable::KeyOf(const ir::ConstantData& constant) {
   if (constant.synthetic) {
     key[at++] = constant.synthetic_key;
     key[at++] = std::bit_cast<uint32_t>(constant.synthetic_scale);
+    key[at++] = static_cast<uint64_t>(constant.synthetic_run);
+    key[at++] = static_cast<uint64_t>(constant.synthetic_step);
   } else {
     const XXH128_hash_t hash = XXH3_128bits(constant.bytes.data(), constant.bytes.size());
     key[at++] = hash.low64;

@@ -21,8 +21,8 @@ class WeightTable {
   const std::vector<std::shared_ptr<const ir::ConstantData>>& constants() const { return constants_; }
 
  private:
-  // dtype, rank, dims, source, and two words of content.
-  using Key = std::array<uint64_t, kMaxRank + 5>;
+  // dtype, rank, dims, source, and up to four words of content.
+  using Key = std::array<uint64_t, kMaxRank + 7>;
   static Key KeyOf(const ir::ConstantData& constant);
   std::map<const ir::ConstantData*, uint32_t> by_address_;  // spares hashing a constant again
   std::map<Key, uint32_t> by_content_;

@@ -69,6 +69,8 @@ struct ConstantData {
   bool synthetic = false;
   uint64_t synthetic_key = 0;
   float synthetic_scale = 0;
+  // A part of a synthetic weight: element i is the weight's (i / run) * step + i % run. Run 0: element i.
+  int64_t synthetic_run = 0, synthetic_step = 0;
   std::string name;  // of the ONNX initializer, if it is one
 
   int64_t byte_size() const { return shape.elements() * ByteSize(dtype); }

@@ -61,6 +61,8 @@ void AddConstant(Key* key, const ir::ConstantData& data) {
   if (data.synthetic) {
     key->Add(data.synthetic_key);
     key->Add(data.synthetic_scale);
+    key->Add(data.synthetic_run);
+    key->Add(data.synthetic_step);
   } else if (data.bytes.size() <= kCompareBytes) {
     key->Add(data.bytes);
   } else {

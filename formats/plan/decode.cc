@@ -269,6 +269,8 @@ void Decoder::One(const fbs::Buffer& in, Buffer& out) {
   out.file_offset = in.file_offset();
   out.synthetic_key = in.synthetic_key();
   out.synthetic_scale = in.synthetic_scale();
+  out.synthetic_run = in.synthetic_run();
+  out.synthetic_step = in.synthetic_step();
 }
 
 void Decoder::One(const fbs::Step& in, Step& out) {

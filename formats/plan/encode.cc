@@ -130,8 +130,8 @@ class Encoder {
     auto shape = Numbers<int64_t>(Span<const int64_t>(in.shape.dims, static_cast<size_t>(in.shape.rank)));
     return fbs::CreateBuffer(builder_, name, Byte(in.kind), Byte(in.dtype), shape, in.bytes, in.device,
                              in.program, in.offset, in.alignment, in.first_step, in.last_step, in.aliases,
-                             in.source, Byte(in.weight), in.file_offset, in.synthetic_key,
-                             in.synthetic_scale);
+                             in.source, Byte(in.weight), in.file_offset, in.synthetic_key, in.synthetic_scale,
+                             in.synthetic_run, in.synthetic_step);
   }
   Offset<fbs::Step> One(const Step& in) {
     auto bindings = Structs<fbs::Binding>(in.bindings);

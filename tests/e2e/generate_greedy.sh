@@ -10,6 +10,12 @@ for threads in 1 2; do
   "$generate" "$work/pycoder.rondo" --prompt-file "$work/prompt" --tokens 120 --raw --threads $threads >"$work/out"
   cmp "$work/out" "$model/greedy.bytes"
 done
+# Shared out over devices: heads of the caches and columns of the weights where they divide (2), whole caches (3, 4).
+for devices in 2 3 4; do
+  "$rondo" compile prefill="$model/prefill64.onnx" decode="$model/decode.onnx" --tp $devices -o "$work/shared.rondo"
+  "$generate" "$work/shared.rondo" --prompt-file "$work/prompt" --tokens 120 --raw >"$work/out"
+  cmp "$work/out" "$model/greedy.bytes"
+done
 # Prompts of every kind of length: shorter than, as long as and longer than the prefill program's 64 tokens.
 for length in 1 31 63 64 65 128 150; do
   head -c $length "$model/greedy.bytes" >"$work/prompt"

@@ -364,8 +364,8 @@ Memory MakeMemory(const LoweredProgram& program) {
     memory.emplace_back(static_cast<size_t>(value.bytes), uint8_t{0xcd});
     if (!value.constant) continue;
     if (value.constant->synthetic) {
-      FillSyntheticRange(value.dtype, value.constant->synthetic_key, value.constant->synthetic_scale, 0,
-                         static_cast<uint64_t>(value.shape.elements()), memory.back().data());
+      const auto made = ir::WithBytes(value.constant);
+      std::memcpy(memory.back().data(), made->bytes.data(), made->bytes.size());
     } else if (value.bytes > 0) {
       std::memcpy(memory.back().data(), value.constant->bytes.data(), static_cast<size_t>(value.bytes));
     }

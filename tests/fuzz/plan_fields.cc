@@ -107,6 +107,8 @@ class Collector {
     Number(b.file_offset, __LINE__);
     Number(b.synthetic_key, __LINE__);
     Real(b.synthetic_scale, __LINE__);
+    Number(b.synthetic_run, __LINE__);
+    Number(b.synthetic_step, __LINE__);
   }
 
   void Of(Kernel& k) {

@@ -77,6 +77,8 @@ TEST(Container, RoundTripKeepsEverything) {
   EXPECT_TRUE(d.kernels[0].parts[0].tf32);
   EXPECT_TRUE(d.kernels[6].parts[0].nan_to_zero);
   EXPECT_EQ(d.buffers[kTable].synthetic_key, s.data.buffers[kTable].synthetic_key);
+  EXPECT_EQ(d.buffers[kTable].synthetic_run, s.data.buffers[kTable].synthetic_run);
+  EXPECT_EQ(d.buffers[kTable].synthetic_step, s.data.buffers[kTable].synthetic_step);
   EXPECT_EQ(d.buffers[kCat].shape, s.data.buffers[kCat].shape);
   EXPECT_EQ(d.programs[0].steps[5].after[0], 4u);
   EXPECT_EQ(d.programs[0].partitions[0].detail, s.data.programs[0].partitions[0].detail);

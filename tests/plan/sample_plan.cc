@@ -241,6 +241,8 @@ std::vector<Buffer> SampleBuffers() {
   b[kTable].weight = WeightSource::kSynthetic;
   b[kTable].synthetic_key = 0x1234567890abcdefull;
   b[kTable].synthetic_scale = 0.125f;
+  b[kTable].synthetic_run = 2;
+  b[kTable].synthetic_step = 6;
   b[kH].source = 0;
   b[kIn0].last_step = 1;  // in flight until step 1
   return b;

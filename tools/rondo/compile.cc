@@ -63,6 +63,18 @@ bool ParsePrecision(const std::string& text, Precision* precision) {
   return false;
 }
 
+// How a whole model was shared out: the passes' table has the same with -v.
+void PrintSharing(const CompileReport& report, CommandOutput* out) {
+  for (const PassReport& pass : report.passes) {
+    if (pass.pass != "shard") continue;
+    for (size_t at = 0; at < pass.text.size();) {
+      const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
+      out->Line("%s", pass.text.substr(at, end - at).c_str());
+      at = end + 1;
+    }
+  }
+}
+
 void PrintSummary(const CompileReport& report, const std::string& path, CommandOutput* out) {
   const std::string synthetic =
       report.synthetic_bytes > 0 ? " and " + BytesText(report.synthetic_bytes) + " synthetic" : "";
@@ -188,6 +200,9 @@ class CompileCommand : public Command {
         .Flag("--no-kernel-cache", &no_kernel_cache_, "compile every kernel, and keep none")
         .Integer("--devices", &devices_, 1, 64,
                  "how many devices the plan is for; {rank} in a MODEL's name is the device's number", "N")
+        .Integer("--tp", &tensor_parallel_, 1, 64,
+                 "share the whole model out over N devices: weights, states and work (tensor parallelism)",
+                 "N")
         .Text("--profile", &profile_, "compute kernels as rondo tune measured to be best", "F.json")
         .Integer("--alternatives", &options_.alternatives, 0, 32,
                  "of each product, keep the N best other ways to compute it in the plan, for rondo tune", "N")
@@ -258,6 +273,7 @@ class CompileCommand : public Command {
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_, &out_);
+    if (tensor_parallel_ > 1) PrintSharing(*report, &out_);
     if (!profile_.empty()) PrintProfileUse(report->profile);
     return out_.Finish(0);
   }
@@ -306,6 +322,7 @@ class CompileCommand : public Command {
       return Misuse("compile", "--no-kernel-cache does not go with --kernel-cache " + kernel_cache_);
     }
     options_.devices = static_cast<uint32_t>(devices_);
+    options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options_.auto_state = !no_auto_state_;
     if (products_ == "generated") {
       options_.products = Products::kGenerated;
@@ -375,7 +392,7 @@ class CompileCommand : public Command {
   std::vector<std::string> models_, shapes_, states_, ops_;
   std::string precision_ = "f32", profile_;
   std::string output_, seed_, write_synthetic_, kernel_cache_, products_ = "auto", target_ = "host";
-  int64_t devices_ = 0;
+  int64_t devices_ = 0, tensor_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;
 };

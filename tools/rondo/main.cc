@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
      "  rondo compile model.onnx -o model.rondo\n"
      "  rondo compile prefill=prefill64.onnx decode=decode.onnx -o pycoder.rondo\n"
      "  rondo compile model.onnx --devices 4 -o model.rondo\n"
+     "  rondo compile model.onnx --tp 4 -o model.rondo\n"
      "  rondo compile model.onnx -o model.rondo --shape batch=4 --shape tokens=1x128\n"
      "  rondo compile llama.onnx -o llama.rondo --synthetic-weights 1\n"
      "  rondo compile model.onnx -o model.rondo --target cuda:sm_90a --precision bf16\n"

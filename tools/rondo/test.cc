@@ -45,6 +45,7 @@ class TestCommand : public Command {
               "which driver runs it: host or cuda; by default what --target is for", "NAME")
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
         .Integer("--devices", &devices_, 1, 64, "devices to compile for; {rank} in --model is their number")
+        .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
@@ -117,7 +118,9 @@ class TestCommand : public Command {
     options.models = {{"main", test.model}};
     options.shapes = shapes;
     options.devices = static_cast<uint32_t>(devices_);
-    options.auto_state = !no_auto_state_;
+    options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
+    // A case holds whole caches: shared out, each device would have a part of them for itself.
+    options.auto_state = !no_auto_state_ && tensor_parallel_ <= 1;
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
                                                          : load_.driver == "cuda" ? "cuda:sm_90a"
                                                                                   : "host"));
@@ -154,6 +157,18 @@ class TestCommand : public Command {
     return CompareAll(got, tensors.outputs, detail);
   }
 
+  // What several devices give of one output is the same to the bit.
+  static Status CompareDevices(const std::vector<Tensor>& got, const Tensor& first) {
+    for (const Tensor& other : got) {
+      const size_t at = other.name.rfind('@');
+      if (at == std::string::npos || other.name.substr(0, at) != first.name || other.bytes == first.bytes)
+        continue;
+      return Status::Error(Code::kInternal, "output \"%s\": device %s gives other bits than device 0",
+                           first.name.c_str(), other.name.substr(at + 1).c_str());
+    }
+    return Status::Ok();
+  }
+
   Status CompareAll(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
                     std::string* detail) const {
     double greatest = 0;
@@ -164,6 +179,7 @@ class TestCommand : public Command {
       if (found == got.end()) {
         return Status::Error(Code::kInternal, "the plan has no output \"%s\"", expected.name.c_str());
       }
+      RONDO_RETURN_IF_ERROR(CompareDevices(got, *found));
       Result<Comparison> result = Compare(*found, expected, rtol_, atol_);
       if (!result.ok()) return result.status().At("output \"%s\"", expected.name.c_str());
       if (result->mismatches > 0) {
@@ -186,7 +202,7 @@ class TestCommand : public Command {
   }
 
   std::string target_;
-  int64_t devices_ = 0;
+  int64_t devices_ = 0, tensor_parallel_ = 0;
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = 1e-3, atol_ = 1e-5;

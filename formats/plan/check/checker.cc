@@ -202,7 +202,8 @@ Status CheckSharedPair(const PlanData& plan, uint32_t a, uint32_t b) {
     const bool bytes =
         x.weight == WeightSource::kBytes && x.offset - x.file_offset == y.offset - y.file_offset;
     const bool made = x.weight == WeightSource::kSynthetic && x.offset == y.offset && x.dtype == y.dtype &&
-                      x.synthetic_key == y.synthetic_key && x.synthetic_scale == y.synthetic_scale;
+                      x.synthetic_key == y.synthetic_key && x.synthetic_scale == y.synthetic_scale &&
+                      x.synthetic_run == y.synthetic_run && x.synthetic_step == y.synthetic_step;
     if (bytes || made) return Status::Ok();
   }
   return RONDO_BROKEN("buffers %u \"%.*s\" at [%" PRIu64 ", +%" PRIu64 ") and %u \"%.*s\" at [%" PRIu64

@@ -27,7 +27,10 @@ std::string Mismatch(const char* what, int64_t value, int64_t expected) {
 std::string Model::Open(const char* path, uint32_t threads, bool cuda) {
   if (rondo::Error error = rondo::Plan::Open(path, &plan_)) return error.message();
   if (std::string problem = FindPrograms(); !problem.empty()) return problem;
-  rondo_driver* driver = cuda ? rondo_cuda_driver_create(nullptr) : rondo_host_driver_create(threads, 1);
+  rondo_requirements needs;
+  if (rondo::Error error = plan_.GetRequirements(&needs)) return error.message();
+  rondo_driver* driver =
+      cuda ? rondo_cuda_driver_create(nullptr) : rondo_host_driver_create(threads, needs.devices);
   if (rondo::Error error = rondo::Runtime::Create(driver, &runtime_)) {
     return error.message();
   }

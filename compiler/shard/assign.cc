@@ -1,0 +1,429 @@
+#include "compiler/shard/assign.h"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+
+#include "compiler/shard/conversions.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+// States that are kept after each step: the most, and the least, that the work allows.
+constexpr size_t kWidestBeam = 512, kNarrowestBeam = 16, kWork = 4 << 20;
+
+// The order of the steps: nodes in the graph's order, states and views just before who first reads them.
+class StepOrder {
+ public:
+  explicit StepOrder(const Graph& graph) : g_(graph), placed_(static_cast<size_t>(graph.size()), false) {}
+
+  std::vector<NodeId> Run() {
+    for (NodeId id : g_.TopologicalOrder()) {
+      const Op op = g_.node(id).op;
+      if (op == Op::kView || op == Op::kInput) continue;
+      Place(id);
+    }
+    for (const ir::GraphOutput& output : g_.outputs) Place(output.node);
+    return std::move(order_);
+  }
+
+ private:
+  void Place(NodeId id) {
+    const Node& node = g_.node(id);
+    if (placed_[static_cast<size_t>(id)] || IsWeight(g_, id)) return;
+    for (NodeId in : node.inputs) {
+      const Node& input = g_.node(in);
+      if (input.op == Op::kView) Place(input.inputs[0]);
+      Place(in);
+    }
+    if (placed_[static_cast<size_t>(id)]) return;
+    placed_[static_cast<size_t>(id)] = true;
+    order_.push_back(id);
+  }
+
+  const Graph& g_;
+  std::vector<bool> placed_;
+  std::vector<NodeId> order_;
+};
+
+// One way to have computed the graph up to some step.
+struct State {
+  std::vector<std::pair<NodeId, FormSet>> held;  // by node: the forms in which it is there
+  double cost = 0;
+  double ahead = 0;  // at least so much will come to it (CostsAhead)
+  int last = -1;     // of the decisions
+
+  FormSet Forms(NodeId id) const {
+    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, FormSet{0}});
+    return at != held.end() && at->first == id ? at->second : FormSet{0};
+  }
+  void Add(NodeId id, FormSet forms) {
+    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, FormSet{0}});
+    if (at != held.end() && at->first == id) {
+      at->second = static_cast<FormSet>(at->second | forms);
+    } else {
+      held.insert(at, {id, forms});
+    }
+  }
+  void Drop(NodeId id) {
+    const auto at = std::lower_bound(held.begin(), held.end(), std::pair{id, FormSet{0}});
+    if (at != held.end() && at->first == id) held.erase(at);
+  }
+};
+
+// Whether each device does a part of the work.
+bool Divides(const Rule& rule) {
+  return IsSplit(rule.output) || std::any_of(rule.inputs.begin(), rule.inputs.end(), IsSplit);
+}
+
+struct Decision {
+  int before = -1;
+  int choice = 0;
+};
+
+// For every form of every value, a bound from below on what is still to be paid once it is there in that form
+// alone: the dearest chain of readers, each taking the cheapest rule. It tells the search early that a value
+// must be gathered in the end, however cheap it is to go on without.
+class CostsAhead {
+ public:
+  CostsAhead(const Graph& graph, const Candidates& candidates, const Costs& costs,
+             const std::vector<NodeId>& order)
+      : g_(graph), c_(candidates), costs_(costs), order_(order), users_(graph.AllUsers()) {}
+
+  std::vector<std::vector<double>> Run() {
+    for (const auto& forms : c_.forms) ahead_.emplace_back(forms.size(), 0.0);
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      if (PairOfOutput(g_, o) >= 0) continue;
+      const NodeId id = g_.outputs[o].node;
+      AtLeast(id, [&](Form form) { return Conversion(id, form, kWhole); });
+    }
+    for (size_t at = order_.size(); at-- > 0;) {
+      const Node& node = g_.node(order_[at]);
+      for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+        if (IsWeight(g_, node.inputs[slot])) continue;
+        AtLeast(node.inputs[slot], [&](Form form) { return Through(node, slot, form); });
+      }
+    }
+    return std::move(ahead_);
+  }
+
+ private:
+  template <typename F>
+  void AtLeast(NodeId id, F bound) {
+    const std::vector<Form>& forms = c_.forms[static_cast<size_t>(id)];
+    for (size_t f = 0; f < forms.size(); ++f) {
+      double& ahead = ahead_[static_cast<size_t>(id)][f];
+      ahead = std::max(ahead, bound(forms[f]));
+    }
+  }
+
+  double Conversion(NodeId id, Form from, Form to) const {
+    double cost = 0;
+    for (const shard::Conversion& c : PathTo(to, {from}, 1))
+      cost += costs_.OfConversion(c.from, c.to, BytesOf(g_.node(id)));
+    return cost;
+  }
+
+  // The cheapest rule of `node`, given input `slot` in a form.
+  double Through(const Node& node, size_t slot, Form form) const {
+    double least = -1;
+    const double work = node.op == Op::kView ? 0 : Costs::OfWork(g_, node);
+    for (const Rule& rule : c_.rules[static_cast<size_t>(node.id)]) {
+      const int output = c_.IndexOf(node.id, rule.output);
+      if (output < 0) continue;
+      double cost = Conversion(node.inputs[slot], form, rule.inputs[slot]) +
+                    ahead_[static_cast<size_t>(node.id)][static_cast<size_t>(output)];
+      cost += Divides(rule) ? work / static_cast<double>(costs_.devices()) : work;
+      for (size_t i = 0; i < node.inputs.size(); ++i) cost += OwnWeight(node.inputs[i], rule.inputs[i]);
+      if (least < 0 || cost < least) least = cost;
+    }
+    return std::max(least, 0.0);
+  }
+
+  // Of a weight that nothing else reads.
+  double OwnWeight(NodeId id, Form form) const {
+    const NodeId base = g_.BaseOf(id);
+    if (!IsWeight(g_, id) || users_[static_cast<size_t>(base)].size() > 1) return 0;
+    if (base != id && users_[static_cast<size_t>(id)].size() > 1) return 0;
+    return ChooseWeight(g_, c_, costs_, id, form, 0).cost;
+  }
+
+  const Graph& g_;
+  const Candidates& c_;
+  const Costs& costs_;
+  const std::vector<NodeId>& order_;
+  const ir::Users users_;
+  std::vector<std::vector<double>> ahead_;
+};
+
+class Search {
+ public:
+  Search(const Graph& graph, const Candidates& candidates, const Costs& costs, const StateForms& state_forms)
+      : g_(graph),
+        c_(candidates),
+        costs_(costs),
+        order_(StepOrder(graph).Run()),
+        beam_(std::clamp(kWork / (order_.size() + 1), kNarrowestBeam, kWidestBeam)) {
+    form_of_state_.assign(g_.states.size(), kUnknown);
+    for (size_t p = 0; p < g_.states.size(); ++p) {
+      const auto known = state_forms.find(StateKey(g_, static_cast<size_t>(g_.states[p].input)));
+      if (known != state_forms.end()) form_of_state_[p] = known->second;
+    }
+    FindOutputs();
+    FindLastUses();
+    ahead_ = CostsAhead(g_, c_, costs_, order_).Run();
+  }
+
+  Assignment Run() {
+    std::vector<State> beam(1);
+    for (size_t at = 0; at < order_.size(); ++at) {
+      std::vector<State> next;
+      const int choices = NumChoices(order_[at]);
+      for (const State& state : beam) {
+        for (int choice = 0; choice < choices; ++choice) {
+          State after = state;
+          if (!Take(at, choice, &after)) continue;
+          decisions_.push_back({state.last, choice});
+          after.last = static_cast<int>(decisions_.size()) - 1;
+          next.push_back(std::move(after));
+        }
+      }
+      beam = Best(std::move(next));
+    }
+    Assignment out;
+    out.cost = beam[0].cost;
+    for (NodeId id : order_) out.steps.push_back({id, 0});
+    int last = beam[0].last;
+    for (size_t at = order_.size(); at-- > 0; last = decisions_[static_cast<size_t>(last)].before)
+      out.steps[at].choice = decisions_[static_cast<size_t>(last)].choice;
+    return out;
+  }
+
+ private:
+  static constexpr Form kUnknown = -2;
+
+  const std::vector<Form>& FormsOf(NodeId id) const { return c_.forms[static_cast<size_t>(id)]; }
+  const std::vector<Rule>& RulesOf(NodeId id) const { return c_.rules[static_cast<size_t>(id)]; }
+  FormSet BitOf(NodeId id, Form form) const { return static_cast<FormSet>(1u << c_.IndexOf(id, form)); }
+
+  void FindOutputs() {
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      outputs_[g_.outputs[o].node].push_back(PairOfOutput(g_, o));
+    }
+  }
+
+  // The step after which a value is not needed any more.
+  void FindLastUses() {
+    std::vector<NodeId> last_reader(static_cast<size_t>(g_.size()), ir::kNoNode);
+    std::vector<size_t> last(static_cast<size_t>(g_.size()), 0);
+    std::vector<bool> used(static_cast<size_t>(g_.size()), false);
+    const auto use = [&](NodeId id, size_t at) {
+      last[static_cast<size_t>(id)] = at;
+      used[static_cast<size_t>(id)] = true;
+    };
+    for (size_t at = 0; at < order_.size(); ++at) {
+      const NodeId id = order_[at];
+      use(id, at);
+      for (NodeId in : g_.node(id).inputs) {
+        use(in, at);
+        if (IsWeight(g_, in)) use(g_.BaseOf(in), at);
+      }
+      const auto found = outputs_.find(id);
+      if (found == outputs_.end()) continue;
+      for (int pair : found->second) {
+        if (pair >= 0) use(InputOf(pair), at);
+      }
+    }
+    dies_.resize(order_.size());
+    for (NodeId id = 0; id < g_.size(); ++id) {
+      if (used[static_cast<size_t>(id)]) dies_[last[static_cast<size_t>(id)]].push_back(id);
+    }
+  }
+
+  NodeId InputOf(int pair) const {
+    return g_.inputs[static_cast<size_t>(g_.states[static_cast<size_t>(pair)].input)].node;
+  }
+
+  int NumChoices(NodeId id) const {
+    switch (g_.node(id).op) {
+      case Op::kInput: return static_cast<int>(FormsOf(id).size());
+      case Op::kView: return 1 + static_cast<int>(RulesOf(id).size());
+      default: return static_cast<int>(RulesOf(id).size());
+    }
+  }
+
+  // A place among what a state of the search holds for the form that a model's state was taken in.
+  NodeId ChoiceOf(int pair) const { return g_.size() + pair; }
+  // What nothing reads is whole, unless another program has settled it.
+  Form StateForm(int pair, const State& state) const {
+    const std::vector<Form>& forms = FormsOf(InputOf(pair));
+    for (size_t f = 0; f < forms.size(); ++f) {
+      if (state.Forms(ChoiceOf(pair)) == 1u << f) return forms[f];
+    }
+    const Form known = form_of_state_[static_cast<size_t>(pair)];
+    return known == kUnknown ? kWhole : known;
+  }
+
+  // False if the choice is none, or no better than another.
+  bool Take(size_t at, int choice, State* state) {
+    const NodeId id = order_[at];
+    bool good = true;
+    switch (g_.node(id).op) {
+      case Op::kInput: good = TakeInput(id, choice, state); break;
+      case Op::kView: good = TakeView(id, choice, state); break;
+      default: TakeNode(id, choice, state);
+    }
+    if (!good) return false;
+    const auto found = outputs_.find(id);
+    if (found != outputs_.end()) {
+      for (int pair : found->second) {
+        Form wanted = kWhole;
+        if (pair >= 0) {
+          wanted = StateForm(pair, *state);
+          state->Drop(ChoiceOf(pair));
+        }
+        if (!Obtain(id, wanted, state)) return false;
+      }
+    }
+    for (NodeId dead : dies_[at]) state->Drop(dead);
+    state->ahead = 0;
+    for (const auto& [held, forms] : state->held) state->ahead = std::max(state->ahead, Ahead(held, forms));
+    return true;
+  }
+
+  // What the cheapest of the forms of a value leaves to be paid.
+  double Ahead(NodeId id, FormSet forms) const {
+    if (id >= g_.size() || IsWeight(g_, id)) return 0;
+    const std::vector<double>& by_form = ahead_[static_cast<size_t>(id)];
+    double least = -1;
+    for (size_t f = 0; f < by_form.size(); ++f) {
+      if ((forms >> f & 1) != 0 && (least < 0 || by_form[f] < least)) least = by_form[f];
+    }
+    return std::max(least, 0.0);
+  }
+
+  bool TakeInput(NodeId id, int choice, State* state) {
+    const Form form = FormsOf(id)[static_cast<size_t>(choice)];
+    const auto input = static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index);
+    const int pair = PairOfInput(g_, input);
+    if (form == kPartial || (pair < 0 && form != kWhole)) return false;
+    if (pair >= 0) {
+      const Form known = form_of_state_[static_cast<size_t>(pair)];
+      if (known != kUnknown && known != form) return false;
+      state->cost += costs_.OfHolding(form, BytesOf(g_.node(id)));
+      state->Add(ChoiceOf(pair), static_cast<FormSet>(1u << choice));
+    }
+    state->Add(id, BitOf(id, form));
+    return true;
+  }
+
+  // Everything that its base is there in, and, for a choice of a rule, what the rule makes of another form.
+  bool TakeView(NodeId id, int choice, State* state) {
+    const NodeId base = g_.node(id).inputs[0];
+    if (choice > 0) {
+      const Form from = RulesOf(id)[static_cast<size_t>(choice - 1)].inputs[0];
+      if ((state->Forms(base) & BitOf(base, from)) != 0) return false;
+      if (!Obtain(base, from, state)) return false;
+    }
+    FormSet shown = 0;
+    for (const Rule& rule : RulesOf(id)) {
+      const int from = c_.IndexOf(base, rule.inputs[0]), to = c_.IndexOf(id, rule.output);
+      if (from >= 0 && to >= 0 && (state->Forms(base) >> from & 1) != 0)
+        shown = static_cast<FormSet>(shown | 1u << to);
+    }
+    if (shown == 0) return false;
+    state->Add(id, shown);
+    return true;
+  }
+
+  void TakeNode(NodeId id, int choice, State* state) {
+    const Node& node = g_.node(id);
+    const Rule& rule = RulesOf(id)[static_cast<size_t>(choice)];
+    for (size_t i = 0; i < node.inputs.size(); ++i) Obtain(node.inputs[i], rule.inputs[i], state);
+    const double work = Costs::OfWork(g_, node);
+    state->cost += Divides(rule) ? work / static_cast<double>(costs_.devices()) : work;
+    state->Add(id, BitOf(id, rule.output));
+  }
+
+  bool Obtain(NodeId id, Form wanted, State* state) {
+    const int index = c_.IndexOf(id, wanted);
+    if (index < 0) return false;
+    if (IsWeight(g_, id)) {
+      if ((state->Forms(id) >> index & 1) != 0) return true;
+      const NodeId base = g_.BaseOf(id);
+      const WeightChoice choice = ChooseWeight(g_, c_, costs_, id, wanted, state->Forms(base));
+      state->cost += choice.cost;
+      state->Add(base, BitOf(base, choice.base));
+      if (base != id) state->Add(id, BitOf(id, wanted));
+      return true;
+    }
+    const FormSet there = state->Forms(id);
+    for (const Conversion& c : PathTo(wanted, FormsOf(id), there)) {
+      state->cost += costs_.OfConversion(c.from, c.to, BytesOf(g_.node(id)));
+      state->Add(id, BitOf(id, c.to));
+    }
+    return true;
+  }
+
+  // Of states that hold the same, the cheapest; of those, the best few.
+  std::vector<State> Best(std::vector<State> states) const {
+    std::stable_sort(states.begin(), states.end(),
+                     [](const State& a, const State& b) { return a.cost + a.ahead < b.cost + b.ahead; });
+    std::vector<State> best;
+    std::unordered_map<uint64_t, std::vector<size_t>> known;
+    for (State& state : states) {
+      uint64_t hash = 0;
+      for (const auto& [id, forms] : state.held) {
+        hash = (hash ^ (static_cast<uint64_t>(id) << 16 | forms)) * 0x9e3779b97f4a7c15ull;
+        hash ^= hash >> 29;
+      }
+      std::vector<size_t>& same = known[hash];
+      const bool seen =
+          std::any_of(same.begin(), same.end(), [&](size_t b) { return best[b].held == state.held; });
+      if (seen) continue;
+      same.push_back(best.size());
+      best.push_back(std::move(state));
+      if (best.size() == beam_) break;
+    }
+    return best;
+  }
+
+  const Graph& g_;
+  const Candidates& c_;
+  const Costs& costs_;
+  const std::vector<NodeId> order_;
+  const size_t beam_;
+  std::vector<Form> form_of_state_;                       // by pair, what other programs have settled
+  std::unordered_map<NodeId, std::vector<int>> outputs_;  // by node: of its outputs, the state pair or -1
+  std::vector<std::vector<NodeId>> dies_;                 // by step
+  std::vector<std::vector<double>> ahead_;                // CostsAhead
+  std::deque<Decision> decisions_;
+};
+
+}  // namespace
+
+Assignment Assign(const Graph& graph, const Candidates& candidates, const Costs& costs,
+                  const StateForms& state_forms) {
+  return Search(graph, candidates, costs, state_forms).Run();
+}
+
+int PairOfInput(const Graph& graph, size_t input) {
+  for (size_t p = 0; p < graph.states.size(); ++p) {
+    if (static_cast<size_t>(graph.states[p].input) == input) return static_cast<int>(p);
+  }
+  return -1;
+}
+
+int PairOfOutput(const Graph& graph, size_t output) {
+  for (size_t p = 0; p < graph.states.size(); ++p) {
+    if (static_cast<size_t>(graph.states[p].output) == output) return static_cast<int>(p);
+  }
+  return -1;
+}
+
+}  // namespace rondo::shard

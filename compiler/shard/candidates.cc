@@ -1,0 +1,122 @@
+#include "compiler/shard/candidates.h"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+
+class Spread {
+ public:
+  Spread(const Graph& graph, const Costs& costs)
+      : g_(graph), costs_(costs), devices_(costs.devices()), users_(graph.AllUsers()) {}
+
+  Candidates Run(const StateForms& state_forms) {
+    out_.forms.resize(static_cast<size_t>(g_.size()));
+    out_.rules.resize(static_cast<size_t>(g_.size()));
+    for (NodeId id = 0; id < g_.size(); ++id) {
+      const Node& node = g_.node(id);
+      Forms(id) = {kWhole};
+      if (node.dtype != DType::kBool) Forms(id).push_back(kPartial);
+      Rules(id) = {WholeRule(node)};
+      for (const Rule& rule : PartialRules(g_, node)) Rules(id).push_back(rule);
+    }
+    for (const ir::StatePair& pair : g_.states) {
+      const auto input = static_cast<size_t>(pair.input), output = static_cast<size_t>(pair.output);
+      twins_[g_.inputs[input].node].push_back(g_.outputs[output].node);
+      twins_[g_.outputs[output].node].push_back(g_.inputs[input].node);
+      const auto settled = state_forms.find(StateKey(g_, input));
+      if (settled != state_forms.end()) Keep(g_.inputs[input].node, settled->second);
+    }
+    for (NodeId id = 0; id < g_.size(); ++id) {
+      if (g_.node(id).shape.elements() == 0) continue;
+      for (const Rule& rule : FirstRules(g_, g_.node(id), costs_)) Add(id, rule);
+    }
+    while (!new_.empty()) {
+      const auto [id, form] = new_.front();
+      new_.pop_front();
+      Learn(id, -1, form);
+      for (NodeId user : users_[static_cast<size_t>(id)]) {
+        const Node& reader = g_.node(user);
+        for (size_t slot = 0; slot < reader.inputs.size(); ++slot) {
+          if (reader.inputs[slot] == id) Learn(user, static_cast<int>(slot), form);
+        }
+      }
+    }
+    return std::move(out_);
+  }
+
+ private:
+  std::vector<Form>& Forms(NodeId id) { return out_.forms[static_cast<size_t>(id)]; }
+  std::vector<Rule>& Rules(NodeId id) { return out_.rules[static_cast<size_t>(id)]; }
+
+  void Learn(NodeId id, int slot, Form form) {
+    for (const Rule& rule : RulesWith(g_, g_.node(id), slot, form, devices_)) Add(id, rule);
+  }
+
+  // A rule is worth nothing where one of its forms cannot be kept.
+  void Add(NodeId id, const Rule& rule) {
+    const Node& node = g_.node(id);
+    if (std::find(Rules(id).begin(), Rules(id).end(), rule) != Rules(id).end()) return;
+    if (rule.output == kPartial && out_.IndexOf(id, kPartial) < 0) return;
+    if (!CanKeep(id, rule.output)) return;
+    for (size_t i = 0; i < rule.inputs.size(); ++i) {
+      if (!CanKeep(node.inputs[i], rule.inputs[i])) return;
+    }
+    Rules(id).push_back(rule);
+    Keep(id, rule.output);
+    for (size_t i = 0; i < rule.inputs.size(); ++i) Keep(node.inputs[i], rule.inputs[i]);
+  }
+
+  bool CanKeep(NodeId id, Form form) {
+    if (out_.IndexOf(id, form) >= 0) return true;
+    return IsSplit(form) && Forms(id).size() < kMostForms &&
+           DimOf(g_.node(id).shape, form, devices_).dim >= 0;
+  }
+
+  void Keep(NodeId id, Form form) {
+    if (out_.IndexOf(id, form) >= 0) return;
+    Forms(id).push_back(form);
+    new_.push_back({id, form});
+    const auto twins = twins_.find(id);
+    if (twins == twins_.end()) return;
+    for (NodeId twin : twins->second) {
+      if (CanKeep(twin, form)) Keep(twin, form);
+    }
+  }
+
+  const Graph& g_;
+  const Costs& costs_;
+  const int64_t devices_;
+  const ir::Users users_;
+  Candidates out_;
+  std::unordered_map<NodeId, std::vector<NodeId>> twins_;  // the other ends of states
+  std::deque<std::pair<NodeId, Form>> new_;
+};
+
+}  // namespace
+
+int Candidates::IndexOf(NodeId id, Form form) const {
+  const std::vector<Form>& known = forms[static_cast<size_t>(id)];
+  const auto found = std::find(known.begin(), known.end(), form);
+  return found == known.end() ? -1 : static_cast<int>(found - known.begin());
+}
+
+std::string StateKey(const Graph& graph, size_t input) {
+  const Node& node = graph.node(graph.inputs[input].node);
+  std::string key = graph.inputs[input].name + " " + Name(node.dtype);
+  for (int64_t dim : node.shape) key += " " + std::to_string(dim);
+  return key;
+}
+
+Candidates FindCandidates(const Graph& graph, const Costs& costs, const StateForms& state_forms) {
+  return Spread(graph, costs).Run(state_forms);
+}
+
+}  // namespace rondo::shard

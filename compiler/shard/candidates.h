@@ -1,0 +1,39 @@
+// Candidates: the forms that each value of a graph may take, and the rules that lead from one to another.
+#ifndef RONDO_COMPILER_SHARD_CANDIDATES_H_
+#define RONDO_COMPILER_SHARD_CANDIDATES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/rules.h"
+
+namespace rondo::shard {
+
+// The forms of the states that a plan's programs share, by StateKey.
+using StateForms = std::map<std::string, Form>;
+// Name, dtype and shape of input `input`: what states of several programs are matched by.
+std::string StateKey(const ir::Graph& graph, size_t input);
+
+inline constexpr size_t kMostForms = 8;  // of one value
+
+// By node. Every list begins with what is always possible: kWhole (kPartial is the second form of a value
+// that can be summed), and the rule of which all inputs are whole.
+struct Candidates {
+  std::vector<std::vector<Form>> forms;
+  std::vector<std::vector<Rule>> rules;
+
+  // The number of `form` among those of `id`; -1 if it has not got it.
+  int IndexOf(ir::NodeId id, Form form) const;
+};
+
+// Carries the forms that the graph's weights suggest (FirstRules) along every node, to what it reads and to
+// who reads it, until none is new. As much work as there are nodes times kMostForms. The graph must be
+// compact. `state_forms` are those that other programs have settled (assign.h). Deterministic; thread-safe.
+Candidates FindCandidates(const ir::Graph& graph, const Costs& costs, const StateForms& state_forms);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_CANDIDATES_H_

@@ -1,0 +1,44 @@
+// Costs: what is weighed when shardings are chosen, all in bytes.
+//
+// Who asks for several devices wants a model that fits them: a byte of weights or state that a device holds
+// counts one, a byte that it sends a quarter. Every collective counts a thousandth of half the weights more,
+// so that none is made for a table of next to nothing; work that could be divided counts a little.
+#ifndef RONDO_COMPILER_SHARD_COSTS_H_
+#define RONDO_COMPILER_SHARD_COSTS_H_
+
+#include <cstdint>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/form.h"
+
+namespace rondo::shard {
+
+class Costs {
+ public:
+  Costs(const ir::Graph& graph, int64_t devices);
+
+  int64_t devices() const { return devices_; }
+  // Of getting `to` from `from`, for the whole value `bytes` large. kWhole to anything needs no message.
+  double OfConversion(Form from, Form to, int64_t bytes) const;
+  // Of holding a weight or state.
+  double OfHolding(Form form, int64_t bytes) const {
+    return static_cast<double>(bytes) / static_cast<double>(IsSplit(form) ? devices_ : 1);
+  }
+  // Whether a device that holds only its share of a table of so many bytes saves far more than a collective
+  // costs: a vocabulary does, positions do not.
+  bool PaysAMessage(int64_t bytes) const {
+    return OfHolding(kWhole, bytes) - OfHolding(1, bytes) > 8 * message_;
+  }
+  // Of a node's work, if all of it is done on every device.
+  static double OfWork(const ir::Graph& graph, const ir::Node& node);
+
+ private:
+  const int64_t devices_;
+  double message_ = 0;
+};
+
+inline int64_t BytesOf(const ir::Node& node) { return node.shape.elements() * ByteSize(node.dtype); }
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_COSTS_H_

@@ -1,0 +1,180 @@
+#include "compiler/shard/cut_weight.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "compiler/ir/walk.h"
+#include "core/synthetic.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::ConstantData;
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::View;
+using Data = std::shared_ptr<const ConstantData>;
+
+constexpr int64_t kWorthSeparating = 1024;  // bytes
+
+// `elements` shown by `view` of a synthetic weight, if they are evenly spaced runs of what it is a part of.
+std::optional<Data> CutSynthetic(const ConstantData& whole, const View& view) {
+  View part = view;
+  if (whole.synthetic_run != 0) {
+    ir::ViewStep runs;
+    runs.shape = {whole.shape.elements() / whole.synthetic_run, whole.synthetic_run};
+    runs.strides[0] = whole.synthetic_step;
+    runs.strides[1] = 1;
+    part.steps.insert(part.steps.begin(), runs);
+  }
+  ir::LoopNest nest(part.shape());
+  if (!ir::RefineLoops(part, &nest)) return std::nullopt;
+  const auto map = ir::MapOver(part, nest);
+  if (!map) return std::nullopt;
+  std::vector<ir::IndexDim> loops;  // joined, outermost first
+  const std::vector<int64_t> extents = nest.extents();
+  for (size_t l = 0; l < extents.size(); ++l) {
+    if (extents[l] == 1) continue;
+    if (!loops.empty() && loops.back().stride == extents[l] * map->strides[l]) {
+      loops.back() = {loops.back().extent * extents[l], map->strides[l]};
+    } else {
+      loops.push_back({extents[l], map->strides[l]});
+    }
+  }
+  if (loops.empty() || loops.back().stride != 1) loops.push_back({1, 1});
+  if (loops.size() > 2) return std::nullopt;
+  auto cut = std::make_shared<ConstantData>(whole);
+  cut->shape = view.shape();
+  // Element i of a weight with key k is a function of k + i * odd constant: a first element is a key.
+  cut->synthetic_key += static_cast<uint64_t>(map->offset) * kSyntheticStride;
+  cut->synthetic_run = loops.size() == 2 ? loops[1].extent : 0;
+  cut->synthetic_step = loops.size() == 2 ? loops[0].stride : 0;
+  return cut;
+}
+
+Data Cut(const Data& whole, const View& view) {
+  if (whole->synthetic) {
+    if (auto cut = CutSynthetic(*whole, view)) return *cut;
+  }
+  const Data from = ir::WithBytes(whole);
+  auto cut = std::make_shared<ConstantData>(*from);
+  cut->shape = view.shape();
+  const auto size = static_cast<size_t>(ByteSize(from->dtype));
+  const size_t bytes = static_cast<size_t>(cut->shape.elements()) * size;
+  const std::vector<ir::IndexDim> dims =
+      view.affine() ? ir::JoinedDims(view.steps[0]) : std::vector<ir::IndexDim>(2);
+  if (dims.empty() || (dims.size() == 1 && dims[0].stride == 1)) {
+    cut->bytes = from->bytes.subspan(static_cast<size_t>(view.steps[0].offset) * size, bytes);
+    return cut;
+  }
+  auto copy = std::make_shared<std::vector<uint8_t>>(bytes);
+  ir::ForEachElement(view, [&](int64_t i, int64_t at) {
+    std::memcpy(copy->data() + static_cast<size_t>(i) * size,
+                from->bytes.data() + static_cast<size_t>(at) * size, size);
+  });
+  cut->bytes = {copy->data(), copy->size()};
+  cut->keep = copy;
+  return cut;
+}
+
+// What a view shows of a constant, each element once: how the part lies in the constant, and how the view
+// shows the part.
+struct Part {
+  View of_constant, shown;
+};
+std::optional<Part> PartOf(const View& view, int64_t elements) {
+  ir::LoopNest nest(view.shape());
+  if (!ir::RefineLoops(view, &nest)) return std::nullopt;
+  const auto map = ir::MapOver(view, nest);
+  if (!map) return std::nullopt;
+  struct Loop {
+    int64_t extent, stride, dense;
+  };
+  std::vector<Loop> loops;  // of the view, in its order
+  const std::vector<int64_t> extents = nest.extents();
+  for (size_t l = 0; l < extents.size(); ++l) {
+    if (extents[l] > 1) loops.push_back({extents[l], map->strides[l], 0});
+    if (extents[l] > 1 && map->strides[l] < 0) return std::nullopt;
+  }
+  std::vector<Loop*> order;
+  for (Loop& loop : loops) {
+    if (loop.stride > 0) order.push_back(&loop);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Loop* a, const Loop* b) { return a->stride > b->stride; });
+  ir::ViewStep of_constant, shown;
+  of_constant.offset = map->offset;
+  int64_t dense = 1;
+  for (size_t l = order.size(); l-- > 0;) {
+    const int64_t reach = order[l]->stride * order[l]->extent;
+    if (l > 0 && order[l - 1]->stride < reach) return std::nullopt;  // something is shown twice
+    order[l]->dense = dense;
+    dense *= order[l]->extent;
+  }
+  if (order.size() > static_cast<size_t>(kMaxRank) || loops.size() > static_cast<size_t>(kMaxRank) ||
+      dense == elements) {
+    return std::nullopt;
+  }
+  for (const Loop* loop : order) {
+    of_constant.strides[of_constant.shape.rank] = loop->stride;
+    of_constant.shape.dims[of_constant.shape.rank++] = loop->extent;
+  }
+  for (const Loop& loop : loops) {
+    shown.strides[shown.shape.rank] = loop.dense;
+    shown.shape.dims[shown.shape.rank++] = loop.extent;
+  }
+  return Part{View{{of_constant}}, ir::Reshape(View{{shown}}, view.shape())};
+}
+
+}  // namespace
+
+Data ShareOf(const Data& whole, Form form, int64_t devices, int64_t rank) {
+  if (!IsSplit(form)) return whole;
+  const Shape flat({whole->shape.elements() / (form * devices), devices, form});
+  const View share = ir::Slice(ir::DenseView(flat), 1, rank, 1, 1);
+  auto cut = std::make_shared<ConstantData>(*Cut(whole, share));
+  cut->shape = LocalShape(whole->shape, form, devices);
+  return cut;
+}
+
+int SeparateWeights(Graph* graph) {
+  int separated = 0;
+  for (NodeId id = 0, end = graph->size(); id < end; ++id) {
+    if (!graph->IsConstant(id) || graph->node(id).dead || graph->IsOutput(id)) continue;
+    const Data whole = graph->node(id).As<ir::ConstantAttrs>().data;
+    if (whole->byte_size() < kWorthSeparating) continue;
+    const std::vector<NodeId> users = graph->UsersOf(id);
+    std::vector<Part> parts;
+    for (NodeId user : users) {
+      if (graph->node(user).op != ir::Op::kView) break;
+      auto part = PartOf(graph->ViewOf(user), whole->shape.elements());
+      if (!part) break;
+      parts.push_back(std::move(*part));
+    }
+    if (parts.size() != users.size()) continue;
+    for (size_t u = 0; u < users.size(); ++u) {
+      Node constant;
+      constant.op = ir::Op::kConstant;
+      constant.sources = graph->node(id).sources;
+      constant.name = graph->node(id).name;
+      const Data cut = Cut(whole, parts[u].of_constant);
+      constant.dtype = cut->dtype;
+      constant.shape = cut->shape;
+      constant.attrs = ir::ConstantAttrs{cut};
+      const NodeId own = graph->Add(std::move(constant));
+      graph->node(users[u]).As<ir::ViewAttrs>().view = parts[u].shown;
+      graph->SetInput(users[u], 0, own);
+      ++separated;
+    }
+  }
+  if (separated > 0) {
+    graph->RemoveDead();
+    graph->Compact();
+  }
+  return separated;
+}
+
+}  // namespace rondo::shard

@@ -1,0 +1,25 @@
+// CutWeight: a part of a constant, as a constant of its own.
+#ifndef RONDO_COMPILER_SHARD_CUT_WEIGHT_H_
+#define RONDO_COMPILER_SHARD_CUT_WEIGHT_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/form.h"
+
+namespace rondo::shard {
+
+// Device `rank`'s share of a constant that is split into runs of `form`. Memory is shared with `whole` where
+// the share lies in one piece of it, and copied otherwise; of a synthetic one nothing is made.
+std::shared_ptr<const ir::ConstantData> ShareOf(const std::shared_ptr<const ir::ConstantData>& whole,
+                                                Form form, int64_t devices, int64_t rank);
+
+// Makes every part of a large constant that views show apart (the query columns of a fused projection) a
+// constant of its own, in the order in which it lies there, where every reader of the constant is such a
+// view: so that each can be split by what it is. Returns how many.
+int SeparateWeights(ir::Graph* graph);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_CUT_WEIGHT_H_

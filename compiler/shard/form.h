@@ -1,0 +1,38 @@
+// Form: how the devices of a program hold one value.
+//
+// Dense row-major storage of E elements is dealt out in runs: seen as [E / (N * run), N, run], device r of N
+// holds index r of the middle. So a form survives every reshape, and heads, blocks of columns and whole rows
+// are all the same thing. Within a shape, the run is a split of one dim, seen as [outer, N, inner]: what a
+// device holds has that dim divided by N. Plain values and pure functions; thread-safe.
+#ifndef RONDO_COMPILER_SHARD_FORM_H_
+#define RONDO_COMPILER_SHARD_FORM_H_
+
+#include <cstdint>
+
+#include "core/shape.h"
+
+namespace rondo::shard {
+
+// Elements of a run, or one of the two below.
+using Form = int64_t;
+inline constexpr Form kWhole = 0;     // every device holds all of it, equal to the bit
+inline constexpr Form kPartial = -1;  // every device holds a summand of all of it
+
+inline bool IsSplit(Form form) { return form > 0; }
+
+// Which dim of a shape a split divides, and the innermost part of that dim that stays together.
+struct SplitDim {
+  int dim = -1;  // -1: the runs cross dims, so that no share has a shape
+  int64_t inner = 0;
+};
+SplitDim DimOf(const Shape& shape, Form form, int64_t devices);
+
+// The form that splits `dim` into [outer, devices, inner]; kWhole if the dim does not divide that way.
+Form SplitOf(const Shape& shape, int dim, int64_t inner, int64_t devices);
+
+// What one device holds of `shape`.
+Shape LocalShape(const Shape& shape, Form form, int64_t devices);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_FORM_H_

@@ -1,0 +1,47 @@
+// What index maps become on one device of several: views, and accesses whose indices come from data.
+//
+// Pure functions; thread-safe. `elements` are those of the whole storage; `from` is its form, `to` that of
+// what is shown. Every answer holds for all ranks alike, but for the offset at which a device finds its share
+// of a storage that it holds whole.
+#ifndef RONDO_COMPILER_SHARD_LOCAL_VIEW_H_
+#define RONDO_COMPILER_SHARD_LOCAL_VIEW_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/form.h"
+
+namespace rondo::shard {
+
+// Device `rank`'s share of `view`, as a view of its share of the storage. None if the share shows what other
+// devices hold, or would have more dims than a shape can.
+std::optional<ir::View> LocalView(const ir::View& view, int64_t elements, Form from, Form to, int64_t devices,
+                                  int64_t rank);
+
+// The form in which `view` shows a storage that is split into runs of `from`, and the form of the storage
+// that makes the view one of runs of `to`; kWhole if there is none.
+Form FormShown(const ir::View& view, int64_t elements, Form from, int64_t devices);
+Form FormBehind(const ir::View& view, int64_t elements, Form to, int64_t devices);
+
+// An indexed access of a share of the data.
+struct LocalIndexed {
+  ir::View map;                  // over the share of the shape that is read or written
+  std::vector<int64_t> strides;  // one an index
+  // The index whose values the devices share out, each an equal range of its extent: what the others hold,
+  // this one cannot reach. -1: none, all values mean the same everywhere.
+  int over = -1;
+};
+// `to` is the form of what is read, or of the updates that are written. None as above.
+std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64_t elements, Form from,
+                                            Form to, int64_t devices, int64_t rank);
+
+// The form of the data that makes an access one of runs of `to`; kWhole if it must be, or may be, whole.
+Form DataBehind(const ir::IndexedAttrs& attrs, int64_t elements, Form to, int64_t devices);
+// The form of what is read of data in runs of `from`, or of the updates that may be written to it.
+Form FormAccessed(const ir::IndexedAttrs& attrs, int64_t elements, Form from, int64_t devices);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_LOCAL_VIEW_H_

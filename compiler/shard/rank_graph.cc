@@ -1,0 +1,358 @@
+#include "compiler/shard/rank_graph.h"
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/versions.h"
+#include "compiler/shard/conversions.h"
+#include "compiler/shard/cut_weight.h"
+#include "compiler/shard/local_view.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+class Rewriter {
+ public:
+  Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank)
+      : g_(graph),
+        c_(candidates),
+        costs_(costs),
+        devices_(costs.devices()),
+        rank_(rank),
+        there_(static_cast<size_t>(graph.size())),
+        runs_(static_cast<size_t>(graph.size()), kNoNode) {}
+
+  Result<Graph> Run(const Assignment& assignment) {
+    out_.name = g_.name;
+    out_.states = g_.states;
+    std::vector<Form> taken(g_.inputs.size(), kWhole);
+    for (const Step& step : assignment.steps) {
+      const Node& node = g_.node(step.node);
+      if (node.op != Op::kInput) continue;
+      taken[static_cast<size_t>(node.As<ir::InputAttrs>().index)] =
+          c_.forms[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)];
+    }
+    for (size_t i = 0; i < g_.inputs.size(); ++i) MakeInput(i, taken[i]);
+    std::vector<NodeId> outputs(g_.outputs.size(), kNoNode);
+    for (const Step& step : assignment.steps) {
+      const Op op = g_.node(step.node).op;
+      if (op == Op::kView) {
+        MakeView(step);
+      } else if (op != Op::kInput) {
+        MakeNode(step);
+      }
+      for (size_t o : outputs_of_[step.node]) outputs[o] = MakeOutput(o, taken);
+    }
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (outputs[o] == kNoNode) outputs[o] = MakeOutput(o, taken);
+      out_.outputs.push_back({g_.outputs[o].name, outputs[o]});
+    }
+    RONDO_RETURN_IF_ERROR(OrderStates());
+    out_.RemoveDead();
+    out_.Compact();
+    return std::move(out_);
+  }
+
+  void NoteOutputs() {
+    for (size_t o = 0; o < g_.outputs.size(); ++o) outputs_of_[g_.outputs[o].node].push_back(o);
+  }
+
+ private:
+  std::map<Form, NodeId>& There(NodeId id) { return there_[static_cast<size_t>(id)]; }
+
+  NodeId MakeOutput(size_t o, const std::vector<Form>& taken) {
+    const int pair = PairOfOutput(g_, o);
+    const Form form =
+        pair < 0 ? kWhole : taken[static_cast<size_t>(g_.states[static_cast<size_t>(pair)].input)];
+    return Get(g_.outputs[o].node, form);
+  }
+
+  void MakeInput(size_t i, Form form) {
+    const NodeId id = g_.inputs[i].node;
+    Node node = g_.node(id);
+    node.shape = LocalShape(node.shape, form, devices_);
+    const NodeId made = out_.Add(std::move(node));
+    out_.inputs.push_back({g_.inputs[i].name, made});
+    There(id)[form] = made;
+  }
+
+  // ------------------------------------------------------------------------- what a node becomes
+
+  void MakeNode(const Step& step) {
+    const Node& from = g_.node(step.node);
+    const Rule& rule = c_.rules[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)];
+    Node node = from;
+    for (size_t i = 0; i < from.inputs.size(); ++i) node.inputs[i] = Get(from.inputs[i], rule.inputs[i]);
+    node.shape = LocalShape(from.shape, rule.output, devices_);
+    if (from.op == Op::kConv && IsSplit(rule.inputs[0]) && IsSplit(rule.output) &&
+        from.As<ir::ConvAttrs>().groups > 1 && IsSplit(rule.inputs[1])) {
+      node.As<ir::ConvAttrs>().groups /= devices_;
+    }
+    if (from.op == Op::kAttention && rule.inputs[1] == kWhole &&
+        DimOf(from.shape, rule.output, devices_).dim == 1) {
+      for (size_t i : {size_t{1}, size_t{2}}) node.inputs[i] = HeadsOf(node.inputs[i], from);
+    }
+    bool summand = false;
+    if (from.op == Op::kIndexedRead || from.op == Op::kIndexedWrite) summand = Localise(from, rule, &node);
+    Runs(from, &node);
+    const std::vector<std::string> sources = node.sources;
+    const NodeId index = summand ? OwnIndex(from, &node) : kNoNode;
+    const NodeId made = out_.Add(std::move(node));
+    runs_[static_cast<size_t>(step.node)] = made;
+    There(step.node)[rule.output] = summand ? OnlyOwn(made, index, sources) : made;
+  }
+
+  // Of keys or values that are whole, those of this device's query heads: one, if all share it, else one a
+  // query head.
+  NodeId HeadsOf(NodeId all, const Node& attention) {
+    ir::Builder b(&out_);
+    b.SetSources(attention.sources);
+    const Shape shape = b.shape(all);
+    const int64_t shared = attention.shape[1] / shape[1], own = attention.shape[1] / devices_;
+    if (shared % own == 0) return b.Slice(all, 1, own * rank_ / shared, 1, 1);
+    const Shape repeated({shape[0], shape[1], shared, shape[2], shape[3]});
+    const NodeId each = b.Expand(b.Unsqueeze(all, 2), repeated);
+    const NodeId heads = b.Reshape(each, Shape({shape[0], attention.shape[1], shape[2], shape[3]}));
+    return b.Slice(heads, 1, own * rank_, 1, own);
+  }
+
+  // Control edges, to what the nodes have become.
+  void Runs(const Node& from, Node* node) const {
+    const auto follow = [&](const std::vector<NodeId>& before, std::vector<NodeId>* list) {
+      list->clear();
+      for (NodeId id : before) {
+        const NodeId now = runs_[static_cast<size_t>(g_.BaseOf(id))];
+        if (now != kNoNode) list->push_back(now);
+      }
+    };
+    follow(from.weak_after, &node->weak_after);
+    follow(from.strong_after, &node->strong_after);
+  }
+
+  // The access on this device. True if an index finds only what this device holds.
+  bool Localise(const Node& from, const Rule& rule, Node* node) {
+    auto& attrs = node->As<ir::IndexedAttrs>();
+    const Form data = rule.inputs[0];
+    const Form accessed = from.op == Op::kIndexedRead && rule.output != kPartial ? rule.output
+                          : from.op == Op::kIndexedWrite                         ? rule.inputs[1]
+                                                                                 : kWhole;
+    const int64_t elements = g_.node(from.inputs[0]).shape.elements();
+    const auto local = LocaliseIndexed(attrs, elements, data, accessed, devices_, rank_);
+    attrs.map = local->map;
+    for (size_t k = 0; k < attrs.dims.size(); ++k) attrs.dims[k].stride = local->strides[k];
+    over_ = local->over;
+    return over_ >= 0;
+  }
+
+  // In place of index `over_` of `node`, one among the values that this device holds, 0 where another device
+  // does; what is in range nowhere stays out of range. Gives the difference from this device's first value.
+  NodeId OwnIndex(const Node& from, Node* node) {
+    ir::Builder b(&out_);
+    b.SetSources(from.sources);
+    const auto slot = static_cast<size_t>(over_) + 1;
+    ir::IndexedDim& dim = node->As<ir::IndexedAttrs>().dims[static_cast<size_t>(over_)];
+    const int64_t own = dim.extent / devices_;
+    NodeId index = b.Cast(node->inputs[slot], DType::kI64);
+    const NodeId zero = b.Scalar(DType::kI64, 0), end = b.Scalar(DType::kI64, static_cast<double>(own));
+    if (dim.wrap) {
+      const NodeId wrapped = b.BinaryScalar(TapeOp::kAdd, index, static_cast<double>(dim.extent));
+      index = b.Select(b.Binary(TapeOp::kLess, index, zero), wrapped, index);
+    }
+    const NodeId known = InRange(&b, index, dim.extent, zero, end);
+    const NodeId place = b.BinaryScalar(TapeOp::kSub, index, static_cast<double>(own * rank_));
+    node->inputs[slot] = b.Expand(InRange(&b, place, own, place, known), out_.node(node->inputs[slot]).shape);
+    dim.extent = own;
+    dim.wrap = false;
+    return place;
+  }
+
+  // `inside` where 0 <= x < extent, else `outside`.
+  static NodeId InRange(ir::Builder* b, NodeId x, int64_t extent, NodeId inside, NodeId outside) {
+    const NodeId below = b->Binary(TapeOp::kLess, x, b->Scalar(DType::kI64, 0));
+    const NodeId fits = b->Binary(TapeOp::kLess, x, b->Scalar(DType::kI64, static_cast<double>(extent)));
+    return b->Select(below, outside, b->Select(fits, inside, outside));
+  }
+
+  // What was read where `place` is this device's, else 0.
+  NodeId OnlyOwn(NodeId read, NodeId place, const std::vector<std::string>& sources) {
+    ir::Builder b(&out_);
+    b.SetSources(sources);
+    const NodeId nothing = b.Scalar(b.dtype(read), 0);
+    const int64_t own = out_.node(read).As<ir::IndexedAttrs>().dims[static_cast<size_t>(over_)].extent;
+    return InRange(&b, place, own, read, nothing);
+  }
+
+  // ------------------------------------------------------------------------------------ views
+
+  void MakeView(const Step& step) {
+    const NodeId base = g_.node(step.node).inputs[0];
+    const std::vector<Rule>& rules = c_.rules[static_cast<size_t>(step.node)];
+    if (step.choice > 0) Get(base, rules[static_cast<size_t>(step.choice - 1)].inputs[0]);
+    for (const Rule& rule : rules) {
+      if (There(base).count(rule.inputs[0]) != 0 && There(step.node).count(rule.output) == 0) {
+        There(step.node)[rule.output] = ShowLocal(step.node, There(base)[rule.inputs[0]], rule);
+      }
+    }
+  }
+
+  NodeId ShowLocal(NodeId id, NodeId base, const Rule& rule) {
+    const Node& from = g_.node(id);
+    const int64_t elements = g_.node(from.inputs[0]).shape.elements();
+    const auto view =
+        LocalView(from.As<ir::ViewAttrs>().view, elements, rule.inputs[0], rule.output, devices_, rank_);
+    return Show(from, base, *view);
+  }
+
+  NodeId Show(const Node& from, NodeId x, const ir::View& view) {
+    ir::Builder b(&out_);
+    b.SetSources(from.sources);
+    b.SetAnnotations(from.annotations);
+    return b.ViewNode(x, view);
+  }
+
+  // ------------------------------------------------------------------------------ conversions
+
+  // `id` in the form `wanted`; weights are made, other values are converted from what is there.
+  NodeId Get(NodeId id, Form wanted) {
+    auto& there = There(id);
+    const auto found = there.find(wanted);
+    if (found != there.end()) return found->second;
+    if (IsWeight(g_, id)) return there[wanted] = GetWeight(id, wanted);
+    FormSet forms = 0;
+    const std::vector<Form>& known = c_.forms[static_cast<size_t>(id)];
+    for (size_t f = 0; f < known.size(); ++f) {
+      if (there.count(known[f]) != 0) forms = static_cast<FormSet>(forms | 1u << f);
+    }
+    for (const Conversion& c : PathTo(wanted, known, forms)) {
+      const NodeId made = c.from == kWhole     ? FromWhole(id, there[kWhole], c.to)
+                          : c.from == kPartial ? Reduce(id, there[kPartial])
+                                               : Gather(id, there[c.from], c.from);
+      there[c.to] = made;
+    }
+    return there[wanted];
+  }
+
+  NodeId GetWeight(NodeId id, Form wanted) {
+    const NodeId base = g_.BaseOf(id);
+    FormSet forms = 0;
+    const std::vector<Form>& known = c_.forms[static_cast<size_t>(base)];
+    for (size_t f = 0; f < known.size(); ++f) {
+      if (There(base).count(known[f]) != 0) forms = static_cast<FormSet>(forms | 1u << f);
+    }
+    const WeightChoice choice = ChooseWeight(g_, c_, costs_, id, wanted, forms);
+    const NodeId constant = Constant(base, choice.base);
+    NodeId shown = constant;
+    if (base != id) {
+      const Rule rule{{choice.base}, choice.shown};
+      shown = ShowLocal(id, constant, rule);
+    }
+    return choice.shown == wanted ? shown : FromWhole(id, shown, wanted);
+  }
+
+  NodeId Constant(NodeId id, Form form) {
+    auto& there = There(id);
+    const auto found = there.find(form);
+    if (found != there.end()) return found->second;
+    Node node = g_.node(id);
+    const auto data = ShareOf(node.As<ir::ConstantAttrs>().data, form, devices_, rank_);
+    node.shape = data->shape;
+    node.attrs = ir::ConstantAttrs{data};
+    return there[form] = out_.Add(std::move(node));
+  }
+
+  // This device's share of what it holds whole; or, as its summand, all of it on the first device.
+  NodeId FromWhole(NodeId id, NodeId whole, Form to) {
+    const Node& from = g_.node(id);
+    if (IsSplit(to)) {
+      return Show(from, whole,
+                  *LocalView(ir::DenseView(from.shape), from.shape.elements(), kWhole, to, devices_, rank_));
+    }
+    ir::Builder b(&out_);
+    b.SetSources(from.sources);
+    const NodeId here = b.Ints(DType::kBool, Shape(), {rank_ == 0 ? 1 : 0});
+    return b.Select(here, whole, b.Scalar(from.dtype, 0));
+  }
+
+  NodeId Reduce(NodeId id, NodeId summand) {
+    return Exchange(CollectiveOp::kAllReduce, "summands of ", id, summand, out_.node(summand).shape);
+  }
+
+  NodeId Gather(NodeId id, NodeId share, Form form) {
+    const Node& from = g_.node(id);
+    const int64_t own = from.shape.elements() / devices_;
+    ir::Builder b(&out_);
+    b.SetSources(from.sources);
+    const NodeId flat = b.Reshape(share, Shape({own}));
+    const NodeId all = Exchange(CollectiveOp::kAllGather, "shares of ", id, flat, Shape({devices_, own}));
+    const NodeId runs = b.Reshape(all, Shape({devices_, own / form, form}));
+    return b.Reshape(b.Transpose(runs, {1, 0, 2}), from.shape);
+  }
+
+  NodeId Exchange(CollectiveOp op, const char* what, NodeId id, NodeId x, const Shape& shape) {
+    const Node& from = g_.node(id);
+    Node node;
+    node.op = Op::kCollective;
+    node.dtype = from.dtype;
+    node.shape = shape;
+    node.attrs = ir::CollectiveAttrs{op, devices_};
+    node.inputs = {x};
+    const std::string name = op == CollectiveOp::kAllReduce ? "AllReduce" : "AllGather";
+    const NodeId base = g_.BaseOf(id);
+    const std::string source = !from.sources.empty()            ? from.sources[0]
+                               : !g_.node(base).sources.empty() ? g_.node(base).sources[0]
+                                                                : "node " + std::to_string(id);
+    node.sources = {name + " of the " + what + source};
+    if (last_collective_ != kNoNode) node.weak_after.push_back(last_collective_);
+    return last_collective_ = out_.Add(std::move(node));
+  }
+
+  // Readers that were added here, too, run before what they read is replaced.
+  Status OrderStates() {
+    for (const ir::StatePair& pair : out_.states) {
+      const NodeId input = out_.inputs[static_cast<size_t>(pair.input)].node;
+      std::vector<NodeId> versions;
+      NodeId at = out_.outputs[static_cast<size_t>(pair.output)].node;
+      while (at != input) {
+        const ir::VersionStep step = ir::VersionStepOf(out_, at);
+        if (step.runs == kNoNode) break;
+        versions.insert(versions.begin(), at);
+        at = out_.node(step.runs).inputs[step.slot];
+      }
+      if (at != input || versions.empty()) continue;
+      versions.insert(versions.begin(), input);
+      const std::string late = ir::OrderReaders(&out_, versions);
+      if (!late.empty()) return Status::Error(Code::kInternal, "%s", late.c_str());
+    }
+    return Status::Ok();
+  }
+
+  const Graph& g_;
+  const Candidates& c_;
+  const Costs& costs_;
+  const int64_t devices_, rank_;
+  Graph out_;
+  std::vector<std::map<Form, NodeId>> there_;  // by node of the old graph
+  std::vector<NodeId> runs_;                   // by node of the old graph: what does its work
+  std::map<NodeId, std::vector<size_t>> outputs_of_;
+  NodeId last_collective_ = kNoNode;
+  int over_ = -1;
+};
+
+}  // namespace
+
+Result<Graph> RankGraph(const Graph& graph, const Candidates& candidates, const Costs& costs,
+                        const Assignment& assignment, int64_t rank) {
+  Rewriter rewriter(graph, candidates, costs, rank);
+  rewriter.NoteOutputs();
+  return rewriter.Run(assignment);
+}
+
+}  // namespace rondo::shard

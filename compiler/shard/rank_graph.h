@@ -1,0 +1,22 @@
+// RankGraph: what one device runs of a graph whose values have been assigned forms.
+#ifndef RONDO_COMPILER_SHARD_RANK_GRAPH_H_
+#define RONDO_COMPILER_SHARD_RANK_GRAPH_H_
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/assign.h"
+#include "compiler/shard/candidates.h"
+#include "compiler/shard/costs.h"
+#include "core/status.h"
+
+namespace rondo::shard {
+
+// Device `rank`'s graph: its share of weights, states and work, and the collectives, each with a source that
+// says what it is for. Ports keep their names and order; the shapes of states are those of their share. The
+// graphs of all ranks have the same nodes, and differ in constants and offsets. kInternal if a state's
+// readers can no longer run before what replaces it.
+Result<ir::Graph> RankGraph(const ir::Graph& graph, const Candidates& candidates, const Costs& costs,
+                            const Assignment& assignment, int64_t rank);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_RANK_GRAPH_H_

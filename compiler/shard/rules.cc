@@ -1,0 +1,264 @@
+#include "compiler/shard/rules.h"
+
+#include <algorithm>
+
+#include "compiler/shard/local_view.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+
+// Where one axis of a node's work lies in an operand: in steps of `scale` indices of a dim.
+struct Place {
+  int dim = -1;  // -1: the operand does not have the axis
+  int64_t scale = 1;
+};
+// One axis along which the work divides. The operands that do not have it are whole.
+struct Axis {
+  std::vector<Place> inputs;
+  Place output;
+  bool sums = false;  // the result is a sum over the axis
+};
+
+std::vector<Axis> MatMulAxes(const Node& node) {
+  const int r = node.shape.rank;
+  std::vector<Axis> axes = {
+      {{{r - 2}, {}}, {r - 2}}, {{{}, {r - 1}}, {r - 1}}, {{{r - 1}, {r - 2}}, {}, true}};
+  for (int d = 0; d < r - 2; ++d) axes.push_back({{{d}, {d}}, {d}});
+  return axes;
+}
+
+// Never along what is reduced: to sum a norm's few numbers over the devices is a message as dear as any
+// other.
+std::vector<Axis> ReduceAxes(const Node& node) {
+  const auto& reduced = node.As<ir::ReduceAttrs>().axes;
+  std::vector<Axis> axes;
+  for (int d = 0; d < node.shape.rank; ++d) {
+    if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) axes.push_back({{{d}}, {d}});
+  }
+  return axes;
+}
+
+// The group is the axis of a grouped convolution: its channels stay together.
+std::vector<Axis> ConvAxes(const Graph& graph, const Node& node) {
+  const auto& attrs = node.As<ir::ConvAttrs>();
+  std::vector<Axis> axes = {{{{0}, {}}, {0}}};
+  if (attrs.groups == 1) {
+    axes.push_back({{{}, {0}}, {1}});
+    axes.push_back({{{1}, {1}}, {}, true});
+  } else {
+    const int64_t in = graph.node(node.inputs[0]).shape[1] / attrs.groups;
+    const int64_t out = node.shape[1] / attrs.groups;
+    axes.push_back({{{1, in}, {0, out}}, {1, out}});
+  }
+  return axes;
+}
+
+// Query heads stay with the head of keys and values that they share. Where those do not divide among the
+// devices, every device holds them all and looks at those of its own query heads.
+std::vector<Axis> AttentionAxes(const Graph& graph, const Node& node, int64_t devices) {
+  const int64_t groups = graph.node(node.inputs[1]).shape[1], shared = node.shape[1] / groups;
+  const bool divide = groups % devices == 0;
+  Axis batch{{{0}, {0}, {0}}, {0}}, heads{{{1}, {}, {}}, {1}};
+  if (divide) heads = {{{1, shared}, {1}, {1}}, {1, shared}};
+  Axis queries{{{2}, {}, {}}, {2}}, features{{{}, {}, {3}}, {3}};
+  for (size_t i = 3; i < node.inputs.size(); ++i) {  // the mask, the limit
+    batch.inputs.push_back({0});
+    heads.inputs.push_back({1, divide ? shared : 1});
+    queries.inputs.push_back({2});
+    features.inputs.push_back({});
+  }
+  return {batch, heads, queries, features};
+}
+
+// The same dims in all inputs and the result.
+std::vector<Axis> SameAxes(const Node& node, int dims) {
+  std::vector<Axis> axes;
+  for (int d = 0; d < dims; ++d) axes.push_back({std::vector<Place>(node.inputs.size(), Place{d}), {d}});
+  return axes;
+}
+
+// Along the axis of concatenation the inputs' shares lie one after another only where all are of one length.
+std::vector<Axis> ConcatAxes(const Graph& graph, const Node& node) {
+  const int axis = node.As<ir::ConcatAttrs>().axis;
+  std::vector<Axis> axes = SameAxes(node, node.shape.rank);
+  for (ir::NodeId in : node.inputs) {
+    if (graph.node(in).shape[axis] == graph.node(node.inputs[0]).shape[axis]) continue;
+    axes.erase(axes.begin() + axis);
+    break;
+  }
+  return axes;
+}
+
+std::vector<Axis> AxesOf(const Graph& graph, const Node& node, int64_t devices) {
+  switch (node.op) {
+    case Op::kPointwise: return SameAxes(node, node.shape.rank);
+    case Op::kReduce: return ReduceAxes(node);
+    case Op::kMatMul: return MatMulAxes(node);
+    case Op::kConv: return ConvAxes(graph, node);
+    case Op::kPool: return SameAxes(node, 2);
+    case Op::kConcat: return ConcatAxes(graph, node);
+    case Op::kAttention: return AttentionAxes(graph, node, devices);
+    default: return {};
+  }
+}
+
+// The rule that divides the work along `axis` in runs of `unit`. False if a dim does not divide that way.
+bool Divide(const Graph& graph, const Node& node, const Axis& axis, int64_t unit, int64_t devices,
+            Rule* rule) {
+  *rule = WholeRule(node);
+  const auto split = [&](const Shape& shape, const Place& place, Form* form) {
+    if (place.dim < 0) return true;
+    *form = SplitOf(shape, place.dim, unit * place.scale, devices);
+    // What the reader makes of the form must be this dim: a dim of 1 beside it makes no difference.
+    return IsSplit(*form) && DimOf(shape, *form, devices).dim == place.dim;
+  };
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!split(graph.node(node.inputs[i]).shape, axis.inputs[i], &rule->inputs[i])) return false;
+  }
+  // Heads whose keys are whole are looked up by number: one range of them a device.
+  const bool alone = node.op == Op::kAttention && axis.output.dim == 1 && axis.inputs[1].dim < 0;
+  if (alone && unit * devices != node.shape[1]) return false;
+  if (axis.sums) rule->output = kPartial;
+  return axis.sums || split(node.shape, axis.output, &rule->output);
+}
+
+std::vector<Rule> ViewRules(const Graph& graph, const Node& node, int slot, Form form, int64_t devices) {
+  const ir::View& view = node.As<ir::ViewAttrs>().view;
+  const int64_t elements = graph.node(node.inputs[0]).shape.elements();
+  const Form other =
+      slot < 0 ? FormBehind(view, elements, form, devices) : FormShown(view, elements, form, devices);
+  if (!IsSplit(other)) return {};
+  return {slot < 0 ? Rule{{other}, form} : Rule{{form}, other}};
+}
+
+// What is read by index is split as the indices are, or as the data is; where the data is split by what an
+// index says, what each device finds is a summand.
+std::vector<Rule> ReadRules(const Graph& graph, const Node& node, int slot, Form form, int64_t devices) {
+  const auto& attrs = node.As<ir::IndexedAttrs>();
+  const int64_t elements = graph.node(node.inputs[0]).shape.elements();
+  const auto rule = [&](Form data, Form shown) {
+    Rule out{std::vector<Form>(node.inputs.size(), shown), shown};
+    out.inputs[0] = data;
+    return out;
+  };
+  if (slot == 0) {
+    const Form shown = FormAccessed(attrs, elements, form, devices);
+    if (IsSplit(shown)) return {rule(form, shown)};
+    const auto local = LocaliseIndexed(attrs, elements, form, kWhole, devices, 0);
+    if (!local || local->over < 0) return {};
+    Rule summand = rule(form, kWhole);
+    summand.output = kPartial;
+    return {summand};
+  }
+  std::vector<Rule> rules;
+  const Form data = DataBehind(attrs, elements, form, devices);
+  if (IsSplit(data)) rules.push_back(rule(data, form));
+  if (LocaliseIndexed(attrs, elements, kWhole, form, devices, 0)) rules.push_back(rule(kWhole, form));
+  return rules;
+}
+
+// What is written stays on the device that holds the place.
+std::vector<Rule> WriteRules(const Node& node, int slot, Form form, int64_t devices) {
+  const auto& attrs = node.As<ir::IndexedAttrs>();
+  const int64_t elements = node.shape.elements();
+  const bool of_data = slot <= 0;
+  const Form data = of_data ? form : DataBehind(attrs, elements, form, devices);
+  const Form updates = of_data ? FormAccessed(attrs, elements, form, devices) : form;
+  if (!IsSplit(data) || !IsSplit(updates) || DimOf(node.shape, data, devices).dim < 0) return {};
+  Rule rule{std::vector<Form>(node.inputs.size(), updates), data};
+  rule.inputs[0] = data;
+  return {rule};
+}
+
+bool IsWeight(const Graph& graph, ir::NodeId id) { return graph.IsConstant(graph.BaseOf(id)); }
+
+// Along which of AxesOf sharding begins.
+bool Begins(const Graph& graph, const Node& node, const Axis& axis) {
+  switch (node.op) {
+    case Op::kMatMul:
+    case Op::kConv: {
+      // By what the weight has: its columns and rows, its channels.
+      if (IsWeight(graph, node.inputs[1])) return axis.inputs[1].dim >= 0;
+      return IsWeight(graph, node.inputs[0]) && axis.inputs[0].dim >= 0;
+    }
+    case Op::kAttention: return axis.output.dim == 1;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Rule WholeRule(const Node& node) { return {std::vector<Form>(node.inputs.size(), kWhole), kWhole}; }
+
+std::vector<Rule> RulesWith(const Graph& graph, const Node& node, int slot, Form form, int64_t devices) {
+  switch (node.op) {
+    case Op::kView: return ViewRules(graph, node, slot, form, devices);
+    case Op::kIndexedRead: return ReadRules(graph, node, slot, form, devices);
+    case Op::kIndexedWrite: return WriteRules(node, slot, form, devices);
+    default: break;
+  }
+  const Shape& shape = slot < 0 ? node.shape : graph.node(node.inputs[static_cast<size_t>(slot)]).shape;
+  const SplitDim split = DimOf(shape, form, devices);
+  std::vector<Rule> rules;
+  if (split.dim < 0) return rules;
+  for (const Axis& axis : AxesOf(graph, node, devices)) {
+    const Place& place = slot < 0 ? axis.output : axis.inputs[static_cast<size_t>(slot)];
+    Rule rule;
+    if (place.dim != split.dim || split.inner % place.scale != 0) continue;
+    if (Divide(graph, node, axis, split.inner / place.scale, devices, &rule)) rules.push_back(rule);
+  }
+  return rules;
+}
+
+std::vector<Rule> PartialRules(const Graph& graph, const Node& node) {
+  if (node.dtype == DType::kBool) return {};
+  if (node.op == Op::kView) return {{{kPartial}, kPartial}};
+  if (node.op != Op::kPointwise) return {};
+  // Inputs of another type would be summed in that.
+  for (ir::NodeId in : node.inputs) {
+    if (graph.node(in).dtype != node.dtype) return {};
+  }
+  switch (node.As<ir::PointwiseAttrs>().op) {
+    case TapeOp::kAdd:
+    case TapeOp::kSub: return {{{kPartial, kPartial}, kPartial}};
+    case TapeOp::kMul:
+      if (!IsFloat(node.dtype)) return {};
+      return {{{kPartial, kWhole}, kPartial}, {{kWhole, kPartial}, kPartial}};
+    case TapeOp::kDiv:
+      if (!IsFloat(node.dtype)) return {};
+      return {{{kPartial, kWhole}, kPartial}};
+    case TapeOp::kNeg: return {{{kPartial}, kPartial}};
+    default: return {};
+  }
+}
+
+std::vector<Rule> FirstRules(const Graph& graph, const Node& node, const Costs& costs) {
+  const int64_t devices = costs.devices();
+  std::vector<Rule> rules;
+  const bool table = node.op == Op::kIndexedRead && IsWeight(graph, node.inputs[0]);
+  if (table && costs.PaysAMessage(BytesOf(graph.node(node.inputs[0])))) {
+    const Shape& table = graph.node(node.inputs[0]).shape;
+    const Form rows = table.rank == 0 ? kWhole : SplitOf(table, 0, table[0] / devices, devices);
+    if (IsSplit(rows)) rules = RulesWith(graph, node, 0, rows, devices);
+  }
+  for (const Axis& axis : AxesOf(graph, node, devices)) {
+    if (!Begins(graph, node, axis)) continue;
+    // The extent that any operand has of the axis.
+    int64_t extent = axis.output.dim < 0 ? 0 : node.shape[axis.output.dim] / axis.output.scale;
+    for (size_t i = 0; i < axis.inputs.size() && extent == 0; ++i) {
+      const Place& place = axis.inputs[i];
+      if (place.dim >= 0) extent = graph.node(node.inputs[i]).shape[place.dim] / place.scale;
+    }
+    Rule rule;
+    if (extent % devices == 0 && extent > 0 && Divide(graph, node, axis, extent / devices, devices, &rule)) {
+      rules.push_back(rule);
+    }
+  }
+  return rules;
+}
+
+}  // namespace rondo::shard

@@ -1,0 +1,151 @@
+#include "compiler/shard/shard_graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/shard/assign.h"
+#include "compiler/shard/cut_weight.h"
+#include "compiler/shard/rank_graph.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+
+constexpr int64_t kWorthNaming = 256;  // bytes of a weight or state that is not shared out
+constexpr size_t kMostNames = 12;
+
+bool Divides(const Shape& shape, int64_t devices) {
+  return std::any_of(shape.begin(), shape.end(), [&](int64_t dim) { return dim % devices == 0; });
+}
+
+// Why every device holds all of it.
+std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, int64_t devices) {
+  if (!Divides(graph.node(id).shape, devices)) return "no dim of it divides by " + std::to_string(devices);
+  const auto& forms = candidates.forms[static_cast<size_t>(id)];
+  if (std::none_of(forms.begin(), forms.end(), IsSplit)) return "what reads it does not divide";
+  return "to share it would send more than it saves";
+}
+
+std::string BytesText(int64_t bytes) {
+  char text[32];
+  if (bytes < 10000) return std::to_string(bytes) + " bytes";
+  std::snprintf(text, sizeof(text), bytes < 10'000'000 ? "%.1f kB" : "%.1f MB",
+                static_cast<double>(bytes) / (bytes < 10'000'000 ? 1e3 : 1e6));
+  return text;
+}
+
+std::string NameOf(const Node& node) {
+  if (!node.name.empty()) return node.name;
+  return node.sources.empty() ? "a constant" : node.sources[0];
+}
+
+struct Held {
+  int64_t weights = 0, states = 0;
+};
+Held HeldBy(const Graph& graph) {
+  Held held;
+  std::set<const ir::ConstantData*> known;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (!graph.IsConstant(id)) continue;
+    const auto& data = graph.node(id).As<ir::ConstantAttrs>().data;
+    if (known.insert(data.get()).second) held.weights += data->byte_size();
+  }
+  for (const ir::StatePair& pair : graph.states)
+    held.states += BytesOf(graph.node(graph.inputs[static_cast<size_t>(pair.input)].node));
+  return held;
+}
+
+// Weights of `whole` that device 0 holds as they were, and why.
+std::vector<std::string> NotShared(const Graph& whole, const Candidates& candidates, const Graph& rank,
+                                   int64_t devices) {
+  std::set<const ir::ConstantData*> kept;
+  for (NodeId id = 0; id < rank.size(); ++id) {
+    if (rank.IsConstant(id)) kept.insert(rank.node(id).As<ir::ConstantAttrs>().data.get());
+  }
+  struct Line {
+    int64_t bytes;
+    std::string text;
+  };
+  std::vector<Line> lines;
+  const auto add = [&](NodeId id, const std::string& name) {
+    const int64_t bytes = BytesOf(whole.node(id));
+    if (bytes < kWorthNaming) return;
+    lines.push_back({bytes, name + " (" + BytesText(bytes) + "): " + Reason(whole, candidates, id, devices)});
+  };
+  for (NodeId id = 0; id < whole.size(); ++id) {
+    if (whole.IsConstant(id) && kept.count(whole.node(id).As<ir::ConstantAttrs>().data.get()) != 0)
+      add(id, NameOf(whole.node(id)));
+  }
+  for (const ir::StatePair& pair : whole.states) {
+    const auto input = static_cast<size_t>(pair.input);
+    const NodeId id = whole.inputs[input].node;
+    if (rank.node(rank.inputs[input].node).shape == whole.node(id).shape)
+      add(id, "state " + whole.inputs[input].name);
+  }
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const Line& a, const Line& b) { return a.bytes > b.bytes; });
+  std::vector<std::string> texts;
+  for (const Line& line : lines) texts.push_back(line.text);
+  return texts;
+}
+
+std::string Describe(const Graph& whole, const Candidates& candidates, const std::vector<Graph>& ranks) {
+  const auto devices = static_cast<int64_t>(ranks.size());
+  int reduces = 0, gathers = 0;
+  for (NodeId id = 0; id < ranks[0].size(); ++id) {
+    if (ranks[0].node(id).op != ir::Op::kCollective) continue;
+    ++(ranks[0].node(id).As<ir::CollectiveAttrs>().op == CollectiveOp::kAllReduce ? reduces : gathers);
+  }
+  const Held all = HeldBy(whole), each = HeldBy(ranks[0]);
+  std::string text = std::to_string(devices) + " devices, " + std::to_string(reduces) + " all-reduces, " +
+                     std::to_string(gathers) + " all-gathers; each holds " + BytesText(each.weights) +
+                     " of " + BytesText(all.weights) + " of weights";
+  if (all.states > 0) text += ", " + BytesText(each.states) + " of " + BytesText(all.states) + " of state";
+  const std::vector<std::string> kept = NotShared(whole, candidates, ranks[0], devices);
+  for (size_t i = 0; i < kept.size() && i < kMostNames; ++i) text += "\non every device: " + kept[i];
+  if (kept.size() > kMostNames)
+    text += "\non every device: " + std::to_string(kept.size() - kMostNames) + " smaller ones";
+  return text;
+}
+
+Status RefuseCollectives(const Graph& graph) {
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.dead || node.op != ir::Op::kCollective) continue;
+    return Status::Error(Code::kUnsupported,
+                         "the model already has collectives, and says itself what each device does: give "
+                         "--devices N in place of --tp N")
+        .FromNode(NameOf(node));
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out) {
+  RONDO_RETURN_IF_ERROR(RefuseCollectives(graph));
+  SeparateWeights(&graph);
+  const Costs costs(graph, devices);
+  const Candidates candidates = FindCandidates(graph, costs, *states);
+  const Assignment assignment = Assign(graph, candidates, costs, *states);
+  for (const Step& step : assignment.steps) {
+    const Node& node = graph.node(step.node);
+    if (node.op != ir::Op::kInput) continue;
+    const auto input = static_cast<size_t>(node.As<ir::InputAttrs>().index);
+    if (PairOfInput(graph, input) < 0) continue;
+    states->emplace(StateKey(graph, input),
+                    candidates.forms[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)]);
+  }
+  out->ranks.clear();
+  for (int64_t rank = 0; rank < devices; ++rank) {
+    RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank));
+    out->ranks.push_back(std::move(local));
+  }
+  out->text = Describe(graph, candidates, out->ranks);
+  return Status::Ok();
+}
+
+}  // namespace rondo::shard

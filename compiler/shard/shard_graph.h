@@ -1,0 +1,36 @@
+// ShardGraph: a whole model becomes what each of several devices runs of it.
+//
+//   StateForms states;                       // one for all programs of a plan
+//   ShardedGraph sharded;
+//   RONDO_RETURN_IF_ERROR(ShardGraph(std::move(graph), 2, &states, &sharded));
+//
+// The graph has no collectives; its states are paired, its patterns recognised. Weights and states are dealt
+// out, work follows them (assign.h), and collectives bring together what is needed whole. What cannot be
+// shared out in equal parts is held, and computed, by every device, bit for bit alike.
+#ifndef RONDO_COMPILER_SHARD_SHARD_GRAPH_H_
+#define RONDO_COMPILER_SHARD_SHARD_GRAPH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/candidates.h"
+#include "core/status.h"
+
+namespace rondo::shard {
+
+struct ShardedGraph {
+  std::vector<ir::Graph> ranks;  // one a device, compact
+  // For people: collectives, bytes of weights and states a device, and what is not shared out with the
+  // reason.
+  std::string text;
+};
+
+// `states`: the forms that programs before this one have given the states they share; this one's are added.
+// kUnsupported, naming it, for a graph that already has collectives.
+Status ShardGraph(ir::Graph graph, int64_t devices, StateForms* states, ShardedGraph* out);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_SHARD_GRAPH_H_

@@ -1,0 +1,146 @@
+// Forms and the index maps of shares, against explicit index arithmetic.
+#include "compiler/shard/form.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "compiler/ir/walk.h"
+#include "compiler/shard/cut_weight.h"
+#include "compiler/shard/local_view.h"
+
+namespace rondo::shard {
+namespace {
+
+using Rng = std::mt19937;
+
+int64_t Pick(Rng& rng, int64_t low, int64_t high) {
+  return std::uniform_int_distribution<int64_t>(low, high)(rng);
+}
+
+// The element of the whole that is element `i` of rank `r`'s share.
+int64_t WholeElement(int64_t i, Form run, int64_t devices, int64_t r) {
+  return i / run * run * devices + r * run + i % run;
+}
+
+TEST(FormTest, NamesTheDimThatASplitDivides) {
+  const Shape shape({4, 1, 6, 10});
+  EXPECT_EQ(SplitOf(shape, 2, 3, 2), 30);
+  EXPECT_EQ(SplitOf(shape, 2, 1, 2), 10);
+  EXPECT_EQ(SplitOf(shape, 2, 2, 2), kWhole);  // 6 is not so many pairs of 2
+  EXPECT_EQ(SplitOf(shape, 1, 1, 2), kWhole);
+  EXPECT_EQ(DimOf(shape, 30, 2).dim, 2);
+  EXPECT_EQ(DimOf(shape, 30, 2).inner, 3);
+  EXPECT_EQ(DimOf(shape, 60, 2).dim, 0);
+  EXPECT_EQ(DimOf(shape, 20, 2).dim, -1);
+  EXPECT_EQ(DimOf(shape, 7, 2).dim, -1);
+  EXPECT_EQ(LocalShape(shape, 30, 2), Shape({4, 1, 3, 10}));
+  EXPECT_EQ(LocalShape(shape, kWhole, 2), shape);
+}
+
+// What a random chain of movements shows, with shares of the storage that may or may not suit it.
+TEST(FormTest, AShareOfAViewShowsTheSameOfTheShareOfItsStorage) {
+  int found = 0;
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    Rng rng(seed);
+    const int64_t devices = Pick(rng, 2, 3);
+    const int64_t a = devices * Pick(rng, 1, 2), b = devices * Pick(rng, 1, 3), c = Pick(rng, 1, 4);
+    const Shape shape({a, b, c});
+    ir::View view = ir::DenseView(shape);
+    for (int64_t moves = Pick(rng, 0, 3); moves > 0; --moves) {
+      const Shape s = view.shape();
+      const int axis = static_cast<int>(Pick(rng, 0, s.rank - 1));
+      switch (Pick(rng, 0, 4)) {
+        case 0: {
+          std::vector<int> order(static_cast<size_t>(s.rank));
+          for (int d = 0; d < s.rank; ++d) order[static_cast<size_t>(d)] = d;
+          std::shuffle(order.begin(), order.end(), rng);
+          view = ir::Transpose(view, order);
+          break;
+        }
+        case 1: view = ir::Reshape(view, Shape({s.elements()})); break;
+        case 2:
+          if (s[axis] % 2 == 0) view = ir::Slice(view, axis, Pick(rng, 0, 1) * s[axis] / 2, 1, s[axis] / 2);
+          break;
+        case 3:
+          if (s.rank < 5) {
+            Shape more;
+            for (int d = 0; d < s.rank; ++d) {
+              if (d == axis) more.dims[more.rank++] = 2;
+              more.dims[more.rank++] = s[d];
+            }
+            Shape one = more;
+            one[axis] = 1;
+            view = ir::Expand(ir::Reshape(view, one), more);
+          }
+          break;
+        default:
+          if (s[axis] % devices == 0 && s.rank < 6) {
+            Shape more;
+            for (int d = 0; d < s.rank; ++d) {
+              more.dims[more.rank++] = d == axis ? devices : s[d];
+              if (d == axis) more.dims[more.rank++] = s[d] / devices;
+            }
+            view = ir::Reshape(view, more);
+          }
+      }
+    }
+    const int64_t elements = shape.elements();
+    const int dim = static_cast<int>(Pick(rng, 0, 1));
+    const Form from = SplitOf(shape, dim, shape[dim] / devices, devices);
+    const Form to = FormShown(view, elements, from, devices);
+    if (!IsSplit(to)) continue;
+    ++found;
+    const std::vector<int64_t> whole = ir::ResolveAll(view);
+    for (int64_t r = 0; r < devices; ++r) {
+      const auto local = LocalView(view, elements, from, to, devices, r);
+      ASSERT_TRUE(local.has_value());
+      EXPECT_EQ(local->shape(), LocalShape(view.shape(), to, devices));
+      const std::vector<int64_t> share = ir::ResolveAll(*local);
+      for (size_t i = 0; i < share.size(); ++i) {
+        const int64_t at = WholeElement(static_cast<int64_t>(i), to, devices, r);
+        ASSERT_EQ(WholeElement(share[i], from, devices, r), whole[static_cast<size_t>(at)])
+            << "seed " << seed << " " << ir::ToString(view);
+      }
+    }
+    const Form behind = FormBehind(view, elements, to, devices);
+    EXPECT_TRUE(IsSplit(behind)) << "seed " << seed << " " << ir::ToString(view);
+  }
+  EXPECT_GT(found, 500);
+}
+
+TEST(FormTest, AShareOfAWholeViewIsAView) {
+  const ir::View view = ir::Transpose(ir::DenseView({4, 6}), std::vector<int>{1, 0});
+  const auto local = LocalView(view, 24, kWhole, 12, 2, 1);
+  ASSERT_TRUE(local.has_value());
+  EXPECT_EQ(ir::ResolveAll(*local), (std::vector<int64_t>{3, 9, 15, 21, 4, 10, 16, 22, 5, 11, 17, 23}));
+}
+
+TEST(FormTest, SharesOfSyntheticWeightsAreMadeOfTheirElements) {
+  ir::ConstantData data;
+  data.shape = {6, 8};
+  data.synthetic = true;
+  data.synthetic_key = 77;
+  data.synthetic_scale = 1;
+  const auto whole = std::make_shared<const ir::ConstantData>(data);
+  const auto bytes = ir::WithBytes(whole);
+  for (Form form : {Form{4}, Form{24}, Form{2}, Form{8}}) {
+    for (int64_t r = 0; r < 2; ++r) {
+      const auto share = ShareOf(whole, form, 2, r);
+      EXPECT_TRUE(share->synthetic) << form;
+      const auto made = ir::WithBytes(share), expected = ShareOf(bytes, form, 2, r);
+      EXPECT_EQ(share->shape, expected->shape);
+      EXPECT_TRUE(
+          std::equal(made->bytes.begin(), made->bytes.end(), expected->bytes.begin(), expected->bytes.end()))
+          << form << " rank " << r;
+      // And a share of a share.
+      const auto again = ir::WithBytes(ShareOf(share, 2, 2, 1)), want = ShareOf(expected, 2, 2, 1);
+      EXPECT_TRUE(
+          std::equal(again->bytes.begin(), again->bytes.end(), want->bytes.begin(), want->bytes.end()))
+          << form << " rank " << r;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo::shard

@@ -1,0 +1,272 @@
+// A graph and its shards compute the same: with the sharding that is chosen, and with any other.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "compiler/shard/assign.h"
+#include "compiler/shard/cut_weight.h"
+#include "compiler/shard/rank_graph.h"
+#include "compiler/shard/shard_graph.h"
+#include "tests/shard/mesh_evaluate.h"
+#include "tests/shard/small_models.h"
+
+namespace rondo::shard {
+namespace {
+
+// Device `rank`'s share of a tensor of which a device has `local`.
+Data ShareOfShape(const Data& whole, const Shape& local, int64_t devices, int64_t rank) {
+  if (whole->shape == local) return whole;
+  for (int d = 0; d < local.rank; ++d) {
+    if (whole->shape[d] == local[d]) continue;
+    return ShareOf(whole, SplitOf(whole->shape, d, local[d], devices), devices, rank);
+  }
+  return nullptr;
+}
+
+void ExpectNear(const ir::ConstantData& want, const ir::ConstantData& got, const std::string& what) {
+  ASSERT_TRUE(want.shape == got.shape) << what;
+  for (int64_t i = 0; i < want.shape.elements(); ++i) {
+    const double a = scalar::Load<double>(want.dtype, want.bytes.data(), i);
+    const double b = scalar::Load<double>(got.dtype, got.bytes.data(), i);
+    ASSERT_NEAR(a, b, 1e-4 * std::max(1.0, std::abs(a))) << what << " element " << i;
+  }
+}
+
+// All ranks give what the whole graph gives: outputs to the bit alike, states share by share.
+void ExpectSame(const ir::Graph& whole, const std::vector<ir::Graph>& ranks, const std::string& what) {
+  const auto devices = static_cast<int64_t>(ranks.size());
+  const ir::Values inputs = passes::RandomInputs(whole);
+  const auto want = ir::EvaluateGraph(whole, inputs);
+  ASSERT_TRUE(want.ok()) << want.status().message();
+  std::vector<ir::Values> shares;
+  for (int64_t r = 0; r < devices; ++r) {
+    shares.emplace_back();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const ir::Graph& rank = ranks[static_cast<size_t>(r)];
+      shares.back().push_back(ShareOfShape(inputs[i], rank.node(rank.inputs[i].node).shape, devices, r));
+    }
+  }
+  const std::vector<ir::Values> got = EvaluateMesh(ranks, shares);
+  ASSERT_EQ(got.size(), ranks.size()) << what;
+  for (size_t o = 0; o < want->size(); ++o) {
+    const bool is_state = PairOfOutput(whole, o) >= 0;
+    for (int64_t r = 0; r < devices; ++r) {
+      const Data& mine = got[static_cast<size_t>(r)][o];
+      ASSERT_TRUE(is_state || mine->shape == (*want)[o]->shape) << what;
+      const Data expected = ShareOfShape((*want)[o], mine->shape, devices, r);
+      ASSERT_NE(expected, nullptr) << what;
+      ExpectNear(*expected, *mine, what + " output " + std::to_string(o) + " rank " + std::to_string(r));
+      if (is_state || testing::Test::HasFailure()) continue;
+      const Data& first = got[0][o];
+      EXPECT_TRUE(std::equal(mine->bytes.begin(), mine->bytes.end(), first->bytes.begin())) << what;
+    }
+  }
+}
+
+int CountOf(const ir::Graph& graph, CollectiveOp op) {
+  int n = 0;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    n += graph.node(id).op == ir::Op::kCollective && graph.node(id).As<ir::CollectiveAttrs>().op == op;
+  }
+  return n;
+}
+
+ShardedGraph Sharded(const ir::Graph& graph, int64_t devices) {
+  StateForms states;
+  ShardedGraph out;
+  const Status status = ShardGraph(graph, devices, &states, &out);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return out;
+}
+
+int64_t WeightBytes(const ir::Graph& graph) {
+  int64_t bytes = 0;
+  for (ir::NodeId id = 0; id < graph.size(); ++id) {
+    if (graph.IsConstant(id)) bytes += graph.node(id).As<ir::ConstantAttrs>().data->byte_size();
+  }
+  return bytes;
+}
+
+TEST(ShardTest, ADecoderHasTwoAllReducesALayerAndOneGatherAtTheEnd) {
+  DecoderShape shape;
+  shape.hidden = 96;
+  shape.inner = 192;
+  SmallGraph s;
+  MakeDecoder(shape, &s);
+  const ShardedGraph sharded = Sharded(s.g, 2);
+  // One more for the embedding, whose rows are shared out.
+  EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2 * shape.layers + 1) << sharded.text;
+  EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllGather), 1) << sharded.text;
+  EXPECT_LT(WeightBytes(sharded.ranks[0]), 0.51 * static_cast<double>(WeightBytes(s.g)) + 3000)
+      << sharded.text;
+  const ir::Graph& rank = sharded.ranks[1];
+  for (size_t i = 2; i < rank.inputs.size(); ++i) {
+    EXPECT_EQ(rank.node(rank.inputs[i].node).shape,
+              Shape({1, shape.groups / 2, shape.cached, shape.features}));
+  }
+  ExpectSame(s.g, sharded.ranks, "decoder");
+}
+
+TEST(ShardTest, AttentionAndMlpBesideOneAnotherShareAnAllReduce) {
+  DecoderShape shape;
+  shape.parallel = true;
+  SmallGraph s;
+  MakeDecoder(shape, &s);
+  const ShardedGraph sharded = Sharded(s.g, 2);
+  EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), shape.layers + 1) << sharded.text;
+  ExpectSame(s.g, sharded.ranks, "parallel decoder");
+}
+
+TEST(ShardTest, DecodersOfAllShapesComputeWhatTheyDid) {
+  for (int64_t devices : {2, 3, 4, 8}) {
+    for (int64_t heads : {1, 3, 4, 8}) {
+      for (int64_t groups : {1, 2, 3, 4}) {
+        if (heads % groups != 0) continue;
+        DecoderShape shape;
+        shape.heads = heads;
+        shape.groups = groups;
+        shape.hidden = 40;
+        shape.inner = 90;
+        shape.vocabulary = 61;
+        shape.layers = 1;
+        SmallGraph s;
+        MakeDecoder(shape, &s);
+        ExpectSame(s.g, Sharded(s.g, devices).ranks,
+                   std::to_string(devices) + " devices, " + std::to_string(heads) + " heads, " +
+                       std::to_string(groups) + " groups");
+      }
+    }
+  }
+}
+
+TEST(ShardTest, ConvolutionsAreSharedOutByChannels) {
+  for (int64_t devices : {2, 3, 4}) {
+    SmallGraph s;
+    MakeConvNet(24, 30, &s);
+    ExpectSame(s.g, Sharded(s.g, devices).ranks, std::to_string(devices) + " devices");
+  }
+}
+
+TEST(ShardTest, WhatDoesNotDivideIsOnEveryDeviceAndNamed) {
+  SmallGraph s;
+  MakeDecoder({}, &s);
+  const ShardedGraph sharded = Sharded(s.g, 7);
+  EXPECT_EQ(WeightBytes(sharded.ranks[0]), WeightBytes(s.g));
+  EXPECT_NE(sharded.text.find("no dim of it divides by 7"), std::string::npos) << sharded.text;
+  ExpectSame(s.g, sharded.ranks, "7 devices");
+}
+
+TEST(ShardTest, ProgramsThatShareAStateShareItsForm) {
+  StateForms states;
+  ShardedGraph out;
+  SmallGraph first, second;
+  MakeDecoder({}, &first);
+  DecoderShape other;
+  other.tokens = 1;
+  MakeDecoder(other, &second);
+  ASSERT_TRUE(ShardGraph(first.g, 2, &states, &out).ok());
+  // Whatever the first program chose, the second takes: here, what it would not choose itself.
+  for (auto& [name, form] : states) form = kWhole;
+  ASSERT_TRUE(ShardGraph(second.g, 2, &states, &out).ok());
+  for (size_t i = 2; i < second.g.inputs.size(); ++i) {
+    EXPECT_EQ(out.ranks[0].node(out.ranks[0].inputs[i].node).shape,
+              second.g.node(second.g.inputs[i].node).shape);
+  }
+  ExpectSame(second.g, out.ranks, "whole states");
+}
+
+TEST(ShardTest, AModelWithCollectivesIsRefused) {
+  SmallGraph s;
+  s.Out("y", s.b.Collective(CollectiveOp::kAllReduce, s.In("x", {4}), 2));
+  StateForms states;
+  ShardedGraph out;
+  const Status status = ShardGraph(s.g, 2, &states, &out);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_NE(std::string(status.message()).find("--devices N"), std::string::npos);
+}
+
+TEST(ShardTest, AnIndexThatIsOutOfRangeIsOutOfRangeOnADevice) {
+  SmallGraph s;
+  MakeDecoder({}, &s);
+  const ShardedGraph sharded = Sharded(s.g, 2);
+  ir::Values inputs = passes::RandomInputs(s.g);
+  inputs[0] = ir::WithBytes(s.b.graph().node(s.b.I64({0})).As<ir::ConstantAttrs>().data);
+  for (int64_t wrong : {60, -61, 1000}) {
+    std::vector<uint8_t> bytes(24);
+    scalar::Store<int64_t>(DType::kI64, bytes.data(), 1, wrong);
+    inputs[0] = ir::ConstantData::Own(DType::kI64, Shape({1, 3}), bytes);
+    EXPECT_FALSE(ir::EvaluateGraph(s.g, inputs).ok());
+    for (const ir::Graph& rank : sharded.ranks) {
+      ir::Graph table = rank;  // up to the read of the table
+      for (ir::NodeId id = 0; id < rank.size(); ++id) {
+        if (rank.node(id).op != ir::Op::kIndexedRead) continue;
+        table.outputs = {{"read", id}};
+        table.states.clear();
+        break;
+      }
+      table.RemoveDead();
+      ir::Values shares = inputs;
+      for (size_t i = 0; i < shares.size(); ++i)
+        shares[i] = ShareOfShape(shares[i], rank.node(rank.inputs[i].node).shape, 2, 0);
+      EXPECT_FALSE(ir::EvaluateGraph(table, shares).ok()) << wrong;
+    }
+  }
+}
+
+// Any rule for any node, whatever it costs: what the search never chooses must be right as well.
+void ExpectAnyAssignment(ir::Graph graph, int64_t devices, uint32_t seed) {
+  SeparateWeights(&graph);
+  const Costs costs(graph, devices);
+  const Candidates candidates = FindCandidates(graph, costs, {});
+  Assignment assignment = Assign(graph, candidates, costs, {});
+  std::mt19937 rng(seed);
+  for (Step& step : assignment.steps) {
+    const ir::Node& node = graph.node(step.node);
+    const size_t rules = candidates.rules[static_cast<size_t>(step.node)].size();
+    const auto any = [&](size_t n) {
+      return static_cast<int>(std::uniform_int_distribution<size_t>(0, n - 1)(rng));
+    };
+    if (node.op == ir::Op::kInput) {
+      const auto& forms = candidates.forms[static_cast<size_t>(step.node)];
+      const bool is_state = PairOfInput(graph, static_cast<size_t>(node.As<ir::InputAttrs>().index)) >= 0;
+      step.choice = is_state ? any(forms.size()) : 0;
+      if (forms[static_cast<size_t>(step.choice)] == kPartial) step.choice = 0;
+    } else {
+      step.choice = node.op == ir::Op::kView ? 1 + any(rules) : any(rules);
+    }
+  }
+  std::vector<ir::Graph> ranks;
+  for (int64_t r = 0; r < devices; ++r) {
+    auto rank = RankGraph(graph, candidates, costs, assignment, r);
+    ASSERT_TRUE(rank.ok()) << rank.status().message();
+    ranks.push_back(rank.Take());
+  }
+  ExpectSame(graph, ranks, std::to_string(devices) + " devices, seed " + std::to_string(seed));
+}
+
+TEST(ShardTest, RandomGraphsKeepTheirMeaning) {
+  for (uint32_t seed = 0; seed < 150 && !HasFailure(); ++seed) {
+    SmallGraph s;
+    MakeRandom(seed, &s);
+    const int64_t devices = 2 + seed % 3;
+    ExpectSame(s.g, Sharded(s.g, devices).ranks, "seed " + std::to_string(seed));
+    ExpectAnyAssignment(s.g, devices, seed);
+  }
+}
+
+TEST(ShardTest, AnyShardingOfAModelKeepsItsMeaning) {
+  for (uint32_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
+    SmallGraph decoder, net;
+    DecoderShape shape;
+    shape.layers = 1;
+    shape.parallel = seed % 2 != 0;
+    MakeDecoder(shape, &decoder);
+    ExpectAnyAssignment(decoder.g, 2 + seed % 3, seed);
+    MakeConvNet(12, 18, &net);
+    ExpectAnyAssignment(net.g, 2 + seed % 3, seed);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::shard
