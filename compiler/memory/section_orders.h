@@ -2,11 +2,11 @@
 // above one another, and between which offsets each item can begin.
 // Internal to compiler/memory; packing.h is the interface.
 //
-// A section is a moment whose live items are no subset of another's; at most as many as there are items. Within
-// it the items stand in one order from the bottom up: as jobs on one machine, an item being one job on the
-// machines of all its sections at once. What is decided is which item comes next in a section, above those
-// ranked before; what follows from it is inferred as in job-shop scheduling (J. Carlier and E. Pinson, "An
-// algorithm for solving the job-shop problem", 1989): bounds of every offset, items that cannot be next
+// A section is a moment whose live items are no subset of another's; at most as many as there are items.
+// Within it the items stand in one order from the bottom up: as jobs on one machine, an item being one job on
+// the machines of all its sections at once. What is decided is which item comes next in a section, above
+// those ranked before; what follows from it is inferred as in job-shop scheduling (J. Carlier and E. Pinson,
+// "An algorithm for solving the job-shop problem", 1989): bounds of every offset, items that cannot be next
 // because the rest would then reach above the capacity, and the one that must be.
 #ifndef RONDO_COMPILER_MEMORY_SECTION_ORDERS_H_
 #define RONDO_COMPILER_MEMORY_SECTION_ORDERS_H_
@@ -69,9 +69,9 @@ class SectionOrders {
   };
   // What limits who may come next in a section.
   struct Limits {
-    int64_t end = 0;                   // of the latest that any unranked item can end
+    int64_t end = 0;                    // of the latest that any unranked item can end
     int64_t most = 0, second_most = 0;  // the two lowest of their greatest offsets
-    int most_item = -1;                // whose is the lowest
+    int most_item = -1;                 // whose is the lowest
   };
 
   static size_t Index(int i) { return static_cast<size_t>(i); }
@@ -87,7 +87,8 @@ class SectionOrders {
   bool RestFits(int section);
   Limits FindLimits(int section) const;
   bool MayComeNext(int section, int item, const Limits& limits) const;
-  bool FitsByDeadline(int first) const;
+  void SortUnranked(int section);
+  void FindLatestAsNext();
 
   const std::vector<SearchItem>& items_;
   const int64_t capacity_;
@@ -106,6 +107,8 @@ class SectionOrders {
   std::vector<int> queue_;             // touched sections
   std::vector<Change> trail_;
   std::vector<int> by_least_, by_end_, candidates_;  // of the section looked at
+  std::vector<int> kept_by_least_, kept_by_end_;     // as order_, of all members, as last sorted
+  std::vector<int64_t> latest_as_next_;              // by item, of the section looked at
   std::vector<char> is_candidate_;
   int64_t num_ranked_ = 0, work_ = 0;
   int failed_ = -1;
