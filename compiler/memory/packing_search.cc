@@ -14,6 +14,11 @@ constexpr int64_t kUnit = 1024;     // of weights and of how full a section is
 // Which of the items that may come next in a section is tried first.
 enum class Prefer { kWide, kLow, kGuided };
 
+struct Turn {
+  Prefer prefer;
+  bool full_first;  // full sections come before others with as many candidates for their weight
+};
+
 // The i-th (from 1) of 1, 1, 2, 1, 1, 2, 4, 1, 1, 2, 1, 1, 2, 4, 8, ...
 int64_t Luby(int64_t i) {
   while (true) {
@@ -40,7 +45,8 @@ class Search {
   }
 
   SearchResult Run() {
-    constexpr Prefer kTurns[] = {Prefer::kWide, Prefer::kLow, Prefer::kGuided, Prefer::kGuided};
+    constexpr Turn kTurns[] = {
+        {Prefer::kWide, false}, {Prefer::kLow, true}, {Prefer::kGuided, false}, {Prefer::kGuided, true}};
     SearchResult result;
     for (int64_t run = 0; result.end == SearchEnd::kGaveUp && !Exhausted(); ++run) {
       result.end = RunOnce(kTurns[run % 4], kFailures * Luby(run / 4 + 1));
@@ -60,7 +66,7 @@ class Search {
 
   bool Exhausted() const { return orders_.work() >= work_ || (stop_ && stop_()); }
 
-  SearchEnd RunOnce(Prefer prefer, int64_t failures) {
+  SearchEnd RunOnce(const Turn& turn, int64_t failures) {
     orders_.Reset();
     tie_.clear();
     for (size_t s = 0; s < weight_.size(); ++s) {
@@ -69,10 +75,10 @@ class Search {
     if (!orders_.Infer()) return SearchEnd::kNone;
     std::vector<Decision> decisions;
     while (true) {
-      const int section = ChooseSection();
+      const int section = ChooseSection(turn.full_first);
       if (section < 0) return SearchEnd::kFound;
       if (Exhausted()) return SearchEnd::kGaveUp;
-      const int item = ChooseItem(section, prefer);
+      const int item = ChooseItem(section, turn.prefer);
       decisions.push_back({orders_.Mark(), section, item});
       ++nodes_;
       orders_.Decide(section, item);
@@ -89,7 +95,7 @@ class Search {
   }
 
   // The section with the fewest candidates for its weight; -1 if all are ordered.
-  int ChooseSection() {
+  int ChooseSection(bool full_first) {
     if (orders_.num_ranked() > deepest_) {
       deepest_ = orders_.num_ranked();
       guide_ = orders_.least();
@@ -100,7 +106,7 @@ class Search {
       if (orders_.Unranked(s).size() < 2) continue;
       const auto i = static_cast<size_t>(s);
       const double score = static_cast<double>(orders_.num_candidates(s) * tie_[i]) /
-                           static_cast<double>(weight_[i] * fullness_[i]);
+                           static_cast<double>(weight_[i] * (full_first ? fullness_[i] : kUnit));
       if (score < least) {
         least = score;
         best = s;

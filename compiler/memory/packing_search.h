@@ -28,11 +28,11 @@ struct SearchResult {
 // decisions and ends the search when true. Deterministic, but for `stop`.
 //
 // A decision is which item comes next above those ranked in a section. The section with the fewest choices
-// comes first, full ones and those that failed often before others (F. Boussemart et al., "Boosting
-// systematic search by weighting constraints", 2004). The search begins anew after ever other numbers of
-// failures (Luby's sequence), keeping the weights; in turn it prefers wide items, low ones, and the offsets
-// of the deepest branch so far (J. C. Beck, "Solution-guided multi-point constructive search for job shop
-// scheduling", 2007).
+// comes first, those that failed often before others (F. Boussemart et al., "Boosting systematic search by
+// weighting constraints", 2004) and, in every other run, full ones before others. The search begins anew
+// after ever other numbers of failures (Luby's sequence), keeping the weights; in turn it prefers wide items,
+// low ones, and the offsets of the deepest branch so far (J. C. Beck, "Solution-guided multi-point
+// constructive search for job shop scheduling", 2007).
 SearchResult SearchPacking(const std::vector<SearchItem>& items, int64_t capacity, int64_t work,
                            uint64_t seed, const std::function<bool()>& stop);
 

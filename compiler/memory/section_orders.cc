@@ -8,7 +8,9 @@ SectionOrders::SectionOrders(const std::vector<SearchItem>& items, int64_t capac
     : items_(items), capacity_(capacity) {
   MakeSections();
   is_candidate_.assign(items.size(), 0);
+  latest_as_next_.assign(items.size(), 0);
   Reset();
+  kept_by_least_ = kept_by_end_ = order_;
 }
 
 // A moment holds a maximal set of items where something begins and then, before anything else begins,
@@ -148,9 +150,8 @@ bool SectionOrders::LowerMost(int item, int64_t offset) {
 }
 
 bool SectionOrders::Infer() {
-  while (!queue_.empty()) {
-    const int section = queue_.back();
-    queue_.pop_back();
+  for (size_t next = 0; next < queue_.size(); ++next) {
+    const int section = queue_[next];
     const bool fits = InferSection(section);
     touched_[Index(section)] = 0;  // what it changed itself it has seen
     if (fits) continue;
@@ -159,6 +160,7 @@ bool SectionOrders::Infer() {
     queue_.clear();
     return false;
   }
+  queue_.clear();
   return true;
 }
 
@@ -183,18 +185,34 @@ bool SectionOrders::FollowRanks(int section) {
   return true;
 }
 
+// By insertion into the order of the last time, from which little differs.
+void SectionOrders::SortUnranked(int section) {
+  const size_t begin = members_[Index(section)], end = members_[Index(section) + 1];
+  const size_t unranked = Unranked(section).size();
+  work_ += 4 * static_cast<int64_t>(unranked);
+  const auto sort = [&](std::vector<int>* kept, std::vector<int>* sorted, auto key) {
+    int* order = kept->data() + begin;
+    for (size_t k = 1; k < end - begin; ++k) {
+      const int item = order[k];
+      const auto at = std::pair(key(item), item);
+      size_t to = k;
+      for (; to > 0 && at < std::pair(key(order[to - 1]), order[to - 1]); --to) order[to] = order[to - 1];
+      order[to] = item;
+    }
+    sorted->clear();
+    for (size_t k = 0; k < end - begin; ++k) {
+      if (place_[Slot(section, order[k])] < static_cast<int>(unranked)) sorted->push_back(order[k]);
+    }
+  };
+  sort(&kept_by_least_, &by_least_, [&](int item) { return least_[Index(item)]; });
+  sort(&kept_by_end_, &by_end_, [&](int item) { return End(item); });
+}
+
 // Of the unranked items, those that cannot begin below any offset fit between it and the latest end, and
 // those that must end by any offset fit between it and the least offset of one of them; the ranked lie below
 // those.
 bool SectionOrders::RestFits(int section) {
-  const std::span<const int> unranked = Unranked(section);
-  by_least_.assign(unranked.begin(), unranked.end());
-  by_end_ = by_least_;
-  work_ += 4 * static_cast<int64_t>(unranked.size());
-  std::sort(by_least_.begin(), by_least_.end(),
-            [&](int a, int b) { return std::pair(least_[Index(a)], a) < std::pair(least_[Index(b)], b); });
-  std::sort(by_end_.begin(), by_end_.end(),
-            [&](int a, int b) { return std::pair(End(a), a) < std::pair(End(b), b); });
+  SortUnranked(section);
   int64_t sum = 0;
   for (size_t k = by_least_.size(); k-- > 0;) {
     sum += items_[Index(by_least_[k])].size;
@@ -208,7 +226,7 @@ bool SectionOrders::RestFits(int section) {
     if (least + sum > End(item)) return false;
     latest = std::min(latest, End(item) - sum);
   }
-  const size_t below = members_[Index(section)] + unranked.size();
+  const size_t below = members_[Index(section)] + by_end_.size();
   if (below == members_[Index(section) + 1]) return true;
   return LowerMost(order_[below], latest - items_[Index(order_[below])].size);
 }
@@ -249,15 +267,24 @@ void SectionOrders::Candidates(int section, std::vector<int>* items) {
   work_ += 2 * static_cast<int64_t>(Unranked(section).size());
 }
 
-// With `first` at its least offset and all others of by_end_ above it, each can end in time.
-bool SectionOrders::FitsByDeadline(int first) const {
-  int64_t top = least_[Index(first)] + items_[Index(first)].size;
+// Of each item of by_end_, the greatest offset it can have as the next with all others above it ending in
+// time: those that must end before it lie above it with their sizes, those after it with its own besides.
+void SectionOrders::FindLatestAsNext() {
+  int64_t sum = 0, before = capacity_;
   for (int item : by_end_) {
-    if (item == first) continue;
-    top += items_[Index(item)].size;
-    if (top > End(item)) return false;
+    const int64_t size = items_[Index(item)].size;
+    latest_as_next_[Index(item)] = before - size;
+    sum += size;
+    before = std::min(before, End(item) - sum);
   }
-  return true;
+  int64_t after = capacity_;
+  for (size_t k = by_end_.size(); k-- > 0;) {
+    const int item = by_end_[k];
+    int64_t& latest = latest_as_next_[Index(item)];
+    latest = std::min(latest, after);
+    after = std::min(after, End(item) - sum);
+    sum -= items_[Index(item)].size;
+  }
 }
 
 bool SectionOrders::InferSection(int section) {
@@ -266,12 +293,12 @@ bool SectionOrders::InferSection(int section) {
     if (Unranked(section).empty()) return true;
     if (!RestFits(section)) return false;
     const Limits limits = FindLimits(section);
+    FindLatestAsNext();
     int64_t least_top = capacity_;  // nothing that is not next can begin below it
     candidates_.clear();
     for (int item : by_least_) {
       if (!MayComeNext(section, item, limits)) continue;
-      work_ += static_cast<int64_t>(by_end_.size()) / 4;
-      if (!FitsByDeadline(item)) continue;
+      if (least_[Index(item)] > latest_as_next_[Index(item)]) continue;
       candidates_.push_back(item);
       least_top = std::min(least_top, least_[Index(item)] + items_[Index(item)].size);
     }

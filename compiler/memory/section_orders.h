@@ -87,7 +87,8 @@ class SectionOrders {
   bool RestFits(int section);
   Limits FindLimits(int section) const;
   bool MayComeNext(int section, int item, const Limits& limits) const;
-  bool FitsByDeadline(int first) const;
+  void SortUnranked(int section);
+  void FindLatestAsNext();
 
   const std::vector<SearchItem>& items_;
   const int64_t capacity_;
@@ -106,6 +107,8 @@ class SectionOrders {
   std::vector<int> queue_;             // touched sections
   std::vector<Change> trail_;
   std::vector<int> by_least_, by_end_, candidates_;  // of the section looked at
+  std::vector<int> kept_by_least_, kept_by_end_;     // as order_, of all members, as last sorted
+  std::vector<int64_t> latest_as_next_;              // by item, of the section looked at
   std::vector<char> is_candidate_;
   int64_t num_ranked_ = 0, work_ = 0;
   int failed_ = -1;
