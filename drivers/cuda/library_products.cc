@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "core/library_product.h"
+
 namespace rondo::cuda {
 
 namespace {
@@ -15,8 +17,6 @@ constexpr uint32_t kMostAlgorithms = 16;  // always as many, so that a position 
 int TypeOf(DType dtype) {
   return dtype == DType::kF16 ? cublaslt::kF16 : dtype == DType::kBF16 ? cublaslt::kBF16 : cublaslt::kF32;
 }
-
-bool IsKnown(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32; }
 
 // The largest power of two, up to 256, that divides `place`.
 uint64_t AlignmentOf(uint64_t place) {
@@ -107,13 +107,8 @@ Status LibraryProductRun::Set(int attribute, const void* value, size_t bytes, co
 // transposed result, right side times left side.
 Status LibraryProductRun::Describe() {
   const LibraryProduct& p = product_;
-  for (const ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) {
-    if (m->param != kNoParam && !IsKnown(m->dtype))
-      return Status::Error(Code::kUnsupported, "cuBLASLt is not asked for products of %s", Name(m->dtype));
-  }
-  if (p.out.inner_stride != 1 || (p.addend.param != kNoParam && p.addend.inner_stride != 1)) {
-    return Status::Error(Code::kUnsupported, "a product whose rows are not contiguous is not for cuBLASLt");
-  }
+  if (const char* why = NotForLibrary(p); why != nullptr)
+    return Status::Error(Code::kUnsupported, "a product is not for cuBLASLt: it %s", why);
   const int compute = p.lhs.dtype == DType::kF32 && p.tf32 ? cublaslt::kComputeTf32 : cublaslt::kComputeF32;
   RONDO_RETURN_IF_ERROR(
       ToStatus(api_, api_.operation_create(&operation_, compute, cublaslt::kF32), "describing a product"));
