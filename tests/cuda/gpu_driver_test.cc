@@ -96,6 +96,13 @@ class GpuDriver : public testing::Test {
   Stream* stream_ = nullptr;
 };
 
+TEST(GpuMachine, WithoutAGpuIsToldWhatItLacks) {
+  const Result<Driver*> driver = CreateCudaDriver();
+  if (driver.ok()) return DestroyCudaDriver(*driver);
+  EXPECT_EQ(driver.status().code(), Code::kUnsupported);
+  EXPECT_SAYS(driver.status(), "NVIDIA");
+}
+
 TEST_F(GpuDriver, LargeWeightsArriveAndNothingStays) {
   const uint64_t bytes = (512ull << 20) + 12345;
   const Buffer large = [&] {
