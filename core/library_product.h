@@ -5,11 +5,16 @@
 
 #include <cstdint>
 
+#include "core/alignment.h"
 #include "core/plan.h"
 
 namespace rondo {
 
 inline constexpr int64_t kMaxProductExtent = 0x7fffffff;  // what the library counts in
+
+// Bytes that a kernel's workspace has beside LibraryProduct::workspace_bytes, so that the alignment that the
+// library wants is found in it.
+inline constexpr uint64_t kWorkspaceSlack = kMostAlignment;
 
 // Whether a matrix of these extents is contiguous along one of the two, and its lines do not overlap.
 constexpr bool IsLibraryMatrix(const ProductMatrix& m, int64_t outer, int64_t inner) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "core/alignment.h"
 #include "core/library_product.h"
 
 namespace rondo::cuda {
@@ -11,16 +12,10 @@ namespace {
 
 using cublaslt::ToStatus;
 
-constexpr uint64_t kMostAlignment = 256;  // of what the library asks for: of a workspace, always
 constexpr uint32_t kMostAlgorithms = 16;  // always as many, so that a position means the same algorithm
 
 int TypeOf(DType dtype) {
   return dtype == DType::kF16 ? cublaslt::kF16 : dtype == DType::kBF16 ? cublaslt::kBF16 : cublaslt::kF32;
-}
-
-// The largest power of two, up to 256, that divides `place`.
-uint64_t AlignmentOf(uint64_t place) {
-  return place == 0 ? kMostAlignment : std::min(kMostAlignment, place & (~place + 1));
 }
 
 }  // namespace
@@ -62,8 +57,7 @@ GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel) {
       if (step.kind != StepKind::kLaunch || step.kernel != kernel) continue;
       for (size_t p = 0; p < step.bindings.size(); ++p) {
         const Binding& binding = step.bindings[p];
-        alignments[p] = std::min({alignments[p], AlignmentOf(plan.buffers[binding.buffer].alignment),
-                                  AlignmentOf(binding.offset | static_cast<uint64_t>(binding.stride))});
+        alignments[p] = std::min(alignments[p], AlignmentOf(plan.buffers[binding.buffer], binding));
       }
     }
   }
@@ -76,9 +70,9 @@ LibraryProductRun::LibraryProductRun(const cublaslt::Api& api, cublaslt::Handle 
       handle_(handle),
       product_(product),
       workspace_param_(kernel.workspace_param),
-      workspace_bytes_(kernel.workspace_bytes < kMostAlignment
+      workspace_bytes_(kernel.workspace_bytes < kWorkspaceSlack
                            ? 0
-                           : std::min(product.workspace_bytes, kernel.workspace_bytes - kMostAlignment)) {}
+                           : std::min(product.workspace_bytes, kernel.workspace_bytes - kWorkspaceSlack)) {}
 
 Result<std::unique_ptr<LibraryProductRun>> LibraryProductRun::Prepare(const cublaslt::Api& api,
                                                                       cublaslt::Handle handle,
