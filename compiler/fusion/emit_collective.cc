@@ -1,4 +1,6 @@
 // Collectives: one op that starts, one that waits, over dense memory.
+#include <algorithm>
+
 #include "compiler/fusion/emit_groups.h"
 
 namespace rondo::fusion {
@@ -16,7 +18,7 @@ Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obsta
     *obstacle = {true, id, 0, "a collective reads dense memory"};
     return Status::Ok();
   }
-  const int64_t share = attrs.op == CollectiveOp::kReduceScatter ? node.shape.elements() : elements;
+  const int64_t share = std::min(elements, node.shape.elements());  // the smaller side: SyncPoint::bytes
   op->kind = LoweredKind::kCollectiveStart;
   op->params = {{from.value, 0, Mode::kRead}, {to.value, 0, Mode::kWrite}};
   op->collective = static_cast<int>(context->program.collectives.size());

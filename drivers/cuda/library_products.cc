@@ -3,24 +3,19 @@
 #include <algorithm>
 #include <new>
 
+#include "core/alignment.h"
+#include "core/library_product.h"
+
 namespace rondo::cuda {
 
 namespace {
 
 using cublaslt::ToStatus;
 
-constexpr uint64_t kMostAlignment = 256;  // of what the library asks for: of a workspace, always
 constexpr uint32_t kMostAlgorithms = 16;  // always as many, so that a position means the same algorithm
 
 int TypeOf(DType dtype) {
   return dtype == DType::kF16 ? cublaslt::kF16 : dtype == DType::kBF16 ? cublaslt::kBF16 : cublaslt::kF32;
-}
-
-bool IsKnown(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32; }
-
-// The largest power of two, up to 256, that divides `place`.
-uint64_t AlignmentOf(uint64_t place) {
-  return place == 0 ? kMostAlignment : std::min(kMostAlignment, place & (~place + 1));
 }
 
 }  // namespace
@@ -62,8 +57,7 @@ GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel) {
       if (step.kind != StepKind::kLaunch || step.kernel != kernel) continue;
       for (size_t p = 0; p < step.bindings.size(); ++p) {
         const Binding& binding = step.bindings[p];
-        alignments[p] = std::min({alignments[p], AlignmentOf(plan.buffers[binding.buffer].alignment),
-                                  AlignmentOf(binding.offset | static_cast<uint64_t>(binding.stride))});
+        alignments[p] = std::min(alignments[p], AlignmentOf(plan.buffers[binding.buffer], binding));
       }
     }
   }
@@ -76,9 +70,9 @@ LibraryProductRun::LibraryProductRun(const cublaslt::Api& api, cublaslt::Handle 
       handle_(handle),
       product_(product),
       workspace_param_(kernel.workspace_param),
-      workspace_bytes_(kernel.workspace_bytes < kMostAlignment
+      workspace_bytes_(kernel.workspace_bytes < kWorkspaceSlack
                            ? 0
-                           : std::min(product.workspace_bytes, kernel.workspace_bytes - kMostAlignment)) {}
+                           : std::min(product.workspace_bytes, kernel.workspace_bytes - kWorkspaceSlack)) {}
 
 Result<std::unique_ptr<LibraryProductRun>> LibraryProductRun::Prepare(const cublaslt::Api& api,
                                                                       cublaslt::Handle handle,
@@ -107,13 +101,8 @@ Status LibraryProductRun::Set(int attribute, const void* value, size_t bytes, co
 // transposed result, right side times left side.
 Status LibraryProductRun::Describe() {
   const LibraryProduct& p = product_;
-  for (const ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) {
-    if (m->param != kNoParam && !IsKnown(m->dtype))
-      return Status::Error(Code::kUnsupported, "cuBLASLt is not asked for products of %s", Name(m->dtype));
-  }
-  if (p.out.inner_stride != 1 || (p.addend.param != kNoParam && p.addend.inner_stride != 1)) {
-    return Status::Error(Code::kUnsupported, "a product whose rows are not contiguous is not for cuBLASLt");
-  }
+  if (const char* why = NotForLibrary(p); why != nullptr)
+    return Status::Error(Code::kUnsupported, "a product is not for cuBLASLt: it %s", why);
   const int compute = p.lhs.dtype == DType::kF32 && p.tf32 ? cublaslt::kComputeTf32 : cublaslt::kComputeF32;
   RONDO_RETURN_IF_ERROR(
       ToStatus(api_, api_.operation_create(&operation_, compute, cublaslt::kF32), "describing a product"));

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 
+#include "core/collective.h"
 #include "core/synthetic.h"
 #include "drivers/host/collectives.h"
 #include "drivers/host/faults.h"
@@ -260,10 +261,8 @@ class HostDevice final : public Device {
 
   Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                          Stream* stream) override {
-    const uint64_t all = part.point->bytes * part.point->participants.size();
-    RONDO_RETURN_IF_ERROR(
-        Own(from, part.point->op == CollectiveOp::kReduceScatter ? all : part.point->bytes));
-    RONDO_RETURN_IF_ERROR(Own(to, part.point->op == CollectiveOp::kAllGather ? all : part.point->bytes));
+    RONDO_RETURN_IF_ERROR(Own(from, BytesRead(*part.point)));
+    RONDO_RETURN_IF_ERROR(Own(to, BytesWritten(*part.point)));
     if (!collectives_.running()) {
       return Status::Error(Code::kFailedPrecondition, "host device %u has loaded no plan with collectives",
                            index_);

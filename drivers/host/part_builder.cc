@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/guard.h"
+
 namespace rondo::host {
 namespace {
 
@@ -38,17 +40,9 @@ Status PartBuilder::Build(PartProgram* out) {
 }
 
 Status PartBuilder::DropGuards() {
-  const auto inside = [&](const Guard& guard) {
-    __int128 low = guard.offset, high = guard.offset;
-    for (size_t l = 0; l < part_.loops.size(); ++l) {
-      const __int128 reach = static_cast<__int128>(guard.strides[l]) * (part_.loops[l] - 1);
-      (reach < 0 ? low : high) += reach;
-    }
-    return low >= 0 && high < guard.extent;
-  };
   bool any = false;
   for (const Operand& operand : part_.operands) {
-    for (const Guard& guard : operand.guards) any |= inside(guard);
+    for (const Guard& guard : operand.guards) any |= AlwaysHolds(guard, part_.loops);
   }
   if (!any) return Status::Ok();
   Span<Operand> operands = arena_.New<Operand>(part_.operands.size());
@@ -63,7 +57,7 @@ Status PartBuilder::DropGuards() {
     size_t kept = 0;
     std::memcpy(strides.data(), from.strides.data(), strides.size() * sizeof(int64_t));
     for (const Guard& guard : from.guards) {
-      if (!inside(guard)) {
+      if (!AlwaysHolds(guard, part_.loops)) {
         left[kept++] = guard;
         continue;
       }

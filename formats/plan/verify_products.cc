@@ -1,6 +1,7 @@
 #include <cinttypes>
 #include <utility>
 
+#include "core/library_product.h"
 #include "formats/plan/check/footprint.h"
 #include "formats/plan/verifier.h"
 #include "formats/plan/verify_internal.h"
@@ -12,8 +13,6 @@ using check::Box;
 using check::BoxDim;
 using check::Footprint;
 
-constexpr int64_t kMaxExtent = 0x7fffffff;  // what libraries count in
-
 bool Same(const Box& a, const Box& b) {
   if (a.base != b.base || a.end != b.end || a.rank != b.rank || !a.exact || !b.exact) return false;
   for (int i = 0; i < a.rank; ++i) {
@@ -22,11 +21,8 @@ bool Same(const Box& a, const Box& b) {
   return true;
 }
 
-// The bytes of a matrix. False: it has none that a library could take. One of the inner strides is 1, and
-// lines do not overlap.
+// The bytes of a matrix. False: it has none that a library could take.
 bool BoxOf(const ProductMatrix& m, int64_t batches, int64_t outer, int64_t inner, Box* box) {
-  const bool along_inner = m.inner_stride == 1 && (outer == 1 || m.outer_stride >= inner);
-  const bool along_outer = m.outer_stride == 1 && (inner == 1 || m.inner_stride >= outer);
   if (static_cast<int>(m.dtype) >= kNumDTypes || m.offset > static_cast<uint64_t>(kMaxReach)) return false;
   const int64_t size = ByteSize(m.dtype);
   BoxDim dims[] = {{m.batch_stride, batches}, {m.outer_stride, outer}, {m.inner_stride, inner}};
@@ -35,7 +31,7 @@ bool BoxOf(const ProductMatrix& m, int64_t batches, int64_t outer, int64_t inner
     dim.stride *= size;
   }
   *box = check::StridedBox(static_cast<int64_t>(m.offset), size, dims, 3);
-  return along_inner || along_outer;
+  return IsLibraryMatrix(m, outer, inner);
 }
 
 // No two of the matrix's elements lie in one place: each stride passes all that the smaller ones span.
@@ -63,11 +59,10 @@ Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, KernelRanges
   const Part& part = kernel.parts[0];
   if (kernel.parts.size() != 1 || part.skeleton != Skeleton::kContraction)
     return RONDO_BROKEN("its product is not of one contraction");
-  for (int64_t extent : {p.batches, p.rows, p.columns, p.depth}) {
-    if (extent < 1 || extent > kMaxExtent) return RONDO_BROKEN("its product has extent %" PRId64, extent);
+  if (const char* why = NotForLibrary(p); why != nullptr) {
+    return RONDO_BROKEN("its product (%" PRId64 " batches, %" PRId64 " x %" PRId64 " x %" PRId64 ") %s",
+                        p.batches, p.rows, p.columns, p.depth, why);
   }
-  if (p.epilogue > ProductEpilogue::kGeluTanh)
-    return RONDO_BROKEN("epilogue %d is unknown", static_cast<int>(p.epilogue));
   if (p.workspace_bytes > kernel.workspace_bytes) {
     return RONDO_BROKEN("its product takes %" PRIu64 " bytes of a workspace of %" PRIu64, p.workspace_bytes,
                         kernel.workspace_bytes);

@@ -1,5 +1,6 @@
 #include <cinttypes>
 
+#include "core/collective.h"
 #include "formats/plan/verifier.h"
 #include "formats/plan/verify_internal.h"
 
@@ -332,12 +333,9 @@ Status ProgramVerifier::Collective(const Step& step) {
   }
   if (!start) return Status::Ok();
   const SyncPoint& point = program_.sync_points[step.sync_point];
-  const uint64_t all = point.bytes * point.participants.size();
-  const uint64_t from = point.op == CollectiveOp::kReduceScatter ? all : point.bytes;
-  const uint64_t to = point.op == CollectiveOp::kAllGather ? all : point.bytes;
   const uint32_t element = static_cast<uint32_t>(ByteSize(point.dtype));
-  Status status = Bound(step, 0, {0, static_cast<int64_t>(from), element});
-  if (status.ok()) status = Bound(step, 1, {0, static_cast<int64_t>(to), element});
+  Status status = Bound(step, 0, {0, static_cast<int64_t>(BytesRead(point)), element});
+  if (status.ok()) status = Bound(step, 1, {0, static_cast<int64_t>(BytesWritten(point)), element});
   for (size_t i = 0; i < 2 && status.ok(); ++i) {
     const Buffer& buffer = plan_.buffers[step.bindings[i].buffer];
     if (buffer.dtype == point.dtype) continue;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/collective.h"
+
 namespace rondo::verify {
 namespace {
 
@@ -58,9 +60,8 @@ void ProgramAccesses::Collect(uint32_t s) {
       return;
     case StepKind::kCollectiveStart: {
       const SyncPoint& point = program().sync_points[step.sync_point];
-      const uint64_t all = point.bytes * point.participants.size();
-      Add(s, 0, Dense(point.op == CollectiveOp::kReduceScatter ? all : point.bytes, true, false));
-      Add(s, 1, Dense(point.op == CollectiveOp::kAllGather ? all : point.bytes, false, true));
+      Add(s, 0, Dense(BytesRead(point), true, false));
+      Add(s, 1, Dense(BytesWritten(point), false, true));
       return;
     }
     case StepKind::kCustom: {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/collective.h"
 #include "formats/plan/check/order.h"
 
 namespace rondo::verify {
@@ -118,11 +119,7 @@ bool ContractChecks::InPlace(const StepAccess& a, const StepAccess& b) const {
     return plan_.custom_ops[step.custom].arguments[to.print.operand].alias == from.print.operand;
   if (step.kind != StepKind::kCollectiveStart) return false;
   const SyncPoint& point = program_.sync_points[step.sync_point];
-  const auto* const rank = std::find(point.participants.begin(), point.participants.end(), step.device);
-  const int64_t share = (rank - point.participants.begin()) * static_cast<int64_t>(point.bytes);
-  return from.base - to.base == (point.op == CollectiveOp::kAllGather       ? share
-                                 : point.op == CollectiveOp::kReduceScatter ? -share
-                                                                            : 0);
+  return from.base - to.base == InPlaceDistance(point, step.device);
 }
 
 void ContractChecks::CheckPair(const StepAccess& a, const StepAccess& b) {

@@ -94,18 +94,41 @@ const Broken kRules[] = {
      },
      "kind 0 with a product"},
     {"ProductWithAnEntry", [](Sample& s) { ImageOf(s).entry = "f"; }, "no need of an entry"},
-    {"NoRows", [](Sample& s) { ProductOf(s).rows = 0; }, "extent 0"},
-    {"TooDeep", [](Sample& s) { ProductOf(s).depth = int64_t{1} << 31; }, "extent 2147483648"},
+    {"NoRows", [](Sample& s) { ProductOf(s).rows = 0; }, "0 x 16 x 8) has an extent that is not from 1"},
+    {"TooDeep", [](Sample& s) { ProductOf(s).depth = int64_t{1} << 31; },
+     "4 x 16 x 2147483648) has an extent that is not from 1"},
     {"UnknownEpilogue", [](Sample& s) { ProductOf(s).epilogue = static_cast<ProductEpilogue>(9); },
-     "epilogue 9 is unknown"},
+     "has an epilogue that is unknown"},
     {"LeftSideLeftOut", [](Sample& s) { ProductOf(s).lhs.param = kNoParam; },
      "matrix 0 of its product, parameter 65535"},
     {"ResultLeftOut", [](Sample& s) { ProductOf(s).out.param = kNoParam; },
      "matrix 2 of its product, parameter 65535"},
     {"UnknownDtype", [](Sample& s) { ProductOf(s).rhs.dtype = static_cast<DType>(77); },
-     "matrix 1 of its product, parameter 1, has impossible strides"},
+     "of types that do not go together"},
     {"OtherDtype", [](Sample& s) { ProductOf(s).rhs.dtype = DType::kF16; },
-     "matrix 1 of its product, parameter 1, is not what"},
+     "of types that do not go together"},
+    {"TypesThatNoLibraryIsAskedFor",
+     [](Sample& s) {
+       LibraryProduct& p = ProductOf(s);
+       for (ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) m->dtype = DType::kI32;
+     },
+     "of types that do not go together"},
+    {"ResultOfAnotherType", [](Sample& s) { ProductOf(s).out.dtype = DType::kBF16; },
+     "of types that do not go together"},
+    {"BiasOfAnotherType", [](Sample& s) { ProductOf(s).bias.dtype = DType::kF16; },
+     "of types that do not go together"},
+    {"ResultsAlongTheirRows",
+     [](Sample& s) {
+       ProductOf(s).out.inner_stride = 4;
+       ProductOf(s).out.outer_stride = 1;
+     },
+     "that are not contiguous"},
+    {"AllOfAnotherType",
+     [](Sample& s) {
+       LibraryProduct& p = ProductOf(s);
+       for (ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) m->dtype = DType::kF16;
+     },
+     "is not what an operand touches"},
     {"ParameterOutOfRange", [](Sample& s) { ProductOf(s).rhs.param = 40; },
      "matrix 1 of its product, parameter 40, is not what"},
     {"WorkspaceAsASide", [](Sample& s) { ProductOf(s).rhs.param = 5; },

@@ -1,5 +1,6 @@
 #include "compiler/codegen/cuda/choose_libraries.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "compiler/codegen/cuda/matmul/split_epilogue.h"
 #include "compiler/memory/plan_memory.h"
+#include "core/alignment.h"
 
 namespace rondo {
 
@@ -75,9 +77,8 @@ class Chooser {
     std::vector<cuda::ParamFacts> facts;
     for (const LoweredBinding& param : op.params) {
       const bool constant = program_.values[static_cast<size_t>(param.value)].kind == BufferKind::kConstant;
-      uint64_t alignment = kArenaAlignment;
-      while (param.byte_offset % alignment != 0) alignment /= 2;
-      facts.push_back({alignment, constant});
+      const uint64_t within = AlignmentOf(param.byte_offset | static_cast<uint64_t>(param.stride));
+      facts.push_back({std::min<uint64_t>(kArenaAlignment, within), constant});
     }
     return facts;
   }

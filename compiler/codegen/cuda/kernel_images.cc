@@ -4,12 +4,12 @@
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
+#include "core/alignment.h"
 #include "formats/machine_code/image_digest.h"
 
 namespace rondo {
 
 std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
-  constexpr uint64_t kMostAlignment = 256;
   std::vector<std::vector<cuda::ParamFacts>> facts(plan.kernels.size());
   for (size_t k = 0; k < plan.kernels.size(); ++k)
     facts[k].assign(plan.kernels[k].num_params, {kMostAlignment, true});
@@ -21,9 +21,7 @@ std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
         const Buffer& buffer = plan.buffers[binding.buffer];
         cuda::ParamFacts& fact = facts[step.kernel][p];
         fact.constant = fact.constant && buffer.kind == BufferKind::kConstant;
-        fact.alignment = std::min<uint64_t>(fact.alignment, buffer.alignment);
-        const uint64_t places = binding.offset | static_cast<uint64_t>(binding.stride);
-        while (fact.alignment > 1 && places % fact.alignment != 0) fact.alignment /= 2;
+        fact.alignment = std::min(fact.alignment, AlignmentOf(buffer, binding));
       }
     }
   }

@@ -2,21 +2,9 @@
 
 #include <algorithm>
 
+#include "core/guard.h"
+
 namespace rondo::cuda {
-
-namespace {
-
-// Whether the coordinate stays inside its extent at every point.
-bool AlwaysInside(const Part& part, const Guard& guard) {
-  int64_t low = guard.offset, high = guard.offset;
-  for (size_t l = 0; l < part.loops.size(); ++l) {
-    int64_t reach = guard.strides[l] * (part.loops[l] - 1);
-    (reach < 0 ? low : high) += reach;
-  }
-  return low >= 0 && high < guard.extent;
-}
-
-}  // namespace
 
 FlatOperand Flatten(const Part& part, const Operand& operand) {
   FlatOperand flat;
@@ -25,7 +13,7 @@ FlatOperand Flatten(const Part& part, const Operand& operand) {
   for (const Guard& guard : operand.guards) {
     flat.offset += guard.stride * guard.offset;
     for (size_t l = 0; l < flat.strides.size(); ++l) flat.strides[l] += guard.stride * guard.strides[l];
-    if (AlwaysInside(part, guard)) continue;
+    if (AlwaysHolds(guard, part.loops)) continue;
     flat.coordinates.push_back(
         {guard.offset, guard.extent, std::vector<int64_t>(guard.strides.begin(), guard.strides.end())});
   }

@@ -2,6 +2,7 @@
 #include <cinttypes>
 #include <cstdlib>
 
+#include "core/collective.h"
 #include "formats/plan/check/program_check.h"
 
 namespace rondo::check {
@@ -77,13 +78,8 @@ bool ProgramCheck::InPlaceCollective(const Access& a, const Access& b) const {
   const Step& step = program_.steps[a.begin];
   if (step.kind != StepKind::kCollectiveStart) return false;
   const SyncPoint& point = program_.sync_points[step.sync_point];
-  int64_t rank = 0;
-  while (point.participants[static_cast<size_t>(rank)] != step.device) ++rank;
-  const int64_t share = rank * static_cast<int64_t>(point.bytes);
   const int64_t from = a.reads() ? a.base : b.base, to = a.reads() ? b.base : a.base;
-  if (point.op == CollectiveOp::kAllGather) return from == to + share;
-  if (point.op == CollectiveOp::kReduceScatter) return to == from + share;
-  return from == to;
+  return from - to == InPlaceDistance(point, step.device);
 }
 
 // A custom op's input and the output that is its new version; the verifier has compared their places.

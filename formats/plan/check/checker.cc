@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 
+#include "core/collective.h"
 #include "formats/plan/check/placement.h"
 #include "formats/plan/check/program_check.h"
 #include "formats/plan/verify_internal.h"
@@ -82,9 +83,8 @@ Status ProgramCheck::CollectStep(uint32_t s, size_t* at) {
   uint64_t bytes[2] = {step.bytes, step.bytes};
   if (step.kind == StepKind::kCollectiveStart) {
     const SyncPoint& point = program_.sync_points[step.sync_point];
-    const uint64_t all = point.bytes * point.participants.size();
-    bytes[0] = point.op == CollectiveOp::kReduceScatter ? all : point.bytes;
-    bytes[1] = point.op == CollectiveOp::kAllGather ? all : point.bytes;
+    bytes[0] = BytesRead(point);
+    bytes[1] = BytesWritten(point);
   }
   Span<Footprint> prints = scratch_.New<Footprint>(2);
   if (prints.data() == nullptr) return OutOfMemory();

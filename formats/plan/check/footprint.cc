@@ -1,21 +1,9 @@
 #include "formats/plan/check/footprint.h"
 
+#include "core/guard.h"
 #include "formats/plan/access.h"
 
 namespace rondo::check {
-namespace {
-
-// Whether a guard can fail at some point.
-bool Cuts(const Part& part, const Guard& guard) {
-  int64_t low = guard.offset, high = guard.offset;
-  for (size_t d = 0; d < part.loops.size(); ++d) {
-    const int64_t span = guard.strides[d] * (part.loops[d] - 1);
-    (span < 0 ? low : high) += span;
-  }
-  return low < 0 || high >= guard.extent;
-}
-
-}  // namespace
 
 Footprint FootprintOf(const Part& part, uint16_t index) {
   const Operand& operand = part.operands[index];
@@ -29,7 +17,7 @@ Footprint FootprintOf(const Part& part, uint16_t index) {
   print.by_data = !operand.indirects.empty();
   int64_t base = operand.offset;
   for (const Guard& guard : operand.guards) {
-    print.by_data |= Cuts(part, guard);
+    print.by_data |= !AlwaysHolds(guard, part.loops);
     base += guard.stride * guard.offset;
   }
   ElementRange range;

@@ -6,6 +6,7 @@
 #include "compiler/codegen/cuda/matmul/flat_loops.h"
 #include "compiler/codegen/cuda/matmul/library_epilogue.h"
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
+#include "core/library_product.h"
 
 namespace rondo {
 
@@ -16,8 +17,6 @@ using cuda::FlatOperand;
 using cuda::Flatten;
 using cuda::IsPlain;
 using cuda::MatmulProblem;
-
-constexpr int64_t kMostExtent = 0x7fffffff;  // what libraries count in
 
 class Reader {
  public:
@@ -38,20 +37,15 @@ class Reader {
     p.depth = k_.extent();
     p.tf32 = part_.tf32;
     p.epilogue = epilogue.activation;
-    for (int64_t extent : {p.batches, p.rows, p.columns, p.depth}) {
-      if (extent > kMostExtent) return std::nullopt;
-    }
-    if (!Matrix(lhs, m_, k_, &p.lhs) || !Matrix(rhs, n_, k_, &p.rhs) || !Matrix(out, m_, n_, &p.out) ||
-        p.out.inner_stride != 1)
+    if (!Matrix(lhs, m_, k_, &p.lhs) || !Matrix(rhs, n_, k_, &p.rhs) || !Matrix(out, m_, n_, &p.out))
       return std::nullopt;
     for (uint16_t index : epilogue.added) {
       const Operand& operand = part_.operands[index];
-      if (operand.mode != Mode::kRead || operand.dtype != out.dtype) return std::nullopt;
+      if (operand.mode != Mode::kRead) return std::nullopt;
       if (p.bias.param == kNoParam && Bias(operand, &p.bias)) continue;
-      if (p.addend.param != kNoParam || !Matrix(operand, m_, n_, &p.addend) || p.addend.inner_stride != 1)
-        return std::nullopt;
+      if (p.addend.param != kNoParam || !Matrix(operand, m_, n_, &p.addend)) return std::nullopt;
     }
-    return p;
+    return NotForLibrary(p) == nullptr ? std::optional(p) : std::nullopt;
   }
 
  private:
@@ -71,9 +65,7 @@ class Reader {
     // A stride along which there is one step only is what suits.
     if (outer.extent() == 1) m->outer_stride = m->inner_stride == 1 ? inner.extent() : 1;
     if (inner.extent() == 1) m->inner_stride = 1;
-    const bool along_inner = m->inner_stride == 1 && m->outer_stride >= inner.extent();
-    const bool along_outer = m->outer_stride == 1 && m->inner_stride >= outer.extent();
-    return along_inner || along_outer;
+    return IsLibraryMatrix(*m, outer.extent(), inner.extent());
   }
 
   // One value a column.
@@ -104,11 +96,8 @@ std::optional<LibraryProduct> LibraryMatmulOf(const Kernel& kernel) {
     return std::nullopt;
   const auto epilogue = cuda::ReadLibraryEpilogue(part);
   if (!epilogue) return std::nullopt;
-  const Operand &lhs = part.operands[part.lhs], &rhs = part.operands[part.rhs[0]];
-  const Operand& out = part.operands[epilogue->out];
-  const bool typed = (lhs.dtype == DType::kF16 || lhs.dtype == DType::kBF16 || lhs.dtype == DType::kF32) &&
-                     rhs.dtype == lhs.dtype && (out.dtype == lhs.dtype || out.dtype == DType::kF32);
-  if (!typed || out.mode != Mode::kWrite) return std::nullopt;
+  const Operand &lhs = part.operands[part.lhs], &out = part.operands[epilogue->out];
+  if (out.mode != Mode::kWrite) return std::nullopt;
   const std::vector<cuda::ParamFacts> facts(kernel.num_params);
   const std::optional<MatmulProblem> problem = cuda::MatmulProblemOf(part, facts);
   if (!problem) return std::nullopt;

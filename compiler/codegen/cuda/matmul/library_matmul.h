@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/kernel.h"
+#include "core/library_product.h"
 #include "core/plan.h"
 
 namespace rondo {
@@ -20,7 +21,6 @@ std::optional<LibraryProduct> LibraryMatmulOf(const Kernel& kernel);
 // library wants at most, less where the sums of a split K need no more. A kernel's workspace is longer by
 // kWorkspaceSlack, so that the library finds the alignment that it wants in it.
 uint64_t MostWorkspace(const LibraryProduct& product, int architecture);
-inline constexpr uint64_t kWorkspaceSlack = 256;
 
 }  // namespace rondo
 

@@ -1,0 +1,29 @@
+// What is known of where a kernel's parameters lie: the rule that the compiler, which writes code for it, and
+// drivers, which choose algorithms by it, share. Pure functions.
+#ifndef RONDO_CORE_ALIGNMENT_H_
+#define RONDO_CORE_ALIGNMENT_H_
+
+#include <cstdint>
+
+#include "core/plan.h"
+
+namespace rondo {
+
+inline constexpr uint64_t kMostAlignment = 256;  // bytes; nothing asks for more
+
+// The largest power of two, up to kMostAlignment, that divides `place`.
+constexpr uint64_t AlignmentOf(uint64_t place) {
+  const uint64_t lowest = place & (~place + 1);
+  return lowest == 0 || lowest > kMostAlignment ? kMostAlignment : lowest;
+}
+
+// Of the address that a step passes for a buffer so bound, in every round.
+constexpr uint64_t AlignmentOf(const Buffer& buffer, const Binding& binding) {
+  const uint64_t own = AlignmentOf(buffer.alignment);
+  const uint64_t within = AlignmentOf(binding.offset | static_cast<uint64_t>(binding.stride));
+  return own < within ? own : within;
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_ALIGNMENT_H_
