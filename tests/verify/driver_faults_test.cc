@@ -124,6 +124,7 @@ TEST(DriverFault, WeightsLoadedWrong) {
   Faults faults;
   faults.after_synthetic = [](DeviceAddress to) { Spoil(to + 3); };
   EXPECT_FINDS(FindingsWith(faults), "weights: device 0, buffer 6 \"w\", byte 3: expected");
+  EXPECT_FINDS(FindingsWith(faults), " after loading");
 }
 
 TEST(DriverFault, OutputNotWritten) {
