@@ -53,6 +53,7 @@ std::string Finding::Text() const {
 }
 
 void FindingList::Add(Finding finding, uint32_t program) {
+  if (list_.size() == kMost) return;
   if (program != kNone) {
     const Program& of = plan_.programs[program];
     finding.program = of.name;

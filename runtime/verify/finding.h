@@ -53,9 +53,10 @@ struct Finding {
   std::string Text() const;
 };
 
-// Findings in the order they were met. Of one rule, step and buffer only the first is kept.
+// Findings in the order they were met, the first kMost. Of one rule, step and buffer only the first is kept.
 class FindingList {
  public:
+  static constexpr size_t kMost = 1000;
   explicit FindingList(const PlanData& plan) : plan_(plan) {}
   // Fills in the names of `finding`'s buffer, and of its step's source.
   void Add(Finding finding, uint32_t program = kNone);

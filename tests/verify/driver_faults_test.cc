@@ -13,23 +13,23 @@ namespace {
 void Spoil(DeviceAddress at) { *reinterpret_cast<uint8_t*>(at) ^= 0x10; }
 
 // Of the chain on a driver with `faults`.
-std::string FindingsWith(const Faults& faults) {
+std::string FindingsWith(const Faults& faults, const VerifyOptions& options = {}) {
   Chain chain;
   const PlanData data = chain.MakePlan();
   Result<Plan> plan = Plan::FromData(data, {});
   if (!plan.ok()) return plan.status().message();
   const HostDriverHandle host = MakeHostDriver();
   FaultyDriver driver(host.get(), faults);
-  return FindingsOf(*plan, &driver);
+  return FindingsOf(*plan, &driver, options);
 }
 
 // Spoils a byte of the arena, `offset` from its start, after step 2.
-std::string FindingsWithSpoiledByte(int64_t offset) {
+std::string FindingsWithSpoiledByte(int64_t offset, const VerifyOptions& options = {}) {
   Faults faults;
   faults.after_launch = [&](uint32_t step, Faults::Addresses addresses) {
     if (step == 2) Spoil(addresses[0] - Chain::kB + static_cast<uint64_t>(offset));
   };
-  return FindingsWith(faults);
+  return FindingsWith(faults, options);
 }
 
 TEST(DriverFault, NoneIsFound) { EXPECT_EQ(FindingsWith(Faults()), ""); }
@@ -39,6 +39,23 @@ TEST(DriverFault, WriteBehindAnOperand) {
                "stray write: program \"p\", step 2 (Copy \"node_2\"), device 0, byte 1536: expected the "
                "canary between "
                "buffers kept (");
+}
+
+TEST(DriverFault, MemoryLookedAtSeldomIsLookedAtInTheEnd) {
+  VerifyOptions options;
+  options.scan_bytes = 1;
+  EXPECT_FINDS(FindingsWithSpoiledByte(Chain::kB + 256, options),
+               "byte 1536: expected the canary between buffers kept");
+  EXPECT_FINDS(FindingsWithSpoiledByte(Chain::kB + 256, options), "which one of the last ");
+}
+
+TEST(DriverFault, MemoryForTheAccountIsLimited) {
+  VerifyOptions options;
+  options.host_bytes = 25599;
+  EXPECT_EQ(
+      FindingsWith(Faults(), options),
+      "not verified: keeping account of the plan's arena and state takes 25600 bytes of host memory, more "
+      "than 25599");
 }
 
 TEST(DriverFault, WriteIntoADeadBuffer) {
@@ -124,6 +141,7 @@ TEST(DriverFault, WeightsLoadedWrong) {
   Faults faults;
   faults.after_synthetic = [](DeviceAddress to) { Spoil(to + 3); };
   EXPECT_FINDS(FindingsWith(faults), "weights: device 0, buffer 6 \"w\", byte 3: expected");
+  EXPECT_FINDS(FindingsWith(faults), " after loading");
 }
 
 TEST(DriverFault, OutputNotWritten) {

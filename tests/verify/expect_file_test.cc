@@ -44,6 +44,10 @@ TEST(ExpectFile, WhatIsNoExpectationIsRefused) {
   EXPECT_EQ(ErrorOf("[]"), "it is no JSON object");
   EXPECT_EQ(ErrorOf("{}"), "\"rondo_expect\" is null; this release reads 1");
   EXPECT_EQ(ErrorOf("{\"rondo_expect\": 2}"), "\"rondo_expect\" is 2; this release reads 1");
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  EXPECT_EQ(ErrorOf("{\"rondo_expect\": " + deep + "}"), "\"rondo_expect\" is array; this release reads 1");
+  EXPECT_EQ(ErrorOf("{\"rondo_expect\": 1, \"expect\": " + deep + "}"),
+            "expectation 1: it is no object in braces");
   EXPECT_EQ(ErrorOf("{\"rondo_expect\": 1, \"expects\": []}"),
             "\"expects\" is no field of the file, which has rondo_expect and expect");
   EXPECT_EQ(ErrorOf("{\"rondo_expect\": 1}"), "\"expect\" is no list in brackets");

@@ -23,6 +23,15 @@ TEST(Consumer, ItsPlanIsSmall) {
   EXPECT_NONFATAL_FAILURE(EXPECT_PEAK_BYTES_LE(plan, 16 + 128 + 63), "the largest buffers alive then:");
 }
 
+TEST(Consumer, ItsMemoryIsUsedAsThePlanSays) {
+  rondo::Plan plan;
+  ASSERT_FALSE(rondo::Plan::Open(path, &plan));
+  EXPECT_LIFECYCLE_OK(plan);
+  EXPECT_LIFECYCLE_OK_ON(plan, rondo_host_driver_create(1, 3));
+  EXPECT_NONFATAL_FAILURE(EXPECT_LIFECYCLE_OK_ON(plan, nullptr), "there is no driver: it is NULL");
+  EXPECT_NONFATAL_FAILURE(EXPECT_LIFECYCLE_OK(rondo::Plan()), "the plan is not open");
+}
+
 TEST(Consumer, ItsRunsAllocateNothing) {
   rondo::Plan plan;
   rondo::Runtime runtime;
