@@ -1,5 +1,5 @@
-// TemporaryFolder: an empty folder that nobody else has, also not the same test in another process; it goes, with
-// all that is in it, when the object does.
+// TemporaryFolder: an empty folder that nobody else has, also not the same test in another process; it goes,
+// with all that is in it, when the object does.
 #ifndef RONDO_TESTS_TEMPORARY_FOLDER_H_
 #define RONDO_TESTS_TEMPORARY_FOLDER_H_
 

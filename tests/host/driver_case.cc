@@ -5,16 +5,6 @@
 #include "tests/host/reference.h"
 
 namespace rondo::test {
-namespace {
-
-std::vector<char*> Pointers(Memory* memory) {
-  std::vector<char*> pointers;
-  for (auto& param : memory->params) pointers.push_back(param.data());
-  return pointers;
-}
-
-}  // namespace
-
 HostFixture::HostFixture(HostOptions options) {
   Result<Driver*> made = CreateHostDriver(options);
   EXPECT_TRUE(made.ok()) << made.status().message();
@@ -38,7 +28,7 @@ Module* HostFixture::Load(const Kernel& kernel) {
 
 Status HostFixture::Launch(Module* module, Memory* memory) {
   std::vector<DeviceAddress> addresses;
-  for (char* p : Pointers(memory)) addresses.push_back(reinterpret_cast<DeviceAddress>(p));
+  for (auto& param : memory->params) addresses.push_back(reinterpret_cast<DeviceAddress>(param.data()));
   RONDO_RETURN_IF_ERROR(device->Launch(module, 0, Span<const DeviceAddress>(addresses), stream, 7));
   uint32_t step = 0;
   return device->Synchronize(stream, &step);
@@ -48,7 +38,7 @@ void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::s
                             const Tolerance& tolerance) {
   const Kernel kernel = maker.Make();
   Memory want = memory;
-  const bool fault = RunReference(kernel, Pointers(&want));
+  const bool fault = RunReference(kernel, want.Spans());
   for (uint32_t isa = 0; isa < 3; ++isa) {
     Memory alone;
     for (uint32_t threads : {1u, 3u}) {
