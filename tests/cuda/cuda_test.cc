@@ -19,7 +19,7 @@ std::string Data(const std::string& name) { return SourceFolder() + "/tests/data
 CompileOptions Options(const std::string& model, const std::string& target) {
   CompileOptions options;
   options.models = {{"main", Data(model)}};
-  options.target = target;
+  options.targets = *ParseTargets(target);
   return options;
 }
 
@@ -83,27 +83,26 @@ TEST(CudaCode, AModuleWithoutAnImageForEveryKernelIsRefused) {
 }
 
 TEST(CudaCode, AnUnknownTargetIsRefusedNamingTheKnownOnes) {
-  CompileOptions options = Options("pycoder/decode.onnx", "cuda:sm_11");
-  Result<CompiledPlan> compiled = CompileToMemory(options);
-  ASSERT_FALSE(compiled.ok());
-  EXPECT_NE(std::string(compiled.status().message()).find("cuda:sm_90a"), std::string::npos);
+  const Result<Targets> targets = ParseTargets("cuda:sm_11");
+  ASSERT_FALSE(targets.ok());
+  EXPECT_NE(std::string(targets.status().message()).find("cuda:sm_90a"), std::string::npos);
 }
 
 TEST(CudaCode, TargetsAreNamedOnceAndKnown) {
   for (const char* target :
        {"cuda:sm_80,cuda:sm_80", "cuda:sm_80,", "", "cuda:", "host,host", "cuda:sm_90", "cuda:sm_80, host"})
-    EXPECT_FALSE(CompileToMemory(Options("pycoder/decode.onnx", target)).ok()) << target;
+    EXPECT_FALSE(ParseTargets(target).ok()) << target;
 }
 
 TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   CompileOptions options = Options("pycoder/decode.onnx", "host");
   options.precision = Precision::kF16;
-  for (const GpuTarget& target : GpuTargets()) options.target += std::string(",cuda:") + target.architecture;
+  for (const GpuTarget& target : GpuTargets()) options.targets.all.push_back({&target});
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   const PlanData& plan = compiled->plan;
-  EXPECT_EQ(plan.requirements.target, options.target);
+  EXPECT_EQ(plan.requirements.target, options.targets.text());
   ASSERT_EQ(plan.modules.size(), GpuTargets().size());
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     EXPECT_EQ(plan.modules[m].architecture, GpuTargets()[m].architecture);
@@ -117,7 +116,7 @@ TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
   // The first GPU named decides how kernels are fused: alone, it gives the same ones.
   Result<CompiledPlan> alone = CompileToMemory([&] {
     CompileOptions one = options;
-    one.target = std::string("cuda:") + GpuTargets()[0].architecture;
+    one.targets.all = {{&GpuTargets()[0]}};
     return one;
   }());
   ASSERT_TRUE(alone.ok());

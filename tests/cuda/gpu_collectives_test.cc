@@ -46,7 +46,7 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
     CompileOptions options;
     options.models = {{"main", folder_.File("m.onnx")}};
     options.devices = GetParam();
-    options.target = "cuda:sm_90a";
+    options.targets = *ParseTargets("cuda:sm_90a");
     model_ = std::make_unique<LiveModel>(options, *gpus_.driver);
     ASSERT_TRUE(model_->session().valid());
   }

@@ -152,7 +152,7 @@ TEST_F(GpuDriver, CustomOpsRunBetweenGraphs) {
   CompileOptions options;
   options.models = {{"main", path}};
   options.ops = &ops_;
-  options.target = "cuda:sm_90a";
+  options.targets = *ParseTargets("cuda:sm_90a");
   options.states = {{"total", "total_out"}};
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();

@@ -171,7 +171,7 @@ CompileOptions InF16(const std::string& model) {
   options.models = {{"main", SourceFolder() + "/tests/data/" + model}};
   static const TemporaryFolder cache;
   options.kernel_cache = cache.string();
-  options.target = "cuda:sm_90a";
+  options.targets = *ParseTargets("cuda:sm_90a");
   options.precision = Precision::kF16;
   options.products = Products::kGenerated;
   return options;

@@ -104,9 +104,10 @@ class CompiledCalls : public testing::Test {
     const std::string path = folder.File("m.onnx");
     std::ofstream(path, std::ios::binary) << model_.proto.SerializeAsString();
     CompileOptions options;
+    options.check_passes = true;
     options.models = {{"main", path}};
     options.ops = use_ops_ ? &ops_ : nullptr;
-    options.target = target_;
+    options.targets = targets_;
     Result<CompiledPlan> compiled = CompileToMemory(options);
     RONDO_RETURN_IF_ERROR(compiled.status());
     compiled_ = std::make_unique<CompiledPlan>(compiled.Take());
@@ -166,7 +167,7 @@ class CompiledCalls : public testing::Test {
   ModelMaker model_;
   OpRegistry ops_;
   bool use_ops_ = true;
-  std::string target_ = "host";
+  Targets targets_;
   std::unique_ptr<CompiledPlan> compiled_;
   std::vector<uint8_t> weights_;
   Driver* driver_ = nullptr;
@@ -352,7 +353,7 @@ TEST_F(CompiledCalls, BreakEveryGraphOfAGpu) {
   Call("Scale", {"n"}, {"s"});
   model_.Node("Abs", {"s"}, {"y"});
   model_.Output("y");
-  target_ = "cuda:sm_90a";
+  targets_ = *ParseTargets("cuda:sm_90a");
   const Status made = Compile();
   if (made.code() == Code::kUnsupported) GTEST_SKIP() << made.message();
   ASSERT_TRUE(made.ok()) << made.message();

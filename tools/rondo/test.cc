@@ -118,7 +118,9 @@ class TestCommand : public Command {
     options.shapes = shapes;
     options.devices = static_cast<uint32_t>(devices_);
     options.auto_state = !no_auto_state_;
-    options.target = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
+    RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
+                                                         : load_.driver == "cuda" ? "cuda:sm_90a"
+                                                                                  : "host"));
     options.library_path = load_.library_path;
     options.ops = &ops_;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));
