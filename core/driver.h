@@ -127,7 +127,7 @@ class Device {
                       uint32_t step);
 
   // --- graphs: BeginRecord makes the stream record instead of run; EndRecord gives what was recorded,
-  // instantiated and uploaded. It holds the addresses it was recorded with, or was given.
+  // uploaded, with the addresses it was given. It is launched on the stream that recorded it, and no other.
   virtual Status BeginRecord(Stream* stream) = 0;
   virtual Result<Graph*> EndRecord(Stream* stream) = 0;
   virtual void DestroyGraph(Graph* graph) = 0;

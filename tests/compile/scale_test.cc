@@ -15,18 +15,13 @@
 
 #include "compiler/compile.h"
 #include "tests/import/model_maker.h"
+#include "tests/sanitized.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
 
 namespace fs = std::filesystem;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // whose frames are larger, and who reserve terabytes of addresses
-#else
-constexpr bool kSanitized = false;
-#endif
 
 // Calls `f` on a thread with a stack of 1 MiB, as some services give their workers.
 void OnASmallStack(std::function<void()> f) {

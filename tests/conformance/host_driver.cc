@@ -3,6 +3,7 @@
 #include "drivers/host/host_driver.h"
 
 #include "tests/conformance/driver_under_test.h"
+#include "tests/sanitized.h"
 
 namespace rondo::test {
 namespace {
@@ -12,9 +13,7 @@ class HostUnderTest : public DriverUnderTest {
   HostUnderTest(const char* name, const HostOptions& options) : name_(name), options_(options) {}
   std::string name() const override { return name_; }
   std::string Lacks(Feature feature) const override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    if (feature == Feature::kOutOfMemory) return "a sanitizer ends the process instead";
-#endif
+    if (kSanitized && feature == Feature::kOutOfMemory) return "a sanitizer ends the process instead";
     return DriverUnderTest::Lacks(feature);
   }
   Result<Driver*> Make(uint32_t devices, const OpRegistry* ops) override {

@@ -42,13 +42,9 @@ TEST_P(Kernels, OfEverySkeletonAgreeWithTheReference) {
   ASSERT_NE(module, nullptr);
   for (uint32_t k = 0; k < zoo.memory.size(); ++k) {
     test::Memory want = zoo.memory[k], got = zoo.memory[k];
-    std::vector<char*> pointers;
     std::vector<DeviceAddress> addresses;
-    for (auto& param : want.params) {
-      pointers.push_back(param.data());
-      addresses.push_back(Put(param));
-    }
-    EXPECT_FALSE(RunReference(zoo.plan.data.kernels[k], pointers));
+    for (auto& param : want.params) addresses.push_back(Put(param));
+    EXPECT_FALSE(RunReference(zoo.plan.data.kernels[k], want.Spans()));
     Launch(module, k, addresses, k);
     for (size_t p = 0; p < addresses.size(); ++p)
       got.params[p] = Get<char>(addresses[p], got.params[p].size());

@@ -51,15 +51,19 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
     ASSERT_TRUE(model_->session().valid());
   }
 
-  // The outputs of one run, one a rank.
-  std::vector<Bytes> Run(Session& session, uint32_t seed) {
-    const std::vector<float> x = Weight(1000 + seed, kRows, kWidth, 0, 0, kRows);
+  static Input InputOf(const std::vector<float>& x) {
     Input input;
     input.name = "x";
     input.dtype = DType::kF32;
     input.shape = Shape({kRows, kWidth});
     input.data = x.data();
     input.bytes = x.size() * 4;
+    return input;
+  }
+  // The outputs of one run, one a rank.
+  std::vector<Bytes> Run(Session& session, uint32_t seed) {
+    const std::vector<float> x = Weight(1000 + seed, kRows, kWidth, 0, 0, kRows);
+    const Input input = InputOf(x);
     std::vector<Bytes> bytes(GetParam(), Bytes(x.size() * 4));
     std::vector<Output> outputs(GetParam());
     for (uint32_t rank = 0; rank < GetParam(); ++rank) {
@@ -126,12 +130,7 @@ TEST_P(GpuCollectives, StepwiseGivesTheSame) {
   ASSERT_TRUE(session.ok()) << session.status().message();
   const std::vector<Bytes> graphs = Run(*session, 3);
   const std::vector<float> x = Weight(1003, kRows, kWidth, 0, 0, kRows);
-  Input input;
-  input.name = "x";
-  input.dtype = DType::kF32;
-  input.shape = Shape({kRows, kWidth});
-  input.data = x.data();
-  input.bytes = x.size() * 4;
+  const Input input = InputOf(x);
   Bytes bytes(x.size() * 4);
   Output output;
   output.name = "y";

@@ -18,7 +18,7 @@
 #include "runtime/session.h"
 #include "tests/import/model_maker.h"
 #include "tests/plan/call_plan.h"
-#include "tests/runtime/tiny_plan.h"
+#include "tests/runtime/open_tiny.h"
 #include "tests/says.h"
 #include "tests/temporary_folder.h"
 
@@ -63,17 +63,6 @@ class GpuDriver : public testing::Test {
     const Status status = AddCudaModules(emitted, options, &report);
     EXPECT_TRUE(status.ok()) << status.message();
     return emitted->plan;
-  }
-
-  // y = x * w of TinyPlan.
-  static Status RunAdd(Session& session) {
-    const float x[4] = {1, 2, 3, 4};
-    float y[4] = {};
-    const Input inputs[] = {{"x", kNone, DType::kF32, {4}, x, 16}};
-    const Output outputs[] = {{"y", kNone, DType::kF32, y, 16}};
-    RONDO_RETURN_IF_ERROR(session.Run(TinyPlan::kAdd, inputs, outputs));
-    EXPECT_EQ(y[3], 16);
-    return Status::Ok();
   }
 
   // Calls `life` twice: CUDA keeps some of what its first uses take, and nothing of the second's may stay.
@@ -224,7 +213,7 @@ TEST_F(GpuDriver, MemoryThatRunsOutIsOneSentenceAndOthersLive) {
     EXPECT_EQ(status.code(), Code::kOutOfMemory);
     EXPECT_SAYS(status, "the session's arena and state of");
     EXPECT_SAYS(status, "free");
-    const Status run = RunAdd(alive);
+    const Status run = RunAddOnce(alive);
     EXPECT_TRUE(run.ok()) << run.message();
     for (const auto& [address, size] : taken) device_->Free(address, size);
     Result<Session> after = Session::Create(runtime, plan);
@@ -286,7 +275,7 @@ TEST_F(GpuDriver, WritesToNobodysMemoryEndSessionsOnGpusAndNoOthers) {
       other_runtime = Must(Runtime::Create(driver_, options));
       other = Must(Session::Create(other_runtime, plan));
     }
-    EXPECT_TRUE(RunAdd(first).ok());
+    EXPECT_TRUE(RunAddOnce(first).ok());
     EXPECT_TRUE(runtime.Ready().ok());
 
     Module* module = Must(device_->LoadModule(data));
@@ -297,15 +286,15 @@ TEST_F(GpuDriver, WritesToNobodysMemoryEndSessionsOnGpusAndNoOthers) {
     std::printf("%s\n", status.message());
     EXPECT_SAYS(status, "the process must be replaced");
 
-    const Status run = RunAdd(first);
+    const Status run = RunAddOnce(first);
     std::printf("%s\n", run.message());
     EXPECT_SAYS(run, "no session on a GPU can go on");
-    EXPECT_SAYS(RunAdd(second), "no session on a GPU can go on");
+    EXPECT_SAYS(RunAddOnce(second), "no session on a GPU can go on");
     EXPECT_SAYS(runtime.Ready(), "the process must be replaced");
-    EXPECT_TRUE(RunAdd(on_host).ok());
+    EXPECT_TRUE(RunAddOnce(on_host).ok());
     EXPECT_TRUE(host_runtime.Ready().ok());
     if (other.valid()) {
-      EXPECT_SAYS(RunAdd(other), "no session on a GPU can go on");
+      EXPECT_SAYS(RunAddOnce(other), "no session on a GPU can go on");
       EXPECT_SAYS(other_runtime.Ready(), "the process must be replaced");
     }
     device_->DestroyModule(module);

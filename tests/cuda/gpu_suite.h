@@ -138,9 +138,7 @@ class Suite {
   void RunCase(Device* device, Stream* stream, Module* module, uint32_t k) {
     Case& c = cases_[k];
     Memory want = c.memory, got = c.memory;
-    std::vector<char*> pointers;
-    for (auto& param : want.params) pointers.push_back(param.data());
-    const bool fault = RunReference(kernels_[k], pointers);
+    const bool fault = RunReference(kernels_[k], want.Spans());
     std::vector<DeviceAddress> addresses;
     for (auto& param : got.params) {
       addresses.push_back(device->Allocate(param.size(), 256).Take());

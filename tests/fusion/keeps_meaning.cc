@@ -8,7 +8,8 @@
 
 #include "compiler/ir/evaluate.h"
 #include "core/scalar.h"
-#include "tests/fusion/reference_run.h"
+#include "core/synthetic.h"
+#include "tests/host/reference.h"
 
 namespace rondo {
 
@@ -33,7 +34,7 @@ std::shared_ptr<const ir::ConstantData> RandomTensor(DType dtype, const Shape& s
 
 namespace {
 
-double Element(DType dtype, const uint8_t* data, int64_t i) {
+double Element(DType dtype, const void* data, int64_t i) {
   if (dtype == DType::kF64) return scalar::Load<double>(dtype, data, i);
   if (IsFloat(dtype)) return scalar::Load<float>(dtype, data, i);
   return static_cast<double>(scalar::Load<int64_t>(dtype, data, i));
@@ -64,6 +65,36 @@ LoweredProgram LatestFirst(const LoweredProgram& program) {
   return out;
 }
 
+// One vector of bytes a value. Constants are filled in, everything else is 0xcd until written.
+using Memory = std::vector<std::vector<char>>;
+
+Memory MakeMemory(const LoweredProgram& program) {
+  Memory memory;
+  for (const LoweredValue& value : program.values) {
+    memory.emplace_back(static_cast<size_t>(value.bytes), '\xcd');
+    if (!value.constant) continue;
+    if (value.constant->synthetic) {
+      const auto made = ir::WithBytes(value.constant);
+      std::memcpy(memory.back().data(), made->bytes.data(), made->bytes.size());
+    } else if (value.bytes > 0) {
+      std::memcpy(memory.back().data(), value.constant->bytes.data(), static_cast<size_t>(value.bytes));
+    }
+  }
+  return memory;
+}
+
+// All kernels in order.
+void Run(const LoweredProgram& program, Memory* memory) {
+  for (const LoweredOp& op : program.ops) {
+    std::vector<Span<char>> params;
+    for (const LoweredBinding& binding : op.params) {
+      const Span<char> value = (*memory)[static_cast<size_t>(binding.value)];
+      params.push_back(value.subspan(binding.byte_offset, value.size() - binding.byte_offset));
+    }
+    EXPECT_FALSE(test::RunReference(op.kernel, params)) << "an index out of range";
+  }
+}
+
 void ExpectSame(const LoweredProgram& program, const ir::Values& inputs, const ir::Values& expected,
                 const std::string& what) {
   Memory memory = MakeMemory(program);
@@ -71,7 +102,7 @@ void ExpectSame(const LoweredProgram& program, const ir::Values& inputs, const i
     auto& to = memory[static_cast<size_t>(program.inputs[i].value)];
     std::memcpy(to.data(), inputs[i]->bytes.data(), to.size());
   }
-  RunReference(program, &memory);
+  Run(program, &memory);
   for (size_t o = 0; o < program.outputs.size(); ++o) {
     const auto& want = expected[o];
     const auto& got = memory[static_cast<size_t>(program.outputs[o].value)];

@@ -9,12 +9,6 @@
 namespace rondo::test {
 namespace {
 
-std::vector<char*> Pointers(Memory* memory) {
-  std::vector<char*> pointers;
-  for (auto& param : memory->params) pointers.push_back(param.data());
-  return pointers;
-}
-
 // Memory as it may come: not zeros. All floats are NaN.
 void* AllocateUsed(void*, size_t bytes, size_t alignment) {
   void* block = DefaultHostAllocator().allocate(DefaultHostAllocator().user, bytes, alignment);
@@ -48,7 +42,7 @@ Module* HostFixture::Load(const Kernel& kernel) {
 
 Status HostFixture::Launch(Module* module, Memory* memory) {
   std::vector<DeviceAddress> addresses;
-  for (char* p : Pointers(memory)) addresses.push_back(reinterpret_cast<DeviceAddress>(p));
+  for (auto& param : memory->params) addresses.push_back(reinterpret_cast<DeviceAddress>(param.data()));
   RONDO_RETURN_IF_ERROR(device->Launch(module, 0, Span<const DeviceAddress>(addresses), stream, 7));
   uint32_t step = 0;
   return device->Synchronize(stream, &step);
@@ -58,7 +52,7 @@ void ExpectMatchesReference(PartMaker& maker, const Memory& memory, const std::s
                             const Tolerance& tolerance) {
   const Kernel kernel = maker.Make();
   Memory want = memory;
-  const bool fault = RunReference(kernel, Pointers(&want));
+  const bool fault = RunReference(kernel, want.Spans());
   for (uint32_t isa = 0; isa < 3; ++isa) {
     Memory alone;
     for (uint32_t threads : {1u, 3u}) {

@@ -4,15 +4,10 @@
 #include "tests/host/count_allocations.h"
 #include "tests/host/driver_case.h"
 #include "tests/host/kernel_zoo.h"
+#include "tests/sanitized.h"
 
 namespace rondo::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 std::vector<DeviceAddress> Addresses(Memory& memory) {
   std::vector<DeviceAddress> addresses;

@@ -120,6 +120,7 @@ struct PartMaker {
 struct Memory {
   std::vector<std::vector<char>> params;
 
+  std::vector<Span<char>> Spans() { return {params.begin(), params.end()}; }
   void Resize(const PartMaker& maker) {
     params.resize(maker.sizes.size());
     for (size_t i = 0; i < params.size(); ++i) {

@@ -4,9 +4,43 @@
 
 #include "tests/host/driver_case.h"
 #include "tests/host/random_layout.h"
+#include "tests/host/reference.h"
 
 namespace rondo::test {
 namespace {
+
+// On random memory; says the seed.
+void ExpectMatches(PartMaker& maker, int seed, Random& random) {
+  Memory memory;
+  memory.Randomise(maker, random);
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
+}
+
+// On the host driver with instruction set `isa`.
+void RunOn(uint32_t isa, const Kernel& kernel, Memory* memory) {
+  HostOptions options;
+  options.max_isa = isa;
+  HostFixture host(options);
+  Module* module = host.Load(kernel);
+  ASSERT_NE(module, nullptr);
+  EXPECT_TRUE(host.Launch(module, memory).ok());
+  host.device->DestroyModule(module);
+}
+
+TEST(Reference, EndsTheTestWhereAnAccessIsOutside) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {11};
+  const uint16_t in = maker.Operand(DType::kF32, Mode::kRead, {0}),
+                 out = maker.Operand(DType::kF32, Mode::kWrite, {0});
+  maker.sizes[in] = 10;
+  TapeMaker tape;
+  tape.Store(out, DType::kF32, tape.Load(in, DType::kF32));
+  maker.part.body = maker.Keep(tape);
+  Memory memory;
+  memory.Resize(maker);
+  EXPECT_DEATH(RunReference(maker.Make(), memory.Spans()), "test_kernel.*operand 0, element 10 of 10");
+}
 
 // A register computed from `inputs` by a few random instructions that keep values moderate.
 uint16_t RandomExpression(Random& random, TapeMaker& tape, std::vector<uint16_t> pool) {
@@ -98,12 +132,7 @@ void ExpectAccurate(TapeOp op, float low, float high, double (*exact)(double), d
   float* x = reinterpret_cast<float*>(memory.params[0].data());
   for (int i = 0; i < 40000; ++i) x[i] = low + (high - low) * static_cast<float>(i) / 39999.0f;
   for (uint32_t isa = 0; isa < 3; ++isa) {
-    HostOptions options;
-    options.max_isa = isa;
-    HostFixture host(options);
-    Module* module = host.Load(kernel);
-    ASSERT_TRUE(host.Launch(module, &memory).ok());
-    host.device->DestroyModule(module);
+    RunOn(isa, kernel, &memory);
     const float* y = reinterpret_cast<const float*>(memory.params[1].data());
     for (int i = 0; i < 40000; ++i) {
       const double want = exact(static_cast<double>(x[i]));
@@ -158,12 +187,7 @@ TEST(Map, SpecialValuesPassThroughVectorFunctions) {
     std::memcpy(memory.params[0].data(), &c.in, 4);
     const Kernel kernel = maker.Make();
     for (uint32_t isa = 0; isa < 3; ++isa) {
-      HostOptions options;
-      options.max_isa = isa;
-      HostFixture host(options);
-      Module* module = host.Load(kernel);
-      ASSERT_TRUE(host.Launch(module, &memory).ok());
-      host.device->DestroyModule(module);
+      RunOn(isa, kernel, &memory);
       for (int i = 0; i < 19; ++i) {
         const float got = scalar::Load<float>(DType::kF32, memory.params[1].data(), i);
         EXPECT_TRUE(got == c.out || (got != got && c.out != c.out))
@@ -198,9 +222,7 @@ TEST(Map, GuardsPadAndDropOnRandomShapes) {
     TapeMaker tape;
     tape.Store(out, DType::kF32, tape.Load(in, DType::kF32));
     maker.part.body = maker.Keep(tape);
-    Memory memory;
-    memory.Randomise(maker, random);
-    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
+    ExpectMatches(maker, seed, random);
     if (HasFatalFailure()) return;
   }
 }
@@ -234,9 +256,7 @@ TEST(Map, GuardsFarOutsideAreAbsentWholeTilesLong) {
                    c = tape.Load(all[2], DType::kF32);
     tape.Store(out, DType::kF32, tape.Binary(TapeOp::kSub, tape.Binary(TapeOp::kMul, a, b), c));
     maker.part.body = maker.Keep(tape);
-    Memory memory;
-    memory.Randomise(maker, random);
-    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed));
+    ExpectMatches(maker, seed, random);
     if (HasFatalFailure()) return;
   }
 }

@@ -1,6 +1,8 @@
 #include "tests/host/reference.h"
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 #include "core/scalar.h"
@@ -22,7 +24,8 @@ Value FromDouble(TapeType type, double d) {
 
 class Interpreter {
  public:
-  Interpreter(const Part& part, const std::vector<char*>& params) : part_(part), params_(params) {}
+  Interpreter(const Kernel& kernel, const Part& part, const std::vector<Span<char>>& params)
+      : kernel_(kernel), part_(part), params_(params) {}
 
   bool Run() {
     switch (part_.skeleton) {
@@ -64,14 +67,25 @@ class Interpreter {
       }
       *at += indirect.stride * v;
     }
+    ExpectWithin(operand, *at);
     return true;
   }
+
+  void ExpectWithin(const Operand& operand, int64_t at) const {
+    const auto elements = static_cast<int64_t>(params_[operand.param].size()) / ByteSize(operand.dtype);
+    if (at >= 0 && at < elements) return;
+    std::fprintf(stderr, "the reference of kernel \"%.*s\": operand %td, element %lld of %lld\n",
+                 static_cast<int>(kernel_.name.size()), kernel_.name.data(), &operand - part_.operands.data(),
+                 static_cast<long long>(at), static_cast<long long>(elements));
+    std::abort();
+  }
+  char* Data(const Operand& operand) const { return params_[operand.param].data(); }
 
   Value Read(const Operand& operand, bool* present) {
     int64_t at;
     *present = Locate(operand, &at);
     if (!*present) return FromDouble(NaturalType(operand.dtype), operand.absent);
-    return scalar::LoadValue(operand.dtype, params_[operand.param], at);
+    return scalar::LoadValue(operand.dtype, Data(operand), at);
   }
   double ReadDouble(uint16_t operand) {
     bool present;
@@ -94,7 +108,7 @@ class Interpreter {
         case TapeOp::kStore: {
           int64_t at;
           const Operand& operand = part_.operands[inst.arg];
-          if (Locate(operand, &at)) scalar::StoreValue(operand.dtype, params_[operand.param], at, r[inst.a]);
+          if (Locate(operand, &at)) scalar::StoreValue(operand.dtype, Data(operand), at, r[inst.a]);
           break;
         }
         case TapeOp::kIndex: r[k] = scalar::Of(point_[inst.arg]); break;
@@ -244,8 +258,9 @@ class Interpreter {
     });
   }
 
+  const Kernel& kernel_;
   const Part& part_;
-  const std::vector<char*>& params_;
+  const std::vector<Span<char>>& params_;
   Point point_ = Point(kMaxLoops + 1, 0);
   Value acc_[kMaxSlots], scalars_[kMaxSlots];
   double best_[kMaxSlots] = {};
@@ -256,9 +271,9 @@ class Interpreter {
 
 }  // namespace
 
-bool RunReference(const Kernel& kernel, const std::vector<char*>& params) {
+bool RunReference(const Kernel& kernel, const std::vector<Span<char>>& params) {
   bool fault = false;
-  for (const Part& part : kernel.parts) fault |= Interpreter(part, params).Run();
+  for (const Part& part : kernel.parts) fault |= Interpreter(kernel, part, params).Run();
   return fault;
 }
 

@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "core/kernel.h"
+#include "core/span.h"
 
 namespace rondo::test {
 
-// Runs `kernel` over memory `params`. Returns whether a faulting index was out of range.
-bool RunReference(const Kernel& kernel, const std::vector<char*>& params);
+// Runs `kernel` over the memory of its parameters. Returns whether a faulting index was out of range. Ends
+// the test program, saying which operand of which kernel, where an access lies outside of its parameter's
+// memory.
+bool RunReference(const Kernel& kernel, const std::vector<Span<char>>& params);
 
 }  // namespace rondo::test
 

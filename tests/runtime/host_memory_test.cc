@@ -10,16 +10,10 @@
 #include "runtime/session.h"
 #include "tests/runtime/fake_driver.h"
 #include "tests/runtime/tiny_plan.h"
+#include "tests/sanitized.h"
 
 namespace rondo {
 namespace {
-
-// Sanitizers move mappings to addresses that mi_is_in_heap_region does not look at.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 TEST(HostMemory, TheProcessKeepsItsMalloc) {
   void* before = dlsym(RTLD_DEFAULT, "malloc");

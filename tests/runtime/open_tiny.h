@@ -24,6 +24,17 @@ inline Session MakeSession(const Runtime& runtime, const Plan& plan) {
   return session.ok() ? session.Take() : Session();
 }
 
+// y = x * w, once.
+inline Status RunAddOnce(Session& session) {
+  const float x[4] = {1, 2, 3, 4};
+  float y[4] = {};
+  const Input inputs[] = {{"x", kNone, DType::kF32, {4}, x, 16}};
+  const Output outputs[] = {{"y", kNone, DType::kF32, y, 16}};
+  RONDO_RETURN_IF_ERROR(session.Run(TinyPlan::kAdd, inputs, outputs));
+  EXPECT_EQ(y[3], 16);
+  return Status::Ok();
+}
+
 }  // namespace rondo
 
 #endif  // RONDO_TESTS_RUNTIME_OPEN_TINY_H_

@@ -7,6 +7,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/device_tensors.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -53,13 +54,6 @@ class BenchCommand : public Command {
         .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
         .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
                "NAME=FILE")
-        .Text("--driver", &load_.driver,
-              "which driver runs it: host or cuda; by default what the plan is for", "NAME")
-        .Text("--library-path", &load_.library_path,
-              "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
-        .Text("--devices", &load_.devices, "the driver's devices for the plan's: how many, or which",
-              "N|LIST")
-        .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--runs", &runs_, 1, 1000000, "runs measured, after a tenth as many that are not")
         .Text("--trace", &trace_, "write the last runs' device times as a trace for Perfetto", "F")
         .Flag("--device-memory", &device_memory_,
@@ -67,12 +61,8 @@ class BenchCommand : public Command {
         .Number(
             "--memory-gbps", &memory_gbps_,
             "what the device's memory delivers, for the floor of each step; by default an H200's, on GPUs")
-        .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all")
-        .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
-        .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
-                "SECONDS")
-        .Flag("--read-weights", &load_.read_weights, "read weights into memory instead of mapping them")
-        .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
+        .Integer("--top", &top_, 0, 1000000, "how many steps to show, the slowest first; 0: all");
+    DeclareLoad(options, &load_);
     out_.Declare(options);
   }
 

@@ -6,6 +6,7 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timings.h"
@@ -35,25 +36,14 @@ class RunCommand : public Command {
         .Texts("--input", &inputs_, "an input, or state before the run, from a .npy or .pb file", "NAME=FILE")
         .Text("--output", &output_, "folder for all outputs, NAME.npy each; made if it is not there", "DIR")
         .Text("--program", &program_, "which program of the plan", "NAME")
-        .Text("--driver", &load_.driver,
-              "which driver runs it: host or cuda; by default what the plan is for", "NAME")
-        .Text("--library-path", &load_.library_path,
-              "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
         .Text("--format", &format_, "of the output files: npy or pb", "FORMAT")
-        .Text("--devices", &load_.devices, "the driver's devices for the plan's: how many, or which",
-              "N|LIST")
-        .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Integer("--repeat", &repeat_, 1, 1000000000, "run so often; state carries on from run to run")
         .Text("--trace", &trace_, "time every step of the last run on the device, for Perfetto", "F")
-        .Texts("--ops", &load_.ops, "a library of custom ops that the plan calls", "LIB.so")
-        .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
-                "SECONDS")
         .Flag("--verify", &verify_,
               "replay every program (or --program) step by step with poisoned memory, compare with graph "
               "replay, "
-              "and say where memory is not used as the plan says")
-        .Flag("--read-weights", &load_.read_weights, "read weights into memory instead of mapping them")
-        .Flag("--ignore-hashes", &load_.ignore_hashes, "go on when a section's hash is wrong");
+              "and say where memory is not used as the plan says");
+    DeclareLoad(options, &load_);
     out_.Declare(options);
   }
 

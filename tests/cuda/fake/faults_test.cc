@@ -14,7 +14,7 @@
 #include "tests/cuda/fake/fake_session.h"
 #include "tests/e2e/harness.h"
 #include "tests/plan/call_plan.h"
-#include "tests/runtime/tiny_plan.h"
+#include "tests/runtime/open_tiny.h"
 #include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
@@ -29,17 +29,6 @@ class CudaFaults : public testing::Test {
   ~CudaFaults() override {
     fake_cuda::Heal();
     EXPECT_EQ(fake_cuda::Held(), fake_cuda::Balance());
-  }
-
-  // y = x * w of TinyPlan.
-  static Status RunAdd(Session& session) {
-    const float x[4] = {1, 2, 3, 4};
-    float y[4] = {};
-    const Input inputs[] = {{"x", kNone, DType::kF32, {4}, x, 16}};
-    const Output outputs[] = {{"y", kNone, DType::kF32, y, 16}};
-    RONDO_RETURN_IF_ERROR(session.Run(TinyPlan::kAdd, inputs, outputs));
-    EXPECT_EQ(y[3], 16);
-    return Status::Ok();
   }
 };
 
@@ -67,7 +56,7 @@ TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
   EXPECT_SAYS(status, "device 0: the session's arena and state of 67117056 bytes; 8");
   EXPECT_SAYS(status, "of 209715200 bytes are free");
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
-  EXPECT_TRUE(RunAdd(s.sessions[0]).ok());
+  EXPECT_TRUE(RunAddOnce(s.sessions[0]).ok());
   more.clear();
   EXPECT_EQ(fake_cuda::Held(), before);
   s.Close();
@@ -91,20 +80,20 @@ TEST_F(CudaFaults, AFaultThatIsFinalEndsSessionsOnGpusAndNoOthers) {
     EXPECT_TRUE(first.runtime.Ready().ok());
 
     gpu.before = [](uint32_t) { return kIllegalAddress; };
-    const Status faulted = RunAdd(first.sessions[0]);
+    const Status faulted = RunAddOnce(first.sessions[0]);
     gpu.before = nullptr;
     EXPECT_SAYS(faulted, "device 0");
     EXPECT_SAYS(faulted, "(700)");
     EXPECT_SAYS(faulted, "the process must be replaced");
-    EXPECT_SAYS(RunAdd(first.sessions[0]), "(700)");
-    EXPECT_SAYS(RunAdd(first.sessions[1]), "no session on a GPU can go on");
+    EXPECT_SAYS(RunAddOnce(first.sessions[0]), "(700)");
+    EXPECT_SAYS(RunAddOnce(first.sessions[1]), "no session on a GPU can go on");
     EXPECT_SAYS(Session::Create(first.runtime, first.plan).status(), "no session on a GPU can go on");
     EXPECT_SAYS(first.runtime.Ready(), "the process must be replaced");
 
-    EXPECT_SAYS(RunAdd(second.sessions[0]), "no session on a GPU can go on");
+    EXPECT_SAYS(RunAddOnce(second.sessions[0]), "no session on a GPU can go on");
     EXPECT_SAYS(second.runtime.Ready(), "the process must be replaced");
     EXPECT_TRUE(runtime.Ready().ok());
-    EXPECT_TRUE(RunAdd(on_host).ok());
+    EXPECT_TRUE(RunAddOnce(on_host).ok());
   }
   DestroyHostDriver(host);
   first.Close();

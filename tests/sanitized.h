@@ -1,0 +1,16 @@
+// kSanitized: whether this program runs under the address or the thread sanitizer, which have the allocator,
+// reserve terabytes of addresses, and end a process that asks for too much memory.
+#ifndef RONDO_TESTS_SANITIZED_H_
+#define RONDO_TESTS_SANITIZED_H_
+
+namespace rondo {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_SANITIZED_H_

@@ -1,0 +1,20 @@
+#include "tools/rondo/load_options.h"
+
+namespace rondo::tools {
+
+void DeclareLoad(OptionSet& options, LoadOptions* to) {
+  options
+      .Text("--driver", &to->driver, "which driver runs it: host or cuda; by default what the plan is for",
+            "NAME")
+      .Text("--library-path", &to->library_path,
+            "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
+      .Text("--devices", &to->devices, "the driver's devices for the plan's: how many, or which", "N|LIST")
+      .Integer("--threads", &to->threads, 0, 256, "threads of the host driver; 0: one a core")
+      .Texts("--ops", &to->ops, "a library of custom ops that the plan calls", "LIB.so")
+      .Number("--timeout", &to->timeout, "end a run, or making ready for it, after so long; 0: never",
+              "SECONDS")
+      .Flag("--read-weights", &to->read_weights, "read weights into memory instead of mapping them")
+      .Flag("--ignore-hashes", &to->ignore_hashes, "go on when a section's hash is wrong");
+}
+
+}  // namespace rondo::tools
