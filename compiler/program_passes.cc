@@ -200,7 +200,7 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
     planned.push_back(std::move(program.planned));
   }
   EmitOptions options;
-  for (const ProgramInWork& program : compilation->programs)
+  for (ProgramInWork& program : compilation->programs)
     options.values.insert(options.values.end(), program.values.begin(), program.values.end());
   options.targets = compilation->options.targets;
   options.weights_file = compilation->options.weights_file;
