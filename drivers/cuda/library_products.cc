@@ -109,7 +109,7 @@ Status LibraryProductRun::Describe() {
   const LibraryProduct& p = product_;
   for (const ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) {
     if (m->param != kNoParam && !IsKnown(m->dtype))
-      return Status::Error(Code::kUnsupported, "cuBLASLt is not asked for products of %s", Name(m->dtype));
+      return Status::Error(Code::kUnsupported, "cuBLASLt is not asked for matmuls of %s", Name(m->dtype));
   }
   if (p.out.inner_stride != 1 || (p.addend.param != kNoParam && p.addend.inner_stride != 1)) {
     return Status::Error(Code::kUnsupported, "a product whose rows are not contiguous is not for cuBLASLt");

@@ -1,5 +1,5 @@
-// What a launch passes to a generated kernel, written once: device code (compiler/codegen/cuda/device) includes
-// this file, as do CheckImages and the cuda driver. It includes nothing.
+// What a launch passes to a generated kernel, written once: device code (compiler/codegen/cuda/device)
+// includes this file, as do CheckImages and the cuda driver. It includes nothing.
 //
 // A kernel takes an address for each of its operands' parameters, then its tensor maps, then KERNEL_TAIL.
 #ifndef RONDO_FORMATS_MACHINE_CODE_KERNEL_PARAMS_H_

@@ -2,7 +2,7 @@
 
 #include <cinttypes>
 
-#include "formats/plan/check/placement.h"
+#include "formats/plan/check/memory_sharing.h"
 #include "formats/plan/check/program_check.h"
 #include "formats/plan/verify_internal.h"
 
