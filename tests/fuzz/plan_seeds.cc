@@ -29,7 +29,7 @@ Status RunPasses(Compilation* compilation) {
     std::string text;
     ProgramInWork* program = entry.once ? nullptr : &compilation->programs[0];
     RONDO_RETURN_IF_ERROR(entry.run(compilation, program, &text).At("%s", entry.name));
-    if (entry.leaves != Leaves::kGraph) continue;
+    if (entry.leaves != Leaves::kGraph || program == nullptr) continue;
     const std::string broken = ir::Validate(program->graph);
     if (!broken.empty()) return Status::Error(Code::kInternal, "%s: %s", entry.name, broken.c_str());
   }
