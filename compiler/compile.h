@@ -21,6 +21,7 @@
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
+#include "compiler/targets.h"
 #include "core/custom_op.h"
 #include "core/plan.h"
 #include "core/status.h"
@@ -51,7 +52,7 @@ enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
 
 struct CompileOptions {
   std::vector<ModelSource> models;
-  std::string target = "host";          // one or several: targets.h
+  Targets targets;                      // the host, if nothing else is said
   Products products = Products::kAuto;  // of GPUs: by a vendor library, or generated
   std::string library_path;  // folders, separated by ':', in which vendor compilers are looked for first
   // What was measured on the target's GPU (rondo tune); and how many other ways to compute each product go
@@ -84,6 +85,13 @@ struct CompileOptions {
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.
   std::vector<std::string> skip_passes;
+  // After every pass, all that the table (pipeline.h) says holds then is checked: a pass that breaks it is
+  // named. Takes time; costs nothing of the plan.
+#ifdef NDEBUG
+  bool check_passes = false;
+#else
+  bool check_passes = true;
+#endif
   // Calls `dump` with the printed program after each pass of these names.
   std::vector<std::string> dump_after;
   std::function<void(const std::string& program, const std::string& pass, const std::string& text)> dump;

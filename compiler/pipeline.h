@@ -3,63 +3,47 @@
 #define RONDO_COMPILER_PIPELINE_H_
 
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "compiler/codegen/emit_plan.h"
-#include "compiler/compile.h"
-#include "compiler/fusion/lowered.h"
-#include "compiler/ir/graph.h"
-#include "compiler/memory/plan_memory.h"
-#include "compiler/schedule/least_memory.h"
-#include "compiler/schedule/partition.h"
-#include "compiler/targets.h"
+#include "compiler/compilation.h"
+#include "compiler/invariants.h"
+#include "compiler/program_passes.h"
 #include "core/span.h"
 #include "core/status.h"
 
 namespace rondo {
 
-// One program, as one device runs it, on its way from a model to steps. Passes fill in what comes after them.
-struct ProgramInWork {
-  ModelSource source;
-  uint32_t device = 0;
-  bool sharded = false;    // the graph is one device's part of what `shard` has divided
-  ir::Graph graph;         // from `import` to `fuse`
-  PlannedProgram planned;  // from `fuse` to `emit`
-  ScheduleReport schedule;
-};
-
-// One call of Compile on its way. Lives on its stack; single-threaded.
-struct Compilation {
-  explicit Compilation(const CompileOptions& o) : options(o) {}
-  const CompileOptions& options;
-  Targets targets;  // options.target
-  std::vector<ProgramInWork> programs;
-  // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
-  std::vector<std::string> shapes_found, breaks_found, states_found;
-  EmittedPlan emitted;  // from `emit` on
-  EmitReport emit_report;
-  CompileReport report;
-};
-
-// A pass is a function of this form, for one program (or once for all: then `program` is null). `text` gets
-// what the report says of it.
-using PassFunction = Status (*)(Compilation* compilation, ProgramInWork* program, std::string* text);
-
 // What a pass leaves behind, for --dump-after.
-enum class Leaves { kGraph, kLowered, kPlan };
+enum class Leaves : uint8_t { kGraph, kLowered, kPlan };
+// A pass runs on each program by itself, or once on all together.
+enum class Runs : uint8_t { kEachProgram, kOnce };
+// Whether --skip-pass may leave it out: the plan is correct without it.
+enum class Need : uint8_t { kOptional, kNeeded };
+// What the deciding target (Targets::deciding) must be for the pass to run.
+enum class For : uint8_t { kAny, kGpus };
 
 struct PipelineEntry {
   const char* name;
   PassFunction run;
+  Runs runs;
+  Need need;
+  For targets;
   Leaves leaves;
-  bool once;         // for all programs together
-  bool skippable;    // the plan is correct without it
-  const char* does;  // its promise, one sentence
+  Invariants holds;          // of what it leaves, whether it ran or its targets are others
+  const char* does;          // its promise, one sentence
+  NamesFunction names = {};  // run once every program is through, whether or not the pass found something
+
+  bool once() const { return runs == Runs::kOnce; }
+  bool skippable() const { return need == Need::kOptional; }
+  bool IsFor(const Targets& t) const { return targets == For::kAny || t.any_gpu(); }
 };
 
 // The table.
 Span<const PipelineEntry> Pipeline();
+
+// Runs one pass, on `program` or, if it runs once, on all (then `program` is null), and checks what holds
+// after it: everything with options.check_passes, else what costs little. `text` gets what reports say of it.
+Status RunPass(const PipelineEntry& entry, Compilation* compilation, ProgramInWork* program,
+               std::string* text);
 
 // Runs the table over the models of compilation->options. Errors are kInvalidArgument for options that name
 // what is not there, else what the passes return, with program and pass put in front.

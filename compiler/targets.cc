@@ -3,34 +3,46 @@
 #include <algorithm>
 #include <set>
 
-#include "formats/machine_code/architecture.h"
-
 namespace rondo {
+namespace {
 
-std::string KnownTargets() {
-  std::string text = "host";
-  for (const GpuTarget& target : GpuTargets()) text += std::string(", cuda:") + target.architecture;
+std::string NameOf(const Target& target) {
+  return target.is_host() ? std::string(kHostTarget) : std::string(kGpuTargets) + target.gpu->architecture;
+}
+
+}  // namespace
+
+Target Targets::deciding() const {
+  const auto gpu = std::find_if(all.begin(), all.end(), [](const Target& t) { return !t.is_host(); });
+  return gpu == all.end() ? Target() : *gpu;
+}
+
+std::string Targets::text() const {
+  std::string text;
+  for (const Target& target : all) text += (text.empty() ? "" : ",") + NameOf(target);
   return text;
 }
 
-Result<Targets> ParseTargets(const std::string& text) {
-  constexpr std::string_view kCuda = "cuda:";
+std::string KnownTargets() {
+  std::string text = NameOf(Target());
+  for (const GpuTarget& gpu : GpuTargets()) text += ", " + NameOf(Target{&gpu});
+  return text;
+}
+
+Result<Targets> ParseTargets(std::string_view text) {
   Targets targets;
-  std::set<std::string> seen;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string name = text.substr(at, comma - at);
-    at = comma + 1;
-    const bool gpu =
-        name.substr(0, kCuda.size()) == kCuda && FindGpuTarget(name.substr(kCuda.size())) != nullptr;
-    if (!gpu && name != "host") {
-      return Status::Error(Code::kUnsupported, "target \"%s\" is not known; known: %s", name.c_str(),
-                           KnownTargets().c_str());
+  targets.all.clear();
+  std::set<std::string_view> seen;
+  for (const std::string_view name : TargetNames(text)) {
+    const Target target{IsGpuTarget(name) ? FindGpuTarget(name.substr(kGpuTargets.size())) : nullptr};
+    if (target.is_host() && name != kHostTarget) {
+      return Status::Error(Code::kUnsupported, "target \"%s\" is not known; known: %s",
+                           std::string(name).c_str(), KnownTargets().c_str());
     }
-    if (!seen.insert(name).second)
-      return Status::Error(Code::kInvalidArgument, "target \"%s\" is named twice", name.c_str());
-    if (gpu) targets.gpus.push_back(name.substr(kCuda.size()));
-    targets.host = targets.host || !gpu;
+    if (!seen.insert(name).second) {
+      return Status::Error(Code::kInvalidArgument, "target \"%s\" is named twice", std::string(name).c_str());
+    }
+    targets.all.push_back(target);
   }
   return targets;
 }

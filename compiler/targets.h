@@ -1,26 +1,39 @@
-// Targets: what a plan is compiled for, as `--target` says it.
+// Targets: what a plan is compiled for.
+//
+// Plain values, parsed once from what `--target` says; nothing else compares names. A target points into the
+// table of GPUs (formats/machine_code/architecture.h), which lasts as long as the program.
 #ifndef RONDO_COMPILER_TARGETS_H_
 #define RONDO_COMPILER_TARGETS_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/status.h"
+#include "formats/machine_code/architecture.h"
 
 namespace rondo {
 
+struct Target {
+  const GpuTarget* gpu = nullptr;  // null: the host
+
+  bool is_host() const { return gpu == nullptr; }
+};
+
 struct Targets {
-  std::vector<std::string> gpus;  // architectures, in the order named: "sm_90a"
-  bool host = false;
+  std::vector<Target> all = {Target()};  // in the order named, at least one, none twice
 
   // One fusion serves all of them. The first GPU named decides it, and with it which products a library
   // computes; the host, which runs any plan, decides where there is no GPU.
-  const std::string* gpu() const { return gpus.empty() ? nullptr : &gpus[0]; }
+  Target deciding() const;
+  bool any_gpu() const { return !deciding().is_host(); }
+  // "cuda:sm_90a,host": as ParseTargets reads it, and as the plan states it.
+  std::string text() const;
 };
 
 // "host", "cuda:sm_90a", "cuda:sm_80,cuda:sm_90a,host". Errors: kUnsupported, naming what is known;
 // kInvalidArgument for one named twice.
-Result<Targets> ParseTargets(const std::string& text);
+Result<Targets> ParseTargets(std::string_view text);
 
 // "host, cuda:sm_80, ...": all that there are.
 std::string KnownTargets();

@@ -268,9 +268,9 @@ void PlanEmitter::Finish(EmitReport* report) {
     kernels[k].name = Text(KernelName(kernels[k], static_cast<uint32_t>(k)));
   }
   plan.producer = "rondo 0.1.0";
-  plan.requirements.target = Text(options_.target);
+  plan.requirements.target = Text(options_.targets.text());
   if (devices_.empty()) devices_.emplace_back();
-  for (uint32_t d = 0; d < devices_.size() && options_.target != "host"; ++d) {
+  for (uint32_t d = 0; d < devices_.size() && options_.targets.any_gpu(); ++d) {
     devices_[d].communicator = CommunicatorBytes(Span<const Program>(plan_programs_), d);
   }
   plan.requirements.devices = out_.arena->Copy(devices_);

@@ -16,6 +16,7 @@
 #include "compiler/fusion/lowered.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/partition.h"
+#include "compiler/targets.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -29,7 +30,7 @@ struct PlannedProgram {
 };
 
 struct EmitOptions {
-  std::string target = "host";
+  Targets targets;
   std::string weights_file;  // PlanData::weights_file
 };
 

@@ -111,7 +111,7 @@ class Images {
 
 void FindImages(Context* context) {
   context->images.assign(static_cast<size_t>(context->graph.size()), 0);
-  if (context->options.target != "host") context->images = Images(*context).Find();
+  if (!context->options.target.is_host()) context->images = Images(*context).Find();
 }
 
 bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {

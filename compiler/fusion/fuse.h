@@ -23,12 +23,13 @@
 
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/graph.h"
+#include "compiler/targets.h"
 #include "core/status.h"
 
 namespace rondo {
 
 struct FuseOptions {
-  std::string target = "host";
+  Target target;
   bool epilogues = true;               // pointwise work after contractions, convolutions and attention
   bool reductions = true;              // pointwise work around row reductions
   bool inlining = true;                // pointwise producers into their only reader

@@ -308,6 +308,48 @@ void PartEmitter::StoreIndexed(TapeWriter* tape, NodeId id, const View& view, in
   tape->Add(Inst(TapeOp::kStore, tape->type(reg), operand, reg));
 }
 
+Operand PartEmitter::Bound(const OperandRecord& record, Span<const int64_t> loops, LoweredOp* op) {
+  Arena& arena = *c_.program.arena;
+  Operand operand;
+  operand.dtype = record.dtype;
+  operand.mode = record.mode;
+  operand.absent = record.absent;
+  int64_t offset = space_.Offset(record.map), low = offset;
+  const std::vector<int64_t>& strides = space_.Strides(record.map);
+  for (size_t l = 0; l < loops.size(); ++l) low += std::min<int64_t>(0, strides[l] * (loops[l] - 1));
+  std::vector<Indirect> indirects;
+  for (size_t k = 0; k < record.indices.size(); ++k) {
+    const IndexUse& use = record.indices[k];
+    Indirect indirect;
+    indirect.operand = static_cast<uint16_t>(use.operand);
+    indirect.wrap = use.wrap;
+    indirect.stride = space_.ExtraStrides(record.map)[k];
+    indirect.extent = use.extent;
+    low += std::min<int64_t>(0, indirect.stride * (use.extent - 1));
+    indirects.push_back(indirect);
+  }
+  std::vector<Guard> guards = record.guards;
+  for (size_t g = 0; g < guards.size(); ++g) {
+    guards[g].strides = arena.Copy(record.guard_strides[g]);
+    low += std::min<int64_t>(0, guards[g].stride * (guards[g].extent - 1));
+  }
+  operand.offset = offset - low;
+  operand.strides = arena.Copy(strides);
+  operand.indirects = arena.Copy(indirects);
+  operand.guards = arena.Copy(guards);
+  uint64_t bytes = static_cast<uint64_t>(low * ByteSize(record.dtype));
+  auto same = [&](const LoweredBinding& b) { return b.value == record.value && b.byte_offset == bytes; };
+  auto it = std::find_if(op->params.begin(), op->params.end(), same);
+  if (it == op->params.end()) {
+    op->params.push_back({record.value, bytes, record.mode});
+    it = op->params.end() - 1;
+  } else if (it->mode != record.mode) {
+    it->mode = Mode::kReadWrite;
+  }
+  operand.param = static_cast<uint16_t>(it - op->params.begin());
+  return operand;
+}
+
 Status PartEmitter::Finish(Part part, LoweredOp* op) {
   Arena& arena = *c_.program.arena;
   std::vector<int64_t> loops;
@@ -317,46 +359,7 @@ Status PartEmitter::Finish(Part part, LoweredOp* op) {
                          loops.size(), kMaxLoops);
   }
   std::vector<Operand> operands;
-  for (const OperandRecord& record : operands_) {
-    Operand operand;
-    operand.dtype = record.dtype;
-    operand.mode = record.mode;
-    operand.absent = record.absent;
-    int64_t offset = space_.Offset(record.map), low = offset;
-    const std::vector<int64_t>& strides = space_.Strides(record.map);
-    for (size_t l = 0; l < loops.size(); ++l) low += std::min<int64_t>(0, strides[l] * (loops[l] - 1));
-    std::vector<Indirect> indirects;
-    for (size_t k = 0; k < record.indices.size(); ++k) {
-      const IndexUse& use = record.indices[k];
-      Indirect indirect;
-      indirect.operand = static_cast<uint16_t>(use.operand);
-      indirect.wrap = use.wrap;
-      indirect.stride = space_.ExtraStrides(record.map)[k];
-      indirect.extent = use.extent;
-      low += std::min<int64_t>(0, indirect.stride * (use.extent - 1));
-      indirects.push_back(indirect);
-    }
-    std::vector<Guard> guards = record.guards;
-    for (size_t g = 0; g < guards.size(); ++g) {
-      guards[g].strides = arena.Copy(record.guard_strides[g]);
-      low += std::min<int64_t>(0, guards[g].stride * (guards[g].extent - 1));
-    }
-    operand.offset = offset - low;
-    operand.strides = arena.Copy(strides);
-    operand.indirects = arena.Copy(indirects);
-    operand.guards = arena.Copy(guards);
-    uint64_t bytes = static_cast<uint64_t>(low * ByteSize(record.dtype));
-    auto same = [&](const LoweredBinding& b) { return b.value == record.value && b.byte_offset == bytes; };
-    auto it = std::find_if(op->params.begin(), op->params.end(), same);
-    if (it == op->params.end()) {
-      op->params.push_back({record.value, bytes, record.mode});
-      it = op->params.end() - 1;
-    } else if (it->mode != record.mode) {
-      it->mode = Mode::kReadWrite;
-    }
-    operand.param = static_cast<uint16_t>(it - op->params.begin());
-    operands.push_back(operand);
-  }
+  for (const OperandRecord& record : operands_) operands.push_back(Bound(record, loops, op));
   part.loops = arena.Copy(loops);
   part.operands = arena.Copy(operands);
   part.outer = static_cast<uint8_t>(space_.CountOf(Role::kOuter));

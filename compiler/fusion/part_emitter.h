@@ -93,6 +93,8 @@ class PartEmitter {
     std::vector<Guard> guards;
     std::vector<std::vector<int64_t>> guard_strides;
   };
+  // The operand of a record over loops of these extents, its memory bound to a parameter of `op`.
+  Operand Bound(const OperandRecord& record, Span<const int64_t> loops, LoweredOp* op);
 
   int Load(TapeWriter* tape, NodeId base, const ir::View& view, NodeId reader, int slot);
   int LoadIndexed(TapeWriter* tape, NodeId id, const ir::View& view);

@@ -46,7 +46,7 @@ bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
 }
 
 bool WantsChannelsLast(const Context& c, NodeId id) {
-  return c.options.target == "host" ? VectorsWantChannelsLast(c, id) : TensorCoresWantChannelsLast(c, id);
+  return c.options.target.is_host() ? VectorsWantChannelsLast(c, id) : TensorCoresWantChannelsLast(c, id);
 }
 
 }  // namespace

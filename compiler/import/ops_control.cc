@@ -192,68 +192,87 @@ Status Loop(OpContext& c) {
 
 int64_t At(const std::vector<int64_t>& list, size_t i) { return i < list.size() ? list[i] : 0; }
 
-// Inputs: states, then tensors scanned along an axis. Body: (states, elements) to (states, elements).
-Status Scan(OpContext& c) {
-  RONDO_ASSIGN_OR_RETURN(const onnx::GraphProto* body, Subgraph(c, "body"));
-  int64_t scans = c.Int("num_scan_inputs", 0);
+// What a Scan says of its inputs, states and then tensors scanned along an axis, and of its outputs alike.
+struct ScanPorts {
+  size_t states = 0, results = 0;
+  int64_t trips = -1;
+  std::vector<int> axes;  // of the scanned inputs
+  std::vector<int64_t> directions, out_axes, out_directions;
+};
+
+Result<ScanPorts> ReadScan(OpContext& c) {
+  ScanPorts scan;
+  const int64_t scans = c.Int("num_scan_inputs", 0);
   if (scans < 1 || scans > c.num_inputs())
     return Status::Error(Code::kCorrupt, "num_scan_inputs out of range");
-  size_t states = static_cast<size_t>(c.num_inputs() - scans);
-  std::vector<int64_t> axes = c.Ints("scan_input_axes"), directions = c.Ints("scan_input_directions");
-  std::vector<Value> carried;
-  for (size_t i = 0; i < states; ++i) carried.push_back(c.InValue(static_cast<int>(i)));
-  int64_t trips = -1;
-  std::vector<int> axis(static_cast<size_t>(scans));
-  for (size_t s = 0; s < axis.size(); ++s) {
-    int input = static_cast<int>(states + s);
+  scan.states = static_cast<size_t>(c.num_inputs() - scans);
+  scan.results = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(scan.states)));
+  const std::vector<int64_t> axes = c.Ints("scan_input_axes");
+  scan.directions = c.Ints("scan_input_directions");
+  scan.out_axes = c.Ints("scan_output_axes");
+  scan.out_directions = c.Ints("scan_output_directions");
+  for (size_t s = 0; s < static_cast<size_t>(scans); ++s) {
+    const int input = static_cast<int>(scan.states + s);
     if (!c.Has(input)) return Status::Error(Code::kCorrupt, "input %d is missing", input);
-    RONDO_ASSIGN_OR_RETURN(axis[s], c.Axis(At(axes, s), c.rank(input)));
-    if (trips >= 0 && trips != c.shape(input)[axis[s]])
+    RONDO_ASSIGN_OR_RETURN(const int axis, c.Axis(At(axes, s), c.rank(input)));
+    scan.axes.push_back(axis);
+    if (scan.trips >= 0 && scan.trips != c.shape(input)[axis])
       return Status::Error(Code::kCorrupt, "scan lengths differ");
-    trips = c.shape(input)[axis[s]];
+    scan.trips = c.shape(input)[axis];
   }
-  size_t results = static_cast<size_t>(std::max(0, c.num_outputs() - static_cast<int>(states)));
-  std::vector<int64_t> out_axes = c.Ints("scan_output_axes"),
-                       out_directions = c.Ints("scan_output_directions");
-  Rounds rounds{trips, false, {}, {}, carried, {}};
-  for (size_t s = 0; s < axis.size(); ++s) {
-    rounds.scanned.push_back(
-        {MoveAxis(c, c.In(static_cast<int>(states + s)), axis[s], 0), At(directions, s) != 0});
+  return scan;
+}
+
+// Every round as nodes of its own.
+Status WriteOutScan(OpContext& c, const onnx::GraphProto& body, const ScanPorts& scan,
+                    std::vector<Value> carried) {
+  if (scan.trips < 1 || scan.trips > kMaxTrips) {
+    return Status::Error(Code::kUnsupported, "%lld iterations", static_cast<long long>(scan.trips));
   }
-  for (size_t s = 0; s < results; ++s) rounds.backward.push_back(At(out_directions, s) != 0);
-  if (RunAsLoop(c, *body, &rounds)) {
-    for (size_t i = 0; i < states; ++i) c.SetValue(static_cast<int>(i), rounds.carried[i]);
-    for (size_t s = 0; s < results; ++s) {
-      RONDO_ASSIGN_OR_RETURN(int at, c.Axis(At(out_axes, s), c.b.shape(rounds.stacked[s]).rank));
-      c.Set(static_cast<int>(states + s), MoveAxis(c, rounds.stacked[s], 0, at));
-    }
-    return Status::Ok();
-  }
-  if (trips < 1 || trips > kMaxTrips) {
-    return Status::Error(Code::kUnsupported, "%lld iterations", static_cast<long long>(trips));
-  }
-  std::vector<std::vector<NodeId>> scanned(results);
-  for (int64_t t = 0; t < trips; ++t) {
+  std::vector<std::vector<NodeId>> scanned(scan.results);
+  for (int64_t t = 0; t < scan.trips; ++t) {
     std::vector<Value> inputs = carried;
-    for (size_t s = 0; s < axis.size(); ++s) {
-      int64_t at = At(directions, s) != 0 ? trips - 1 - t : t;
-      NodeId x = c.b.Slice(c.In(static_cast<int>(states + s)), axis[s], at, 1, 1);
-      inputs.push_back(Value{c.b.Squeeze(x, axis[s]), false, {}});
+    for (size_t s = 0; s < scan.axes.size(); ++s) {
+      const int64_t at = At(scan.directions, s) != 0 ? scan.trips - 1 - t : t;
+      const NodeId x = c.b.Slice(c.In(static_cast<int>(scan.states + s)), scan.axes[s], at, 1, 1);
+      inputs.push_back(Value{c.b.Squeeze(x, scan.axes[s]), false, {}});
     }
-    RONDO_ASSIGN_OR_RETURN(std::vector<Value> out, c.host.RunSubgraph(*body, inputs));
-    if (out.size() != states + results)
+    RONDO_ASSIGN_OR_RETURN(std::vector<Value> out, c.host.RunSubgraph(body, inputs));
+    if (out.size() != scan.states + scan.results)
       return Status::Error(Code::kCorrupt, "its body gives %zu values", out.size());
-    std::copy(out.begin(), out.begin() + static_cast<int64_t>(states), carried.begin());
-    for (size_t s = 0; s < results; ++s) {
-      if (out[states + s].node == kNoNode) return Status::Error(Code::kUnsupported, "a scanned sequence");
-      scanned[s].push_back(out[states + s].node);
+    std::copy(out.begin(), out.begin() + static_cast<int64_t>(scan.states), carried.begin());
+    for (size_t s = 0; s < scan.results; ++s) {
+      const NodeId result = out[scan.states + s].node;
+      if (result == kNoNode) return Status::Error(Code::kUnsupported, "a scanned sequence");
+      scanned[s].push_back(result);
     }
   }
-  for (size_t i = 0; i < states; ++i) c.SetValue(static_cast<int>(i), carried[i]);
-  for (size_t s = 0; s < results; ++s) {
-    RONDO_ASSIGN_OR_RETURN(int at, c.Axis(At(out_axes, s), c.b.shape(scanned[s][0]).rank + 1));
-    RONDO_ASSIGN_OR_RETURN(NodeId joined, Stack(c, scanned[s], at, At(out_directions, s) != 0));
-    c.Set(static_cast<int>(states + s), joined);
+  for (size_t i = 0; i < scan.states; ++i) c.SetValue(static_cast<int>(i), carried[i]);
+  for (size_t s = 0; s < scan.results; ++s) {
+    RONDO_ASSIGN_OR_RETURN(int at, c.Axis(At(scan.out_axes, s), c.b.shape(scanned[s][0]).rank + 1));
+    RONDO_ASSIGN_OR_RETURN(NodeId joined, Stack(c, scanned[s], at, At(scan.out_directions, s) != 0));
+    c.Set(static_cast<int>(scan.states + s), joined);
+  }
+  return Status::Ok();
+}
+
+// Body: (states, elements) to (states, elements).
+Status Scan(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const onnx::GraphProto* body, Subgraph(c, "body"));
+  RONDO_ASSIGN_OR_RETURN(const ScanPorts scan, ReadScan(c));
+  std::vector<Value> carried;
+  for (size_t i = 0; i < scan.states; ++i) carried.push_back(c.InValue(static_cast<int>(i)));
+  Rounds rounds{scan.trips, false, {}, {}, carried, {}};
+  for (size_t s = 0; s < scan.axes.size(); ++s) {
+    rounds.scanned.push_back(
+        {MoveAxis(c, c.In(static_cast<int>(scan.states + s)), scan.axes[s], 0), At(scan.directions, s) != 0});
+  }
+  for (size_t s = 0; s < scan.results; ++s) rounds.backward.push_back(At(scan.out_directions, s) != 0);
+  if (!RunAsLoop(c, *body, &rounds)) return WriteOutScan(c, *body, scan, carried);
+  for (size_t i = 0; i < scan.states; ++i) c.SetValue(static_cast<int>(i), rounds.carried[i]);
+  for (size_t s = 0; s < scan.results; ++s) {
+    RONDO_ASSIGN_OR_RETURN(int at, c.Axis(At(scan.out_axes, s), c.b.shape(rounds.stacked[s]).rank));
+    c.Set(static_cast<int>(scan.states + s), MoveAxis(c, rounds.stacked[s], 0, at));
   }
   return Status::Ok();
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/ir/evaluate_nodes.h"
 #include "compiler/ir/loop.h"
 #include "compiler/ir/walk.h"
 #include "core/scalar.h"
@@ -11,37 +12,6 @@
 namespace rondo::ir {
 
 namespace {
-
-using Data = std::shared_ptr<const ConstantData>;
-
-// A tensor widened to its tape type T (float, double or int64_t).
-template <typename T>
-std::vector<T> Widen(const ConstantData& data) {
-  int64_t n = data.shape.elements();
-  std::vector<T> out(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i)
-    out[static_cast<size_t>(i)] = scalar::Load<T>(data.dtype, data.bytes.data(), i);
-  return out;
-}
-
-template <typename T>
-Data Narrow(DType dtype, const Shape& shape, const std::vector<T>& values) {
-  std::vector<uint8_t> bytes(static_cast<size_t>(shape.elements() * ByteSize(dtype)));
-  for (size_t i = 0; i < values.size(); ++i) {
-    scalar::Store<T>(dtype, bytes.data(), static_cast<int64_t>(i), values[i]);
-  }
-  return ConstantData::Own(dtype, shape, std::move(bytes));
-}
-
-// Calls f with a zero of the tape type of `dtype`.
-template <typename F>
-auto WithType(DType dtype, F f) {
-  switch (NaturalType(dtype)) {
-    case TapeType::kF32: return f(0.0f);
-    case TapeType::kF64: return f(0.0);
-    default: return f(int64_t{0});
-  }
-}
 
 Data EvalView(const Node& node, const ConstantData& in) {
   size_t size = static_cast<size_t>(ByteSize(node.dtype));
@@ -149,111 +119,6 @@ Data EvalMatMulAs(const Node& node, const Values& in) {
   return Narrow(node.dtype, node.shape, out);
 }
 
-// Visits the window points of a convolution or pool: f(output element, input spatial offset or -1, tap).
-struct Window {
-  std::vector<int64_t> in, out, kernel, strides, dilations, pads;
-
-  template <typename F>
-  void Visit(F f) const {
-    size_t rank = in.size();
-    std::vector<int64_t> o(rank, 0), t(rank, 0);
-    int64_t element = 0;
-    do {
-      int64_t tap = 0;
-      do {
-        int64_t at = 0;
-        for (size_t d = 0; d < rank && at >= 0; ++d) {
-          int64_t c = o[d] * strides[d] + t[d] * dilations[d] - pads[d];
-          at = c < 0 || c >= in[d] ? -1 : at * in[d] + c;
-        }
-        f(element, at, tap++);
-      } while (Advance(kernel, &t));
-      ++element;
-    } while (Advance(out, &o));
-  }
-
-  static bool Advance(const std::vector<int64_t>& extents, std::vector<int64_t>* index) {
-    for (size_t d = extents.size(); d-- > 0;) {
-      if (++(*index)[d] < extents[d]) return true;
-      (*index)[d] = 0;
-    }
-    return false;
-  }
-  int64_t InSize() const { return Product(in); }
-  int64_t OutSize() const { return Product(out); }
-  int64_t Taps() const { return Product(kernel); }
-  static int64_t Product(const std::vector<int64_t>& v) {
-    int64_t n = 1;
-    for (int64_t x : v) n *= x;
-    return n;
-  }
-};
-
-std::vector<int64_t> Spatial(const Shape& shape) {
-  return std::vector<int64_t>(shape.begin() + 2, shape.end());
-}
-
-template <typename T>
-Data EvalConvAs(const Node& node, const Values& in) {
-  const ConvAttrs& attrs = node.As<ConvAttrs>();
-  std::vector<T> x = Widen<T>(*in[0]), w = Widen<T>(*in[1]), out(static_cast<size_t>(node.shape.elements()));
-  Window window{Spatial(in[0]->shape), Spatial(node.shape), Spatial(in[1]->shape),
-                attrs.strides,         attrs.dilations,     attrs.pads_begin};
-  int64_t channels = in[1]->shape[1], o_per_group = node.shape[1] / attrs.groups;
-  int64_t taps = window.Taps(), in_size = window.InSize(), out_size = window.OutSize();
-  if (out.empty()) return Narrow(node.dtype, node.shape, out);
-  std::vector<double> acc(static_cast<size_t>(out_size));
-  for (int64_t n = 0; n < node.shape[0]; ++n) {
-    for (int64_t o = 0; o < node.shape[1]; ++o) {
-      std::fill(acc.begin(), acc.end(), 0.0);
-      for (int64_t c = 0; c < channels; ++c) {
-        const T* plane =
-            &x[static_cast<size_t>((n * in[0]->shape[1] + o / o_per_group * channels + c) * in_size)];
-        const T* weight = &w[static_cast<size_t>((o * channels + c) * taps)];
-        window.Visit([&](int64_t e, int64_t at, int64_t tap) {
-          if (at >= 0)
-            acc[static_cast<size_t>(e)] += static_cast<double>(plane[at]) * static_cast<double>(weight[tap]);
-        });
-      }
-      for (int64_t e = 0; e < out_size; ++e) {
-        out[static_cast<size_t>((n * node.shape[1] + o) * out_size + e)] =
-            static_cast<T>(acc[static_cast<size_t>(e)]);
-      }
-    }
-  }
-  return Narrow(node.dtype, node.shape, out);
-}
-
-template <typename T>
-Data EvalPoolAs(const Node& node, const Values& in) {
-  const PoolAttrs& attrs = node.As<PoolAttrs>();
-  std::vector<T> x = Widen<T>(*in[0]), out(static_cast<size_t>(node.shape.elements()));
-  Window window{Spatial(in[0]->shape), Spatial(node.shape), attrs.kernel,
-                attrs.strides,         attrs.dilations,     attrs.pads_begin};
-  int64_t in_size = window.InSize(), out_size = window.OutSize();
-  if (out.empty()) return Narrow(node.dtype, node.shape, out);
-  T start = attrs.kind == Combine::kMax ? scalar::ReduceStart<T>(TapeOp::kReduceMax) : T(0);
-  for (int64_t p = 0; p < node.shape[0] * node.shape[1]; ++p) {
-    std::vector<T> acc(static_cast<size_t>(out_size), start);
-    std::vector<int64_t> present(static_cast<size_t>(out_size), 0);
-    window.Visit([&](int64_t e, int64_t at, int64_t) {
-      if (at < 0) return;
-      T v = x[static_cast<size_t>(p * in_size + at)];
-      T& a = acc[static_cast<size_t>(e)];
-      a = attrs.kind == Combine::kMax ? scalar::Binary(TapeOp::kMax, a, v)
-                                      : scalar::Binary(TapeOp::kAdd, a, v);
-      ++present[static_cast<size_t>(e)];
-    });
-    for (int64_t e = 0; e < out_size; ++e) {
-      T v = acc[static_cast<size_t>(e)];
-      if (attrs.kind == Combine::kMean)
-        v = v / static_cast<T>(std::max<int64_t>(1, present[static_cast<size_t>(e)]));
-      out[static_cast<size_t>(p * out_size + e)] = v;
-    }
-  }
-  return Narrow(node.dtype, node.shape, out);
-}
-
 // The element of data that each element of the map's shape names. Errors: an index out of range.
 Result<std::vector<int64_t>> IndexedElements(const Node& node, const Values& in, size_t first) {
   const IndexedAttrs& attrs = node.As<IndexedAttrs>();
@@ -323,58 +188,6 @@ Data EvalConcat(const Node& node, const Values& in) {
   return ConstantData::Own(node.dtype, node.shape, std::move(bytes));
 }
 
-// Scores of one query against keys [0, keys), softmaxed in place.
-void Softmax(std::vector<float>* scores, size_t keys, bool nan_to_zero) {
-  float top = -std::numeric_limits<float>::infinity();
-  for (size_t j = 0; j < keys; ++j) top = std::max(top, (*scores)[j]);
-  double sum = 0;
-  for (size_t j = 0; j < keys; ++j) {
-    (*scores)[j] = std::exp((*scores)[j] - top);
-    sum += (*scores)[j];
-  }
-  for (size_t j = 0; j < keys; ++j) {
-    float& s = (*scores)[j];
-    s = static_cast<float>(s / sum);
-    if (nan_to_zero && std::isnan(s)) s = 0;
-  }
-  if (nan_to_zero && keys == 0) std::fill(scores->begin(), scores->end(), 0.0f);
-}
-
-Data EvalAttention(const Node& node, const Values& in) {
-  const AttentionAttrs& a = node.As<AttentionAttrs>();
-  const Shape &qs = in[0]->shape, &ks = in[1]->shape;
-  std::vector<float> q = Widen<float>(*in[0]), k = Widen<float>(*in[1]), v = Widen<float>(*in[2]), mask;
-  if (a.has_mask) mask = Widen<float>(*in[3]);
-  const bool bool_mask = a.has_mask && in[3]->dtype == DType::kBool;
-  std::vector<int64_t> limit;
-  if (a.has_limit) limit = Widen<int64_t>(*in.back());
-  size_t heads = static_cast<size_t>(qs[1]), groups = static_cast<size_t>(ks[1]),
-         s = static_cast<size_t>(qs[2]);
-  size_t t = static_cast<size_t>(ks[2]), d = static_cast<size_t>(qs[3]),
-         e = static_cast<size_t>(node.shape[3]);
-  std::vector<float> out(static_cast<size_t>(node.shape.elements())), scores(t);
-  for (size_t row = 0; row < static_cast<size_t>(qs[0]) * heads * s; ++row) {
-    size_t b = row / (heads * s), h = row / s % heads, kv = b * groups + h * groups / heads;
-    size_t keys = a.has_limit ? static_cast<size_t>(std::clamp<int64_t>(limit[row], 0, ks[2])) : t;
-    for (size_t j = 0; j < keys; ++j) {
-      double dot = 0;
-      for (size_t l = 0; l < d; ++l) dot += static_cast<double>(q[row * d + l]) * k[(kv * t + j) * d + l];
-      float x = static_cast<float>(dot) * a.scale;
-      if (a.softcap != 0) x = a.softcap * std::tanh(x / a.softcap);
-      if (bool_mask && mask[row * t + j] == 0) x = -std::numeric_limits<float>::infinity();
-      if (a.has_mask && !bool_mask) x += mask[row * t + j];
-      scores[j] = x;
-    }
-    Softmax(&scores, keys, a.nan_to_zero);
-    std::vector<double> acc(e, 0.0);
-    for (size_t j = 0; j < keys; ++j) {
-      for (size_t l = 0; l < e; ++l) acc[l] += static_cast<double>(scores[j]) * v[(kv * t + j) * e + l];
-    }
-    for (size_t l = 0; l < e; ++l) out[row * e + l] = static_cast<float>(acc[l]);
-  }
-  return Narrow(node.dtype, node.shape, out);
-}
-
 // The bytes of all results.
 Result<Data> EvalLoop(const Node& node, const Values& in) {
   const LoopInfo& loop = *node.As<LoopAttrs>().info;
@@ -420,8 +233,8 @@ Result<Data> EvaluateNode(const Node& node, const Values& given) {
       return WithType(in[0]->dtype, [&](auto t) { return EvalReduceAs<decltype(t)>(node, *in[0]); });
     case Op::kMatMul:
       return WithType(node.dtype, [&](auto t) { return EvalMatMulAs<decltype(t)>(node, in); });
-    case Op::kConv: return WithType(node.dtype, [&](auto t) { return EvalConvAs<decltype(t)>(node, in); });
-    case Op::kPool: return WithType(node.dtype, [&](auto t) { return EvalPoolAs<decltype(t)>(node, in); });
+    case Op::kConv: return EvalConv(node, in);
+    case Op::kPool: return EvalPool(node, in);
     case Op::kIndexedRead: return EvalIndexedRead(node, in);
     case Op::kIndexedWrite: return EvalIndexedWrite(node, in);
     case Op::kConcat: return EvalConcat(node, in);

@@ -10,6 +10,7 @@
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/precision_facts.h"
 #include "core/scalar.h"
 #include "core/synthetic.h"
 
@@ -24,31 +25,6 @@ using ir::kNoNode;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-
-// What is known of an f32 value from how it is computed.
-struct Facts {
-  bool hot = false;          // an activation: comes from a product, a state, a lookup in a large table, ...
-  bool positional = false;   // comes from integers: positions, masks. Exact only in f32
-  bool reduced = false;      // comes from a reduction
-  NodeId product = kNoNode;  // it comes from this one by arithmetic alone
-  bool huge = false;         // a sum or product with a constant that the 16-bit type does not hold: a mask
-  bool large = false;        // the same with a positive, finite one: no mask, and right in f32 alone
-};
-
-double LargestOf(DType type) {
-  return type == DType::kF16 ? F16ToFloat(0x7bff) : static_cast<double>(BF16ToFloat(0x7f7f));
-}
-
-// The value of greatest magnitude of an f32 constant; 0 if none is known.
-double GreatestOf(const ConstantData& data) {
-  if (data.synthetic) return std::abs(data.synthetic_scale);
-  double greatest = 0;
-  for (int64_t i = 0; i < data.shape.elements(); ++i) {
-    const float value = scalar::Load<float>(DType::kF32, data.bytes.data(), i);
-    if (std::abs(value) > std::abs(greatest)) greatest = value;
-  }
-  return greatest;
-}
 
 std::shared_ptr<const ConstantData> Rounded(const ConstantData& data, DType type) {
   if (data.synthetic) {
@@ -66,7 +42,8 @@ std::shared_ptr<const ConstantData> Rounded(const ConstantData& data, DType type
 
 class Lowering {
  public:
-  Lowering(Graph* graph, DType type) : g_(graph), type_(type), users_(graph->AllUsers()) {}
+  Lowering(Graph* graph, DType type)
+      : g_(graph), type_(type), facts_(graph, type), users_(graph->AllUsers()) {}
 
   Status Run() {
     const std::vector<NodeId> order = g_->TopologicalOrder();
@@ -76,7 +53,7 @@ class Lowering {
     }
     for (NodeId id : order) {
       if (g_->node(id).dtype == DType::kF32) RONDO_RETURN_IF_ERROR(Visit(id));
-      if (g_->node(id).dtype == DType::kF32) SetFacts(id, FactsOf(id));
+      if (g_->node(id).dtype == DType::kF32) facts_.Set(id, facts_.Derive(id));
     }
     for (const ir::StatePair& state : g_->states) {
       NodeId& output = g_->outputs[static_cast<size_t>(state.output)].node;
@@ -91,108 +68,6 @@ class Lowering {
   int64_t kept() const { return kept_; }
 
  private:
-  // ------------------------------------------------------------------------------------- facts
-
-  Facts KnownOf(NodeId id) {
-    id = g_->BaseOf(id);
-    const Node& n = g_->node(id);
-    Facts facts;
-    if (n.op == Op::kConstant && n.dtype == DType::kF32) {
-      facts.huge = !Fits(id, true);
-      facts.large = facts.huge && std::isfinite(GreatestIn(id)) && GreatestIn(id) > 0;
-      return facts;
-    }
-    return static_cast<size_t>(id) < facts_.size() ? facts_[static_cast<size_t>(id)] : facts;
-  }
-
-  void SetFacts(NodeId id, const Facts& facts) {
-    if (static_cast<size_t>(id) >= facts_.size()) facts_.resize(static_cast<size_t>(id) + 1);
-    facts_[static_cast<size_t>(id)] = facts;
-  }
-
-  Facts FactsOf(NodeId id) {
-    const Node& n = g_->node(id);
-    Facts facts;
-    if (n.op == Op::kInput || n.op == Op::kConstant) return facts;
-    for (size_t k = 0; k < n.inputs.size(); ++k) {
-      const NodeId in = n.inputs[k];
-      const Node& input = g_->node(in);
-      const bool cast = n.op == Op::kPointwise && n.As<ir::PointwiseAttrs>().op == TapeOp::kCast;
-      // Single bytes are quantised values, and bools.
-      if (cast && !IsFloat(input.dtype) && ByteSize(input.dtype) > 1) facts.positional = true;
-      if (input.dtype != DType::kF32) continue;
-      const Facts from = KnownOf(in);
-      facts.hot |= from.hot;
-      facts.positional |= from.positional;
-      facts.reduced |= from.reduced;
-      facts.huge |= from.huge && KeepsMagnitude(n);
-      facts.large |= from.large && KeepsMagnitude(n) && !(g_->IsConstant(g_->BaseOf(in)) && OnlyBounds(n, k));
-      if (n.op == Op::kPointwise && from.product != kNoNode) facts.product = from.product;
-    }
-    const bool product = n.op == Op::kMatMul || n.op == Op::kConv || n.op == Op::kAttention;
-    if (product) facts.product = id;
-    facts.hot |= product || n.op == Op::kCall || n.op == Op::kCallResult || n.op == Op::kLoopResult;
-    facts.reduced |= n.op == Op::kReduce;
-    return facts;
-  }
-
-  // Whether a huge input makes a huge result.
-  static bool KeepsMagnitude(const Node& n) {
-    if (n.op != Op::kPointwise) return true;
-    switch (n.As<ir::PointwiseAttrs>().op) {
-      case TapeOp::kAdd:
-      case TapeOp::kSub:
-      case TapeOp::kMul:
-      case TapeOp::kDiv:
-      case TapeOp::kNeg:
-      case TapeOp::kAbs:
-      case TapeOp::kMin:
-      case TapeOp::kMax:
-      case TapeOp::kSelect:
-      case TapeOp::kCast:
-      case TapeOp::kFma: return true;
-      default: return false;
-    }
-  }
-
-  // Whether the 16-bit type has all values of a constant; infinities too, unless `finite`.
-  bool Fits(NodeId constant, bool finite) {
-    if (static_cast<size_t>(constant) >= greatest_.size())
-      greatest_.resize(static_cast<size_t>(constant) + 1, std::numeric_limits<double>::quiet_NaN());
-    double& greatest = greatest_[static_cast<size_t>(constant)];
-    if (std::isnan(greatest)) greatest = GreatestOf(*g_->node(constant).As<ir::ConstantAttrs>().data);
-    return std::abs(greatest) <= LargestOf(type_) || (!finite && std::isinf(greatest));
-  }
-
-  // The value of greatest magnitude of a constant.
-  double GreatestIn(NodeId constant) {
-    Fits(constant, true);
-    return greatest_[static_cast<size_t>(constant)];
-  }
-
-  // Whether a constant as input `k` of the node, however large, does not make the result larger.
-  bool OnlyBounds(const Node& n, size_t k) const {
-    if (n.op != Op::kPointwise) return false;
-    const TapeOp op = n.As<ir::PointwiseAttrs>().op;
-    return op == TapeOp::kMin || (op == TapeOp::kDiv && k == 1);
-  }
-
-  // Whether all values of a constant are so small that f16 has fewer digits of them than bf16, or none.
-  bool IsLost(NodeId id) {
-    constexpr double kLeast = 0x1p-16;
-    if (type_ != DType::kF16 || !g_->IsConstant(id) || g_->node(id).dtype != DType::kF32) return false;
-    if (!Fits(id, false)) return false;
-    const double greatest = std::abs(greatest_[static_cast<size_t>(id)]);
-    return greatest != 0 && greatest < kLeast;
-  }
-
-  bool IsHot(NodeId id) { return KnownOf(id).hot; }
-  // From positions alone, or beyond what the 16-bit type holds.
-  bool MustStay(NodeId id) {
-    const Facts facts = KnownOf(id);
-    return (facts.positional && !facts.hot) || (facts.large && !g_->IsConstant(g_->BaseOf(id)));
-  }
-
   // ----------------------------------------------------------------------------------- rewrites
 
   // Readers of `from` read `to`, except `to` itself and `except`.
@@ -217,9 +92,9 @@ class Lowering {
   }
 
   void Remember(NodeId narrow, NodeId wide) {
-    Facts facts = KnownOf(wide);
+    ValueFacts facts = facts_.Of(wide);
     facts.hot = true;
-    SetFacts(wide, facts);
+    facts_.Set(wide, facts);
     if (static_cast<size_t>(wide) >= narrow_.size()) narrow_.resize(static_cast<size_t>(wide) + 1, kNoNode);
     narrow_[static_cast<size_t>(wide)] = narrow;
   }
@@ -255,7 +130,7 @@ class Lowering {
   // are kept finite: the difference of two infinities is no number.
   NodeId Store(NodeId id) {
     Builder b = BuilderLike(g_, id);
-    Facts facts = KnownOf(id);
+    ValueFacts facts = facts_.Of(id);
     const NodeId first = g_->size();
     NodeId value = id;
     if (facts.huge) {
@@ -267,7 +142,7 @@ class Lowering {
     Redirect(id, wide, reader, false);
     facts.reduced = false;
     facts.product = kNoNode;
-    SetFacts(wide, facts);
+    facts_.Set(wide, facts);
     Remember(narrow, wide);
     Remember(narrow, id);
     ++stored_;
@@ -293,7 +168,7 @@ class Lowering {
       case Op::kPool:
       case Op::kCollective: {
         const NodeId in = g_->node(id).inputs[0];
-        return IsHot(in) && !KnownOf(in).large ? Move(id, 1) : Status::Ok();
+        return facts_.IsHot(in) && !facts_.Of(in).large ? Move(id, 1) : Status::Ok();
       }
       case Op::kConcat: return Moves(id, g_->node(id).inputs.size());
       case Op::kIndexedRead: return Moves(id, 1);
@@ -323,33 +198,33 @@ class Lowering {
 
   Status Factors(NodeId id, size_t count) {
     for (size_t k = 0; k < count; ++k) {
-      if (!KnownOf(g_->node(id).inputs[k]).large) continue;
+      if (!facts_.Of(g_->node(id).inputs[k]).large) continue;
       ++kept_;
       return Status::Ok();
     }
     Round(id, count);
-    SetFacts(id, FactsOf(id));
+    facts_.Set(id, facts_.Derive(id));
     if (Readers(id) > 1 || ReadByReduction(id)) Store(id);
     return Status::Ok();
   }
 
   Status Product(NodeId id) {
     for (NodeId in : g_->node(id).inputs) {
-      if (!MustStay(in) && !IsLost(g_->BaseOf(in))) continue;
+      if (!facts_.MustStay(in) && !facts_.IsLost(g_->BaseOf(in))) continue;
       ++kept_;
       return Status::Ok();
     }
     for (NodeId in : g_->node(id).inputs) {
       const NodeId base = g_->BaseOf(in);
-      if (!g_->IsConstant(base) || g_->node(base).dtype != DType::kF32 || Fits(base, false)) continue;
+      if (!g_->IsConstant(base) || g_->node(base).dtype != DType::kF32 || facts_.Fits(base, false)) continue;
       const Node& n = g_->node(id);
       const std::string source = n.sources.empty() ? Name(n.op) : n.sources[0];
       return Status::Error(
                  Code::kUnsupported,
                  "weight \"%s\" of %s holds %g, but the largest %s is %g: bf16 holds it, or leave the "
                  "model in f32",
-                 g_->node(base).name.c_str(), source.c_str(), greatest_[static_cast<size_t>(base)],
-                 Name(type_), LargestOf(type_))
+                 g_->node(base).name.c_str(), source.c_str(), facts_.GreatestIn(base), Name(type_),
+                 LargestOf(type_))
           .FromNode(source);
     }
     return Factors(id, 2);
@@ -362,11 +237,12 @@ class Lowering {
     bool hot = false;
     for (size_t k = 0; k < count; ++k) {
       const NodeId in = g_->node(id).inputs[k], base = g_->BaseOf(in);
-      if (MustStay(in) || (g_->IsConstant(base) && NarrowOf(base) == kNoNode && !Fits(base, false)))
+      if (facts_.MustStay(in) ||
+          (g_->IsConstant(base) && NarrowOf(base) == kNoNode && !facts_.Fits(base, false)))
         return Status::Ok();
       const bool table = g_->node(id).op == Op::kIndexedRead && g_->IsConstant(base) &&
                          g_->node(base).As<ir::ConstantAttrs>().data->byte_size() >= kTableBytes;
-      hot = hot || table || IsHot(in);
+      hot = hot || table || facts_.IsHot(in);
     }
     return hot ? Move(id, count) : Status::Ok();
   }
@@ -383,35 +259,15 @@ class Lowering {
   // grow with a power of the activations are left in f32.
   bool IsStored(NodeId id) {
     const Node& n = g_->node(id);
-    const Facts facts = FactsOf(id);
+    const ValueFacts facts = facts_.Derive(id);
     if (!facts.hot || facts.reduced || facts.large || NarrowOf(id) != kNoNode) return false;
     const TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op != TapeOp::kAdd && op != TapeOp::kSub && op != TapeOp::kMax && op != TapeOp::kMin &&
-        op != TapeOp::kSelect && !(op == TapeOp::kMul && (IsGate(n.inputs[0]) || IsGate(n.inputs[1]))))
+        op != TapeOp::kSelect &&
+        !(op == TapeOp::kMul && (facts_.IsGate(n.inputs[0]) || facts_.IsGate(n.inputs[1]))))
       return false;
-    SetFacts(id, facts);
+    facts_.Set(id, facts);
     return Readers(id) > 1 || ReadByReduction(id);
-  }
-
-  // Whether a value stays within bounds whatever the activations are: what it multiplies does not grow.
-  bool IsGate(NodeId id) {
-    const Node& n = g_->node(g_->BaseOf(id));
-    if (n.op != Op::kPointwise) return false;
-    const TapeOp op = n.As<ir::PointwiseAttrs>().op;
-    if (op == TapeOp::kSigmoid || op == TapeOp::kTanh || op == TapeOp::kErf) return true;
-    const auto bounded = [&](NodeId value, TapeOp by) -> const Node* {
-      const Node& m = g_->node(g_->BaseOf(value));
-      if (m.op != Op::kPointwise || m.As<ir::PointwiseAttrs>().op != by) return nullptr;
-      const NodeId bound = g_->BaseOf(m.inputs[1]);
-      return g_->IsConstant(bound) && std::abs(GreatestIn(bound)) <= 1 ? &m : nullptr;
-    };
-    for (const TapeOp outer : {TapeOp::kMin, TapeOp::kMax}) {
-      const Node* clipped = bounded(id, outer);
-      if (clipped != nullptr &&
-          bounded(clipped->inputs[0], outer == TapeOp::kMin ? TapeOp::kMax : TapeOp::kMin))
-        return true;
-    }
-    return false;
   }
 
   // A kernel computes one product (or several of one left side), and what follows the last it takes along:
@@ -420,7 +276,7 @@ class Lowering {
     NodeId last = kNoNode;
     const std::vector<NodeId> inputs = g_->node(id).inputs;
     auto product_of = [&](NodeId in) {
-      return g_->node(in).dtype == DType::kF32 ? KnownOf(in).product : kNoNode;
+      return g_->node(in).dtype == DType::kF32 ? facts_.Of(in).product : kNoNode;
     };
     for (NodeId in : inputs) {
       const NodeId product = product_of(in);
@@ -428,7 +284,8 @@ class Lowering {
     }
     for (NodeId in : inputs) {
       const NodeId product = product_of(in);
-      if (product != kNoNode && g_->node(product).inputs[0] != g_->node(last).inputs[0] && !KnownOf(in).large)
+      if (product != kNoNode && g_->node(product).inputs[0] != g_->node(last).inputs[0] &&
+          !facts_.Of(in).large)
         Narrow(in);
     }
   }
@@ -452,10 +309,9 @@ class Lowering {
 
   Graph* g_;
   DType type_;
-  ir::Users users_;               // as the graph was
-  std::vector<Facts> facts_;      // by node
-  std::vector<NodeId> narrow_;    // of f32 nodes: the same in the 16-bit type, or kNoNode
-  std::vector<double> greatest_;  // of constants; NaN: not known yet
+  PrecisionFacts facts_;
+  ir::Users users_;             // as the graph was
+  std::vector<NodeId> narrow_;  // of f32 nodes: the same in the 16-bit type, or kNoNode
   int64_t lowered_ = 0, stored_ = 0, kept_ = 0;
 };
 

@@ -25,9 +25,10 @@ class Expansion {
     AddValues();
   }
 
-  // `deps`: what must be done before the loop, as numbers of the new ops.
-  void Run(const std::vector<int>& deps) {
-    const size_t begin = program_.ops.size();
+  // `deps`: what must be done before the loop, as numbers of the new ops. Returns the ops that end it: the
+  // rest comes before one of them.
+  std::vector<int> Run(const std::vector<int>& deps) {
+    before_ = deps;
     int64_t t = 0;
     if (first_alone_) Round(t++, 0, -1);
     const int64_t unit = by_turns_ ? 2 : 1, trips = (info_.trips - t) / unit;
@@ -38,7 +39,7 @@ class Expansion {
       t += trips * unit;
     }
     while (t < info_.trips) Round(t++, 0, -1);
-    program_.ops[begin].deps.insert(program_.ops[begin].deps.end(), deps.begin(), deps.end());
+    return before_;
   }
 
  private:
@@ -100,9 +101,11 @@ class Expansion {
     return t == 0 ? Place{In(k)} : RowOf(Out(in.next), bytes, from.backward, t - 1, step);
   }
 
-  // The ops of round `t`, or, as part of loop `number`, of all rounds t, t + step, ...
+  // The ops of round `t`, or, as part of loop `number`, of all rounds t, t + step, ... Those that come first
+  // in it come after all that was made before.
   void Round(int64_t t, int64_t step, int number) {
     const int first = static_cast<int>(program_.ops.size());
+    std::vector<bool> ends(loop_.body.ops.size(), true);
     for (const LoweredOp& body : loop_.body.ops) {
       LoweredOp op = body;
       for (LoweredBinding& param : op.params) {
@@ -111,10 +114,19 @@ class Expansion {
         param.byte_offset += static_cast<uint64_t>(place.offset);
         param.stride = number < 0 ? 0 : place.stride;
       }
-      for (int& d : op.deps) d += first;
+      for (int& d : op.deps) {
+        ends[static_cast<size_t>(d)] = false;
+        d += first;
+      }
+      if (op.deps.empty()) op.deps = before_;
       op.loop = number;
       if (op.sources.empty()) op.sources = op_.sources;
       program_.ops.push_back(std::move(op));
+    }
+    if (ends.empty()) return;
+    before_.clear();
+    for (size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i]) before_.push_back(first + static_cast<int>(i));
     }
   }
 
@@ -124,6 +136,7 @@ class Expansion {
   const ir::LoopInfo& info_;
   std::vector<Role> roles_;  // by value of the body
   std::vector<int> other_;   // by output, where it lies every other round; -1: nowhere
+  std::vector<int> before_;  // ops that end what was made so far
   bool by_turns_ = false, first_alone_ = false;
 };
 
@@ -132,19 +145,24 @@ class Expansion {
 std::string ExpandLoops(LoweredProgram* program) {
   std::vector<LoweredOp> given = std::move(program->ops);
   program->ops.clear();
-  std::vector<int> last(given.size());
+  std::vector<std::vector<int>> ends(given.size());  // of what each op became
   int64_t rounds = 0, loops = 0;
   for (size_t i = 0; i < given.size(); ++i) {
-    for (int& d : given[i].deps) d = last[static_cast<size_t>(d)];
+    std::vector<int> deps;
+    for (int d : given[i].deps) {
+      const std::vector<int>& is = ends[static_cast<size_t>(d)];
+      deps.insert(deps.end(), is.begin(), is.end());
+    }
+    given[i].deps = std::move(deps);
     if (given[i].kind == LoweredKind::kLoop) {
-      Expansion(program, given[i]).Run(given[i].deps);
+      ends[i] = Expansion(program, given[i]).Run(given[i].deps);
       program->body_arenas.push_back(given[i].rounds->body.arena);
       rounds += given[i].rounds->info->trips;
       ++loops;
     } else {
+      ends[i] = {static_cast<int>(program->ops.size())};
       program->ops.push_back(std::move(given[i]));
     }
-    last[i] = static_cast<int>(program->ops.size()) - 1;
   }
   return std::to_string(loops) + " loops of " + std::to_string(rounds) + " rounds; " +
          std::to_string(given.size()) + " -> " + std::to_string(program->ops.size()) + " ops";

@@ -33,7 +33,7 @@ Status PartBuilder::BuildChannels() {
   RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n));
   if (out_->has_lhs) RONDO_RETURN_IF_ERROR(BuildAccess(part_.rhs[0], out_->tiling, &out_->weight));
   RONDO_RETURN_IF_ERROR(BuildEpilogue());
-  RONDO_RETURN_IF_ERROR(BuildTaps());
+  RONDO_RETURN_IF_ERROR(BuildTaps(-1));
   const int64_t rows = nest.points[kM];
   out_->acc_row = AccumulatorRow(out_->tiling, engine_);
   constexpr int64_t kMostAcc = int64_t{16} << 10;  // floats: what the second cache holds beside the input
@@ -52,10 +52,11 @@ Status PartBuilder::BuildChannels() {
 }
 
 // Where the taps lie, and the range of their coordinates, which the guards' tests then allow for.
-Status PartBuilder::BuildTaps() {
+Status PartBuilder::BuildTaps(int run) {
   const Nest& nest = out_->nest;
   Access& input = const_cast<Access&>(*out_->rhs[0].by_n);  // made by this builder, not yet shared
-  const size_t taps = static_cast<size_t>(nest.points[kK]);
+  out_->taps = nest.points[kK] / (run < 0 ? 1 : nest.extent[run]);
+  const size_t taps = static_cast<size_t>(out_->taps);
   Span<int64_t> at = arena_.New<int64_t>(taps), weight = arena_.New<int64_t>(taps);
   Span<int64_t> coordinates = arena_.New<int64_t>(taps * (input.num_guards + size_t{1}));
   if (at.data() == nullptr || weight.data() == nullptr || coordinates.data() == nullptr) return NoMemory();
@@ -76,6 +77,7 @@ Status PartBuilder::BuildTaps() {
       if (t == 0 || c > guard.greatest) guard.greatest = c;
     }
     for (int d = nest.first[kK + 1] - 1; d >= nest.first[kK]; --d) {
+      if (d == run) continue;
       if (++pos[d] < nest.extent[d]) break;
       pos[d] = 0;
     }

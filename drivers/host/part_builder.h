@@ -66,7 +66,10 @@ class PartBuilder {
   Status BuildBlocked(bool convolution);
   bool FitsChannels() const;
   Status BuildChannels();
-  Status BuildTaps();
+  bool FitsDirect() const;
+  Status BuildDirect(bool* built);  // not where no zeros can stand for what is absent
+  int RunOfTaps(int64_t* zeros) const;
+  Status BuildTaps(int run);  // but for loop `run` of k, if not -1
   Status BuildEpilogue();
   Status BuildAttention();
   bool PreferColumns();

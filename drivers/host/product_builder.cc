@@ -145,6 +145,12 @@ Status PartBuilder::BuildProduct() {
   out_->has_lhs = !pool;
   out_->work = points * 0.5 + products * 0.5;
   if (FitsChannels()) return BuildChannels();
+  if (!pool && FitsDirect()) {
+    bool built = false;
+    RONDO_RETURN_IF_ERROR(BuildDirect(&built));
+    if (built) out_->work = points * 0.5 + products * 0.02;
+    if (built) return Status::Ok();
+  }
   if (pool) return BuildAccumulate();
 
   bool fast = part_.acc_type == TapeType::kF32;

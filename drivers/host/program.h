@@ -204,8 +204,9 @@ enum class Path : uint8_t {
   kConvolution = 6,  // convolution through packed blocks
   kAttention = 7,
   kChannels = 8,  // depthwise convolution, pool: lanes along channels that lie side by side
+  kDirect = 9,    // convolution of few output channels a group: the input is read where it is
 };
-inline constexpr int kNumPaths = 9;
+inline constexpr int kNumPaths = 10;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -258,12 +259,16 @@ struct PartProgram {
   int64_t acc_row = kLanes;   // floats from row to row of accumulators
   bool has_lhs = true;        // pools have none
 
-  // kChannels. The input is rhs[0].by_n; the points of k are taps.
-  const Access* weight = nullptr;           // lanes along n; null: a pool
+  // kChannels, kDirect. The input is rhs[0].by_n; the points of k are taps, each of tap_run of them
+  // (kDirect).
+  const Access* weight = nullptr;  // lanes along n; null: a pool
+  int64_t taps = 0;
   const int64_t* tap_at = nullptr;          // elements from the input of tap 0
   const int64_t* tap_weight = nullptr;      // elements from the weight of tap 0
   const int64_t* tap_coordinate = nullptr;  // [guard][tap]: from the coordinate of tap 0
-  int64_t taps_at = 0;                      // the present taps of a point: two arrays
+  int64_t taps_at = 0;  // the present taps of a point: two arrays; of all of a block (kDirect)
+  int64_t tap_run = 1, tap_step = 0, tap_weight_step = 0;  // elements of the input, of the weight
+  int64_t zeros = 0, zeros_at = 0;  // floats that stand for an absent tap in all groups
 
   // Attention.
   const Access* q = nullptr;
@@ -309,6 +314,7 @@ struct Engine {
   const char* name = "";
   int rows = 0;  // rows and columns of a register block of the packed product
   int columns = 0;
+  int vectors = 0;  // that its columns are
   OpFn (*find_op)(TapeOp op, TapeType result, TapeType operand) = nullptr;
   OpFn add_clamp = nullptr;  // f32: a + b, then the range; NaN stays
   LoadFn load[kNumDTypes][4] = {};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <vector>
 
 namespace rondo {
 namespace {
@@ -24,10 +23,10 @@ constexpr GpuGeneration kGenerations[] = {
 
 // sm_80 and PTX take no more shared memory than every GPU has that runs them.
 constexpr GpuTarget kTargets[] = {
-    {"sm_80", 108, 99 * kKiB, 164 * kKiB},      {"sm_86", 84, 99 * kKiB, 100 * kKiB},
-    {"sm_89", 142, 99 * kKiB, 100 * kKiB},      {"sm_90a", 132, 227 * kKiB, 228 * kKiB},
-    {"sm_100a", 148, 227 * kKiB, 228 * kKiB},   {"sm_120a", 188, 99 * kKiB, 100 * kKiB},
-    {"compute_80", 132, 99 * kKiB, 100 * kKiB},
+    {"sm_80", 108, 99 * kKiB, 164 * kKiB, false},      {"sm_86", 84, 99 * kKiB, 100 * kKiB, false},
+    {"sm_89", 142, 99 * kKiB, 100 * kKiB, false},      {"sm_90a", 132, 227 * kKiB, 228 * kKiB, true},
+    {"sm_100a", 148, 227 * kKiB, 228 * kKiB, false},   {"sm_120a", 188, 99 * kKiB, 100 * kKiB, false},
+    {"compute_80", 132, 99 * kKiB, 100 * kKiB, false},
 };
 
 std::string Capability(int number) { return std::to_string(number / 10) + "." + std::to_string(number % 10); }
@@ -90,6 +89,25 @@ const GpuTarget* TargetFor(int capability) {
     if (best == nullptr || IsBetter(code, *ParseArchitecture(best->architecture))) best = &target;
   }
   return best;
+}
+
+std::vector<std::string_view> TargetNames(std::string_view targets) {
+  std::vector<std::string_view> names;
+  for (size_t at = 0; at <= targets.size();) {
+    const size_t comma = std::min(targets.find(',', at), targets.size());
+    names.push_back(targets.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return names;
+}
+
+TargetKinds KindsOfTargets(std::string_view targets) {
+  TargetKinds kinds;
+  for (const std::string_view name : TargetNames(targets)) {
+    kinds.host |= name == kHostTarget;
+    kinds.gpu |= IsGpuTarget(name);
+  }
+  return kinds;
 }
 
 uint32_t MostShared(const CodeModule& module) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/plan.h"
 #include "core/span.h"
@@ -44,12 +45,25 @@ struct GpuTarget {
   uint32_t processors;        // multiprocessors of the largest GPU: what a launch should fill
   uint32_t shared;            // bytes of shared memory that a block may take, on every GPU that runs the code
   uint32_t shared_processor;  // bytes that the blocks of a multiprocessor share
+  bool wgmma;                 // has wgmma
 };
 Span<const GpuTarget> GpuTargets();
 // The best for a GPU of that compute capability; null if none runs there.
 const GpuTarget* TargetFor(int capability);
 // Null if there is none of that name.
 const GpuTarget* FindGpuTarget(std::string_view architecture);
+
+// A plan's targets (Requirements::target) are a list with commas: "host", or "cuda:" and the name of an
+// architecture, which may be one that this build does not know.
+inline constexpr std::string_view kHostTarget = "host", kGpuTargets = "cuda:";
+inline bool IsGpuTarget(std::string_view name) { return name.substr(0, kGpuTargets.size()) == kGpuTargets; }
+// The names of the list; "" where there is nothing between commas.
+std::vector<std::string_view> TargetNames(std::string_view targets);
+// Of what kinds they are.
+struct TargetKinds {
+  bool host = false, gpu = false;
+};
+TargetKinds KindsOfTargets(std::string_view targets);
 
 // Most bytes of dynamic shared memory that an image of the module takes.
 uint32_t MostShared(const CodeModule& module);

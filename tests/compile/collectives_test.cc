@@ -29,6 +29,7 @@ class Collectives : public ::testing::Test {
   std::string File(const std::string& name) const { return (folder_ / name).string(); }
   CompileOptions Options(uint32_t devices, const std::string& file = "m.onnx") const {
     CompileOptions options;
+    options.check_passes = true;
     options.models = {{"main", File(file)}};
     options.devices = devices;
     return options;

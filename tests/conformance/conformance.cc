@@ -50,8 +50,8 @@ Floats Counting(float factor, size_t elements) {
   return values;
 }
 
-void Conformance::Open(uint32_t devices) {
-  Result<Driver*> made = GetParam()->Make(devices);
+void Conformance::Open(uint32_t devices, const OpRegistry* ops) {
+  Result<Driver*> made = GetParam()->Make(devices, ops);
   if (made.status().code() == Code::kUnsupported) GTEST_SKIP() << made.status().message();
   ASSERT_TRUE(made.ok()) << made.status().message();
   driver_ = *made;

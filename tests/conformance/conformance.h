@@ -45,7 +45,7 @@ class Conformance : public testing::TestWithParam<DriverUnderTest*> {
   void SetUp() override { Open(1); }
   void TearDown() override;
   // Skips the test where the machine cannot have the driver.
-  void Open(uint32_t devices);
+  void Open(uint32_t devices, const OpRegistry* ops = nullptr);
 
   // Memory with `bytes` bytes of `data`, or as it comes.
   DeviceAddress Take(uint64_t bytes, uint64_t alignment = 256);

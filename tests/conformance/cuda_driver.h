@@ -15,12 +15,15 @@ class CudaUnderTest : public DriverUnderTest {
       case Feature::kTellsAborts: return "what NCCL ends early looks like what is done";
       case Feature::kBeginsAfterAbort: return "a communicator of NCCL's that was aborted is of no more use";
       case Feature::kAbortsOneSession: return "sessions on the same GPUs share their communicators";
+      case Feature::kCallsInGraphs: return "custom ops run on the host";
       case Feature::kComparesCollectives: return "NCCL compares nothing: plans are verified instead";
       default: return "";
     }
   }
-  Result<Driver*> Make(uint32_t devices) override {
-    RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
+  Result<Driver*> Make(uint32_t devices, const OpRegistry* ops) override {
+    CudaOptions options;
+    options.ops = ops;
+    RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver(options));
     if (driver->DeviceCount() >= devices) return driver;
     DestroyCudaDriver(driver);
     return Status::Error(Code::kUnsupported, "fewer than %u GPUs", devices);

@@ -11,9 +11,9 @@ class FakeCudaUnderTest : public CudaUnderTest {
     if (feature == Feature::kNamesIndex) return "kernels of fake_cuda, the host driver's, do not hand it on";
     return CudaUnderTest::Lacks(feature);
   }
-  Result<Driver*> Make(uint32_t devices) override {
+  Result<Driver*> Make(uint32_t devices, const OpRegistry* ops) override {
     fake_cuda::SetMachine({});
-    return CudaUnderTest::Make(devices);
+    return CudaUnderTest::Make(devices, ops);
   }
   // A driver that lives holds its devices' contexts, and a kernel of each that fills synthetic weights.
   std::string Held(Driver* driver) override {

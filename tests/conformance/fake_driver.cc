@@ -14,10 +14,12 @@ class FakeUnderTest : public DriverUnderTest {
       case Feature::kEverySkeleton: return "it runs maps of floats over one loop";
       case Feature::kRefusesKernels: return "it looks at kernels only when it runs them";
       case Feature::kNamesIndex: return "it keeps no more of a fault than its step";
+      case Feature::kCalls:
+      case Feature::kCallsInGraphs: return "it calls no custom ops";
       default: return "";
     }
   }
-  Result<Driver*> Make(uint32_t devices) override {
+  Result<Driver*> Make(uint32_t devices, const OpRegistry*) override {
     auto* driver = new FakeDriver(devices);
     driver->controls.rebinds = true;
     return static_cast<Driver*>(driver);

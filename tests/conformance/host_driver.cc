@@ -17,9 +17,10 @@ class HostUnderTest : public DriverUnderTest {
 #endif
     return DriverUnderTest::Lacks(feature);
   }
-  Result<Driver*> Make(uint32_t devices) override {
+  Result<Driver*> Make(uint32_t devices, const OpRegistry* ops) override {
     HostOptions options = options_;
     options.devices = devices;
+    options.ops = ops;
     return CreateHostDriver(options);
   }
   void Destroy(Driver* driver) override { DestroyHostDriver(driver); }

@@ -80,7 +80,7 @@ TEST_P(Lifetimes, OfARecordingEndWithItsStream) {
 
 TEST_P(Lifetimes, OfDriversFollowOneAnother) {
   for (int round = 0; round < 3; ++round) {
-    Result<Driver*> driver = GetParam()->Make(1);
+    Result<Driver*> driver = GetParam()->Make(1, nullptr);
     ASSERT_TRUE(driver.ok()) << driver.status().message();
     Result<Device*> device = (*driver)->Open(0);
     ASSERT_TRUE(device.ok()) << device.status().message();

@@ -5,7 +5,6 @@
 #include "compiler/codegen/cuda/compare_images.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
-#include "drivers/cuda/cuda_driver.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/verifier.h"
@@ -20,7 +19,7 @@ std::string Data(const std::string& name) { return SourceFolder() + "/tests/data
 CompileOptions Options(const std::string& model, const std::string& target) {
   CompileOptions options;
   options.models = {{"main", Data(model)}};
-  options.target = target;
+  options.targets = *ParseTargets(target);
   return options;
 }
 
@@ -84,27 +83,26 @@ TEST(CudaCode, AModuleWithoutAnImageForEveryKernelIsRefused) {
 }
 
 TEST(CudaCode, AnUnknownTargetIsRefusedNamingTheKnownOnes) {
-  CompileOptions options = Options("pycoder/decode.onnx", "cuda:sm_11");
-  Result<CompiledPlan> compiled = CompileToMemory(options);
-  ASSERT_FALSE(compiled.ok());
-  EXPECT_NE(std::string(compiled.status().message()).find("cuda:sm_90a"), std::string::npos);
+  const Result<Targets> targets = ParseTargets("cuda:sm_11");
+  ASSERT_FALSE(targets.ok());
+  EXPECT_NE(std::string(targets.status().message()).find("cuda:sm_90a"), std::string::npos);
 }
 
 TEST(CudaCode, TargetsAreNamedOnceAndKnown) {
   for (const char* target :
        {"cuda:sm_80,cuda:sm_80", "cuda:sm_80,", "", "cuda:", "host,host", "cuda:sm_90", "cuda:sm_80, host"})
-    EXPECT_FALSE(CompileToMemory(Options("pycoder/decode.onnx", target)).ok()) << target;
+    EXPECT_FALSE(ParseTargets(target).ok()) << target;
 }
 
 TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
   if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
   CompileOptions options = Options("pycoder/decode.onnx", "host");
   options.precision = Precision::kF16;
-  for (const GpuTarget& target : GpuTargets()) options.target += std::string(",cuda:") + target.architecture;
+  for (const GpuTarget& target : GpuTargets()) options.targets.all.push_back({&target});
   Result<CompiledPlan> compiled = CompileToMemory(options);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   const PlanData& plan = compiled->plan;
-  EXPECT_EQ(plan.requirements.target, options.target);
+  EXPECT_EQ(plan.requirements.target, options.targets.text());
   ASSERT_EQ(plan.modules.size(), GpuTargets().size());
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     EXPECT_EQ(plan.modules[m].architecture, GpuTargets()[m].architecture);
@@ -118,7 +116,7 @@ TEST(CudaCode, OnePlanHasCodeForSeveralGpus) {
   // The first GPU named decides how kernels are fused: alone, it gives the same ones.
   Result<CompiledPlan> alone = CompileToMemory([&] {
     CompileOptions one = options;
-    one.target = std::string("cuda:") + GpuTargets()[0].architecture;
+    one.targets.all = {{&GpuTargets()[0]}};
     return one;
   }());
   ASSERT_TRUE(alone.ok());
@@ -160,17 +158,6 @@ TEST(CudaCode, IsWhatItsContractsCompileTo) {
   ASSERT_GE(altered->failures.size(), 2u);
   EXPECT_NE(altered->failures[0].find("blocks"), std::string::npos) << altered->failures[0];
   EXPECT_NE(altered->failures[1].find("is not the"), std::string::npos) << altered->failures[1];
-}
-
-TEST(CudaDriver, SaysWhatAMachineWithoutAGpuLacks) {
-  Result<Driver*> driver = CreateCudaDriver();
-  if (driver.ok()) {
-    DestroyCudaDriver(*driver);
-    GTEST_SKIP() << "this machine has a GPU";
-  }
-  EXPECT_EQ(driver.status().code(), Code::kUnsupported);
-  EXPECT_NE(std::string(driver.status().message()).find("NVIDIA"), std::string::npos)
-      << driver.status().message();
 }
 
 }  // namespace

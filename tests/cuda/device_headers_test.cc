@@ -12,9 +12,12 @@
 #include <sstream>
 
 #include "compiler/codegen/cuda/compile_units.h"
+#include "compiler/codegen/cuda/device/few_rows_layout.h"
+#include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/kernel_images.h"
 #include "compiler/codegen/cuda/kernel_text.h"
 #include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/writer.h"
 #include "compiler/compile.h"
 #include "tests/folders.h"
 
@@ -54,6 +57,32 @@ std::vector<std::string> Names(const std::vector<DeviceHeader>& headers) {
   std::vector<std::string> names;
   for (const DeviceHeader& header : headers) names.emplace_back(header.name);
   return names;
+}
+
+// A structure as host and device have it: the text that the compiler writes is the object that it had, field
+// by field, and what follows from it is the same number on both sides.
+TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode) {
+  const cuda::TileMatmul tile = {128, 64, 32, 4, 2, 1, 5, 2, 8, 1, -8, 0, 4, 2, 1, 1};
+  const cuda::TmaMatmul tma = {128, 192, 1, 2, 1, 1, 0, 4, 8, 1, 0, 12};
+  const cuda::FewRowsMatmul few_rows = {7, 2, 4, 9, 2, 1, 0, 1, 1};
+  const auto same = [](const std::string& text, int value) {
+    return "static_assert(" + text + " == " + std::to_string(value) + ", \"\");\n";
+  };
+  const std::string tile_text = cuda::Aggregate("TileMatmul", tile),
+                    tma_text = cuda::Aggregate("TmaMatmul", tma),
+                    rows_text = cuda::Aggregate("FewRowsMatmul", few_rows);
+  std::string text;
+  for (const char* header : {"tile_layout.h", "tma_layout.h", "few_rows_layout.h"})
+    text += "#include \"" + kFolder + header + "\"\n";
+  text += same(tile_text + ".b_constant", 1) + same(tile_text + ".a_vector", -8) +
+          same(tile_text + ".mma_layout().shared(5)", tile.mma_layout().shared(5)) +
+          same(tile_text + ".float_layout().stage()", tile.float_layout().stage()) +
+          same(tma_text + ".words", 12) + same(tma_text + ".shared()", tma.shared()) +
+          same(tma_text + ".threads()", tma.threads()) + same(rows_text + ".b_constant", 1) +
+          same(rows_text + ".besides_stages(4096)", few_rows.besides_stages(4096));
+  const Result<std::vector<uint8_t>> code = CompileCuda(text, "sm_90a", "");
+  ASSERT_TRUE(code.ok()) << code.status().message();
+  EXPECT_FALSE(CompileCuda(text + same(tma_text + ".shared()", tma.shared() + 1), "sm_90a", "").ok());
 }
 
 TEST(DeviceHeaders, WhatATextReachesIsListedOnceAndAfterWhatItIncludes) {

@@ -47,7 +47,7 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
     CompileOptions options;
     options.models = {{"main", (folder_ / "m.onnx").string()}};
     options.devices = GetParam();
-    options.target = "cuda:sm_90a";
+    options.targets = *ParseTargets("cuda:sm_90a");
     model_ = std::make_unique<LiveModel>(options, *gpus_.driver);
     ASSERT_TRUE(model_->session().valid());
   }

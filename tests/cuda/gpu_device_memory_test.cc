@@ -63,7 +63,7 @@ class GpuDeviceMemory : public testing::Test {
   void Arm(const std::string& path, uint32_t devices = 1) {
     CompileOptions options;
     options.models = {{"main", path}};
-    options.target = "cuda:sm_90a";
+    options.targets = *ParseTargets("cuda:sm_90a");
     options.devices = devices;
     model_ = std::make_unique<LiveModel>(options, *driver_);
     ASSERT_TRUE(model_->session().valid());

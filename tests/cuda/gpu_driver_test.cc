@@ -96,6 +96,13 @@ class GpuDriver : public testing::Test {
   Stream* stream_ = nullptr;
 };
 
+TEST(GpuMachine, WithoutAGpuIsToldWhatItLacks) {
+  const Result<Driver*> driver = CreateCudaDriver();
+  if (driver.ok()) return DestroyCudaDriver(*driver);
+  EXPECT_EQ(driver.status().code(), Code::kUnsupported);
+  EXPECT_SAYS(driver.status(), "NVIDIA");
+}
+
 TEST_F(GpuDriver, LargeWeightsArriveAndNothingStays) {
   const uint64_t bytes = (512ull << 20) + 12345;
   const Buffer large = [&] {
@@ -154,7 +161,7 @@ TEST_F(GpuDriver, CustomOpsRunBetweenGraphs) {
   CompileOptions options;
   options.models = {{"main", path.string()}};
   options.ops = &ops_;
-  options.target = "cuda:sm_90a";
+  options.targets = *ParseTargets("cuda:sm_90a");
   options.states = {{"total", "total_out"}};
   Result<CompiledPlan> compiled = CompileToMemory(options);
   fs::remove(path);

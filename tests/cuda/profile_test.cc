@@ -169,7 +169,7 @@ CompileOptions InF16(const std::string& model) {
   CompileOptions options;
   options.models = {{"main", SourceFolder() + "/tests/data/" + model}};
   options.kernel_cache = testing::TempDir() + "/rondo_profile_test_" + std::to_string(getpid());
-  options.target = "cuda:sm_90a";
+  options.targets = *ParseTargets("cuda:sm_90a");
   options.precision = Precision::kF16;
   options.products = Products::kGenerated;
   return options;

@@ -219,11 +219,11 @@ TEST(CudaTemplates, AWarpComputesAPointWhereProductsAreTiny) {
     part.epilogue = maker.Keep(epilogue);
     return Text(maker).text;
   };
-  EXPECT_NE(text(48, 1152).find("right0[round]"), std::string::npos);    // squeeze and excitation
-  EXPECT_EQ(text(1024, 4096).find("right0[round]"), std::string::npos);  // worth a stream
+  EXPECT_NE(text(48, 1152).find("b0_words[round]"), std::string::npos);    // squeeze and excitation
+  EXPECT_EQ(text(1024, 4096).find("b0_words[round]"), std::string::npos);  // worth a stream
 }
 
-TEST(CudaTemplates, LeftSidesAreMadeFromVectorsWhereTheyLieAlongTheDepth) {
+TEST(CudaTemplates, AIsMadeFromVectorsWhereItLiesAlongK) {
   const auto text = [](int64_t depth, uint64_t alignment) {
     Arena arena;
     PartMaker maker(&arena);
@@ -245,7 +245,7 @@ TEST(CudaTemplates, LeftSidesAreMadeFromVectorsWhereTheyLieAlongTheDepth) {
     return Text(maker, kHopper, alignment).text;
   };
   const auto vectors = [](const std::string& t) {
-    return t.find("float* x) {") != std::string::npos && t.find(", true, -8, ") != std::string::npos;
+    return t.find("float* x) {") != std::string::npos && t.find(", 1, -8, ") != std::string::npos;
   };
   EXPECT_TRUE(vectors(text(672, 256)));  // images times what squeeze and excitation made
   EXPECT_FALSE(vectors(text(676, 256)));

@@ -30,7 +30,9 @@ void LiveModel::ArmOnHost(const CompileOptions& options, const HostOptions& host
 }
 
 void LiveModel::Arm(const CompileOptions& options, Driver* driver) {
-  Result<CompiledPlan> compiled = CompileToMemory(options);
+  CompileOptions checked = options;
+  checked.check_passes = true;
+  Result<CompiledPlan> compiled = CompileToMemory(checked);
   if (!compiled.ok()) {
     ADD_FAILURE() << compiled.status().message();
     return;

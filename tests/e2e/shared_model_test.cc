@@ -1,5 +1,6 @@
-// A whole model shared out over devices (--tp): its runs, one after another over states that each device holds
-// its share of, agree with one device's; all devices give the same bits; each holds no more than its share.
+// A whole model shared out over devices (--tp): its runs, one after another over states that each device
+// holds its share of, agree with one device's; all devices give the same bits; each holds no more than its
+// share.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +17,8 @@ namespace fs = std::filesystem;
 
 CompileOptions Pycoder(uint32_t devices) {
   CompileOptions options;
-  options.models = {{"prefill", DataPath("pycoder/prefill64.onnx")}, {"decode", DataPath("pycoder/decode.onnx")}};
+  options.models = {{"prefill", DataPath("pycoder/prefill64.onnx")},
+                    {"decode", DataPath("pycoder/decode.onnx")}};
   options.tensor_parallel = devices;
   return options;
 }
@@ -79,7 +81,8 @@ TEST(SharedModelTest, SyntheticWeightsAreSharesOfTheSame) {
   const fs::path folder = fs::temp_directory_path() / "rondo_shared_synthetic";
   fs::create_directories(folder);
   for (const char* name : {"prefill64.onnx", "decode.onnx"}) {
-    fs::copy_file(DataPath(std::string("pycoder/") + name), folder / name, fs::copy_options::overwrite_existing);
+    fs::copy_file(DataPath(std::string("pycoder/") + name), folder / name,
+                  fs::copy_options::overwrite_existing);
   }
   const auto options = [&](uint32_t devices) {
     CompileOptions out = Pycoder(devices);
@@ -99,7 +102,8 @@ TEST(SharedModelTest, SyntheticWeightsAreSharesOfTheSame) {
 TEST(SharedModelTest, OptionsThatDoNotGoTogetherAreRefused) {
   CompileOptions options = Pycoder(2);
   options.devices = 2;
-  EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("give one of them"), std::string::npos);
+  EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("give one of them"),
+            std::string::npos);
   options.devices = 0;
   options.models[0].path = "model_{rank}.onnx";
   EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("names a file for each device"),

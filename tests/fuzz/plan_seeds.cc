@@ -27,11 +27,8 @@ Status RunPasses(Compilation* compilation) {
   for (const PipelineEntry& entry : Pipeline()) {
     if (std::string_view(entry.name) == "import") continue;
     std::string text;
-    ProgramInWork* program = entry.once ? nullptr : &compilation->programs[0];
-    RONDO_RETURN_IF_ERROR(entry.run(compilation, program, &text).At("%s", entry.name));
-    if (entry.leaves != Leaves::kGraph || program == nullptr) continue;
-    const std::string broken = ir::Validate(program->graph);
-    if (!broken.empty()) return Status::Error(Code::kInternal, "%s: %s", entry.name, broken.c_str());
+    ProgramInWork* program = entry.once() ? nullptr : &compilation->programs[0];
+    RONDO_RETURN_IF_ERROR(RunPass(entry, compilation, program, &text).At("%s", entry.name));
   }
   return Status::Ok();
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/host/reference.h"
 
 namespace rondo::test {
@@ -13,9 +15,17 @@ std::vector<char*> Pointers(Memory* memory) {
   return pointers;
 }
 
+// Memory as it may come: not zeros. All floats are NaN.
+void* AllocateUsed(void*, size_t bytes, size_t alignment) {
+  void* block = DefaultHostAllocator().allocate(DefaultHostAllocator().user, bytes, alignment);
+  if (block != nullptr) std::memset(block, 0xff, bytes);
+  return block;
+}
+
 }  // namespace
 
 HostFixture::HostFixture(HostOptions options) {
+  options.allocator.allocate = AllocateUsed;
   Result<Driver*> made = CreateHostDriver(options);
   EXPECT_TRUE(made.ok()) << made.status().message();
   driver = *made;

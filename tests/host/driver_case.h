@@ -11,7 +11,7 @@
 
 namespace rondo::test {
 
-// A driver with one device and one stream.
+// A driver with one device and one stream. The memory that it takes is full of NaN.
 class HostFixture {
  public:
   explicit HostFixture(HostOptions options = {});

@@ -137,8 +137,12 @@ TEST(Contraction, OfDoublesAndIntegersMatchesTheReference) {
   }
 }
 
-// Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last.
-void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, bool last = false) {
+// Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or
+// with those of all but the input last, as in a network's first layer.
+enum class Channels { kFirst, kLast, kLastButInput };
+void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, Channels channels = Channels::kFirst,
+                       int64_t most_groups = 2, int64_t most_o = 70) {
+  const bool last = channels != Channels::kFirst, input_last = channels == Channels::kLast;
   Random random(seed);
   Arena arena;
   PartMaker maker(&arena);
@@ -147,9 +151,9 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, bool last
   part.combine = combine;
   const int spatial = static_cast<int>(Between(random, 1, 3));
   const bool pool = combine != Combine::kProduct;
-  const int64_t batch = Between(random, 1, 2),
-                groups = pool || depthwise ? Between(random, 1, last ? 70 : 6) : Between(random, 1, 2);
-  const int64_t o = pool || depthwise ? 1 : Between(random, 1, last ? 70 : 20),
+  const int64_t batch = Between(random, 1, 2), groups = pool || depthwise ? Between(random, 1, last ? 70 : 6)
+                                                                          : Between(random, 1, most_groups);
+  const int64_t o = pool || depthwise ? 1 : Between(random, 1, last ? most_o : 20),
                 c = pool || depthwise ? 1 : Between(random, 1, last ? 20 : 6);
   const auto some_float = [&] {
     return last && Between(random, 0, 2) > 0 ? DType::kF32 : RandomFloat(random);
@@ -182,7 +186,7 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, bool last
   part.lhs = maker.Operand(some_float(), Mode::kRead, {});
   std::vector<int64_t> strides(loops, 0);
   std::vector<Guard> guards;
-  int64_t size = last ? groups * c : 1;
+  int64_t size = input_last ? groups * c : 1;
   for (int s = spatial - 1; s >= 0; --s) {
     std::vector<int64_t> walk(loops, 0);
     walk[static_cast<size_t>(3 + s)] = step[static_cast<size_t>(s)];
@@ -190,7 +194,7 @@ void RandomConvolution(uint32_t seed, Combine combine, bool depthwise, bool last
     guards.push_back({size, -pad[static_cast<size_t>(s)], in[static_cast<size_t>(s)], arena.Copy(walk)});
     size *= in[static_cast<size_t>(s)];
   }
-  const int64_t channel = last ? 1 : size, image = last ? size : size * c * groups;
+  const int64_t channel = input_last ? 1 : size, image = input_last ? size : size * c * groups;
   strides[static_cast<size_t>(3 + spatial)] = channel;
   strides[1] = channel * c;
   strides[0] = image;
@@ -234,18 +238,28 @@ TEST(Convolution, PoolsMatchTheReference) {
 
 TEST(ConvolutionWithChannelsLast, MatchesTheReference) {
   for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
-    RandomConvolution(seed, Combine::kProduct, false, true);
+    RandomConvolution(seed, Combine::kProduct, false, Channels::kLast);
+  }
+}
+TEST(ConvolutionWithChannelsLast, OfManyGroupsMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 16 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, Combine::kProduct, false, Channels::kLast, 8, 24);
+  }
+}
+TEST(ConvolutionWithChannelsLast, OfAnImageWithItsChannelsFirstMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) {
+    RandomConvolution(seed, Combine::kProduct, false, Channels::kLastButInput, 3, 40);
   }
 }
 TEST(ConvolutionWithChannelsLast, DepthwiseMatchesTheReference) {
   for (uint32_t seed = 0; seed < 16 && !testing::Test::HasFatalFailure(); ++seed) {
-    RandomConvolution(seed, Combine::kProduct, true, true);
+    RandomConvolution(seed, Combine::kProduct, true, Channels::kLast);
   }
 }
 TEST(ConvolutionWithChannelsLast, PoolsMatchTheReference) {
   constexpr Combine kPools[] = {Combine::kMax, Combine::kSum, Combine::kMean};
   for (uint32_t seed = 0; seed < 18 && !testing::Test::HasFatalFailure(); ++seed) {
-    RandomConvolution(seed, kPools[seed % 3], false, true);
+    RandomConvolution(seed, kPools[seed % 3], false, Channels::kLast);
   }
 }
 

@@ -38,6 +38,16 @@ const Case kCases[] = {
      0},
     {"many products", Skeleton::kContraction, DType::kF32, {kEndless, 50, 70, 40}, 1, 1, 1, 1, 0},
     {"many rows of a product", Skeleton::kContraction, DType::kF32, {kEndless, 70, 40}, 0, 1, 1, 1, 0},
+    {"many images", Skeleton::kConvolution, DType::kF32, {kEndless, 2, 20, 9, 8, 3}, 1, 2, 1, 2, 0},
+    {"many groups of channels",
+     Skeleton::kConvolution,
+     DType::kF32,
+     {1, kEndless, 20, 9, 8, 3},
+     1,
+     2,
+     1,
+     2,
+     0},
     {"attention", Skeleton::kAttention, DType::kF32, {kEndless, 9, 20, 30, 40}, 1, 1, 1, 1, 1},
     {"attention of doubles", Skeleton::kAttention, DType::kF64, {kEndless, 9, 20, 30, 40}, 1, 1, 1, 1, 1},
 };
@@ -66,7 +76,8 @@ void Fill(const Case& c, PartMaker& maker) {
   part.features = static_cast<uint8_t>(c.features);
   part.acc_type = NaturalType(c.dtype);
   const size_t last = c.loops.size() - 1;
-  const size_t n = static_cast<size_t>(c.outer + c.m);
+  const bool convolution = c.skeleton == Skeleton::kConvolution;  // with its output channels side by side
+  const size_t n = convolution ? 2 : static_cast<size_t>(c.outer + c.m);
   const uint16_t in = OperandAlong(maker, c.dtype, Mode::kRead, last);
   TapeMaker tape;
   if (c.skeleton == Skeleton::kMap || c.skeleton == Skeleton::kReduction) {
@@ -85,6 +96,12 @@ void Fill(const Case& c, PartMaker& maker) {
     return;
   }
   part.lhs = in;
+  if (convolution) {  // padded by one point
+    std::vector<int64_t> walk(c.loops.size(), 0);
+    walk[last] = 1;
+    maker.operands[in].guards =
+        maker.arena->Copy(std::vector<Guard>{{0, -1, c.loops[last], maker.arena->Copy(walk)}});
+  }
   if (c.skeleton == Skeleton::kAttention) {
     part.keys = OperandAlong(maker, c.dtype, Mode::kRead, last);
     part.values = OperandAlong(maker, c.dtype, Mode::kRead, n);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/folders.h"
+#include "tests/layering/source_files.h"
 
 namespace {
 
@@ -84,25 +85,9 @@ std::string Refusal(const std::string& file, const Include& include) {
   return file + ": no row of the table covers this file";
 }
 
-std::vector<std::string> SourceFiles(const fs::path& root) {
-  std::vector<std::string> files;
-  for (const char* top : {"core", "formats", "compiler", "runtime", "drivers", "tests", "tools"}) {
-    if (!fs::exists(root / top)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
-      const std::string extension = entry.path().extension();
-      if (extension == ".h" || extension == ".hpp" || extension == ".cc" || extension == ".c" ||
-          extension == ".cuh") {
-        files.push_back(fs::relative(entry.path(), root).generic_string());
-      }
-    }
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 TEST(Layering, EveryIncludeStaysInItsLayer) {
   const fs::path root = rondo::SourceFolder();
-  const std::vector<std::string> files = SourceFiles(root);
+  const std::vector<std::string> files = rondo::SourceFiles({".h", ".hpp", ".cc", ".c", ".cuh"});
   ASSERT_GT(files.size(), 10u);
   for (const std::string& file : files) {
     std::ifstream text(root / file);

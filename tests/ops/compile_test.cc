@@ -102,9 +102,10 @@ class CompiledCalls : public testing::Test {
     const fs::path path = fs::path(testing::TempDir()) / ("rondo_ops_" + std::to_string(getpid()) + ".onnx");
     std::ofstream(path, std::ios::binary) << model_.proto.SerializeAsString();
     CompileOptions options;
+    options.check_passes = true;
     options.models = {{"main", path.string()}};
     options.ops = use_ops_ ? &ops_ : nullptr;
-    options.target = target_;
+    options.targets = targets_;
     Result<CompiledPlan> compiled = CompileToMemory(options);
     fs::remove(path);
     RONDO_RETURN_IF_ERROR(compiled.status());
@@ -165,7 +166,7 @@ class CompiledCalls : public testing::Test {
   ModelMaker model_;
   OpRegistry ops_;
   bool use_ops_ = true;
-  std::string target_ = "host";
+  Targets targets_;
   std::unique_ptr<CompiledPlan> compiled_;
   std::vector<uint8_t> weights_;
   Driver* driver_ = nullptr;
@@ -351,7 +352,7 @@ TEST_F(CompiledCalls, BreakEveryGraphOfAGpu) {
   Call("Scale", {"n"}, {"s"});
   model_.Node("Abs", {"s"}, {"y"});
   model_.Output("y");
-  target_ = "cuda:sm_90a";
+  targets_ = *ParseTargets("cuda:sm_90a");
   const Status made = Compile();
   if (made.code() == Code::kUnsupported) GTEST_SKIP() << made.message();
   ASSERT_TRUE(made.ok()) << made.message();

@@ -261,4 +261,28 @@ Sample MakeCallSample() {
   return s;
 }
 
+void CallOutsideGraphs(PlanData* plan, Arena& arena) {
+  std::vector<CustomOp> ops(plan->custom_ops.begin(), plan->custom_ops.end());
+  for (CustomOp& op : ops) {
+    if (!op.graph_safe) continue;
+    op.graph_safe = false;
+    op.reason = "it runs on the host";
+  }
+  plan->custom_ops = arena.Copy(ops);
+  std::vector<Program> programs(plan->programs.begin(), plan->programs.end());
+  for (Program& program : programs) {
+    std::vector<Partition> partitions;
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      const bool call = program.steps[s].kind == StepKind::kCustom;
+      if (s == 0 || call || program.steps[s - 1].kind == StepKind::kCustom) {
+        partitions.push_back(
+            {program.steps[s].device, s, 0, BreakReason::kUnsafeStep, "it runs on the host"});
+      }
+      ++partitions.back().num_steps;
+    }
+    program.partitions = arena.Copy(partitions);
+  }
+  plan->programs = arena.Copy(programs);
+}
+
 }  // namespace rondo

@@ -13,9 +13,8 @@ namespace rondo {
 // Ops of the domain "test":
 //   Scale       y = factor * x (+ bias, an optional input); attribute factor, others are taken as they come
 //   Accumulate  total, x -> total + x, in the memory of total
-//   Tap         x -> x, passed through; no graph may contain it. x[0] of 1000 is data it cannot work on, of
-//   2000 a
-//               failure for good
+//   Tap         x -> x, passed through; no graph may contain it. x[0] of 1000 is data it cannot work on,
+//               of 2000 a failure for good
 // What they did is counted.
 struct OpCounts {
   std::atomic<int> created{0}, destroyed{0}, scaled{0}, taps{0};
@@ -30,6 +29,10 @@ extern "C" int32_t RegisterTestOps(const rondo_op_registrar* registrar);
 // so that TOTAL += 2 X and Y = 3 X.
 enum CallBuffer : uint32_t { kCallX, kCallY, kCallTotal, kCallA, kCallB };
 Sample MakeCallSample();
+
+// Makes every custom op of `plan` one that no graph may contain, each a partition of its own, as a plan
+// compiled for a GPU has it. What it makes lies in `arena`.
+void CallOutsideGraphs(PlanData* plan, Arena& arena);
 
 inline CustomOp& CustomOf(Sample& s, uint32_t i) { return Edit(s.data.custom_ops, i); }
 inline CustomArgument& ArgumentOf(Sample& s, uint32_t op, uint32_t i) {

@@ -5,30 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "formats/plan/check/checker.h"
-#include "formats/plan/verifier.h"
+#include "tests/plan/broken.h"
 #include "tests/plan/call_plan.h"
 #include "tests/plan/round_trip.h"
 
 namespace rondo {
 namespace {
 
-struct Broken {
-  const char* rule;
-  void (*change)(Sample& s);
-  const char* says;  // part of the message
-};
-std::ostream& operator<<(std::ostream& out, const Broken& broken) { return out << broken.rule; }
-std::string RuleName(const testing::TestParamInfo<Broken>& info) { return info.param.rule; }
-
 CustomAttribute& AttributeOf(Sample& s, uint32_t i) { return Edit(s.data.custom_ops[0].attributes, i); }
 
 TEST(Calls, TheSampleIsVerifiedAndProven) {
   const Sample s = MakeCallSample();
-  const Status verified = VerifyPlan(s.data);
-  EXPECT_TRUE(verified.ok()) << verified.message();
-  const Status checked = CheckPlan(s.data);
-  EXPECT_TRUE(checked.ok()) << checked.message();
+  ExpectVerifiedAndProven(s.data);
 }
 
 TEST(Calls, AFileKeepsAllOfThem) {
@@ -57,16 +45,9 @@ TEST(Calls, AFileKeepsAllOfThem) {
   EXPECT_EQ(d.programs[0].steps[2].custom, 2u);
 }
 
-class CallRules : public testing::TestWithParam<Broken> {};
+class CallRules : public BrokenSample {};
 
-TEST_P(CallRules, Broken) {
-  Sample s = MakeCallSample();
-  GetParam().change(s);
-  const Status status = VerifyPlan(s.data);
-  ASSERT_FALSE(status.ok()) << GetParam().rule;
-  EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_NE(std::string(status.message()).find(GetParam().says), std::string::npos) << status.message();
-}
+TEST_P(CallRules, Broken) { VerifierRefuses(MakeCallSample()); }
 
 const Broken kOpRules[] = {
     {"NoDomain", [](Sample& s) { CustomOf(s, 0).domain = ""; }, "no domain"},
@@ -167,18 +148,9 @@ INSTANTIATE_TEST_SUITE_P(Ops, CallRules, testing::ValuesIn(kOpRules), RuleName);
 INSTANTIATE_TEST_SUITE_P(Steps, CallRules, testing::ValuesIn(kStepRules), RuleName);
 
 // What passes the verifier, and not the checker.
-class CallProofs : public testing::TestWithParam<Broken> {};
+class CallProofs : public BrokenSample {};
 
-TEST_P(CallProofs, Broken) {
-  Sample s = MakeCallSample();
-  GetParam().change(s);
-  const Status verified = VerifyPlan(s.data);
-  ASSERT_TRUE(verified.ok()) << verified.message();
-  const Status status = CheckPlan(s.data);
-  ASSERT_FALSE(status.ok()) << GetParam().rule;
-  EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_NE(std::string(status.message()).find(GetParam().says), std::string::npos) << status.message();
-}
+TEST_P(CallProofs, Broken) { CheckerRefuses(MakeCallSample()); }
 
 const Broken kProofRules[] = {
     {"WritesAnInput",
@@ -216,10 +188,7 @@ TEST(Calls, ANewVersionMayBeTheSameBuffer) {
   BufferOf(s, kCallA).last_step = 4;
   BufferOf(s, kCallB).first_step = 1;
   BufferOf(s, kCallB).last_step = 0;
-  const Status verified = VerifyPlan(s.data);
-  EXPECT_TRUE(verified.ok()) << verified.message();
-  const Status checked = CheckPlan(s.data);
-  EXPECT_TRUE(checked.ok()) << checked.message();
+  ExpectVerifiedAndProven(s.data);
 }
 
 }  // namespace

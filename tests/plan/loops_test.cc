@@ -4,29 +4,17 @@
 
 #include <string>
 
-#include "formats/plan/check/checker.h"
 #include "formats/plan/device_memory.h"
-#include "formats/plan/verifier.h"
+#include "tests/plan/broken.h"
 #include "tests/plan/loop_plan.h"
 #include "tests/plan/round_trip.h"
 
 namespace rondo {
 namespace {
 
-struct Broken {
-  const char* rule;
-  void (*change)(Sample& s);
-  const char* says;  // part of the message
-};
-std::ostream& operator<<(std::ostream& out, const Broken& broken) { return out << broken.rule; }
-std::string RuleName(const testing::TestParamInfo<Broken>& info) { return info.param.rule; }
-
 TEST(Loops, TheSampleIsVerifiedAndProven) {
   const Sample s = MakeLoopSample();
-  const Status verified = VerifyPlan(s.data);
-  EXPECT_TRUE(verified.ok()) << verified.message();
-  const Status checked = CheckPlan(s.data);
-  EXPECT_TRUE(checked.ok()) << checked.message();
+  ExpectVerifiedAndProven(s.data);
 }
 
 TEST(Loops, AFileKeepsThem) {
@@ -85,27 +73,17 @@ TEST(Loops, ARowMayBeReadFromTheRowBefore) {
   BindingOf(s, 1, 1).stride = 16;
   BindingOf(s, 3, 1) = {kLoopH, 16, 16};
   BindingOf(s, 5, 0).offset = 5 * 16;
-  Status status = VerifyPlan(s.data);
-  ASSERT_TRUE(status.ok()) << status.message();
-  status = CheckPlan(s.data);
-  EXPECT_TRUE(status.ok()) << status.message();
+  ExpectVerifiedAndProven(s.data);
   // Two rows back, the second round reads what nobody has written.
   BindingOf(s, 3, 1) = {kLoopH, 32, 16};
   LoopIn(s).trips = 4;
-  status = CheckPlan(s.data);
+  const Status status = CheckPlan(s.data);
   EXPECT_NE(std::string(status.message()).find("which no step before it has written"), std::string::npos)
       << status.message();
 }
 
-class LoopRules : public testing::TestWithParam<Broken> {};
-TEST_P(LoopRules, Broken) {
-  Sample s = MakeLoopSample();
-  GetParam().change(s);
-  const Status status = VerifyPlan(s.data);
-  ASSERT_FALSE(status.ok()) << GetParam().rule;
-  EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_NE(std::string(status.message()).find(GetParam().says), std::string::npos) << status.message();
-}
+class LoopRules : public BrokenSample {};
+TEST_P(LoopRules, Broken) { VerifierRefuses(MakeLoopSample()); }
 
 const Broken kRules[] = {
     {"Empty", [](Sample& s) { LoopIn(s).num_steps = 0; }, "loop 0 repeats"},
@@ -160,16 +138,8 @@ const Broken kRules[] = {
 };
 INSTANTIATE_TEST_SUITE_P(All, LoopRules, testing::ValuesIn(kRules), RuleName);
 
-class LoopProofs : public testing::TestWithParam<Broken> {};
-TEST_P(LoopProofs, Broken) {
-  Sample s = MakeLoopSample();
-  GetParam().change(s);
-  Status status = VerifyPlan(s.data);
-  ASSERT_TRUE(status.ok()) << status.message();
-  status = CheckPlan(s.data);
-  ASSERT_FALSE(status.ok()) << GetParam().rule;
-  EXPECT_NE(std::string(status.message()).find(GetParam().says), std::string::npos) << status.message();
-}
+class LoopProofs : public BrokenSample {};
+TEST_P(LoopProofs, Broken) { CheckerRefuses(MakeLoopSample()); }
 
 const Broken kProofs[] = {
     // H must keep until the next round what step 3 writes.

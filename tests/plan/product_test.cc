@@ -4,10 +4,9 @@
 #include <cstring>
 #include <string>
 
-#include "formats/plan/check/checker.h"
 #include "formats/plan/format.h"
 #include "formats/plan/reader.h"
-#include "formats/plan/verifier.h"
+#include "tests/plan/broken.h"
 #include "tests/plan/product_plan.h"
 #include "tests/plan/round_trip.h"
 
@@ -54,8 +53,7 @@ TEST(MachineCode, LiesInASectionOfItsOwn) {
 
 TEST(Products, TheSampleIsGood) {
   const Sample s = MakeProductSample();
-  EXPECT_TRUE(VerifyPlan(s.data).ok()) << VerifyPlan(s.data).message();
-  EXPECT_TRUE(CheckPlan(s.data).ok()) << CheckPlan(s.data).message();
+  ExpectVerifiedAndProven(s.data);
 }
 
 TEST(Products, RoundTripKeepsEverything) {
@@ -80,24 +78,9 @@ TEST(Products, RoundTripKeepsEverything) {
   EXPECT_EQ(p.algorithm, 2u);
 }
 
-struct Broken {
-  const char* rule;
-  void (*change)(Sample& s);
-  const char* says;
-};
-std::ostream& operator<<(std::ostream& out, const Broken& broken) { return out << broken.rule; }
+class ProductRules : public BrokenSample {};
 
-class ProductRules : public testing::TestWithParam<Broken> {};
-
-TEST_P(ProductRules, Broken) {
-  Sample s = MakeProductSample();
-  GetParam().change(s);
-  Status status = VerifyPlan(s.data);
-  if (status.ok()) status = CheckPlan(s.data);
-  ASSERT_FALSE(status.ok()) << GetParam().rule;
-  EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_NE(std::string(status.message()).find(GetParam().says), std::string::npos) << status.message();
-}
+TEST_P(ProductRules, Broken) { EitherRefuses(MakeProductSample()); }
 
 Kernel& KernelOf(Sample& s) { return Edit(s.data.kernels, 0); }
 
@@ -211,8 +194,7 @@ const Broken kRules[] = {
      "is said to live from step 1 to 0"},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ProductRules, testing::ValuesIn(kRules),
-                         [](const auto& info) { return std::string(info.param.rule); });
+INSTANTIATE_TEST_SUITE_P(All, ProductRules, testing::ValuesIn(kRules), RuleName);
 
 }  // namespace
 }  // namespace rondo

@@ -8,6 +8,7 @@
 #include "runtime/session.h"
 #include "tests/runtime/fake_driver.h"
 #include "tests/runtime/tiny_plan.h"
+#include "tests/says.h"
 
 namespace rondo {
 namespace {
@@ -86,6 +87,7 @@ TEST_F(FaultsTest, CreateSurvivesTheFailureOfEveryCallAndLeavesNothing) {
         driver_.controls.fail.clear();
         EXPECT_EQ(failed, !status.ok()) << name << " " << after;
         EXPECT_TRUE(!failed || Contains(status, "failed as asked")) << status.message();
+        EXPECT_FALSE(NamesAStepTwice(status.message())) << status.message();
         session = Session();
         EXPECT_EQ(driver_.controls.live_objects, 0) << name << " " << after;
         EXPECT_EQ(runtime_.session_count(), 0u);

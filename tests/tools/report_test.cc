@@ -17,13 +17,13 @@ std::string Printed(const Report& report) {
 }
 
 TEST(Report, ColumnsOfNumbersAreSetToTheRight) {
-  const Section section = {"part", {"a line"}, {{"name", "bytes"}, {{"a", "5"}, {"long", "12345"}}}, ""};
+  const Section section = {"part", {"a line"}, {{"name", "bytes"}, {{"a", "5"}, {"long", "12345"}}}};
   EXPECT_EQ(Printed({"title", {section}}),
             "title\n\npart\n  a line\n  name  bytes\n  a         5\n  long  12345\n");
 }
 
 TEST(Report, NamesFromAModelCannotSteerATerminal) {
-  const Section section = {"part", {"a\x1b[2Jb"}, {{"name"}, {{"c\nd"}}}, ""};
+  const Section section = {"part", {"a\x1b[2Jb"}, {{"name"}, {{"c\nd"}}}};
   EXPECT_EQ(Printed({"t\x7f", {section}}), "t\\x7f\n\npart\n  a\\x1b[2Jb\n  name\n  c\\x0ad\n");
 }
 
@@ -42,10 +42,7 @@ TEST(Report, WhatIsNotUtf8IsShownAsNumbers) {
 }
 
 TEST(Report, NamesFromAModelCannotBecomeMarkup) {
-  Report report;
-  report.title = "<script>";
-  report.sections.push_back({"part", {"a & b"}, {{"x"}, {{"<b>\"q\""}}}, ""});
-  const std::string html = ToHtml(report);
+  const std::string html = ToHtml(Section{"<script>", {"a & b"}, {{"x"}, {{"<b>\"q\""}}}});
   EXPECT_EQ(html.find("<script>"), std::string::npos);
   EXPECT_EQ(html.find("<b>"), std::string::npos);
   EXPECT_NE(html.find("&lt;b&gt;&quot;q&quot;"), std::string::npos);

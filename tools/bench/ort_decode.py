@@ -8,38 +8,26 @@ the machine does meets both. Prints the median time per token of each and their 
   build/venv/bin/python tools/bench/ort_decode.py
 """
 import argparse
-import os
 import pathlib
-import platform
 import statistics
-import subprocess
 import sys
 import time
 
 import numpy as np
 import onnxruntime as ort
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from ort_peer import ROOT, Program, compile_plan, cpu_session, describe
 
 
 class Rondo:
     def __init__(self, binaries, plan, threads):
-        self.process = subprocess.Popen(
-            [str(binaries / "decode_steps"), str(plan), "decode", str(threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def say(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        self.program = Program(binaries / "decode_steps", plan, "decode", threads)
 
     def restart(self, token):
-        self.say(f"restart {token}")
+        self.program.tell(f"restart {token}")
 
     def run(self, count):
-        self.say(f"run {count}")
-        numbers = [int(x) for x in self.process.stdout.readline().split()]
-        if len(numbers) != 2 * count:
-            sys.exit("decode_steps ended early")
+        numbers = self.program.ask(f"run {count}", 2 * count)
         return numbers[0::2], [x * 1e-9 for x in numbers[1::2]]
 
 
@@ -47,12 +35,7 @@ class OnnxRuntime:
     """The cache stays in two pairs of buffers that swap roles: ONNX Runtime copies nothing to or from numpy."""
 
     def __init__(self, model, threads):
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self.session = cpu_session(model, threads)
         self.token = np.zeros((1, 1), np.int64)
         self.position = np.zeros((1,), np.int64)
         self.logits = np.zeros((1, 256), np.float32)
@@ -93,18 +76,6 @@ class OnnxRuntime:
         return tokens, times
 
 
-def describe_machine():
-    model = platform.processor()
-    try:
-        for line in open("/proc/cpuinfo", encoding="utf-8"):
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
-    return f"{model}, {os.cpu_count()} logical cores"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
@@ -120,9 +91,7 @@ def main():
     plan = arguments.plan
     if plan is None:
         plan = ROOT / "build/bench/pycoder.rondo"
-        plan.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([str(arguments.binaries / "rondo"), "compile", f"decode={arguments.model / 'decode.onnx'}",
-                        "-o", str(plan)], check=True)
+        compile_plan(arguments.binaries, f"decode={arguments.model / 'decode.onnx'}", plan)
     sides = {"rondo": Rondo(arguments.binaries, plan, arguments.threads),
              "onnxruntime": OnnxRuntime(arguments.model / "decode.onnx", arguments.threads)}
     times = {name: [] for name in sides}
@@ -140,7 +109,7 @@ def main():
         total += arguments.tokens
         same += sum(a == b for a, b in zip(*texts.values()))
 
-    print(f"machine: {describe_machine()}; ONNX Runtime {ort.__version__}; {arguments.threads} thread(s) each")
+    print(f"machine: {describe(arguments.threads)}")
     for name, values in times.items():
         ordered = sorted(values)
         print(f"{name:12s} median {statistics.median(values) * 1e6:8.1f} us a token, "

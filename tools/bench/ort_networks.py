@@ -11,16 +11,14 @@ Times are of the processor (the thread's own, whoever shares the machine); --wal
 """
 import argparse
 import pathlib
-import platform
 import statistics
-import subprocess
 import sys
 import time
 
 import numpy as np
 import onnxruntime as ort
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from ort_peer import ROOT, Program, compile_plan, cpu_session, describe
 
 
 class Rondo:
@@ -32,35 +30,21 @@ class Rondo:
         self.output = folder / "rondo"
         for old in folder.glob("rondo.*.npy"):
             old.unlink()
-        self.process = subprocess.Popen(
-            [str(binaries / "timed_runs"), str(plan), "-", str(threads), str(self.output)] + files,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.program = Program(binaries / "timed_runs", plan, "-", threads, self.output, *files)
 
     def run(self):
-        self.process.stdin.write("run 1\n")
-        self.process.stdin.flush()
-        numbers = [int(x) * 1e-6 for x in self.process.stdout.readline().split()]
-        if len(numbers) != 2:
-            sys.exit("timed_runs ended early")
-        return numbers
+        return [x * 1e-6 for x in self.program.ask("run 1", 2)]
 
     def result(self, name):
         return np.load(f"{self.output}.{name}.npy")
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.program.close()
 
 
 class OnnxRuntime:
     def __init__(self, model, threads, inputs, output):
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        options.log_severity_level = 3
-        self.session = ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self.session = cpu_session(model, threads)
         self.binding = self.session.io_binding()
         self.held = inputs
         for name, array in inputs.items():
@@ -94,10 +78,8 @@ def inputs_of(session, seed):
 def measure(model, arguments):
     name = model.stem
     folder = ROOT / "build/bench" / name
-    folder.mkdir(parents=True, exist_ok=True)
     plan = folder / "plan.rondo"
-    subprocess.run([str(arguments.binaries / "rondo"), "compile", str(model), "-o", str(plan)], check=True,
-                   stdout=subprocess.DEVNULL)
+    compile_plan(arguments.binaries, model, plan)
     whole = ort.InferenceSession(str(model), providers=["CPUExecutionProvider"])
     inputs = inputs_of(whole, arguments.seed)
     output = whole.get_outputs()[0].name
@@ -121,18 +103,6 @@ def measure(model, arguments):
     return name, ours, theirs, statistics.median(a / b for a, b in times), apart, len(times)
 
 
-def describe_machine():
-    model = platform.processor()
-    try:
-        for line in open("/proc/cpuinfo", encoding="utf-8"):
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    except OSError:
-        pass
-    return model
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", type=pathlib.Path)
@@ -148,7 +118,7 @@ def main():
     parser.add_argument("--tolerance", type=float, default=1e-4, help="exit 1 when outputs are further apart")
     arguments = parser.parse_args()
 
-    print(f"{describe_machine()}; ONNX Runtime {ort.__version__}; {arguments.threads} thread(s) each; "
+    print(f"{describe(arguments.threads)}; "
           f"{'wall' if arguments.wall else 'processor'} time, medians\n")
     print("| network | rondo ms | ORT ms | ratio | apart | pairs |")
     print("|---|---|---|---|---|---|")

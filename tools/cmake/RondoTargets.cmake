@@ -57,6 +57,25 @@ function(rondo_library name)
   endif()
 endfunction()
 
+# Whether one of the sources, or a header of tests/ that one includes, makes the cuda driver.
+function(rondo_makes_cuda_driver result)
+  set(${result} FALSE PARENT_SCOPE)
+  foreach(source ${ARGN})
+    get_filename_component(source ${source} ABSOLUTE)
+    file(STRINGS ${source} lines REGEX "CreateCudaDriver\\(|^#include \"tests/")
+    foreach(line ${lines})
+      set(makes "${line}")
+      if(line MATCHES "^#include \"(tests/[^\"]+)\"")
+        file(STRINGS ${PROJECT_SOURCE_DIR}/${CMAKE_MATCH_1} makes REGEX "CreateCudaDriver\\(" LIMIT_COUNT 1)
+      endif()
+      if(makes)
+        set(${result} TRUE PARENT_SCOPE)
+        return()
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
+
 # rondo_test(NAME SOURCES... [LINKS ...] [TIMEOUT seconds] [LABELS ...]): a GoogleTest binary and its ctest entry.
 function(rondo_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "LINKS;LABELS" ${ARGN})
@@ -71,6 +90,10 @@ function(rondo_test name)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
                        ENVIRONMENT NCCL_NVLS_ENABLE=0)  # as drivers/nccl asks of programs
+  rondo_makes_cuda_driver(needs_gpu ${ARG_UNPARSED_ARGUMENTS})
+  if(needs_gpu AND NOT "fake_cuda" IN_LIST ARG_LINKS AND NOT "gpu" IN_LIST ARG_LABELS)
+    message(FATAL_ERROR "${name}: it makes the cuda driver, and needs a GPU where it does not link fake_cuda: it wants LABELS gpu")
+  endif()
   # What needs a GPU is called gpu_..., and nothing else is.
   if("gpu" IN_LIST ARG_LABELS AND NOT name MATCHES "^gpu_" OR name MATCHES "^gpu_" AND NOT "gpu" IN_LIST ARG_LABELS)
     message(FATAL_ERROR "${name}: a test that needs a GPU is called gpu_... and has the label gpu, others neither")

@@ -147,14 +147,26 @@ std::string DefaultKernelCache() {
 int ListPasses(CommandOutput* out) {
   Section section;
   section.title = "Passes, in order";
-  section.table.head = {"pass", "optional", "what it promises"};
+  section.table.head = {"pass", "optional", "for", "holds after it", "what it promises"};
+  const auto targets = [](const PipelineEntry& entry) { return entry.targets == For::kGpus ? "GPUs" : ""; };
   for (const PipelineEntry& entry : Pipeline()) {
-    section.table.rows.push_back({entry.name, entry.skippable ? "yes" : "", entry.does});
+    section.table.rows.push_back(
+        {entry.name, entry.skippable() ? "yes" : "", targets(entry), NamesOf(entry.holds), entry.does});
+    out->object()["passes"].push_back({{"pass", entry.name},
+                                       {"optional", entry.skippable()},
+                                       {"for", targets(entry)},
+                                       {"holds", NamesOf(entry.holds)},
+                                       {"does", entry.does}});
   }
-  out->Print({"The compiler's pipeline (compiler/pipeline.cc)", {section}});
-  for (const PipelineEntry& entry : Pipeline())
-    out->object()["passes"].push_back(
-        {{"pass", entry.name}, {"optional", entry.skippable}, {"does", entry.does}});
+  Section holds;
+  holds.title = "What holds after a pass, and is checked after it";
+  holds.table.head = {"name", "with --check-passes only", "what it says"};
+  for (const Invariant& invariant : AllInvariants()) {
+    holds.table.rows.push_back({invariant.name, invariant.always ? "" : "yes", invariant.says});
+    out->object()["holds"].push_back(
+        {{"name", invariant.name}, {"always_checked", invariant.always}, {"says", invariant.says}});
+  }
+  out->Print({"The compiler's pipeline (compiler/pipeline.cc)", {section, holds}});
   return out->Finish(0);
 }
 
@@ -164,7 +176,7 @@ class CompileCommand : public Command {
     options.Positional("MODEL", &models_, 0, -1, "model.onnx, or several as PROGRAM=model.onnx")
         .Text("-o,--output", &output_, "the plan file to write", "PLAN")
         .Text(
-            "--target", &options_.target,
+            "--target", &target_,
             ("what to generate code for: " + KnownTargets() +
              "; or several, as in cuda:sm_80,cuda:sm_90a: the first GPU named decides how kernels are fused")
                 .c_str(),
@@ -213,6 +225,8 @@ class CompileCommand : public Command {
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
+        .Flag("--check-passes", &options_.check_passes,
+              "after every pass, check all that holds then; to find faults")
         .Flag("--list-passes", &list_passes_, "print the table of passes")
         .Flag("--deterministic", &options_.deterministic,
               "results on one model of GPU are the same bits with any version of cuBLASLt: all products are "
@@ -223,6 +237,7 @@ class CompileCommand : public Command {
 
   int Run() override {
     if (list_passes_) return ListPasses(&out_);
+    if (Status status = ReadTargets(); !status.ok()) return Fail("compile", status);
     if (int misuse = ReadArguments(); misuse != 0) return misuse;
     if (!write_synthetic_.empty()) {
       const Status status =
@@ -264,13 +279,17 @@ class CompileCommand : public Command {
   }
 
  private:
+  Status ReadTargets() {
+    RONDO_ASSIGN_OR_RETURN(options_.targets, ParseTargets(target_));
+    return Status::Ok();
+  }
+
   // 0, or the exit status of a command line that makes no sense.
   int ReadArguments() {
     if (models_.empty()) return Misuse("compile", "no MODEL was given");
     if (output_.empty() && write_synthetic_.empty()) return Misuse("compile", "no -o PLAN was given");
     for (const std::string& model : models_) options_.models.push_back(ParseModel(model));
-    const Result<Targets> targets = ParseTargets(options_.target);
-    if (!no_kernel_cache_ && targets.ok() && !targets->gpus.empty())
+    if (!no_kernel_cache_ && options_.targets.any_gpu())
       options_.kernel_cache = kernel_cache_.empty() ? DefaultKernelCache() : kernel_cache_;
     for (size_t i = 0; i < options_.models.size(); ++i) {
       for (size_t j = 0; j < i; ++j) {
@@ -296,7 +315,7 @@ class CompileCommand : public Command {
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
     }
-    if ((!profile_.empty() || options_.alternatives > 0) && targets.ok() && targets->gpus.empty()) {
+    if ((!profile_.empty() || options_.alternatives > 0) && !options_.targets.any_gpu()) {
       return Misuse("compile", "--profile and --alternatives are for GPUs: give --target cuda:sm_90a");
     }
     if (no_kernel_cache_ && !kernel_cache_.empty()) {
@@ -372,7 +391,7 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_, ops_;
   std::string precision_ = "f32", profile_;
-  std::string output_, seed_, write_synthetic_, kernel_cache_, products_ = "auto";
+  std::string output_, seed_, write_synthetic_, kernel_cache_, products_ = "auto", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;

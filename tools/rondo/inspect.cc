@@ -3,13 +3,14 @@
 #include "formats/plan/reader.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/plan_page.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 
 namespace rondo::tools {
 namespace {
 
-constexpr FileKind kPage = {"a page of rondo inspect", kHtmlBegins};
+constexpr FileKind kPage = {"a page of rondo inspect", kPageBegins};
 
 class InspectCommand : public Command {
  public:
@@ -17,7 +18,8 @@ class InspectCommand : public Command {
     options.Positional("PLAN", &plans_, 1, 1, "the plan file")
         .Flag("--steps", &shown_.steps, "all steps with the buffers they touch")
         .Flag("--buffers", &shown_.buffers, "all buffers with offsets and lifetimes")
-        .Text("--html", &html_, "write everything as one web page, with the arena over time", "FILE")
+        .Text("--html", &html_, "write one web page: the arena over time, steps, buffers, with a search",
+              "FILE")
         .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
     out_.Declare(options);
   }
@@ -34,7 +36,7 @@ class InspectCommand : public Command {
       out_.Print(MakePlanReport(*plan, plans_[0], shown_));
     }
     if (!html_.empty()) {
-      const std::string page = ToHtml(MakePlanReport(*plan, plans_[0], {true, true, true}));
+      const std::string page = PlanPage(*plan, plans_[0]);
       if (Status status = ReplaceFile(html_, kPage, page.data(), page.size()); !status.ok())
         return Fail("inspect", status);
       out_.Line("wrote %s", html_.c_str());

@@ -8,6 +8,7 @@
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
+#include "formats/machine_code/architecture.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timed_driver.h"
 
@@ -47,16 +48,10 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
   return on;
 }
 
-// Whether the plan's target, a list, has this name.
-bool IsTarget(const PlanData& plan, std::string_view name) {
-  const std::string list = "," + std::string(plan.requirements.target) + ",";
-  return list.find("," + std::string(name) + ",") != list.npos;
-}
-
 // The cuda driver, unless the plan's own target leaves it to the host where no GPU can run it: null then.
 Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool asked_for) {
   Result<Driver*> driver = CreateCudaDriver(options);
-  if (asked_for || !IsTarget(plan, "host")) return driver;
+  if (asked_for || !KindsOfTargets(plan.requirements.target).host) return driver;
   if (!driver.ok()) return static_cast<Driver*>(nullptr);
   const Result<Device*> device = (*driver)->Open(0);
   if (device.ok() && !CudaCodeChoice(*device, plan).empty()) return driver;
@@ -85,7 +80,7 @@ std::string RunsOn::Text() const {
 
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops) {
-  const bool for_gpu = plan.requirements.target.find("cuda:") != std::string_view::npos;
+  const bool for_gpu = KindsOfTargets(plan.requirements.target).gpu;
   const std::string wanted = !options.driver.empty() ? options.driver : for_gpu ? "cuda" : "host";
   if (wanted == "cuda") {
     CudaOptions cuda;

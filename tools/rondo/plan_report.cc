@@ -354,11 +354,9 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
              std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.contents_hash));
   report.sections.push_back(RequirementsOf(file));
   if (!plan.modules.empty()) report.sections.push_back(MachineCode(plan));
-  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
-    const Program& program = plan.programs[p];
+  for (const Program& program : plan.programs) {
     report.sections.push_back(Ports(plan, program));
     report.sections.push_back(Partitions(plan, program));
-    if (options.pictures) report.sections.back().svg = ArenaPicture(plan, p, 0);
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
   }
   report.sections.push_back(Kernels(plan));

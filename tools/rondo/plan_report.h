@@ -1,4 +1,4 @@
-// What `rondo inspect` shows of a plan, as a Report, as JSON and as a picture.
+// What `rondo inspect` shows of a plan, as a Report and as JSON.
 #ifndef RONDO_TOOLS_RONDO_PLAN_REPORT_H_
 #define RONDO_TOOLS_RONDO_PLAN_REPORT_H_
 
@@ -12,9 +12,8 @@
 namespace rondo::tools {
 
 struct InspectOptions {
-  bool steps = false;     // a table of all steps
-  bool buffers = false;   // a table of all buffers
-  bool pictures = false;  // the arena over time of each program
+  bool steps = false;    // a table of all steps
+  bool buffers = false;  // a table of all buffers
 };
 
 Report MakePlanReport(const PlanFile& plan, const std::string& path, const InspectOptions& options);
@@ -22,11 +21,7 @@ Report MakePlanReport(const PlanFile& plan, const std::string& path, const Inspe
 // Everything of the above and all tables, as one JSON object.
 std::string PlanToJson(const PlanFile& plan, const std::string& path);
 
-// The arena of device `device` over the steps of one program, as SVG: one rectangle a buffer, as wide as it
-// lives and as high as its bytes.
-std::string ArenaPicture(const PlanData& plan, uint32_t program, uint32_t device);
-
-// --- pieces shared by the three.
+// --- pieces shared by those and the page (plan_page.h).
 
 bool LivesInArena(BufferKind kind);
 // "f32[2, 3]"

@@ -7,15 +7,6 @@
 namespace rondo::tools {
 namespace {
 
-constexpr char kStyle[] = R"(
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; padding: 0 1em; color: #1b1f24; }
-h1 { font-size: 22px; } h2 { font-size: 17px; margin-top: 2em; border-bottom: 1px solid #d0d7de; }
-table { border-collapse: collapse; font-size: 12px; display: block; overflow-x: auto; }
-th, td { padding: 2px 10px 2px 0; text-align: left; vertical-align: top; border-bottom: 1px solid #eaeef2; }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-svg { border: 1px solid #d0d7de; background: #fff; width: 100%; height: auto; }
-)";
-
 bool IsNumeric(const Table& table, size_t column) {
   bool any = false;
   for (const auto& row : table.rows) {
@@ -177,17 +168,11 @@ std::string CutTo(const std::string& text, size_t width) {
   return text.substr(0, at) + (width > 0 ? "…" : "");
 }
 
-std::string ToHtml(const Report& report) {
-  std::string html = std::string(kHtmlBegins) + "<html lang=en><meta charset=utf-8>\n<title>" +
-                     Escaped(report.title) + "</title>\n<style>" + kStyle + "</style>\n<h1>" +
-                     Escaped(report.title) + "</h1>\n";
-  for (const Section& section : report.sections) {
-    html += "<h2>" + Escaped(section.title) + "</h2>\n";
-    for (const std::string& line : section.lines) html += "<p>" + Escaped(line) + "</p>\n";
-    html += section.svg;
-    if (!section.table.rows.empty()) AppendTable(section.table, &html);
-  }
-  return html + "</html>\n";
+std::string ToHtml(const Section& section) {
+  std::string html = "<details open><summary>" + Escaped(section.title) + "</summary>\n";
+  for (const std::string& line : section.lines) html += "<p>" + Escaped(line) + "</p>\n";
+  if (!section.table.rows.empty()) AppendTable(section.table, &html);
+  return html + "</details>\n";
 }
 
 std::string BytesText(uint64_t bytes) {

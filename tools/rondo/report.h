@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/status.h"
@@ -26,7 +25,6 @@ struct Section {
   std::string title;
   std::vector<std::string> lines;  // before the table
   Table table;                     // may be empty
-  std::string svg;                 // a picture, in the web page only
 };
 
 struct Report {
@@ -37,9 +35,8 @@ struct Report {
 // Lines of at most `width` characters: text is cut into several lines at words, and of a table the widest
 // columns of text are cut, each cell with "…" at its end.
 void PrintText(const Report& report, FILE* out, size_t width = kAnyWidth);
-// One page that needs no other file.
-inline constexpr std::string_view kHtmlBegins = "<!doctype html>\n<!-- rondo inspect -->\n";
-std::string ToHtml(const Report& report);
+// As a part of a web page that can be folded.
+std::string ToHtml(const Section& section);
 
 // Names come from files that nobody vouches for: what a terminal would obey, or
 // what is not UTF-8, is shown as \xNN instead.

@@ -121,7 +121,9 @@ class TestCommand : public Command {
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     // A case holds whole caches: shared out, each device would have a part of them for itself.
     options.auto_state = !no_auto_state_ && tensor_parallel_ <= 1;
-    options.target = !target_.empty() ? target_ : load_.driver == "cuda" ? "cuda:sm_90a" : "host";
+    RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
+                                                         : load_.driver == "cuda" ? "cuda:sm_90a"
+                                                                                  : "host"));
     options.library_path = load_.library_path;
     options.ops = &ops_;
     RONDO_ASSIGN_OR_RETURN(CompiledPlan compiled, CompileToMemory(options));

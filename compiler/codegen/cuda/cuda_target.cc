@@ -11,7 +11,7 @@ CudaTarget TargetOf(const std::string& architecture) {
   const std::optional<CodeArchitecture> code = ParseArchitecture(architecture);
   const GpuTarget* gpu = FindGpuTarget(architecture);
   if (code) target.architecture = code->number;
-  target.warp_groups = architecture == "sm_90a";
+  target.warp_groups = gpu != nullptr && gpu->wgmma;
   if (gpu == nullptr) return target;
   target.processors = gpu->processors;
   target.shared = gpu->shared;

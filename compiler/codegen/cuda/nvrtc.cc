@@ -27,7 +27,7 @@ struct Nvrtc::Functions {
 namespace {
 
 std::vector<std::string> Options(const std::string& architecture) {
-  return {"--gpu-architecture=" + architecture, "--std=c++17", "--fmad=false"};
+  return {"--gpu-architecture=" + architecture, "--std=c++20", "--fmad=false"};
 }
 
 void* OpenLibrary(const std::string& library_path, std::string* tried) {

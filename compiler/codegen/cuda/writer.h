@@ -3,11 +3,14 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_WRITER_H_
 
+#include <array>
+#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/kernel.h"
 
@@ -46,6 +49,24 @@ inline std::string Accumulator(size_t j) { return "acc" + std::to_string(j); }
 
 // "float", "double" or "i64".
 const char* TypeText(TapeType type);
+// Whether T is an aggregate of ints and of nothing else.
+template <typename T>
+constexpr bool IsAllInts() {
+  return []<size_t... I>(std::index_sequence<I...>) {
+    return sizeof(T) % sizeof(int) == 0 && requires(int n) { T{(static_cast<void>(I), n)...}; };
+  }
+  (std::make_index_sequence<sizeof(T) / sizeof(int)>());
+}
+// "TileMatmul{128, 64, ...}": an object of a struct that device code has under that name from the same header
+// (device/tile_layout.h and others), field by field as it declares them.
+template <typename T>
+requires(IsAllInts<T>()) std::string Aggregate(std::string_view name, const T& object) {
+  std::string text = std::string(name) + "{";
+  for (int field : std::bit_cast<std::array<int, sizeof(T) / sizeof(int)>>(object))
+    text += (text.back() == '{' ? "" : ", ") + std::to_string(field);
+  return text + "}";
+}
+
 // A 64-bit literal, negative ones in parentheses.
 std::string IntText(int64_t value);
 // A number of that floating type, to the bit.

@@ -3,6 +3,7 @@
 // taken a few at a time, so that each vector of the weight is read once for all of them.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/product.h"
+#include "drivers/host/exec/taps.h"
 
 namespace rondo::host::RONDO_ISA {
 namespace {
@@ -116,7 +117,8 @@ class Walk {
         nest_(part.nest),
         w_(w),
         input_(*part.rhs[0].by_n),
-        taps_(part.nest.points[3]),
+        taps_(part.taps),
+        guards_(part),
         inner_(part.nest.first[2] - 1),
         takers_(kTakers[static_cast<int>(part.combine)]),
         input_at_(reinterpret_cast<int64_t*>(w.scratch + part.taps_at)),
@@ -139,8 +141,8 @@ class Walk {
       }
       points_.acc = acc + r * part_.acc_row;
       const int64_t left = Least(rows - r, nest_.extent[inner_] - pos[inner_]);
-      const bool several = left >= kPointsAtOnce && AllTaps(pos, kPointsAtOnce);
-      if (several || AllTaps(pos, 1)) {
+      const bool several = left >= kPointsAtOnce && guards_.All(pos, kPointsAtOnce);
+      if (several || guards_.All(pos, 1)) {
         points_.input_at = part_.tap_at;
         points_.weight_at = part_.tap_weight;
         points_.taps = taps_;
@@ -157,45 +159,13 @@ class Walk {
   }
 
  private:
-  int64_t Coordinate(int guard, const int64_t* pos, int64_t* step) const {
-    const GuardTest& test = input_.guards[guard];
-    int64_t at = test.offset;
-    *step = 0;
-    for (int i = 0; i < test.loops; ++i) {
-      at += test.step[i] * pos[test.loop[i]];
-      if (test.loop[i] == inner_) *step = test.step[i];
-    }
-    return at;
-  }
-
-  // Whether all taps of `count` points from pos on are present.
-  bool AllTaps(const int64_t* pos, int count) const {
-    for (int g = 0; g < input_.num_guards; ++g) {
-      const GuardTest& test = input_.guards[g];
-      int64_t step = 0;
-      const int64_t at = Coordinate(g, pos, &step), end = at + step * (count - 1);
-      if (Least(at, end) + test.least < 0 || (at < end ? end : at) + test.greatest >= test.extent)
-        return false;
-    }
-    return true;
-  }
-
   void FindTaps(const int64_t* pos) {
-    int64_t at[kMaxLoops];
-    for (int g = 0; g < input_.num_guards; ++g) {
-      int64_t step = 0;
-      at[g] = Coordinate(g, pos, &step);
-    }
+    guards_.Place(pos);
     int64_t count = 0;
     for (int64_t t = 0; t < taps_; ++t) {
-      bool present = true;
-      for (int g = 0; g < input_.num_guards; ++g) {
-        const int64_t c = at[g] + part_.tap_coordinate[g * taps_ + t];
-        present &= c >= 0 && c < input_.guards[g].extent;
-      }
       input_at_[count] = part_.tap_at[t];
       weight_at_[count] = part_.tap_weight[t];
-      count += present;
+      count += guards_.Present(t);
     }
     points_.input_at = input_at_;
     points_.weight_at = weight_at_;
@@ -216,6 +186,7 @@ class Walk {
   Worker& w_;
   const Access& input_;
   const int64_t taps_;
+  TapGuards guards_;
   const int inner_;  // the innermost loop of group m
   const Takers takers_;
   int64_t* const input_at_;

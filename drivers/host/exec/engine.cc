@@ -15,6 +15,7 @@ void FillEngine(Engine* engine) {
   engine->name = RONDO_STRING(RONDO_ISA);
   engine->rows = kBlockRows;
   engine->columns = kBlockColumns;
+  engine->vectors = kBlockVectors;
   engine->find_op = FindOp;
   engine->add_clamp = AddClamp();
   FillLoads(engine);
@@ -27,6 +28,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kConvolution)] = RunConvolution;
   engine->run[static_cast<int>(Path::kAttention)] = RunAttention;
   engine->run[static_cast<int>(Path::kChannels)] = RunChannels;
+  engine->run[static_cast<int>(Path::kDirect)] = RunDirect;
 }
 
 }  // namespace RONDO_ISA

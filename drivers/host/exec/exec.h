@@ -205,6 +205,7 @@ void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last)
 void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunConvolution(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunDirect(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);

@@ -26,15 +26,14 @@ fake_cuda::Kernel FillKernel() {
 
 }  // namespace
 
-FakeGpu::FakeGpu(PlanData* plan, const OpRegistry* ops, const char* architecture) : of_(*plan) {
+FakeGpu::FakeGpu(PlanData* plan, const char* architecture) : of_(*plan) {
   static std::atomic<int> number{0};
   const int made = number++;
-  HostOptions options;
-  options.ops = ops;
-  host_ = CreateHostDriver(options).Take();
+  host_ = CreateHostDriver({}).Take();
   device_ = host_->Open(0).Take();
   stream_ = device_->CreateStream().Take();
   of_.programs = {};
+  of_.custom_ops = {};
   module_ = device_->LoadModule(of_).Take();
   for (uint32_t k = 0; k < plan->kernels.size(); ++k) {
     entries_.push_back("fake" + std::to_string(made) + "_" + std::to_string(k));
@@ -103,30 +102,6 @@ int FakeGpu::Run(uint32_t kernel, const std::vector<uint64_t>& params) {
   auto* faults = reinterpret_cast<cuda::FaultRecord*>(params[count]);
   if (!status.ok() && faults->taken == 0) *faults = {1, step, ~0ull, 1};
   return 0;
-}
-
-void CallOutsideGraphs(PlanData* plan, Arena& arena) {
-  std::vector<CustomOp> ops(plan->custom_ops.begin(), plan->custom_ops.end());
-  for (CustomOp& op : ops) {
-    if (!op.graph_safe) continue;
-    op.graph_safe = false;
-    op.reason = "it runs on the host";
-  }
-  plan->custom_ops = arena.Copy(ops);
-  std::vector<Program> programs(plan->programs.begin(), plan->programs.end());
-  for (Program& program : programs) {
-    std::vector<Partition> partitions;
-    for (uint32_t s = 0; s < program.steps.size(); ++s) {
-      const bool call = program.steps[s].kind == StepKind::kCustom;
-      if (s == 0 || call || program.steps[s - 1].kind == StepKind::kCustom) {
-        partitions.push_back(
-            {program.steps[s].device, s, 0, BreakReason::kUnsafeStep, "it runs on the host"});
-      }
-      ++partitions.back().num_steps;
-    }
-    program.partitions = arena.Copy(partitions);
-  }
-  plan->programs = arena.Copy(programs);
 }
 
 }  // namespace rondo

@@ -16,8 +16,8 @@ namespace rondo {
 class FakeGpu {
  public:
   // Gives `plan` a module for `architecture` ("compute_80": of PTX) whose functions run its kernels. `plan`
-  // must outlive the FakeGpu. `ops`: of the plan's custom ops, for the host driver to accept it.
-  explicit FakeGpu(PlanData* plan, const OpRegistry* ops = nullptr, const char* architecture = "sm_90");
+  // must outlive the FakeGpu.
+  explicit FakeGpu(PlanData* plan, const char* architecture = "sm_90");
   ~FakeGpu();
   FakeGpu(const FakeGpu&) = delete;
   FakeGpu& operator=(const FakeGpu&) = delete;
@@ -34,17 +34,13 @@ class FakeGpu {
   Device* device_ = nullptr;
   Stream* stream_ = nullptr;
   ::rondo::Module* module_ = nullptr;
-  PlanData of_;  // what the host driver runs: no modules
+  PlanData of_;  // what the host driver runs: kernels alone
   std::deque<std::string> entries_;
   std::vector<KernelImage> images_;
   std::vector<uint8_t> code_;
   Span<const uint8_t> codes_;  // one
   CodeModule code_module_;
 };
-
-// Makes every custom op of `plan` one that no graph may contain, each a partition of its own, as a plan
-// compiled for a GPU has it. What it makes lies in `arena`.
-void CallOutsideGraphs(PlanData* plan, Arena& arena);
 
 }  // namespace rondo
 

@@ -158,7 +158,7 @@ TEST_F(CudaFaults, MachineCodeRunsWhereItCan) {
     machine.minor = c.minor;
     fake_cuda::SetMachine(machine);
     TinyPlan tiny;
-    FakeGpu gpu(&tiny.data, nullptr, c.code);
+    FakeGpu gpu(&tiny.data, c.code);
     FakeSession s;
     const Status status = s.Open(tiny.data, tiny.weight_bytes());
     EXPECT_EQ(status.ok(), c.runs) << c.code << " on " << c.major << "." << c.minor;
@@ -220,7 +220,7 @@ TEST_F(CudaFaults, CompiledPtxIsComparedWithItsLaunch) {
     machine.function_threads = fits ? 256 : 128;
     fake_cuda::SetMachine(machine);
     TinyPlan tiny;
-    FakeGpu gpu(&tiny.data, nullptr, "compute_80");
+    FakeGpu gpu(&tiny.data, "compute_80");
     FakeSession s;
     const Status status = s.Open(tiny.data, tiny.weight_bytes());
     EXPECT_EQ(status.ok(), fits) << status.message();
@@ -315,7 +315,7 @@ class CudaWalk : public CudaFaults {
   // `stride`: of the calls, every so manyth.
   void Walk(const char* what, PlanData* data, Span<const uint8_t> weights, const OpRegistry* ops,
             uint64_t stride) {
-    FakeGpu gpu(data, ops);
+    FakeGpu gpu(data);
     data_ = data;
     weights_ = weights;
     ops_ = ops;
@@ -344,6 +344,7 @@ class CudaWalk : public CudaFaults {
         }
         EXPECT_NE(std::string(status.message()).find("(" + std::to_string(error) + ")"), std::string::npos)
             << what << ": " << count.failed << ", call " << point << ": " << status.message();
+        EXPECT_FALSE(NamesAStepTwice(status.message())) << status.message();
       }
       std::vector<uint8_t> after;
       ASSERT_TRUE(Life(&after).ok()) << what;

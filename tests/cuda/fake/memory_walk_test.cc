@@ -101,7 +101,7 @@ TEST_F(MemoryWalk, OfCustomOps) {
   ASSERT_TRUE(ops.Register("libtest.so", RegisterTestOps).ok());
   Sample sample = MakeCallSample();
   CallOutsideGraphs(&sample.data, sample.arena);
-  const FakeGpu gpu(&sample.data, &ops);
+  const FakeGpu gpu(&sample.data);
   CudaOptions options;
   options.ops = &ops;
   Driver* driver = CreateCudaDriver(options).Take();

@@ -131,16 +131,16 @@ DEV void hold_accumulators(float (*s)[4]) {
     asm volatile("" : "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])::"memory");
 }
 
-#define WGMMA_WEIGH_TYPED(type, n, sums, a_names, b_name)                                              \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##sums \
-               "}, {" a_names "}, " b_name ", 1, 1, 1, 1;"                                             \
-               : WGMMA_SUMS_##sums                                                                     \
+#define WGMMA_WEIGH_TYPED(type, n, count, a_names, b_name)                                              \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##count \
+               "}, {" a_names "}, " b_name ", 1, 1, 1, 1;"                                              \
+               : WGMMA_ACCUMULATORS_##count                                                             \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
-#define WGMMA_WEIGH(n, sums, a_names, b_name)                                        \
-  if constexpr (N == n && BF16) WGMMA_WEIGH_TYPED("bf16", n, sums, a_names, b_name); \
-  if constexpr (N == n && !BF16) WGMMA_WEIGH_TYPED("f16", n, sums, a_names, b_name)
+#define WGMMA_WEIGH(n, count, a_names, b_name)                                        \
+  if constexpr (N == n && BF16) WGMMA_WEIGH_TYPED("bf16", n, count, a_names, b_name); \
+  if constexpr (N == n && !BF16) WGMMA_WEIGH_TYPED("f16", n, count, a_names, b_name)
 
-// wgmma with A in registers, as mma.sync has it, and lines of B that are depths.
+// wgmma with A in registers, as mma.sync has it, and lines of B that run along N.
 template <int N, bool BF16>
 DEV void wgmma_a_in_registers(float* d, const u32* a, u64 b) {
   static_assert(N == 64 || N == 128 || N == 192 || N == 256, "a width of wgmma that has its line here");
@@ -150,7 +150,7 @@ DEV void wgmma_a_in_registers(float* d, const u32* a, u64 b) {
   WGMMA_WEIGH(256, 128, "%128, %129, %130, %131", "%132");
 }
 
-// The same by wgmma: groups of four warps, 64 rows each.
+// The same by wgmma: warpgroups, 64 rows each.
 template <bool BF, int FEATURES, int VALUES, int ROW_WARPS, int KEYS, int STAGES>
 struct StagedWgmma {
   static constexpr StagedAttentionLayout LAYOUT = {FEATURES, VALUES, ROW_WARPS, KEYS, STAGES, true};

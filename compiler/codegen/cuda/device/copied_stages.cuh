@@ -50,7 +50,7 @@ struct CopiedStages {
   }
   MEMBER void next() { stage = stage + 1 == STAGES ? 0 : stage + 1; }
   // After the last step: the shared memory of all stages is free.
-  MEMBER void finish() {
+  MEMBER void drain() {
     wait_copies<0>();
     __syncthreads();
   }

@@ -1,20 +1,22 @@
-// The sums of a matmul of few rows whose warps and blocks split K, added up and finished.
+// The accumulators of a matmul of few rows whose warps and blocks split K, added up, and the epilogue called.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_EPILOGUE_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_EPILOGUE_CUH_
 
 #include "compiler/codegen/cuda/device/cluster.cuh"
+#include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
-// partial[B][warp][row][column] of every block of the cluster, a tile of TILE columns from `column` on. The
-// total of a block's warps goes behind them; each block finishes its share of the points: finish(row, column,
-// sums of each B).
-template <int RIGHTS, int ROWS, int TILE, int WARPS, int CLUSTER, typename Finish>
-DEV void few_rows_epilogue(float* partial, u32 rank, int column, int columns, Finish finish) {
-  constexpr int POINTS = ROWS * TILE;
-  float* total = partial + RIGHTS * WARPS * POINTS;
+// partial[B][warp][row][column] of every block of the cluster, a tile of columns from `first_n` of n on. The
+// total of a block's warps goes behind them; each block has its share of the points: epilogue(m, n,
+// accumulators of each B).
+template <FewRowsMatmul MATMUL, typename Epilogue>
+DEV void few_rows_epilogue(float* partial, u32 rank, int first_n, int n, Epilogue epilogue) {
+  constexpr int B_COUNT = MATMUL.b_count, TILE_N = MATMUL.tile_n(), POINTS = MATMUL.points();
+  constexpr int WARPS = MATMUL.warps, CLUSTER = MATMUL.cluster;
+  float* total = partial + B_COUNT * WARPS * POINTS;
   __syncthreads();
   if (CLUSTER > 1) {
-    for (int p = threadIdx.x; p < RIGHTS * POINTS; p += kBlockThreads) {
+    for (int p = threadIdx.x; p < B_COUNT * POINTS; p += kBlockThreads) {
       float sum = 0;
 #pragma unroll
       for (int w = 0; w < WARPS; ++w) sum += partial[(p / POINTS * WARPS + w) * POINTS + p % POINTS];
@@ -23,10 +25,10 @@ DEV void few_rows_epilogue(float* partial, u32 rank, int column, int columns, Fi
     cluster_barrier();
   }
   for (int p = threadIdx.x * CLUSTER + rank; p < POINTS; p += kBlockThreads * CLUSTER) {
-    const int row = p / TILE, c = column + p % TILE;
-    float sums[RIGHTS];
+    const int row = p / TILE_N, column = first_n + p % TILE_N;
+    float sums[B_COUNT];
 #pragma unroll
-    for (int j = 0; j < RIGHTS; ++j) {
+    for (int j = 0; j < B_COUNT; ++j) {
       if (CLUSTER > 1) {
         sum_cluster<CLUSTER, 1>(shared_address(total + j * POINTS + p), sums + j);
       } else {
@@ -36,7 +38,7 @@ DEV void few_rows_epilogue(float* partial, u32 rank, int column, int columns, Fi
         sums[j] = sum;
       }
     }
-    if (c < columns) finish(row, c, sums);
+    if (column < n) epilogue(row, column, sums);
   }
   if (CLUSTER > 1)
     cluster_barrier();

@@ -1,5 +1,5 @@
-// FewRowsLayout: how a matmul of few rows streams B, and what lies where in its shared memory
-// (matmul_few_rows.cuh, matmul_few_rows_f32.cuh). Sizes in bytes unless said otherwise.
+// FewRowsMatmul: a matmul of few rows, which streams B (matmul_few_rows.cuh), as its kernel fixes it; and
+// what lies where in its shared memory. Sizes in bytes unless said otherwise.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_LAYOUT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_FEW_ROWS_LAYOUT_H_
 
@@ -7,36 +7,42 @@
 
 namespace rondo::cuda {
 
-// `warps` of a block, and the blocks of a cluster, split K; the others take other columns. wide: lines of B
-// run along N, else along K.
-struct FewRowsLayout {
-  int m = 1, b_count = 1, warps = 8;
-  bool wide = false, f32 = false;
+// `warps` of a block, and the blocks of a cluster, split K; the others take other columns. All are ints, as
+// those of TileMatmul.
+struct FewRowsMatmul {
+  int m;           // rows
+  int b_count;     // matrices B that share A
+  int warps;       // of the block's 8, that split K
+  int stages;      // of copies
+  int cluster;     // blocks that split K
+  int n_major;     // lines of B run along N, else along K
+  int f32;         // FMA in f32, else 16-bit types on tensor cores
+  int bf16;        // of 16-bit types: bf16, else f16
+  int b_constant;  // B never changes: it is copied before the kernels ahead are complete
 
   static constexpr int kSlot = 4 * 4096;  // of a stage of one B: 4 pieces of 16 bytes a thread
 
-  HOST_DEVICE int warp_step() const {
-    return wide ? 16 : f32 ? 32 : 64;
-  }                                                             // of K, that a warp takes at a time
-  HOST_DEVICE int step() const { return warp_step() * warps; }  // that a block does
-  HOST_DEVICE int warp_columns() const { return f32 ? (wide ? 32 : 16) : wide ? 64 : 16; }
-  HOST_DEVICE int columns() const { return warp_columns() * (8 / warps); }  // of a block's tile
-  HOST_DEVICE int points() const { return m * columns(); }
+  HOST_DEVICE int piece() const { return f32 ? 4 : 8; }                    // elements
+  HOST_DEVICE int warp_k() const { return n_major ? 16 : f32 ? 32 : 64; }  // of a warp's step
+  HOST_DEVICE int warp_n() const { return f32 ? (n_major ? 32 : 16) : n_major ? 64 : 16; }
+  HOST_DEVICE int tile_k() const { return warp_k() * warps; }  // of a block's step
+  HOST_DEVICE int tile_n() const { return warp_n() * (8 / warps); }
+  HOST_DEVICE int points() const { return m * tile_n(); }
   HOST_DEVICE int stage() const { return b_count * kSlot; }
   // Elements from one row of A to the next: rows end in zeros, or lie in different banks.
-  template <typename K>
-  HOST_DEVICE K a_pitch(K k) const {
-    return f32 ? (k + 31) / 32 * 32 : (k + 127) / 128 * 128 + (wide ? 16 : 32);
+  template <typename Int>
+  HOST_DEVICE Int a_pitch(Int k) const {
+    return f32 ? (k + 31) / 32 * 32 : (k + 127) / 128 * 128 + (n_major ? 16 : 32);
   }
-  template <typename K>
-  HOST_DEVICE K a_bytes(K k) const {
+  template <typename Int>
+  HOST_DEVICE Int a_bytes(Int k) const {
     return m * a_pitch(k) * (f32 ? 4 : 2);
   }
   // Of each warp that splits K, and of all of them.
-  HOST_DEVICE int sums() const { return b_count * (warps + 1) * points() * 4; }
-  template <typename K>
-  HOST_DEVICE K besides_stages(K k) const {
-    return a_bytes(k) + sums();
+  HOST_DEVICE int accumulators() const { return b_count * (warps + 1) * points() * 4; }
+  template <typename Int>
+  HOST_DEVICE Int besides_stages(Int k) const {
+    return a_bytes(k) + accumulators();
   }
 };
 

@@ -1,5 +1,4 @@
-// Matmuls of 16-bit types whose tiles TMA brings (sm_90a): one warp asks for boxes, groups of four warps
-// multiply them.
+// Matmuls of 16-bit types whose tiles TMA brings (sm_90a): one warp asks for boxes, warpgroups multiply them.
 //
 // The loops stand here as they are, not through pipeline.cuh: so that the compiler unrolls what asks for
 // boxes, and keeps all it knows in registers. In a room of their own they took 2 to 4 % of a whole encoder
@@ -10,44 +9,44 @@
 #include "compiler/codegen/cuda/device/cluster.cuh"
 #include "compiler/codegen/cuda/device/dependent_launch.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
-#include "compiler/codegen/cuda/device/tile_layout.h"
 #include "compiler/codegen/cuda/device/tma.cuh"
-#include "compiler/codegen/cuda/device/tma_tiles.cuh"
+#include "compiler/codegen/cuda/device/tma_layout.h"
 #include "compiler/codegen/cuda/device/wgmma.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// Persistent: block after block takes its tiles, and copies go on while sums become results. The left side's
-// rows lie evenly in runs of row_run, its depth in runs of depth_run. `fetch` reads ahead what `finish` needs
-// in WORDS words.
-template <int M, int N, int STAGES, int RIGHTS, int DOWN, int ACROSS, int SPLIT, bool RIGHT_ALONG, int VECTOR,
-          bool BF16, bool EARLY, int WORDS, typename Fetch, typename Finish>
-DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int batches, int row_run,
-                    int depth_run, const TensorMap* left, const TensorMap* const* right, u32& batch,
-                    Fetch fetch, Finish finish) {
-  using T = TmaTiles<M, N, STAGES, RIGHTS, DOWN, ACROSS, SPLIT, RIGHT_ALONG>;
-  constexpr int CLUSTER = T::CLUSTER, GROUPS = T::GROUPS, DEEP = T::TILE_K, PEERS = T::PEERS;
-  const u32 rank = block % CLUSTER, part = rank / (DOWN * ACROSS), down = rank % DOWN,
-            across = rank / DOWN % ACROSS;
+// Persistent: block after block takes its tiles, and copies go on while accumulators become results. `fetch`
+// reads ahead what `epilogue` needs. `batch`: set to the batch of the tile that the two are called for.
+template <TmaMatmul MATMUL, typename Fetch, typename Epilogue>
+DEV void matmul_tma(u32 block, u32 blocks, TmaExtents problem, const TensorMap* a, const TensorMap* const* b,
+                    u32& batch, Fetch fetch, Epilogue epilogue) {
+  constexpr int M = MATMUL.m, N = MATMUL.n, STAGES = MATMUL.stages, B_COUNT = MATMUL.b_count;
+  constexpr int CLUSTER_M = MATMUL.cluster_m, CLUSTER_N = MATMUL.cluster_n, SPLIT_K = MATMUL.split_k;
+  constexpr int CLUSTER = MATMUL.cluster(), GROUPS = MATMUL.groups(), PEERS = MATMUL.peers();
+  constexpr int A_BYTES = MATMUL.a_bytes(), B_BYTES = MATMUL.b_bytes(), STAGE = MATMUL.stage();
+  constexpr int AT_ONCE = MATMUL.at_once(), LANES = MATMUL.lanes, WORDS = MATMUL.words;
+  constexpr bool B_K_MAJOR = MATMUL.b_k_major, BF16 = MATMUL.bf16, EARLY = MATMUL.b_constant;
+  const u32 rank = block % CLUSTER, k_part = rank / (CLUSTER_M * CLUSTER_N), cluster_m = rank % CLUSTER_M,
+            cluster_n = rank / CLUSTER_M % CLUSTER_N;
   const int warp = __shfl_sync(0xffffffffu, (int)threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   // Tiles in bands of BAND clusters' rows, so that blocks at work together share what they read.
   constexpr u32 BAND = 8;
-  const u32 tall = (rows + DOWN * M - 1) / (DOWN * M), wide = (columns + ACROSS * N - 1) / (ACROSS * N),
-            each_batch = tall * wide;
-  const u32 tiles = each_batch * (u32)batches;
-  const int all = (depth + DEEP - 1) / DEEP, each = (all + SPLIT - 1) / SPLIT;
-  const int begin = (int)part * each, end = begin + each < all ? begin + each : all;
-  auto place = [&](u32 tile, int& row, int& column, u32& of) {
-    of = tile / each_batch;
-    const u32 t = tile % each_batch, band = t / (BAND * wide), in = t - band * BAND * wide,
-              left_rows = tall - band * BAND;
-    const u32 height = left_rows < BAND ? left_rows : BAND;
-    row = (int)(((band * BAND + in % height) * DOWN + down) * M);
-    column = (int)((in / height * ACROSS + across) * N);
+  const u32 tall = (problem.m + CLUSTER_M * M - 1) / (CLUSTER_M * M),
+            wide = (problem.n + CLUSTER_N * N - 1) / (CLUSTER_N * N), batch_tiles = tall * wide;
+  const u32 tiles = batch_tiles * (u32)problem.batches;
+  const int all = (problem.k + kTmaTileK - 1) / kTmaTileK, each = (all + SPLIT_K - 1) / SPLIT_K;
+  const int begin = (int)k_part * each, end = begin + each < all ? begin + each : all;
+  auto place = [&](u32 tile, int& m, int& n, u32& of) {
+    of = tile / batch_tiles;
+    const u32 t = tile % batch_tiles, band = t / (BAND * wide), in = t - band * BAND * wide,
+              rows_left = tall - band * BAND;
+    const u32 height = rows_left < BAND ? rows_left : BAND;
+    m = (int)(((band * BAND + in % height) * CLUSTER_M + cluster_m) * M);
+    n = (int)((in / height * CLUSTER_N + cluster_n) * N);
   };
   const u32 base = shared_address(shared_memory), memory = (base + 1023u) & ~1023u;
-  const u32 full = memory + STAGES * T::STAGE, empty = full + 8 * STAGES;
-  float* own = (float*)(shared_memory + (empty + 8 * STAGES - base)) + warp * T::OWN;
+  const u32 full = memory + STAGES * STAGE, empty = full + 8 * STAGES;
+  float* own = (float*)(shared_memory + (empty + 8 * STAGES - base)) + warp * MATMUL.piece_floats();
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int s = 0; s < STAGES; ++s) {
@@ -57,9 +56,9 @@ DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   if (threadIdx.x == 4 * GROUPS * 32) {
-    prefetch_tensor_map(left);
+    prefetch_tensor_map(a);
 #pragma unroll
-    for (int j = 0; j < RIGHTS; ++j) prefetch_tensor_map(right[j]);
+    for (int j = 0; j < B_COUNT; ++j) prefetch_tensor_map(b[j]);
   }
   if (CLUSTER > 1)
     cluster_barrier();
@@ -68,55 +67,58 @@ DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int
 
   if (warp == 4 * GROUPS) {
     if (lane == 0) {
-      constexpr int LEFT_SHARE = T::A_SHARE, RIGHT_SHARE = T::B_SHARE;
-      u32 row_peers = 0, column_peers = 0;  // bits of blocks that share the rows, and the columns
+      constexpr int A_SHARE = MATMUL.a_share(), B_SHARE = MATMUL.b_share();
+      u32 a_peers = 0, b_peers = 0;  // bits of blocks that share tiles of A, and of B
 #pragma unroll
-      for (int a = 0; a < ACROSS; ++a) row_peers |= 1u << (part * DOWN * ACROSS + a * DOWN + down);
+      for (int c = 0; c < CLUSTER_N; ++c)
+        a_peers |= 1u << (k_part * CLUSTER_M * CLUSTER_N + c * CLUSTER_M + cluster_m);
 #pragma unroll
-      for (int d = 0; d < DOWN; ++d) column_peers |= 1u << (part * DOWN * ACROSS + across * DOWN + d);
-      auto copy_left = [&](int stage, int row, int k, u32 z) {
-        const int x = k * DEEP, y = row + (int)across * LEFT_SHARE;
-        tma_copy<(ACROSS > 1)>(memory + stage * T::STAGE + across * LEFT_SHARE * 128, left, full + 8 * stage,
-                               row_peers, x % depth_run, y % row_run, x / depth_run, y / row_run, (int)z);
+      for (int c = 0; c < CLUSTER_M; ++c)
+        b_peers |= 1u << (k_part * CLUSTER_M * CLUSTER_N + cluster_n * CLUSTER_M + c);
+      auto copy_a = [&](int stage, int m, int k, u32 z) {
+        const int x = k * kTmaTileK, y = m + (int)cluster_n * A_SHARE;
+        tma_copy<(CLUSTER_N > 1)>(memory + stage * STAGE + cluster_n * A_SHARE * 128, a, full + 8 * stage,
+                                  a_peers, x % problem.k_run, y % problem.m_run, x / problem.k_run,
+                                  y / problem.m_run, (int)z);
       };
-      auto copy_right = [&](int stage, int column, int k, u32 z) {
+      auto copy_b = [&](int stage, int n, int k, u32 z) {
 #pragma unroll
-        for (int j = 0; j < RIGHTS; ++j) {
-          const u32 to = memory + stage * T::STAGE + T::A_BYTES + j * T::B_BYTES + down * RIGHT_SHARE * 128;
-          if (RIGHT_ALONG) {
-            tma_copy<(DOWN > 1)>(to, right[j], full + 8 * stage, column_peers, k * DEEP,
-                                 column + (int)down * RIGHT_SHARE, (int)z);
+        for (int j = 0; j < B_COUNT; ++j) {
+          const u32 to = memory + stage * STAGE + A_BYTES + j * B_BYTES + cluster_m * B_SHARE * 128;
+          if (B_K_MAJOR) {
+            tma_copy<(CLUSTER_M > 1)>(to, b[j], full + 8 * stage, b_peers, k * kTmaTileK,
+                                      n + (int)cluster_m * B_SHARE, (int)z);
           } else {
 #pragma unroll
-            for (int p = 0; p < T::PANELS; ++p)
-              tma_copy<(DOWN > 1)>(to + p * 8192, right[j], full + 8 * stage, column_peers, column + p * 64,
-                                   k * DEEP + (int)down * RIGHT_SHARE, (int)z);
+            for (int p = 0; p < MATMUL.panels(); ++p)
+              tma_copy<(CLUSTER_M > 1)>(to + p * 8192, b[j], full + 8 * stage, b_peers, n + p * 64,
+                                        k * kTmaTileK + (int)cluster_m * B_SHARE, (int)z);
           }
         }
       };
-      int row, column, stage = 0;
+      int m, n, stage = 0;
       u32 z, phase = 1;
       const u32 first = block / CLUSTER;
-      int ahead = 0;  // stages whose right side was asked for early
+      int ahead = 0;  // stages whose tiles of B were asked for early
       if (EARLY && first < tiles) {
-        place(first, row, column, z);
+        place(first, m, n, z);
         for (; ahead < STAGES && begin + ahead < end; ++ahead) {
-          mbarrier_expect(full + 8 * ahead, T::STAGE);
-          copy_right(ahead, column, begin + ahead, z);
+          mbarrier_expect(full + 8 * ahead, STAGE);
+          copy_b(ahead, n, begin + ahead, z);
         }
       }
       wait_for_earlier();
       for (u32 tile = first; tile < tiles; tile += blocks / CLUSTER) {
-        place(tile, row, column, z);
+        place(tile, m, n, z);
         for (int k = begin; k < end; ++k) {
           if (ahead > 0) {
             --ahead;
           } else {
             mbarrier_wait(empty + 8 * stage, phase);
-            mbarrier_expect(full + 8 * stage, T::STAGE);
-            copy_right(stage, column, k, z);
+            mbarrier_expect(full + 8 * stage, STAGE);
+            copy_b(stage, n, k, z);
           }
-          copy_left(stage, row, k, z);
+          copy_a(stage, m, k, z);
           if (++stage == STAGES) {
             stage = 0;
             phase ^= 1;
@@ -127,12 +129,13 @@ DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int
     __syncwarp();
   } else if (warp < 4 * GROUPS) {
     const u32 group = warp >> 2, thread = threadIdx.x & 127;
-    // Blocks that copy into this one: told when a stage is free.
+    // Blocks that copy into this one: they must know when a stage is free.
     u32 peer = 0;
     if (thread < PEERS)
-      peer =
-          part * DOWN * ACROSS + (thread < DOWN ? across * DOWN + thread
-                                                : (thread - DOWN + (thread - DOWN >= across)) * DOWN + down);
+      peer = k_part * CLUSTER_M * CLUSTER_N +
+             (thread < CLUSTER_M
+                  ? cluster_n * CLUSTER_M + thread
+                  : (thread - CLUSTER_M + (thread - CLUSTER_M >= cluster_n)) * CLUSTER_M + cluster_m);
     const u32 free = CLUSTER > 1 && thread < PEERS ? remote_shared(empty, peer) : empty;
     auto release = [&](int stage) {
       if (CLUSTER > 1) {
@@ -146,26 +149,24 @@ DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int
     u32 phase = 0;
 #pragma unroll 1
     for (u32 tile = block / CLUSTER; tile < tiles; tile += blocks / CLUSTER) {
-      int row, column;
-      place(tile, row, column, batch);
-      float acc[RIGHTS * N / 2];
+      int m, n;
+      place(tile, m, n, batch);
+      float acc[B_COUNT * N / 2];
 #pragma unroll
-      for (int x = 0; x < RIGHTS * N / 2; ++x) acc[x] = 0;
+      for (int x = 0; x < B_COUNT * N / 2; ++x) acc[x] = 0;
       int last = -1;
 #pragma unroll 1
       for (int k = begin; k < end; ++k) {
         mbarrier_wait(full + 8 * stage, phase);
-        const u32 lefts = memory + stage * T::STAGE + group * 8192,
-                  rights = memory + stage * T::STAGE + T::A_BYTES;
+        const u32 a_tile = memory + stage * STAGE + group * 8192, b_tiles = memory + stage * STAGE + A_BYTES;
         wgmma_fence();
 #pragma unroll
-        for (int s = 0; s < DEEP / 16; ++s)
+        for (int s = 0; s < kTmaTileK / 16; ++s)
 #pragma unroll
-          for (int j = 0; j < RIGHTS; j += T::AT_ONCE)
-            wgmma<N * T::AT_ONCE, BF16, !RIGHT_ALONG>(
-                acc + j * N / 2, wgmma_descriptor(lefts + s * 32, 0),
-                wgmma_descriptor(rights + j * T::B_BYTES + s * (RIGHT_ALONG ? 32 : 2048),
-                                 RIGHT_ALONG ? 0 : 8192));
+          for (int j = 0; j < B_COUNT; j += AT_ONCE)
+            wgmma<N * AT_ONCE, BF16, !B_K_MAJOR>(
+                acc + j * N / 2, wgmma_descriptor(a_tile + s * 32, 0),
+                wgmma_descriptor(b_tiles + j * B_BYTES + s * (B_K_MAJOR ? 32 : 2048), B_K_MAJOR ? 0 : 8192));
         wgmma_commit();
         wgmma_wait<1>();
         if (last >= 0) release(last);
@@ -175,68 +176,69 @@ DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int
           phase ^= 1;
         }
       }
-      if (SPLIT == 1) {
-        // Sums go through shared memory in pieces of PIECE columns; what the next piece reads besides is
-        // asked for ahead.
-        constexpr int VECTORS = T::PIECE / VECTOR, CALLS = (16 * VECTORS + 31) / 32;
+      if (SPLIT_K == 1) {
+        // Accumulators go through shared memory in pieces of PIECE columns; what the next piece reads besides
+        // is asked for ahead.
+        constexpr int PIECE = MATMUL.piece(), PITCH = MATMUL.piece_pitch();
+        constexpr int VECTORS = PIECE / LANES, CALLS = (16 * VECTORS + 31) / 32;
         u32 words[2][CALLS][WORDS > 0 ? WORDS : 1];
-        const int first_row = row + warp * 16;
+        const int first_m = m + warp * 16;
         // Where call `i` of a piece is: false if there is no such point.
         auto spot = [&](int i, int c, int& r, int& at) -> bool {
           const int q = i * 32 + lane;
           r = q / VECTORS;
-          at = c + q % VECTORS * VECTOR;
-          return (16 * VECTORS % 32 == 0 || q < 16 * VECTORS) && first_row + r < rows &&
-                 column + at < columns;
+          at = c + q % VECTORS * LANES;
+          return (16 * VECTORS % 32 == 0 || q < 16 * VECTORS) && first_m + r < problem.m &&
+                 n + at < problem.n;
         };
         auto fetch_piece = [&](int c) {
 #pragma unroll
           for (int i = 0; i < CALLS; ++i) {
             int r, at;
-            if (spot(i, c, r, at)) fetch(first_row + r, column + at, words[c / T::PIECE & 1][i]);
+            if (spot(i, c, r, at)) fetch(first_m + r, n + at, words[c / PIECE & 1][i]);
           }
         };
         fetch_piece(0);
         wgmma_wait<0>();
         if (last >= 0) release(last);
 #pragma unroll
-        for (int c = 0; c < N; c += T::PIECE) {
+        for (int c = 0; c < N; c += PIECE) {
           __syncwarp();
 #pragma unroll
-          for (int j = 0; j < RIGHTS; ++j)
+          for (int j = 0; j < B_COUNT; ++j)
 #pragma unroll
-            for (int x = 0; x < T::PIECE / 2; x += 2)
-              *(float2*)(own + (j * 16 + (lane >> 2) + (x & 2) * 4) * T::PITCH + x / 4 * 8 + (lane & 3) * 2) =
+            for (int x = 0; x < PIECE / 2; x += 2)
+              *(float2*)(own + (j * 16 + (lane >> 2) + (x & 2) * 4) * PITCH + x / 4 * 8 + (lane & 3) * 2) =
                   make_float2(acc[(j * N + c) / 2 + x], acc[(j * N + c) / 2 + x + 1]);
-          if (c + T::PIECE < N) fetch_piece(c + T::PIECE);
+          if (c + PIECE < N) fetch_piece(c + PIECE);
           __syncwarp();
 #pragma unroll
           for (int i = 0; i < CALLS; ++i) {
             int r, at;
             if (!spot(i, c, r, at)) continue;
-            float sums[RIGHTS * VECTOR];
+            float sums[B_COUNT * LANES];
 #pragma unroll
-            for (int j = 0; j < RIGHTS; ++j)
-              load_shared<VECTOR>(own + (j * 16 + r) * T::PITCH + at - c, sums + j * VECTOR);
-            finish(first_row + r, column + at, sums, words[c / T::PIECE & 1][i]);
+            for (int j = 0; j < B_COUNT; ++j)
+              load_shared<LANES>(own + (j * 16 + r) * PITCH + at - c, sums + j * LANES);
+            epilogue(first_m + r, n + at, sums, words[c / PIECE & 1][i]);
           }
         }
       } else {
         // All stages are free: every block of a cluster has one tile.
-        constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / VECTOR, SHARE = M / SPLIT;
+        constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / LANES, SHARE = M / SPLIT_K;
         u32 words[2][WORDS > 0 ? WORDS : 1];
         auto spot = [&](int p, int& r, int& c) -> bool {
-          r = (int)part * SHARE + p / PIECES;
-          c = p % PIECES * VECTOR;
-          return p < SHARE * PIECES && row + r < rows && column + c < columns;
+          r = (int)k_part * SHARE + p / PIECES;
+          c = p % PIECES * LANES;
+          return p < SHARE * PIECES && m + r < problem.m && n + c < problem.n;
         };
         int r, c;
-        if (spot(threadIdx.x, r, c)) fetch(row + r, column + c, words[0]);
+        if (spot(threadIdx.x, r, c)) fetch(m + r, n + c, words[0]);
         wgmma_wait<0>();
         asm volatile("bar.sync 1, %0;" ::"n"(GROUPS * 128) : "memory");
         float* sums = (float*)(shared_memory + (memory - base));
 #pragma unroll
-        for (int j = 0; j < RIGHTS; ++j)
+        for (int j = 0; j < B_COUNT; ++j)
 #pragma unroll
           for (int x = 0; x < N / 2; x += 2)
             *(float2*)(sums + (j * M + warp * 16 + (lane >> 2) + (x & 2) * 4) * PITCH + x / 4 * 8 +
@@ -245,20 +247,20 @@ DEV void matmul_tma(u32 block, u32 blocks, int rows, int columns, int depth, int
 #pragma unroll
         for (int i = 0; i < (SHARE * PIECES + GROUPS * 128 - 1) / (GROUPS * 128); ++i) {
           const int p = i * GROUPS * 128 + threadIdx.x;
-          if (spot(p + GROUPS * 128, r, c)) fetch(row + r, column + c, words[i + 1 & 1]);
+          if (spot(p + GROUPS * 128, r, c)) fetch(m + r, n + c, words[i + 1 & 1]);
           if (!spot(p, r, c)) continue;
-          float x[RIGHTS * VECTOR];
+          float x[B_COUNT * LANES];
 #pragma unroll
-          for (int j = 0; j < RIGHTS; ++j)
-            sum_blocks<SPLIT, VECTOR>(shared_address(sums + (j * M + r) * PITCH + c), rank % (DOWN * ACROSS),
-                                      DOWN * ACROSS, x + j * VECTOR);
-          finish(row + r, column + c, x, words[i & 1]);
+          for (int j = 0; j < B_COUNT; ++j)
+            sum_blocks<SPLIT_K, LANES>(shared_address(sums + (j * M + r) * PITCH + c),
+                                       rank % (CLUSTER_M * CLUSTER_N), CLUSTER_M * CLUSTER_N, x + j * LANES);
+          epilogue(m + r, n + c, x, words[i & 1]);
         }
       }
     }
   }
-  // No block ends while others of its cluster may still tell it something.
-  if (SPLIT > 1 && warp >= 4 * GROUPS) cluster_barrier();
+  // No block ends while others of its cluster may still reach its shared memory.
+  if (SPLIT_K > 1 && warp >= 4 * GROUPS) cluster_barrier();
   if (CLUSTER > 1) cluster_barrier();
 }
 #endif

@@ -9,42 +9,41 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// The Multiply of matmul_tiles by two groups of four warps, 64 rows each: tiles of 128 x N, 64 deep. A's
-// lines run along K.
-template <int N, int COUNT, int A_VECTOR, bool B_ALONG, bool BF16>
-struct TwoGroups {
-  static constexpr TileLayout LAYOUT = WgmmaLayout(N, COUNT);
-  static constexpr int PANELS = B_ALONG ? 1 : N / 64, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
-  static constexpr bool RUNS_ON = true;
-  using A = OperandTile<kWgmmaTileM, kWgmmaTileK, true, A_VECTOR, BF16>;
-  using B = OperandTile<B_ALONG ? N : 64, kWgmmaTileK, B_ALONG, 8, BF16>;
+// The Multiply of matmul_tiles by two warpgroups, 64 rows each. A's lines run along K.
+template <TileMatmul T>
+struct TwoWarpgroups {
+  static constexpr TileMatmul MATMUL = T;
+  static constexpr TileLayout LAYOUT = T.wgmma_layout();
+  static constexpr bool B_K_MAJOR = T.b_k_major, BF16 = T.bf16, RUNS_ON = true;
+  static constexpr int PANELS = B_K_MAJOR ? 1 : T.n / 64, STAGE = LAYOUT.stage(),
+                       PITCH = AccumulatorsPitch(T.n);
+  static_assert(T.m == kWgmmaTileM && T.k == kWgmmaTileK && T.a_k_major, "tiles as two warpgroups have them");
+  using A = OperandTile<T.m, T.k, true, T.a_vector, BF16>;
+  using B = OperandTile<B_K_MAJOR ? T.n : 64, T.k, B_K_MAJOR, 8, BF16>;
 
   u32 memory;
-  WgmmaTile<N, COUNT, B_BYTES, 1, B_ALONG, BF16> tile;
+  WgmmaTile<T.n, T.b_count, LAYOUT.b_bytes, 1, B_K_MAJOR, BF16> tile;
 
-  MEMBER explicit TwoGroups(u32 memory) : memory(memory) { tile.zero(); }
+  MEMBER explicit TwoWarpgroups(u32 memory) : memory(memory) { tile.zero(); }
   MEMBER void multiply(int stage) {
     const u32 group = threadIdx.x >> 7, at = memory + stage * STAGE;
     tile.multiply(at + group * tile.GROUP_BYTES, at + A::BYTES);
   }
   MEMBER void wait_for_earlier_steps() { wgmma_wait<1>(); }
   MEMBER void wait() { wgmma_wait<0>(); }
-  MEMBER void store(float* sums) const {
+  MEMBER void store(float* accumulators) const {
     const int first = (threadIdx.x >> 5) * 16;
 #pragma unroll
-    for (int j = 0; j < COUNT; ++j)
-      tile.template store<N>(sums + (j * kWgmmaTileM + first) * AccumulatorsPitch(N), AccumulatorsPitch(N), j,
-                             0);
+    for (int j = 0; j < T.b_count; ++j)
+      tile.template store<T.n>(accumulators + (j * T.m + first) * PITCH, PITCH, j, 0);
     __syncthreads();
   }
 };
 
 // The arguments are those of matmul_tiles.
-template <int N, int STAGES, int B_COUNT, int CLUSTER, int A_VECTOR, bool B_ALONG, int VECTOR, bool BF16,
-          bool EARLY, typename... Arguments>
+template <TileMatmul MATMUL, typename... Arguments>
 DEV void matmul_wgmma(Arguments... arguments) {
-  using Multiply = TwoGroups<N, B_COUNT, A_VECTOR, B_ALONG, BF16>;
-  matmul_tiles<Multiply, STAGES, CLUSTER, VECTOR, EARLY>(arguments...);
+  matmul_tiles<TwoWarpgroups<MATMUL>>(arguments...);
 }
 
 #endif

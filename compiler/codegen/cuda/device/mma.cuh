@@ -1,4 +1,4 @@
-// Products of 16-bit types on tensor cores by mma.sync (sm_80 and later), accumulated in f32: d (16 x 8) += A
+// Matmuls of 16-bit types on tensor cores by mma.sync (sm_80 and later), accumulated in f32: d (16 x 8) += A
 // (16 x 16) * B (16 x 8), fragments as PTX gives them for mma.m16n8k16; and loads of fragments from shared
 // memory by ldmatrix.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MMA_CUH_
@@ -19,20 +19,20 @@ DEV u32 pack_pair(float low, float high) {
 
 template <bool BF16>
 DEV void mma(float* d, const u32* a, u32 b0, u32 b1) {
-#define MULTIPLY(type)                                             \
+#define MMA(type)                                                  \
   asm("mma.sync.aligned.m16n8k16.row.col.f32." type "." type       \
       ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])             \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
   if (BF16)
-    MULTIPLY("bf16");
+    MMA("bf16");
   else
-    MULTIPLY("f16");
-#undef MULTIPLY
+    MMA("f16");
+#undef MMA
 }
 
 template <bool BF16>
-DEV void multiply(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
+DEV void mma(float* d, u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   const u32 a[4] = {a0, a1, a2, a3};
   mma<BF16>(d, a, b0, b1);
 }

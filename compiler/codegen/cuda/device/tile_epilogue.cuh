@@ -29,25 +29,27 @@ DEV void store_fragments(float* sums, int row, int column, const float (*acc)[NS
       }
 }
 
-// The sums of a tile, rows AccumulatorsPitch(N) apart, of all blocks of the cluster; each block finishes its
-// share of the rows.
-template <int M, int N, int RIGHTS, int CLUSTER, int VECTOR, typename Finish>
-DEV void tile_epilogue(const float* sums, u32 rank, int row, int column, int rows, int columns,
-                       Finish finish) {
+// The accumulators of a tile, rows AccumulatorsPitch(N) apart, of all blocks of the cluster; each block
+// has its share of the rows.
+template <TileMatmul MATMUL, typename Epilogue>
+DEV void tile_epilogue(const float* accumulators, u32 rank, int row, int column, MatmulExtents problem,
+                       Epilogue epilogue) {
+  constexpr int M = MATMUL.m, N = MATMUL.n, B_COUNT = MATMUL.b_count, CLUSTER = MATMUL.cluster,
+                LANES = MATMUL.lanes;
   if (CLUSTER > 1) cluster_barrier();
-  constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / VECTOR, SHARE = M / CLUSTER;
+  constexpr int PITCH = AccumulatorsPitch(N), PIECES = N / LANES, SHARE = M / CLUSTER;
   for (int p = threadIdx.x; p < SHARE * PIECES; p += kBlockThreads) {
-    const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * VECTOR;
-    float x[RIGHTS * VECTOR];
+    const int r = (int)rank * SHARE + p / PIECES, c = p % PIECES * LANES;
+    float x[B_COUNT * LANES];
 #pragma unroll
-    for (int j = 0; j < RIGHTS; ++j) {
-      const float* from = sums + (j * M + r) * PITCH + c;
+    for (int j = 0; j < B_COUNT; ++j) {
+      const float* from = accumulators + (j * M + r) * PITCH + c;
       if (CLUSTER > 1)
-        sum_cluster<CLUSTER, VECTOR>(shared_address(from), x + j * VECTOR);
+        sum_cluster<CLUSTER, LANES>(shared_address(from), x + j * LANES);
       else
-        load_shared<VECTOR>(from, x + j * VECTOR);
+        load_shared<LANES>(from, x + j * LANES);
     }
-    if (row + r < rows && column + c < columns) finish(row + r, column + c, x);
+    if (row + r < problem.m && column + c < problem.n) epilogue(row + r, column + c, x);
   }
   if (CLUSTER > 1) cluster_barrier();
 }

@@ -1,5 +1,5 @@
-// TileLayout: what lies where in the shared memory of a matmul by tiles whose stages the threads copy
-// (matmul_tiles.cuh). Sizes in bytes unless said otherwise.
+// TileMatmul: a matmul by tiles whose stages the threads copy (matmul_tiles.cuh), as its kernel fixes it; and
+// what lies where in its shared memory. Sizes in bytes unless said otherwise.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_LAYOUT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TILE_LAYOUT_H_
 
@@ -7,33 +7,34 @@
 
 namespace rondo::cuda {
 
-// Floats from one row of sums of `n` columns to the next: threads that walk down them meet different banks.
+// Floats from one row of accumulators of `n` columns to the next: threads that walk down them meet different
+// banks.
 HOST_DEVICE int AccumulatorsPitch(int n) { return n + 4; }
 // The accumulators of a tile in shared memory.
 HOST_DEVICE int AccumulatorsBytes(int m, int n, int b_count) {
   return b_count * m * AccumulatorsPitch(n) * 4;
 }
 
-// One side of a tile, `side` rows (of B: columns) by `k`, of 16-bit elements: lines along K if `along`, else
-// along the side.
+// An operand's tile (A's: mn rows, B's: mn columns) by `k`, of 16-bit elements: lines along K if k_major,
+// else along M or N.
 struct OperandTileLayout {
-  int side, k;
-  bool along;
-  HOST_DEVICE int line() const { return (along ? k : side) * 2; }
-  HOST_DEVICE int bytes() const { return side * k * 2; }
+  int mn, k;
+  bool k_major;
+  HOST_DEVICE int line() const { return (k_major ? k : mn) * 2; }
+  HOST_DEVICE int bytes() const { return mn * k * 2; }
 };
 
 // Of f32: lines are one piece of 16 bytes longer, so that threads that walk down them meet different banks.
 struct FloatOperandTileLayout {
-  int side, k;
-  bool along;
-  HOST_DEVICE int length() const { return along ? k : side; }  // elements of a line
+  int mn, k;
+  bool k_major;
+  HOST_DEVICE int length() const { return k_major ? k : mn; }  // elements of a line
   HOST_DEVICE int pitch() const { return length() + 4; }       // elements
-  HOST_DEVICE int lines() const { return along ? side : k; }
+  HOST_DEVICE int lines() const { return k_major ? mn : k; }
   HOST_DEVICE int bytes() const { return lines() * pitch() * 4; }
 };
 
-// A stage: A, then B_COUNT matrices B. The sums lie where the stages were.
+// A stage: A, then B_COUNT matrices B. The accumulators lie where the stages were.
 struct TileLayout {
   int m, n, k;           // the tile
   int b_count;           // matmuls that share A
@@ -44,32 +45,55 @@ struct TileLayout {
   // Bytes that may be left out to align the first stage.
   HOST_DEVICE int slack() const { return alignment > 1 ? alignment : 0; }
   HOST_DEVICE int shared(int stages) const {
-    const int sums = AccumulatorsBytes(m, n, b_count), all = stages * stage();
-    return slack() + (all > sums ? all : sums);
+    const int accumulators = AccumulatorsBytes(m, n, b_count), all = stages * stage();
+    return slack() + (all > accumulators ? all : accumulators);
   }
 };
 
-// Of 16-bit types, by mma.sync.
-HOST_DEVICE TileLayout MmaLayout(int m, int n, int k, int b_count) {
-  return {m, n, k, b_count, OperandTileLayout{m, k, true}.bytes(), OperandTileLayout{n, k, true}.bytes()};
-}
-
-// By two groups of four warps and wgmma, 64 rows each, which wants lines of 128 bytes.
-enum : int { kWgmmaTileM = 128, kWgmmaTileK = 64 };
-HOST_DEVICE TileLayout WgmmaLayout(int n, int b_count) {
-  return {kWgmmaTileM, n, kWgmmaTileK, b_count, kWgmmaTileM * kWgmmaTileK * 2, n * kWgmmaTileK * 2, 1024};
-}
-
-// Of f32, by FMA or as tf32.
+// Tile K and stages of f32, whether by FMA or as tf32.
 enum : int { kFloatTileK = 32, kFloatStages = 4 };
-HOST_DEVICE TileLayout FloatLayout(int m, int n, int b_count, bool a_along, bool b_along) {
-  return {m,
-          n,
-          kFloatTileK,
-          b_count,
-          FloatOperandTileLayout{m, kFloatTileK, a_along}.bytes(),
-          FloatOperandTileLayout{n, kFloatTileK, b_along}.bytes()};
-}
+// By wgmma: two warpgroups, 64 rows each; lines of 128 bytes.
+enum : int { kWgmmaTileM = 128, kWgmmaTileK = 64 };
+
+// Each family of matmuls reads what it needs of it. All are ints, so that the compiler writes it as text
+// field by field (Aggregate of writer.h); flags are 0 or 1.
+struct TileMatmul {
+  int m, n, k;                    // the tile
+  int warps_m, warps_n, warps_k;  // into which the tile's extents are split, where warps multiply (mma, tf32)
+  int stages;                     // of copies
+  int b_count;                    // matrices B that share A
+  int cluster;                    // blocks that split K
+  // How an operand is read: whether its lines run along K (else along M or N), and the elements of one
+  // access; 0: made one by one; below 0 (of 16-bit types): made so many at a time.
+  int a_k_major, a_vector;
+  int b_k_major, b_vector;
+  int lanes;       // neighbouring points of the epilogue
+  int bf16;        // of 16-bit types: bf16, else f16
+  int b_constant;  // B never changes: it may be read before the kernels ahead are complete
+
+  // Of 16-bit types, by mma.sync.
+  HOST_DEVICE TileLayout mma_layout() const {
+    return {m, n, k, b_count, OperandTileLayout{m, k, true}.bytes(), OperandTileLayout{n, k, true}.bytes()};
+  }
+  HOST_DEVICE TileLayout wgmma_layout() const {
+    TileLayout layout = mma_layout();
+    layout.alignment = 1024;
+    return layout;
+  }
+  HOST_DEVICE TileLayout float_layout() const {
+    return {m,
+            n,
+            k,
+            b_count,
+            FloatOperandTileLayout{m, k, a_k_major != 0}.bytes(),
+            FloatOperandTileLayout{n, k, b_k_major != 0}.bytes()};
+  }
+};
+
+// Extents of a matmul of one batch.
+struct MatmulExtents {
+  int m, n, k;
+};
 
 }  // namespace rondo::cuda
 

@@ -1,5 +1,5 @@
-// TmaLayout: how a matmul whose tiles TMA brings is cut, and what lies where in its shared memory
-// (matmul_tma.cuh). Sizes in bytes unless said otherwise.
+// TmaMatmul: a matmul whose tiles TMA brings (matmul_tma.cuh), as its kernel fixes it; and what lies where in
+// its shared memory. Sizes in bytes unless said otherwise.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_LAYOUT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_LAYOUT_H_
 
@@ -10,36 +10,49 @@ namespace rondo::cuda {
 // Tile K: lines of 128 bytes, as TMA swizzles them and wgmma reads them.
 enum : int { kTmaTileK = 64 };
 
-// Tiles of m x n. Of the blocks of a cluster, `down` share the columns and `across` the rows: each copies its
-// share for all; `split` divide K. b_along: lines of B run along K, else panels of 64 columns do along N.
-struct TmaLayout {
-  int m, n, b_count, down, across, split;
-  bool b_along;
+// A cluster has cluster_m x cluster_n blocks with tiles that lie side by side: those that share tiles of A
+// (along N), or of B (along M), copy a share each for all (multicast). split_k blocks divide K. All are ints,
+// as those of TileMatmul.
+struct TmaMatmul {
+  int m, n;  // the tile
+  int b_count;
+  int cluster_m, cluster_n, split_k;
+  int b_k_major;  // lines of B run along K, else panels of 64 columns do along N
+  int stages;
+  int lanes;       // neighbouring points of the epilogue
+  int bf16;        // else f16
+  int b_constant;  // B never changes: it may be read before the kernels ahead are complete
+  int words;       // that `fetch` reads ahead of the epilogue, for each call of it
 
-  HOST_DEVICE int cluster() const { return down * across * split; }
-  HOST_DEVICE int groups() const { return m / 64; }                // of four warps, which multiply
-  HOST_DEVICE int threads() const { return groups() * 128 + 32; }  // and a warp that copies
-  HOST_DEVICE int peers() const { return down + across - 1; }      // blocks that copy into one
+  HOST_DEVICE int cluster() const { return cluster_m * cluster_n * split_k; }
+  HOST_DEVICE int groups() const { return m / 64; }                    // warpgroups, which multiply
+  HOST_DEVICE int threads() const { return groups() * 128 + 32; }      // and a warp that copies
+  HOST_DEVICE int peers() const { return cluster_m + cluster_n - 1; }  // blocks that copy into one
   // Stages: A, then the matrices B one behind the other, so that one instruction can multiply with all.
-  HOST_DEVICE int panels() const { return b_along ? 1 : (n + 63) / 64; }
-  HOST_DEVICE int at_once() const { return b_along || n % 64 == 0 ? b_count : 1; }
+  HOST_DEVICE int panels() const { return b_k_major ? 1 : (n + 63) / 64; }
+  HOST_DEVICE int at_once() const { return b_k_major || n % 64 == 0 ? b_count : 1; }
   HOST_DEVICE int a_bytes() const { return m * kTmaTileK * 2; }
-  HOST_DEVICE int b_bytes() const { return (b_along ? n : panels() * 64) * kTmaTileK * 2; }
+  HOST_DEVICE int b_bytes() const { return (b_k_major ? n : panels() * 64) * kTmaTileK * 2; }
   HOST_DEVICE int stage() const { return a_bytes() + b_count * b_bytes(); }
   // Lines that one block asks for, of those that blocks share.
-  HOST_DEVICE int a_share() const { return m / across; }
-  HOST_DEVICE int b_share() const { return (b_along ? n : int{kTmaTileK}) / down; }
-  // A warp puts its 16 rows of sums through memory of its own, so many columns at a time, where K is not
-  // split.
+  HOST_DEVICE int a_share() const { return m / cluster_n; }
+  HOST_DEVICE int b_share() const { return (b_k_major ? n : int{kTmaTileK}) / cluster_m; }
+  // A warp puts its 16 rows of accumulators through memory of its own, so many columns at a time, where K is
+  // not split.
   HOST_DEVICE int piece() const { return b_count == 1 && n % 32 == 0 ? 32 : 16; }
   HOST_DEVICE int piece_pitch() const { return piece() + 8; }                    // floats
   HOST_DEVICE int piece_floats() const { return b_count * 16 * piece_pitch(); }  // of a warp
-  HOST_DEVICE int pieces() const { return split > 1 ? 0 : groups() * 4 * piece_floats() * 4; }
-  // Where K is split, the sums lie where the stages were.
-  HOST_DEVICE int sums() const { return split > 1 ? AccumulatorsBytes(m, n, b_count) : 0; }
-  // To align the stages, two barriers a stage, and the pieces.
-  HOST_DEVICE int besides_stages(int stages) const { return 1024 + 16 * stages + pieces(); }
-  HOST_DEVICE int shared(int stages) const { return stages * stage() + besides_stages(stages); }
+  HOST_DEVICE int pieces() const { return split_k > 1 ? 0 : groups() * 4 * piece_floats() * 4; }
+  // Where K is split, the accumulators lie where the stages were.
+  HOST_DEVICE int accumulators() const { return split_k > 1 ? AccumulatorsBytes(m, n, b_count) : 0; }
+  // With so many stages: to align them, two barriers a stage, and the pieces.
+  HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + pieces(); }
+  HOST_DEVICE int shared() const { return stages * stage() + besides_stages(stages); }
+};
+
+// The problem. M and K of A lie evenly in runs of m_run and k_run.
+struct TmaExtents {
+  int m, n, k, batches, m_run, k_run;
 };
 
 }  // namespace rondo::cuda

@@ -1,6 +1,6 @@
 // The words of all device code: integers by width, and what a function is.
 //
-// Device code is C++17 for NVRTC, with no other header than those of this folder. Every kernel has one; the
+// Device code is C++20 for NVRTC, with no other header than those of this folder. Every kernel has one; the
 // functions are inlined into it.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TYPES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TYPES_CUH_

@@ -1,5 +1,5 @@
-// wgmma (sm_90a): matmuls of 64 rows by four warps, which read both sides from shared memory, accumulators in
-// f32, and run while the threads go on.
+// wgmma (sm_90a): matmuls of 64 rows by a warpgroup (four warps), which reads A and B from shared memory,
+// accumulators in f32, and run while the threads go on.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WGMMA_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_WGMMA_CUH_
 
@@ -8,7 +8,7 @@
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
 // Shared memory as wgmma addresses it: lines of 128 bytes swizzled as `swizzled` does, groups of eight lines
-// 1024 bytes apart; `panel`: bytes between panels of 64 columns where lines are depths.
+// 1024 bytes apart; `panel`: bytes between panels of 64 columns where lines run along N.
 DEV u64 wgmma_descriptor(u32 address, u32 panel) {
   return (u64)((address & 0x3ffffu) >> 4) | (u64)(panel >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
@@ -36,29 +36,30 @@ DEV void wgmma_wait() {
 #define WGMMA_NAMES_128 \
   WGMMA_NAMES_112       \
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define WGMMA_SUMS_8(x)                                                                       \
+#define WGMMA_ACCUMULATORS_8(x)                                                               \
   "+f"(d[x]), "+f"(d[x + 1]), "+f"(d[x + 2]), "+f"(d[x + 3]), "+f"(d[x + 4]), "+f"(d[x + 5]), \
       "+f"(d[x + 6]), "+f"(d[x + 7])
-#define WGMMA_SUMS_32 WGMMA_SUMS_8(0), WGMMA_SUMS_8(8), WGMMA_SUMS_8(16), WGMMA_SUMS_8(24)
-#define WGMMA_SUMS_48 WGMMA_SUMS_32, WGMMA_SUMS_8(32), WGMMA_SUMS_8(40)
-#define WGMMA_SUMS_64 WGMMA_SUMS_48, WGMMA_SUMS_8(48), WGMMA_SUMS_8(56)
-#define WGMMA_SUMS_80 WGMMA_SUMS_64, WGMMA_SUMS_8(64), WGMMA_SUMS_8(72)
-#define WGMMA_SUMS_96 WGMMA_SUMS_80, WGMMA_SUMS_8(80), WGMMA_SUMS_8(88)
-#define WGMMA_SUMS_104 WGMMA_SUMS_96, WGMMA_SUMS_8(96)
-#define WGMMA_SUMS_112 WGMMA_SUMS_104, WGMMA_SUMS_8(104)
-#define WGMMA_SUMS_128 WGMMA_SUMS_112, WGMMA_SUMS_8(112), WGMMA_SUMS_8(120)
+#define WGMMA_ACCUMULATORS_32 \
+  WGMMA_ACCUMULATORS_8(0), WGMMA_ACCUMULATORS_8(8), WGMMA_ACCUMULATORS_8(16), WGMMA_ACCUMULATORS_8(24)
+#define WGMMA_ACCUMULATORS_48 WGMMA_ACCUMULATORS_32, WGMMA_ACCUMULATORS_8(32), WGMMA_ACCUMULATORS_8(40)
+#define WGMMA_ACCUMULATORS_64 WGMMA_ACCUMULATORS_48, WGMMA_ACCUMULATORS_8(48), WGMMA_ACCUMULATORS_8(56)
+#define WGMMA_ACCUMULATORS_80 WGMMA_ACCUMULATORS_64, WGMMA_ACCUMULATORS_8(64), WGMMA_ACCUMULATORS_8(72)
+#define WGMMA_ACCUMULATORS_96 WGMMA_ACCUMULATORS_80, WGMMA_ACCUMULATORS_8(80), WGMMA_ACCUMULATORS_8(88)
+#define WGMMA_ACCUMULATORS_104 WGMMA_ACCUMULATORS_96, WGMMA_ACCUMULATORS_8(96)
+#define WGMMA_ACCUMULATORS_112 WGMMA_ACCUMULATORS_104, WGMMA_ACCUMULATORS_8(104)
+#define WGMMA_ACCUMULATORS_128 WGMMA_ACCUMULATORS_112, WGMMA_ACCUMULATORS_8(112), WGMMA_ACCUMULATORS_8(120)
 // `a`, `b`, `transposed`: the names of the operands after them.
-#define WGMMA_TYPED(type, n, sums, a_name, b_name, transposed)                                         \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##sums \
-               "}, " a_name ", " b_name ", 1, 1, 1, 0, " transposed ";"                                \
-               : WGMMA_SUMS_##sums                                                                     \
+#define WGMMA_TYPED(type, n, count, a_name, b_name, transposed)                                         \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" WGMMA_NAMES_##count \
+               "}, " a_name ", " b_name ", 1, 1, 1, 0, " transposed ";"                                 \
+               : WGMMA_ACCUMULATORS_##count                                                             \
                : "l"(a), "l"(b), "n"((int)TRANSPOSED))
-#define WGMMA(n, sums, a_name, b_name, transposed)                                        \
-  if constexpr (N == n && BF16) WGMMA_TYPED("bf16", n, sums, a_name, b_name, transposed); \
-  if constexpr (N == n && !BF16) WGMMA_TYPED("f16", n, sums, a_name, b_name, transposed)
+#define WGMMA(n, count, a_name, b_name, transposed)                                        \
+  if constexpr (N == n && BF16) WGMMA_TYPED("bf16", n, count, a_name, b_name, transposed); \
+  if constexpr (N == n && !BF16) WGMMA_TYPED("f16", n, count, a_name, b_name, transposed)
 
 // d (64 x N; N / 2 accumulators of each thread) += A (64 x 16) * B (16 x N), begun: complete after
-// wgmma_wait. `a` and `b` as wgmma_descriptor makes them. TRANSPOSED: lines of B are depths, not columns.
+// wgmma_wait. `a` and `b` as wgmma_descriptor makes them. TRANSPOSED: lines of B run along N, not K.
 template <int N, bool BF16, bool TRANSPOSED>
 DEV void wgmma(float* d, u64 a, u64 b) {
   static_assert(N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 208 || N == 224 || N == 256,

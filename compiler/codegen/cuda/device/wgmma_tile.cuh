@@ -6,10 +6,10 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// 64 rows of A, in a group of four warps, with B_COUNT matrices B of N columns, K of 64 at a time. A stage
+// 64 rows of A, in a warpgroup, with B_COUNT matrices B of N columns, K of 64 at a time. A stage
 // has A's tile, 64 rows after 64 rows, then the matrices, B_BYTES each; one instruction multiplies with
-// AT_ONCE of them. B_ALONG: lines of B run along K; else panels of 64 columns, whose lines do.
-template <int N, int B_COUNT, int B_BYTES, int AT_ONCE, bool B_ALONG, bool BF16>
+// AT_ONCE of them. B_K_MAJOR: lines of B run along K; else panels of 64 columns, whose lines do.
+template <int N, int B_COUNT, int B_BYTES, int AT_ONCE, bool B_K_MAJOR, bool BF16>
 struct WgmmaTile {
   static constexpr int GROUP_BYTES = 64 * 64 * 2, PANEL_BYTES = 64 * 64 * 2;
 
@@ -26,9 +26,9 @@ struct WgmmaTile {
     for (int s = 0; s < 4; ++s)
 #pragma unroll
       for (int j = 0; j < B_COUNT; j += AT_ONCE)
-        wgmma<N * AT_ONCE, BF16, !B_ALONG>(
+        wgmma<N * AT_ONCE, BF16, !B_K_MAJOR>(
             acc + j * N / 2, wgmma_descriptor(a + s * 32, 0),
-            wgmma_descriptor(b + j * B_BYTES + s * (B_ALONG ? 32 : 2048), B_ALONG ? 0 : PANEL_BYTES));
+            wgmma_descriptor(b + j * B_BYTES + s * (B_K_MAJOR ? 32 : 2048), B_K_MAJOR ? 0 : PANEL_BYTES));
     wgmma_commit();
   }
   // COLUMNS of matrix j from column `first` on, to rows `pitch` floats apart; `to`: where the warp's 16 rows

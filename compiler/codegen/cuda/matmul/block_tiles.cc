@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 
 namespace rondo::cuda {
@@ -22,13 +23,49 @@ bool CanCopyA(const Part& part) {
   return Flatten(part, lhs).coordinates.size() <= kMostCoordinates && lhs.absent == 0;
 }
 
+// Clusters that may split `steps` of K: none larger than it has steps, unless others have settled it.
+std::vector<int64_t> Clusters(const PartContext& context, int64_t steps) {
+  if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
+  const int64_t most = context.target.clusters() ? 8 : 1;
+  std::vector<int64_t> clusters = {1};
+  for (int64_t cluster = 2; cluster <= most && cluster <= steps; cluster *= 2) clusters.push_back(cluster);
+  return clusters;
+}
+
+// Where a block's tile is, and the lambdas by which tiles are copied: blocks of a cluster are counted first,
+// then tiles along M, along N, batches.
+void WriteTilePlaces(const PartContext& context, const MatmulProblem& problem, const TileMatmul& matmul,
+                     PartWriter* writer) {
+  const Part& part = context.part;
+  const FlatOperand a = Flatten(part, part.operands[part.lhs]), b = Flatten(part, part.operands[part.rhs[0]]);
+  const int64_t m_tiles = (problem.m + matmul.m - 1) / matmul.m,
+                n_tiles = (problem.n + matmul.n - 1) / matmul.n;
+  writer->Line("const u32 rank = block % " + Text(matmul.cluster) + "u, tile = block / " +
+               Text(matmul.cluster) + "u;");
+  writer->Line("const u32 m_tile = tile % " + Text(m_tiles) + "u, n_tile = tile / " + Text(m_tiles) + "u % " +
+               Text(n_tiles) + "u, batch = tile / " + Text(m_tiles * n_tiles) + "u;");
+  WritePlace("a_batch_place", problem.batch_loops, a, true, writer);
+  WritePlace("a_m_place", problem.m_loops, a, false, writer);
+  WritePlace("a_k_place", problem.k_loops, a, false, writer);
+  WritePresent(a, writer);
+  WriteAValue(context, problem, std::max(1, -matmul.a_vector), writer);
+  WritePlace("b_batch_place", problem.batch_loops, b, false, writer);
+  WritePlace("b_n_place", problem.n_loops, b, false, writer);
+  WritePlace("b_k_place", problem.k_loops, b, false, writer);
+  WriteBValue(context, problem, writer);
+  writer->Line("const At a_batch = a_batch_place((int)batch);");
+  writer->Line("auto a_row = [&](int m) { return a_batch + a_m_place(m); };");
+  writer->Line("const i64 b_batch = b_batch_place((int)batch).a;");
+  WriteBases(part, "b_batch", writer);
+}
+
 }  // namespace
 
 bool SuitsHalfTiles(const PartContext& context, const MatmulProblem& problem) {
   const Part& part = context.part;
   const DType a = part.operands[part.lhs].dtype, b = part.operands[part.rhs[0]].dtype;
   const bool typed = part.acc_type == TapeType::kF32 && Is16Bit(b) && (!part.prologue.empty() || a == b);
-  return typed && problem.bs <= 2 && CanCopyA(part) && IsEnough(part, problem) && problem.k >= 16;
+  return typed && problem.b_count <= 2 && CanCopyA(part) && IsEnough(part, problem) && problem.k >= 16;
 }
 
 bool SuitsFloatTiles(const PartContext& context, const MatmulProblem& problem) {
@@ -36,7 +73,7 @@ bool SuitsFloatTiles(const PartContext& context, const MatmulProblem& problem) {
   const DType a = part.operands[part.lhs].dtype, b = part.operands[part.rhs[0]].dtype;
   const bool typed = part.acc_type == TapeType::kF32 && NaturalType(b) == TapeType::kF32 &&
                      (!part.prologue.empty() || NaturalType(a) == TapeType::kF32);
-  return typed && problem.bs <= 2 && CanCopyA(part) && problem.k >= 8 && IsEnough(part, problem);
+  return typed && problem.b_count <= 2 && CanCopyA(part) && problem.k >= 8 && IsEnough(part, problem);
 }
 
 bool AIsMade(const Part& part) {
@@ -57,47 +94,81 @@ int ALanes(const PartContext& context, const MatmulProblem& problem) {
   return fit ? kLanes : 1;
 }
 
-std::vector<int64_t> Clusters(const PartContext& context, int64_t steps) {
-  if (context.cluster != 0) return {static_cast<int64_t>(context.cluster)};
-  const int64_t most = context.target.clusters() ? 8 : 1;
-  std::vector<int64_t> clusters = {1};
-  for (int64_t cluster = 2; cluster <= most && cluster <= steps; cluster *= 2) clusters.push_back(cluster);
-  return clusters;
+int HalfAVector(const PartContext& context, const MatmulProblem& problem) {
+  const int lanes = ALanes(context, problem);
+  return lanes > 1 ? -lanes : AIsMade(context.part) ? 0 : problem.a_vector;
 }
 
-TileGrid GridOf(const MatmulProblem& problem, int64_t m, int64_t n, int64_t cluster) {
-  return {(problem.m + m - 1) / m, (problem.n + n - 1) / n, cluster, problem.Tiles(m, n) * cluster};
+TileCase CaseOf(const PartContext& context, const MatmulProblem& problem, int64_t tile_k,
+                const MatmulConfiguration& configuration) {
+  const int64_t cluster = configuration.cluster;
+  return {configuration, BusiestBlocks(context, problem, configuration.m, configuration.n, cluster),
+          (problem.Steps(tile_k) + cluster - 1) / cluster};
 }
 
-void WriteTilePlaces(const PartContext& context, const MatmulProblem& problem, const TileGrid& grid,
-                     int a_lanes, PartWriter* writer) {
+std::vector<MatmulCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
+                                            Span<const MatmulConfiguration> tiles, int64_t tile_k,
+                                            std::optional<StepCycles> (*step)(const PartContext& context,
+                                                                              const MatmulProblem& problem,
+                                                                              const TileCase& tile)) {
+  std::vector<MatmulCandidate> candidates;
+  const GpuTable& gpu = GpuTableOf(context.target);
+  for (MatmulConfiguration configuration : tiles) {
+    const int64_t own_k = configuration.k > 0 ? configuration.k : tile_k;
+    for (int64_t cluster : Clusters(context, problem.Steps(own_k))) {
+      configuration.cluster = cluster;
+      const TileCase tile = CaseOf(context, problem, own_k, configuration);
+      const std::optional<StepCycles> cycles = step(context, problem, tile);
+      if (!cycles) continue;
+      const TileBlock block = {tile.busiest,
+                               static_cast<double>(tile.own_steps),
+                               cycles->copy,
+                               cycles->multiply,
+                               static_cast<double>(configuration.m * configuration.n * problem.b_count),
+                               cluster};
+      candidates.push_back({configuration, AmongOthers(gpu, TileCycles(gpu, block))});
+    }
+  }
+  return candidates;
+}
+
+TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem,
+                        const MatmulConfiguration& configuration) {
+  const auto number = [](int64_t n) { return static_cast<int>(n); };
   const Part& part = context.part;
-  const FlatOperand a = Flatten(part, part.operands[part.lhs]), b = Flatten(part, part.operands[part.rhs[0]]);
-  writer->Line("const u32 rank = block % " + Text(grid.cluster) + "u, tile = block / " + Text(grid.cluster) +
-               "u;");
-  writer->Line("const u32 row_tile = tile % " + Text(grid.m_tiles) + "u, column_tile = tile / " +
-               Text(grid.m_tiles) + "u % " + Text(grid.n_tiles) + "u, batch = tile / " +
-               Text(grid.m_tiles * grid.n_tiles) + "u;");
-  WritePlace("batch_left_place", problem.batch_loops, a, true, writer);
-  WritePlace("row_place", problem.m_loops, a, false, writer);
-  WritePlace("left_depth_place", problem.k_loops, a, false, writer);
-  WritePresent(a, writer);
-  WriteAValue(context, problem, a_lanes, writer);
-  WritePlace("batch_right_place", problem.batch_loops, b, false, writer);
-  WritePlace("column_place", problem.n_loops, b, false, writer);
-  WritePlace("right_depth_place", problem.k_loops, b, false, writer);
-  WriteBValue(context, problem, writer);
-  writer->Line("const At batch_left = batch_left_place((int)batch);");
-  writer->Line("auto row_at = [&](int row) { return batch_left + row_place(row); };");
-  writer->Line("const i64 batch_right = batch_right_place((int)batch).a;");
-  WriteBases(part, "batch_right", writer);
+  TileMatmul matmul = {};
+  matmul.m = number(configuration.m);
+  matmul.n = number(configuration.n);
+  matmul.k = number(configuration.k);
+  matmul.warps_m = number(configuration.warps_m);
+  matmul.warps_n = number(configuration.warps_n);
+  matmul.warps_k = number(configuration.warps_k);
+  matmul.b_count = number(problem.b_count);
+  matmul.cluster = number(configuration.cluster);
+  matmul.a_k_major = problem.a_k_major;
+  matmul.a_vector = AIsMade(part) ? 0 : problem.a_vector;
+  matmul.b_k_major = problem.b_k_major;
+  matmul.b_vector = problem.b_vector;
+  matmul.lanes = EpilogueLanes(part, problem);
+  matmul.bf16 = part.operands[part.rhs[0]].dtype == DType::kBF16;
+  matmul.b_constant = AreConstant(context, part.rhs);
+  return matmul;
 }
 
-std::string TileArguments(const Part& part, const MatmulProblem& problem) {
-  return "(row_tile, column_tile, rank, " + Text(problem.m) + ", " + Text(problem.n) + ", " +
-         Text(problem.k) + ", p" + Text(part.operands[part.lhs].param) +
-         ", right, row_at, left_depth_place, left_present, left_value, column_place, right_depth_place, "
-         "right_value, finish);";
+Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProblem& problem,
+                                   std::string_view device_template, const TileMatmul& matmul, int shared,
+                                   PartWriter* writer) {
+  WriteTilePlaces(context, problem, matmul, writer);
+  WriteEpilogue(context, problem, matmul.lanes, "", writer);
+  const MatmulExtents extents = ExtentsOf(problem);
+  writer->Line(std::string(device_template) + "<" + Aggregate("TileMatmul", matmul) +
+               ">(m_tile, n_tile, rank, " + Aggregate("MatmulExtents", extents) + ", p" +
+               Text(context.part.operands[context.part.lhs].param) +
+               ", b, a_row, a_k_place, a_present, a_value, b_n_place, b_k_place, b_value, epilogue);");
+  PartLaunch launch;
+  launch.shared = static_cast<uint32_t>(shared);
+  launch.cluster = static_cast<uint32_t>(matmul.cluster);
+  return WithBlocks(launch, problem.Tiles(matmul.m, matmul.n) * matmul.cluster);
 }
 
 }  // namespace rondo::cuda

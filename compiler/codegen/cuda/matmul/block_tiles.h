@@ -1,19 +1,22 @@
 // What families share whose blocks copy tiles of A and B to shared memory and multiply them there: which
-// problems suit, how blocks are counted, and the text that says where a block's tile lies. Internal to
-// compiler/codegen/cuda.
+// problems suit, the loop over candidates, and the text. Internal to compiler/codegen/cuda.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BLOCK_TILES_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_BLOCK_TILES_H_
 
 #include <cstdint>
-#include <string>
+#include <optional>
+#include <string_view>
 #include <vector>
 
+#include "compiler/codegen/cuda/device/tile_layout.h"
+#include "compiler/codegen/cuda/gpu_table.h"
+#include "compiler/codegen/cuda/matmul/matmul_candidates.h"
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
 #include "compiler/codegen/cuda/part_writer.h"
 
 namespace rondo::cuda {
 
-// Whether tiles of 16-bit factors, or of f32, can compute the part, and there is enough of it.
+// Whether tiles of 16-bit types, or of f32, can compute the part, and there is enough of it.
 bool SuitsHalfTiles(const PartContext& context, const MatmulProblem& problem);
 bool SuitsFloatTiles(const PartContext& context, const MatmulProblem& problem);
 
@@ -21,21 +24,40 @@ bool SuitsFloatTiles(const PartContext& context, const MatmulProblem& problem);
 // vectors along K, ALanes at a time.
 bool AIsMade(const Part& part);
 int ALanes(const PartContext& context, const MatmulProblem& problem);
+// How tiles of 16-bit types read A (TileMatmul::a_vector).
+int HalfAVector(const PartContext& context, const MatmulProblem& problem);
 
-// Clusters that may split `steps` of K: none larger than it has steps, unless others have settled it.
-std::vector<int64_t> Clusters(const PartContext& context, int64_t steps);
-
-// How the tiles of a problem are counted: blocks of a cluster first, then tiles along M, along N, batches.
-struct TileGrid {
-  int64_t m_tiles, n_tiles, cluster, blocks;
+// A tile of a problem, by blocks that split K or not.
+struct TileCase {
+  MatmulConfiguration configuration;
+  double busiest = 1;     // blocks of the busiest multiprocessor
+  int64_t own_steps = 1;  // of K, of each block
 };
-TileGrid GridOf(const MatmulProblem& problem, int64_t m, int64_t n, int64_t cluster);
+TileCase CaseOf(const PartContext& context, const MatmulProblem& problem, int64_t tile_k,
+                const MatmulConfiguration& configuration);
 
-// Where a block's tile is, and the lambdas by which tiles are copied. `a_lanes`: of what makes A.
-void WriteTilePlaces(const PartContext& context, const MatmulProblem& problem, const TileGrid& grid,
-                     int a_lanes, PartWriter* writer);
-// What every device template of tiles is called with.
-std::string TileArguments(const Part& part, const MatmulProblem& problem);
+// Cycles that one of a block's steps of K takes: what its copies take, and what its multiplications do.
+struct StepCycles {
+  double copy = 0, multiply = 0;
+};
+
+// The candidates of a family: each of `tiles` (clusters left open), and each cluster that may split K, for
+// which `step` has an answer; none: the tile does not fit.
+std::vector<MatmulCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
+                                            Span<const MatmulConfiguration> tiles, int64_t tile_k,
+                                            std::optional<StepCycles> (*step)(const PartContext& context,
+                                                                              const MatmulProblem& problem,
+                                                                              const TileCase& tile));
+
+// Of a candidate, what all families have in common: 16-bit operands as they lie, one epilogue, no stages yet.
+TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem,
+                        const MatmulConfiguration& configuration);
+
+// The text of a tiled matmul, which calls the device template of that name (device/matmul_mma.cuh and
+// others), and its launch with so many bytes of shared memory. `a_lanes`: of what makes A.
+Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProblem& problem,
+                                   std::string_view device_template, const TileMatmul& matmul, int shared,
+                                   PartWriter* writer);
 
 }  // namespace rondo::cuda
 

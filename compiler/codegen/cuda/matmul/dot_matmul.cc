@@ -1,5 +1,5 @@
-// Products of so little that a warp computes each point: both sides read as vectors along the depth, a right
-// side that never changes before the kernels ahead are complete.
+// Matmuls of so little that a warp computes each point: A and B read as vectors along K, a B that never
+// changes before the kernels ahead are complete.
 #include <algorithm>
 #include <optional>
 
@@ -16,7 +16,7 @@ constexpr std::string_view kHeaders[] = {"reductions", "vectors"};
 
 struct DotShape {
   int lanes = 1;                    // elements of a vector
-  int64_t words = 0;                // of a vector of all right sides
+  int64_t words = 0;                // of a vector of all B
   int64_t vectors = 0, rounds = 0;  // along K, and of each lane
 };
 
@@ -64,12 +64,12 @@ void WriteLoads(const PartContext& context, const DotShape& shape, PartWriter* w
   if (!early) writer->Line("wait_for_earlier();");
   for (size_t j = 0; j < part.rhs.size(); ++j) {
     const int64_t words = shape.lanes * ByteSize(part.operands[part.rhs[j]].dtype) / 4;
-    writer->Line("float acc" + Text(j) + " = 0; u32 right" + Text(j) + "[" + Text(shape.rounds) + "][" +
+    writer->Line("float acc" + Text(j) + " = 0; u32 b" + Text(j) + "_words[" + Text(shape.rounds) + "][" +
                  Text(words) + "];");
   }
   OpenRounds(context, shape, writer);
   for (size_t j = 0; j < part.rhs.size(); ++j)
-    writer->LoadWords(part.rhs[j], shape.lanes, "right" + Text(j) + "[round]");
+    writer->LoadWords(part.rhs[j], shape.lanes, "b" + Text(j) + "_words[round]");
   writer->Close(2);
   if (early) writer->Line("wait_for_earlier();");
 }
@@ -79,14 +79,14 @@ void WriteMultiplies(const PartContext& context, const DotShape& shape, PartWrit
   const std::string lanes = Text(shape.lanes);
   const Operand& lhs = part.operands[part.lhs];
   OpenRounds(context, shape, writer);
-  writer->Line("u32 left[" + Text(shape.lanes * ByteSize(lhs.dtype) / 4) + "]; float x[" + lanes + "], y[" +
-               lanes + "];");
-  writer->LoadWords(part.lhs, shape.lanes, "left");
-  writer->Line(std::string("widen_") + Name(lhs.dtype) + "<" + lanes + ">(left, x);");
+  writer->Line("u32 a_words[" + Text(shape.lanes * ByteSize(lhs.dtype) / 4) + "]; float x[" + lanes +
+               "], y[" + lanes + "];");
+  writer->LoadWords(part.lhs, shape.lanes, "a_words");
+  writer->Line(std::string("widen_") + Name(lhs.dtype) + "<" + lanes + ">(a_words, x);");
   for (size_t j = 0; j < part.rhs.size(); ++j) {
     const std::string n = Text(j), acc = Accumulator(j);
-    writer->Line(std::string("widen_") + Name(part.operands[part.rhs[j]].dtype) + "<" + lanes + ">(right" +
-                 n + "[round], y);");
+    writer->Line(std::string("widen_") + Name(part.operands[part.rhs[j]].dtype) + "<" + lanes + ">(b" + n +
+                 "_words[round], y);");
     writer->Line("#pragma unroll");
     writer->Line("for (int e = 0; e < " + lanes + "; ++e) " + acc + " = __fmaf_rn(x[e], y[e], " + acc + ");");
   }

@@ -21,12 +21,12 @@ constexpr int64_t kMostExtent = 0x7fffffff;  // what libraries count in
 
 class Reader {
  public:
-  Reader(const Part& part, const MatmulProblem& problem, const Operand& left, const Operand& out)
+  Reader(const Part& part, const MatmulProblem& problem, const Operand& a, const Operand& out)
       : part_(part),
         batch_(part, problem.batch_loops, Flatten(part, out)),
         m_(part, problem.m_loops, Flatten(part, out)),
         n_(part, problem.n_loops, Flatten(part, out)),
-        k_(part, problem.k_loops, Flatten(part, left)) {}
+        k_(part, problem.k_loops, Flatten(part, a)) {}
 
   std::optional<LibraryProduct> Read(const cuda::LibraryEpilogue& epilogue) const {
     const Operand &lhs = part_.operands[part_.lhs], &rhs = part_.operands[part_.rhs[0]];

@@ -97,7 +97,7 @@ std::optional<MatmulConfiguration> ParseMatmulConfiguration(std::string_view nam
     rest = after;
     break;
   }
-  // A library's has a number alone, a tile's its sides.
+  // A library's has a number alone, a tile's its extents.
   const bool library = configuration.family == MatmulFamily::kLibrary;
   size_t next = library ? std::size(kFields) - 1 : 0;
   while (!rest.empty()) {

@@ -39,23 +39,23 @@ void WritePresent(const FlatOperand& operand, PartWriter* writer) {
   std::string all = "true";
   for (size_t c = 0; c < operand.coordinates.size(); ++c)
     all += " && (u32)at.c" + Text(c) + " < " + Text(operand.coordinates[c].extent) + "u";
-  writer->Line("auto left_present = [](At at) -> bool { return " + all + "; };");
+  writer->Line("auto a_present = [](At at) -> bool { return " + all + "; };");
 }
 
 void WriteAValue(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer) {
   const Part& part = context.part;
-  writer->Line(std::string("auto left_value = [&](int row, int depth") +
+  writer->Line(std::string("auto a_value = [&](int m, int k") +
                (lanes > 1 ? ", float* x) {" : ") -> float {"));
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
-  writer->DecodeLoops("(u32)row", problem.m_loops);
+  writer->DecodeLoops("(u32)m", problem.m_loops);
   writer->ZeroLoops(problem.n_loops);
-  writer->DecodeLoops("(u32)depth", problem.k_loops);
+  writer->DecodeLoops("(u32)k", problem.k_loops);
   if (lanes > 1) {
     writer->WriteLanes(part.prologue, "q", problem.k_loops.back(), lanes, "");
     writer->Line("};");
     return;
   }
-  std::string value = "left";
+  std::string value = "a_element";
   if (part.prologue.empty()) {
     writer->Load(part.lhs, value);
   } else {
@@ -66,14 +66,13 @@ void WriteAValue(const PartContext& context, const MatmulProblem& problem, int l
 
 void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
   const Part& part = context.part;
-  writer->Line("auto right_value = [&](int side, int column, int depth) -> float {");
+  writer->Line("auto b_value = [&](int which, int n, int k) -> float {");
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
   writer->ZeroLoops(problem.m_loops);
-  writer->DecodeLoops("(u32)column", problem.n_loops);
-  writer->DecodeLoops("(u32)depth", problem.k_loops);
+  writer->DecodeLoops("(u32)n", problem.n_loops);
+  writer->DecodeLoops("(u32)k", problem.k_loops);
   for (size_t j = 0; j < part.rhs.size(); ++j) {
-    std::string n = Text(j);
-    writer->Line("if (side == " + n + ") {");
+    writer->Line("if (which == " + Text(j) + ") {");
     writer->Load(part.rhs[j], "value");
     writer->Line("return (float)value; }");
   }
@@ -89,7 +88,7 @@ void WriteBases(const Part& part, const std::string& start, PartWriter* writer) 
              (start.empty() ? Text(size * operand.offset)
                             : Text(size) + " * (" + start + " + " + Text(operand.offset) + ")");
   }
-  writer->Line("const char* const right[] = {" + bases + "};");
+  writer->Line("const char* const b[] = {" + bases + "};");
 }
 
 int EpilogueLanes(const Part& part, const MatmulProblem& problem) {
@@ -105,10 +104,10 @@ int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lan
   const Part& part = context.part;
   constexpr int kMost = 16;
   int words = 0;
-  writer->Line("auto fetch = [&](int row, int column, u32* words) {");
+  writer->Line("auto fetch = [&](int m, int n, u32* words) {");
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
-  writer->DecodeLoops("(u32)row", problem.m_loops);
-  writer->DecodeLoops("(u32)column", problem.n_loops);
+  writer->DecodeLoops("(u32)m", problem.m_loops);
+  writer->DecodeLoops("(u32)n", problem.n_loops);
   writer->ZeroLoops(problem.k_loops);
   writer->scope.lanes.resize(part.operands.size());
   for (size_t index : Touched(part.epilogue, TapeOp::kLoad)) {
@@ -133,10 +132,10 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
     const DType dtype = part.operands[index].dtype;
     writer->scope.quick = writer->scope.quick && Is16Bit(dtype);
   }
-  writer->Line("auto finish = [&](int row, int column, const float* sums" + more + ") {");
+  writer->Line("auto epilogue = [&](int m, int n, const float* sums" + more + ") {");
   writer->DecodeLoops("(u32)batch", problem.batch_loops);
-  writer->DecodeLoops("(u32)row", problem.m_loops);
-  writer->DecodeLoops("(u32)column", problem.n_loops);
+  writer->DecodeLoops("(u32)m", problem.m_loops);
+  writer->DecodeLoops("(u32)n", problem.n_loops);
   writer->ZeroLoops(problem.k_loops);
   if (lanes == 1) {
     for (size_t j = 0; j < part.rhs.size(); ++j) {

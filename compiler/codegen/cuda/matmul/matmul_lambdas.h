@@ -16,23 +16,23 @@ namespace rondo::cuda {
 // auto NAME = [](flat number) -> At: what these loops add to the operand's address and coordinates.
 void WritePlace(const std::string& name, const std::vector<size_t>& loops, const FlatOperand& operand,
                 bool from_offset, PartWriter* writer);
-// auto left_present = [&](At) -> bool
+// auto a_present = [&](At) -> bool
 void WritePresent(const FlatOperand& operand, PartWriter* writer);
-// auto left_value = [&](row, depth) -> float: A's element, through its prologue. Of several `lanes`:
-// [&](row, depth, float* x), elements along K.
+// auto a_value = [&](m, k) -> float: A's element, through its prologue. Of several `lanes`: [&](m, k, float*
+// x), elements along K.
 void WriteAValue(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer);
-// auto right_value = [&](which B, column, depth) -> float
+// auto b_value = [&](which B, n, k) -> float
 void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);
-// const char* const right[]: where each B begins. `start`: what is added to the elements before it.
+// const char* const b[]: where each B begins. `start`: what is added to the elements before it.
 void WriteBases(const Part& part, const std::string& start, PartWriter* writer);
 
 // Points of the innermost loop of N that an epilogue takes at once.
 int EpilogueLanes(const Part& part, const MatmulProblem& problem);
-// auto fetch = [&](row, column, u32* words): what the epilogue of so many points reads besides sums, as far
+// auto fetch = [&](m, n, u32* words): what the epilogue of so many points reads besides sums, as far
 // as it lies in vectors. WriteEpilogue, which comes next, finds it in its argument `words`, until the
 // writer's scope is put back. Returns the number of words.
 int WriteFetch(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer);
-// auto finish = [&](row, column, const float* sums): the epilogue of `lanes` points along the innermost loop
+// auto epilogue = [&](m, n, const float* sums): the epilogue of `lanes` points along the innermost loop
 // of N; sums[j * lanes + v] is accumulator j of point v. `more`: further parameters.
 void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int lanes,
                    const std::string& more, PartWriter* writer);

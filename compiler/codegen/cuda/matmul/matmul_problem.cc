@@ -38,7 +38,7 @@ class Reader {
     Split();
     PutContiguousLast(part_, b_, &problem_.n_loops);
     PutContiguousLast(part_, b_, &problem_.k_loops);
-    problem_.bs = static_cast<int64_t>(part_.rhs.size());
+    problem_.b_count = static_cast<int64_t>(part_.rhs.size());
     ReadA();
     ReadB();
     problem_.batches = Extent(part_, problem_.batch_loops);
@@ -51,14 +51,14 @@ class Reader {
   }
 
  private:
-  // Gives each loop its role, by which sides move with it.
+  // Gives each loop its role, by whether A and B move with it.
   void Split() {
     size_t first = static_cast<size_t>(EpilogueLoops(part_));
     for (size_t l = 0; l < first; ++l) {
-      const bool right = b_.strides[l] != 0, left = AMoves(l);
-      if (left && right) {
+      const bool b = b_.strides[l] != 0, a = AMoves(l);
+      if (a && b) {
         problem_.batch_loops.push_back(l);
-      } else if (right) {
+      } else if (b) {
         problem_.n_loops.push_back(l);
       } else {
         problem_.m_loops.push_back(l);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/codegen/cuda/device/tile_layout.h"
 #include "compiler/codegen/cuda/operand_access.h"
 #include "core/kernel.h"
 
@@ -19,8 +20,8 @@ namespace rondo::cuda {
 struct MatmulProblem {
   std::vector<size_t> batch_loops, m_loops, n_loops, k_loops;  // of the part
   int64_t batches = 1, m = 1, n = 1, k = 1;
-  int64_t bs = 1;  // right sides that one A is multiplied by, alike but for where they lie
-  // How either side is read: elements a vector, and whether vectors lie along K (else along M or N). 1:
+  int64_t b_count = 1;  // matrices B that one A is multiplied by, alike but for where they lie
+  // How either operand is read: elements a vector, and whether vectors lie along K (else along M or N). 1:
   // element by element.
   int a_vector = 1, b_vector = 1;
   bool a_k_major = true, b_k_major = true;
@@ -33,9 +34,13 @@ struct MatmulProblem {
   }
 };
 
-// None if the part's sides do not fit (an index from data on a side, a side that moves with the other's
-// loops, several right sides that lie differently).
+// None if A and B do not fit (a B with an index from data or a guard, several B that lie differently).
 std::optional<MatmulProblem> MatmulProblemOf(const Part& part, Span<const ParamFacts> params);
+
+// M, N and K as device code has them.
+inline MatmulExtents ExtentsOf(const MatmulProblem& problem) {
+  return {static_cast<int>(problem.m), static_cast<int>(problem.n), static_cast<int>(problem.k)};
+}
 
 }  // namespace rondo::cuda
 

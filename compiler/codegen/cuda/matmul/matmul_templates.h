@@ -7,7 +7,7 @@
 
 namespace rondo::cuda {
 
-extern const PartTemplate kDotMatmul;    // a warp a point, both sides read as vectors along K
+extern const PartTemplate kDotMatmul;    // a warp a point, A and B read as vectors along K
 extern const PartTemplate kPlainMatmul;  // a thread or a warp a point
 
 // The first that suits a part computes it.

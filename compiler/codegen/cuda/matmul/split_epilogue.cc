@@ -18,21 +18,21 @@ using cuda::Is16Bit;
 using cuda::IsPlain;
 using cuda::MatmulProblem;
 
-// One accumulator: a run of columns of the right side.
+// One accumulator: a run of columns of B.
 struct Sum {
   size_t part = 0, index = 0;
-  int64_t place = 0;  // of the right side, bytes from where its value begins
+  int64_t place = 0;  // of B, bytes from where its value begins
   int64_t n = 0;
   int64_t first_n = 0;  // of the common result
 };
 
-// A side as all parts have it.
-struct Side {
+// A or B as all parts have it.
+struct MatrixOperand {
   int value = -1;
   int64_t place = 0;  // bytes from where the value begins
   DType dtype = DType::kF32;
   int64_t batch_stride = 0, line_stride = 0, k_stride = 0;  // elements
-  bool operator==(const Side&) const = default;
+  bool operator==(const MatrixOperand&) const = default;
 };
 
 class Splitter {
@@ -71,48 +71,48 @@ class Splitter {
     const std::optional<MatmulProblem> problem = cuda::MatmulProblemOf(part, facts);
     const Operand& lhs = part.operands[part.lhs];
     if (!problem || !IsPlain(lhs) || !Is16Bit(lhs.dtype)) return false;
-    const FlatOperand left = Flatten(part, lhs), first = Flatten(part, part.operands[part.rhs[0]]);
-    const Loops loops = {FlatLoops(part, problem->batch_loops, left), FlatLoops(part, problem->m_loops, left),
+    const FlatOperand a = Flatten(part, lhs), first = Flatten(part, part.operands[part.rhs[0]]);
+    const Loops loops = {FlatLoops(part, problem->batch_loops, a), FlatLoops(part, problem->m_loops, a),
                          FlatLoops(part, problem->n_loops, first)};
-    const FlatLoops k(part, problem->k_loops, left);
-    Side side;
-    if (!ReadSide(lhs, left, loops.batch, loops.m, k, &side)) return false;
+    const FlatLoops k(part, problem->k_loops, a);
+    MatrixOperand matrix;
+    if (!ReadOperand(lhs, a, loops.batch, loops.m, k, &matrix)) return false;
     if (index > 0 &&
-        (side != left_ || loops.batch.extent() != batches_ || loops.m.extent() != m_ || k.extent() != k_))
+        (matrix != a_ || loops.batch.extent() != batches_ || loops.m.extent() != m_ || k.extent() != k_))
       return false;
-    left_ = side;
+    a_ = matrix;
     batches_ = loops.batch.extent();
     m_ = loops.m.extent();
     k_ = k.extent();
     for (size_t j = 0; j < part.rhs.size(); ++j) {
       const Operand& rhs = part.operands[part.rhs[j]];
       if (rhs.dtype != lhs.dtype) return false;
-      if (!ReadSide(rhs, Flatten(part, rhs), loops.batch, loops.n, k, &side)) return false;
+      if (!ReadOperand(rhs, Flatten(part, rhs), loops.batch, loops.n, k, &matrix)) return false;
       Sum sum;
       sum.part = index;
       sum.index = j;
-      sum.place = side.place;
+      sum.place = matrix.place;
       sum.n = loops.n.extent();
-      if (sums_.empty()) right_ = side;
-      side.place = right_.place;
-      if (side != right_) return false;
+      if (sums_.empty()) b_ = matrix;
+      matrix.place = b_.place;
+      if (matrix != b_) return false;
       sums_.push_back(sum);
     }
     loops_.push_back(loops);
     return true;
   }
 
-  bool ReadSide(const Operand& operand, const FlatOperand& flat, const FlatLoops& batch,
-                const FlatLoops& line, const FlatLoops& k, Side* side) const {
+  bool ReadOperand(const Operand& operand, const FlatOperand& flat, const FlatLoops& batch,
+                   const FlatLoops& line, const FlatLoops& k, MatrixOperand* matrix) const {
     const auto b = batch.Stride(flat), l = line.Stride(flat), d = k.Stride(flat);
     if (!IsPlain(operand) || !b || !l || !d || flat.offset < 0) return false;
     const LoweredBinding& binding = op_.params[operand.param];
-    side->value = binding.value;
-    side->place = static_cast<int64_t>(binding.byte_offset) + flat.offset * ByteSize(operand.dtype);
-    side->dtype = operand.dtype;
-    side->batch_stride = *b;
-    side->line_stride = *l;
-    side->k_stride = *d;
+    matrix->value = binding.value;
+    matrix->place = static_cast<int64_t>(binding.byte_offset) + flat.offset * ByteSize(operand.dtype);
+    matrix->dtype = operand.dtype;
+    matrix->batch_stride = *b;
+    matrix->line_stride = *l;
+    matrix->k_stride = *d;
     return true;
   }
 
@@ -120,13 +120,13 @@ class Splitter {
   bool PlaceColumns() {
     std::stable_sort(sums_.begin(), sums_.end(),
                      [](const Sum& a, const Sum& b) { return a.place < b.place; });
-    const int64_t step = right_.line_stride * ByteSize(right_.dtype);
+    const int64_t step = b_.line_stride * ByteSize(b_.dtype);
     for (Sum& sum : sums_) {
       if (sum.place != sums_[0].place + n_ * step || (sum.n == 1 && sums_.size() > 1)) return false;
       sum.first_n = n_;
       n_ += sum.n;
     }
-    right_.place = sums_[0].place;
+    b_.place = sums_[0].place;
     return n_ <= 0x7fffffff;
   }
 
@@ -145,10 +145,9 @@ class Splitter {
     part.outer = part.m = part.n = part.reduced = 1;
     part.loops = arena_.Copy(std::vector<int64_t>{batches_, m_, n_, k_});
     part.operands = arena_.Copy(std::vector<Operand>{
-        MakeOperand(0, Mode::kRead, left_.dtype, {left_.batch_stride, left_.line_stride, 0, left_.k_stride}),
-        MakeOperand(1, Mode::kRead, right_.dtype,
-                    {right_.batch_stride, 0, right_.line_stride, right_.k_stride}),
-        MakeOperand(2, Mode::kWrite, left_.dtype, {m_ * n_, n_, 1, 0})});
+        MakeOperand(0, Mode::kRead, a_.dtype, {a_.batch_stride, a_.line_stride, 0, a_.k_stride}),
+        MakeOperand(1, Mode::kRead, b_.dtype, {b_.batch_stride, 0, b_.line_stride, b_.k_stride}),
+        MakeOperand(2, Mode::kWrite, a_.dtype, {m_ * n_, n_, 1, 0})});
     part.lhs = 0;
     part.rhs = arena_.Copy(std::vector<uint16_t>{1});
     TapeInst sum, store;
@@ -159,8 +158,8 @@ class Splitter {
     LoweredOp& op = split_.matmul;
     op.kernel.num_params = 3;
     op.kernel.parts = arena_.Copy(std::vector<Part>{part});
-    op.params = {{left_.value, static_cast<uint64_t>(left_.place), Mode::kRead},
-                 {right_.value, static_cast<uint64_t>(right_.place), Mode::kRead},
+    op.params = {{a_.value, static_cast<uint64_t>(a_.place), Mode::kRead},
+                 {b_.value, static_cast<uint64_t>(b_.place), Mode::kRead},
                  {value_, 0, Mode::kWrite}};
     op.deps = op_.deps;
     op.sources = op_.sources;
@@ -258,7 +257,7 @@ class Splitter {
     at.m.AddSteps(n_, &strides);
     at.n.AddSteps(1, &strides);
     strides.resize(loops);
-    Operand operand = MakeOperand(kNoParam, Mode::kRead, left_.dtype, strides);
+    Operand operand = MakeOperand(kNoParam, Mode::kRead, a_.dtype, strides);
     operand.offset = sum.first_n;
     return operand;
   }
@@ -266,16 +265,16 @@ class Splitter {
   void MakeSums() {
     LoweredValue& value = split_.sums;
     value.name = op_.sources.empty() ? "sums" : "sums of " + op_.sources[0];
-    value.dtype = left_.dtype;
+    value.dtype = a_.dtype;
     value.shape = Shape({batches_, m_, n_});
-    value.bytes = batches_ * m_ * n_ * ByteSize(left_.dtype);
+    value.bytes = batches_ * m_ * n_ * ByteSize(a_.dtype);
     value.sources = op_.sources;
   }
 
   Arena& arena_;
   const LoweredOp& op_;
   const int value_;
-  Side left_, right_;
+  MatrixOperand a_, b_;
   int64_t batches_ = 1, m_ = 1, n_ = 0, k_ = 1;
   std::vector<Sum> sums_;
   std::vector<Loops> loops_;

@@ -9,7 +9,7 @@
 
 namespace rondo {
 
-// `matmul` writes the sums of all accumulators, column after column, to a new value of the sides' type,
+// `matmul` writes the sums of all accumulators, column after column, to a new value of the type of A and B,
 // which `map` reads in their place. The two do what the op did, but that sums are rounded to that type.
 struct SplitOp {
   LoweredValue sums;
@@ -18,8 +18,8 @@ struct SplitOp {
   int64_t m = 0, n = 0, k = 0, batches = 0;
 };
 
-// None where a part has a prologue, where the sides are no strided matrices, where the left sides of parts
-// and accumulators differ, or the right sides are not neighbouring columns of one matrix. `value` is the
+// None where a part has a prologue, where A and B are no strided matrices, where the As of parts and
+// accumulators differ, or the Bs are not neighbouring columns of one matrix. `value` is the
 // number that `sums` will have; kernels lie in the program's arena.
 std::optional<SplitOp> SplitEpilogue(const LoweredProgram& program, const LoweredOp& op, int value);
 

@@ -62,15 +62,15 @@ std::optional<TensorMap> BMap(const Part& part, const MatmulProblem& problem, co
 
 std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem) {
   constexpr Run kOne = {1, 1};
-  TmaOperands sides;
+  TmaOperands found;
   const Operand& lhs = part.operands[part.lhs];
   const FlatOperand a = Flatten(part, lhs);
   std::vector<Run> k = RunsOf(part, problem.k_loops, a), m = RunsOf(part, problem.m_loops, a),
                    batch = RunsOf(part, problem.batch_loops, a);
   if (k.size() > 2 || m.size() > 2 || batch.size() > 1) return std::nullopt;
   if (k.size() == 2 && k[0].extent % kTmaTileK != 0) return std::nullopt;
-  sides.k_run = k[0].extent;
-  sides.m_run = m[0].extent;
+  found.k_run = k[0].extent;
+  found.m_run = m[0].extent;
   k.push_back(kOne);
   m.push_back(kOne);
   std::vector<std::optional<TensorMap>> maps = {MapOf(lhs, a, {k[0], m[0], k[1], m[1], batch[0]})};
@@ -79,9 +79,9 @@ std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& 
   }
   for (const std::optional<TensorMap>& map : maps) {
     if (!map) return std::nullopt;
-    sides.maps.push_back(*map);
+    found.maps.push_back(*map);
   }
-  return sides;
+  return found;
 }
 
 }  // namespace rondo::cuda

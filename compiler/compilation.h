@@ -1,0 +1,43 @@
+// Compilation: one call of Compile on its way through the pipeline.
+#ifndef RONDO_COMPILER_COMPILATION_H_
+#define RONDO_COMPILER_COMPILATION_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/emit_plan.h"
+#include "compiler/compile.h"
+#include "compiler/fusion/lowered.h"
+#include "compiler/ir/graph.h"
+#include "compiler/schedule/least_memory.h"
+
+namespace rondo {
+
+// One program, as one device runs it, on its way from a model to steps. Passes fill in what comes after them.
+struct ProgramInWork {
+  ModelSource source;
+  uint32_t device = 0;
+  bool sharded = false;    // the graph is one device's part of what `shard` has shared out
+  ir::Graph graph;         // from `import` to `fuse`
+  PlannedProgram planned;  // from `fuse` to `emit`
+  ScheduleReport schedule;
+};
+
+// Lives on the stack of Compile; single-threaded.
+struct Compilation {
+  explicit Compilation(const CompileOptions& o) : options(o) {}
+  const CompileOptions& options;
+  std::vector<ProgramInWork> programs;
+  // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
+  std::vector<std::string> shapes_found, breaks_found, states_found;
+  EmittedPlan emitted;  // from `emit` on
+  EmitReport emit_report;
+  CompileReport report;
+};
+
+// What reports call the program of a device: "main", "main@1".
+std::string NameOf(const CompileOptions& options, const ProgramInWork& program);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_COMPILATION_H_

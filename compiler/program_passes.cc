@@ -1,0 +1,303 @@
+#include "compiler/program_passes.h"
+
+#include <algorithm>
+
+#include "compiler/codegen/cuda/add_modules.h"
+#include "compiler/codegen/cuda/choose_libraries.h"
+#include "compiler/fusion/fuse.h"
+#include "compiler/ir/loop.h"
+#include "compiler/model_shapes.h"
+#include "compiler/schedule/expand_loops.h"
+#include "compiler/shard/shard_graph.h"
+#include "formats/machine_code/image_check.h"
+#include "formats/plan/check/checker.h"
+#include "formats/plan/verifier.h"
+
+namespace rondo {
+
+std::string NameOf(const CompileOptions& options, const ProgramInWork& program) {
+  const std::string& name = program.source.program;
+  return options.devices > 1 || program.sharded ? name + "@" + std::to_string(program.device) : name;
+}
+
+namespace program_passes {
+namespace {
+
+bool Contains(const std::vector<std::string>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The shapes given for one program, and for all.
+Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
+                ImportOptions* import) {
+  std::map<std::string, std::vector<int64_t>> shapes = source.shapes;
+  shapes.insert(compilation->options.shapes.begin(), compilation->options.shapes.end());
+  std::vector<std::string> found;
+  RONDO_RETURN_IF_ERROR(SplitShapes(model, shapes, import, &found));
+  for (const auto& [name, dims] : source.shapes) {
+    if (Contains(found, name)) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "shape \"%s\": the model has no input or symbolic dimension of that name",
+                         name.c_str());
+  }
+  compilation->shapes_found.insert(compilation->shapes_found.end(), found.begin(), found.end());
+  return Status::Ok();
+}
+
+// What the passes of compiler/passes are told.
+passes::PassOptions OptionsFor(const CompileOptions& options) {
+  passes::PassOptions out;
+  out.auto_state = options.auto_state;
+  if (options.precision == Precision::kF16) out.precision = DType::kF16;
+  if (options.precision == Precision::kBF16) out.precision = DType::kBF16;
+  out.host = options.targets.deciding().is_host();
+  out.channels_last = !out.host;
+  return out;
+}
+
+}  // namespace
+
+Status OnGraph(passes::PassFunction pass, Compilation* compilation, ProgramInWork* program,
+               std::string* text) {
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, pass(&program->graph, OptionsFor(compilation->options)));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
+Status OnGraphAndBodies(passes::PassFunction pass, Compilation* compilation, ProgramInWork* program,
+                        std::string* text) {
+  RONDO_RETURN_IF_ERROR(OnGraph(pass, compilation, program, text));
+  const passes::PassOptions options = OptionsFor(compilation->options);
+  return ir::ForEachBody(&program->graph, [&](ir::Graph* body) { return pass(body, options).status(); });
+}
+
+Status Import(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  RONDO_ASSIGN_OR_RETURN(std::shared_ptr<onnx::Model> model,
+                         onnx::Model::Open(ModelPathOn(program->source.path, program->device)));
+  ImportOptions import;
+  import.devices = options.devices;
+  import.rank = program->device;
+  RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
+  import.ops = options.ops;
+  if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
+  import.longest_unrolled = options.longest_unrolled;
+  import.allow_synthetic = options.synthetic_seed.has_value();
+  import.synthetic_seed = options.synthetic_seed.value_or(0);
+  ImportReport report;
+  RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
+  program->graph.name = program->source.program;
+  *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
+          " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  return Status::Ok();
+}
+// Of the pairs given by name, those that this model has one name of: the other must be there as well.
+Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  passes::PassOptions options = OptionsFor(compilation->options);
+  for (const StateName& state : compilation->options.states) {
+    const auto& inputs = program->graph.inputs;
+    const auto& outputs = program->graph.outputs;
+    if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == state.input; }) ||
+        std::any_of(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == state.output; })) {
+      options.states.emplace_back(state.input, state.output);
+      compilation->states_found.push_back(state.input);
+    }
+  }
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
+// One program a device in place of each.
+Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const uint32_t devices = compilation->options.tensor_parallel;
+  if (devices <= 1) {
+    *text = "one device runs what the model says";
+    return Status::Ok();
+  }
+  std::vector<ProgramInWork> programs;
+  shard::StateForms states;
+  for (ProgramInWork& program : compilation->programs) {
+    shard::ShardedGraph sharded;
+    RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(program.graph), devices, &states, &sharded)
+                              .At("program \"%s\"", program.source.program.c_str()));
+    *text += (text->empty() ? "" : "\n") + program.source.program + ": " + sharded.text;
+    for (uint32_t device = 0; device < devices; ++device) {
+      programs.emplace_back();
+      programs.back().source = program.source;
+      programs.back().device = device;
+      programs.back().sharded = true;
+      programs.back().graph = std::move(sharded.ranks[device]);
+    }
+  }
+  compilation->programs = std::move(programs);
+  return Status::Ok();
+}
+
+Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  FuseOptions options;
+  options.target = compilation->options.targets.deciding();
+  if (!options.target.is_host()) options.longest_kept_row = 1024;
+  options.tf32 = compilation->options.precision == Precision::kTf32;
+  FuseReport report;
+  RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(std::move(program->graph), options, &report));
+  program->planned.lowered.name = program->source.program;
+  program->planned.device = program->device;
+  program->graph = ir::Graph();
+  *text = report.text;
+  return Status::Ok();
+}
+
+Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  if (options.deterministic) {
+    *text = "all products are generated: a library's algorithms are up to its version";
+    return Status::Ok();
+  }
+  LibraryOptions libraries;
+  libraries.products = options.products;
+  const std::string architecture = options.targets.deciding().gpu->architecture;
+  if (options.profile.architecture == architecture)
+    libraries.configuration = [&](const Kernel& kernel) { return options.profile.Of(kernel); };
+  return ChooseLibraries(&program->planned.lowered, TargetOf(architecture), libraries, text);
+}
+
+Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {
+  program->schedule = ScheduleForLeastMemory(&program->planned.lowered);
+  *text = program->schedule.text;
+  return Status::Ok();
+}
+
+Status WriteOutLoops(Compilation*, ProgramInWork* program, std::string* text) {
+  *text = ExpandLoops(&program->planned.lowered);
+  return Status::Ok();
+}
+
+Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  LoweredProgram* lowered = &program->planned.lowered;
+  const auto& breaks = compilation->options.break_before;
+  std::vector<SeamStep> steps = SeamSteps(*lowered, breaks, &compilation->breaks_found);
+  if (CloseCollectives(steps, lowered)) {
+    steps = SeamSteps(*lowered, breaks, &compilation->breaks_found);
+  }
+  program->planned.partitions = PartitionSteps(steps);
+  *text = std::to_string(program->planned.lowered.ops.size()) + " steps in " +
+          std::to_string(program->planned.partitions.size()) + " partitions";
+  for (const PlannedPartition& partition : program->planned.partitions) *text += "\n" + partition.detail;
+  return Status::Ok();
+}
+
+Status PlanArena(Compilation*, ProgramInWork* program, std::string* text) {
+  program->planned.memory = PlanMemory(program->planned.lowered);
+  *text = program->planned.memory.text;
+  return Status::Ok();
+}
+
+namespace {
+
+void ReportProgram(const CompileOptions& options, const ProgramInWork& program, CompileReport* report) {
+  ProgramReport out;
+  out.program = NameOf(options, program);
+  out.steps = static_cast<uint32_t>(program.planned.lowered.ops.size());
+  for (const PlannedPartition& p : program.planned.partitions) {
+    out.partitions.push_back({p.first_step, p.num_steps, p.reason, p.detail});
+  }
+  out.peak_before = static_cast<uint64_t>(program.schedule.peak_before);
+  out.peak_after = static_cast<uint64_t>(program.schedule.peak_after);
+  out.arena_bytes = static_cast<uint64_t>(program.planned.memory.arena_bytes);
+  out.arena_lower_bound = static_cast<uint64_t>(program.planned.memory.lower_bound);
+  report->programs.push_back(std::move(out));
+}
+
+void FinishReport(const EmitReport& emitted, CompileReport* report) {
+  report->weights_bytes = emitted.weights_bytes;
+  report->synthetic_bytes = emitted.synthetic_bytes;
+  report->state_bytes = emitted.state_bytes;
+  report->arena_bytes = emitted.arena_bytes;
+  report->kernels = emitted.kernels;
+}
+
+}  // namespace
+
+Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
+  std::vector<PlannedProgram> planned;
+  for (ProgramInWork& program : compilation->programs) {
+    ReportProgram(compilation->options, program, &compilation->report);
+    planned.push_back(std::move(program.planned));
+  }
+  EmitOptions options;
+  options.targets = compilation->options.targets;
+  options.weights_file = compilation->options.weights_file;
+  RONDO_ASSIGN_OR_RETURN(compilation->emitted,
+                         EmitPlan(std::move(planned), options, &compilation->emit_report));
+  FinishReport(compilation->emit_report, &compilation->report);
+  *text = compilation->emit_report.text;
+  return Status::Ok();
+}
+
+Status GenerateCode(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  ModuleOptions modules;
+  modules.units.library_path = options.library_path;
+  modules.units.cache_folder = options.kernel_cache;
+  modules.units.threads = static_cast<unsigned>(std::max(0, options.threads));
+  modules.profile = options.profile;
+  modules.alternatives = options.alternatives;
+  modules.library_alternatives = !options.deterministic;
+  for (const Target& target : options.targets.all) {
+    if (target.is_host()) continue;
+    const char* const architecture = target.gpu->architecture;
+    ProfileUse use;
+    modules.units.architecture = architecture;
+    std::string report;
+    RONDO_RETURN_IF_ERROR(
+        AddCudaModules(&compilation->emitted, modules, &report, &use).At("%s", architecture));
+    *text += (text->empty() ? "" : "\n") + report;
+    // What became of a profile, the module of its architecture says, or else the first.
+    const bool first = compilation->emitted.plan.modules.size() == 1;
+    if (first || options.profile.architecture == architecture) compilation->report.profile = use;
+  }
+  return Status::Ok();
+}
+
+Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
+  RONDO_RETURN_IF_ERROR(VerifyPlan(compilation->emitted.plan));
+  RONDO_RETURN_IF_ERROR(CheckPlan(compilation->emitted.plan));
+  for (const CodeModule& module : compilation->emitted.plan.modules)
+    RONDO_RETURN_IF_ERROR(CheckImages(compilation->emitted.plan, module, true));
+  *text = "verified and checked";
+  return Status::Ok();
+}
+
+Status ShapesWereFound(const Compilation& compilation) {
+  for (const auto& [name, dims] : compilation.options.shapes) {
+    if (Contains(compilation.shapes_found, name)) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "shape \"%s\": no model has an input or a symbolic dimension of that name",
+                         name.c_str());
+  }
+  return Status::Ok();
+}
+
+Status StatesWereFound(const Compilation& compilation) {
+  for (const StateName& state : compilation.options.states) {
+    if (Contains(compilation.states_found, state.input)) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "state \"%s:%s\": no model has an input or output of these names",
+                         state.input.c_str(), state.output.c_str());
+  }
+  return Status::Ok();
+}
+
+Status BreaksWereFound(const Compilation& compilation) {
+  for (const std::string& node : compilation.options.break_before) {
+    if (Contains(compilation.breaks_found, node)) continue;
+    return Status::Error(
+        Code::kInvalidArgument,
+        "a break was asked for before node \"%s\", but no step comes from a node of that name", node.c_str());
+  }
+  return Status::Ok();
+}
+
+}  // namespace program_passes
+}  // namespace rondo

@@ -1,0 +1,57 @@
+// The passes as the pipeline runs them: each takes what it needs of the options, runs on one program (or once
+// on all: then `program` is null), and says in `text` what reports say of it. pipeline.cc has the table.
+#ifndef RONDO_COMPILER_PROGRAM_PASSES_H_
+#define RONDO_COMPILER_PROGRAM_PASSES_H_
+
+#include <string>
+
+#include "compiler/compilation.h"
+#include "compiler/passes/passes.h"
+#include "core/status.h"
+
+namespace rondo {
+
+using PassFunction = Status (*)(Compilation* compilation, ProgramInWork* program, std::string* text);
+
+// kInvalidArgument for a name of the options that no program had.
+using NamesFunction = Status (*)(const Compilation& compilation);
+
+namespace program_passes {
+
+// A pass of compiler/passes, on the model's graph.
+Status OnGraph(passes::PassFunction pass, Compilation* compilation, ProgramInWork* program,
+               std::string* text);
+// The same, and on the bodies of its loops.
+Status OnGraphAndBodies(passes::PassFunction pass, Compilation* compilation, ProgramInWork* program,
+                        std::string* text);
+
+template <passes::PassFunction kPass>
+Status Graph(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  return OnGraph(kPass, compilation, program, text);
+}
+template <passes::PassFunction kPass>
+Status GraphAndBodies(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  return OnGraphAndBodies(kPass, compilation, program, text);
+}
+
+Status Import(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status PlanArena(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status Emit(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status GenerateCode(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status Check(Compilation* compilation, ProgramInWork* program, std::string* text);
+
+Status ShapesWereFound(const Compilation& compilation);
+Status StatesWereFound(const Compilation& compilation);
+Status BreaksWereFound(const Compilation& compilation);
+
+}  // namespace program_passes
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_PROGRAM_PASSES_H_

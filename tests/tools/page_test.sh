@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# page_test.sh RONDO DATA SCHEMA FOLDER: the page of `rondo inspect --html` in a headless browser: what its script has made of the
+# plan, for a plan of two programs and for one of thousands of steps, from a search and a place in the address; and printed.
+# 77 (skipped) where there is no Chromium (tools/setup --browser).
+set -euo pipefail
+rondo=$1 data=$2 schema=$3 folder=$4
+browser=$(command -v chromium-headless-shell || command -v chromium || command -v google-chrome) ||
+  { echo "skipped: no Chromium on this machine (tools/setup --browser)"; exit 77; }
+mkdir -p "$folder"
+cd "$folder"
+
+fail() { echo "page_test: $*" >&2; exit 1; }
+# look PAGE#PLACE: the document after its script ran, in seen.html.
+look() {
+  timeout 100 "$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=3000 --dump-dom "file://$folder/$1" \
+    >seen.html 2>said.txt || { cat said.txt; fail "the browser failed"; }
+  ! grep -E 'Uncaught|SyntaxError|ReferenceError|TypeError' said.txt || fail "the script failed on $1"
+}
+# has COUNT PATTERN: so many places of seen.html match.
+has() {
+  local count
+  count=$({ grep -oE "$2" seen.html || true; } | wc -l)
+  [ "$count" = "$1" ] || fail "$count places with $2 instead of $1"
+}
+
+"$rondo" compile prefill="$data/pycoder/prefill64.onnx" decode="$data/pycoder/decode.onnx" -o two.rondo --json >/dev/null
+"$rondo" inspect two.rondo --html two.html >/dev/null
+"$rondo" inspect two.rondo --json >two.json
+# count PROGRAM WHAT: from the plan's own JSON.
+count() {
+  python3 - "$1" "$2" <<'PY'
+import json, sys
+plan = json.load(open("two.json"))
+program = plan["programs"][int(sys.argv[1])]
+alive = [b for b in plan["buffers"] if b.get("program") == program["name"] and "first_step" in b
+         and b["first_step"] <= b["last_step"] and b["bytes"] > 0]
+print({"steps": len(program["steps"]), "buffers": len(alive),
+       "rotary": sum("rotary" in s.get("kernel", "") for s in program["steps"])}[sys.argv[2]])
+PY
+}
+for program in 0 1; do
+  look "two.html#program=$program&find=rotary&step=3"
+  has "$(count $program buffers)" '<rect data-b="[0-9]'
+  has "$(count $program steps)" '<rect data-s="[0-9]'
+  has "$(count $program rotary)" '<rect data-s="[0-9]+" [^>]*class="[a-z -]*found'
+  has 1 '<b>step 3: '
+  has 1 '\(100\.0 %\)'
+  # The live bytes reach the lower bound.
+  bound=$(grep -oE 'lower bound [0-9.]+ [A-Za-z]+ \(100' seen.html | sed 's/lower bound //; s/ (100//')
+  has 1 "live bytes; most, $bound, at step"
+done
+# Nothing is found, and everything fades.
+look 'two.html#find=no%20such%20name'
+has 1 '>0 steps, 0 buffers<'
+has 0 'class="[a-z -]*found'
+
+# Names are text, whatever they hold; thousands of steps are drawn, and only the lines in sight are in the list.
+{
+  echo 'ir_version: 8 opset_import { domain: "" version: 17 } graph { name: "long"'
+  awk 'BEGIN { last = "x"
+    for (i = 0; i < 3000; ++i) {
+      name = i == 7 ? "</script><b>bold</b>" : "v" i
+      printf "node { name: \"node <i>%d\" output: \"%s\" input: \"%s\" ", i, name, last
+      print i % 2 ? "op_type: \"Softmax\" }" : "op_type: \"CumSum\" input: \"axis\" }"
+      last = name
+    }
+    shape = "type { tensor_type { elem_type: 1 shape { dim { dim_value: 4 } dim { dim_value: 8 } } } } }"
+    print "input { name: \"x\" " shape " output { name: \"" last "\" " shape
+    print "initializer { name: \"axis\" data_type: 7 int64_data: 1 } }" }'
+} | protoc --proto_path="$schema" --encode=rondo.onnx.ModelProto onnx.proto >long.onnx
+"$rondo" compile long.onnx -o long.rondo --json >/dev/null
+"$rondo" inspect long.rondo --html long.html >/dev/null
+look 'long.html#find=node&step=1500'
+has 0 '<b>bold</b>'
+[ "$(grep -oE '<rect data-s="[0-9]' seen.html | wc -l)" -gt 2000 ] || fail "a long plan lost steps"
+rows=$(grep -oE 'class="row[ "]' seen.html | wc -l)
+[ "$rows" -gt 5 ] && [ "$rows" -lt 200 ] || fail "$rows lines are in the list of steps"
+! grep -qE '(src|href)=|https?:|url\(|@import|fetch\(' long.html || fail "the page names another file"
+
+timeout 100 "$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=5000 --print-to-pdf="$folder/two.pdf" \
+  --no-pdf-header-footer "file://$folder/two.html" >said.txt 2>&1 || { cat said.txt; fail "the page cannot be printed"; }
+[ "$(grep -acE '/Type ?/Page([^s]|$)' two.pdf)" -ge 3 ] || fail "print leaves out the steps"
+echo "the page of inspect: passed"
