@@ -9,6 +9,7 @@
 #include "compiler/compile.h"
 #include "formats/plan/check/checker.h"
 #include "tests/compile/tensor_parallel.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -17,16 +18,7 @@ namespace fs = std::filesystem;
 
 class Collectives : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("rondo_collectives_test_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string File(const std::string& name) const { return (folder_ / name).string(); }
+  std::string File(const std::string& name) const { return folder_.File(name); }
   CompileOptions Options(uint32_t devices, const std::string& file = "m.onnx") const {
     CompileOptions options;
     options.check_passes = true;
@@ -51,7 +43,7 @@ class Collectives : public ::testing::Test {
     last.Write(File("m3.onnx"));
     ExpectError(Options(4, "m{rank}.onnx"), says);
   }
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 onnx::NodeProto& NodeNamed(onnx::GraphProto& graph, const std::string& name) {

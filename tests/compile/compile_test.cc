@@ -17,6 +17,7 @@
 #include "formats/plan/reader.h"
 #include "tests/folders.h"
 #include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -33,15 +34,7 @@ CompileOptions Pycoder() {
 
 class Compiling : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              ("rondo_compile_test_" +
-               std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string File(const std::string& name) const { return (folder_ / name).string(); }
+  std::string File(const std::string& name) const { return folder_.File(name); }
   static std::string Contents(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(in), {});
@@ -53,7 +46,7 @@ class Compiling : public ::testing::Test {
     EXPECT_EQ(compiled.status().code(), code) << compiled.status().message();
     return compiled.status().message();
   }
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(Compiling, PrefillAndDecodeShareWeightsAndState) {

@@ -15,6 +15,7 @@
 
 #include "compiler/compile.h"
 #include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -46,14 +47,6 @@ std::string V(int i) { return "v" + std::to_string(i); }
 
 class LargeModels : public ::testing::Test {
  protected:
-  void SetUp() override {
-    path_ = (fs::temp_directory_path() /
-             (std::string("rondo_scale_") + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-              ".onnx"))
-                .string();
-  }
-  void TearDown() override { fs::remove(path_); }
-
   CompileOptions OptionsFor(ModelMaker* m) {
     std::ofstream out(path_, std::ios::binary);
     out << m->proto.SerializeAsString();
@@ -79,7 +72,8 @@ class LargeModels : public ::testing::Test {
     });
   }
 
-  std::string path_;
+  TemporaryFolder folder_;
+  const std::string path_ = folder_.File("m.onnx");
 };
 
 void Chain(ModelMaker* m, int nodes) {

@@ -10,6 +10,7 @@
 
 #include "compiler/codegen/cuda/kernel_cache.h"
 #include "compiler/codegen/cuda/nvrtc.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -23,12 +24,9 @@ class CompileUnitsTest : public ::testing::Test {
   void SetUp() override {
     const Result<Nvrtc> nvrtc = Nvrtc::Open("");
     if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status().message();
-    folder_ = fs::path(::testing::TempDir()) / ("units" + std::to_string(getpid()));
-    fs::remove_all(folder_);
     options_.architecture = "sm_90a";
     options_.cache_folder = (folder_ / "a" / "b").string();
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   CompiledUnits Compile(const std::vector<std::string>& texts) {
     Result<CompiledUnits> units = CompileUnits(texts, options_);
@@ -41,7 +39,7 @@ class CompileUnitsTest : public ::testing::Test {
     return files;
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   UnitOptions options_;
   const std::vector<std::string> texts_ = {KernelNamed("a"), KernelNamed("b"), KernelNamed("a")};
 };
@@ -90,7 +88,6 @@ TEST_F(CompileUnitsTest, TheFirstTextThatDoesNotCompileIsTheError) {
 }
 
 TEST_F(CompileUnitsTest, AFileInTheFoldersPlaceIsAnError) {
-  fs::create_directories(folder_);
   std::ofstream(folder_ / "file") << "x";
   options_.cache_folder = (folder_ / "file").string();
   const Result<CompiledUnits> units = CompileUnits(texts_, options_);
@@ -103,8 +100,6 @@ TEST_F(CompileUnitsTest, AFileInTheFoldersPlaceIsAnError) {
 class KernelCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) / ("cache" + std::to_string(getpid()));
-    fs::remove_all(folder_);
     Result<KernelCache> cache = KernelCache::Open(folder_.string());
     ASSERT_TRUE(cache.ok()) << cache.status().message();
     cache_ = *cache;
@@ -112,7 +107,6 @@ class KernelCacheTest : public ::testing::Test {
     cache_.Keep(b_, "s", std::vector<uint8_t>(500, 8));
     ASSERT_TRUE(cache_.Find(a_, "s").has_value());
   }
-  void TearDown() override { fs::remove_all(folder_); }
   // Where the entry of `text` lies: the one that is not found once its file is gone.
   fs::path FileOf(const std::string& text) {
     for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -125,7 +119,7 @@ class KernelCacheTest : public ::testing::Test {
     return {};
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
   KernelCache cache_;
   const std::string a_ = KernelNamed("a"), b_ = KernelNamed("b");
   const std::vector<uint8_t> code_ = std::vector<uint8_t>(1000, 7);
@@ -151,7 +145,7 @@ TEST_F(KernelCacheTest, WhatOthersMayWriteToIsNotUsed) {
   if (geteuid() != 0) return;  // files of other users take root to make
   ASSERT_EQ(chown(file.c_str(), 12345, getegid()), 0);
   EXPECT_FALSE(cache_.Find(a_, "s").has_value());
-  ASSERT_EQ(chown(folder_.c_str(), 12345, getegid()), 0);
+  ASSERT_EQ(chown(folder_.string().c_str(), 12345, getegid()), 0);
   EXPECT_NE(std::string(KernelCache::Open(folder_.string()).status().message()).find("belongs to user 12345"),
             std::string::npos);
 }

@@ -20,6 +20,7 @@
 #include "compiler/codegen/cuda/writer.h"
 #include "compiler/compile.h"
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -114,11 +115,9 @@ class EditedHeaders : public ::testing::Test {
       different.insert(text->text);
     }
     texts_.assign(different.begin(), different.end());
-    folder_ = fs::path(::testing::TempDir()) / ("headers" + std::to_string(getpid()));
     units_.architecture = "sm_90a";
     units_.cache_folder = folder_.string();
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   // How many kernels are compiled, once the text of one header has changed.
   size_t CompiledAfterEditing(const std::string& file) {
@@ -142,7 +141,7 @@ class EditedHeaders : public ::testing::Test {
   }
 
   std::vector<std::string> texts_;  // different ones
-  fs::path folder_;
+  TemporaryFolder folder_;
   UnitOptions units_;
 };
 

@@ -12,6 +12,7 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "tests/compile/tensor_parallel.h"
 #include "tests/e2e/harness.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -40,12 +41,10 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
     gpus_.driver = *driver;
     if ((*driver)->DeviceCount() < GetParam()) GTEST_SKIP() << "fewer than " << GetParam() << " GPUs";
-    folder_ = fs::temp_directory_path() / ("rondo_gpu_collectives_" + std::to_string(GetParam()));
-    fs::create_directories(folder_);
-    TensorParallelModel({Sharing::kAttributes, GetParam()}).Write((folder_ / "m.onnx").string());
-    TensorParallelModel({Sharing::kTwin, GetParam()}).Write((folder_ / "twin.onnx").string());
+    TensorParallelModel({Sharing::kAttributes, GetParam()}).Write(folder_.File("m.onnx"));
+    TensorParallelModel({Sharing::kTwin, GetParam()}).Write(folder_.File("twin.onnx"));
     CompileOptions options;
-    options.models = {{"main", (folder_ / "m.onnx").string()}};
+    options.models = {{"main", folder_.File("m.onnx")}};
     options.devices = GetParam();
     options.targets = *ParseTargets("cuda:sm_90a");
     model_ = std::make_unique<LiveModel>(options, *gpus_.driver);
@@ -76,12 +75,12 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
   }
 
   GpuDriver gpus_;
-  fs::path folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<LiveModel> model_;
 };
 
 TEST_P(GpuCollectives, AgreeWithTheTwinAndToTheBit) {
-  LiveModel twin({{"main", (folder_ / "twin.onnx").string()}});
+  LiveModel twin({{"main", folder_.File("twin.onnx")}});
   auto buffers = twin.MakeBuffers(0);
   Result<Session> session = Session::Create(model_->runtime(), model_->plan());
   ASSERT_TRUE(session.ok()) << session.status().message();

@@ -6,6 +6,7 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "tests/compile/tensor_parallel.h"
 #include "tests/e2e/anywhere.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -107,11 +108,9 @@ TEST_F(GpuDeviceMemory, SteadyAddressesAreUsedWithoutACopy) {
 
 TEST_F(GpuDeviceMemory, OfOneDeviceIsCopiedToTheOthers) {
   if (driver_->DeviceCount() < 2) GTEST_SKIP() << "fewer than 2 GPUs";
-  const auto folder = std::filesystem::temp_directory_path() / "rondo_gpu_device_memory";
-  std::filesystem::create_directories(folder);
-  TensorParallelModel({Sharing::kAttributes, 2}).Write((folder / "m.onnx").string());
-  Arm((folder / "m.onnx").string(), 2);
-  std::filesystem::remove_all(folder);
+  const TemporaryFolder folder;
+  TensorParallelModel({Sharing::kAttributes, 2}).Write(folder.File("m.onnx"));
+  Arm(folder.File("m.onnx"), 2);
   if (!HasFailure()) ExpectSame(50);
 }
 

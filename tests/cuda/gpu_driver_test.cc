@@ -20,6 +20,7 @@
 #include "tests/plan/call_plan.h"
 #include "tests/runtime/tiny_plan.h"
 #include "tests/says.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -156,15 +157,15 @@ TEST_F(GpuDriver, CustomOpsRunBetweenGraphs) {
   model.Node("Accumulate", {"total", "x"}, {"total_out"})->set_domain("test");
   model.Output("y");
   model.Output("total_out");
-  const fs::path path = fs::path(testing::TempDir()) / "rondo_gpu_driver.onnx";
+  const TemporaryFolder folder;
+  const std::string path = folder.File("m.onnx");
   std::ofstream(path, std::ios::binary) << model.proto.SerializeAsString();
   CompileOptions options;
-  options.models = {{"main", path.string()}};
+  options.models = {{"main", path}};
   options.ops = &ops_;
   options.targets = *ParseTargets("cuda:sm_90a");
   options.states = {{"total", "total_out"}};
   Result<CompiledPlan> compiled = CompileToMemory(options);
-  fs::remove(path);
   ASSERT_TRUE(compiled.ok()) << compiled.status().message();
   EXPECT_GE(compiled->plan.programs[0].partitions.size(), 4u);
   ExpectNothingStays([&] {

@@ -11,6 +11,7 @@
 #include "compiler/compile.h"
 #include "core/arena.h"
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -168,7 +169,8 @@ TEST(Profile, WhatIsWrongIsSaid) {
 CompileOptions InF16(const std::string& model) {
   CompileOptions options;
   options.models = {{"main", SourceFolder() + "/tests/data/" + model}};
-  options.kernel_cache = testing::TempDir() + "/rondo_profile_test_" + std::to_string(getpid());
+  static const TemporaryFolder cache;
+  options.kernel_cache = cache.string();
   options.targets = *ParseTargets("cuda:sm_90a");
   options.precision = Precision::kF16;
   options.products = Products::kGenerated;

@@ -8,6 +8,7 @@
 
 #include "tests/compile/tensor_parallel.h"
 #include "tests/e2e/anywhere.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -92,10 +93,8 @@ TEST(DeviceMemory, IsUsedWithoutACopy) {
 class ParallelDeviceMemory : public testing::TestWithParam<uint32_t> {
  protected:
   void SetUp() override {
-    const auto folder =
-        std::filesystem::temp_directory_path() / ("rondo_device_memory_" + std::to_string(GetParam()));
-    std::filesystem::create_directories(folder);
-    const std::string path = (folder / "m.onnx").string();
+    const TemporaryFolder folder;
+    const std::string path = folder.File("m.onnx");
     TensorParallelModel({Sharing::kAttributes, GetParam(), 0}).Write(path);
     CompileOptions options;
     options.devices = GetParam();
@@ -104,7 +103,6 @@ class ParallelDeviceMemory : public testing::TestWithParam<uint32_t> {
     host.faults.most_delay_us = 10;
     host.faults.reorder = true;
     model_ = std::make_unique<LiveModel>(options, host);
-    std::filesystem::remove_all(folder);
     ASSERT_TRUE(model_->session().valid());
   }
   std::unique_ptr<LiveModel> model_;

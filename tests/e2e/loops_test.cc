@@ -12,6 +12,7 @@
 #include "compiler/ir/loop.h"
 #include "tests/e2e/harness.h"
 #include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -51,7 +52,8 @@ std::vector<float> Random(int64_t count, uint32_t seed) {
 }
 
 std::string Save(ModelMaker& m, const char* name) {
-  const std::string path = testing::TempDir() + "/loops_" + name + ".onnx";
+  static const TemporaryFolder folder;
+  const std::string path = folder.File(std::string(name) + ".onnx");
   std::ofstream file(path, std::ios::binary);
   m.proto.SerializeToOstream(&file);
   return path;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/e2e/harness.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -22,20 +23,11 @@ using Bytes = std::vector<uint8_t>;
 
 class ParallelTest : public testing::TestWithParam<uint32_t> {
  protected:
-  void SetUp() override {
-    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    for (char& c : name) c = c == '/' ? '_' : c;
-    folder_ = fs::temp_directory_path() / ("rondo_" + std::string(RONDO_TEST_NAME) + "_" + name);
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   CompileOptions Model(Sharing sharing) const {
     const int64_t devices = GetParam();
     CompileOptions options;
     options.devices = sharing == Sharing::kTwin ? 1 : GetParam();
-    const std::string path = (folder_ / "m").string();
+    const std::string path = folder_.File("m");
     for (int64_t rank = 0; rank < (sharing == Sharing::kFiles ? devices : 1); ++rank) {
       TensorParallelModel({sharing, devices, rank}).Write(path + std::to_string(rank) + ".onnx");
     }
@@ -44,7 +36,7 @@ class ParallelTest : public testing::TestWithParam<uint32_t> {
     return options;
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 void FillInput(LiveModel::Buffers* buffers, uint32_t seed) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "formats/onnx/onnx.pb.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo::onnx {
 namespace {
@@ -18,11 +19,7 @@ namespace fs = std::filesystem;
 
 class ReaderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("rondo_reader_test_" + std::to_string(getpid()));
-    fs::create_directories(folder_ / "model");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directories(folder_ / "model"); }
 
   void WriteFile(const fs::path& path, size_t bytes) {
     std::ofstream file(path, std::ios::binary);
@@ -53,7 +50,7 @@ class ReaderTest : public testing::Test {
     return (*model)->Load((*model)->proto().graph().initializer(0), allow_missing);
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(ReaderTest, ExternalDataIsMappedFromTheModelsFolder) {

@@ -15,6 +15,7 @@
 #include "tests/import/model_maker.h"
 #include "tests/plan/call_plan.h"
 #include "tests/says.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -99,15 +100,15 @@ class CompiledCalls : public testing::Test {
   }
 
   Status Compile() {
-    const fs::path path = fs::path(testing::TempDir()) / ("rondo_ops_" + std::to_string(getpid()) + ".onnx");
+    const TemporaryFolder folder;
+    const std::string path = folder.File("m.onnx");
     std::ofstream(path, std::ios::binary) << model_.proto.SerializeAsString();
     CompileOptions options;
     options.check_passes = true;
-    options.models = {{"main", path.string()}};
+    options.models = {{"main", path}};
     options.ops = use_ops_ ? &ops_ : nullptr;
     options.targets = targets_;
     Result<CompiledPlan> compiled = CompileToMemory(options);
-    fs::remove(path);
     RONDO_RETURN_IF_ERROR(compiled.status());
     compiled_ = std::make_unique<CompiledPlan>(compiled.Take());
     weights_ = AssembleWeights(*compiled_);
@@ -480,8 +481,8 @@ TEST_F(CompiledCalls, GiveTheSamePlanEachTime) {
   ASSERT_TRUE(Compile().ok());
   std::vector<std::string> texts;
   for (int i = 0; i < 2; ++i) {
-    const fs::path folder = fs::path(testing::TempDir());
-    const std::string model = (folder / "same.onnx").string(), plan = (folder / "same.rondo").string();
+    const TemporaryFolder folder;
+    const std::string model = folder.File("same.onnx"), plan = folder.File("same.rondo");
     std::ofstream(model, std::ios::binary) << model_.proto.SerializeAsString();
     CompileOptions options;
     options.models = {{"main", model}};

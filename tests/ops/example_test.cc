@@ -13,6 +13,7 @@
 #include "drivers/capi/rondo_host.h"
 #include "runtime/rondo.h"
 #include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
 namespace {
@@ -25,18 +26,10 @@ Outcome Rondo(const std::string& arguments) {
   return rondo::Shell(std::string(RONDO_COMMAND) + " " + arguments);
 }
 
-#define EXPECT_SAYS(outcome, words) EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
-
 class Example : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("rondo_example_" + std::to_string(getpid()) + "_" +
-                                              testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-    MakeModel();
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string In(const std::string& name) const { return (folder_ / name).string(); }
+  void SetUp() override { MakeModel(); }
+  std::string In(const std::string& name) const { return folder_.File(name); }
   std::string Trace() const {
     std::ifstream file(In("trace.txt"));
     return std::string(std::istreambuf_iterator<char>(file), {});
@@ -87,7 +80,7 @@ class Example : public testing::Test {
   }
 
   static constexpr const char* kOps = RONDO_EXAMPLE_OPS;
-  fs::path folder_;
+  rondo::TemporaryFolder folder_;
 };
 
 // y and total after `runs` runs on x, as the definitions of the three ops have it.
@@ -106,26 +99,26 @@ TEST_F(Example, CompilesRunsAndShowsThroughTheCommand) {
   const std::string plan = Compiled();
   const Outcome inspected = Rondo("inspect " + plan + " --steps --wide");
   EXPECT_EQ(inspected.status, 0);
-  EXPECT_SAYS(inspected, "com.example.Affine");
-  EXPECT_SAYS(inspected, "f32[2, 4] changed; f32[2, 4]");
-  EXPECT_SAYS(inspected, "new version of input 0");
-  EXPECT_SAYS(inspected, "libexample_ops.so");
-  EXPECT_SAYS(inspected,
-              "(Trace \"Trace_traced\") cannot be in a graph: it writes a line to a file at each run");
-  EXPECT_SAYS(inspected, "unsafe step");
+  EXPECT_PRINTS(inspected, "com.example.Affine");
+  EXPECT_PRINTS(inspected, "f32[2, 4] changed; f32[2, 4]");
+  EXPECT_PRINTS(inspected, "new version of input 0");
+  EXPECT_PRINTS(inspected, "libexample_ops.so");
+  EXPECT_PRINTS(inspected,
+                "(Trace \"Trace_traced\") cannot be in a graph: it writes a line to a file at each run");
+  EXPECT_PRINTS(inspected, "unsafe step");
   const Outcome json = Rondo("inspect " + plan + " --json");
-  EXPECT_SAYS(json, "\"name\": \"DecayedSum\"");
-  EXPECT_SAYS(json, "\"mode\": \"change\"");
+  EXPECT_PRINTS(json, "\"name\": \"DecayedSum\"");
+  EXPECT_PRINTS(json, "\"mode\": \"change\"");
   const Outcome checked = Rondo("check " + plan + " --ops " + kOps);
   EXPECT_EQ(checked.status, 0) << checked.text;
-  EXPECT_SAYS(checked, "3  custom ops are what their libraries say");
+  EXPECT_PRINTS(checked, "3  custom ops are what their libraries say");
   const Outcome bench = Rondo("bench " + plan + " --runs 3 --ops " + kOps);
   EXPECT_EQ(bench.status, 0) << bench.text;
-  EXPECT_SAYS(bench, "com.example.Trace");
+  EXPECT_PRINTS(bench, "com.example.Trace");
   fs::remove(In("trace.txt"));
   const Outcome none = Rondo("run " + plan + " --ops " + kOps + " --repeat 2");
   EXPECT_EQ(none.status, 1);
-  EXPECT_SAYS(none, "x");  // its input is missing; nothing has been traced
+  EXPECT_PRINTS(none, "x");  // its input is missing; nothing has been traced
   EXPECT_EQ(Trace(), "");
 }
 
@@ -136,41 +129,42 @@ TEST_F(Example, PartitionsForAGpuAndTheirReasonsAreShown) {
   if (made.text.find("nvrtc") != std::string::npos) GTEST_SKIP() << made.text;
   ASSERT_EQ(made.status, 0) << made.text;
   const Outcome inspected = Rondo("inspect --wide " + In("gpu.rondo"));
-  EXPECT_SAYS(inspected, "4 steps in 4 partitions");
-  EXPECT_SAYS(inspected, "(DecayedSum \"DecayedSum_total_out\") cannot be in a graph: it runs on the host");
-  EXPECT_SAYS(inspected, "no: it runs on the host");
-  EXPECT_SAYS(inspected, "no: it writes a line to a file at each run");  // what its library says comes first
+  EXPECT_PRINTS(inspected, "4 steps in 4 partitions");
+  EXPECT_PRINTS(inspected, "(DecayedSum \"DecayedSum_total_out\") cannot be in a graph: it runs on the host");
+  EXPECT_PRINTS(inspected, "no: it runs on the host");
+  EXPECT_PRINTS(inspected,
+                "no: it writes a line to a file at each run");  // what its library says comes first
   const Outcome json = Rondo("inspect " + In("gpu.rondo") + " --json");
-  EXPECT_SAYS(json, "it runs on the host");
+  EXPECT_PRINTS(json, "it runs on the host");
   // A plan that was made for GPUs also runs on the host, with the same library.
   const Outcome bench = Rondo("bench " + In("gpu.rondo") + " --runs 2 --driver host --ops " + kOps);
   EXPECT_EQ(bench.status, 0) << bench.text;
-  EXPECT_SAYS(bench, "4 partitions (medians)");
+  EXPECT_PRINTS(bench, "4 partitions (medians)");
 }
 
 TEST_F(Example, ErrorsOfTheCommandAreSentences) {
   const std::string plan = Compiled(), model = In("model.onnx");
   const Outcome without = Rondo("compile " + model + " -o " + In("p.rondo"));
   EXPECT_EQ(without.status, 1);
-  EXPECT_SAYS(without, "com.example::Affine (\"Affine_scaled\")");
-  EXPECT_SAYS(without, "--ops LIB.so");
+  EXPECT_PRINTS(without, "com.example::Affine (\"Affine_scaled\")");
+  EXPECT_PRINTS(without, "--ops LIB.so");
   const Outcome missing = Rondo("compile " + model + " -o " + In("p.rondo") + " --ops " + In("none.so"));
   EXPECT_EQ(missing.status, 1);
-  EXPECT_SAYS(missing, "none.so cannot be opened");
+  EXPECT_PRINTS(missing, "none.so cannot be opened");
   const Outcome no_ops = Rondo("run " + plan + " --ops " RONDO_NO_OPS);
   EXPECT_EQ(no_ops.status, 1);
-  EXPECT_SAYS(no_ops, "is no library of ops");
+  EXPECT_PRINTS(no_ops, "is no library of ops");
   const Outcome other = Rondo("run " + plan + " --ops " RONDO_OTHER_MAJOR);
   EXPECT_EQ(other.status, 1);
-  EXPECT_SAYS(other, "was built for version 2.3 of rondo_op.h");
+  EXPECT_PRINTS(other, "was built for version 2.3 of rondo_op.h");
   const Outcome twice =
       Rondo("compile " + model + " -o " + In("p.rondo") + " --ops " + kOps + " --ops " + kOps);
   EXPECT_EQ(twice.status, 1);
-  EXPECT_SAYS(twice, "has been registered before");
+  EXPECT_PRINTS(twice, "has been registered before");
   const Outcome absent = Rondo("bench " + plan);
   EXPECT_EQ(absent.status, 1);
-  EXPECT_SAYS(absent, "Affine \"Affine_scaled\": custom op \"com.example.Affine\"");
-  EXPECT_SAYS(absent, "compiled with libexample_ops.so");
+  EXPECT_PRINTS(absent, "Affine \"Affine_scaled\": custom op \"com.example.Affine\"");
+  EXPECT_PRINTS(absent, "compiled with libexample_ops.so");
   const Outcome checked = Rondo("check " + plan);  // proves its memory without the library
   EXPECT_EQ(checked.status, 0) << checked.text;
 }

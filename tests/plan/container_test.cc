@@ -14,6 +14,7 @@
 #include "formats/plan/verifier.h"
 #include "formats/plan/writer.h"
 #include "tests/plan/sample_plan.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -44,21 +45,9 @@ Result<PlanFile> Read(const std::vector<uint8_t>& bytes, Arena& arena, bool igno
   return ReadPlan({bytes.data(), bytes.size()}, options, arena);
 }
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rondo_plan_XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const char* name) const { return path_ + "/" + name; }
-  size_t files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path_), {}));
-  }
-
- private:
-  std::string path_;
-};
+std::ptrdiff_t FilesIn(const TemporaryFolder& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
 
 void FlipByte(const std::string& path, std::streamoff at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -215,7 +204,7 @@ TEST(PlanFiles, OpenWithWeightsInside) {
   const Sample s = MakeSample();
   const std::string path = folder / "a.plan";
   ASSERT_TRUE(WritePlan(s.data, Filler(s), {path}).ok());
-  EXPECT_EQ(folder.files(), 1u) << "nothing temporary is left behind";
+  EXPECT_EQ(FilesIn(folder), 1) << "nothing temporary is left behind";
   Arena arena;
   Result<PlanFile> plan = LoadPlanFile(path.c_str(), {}, arena);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
@@ -269,7 +258,7 @@ TEST(PlanFiles, WeightsFilesAreNamedWithoutAFolder) {
     s.data.weights_file = name;
     TemporaryFolder folder;
     EXPECT_FALSE(WritePlan(s.data, Filler(s), {folder / "a.plan"}).ok()) << name;
-    EXPECT_EQ(folder.files(), 0u);
+    EXPECT_EQ(FilesIn(folder), 0);
     EXPECT_FALSE(VerifyPlan(s.data).ok()) << name;
   }
 }
@@ -304,7 +293,7 @@ TEST(PlanFiles, AFailedWriteLeavesTheOldFile) {
     return Status::Error(Code::kIo, "no such bytes");
   };
   EXPECT_EQ(WritePlan(s.data, fail, {path}).code(), Code::kIo);
-  EXPECT_EQ(folder.files(), 1u);
+  EXPECT_EQ(FilesIn(folder), 1);
   Arena arena;
   EXPECT_TRUE(OpenPlanFile(path.c_str(), {}, arena).ok());
 }

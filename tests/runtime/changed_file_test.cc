@@ -16,6 +16,7 @@
 #include "runtime/session.h"
 #include "tests/runtime/fake_driver.h"
 #include "tests/runtime/tiny_plan.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -44,10 +45,8 @@ class PlanFileOnDisk {
         },
         &bytes_);
     EXPECT_TRUE(written.ok()) << written.message();
-    path_ = testing::TempDir() + "rondo_changed_" + std::to_string(getpid()) + ".rondo";
     Write();
   }
-  ~PlanFileOnDisk() { std::remove(path_.c_str()); }
 
   // The file as it should be, in place.
   void Write() const {
@@ -74,7 +73,8 @@ class PlanFileOnDisk {
   TinyPlan tiny_;
   std::vector<float> weights_;
   std::vector<uint8_t> bytes_;
-  std::string path_;
+  TemporaryFolder folder_;
+  const std::string path_ = folder_.File("plan.rondo");
 };
 
 // weight 0, as a run sees it.

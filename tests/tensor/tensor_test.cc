@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/files.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -58,14 +59,14 @@ TEST(Compare, OtherShapesAreAnError) {
 }
 
 TEST(TensorFiles, TheExtensionDecides) {
-  const std::string folder = ::testing::TempDir();
+  const TemporaryFolder temporary;
+  const std::string folder = temporary.string();
   for (const char* name : {"rondo_tensor_test.npy", "rondo_tensor_test.pb"}) {
     const std::string path = folder + "/" + name;
     ASSERT_TRUE(WriteTensor(Floats({1, 2, 3}), path).ok());
     Result<Tensor> read = ReadTensor(path);
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_EQ(read->bytes, Floats({1, 2, 3}).bytes);
-    std::filesystem::remove(path);
   }
   EXPECT_EQ(ReadTensor(folder + "/x.txt").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(ReadTensor(folder + "/rondo_is_not_there.npy").status().code(), Code::kNotFound);

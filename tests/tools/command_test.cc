@@ -13,6 +13,7 @@
 #include "formats/tensor/tensor.h"
 #include "tests/folders.h"
 #include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
 namespace rondo {
@@ -26,14 +27,7 @@ Outcome Rondo(const std::string& arguments) { return Shell(std::string(RONDO_COM
 
 class CommandTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        fs::path(::testing::TempDir()) / ("rondo_command_" + std::to_string(getpid()) + "_" +
-                                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string In(const std::string& name) const { return (folder_ / name).string(); }
+  std::string In(const std::string& name) const { return folder_.File(name); }
 
   // The plan of pycoder's two programs, compiled into this test's folder.
   std::string Pycoder() const {
@@ -44,10 +38,8 @@ class CommandTest : public ::testing::Test {
     return plan;
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
-
-#define EXPECT_SAYS(outcome, words) EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
 
 using Usage = CommandTest;
 
@@ -55,8 +47,8 @@ TEST_F(Usage, EveryCommandHasHelpWithExamples) {
   for (const char* name : {"compile", "inspect", "run", "bench", "check", "test", "pack", "tune"}) {
     const Outcome help = Rondo(std::string(name) + " --help");
     EXPECT_EQ(help.status, 0) << name;
-    EXPECT_SAYS(help, "Examples:");
-    EXPECT_SAYS(help, std::string("rondo ") + name);
+    EXPECT_PRINTS(help, "Examples:");
+    EXPECT_PRINTS(help, std::string("rondo ") + name);
     std::istringstream lines(help.text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
   }
@@ -69,14 +61,15 @@ TEST_F(Usage, APlanForGpusAndTheHostRunsWhereNoGpuCan) {
   if (made.text.find("libnvrtc") != std::string::npos) GTEST_SKIP() << made.text;
   ASSERT_EQ(made.status, 0) << made.text;
   const Outcome inspected = Rondo("inspect --wide " + plan);
-  EXPECT_SAYS(inspected, "target cuda:sm_86,cuda:compute_80,host");
-  EXPECT_SAYS(inspected,
-              "8.6 (A10, A40, RTX 30), 8.7 (Orin) and 8.9 (L4, L40, RTX 40); it has never run on such GPUs");
-  EXPECT_SAYS(inspected,
-              "PTX for compute capability 8.0 and all later; it has run on compute capability 9.0 only");
+  EXPECT_PRINTS(inspected, "target cuda:sm_86,cuda:compute_80,host");
+  EXPECT_PRINTS(
+      inspected,
+      "8.6 (A10, A40, RTX 30), 8.7 (Orin) and 8.9 (L4, L40, RTX 40); it has never run on such GPUs");
+  EXPECT_PRINTS(inspected,
+                "PTX for compute capability 8.0 and all later; it has run on compute capability 9.0 only");
   const Outcome checked = Rondo("check " + plan);
   EXPECT_EQ(checked.status, 0) << checked.text;
-  EXPECT_SAYS(checked, "images are what was compiled");
+  EXPECT_PRINTS(checked, "images are what was compiled");
   const Outcome ran = Rondo("bench --runs 1 " + plan);
   EXPECT_EQ(ran.status, 0) << ran.text;
 }
@@ -117,7 +110,7 @@ TEST_F(Usage, FilesThatAreNotThereAreExitStatus1AndNamed) {
         "compile nowhere.onnx -o p.rondo", "pack nowhere.csv"}) {
     const Outcome outcome = Rondo(arguments);
     EXPECT_EQ(outcome.status, 1) << arguments;
-    EXPECT_SAYS(outcome, "nowhere");
+    EXPECT_PRINTS(outcome, "nowhere");
   }
 }
 
@@ -126,7 +119,7 @@ TEST_F(Usage, OutputThatCannotBeWrittenIsExitStatus1) {
   const Outcome outcome =
       Shell(std::string("(") + RONDO_COMMAND + " pack " + In("buffers.csv") + " > /dev/full)");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_SAYS(outcome, "standard output");
+  EXPECT_PRINTS(outcome, "standard output");
 }
 
 using Plans = CommandTest;
@@ -135,19 +128,19 @@ TEST_F(Plans, PycoderCompilesIsProvenAndCanBeInspected) {
   const std::string plan = Pycoder();
   const Outcome check = Rondo("check " + plan);
   EXPECT_EQ(check.status, 0) << check.text;
-  EXPECT_SAYS(check, "verified and proven");
-  EXPECT_SAYS(check, "lower bound");
+  EXPECT_PRINTS(check, "verified and proven");
+  EXPECT_PRINTS(check, "lower bound");
 
   const Outcome text = Rondo("inspect " + plan + " --steps --buffers");
   EXPECT_EQ(text.status, 0) << text.text;
   for (const char* words : {"Requirements", "Program decode", "Program prefill", "lower bound", "k_cache_out",
                             "Kernels", "source nodes", "program end", "state"}) {
-    EXPECT_SAYS(text, words);
+    EXPECT_PRINTS(text, words);
   }
   const Outcome json = Rondo("inspect " + plan + " --json --html " + In("plan.html"));
   EXPECT_EQ(json.status, 0);
   EXPECT_EQ(json.text[0], '{');
-  EXPECT_SAYS(json, "\"arena_lower_bound\"");
+  EXPECT_PRINTS(json, "\"arena_lower_bound\"");
   std::ifstream page(In("plan.html"));
   const std::string html((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
   EXPECT_NE(html.find("id=\"plan\""), std::string::npos);
@@ -163,7 +156,7 @@ TEST_F(Plans, NothingButAPlanIsReplacedByAPlan) {
     const auto before = fs::status(output).type();
     const Outcome outcome = Rondo("compile " + model + " -o " + output);
     EXPECT_EQ(outcome.status, 1) << output << "\n" << outcome.text;
-    EXPECT_SAYS(outcome, "it is not replaced");
+    EXPECT_PRINTS(outcome, "it is not replaced");
     EXPECT_EQ(fs::status(output).type(), before) << output;
   }
   EXPECT_EQ(Shell("cmp " + model + " " + kData + "/pycoder/decode.onnx").status, 0);
@@ -243,7 +236,7 @@ TEST_F(Plans, WrongInputsAreOneSentenceAndExitStatus1) {
   for (const Case& c : cases) {
     const Outcome outcome = Rondo(c.arguments);
     EXPECT_EQ(outcome.status, 1) << c.arguments << "\n" << outcome.text;
-    EXPECT_SAYS(outcome, c.says);
+    EXPECT_PRINTS(outcome, c.says);
     EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
   }
 }
@@ -251,8 +244,8 @@ TEST_F(Plans, WrongInputsAreOneSentenceAndExitStatus1) {
 TEST_F(Plans, BenchNamesTheSlowestStepsAndTheirNodes) {
   const Outcome bench = Rondo("bench " + Pycoder() + " --program decode --runs 5 --threads 1");
   EXPECT_EQ(bench.status, 0) << bench.text;
-  EXPECT_SAYS(bench, "median");
-  EXPECT_SAYS(bench, "source nodes");
+  EXPECT_PRINTS(bench, "median");
+  EXPECT_PRINTS(bench, "source nodes");
 }
 
 TEST_F(Plans, ATraceHasALaneOfPartitionsAndOneOfStepsNamedByTheirNodes) {
@@ -296,7 +289,7 @@ using Tuning = CommandTest;
 TEST_F(Tuning, APlanWithoutAlternativesIsToldHowToGetThem) {
   const Outcome outcome = Rondo("tune " + Pycoder() + " -o " + In("f.json"));
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_SAYS(outcome, "holds no machine code: compile it with --target cuda:sm_90a --alternatives");
+  EXPECT_PRINTS(outcome, "holds no machine code: compile it with --target cuda:sm_90a --alternatives");
   EXPECT_FALSE(fs::exists(In("f.json")));
 }
 
@@ -305,10 +298,10 @@ TEST_F(Tuning, AProfileThatIsNoneIsRefusedBeforeAnythingIsCompiled) {
   const std::string rest = " -o " + In("p") + " --target cuda:sm_90a --profile ";
   const Outcome outcome = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("f.json"));
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_SAYS(outcome, "its version is 9, and this build reads 1");
+  EXPECT_PRINTS(outcome, "its version is 9, and this build reads 1");
   const Outcome missing = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("nowhere.json"));
   EXPECT_EQ(missing.status, 1);
-  EXPECT_SAYS(missing, "nowhere.json");
+  EXPECT_PRINTS(missing, "nowhere.json");
   EXPECT_FALSE(fs::exists(In("p")));
   EXPECT_EQ(Rondo("tune x -o " + In("f.json") + " --merge").status, 1);
 }
@@ -319,8 +312,28 @@ TEST_F(Packing, OffsetsAreWrittenAndTheCapacityIsKept) {
   std::ofstream(In("buffers.csv")) << "id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,3,5,8\n";
   const Outcome fits = Rondo("pack " + In("buffers.csv") + " --capacity 8");
   EXPECT_EQ(fits.status, 0) << fits.text;
-  EXPECT_SAYS(fits, "offset");
+  EXPECT_PRINTS(fits, "offset");
   EXPECT_EQ(Rondo("pack " + In("buffers.csv") + " --capacity 7").status, 1);
+}
+
+TEST_F(Packing, ACapacityThatIsTooSmallIsToldFromASearchThatGaveUp) {
+  std::ofstream(In("buffers.csv")) << "id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,3,5,8\n";
+  const Outcome alive = Rondo("pack " + In("buffers.csv") + " --capacity 7");
+  EXPECT_EQ(alive.status, 1);
+  EXPECT_PRINTS(alive, "cannot fit in the capacity of 7 bytes: those alive at one time take 8");
+
+  // Never more than 8 bytes at one time, and yet no packing in 8.
+  std::ofstream(In("nine.csv"))
+      << "id,lower,upper,size\na,6,10,4\nb,4,6,1\nc,2,7,1\nd,1,4,4\ne,4,9,3\nf,1,2,3\n"
+         "g,9,10,4\nh,1,6,1\ni,2,5,2\nj,7,9,1\n";
+  const Outcome none = Rondo("pack " + In("nine.csv") + " --capacity 8 --seconds 60");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_PRINTS(none, "cannot fit in the capacity of 8 bytes: the search saw every packing");
+  EXPECT_EQ(Rondo("pack " + In("nine.csv") + " --capacity 9").status, 0);
+
+  const Outcome usage = Rondo("pack " + In("nine.csv") + " --seconds -1");
+  EXPECT_EQ(usage.status, 2);
+  EXPECT_PRINTS(usage, "--seconds must be a number from 0");
 }
 
 using TestRuns = CommandTest;
@@ -334,15 +347,15 @@ TEST_F(TestRuns, AWrongOutputFailsWithItsPlace) {
   ASSERT_TRUE(WriteTensor(*tensor, path).ok());
   const Outcome outcome = Rondo("test " + In("bert"));
   EXPECT_EQ(outcome.status, 1) << outcome.text;
-  EXPECT_SAYS(outcome, "FAIL");
-  EXPECT_SAYS(outcome, "at [0, 0, 0]");
-  EXPECT_SAYS(outcome, "0 passed, 1 failed, 0 skipped\n");
+  EXPECT_PRINTS(outcome, "FAIL");
+  EXPECT_PRINTS(outcome, "at [0, 0, 0]");
+  EXPECT_PRINTS(outcome, "0 passed, 1 failed, 0 skipped\n");
 }
 
 TEST_F(TestRuns, NothingButFoldersWithoutCasesIsNoSuccess) {
   const Outcome outcome = Rondo("test " + folder_.string());
   EXPECT_EQ(outcome.status, 1) << outcome.text;
-  EXPECT_SAYS(outcome, "0 passed, 0 failed, 1 skipped\n");
+  EXPECT_PRINTS(outcome, "0 passed, 0 failed, 1 skipped\n");
 }
 
 }  // namespace

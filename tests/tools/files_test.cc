@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
 namespace rondo {
@@ -21,18 +22,9 @@ namespace fs = std::filesystem;
 const std::string kCase = SourceFolder() + "/tests/data/fixtures/resnet";
 const std::string kModel = SourceFolder() + "/tests/data/pycoder/decode.onnx";
 
-#define EXPECT_SAYS(outcome, words) EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
-
 class FilesTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        fs::path(::testing::TempDir()) / ("rondo_files_" + std::to_string(getpid()) + "_" +
-                                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string In(const std::string& name) const { return (folder_ / name).string(); }
+  std::string In(const std::string& name) const { return folder_.File(name); }
   // Ends by itself: nothing here may wait.
   static Outcome Rondo(const std::string& arguments) {
     return Shell("timeout 60 " + std::string(RONDO_COMMAND) + " " + arguments);
@@ -57,7 +49,7 @@ class FilesTest : public ::testing::Test {
     return names;
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(FilesTest, InputsThatAreNoRegularFilesAreSentences) {
@@ -81,7 +73,7 @@ TEST_F(FilesTest, InputsThatAreNoRegularFilesAreSentences) {
   for (const std::string& command : kCommands) {
     const Outcome outcome = Rondo(command);
     EXPECT_EQ(outcome.status, 1) << command << ": " << outcome.text;
-    EXPECT_SAYS(outcome, "not a regular file") << command;
+    EXPECT_PRINTS(outcome, "not a regular file") << command;
   }
 }
 
@@ -110,7 +102,7 @@ TEST_F(FilesTest, OutputsReplaceOnlyTheirKind) {
   }
   for (const std::string& write : {kWrites[0], kWrites[1], kWrites[2], kWrites[4]}) {
     const Outcome over_model = Rondo(write + In("model.onnx"));
-    EXPECT_SAYS(over_model, "it is not replaced") << write;
+    EXPECT_PRINTS(over_model, "it is not replaced") << write;
     const Outcome once = Rondo(write + In("out")), again = Rondo(write + In("out"));
     EXPECT_EQ(once.status, 0) << write << once.text;
     EXPECT_EQ(again.status, 0) << write << again.text;
@@ -118,7 +110,7 @@ TEST_F(FilesTest, OutputsReplaceOnlyTheirKind) {
     const std::string fifo = Fifo("fifo");
     const Outcome into_fifo = Rondo(write + fifo);
     EXPECT_EQ(into_fifo.status, 1) << write;
-    EXPECT_SAYS(into_fifo, "not a regular file, but a FIFO");
+    EXPECT_PRINTS(into_fifo, "not a regular file, but a FIFO");
     EXPECT_TRUE(fs::is_fifo(fifo));
     fs::remove(fifo);
   }
@@ -136,7 +128,7 @@ TEST_F(FilesTest, TensorsReplaceOnlyTensors) {
       std::ofstream(entry.path()) << "somebody's notes";
       const Outcome refused = Rondo(run + format);
       EXPECT_EQ(refused.status, 1) << refused.text;
-      EXPECT_SAYS(refused, "it is not replaced");
+      EXPECT_PRINTS(refused, "it is not replaced");
       EXPECT_EQ(BytesOf(entry.path()), "somebody's notes");
     }
     fs::remove_all(In("out"));
@@ -160,7 +152,7 @@ TEST_F(FilesTest, AFullDiskLeavesNothing) {
   for (const std::string& write : kWrites) {
     const Outcome outcome =
         Shell("(ulimit -f 2; timeout 60 " + std::string(RONDO_COMMAND) + " " + write + ") 2>&1 | cat");
-    EXPECT_SAYS(outcome, "File too large") << write;
+    EXPECT_PRINTS(outcome, "File too large") << write;
     EXPECT_EQ(Names(), before) << write;
   }
   // And an old one stays what it was.

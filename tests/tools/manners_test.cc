@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
 namespace rondo {
@@ -23,14 +24,7 @@ Outcome Rondo(const std::string& arguments) { return Shell(std::string(RONDO_COM
 
 class Manners : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ =
-        fs::path(::testing::TempDir()) / ("rondo_manners_" + std::to_string(getpid()) + "_" +
-                                          ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string In(const std::string& name) const { return (folder_ / name).string(); }
+  std::string In(const std::string& name) const { return folder_.File(name); }
 
   // pycoder's decode step, for `target`.
   std::string Decode(const std::string& target = "host") const {
@@ -47,16 +41,14 @@ class Manners : public ::testing::Test {
 
   static inline const std::string kPycoder = SourceFolder() + "/tests/data/pycoder";
   static inline const std::string kDecode = kPycoder + "/decode.onnx";
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
-
-#define EXPECT_SAYS(outcome, words) EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
 
 TEST_F(Manners, TheVersionNamesThePlanFormat) {
   const Outcome outcome = Rondo("--version");
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_SAYS(outcome, "rondo ");
-  EXPECT_SAYS(outcome, "plan format ");
+  EXPECT_PRINTS(outcome, "rondo ");
+  EXPECT_PRINTS(outcome, "plan format ");
 }
 
 TEST_F(Manners, JsonIsOneObjectOfEveryCommand) {
@@ -113,9 +105,9 @@ TEST_F(Manners, LinesFitATerminalUnlessWide) {
 
 TEST_F(Manners, WhatRunsIsNamed) {
   const std::string plan = Decode();
-  EXPECT_SAYS(Rondo("run " + plan + Inputs() + " --threads 1"), "on driver host, 1 thread, ");
-  EXPECT_SAYS(Rondo("bench " + plan + " --runs 3 --threads 2"), "on driver host, 2 threads, ");
-  EXPECT_SAYS(Rondo("test --model " + kDecode + " " + kPycoder + "/decode.test"), "on driver host, ");
+  EXPECT_PRINTS(Rondo("run " + plan + Inputs() + " --threads 1"), "on driver host, 1 thread, ");
+  EXPECT_PRINTS(Rondo("bench " + plan + " --runs 3 --threads 2"), "on driver host, 2 threads, ");
+  EXPECT_PRINTS(Rondo("test --model " + kDecode + " " + kPycoder + "/decode.test"), "on driver host, ");
 }
 
 TEST_F(Manners, TheHostHasNoDeviceTimeAndNoGpusFloor) {
@@ -123,16 +115,16 @@ TEST_F(Manners, TheHostHasNoDeviceTimeAndNoGpusFloor) {
   const Outcome outcome = Rondo("bench " + plan + " --runs 3");
   EXPECT_EQ(outcome.text.find("device time"), std::string::npos) << outcome.text;
   EXPECT_EQ(outcome.text.find("floor"), std::string::npos) << outcome.text;
-  EXPECT_SAYS(Rondo("bench " + plan + " --runs 3 --memory-gbps 20"), "floor: bytes at 20 GB/s");
+  EXPECT_PRINTS(Rondo("bench " + plan + " --runs 3 --memory-gbps 20"), "floor: bytes at 20 GB/s");
 }
 
 TEST_F(Manners, APlanForGpusRunsOnTheHostOnlyWhenAskedFor) {
   const std::string plan = Decode("cuda:sm_90a");
-  EXPECT_SAYS(Rondo("run " + plan + Inputs() + " --driver host"), "on driver host, ");
+  EXPECT_PRINTS(Rondo("run " + plan + Inputs() + " --driver host"), "on driver host, ");
   const Outcome outcome = Rondo("run " + plan + Inputs());
   EXPECT_EQ(outcome.text.find("on driver host"), std::string::npos) << outcome.text;
   if (outcome.status == 0) return;  // there is a GPU
-  EXPECT_SAYS(outcome, "--driver host runs it on the CPU");
+  EXPECT_PRINTS(outcome, "--driver host runs it on the CPU");
 }
 
 TEST_F(Manners, AGitLfsPointerIsCalledThat) {
@@ -146,7 +138,7 @@ TEST_F(Manners, AGitLfsPointerIsCalledThat) {
         "run " + Decode() + " --input tokens=" + In("x.npy")}) {
     const Outcome outcome = Rondo(command);
     EXPECT_EQ(outcome.status, 1) << command;
-    EXPECT_SAYS(outcome, "Git LFS pointer");
+    EXPECT_PRINTS(outcome, "Git LFS pointer");
   }
 }
 
@@ -155,9 +147,9 @@ TEST_F(Manners, AShapeCanBeOneProgramsOnly) {
   EXPECT_EQ(Rondo(models + " --shape a:tokens=1x1 --shape tokens=1x1").status, 0);
   const Outcome unknown = Rondo(models + " --shape b:tokenz=1x1");
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_SAYS(unknown, "program \"b\"");
-  EXPECT_SAYS(unknown, "shape \"tokenz\"");
-  EXPECT_SAYS(Rondo(models + " --shape b:tokens=1x2"), "program \"b\"");
+  EXPECT_PRINTS(unknown, "program \"b\"");
+  EXPECT_PRINTS(unknown, "shape \"tokenz\"");
+  EXPECT_PRINTS(Rondo(models + " --shape b:tokens=1x2"), "program \"b\"");
 }
 
 }  // namespace

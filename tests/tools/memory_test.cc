@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
 namespace rondo {
@@ -21,9 +22,6 @@ const std::string kRondo = RONDO_COMMAND;
 class WithLittleMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = (fs::temp_directory_path() / "rondo_memory_XXXXXX").string();
-    ASSERT_NE(mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
     ModelMaker m;
     m.Input("x", {8});
     std::string last = "x";
@@ -38,9 +36,8 @@ class WithLittleMemory : public ::testing::Test {
     std::ofstream(At("model.onnx"), std::ios::binary) << m.proto.SerializeAsString();
     ASSERT_EQ(Shell(kRondo + " compile " + At("model.onnx") + " -o " + At("model.rondo")).status, 0);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
-  std::string At(const std::string& name) const { return folder_ + "/" + name; }
+  std::string At(const std::string& name) const { return folder_.File(name); }
 
   Outcome Within(int kilobytes, const std::string& command) const {
     // A shell within, which says of signals what ours would say on this test's standard error.
@@ -67,7 +64,7 @@ class WithLittleMemory : public ::testing::Test {
     EXPECT_GT(refused, 0) << command;
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
 };
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which reserve terabytes of addresses

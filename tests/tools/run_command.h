@@ -28,4 +28,8 @@ inline Outcome Shell(const std::string& command) {
 
 }  // namespace rondo
 
+// What a program printed has `words`.
+#define EXPECT_PRINTS(outcome, words) \
+  EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
+
 #endif  // RONDO_TESTS_TOOLS_RUN_COMMAND_H_

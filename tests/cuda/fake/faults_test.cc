@@ -15,6 +15,7 @@
 #include "tests/e2e/harness.h"
 #include "tests/plan/call_plan.h"
 #include "tests/runtime/tiny_plan.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
 namespace rondo {
@@ -402,7 +403,8 @@ TEST(CudaMachines, SayWhatTheyLack) {
   TinyPlan tiny;
   FakeGpu gpu(&tiny.data);
   tiny.data.requirements.target = "cuda:sm_90";
-  const std::string path = testing::TempDir() + "/cuda_machines.rondo";
+  const TemporaryFolder folder;
+  const std::string path = folder.File("cuda_machines.rondo");
   WriteOptions options;
   options.path = path;
   auto weights = [](uint32_t, uint64_t, uint64_t bytes, uint8_t* out) {
@@ -423,7 +425,6 @@ TEST(CudaMachines, SayWhatTheyLack) {
     const std::string text = Bench(lack.machine, path);
     EXPECT_NE(text.find(lack.words), std::string::npos) << text;
   }
-  std::remove(path.c_str());
 }
 
 }  // namespace
