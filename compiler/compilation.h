@@ -20,6 +20,7 @@ struct ProgramInWork {
   ir::Graph graph;         // from `import` to `fuse`
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;
+  std::vector<NamedValue> values;  // of the model, from `import` on
 };
 
 // Lives on the stack of Compile; single-threaded.

@@ -86,6 +86,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   ImportReport report;
   RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
   program->graph.name = program->source.program;
+  program->values = std::move(report.values);
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
   return Status::Ok();
@@ -199,6 +200,8 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
     planned.push_back(std::move(program.planned));
   }
   EmitOptions options;
+  for (ProgramInWork& program : compilation->programs)
+    options.values.insert(options.values.end(), program.values.begin(), program.values.end());
   options.targets = compilation->options.targets;
   options.weights_file = compilation->options.weights_file;
   RONDO_ASSIGN_OR_RETURN(compilation->emitted,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "compiler/codegen/communicator_bytes.h"
 #include "compiler/codegen/lowered_rules.h"
@@ -261,6 +262,15 @@ void PlanEmitter::StateNeeds() {
   plan.requirements.work = static_cast<uint64_t>(std::ceil(std::min(work, kMostWork)));
 }
 
+// Values that are in no memory of the plan.
+void PlanEmitter::NameOtherValues() {
+  std::set<std::string_view> named;
+  for (const Buffer& buffer : buffers_) named.insert(buffer.name);
+  for (const NamedValue& value : options_.values) {
+    if (named.count(value.value) == 0) Source({"value \"" + value.value + "\" of " + value.node});
+  }
+}
+
 void PlanEmitter::Finish(EmitReport* report) {
   PlanData& plan = out_.plan;
   std::vector<Kernel> kernels = kernels_.kernels();
@@ -274,6 +284,7 @@ void PlanEmitter::Finish(EmitReport* report) {
     devices_[d].communicator = CommunicatorBytes(Span<const Program>(plan_programs_), d);
   }
   plan.requirements.devices = out_.arena->Copy(devices_);
+  NameOtherValues();
   plan.sources = out_.arena->Copy(sources_);
   plan.buffers = out_.arena->Copy(buffers_);
   plan.kernels = out_.arena->Copy(kernels);

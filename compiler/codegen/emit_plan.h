@@ -14,6 +14,7 @@
 
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/fusion/lowered.h"
+#include "compiler/ir/named_value.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/schedule/partition.h"
 #include "compiler/targets.h"
@@ -32,6 +33,9 @@ struct PlannedProgram {
 struct EmitOptions {
   Targets targets;
   std::string weights_file;  // PlanData::weights_file
+  // Those that no buffer is called by get a source of their own, which nothing refers to, so that who asks
+  // the plan for one can be told where it went: `value "NAME" of Op "node"`.
+  std::vector<NamedValue> values;
 };
 
 struct EmitReport {

@@ -62,6 +62,7 @@ class PlanEmitter {
   Result<Span<const SyncPoint>> SyncPoints(const Group& group);
   Status AddProgram(const Group& group);
   void StateNeeds();
+  void NameOtherValues();
   void Finish(EmitReport* report);
 
   std::vector<PlannedProgram> programs_;

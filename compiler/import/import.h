@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/named_value.h"
 #include "core/custom_op.h"
 #include "core/status.h"
 #include "formats/onnx/reader.h"
@@ -52,6 +53,7 @@ struct ImportReport {
   int64_t skipped_nodes = 0;               // of the main graph, that no output needs
   std::vector<std::string> synthetic;      // names of the weights made synthetic
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
+  std::vector<NamedValue> values;          // of the main graph's nodes
 };
 
 // The model as an IR graph: inputs and outputs in the model's order (initializers that older files repeat as

@@ -270,6 +270,10 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
       return status.At("%.100s \"%.300s\"", node.op_type().c_str(), name.c_str())
           .FromNode(node.op_type() + " \"" + name + "\"");
     }
+    if (!frame.prefix.empty()) continue;
+    for (const std::string& value : node.output()) {
+      if (!value.empty()) report_->values.push_back({value, node.op_type() + " \"" + NodeName(node) + "\""});
+    }
   }
   return Status::Ok();
 }

@@ -54,7 +54,8 @@ Data EvalAttention(const Node& node, const Values& in) {
       scores[j] = x;
     }
     Softmax(&scores, keys, a.nan_to_zero);
-    std::vector<double> acc(e, 0.0);
+    const bool none = keys == 0 && !a.nan_to_zero;  // a softmax of nothing is no number
+    std::vector<double> acc(e, none ? std::numeric_limits<double>::quiet_NaN() : 0.0);
     for (size_t j = 0; j < keys; ++j) {
       for (size_t l = 0; l < e; ++l) acc[l] += static_cast<double>(scores[j]) * v[(kv * t + j) * e + l];
     }

@@ -8,26 +8,13 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/memory/packing_random.h"
 #include "compiler/memory/packing_search.h"
 
 namespace rondo {
 namespace {
 
-// Repeatable on every machine: std::shuffle and the std distributions are not.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ull + 1) {}
-  // Uniform in [0, n), n >= 1.
-  size_t Below(size_t n) {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return static_cast<size_t>((state_ >> 11) % n);
-  }
-
- private:
-  uint64_t state_;
-};
+using packing::Random;
 
 // The buffers that live at all, with sizes rounded up, and who meets whom in time.
 struct Instance {
@@ -46,6 +33,8 @@ struct Instance {
 constexpr int64_t kMostMeetings = 3'000'000;
 // How many pairs the search over orders looks at in all.
 constexpr int64_t kMostRoundMeetings = 100'000'000;
+// Work of the search before orders are tried.
+constexpr int64_t kFirstWork = 1'000'000'000;
 
 struct Placement {
   std::vector<int64_t> offsets;  // by item
@@ -338,19 +327,23 @@ std::vector<Start> FirstFits(const Instance& instance, int64_t goal) {
   return starts;
 }
 
-// Replaces `best` if the depth-first search finds a placement within the goal. Returns the nodes it took.
-int64_t SearchUnder(const Instance& instance, int64_t goal, int64_t nodes, Placement* best) {
+// Replaces `best` if the search finds a placement within the goal. True if that is known now: it found one,
+// or there is none.
+bool SearchUnder(const Instance& instance, int64_t goal, int64_t work, uint64_t seed,
+                 const PackingOptions& options, PackingSolution* solution, Placement* best) {
   std::vector<packing::SearchItem> items;
   for (const Instance::Item& item : instance.items) items.push_back({item.lower, item.upper, item.size});
-  int64_t left = nodes;
-  if (auto offsets = packing::SearchPacking(items, goal, &left)) {
-    best->offsets = std::move(*offsets);
+  packing::SearchResult result = packing::SearchPacking(items, goal, work, seed, options.stop);
+  solution->nodes += result.nodes;
+  solution->exhausted = result.end == packing::SearchEnd::kNone;
+  if (result.end == packing::SearchEnd::kFound) {
+    best->offsets = std::move(result.offsets);
     best->height = 0;
     for (size_t i = 0; i < items.size(); ++i) {
       best->height = std::max(best->height, best->offsets[i] + items[i].size);
     }
   }
-  return nodes - left;
+  return result.end != packing::SearchEnd::kGaveUp;
 }
 
 // Iterated search over orders from the best few starts. Returns the orders tried.
@@ -365,7 +358,8 @@ int ImproveOrders(const Instance& instance, int64_t goal, const std::vector<Star
   size_t start = 0;
   // A round looks at every pair that lives at once.
   const int64_t most = std::min<int64_t>(options.rounds, kMostRoundMeetings / (instance.meetings + 1));
-  for (; best->height > goal && rounds < most; ++rounds) {
+  const auto stopped = [&] { return options.stop && options.stop(); };
+  for (; best->height > goal && rounds < most && !stopped(); ++rounds) {
     trial = order;
     const size_t moves = 1 + random.Below(2);
     for (size_t m = 0; m < moves; ++m) {
@@ -413,10 +407,15 @@ PackingSolution Pack(const PackingProblem& problem, const PackingOptions& option
     std::vector<Start> starts = FirstFits(instance, goal);
     solution.rounds = static_cast<int>(starts.size());
     best = starts[0].placement;
-    // A search places every item at least once.
-    const bool search = options.nodes >= static_cast<int64_t>(instance.items.size());
-    if (best.height > goal && search) solution.nodes = SearchUnder(instance, goal, options.nodes, &best);
+    // Most problems are solved in a small part of the work. If this is not, a second search ends it, so that
+    // orders are tried before somebody's patience ends.
+    const int64_t first_work = std::min(options.work, kFirstWork);
+    const bool known = best.height <= goal || first_work <= 0 ||
+                       SearchUnder(instance, goal, first_work, options.seed, options, &solution, &best);
     if (best.height > goal) solution.rounds += ImproveOrders(instance, goal, starts, options, &best);
+    if (!known && best.height > goal && options.work > first_work) {
+      SearchUnder(instance, goal, options.work - first_work, options.seed + 1, options, &solution, &best);
+    }
   }
 
   for (size_t i = 0; i < instance.items.size(); ++i) {

@@ -3,13 +3,15 @@
 // a problem is data, and so is its solution.
 //
 // The problem and its file form are MiniMalloc's (M. D. Moffitt, "MiniMalloc", ASPLOS 2023). Three methods
-// take turns until one meets the goal: first fit over several orders; a depth-first search under the goal
+// take turns until one meets the goal: first fit over several orders; an exact search under the goal
 // (packing_search.h); and an iterated search over orders, in which whatever stands on top of the highest
-// pile, or holds it up, is placed earlier. Deterministic: effort is counted in placements, never in time.
+// pile, or holds it up, is placed earlier. Deterministic: effort is counted in work, never in time, unless
+// the caller's `stop` looks at a clock.
 #ifndef RONDO_COMPILER_MEMORY_PACKING_H_
 #define RONDO_COMPILER_MEMORY_PACKING_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,16 +37,19 @@ struct PackingSolution {
   int64_t height = 0;            // end of the highest buffer, rounded up to the alignment
   int64_t lower_bound = 0;       // no solution can be lower
   int rounds = 0;                // orders tried
-  int64_t nodes = 0;             // single placements tried by the depth-first search
+  int64_t nodes = 0;             // decisions tried by the exact search
+  // The exact search saw that no packing is within the larger of the capacity and the lower bound.
+  bool exhausted = false;
 };
 
 struct PackingOptions {
   // Heights up to this are as good as any: the search ends there. It always ends at the lower bound.
   int64_t capacity = 0;
-  int rounds = 2000;  // orders tried at most
-  int64_t nodes =
-      12'000'000;  // single placements of the depth-first search at most: about a million a second
+  int rounds = 2000;             // orders tried at most
+  int64_t work = 2'000'000'000;  // looks at single buffers in the exact search at most: about 20 s
   uint64_t seed = 1;
+  // Asked often, if there: true ends the search with the best so far.
+  std::function<bool()> stop;
 };
 
 // The largest sum of (rounded) sizes alive at one time.

@@ -8,7 +8,9 @@
 namespace rondo {
 namespace {
 
-constexpr int64_t kLargest = int64_t{1} << 46;  // of any number in a file: sums cannot overflow
+constexpr int64_t kLargest = int64_t{1} << 46;     // of any number in a file
+constexpr int64_t kLargestSum = int64_t{1} << 62;  // of all sizes, each rounded up to any alignment
+constexpr int64_t kLargestAlignment = 1 << 20;
 
 std::vector<std::string_view> SplitLine(std::string_view line) {
   std::vector<std::string_view> cells;
@@ -36,6 +38,7 @@ Result<PackingProblem> ParsePackingCsv(std::string_view text) {
   std::array<size_t, 4> column_of{};
   size_t columns = 0;
   PackingProblem problem;
+  int64_t sum = 0;
   for (int line_number = 1; !text.empty(); ++line_number) {
     const size_t newline = text.find('\n');
     std::string_view line = text.substr(0, newline);
@@ -61,6 +64,8 @@ Result<PackingProblem> ParsePackingCsv(std::string_view text) {
         !ParseNumber(cells[column_of[2]], &buffer.upper) || !ParseNumber(cells[column_of[3]], &buffer.size)) {
       return BadLine(line_number, "lower, upper and size must be numbers from 0 to 2^46");
     }
+    sum += buffer.size + kLargestAlignment;
+    if (sum > kLargestSum) return BadLine(line_number, "the sizes up to here are more than 2^62 together");
     problem.buffers.push_back(std::move(buffer));
   }
   if (columns == 0) return BadLine(1, "the header must name id, lower, upper and size");

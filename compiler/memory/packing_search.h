@@ -1,30 +1,40 @@
-// Depth-first search for a packing under a given capacity, for problems too tight for placing in order.
+// Exact search for a packing under a given capacity, for problems too tight for placing in order.
 // Internal to compiler/memory; packing.h is the interface.
 #ifndef RONDO_COMPILER_MEMORY_PACKING_SEARCH_H_
 #define RONDO_COMPILER_MEMORY_PACKING_SEARCH_H_
 
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <vector>
+
+#include "compiler/memory/section_orders.h"
 
 namespace rondo::packing {
 
-struct SearchItem {
-  int64_t lower = 0, upper = 0;  // lower < upper
-  int64_t size = 0;              // a multiple of the alignment
+enum class SearchEnd {
+  kFound,
+  kNone,    // there is no packing: every branch was seen
+  kGaveUp,  // the work that was allowed is done, or it was told to stop
 };
 
-// Offsets with no end above `capacity`; none if there are none, or if `nodes` placements did not find them.
-// `*nodes` is lowered by those tried. Deterministic.
+struct SearchResult {
+  SearchEnd end = SearchEnd::kGaveUp;
+  std::vector<int64_t> offsets;  // if found
+  int64_t nodes = 0;             // decisions tried
+};
+
+// Offsets with no end above `capacity`. `work` bounds the looks at an item in a section
+// (SectionOrders::work), and so the time: about a hundred million a second. `stop`, if any, is asked between
+// decisions and ends the search when true. Deterministic, but for `stop`.
 //
-// The method is MiniMalloc's (M. D. Moffitt, "MiniMalloc: A Lightweight Memory Allocator for
-// Hardware-Accelerated Machine Learning", ASPLOS 2023): items are placed in ascending order of offset, each
-// as low as those already placed allow; a placement that leaves room for another item below it is skipped; a
-// moment whose floor and items still to come exceed the capacity ends the branch; parts that no item in
-// between connects are solved apart. Several preferences between items of equal offset take turns with ever
-// more nodes.
-std::optional<std::vector<int64_t>> SearchPacking(const std::vector<SearchItem>& items, int64_t capacity,
-                                                  int64_t* nodes);
+// A decision is which item comes next above those ranked in a section. The section with the fewest choices
+// comes first, full ones and those that failed often before others (F. Boussemart et al., "Boosting
+// systematic search by weighting constraints", 2004). The search begins anew after ever other numbers of
+// failures (Luby's sequence), keeping the weights; in turn it prefers wide items, low ones, and the offsets
+// of the deepest branch so far (J. C. Beck, "Solution-guided multi-point constructive search for job shop
+// scheduling", 2007).
+SearchResult SearchPacking(const std::vector<SearchItem>& items, int64_t capacity, int64_t work,
+                           uint64_t seed, const std::function<bool()>& stop);
 
 }  // namespace rondo::packing
 

@@ -8,8 +8,8 @@
 namespace rondo {
 namespace {
 
-// What a search may cost: values times values times nodes, values times orders.
-constexpr int64_t kSearchWork = 4'000'000'000, kOrderWork = 1'000'000;
+// What a search may cost: looks at a value in the exact search (about a second), values times orders.
+constexpr int64_t kSearchWork = 100'000'000, kOrderWork = 1'000'000;
 
 // When a value needs its memory: its life, and step 0 for inputs and the last step for outputs that no step
 // touches.
@@ -58,7 +58,7 @@ MemoryPlan PlanMemory(const LoweredProgram& program) {
 
   PackingOptions options;
   const auto values = static_cast<int64_t>(count) + 1;
-  options.nodes = kSearchWork / (values * values);
+  options.work = kSearchWork;
   options.rounds = static_cast<int>(std::min<int64_t>(kOrderWork / values, 2000));
   const PackingSolution solution = Pack(problem, options);
   plan.offsets.resize(count);

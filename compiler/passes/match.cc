@@ -72,6 +72,13 @@ NodeId SkipCasts(const Graph& graph, NodeId id) {
   }
 }
 
+ir::View ShownOnce(ir::View view) {
+  for (int d = 0; d < view.shape().rank; ++d) {
+    if (view.shape()[d] > 1 && view.steps.back().strides[d] == 0) view = ir::Slice(view, d, 0, 1, 1);
+  }
+  return view;
+}
+
 bool IsInjective(const ir::View& view) {
   if (view.shape().elements() <= 1) return true;
   ir::LoopNest nest(view.shape());

@@ -34,6 +34,9 @@ bool IsReshape(const ir::Graph& graph, ir::NodeId id);
 // Skips reshapes and casts between float types: the node below them.
 ir::NodeId SkipCasts(const ir::Graph& graph, ir::NodeId id);
 
+// The view with the dims along which nothing changes shown once: what is computed from it broadcasts again.
+ir::View ShownOnce(ir::View view);
+
 // Two element numbers of the view never meet.
 bool IsInjective(const ir::View& view);
 

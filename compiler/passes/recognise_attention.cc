@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <set>
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/score_masks.h"
 
 namespace rondo::passes {
 
@@ -23,14 +23,11 @@ struct Softmax {
   bool nan_to_zero = false;
 };
 struct Scores {
-  NodeId product = kNoNode;   // the MatMul of q and k
-  std::vector<NodeId> masks;  // each has the shape of the scores (up to reshapes); bool or float
+  NodeId product = kNoNode;    // the MatMul of q and k
+  std::vector<Masking> masks;  // the last of the model first
   double scale = 1;
   double softcap = 0;
 };
-
-// Below this a masked score is as good as absent: exp(it - any kept score) is 0.
-constexpr double kDropped = -6e4;
 
 class Matcher {
  public:
@@ -249,19 +246,14 @@ class Matcher {
     TapeOp op = n.As<ir::PointwiseAttrs>().op;
     if (op == TapeOp::kAdd) {
       size_t x = LeadsToProduct(in[0]) ? 0 : 1;
-      out->masks.push_back(in[1 - x]);
+      out->masks.push_back({in[1 - x], true, 0});
       return in[x];
     }
     if (op != TapeOp::kSelect) return kNoNode;
     for (size_t x : {1, 2}) {
-      std::optional<double> dropped = UniformValue(*g_, in[3 - x]);
-      if (!dropped || *dropped > kDropped) continue;
-      Builder b = BuilderLike(g_, id);
-      NodeId keep = x == 1 ? in[0] : b.Unary(TapeOp::kNot, in[0]);
-      if (std::isfinite(*dropped)) {  // a row that keeps nothing is uniform, not empty
-        keep = b.Select(keep, b.Scalar(DType::kF32, 0), b.Scalar(DType::kF32, *dropped));
-      }
-      out->masks.push_back(keep);
+      const std::optional<Masking> replaced = ReplacedScores(g_, id, x, out->masks);
+      if (!replaced) continue;
+      out->masks.push_back(*replaced);
       return in[x];
     }
     return kNoNode;
@@ -372,7 +364,7 @@ class Matcher {
     q = b.Reshape(q, Shape({h.batch, h.groups * h.repeats, rows, d}));
     k = OneOfRepeats(&b, k, h, keys, d);
     v = OneOfRepeats(&b, v, h, keys, e);
-    NodeId mask = Combined(&b, scores.masks, Shape({h.batch, h.groups * h.repeats, rows, keys}));
+    NodeId mask = CombinedMask(g_, &b, scores.masks, Shape({h.batch, h.groups * h.repeats, rows, keys}));
     ir::AttentionAttrs attrs;
     attrs.scale = static_cast<float>(scale);
     attrs.softcap = static_cast<float>(scores.softcap);
@@ -390,30 +382,6 @@ class Matcher {
     x = b->Reshape(x, Shape({h.batch, h.groups, h.repeats, rows, columns}));
     x = b->Slice(x, 2, 0, 1, 1);
     return b->Reshape(x, Shape({h.batch, h.groups, rows, columns}));
-  }
-
-  // All masks as one of `shape`, or kNoNode. Bool masks become floats where they meet floats.
-  NodeId Combined(Builder* b, const std::vector<NodeId>& masks, const Shape& shape) {
-    NodeId all = kNoNode;
-    for (NodeId mask : masks) {
-      mask = b->Reshape(mask, shape);
-      if (all == kNoNode) {
-        all = mask;
-        continue;
-      }
-      if (b->dtype(all) == DType::kBool && b->dtype(mask) == DType::kBool) {
-        all = b->Binary(TapeOp::kBitAnd, all, mask);
-      } else {
-        all = b->Add(AsFloat(b, all), AsFloat(b, mask));
-      }
-    }
-    return all;
-  }
-
-  static NodeId AsFloat(Builder* b, NodeId mask) {
-    if (b->dtype(mask) != DType::kBool) return b->Cast(mask, DType::kF32);
-    return b->Select(mask, b->Scalar(DType::kF32, 0),
-                     b->Scalar(DType::kF32, -std::numeric_limits<double>::infinity()));
   }
 
   Graph* g_;

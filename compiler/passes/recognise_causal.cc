@@ -6,6 +6,7 @@
 #include "compiler/ir/walk.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
+#include "compiler/passes/score_masks.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {
@@ -18,9 +19,6 @@ using ir::kNoNode;
 using ir::Node;
 using ir::NodeId;
 using ir::Op;
-
-// An additive mask at or below this drops its key.
-constexpr double kDropped = -1e9;
 
 // A part of a mask, as it is seen over [b, h, s, t]: `view` shows the dense storage of `node`, no view
 // itself.
@@ -35,6 +33,10 @@ struct Meaning {
   NodeId limit = kNoNode;
   NodeId rest = kNoNode;
   bool any = false;  // something was recognised
+  // What the keys from `limit` on are given: -inf, one value, or, if it is NaN, several. And whether a row's
+  // limit may be 0 or less.
+  double beyond = -std::numeric_limits<double>::infinity();
+  bool may_be_empty = false;
 };
 
 class Reader {
@@ -58,14 +60,7 @@ class Reader {
     const Node& n = g_->node(s.node);
     return n.op == Op::kPointwise ? n.As<ir::PointwiseAttrs>().op : TapeOp::kLoad;
   }
-  // Dims along which nothing changes are shown once: what is computed from it broadcasts again.
-  static ir::View Once(ir::View view) {
-    for (int d = 0; d < view.shape().rank; ++d) {
-      if (view.shape()[d] > 1 && view.steps.back().strides[d] == 0) view = ir::Slice(view, d, 0, 1, 1);
-    }
-    return view;
-  }
-  NodeId AsNode(const Seen& s) { return b_.ViewNode(s.node, Once(s.view)); }
+  NodeId AsNode(const Seen& s) { return b_.ViewNode(s.node, ShownOnce(s.view)); }
   std::optional<double> Uniform(const Seen& s) { return UniformValue(*g_, AsNode(s)); }
   Meaning Unknown(const Seen& s) { return {kNoNode, AsNode(s), false}; }
 
@@ -77,7 +72,16 @@ class Reader {
   // Both must keep a key. `join` puts the rests together.
   Meaning Both(const Seen& s, const Meaning& x, const Meaning& y, TapeOp join) {
     if (!x.any && !y.any) return Unknown(s);
-    return {Least(x.limit, y.limit), Merge(join, x.rest, y.rest), true};
+    Meaning both{Least(x.limit, y.limit), Merge(join, x.rest, y.rest), true};
+    both.beyond = Beyond(x, y);
+    both.may_be_empty = x.may_be_empty || y.may_be_empty;
+    return both;
+  }
+  // Keys beyond both limits may be given more than those beyond one.
+  static double Beyond(const Meaning& x, const Meaning& y) {
+    if (x.limit == kNoNode || y.limit == kNoNode) return x.limit == kNoNode ? y.beyond : x.beyond;
+    const bool infinite = std::isinf(x.beyond) && std::isinf(y.beyond);
+    return infinite ? x.beyond : std::numeric_limits<double>::quiet_NaN();
   }
 
   // An additive mask.
@@ -97,12 +101,18 @@ class Reader {
       case TapeOp::kMax:  // max(mask, lowest)
         for (size_t k : {0, 1}) {
           std::optional<double> floor = Uniform(Input(s, k));
-          if (floor && *floor <= kDropped) return ReadFloat(Input(s, 1 - k));
+          if (floor && IsMinusMuch(*floor)) return Bounded(ReadFloat(Input(s, 1 - k)), *floor);
         }
         return Unknown(s);
       case TapeOp::kSelect: return ReadSelect(s);
       default: return Unknown(s);
     }
+  }
+
+  // What is given is at least `floor`.
+  static Meaning Bounded(Meaning m, double floor) {
+    m.beyond = std::max(m.beyond, floor);  // NaN stays
+    return m;
   }
 
   bool SameType(const Meaning& x, const Meaning& y) const {
@@ -113,9 +123,10 @@ class Reader {
   Meaning ReadSelect(const Seen& s) {
     for (size_t dropped : {2, 1}) {
       std::optional<double> value = Uniform(Input(s, dropped));
-      if (!value || *value > kDropped) continue;
+      if (!value || !IsMinusMuch(*value)) continue;
       Seen other = Input(s, 3 - dropped);
       Meaning keep = ReadBool(Input(s, 0), dropped == 2);
+      keep.beyond = *value;
       if (keep.rest != kNoNode) {
         DType type = g_->node(s.node).dtype;
         keep.rest = b_.Select(keep.rest, b_.Scalar(type, 0), b_.Scalar(type, *value));
@@ -153,7 +164,7 @@ class Reader {
       case TapeOp::kLess:
       case TapeOp::kLessEqual: {
         NodeId limit = Compared(s, truth);
-        if (limit != kNoNode) return {limit, kNoNode, true};
+        if (limit != kNoNode) return Runtime(limit);
         break;
       }
       default: break;
@@ -161,6 +172,13 @@ class Reader {
     unknown.rest = AsNode(s);
     if (!truth) unknown.rest = b_.Unary(TapeOp::kNot, unknown.rest);
     return unknown;
+  }
+
+  // A limit that is known in a run only.
+  static Meaning Runtime(NodeId limit) {
+    Meaning m{limit, kNoNode, true};
+    m.may_be_empty = true;
+    return m;
   }
 
   // key < x, key <= x and their negated mirror images, key counting from a constant: the limit, or kNoNode.
@@ -212,7 +230,7 @@ class Reader {
     const Shape shape = s.view.shape();
     int last = shape.rank - 1;
     if (shape[last] > 1 && s.view.steps.back().strides[last] != 0) return kNoNode;
-    return b_.Squeeze(b_.ViewNode(s.node, Once(ir::Slice(s.view, last, 0, 1, 1))), last);
+    return b_.Squeeze(b_.ViewNode(s.node, ShownOnce(ir::Slice(s.view, last, 0, 1, 1))), last);
   }
 
   // How many keys a row keeps, if they are a prefix of at least one key; -1 if not.
@@ -229,7 +247,17 @@ class Reader {
   static int8_t Keeps(const ir::ConstantData& data, int64_t at, bool additive) {
     if (!additive) return scalar::Load<int64_t>(data.dtype, data.bytes.data(), at) != 0 ? 1 : 0;
     double v = scalar::Load<double>(data.dtype, data.bytes.data(), at);
-    return v == 0 ? 1 : v <= kDropped ? 0 : 2;
+    return v == 0 ? 1 : IsMinusMuch(v) ? 0 : 2;
+  }
+
+  static bool IsInfinite(const ir::ConstantData& data, int64_t at) {
+    return !IsFloat(data.dtype) || std::isinf(scalar::Load<double>(data.dtype, data.bytes.data(), at));
+  }
+  // Limits of at least one key, from a table. `infinite`: all that it drops is given -inf.
+  static Meaning Known(NodeId limit, bool infinite) {
+    Meaning m{limit, kNoNode, true};
+    if (!infinite) m.beyond = std::numeric_limits<double>::quiet_NaN();
+    return m;
   }
 
   const ir::ConstantData* BytesOf(NodeId id) const {
@@ -254,9 +282,10 @@ class Reader {
     rows.rank = last;
     std::vector<int64_t> limits;
     std::vector<int8_t> row;
-    bool prefixes = true;
+    bool prefixes = true, infinite = true;
     ir::ForEachElement(once, [&](int64_t, int64_t at) {
       row.push_back(Keeps(*data, at, additive));
+      infinite = infinite && (row.back() != 0 || IsInfinite(*data, at));
       if (static_cast<int64_t>(row.size()) < keys) return;
       limits.push_back(Prefix(row));
       prefixes = prefixes && limits.back() >= 1;
@@ -264,7 +293,7 @@ class Reader {
     });
     if (!prefixes) return Unknown(s);
     bool all = std::all_of(limits.begin(), limits.end(), [&](int64_t n) { return n == keys; });
-    return {all ? kNoNode : b_.Ints(DType::kI64, rows, limits), kNoNode, true};
+    return Known(all ? kNoNode : b_.Ints(DType::kI64, rows, limits), infinite);
   }
 
   // Rows of a constant matrix, chosen by an index that does not depend on the key.
@@ -284,15 +313,17 @@ class Reader {
     }
     std::vector<int64_t> limits;
     std::vector<int8_t> row(static_cast<size_t>(shape[last]));
+    bool infinite = true;
     for (int64_t v = 0; v < attrs.dims[0].extent; ++v) {
       for (int64_t t = 0; t < shape[last]; ++t) {
         int64_t at = step.offset + v * attrs.dims[0].stride + t * step.strides[last];
         row[static_cast<size_t>(t)] = Keeps(*data, at, additive);
+        infinite = infinite && (row[static_cast<size_t>(t)] != 0 || IsInfinite(*data, at));
       }
       limits.push_back(Prefix(row));
       if (limits.back() < 1) return Unknown(s);
     }
-    return {b_.Gather(b_.I64(limits), index, 0, attrs.dims[0].wrap), kNoNode, true};
+    return Known(b_.Gather(b_.I64(limits), index, 0, attrs.dims[0].wrap), infinite);
   }
 
   static constexpr int kMostSteps = 256;  // nodes of one mask that are looked at
@@ -300,6 +331,45 @@ class Reader {
   Builder b_;
   int steps_ = 0;
 };
+
+// What an attention reads once its mask is a limit.
+struct Limited {
+  NodeId q = kNoNode, mask = kNoNode, limit = kNoNode;
+};
+
+// Rows whose every key is dropped come out as the model has them. Where -inf drops, both forms have no number
+// there. Where a finite value does, such a row sees all keys again: as they are where the value, added to
+// all scores, changes nothing between them; with scores of 0 (no query) where it makes them all equal; else,
+// and where another mask may drop what the limit keeps, under the whole mask.
+Limited Limit(Graph* graph, NodeId id, const Meaning& meaning, Reader* reader) {
+  constexpr double kLeastShift = -1e5;  // added to scores, it leaves f32 two digits behind the point
+  const std::vector<NodeId> in = graph->node(id).inputs;
+  const Shape q = graph->node(in[0]).shape;
+  const int64_t keys = graph->node(in[1]).shape[2];
+  const NodeId before = graph->node(id).As<ir::AttentionAttrs>().has_limit ? in[4] : kNoNode;
+  Limited out{in[0], meaning.rest, before};
+  if (meaning.limit == kNoNode) return out;
+  Builder b = BuilderLike(graph, id);
+  NodeId limit = meaning.limit;
+  const bool alone = meaning.rest == kNoNode;
+  if (!std::isinf(meaning.beyond) && (!alone || meaning.may_be_empty)) {
+    const bool absorbs = Absorbs(meaning.beyond);
+    NodeId keeps = kNoNode;  // whether a row keeps a key
+    if (alone && (absorbs || meaning.beyond >= kLeastShift)) {
+      keeps = b.Binary(TapeOp::kLess, b.Scalar(DType::kI64, 0), limit);
+      const NodeId rows = b.Expand(keeps, Shape({q[0], q[1], q[2]}));
+      if (absorbs) out.q = b.Select(b.Unsqueeze(rows, 3), in[0], b.Scalar(graph->node(in[0]).dtype, 0));
+    } else {
+      out.mask = in[3];
+      const NodeId mask = b.ViewNode(graph->BaseOf(in[3]), ShownOnce(graph->ViewOf(in[3])));
+      const NodeId most = b.Squeeze(b.Reduce(ir::ReduceKind::kMax, mask, {3}, true), 3);
+      keeps = b.Binary(TapeOp::kLess, b.Scalar(b.dtype(most), kMinusMuch), most);
+    }
+    limit = b.Select(keeps, limit, b.Scalar(DType::kI64, static_cast<double>(keys)));
+  }
+  out.limit = reader->Least(before, b.Expand(limit, Shape({q[0], q[1], q[2]})));
+  return out;
+}
 
 }  // namespace
 
@@ -317,16 +387,13 @@ Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions&) {
     if (added) it->second = reader.Read(in[3]);
     const Meaning meaning = it->second;
     if (!meaning.any) continue;
-    NodeId limit = attrs.has_limit ? in[4] : kNoNode;
-    const Shape q = graph->node(in[0]).shape;
-    Builder b = BuilderLike(graph, id);
-    if (meaning.limit != kNoNode)
-      limit = reader.Least(limit, b.Expand(meaning.limit, Shape({q[0], q[1], q[2]})));
-    NodeId instead = b.Attention(in[0], in[1], in[2], meaning.rest, limit, attrs);
+    const Limited limited = Limit(graph, id, meaning, &reader);
+    NodeId instead =
+        BuilderLike(graph, id).Attention(limited.q, in[1], in[2], limited.mask, limited.limit, attrs);
     if (!graph->CanReplace(id, instead)) continue;
     graph->Replace(id, instead);
     ++result.changes;
-    kept += meaning.rest != kNoNode;
+    kept += limited.mask != kNoNode;
   }
   Tidy(graph);
   result.text = Count(result.changes, "mask") + " made limits";

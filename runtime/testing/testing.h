@@ -2,20 +2,24 @@
 // replaces malloc's family in the test program, to count its calls, so that it does not go with sanitizers.
 //
 //   EXPECT_PLAN_OK("model.rondo");
+//   EXPECT_LIFECYCLE_OK(plan);
 //   EXPECT_PEAK_BYTES_LE(plan, 64 << 20);
 //   EXPECT_NO_ALLOCATIONS(error = session.Run(0, inputs, outputs));
 //
-// What fails says what to look at: the largest buffers that are alive at the peak; who allocated.
+// What fails says what to look at: the largest buffers that are alive at the peak; who allocated; which step
+// did what to which buffer. Matchers by the model's own names are in matchers.h, which takes GoogleMock.
 #ifndef RONDO_RUNTIME_TESTING_TESTING_H_
 #define RONDO_RUNTIME_TESTING_TESTING_H_
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string>
 
 #include "runtime/rondo.hpp"
 #include "runtime/testing/allocation_counter.h"
 #include "runtime/testing/allocation_watch.h"
+#include "runtime/testing/lifecycle.h"
 #include "runtime/testing/peak.h"
 
 // The statement allocates nothing and gives nothing back, on any thread of the process: malloc's family,
@@ -36,7 +40,26 @@
 // The plan in the file opens: it is read, verified, and its memory and order are proved by the checker.
 #define EXPECT_PLAN_OK(path) EXPECT_TRUE(::rondo::testing::PlanIsOk(path))
 
+// Every program of `plan` (a rondo::Plan), step by step over poisoned memory and as graphs, on virtual
+// devices of the host driver, uses memory as the plan says (runtime/verify/README.md lists what is found).
+// Include <rondo/rondo_host.h> and link rondo::host. A plan for GPUs runs, too.
+#define EXPECT_LIFECYCLE_OK(plan) \
+  EXPECT_LIFECYCLE_OK_ON(plan, rondo_host_driver_create(2, ::rondo::testing::DevicesOf(plan)))
+// The same on another driver, which is taken over: rondo_cuda_driver_create(nullptr), say, or one with
+// libraries of custom ops.
+#define EXPECT_LIFECYCLE_OK_ON(plan, driver) EXPECT_TRUE(::rondo::testing::LifecycleIsOk(plan, driver))
+
 namespace rondo::testing {
+
+inline ::testing::AssertionResult LifecycleIsOk(const api::Plan& plan, rondo_driver* driver) {
+  const std::string findings = TakeText(rondo_testing_verify(plan.get(), driver));
+  if (findings.empty()) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "memory is not used as the plan says:\n"
+                                       << findings
+                                       << "A plan that opens has been proved: look at the driver, the kernel "
+                                          "or the custom op of the step that is "
+                                          "named first. `rondo run PLAN --verify` shows the same.";
+}
 
 inline ::testing::AssertionResult PeakBytesAtMost(const api::Plan& plan, uint64_t limit) {
   const uint64_t peak = PeakBytes(plan);

@@ -26,6 +26,7 @@ class Verifier {
         driver_(driver, &findings_),
         runs_(data_, options.inputs, options.program),
         host_memory_(driver->Info().host_memory) {
+    limits_.timeout_ns = limits_.run_timeout_ns = options.timeout_ns;
     for (uint32_t p = 0; p < data_.programs.size(); ++p) accesses_.emplace_back(data_, p);
   }
 
@@ -52,6 +53,7 @@ class Verifier {
   GuardedDriver driver_;
   ProgramRuns runs_;
   const bool host_memory_;
+  SessionOptions limits_;
   std::vector<ProgramAccesses> accesses_;
   VerifyReport report_;
   RunResults first_;        // step by step, with the first poison
@@ -204,7 +206,7 @@ Status Verifier::OneSession() {
   {
     const HostAllocator allocator = host.allocator();
     RONDO_ASSIGN_OR_RETURN(Runtime runtime, MakeRuntime(allocator));
-    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan_));
+    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan_, limits_));
     in_use_ = driver_.account();
     report_.device_bytes = in_use_[static_cast<size_t>(Taken::kBytes)];
     RONDO_RETURN_IF_ERROR(CheckWeights(&session, "after loading"));
@@ -263,7 +265,7 @@ Status Verifier::OpenAgain(CountedHostMemory* host) {
     RONDO_ASSIGN_OR_RETURN(plan, options_.open(plan_options));
   }
   RONDO_ASSIGN_OR_RETURN(Runtime runtime, MakeRuntime(allocator));
-  RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
+  RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan, limits_));
   CompareAccount();
   RunResults results;
   bool ran = false;

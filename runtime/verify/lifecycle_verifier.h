@@ -27,6 +27,7 @@ struct VerifyOptions {
   // Opens the plan again; none: only sessions and runtimes are made anew.
   std::function<Result<Plan>(const PlanOptions& options)> open;
   Span<const uint32_t> devices;  // as RuntimeOptions::devices
+  uint64_t timeout_ns = 0;       // of making a session, and of each run; 0: none
   // All memory is looked at after every step while that comes to fewer bytes, in all, than these; else after
   // every second step, or third, ...: a change then belongs to one of those.
   uint64_t scan_bytes = uint64_t{1} << 38;

@@ -8,7 +8,8 @@
 namespace rondo {
 
 struct UncheckedPlan {
-  // As Plan::FromData. Such a plan stays inside its memory, but what it computes may be anything.
+  // As Plan::FromData. Such a plan stays inside its memory, but what it computes may be anything,
+  // and it may write into `weights`.
   static Result<Plan> FromData(const PlanData& data, Span<const uint8_t> weights);
 };
 

@@ -10,9 +10,12 @@
 namespace rondo::defects {
 namespace {
 
+constexpr uint64_t kMostNanoseconds = 20'000'000'000;
+
+// As the lifecycle verifier makes inputs.
 std::vector<uint8_t> InputBytes(const Port& port, const Buffer& buffer) {
   std::vector<uint8_t> bytes(buffer.bytes);
-  FillSyntheticRange(buffer.dtype, SyntheticKey(7, port.name), 1.0f, 0,
+  FillSyntheticRange(buffer.dtype, SyntheticKey(1, port.name), 1.0f, 0,
                      buffer.bytes / static_cast<uint64_t>(ByteSize(buffer.dtype)), bytes.data());
   return bytes;
 }
@@ -80,7 +83,9 @@ Result<std::vector<Results>> EffectRunner::Run(const Plan& plan) {
   std::vector<Results> all;
   for (const Way& way : ways_) {
     RONDO_ASSIGN_OR_RETURN(Runtime runtime, Runtime::Create(way.driver, {}));
-    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan));
+    SessionOptions limits;  // a damaged plan may wait for what never comes
+    limits.timeout_ns = limits.run_timeout_ns = kMostNanoseconds;
+    RONDO_ASSIGN_OR_RETURN(Session session, Session::Create(runtime, plan, limits));
     Results results;
     for (uint32_t program = 0; program < plan.data().programs.size() && results.error.empty(); ++program) {
       Poison(session, plan.data(), way.poison);

@@ -29,6 +29,8 @@ class EffectRunner {
 
   // The results of all ways, or an error when the plan cannot be armed.
   Result<std::vector<Results>> Run(const Plan& plan);
+  // One that does nothing late, wrong or in another order.
+  Driver* driver() const { return ways_[0].driver; }
 
  private:
   struct Way {

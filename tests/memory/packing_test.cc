@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,7 @@ TEST(Packing, NeverLetsLiveBuffersOverlap) {
     const PackingProblem problem = RandomProblem(seed, 60, seed % 2 == 0 ? 1 : 64);
     PackingOptions options;
     options.rounds = 200;
-    options.nodes = 2000;
+    options.work = 200'000;
     const PackingSolution solution = Pack(problem, options);
     EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
     // Brute force, by bytes of one time after the other.
@@ -80,24 +81,33 @@ TEST(Packing, NeverLetsLiveBuffersOverlap) {
   }
 }
 
-// A box of `times` x `bytes` cut into `count` pieces: they can be packed without any gap.
-PackingProblem CutBox(uint64_t seed, int count, int64_t times, int64_t bytes) {
-  uint64_t state = seed * 77 + 1;
-  auto below = [&](int64_t n) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return static_cast<int64_t>((state >> 33) % static_cast<uint64_t>(n));
-  };
+class Numbers {
+ public:
+  explicit Numbers(uint64_t seed) : state_(seed * 77 + 1) {}
+  int64_t Below(int64_t n) {
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// A box of `times` x `bytes` cut into `count` pieces: they can be packed without any gap. With `slack`, some
+// pieces are then made shorter or smaller, or left out: they still fit.
+PackingProblem CutBox(uint64_t seed, int count, int64_t times, int64_t bytes, bool slack = false) {
+  Numbers numbers(seed);
   PackingProblem problem;
   problem.buffers.push_back({"0", 0, times, bytes});
   while (problem.buffers.size() < static_cast<size_t>(count)) {
     PackingBuffer& b =
-        problem.buffers[static_cast<size_t>(below(static_cast<int64_t>(problem.buffers.size())))];
+        problem.buffers[static_cast<size_t>(numbers.Below(static_cast<int64_t>(problem.buffers.size())))];
     PackingBuffer piece = b;
     piece.id = std::to_string(problem.buffers.size());
-    const bool in_time = below(2) == 0;
+    const bool in_time = numbers.Below(2) == 0;
     const int64_t extent = in_time ? b.upper - b.lower : b.size;
     if (extent < 8) continue;
-    const int64_t cut = extent / 4 + below(extent / 2);
+    const int64_t cut = extent / 4 + numbers.Below(extent / 2);
     if (in_time) {
       piece.lower = b.lower + cut;
       b.upper = piece.lower;
@@ -107,22 +117,113 @@ PackingProblem CutBox(uint64_t seed, int count, int64_t times, int64_t bytes) {
     }
     problem.buffers.push_back(piece);
   }
+  for (PackingBuffer& b : problem.buffers) {
+    if (!slack || numbers.Below(4) != 0) continue;
+    if (numbers.Below(2) == 0) b.lower += (b.upper - b.lower) / 5;
+    b.size -= b.size / 8;
+    if (numbers.Below(8) == 0) b.size = 0;
+  }
   return problem;
 }
 
 TEST(Packing, FindsPackingsWithoutAGap) {
   int searched = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    const PackingProblem problem = CutBox(seed, 60, 1000, 1000);
-    PackingOptions options;
-    options.nodes = 500'000;
-    const PackingSolution solution = Pack(problem, options);
-    EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
-    EXPECT_EQ(solution.lower_bound, 1000);
-    EXPECT_EQ(solution.height, 1000) << "seed " << seed;
-    searched += solution.nodes > 0;
+    for (int count : {50, 100, 200}) {
+      const PackingProblem problem = CutBox(seed, count, 10'000, 10'000);
+      const PackingSolution solution = Pack(problem);
+      EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
+      EXPECT_EQ(solution.lower_bound, 10'000);
+      EXPECT_EQ(solution.height, 10'000) << "seed " << seed << ", " << count << " buffers";
+      EXPECT_FALSE(solution.exhausted);
+      searched += solution.nodes > 0;
+    }
   }
-  EXPECT_GT(searched, 0);  // placing in order did not find them all
+  EXPECT_GT(searched, 10);  // placing in order did not find them all
+}
+
+TEST(Packing, FindsPackingsWithLittleRoomToSpare) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    for (int count : {50, 100, 200}) {
+      const PackingProblem problem = CutBox(seed, count, 10'000, 10'000, true);
+      PackingOptions options;
+      options.capacity = 10'000;
+      const PackingSolution solution = Pack(problem, options);
+      EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
+      EXPECT_LE(solution.height, 10'000) << "seed " << seed << ", " << count << " buffers";
+    }
+  }
+}
+
+// Whether there is a packing, by trying every order of placing buffers from the lowest offset up, each as low
+// as those placed before allow. `tops` are the ends of those; 0: not placed.
+bool Fits(const std::vector<PackingBuffer>& buffers, int64_t capacity, int64_t last,
+          std::vector<int64_t>* tops) {
+  bool all = true;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if ((*tops)[i] > 0) continue;
+    all = false;
+    int64_t at = 0;
+    for (size_t j = 0; j < buffers.size(); ++j) {
+      if (buffers[i].lower < buffers[j].upper && buffers[j].lower < buffers[i].upper) {
+        at = std::max(at, (*tops)[j]);
+      }
+    }
+    if (at < last || at + buffers[i].size > capacity) continue;
+    (*tops)[i] = at + buffers[i].size;
+    if (Fits(buffers, capacity, at, tops)) return true;
+    (*tops)[i] = 0;
+  }
+  return all;
+}
+
+// A few buffers of which no more than `bytes` are alive at one time, and often as many.
+PackingProblem FullAlmostAlways(uint64_t seed, size_t count, int64_t times, int64_t bytes) {
+  Numbers numbers(seed);
+  PackingProblem problem;
+  std::vector<int64_t> live(static_cast<size_t>(times), 0);
+  for (int tries = 0; tries < 60 && problem.buffers.size() < count; ++tries) {
+    const int64_t lower = numbers.Below(times);
+    const int64_t upper = std::min(times, lower + 1 + numbers.Below(times / 2));
+    const auto begin = live.begin() + lower, end = live.begin() + upper;
+    const int64_t size = std::min(1 + numbers.Below(bytes / 2), bytes - *std::max_element(begin, end));
+    if (size < 1) continue;
+    std::for_each(begin, end, [&](int64_t& sum) { sum += size; });
+    problem.buffers.push_back({std::to_string(tries), lower, upper, size});
+  }
+  return problem;
+}
+
+TEST(Packing, KnowsWhenThereIsNoPacking) {
+  int above_the_bound = 0;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    const PackingProblem problem = FullAlmostAlways(seed, 11, 10, 8);
+    PackingOptions options;
+    options.capacity = 8;
+    options.rounds = 1;
+    const PackingSolution solution = Pack(problem, options);
+    std::vector<int64_t> tops(problem.buffers.size(), 0);
+    const bool fits = Fits(problem.buffers, 8, 0, &tops);
+    EXPECT_EQ(CheckPacking(problem, solution), "") << "seed " << seed;
+    EXPECT_EQ(solution.height <= 8, fits) << "seed " << seed;
+    EXPECT_EQ(solution.exhausted, !fits) << "seed " << seed;
+    above_the_bound += !fits;
+  }
+  EXPECT_GT(above_the_bound, 5);
+}
+
+TEST(Packing, EndsWhenItIsToldTo) {
+  // Without a packing at the bound, the search would go on.
+  const PackingProblem problem = CutBox(3, 400, 10'000, 10'000);
+  PackingOptions options;
+  options.rounds = 1'000'000'000;
+  options.work = INT64_MAX;
+  int asked = 0;
+  options.stop = [&] { return ++asked > 50; };
+  const PackingSolution solution = Pack(problem, options);
+  EXPECT_EQ(CheckPacking(problem, solution), "");
+  EXPECT_GT(asked, 50);
+  EXPECT_FALSE(solution.exhausted);
 }
 
 TEST(Packing, StopsAtTheCapacity) {
@@ -136,8 +237,9 @@ TEST(Packing, StopsAtTheCapacity) {
 }
 
 TEST(Packing, GivesTheSameOffsetsEveryTime) {
-  const PackingProblem problem = RandomProblem(3, 80, 64);
-  EXPECT_EQ(Pack(problem).offsets, Pack(problem).offsets);
+  for (const PackingProblem& problem : {RandomProblem(3, 80, 64), CutBox(5, 200, 10'000, 10'000)}) {
+    EXPECT_EQ(Pack(problem).offsets, Pack(problem).offsets);
+  }
 }
 
 TEST(Packing, CheckNamesTheBuffersThatOverlap) {
@@ -171,6 +273,15 @@ TEST(Packing, SaysWhichLineOfAFileIsWrong) {
     EXPECT_NE(std::string(problem.status().message()).find("line "), std::string::npos)
         << problem.status().message();
   }
+}
+
+TEST(Packing, RefusesSizesWhoseSumWouldOverflow) {
+  std::string csv = "id,lower,upper,size\n";
+  for (int i = 0; i < 70'000; ++i) csv += "a,0,1,70368744177664\n";
+  auto problem = ParsePackingCsv(csv);
+  ASSERT_FALSE(problem.ok());
+  EXPECT_EQ(problem.status().message(),
+            std::string("packing problem, line 65537: the sizes up to here are more than 2^62 together"));
 }
 
 TEST(Packing, WritesWhatItReads) {

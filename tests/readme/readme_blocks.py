@@ -56,6 +56,16 @@ add_executable(service_test ${CMAKE_BINARY_DIR}/test.cc)
 """
 
 
+TEST_FRAME = """
+cmake_minimum_required(VERSION 3.25)
+project(readme LANGUAGES C CXX)
+find_package(GTest REQUIRED)
+find_package(rondo REQUIRED)
+add_executable(block block.cc)
+target_link_libraries(block PRIVATE rondo::testing rondo::host GTest::gmock GTest::gtest_main)
+"""
+
+
 class Block:
     def __init__(self, page, section, line, language, text):
         self.page, self.section, self.line, self.language, self.text = page, section, line, language, text
@@ -187,6 +197,8 @@ class Runner:
         self.ran += 1
 
     def cpp(self, block):
+        if "TEST_F(" in block.text:  # a whole test program
+            return self.project(block, TEST_FRAME, [("block.cc", block.text)])
         text = CMAKE_FRAME % ("find_package(rondo REQUIRED)\nadd_executable(block block.cc)\n"
                               "target_link_libraries(block PRIVATE rondo::runtime rondo::host)\n"
                               "target_link_libraries(service PRIVATE rondo::runtime)\n"
@@ -194,6 +206,9 @@ class Runner:
         self.project(block, text, [("block.cc", CPP_FRAME % block.text)])
 
     def cmake(self, block):
+        if "memory_test.cc" in block.text:  # a whole project, of a test as a page before it has it
+            text = "cmake_minimum_required(VERSION 3.25)\nproject(readme LANGUAGES CXX)\n" + block.text
+            return self.project(block, text, [("memory_test.cc", "#include <rondo/matchers.h>\n")])
         self.project(block, CMAKE_FRAME % block.text)
 
     def run(self, block):

@@ -316,6 +316,26 @@ TEST_F(Packing, OffsetsAreWrittenAndTheCapacityIsKept) {
   EXPECT_EQ(Rondo("pack " + In("buffers.csv") + " --capacity 7").status, 1);
 }
 
+TEST_F(Packing, ACapacityThatIsTooSmallIsToldFromASearchThatGaveUp) {
+  std::ofstream(In("buffers.csv")) << "id,lower,upper,size\na,0,2,4\nb,1,3,4\nc,3,5,8\n";
+  const Outcome alive = Rondo("pack " + In("buffers.csv") + " --capacity 7");
+  EXPECT_EQ(alive.status, 1);
+  EXPECT_PRINTS(alive, "cannot fit in the capacity of 7 bytes: those alive at one time take 8");
+
+  // Never more than 8 bytes at one time, and yet no packing in 8.
+  std::ofstream(In("nine.csv"))
+      << "id,lower,upper,size\na,6,10,4\nb,4,6,1\nc,2,7,1\nd,1,4,4\ne,4,9,3\nf,1,2,3\n"
+         "g,9,10,4\nh,1,6,1\ni,2,5,2\nj,7,9,1\n";
+  const Outcome none = Rondo("pack " + In("nine.csv") + " --capacity 8 --seconds 60");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_PRINTS(none, "cannot fit in the capacity of 8 bytes: the search saw every packing");
+  EXPECT_EQ(Rondo("pack " + In("nine.csv") + " --capacity 9").status, 0);
+
+  const Outcome usage = Rondo("pack " + In("nine.csv") + " --seconds -1");
+  EXPECT_EQ(usage.status, 2);
+  EXPECT_PRINTS(usage, "--seconds must be a number from 0");
+}
+
 using TestRuns = CommandTest;
 
 TEST_F(TestRuns, AWrongOutputFailsWithItsPlace) {

@@ -3,7 +3,8 @@
 #
 #   rondo::runtime, rondo::host                  shared
 #   rondo::runtime_static, rondo::host_static    static
-#   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime (shared)
+#   rondo::testing                               EXPECT_NO_ALLOCATIONS and the like, with the runtime and
+#                                                librondo_verify (shared)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -67,13 +68,17 @@ function(rondo_install)
   rondo_install_header(runtime/testing/testing.h)
   rondo_install_header(runtime/testing/allocation_counter.h)
   rondo_install_header(runtime/testing/allocation_watch.h)
+  rondo_install_header(runtime/testing/lifecycle.h)
+  rondo_install_header(runtime/testing/matchers.h)
   rondo_install_header(runtime/testing/peak.h)
+  rondo_install_header(runtime/testing/rondo_verify.h)
 
   rondo_merged_library(rondo_static rondo rondo_core rondo_plan rondo_runtime)
   target_link_libraries(rondo_static INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
   rondo_export(rondo_shared runtime)
   rondo_export(rondo_static runtime_static)
-  target_link_libraries(rondo_testing INTERFACE rondo_shared)
+  rondo_export(rondo_verify_shared verify)
+  target_link_libraries(rondo_testing INTERFACE rondo_shared rondo_verify_shared)
   rondo_export(rondo_testing testing)
   rondo_pkg_config(rondo "Replays compiled plans of ONNX models" "" -lrondo)
 

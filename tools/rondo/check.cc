@@ -11,6 +11,7 @@
 #include "formats/plan/verifier.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/expect_file.h"
 #include "tools/rondo/kernel_check.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
@@ -100,6 +101,8 @@ class CheckCommand : public Command {
         .Integer("--seed", &seed_, 0, INT64_MAX, "with --kernels: of the random inputs (1)")
         .Text("--driver", &load_.driver, "with --kernels: what to check: cuda, or host against itself",
               "NAME")
+        .Text("--expect", &expect_, "also hold the plan's memory against what a JSON file expects of it", "F")
+        .Text("--write-expect", &write_expect_, "write such a file, of what holds of this plan now", "F")
         .Flag("--images", &images_,
               "also write every kernel's CUDA text again, compile it, and compare machine code and launch")
         .Text("--library-path", &load_.library_path,
@@ -134,11 +137,36 @@ class CheckCommand : public Command {
       out_.Line("  %10zu  custom ops are what their libraries say", plan->data.custom_ops.size());
       out_.object()["counts"]["custom_ops"] = plan->data.custom_ops.size();
     }
-    const int compared = images_ ? CompareImagesOf(plan->data) : 0;
+    if (!write_expect_.empty()) {
+      const std::vector<MemoryExpectation> now = ExpectationsOf(plan->data);
+      if (Status status = WriteExpectations(now, write_expect_); !status.ok()) return Fail("check", status);
+      out_.Line("  %10zu  expectations written to %s", now.size(), write_expect_.c_str());
+    }
+    int compared = expect_.empty() ? 0 : CheckExpectations(plan->data);
+    if (images_) compared = std::max(compared, CompareImagesOf(plan->data));
     return out_.Finish(kernels_ ? std::max(compared, CheckKernelsOf(plan->data)) : compared);
   }
 
  private:
+  int CheckExpectations(const PlanData& plan) {
+    Result<std::vector<MemoryExpectation>> expectations = ReadExpectations(expect_);
+    if (!expectations.ok()) return Fail("check", expectations.status());
+    std::vector<std::string> failures;
+    for (size_t i = 0; i < expectations->size(); ++i) {
+      const std::string mismatch = Mismatch(plan, (*expectations)[i]);
+      if (mismatch.empty()) continue;
+      failures.push_back("expectation " + std::to_string(i + 1) + ": " + mismatch);
+      std::fprintf(stderr, "rondo check: %s\n", Printable(failures.back()).c_str());
+    }
+    out_.Line("  %10zu  of %zu expectations of %s hold", expectations->size() - failures.size(),
+              expectations->size(), expect_.c_str());
+    if (!failures.empty())
+      out_.Line("if the plan is right as it is, write them anew: rondo check %s --write-expect %s",
+                plans_[0].c_str(), expect_.c_str());
+    out_.object()["expectations"] = {{"checked", expectations->size()}, {"failures", failures}};
+    return failures.empty() ? 0 : 1;
+  }
+
   Status CheckCalls(const PlanData& plan) {
     if (ops_.empty()) return Status::Ok();
     RONDO_RETURN_IF_ERROR(LoadOps(ops_, &registry_));
@@ -213,6 +241,7 @@ class CheckCommand : public Command {
   }
 
   std::vector<std::string> plans_, ops_;
+  std::string expect_, write_expect_;
   bool ignore_hashes_ = false, kernels_ = false, images_ = false;
   int64_t seed_ = 1;
   KernelCheckOptions kernel_check_;

@@ -59,13 +59,12 @@ Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool 
   return static_cast<Driver*>(nullptr);
 }
 
-// At least a nanosecond, of any seconds above 0.
+}  // namespace
+
 uint64_t TimeoutOf(const LoadOptions& options) {
   if (!(options.timeout > 0)) return 0;
   return options.timeout < 1e9 ? static_cast<uint64_t>(options.timeout * 1e9) + 1 : ~uint64_t{0};
 }
-
-}  // namespace
 
 std::string RunsOn::Text() const {
   std::string text = "driver " + driver;

@@ -44,6 +44,8 @@ struct LoadOptions {
   std::vector<std::string> ops;  // libraries of custom ops, by path
 };
 
+// At least a nanosecond, of any seconds above 0; 0 for none.
+uint64_t TimeoutOf(const LoadOptions& options);
 // Opens libraries of custom ops into `registry`.
 Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry);
 

@@ -39,6 +39,8 @@ int main(int argc, char** argv) {
     {"check", "Verify a plan and prove its memory again",
      "  rondo check model.rondo\n"
      "  rondo check model.rondo --kernels\n"
+     "  rondo check model.rondo --write-expect memory.json\n"
+     "  rondo check model.rondo --expect memory.json\n"
      "  rondo check damaged.rondo --ignore-hashes\n",
      rondo::tools::MakeCheckCommand},
 #if RONDO_HAVE_COMPILER

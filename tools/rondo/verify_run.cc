@@ -60,6 +60,7 @@ Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const s
   RONDO_ASSIGN_OR_RETURN(const DriverHandle driver, OpenDriver(plan.data(), load, devices, ops));
   VerifyOptions options;
   options.devices = devices;
+  options.timeout_ns = TimeoutOf(load);
   if (!program.empty()) {
     RONDO_ASSIGN_OR_RETURN(options.program, plan.FindProgram(program));
   }

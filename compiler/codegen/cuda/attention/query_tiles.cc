@@ -134,7 +134,10 @@ bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter*
     writer->Line("const auto mask = ld_" + std::string(Name(mask.dtype)) + "(p" + Text(mask.param) +
                  ", mask_at[h] + " + Text(mask.strides[tiles.key]) + "ll * key);");
     const bool keep = NaturalType(mask.dtype) == TapeType::kI64;
-    writer->Line(keep ? "if (mask == 0) return kNoScore;" : "dot += (float)mask;");
+    const bool wide = mask.dtype != DType::kF16;  // holds what overflows when it is scaled
+    writer->Line(keep   ? "if (mask == 0) return kNoScore;"
+                 : wide ? "dot = masked_score(dot, (float)mask);"
+                        : "dot += (float)mask;");
   }
   writer->Line("return dot; };");
   return false;

@@ -12,6 +12,12 @@ DEV float attention_exp2(float x) {
   return y;
 }
 
+// A score and what a mask adds to it. What is finite stays so when it is multiplied by log2(e), the lowest
+// f32 too: a row of such scores is uniform.
+DEV float masked_score(float score, float mask) {
+  return score + (mask < -2e38f && mask != kNoScore ? -2e38f : mask);
+}
+
 // Of the four threads that share rows of a fragment.
 DEV float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));

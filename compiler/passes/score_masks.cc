@@ -1,0 +1,67 @@
+#include "compiler/passes/score_masks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/passes/match.h"
+
+namespace rondo::passes {
+
+using ir::Builder;
+using ir::kNoNode;
+using ir::NodeId;
+
+namespace {
+
+// Stands for any finite "minus much" that takes the place of scores. Added to scores below 1e29 it makes them
+// all equal; neither a few of it nor one and the lowest f32 add up to an infinity.
+constexpr double kInPlace = -1e37;
+
+NodeId AsFloat(Builder* b, NodeId mask) {
+  if (b->dtype(mask) != DType::kBool) return b->Cast(mask, DType::kF32);
+  return b->Select(mask, b->Scalar(DType::kF32, 0),
+                   b->Scalar(DType::kF32, -std::numeric_limits<double>::infinity()));
+}
+
+}  // namespace
+
+std::optional<Masking> ReplacedScores(ir::Graph* graph, NodeId id, size_t scores,
+                                      const std::vector<Masking>& later) {
+  const std::vector<NodeId> in = graph->node(id).inputs;
+  const std::optional<double> dropped = UniformValue(*graph, in[3 - scores]);
+  if (!dropped || !IsMinusMuch(*dropped)) return std::nullopt;
+  const bool same = std::all_of(later.begin(), later.end(), [&](const Masking& masking) {
+    return !masking.added && (masking.dropped == *dropped || !std::isfinite(masking.dropped));
+  });
+  if (std::isfinite(*dropped) && !same) return std::nullopt;
+  Builder b = BuilderLike(graph, id);
+  return Masking{scores == 1 ? in[0] : b.Unary(TapeOp::kNot, in[0]), false, *dropped};
+}
+
+NodeId CombinedMask(ir::Graph* graph, Builder* b, const std::vector<Masking>& masks, const Shape& shape) {
+  NodeId all = kNoNode;
+  for (size_t k = masks.size(); k-- > 0;) {
+    const NodeId mask = b->Reshape(masks[k].mask, shape);
+    if (masks[k].added) {
+      all = all == kNoNode ? mask : b->Add(AsFloat(b, all), AsFloat(b, mask));
+    } else if (std::isfinite(masks[k].dropped)) {  // a row that keeps nothing is uniform, not empty
+      const NodeId dropped = b->Scalar(DType::kF32, kInPlace);
+      if (all == kNoNode) {
+        const NodeId once = b->ViewNode(graph->BaseOf(mask), ShownOnce(graph->ViewOf(mask)));
+        all = b->Expand(b->Select(once, b->Scalar(DType::kF32, 0), dropped), shape);
+      } else {
+        all = b->Select(mask, AsFloat(b, all), dropped);
+      }
+    } else if (all == kNoNode) {
+      all = mask;
+    } else if (b->dtype(all) == DType::kBool) {
+      all = b->Binary(TapeOp::kBitAnd, all, mask);
+    } else {
+      all = b->Select(mask, AsFloat(b, all), b->Scalar(DType::kF32, masks[k].dropped));
+    }
+  }
+  return all;
+}
+
+}  // namespace rondo::passes

@@ -1,0 +1,28 @@
+// What testing.h and matchers.h have in common of librondo_verify.
+#ifndef RONDO_RUNTIME_TESTING_LIFECYCLE_H_
+#define RONDO_RUNTIME_TESTING_LIFECYCLE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/rondo.hpp"
+#include "runtime/testing/rondo_verify.h"
+
+namespace rondo::testing {
+
+// Takes over a text of the functions above; NULL gives "".
+inline std::string TakeText(char* text) {
+  const std::string taken = text == nullptr ? "" : text;
+  rondo_testing_free(text);
+  return taken;
+}
+
+// Devices of a plan; 1 if it is not open.
+inline uint32_t DevicesOf(const api::Plan& plan) {
+  rondo_requirements requirements;
+  return plan.GetRequirements(&requirements) ? 1 : requirements.devices;
+}
+
+}  // namespace rondo::testing
+
+#endif  // RONDO_RUNTIME_TESTING_LIFECYCLE_H_

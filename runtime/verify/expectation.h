@@ -1,0 +1,47 @@
+// MemoryExpectation: what somebody expects of a plan's memory, by the model's own names, and whether it
+// holds.
+#ifndef RONDO_RUNTIME_VERIFY_EXPECTATION_H_
+#define RONDO_RUNTIME_VERIFY_EXPECTATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/plan.h"
+
+namespace rondo {
+
+enum class ExpectationKind : uint32_t {
+  kReusesMemory = 0,    // `value` lies in bytes that `other` had before it, or takes them over in place
+  kSharesMemory = 1,    // `value` and `other` have bytes in common, at whatever time
+  kDiesAfter = 2,       // the last step that uses `value` is one that node `other` is part of
+  kUpdatedInPlace = 3,  // `value` is changed where it lies: no step copies it to another place and back
+  kCopiesAtMost = 4,    // steps and parts of kernels that only move elements write at most `bytes`
+  kPeakAtMost = 5,      // weights, arena and state of all devices come to at most `bytes`
+};
+
+struct MemoryExpectation {
+  ExpectationKind kind = ExpectationKind::kPeakAtMost;
+  std::string value, other;
+  std::string program;  // "": in each program that has both names
+  uint64_t bytes = 0;
+};
+
+// "" if it holds; else a sentence that names the buffers, their source nodes and steps, what was expected and
+// what was found. A name that the plan does not have is such a sentence, too, with the nearest ones. `plan`
+// must have passed VerifyPlan.
+std::string Mismatch(const PlanData& plan, const MemoryExpectation& expectation);
+
+// Bytes that one run of `program` writes by only moving elements: copy steps, and parts of kernels whose
+// tapes load and store and do nothing else, those through indices apart. In a loop once a round.
+uint64_t CopiedBytes(const PlanData& plan, uint32_t program);
+// Weights, arena and state of all devices.
+uint64_t PeakBytes(const PlanData& plan);
+
+// What holds of `plan` now, to be kept: its peak and copies; states, and what takes over another value's
+// memory, in place; after which node each named value of the arena dies.
+std::vector<MemoryExpectation> ExpectationsOf(const PlanData& plan);
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_VERIFY_EXPECTATION_H_

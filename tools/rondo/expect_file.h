@@ -1,0 +1,37 @@
+// What a plan's memory is expected to be, in a JSON file: `rondo check --expect F`.
+//
+//   {"rondo_expect": 1,
+//    "expect": [
+//      {"peak_bytes_at_most": 1048576},
+//      {"program": "decode", "copied_bytes_at_most": 0},
+//      {"value": "k_cache", "updated_in_place": true},
+//      {"value": "add_3", "reuses_memory_of": "embedding"},
+//      {"value": "a", "shares_memory_with": "b"},
+//      {"program": "decode", "value": "scores", "dies_after": "node_attention"}
+//    ]}
+//
+// Each entry is one expectation (runtime/verify/expectation.h says when it holds); "program" may be left out:
+// it then holds of each program that has the names.
+#ifndef RONDO_TOOLS_RONDO_EXPECT_FILE_H_
+#define RONDO_TOOLS_RONDO_EXPECT_FILE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/status.h"
+#include "runtime/verify/expectation.h"
+
+namespace rondo::tools {
+
+// Errors name the entry, counted from 1, its field and what is wrong with it (kInvalidArgument).
+Result<std::vector<MemoryExpectation>> ParseExpectations(std::string_view text);
+Result<std::vector<MemoryExpectation>> ReadExpectations(const std::string& path);
+// The file's text, one entry a line.
+std::string ExpectationsText(const std::vector<MemoryExpectation>& expectations);
+// Replaces only a file of this kind.
+Status WriteExpectations(const std::vector<MemoryExpectation>& expectations, const std::string& path);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_EXPECT_FILE_H_
