@@ -116,7 +116,7 @@ TEST_F(ExpectCommand, WhatDoesNotHoldIsSaidAndTheExitStatusIsOne) {
 TEST_F(ExpectCommand, AWrongFileIsRefused) {
   const Outcome wrong = Expect("{\"value\": 3}");
   EXPECT_EQ(wrong.status, 1);
-  EXPECT_PRINTS(wrong, "rondo_expect.json: expectation 1: \"value\" is no name in quotes");
+  EXPECT_PRINTS(wrong, "expect.json: expectation 1: \"value\" is no name in quotes");
   const Outcome none = Rondo("check " + plan_ + " --expect " + plan_ + ".none");
   EXPECT_EQ(none.status, 1) << none.text;
   std::ofstream(file_) << "something of mine";
