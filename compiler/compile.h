@@ -44,7 +44,7 @@ struct StateName {
   std::string input, output;
 };
 
-// What f32 products, convolutions and attention of the models compute in. kTf32: in f32, with factors that
+// What f32 matmuls, convolutions and attention of the models compute in. kTf32: in f32, with factors that
 // may be rounded to tf32 where the target has instructions for it. kF16, kBF16: in that type, with sums in
 // f32 (compiler/passes/lower_precision.cc); states are of that type, other inputs and outputs stay as they
 // are.
@@ -52,10 +52,10 @@ enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
 
 struct CompileOptions {
   std::vector<ModelSource> models;
-  Targets targets;                      // the host, if nothing else is said
-  Products products = Products::kAuto;  // of GPUs: by a vendor library, or generated
+  Targets targets;                   // the host, if nothing else is said
+  Matmuls matmuls = Matmuls::kAuto;  // of GPUs: by a vendor library, or generated
   std::string library_path;  // folders, separated by ':', in which vendor compilers are looked for first
-  // What was measured on the target's GPU (rondo tune); and how many other ways to compute each product go
+  // What was measured on the target's GPU (rondo tune); and how many other ways to compute each matmul go
   // into the plan, to be measured.
   KernelProfile profile;
   int64_t alternatives = 0;
@@ -100,7 +100,7 @@ struct CompileOptions {
   // The base name of a separate weights file, written beside the plan; empty: weights go into the plan.
   std::string weights_file;
   int threads = 0;  // for work that can be spread; 0: one a core. Never changes the result
-  // Products on GPUs are generated, whatever a profile says of libraries, whose ranking of algorithms may
+  // Matmuls on GPUs are generated, whatever a profile says of libraries, whose ranking of algorithms may
   // change with their version (generated kernels add in one order, with no atomics on data): kAuto means
   // kGenerated, and kLibrary is refused. Collectives between GPUs add in the order that NCCL chooses for the
   // machine.

@@ -42,12 +42,12 @@ constexpr PipelineEntry kPipeline[] = {
     {"recognise_updates", GraphAndBodies<passes::RecogniseUpdates>, kEach, kOptional, kAny, Leaves::kGraph,
      kPaired, "state changes by writes in place, wherever the composed index maps allow"},
     {"recognise_attention", GraphAndBodies<passes::RecogniseAttention>, kEach, kOptional, kAny,
-     Leaves::kGraph, kPaired, "softmax of a scaled, masked product times values is one attention node"},
+     Leaves::kGraph, kPaired, "softmax of a scaled, masked matmul times values is one attention node"},
     {"recognise_causal", GraphAndBodies<passes::RecogniseCausal>, kEach, kOptional, kAny, Leaves::kGraph,
      kPaired,
      "a mask that keeps a prefix of the keys is a limit: attention reads only the positions it needs"},
     {"split_contractions", GraphAndBodies<passes::SplitContractions>, kEach, kOptional, kAny, Leaves::kGraph,
-     kPaired, "a product whose readers take disjoint columns is one product for each of them"},
+     kPaired, "a matmul whose readers take disjoint columns is one matmul for each of them"},
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "what recognition left behind is folded, simplified and shared"},
     {"shard", Shard, kOnce, kNeeded, kAny, Leaves::kGraph, kPaired,
@@ -55,9 +55,9 @@ constexpr PipelineEntry kPipeline[] = {
     {"label", GraphAndBodies<passes::Label>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"lower_precision", GraphAndBodies<passes::LowerPrecision>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
-     "with --precision f16 or bf16: products, and what kernels keep in memory, are of that type"},
+     "with --precision f16 or bf16: matmuls, and what kernels keep in memory, are of that type"},
     {"simplify_windows", Graph<passes::SimplifyWindows>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
-     "pools of one window are reductions; for GPUs, convolutions that are matrix products are products"},
+     "pools of one window are reductions; for GPUs, convolutions that are matmuls are matmuls"},
     {"pad_few_channels", Graph<passes::PadFewChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,
      "convolutions of three channels read a copy of four, a pixel an access"},
     {"order_convolution_weights", Graph<passes::OrderConvolutionWeights>, kEach, kOptional, kAny,
@@ -66,7 +66,7 @@ constexpr PipelineEntry kPipeline[] = {
     {"fuse", FuseGraph, kEach, kNeeded, kAny, Leaves::kLowered, kOps,
      "turns the graph into kernels; every node is computed inside exactly one part"},
     {"choose_libraries", PickLibraries, kEach, kOptional, kGpus, Leaves::kLowered, kOps,
-     "products that a vendor library computes best have scratch memory and an epilogue it knows"},
+     "matmuls that a vendor library computes best have scratch memory and an epilogue it knows"},
     {"schedule", Schedule, kEach, kOptional, kAny, Leaves::kLowered, kOps,
      "orders the kernels for the least peak of live bytes; dependences hold"},
     {"expand_loops", WriteOutLoops, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops,
@@ -161,10 +161,10 @@ Status CheckPassNames(const CompileOptions& options) {
 
 Status CheckOptions(const CompileOptions& options) {
   if (options.models.empty()) return Status::Error(Code::kInvalidArgument, "no model is given");
-  if (options.deterministic && options.products == Products::kLibrary) {
+  if (options.deterministic && options.matmuls == Matmuls::kLibrary) {
     return Status::Error(
         Code::kInvalidArgument,
-        "deterministic results need generated products: another version of a library may choose "
+        "deterministic results need generated matmuls: another version of a library may choose "
         "another algorithm");
   }
   if (options.weights_file.find('/') != std::string::npos) {

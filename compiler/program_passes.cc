@@ -153,11 +153,11 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text) {
   const CompileOptions& options = compilation->options;
   if (options.deterministic) {
-    *text = "all products are generated: a library's algorithms are up to its version";
+    *text = "all matmuls are generated: a library's algorithms are up to its version";
     return Status::Ok();
   }
   LibraryOptions libraries;
-  libraries.products = options.products;
+  libraries.matmuls = options.matmuls;
   const std::string architecture = options.targets.deciding().gpu->architecture;
   if (options.profile.architecture == architecture)
     libraries.configuration = [&](const Kernel& kernel) { return options.profile.Of(kernel); };

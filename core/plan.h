@@ -201,36 +201,35 @@ struct TensorMap {
   uint32_t swizzle = 0;                          // bytes of its pattern: 0, 32, 64 or 128
 };
 
-// A matrix product that a library computes: for each batch, and in this order,
-//   out[row, column] = epilogue(sum over depth of lhs[row, depth] * rhs[column, depth]
-//                               + addend[row, column] + bias[column])
+// A matmul that a library computes: for each batch, and in this order,
+//   out[m, n] = epilogue(sum over k of lhs[m, k] * rhs[n, k] + addend[m, n] + bias[n])
 // Which algorithm does it is the driver's choice when it prepares the plan, within `workspace_bytes`, unless
 // `algorithm` says.
-enum class ProductEpilogue : uint8_t { kNone = 0, kRelu = 1, kGeluTanh = 2 };
+enum class MatmulEpilogue : uint8_t { kNone = 0, kRelu = 1, kGeluTanh = 2 };
 inline constexpr uint16_t kNoParam = 0xffff;
-struct ProductMatrix {
+struct MatmulMatrix {
   uint16_t param = kNoParam;  // of the kernel; kNoParam: there is none
   uint64_t offset = 0;        // bytes from where the parameter begins
   DType dtype = DType::kF16;
   // Elements from one to the next; of the two inner ones, one is 1.
-  int64_t outer_stride = 0;  // row (lhs, out, addend) or column (rhs)
-  int64_t inner_stride = 0;  // depth (lhs, rhs) or column (out, addend)
+  int64_t outer_stride = 0;  // along M (lhs, out, addend) or N (rhs)
+  int64_t inner_stride = 0;  // along K (lhs, rhs) or N (out, addend)
   int64_t batch_stride = 0;
 };
-struct LibraryProduct {
-  ProductMatrix lhs, rhs, out;
-  ProductMatrix addend;  // may lie where `out` does
-  ProductMatrix bias;    // inner_stride 1
-  int64_t batches = 1, rows = 0, columns = 0, depth = 0;
+struct LibraryMatmul {
+  MatmulMatrix lhs, rhs, out;
+  MatmulMatrix addend;  // may lie where `out` does
+  MatmulMatrix bias;    // inner_stride 1
+  int64_t batches = 1, m = 0, n = 0, k = 0;
   bool tf32 = false;  // factors in f32 may be rounded to tf32
-  ProductEpilogue epilogue = ProductEpilogue::kNone;
+  MatmulEpilogue epilogue = MatmulEpilogue::kNone;
   uint64_t workspace_bytes = 0;  // of the kernel's workspace, its most
   uint32_t algorithm = kNone;    // position in the library's own ranking; kNone: its first
 };
 
 enum class ImageKind : uint8_t {
-  kFunction = 0,        // of the module's code
-  kLibraryProduct = 1,  // `product`, by cuBLASLt; `entry` is empty
+  kFunction = 0,       // of the module's code
+  kLibraryMatmul = 1,  // `matmul`, by cuBLASLt; `entry` is empty
 };
 
 // In KernelImage::relies: nothing writes the parameter's memory while a plan runs.
@@ -248,12 +247,12 @@ struct KernelImage {
   uint32_t code = 0;  // the one of the module's codes that holds the function
   Span<const TensorMap> tensor_maps = {};
   ImageKind kind = ImageKind::kFunction;
-  const LibraryProduct* product = nullptr;  // of kLibraryProduct
-  uint32_t block = 0;                       // threads a block; 0: as many as the module says
+  const LibraryMatmul* matmul = nullptr;  // of kLibraryMatmul
+  uint32_t block = 0;                     // threads a block; 0: as many as the module says
   // What code relies on of the memory that each parameter of the kernel is bound to, whichever step binds it:
   // its alignment in bytes, and kReliesOnConstant. Empty: elements lie at multiples of their size, no more.
   Span<const uint32_t> relies = {};
-  // What it came from (formats/machine_code/image_digest.h). `choice`: how its products were asked to be
+  // What it came from (formats/machine_code/image_digest.h). `choice`: how its matmuls were asked to be
   // computed, in the words of KernelAlternative; empty: by estimate.
   std::string_view choice = {};
   uint64_t text_digest = 0;  // of the text that was compiled; 0: there is none

@@ -59,7 +59,7 @@ struct LoweredOp {
   LoweredKind kind = LoweredKind::kKernel;
   Kernel kernel;        // kKernel only; name is given at emission
   int collective = -1;  // of starts and waits: into LoweredProgram::collectives
-  // kKernel only: a vendor library computes it, with this LibraryProduct::algorithm. Its scratch is the
+  // kKernel only: a vendor library computes it, with this LibraryMatmul::algorithm. Its scratch is the
   // kernel's workspace.
   std::optional<uint32_t> library;
   std::shared_ptr<const ir::CallInfo> call;  // kCall only

@@ -274,7 +274,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     if (status.ok() && kernel.tensor_maps.data() == nullptr)
       status = Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a kernel", index_);
   }
-  return status.ok() ? PrepareProducts(plan, code, module) : status;
+  return status.ok() ? PrepareMatmuls(plan, code, module) : status;
 }
 
 Status CudaDevice::CheckCompiled(Function function, const KernelImage& image, uint32_t threads) {
@@ -330,7 +330,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
                          addresses.size());
   }
   const CudaKernel& k = m->kernels[kernel];
-  if (k.product != nullptr) return LaunchProduct(k.product.get(), addresses, s, step);
+  if (k.matmul != nullptr) return LaunchMatmul(k.matmul.get(), addresses, s, step);
   Use use(*this);
   // A graph's faults are told by the stream that it is launched on.
   FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;

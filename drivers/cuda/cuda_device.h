@@ -15,7 +15,7 @@
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_calls.h"
 #include "drivers/cuda/launch_params.h"
-#include "drivers/cuda/library_products.h"
+#include "drivers/cuda/library_matmuls.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
@@ -51,7 +51,7 @@ struct CudaKernel {
   uint32_t grid = 0, block = 0, shared = 0, params = 0;
   Span<const TensorMap> tensor_maps;  // in the module's arena
   bool waits = false;
-  std::unique_ptr<LibraryProductRun> product;  // null: the function computes it
+  std::unique_ptr<LibraryMatmulRun> matmul;  // null: the function computes it
 };
 
 struct CudaModule {
@@ -202,10 +202,10 @@ class CudaDevice final : public Device {
   // With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
   // What the library computes of the plan: chosen, and captured once, so that nothing is left to be loaded.
-  Status PrepareProducts(const PlanData& plan, const CodeModule& code, CudaModule* module);
-  Status CaptureOnce(LibraryProductRun* product, size_t params);
-  Status LaunchProduct(LibraryProductRun* product, Span<const DeviceAddress> addresses, CudaStream* stream,
-                       uint32_t step);
+  Status PrepareMatmuls(const PlanData& plan, const CodeModule& code, CudaModule* module);
+  Status CaptureOnce(LibraryMatmulRun* matmul, size_t params);
+  Status LaunchMatmul(LibraryMatmulRun* matmul, Span<const DeviceAddress> addresses, CudaStream* stream,
+                      uint32_t step);
   // What NVIDIA's driver says of a function that it has compiled itself, against the launch.
   Status CheckCompiled(Function function, const KernelImage& image, uint32_t threads);
 

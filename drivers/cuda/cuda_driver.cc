@@ -10,7 +10,7 @@
 #include "core/list.h"
 #include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_device.h"
-#include "drivers/cuda/library_products.h"
+#include "drivers/cuda/library_matmuls.h"
 
 namespace rondo {
 

@@ -60,14 +60,14 @@ class Bytes {
     for (uint32_t box : map.box) *this << box;
     return *this;
   }
-  Bytes& operator<<(const ProductMatrix& matrix) {
+  Bytes& operator<<(const MatmulMatrix& matrix) {
     return *this << matrix.param << matrix.offset << matrix.dtype << matrix.outer_stride
                  << matrix.inner_stride << matrix.batch_stride;
   }
-  Bytes& operator<<(const LibraryProduct& product) {
-    *this << product.lhs << product.rhs << product.out << product.addend << product.bias;
-    *this << product.batches << product.rows << product.columns << product.depth;
-    return *this << product.tf32 << product.epilogue << product.workspace_bytes << product.algorithm;
+  Bytes& operator<<(const LibraryMatmul& matmul) {
+    *this << matmul.lhs << matmul.rhs << matmul.out << matmul.addend << matmul.bias;
+    *this << matmul.batches << matmul.m << matmul.n << matmul.k;
+    return *this << matmul.tf32 << matmul.epilogue << matmul.workspace_bytes << matmul.algorithm;
   }
   template <typename T>
   Bytes& operator<<(Span<T> span) {
@@ -113,7 +113,7 @@ uint64_t ImageDigest(const Kernel& kernel, const CodeModule& module, const Kerne
         << image.relies;
   const bool function = image.kind == ImageKind::kFunction;
   if (function && image.code < codes.size()) bytes << codes[image.code];
-  if (!function && image.product != nullptr) bytes << *image.product;
+  if (!function && image.matmul != nullptr) bytes << *image.matmul;
   const uint64_t digest = TextDigest(bytes.Take());
   return digest == 0 ? 1 : digest;
 }

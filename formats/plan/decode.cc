@@ -350,13 +350,13 @@ void Decoder::One(const fbs::KernelImage& in, KernelImage& out) {
   out.choice = Text(in.choice());
   out.text_digest = in.text_digest();
   out.digest = in.digest();
-  if (in.product() == nullptr) return;
-  const Span<LibraryProduct> product = New<LibraryProduct>(1);
-  if (product.empty()) return;
-  static_assert(sizeof(LibraryProduct) == sizeof(fbs::LibraryProduct));
-  std::memcpy(static_cast<void*>(product.data()), in.product(), sizeof(LibraryProduct));
-  product[0].tf32 = in.product()->tf32();  // a byte of the file is any byte
-  out.product = product.data();
+  if (in.matmul() == nullptr) return;
+  const Span<LibraryMatmul> matmul = New<LibraryMatmul>(1);
+  if (matmul.empty()) return;
+  static_assert(sizeof(LibraryMatmul) == sizeof(fbs::LibraryMatmul));
+  std::memcpy(static_cast<void*>(matmul.data()), in.matmul(), sizeof(LibraryMatmul));
+  matmul[0].tf32 = in.matmul()->tf32();  // a byte of the file is any byte
+  out.matmul = matmul.data();
 }
 
 void Decoder::One(const fbs::KernelAlternative& in, KernelAlternative& out) {

@@ -72,14 +72,13 @@ class Encoder {
     return {in.weights, in.arena, in.state, in.workspace, in.communicator};
   }
 
-  static fbs::ProductMatrix Plain(const ProductMatrix& in) {
+  static fbs::MatmulMatrix Plain(const MatmulMatrix& in) {
     return {in.param, in.offset, Byte(in.dtype), in.outer_stride, in.inner_stride, in.batch_stride};
   }
-  static fbs::LibraryProduct Plain(const LibraryProduct& in) {
-    return {Plain(in.lhs),  Plain(in.rhs), Plain(in.out),     Plain(in.addend),
-            Plain(in.bias), in.batches,    in.rows,           in.columns,
-            in.depth,       in.tf32,       Byte(in.epilogue), in.workspace_bytes,
-            in.algorithm};
+  static fbs::LibraryMatmul Plain(const LibraryMatmul& in) {
+    return {
+        Plain(in.lhs), Plain(in.rhs), Plain(in.out), Plain(in.addend),  Plain(in.bias),     in.batches,  in.m,
+        in.n,          in.k,          in.tf32,       Byte(in.epilogue), in.workspace_bytes, in.algorithm};
   }
   static fbs::TensorMap Plain(const TensorMap& in) {
     return {in.param,
@@ -175,12 +174,12 @@ class Encoder {
   }
   Offset<fbs::KernelImage> One(const KernelImage& in) {
     auto entry = Text(in.entry);
-    const fbs::LibraryProduct product = in.product == nullptr ? fbs::LibraryProduct() : Plain(*in.product);
+    const fbs::LibraryMatmul matmul = in.matmul == nullptr ? fbs::LibraryMatmul() : Plain(*in.matmul);
     auto tensor_maps = Structs<fbs::TensorMap>(in.tensor_maps);
     auto relies = Numbers<uint32_t>(in.relies);
     auto choice = Text(in.choice);
     return fbs::CreateKernelImage(builder_, entry, in.grid, in.shared, in.waits, Byte(in.kind),
-                                  in.product == nullptr ? nullptr : &product, in.code, in.block, tensor_maps,
+                                  in.matmul == nullptr ? nullptr : &matmul, in.code, in.block, tensor_maps,
                                   relies, choice, in.text_digest, in.digest);
   }
   Offset<fbs::CodeModule> One(const CodeModule& in) {

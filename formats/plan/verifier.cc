@@ -399,7 +399,7 @@ Status VerifyPlan(const PlanData& plan, const HostAllocator& allocator) {
   RONDO_RETURN_IF_ERROR(plan::VerifyModules(plan));
   RONDO_RETURN_IF_ERROR(plan::VerifyBuffers(plan, scratch));
   RONDO_RETURN_IF_ERROR(plan::VerifyKernels(plan, work, scratch, &ranges));
-  RONDO_RETURN_IF_ERROR(plan::VerifyProducts(plan, ranges, work));
+  RONDO_RETURN_IF_ERROR(plan::VerifyMatmuls(plan, ranges, work));
   RONDO_RETURN_IF_ERROR(plan::VerifyImages(plan, ranges));
   RONDO_RETURN_IF_ERROR(plan::VerifyCustomOps(plan));
   return plan::VerifyPrograms(plan, ranges, scratch);

@@ -1,6 +1,6 @@
 // VerifyPlan: is this PlanData well formed, so that nothing that runs it can step outside its bounds?
 //
-// Trusts nothing: every index, enum, product, address and name. What it does not look at is when
+// Trusts nothing: every index, enum, matmul, address and name. What it does not look at is when
 // buffers are live and who has written what is read: that is CheckPlan's (check/checker.h).
 #ifndef RONDO_FORMATS_PLAN_VERIFIER_H_
 #define RONDO_FORMATS_PLAN_VERIFIER_H_
@@ -42,7 +42,7 @@ inline constexpr int64_t kMaxPoints = int64_t{1} << 53;  // iteration points of 
 //   version.
 // - What a kernel needs of scratch, and a run of work, keeps the limits of need.h, and what Requirements
 // state.
-// - Every image's parameters are bound where the image relies on it (KernelImage::relies). A product of a
+// - Every image's parameters are bound where the image relies on it (KernelImage::relies). A matmul of a
 // library
 //   writes no element twice, and where what it adds is laid out unlike its result, the two do not share
 //   memory.

@@ -70,7 +70,7 @@ inline size_t KernelOfImage(const CodeModule& module, size_t i) {
 // The images that a library computes: they touch what their kernels' contracts say, no more. Kernels have
 // been verified.
 struct KernelRanges;
-Status VerifyProducts(const PlanData& plan, const KernelRanges& ranges, Work& work);
+Status VerifyMatmuls(const PlanData& plan, const KernelRanges& ranges, Work& work);
 
 // The table of custom ops.
 Status VerifyCustomOps(const PlanData& plan);

@@ -305,9 +305,8 @@ Status ProgramVerifier::Launch(const Step& step) {
   }
   const KernelRanges::Apart& apart = ranges_.apart[step.kernel];
   if (apart.a == apart.b || !ShareBytes(step, apart.a, apart.b)) return Status::Ok();
-  return RONDO_BROKEN(
-      "parameters %u and %u share memory, where a library's product lays them out differently", apart.a,
-      apart.b);
+  return RONDO_BROKEN("parameters %u and %u share memory, where a library's matmul lays them out differently",
+                      apart.a, apart.b);
 }
 
 Status ProgramVerifier::Copy(const Step& step) {

@@ -1,4 +1,4 @@
-// Products by cuBLASLt against the host driver, over canaried memory. Compiled everywhere; without a GPU, or
+// Matmuls by cuBLASLt against the host driver, over canaried memory. Compiled everywhere; without a GPU, or
 // without the library, the comparison is skipped.
 #include <gtest/gtest.h>
 
@@ -17,19 +17,19 @@
 namespace rondo::test {
 namespace {
 
-// One step a product, each with memory of its own.
-class ProductPlan {
+// One step a matmul, each with memory of its own.
+class MatmulPlan {
  public:
   void Add(const MatmulKernel& kernel) {
     kernels_.push_back(kernel.kernel());
     Kernel& k = kernels_.back();
-    const std::optional<LibraryProduct> product = LibraryMatmulOf(k);
-    ASSERT_TRUE(product.has_value()) << kernel.text();
-    emitted_.library.push_back(LibraryProduct().algorithm);
+    const std::optional<LibraryMatmul> matmul = LibraryMatmulOf(k);
+    ASSERT_TRUE(matmul.has_value()) << kernel.text();
+    emitted_.library.push_back(LibraryMatmul().algorithm);
     names_.push_back(kernel.text());
     k.name = names_.back();
     k.workspace_param = k.num_params++;
-    k.workspace_bytes = MostWorkspace(*product, 90) + kWorkspaceSlack;
+    k.workspace_bytes = MostWorkspace(*matmul, 90) + kWorkspaceSlack;
     std::vector<Binding> bindings;
     for (size_t p = 0; p < kernel.bytes().size(); ++p)
       Bind(kernel.bytes()[p], BufferKind::kTemporary, &bindings);
@@ -108,7 +108,7 @@ class ProductPlan {
 
 TEST(GpuLibrary, ProductsMatchTheHost) {
   std::deque<MatmulKernel> kernels;
-  ProductPlan plan;
+  MatmulPlan plan;
   const MatmulSize shapes[] = {
       {1, 512, 1024, 768},    {1, 128, 768, 3072, true},    {1, 77, 136, 264, false, true},
       {3, 64, 96, 128, true}, {4, 40, 48, 80, false, true}, {1, 1, 4096, 512},

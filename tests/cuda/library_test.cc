@@ -13,7 +13,7 @@
 namespace rondo::test {
 namespace {
 
-void ExpectMatrix(const ProductMatrix& m, uint16_t param, int64_t batch, int64_t outer, int64_t inner) {
+void ExpectMatrix(const MatmulMatrix& m, uint16_t param, int64_t batch, int64_t outer, int64_t inner) {
   EXPECT_EQ(m.param, param);
   EXPECT_EQ(m.offset, 0u);
   EXPECT_EQ(m.batch_stride, batch);
@@ -21,16 +21,16 @@ void ExpectMatrix(const ProductMatrix& m, uint16_t param, int64_t batch, int64_t
   EXPECT_EQ(m.inner_stride, inner);
 }
 
-TEST(LibraryProducts, AreReadToTheLastField) {
+TEST(LibraryMatmuls, AreReadToTheLastField) {
   const MatmulKernel kernel({3, 64, 96, 128, true}, DType::kBF16, DType::kBF16,
                             {true, true, Activation::kGeluTanh});
   const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_EQ(p->batches, 3);
-  EXPECT_EQ(p->rows, 64);
-  EXPECT_EQ(p->columns, 96);
-  EXPECT_EQ(p->depth, 128);
-  EXPECT_EQ(p->epilogue, ProductEpilogue::kGeluTanh);
+  EXPECT_EQ(p->m, 64);
+  EXPECT_EQ(p->n, 96);
+  EXPECT_EQ(p->k, 128);
+  EXPECT_EQ(p->epilogue, MatmulEpilogue::kGeluTanh);
   EXPECT_EQ(p->lhs.dtype, DType::kBF16);
   EXPECT_FALSE(p->tf32);
   EXPECT_EQ(p->algorithm, kNone);
@@ -41,12 +41,12 @@ TEST(LibraryProducts, AreReadToTheLastField) {
   ExpectMatrix(p->addend, 4, 64 * 96, 96, 1);
 }
 
-TEST(LibraryProducts, TransposedSidesAreOuterByOne) {
+TEST(LibraryMatmuls, TransposedSidesAreOuterByOne) {
   const MatmulKernel kernel({1, 64, 96, 128, false, true}, DType::kF32, DType::kF32, {}, true);
   const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_TRUE(p->tf32);
-  EXPECT_EQ(p->epilogue, ProductEpilogue::kNone);
+  EXPECT_EQ(p->epilogue, MatmulEpilogue::kNone);
   EXPECT_EQ(p->bias.param, kNoParam);
   EXPECT_EQ(p->addend.param, kNoParam);
   ExpectMatrix(p->lhs, 0, 0, 1, 64);
@@ -54,7 +54,7 @@ TEST(LibraryProducts, TransposedSidesAreOuterByOne) {
 }
 
 // With one row, either may be either.
-TEST(LibraryProducts, OneRowHasBothItsBiasAndItsAddend) {
+TEST(LibraryMatmuls, OneRowHasBothItsBiasAndItsAddend) {
   const MatmulKernel kernel({1, 1, 96, 128}, DType::kF16, DType::kF16, {true, true});
   const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
@@ -62,7 +62,7 @@ TEST(LibraryProducts, OneRowHasBothItsBiasAndItsAddend) {
   EXPECT_EQ(p->addend.outer_stride, 96);
 }
 
-TEST(LibraryProducts, EveryEndThatLibrariesHaveIsKnown) {
+TEST(LibraryMatmuls, EveryEndThatLibrariesHaveIsKnown) {
   for (const ProductEnd& end : kProductEnds) {
     for (DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
       const MatmulKernel same({1, 8, 16, 32}, type, type, end), wide({1, 8, 16, 32}, type, DType::kF32, end);
@@ -72,7 +72,7 @@ TEST(LibraryProducts, EveryEndThatLibrariesHaveIsKnown) {
   }
 }
 
-TEST(LibraryProducts, WhatNoLibraryComputesExactlyIsNone) {
+TEST(LibraryMatmuls, WhatNoLibraryComputesExactlyIsNone) {
   const MatmulSize sides = {1, 8, 16, 32};
   const auto refused = [&](const char* why, DType type, DType out, const ProductEnd& end,
                            void (*change)(PartMaker&)) {
@@ -125,7 +125,7 @@ TEST(LibraryProducts, WhatNoLibraryComputesExactlyIsNone) {
   });
 }
 
-TEST(LibraryProducts, DepthOfSeveralLoopsIsOneWhereBothSidesAgree) {
+TEST(LibraryMatmuls, DepthOfSeveralLoopsIsOneWhereBothSidesAgree) {
   Arena arena;
   PartMaker maker(&arena);
   maker.loops = {64, 96, 4, 32};
@@ -139,19 +139,19 @@ TEST(LibraryProducts, DepthOfSeveralLoopsIsOneWhereBothSidesAgree) {
   tape.Store(out, DType::kF16, tape.Add(TapeOp::kAcc, TapeType::kF32));
   maker.part.epilogue = maker.Keep(tape);
   ASSERT_TRUE(LibraryMatmulOf(maker.Make()).has_value());
-  EXPECT_EQ(LibraryMatmulOf(maker.Make())->depth, 128);
+  EXPECT_EQ(LibraryMatmulOf(maker.Make())->k, 128);
   // Heads outside the rows: no single stride.
   maker.operands[0].strides = arena.Copy(std::vector<int64_t>{32, 0, 64 * 32, 1});
   EXPECT_FALSE(LibraryMatmulOf(maker.Make()).has_value());
 }
 
-TEST(LibraryProducts, ScratchIsBoundedByShapeAndArchitecture) {
-  LibraryProduct p;
-  p.rows = 512;
-  p.columns = 4096;
+TEST(LibraryMatmuls, ScratchIsBoundedByShapeAndArchitecture) {
+  LibraryMatmul p;
+  p.m = 512;
+  p.n = 4096;
   EXPECT_EQ(MostWorkspace(p, 90), 32u << 20);
   EXPECT_EQ(MostWorkspace(p, 80), 4u << 20);
-  p.rows = p.columns = 8;
+  p.m = p.n = 8;
   EXPECT_EQ(MostWorkspace(p, 90), 64u << 10);
 }
 
@@ -235,7 +235,7 @@ TEST(SplitEpilogues, NeighbouringRightSidesBecomeOne) {
     ASSERT_TRUE(split.has_value());
     const auto p = LibraryMatmulOf(split->matmul.kernel);
     ASSERT_TRUE(p.has_value());
-    EXPECT_EQ(p->columns, 2 * GatedProgram::kColumns);
+    EXPECT_EQ(p->n, 2 * GatedProgram::kColumns);
     EXPECT_EQ(split->sums.bytes, GatedProgram::kRows * 2 * GatedProgram::kColumns * 2);
     EXPECT_EQ(split->matmul.params[1].byte_offset, 0u);
     const Part& map = split->map.kernel.parts[0];
@@ -261,7 +261,7 @@ TEST(SplitEpilogues, TakeTheirPlaceInTheProgram) {
   LoweredProgram& program = gated.program();
   std::string text;
   LibraryOptions options;
-  options.products = Products::kLibrary;
+  options.matmuls = Matmuls::kLibrary;
   ASSERT_TRUE(ChooseLibraries(&program, TargetOf("sm_90a"), options, &text).ok());
   EXPECT_EQ(LoweredRulesBroken(program), "");
   ASSERT_EQ(program.ops.size(), 4u);
@@ -270,21 +270,21 @@ TEST(SplitEpilogues, TakeTheirPlaceInTheProgram) {
   EXPECT_EQ(program.ops[1].deps, (std::vector<int>{0}));
   EXPECT_EQ(program.ops[2].deps, (std::vector<int>{1}));  // what was op 0 ends with its map
   EXPECT_EQ(program.ops[3].deps, (std::vector<int>{1, 2}));
-  const Kernel& product = program.ops[0].kernel;
-  ASSERT_EQ(product.workspace_param, 3);
-  EXPECT_EQ(product.workspace_bytes, (32u << 20) + kWorkspaceSlack);
+  const Kernel& matmul = program.ops[0].kernel;
+  ASSERT_EQ(matmul.workspace_param, 3);
+  EXPECT_EQ(matmul.workspace_bytes, (32u << 20) + kWorkspaceSlack);
   const LoweredValue& scratch = program.values[static_cast<size_t>(program.ops[0].params[3].value)];
   EXPECT_EQ(scratch.kind, BufferKind::kWorkspace);
-  EXPECT_EQ(static_cast<uint64_t>(scratch.bytes), product.workspace_bytes);
+  EXPECT_EQ(static_cast<uint64_t>(scratch.bytes), matmul.workspace_bytes);
   EXPECT_NE(text.find("2 matmuls by cuBLASLt, 2 of them"), text.npos) << text;
 }
 
 TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
-  const auto ops_with = [](Products products, KernelConfiguration choice) {
+  const auto ops_with = [](Matmuls matmuls, KernelConfiguration choice) {
     GatedProgram gated;
     std::string text;
     LibraryOptions options;
-    options.products = products;
+    options.matmuls = matmuls;
     if (choice.family != TemplateFamily::kAny)
       options.configuration = [choice](const Kernel&) { return choice; };
     EXPECT_TRUE(ChooseLibraries(&gated.program(), TargetOf("sm_90a"), options, &text).ok());
@@ -294,10 +294,10 @@ TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
   library.family = TemplateFamily::kLibrary;
   library.algorithm = 3;
   tile.family = TemplateFamily::kMma;
-  EXPECT_EQ(ops_with(Products::kGenerated, {}).ops.size(), 2u);
-  EXPECT_EQ(ops_with(Products::kLibrary, {}).ops.size(), 4u);
-  EXPECT_EQ(ops_with(Products::kLibrary, tile).ops.size(), 2u);
-  const LoweredProgram third = ops_with(Products::kGenerated, library);
+  EXPECT_EQ(ops_with(Matmuls::kGenerated, {}).ops.size(), 2u);
+  EXPECT_EQ(ops_with(Matmuls::kLibrary, {}).ops.size(), 4u);
+  EXPECT_EQ(ops_with(Matmuls::kLibrary, tile).ops.size(), 2u);
+  const LoweredProgram third = ops_with(Matmuls::kGenerated, library);
   ASSERT_EQ(third.ops.size(), 4u);
   EXPECT_EQ(third.ops[0].library, 2u);  // positions count from 0
 }

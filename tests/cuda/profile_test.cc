@@ -17,8 +17,8 @@ namespace rondo {
 namespace {
 
 // out = left * right, in f16.
-struct Product {
-  Product() {
+struct Matmul {
+  Matmul() {
     operands.resize(3);
     const int64_t strides[3][3] = {{8, 0, 1}, {0, 1, 16}, {16, 1, 0}};
     for (uint16_t p = 0; p < 3; ++p) {
@@ -52,40 +52,38 @@ struct Product {
   Kernel kernel;
 };
 
-TEST(KernelDigest, StaysFromBuildToBuild) {
-  EXPECT_EQ(KernelDigest(Product().Make()), 0x36bf447ce7902f17ull);
-}
+TEST(KernelDigest, StaysFromBuildToBuild) { EXPECT_EQ(KernelDigest(Matmul().Make()), 0x36bf447ce7902f17ull); }
 
 TEST(KernelDigest, NamesAndScratchMakeNoDifference) {
-  Product same;
+  Matmul same;
   same.kernel.name = "k7_other";
   same.kernel.label = "swiglu";
-  EXPECT_EQ(KernelDigest(same.Make()), KernelDigest(Product().Make()));
+  EXPECT_EQ(KernelDigest(same.Make()), KernelDigest(Matmul().Make()));
   same.kernel.num_params = 4;
   same.kernel.workspace_param = 3;
   same.kernel.workspace_bytes = 4096;
-  EXPECT_EQ(KernelDigest(same.Make()), KernelDigest(Product().Make()));
+  EXPECT_EQ(KernelDigest(same.Make()), KernelDigest(Matmul().Make()));
 }
 
 TEST(KernelDigest, EverythingElseDoes) {
-  void (*const kChanges[])(Product&) = {
-      [](Product& p) {
+  void (*const kChanges[])(Matmul&) = {
+      [](Matmul& p) {
         p.part.loops = p.arena.Copy(std::vector<int64_t>{4, 16, 4});
       },
-      [](Product& p) { p.part.tf32 = true; },
-      [](Product& p) { p.operands[1].dtype = DType::kBF16; },
-      [](Product& p) { p.operands[1].offset = 8; },
-      [](Product& p) {
+      [](Matmul& p) { p.part.tf32 = true; },
+      [](Matmul& p) { p.operands[1].dtype = DType::kBF16; },
+      [](Matmul& p) { p.operands[1].offset = 8; },
+      [](Matmul& p) {
         p.operands[0].strides = p.arena.Copy(std::vector<int64_t>{9, 0, 1});
       },
-      [](Product& p) { p.tape.insert(p.tape.begin() + 1, TapeInst()), p.tape[1].op = TapeOp::kNeg; },
-      [](Product& p) { p.kernel.num_params = 4; },
+      [](Matmul& p) { p.tape.insert(p.tape.begin() + 1, TapeInst()), p.tape[1].op = TapeOp::kNeg; },
+      [](Matmul& p) { p.kernel.num_params = 4; },
   };
-  std::set<uint64_t> digests = {KernelDigest(Product().Make())};
+  std::set<uint64_t> digests = {KernelDigest(Matmul().Make())};
   for (auto change : kChanges) {
-    Product product;
-    change(product);
-    EXPECT_TRUE(digests.insert(KernelDigest(product.Make())).second) << digests.size();
+    Matmul matmul;
+    change(matmul);
+    EXPECT_TRUE(digests.insert(KernelDigest(matmul.Make())).second) << digests.size();
   }
 }
 
@@ -173,7 +171,7 @@ CompileOptions InF16(const std::string& model) {
   options.kernel_cache = cache.string();
   options.targets = *ParseTargets("cuda:sm_90a");
   options.precision = Precision::kF16;
-  options.products = Products::kGenerated;
+  options.matmuls = Matmuls::kGenerated;
   return options;
 }
 
@@ -306,7 +304,7 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
   EXPECT_EQ(tuned->report.profile.taken, asked);
   uint32_t of_library = 0;
   for (const KernelImage& image : tuned->plan.modules[0].images)
-    of_library += image.kind == ImageKind::kLibraryProduct;
+    of_library += image.kind == ImageKind::kLibraryMatmul;
   EXPECT_EQ(of_library, asked);
   EXPECT_GT(tuned->plan.requirements.devices[0].workspace, 0u);
 
@@ -327,11 +325,11 @@ TEST(Profile, AsksForALibraryBeforeMemoryIsPlanned) {
 TEST(Deterministic, NeedsGeneratedProducts) {
   CompileOptions options = InF16("pycoder/prefill64.onnx");
   options.deterministic = true;
-  options.products = Products::kLibrary;
+  options.matmuls = Matmuls::kLibrary;
   Result<CompiledPlan> refused = CompileToMemory(options);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(refused.status().message()).find("generated products"), std::string::npos);
+  EXPECT_NE(std::string(refused.status().message()).find("generated matmuls"), std::string::npos);
 }
 
 }  // namespace

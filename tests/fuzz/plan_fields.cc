@@ -142,7 +142,7 @@ class Collector {
     Flag(image.waits, __LINE__);
     Enum(image.kind, 2, __LINE__);
     Index(image.code, 4, __LINE__);
-    if (image.product != nullptr) Of(const_cast<LibraryProduct&>(*image.product));
+    if (image.matmul != nullptr) Of(const_cast<LibraryMatmul&>(*image.matmul));
     Number(image.block, __LINE__);
     Text(image.choice, __LINE__);
     Number(image.text_digest, __LINE__);
@@ -164,15 +164,15 @@ class Collector {
     Number(map.swizzle, __LINE__);
   }
 
-  void Of(LibraryProduct& p) {
-    for (ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) {
+  void Of(LibraryMatmul& p) {
+    for (MatmulMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) {
       Index(m->param, 8, __LINE__);
       Number(m->offset, __LINE__);
       Enum(m->dtype, kNumDTypes, __LINE__);
       for (int64_t* stride : {&m->outer_stride, &m->inner_stride, &m->batch_stride})
         Number(*stride, __LINE__);
     }
-    for (int64_t* extent : {&p.batches, &p.rows, &p.columns, &p.depth}) Number(*extent, __LINE__);
+    for (int64_t* extent : {&p.batches, &p.m, &p.n, &p.k}) Number(*extent, __LINE__);
     Flag(p.tf32, __LINE__);
     Enum(p.epilogue, 3, __LINE__);
     Number(p.workspace_bytes, __LINE__);

@@ -10,8 +10,8 @@
 #include "tests/collectives/mesh_plan.h"
 #include "tests/plan/call_plan.h"
 #include "tests/plan/loop_plan.h"
+#include "tests/plan/matmul_plan.h"
 #include "tests/plan/plan_maker.h"
-#include "tests/plan/product_plan.h"
 #include "tests/plan/sample_plan.h"
 
 namespace rondo::fuzz {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "formats/plan/verifier.h"
-#include "tests/plan/product_plan.h"
+#include "tests/plan/matmul_plan.h"
 #include "tests/plan/round_trip.h"
 
 namespace rondo {
@@ -26,7 +26,7 @@ TEST(Alternatives, RoundTripKeepsEverything) {
   EXPECT_EQ(first.image.entry, "rondo_k0_a0");
   EXPECT_EQ(first.image.grid, 7u);
   EXPECT_TRUE(first.image.waits);
-  EXPECT_EQ(decoded.modules[0].alternatives[1].image.product->rows, 4);
+  EXPECT_EQ(decoded.modules[0].alternatives[1].image.matmul->m, 4);
   EXPECT_EQ(first.image.choice, "mma 64x64x64");
   EXPECT_EQ(first.image.text_digest, 11u);
   EXPECT_EQ(first.image.digest, 12u);
@@ -43,7 +43,7 @@ TEST(Alternatives, AreHeldToTheRulesOfImages) {
       {[](Sample& s) { AlternativeOf(s, 0).image.entry = ""; }, "no entry"},
       {[](Sample& s) { AlternativeOf(s, 0).image.grid = 0; }, "0 blocks"},
       {[](Sample& s) { AlternativeOf(s, 0).image.shared = 1 << 20; }, "1048576 bytes of shared memory"},
-      {[](Sample& s) { AlternativeOf(s, 1).image.product = nullptr; }, "without a product"},
+      {[](Sample& s) { AlternativeOf(s, 1).image.matmul = nullptr; }, "without a matmul"},
   };
   for (const auto& rule : kRules) {
     Sample s = MakeSampleWithAlternatives();

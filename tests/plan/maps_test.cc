@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/plan/broken.h"
-#include "tests/plan/product_plan.h"
+#include "tests/plan/matmul_plan.h"
 #include "tests/plan/round_trip.h"
 
 namespace rondo {

@@ -211,8 +211,22 @@ class Runner:
             return self.project(block, text, [("memory_test.cc", "#include <rondo/matchers.h>\n")])
         self.project(block, CMAKE_FRAME % block.text)
 
+    def json(self, block):
+        """Expectations, which hold of the plan that tools/quickstart makes."""
+        folder = self.work / re.sub(r"\W+", "_", block.name())
+        folder.mkdir()
+        (folder / "expect.json").write_text(block.text)
+        model = f"{self.options.source}/tests/data/pycoder"
+        self.must([f"{self.options.build}/bin/rondo", "compile", f"prefill={model}/prefill64.onnx", f"decode={model}/decode.onnx",
+                   "-o", str(folder / "pycoder.rondo")])
+        done = subprocess.run(["rondo", "check", "pycoder.rondo", "--expect", "expect.json"], cwd=folder,
+                              env=self.environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            return self.fail(block, "rondo check --expect", done.stdout + done.stderr)
+        self.ran += 1
+
     def run(self, block):
-        kind = {"sh": self.shell, "cpp": self.cpp, "cmake": self.cmake}.get(block.language)
+        kind = {"sh": self.shell, "cpp": self.cpp, "cmake": self.cmake, "json": self.json}.get(block.language)
         if kind is None:
             return self.fail(block, f"a block of {block.language}, which nobody runs", "")
         kind(block)

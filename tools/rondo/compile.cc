@@ -185,9 +185,8 @@ class CompileCommand : public Command {
               "what f32 matmuls, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
               "f16 and bf16 states are of that type, other inputs and outputs stay f32",
               "TYPE")
-        .Text("--products", &products_,
-              "matmuls on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker "
-              "by "
+        .Text("--matmuls,--products", &matmuls_,
+              "matmuls on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker by "
               "estimate (auto, the default)",
               "WHICH")
         .Text("--library-path", &options_.library_path, "folders (a:b) in which libnvrtc is looked for first",
@@ -204,7 +203,7 @@ class CompileCommand : public Command {
                  "N")
         .Text("--profile", &profile_, "compute kernels as rondo tune measured to be best", "F.json")
         .Integer("--alternatives", &options_.alternatives, 0, 32,
-                 "of each product, keep the N best other ways to compute it in the plan, for rondo tune", "N")
+                 "of each matmul, keep the N best other ways to compute it in the plan, for rondo tune", "N")
         .Integer(
             "--unroll", &options_.longest_unrolled, 0, 1 << 16,
             "recurrent operators, Loop and Scan of up to N rounds (default 16) become straight steps, longer "
@@ -229,7 +228,7 @@ class CompileCommand : public Command {
         .Flag("--list-passes", &list_passes_, "print the table of passes")
         .Flag("--deterministic", &options_.deterministic,
               "results on one model of GPU are the same bits with any version of cuBLASLt: all matmuls are "
-              "generated, whatever a profile says of libraries; not with --products library")
+              "generated, whatever a profile says of libraries; not with --matmuls library")
         .Flag("-v,--verbose", &verbose_, "print what each pass did");
     out_.Declare(options);
   }
@@ -323,16 +322,16 @@ class CompileCommand : public Command {
     options_.devices = static_cast<uint32_t>(devices_);
     options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options_.auto_state = !no_auto_state_;
-    if (products_ == "generated") {
-      options_.products = Products::kGenerated;
-    } else if (products_ == "library") {
-      options_.products = Products::kLibrary;
-    } else if (products_ != "auto") {
-      return Misuse("compile", "--products " + products_ + " is none of generated, library, auto");
+    if (matmuls_ == "generated") {
+      options_.matmuls = Matmuls::kGenerated;
+    } else if (matmuls_ == "library") {
+      options_.matmuls = Matmuls::kLibrary;
+    } else if (matmuls_ != "auto") {
+      return Misuse("compile", "--matmuls " + matmuls_ + " is none of generated, library, auto");
     }
-    if (options_.deterministic && options_.products == Products::kLibrary) {
+    if (options_.deterministic && options_.matmuls == Matmuls::kLibrary) {
       return Misuse("compile",
-                    "--deterministic does not go with --products library: another version of a library may "
+                    "--deterministic does not go with --matmuls library: another version of a library may "
                     "choose another algorithm");
     }
     if (!seed_.empty()) {
@@ -390,7 +389,7 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_, ops_;
   std::string precision_ = "f32", profile_;
-  std::string output_, seed_, write_synthetic_, kernel_cache_, products_ = "auto", target_ = "host";
+  std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;

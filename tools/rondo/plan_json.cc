@@ -117,7 +117,7 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
           {"steps", steps}};
 }
 
-Json MatrixJson(const ProductMatrix& m) {
+Json MatrixJson(const MatmulMatrix& m) {
   if (m.param == kNoParam) return nullptr;
   return {{"parameter", m.param},
           {"offset", m.offset},
@@ -125,14 +125,14 @@ Json MatrixJson(const ProductMatrix& m) {
           {"strides", {m.batch_stride, m.outer_stride, m.inner_stride}}};
 }
 
-Json ProductJson(const CodeModule& module, const LibraryProduct& p) {
+Json MatmulJson(const CodeModule& module, const LibraryMatmul& p) {
   constexpr const char* kEpilogues[] = {"none", "relu", "gelu_tanh"};
   Json json = {{"library", "cublasLt"},
                {"architecture", std::string(module.architecture)},
                {"batches", p.batches},
-               {"rows", p.rows},
-               {"columns", p.columns},
-               {"depth", p.depth},
+               {"m", p.m},
+               {"n", p.n},
+               {"k", p.k},
                {"tf32", p.tf32},
                {"epilogue", kEpilogues[static_cast<int>(p.epilogue)]},
                {"workspace_bytes", p.workspace_bytes},
@@ -161,8 +161,8 @@ Json KernelsJson(const PlanData& plan) {
                     {"source", uses[k] == nullptr ? std::string() : SourceText(plan, uses[k]->source)}});
     if (plan.kernels[k].workspace_bytes > 0) list.back()["workspace_bytes"] = plan.kernels[k].workspace_bytes;
     for (const CodeModule& module : plan.modules) {
-      if (module.images[k].product != nullptr)
-        list.back()["products"].push_back(ProductJson(module, *module.images[k].product));
+      if (module.images[k].matmul != nullptr)
+        list.back()["matmuls"].push_back(MatmulJson(module, *module.images[k].matmul));
       for (const KernelAlternative& alternative : module.alternatives) {
         if (alternative.kernel == k) list.back()["alternatives"].push_back(std::string(alternative.choice));
       }

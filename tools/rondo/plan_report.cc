@@ -193,15 +193,15 @@ Section MachineCode(const PlanData& plan) {
 }
 
 // Kernels that a library computes, of all modules.
-Section LibraryProducts(const PlanData& plan) {
+Section LibraryMatmuls(const PlanData& plan) {
   Section section;
   section.title = "Matmuls by a library";
   section.table.head = {"kernel", "architecture", "matmul"};
   for (const CodeModule& module : plan.modules) {
     for (size_t k = 0; k < module.images.size(); ++k) {
-      if (module.images[k].product == nullptr) continue;
+      if (module.images[k].matmul == nullptr) continue;
       section.table.rows.push_back({std::string(plan.kernels[k].name), std::string(module.architecture),
-                                    ProductText(*module.images[k].product)});
+                                    MatmulText(*module.images[k].matmul)});
     }
   }
   return section;
@@ -283,17 +283,17 @@ std::string SourceText(const PlanData& plan, uint32_t source) {
   return source < plan.sources.size() ? std::string(plan.sources[source]) : std::string();
 }
 
-std::string ProductText(const LibraryProduct& p) {
+std::string MatmulText(const LibraryMatmul& p) {
   std::string text = "cuBLASLt ";
   if (p.batches > 1) text += Printf("%lld of ", static_cast<long long>(p.batches));
-  text += Printf("%lld x %lld x %lld %s", static_cast<long long>(p.rows), static_cast<long long>(p.columns),
-                 static_cast<long long>(p.depth), Name(p.lhs.dtype));
+  text += Printf("%lld x %lld x %lld %s", static_cast<long long>(p.m), static_cast<long long>(p.n),
+                 static_cast<long long>(p.k), Name(p.lhs.dtype));
   if (p.tf32) text += " (tf32)";
   if (p.out.dtype != p.lhs.dtype) text += Printf(" to %s", Name(p.out.dtype));
   if (p.bias.param != kNoParam) text += ", bias";
   if (p.addend.param != kNoParam) text += ", addend";
-  if (p.epilogue == ProductEpilogue::kRelu) text += ", ReLU";
-  if (p.epilogue == ProductEpilogue::kGeluTanh) text += ", GELU by tanh";
+  if (p.epilogue == MatmulEpilogue::kRelu) text += ", ReLU";
+  if (p.epilogue == MatmulEpilogue::kGeluTanh) text += ", GELU by tanh";
   if (p.algorithm != kNone) text += Printf(", algorithm %u", p.algorithm + 1);
   return text + ", workspace " + BytesText(p.workspace_bytes);
 }
@@ -360,8 +360,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
   }
   report.sections.push_back(Kernels(plan));
-  if (Section products = LibraryProducts(plan); !products.table.rows.empty())
-    report.sections.push_back(std::move(products));
+  if (Section matmuls = LibraryMatmuls(plan); !matmuls.table.rows.empty())
+    report.sections.push_back(std::move(matmuls));
   if (Section alternatives = Alternatives(plan); !alternatives.table.rows.empty())
     report.sections.push_back(std::move(alternatives));
   if (!plan.custom_ops.empty()) report.sections.push_back(CustomOps(plan));

@@ -30,7 +30,7 @@ std::string SourceText(const PlanData& plan, uint32_t source);
 // "contraction", "map x3", "map + reduction"
 std::string SkeletonText(const Kernel& kernel);
 // "cuBLASLt 512 x 4096 x 14336 bf16, addend, workspace 32.0 MiB": rows, columns and depth.
-std::string ProductText(const LibraryProduct& product);
+std::string MatmulText(const LibraryMatmul& matmul);
 // "domain.Name".
 std::string CustomOpText(const CustomOp& op);
 // What a step does: its kernel, its custom op or its kind.

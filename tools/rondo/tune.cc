@@ -26,7 +26,7 @@ constexpr double kLeastGain = 0.02, kLeastGainOfRun = 0.002;
 
 bool SameImage(const KernelImage& a, const KernelImage& b) {
   if (a.kind != b.kind) return false;
-  if (a.kind == ImageKind::kLibraryProduct) return a.product->algorithm == b.product->algorithm;
+  if (a.kind == ImageKind::kLibraryMatmul) return a.matmul->algorithm == b.matmul->algorithm;
   return a.code == b.code && a.entry == b.entry && a.grid == b.grid;
 }
 
@@ -178,7 +178,7 @@ class TuneCommand : public Command {
       if (!module.ok()) {
         std::fprintf(stderr, "rondo tune: left out: %s\n", module.status().message());
         for (size_t k = 0; k < exchanged->images.size(); ++k) {
-          if (exchanged->images[k].kind != ImageKind::kLibraryProduct) continue;
+          if (exchanged->images[k].kind != ImageKind::kLibraryMatmul) continue;
           exchanged->images[k] = plan.modules[0].images[k];
           exchanged->choices.erase(static_cast<uint32_t>(k));
         }

@@ -270,7 +270,7 @@ Status AddCudaModules(EmittedPlan* emitted, const ModuleOptions& options, std::s
   modules.push_back(module);
   plan.modules = arena->Copy(modules);
   const auto by_library = std::count_if(images.begin(), images.end(), [](const KernelImage& image) {
-    return image.kind == ImageKind::kLibraryProduct;
+    return image.kind == ImageKind::kLibraryMatmul;
   });
   *report = std::to_string(images.size()) + " kernels, " + std::to_string(by_library) +
             " of them by cuBLASLt, " + std::to_string(bytes) + " bytes of machine code for " +

@@ -24,7 +24,7 @@ class Chooser {
     program_.ops.clear();
     for (LoweredOp& op : ops) {
       for (int& d : op.deps) d = last_of_[static_cast<size_t>(d)];
-      if (options_.products != Products::kGenerated || options_.configuration) {
+      if (options_.matmuls != Matmuls::kGenerated || options_.configuration) {
         RONDO_RETURN_IF_ERROR(Choose(&op));
       }
       program_.ops.push_back(std::move(op));
@@ -42,17 +42,17 @@ class Chooser {
     KernelConfiguration asked;
     if (options_.configuration) asked = options_.configuration(op->kernel);
     const bool by_name = asked.family == TemplateFamily::kLibrary;
-    if (!by_name && (asked.family != TemplateFamily::kAny || options_.products == Products::kGenerated))
+    if (!by_name && (asked.family != TemplateFamily::kAny || options_.matmuls == Matmuls::kGenerated))
       return Status::Ok();
     const auto whole = LibraryMatmulOf(op->kernel);
     auto split =
         whole ? std::nullopt : SplitEpilogue(program_, *op, static_cast<int>(program_.values.size()));
     const auto matmul = split ? LibraryMatmulOf(split->matmul.kernel) : whole;
     if (!matmul) return Status::Ok();
-    if (!by_name && options_.products == Products::kAuto && !IsBest(*op, split ? &*split : nullptr))
+    if (!by_name && options_.matmuls == Matmuls::kAuto && !IsBest(*op, split ? &*split : nullptr))
       return Status::Ok();
     const uint32_t algorithm =
-        asked.algorithm > 0 ? static_cast<uint32_t>(asked.algorithm - 1) : LibraryProduct().algorithm;
+        asked.algorithm > 0 ? static_cast<uint32_t>(asked.algorithm - 1) : LibraryMatmul().algorithm;
     if (!split) {
       Take(op, *matmul, algorithm);
       return Status::Ok();
@@ -83,7 +83,7 @@ class Chooser {
     return facts;
   }
 
-  void Take(LoweredOp* op, const LibraryProduct& matmul, uint32_t algorithm) {
+  void Take(LoweredOp* op, const LibraryMatmul& matmul, uint32_t algorithm) {
     LoweredValue scratch;
     scratch.name = op->sources.empty() ? "workspace" : "workspace of " + op->sources[0];
     scratch.kind = BufferKind::kWorkspace;

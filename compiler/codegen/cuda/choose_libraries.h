@@ -11,16 +11,16 @@
 
 namespace rondo {
 
-enum class Products : uint8_t {
+enum class Matmuls : uint8_t {
   kAuto,       // by estimate
   kGenerated,  // none by a library
   kLibrary,    // by a library wherever one can
 };
 
 struct LibraryOptions {
-  Products products = Products::kAuto;
+  Matmuls matmuls = Matmuls::kAuto;
   // What is asked for a kernel (by a profile): a library, anything else, or nothing (left open). May be
-  // empty. Comes before `products`.
+  // empty. Comes before `matmuls`.
   std::function<KernelConfiguration(const Kernel& kernel)> configuration;
 };
 

@@ -89,9 +89,9 @@ class Comparer {
     pair.name = "module " + std::string(module_.architecture) + ", kernel " + std::to_string(kernel) + " \"" +
                 std::string(plan_.kernels[kernel].name) + "\"" + what;
     ++out_.images;
-    if (image.kind == ImageKind::kLibraryProduct) {
+    if (image.kind == ImageKind::kLibraryMatmul) {
       RONDO_ASSIGN_OR_RETURN(pair.expected,
-                             LibraryImage(plan_.kernels[kernel], image.product->algorithm, arena_));
+                             LibraryImage(plan_.kernels[kernel], image.matmul->algorithm, arena_));
     } else {
       const std::optional<KernelConfiguration> choice = ParseKernelConfiguration(image.choice);
       if (!choice && !image.choice.empty()) {
@@ -128,7 +128,7 @@ class Comparer {
       const std::vector<uint64_t> none;
       if (ImageDigest(plan_.kernels[pair.kernel], module_, expected, none) !=
           ImageDigest(plan_.kernels[pair.kernel], module_, *pair.image, none)) {
-        what = "another product than its contract says";
+        what = "another matmul than its contract says";
       }
     } else {
       what = Different(*pair.image, pair.expected, module_.block);

@@ -30,10 +30,10 @@ std::vector<KernelCandidate> KernelCandidates(const Kernel& kernel, const CudaTa
   std::vector<KernelCandidate> candidates;
   const std::vector<cuda::PartPlan> plans = cuda::PlanParts(kernel, target, params);
   if (const cuda::PartPlan* largest = cuda::LargestChoice(plans)) candidates = largest->candidates;
-  if (const std::optional<LibraryProduct> whole = LibraryMatmulOf(kernel)) {
+  if (const std::optional<LibraryMatmul> whole = LibraryMatmulOf(kernel)) {
     AddLibrary(cuda::LibraryMicroseconds(*whole, target), &candidates);
   } else if (split != nullptr) {
-    if (const std::optional<LibraryProduct> sums = LibraryMatmulOf(split->matmul.kernel))
+    if (const std::optional<LibraryMatmul> sums = LibraryMatmulOf(split->matmul.kernel))
       AddLibrary(cuda::LibraryMicroseconds(*sums, target) + cuda::MapMicroseconds(split->map.kernel, target),
                  &candidates);
   }

@@ -1,5 +1,5 @@
 // KernelCandidates: the one list of ways in which the matmul of a kernel can be computed, generated or by a
-// library, with what each would cost. Plain compilation, `--products`, `--alternatives` and `--profile`
+// library, with what each would cost. Plain compilation, `--matmuls`, `--alternatives` and `--profile`
 // choose from it.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CANDIDATES_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_KERNEL_CANDIDATES_H_

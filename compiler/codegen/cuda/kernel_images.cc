@@ -29,17 +29,17 @@ std::vector<std::vector<cuda::ParamFacts>> FactsOf(const PlanData& plan) {
 }
 
 Result<KernelImage> LibraryImage(const Kernel& kernel, uint32_t algorithm, Arena& arena) {
-  std::optional<LibraryProduct> product = LibraryMatmulOf(kernel);
-  if (!product) {
-    return Status::Error(Code::kInternal, "kernel \"%.*s\" is no product that a library has",
+  std::optional<LibraryMatmul> matmul = LibraryMatmulOf(kernel);
+  if (!matmul) {
+    return Status::Error(Code::kInternal, "kernel \"%.*s\" is no matmul that a library has",
                          static_cast<int>(kernel.name.size()), kernel.name.data());
   }
-  product->workspace_bytes =
+  matmul->workspace_bytes =
       kernel.workspace_bytes > kWorkspaceSlack ? kernel.workspace_bytes - kWorkspaceSlack : 0;
-  product->algorithm = algorithm;
+  matmul->algorithm = algorithm;
   KernelImage image;
-  image.kind = ImageKind::kLibraryProduct;
-  image.product = arena.Copy(std::vector<LibraryProduct>{*product}).data();
+  image.kind = ImageKind::kLibraryMatmul;
+  image.matmul = arena.Copy(std::vector<LibraryMatmul>{*matmul}).data();
   return image;
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int kNotSupported = 15, kInvalid = 7;
 constexpr size_t kScratch[] = {0, 1024, 64 << 10};
-constexpr const char* kProduct = "fake_cublaslt_product";
+constexpr const char* kMatmul = "fake_cublaslt_product";
 
 struct FakeOperation {
   int32_t transpose_a = 0, transpose_b = 0;
@@ -39,7 +39,7 @@ struct FakePreference {
 };
 
 // All of one call: what a real library puts into its kernel's parameters.
-struct Product {
+struct Matmul {
   FakeOperation operation;
   FakeLayout a, b, c, d;
   const float *at_a, *at_b, *at_c;
@@ -51,7 +51,7 @@ struct Product {
 struct State {
   std::mutex mutex;
   fake_cublaslt::Counts counts;
-  std::deque<Product> products;  // stay, since graphs are launched again
+  std::deque<Matmul> matmuls;  // stay, since graphs are launched again
   cuda::ModuleHandle module = nullptr;
   cuda::Function function = nullptr;
 };
@@ -68,7 +68,7 @@ float Activated(uint32_t epilogue, float x) {
   return x;
 }
 
-void Compute(const Product& p) {
+void Compute(const Matmul& p) {
   const auto at = [](const float* base, const FakeLayout& l, bool transposed, int64_t row, int64_t column) {
     return transposed ? base[row * l.line + column] : base[column * l.line + row];
   };
@@ -96,10 +96,10 @@ To* As(From* from) {
   return reinterpret_cast<To*>(from);
 }
 
-int Enqueue(const Product& product, Stream stream) {
+int Enqueue(const Matmul& matmul, Stream stream) {
   State& s = S();
-  s.products.push_back(product);
-  const Product* kept = &s.products.back();
+  s.matmuls.push_back(matmul);
+  const Matmul* kept = &s.matmuls.back();
   cuda::LaunchConfig config;
   config.stream = stream;
   void* params[] = {&kept};
@@ -121,13 +121,13 @@ RONDO_FAKE_LT_API size_t cublasLtGetVersion() { return 130000; }
 RONDO_FAKE_LT_API const char* cublasLtGetStatusString(int) { return "a failure of the fake"; }
 
 RONDO_FAKE_LT_API int cublasLtCreate(lt::Handle* handle) {
-  rondo::fake_cuda::SetKernel(lt::kProduct, {{8}, [](const std::vector<uint64_t>& params) {
-                                               const auto* p = reinterpret_cast<lt::Product*>(params[0]);
-                                               if (p->whole) Compute(*p), ++S().counts.products;
-                                               return 0;
-                                             }});
+  rondo::fake_cuda::SetKernel(lt::kMatmul, {{8}, [](const std::vector<uint64_t>& params) {
+                                              const auto* p = reinterpret_cast<lt::Matmul*>(params[0]);
+                                              if (p->whole) Compute(*p), ++S().counts.matmuls;
+                                              return 0;
+                                            }});
   if (int error = cuModuleLoadData(&S().module, rondo::fake_cuda::kImage); error != 0) return error;
-  if (int error = cuModuleGetFunction(&S().function, S().module, lt::kProduct); error != 0) {
+  if (int error = cuModuleGetFunction(&S().function, S().module, lt::kMatmul); error != 0) {
     cuModuleUnload(S().module);
     return error;
   }
@@ -137,7 +137,7 @@ RONDO_FAKE_LT_API int cublasLtCreate(lt::Handle* handle) {
 }
 RONDO_FAKE_LT_API int cublasLtDestroy(lt::Handle) {
   --S().counts.handles;
-  rondo::fake_cuda::RemoveKernel(lt::kProduct);
+  rondo::fake_cuda::RemoveKernel(lt::kMatmul);
   return cuModuleUnload(S().module);
 }
 
@@ -221,7 +221,7 @@ RONDO_FAKE_LT_API int cublasLtMatmul(lt::Handle, lt::Operation operation, const 
                                      const lt::Algorithm* algorithm, void* workspace, size_t workspace_bytes,
                                      lt::Stream stream) {
   std::lock_guard<std::mutex> lock(S().mutex);
-  lt::Product p = {
+  lt::Matmul p = {
       *As<lt::FakeOperation>(operation), *As<lt::FakeLayout>(la),         *As<lt::FakeLayout>(lb),
       *As<lt::FakeLayout>(lc),           *As<lt::FakeLayout>(ld),         static_cast<const float*>(a),
       static_cast<const float*>(b),      static_cast<const float*>(c),    static_cast<float*>(d),

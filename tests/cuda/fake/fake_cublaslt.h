@@ -1,4 +1,4 @@
-// A libcublasLt over fake_cuda: products of f32, computed point by point when their turn comes, and three
+// A libcublasLt over fake_cuda: matmuls of f32, computed point by point when their turn comes, and three
 // algorithms that want 0, 1 KiB and 64 KiB of scratch. The second launches two kernels.
 #ifndef RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_
 #define RONDO_TESTS_CUDA_FAKE_FAKE_CUBLASLT_H_
@@ -11,7 +11,7 @@ namespace rondo::fake_cublaslt {
 
 struct Counts {
   int64_t handles = 0, objects = 0;  // that programs hold
-  int64_t products = 0;              // computed
+  int64_t matmuls = 0;               // computed
   int64_t bad_scratch = 0;           // enqueued with scratch that is too short, or not aligned to 256 bytes
   int algorithm = -1;                // of the last one enqueued
 };

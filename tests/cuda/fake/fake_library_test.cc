@@ -1,10 +1,10 @@
-// Plans with products of a library on machines that have it, and on machines that do not.
+// Plans with matmuls of a library on machines that have it, and on machines that do not.
 #include <gtest/gtest.h>
 
-#include "drivers/cuda/library_products.h"
+#include "drivers/cuda/library_matmuls.h"
 #include "drivers/library/shared_library.h"
 #include "tests/cuda/fake/fake_session.h"
-#include "tests/plan/product_plan.h"
+#include "tests/plan/matmul_plan.h"
 
 namespace rondo {
 namespace {
@@ -17,7 +17,7 @@ TEST(LibraryOnCuda, ThatIsMissingIsASentence) {
   const Status status = cuda::NeedsLibrary(sample.data, sample.data.modules[0], missing);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   const std::string message = status.message();
-  for (const char* part : {"Gemm \"mm\" is computed by cuBLASLt", "--products generated",
+  for (const char* part : {"Gemm \"mm\" is computed by cuBLASLt", "--matmuls generated",
                            "libno_such_library.so.13", "/no/such/folder:/nor/this"})
     EXPECT_NE(message.find(part), message.npos) << message;
   EXPECT_STREQ(status.source_node(), "Gemm \"mm\"");
@@ -27,7 +27,7 @@ TEST(LibraryOnCuda, OnlyPlansWithItsProductsNeedIt) {
   Sample sample = MakeProductSample();
   KernelImage& image = ImageOf(sample);
   image.kind = ImageKind::kFunction;
-  image.product = nullptr;
+  image.matmul = nullptr;
   image.entry = "function";
   const Status missing = Status::Error(Code::kUnsupported, "not there");
   EXPECT_TRUE(cuda::NeedsLibrary(sample.data, sample.data.modules[0], missing).ok());

@@ -96,13 +96,13 @@ void BenchKernel::Contain(Part part) {
 
 // With the scratch that ChooseLibraries would give it. Nothing where the library has no such matmul.
 void BenchKernel::LeaveToLibrary() {
-  const std::optional<LibraryProduct> matmul = LibraryMatmulOf(kernel_);
+  const std::optional<LibraryMatmul> matmul = LibraryMatmulOf(kernel_);
   if (!matmul) return;
   constexpr int kMostScratch = 90;  // the architecture whose scratch is the most
   kernel_.workspace_param = kernel_.num_params++;
   kernel_.workspace_bytes = MostWorkspace(*matmul, kMostScratch) + kWorkspaceSlack;
   AddBuffer(BufferKind::kWorkspace, DType::kU8, kernel_.workspace_bytes);
-  emitted_.library = {LibraryProduct().algorithm};
+  emitted_.library = {LibraryMatmul().algorithm};
 }
 
 void BenchKernel::Finish() {

@@ -51,8 +51,8 @@ class Matcher {
   bool IsCubic(uint16_t reg, uint16_t x) const {
     const auto cube = WithConst(reg, TapeOp::kMul, 0.044715);
     if (!cube || !Is(*cube, TapeOp::kMul)) return false;
-    const TapeInst& product = tape_[*cube];
-    return (product.a == x && IsSquare(product.b, x)) || (product.b == x && IsSquare(product.a, x));
+    const TapeInst& matmul = tape_[*cube];
+    return (matmul.a == x && IsSquare(matmul.b, x)) || (matmul.b == x && IsSquare(matmul.a, x));
   }
   bool IsSquare(uint16_t reg, uint16_t x) const {
     return Is(reg, TapeOp::kMul) && tape_[reg].a == x && tape_[reg].b == x;
@@ -92,10 +92,10 @@ std::optional<LibraryEpilogue> ReadLibraryEpilogue(const Part& part) {
     value = tape[value].a;
   }
   if (const auto x = tape.Relu(value)) {
-    epilogue.activation = ProductEpilogue::kRelu;
+    epilogue.activation = MatmulEpilogue::kRelu;
     value = *x;
   } else if (const auto y = tape.GeluTanh(value)) {
-    epilogue.activation = ProductEpilogue::kGeluTanh;
+    epilogue.activation = MatmulEpilogue::kGeluTanh;
     value = *y;
   }
   bool has_sum = false;

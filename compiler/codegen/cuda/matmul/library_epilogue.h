@@ -15,7 +15,7 @@ namespace rondo::cuda {
 struct LibraryEpilogue {
   std::vector<uint16_t> added;  // operands, each loaded as it is
   uint16_t out = 0;             // operand
-  ProductEpilogue activation = ProductEpilogue::kNone;
+  MatmulEpilogue activation = MatmulEpilogue::kNone;
 };
 
 // None for tapes of any other form.

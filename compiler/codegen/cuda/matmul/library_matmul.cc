@@ -6,7 +6,7 @@
 #include "compiler/codegen/cuda/matmul/flat_loops.h"
 #include "compiler/codegen/cuda/matmul/library_epilogue.h"
 #include "compiler/codegen/cuda/matmul/matmul_problem.h"
-#include "core/library_product.h"
+#include "core/library_matmul_rules.h"
 
 namespace rondo {
 
@@ -27,14 +27,14 @@ class Reader {
         n_(part, problem.n_loops, Flatten(part, out)),
         k_(part, problem.k_loops, Flatten(part, a)) {}
 
-  std::optional<LibraryProduct> Read(const cuda::LibraryEpilogue& epilogue) const {
+  std::optional<LibraryMatmul> Read(const cuda::LibraryEpilogue& epilogue) const {
     const Operand &lhs = part_.operands[part_.lhs], &rhs = part_.operands[part_.rhs[0]];
     const Operand& out = part_.operands[epilogue.out];
-    LibraryProduct p;
+    LibraryMatmul p;
     p.batches = batch_.extent();
-    p.rows = m_.extent();
-    p.columns = n_.extent();
-    p.depth = k_.extent();
+    p.m = m_.extent();
+    p.n = n_.extent();
+    p.k = k_.extent();
     p.tf32 = part_.tf32;
     p.epilogue = epilogue.activation;
     if (!Matrix(lhs, m_, k_, &p.lhs) || !Matrix(rhs, n_, k_, &p.rhs) || !Matrix(out, m_, n_, &p.out))
@@ -51,8 +51,7 @@ class Reader {
  private:
   // An operand over batches and two flat numbers: its lines do not overlap, and it is contiguous along one of
   // the two.
-  bool Matrix(const Operand& operand, const FlatLoops& outer, const FlatLoops& inner,
-              ProductMatrix* m) const {
+  bool Matrix(const Operand& operand, const FlatLoops& outer, const FlatLoops& inner, MatmulMatrix* m) const {
     const FlatOperand flat = Flatten(part_, operand);
     const auto batch = batch_.Stride(flat), o = outer.Stride(flat), i = inner.Stride(flat);
     if (!IsPlain(operand) || flat.offset < 0 || !batch || !o || !i) return false;
@@ -69,7 +68,7 @@ class Reader {
   }
 
   // One value a column.
-  bool Bias(const Operand& operand, ProductMatrix* m) const {
+  bool Bias(const Operand& operand, MatmulMatrix* m) const {
     const FlatOperand flat = Flatten(part_, operand);
     const auto batch = batch_.Stride(flat), row = m_.Stride(flat), column = n_.Stride(flat);
     if (!IsPlain(operand) || flat.offset < 0 || !batch || !row || !column) return false;
@@ -88,7 +87,7 @@ class Reader {
 
 }  // namespace
 
-std::optional<LibraryProduct> LibraryMatmulOf(const Kernel& kernel) {
+std::optional<LibraryMatmul> LibraryMatmulOf(const Kernel& kernel) {
   if (kernel.parts.size() != 1) return std::nullopt;
   const Part& part = kernel.parts[0];
   if (part.skeleton != Skeleton::kContraction || part.sequential || part.rhs.size() != 1 ||
@@ -104,12 +103,12 @@ std::optional<LibraryProduct> LibraryMatmulOf(const Kernel& kernel) {
   return Reader(part, *problem, lhs, out).Read(*epilogue);
 }
 
-uint64_t MostWorkspace(const LibraryProduct& product, int architecture) {
+uint64_t MostWorkspace(const LibraryMatmul& matmul, int architecture) {
   // What cuBLAS takes for itself on these architectures, and the sums of a K split by 16.
   constexpr uint64_t kNewer = 32 << 20, kOlder = 4 << 20, kLeast = 64 << 10, kPieces = 16;
   const uint64_t most = architecture >= 90 ? kNewer : kOlder;
-  const double sums = static_cast<double>(product.batches) * static_cast<double>(product.rows) *
-                      static_cast<double>(product.columns) * 4 * kPieces;
+  const double sums = static_cast<double>(matmul.batches) * static_cast<double>(matmul.m) *
+                      static_cast<double>(matmul.n) * 4 * kPieces;
   if (sums >= static_cast<double>(most)) return most;
   return std::max(kLeast, (static_cast<uint64_t>(sums) + kLeast - 1) / kLeast * kLeast);
 }

@@ -30,13 +30,13 @@ double AmongOthers(const GpuTable& gpu, double cycles) {
   return cycles * among / gpu.cycles_a_microsecond;
 }
 
-double LibraryMicroseconds(const LibraryProduct& matmul, const CudaTarget& target) {
+double LibraryMicroseconds(const LibraryMatmul& matmul, const CudaTarget& target) {
   constexpr double kDeep = 64;  // of K, that the cycles of a block are for
   const GpuTable& gpu = GpuTableOf(target);
-  const double m = static_cast<double>(matmul.rows), n = static_cast<double>(matmul.columns);
+  const double m = static_cast<double>(matmul.m), n = static_cast<double>(matmul.n);
   if (m <= gpu.library_few_rows || target.architecture < 90) return kNotEstimated;
   const double type = matmul.lhs.dtype != DType::kF32 ? 1 : matmul.tf32 ? gpu.library_tf32 : gpu.library_f32;
-  const double steps = std::ceil(static_cast<double>(matmul.depth) / kDeep) * type;
+  const double steps = std::ceil(static_cast<double>(matmul.k) / kDeep) * type;
   double best = 0;
   for (const LibraryBlock& block : gpu.library_blocks) {
     const double blocks =

@@ -38,7 +38,7 @@ double AmongOthers(const GpuTable& gpu, double cycles);
 
 // Microseconds of a matmul by cuBLASLt on so many multiprocessors. kNotEstimated where the fit does not
 // reach: few rows, and GPUs of generations that were not measured.
-double LibraryMicroseconds(const LibraryProduct& matmul, const CudaTarget& target);
+double LibraryMicroseconds(const LibraryMatmul& matmul, const CudaTarget& target);
 
 // Microseconds of a map over sums: its start and end, and what it reads and writes.
 double MapMicroseconds(const Kernel& map, const CudaTarget& target);

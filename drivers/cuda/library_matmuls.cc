@@ -1,10 +1,10 @@
-#include "drivers/cuda/library_products.h"
+#include "drivers/cuda/library_matmuls.h"
 
 #include <algorithm>
 #include <new>
 
 #include "core/alignment.h"
-#include "core/library_product.h"
+#include "core/library_matmul_rules.h"
 
 namespace rondo::cuda {
 
@@ -32,16 +32,16 @@ std::string_view SourceOfKernel(const PlanData& plan, uint32_t kernel) {
 
 bool HasProducts(const CodeModule& module) {
   return std::any_of(module.images.begin(), module.images.end(),
-                     [](const KernelImage& image) { return image.kind == ImageKind::kLibraryProduct; });
+                     [](const KernelImage& image) { return image.kind == ImageKind::kLibraryMatmul; });
 }
 
 Status NeedsLibrary(const PlanData& plan, const CodeModule& module, const Status& missing) {
   if (missing.ok()) return missing;
   for (size_t k = 0; k < module.images.size(); ++k) {
-    if (module.images[k].kind != ImageKind::kLibraryProduct) continue;
+    if (module.images[k].kind != ImageKind::kLibraryMatmul) continue;
     const std::string_view source = SourceOfKernel(plan, static_cast<uint32_t>(k));
     return missing
-        .At("%.*s is computed by cuBLASLt (compile with --products generated to do without)",
+        .At("%.*s is computed by cuBLASLt (compile with --matmuls generated to do without)",
             static_cast<int>(source.size()), source.data())
         .FromNode(source);
   }
@@ -64,53 +64,53 @@ GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel) {
   return alignments;
 }
 
-LibraryProductRun::LibraryProductRun(const cublaslt::Api& api, cublaslt::Handle handle,
-                                     const LibraryProduct& product, const Kernel& kernel)
+LibraryMatmulRun::LibraryMatmulRun(const cublaslt::Api& api, cublaslt::Handle handle,
+                                   const LibraryMatmul& matmul, const Kernel& kernel)
     : api_(api),
       handle_(handle),
-      product_(product),
+      product_(matmul),
       workspace_param_(kernel.workspace_param),
       workspace_bytes_(kernel.workspace_bytes < kWorkspaceSlack
                            ? 0
-                           : std::min(product.workspace_bytes, kernel.workspace_bytes - kWorkspaceSlack)) {}
+                           : std::min(matmul.workspace_bytes, kernel.workspace_bytes - kWorkspaceSlack)) {}
 
-Result<std::unique_ptr<LibraryProductRun>> LibraryProductRun::Prepare(const cublaslt::Api& api,
-                                                                      cublaslt::Handle handle,
-                                                                      const LibraryProduct& product,
-                                                                      const Kernel& kernel,
-                                                                      Span<const uint64_t> alignments) {
-  std::unique_ptr<LibraryProductRun> run(new (std::nothrow) LibraryProductRun(api, handle, product, kernel));
-  if (run == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a product");
+Result<std::unique_ptr<LibraryMatmulRun>> LibraryMatmulRun::Prepare(const cublaslt::Api& api,
+                                                                    cublaslt::Handle handle,
+                                                                    const LibraryMatmul& matmul,
+                                                                    const Kernel& kernel,
+                                                                    Span<const uint64_t> alignments) {
+  std::unique_ptr<LibraryMatmulRun> run(new (std::nothrow) LibraryMatmulRun(api, handle, matmul, kernel));
+  if (run == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a matmul");
   RONDO_RETURN_IF_ERROR(run->Describe());
   RONDO_RETURN_IF_ERROR(run->Choose(alignments));
   return run;
 }
 
-LibraryProductRun::~LibraryProductRun() {
+LibraryMatmulRun::~LibraryMatmulRun() {
   for (cublaslt::Layout layout : {left_, right_, addend_, out_}) {
     if (layout != nullptr) api_.layout_destroy(layout);
   }
   if (operation_ != nullptr) api_.operation_destroy(operation_);
 }
 
-Status LibraryProductRun::Set(int attribute, const void* value, size_t bytes, const char* what) const {
+Status LibraryMatmulRun::Set(int attribute, const void* value, size_t bytes, const char* what) const {
   return ToStatus(api_, api_.operation_set(operation_, attribute, value, bytes), what);
 }
 
 // The library counts its matrices by columns: what is a row here is a column there, so that it computes the
 // transposed result, right side times left side.
-Status LibraryProductRun::Describe() {
-  const LibraryProduct& p = product_;
+Status LibraryMatmulRun::Describe() {
+  const LibraryMatmul& p = product_;
   if (const char* why = NotForLibrary(p); why != nullptr)
-    return Status::Error(Code::kUnsupported, "a product is not for cuBLASLt: it %s", why);
+    return Status::Error(Code::kUnsupported, "a matmul is not for cuBLASLt: it %s", why);
   const int compute = p.lhs.dtype == DType::kF32 && p.tf32 ? cublaslt::kComputeTf32 : cublaslt::kComputeF32;
   RONDO_RETURN_IF_ERROR(
-      ToStatus(api_, api_.operation_create(&operation_, compute, cublaslt::kF32), "describing a product"));
+      ToStatus(api_, api_.operation_create(&operation_, compute, cublaslt::kF32), "describing a matmul"));
   const int left = p.rhs.inner_stride == 1 ? cublaslt::kTransposed : cublaslt::kPlain;
   const int right = p.lhs.inner_stride == 1 ? cublaslt::kPlain : cublaslt::kTransposed;
-  uint32_t epilogue = p.epilogue == ProductEpilogue::kRelu       ? cublaslt::kRelu
-                      : p.epilogue == ProductEpilogue::kGeluTanh ? cublaslt::kGelu
-                                                                 : 0;
+  uint32_t epilogue = p.epilogue == MatmulEpilogue::kRelu       ? cublaslt::kRelu
+                      : p.epilogue == MatmulEpilogue::kGeluTanh ? cublaslt::kGelu
+                                                                : 0;
   if (p.bias.param != kNoParam) epilogue |= cublaslt::kBias;
   if (epilogue == 0) epilogue = cublaslt::kNoEpilogue;
   RONDO_RETURN_IF_ERROR(Set(cublaslt::kTransposeA, &left, sizeof(left), "transposing a side"));
@@ -120,14 +120,14 @@ Status LibraryProductRun::Describe() {
     const int type = TypeOf(p.bias.dtype);
     RONDO_RETURN_IF_ERROR(Set(cublaslt::kBiasType, &type, sizeof(type), "setting a bias"));
   }
-  RONDO_RETURN_IF_ERROR(MakeLayout(p.rhs, p.columns, p.depth, &left_));
-  RONDO_RETURN_IF_ERROR(MakeLayout(p.lhs, p.rows, p.depth, &right_));
-  RONDO_RETURN_IF_ERROR(MakeLayout(p.out, p.rows, p.columns, &out_));
-  return MakeLayout(p.addend.param != kNoParam ? p.addend : p.out, p.rows, p.columns, &addend_);
+  RONDO_RETURN_IF_ERROR(MakeLayout(p.rhs, p.n, p.k, &left_));
+  RONDO_RETURN_IF_ERROR(MakeLayout(p.lhs, p.m, p.k, &right_));
+  RONDO_RETURN_IF_ERROR(MakeLayout(p.out, p.m, p.n, &out_));
+  return MakeLayout(p.addend.param != kNoParam ? p.addend : p.out, p.m, p.n, &addend_);
 }
 
-Status LibraryProductRun::MakeLayout(const ProductMatrix& m, int64_t outer, int64_t inner,
-                                     cublaslt::Layout* layout) const {
+Status LibraryMatmulRun::MakeLayout(const MatmulMatrix& m, int64_t outer, int64_t inner,
+                                    cublaslt::Layout* layout) const {
   // Along the contiguous side, and from one such line to the next.
   const bool along_inner = m.inner_stride == 1;
   const int64_t rows = along_inner ? inner : outer, columns = along_inner ? outer : inner;
@@ -147,15 +147,15 @@ Status LibraryProductRun::MakeLayout(const ProductMatrix& m, int64_t outer, int6
 
 // The first of the library's ranking that fits the workspace, or the one that the plan asks for: the same
 // each time for one version of the library and one kind of GPU.
-Status LibraryProductRun::Choose(Span<const uint64_t> alignments) {
-  const LibraryProduct& p = product_;
+Status LibraryMatmulRun::Choose(Span<const uint64_t> alignments) {
+  const LibraryMatmul& p = product_;
   cublaslt::Preference preference = nullptr;
   RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.preference_create(&preference), "asking for algorithms"));
   const uint64_t most = workspace_bytes_;
   cublaslt::Result_t result = api_.preference_set(preference, cublaslt::kMostWorkspace, &most, sizeof(most));
   const struct {
     int attribute;
-    const ProductMatrix& matrix;
+    const MatmulMatrix& matrix;
   } sides[] = {{cublaslt::kAlignmentA, p.rhs},
                {cublaslt::kAlignmentB, p.lhs},
                {cublaslt::kAlignmentC, p.addend.param != kNoParam ? p.addend : p.out},
@@ -179,17 +179,17 @@ Status LibraryProductRun::Choose(Span<const uint64_t> alignments) {
     return Status::Ok();
   }
   return Status::Error(Code::kUnsupported,
-                       "cuBLASLt %zu has %d algorithms for a product of %lld x %lld x %lld (%s) within %llu "
+                       "cuBLASLt %zu has %d algorithms for a matmul of %lld x %lld x %lld (%s) within %llu "
                        "bytes of workspace, and number %u is asked for%s%s",
-                       api_.version(), found, static_cast<long long>(p.rows),
-                       static_cast<long long>(p.columns), static_cast<long long>(p.depth), Name(p.lhs.dtype),
+                       api_.version(), found, static_cast<long long>(p.m), static_cast<long long>(p.n),
+                       static_cast<long long>(p.k), Name(p.lhs.dtype),
                        static_cast<unsigned long long>(workspace_bytes_), position + 1,
                        status.ok() ? "" : ": ", status.ok() ? "" : status.message());
 }
 
-Status LibraryProductRun::Launch(Span<const DeviceAddress> addresses, cublaslt::Stream stream) {
-  const LibraryProduct& p = product_;
-  auto at = [&](const ProductMatrix& m) { return reinterpret_cast<void*>(addresses[m.param] + m.offset); };
+Status LibraryMatmulRun::Launch(Span<const DeviceAddress> addresses, cublaslt::Stream stream) {
+  const LibraryMatmul& p = product_;
+  auto at = [&](const MatmulMatrix& m) { return reinterpret_cast<void*>(addresses[m.param] + m.offset); };
   const bool adds = p.addend.param != kNoParam;
   const float one = 1, factor = adds ? 1 : 0;
   void* workspace = nullptr;

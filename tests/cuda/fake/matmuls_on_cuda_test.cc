@@ -1,4 +1,4 @@
-// Products by a library on the cuda driver, over a libcuda and a libcublasLt without a GPU, the latter found
+// Matmuls by a library on the cuda driver, over a libcuda and a libcublasLt without a GPU, the latter found
 // by its search path.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "tests/cuda/fake/fake_cublaslt.h"
 #include "tests/cuda/fake/fake_session.h"
 #include "tests/cuda/make_cubin.h"
-#include "tests/plan/product_plan.h"
+#include "tests/plan/matmul_plan.h"
 
 namespace rondo {
 namespace {
@@ -27,14 +27,14 @@ class ProductsOnCuda : public testing::Test {
  protected:
   ProductsOnCuda() : sample_(MakeProductSample()) {
     fake_cuda::SetMachine({});
-    const LibraryProduct product = ProductOf(sample_);
+    const LibraryMatmul matmul = MatmulOf(sample_);
     gpu_ = std::make_unique<FakeGpu>(&sample_.data);
-    image_.kind = ImageKind::kLibraryProduct;
-    image_.product = sample_.arena.Copy(std::vector<LibraryProduct>{product}).data();
+    image_.kind = ImageKind::kLibraryMatmul;
+    image_.matmul = sample_.arena.Copy(std::vector<LibraryMatmul>{matmul}).data();
     module_ = sample_.data.modules[0];
     module_.images = Span<const KernelImage>(&image_, 1);
     sample_.data.modules = Span<const CodeModule>(&module_, 1);
-    Product().algorithm = kNone;
+    Matmul().algorithm = kNone;
     s_.library_path = RONDO_FAKE_CUBLASLT_FOLDER;
     for (const auto& [numbers, buffer] : {std::pair(&w_, kProductW), std::pair(&b_, kProductB)}) {
       const Buffer& b = sample_.data.buffers[buffer];
@@ -52,7 +52,7 @@ class ProductsOnCuda : public testing::Test {
     EXPECT_EQ(counts()->objects, 0);
     EXPECT_EQ(counts()->bad_scratch, 0);
   }
-  LibraryProduct& Product() { return const_cast<LibraryProduct&>(*image_.product); }
+  LibraryMatmul& Matmul() { return const_cast<LibraryMatmul&>(*image_.matmul); }
   Status Open() {
     sample_.data.modules = Span<const CodeModule>(&module_, 1);
     SealImages(&sample_.data, sample_.arena);
@@ -99,18 +99,18 @@ class ProductsOnCuda : public testing::Test {
 TEST_F(ProductsOnCuda, GiveWhatTheContractSaysFromGraphsAndStepByStep) {
   const Status opened = Open();
   ASSERT_TRUE(opened.ok()) << opened.message();
-  EXPECT_EQ(counts()->products, 0);  // captured, to have it loaded, but not run
+  EXPECT_EQ(counts()->matmuls, 0);  // captured, to have it loaded, but not run
   for (int seed = 0; seed < 3; ++seed) {
     ExpectRight(false, seed);
     ExpectRight(true, seed);
   }
   EXPECT_EQ(counts()->algorithm, 0);
-  EXPECT_EQ(counts()->products, 6);
-  counts()->products = 0;
+  EXPECT_EQ(counts()->matmuls, 6);
+  counts()->matmuls = 0;
 }
 
 TEST_F(ProductsOnCuda, TakeTheAlgorithmThatThePlanNames) {
-  Product().algorithm = 1;  // of two kernels, with scratch
+  Matmul().algorithm = 1;  // of two kernels, with scratch
   const Status opened = Open();
   ASSERT_TRUE(opened.ok()) << opened.message();
   ExpectRight(false, 1);
@@ -119,13 +119,13 @@ TEST_F(ProductsOnCuda, TakeTheAlgorithmThatThePlanNames) {
 }
 
 TEST_F(ProductsOnCuda, HaveNoAlgorithmThatWantsMoreScratchThanThePlanGives) {
-  Product().algorithm = 2;  // of 64 KiB
+  Matmul().algorithm = 2;  // of 64 KiB
   const Status opened = Open();
   EXPECT_EQ(opened.code(), Code::kUnsupported);
   EXPECT_SAYS(opened, "Gemm \"mm\"");
   EXPECT_SAYS(opened, "has 2 algorithms");
   EXPECT_SAYS(opened, "within 3840 bytes of workspace, and number 3 is asked for");
-  EXPECT_SAYS(opened, "--products generated");
+  EXPECT_SAYS(opened, "--matmuls generated");
 }
 
 // Every call of the driver that can fail, once.

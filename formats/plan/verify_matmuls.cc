@@ -1,7 +1,7 @@
 #include <cinttypes>
 #include <utility>
 
-#include "core/library_product.h"
+#include "core/library_matmul_rules.h"
 #include "formats/plan/check/footprint.h"
 #include "formats/plan/verifier.h"
 #include "formats/plan/verify_internal.h"
@@ -22,7 +22,7 @@ bool Same(const Box& a, const Box& b) {
 }
 
 // The bytes of a matrix. False: it has none that a library could take.
-bool BoxOf(const ProductMatrix& m, int64_t batches, int64_t outer, int64_t inner, Box* box) {
+bool BoxOf(const MatmulMatrix& m, int64_t batches, int64_t outer, int64_t inner, Box* box) {
   if (static_cast<int>(m.dtype) >= kNumDTypes || m.offset > static_cast<uint64_t>(kMaxReach)) return false;
   const int64_t size = ByteSize(m.dtype);
   BoxDim dims[] = {{m.batch_stride, batches}, {m.outer_stride, outer}, {m.inner_stride, inner}};
@@ -35,8 +35,8 @@ bool BoxOf(const ProductMatrix& m, int64_t batches, int64_t outer, int64_t inner
 }
 
 // No two of the matrix's elements lie in one place: each stride passes all that the smaller ones span.
-bool Distinct(const ProductMatrix& m, const LibraryProduct& p) {
-  BoxDim dims[] = {{m.batch_stride, p.batches}, {m.outer_stride, p.rows}, {m.inner_stride, p.columns}};
+bool Distinct(const MatmulMatrix& m, const LibraryMatmul& p) {
+  BoxDim dims[] = {{m.batch_stride, p.batches}, {m.outer_stride, p.m}, {m.inner_stride, p.n}};
   int64_t span = 0;
   for (int i = 0; i < 3; ++i) {
     for (int k = i + 1; k < 3; ++k) {
@@ -49,33 +49,32 @@ bool Distinct(const ProductMatrix& m, const LibraryProduct& p) {
   return true;
 }
 
-bool SameLayout(const LibraryProduct& p, const ProductMatrix& a, const ProductMatrix& b) {
+bool SameLayout(const LibraryMatmul& p, const MatmulMatrix& a, const MatmulMatrix& b) {
   return (p.batches == 1 || a.batch_stride == b.batch_stride) &&
-         (p.rows == 1 || a.outer_stride == b.outer_stride) &&
-         (p.columns == 1 || a.inner_stride == b.inner_stride);
+         (p.m == 1 || a.outer_stride == b.outer_stride) && (p.n == 1 || a.inner_stride == b.inner_stride);
 }
 
-Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, KernelRanges::Apart* apart, Work& work) {
+Status VerifyMatmul(const Kernel& kernel, const LibraryMatmul& p, KernelRanges::Apart* apart, Work& work) {
   const Part& part = kernel.parts[0];
   if (kernel.parts.size() != 1 || part.skeleton != Skeleton::kContraction)
-    return RONDO_BROKEN("its product is not of one contraction");
+    return RONDO_BROKEN("its matmul is not of one contraction");
   if (const char* why = NotForLibrary(p); why != nullptr) {
-    return RONDO_BROKEN("its product (%" PRId64 " batches, %" PRId64 " x %" PRId64 " x %" PRId64 ") %s",
-                        p.batches, p.rows, p.columns, p.depth, why);
+    return RONDO_BROKEN("its matmul (%" PRId64 " batches, %" PRId64 " x %" PRId64 " x %" PRId64 ") %s",
+                        p.batches, p.m, p.n, p.k, why);
   }
   if (p.workspace_bytes > kernel.workspace_bytes) {
-    return RONDO_BROKEN("its product takes %" PRIu64 " bytes of a workspace of %" PRIu64, p.workspace_bytes,
+    return RONDO_BROKEN("its matmul takes %" PRIu64 " bytes of a workspace of %" PRIu64, p.workspace_bytes,
                         kernel.workspace_bytes);
   }
   // What is added may lie where the result does, element by element alone.
   if (p.addend.param != kNoParam && !SameLayout(p, p.addend, p.out)) *apart = {p.addend.param, p.out.param};
   if (!work.Spend(part.operands.size() * 64)) return TooMuchWork();
-  const ProductMatrix* const matrices[] = {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias};
-  const int64_t outer[] = {p.rows, p.columns, p.rows, p.rows, 1};
-  const int64_t inner[] = {p.depth, p.depth, p.columns, p.columns, p.columns};
+  const MatmulMatrix* const matrices[] = {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias};
+  const int64_t outer[] = {p.m, p.n, p.m, p.m, 1};
+  const int64_t inner[] = {p.k, p.k, p.n, p.n, p.n};
   constexpr int kOut = 2, kBias = 4;
   for (int i = 0; i <= kBias; ++i) {
-    const ProductMatrix& m = *matrices[i];
+    const MatmulMatrix& m = *matrices[i];
     if (m.param == kNoParam && i > kOut) continue;
     // The bytes are those that an operand of its parameter and dtype touches, as the matrix does.
     Box box;
@@ -89,7 +88,7 @@ Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, KernelRanges
       found = !print.by_data && (i == kOut ? print.writes : print.reads) && Same(print.box, box);
     }
     if (found) continue;
-    return RONDO_BROKEN("matrix %d of its product, parameter %u, %s", i, m.param,
+    return RONDO_BROKEN("matrix %d of its matmul, parameter %u, %s", i, m.param,
                         good ? "is not what an operand touches" : "has impossible strides");
   }
   return Status::Ok();
@@ -97,18 +96,18 @@ Status VerifyProduct(const Kernel& kernel, const LibraryProduct& p, KernelRanges
 
 }  // namespace
 
-Status VerifyProducts(const PlanData& plan, const KernelRanges& ranges, Work& work) {
+Status VerifyMatmuls(const PlanData& plan, const KernelRanges& ranges, Work& work) {
   for (size_t m = 0; m < plan.modules.size(); ++m) {
     for (size_t i = 0; i < NumImages(plan.modules[m]); ++i) {
       const KernelImage& image = ImageAt(plan.modules[m], i);
       const size_t k = KernelOfImage(plan.modules[m], i);
       Status status;
-      if (image.kind > ImageKind::kLibraryProduct ||
-          (image.kind == ImageKind::kLibraryProduct) != (image.product != nullptr)) {
-        status = RONDO_BROKEN("kind %d %s a product", static_cast<int>(image.kind),
-                              image.product != nullptr ? "with" : "without");
-      } else if (image.product != nullptr) {
-        status = VerifyProduct(plan.kernels[k], *image.product, &ranges.apart[k], work);
+      if (image.kind > ImageKind::kLibraryMatmul ||
+          (image.kind == ImageKind::kLibraryMatmul) != (image.matmul != nullptr)) {
+        status = RONDO_BROKEN("kind %d %s a matmul", static_cast<int>(image.kind),
+                              image.matmul != nullptr ? "with" : "without");
+      } else if (image.matmul != nullptr) {
+        status = VerifyMatmul(plan.kernels[k], *image.matmul, &ranges.apart[k], work);
       }
       if (!status.ok()) return status.At("module %zu: the image of kernel %zu", m, k);
     }

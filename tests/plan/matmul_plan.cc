@@ -1,4 +1,4 @@
-#include "tests/plan/product_plan.h"
+#include "tests/plan/matmul_plan.h"
 
 namespace rondo {
 namespace {
@@ -16,7 +16,7 @@ Buffer Matrix(const char* name, BufferKind kind, Shape shape, uint64_t offset) {
   return b;
 }
 
-Kernel Product(Arena& arena) {
+Kernel Matmul(Arena& arena) {
   Part p;
   p.skeleton = Skeleton::kContraction;
   p.m = p.n = p.reduced = 1;
@@ -39,8 +39,8 @@ Kernel Product(Arena& arena) {
   return kernel;
 }
 
-ProductMatrix Of(uint16_t param, int64_t outer_stride) {
-  ProductMatrix m;
+MatmulMatrix Of(uint16_t param, int64_t outer_stride) {
+  MatmulMatrix m;
   m.param = param;
   m.dtype = DType::kF32;
   m.outer_stride = outer_stride;
@@ -69,7 +69,7 @@ Sample MakeProductSample() {
                              Matrix("scratch", BufferKind::kWorkspace, {kProductScratchBytes / 4}, 640)});
   Edit(s.data.buffers, kProductB).file_offset = 512;
   s.data.weights_bytes = 576;
-  s.data.kernels = List<Kernel>(s.arena, {Product(s.arena)});
+  s.data.kernels = List<Kernel>(s.arena, {Matmul(s.arena)});
   Step step;
   step.kernel = 0;
   step.bindings = List<Binding>(
@@ -87,22 +87,22 @@ Sample MakeProductSample() {
   program.arena_lower_bound = program.arena_bytes = 4736;
   s.data.programs = List<Program>(s.arena, {program});
 
-  LibraryProduct product;
-  product.lhs = Of(0, kDepth);
-  product.rhs = Of(1, kDepth);
-  product.addend = Of(2, kColumns);
-  product.bias = Of(3, 0);
-  product.out = Of(4, kColumns);
-  product.rows = kRows;
-  product.columns = kColumns;
-  product.depth = kDepth;
-  product.epilogue = ProductEpilogue::kRelu;
-  product.tf32 = true;
-  product.workspace_bytes = kProductScratchBytes;
-  product.algorithm = 2;
+  LibraryMatmul matmul;
+  matmul.lhs = Of(0, kDepth);
+  matmul.rhs = Of(1, kDepth);
+  matmul.addend = Of(2, kColumns);
+  matmul.bias = Of(3, 0);
+  matmul.out = Of(4, kColumns);
+  matmul.m = kRows;
+  matmul.n = kColumns;
+  matmul.k = kDepth;
+  matmul.epilogue = MatmulEpilogue::kRelu;
+  matmul.tf32 = true;
+  matmul.workspace_bytes = kProductScratchBytes;
+  matmul.algorithm = 2;
   KernelImage image;
-  image.kind = ImageKind::kLibraryProduct;
-  image.product = List<LibraryProduct>(s.arena, {product}).data();
+  image.kind = ImageKind::kLibraryMatmul;
+  image.matmul = List<LibraryMatmul>(s.arena, {matmul}).data();
   CodeModule module;
   module.architecture = "sm_90a";
   module.codes = List<Span<const uint8_t>>(s.arena, {List<uint8_t>(s.arena, {1, 2, 3})});
@@ -133,7 +133,7 @@ Sample MakeMapSample() {
   Sample s = MakeProductSample();
   KernelImage& image = ImageOf(s);
   image.kind = ImageKind::kFunction;
-  image.product = nullptr;
+  image.matmul = nullptr;
   image.entry = "f";
   image.block = 288;
   TensorMap x;

@@ -1,26 +1,26 @@
 // A small plan made by hand whose one kernel a library computes, with scratch memory, on GPUs.
-#ifndef RONDO_TESTS_PLAN_PRODUCT_PLAN_H_
-#define RONDO_TESTS_PLAN_PRODUCT_PLAN_H_
+#ifndef RONDO_TESTS_PLAN_MATMUL_PLAN_H_
+#define RONDO_TESTS_PLAN_MATMUL_PLAN_H_
 
 #include "tests/plan/sample_plan.h"
 
 namespace rondo {
 
 // Program "main": Y = relu(X W^T + R + B) for X of 4 x 8, W of 16 x 8, R and Y of 4 x 16, B of 16 floats, in
-// a plan with one module, whose one image is the product. B and R are read by the epilogue.
+// a plan with one module, whose one image is the matmul. B and R are read by the epilogue.
 enum ProductBuffer : uint32_t { kProductX, kProductW, kProductR, kProductB, kProductY, kProductScratch };
 inline constexpr uint64_t kProductScratchBytes = 4096;
 Sample MakeProductSample();
 
-// The same with two alternatives for its kernel: a function, and the product by another algorithm.
+// The same with two alternatives for its kernel: a function, and the matmul by another algorithm.
 Sample MakeSampleWithAlternatives();
 
 // The same, computed by a function that gets X and W as tensor maps.
 Sample MakeMapSample();
 
 inline KernelImage& ImageOf(Sample& s) { return Edit(s.data.modules[0].images, 0); }
-inline LibraryProduct& ProductOf(Sample& s) { return const_cast<LibraryProduct&>(*ImageOf(s).product); }
+inline LibraryMatmul& MatmulOf(Sample& s) { return const_cast<LibraryMatmul&>(*ImageOf(s).matmul); }
 
 }  // namespace rondo
 
-#endif  // RONDO_TESTS_PLAN_PRODUCT_PLAN_H_
+#endif  // RONDO_TESTS_PLAN_MATMUL_PLAN_H_

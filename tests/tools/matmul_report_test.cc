@@ -1,27 +1,27 @@
-// What `rondo inspect` says of products that a library computes.
+// What `rondo inspect` says of matmuls that a library computes.
 #include <gtest/gtest.h>
 
-#include "tests/plan/product_plan.h"
+#include "tests/plan/matmul_plan.h"
 #include "tools/rondo/plan_report.h"
 
 namespace rondo::tools {
 namespace {
 
-TEST(ProductReport, NamesShapeTypeEndAndScratch) {
+TEST(MatmulReport, NamesShapeTypeEndAndScratch) {
   Sample s = MakeProductSample();
-  EXPECT_EQ(ProductText(ProductOf(s)),
+  EXPECT_EQ(MatmulText(MatmulOf(s)),
             "cuBLASLt 4 x 16 x 8 f32 (tf32), bias, addend, ReLU, algorithm 3, workspace 4096 B");
-  LibraryProduct plain = ProductOf(s);
+  LibraryMatmul plain = MatmulOf(s);
   plain.lhs.dtype = DType::kBF16;
   plain.batches = 2;
   plain.tf32 = false;
   plain.bias = plain.addend = {};
-  plain.epilogue = ProductEpilogue::kGeluTanh;
+  plain.epilogue = MatmulEpilogue::kGeluTanh;
   plain.algorithm = kNone;
-  EXPECT_EQ(ProductText(plain), "cuBLASLt 2 of 4 x 16 x 8 bf16 to f32, GELU by tanh, workspace 4096 B");
+  EXPECT_EQ(MatmulText(plain), "cuBLASLt 2 of 4 x 16 x 8 bf16 to f32, GELU by tanh, workspace 4096 B");
 }
 
-TEST(ProductReport, StandsInTextAndJson) {
+TEST(MatmulReport, StandsInTextAndJson) {
   Sample s = MakeProductSample();
   PlanFile file;
   file.data = s.data;
@@ -35,7 +35,7 @@ TEST(ProductReport, StandsInTextAndJson) {
   }
   EXPECT_TRUE(found);
   const std::string json = PlanToJson(file, "p");
-  for (const char* part : {"\"epilogue\": \"relu\"", "\"depth\": 8", "\"algorithm\": 3",
+  for (const char* part : {"\"epilogue\": \"relu\"", "\"k\": 8", "\"algorithm\": 3",
                            "\"library\": \"cublasLt\"", "\"workspace_bytes\": 4096"})
     EXPECT_NE(json.find(part), json.npos) << part;
 }

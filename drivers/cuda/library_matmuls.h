@@ -1,7 +1,7 @@
-// LibraryProducts: the matmuls of one plan that cuBLASLt computes, on one device. Internal to
+// LibraryMatmuls: the matmuls of one plan that cuBLASLt computes, on one device. Internal to
 // drivers/cuda.
-#ifndef RONDO_DRIVERS_CUDA_LIBRARY_PRODUCTS_H_
-#define RONDO_DRIVERS_CUDA_LIBRARY_PRODUCTS_H_
+#ifndef RONDO_DRIVERS_CUDA_LIBRARY_MATMULS_H_
+#define RONDO_DRIVERS_CUDA_LIBRARY_MATMULS_H_
 
 #include <memory>
 #include <mutex>
@@ -23,35 +23,33 @@ bool HasProducts(const CodeModule& module);
 // be done.
 Status NeedsLibrary(const PlanData& plan, const CodeModule& module, const Status& missing);
 
-// One product, ready to be enqueued: what it is, and the algorithm that was chosen for it. May be launched
+// One matmul, ready to be enqueued: what it is, and the algorithm that was chosen for it. May be launched
 // from several threads.
-class LibraryProductRun {
+class LibraryMatmulRun {
  public:
   // `alignments`: the least alignment, in bytes, of each parameter of the kernel. kUnsupported where the
   // library has no algorithm for it, or none of that position.
-  static Result<std::unique_ptr<LibraryProductRun>> Prepare(const cublaslt::Api& api, cublaslt::Handle handle,
-                                                            const LibraryProduct& product,
-                                                            const Kernel& kernel,
-                                                            Span<const uint64_t> alignments);
-  ~LibraryProductRun();
-  LibraryProductRun(const LibraryProductRun&) = delete;
-  LibraryProductRun& operator=(const LibraryProductRun&) = delete;
+  static Result<std::unique_ptr<LibraryMatmulRun>> Prepare(const cublaslt::Api& api, cublaslt::Handle handle,
+                                                           const LibraryMatmul& matmul, const Kernel& kernel,
+                                                           Span<const uint64_t> alignments);
+  ~LibraryMatmulRun();
+  LibraryMatmulRun(const LibraryMatmulRun&) = delete;
+  LibraryMatmulRun& operator=(const LibraryMatmulRun&) = delete;
 
   // `addresses`: one a parameter of the kernel. Allocates nothing.
   Status Launch(Span<const DeviceAddress> addresses, cublaslt::Stream stream);
 
  private:
-  LibraryProductRun(const cublaslt::Api& api, cublaslt::Handle handle, const LibraryProduct& product,
-                    const Kernel& kernel);
+  LibraryMatmulRun(const cublaslt::Api& api, cublaslt::Handle handle, const LibraryMatmul& matmul,
+                   const Kernel& kernel);
   Status Describe();
-  Status MakeLayout(const ProductMatrix& matrix, int64_t outer, int64_t inner,
-                    cublaslt::Layout* layout) const;
+  Status MakeLayout(const MatmulMatrix& matrix, int64_t outer, int64_t inner, cublaslt::Layout* layout) const;
   Status Choose(Span<const uint64_t> alignments);
   Status Set(int attribute, const void* value, size_t bytes, const char* what) const;
 
   const cublaslt::Api& api_;
   const cublaslt::Handle handle_;
-  const LibraryProduct& product_;
+  const LibraryMatmul& product_;
   const uint16_t workspace_param_;
   const uint64_t workspace_bytes_;  // of it, from its first well aligned byte on
   std::mutex mutex_;                // guards operation_, which takes the address of the bias
@@ -66,4 +64,4 @@ GrowingList<uint64_t> AlignmentsOf(const PlanData& plan, uint32_t kernel);
 
 }  // namespace rondo::cuda
 
-#endif  // RONDO_DRIVERS_CUDA_LIBRARY_PRODUCTS_H_
+#endif  // RONDO_DRIVERS_CUDA_LIBRARY_MATMULS_H_

@@ -4,7 +4,7 @@
 
 namespace rondo::cuda {
 
-Status CudaDevice::PrepareProducts(const PlanData& plan, const CodeModule& code, CudaModule* module) {
+Status CudaDevice::PrepareMatmuls(const PlanData& plan, const CodeModule& code, CudaModule* module) {
   if (!HasProducts(code)) return Status::Ok();
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -18,28 +18,28 @@ Status CudaDevice::PrepareProducts(const PlanData& plan, const CodeModule& code,
     }
   }
   for (uint32_t k = 0; k < plan.kernels.size(); ++k) {
-    if (code.images[k].kind != ImageKind::kLibraryProduct) continue;
+    if (code.images[k].kind != ImageKind::kLibraryMatmul) continue;
     const GrowingList<uint64_t> alignments = AlignmentsOf(plan, k);
-    if (!alignments.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a product");
-    Result<std::unique_ptr<LibraryProductRun>> run =
-        LibraryProductRun::Prepare(*cublaslt_, cublaslt_handle_, *code.images[k].product, plan.kernels[k],
-                                   {alignments.data(), alignments.size()});
+    if (!alignments.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a matmul");
+    Result<std::unique_ptr<LibraryMatmulRun>> run =
+        LibraryMatmulRun::Prepare(*cublaslt_, cublaslt_handle_, *code.images[k].matmul, plan.kernels[k],
+                                  {alignments.data(), alignments.size()});
     Status status = run.status();
     if (status.ok()) status = CaptureOnce(run->get(), plan.kernels[k].num_params);
     if (!status.ok()) {
       const std::string_view source = SourceOfKernel(plan, k);
       return status
-          .At("cuda device %u: %.*s (compile with --products generated to do without)", index_,
+          .At("cuda device %u: %.*s (compile with --matmuls generated to do without)", index_,
               static_cast<int>(source.size()), source.data())
           .FromNode(source);
     }
-    module->kernels[k].product = run.Take();
+    module->kernels[k].matmul = run.Take();
   }
   return Status::Ok();
 }
 
 // Captured and thrown away: the library loads what it launches, and nothing runs, so any address will do.
-Status CudaDevice::CaptureOnce(LibraryProductRun* product, size_t params) {
+Status CudaDevice::CaptureOnce(LibraryMatmulRun* matmul, size_t params) {
   Address memory = 0;
   RONDO_RETURN_IF_ERROR(Check(api_.allocate(&memory, 1), "taking memory"));
   StreamHandle stream = nullptr;
@@ -48,8 +48,8 @@ Status CudaDevice::CaptureOnce(LibraryProductRun* product, size_t params) {
   if (status.ok()) status = Check(api_.capture_begin(stream, kThreadLocalCapture), "beginning a recording");
   if (status.ok()) {
     const GrowingList<DeviceAddress> addresses = GrowingList<DeviceAddress>::Filled(params, memory);
-    status = addresses.ok() ? product->Launch({addresses.data(), addresses.size()}, stream)
-                            : Status::Error(Code::kOutOfMemory, "no host memory for a product");
+    status = addresses.ok() ? matmul->Launch({addresses.data(), addresses.size()}, stream)
+                            : Status::Error(Code::kOutOfMemory, "no host memory for a matmul");
     const Status ended = Check(api_.capture_end(stream, &graph), "ending a recording");
     if (status.ok()) status = ended;
   }
@@ -61,12 +61,12 @@ Status CudaDevice::CaptureOnce(LibraryProductRun* product, size_t params) {
 
 // The library's kernels do not wait by themselves, and may be several: full edges on both sides, and
 // addresses that stay as they were recorded.
-Status CudaDevice::LaunchProduct(LibraryProductRun* product, Span<const DeviceAddress> addresses,
-                                 CudaStream* stream, uint32_t step) {
+Status CudaDevice::LaunchMatmul(LibraryMatmulRun* matmul, Span<const DeviceAddress> addresses,
+                                CudaStream* stream, uint32_t step) {
   stream->after_kernel = false;
   {
     Use use(*this);
-    RONDO_RETURN_IF_ERROR(product->Launch(addresses, stream->handle).At("cuda device %u", index_));
+    RONDO_RETURN_IF_ERROR(matmul->Launch(addresses, stream->handle).At("cuda device %u", index_));
   }
   Note(stream, {step, StepKind::kLaunch});
   return Status::Ok();

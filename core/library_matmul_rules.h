@@ -1,7 +1,7 @@
-// What cuBLASLt is asked for: the rules that the compiler, which makes such products, the verifier and the
+// What cuBLASLt is asked for: the rules that the compiler, which makes such matmuls, the verifier and the
 // driver share. Pure functions.
-#ifndef RONDO_CORE_LIBRARY_PRODUCT_H_
-#define RONDO_CORE_LIBRARY_PRODUCT_H_
+#ifndef RONDO_CORE_LIBRARY_MATMUL_RULES_H_
+#define RONDO_CORE_LIBRARY_MATMUL_RULES_H_
 
 #include <cstdint>
 
@@ -10,14 +10,14 @@
 
 namespace rondo {
 
-inline constexpr int64_t kMaxProductExtent = 0x7fffffff;  // what the library counts in
+inline constexpr int64_t kMaxMatmulExtent = 0x7fffffff;  // what the library counts in
 
-// Bytes that a kernel's workspace has beside LibraryProduct::workspace_bytes, so that the alignment that the
+// Bytes that a kernel's workspace has beside LibraryMatmul::workspace_bytes, so that the alignment that the
 // library wants is found in it.
 inline constexpr uint64_t kWorkspaceSlack = kMostAlignment;
 
 // Whether a matrix of these extents is contiguous along one of the two, and its lines do not overlap.
-constexpr bool IsLibraryMatrix(const ProductMatrix& m, int64_t outer, int64_t inner) {
+constexpr bool IsLibraryMatrix(const MatmulMatrix& m, int64_t outer, int64_t inner) {
   const bool along_inner = m.inner_stride == 1 && (outer == 1 || m.outer_stride >= inner);
   const bool along_outer = m.outer_stride == 1 && (inner == 1 || m.inner_stride >= outer);
   return along_inner || along_outer;
@@ -27,12 +27,12 @@ constexpr bool IsLibraryType(DType type) {
   return type == DType::kF16 || type == DType::kBF16 || type == DType::kF32;
 }
 
-// Null, or why the library is not asked for the product: `it ...`. Matrices aside (IsLibraryMatrix).
-constexpr const char* NotForLibrary(const LibraryProduct& p) {
-  for (int64_t extent : {p.batches, p.rows, p.columns, p.depth}) {
-    if (extent < 1 || extent > kMaxProductExtent) return "has an extent that is not from 1 to 2147483647";
+// Null, or why the library is not asked for the matmul: `it ...`. Matrices aside (IsLibraryMatrix).
+constexpr const char* NotForLibrary(const LibraryMatmul& p) {
+  for (int64_t extent : {p.batches, p.m, p.n, p.k}) {
+    if (extent < 1 || extent > kMaxMatmulExtent) return "has an extent that is not from 1 to 2147483647";
   }
-  if (p.epilogue > ProductEpilogue::kGeluTanh) return "has an epilogue that is unknown";
+  if (p.epilogue > MatmulEpilogue::kGeluTanh) return "has an epilogue that is unknown";
   const bool types = IsLibraryType(p.lhs.dtype) && p.rhs.dtype == p.lhs.dtype &&
                      (p.out.dtype == p.lhs.dtype || p.out.dtype == DType::kF32) &&
                      (p.addend.param == kNoParam || p.addend.dtype == p.out.dtype) &&
@@ -45,4 +45,4 @@ constexpr const char* NotForLibrary(const LibraryProduct& p) {
 
 }  // namespace rondo
 
-#endif  // RONDO_CORE_LIBRARY_PRODUCT_H_
+#endif  // RONDO_CORE_LIBRARY_MATMUL_RULES_H_

@@ -1,4 +1,4 @@
-// Products of a library: what of them the verifier and the checker hold to the kernel's contract.
+// Matmuls of a library: what of them the verifier and the checker hold to the kernel's contract.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "formats/plan/format.h"
 #include "formats/plan/reader.h"
 #include "tests/plan/broken.h"
-#include "tests/plan/product_plan.h"
+#include "tests/plan/matmul_plan.h"
 #include "tests/plan/round_trip.h"
 
 namespace rondo {
@@ -51,12 +51,12 @@ TEST(MachineCode, LiesInASectionOfItsOwn) {
       << plan.status().message();
 }
 
-TEST(Products, TheSampleIsGood) {
+TEST(Matmuls, TheSampleIsGood) {
   const Sample s = MakeProductSample();
   ExpectVerifiedAndProven(s.data);
 }
 
-TEST(Products, RoundTripKeepsEverything) {
+TEST(Matmuls, RoundTripKeepsEverything) {
   const Sample s = MakeProductSample();
   Arena arena;
   Result<PlanFile> plan = RoundTrip(s, arena);
@@ -64,15 +64,15 @@ TEST(Products, RoundTripKeepsEverything) {
   EXPECT_EQ(plan->data.kernels[0].workspace_param, 5);
   EXPECT_EQ(plan->data.kernels[0].workspace_bytes, kProductScratchBytes);
   const KernelImage& image = plan->data.modules[0].images[0];
-  ASSERT_EQ(image.kind, ImageKind::kLibraryProduct);
-  const LibraryProduct& p = *image.product;
+  ASSERT_EQ(image.kind, ImageKind::kLibraryMatmul);
+  const LibraryMatmul& p = *image.matmul;
   EXPECT_EQ(p.lhs.outer_stride, 8);
   EXPECT_EQ(p.bias.param, 3);
   EXPECT_EQ(p.addend.dtype, DType::kF32);
-  EXPECT_EQ(p.rows, 4);
-  EXPECT_EQ(p.columns, 16);
-  EXPECT_EQ(p.depth, 8);
-  EXPECT_EQ(p.epilogue, ProductEpilogue::kRelu);
+  EXPECT_EQ(p.m, 4);
+  EXPECT_EQ(p.n, 16);
+  EXPECT_EQ(p.k, 8);
+  EXPECT_EQ(p.epilogue, MatmulEpilogue::kRelu);
   EXPECT_TRUE(p.tf32);
   EXPECT_EQ(p.workspace_bytes, kProductScratchBytes);
   EXPECT_EQ(p.algorithm, 2u);
@@ -85,106 +85,106 @@ TEST_P(ProductRules, Broken) { EitherRefuses(MakeProductSample()); }
 Kernel& KernelOf(Sample& s) { return Edit(s.data.kernels, 0); }
 
 const Broken kRules[] = {
-    {"UnknownKind", [](Sample& s) { ImageOf(s).kind = static_cast<ImageKind>(2); }, "kind 2 with a product"},
-    {"ProductMissing", [](Sample& s) { ImageOf(s).product = nullptr; }, "kind 1 without a product"},
+    {"UnknownKind", [](Sample& s) { ImageOf(s).kind = static_cast<ImageKind>(2); }, "kind 2 with a matmul"},
+    {"MatmulMissing", [](Sample& s) { ImageOf(s).matmul = nullptr; }, "kind 1 without a matmul"},
     {"ProductOfAFunction",
      [](Sample& s) {
        ImageOf(s).kind = ImageKind::kFunction;
        ImageOf(s).entry = "f";
      },
-     "kind 0 with a product"},
+     "kind 0 with a matmul"},
     {"ProductWithAnEntry", [](Sample& s) { ImageOf(s).entry = "f"; }, "no need of an entry"},
-    {"NoRows", [](Sample& s) { ProductOf(s).rows = 0; }, "0 x 16 x 8) has an extent that is not from 1"},
-    {"TooDeep", [](Sample& s) { ProductOf(s).depth = int64_t{1} << 31; },
+    {"NoRows", [](Sample& s) { MatmulOf(s).m = 0; }, "0 x 16 x 8) has an extent that is not from 1"},
+    {"TooDeep", [](Sample& s) { MatmulOf(s).k = int64_t{1} << 31; },
      "4 x 16 x 2147483648) has an extent that is not from 1"},
-    {"UnknownEpilogue", [](Sample& s) { ProductOf(s).epilogue = static_cast<ProductEpilogue>(9); },
+    {"UnknownEpilogue", [](Sample& s) { MatmulOf(s).epilogue = static_cast<MatmulEpilogue>(9); },
      "has an epilogue that is unknown"},
-    {"LeftSideLeftOut", [](Sample& s) { ProductOf(s).lhs.param = kNoParam; },
-     "matrix 0 of its product, parameter 65535"},
-    {"ResultLeftOut", [](Sample& s) { ProductOf(s).out.param = kNoParam; },
-     "matrix 2 of its product, parameter 65535"},
-    {"UnknownDtype", [](Sample& s) { ProductOf(s).rhs.dtype = static_cast<DType>(77); },
+    {"LeftSideLeftOut", [](Sample& s) { MatmulOf(s).lhs.param = kNoParam; },
+     "matrix 0 of its matmul, parameter 65535"},
+    {"ResultLeftOut", [](Sample& s) { MatmulOf(s).out.param = kNoParam; },
+     "matrix 2 of its matmul, parameter 65535"},
+    {"UnknownDtype", [](Sample& s) { MatmulOf(s).rhs.dtype = static_cast<DType>(77); },
      "of types that do not go together"},
-    {"OtherDtype", [](Sample& s) { ProductOf(s).rhs.dtype = DType::kF16; },
+    {"OtherDtype", [](Sample& s) { MatmulOf(s).rhs.dtype = DType::kF16; },
      "of types that do not go together"},
     {"TypesThatNoLibraryIsAskedFor",
      [](Sample& s) {
-       LibraryProduct& p = ProductOf(s);
-       for (ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) m->dtype = DType::kI32;
+       LibraryMatmul& p = MatmulOf(s);
+       for (MatmulMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) m->dtype = DType::kI32;
      },
      "of types that do not go together"},
-    {"ResultOfAnotherType", [](Sample& s) { ProductOf(s).out.dtype = DType::kBF16; },
+    {"ResultOfAnotherType", [](Sample& s) { MatmulOf(s).out.dtype = DType::kBF16; },
      "of types that do not go together"},
-    {"BiasOfAnotherType", [](Sample& s) { ProductOf(s).bias.dtype = DType::kF16; },
+    {"BiasOfAnotherType", [](Sample& s) { MatmulOf(s).bias.dtype = DType::kF16; },
      "of types that do not go together"},
     {"ResultsAlongTheirRows",
      [](Sample& s) {
-       ProductOf(s).out.inner_stride = 4;
-       ProductOf(s).out.outer_stride = 1;
+       MatmulOf(s).out.inner_stride = 4;
+       MatmulOf(s).out.outer_stride = 1;
      },
      "that are not contiguous"},
     {"AllOfAnotherType",
      [](Sample& s) {
-       LibraryProduct& p = ProductOf(s);
-       for (ProductMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) m->dtype = DType::kF16;
+       LibraryMatmul& p = MatmulOf(s);
+       for (MatmulMatrix* m : {&p.lhs, &p.rhs, &p.out, &p.addend, &p.bias}) m->dtype = DType::kF16;
      },
      "is not what an operand touches"},
-    {"ParameterOutOfRange", [](Sample& s) { ProductOf(s).rhs.param = 40; },
-     "matrix 1 of its product, parameter 40, is not what"},
-    {"WorkspaceAsASide", [](Sample& s) { ProductOf(s).rhs.param = 5; },
-     "matrix 1 of its product, parameter 5, is not what"},
-    {"MoreRowsThanTheContract", [](Sample& s) { ProductOf(s).rows = 5; },
-     "matrix 0 of its product, parameter 0, is not what"},
-    {"FewerRowsThanTheContract", [](Sample& s) { ProductOf(s).rows = 3; },
-     "matrix 0 of its product, parameter 0, is not what"},
-    {"WiderThanTheContract", [](Sample& s) { ProductOf(s).columns = 17; },
-     "matrix 1 of its product, parameter 1, is not what"},
-    {"BeginsElsewhere", [](Sample& s) { ProductOf(s).out.offset = 4; },
-     "matrix 2 of its product, parameter 4, is not what"},
-    {"WritesWhatIsRead", [](Sample& s) { ProductOf(s).out = ProductOf(s).addend; },
-     "matrix 2 of its product, parameter 2, is not what"},
-    {"ReadsWhatIsWritten", [](Sample& s) { ProductOf(s).addend = ProductOf(s).out; },
-     "matrix 3 of its product, parameter 4, is not what"},
-    {"LinesOverlap", [](Sample& s) { ProductOf(s).out.outer_stride = 15; },
-     "matrix 2 of its product, parameter 4, has impossible"},
-    {"NegativeStride", [](Sample& s) { ProductOf(s).lhs.outer_stride = -8; },
-     "matrix 0 of its product, parameter 0, has impossible"},
-    {"StrideTooLong", [](Sample& s) { ProductOf(s).lhs.outer_stride = int64_t{1} << 60; },
-     "matrix 0 of its product, parameter 0, has impossible"},
-    {"OffsetTooFar", [](Sample& s) { ProductOf(s).lhs.offset = ~0ull; },
-     "matrix 0 of its product, parameter 0, has impossible"},
+    {"ParameterOutOfRange", [](Sample& s) { MatmulOf(s).rhs.param = 40; },
+     "matrix 1 of its matmul, parameter 40, is not what"},
+    {"WorkspaceAsASide", [](Sample& s) { MatmulOf(s).rhs.param = 5; },
+     "matrix 1 of its matmul, parameter 5, is not what"},
+    {"MoreRowsThanTheContract", [](Sample& s) { MatmulOf(s).m = 5; },
+     "matrix 0 of its matmul, parameter 0, is not what"},
+    {"FewerRowsThanTheContract", [](Sample& s) { MatmulOf(s).m = 3; },
+     "matrix 0 of its matmul, parameter 0, is not what"},
+    {"WiderThanTheContract", [](Sample& s) { MatmulOf(s).n = 17; },
+     "matrix 1 of its matmul, parameter 1, is not what"},
+    {"BeginsElsewhere", [](Sample& s) { MatmulOf(s).out.offset = 4; },
+     "matrix 2 of its matmul, parameter 4, is not what"},
+    {"WritesWhatIsRead", [](Sample& s) { MatmulOf(s).out = MatmulOf(s).addend; },
+     "matrix 2 of its matmul, parameter 2, is not what"},
+    {"ReadsWhatIsWritten", [](Sample& s) { MatmulOf(s).addend = MatmulOf(s).out; },
+     "matrix 3 of its matmul, parameter 4, is not what"},
+    {"LinesOverlap", [](Sample& s) { MatmulOf(s).out.outer_stride = 15; },
+     "matrix 2 of its matmul, parameter 4, has impossible"},
+    {"NegativeStride", [](Sample& s) { MatmulOf(s).lhs.outer_stride = -8; },
+     "matrix 0 of its matmul, parameter 0, has impossible"},
+    {"StrideTooLong", [](Sample& s) { MatmulOf(s).lhs.outer_stride = int64_t{1} << 60; },
+     "matrix 0 of its matmul, parameter 0, has impossible"},
+    {"OffsetTooFar", [](Sample& s) { MatmulOf(s).lhs.offset = ~0ull; },
+     "matrix 0 of its matmul, parameter 0, has impossible"},
     {"BatchesOfOne",
      [](Sample& s) {
-       ProductOf(s).batches = 2;
-       ProductOf(s).lhs.batch_stride = 32;
+       MatmulOf(s).batches = 2;
+       MatmulOf(s).lhs.batch_stride = 32;
      },
-     "matrix 0 of its product, parameter 0, is not what"},
+     "matrix 0 of its matmul, parameter 0, is not what"},
     // Three rows of two batches that begin a row apart: the contract's four, two of them twice.
     {"BatchesThatOverlap",
      [](Sample& s) {
-       ProductOf(s).batches = 2;
-       ProductOf(s).rows = 3;
-       ProductOf(s).lhs.batch_stride = ProductOf(s).lhs.outer_stride;
-       ProductOf(s).out.batch_stride = ProductOf(s).out.outer_stride;
-       ProductOf(s).addend.batch_stride = ProductOf(s).addend.outer_stride;
+       MatmulOf(s).batches = 2;
+       MatmulOf(s).m = 3;
+       MatmulOf(s).lhs.batch_stride = MatmulOf(s).lhs.outer_stride;
+       MatmulOf(s).out.batch_stride = MatmulOf(s).out.outer_stride;
+       MatmulOf(s).addend.batch_stride = MatmulOf(s).addend.outer_stride;
      },
-     "matrix 2 of its product, parameter 4, has impossible"},
+     "matrix 2 of its matmul, parameter 4, has impossible"},
     {"AddendInPlaceButLaidOutOtherwise",
      [](Sample& s) {
-       ProductOf(s).rhs.batch_stride = 0;
-       ProductOf(s).columns = 4;
-       ProductOf(s).batches = 4;
-       ProductOf(s).rhs.batch_stride = 32;
-       ProductOf(s).out.batch_stride = 4;
-       ProductOf(s).addend.batch_stride = 16;
-       ProductOf(s).addend.outer_stride = 4;
-       ProductOf(s).bias.param = kNoParam;
+       MatmulOf(s).rhs.batch_stride = 0;
+       MatmulOf(s).n = 4;
+       MatmulOf(s).batches = 4;
+       MatmulOf(s).rhs.batch_stride = 32;
+       MatmulOf(s).out.batch_stride = 4;
+       MatmulOf(s).addend.batch_stride = 16;
+       MatmulOf(s).addend.outer_stride = 4;
+       MatmulOf(s).bias.param = kNoParam;
        Edit(StepOf(s, 0).bindings, 2) = {kProductY, 0};
      },
      "parameters 2 and 4 share memory"},
-    {"BiasByBatch", [](Sample& s) { ProductOf(s).bias.batch_stride = 1; },
-     "matrix 4 of its product, parameter 3, has impossible"},
-    {"MoreScratchThanTheKernels", [](Sample& s) { ProductOf(s).workspace_bytes += 1; },
+    {"BiasByBatch", [](Sample& s) { MatmulOf(s).bias.batch_stride = 1; },
+     "matrix 4 of its matmul, parameter 3, has impossible"},
+    {"MoreScratchThanTheKernels", [](Sample& s) { MatmulOf(s).workspace_bytes += 1; },
      "4097 bytes of a workspace of 4096"},
     {"NotAContraction",
      [](Sample& s) {
