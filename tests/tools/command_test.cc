@@ -299,6 +299,23 @@ TEST_F(Tuning, AProfileThatIsNoneIsRefusedBeforeAnythingIsCompiled) {
   const Outcome outcome = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("f.json"));
   EXPECT_EQ(outcome.status, 1);
   EXPECT_PRINTS(outcome, "its version is 9, and this build reads 1");
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  const struct {
+    std::string text;
+    const char* says;
+  } kDeep[] = {{std::string(200000, '['), "it is not a JSON object"},
+               {deep, "it is not a JSON object"},
+               {"{\"rondo_profile\": " + deep + "}", "it is no profile of rondo tune"},
+               {"{\"rondo_profile\": 1, \"gpu\": " + deep + "}", "\"gpu\" is not a text"},
+               {"{\"rondo_profile\": 1, \"gpu\": \"\", \"architecture\": \"\", \"driver\": 1, \"kernels\": " +
+                    deep + "}",
+                "kernel 0: it is not an object"}};
+  for (const auto& file : kDeep) {
+    std::ofstream(In("deep.json")) << file.text;
+    const Outcome nested = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("deep.json"));
+    EXPECT_EQ(nested.status, 1) << file.says;
+    EXPECT_PRINTS(nested, file.says);
+  }
   const Outcome missing = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("nowhere.json"));
   EXPECT_EQ(missing.status, 1);
   EXPECT_PRINTS(missing, "nowhere.json");
