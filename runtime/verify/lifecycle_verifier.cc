@@ -107,8 +107,8 @@ Status Verifier::CheckWeights(Session* session, const char* when) {
       should.resize(count);
       RONDO_RETURN_IF_ERROR(io.Read(address + at, count, is.data()));
       if (synthetic) {
-        FillSyntheticRange(buffer.dtype, buffer.synthetic_key, buffer.synthetic_scale, at / size,
-                           count / size, should.data());
+        FillSyntheticRuns(buffer.dtype, buffer.synthetic_key, buffer.synthetic_scale, buffer.synthetic_run,
+                          buffer.synthetic_step, at / size, count / size, should.data());
       } else {
         std::memcpy(should.data(), bytes + at, count);
       }

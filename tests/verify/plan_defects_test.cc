@@ -13,6 +13,13 @@ TEST(Undamaged, ChainHasNoFindings) {
   EXPECT_EQ(FindingsOf(data), "");
 }
 
+TEST(Undamaged, PartsOfSyntheticWeightsHaveNoFindings) {
+  Chain chain;
+  chain.buffers[chain.w].synthetic_run = 24;
+  chain.buffers[chain.w].synthetic_step = 100;
+  EXPECT_EQ(FindingsOf(chain.MakePlan()), "");
+}
+
 TEST(Undamaged, LoopsHaveNoFindings) {
   const Sample loop = MakeLoopSample();
   EXPECT_EQ(FindingsOf(loop.data), "");
