@@ -17,7 +17,7 @@ namespace rondo {
 struct ProgramInWork {
   ModelSource source;
   uint32_t device = 0;
-  bool sharded = false;    // the graph is one device's part of what `shard` has divided
+  bool sharded = false;    // the graph is one device's part of what `shard` has shared out
   ir::Graph graph;         // from `import` to `fuse`
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;

@@ -11,7 +11,7 @@
 #include "compiler/codegen/emit_plan.h"
 #include "compiler/codegen/kernel_table.h"
 #include "compiler/codegen/sync_points.h"
-#include "compiler/ir/arena.h"
+#include "compiler/ir/throwing_arena.h"
 
 namespace rondo {
 

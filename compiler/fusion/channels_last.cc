@@ -122,6 +122,7 @@ bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
   if (c.images[static_cast<size_t>(id)] != kImage || !Is16Bit(c.node(id).dtype)) return false;
   for (NodeId reader : c.readers[id]) {
     if (c.node(reader).op == Op::kConcat && c.images[static_cast<size_t>(reader)] == 0) return false;
+    if (c.node(reader).op == Op::kCollective) return false;  // it sends dense memory
   }
   return true;
 }

@@ -5,7 +5,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "compiler/ir/arena.h"
+#include "compiler/ir/throwing_arena.h"
 #include "compiler/ir/versions.h"
 
 namespace rondo::fusion {

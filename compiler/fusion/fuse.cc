@@ -2,7 +2,7 @@
 
 #include "compiler/fusion/constraints.h"
 #include "compiler/fusion/context.h"
-#include "compiler/ir/arena.h"
+#include "compiler/ir/throwing_arena.h"
 
 namespace rondo {
 

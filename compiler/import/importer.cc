@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/import/call.h"
+#include "compiler/import/import_call.h"
 #include "compiler/import/shard.h"
 #include "compiler/import/synthetic_weight.h"
 #include "core/synthetic.h"

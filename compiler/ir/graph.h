@@ -25,7 +25,7 @@
 #include <variant>
 #include <vector>
 
-#include "compiler/ir/call.h"
+#include "compiler/ir/call_info.h"
 #include "compiler/ir/chunked.h"
 #include "compiler/ir/view.h"
 #include "core/dtype.h"

@@ -46,7 +46,7 @@ struct PackingOptions {
   // Heights up to this are as good as any: the search ends there. It always ends at the lower bound.
   int64_t capacity = 0;
   int rounds = 2000;             // orders tried at most
-  int64_t work = 2'000'000'000;  // looks at single buffers in the exact search at most: about 20 s
+  int64_t work = 2'000'000'000;  // looks at single buffers in the exact search at most: about 10 s
   uint64_t seed = 1;
   // Asked often, if there: true ends the search with the best so far.
   std::function<bool()> stop;

@@ -24,8 +24,8 @@ struct SearchResult {
 };
 
 // Offsets with no end above `capacity`. `work` bounds the looks at an item in a section
-// (SectionOrders::work), and so the time: about a hundred million a second. `stop`, if any, is asked between
-// decisions and ends the search when true. Deterministic, but for `stop`.
+// (SectionOrders::work), and so the time: about two hundred million a second. `stop`, if any, is asked
+// between decisions and ends the search when true. Deterministic, but for `stop`.
 //
 // A decision is which item comes next above those ranked in a section. The section with the fewest choices
 // comes first, those that failed often before others (F. Boussemart et al., "Boosting systematic search by

@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-// What a search may cost: looks at a value in the exact search (about a second), values times orders.
+// What a search may cost: looks at a value in the exact search (about half a second), values times orders.
 constexpr int64_t kSearchWork = 100'000'000, kOrderWork = 1'000'000;
 
 // When a value needs its memory: its life, and step 0 for inputs and the last step for outputs that no step

@@ -1,4 +1,4 @@
-// LibraryProducts: the matrix products of one plan that cuBLASLt computes, on one device. Internal to
+// LibraryProducts: the matmuls of one plan that cuBLASLt computes, on one device. Internal to
 // drivers/cuda.
 #ifndef RONDO_DRIVERS_CUDA_LIBRARY_PRODUCTS_H_
 #define RONDO_DRIVERS_CUDA_LIBRARY_PRODUCTS_H_

@@ -67,7 +67,11 @@ class GuardedDevice : public ForwardingDevice {
 
   Status CheckGuards(uint32_t program, uint32_t step);
   Device* inner() const { return inner_; }
-  void Forget() { blocks_.clear(); }
+  // Gives back what nobody else will. With the driver's mutex held.
+  void Forget() {
+    for (const auto& [address, block] : blocks_) inner_->Free(block.inner, block.inner_bytes);
+    blocks_.clear();
+  }
 
  private:
   template <typename T>

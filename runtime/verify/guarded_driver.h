@@ -41,7 +41,8 @@ class GuardedDriver : public ForwardingDriver {
   static Status CheckGuards(Device* device, uint32_t program, uint32_t step);
   // What is taken and not given back, on all devices.
   Account account() const;
-  // Whatever is left becomes findings, and is forgotten: when all sessions and runtimes are gone.
+  // Whatever is left becomes findings, and is forgotten, memory given back: when all sessions and runtimes
+  // are gone.
   void ExpectEmpty();
   // Free bytes of all opened devices, as they say.
   Result<uint64_t> FreeBytes();

@@ -11,7 +11,7 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
 #include "formats/plan/verifier.h"
-#include "tests/cuda/product_kernel.h"
+#include "tests/cuda/matmul_kernel.h"
 #include "tools/rondo/kernel_check.h"
 
 namespace rondo::test {
@@ -20,7 +20,7 @@ namespace {
 // One step a product, each with memory of its own.
 class ProductPlan {
  public:
-  void Add(const ProductKernel& kernel) {
+  void Add(const MatmulKernel& kernel) {
     kernels_.push_back(kernel.kernel());
     Kernel& k = kernels_.back();
     const std::optional<LibraryProduct> product = LibraryMatmulOf(k);
@@ -107,14 +107,14 @@ class ProductPlan {
 };
 
 TEST(GpuLibrary, ProductsMatchTheHost) {
-  std::deque<ProductKernel> kernels;
+  std::deque<MatmulKernel> kernels;
   ProductPlan plan;
-  const ProductSides shapes[] = {
+  const MatmulSize shapes[] = {
       {1, 512, 1024, 768},    {1, 128, 768, 3072, true},    {1, 77, 136, 264, false, true},
       {3, 64, 96, 128, true}, {4, 40, 48, 80, false, true}, {1, 1, 4096, 512},
       {1, 33, 65, 97},
   };
-  for (const ProductSides& sides : shapes) {
+  for (const MatmulSize& sides : shapes) {
     for (DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
       for (const ProductEnd& end : kProductEnds) {
         kernels.emplace_back(sides, type, type, end);

@@ -8,7 +8,7 @@
 #include "compiler/codegen/cuda/matmul/library_matmul.h"
 #include "compiler/codegen/cuda/matmul/split_epilogue.h"
 #include "compiler/codegen/lowered_rules.h"
-#include "tests/cuda/product_kernel.h"
+#include "tests/cuda/matmul_kernel.h"
 
 namespace rondo::test {
 namespace {
@@ -22,8 +22,8 @@ void ExpectMatrix(const ProductMatrix& m, uint16_t param, int64_t batch, int64_t
 }
 
 TEST(LibraryProducts, AreReadToTheLastField) {
-  const ProductKernel kernel({3, 64, 96, 128, true}, DType::kBF16, DType::kBF16,
-                             {true, true, Activation::kGeluTanh});
+  const MatmulKernel kernel({3, 64, 96, 128, true}, DType::kBF16, DType::kBF16,
+                            {true, true, Activation::kGeluTanh});
   const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_EQ(p->batches, 3);
@@ -42,7 +42,7 @@ TEST(LibraryProducts, AreReadToTheLastField) {
 }
 
 TEST(LibraryProducts, TransposedSidesAreOuterByOne) {
-  const ProductKernel kernel({1, 64, 96, 128, false, true}, DType::kF32, DType::kF32, {}, true);
+  const MatmulKernel kernel({1, 64, 96, 128, false, true}, DType::kF32, DType::kF32, {}, true);
   const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_TRUE(p->tf32);
@@ -55,7 +55,7 @@ TEST(LibraryProducts, TransposedSidesAreOuterByOne) {
 
 // With one row, either may be either.
 TEST(LibraryProducts, OneRowHasBothItsBiasAndItsAddend) {
-  const ProductKernel kernel({1, 1, 96, 128}, DType::kF16, DType::kF16, {true, true});
+  const MatmulKernel kernel({1, 1, 96, 128}, DType::kF16, DType::kF16, {true, true});
   const auto p = LibraryMatmulOf(kernel.kernel());
   ASSERT_TRUE(p.has_value());
   EXPECT_EQ(p->bias.param + p->addend.param, 3 + 4);
@@ -65,7 +65,7 @@ TEST(LibraryProducts, OneRowHasBothItsBiasAndItsAddend) {
 TEST(LibraryProducts, EveryEndThatLibrariesHaveIsKnown) {
   for (const ProductEnd& end : kProductEnds) {
     for (DType type : {DType::kF16, DType::kBF16, DType::kF32}) {
-      const ProductKernel same({1, 8, 16, 32}, type, type, end), wide({1, 8, 16, 32}, type, DType::kF32, end);
+      const MatmulKernel same({1, 8, 16, 32}, type, type, end), wide({1, 8, 16, 32}, type, DType::kF32, end);
       EXPECT_TRUE(LibraryMatmulOf(same.kernel()).has_value()) << same.text();
       EXPECT_TRUE(LibraryMatmulOf(wide.kernel()).has_value()) << wide.text();
     }
@@ -73,10 +73,10 @@ TEST(LibraryProducts, EveryEndThatLibrariesHaveIsKnown) {
 }
 
 TEST(LibraryProducts, WhatNoLibraryComputesExactlyIsNone) {
-  const ProductSides sides = {1, 8, 16, 32};
+  const MatmulSize sides = {1, 8, 16, 32};
   const auto refused = [&](const char* why, DType type, DType out, const ProductEnd& end,
                            void (*change)(PartMaker&)) {
-    ProductKernel kernel(sides, type, out, end);
+    MatmulKernel kernel(sides, type, out, end);
     if (change != nullptr) change(kernel.maker());
     EXPECT_FALSE(LibraryMatmulOf(kernel.Again()).has_value()) << why;
   };
@@ -276,7 +276,7 @@ TEST(SplitEpilogues, TakeTheirPlaceInTheProgram) {
   const LoweredValue& scratch = program.values[static_cast<size_t>(program.ops[0].params[3].value)];
   EXPECT_EQ(scratch.kind, BufferKind::kWorkspace);
   EXPECT_EQ(static_cast<uint64_t>(scratch.bytes), product.workspace_bytes);
-  EXPECT_NE(text.find("2 products by cuBLASLt, 2 of them"), text.npos) << text;
+  EXPECT_NE(text.find("2 matmuls by cuBLASLt, 2 of them"), text.npos) << text;
 }
 
 TEST(ChoosingLibraries, IsUpToOptionsProfileAndEstimate) {
@@ -310,7 +310,7 @@ const KernelCandidate* FirstOfLibrary(const std::vector<KernelCandidate>& candid
 }
 
 TEST(KernelCandidates, ListTheLibraryBesideWhatIsGenerated) {
-  const ProductKernel p({1, 512, 4096, 4096}, DType::kBF16, DType::kBF16, {});
+  const MatmulKernel p({1, 512, 4096, 4096}, DType::kBF16, DType::kBF16, {});
   const std::vector<cuda::ParamFacts> facts(p.kernel().num_params, {256, false});
   const std::vector<KernelCandidate> candidates = KernelCandidates(p.kernel(), TargetOf("sm_90a"), facts);
   const KernelCandidate* library = FirstOfLibrary(candidates);
@@ -349,7 +349,7 @@ TEST(KernelCandidates, CountTheMapOfASplit) {
 }
 
 TEST(ChoosingLibraries, FewRowsAreGenerated) {
-  const ProductKernel few({1, 16, 4096, 4096}, DType::kBF16, DType::kBF16, {});
+  const MatmulKernel few({1, 16, 4096, 4096}, DType::kBF16, DType::kBF16, {});
   LoweredProgram program;
   program.arena = std::make_shared<Arena>();
   for (uint64_t bytes : few.bytes()) {

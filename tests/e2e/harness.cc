@@ -13,7 +13,7 @@ LiveModel::LiveModel(std::vector<ModelSource> models, uint32_t threads) {
 }
 
 LiveModel::LiveModel(const CompileOptions& options, HostOptions host) {
-  host.devices = std::max(host.devices, options.devices);
+  host.devices = std::max({host.devices, options.devices, options.tensor_parallel});
   ArmOnHost(options, host);
 }
 

@@ -27,7 +27,7 @@ TEST(ProductReport, StandsInTextAndJson) {
   file.data = s.data;
   bool found = false;
   for (const Section& section : MakePlanReport(file, "p", {}).sections) {
-    if (section.title != "Products by a library") continue;
+    if (section.title != "Matmuls by a library") continue;
     ASSERT_EQ(section.table.rows.size(), 1u);
     EXPECT_EQ(section.table.rows[0][0], "k0_contraction");
     EXPECT_EQ(section.table.rows[0][1], "sm_90a");

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 #include "tests/tools/run_command.h"
 
 namespace rondo::tools {
@@ -81,29 +82,22 @@ class ExpectCommand : public testing::Test {
     const Outcome made = Rondo("compile " + model + " -o " + plan_);
     ASSERT_EQ(made.status, 0) << made.text;
   }
-  void TearDown() override {
-    std::remove(plan_.c_str());
-    std::remove(file_.c_str());
-  }
   Outcome Rondo(const std::string& arguments) { return Shell(RONDO_COMMAND " " + arguments); }
   Outcome Expect(const std::string& entries) {
     std::ofstream(file_) << "{\"rondo_expect\": 1, \"expect\": [" << entries << "]}";
     return Rondo("check " + plan_ + " --expect " + file_);
   }
 
-  const std::string plan_ = testing::TempDir() + "rondo_expect.rondo",
-                    file_ = testing::TempDir() + "rondo_expect.json";
+  const TemporaryFolder folder_;
+  const std::string plan_ = folder_.File("plan.rondo"), file_ = folder_.File("expect.json");
 };
-
-#define EXPECT_TELLS(outcome, words) \
-  EXPECT_NE((outcome).text.find(words), std::string::npos) << (outcome).text
 
 TEST_F(ExpectCommand, WhatIsWrittenHolds) {
   const Outcome written = Rondo("check " + plan_ + " --write-expect " + file_);
   EXPECT_EQ(written.status, 0) << written.text;
   const Outcome held = Rondo("check " + plan_ + " --expect " + file_);
   EXPECT_EQ(held.status, 0) << held.text;
-  EXPECT_TELLS(held, "expectations of " + file_ + " hold");
+  EXPECT_PRINTS(held, "expectations of " + file_ + " hold");
 }
 
 TEST_F(ExpectCommand, WhatDoesNotHoldIsSaidAndTheExitStatusIsOne) {
@@ -113,20 +107,20 @@ TEST_F(ExpectCommand, WhatDoesNotHoldIsSaidAndTheExitStatusIsOne) {
       "{\"value\": \"mul_11\", \"updated_in_place\": true},"
       "{\"value\": \"embeding\", \"dies_after\": \"node_linear\"}");
   EXPECT_EQ(mixed.status, 1);
-  EXPECT_TELLS(mixed, "1  of 4 expectations of");
-  EXPECT_TELLS(mixed, "rondo check: expectation 2: program \"main\": expected \"mul_1\" to die after");
-  EXPECT_TELLS(
+  EXPECT_PRINTS(mixed, "1  of 4 expectations of");
+  EXPECT_PRINTS(mixed, "rondo check: expectation 2: program \"main\": expected \"mul_1\" to die after");
+  EXPECT_PRINTS(
       mixed,
       "expectation 3: value \"mul_11\" of Mul \"node_mul_11\" lives inside kernel k3_rotary (step 11 of "
       "program \"main\"), in no memory");
-  EXPECT_TELLS(mixed, "expectation 4: the plan has no value called \"embeding\"; nearest: \"embedding\"");
-  EXPECT_TELLS(mixed, "--write-expect");
+  EXPECT_PRINTS(mixed, "expectation 4: the plan has no value called \"embeding\"; nearest: \"embedding\"");
+  EXPECT_PRINTS(mixed, "--write-expect");
 }
 
 TEST_F(ExpectCommand, AWrongFileIsRefused) {
   const Outcome wrong = Expect("{\"value\": 3}");
   EXPECT_EQ(wrong.status, 1);
-  EXPECT_TELLS(wrong, "rondo_expect.json: expectation 1: \"value\" is no name in quotes");
+  EXPECT_PRINTS(wrong, "expect.json: expectation 1: \"value\" is no name in quotes");
   const Outcome none = Rondo("check " + plan_ + " --expect " + plan_ + ".none");
   EXPECT_EQ(none.status, 1) << none.text;
   std::ofstream(file_) << "something of mine";

@@ -88,7 +88,8 @@ function(rondo_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${folder};${ARG_LABELS}"
                        ENVIRONMENT NCCL_NVLS_ENABLE=0)  # as drivers/nccl asks of programs
   rondo_makes_cuda_driver(needs_gpu ${ARG_UNPARSED_ARGUMENTS})
   if(needs_gpu AND NOT "fake_cuda" IN_LIST ARG_LINKS AND NOT "gpu" IN_LIST ARG_LABELS)

@@ -181,13 +181,12 @@ class CompileCommand : public Command {
              "; or several, as in cuda:sm_80,cuda:sm_90a: the first GPU named decides how kernels are fused")
                 .c_str(),
             "TARGET")
-        .Text(
-            "--precision", &precision_,
-            "what f32 products, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
-            "f16 and bf16 states are of that type, other inputs and outputs stay f32",
-            "TYPE")
+        .Text("--precision", &precision_,
+              "what f32 matmuls, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
+              "f16 and bf16 states are of that type, other inputs and outputs stay f32",
+              "TYPE")
         .Text("--products", &products_,
-              "matrix products on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker "
+              "matmuls on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker "
               "by "
               "estimate (auto, the default)",
               "WHICH")
@@ -229,7 +228,7 @@ class CompileCommand : public Command {
               "after every pass, check all that holds then; to find faults")
         .Flag("--list-passes", &list_passes_, "print the table of passes")
         .Flag("--deterministic", &options_.deterministic,
-              "results on one model of GPU are the same bits with any version of cuBLASLt: all products are "
+              "results on one model of GPU are the same bits with any version of cuBLASLt: all matmuls are "
               "generated, whatever a profile says of libraries; not with --products library")
         .Flag("-v,--verbose", &verbose_, "print what each pass did");
     out_.Declare(options);

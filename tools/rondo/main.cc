@@ -52,7 +52,8 @@ int main(int argc, char** argv) {
      rondo::tools::MakeTestCommand},
     {"pack", "Run the memory planner alone on buffers from a CSV file",
      "  rondo pack buffers.csv --capacity 1048576\n"
-     "  rondo pack buffers.csv --capacity 1048576 --alignment 64 -o offsets.csv\n",
+     "  rondo pack buffers.csv --capacity 1048576 --alignment 64 -o offsets.csv\n"
+     "  rondo pack buffers.csv --capacity 1048576 --seconds 60\n",
      rondo::tools::MakePackCommand},
     {"tune", "Measure other ways to compute a plan's kernels, for compile --profile",
      "  rondo compile model.onnx -o model.rondo --target cuda:sm_90a --alternatives 6\n"

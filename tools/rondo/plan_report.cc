@@ -195,8 +195,8 @@ Section MachineCode(const PlanData& plan) {
 // Kernels that a library computes, of all modules.
 Section LibraryProducts(const PlanData& plan) {
   Section section;
-  section.title = "Products by a library";
-  section.table.head = {"kernel", "architecture", "product"};
+  section.title = "Matmuls by a library";
+  section.table.head = {"kernel", "architecture", "matmul"};
   for (const CodeModule& module : plan.modules) {
     for (size_t k = 0; k < module.images.size(); ++k) {
       if (module.images[k].product == nullptr) continue;
@@ -211,7 +211,7 @@ Section LibraryProducts(const PlanData& plan) {
 Section Alternatives(const PlanData& plan) {
   Section section;
   section.title = "Alternatives that rondo tune can measure";
-  section.table.head = {"kernel", "architecture", "choices"};
+  section.table.head = {"kernel", "architecture", "candidates"};
   for (const CodeModule& module : plan.modules) {
     for (size_t k = 0; k < plan.kernels.size(); ++k) {
       std::string choices;

@@ -30,7 +30,7 @@ class Chooser {
       program_.ops.push_back(std::move(op));
       last_of_.push_back(static_cast<int>(program_.ops.size()) - 1);
     }
-    *text = std::to_string(matmuls_) + " products by cuBLASLt, " + std::to_string(split_) +
+    *text = std::to_string(matmuls_) + " matmuls by cuBLASLt, " + std::to_string(split_) +
             " of them with what follows as a map";
     return Status::Ok();
   }

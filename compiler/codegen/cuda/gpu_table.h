@@ -128,8 +128,7 @@ struct GpuTable {
   double window_load_bytes = 4;  // bytes of a thread that one cycle of the load units brings
 };
 
-// The row of a target: its own (CudaTarget::table), or else that of its architecture. None but the H200's was
-// measured: it stands for all.
+// The row of a target: its own (CudaTarget::table), or else the H200's, the only one that was measured.
 const GpuTable& GpuTableOf(const CudaTarget& target);
 
 // Instructions a point of an epilogue, about.

@@ -3,7 +3,7 @@
 #include <cinttypes>
 
 #include "core/collective.h"
-#include "formats/plan/check/placement.h"
+#include "formats/plan/check/memory_sharing.h"
 #include "formats/plan/check/program_check.h"
 #include "formats/plan/verify_internal.h"
 

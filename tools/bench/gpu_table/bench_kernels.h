@@ -21,7 +21,7 @@ struct MatmulSize {
 // A kernel with the memory it runs over; what it points to lives as long.
 class BenchKernel {
  public:
-  // `configuration`: a name of matmul_configuration.h.
+  // `configuration`: a name of kernel_configuration.h.
   BenchKernel(const MatmulSize& size, std::string configuration);
   // Copies so many f16 elements.
   explicit BenchKernel(int64_t elements);

@@ -1,5 +1,4 @@
-// The templates of convolutions and pools that no matmul computes (matmul/matmul_candidates.h). Internal to
-// compiler/codegen/cuda.
+// The templates of convolutions and pools. Internal to compiler/codegen/cuda.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_CONVOLUTION_TEMPLATES_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_CONVOLUTION_CONVOLUTION_TEMPLATES_H_
 

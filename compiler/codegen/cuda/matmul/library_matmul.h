@@ -1,4 +1,4 @@
-// LibraryMatmulOf: which kernels a library for matrix products can compute as they are, and how.
+// LibraryMatmulOf: which kernels a library for matmuls can compute as they are, and how.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_MATMUL_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_MATMUL_LIBRARY_MATMUL_H_
 

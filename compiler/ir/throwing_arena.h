@@ -1,7 +1,7 @@
 // NewArena: an arena for what the compiler makes, which throws std::bad_alloc like everything else in the
 // compiler where memory runs out (core's own give null, which the runtime asks about).
-#ifndef RONDO_COMPILER_IR_ARENA_H_
-#define RONDO_COMPILER_IR_ARENA_H_
+#ifndef RONDO_COMPILER_IR_THROWING_ARENA_H_
+#define RONDO_COMPILER_IR_THROWING_ARENA_H_
 
 #include <memory>
 #include <new>
@@ -22,4 +22,4 @@ inline std::shared_ptr<Arena> NewArena() {
 
 }  // namespace rondo::ir
 
-#endif  // RONDO_COMPILER_IR_ARENA_H_
+#endif  // RONDO_COMPILER_IR_THROWING_ARENA_H_

@@ -1,6 +1,6 @@
 // CallInfo: one node of the model that calls a custom op, as plain data. Plain functions of it; no state.
-#ifndef RONDO_COMPILER_IR_CALL_H_
-#define RONDO_COMPILER_IR_CALL_H_
+#ifndef RONDO_COMPILER_IR_CALL_INFO_H_
+#define RONDO_COMPILER_IR_CALL_INFO_H_
 
 #include <memory>
 #include <string>
@@ -41,4 +41,4 @@ std::string KeyOf(const CustomOp& op);
 
 }  // namespace rondo::ir
 
-#endif  // RONDO_COMPILER_IR_CALL_H_
+#endif  // RONDO_COMPILER_IR_CALL_INFO_H_

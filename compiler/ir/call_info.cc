@@ -1,4 +1,4 @@
-#include "compiler/ir/call.h"
+#include "compiler/ir/call_info.h"
 
 namespace rondo::ir {
 namespace {

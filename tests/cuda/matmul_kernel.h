@@ -1,6 +1,6 @@
 // Kernels of one product, as libraries have them, for tests.
-#ifndef RONDO_TESTS_CUDA_PRODUCT_KERNEL_H_
-#define RONDO_TESTS_CUDA_PRODUCT_KERNEL_H_
+#ifndef RONDO_TESTS_CUDA_MATMUL_KERNEL_H_
+#define RONDO_TESTS_CUDA_MATMUL_KERNEL_H_
 
 #include <cmath>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rondo::test {
 
-struct ProductSides {
+struct MatmulSize {
   int64_t batches = 1, rows = 1, columns = 1, depth = 1;
   bool right_by_depth = false;  // the right side's rows run along the depth
   bool left_by_rows = false;    // the left side's columns run along the rows
@@ -33,9 +33,9 @@ inline constexpr ProductEnd kProductEnds[] = {
 
 // out = activation(left right + bias + addend) of `type`, stored as `out`; a parameter an operand, in the
 // order left, right, out, bias, addend.
-class ProductKernel {
+class MatmulKernel {
  public:
-  ProductKernel(const ProductSides& s, DType type, DType out, const ProductEnd& end, bool tf32 = false)
+  MatmulKernel(const MatmulSize& s, DType type, DType out, const ProductEnd& end, bool tf32 = false)
       : maker_(&arena_) {
     maker_.loops = {s.batches, s.rows, s.columns, s.depth};
     Part& part = maker_.part;
@@ -64,7 +64,7 @@ class ProductKernel {
             (s.left_by_rows ? "_left_by_rows" : "") + (end.bias ? "_bias" : "") +
             (end.addend ? "_addend" : "") + "_activation" + std::to_string(static_cast<int>(end.activation));
   }
-  ProductKernel(const ProductKernel&) = delete;
+  MatmulKernel(const MatmulKernel&) = delete;
 
   const Kernel& kernel() const { return kernel_; }
   const std::vector<uint64_t>& bytes() const { return bytes_; }  // of each parameter
@@ -103,4 +103,4 @@ class ProductKernel {
 
 }  // namespace rondo::test
 
-#endif  // RONDO_TESTS_CUDA_PRODUCT_KERNEL_H_
+#endif  // RONDO_TESTS_CUDA_MATMUL_KERNEL_H_

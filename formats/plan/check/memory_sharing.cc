@@ -1,5 +1,5 @@
 // What shares memory: no two buffers that matter at once, unless one takes the other over in place.
-#include "formats/plan/check/placement.h"
+#include "formats/plan/check/memory_sharing.h"
 
 #include <cinttypes>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // Finding the buffers that share memory; not for use outside this folder.
-#ifndef RONDO_FORMATS_PLAN_CHECK_PLACEMENT_H_
-#define RONDO_FORMATS_PLAN_CHECK_PLACEMENT_H_
+#ifndef RONDO_FORMATS_PLAN_CHECK_MEMORY_SHARING_H_
+#define RONDO_FORMATS_PLAN_CHECK_MEMORY_SHARING_H_
 
 #include "formats/plan/check/program_check.h"
 
@@ -16,4 +16,4 @@ Status ForOverlaps(const PlanData& plan, Span<const uint32_t> buffers, Work& wor
 
 }  // namespace rondo::check
 
-#endif  // RONDO_FORMATS_PLAN_CHECK_PLACEMENT_H_
+#endif  // RONDO_FORMATS_PLAN_CHECK_MEMORY_SHARING_H_

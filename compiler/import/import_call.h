@@ -1,6 +1,6 @@
 // ImportCall: a node whose operator a library of custom ops has becomes a call of it.
-#ifndef RONDO_COMPILER_IMPORT_CALL_H_
-#define RONDO_COMPILER_IMPORT_CALL_H_
+#ifndef RONDO_COMPILER_IMPORT_IMPORT_CALL_H_
+#define RONDO_COMPILER_IMPORT_IMPORT_CALL_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ Status ImportCall(const OpInfo& info, const std::string& node, std::string_view 
 
 }  // namespace rondo::importer
 
-#endif  // RONDO_COMPILER_IMPORT_CALL_H_
+#endif  // RONDO_COMPILER_IMPORT_IMPORT_CALL_H_

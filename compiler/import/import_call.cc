@@ -1,6 +1,6 @@
-#include "compiler/import/call.h"
+#include "compiler/import/import_call.h"
 
-#include "compiler/ir/arena.h"
+#include "compiler/ir/throwing_arena.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo::importer {

@@ -1,4 +1,4 @@
-// Which template a product gets, and that every choice compiles: on machines without a GPU too.
+// Which template a matmul gets, and that every choice compiles: on machines without a GPU too.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,17 +13,17 @@ namespace rondo {
 namespace {
 
 struct Matrices {
-  int64_t rows, columns, depth;
+  int64_t m, n, k;
   DType type = DType::kBF16;
-  bool right_by_depth = false;
-  int rights = 1;
+  bool b_k_major = false;
+  int b_count = 1;
   bool tf32 = false;
 };
 
-// out = left * right, with one operand a parameter.
-class Product {
+// out = A * B, with one operand a parameter.
+class Matmul {
  public:
-  explicit Product(const Matrices& m) {
+  explicit Matmul(const Matrices& m) {
     auto operand = [&](Mode mode, std::vector<int64_t> strides) {
       Operand o;
       o.param = static_cast<uint16_t>(operands_.size());
@@ -37,18 +37,18 @@ class Product {
     part.skeleton = Skeleton::kContraction;
     part.m = part.n = part.reduced = 1;
     part.tf32 = m.tf32;
-    part.loops = arena_.Copy(std::vector<int64_t>{m.rows, m.columns, m.depth});
-    part.lhs = operand(Mode::kRead, {m.depth, 0, 1});
+    part.loops = arena_.Copy(std::vector<int64_t>{m.m, m.n, m.k});
+    part.lhs = operand(Mode::kRead, {m.k, 0, 1});
     std::vector<uint16_t> rhs;
-    for (int j = 0; j < m.rights; ++j) {
-      rhs.push_back(operand(Mode::kRead, m.right_by_depth ? std::vector<int64_t>{0, m.depth, 1}
-                                                          : std::vector<int64_t>{0, 1, m.columns}));
+    for (int j = 0; j < m.b_count; ++j) {
+      rhs.push_back(operand(Mode::kRead,
+                            m.b_k_major ? std::vector<int64_t>{0, m.k, 1} : std::vector<int64_t>{0, 1, m.n}));
     }
     part.rhs = arena_.Copy(rhs);
     std::vector<TapeInst> tape(2);
     tape[0].op = TapeOp::kAcc;
     tape[1].op = TapeOp::kStore;
-    tape[1].arg = operand(Mode::kWrite, {m.columns, 1, 0});
+    tape[1].arg = operand(Mode::kWrite, {m.n, 1, 0});
     part.epilogue = arena_.Copy(tape);
     part.operands = arena_.Copy(operands_);
     kernel_.num_params = static_cast<uint16_t>(operands_.size());
@@ -87,7 +87,7 @@ std::string TemplateOf(const KernelText& kernel) {
 }
 
 std::string TemplateOf(const Matrices& m, uint64_t alignment = 256) {
-  return TemplateOf(Product(m).Text(TargetOf("sm_90a"), alignment));
+  return TemplateOf(Matmul(m).Text(TargetOf("sm_90a"), alignment));
 }
 
 // The text of a kernel under a name of its own, for a module that has others.
@@ -100,7 +100,7 @@ std::string Renamed(const KernelText& kernel, int number) {
   return text;
 }
 
-TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
+TEST(CudaMatmuls, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({1, 4096, 4096}), "matmul_few_rows");
   EXPECT_EQ(TemplateOf({8, 4096, 4096}), "matmul_few_rows");
   EXPECT_EQ(TemplateOf({16, 4096, 4096, DType::kF16, true}), "matmul_few_rows");
@@ -110,7 +110,7 @@ TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   // TMA wants lines at multiples of 16 bytes.
   EXPECT_EQ(TemplateOf({512, 4092, 4096}), "matmul_mma");
   EXPECT_EQ(TemplateOf({512, 4096, 4096}, 8), "matmul_mma");
-  EXPECT_EQ(TemplateOf(Product({512, 4096, 4096}).Text(TargetOf("sm_80"))), "matmul_mma");
+  EXPECT_EQ(TemplateOf(Matmul({512, 4096, 4096}).Text(TargetOf("sm_80"))), "matmul_mma");
   EXPECT_EQ(TemplateOf({1, 4096, 4096, DType::kF32}), "matmul_few_rows_f32");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32}), "matmul_simt");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF32, false, 1, true}), "matmul_tf32");
@@ -122,24 +122,24 @@ TEST(CudaProducts, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({1, 4096, 4096}, 2), "matmul_mma");
 }
 
-TEST(CudaProducts, FewTilesSplitTheDepthOverAClusterOnlyWhereThereAreClusters) {
-  Product product({128, 768, 3072, DType::kF16});
-  EXPECT_NE(product.Text(TargetOf("sm_90a")).text.find("__cluster_dims__"), std::string::npos);
-  EXPECT_EQ(product.Text(TargetOf("sm_80")).text.find("__cluster_dims__"), std::string::npos);
+TEST(CudaMatmuls, FewTilesSplitKOverAClusterOnlyWhereThereAreClusters) {
+  Matmul matmul({128, 768, 3072, DType::kF16});
+  EXPECT_NE(matmul.Text(TargetOf("sm_90a")).text.find("__cluster_dims__"), std::string::npos);
+  EXPECT_EQ(matmul.Text(TargetOf("sm_80")).text.find("__cluster_dims__"), std::string::npos);
 }
 
-TEST(CudaProducts, SharedMemoryOfEveryCandidateStaysWithinTheTarget) {
+TEST(CudaMatmuls, SharedMemoryOfEveryCandidateStaysWithinTheTarget) {
   for (const char* architecture : {"sm_80", "sm_90a", "sm_120a"}) {
     CudaTarget target = TargetOf(architecture);
     for (int64_t rows : {1, 8, 16, 64, 512, 4096}) {
       for (int64_t columns : {64, 768, 4096, 28672}) {
         for (int rights : {1, 2}) {
           for (DType type : {DType::kF16, DType::kF32}) {
-            const Product product({rows, columns, 4096, type, false, rights});
+            const Matmul matmul({rows, columns, 4096, type, false, rights});
             target.configuration = {};
-            for (const KernelCandidate& candidate : product.Candidates(target)) {
+            for (const KernelCandidate& candidate : matmul.Candidates(target)) {
               target.configuration = candidate.configuration;
-              const KernelText text = product.Text(target);
+              const KernelText text = matmul.Text(target);
               EXPECT_LE(text.shared, target.shared)
                   << architecture << " " << rows << " " << columns << " " << Text(candidate.configuration);
               EXPECT_GE(text.grid, 1u);
@@ -151,7 +151,7 @@ TEST(CudaProducts, SharedMemoryOfEveryCandidateStaysWithinTheTarget) {
   }
 }
 
-TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
+TEST(CudaMatmuls, ConfigurationsAreKnownByTheirNames) {
   for (const char* name : {"mma 128x128x64 2x4x1 cluster 2", "wgmma 128x256 cluster 1",
                            "simt 64x64 cluster 8", "tma 64x64 1x1x2 cluster 2", "few_rows warps 8 cluster 2",
                            "library 3", "library", "mma", "cluster 4", "", "tf32 64x32", "wgmma 128x64"}) {
@@ -194,7 +194,7 @@ TEST(CudaProducts, ConfigurationsAreKnownByTheirNames) {
   }
 }
 
-TEST(CudaProducts, NamesOfBeforeAreRead) {
+TEST(CudaMatmuls, NamesOfBeforeAreRead) {
   const std::pair<const char*, const char*> kNames[] = {
       {"tile 128x128x64 2x4x1 cluster 2", "mma 128x128x64 2x4x1 cluster 2"},
       {"group 128x256 cluster 1", "wgmma 128x256 cluster 1"},
@@ -208,11 +208,11 @@ TEST(CudaProducts, NamesOfBeforeAreRead) {
   }
 }
 
-TEST(CudaProducts, EveryCandidateHasANameOfItsOwn) {
+TEST(CudaMatmuls, EveryCandidateHasANameOfItsOwn) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     for (const Matrices& m :
          {Matrices{1, 4096, 4096}, Matrices{512, 4096, 4096}, Matrices{4, 64, 512, DType::kF32}}) {
-      const std::vector<KernelCandidate> candidates = Product(m).Candidates(TargetOf(architecture));
+      const std::vector<KernelCandidate> candidates = Matmul(m).Candidates(TargetOf(architecture));
       ASSERT_FALSE(candidates.empty());
       std::set<std::string> names;
       for (const KernelCandidate& candidate : candidates) {
@@ -224,26 +224,26 @@ TEST(CudaProducts, EveryCandidateHasANameOfItsOwn) {
   }
 }
 
-TEST(CudaProducts, OfFewRowsNothingIsEstimatedToBeatTheStream) {
+TEST(CudaMatmuls, OfFewRowsNothingIsEstimatedToBeatTheStream) {
   for (const Matrices& m :
        {Matrices{1, 64, 1024}, Matrices{8, 4096, 4096}, Matrices{1, 128256, 4096},
         Matrices{16, 4096, 4096, DType::kF16, true}, Matrices{2, 4096, 4096, DType::kF32}}) {
-    const std::vector<KernelCandidate> candidates = Product(m).Candidates(TargetOf("sm_90a"));
+    const std::vector<KernelCandidate> candidates = Matmul(m).Candidates(TargetOf("sm_90a"));
     const KernelCandidate& best = candidates[BestCandidate(candidates, {})];
-    EXPECT_EQ(best.configuration.family, TemplateFamily::kFewRows) << m.rows << " " << m.columns;
+    EXPECT_EQ(best.configuration.family, TemplateFamily::kFewRows) << m.m << " " << m.n;
     for (const KernelCandidate& other : candidates)
       EXPECT_LE(best.microseconds, other.microseconds) << Text(other.configuration);
   }
 }
 
-TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
-  const Product product({512, 4096, 4096});
+TEST(CudaMatmuls, WhatAPatternLeavesOpenIsEstimated) {
+  const Matmul matmul({512, 4096, 4096});
   CudaTarget target = TargetOf("sm_90a");
-  const KernelText best = product.Text(target);
+  const KernelText best = matmul.Text(target);
   target.configuration = *ParseKernelConfiguration("mma 64x64x64");
-  const KernelText tile = product.Text(target);
+  const KernelText tile = matmul.Text(target);
   EXPECT_EQ(Text(tile.configuration).rfind("mma 64x64x64 2x2x2 cluster ", 0), 0u) << Text(tile.configuration);
-  const std::vector<KernelCandidate> candidates = product.Candidates(target);
+  const std::vector<KernelCandidate> candidates = matmul.Candidates(target);
   const KernelCandidate& chosen = candidates[BestCandidate(candidates, target.configuration)];
   EXPECT_EQ(chosen.configuration, tile.configuration);
   for (const KernelCandidate& candidate : candidates) {
@@ -253,10 +253,10 @@ TEST(CudaProducts, WhatAPatternLeavesOpenIsEstimated) {
   }
   // What is no candidate changes nothing.
   target.configuration = *ParseKernelConfiguration("mma 63x64");
-  EXPECT_EQ(product.Text(target).text, best.text);
+  EXPECT_EQ(matmul.Text(target).text, best.text);
 }
 
-TEST(CudaProducts, EveryCandidateCompiles) {
+TEST(CudaMatmuls, EveryCandidateCompiles) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     std::string all;
@@ -264,10 +264,10 @@ TEST(CudaProducts, EveryCandidateCompiles) {
     for (const Matrices& m : {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
                               Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
                               Matrices{200, 256, 512, DType::kF32, false, 1, true}}) {
-      for (const auto& [configuration, microseconds] : Product(m).Candidates(target)) {
+      for (const auto& [configuration, microseconds] : Matmul(m).Candidates(target)) {
         if (configuration.family == TemplateFamily::kMma || configuration.cluster > 1) continue;  // as below
         target.configuration = configuration;
-        KernelText kernel = Product(m).Text(target);
+        KernelText kernel = Matmul(m).Text(target);
         EXPECT_EQ(kernel.configuration, configuration) << Text(configuration);
         all += Renamed(kernel, kernels++);
       }
@@ -279,7 +279,7 @@ TEST(CudaProducts, EveryCandidateCompiles) {
   }
 }
 
-TEST(CudaProducts, EveryTileCompiles) {
+TEST(CudaMatmuls, EveryTileCompiles) {
   for (const char* architecture : {"sm_80", "sm_90a"}) {
     CudaTarget target = TargetOf(architecture);
     // An A100's: plans for sm_80 keep within what all of its family have.
@@ -293,7 +293,7 @@ TEST(CudaProducts, EveryTileCompiles) {
       for (int cluster : {1, 2}) {
         target.configuration = tile;
         target.configuration.cluster = target.clusters() ? cluster : 1;
-        KernelText kernel = Product({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);
+        KernelText kernel = Matmul({256, 256, 512, DType::kF16, kernels % 4 < 2}).Text(target);
         EXPECT_EQ(kernel.configuration, target.configuration) << Text(target.configuration);
         EXPECT_EQ(TemplateOf(kernel), tile.family == TemplateFamily::kMma ? "matmul_mma" : "matmul_wgmma");
         all += Renamed(kernel, kernels++);

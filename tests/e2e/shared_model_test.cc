@@ -1,0 +1,116 @@
+// A whole model shared out over devices (--tp): its runs, one after another over states that each device
+// holds its share of, agree with one device's; all devices give the same bits; each holds no more than its
+// share.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "core/synthetic.h"
+#include "tests/e2e/harness.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+CompileOptions Pycoder(uint32_t devices) {
+  CompileOptions options;
+  options.models = {{"prefill", DataPath("pycoder/prefill64.onnx")},
+                    {"decode", DataPath("pycoder/decode.onnx")}};
+  options.tensor_parallel = devices;
+  return options;
+}
+
+// A run over `count` tokens at `position`; every device's logits, which must be equal.
+std::vector<float> Run(LiveModel& model, const char* program, int64_t count, int64_t position) {
+  const uint32_t number = model.Program(program);
+  LiveModel::Buffers buffers = model.MakeBuffers(number);
+  for (size_t i = 0; i < buffers.inputs.size(); ++i) {
+    auto* values = reinterpret_cast<int64_t*>(buffers.input_bytes[i].data());
+    for (int64_t t = 0; t < count; ++t)
+      values[t] = buffers.inputs[i].name == "tokens" ? (t * 37 + position) % 256 : position + t;
+  }
+  const Status status =
+      model.session().Run(number, Span<const Input>(buffers.inputs), Span<const Output>(buffers.outputs));
+  EXPECT_TRUE(status.ok()) << status.message();
+  for (const auto& bytes : buffers.output_bytes) {
+    // States stay on their devices.
+    EXPECT_TRUE(bytes.empty() || bytes == buffers.output_bytes[0]);
+  }
+  std::vector<float> logits(buffers.output_bytes[0].size() / 4);
+  std::memcpy(logits.data(), buffers.output_bytes[0].data(), logits.size() * 4);
+  return logits;
+}
+
+void ExpectAgree(LiveModel& one, LiveModel& shared) {
+  for (int64_t step = 0; step < 6; ++step) {
+    const char* program = step == 0 ? "prefill" : "decode";
+    const int64_t count = step == 0 ? 64 : 1, position = step == 0 ? 0 : 63 + step;
+    const std::vector<float> want = Run(one, program, count, position);
+    const std::vector<float> got = Run(shared, program, count, position);
+    ASSERT_EQ(want.size(), got.size());
+    for (size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-3 * std::max(1.0f, std::abs(want[i]))) << "step " << step << ", " << i;
+  }
+}
+
+class SharedModelTest : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(SharedModelTest, PycoderAgreesWithOneDevice) {
+  HostOptions host;
+  host.faults.seed = GetParam();
+  host.faults.most_delay_us = 20;
+  host.faults.reorder = true;
+  LiveModel one(Pycoder(1), {}), shared(Pycoder(GetParam()), host);
+  ASSERT_EQ(shared.data().requirements.devices.size(), GetParam());
+  const DeviceBytes& whole = one.data().requirements.devices[0];
+  for (const DeviceBytes& share : shared.data().requirements.devices) {
+    // Norms and positions are on every device; alignment takes a page a weight.
+    EXPECT_LT(share.weights, whole.weights / GetParam() + 500'000);
+    // Two heads of keys and values: halves for two devices, all of them for more.
+    EXPECT_EQ(share.state, GetParam() == 2 ? whole.state / 2 : whole.state);
+  }
+  ExpectAgree(one, shared);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, SharedModelTest, testing::Values(2u, 3u, 4u));
+
+TEST(SharedModelTest, SyntheticWeightsAreSharesOfTheSame) {
+  const fs::path folder = fs::temp_directory_path() / "rondo_shared_synthetic";
+  fs::create_directories(folder);
+  for (const char* name : {"prefill64.onnx", "decode.onnx"}) {
+    fs::copy_file(DataPath(std::string("pycoder/") + name), folder / name,
+                  fs::copy_options::overwrite_existing);
+  }
+  const auto options = [&](uint32_t devices) {
+    CompileOptions out = Pycoder(devices);
+    out.models[0].path = (folder / "prefill64.onnx").string();
+    out.models[1].path = (folder / "decode.onnx").string();
+    out.synthetic_seed = 5;
+    return out;
+  };
+  LiveModel one(options(1), {}), shared(options(2), {});
+  uint64_t runs = 0;
+  for (const Buffer& buffer : shared.data().buffers) runs += buffer.synthetic_run != 0;
+  EXPECT_GT(runs, 20u);  // columns of weights, which are made where they are needed
+  ExpectAgree(one, shared);
+  fs::remove_all(folder);
+}
+
+TEST(SharedModelTest, OptionsThatDoNotGoTogetherAreRefused) {
+  CompileOptions options = Pycoder(2);
+  options.devices = 2;
+  EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("give one of them"),
+            std::string::npos);
+  options.devices = 0;
+  options.models[0].path = "model_{rank}.onnx";
+  EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("names a file for each device"),
+            std::string::npos);
+  options.tensor_parallel = 65;
+  EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("at most 64"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo
