@@ -284,6 +284,19 @@ TEST_F(Plans, ADamagedPlanIsRefusedAndNeverCrashes) {
   EXPECT_TRUE(past.status == 0 || past.status == 1) << past.text;
 }
 
+using Verifying = CommandTest;
+
+// All-reduces in place, and openings that each start and end many threads.
+TEST_F(Verifying, ASharedModelHasNoFindings) {
+  for (const char* devices : {"2", "4"}) {
+    const std::string model = kData + "/fixtures/llama_decode_op23/model.onnx --tp " + devices;
+    ASSERT_EQ(Rondo("compile " + model + " -o " + In("p")).status, 0);
+    const Outcome outcome = Rondo("run --verify " + In("p"));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_PRINTS(outcome, "memory is used as the plan says on driver host");
+  }
+}
+
 using Tuning = CommandTest;
 
 TEST_F(Tuning, APlanWithoutAlternativesIsToldHowToGetThem) {
