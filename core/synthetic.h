@@ -66,15 +66,19 @@ inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t 
   }
 }
 
-// Writes all `elements` of a part of a weight: runs of `run` elements, the first at element 0 and each `step`
-// after the one before it (WeightSource::kSynthetic in core/plan.h). run 0: one run.
+// Writes elements [first, first + count) of a part of a weight: runs of `run` elements, the first at the
+// weight's element 0 and each `step` after the one before it (WeightSource::kSynthetic in core/plan.h). run
+// 0: one run.
 inline void FillSyntheticRuns(DType dtype, uint64_t key, float scale, uint64_t run, uint64_t step,
-                              uint64_t elements, void* out) {
+                              uint64_t first, uint64_t count, void* out) {
   auto* to = static_cast<unsigned char*>(out);
-  for (uint64_t first = 0, at = 0; at < elements; first += step) {
-    const uint64_t count = run == 0 || run > elements - at ? elements - at : run;
-    FillSyntheticRange(dtype, key, scale, first, count, to + at * static_cast<uint64_t>(ByteSize(dtype)));
-    at += count;
+  for (uint64_t done = 0; done < count;) {
+    const uint64_t at = first + done, within = run == 0 ? at : at % run;
+    const uint64_t start = run == 0 ? 0 : at / run * step, left = count - done;
+    const uint64_t some = run == 0 || run - within > left ? left : run - within;
+    FillSyntheticRange(dtype, key, scale, start + within, some,
+                       to + done * static_cast<uint64_t>(ByteSize(dtype)));
+    done += some;
   }
 }
 

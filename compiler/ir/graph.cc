@@ -24,7 +24,7 @@ std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const Consta
   std::vector<uint8_t> bytes(static_cast<size_t>(data->byte_size()));
   FillSyntheticRuns(data->dtype, data->synthetic_key, data->synthetic_scale,
                     static_cast<uint64_t>(data->synthetic_run), static_cast<uint64_t>(data->synthetic_step),
-                    static_cast<uint64_t>(data->shape.elements()), bytes.data());
+                    0, static_cast<uint64_t>(data->shape.elements()), bytes.data());
   auto out = std::make_shared<ConstantData>(*ConstantData::Own(data->dtype, data->shape, std::move(bytes)));
   out->name = data->name;
   return out;

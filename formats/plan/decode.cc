@@ -265,7 +265,8 @@ void Decoder::One(const fbs::Buffer& in, Buffer& out) {
   out.last_step = in.last_step();
   out.aliases = in.aliases();
   out.source = in.source();
-  out.weight = static_cast<WeightSource>(in.weight());
+  out.weight =
+      in.weight() == kSyntheticRuns ? WeightSource::kSynthetic : static_cast<WeightSource>(in.weight());
   out.file_offset = in.file_offset();
   out.synthetic_key = in.synthetic_key();
   out.synthetic_scale = in.synthetic_scale();

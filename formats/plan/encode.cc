@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/plan/decode.h"
 #include "formats/plan/format.h"
 #include "formats/plan/plan_generated.h"
 
@@ -127,10 +128,11 @@ class Encoder {
   Offset<fbs::Buffer> One(const Buffer& in) {
     auto name = Text(in.name);
     auto shape = Numbers<int64_t>(Span<const int64_t>(in.shape.dims, static_cast<size_t>(in.shape.rank)));
+    const bool runs = in.weight == WeightSource::kSynthetic && in.synthetic_run != 0;
     return fbs::CreateBuffer(builder_, name, Byte(in.kind), Byte(in.dtype), shape, in.bytes, in.device,
                              in.program, in.offset, in.alignment, in.first_step, in.last_step, in.aliases,
-                             in.source, Byte(in.weight), in.file_offset, in.synthetic_key, in.synthetic_scale,
-                             in.synthetic_run, in.synthetic_step);
+                             in.source, runs ? kSyntheticRuns : Byte(in.weight), in.file_offset,
+                             in.synthetic_key, in.synthetic_scale, in.synthetic_run, in.synthetic_step);
   }
   Offset<fbs::Step> One(const Step& in) {
     auto bindings = Structs<fbs::Binding>(in.bindings);

@@ -9,7 +9,8 @@
 //         WeightsHeader, zeros up to 4096, weights
 //
 // Minor versions add sections and fields that older readers may overlook; a major version changes what
-// is there. Sections of unknown kinds are skipped.
+// is there. Sections of unknown kinds are skipped. A field that older readers must not overlook comes with a
+// value that they refuse, of an enum they know (kSyntheticRuns in decode.h).
 #ifndef RONDO_FORMATS_PLAN_FORMAT_H_
 #define RONDO_FORMATS_PLAN_FORMAT_H_
 

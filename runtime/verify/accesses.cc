@@ -115,10 +115,26 @@ void ProgramAccesses::Derive() {
     const uint32_t other = plan_.buffers[b].aliases;
     if (other == kNone || plan_.buffers[b].program != index_ || local_[b] != local_[other]) continue;
     const Lifetime &mine = lifetimes_[b], &its = lifetimes_[other];
-    if (mine.first > mine.last || its.first > its.last || its.last != mine.first) continue;
+    if (mine.first > mine.last || its.first > its.last) continue;
+    if (its.last != mine.first && !EndsInCollective(by_buffer[other], mine.first)) continue;
     takes_over_[b] = true;
     heirs_[other].push_back(b);
   }
+}
+
+// A collective that works in place begins with the start and holds what it reads until the wait; whatever
+// else uses that has ended before.
+bool ProgramAccesses::EndsInCollective(const std::vector<const StepAccess*>& accesses, uint32_t start) const {
+  if (program().steps[start].kind != StepKind::kCollectiveStart || LoopOf(program(), start) != nullptr)
+    return false;
+  bool read = false;
+  for (const StepAccess* access : accesses) {
+    const Loop* loop = LoopOf(program(), access->begin);
+    const uint32_t end = loop == nullptr ? access->end : loop->end() - 1;
+    read |= access->begin == start;
+    if (access->begin != start && end >= start) return false;
+  }
+  return read;
 }
 
 bool ProgramAccesses::Inherits(uint32_t buffer, uint32_t other) const {

@@ -46,6 +46,8 @@ class ProgramAccesses {
   void Collect(uint32_t step);
   void Add(uint32_t step, uint32_t slot, check::Footprint print);
   void Derive();
+  // The last that uses a buffer of these accesses is the collective that step `start` begins.
+  bool EndsInCollective(const std::vector<const StepAccess*>& accesses, uint32_t start) const;
 
   const PlanData& plan_;
   const uint32_t index_;

@@ -51,13 +51,11 @@ class Flatness {
  public:
   Flatness(const char* what, uint64_t least) : what_(what), least_(least) {}
   void Add(int64_t in_use) { amounts_.push_back(in_use); }
+  // So far it has, each time.
+  bool Grows() const { return LeastGrowth() >= static_cast<int64_t>(least_); }
   void Check(FindingList* findings) const {
-    constexpr size_t kFirst = 2;  // the first opening may leave what is made once
-    if (amounts_.size() < kFirst + 2) return;
-    int64_t smallest = INT64_MAX;
-    for (size_t i = kFirst; i < amounts_.size(); ++i)
-      smallest = std::min(smallest, amounts_[i] - amounts_[i - 1]);
-    if (smallest < static_cast<int64_t>(least_)) return;
+    if (!Grows()) return;
+    const int64_t smallest = LeastGrowth();
     Finding finding;
     finding.rule = LifecycleRule::kNotFlat;
     finding.expected = std::string("as much ") + what_ + " in use after each opening and closing";
@@ -67,6 +65,16 @@ class Flatness {
   }
 
  private:
+  static constexpr size_t kFirst = 2;  // the first opening may leave what is made once
+  // From one opening to the next; 0 where there are too few to tell.
+  int64_t LeastGrowth() const {
+    if (amounts_.size() < kFirst + 2) return 0;
+    int64_t smallest = INT64_MAX;
+    for (size_t i = kFirst; i < amounts_.size(); ++i)
+      smallest = std::min(smallest, amounts_[i] - amounts_[i - 1]);
+    return smallest;
+  }
+
   const char* what_;
   uint64_t least_;
   std::vector<int64_t> amounts_;

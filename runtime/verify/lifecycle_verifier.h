@@ -23,7 +23,7 @@ struct VerifyOptions {
   // Inputs, by program; those that are not given are synthetic: integers 0, floats in [-1, 1). In host
   // memory.
   std::vector<std::vector<Input>> inputs;
-  uint32_t reopenings = 4;
+  uint32_t reopenings = 4;  // up to 8 more as long as the process's heap grows each time
   // Opens the plan again; none: only sessions and runtimes are made anew.
   std::function<Result<Plan>(const PlanOptions& options)> open;
   Span<const uint32_t> devices;  // as RuntimeOptions::devices

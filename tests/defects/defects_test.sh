@@ -9,6 +9,9 @@ for model in "$data"/fixtures/*/model.onnx; do
   "$rondo" compile "$model" -o "$folder/$name.rondo" --json >/dev/null
 done
 "$rondo" compile prefill="$data/pycoder/prefill64.onnx" decode="$data/pycoder/decode.onnx" -o "$folder/pycoder.rondo" --json >/dev/null
+for model in bert_ts17 llama_decode_op23; do  # of two devices, with all-reduces in place
+  "$rondo" compile "$data/fixtures/$model/model.onnx" --tp 2 -o "$folder/$model.tp2.rondo" --json >/dev/null
+done
 for seed in attention contraction control convolution indexing mesh pointwise quantised recurrent reductions sample shapes state; do
   cp "$data/../fuzz/seeds/plan/$seed.plan" "$folder/$seed.rondo"
 done

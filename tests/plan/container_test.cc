@@ -1,3 +1,4 @@
+#include <flatbuffers/flatbuffers.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "formats/plan/decode.h"
 #include "formats/plan/encode.h"
 #include "formats/plan/format.h"
+#include "formats/plan/plan_generated.h"
 #include "formats/plan/reader.h"
 #include "formats/plan/verifier.h"
 #include "formats/plan/writer.h"
@@ -87,6 +90,19 @@ TEST(Container, RoundTripKeepsEverything) {
   ASSERT_TRUE(weights.ok());
   ASSERT_EQ(weights->size(), 512u);
   for (size_t i = 0; i < 512; ++i) ASSERT_EQ((*weights)[i], static_cast<uint8_t>(7 * i + 1));
+}
+
+// A reader from before a field overlooks it: what it must not overlook has a source that it does not know.
+TEST(Container, SyntheticRunsAreAnUnknownSourceToOlderReaders) {
+  Sample s = MakeSample();
+  ASSERT_NE(s.data.buffers[kTable].synthetic_run, 0u);
+  const auto source = [&] {
+    const std::vector<uint8_t> bytes = Encoded(s.data);
+    return fbs::GetPlan(bytes.data())->buffers()->Get(kTable)->weight();
+  };
+  EXPECT_EQ(source(), kSyntheticRuns);
+  BufferOf(s, kTable).synthetic_run = 0;
+  EXPECT_EQ(source(), static_cast<uint8_t>(WeightSource::kSynthetic));
 }
 
 TEST(Container, SamePlanGivesSameBytes) { EXPECT_EQ(Written(MakeSample()), Written(MakeSample())); }

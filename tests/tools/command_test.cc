@@ -284,6 +284,19 @@ TEST_F(Plans, ADamagedPlanIsRefusedAndNeverCrashes) {
   EXPECT_TRUE(past.status == 0 || past.status == 1) << past.text;
 }
 
+using Verifying = CommandTest;
+
+// All-reduces in place, and openings that each start and end many threads.
+TEST_F(Verifying, ASharedModelHasNoFindings) {
+  for (const char* devices : {"2", "4"}) {
+    const std::string model = kData + "/fixtures/llama_decode_op23/model.onnx --tp " + devices;
+    ASSERT_EQ(Rondo("compile " + model + " -o " + In("p")).status, 0);
+    const Outcome outcome = Rondo("run --verify " + In("p"));
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_PRINTS(outcome, "memory is used as the plan says on driver host");
+  }
+}
+
 using Tuning = CommandTest;
 
 TEST_F(Tuning, APlanWithoutAlternativesIsToldHowToGetThem) {
@@ -299,6 +312,23 @@ TEST_F(Tuning, AProfileThatIsNoneIsRefusedBeforeAnythingIsCompiled) {
   const Outcome outcome = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("f.json"));
   EXPECT_EQ(outcome.status, 1);
   EXPECT_PRINTS(outcome, "its version is 9, and this build reads 1");
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  const struct {
+    std::string text;
+    const char* says;
+  } kDeep[] = {{std::string(200000, '['), "it is not a JSON object"},
+               {deep, "it is not a JSON object"},
+               {"{\"rondo_profile\": " + deep + "}", "it is no profile of rondo tune"},
+               {"{\"rondo_profile\": 1, \"gpu\": " + deep + "}", "\"gpu\" is not a text"},
+               {"{\"rondo_profile\": 1, \"gpu\": \"\", \"architecture\": \"\", \"driver\": 1, \"kernels\": " +
+                    deep + "}",
+                "kernel 0: it is not an object"}};
+  for (const auto& file : kDeep) {
+    std::ofstream(In("deep.json")) << file.text;
+    const Outcome nested = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("deep.json"));
+    EXPECT_EQ(nested.status, 1) << file.says;
+    EXPECT_PRINTS(nested, file.says);
+  }
   const Outcome missing = Rondo("compile " + kData + "/pycoder/decode.onnx" + rest + In("nowhere.json"));
   EXPECT_EQ(missing.status, 1);
   EXPECT_PRINTS(missing, "nowhere.json");

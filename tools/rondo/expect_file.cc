@@ -6,6 +6,7 @@
 #include "core/files.h"
 #include "runtime/verify/value_names.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/shallow_json.h"
 
 namespace rondo::tools {
 namespace {
@@ -99,14 +100,11 @@ Result<MemoryExpectation> ParseEntry(const Json& json, size_t entry) {
 }  // namespace
 
 Result<std::vector<MemoryExpectation>> ParseExpectations(std::string_view text) {
-  // What is nested deeper than any expectation is left out: whoever copies it would run out of stack.
-  constexpr int kDeepest = 4;
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; };
-  const Json json = Json::parse(text, shallow, false);
+  const Json json = ParseShallowJson(text);
   if (!json.is_object()) return Status::Error(Code::kInvalidArgument, "it is no JSON object");
   const Json version = json.value("rondo_expect", Json());
   if (version != 1) {
-    // A list or an object is not written out: it may be nested as deep as the file is long.
+    // A list or an object is not written out: it may be as long as the file.
     const std::string is = version.is_structured()
                                ? version.type_name()
                                : version.dump(-1, ' ', false, Json::error_handler_t::replace);

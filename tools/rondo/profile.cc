@@ -10,6 +10,7 @@
 #include "compiler/codegen/cuda/kernel_configuration.h"
 #include "core/files.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/shallow_json.h"
 
 namespace rondo::tools {
 namespace {
@@ -82,7 +83,7 @@ class Fields {
 
 Result<TuningProfile> ParseProfile(const std::string& text, const std::string& name) {
   Fields fields(name);
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = ParseShallowJson(text);
   if (!json.is_object()) return fields.Wrong("it is not a JSON object");
   const Json version = json.value("rondo_profile", Json());
   if (!version.is_number_integer())
