@@ -31,15 +31,15 @@ struct OperandTile {
   DEV void fill(u32 to, u32 pitch, int first, int end, int first_k, int end_k, Value value) {
     const int piece = threadIdx.x % PIECES;
 #pragma unroll
-    for (int first = 0; first < STAGES; first += AT_ONCE) {
+    for (int begun = 0; begun < STAGES; begun += AT_ONCE) {
       uint4 made[AT_ONCE][COPIES];
 #pragma unroll
       for (int b = 0; b < AT_ONCE; ++b)
 #pragma unroll
         for (int n = 0; n < COPIES; ++n) {
-          if (first + b >= STAGES) continue;
+          if (begun + b >= STAGES) continue;
           const int mn = first + (int)threadIdx.x / PIECES + n * (kBlockThreads / PIECES),
-                    k = first_k + (first + b) * TILE_K + piece * 8;
+                    k = first_k + (begun + b) * TILE_K + piece * 8;
           const bool real = mn < end && k < end_k;
           float x[8];
           value(real ? mn : 0, real ? k : 0, x);  // no branch around loads
@@ -52,9 +52,9 @@ struct OperandTile {
       for (int b = 0; b < AT_ONCE; ++b)
 #pragma unroll
         for (int n = 0; n < COPIES; ++n) {
-          if (first + b >= STAGES) continue;
+          if (begun + b >= STAGES) continue;
           const int line = (int)threadIdx.x / PIECES + n * (kBlockThreads / PIECES);
-          store_shared_16(to + (first + b) * pitch + swizzled<LINE>(line, piece), made[b][n]);
+          store_shared_16(to + (begun + b) * pitch + swizzled<LINE>(line, piece), made[b][n]);
         }
     }
   }
