@@ -84,10 +84,12 @@ Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const s
     return Plan::Open(path.c_str(), again);
   };
   RONDO_ASSIGN_OR_RETURN(const VerifyReport report, VerifyLifecycle(plan, driver.get(), options));
-  out->Line("%s: %s on driver %s", path.c_str(),
-            report.ok() ? "memory is used as the plan says"
-                        : Printf("%zu findings", report.findings.size()).c_str(),
-            driver->Info().name);
+  out->Line(
+      "%s: %s on driver %s", path.c_str(),
+      report.ok()
+          ? "memory is used as the plan says"
+          : Printf("%zu finding%s", report.findings.size(), report.findings.size() == 1 ? "" : "s").c_str(),
+      driver->Info().name);
   out->object() = {{"plan", path}, {"driver", driver->Info().name}, {"verified", report.ok()}};
   Print(report, out);
   return report.ok();
