@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -55,6 +56,45 @@ TEST(DeviceHeaders, EveryFileOfTheFolderIsEmbeddedAsItIs) {
     EXPECT_EQ(header.text, text.str()) << header.name;
   }
   EXPECT_EQ(embedded, files);
+}
+
+// The names that a list of parameters declares: the last word of each.
+std::set<std::string> ParametersOf(const std::string& list) {
+  static const std::regex kLast(R"((\w+)\s*(?:,|$))");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(list.begin(), list.end(), kLast), end; at != end; ++at) names.insert((*at)[1]);
+  return names;
+}
+
+// "function: name" for each parameter that a declaration in the function's body hides: NVRTC does not warn.
+std::vector<std::string> HiddenParameters(const std::string& text) {
+  static const std::regex kFunction(R"((?:DEV|MEMBER) [^;{}()]*?(\w+)\(([^{};]*)\)[^;{}()]*\{)");
+  static const std::regex kDeclared(R"(\b(?:int|u32|i64|float|bool|auto|At) (\w+) = )");
+  std::vector<std::string> hidden;
+  for (std::sregex_iterator at(text.begin(), text.end(), kFunction), end; at != end; ++at) {
+    const std::set<std::string> parameters = ParametersOf((*at)[2]);
+    const size_t begin = static_cast<size_t>(at->position() + at->length());
+    size_t last = begin;
+    for (int depth = 1; depth > 0 && last < text.size(); ++last)
+      depth += text[last] == '{' ? 1 : text[last] == '}' ? -1 : 0;
+    const std::string body = text.substr(begin, last - begin);
+    for (std::sregex_iterator d(body.begin(), body.end(), kDeclared); d != end; ++d) {
+      if (parameters.count((*d)[1]) != 0) hidden.push_back((*at)[1].str() + ": " + (*d)[1].str());
+    }
+  }
+  return hidden;
+}
+
+TEST(DeviceHeaders, NoParameterIsHidden) {
+  EXPECT_EQ(HiddenParameters("DEV void f(int a, float* b) { for (int a = 0; a < 2; ++a) b[a] = 0; }"),
+            std::vector<std::string>{"f: a"});
+  size_t functions = 0;
+  for (const DeviceHeader& header : DeviceHeaders()) {
+    const std::string text(header.text);
+    for (const std::string& one : HiddenParameters(text)) ADD_FAILURE() << header.name << ": " << one;
+    for (size_t at = text.find("DEV "); at != std::string::npos; at = text.find("DEV ", at + 1)) ++functions;
+  }
+  EXPECT_GT(functions, 50u);
 }
 
 std::vector<std::string> Names(const std::vector<DeviceHeader>& headers) {
