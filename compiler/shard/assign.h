@@ -15,8 +15,8 @@ namespace rondo::shard {
 // that are weights are no steps (conversions.h).
 struct Step {
   ir::NodeId node = ir::kNoNode;
-  int choice =
-      0;  // kInput: the number of its form; kView: 0, or 1 + the rule that makes a conversion; else the rule
+  // kInput: the number of its form; kView: 0, or 1 + the rule that makes a conversion; else the rule.
+  int choice = 0;
 };
 
 struct Assignment {

@@ -80,7 +80,7 @@ class CudaDriver final : public Driver {
     }
     RONDO_RETURN_IF_ERROR(SupportsCalls(plan));
     for (const CodeModule& module : plan.modules) {
-      if (!cuda::HasProducts(module)) continue;
+      if (!cuda::HasLibraryMatmuls(module)) continue;
       const Status library = cublaslt::OpenApi(library_path_.data()).status();
       RONDO_RETURN_IF_ERROR(cuda::NeedsLibrary(plan, module, library));
     }

@@ -5,7 +5,7 @@
 namespace rondo::cuda {
 
 Status CudaDevice::PrepareMatmuls(const PlanData& plan, const CodeModule& code, CudaModule* module) {
-  if (!HasProducts(code)) return Status::Ok();
+  if (!HasLibraryMatmuls(code)) return Status::Ok();
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (cublaslt_handle_ == nullptr) {

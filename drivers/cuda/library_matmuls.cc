@@ -30,7 +30,7 @@ std::string_view SourceOfKernel(const PlanData& plan, uint32_t kernel) {
   return plan.kernels[kernel].name;
 }
 
-bool HasProducts(const CodeModule& module) {
+bool HasLibraryMatmuls(const CodeModule& module) {
   return std::any_of(module.images.begin(), module.images.end(),
                      [](const KernelImage& image) { return image.kind == ImageKind::kLibraryMatmul; });
 }
@@ -68,7 +68,7 @@ LibraryMatmulRun::LibraryMatmulRun(const cublaslt::Api& api, cublaslt::Handle ha
                                    const LibraryMatmul& matmul, const Kernel& kernel)
     : api_(api),
       handle_(handle),
-      product_(matmul),
+      matmul_(matmul),
       workspace_param_(kernel.workspace_param),
       workspace_bytes_(kernel.workspace_bytes < kWorkspaceSlack
                            ? 0
@@ -100,7 +100,7 @@ Status LibraryMatmulRun::Set(int attribute, const void* value, size_t bytes, con
 // The library counts its matrices by columns: what is a row here is a column there, so that it computes the
 // transposed result, right side times left side.
 Status LibraryMatmulRun::Describe() {
-  const LibraryMatmul& p = product_;
+  const LibraryMatmul& p = matmul_;
   if (const char* why = NotForLibrary(p); why != nullptr)
     return Status::Error(Code::kUnsupported, "a matmul is not for cuBLASLt: it %s", why);
   const int compute = p.lhs.dtype == DType::kF32 && p.tf32 ? cublaslt::kComputeTf32 : cublaslt::kComputeF32;
@@ -136,8 +136,8 @@ Status LibraryMatmulRun::MakeLayout(const MatmulMatrix& m, int64_t outer, int64_
                                  api_.layout_create(layout, TypeOf(m.dtype), static_cast<uint64_t>(rows),
                                                     static_cast<uint64_t>(columns), line),
                                  "describing a matrix"));
-  if (product_.batches == 1) return Status::Ok();
-  const int32_t batches = static_cast<int32_t>(product_.batches);
+  if (matmul_.batches == 1) return Status::Ok();
+  const int32_t batches = static_cast<int32_t>(matmul_.batches);
   RONDO_RETURN_IF_ERROR(ToStatus(
       api_, api_.layout_set(*layout, cublaslt::kBatches, &batches, sizeof(batches)), "describing batches"));
   return ToStatus(api_,
@@ -148,7 +148,7 @@ Status LibraryMatmulRun::MakeLayout(const MatmulMatrix& m, int64_t outer, int64_
 // The first of the library's ranking that fits the workspace, or the one that the plan asks for: the same
 // each time for one version of the library and one kind of GPU.
 Status LibraryMatmulRun::Choose(Span<const uint64_t> alignments) {
-  const LibraryMatmul& p = product_;
+  const LibraryMatmul& p = matmul_;
   cublaslt::Preference preference = nullptr;
   RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.preference_create(&preference), "asking for algorithms"));
   const uint64_t most = workspace_bytes_;
@@ -188,7 +188,7 @@ Status LibraryMatmulRun::Choose(Span<const uint64_t> alignments) {
 }
 
 Status LibraryMatmulRun::Launch(Span<const DeviceAddress> addresses, cublaslt::Stream stream) {
-  const LibraryMatmul& p = product_;
+  const LibraryMatmul& p = matmul_;
   auto at = [&](const MatmulMatrix& m) { return reinterpret_cast<void*>(addresses[m.param] + m.offset); };
   const bool adds = p.addend.param != kNoParam;
   const float one = 1, factor = adds ? 1 : 0;

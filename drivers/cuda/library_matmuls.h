@@ -17,7 +17,7 @@ namespace rondo::cuda {
 std::string_view SourceOfKernel(const PlanData& plan, uint32_t kernel);
 
 // Whether the library computes a kernel of the module.
-bool HasProducts(const CodeModule& module);
+bool HasLibraryMatmuls(const CodeModule& module);
 
 // OK, or which kernel of `module` needs the library that could not be opened (`missing`), and what else can
 // be done.
@@ -49,7 +49,7 @@ class LibraryMatmulRun {
 
   const cublaslt::Api& api_;
   const cublaslt::Handle handle_;
-  const LibraryMatmul& product_;
+  const LibraryMatmul& matmul_;
   const uint16_t workspace_param_;
   const uint64_t workspace_bytes_;  // of it, from its first well aligned byte on
   std::mutex mutex_;                // guards operation_, which takes the address of the bias

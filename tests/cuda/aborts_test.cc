@@ -42,28 +42,15 @@ struct Rank1 : ForwardingDevice {
 };
 
 // The cuda driver, with such a device.
-class Gpus : public Driver {
+class Gpus : public ForwardingDriver {
  public:
-  explicit Gpus(Driver* inner) : inner_(inner), rank1(Must(inner->Open(1))) {}
+  explicit Gpus(Driver* inner) : ForwardingDriver(inner), rank1(Must(inner->Open(1))) {}
   ~Gpus() override { DestroyCudaDriver(inner_); }
-  DriverInfo Info() const override { return inner_->Info(); }
-  uint32_t DeviceCount() const override { return inner_->DeviceCount(); }
   Result<Device*> Open(uint32_t index) override {
     if (index == 1) return static_cast<Device*>(&rank1);
     return inner_->Open(index);
   }
-  Status Supports(const PlanData& plan) const override { return inner_->Supports(plan); }
-  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
-    return inner_->CreateCollectives(program, devices);
-  }
-  void DestroyCollectives(Collectives* collectives) override { inner_->DestroyCollectives(collectives); }
-  Status BeginCollectives(Collectives* collectives) override { return inner_->BeginCollectives(collectives); }
-  void AbortCollectives(Collectives* collectives) override { inner_->AbortCollectives(collectives); }
 
- private:
-  Driver* inner_;
-
- public:
   Rank1 rank1;
 };
 
