@@ -87,20 +87,32 @@ TEST_F(Manners, JsonOfACaseThatFailsSaysSoAndSoDoesTheStatus) {
 
 TEST_F(Manners, LinesFitATerminalUnlessWide) {
   const std::string plan = Decode();
+  const std::string commands[] = {
+      "inspect " + plan + " --steps --buffers", "bench " + plan + " --runs 3 --top 0", "check " + plan,
+      "compile " + kDecode + " -v -o " + In("again.rondo"), "compile --list-passes"};
   bool cut = false;
-  for (const std::string& command :
-       {"inspect " + plan + " --steps --buffers", "bench " + plan + " --runs 3 --top 0", "check " + plan,
-        "compile " + kDecode + " -v -o " + In("again.rondo"), std::string("compile --list-passes")}) {
-    std::istringstream lines(Rondo(command).text);
+  for (const std::string& command : commands) {
+    const Outcome outcome = ShellOnTerminal(RONDO_COMMAND " " + command, 100);
+    EXPECT_EQ(outcome.status, 0) << outcome.text;
+    std::istringstream lines(outcome.text);
     for (std::string line; std::getline(lines, line);) {
+      const std::string shown = line.substr(line.rfind('\r', line.size() - 2) + 1);  // progress is wiped out
       const auto characters =
-          std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+          std::count_if(shown.begin(), shown.end(), [](char c) { return (c & 0xc0) != 0x80 && c != '\r'; });
       EXPECT_LE(characters, 100) << command << ": " << line;
       cut = cut || line.find("…") != std::string::npos;
     }
   }
   EXPECT_TRUE(cut);
   EXPECT_EQ(Rondo("inspect " + plan + " --steps --wide").text.find("…"), std::string::npos);
+}
+
+TEST_F(Manners, SentencesInAPipeStayWhole) {
+  const std::string folder = In(std::string(120, 'l'));
+  fs::create_directory(folder);
+  const std::string plan = folder + "/decode.rondo";
+  EXPECT_EQ(Rondo("compile " + kDecode + " -o " + plan).status, 0);
+  EXPECT_PRINTS(Rondo("run --verify " + plan), plan + ": memory is used as the plan says on driver host");
 }
 
 TEST_F(Manners, WhatRunsIsNamed) {

@@ -2,9 +2,12 @@
 #ifndef RONDO_TESTS_TOOLS_RUN_COMMAND_H_
 #define RONDO_TESTS_TOOLS_RUN_COMMAND_H_
 
+#include <pty.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 namespace rondo {
@@ -23,6 +26,25 @@ inline Outcome Shell(const std::string& command) {
   for (size_t n; (n = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) outcome.text.append(buffer, n);
   const int status = pclose(pipe);
   if (WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
+  return outcome;
+}
+
+// The same on a terminal of so many columns. Lines end with \r\n, as terminals have it.
+inline Outcome ShellOnTerminal(const std::string& command, unsigned short columns) {
+  Outcome outcome;
+  winsize size = {.ws_row = 50, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
+  if (child < 0) return outcome;
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    std::_Exit(127);
+  }
+  char buffer[4096];
+  for (ssize_t n; (n = read(terminal, buffer, sizeof(buffer))) > 0;) outcome.text.append(buffer, n);
+  close(terminal);
+  int status = 0;
+  if (waitpid(child, &status, 0) == child && WIFEXITED(status)) outcome.status = WEXITSTATUS(status);
   return outcome;
 }
 

@@ -43,23 +43,23 @@ void CommandOutput::Declare(OptionSet& options) {
       .Flag("--wide", &wide_, "do not cut lines to the width of the terminal");
 }
 
-size_t CommandOutput::Width() const {
+size_t CommandOutput::Width(size_t piped) const {
   if (wide_) return kAnyWidth;
   const size_t terminal = TerminalWidth(STDOUT_FILENO);
-  return terminal == 0 ? kPipeWidth : std::max(terminal, kLeastWidth);
+  return terminal == 0 ? piped : std::max(terminal, kLeastWidth);
 }
 
 void CommandOutput::Line(const char* format, ...) {
   if (json_) return;
   va_list args;
   va_start(args, format);
-  std::fprintf(stdout, "%s\n", Wrapped(Printable(Formatted(format, args)), Width()).c_str());
+  std::fprintf(stdout, "%s\n", Wrapped(Printable(Formatted(format, args)), Width(kAnyWidth)).c_str());
   va_end(args);
   std::fflush(stdout);
 }
 
 void CommandOutput::Print(const Report& report) {
-  if (!json_) PrintText(report, stdout, Width());
+  if (!json_) PrintText(report, stdout, Width(kAnyWidth), Width(kPipeWidth));
 }
 
 void CommandOutput::Print(const Section& section) { Print({"", {section}}); }

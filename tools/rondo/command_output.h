@@ -1,6 +1,7 @@
 // CommandOutput: what a command prints on standard output: text for people, in lines that a terminal holds,
-// or, with
-// --json, one object for programs. Errors and progress go to standard error.
+// or, with --json, one object for programs. Errors and progress go to standard error.
+//
+// Into a pipe or a file a sentence stays one line, for those who search it; tables are cut to kPipeWidth.
 #ifndef RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_
 #define RONDO_TOOLS_RONDO_COMMAND_OUTPUT_H_
 
@@ -36,8 +37,9 @@ class CommandOutput {
   int Finish(int status);
 
  private:
-  // Characters of a line: of the terminal, or kPipeWidth; with --wide, as many as there are.
-  size_t Width() const;
+  // Characters of a line: of the terminal, or, where there is none, `piped`; with --wide, as many as there
+  // are.
+  size_t Width(size_t piped) const;
 
   std::unique_ptr<nlohmann::ordered_json> object_;
   bool json_ = false, wide_ = false;

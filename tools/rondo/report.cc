@@ -127,14 +127,14 @@ size_t CharacterBytes(const std::string& text, size_t at) {
 
 }  // namespace
 
-void PrintText(const Report& report, FILE* out, size_t width) {
-  if (!report.title.empty()) std::fprintf(out, "%s\n", Wrapped(Printable(report.title), width).c_str());
+void PrintText(const Report& report, FILE* out, size_t text_width, size_t table_width) {
+  if (!report.title.empty()) std::fprintf(out, "%s\n", Wrapped(Printable(report.title), text_width).c_str());
   for (const Section& section : report.sections) {
     if (section.lines.empty() && section.table.rows.empty()) continue;
-    std::fprintf(out, "\n%s\n", Wrapped(Printable(section.title), width).c_str());
+    std::fprintf(out, "\n%s\n", Wrapped(Printable(section.title), text_width).c_str());
     for (const std::string& line : section.lines)
-      std::fprintf(out, "%s\n", Wrapped("  " + Printable(line), width).c_str());
-    if (!section.table.rows.empty()) PrintTable(section.table, out, width);
+      std::fprintf(out, "%s\n", Wrapped("  " + Printable(line), text_width).c_str());
+    if (!section.table.rows.empty()) PrintTable(section.table, out, table_width);
   }
 }
 

@@ -32,9 +32,10 @@ struct Report {
   std::vector<Section> sections;
 };
 
-// Lines of at most `width` characters: text is cut into several lines at words, and of a table the widest
+// Lines of at most so many characters: text is cut into several lines at words, and of a table the widest
 // columns of text are cut, each cell with "…" at its end.
-void PrintText(const Report& report, FILE* out, size_t width = kAnyWidth);
+void PrintText(const Report& report, FILE* out, size_t text_width = kAnyWidth,
+               size_t table_width = kAnyWidth);
 // As a part of a web page that can be folded.
 std::string ToHtml(const Section& section);
 
