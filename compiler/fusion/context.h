@@ -55,11 +55,13 @@ struct Context {
   std::vector<ir::View> placements;  // by node: the order of its elements, if it gets memory of its own
   std::vector<char> stored;          // by node: must be in memory whoever reads it
   std::vector<NodeId> concat_of;     // by node: the concatenation whose memory holds it, or kNoNode
-  std::unordered_map<NodeId, std::pair<int64_t, int64_t>>
-      concat_places;  // of those: from where along the axis, and how many
+  std::unordered_map<NodeId, ir::View> concat_places;  // of those: where in it
   std::vector<NodeId>
-      storage_of;            // by node: the state input whose memory this version of it lies in, or kNoNode
-  std::vector<char> made;    // by node: a copy that preparing made
+      storage_of;          // by node: the state input whose memory this version of it lies in, or kNoNode
+  std::vector<char> made;  // by node: a copy that preparing made
+  std::unordered_map<NodeId, std::string> copied_because;  // of copies: why there must be one
+  // By node: where it is a state's new value, its kernel cannot write it into the state (constraints.h).
+  std::vector<char> through_copy;
   std::vector<char> alone;   // by node: no part computes it together with others (constraints.h)
   std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
   std::vector<Group> groups;
@@ -96,11 +98,15 @@ struct Obstacle {
   NodeId reader = ir::kNoNode;  // node whose read of input `slot` has no plain strides
   int slot = -1;                // -1: the reader itself must be kept out of larger parts
   std::string what;
-  int group = -1;  // whose part it was
+  int group = -1;                // whose part it was
+  NodeId written = ir::kNoNode;  // a state's new value, which the part reads as it was at other points
 };
 
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
 NodeId InsertCopy(ir::Graph* graph, NodeId x);
+
+// `input "x"`, `constant "w"`, `Add "layers.3.add"`: what `id` shows, for reasons and messages.
+std::string NameOf(const ir::Graph& graph, NodeId id);
 
 // Gives each reader of a value that was rounded to 16 bits and widened a widening of its own
 // (widen_at_readers.cc).
@@ -127,6 +133,8 @@ ir::View ChannelsLast(const Shape& shape);
 void PlaceValues(Context* context);
 // Where the elements of a node lie in memory of its own (placement.cc).
 ir::View PlacementFor(const Context& context, NodeId id);
+// The node whose memory a version of it lies in (`id` itself if it is no version of anything).
+NodeId FirstVersion(const ir::Graph& graph, NodeId id);
 // The home of a node that is in memory; makes a temporary for one that has none yet.
 const Home& HomeOf(Context* context, NodeId id);
 

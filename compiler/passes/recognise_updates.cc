@@ -7,10 +7,10 @@
 #include <set>
 #include <utility>
 
+#include "compiler/ir/rebase.h"
 #include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/rebase.h"
 
 namespace rondo::passes {
 
@@ -23,35 +23,6 @@ using ir::NodeId;
 using ir::Op;
 using ir::Region;
 using ir::View;
-
-// Inverts `view`, which shows all of a dense base of `base` shape, once each, in another order: the base's
-// index to what `place` says of the view's index. None if the view is no plain permutation.
-std::optional<View> PlaceBase(const View& view, const Shape& base, const View& place) {
-  ir::LoopNest nest(view.shape());
-  if (!ir::RefineLoops(view, &nest)) return std::nullopt;
-  std::optional<ir::AffineMap> map = ir::MapOver(view, nest);
-  std::vector<int64_t> extents = nest.extents();
-  if (!map || map->offset != 0) return std::nullopt;
-  Shape split;  // the view's dims as its loops, those of one element left out
-  std::vector<int64_t> strides;
-  for (size_t l = 0; l < extents.size(); ++l) {
-    if (extents[l] == 1) continue;
-    if (split.rank == kMaxRank) return std::nullopt;
-    split.dims[split.rank++] = extents[l];
-    strides.push_back(map->strides[l]);
-  }
-  std::vector<int> order(strides.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::sort(order.begin(), order.end(),
-            [&](int a, int b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
-  int64_t run = 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    if (strides[static_cast<size_t>(order[i])] != run) return std::nullopt;
-    run *= split[order[i]];
-  }
-  if (run != base.elements()) return std::nullopt;
-  return ir::Reshape(ir::Transpose(ir::Reshape(place, split), order), base);
-}
 
 // One write of the chain: an update of the model, re-expressed, or a piece that was put beside others.
 struct Write {
@@ -113,7 +84,7 @@ class State {
     const std::vector<NodeId> in = n.inputs;
     switch (n.op) {
       case Op::kView: {
-        std::optional<View> base = PlaceBase(n.As<ir::ViewAttrs>().view, g_->node(in[0]).shape, place);
+        std::optional<View> base = ir::PlaceBehind(n.As<ir::ViewAttrs>().view, g_->node(in[0]).shape, place);
         if (!base) return Fresh(id, place);
         bool placed = Place(in[0], *base, depth + 1);
         if (placed) Inherit(id, in[0]);
@@ -135,7 +106,7 @@ class State {
         if (!LeadsToInput(in[0])) return Fresh(id, place);
         if (!Place(in[0], place, depth + 1)) return false;
         Inherit(id, in[0]);
-        if (!Rebase(place, &write.attrs))
+        if (!ir::Rebase(place, &write.attrs))
           return Fail("the index of " + Describe(id) + " has no plain stride in the state");
         return Record(id, write);
       }

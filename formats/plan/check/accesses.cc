@@ -101,6 +101,8 @@ Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   if (work_.over()) return TooMuchWork();
   if (!as_one) {
     // Refused.
+  } else if (PiecesApart(*a.print, a.base, *b.print, b.base, work_)) {
+    return Status::Ok();
   } else if (a.print->part == nullptr) {
     if (InPlaceCollective(a, b) || InPlaceCall(a, b)) return Status::Ok();
   } else if (a.print->part == b.print->part) {
