@@ -76,6 +76,7 @@ class PlanEmitter {
   KernelTable kernels_;
   std::map<std::string, uint32_t> source_numbers_;
   std::vector<std::string_view> sources_;
+  std::vector<std::string> copy_reasons_;  // formats/plan/copies.h
   std::vector<Group> groups_;
   std::vector<DeviceBytes> devices_;
   std::vector<uint32_t> same_as_;  // of a constant whose bytes another buffer has in the file: that one

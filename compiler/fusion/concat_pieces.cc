@@ -46,8 +46,8 @@ void Preparation::CopyConcatPieces() {
   }
 }
 
-// Why a piece cannot be computed in its place, in a concatenation that lies as `whole` says; "" if it can, and
-// `place`, which says where the piece lies, then says where `holder` does, whose memory holds it.
+// Why a piece cannot be computed in its place, in a concatenation that lies as `whole` says; "" if it can,
+// and `place`, which says where the piece lies, then says where `holder` does, whose memory holds it.
 std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& whole, View* place) const {
   const NodeId base = g_.BaseOf(piece);
   const std::string what = NameOf(g_, base);
@@ -58,10 +58,12 @@ std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& 
   if (op == Op::kCollective || op == Op::kCall || op == Op::kCallResult || op == Op::kLoopResult)
     return what + " is put beside others, and computed in memory of its own";
   std::optional<View> behind = ir::PlaceBehind(g_.ViewOf(piece), g_.node(base).shape, *place);
-  if (!behind || !IsWhole(base)) return "only a part of " + what + " is put beside others";
+  if (!behind || !IsWhole(base))
+    return "of what " + what + " computes a part, or some of it several times, is put beside others";
   View moved = ir::Reshape(*behind, g_.node(holder).shape);
   const View inside = ir::Compose(whole, moved);
-  if (!inside.affine() || !MayBeWrittenAt(inside, base)) return "the place of " + what + " beside others has no plain strides";
+  if (!inside.affine() || !MayBeWrittenAt(inside, base))
+    return "the place of " + what + " beside others has no plain strides";
   *place = std::move(moved);
   return "";
 }

@@ -7,6 +7,7 @@
 
 #include "compiler/ir/throwing_arena.h"
 #include "compiler/ir/versions.h"
+#include "formats/plan/copies.h"
 
 namespace rondo::fusion {
 
@@ -145,6 +146,19 @@ class Dependencies {
   std::unordered_map<int, std::vector<NodeId>> inputs_of_;  // by value
 };
 
+// Why the group's elements are moved, if it does nothing else.
+std::string WhyMoved(const Context& c, const Group& group) {
+  for (NodeId id : group.nodes) {
+    const auto found = c.copied_because.find(id);
+    if (found != c.copied_because.end()) return found->second;
+  }
+  const Node& sink = c.node(group.sink);
+  if (sink.op == Op::kIndexedWrite)
+    return NameOf(c.graph, sink.inputs[1]) + " is written over a part of " +
+           NameOf(c.graph, FirstVersion(c.graph, sink.id));
+  return NameOf(c.graph, sink.id) + " is needed in this order or type, and nothing that computes reads it so";
+}
+
 void Describe(const Context& c, const Group& group, LoweredOp* op) {
   ir::SourceList sources;
   sources.Add(op->sources);
@@ -165,6 +179,8 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
     }
   }
   op->sources = sources.Take();
+  if (op->kind == LoweredKind::kKernel && OnlyMoves(op->kernel.parts[0]))
+    op->moves_because = WhyMoved(c, group);
   std::string label = group.skeleton == Skeleton::kAttention ? "attention" : "";
   int most = 0;
   for (const auto& [text, count] : labels) {

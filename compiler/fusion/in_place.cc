@@ -16,7 +16,8 @@ bool HasRole(const Part& part, size_t operand) {
   return role;
 }
 
-// Whether both touch the same element at each iteration point, were their parameters bound to the same memory.
+// Whether both touch the same element at each iteration point, were their parameters bound to the same
+// memory.
 bool SamePlaces(const LoweredOp& op, const Operand& read, const Operand& write) {
   const LoweredBinding &from = op.params[read.param], &to = op.params[write.param];
   return read.dtype == write.dtype && read.offset == write.offset && read.indirects.empty() &&
@@ -52,16 +53,16 @@ bool IsIndex(const Part& part, size_t operand) {
 }
 
 bool InPrologue(const Part& part, size_t operand) {
-  return std::any_of(part.prologue.begin(), part.prologue.end(), [&](const TapeInst& inst) {
-    return inst.op == TapeOp::kLoad && inst.arg == operand;
-  });
+  return std::any_of(part.prologue.begin(), part.prologue.end(),
+                     [&](const TapeInst& inst) { return inst.op == TapeOp::kLoad && inst.arg == operand; });
 }
 
 // Whether each element that operand `read` reads is read at the point at which `write` writes it, and before.
 bool ReadsFirst(const LoweredOp& op, const Part& part, size_t read, size_t write) {
   const Operand& from = part.operands[read];
-  return from.mode == Mode::kRead && !HasRole(part, read) && !IsIndex(part, read) && !InPrologue(part, read) &&
-         SamePlaces(op, from, part.operands[write]) && LoadsComeFirst(part, read, write);
+  return from.mode == Mode::kRead && !HasRole(part, read) && !IsIndex(part, read) &&
+         !InPrologue(part, read) && SamePlaces(op, from, part.operands[write]) &&
+         LoadsComeFirst(part, read, write);
 }
 
 // Whether some operand reads what `write` writes after that, or at other points.

@@ -1,4 +1,5 @@
-// The memory of outputs: every output is a node of its own that lives there; a state is written where it lies.
+// The memory of outputs: every output is a node of its own that lives there; a state is written where it
+// lies.
 #include <algorithm>
 
 #include "compiler/fusion/preparation.h"
@@ -37,7 +38,8 @@ std::string Preparation::WhyCopied(size_t output, NodeId id, bool taken) const {
   const NodeId base = g_.BaseOf(id);
   const std::string what = "output \"" + g_.outputs[output].name + "\" is ";
   const bool whole = ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) && IsWhole(base);
-  if (c_.IsLeaf(base)) return what + (whole ? "" : "part of ") + NameOf(g_, base) + ", and each has memory of its own";
+  if (c_.IsLeaf(base))
+    return what + (whole ? "" : "part of ") + NameOf(g_, base) + ", and each has memory of its own";
   if (in_place_[base]) return what + "a state as well, and each has memory of its own";
   if (taken) return what + "another output as well, and each has memory of its own";
   if (!whole) return what + "what " + NameOf(g_, base) + " computes in part or in another order";
@@ -61,8 +63,8 @@ bool Preparation::IsUnchangedState(size_t output, NodeId id) const {
          ir::IsDense(g_.ViewOf(id), g_.node(g_.BaseOf(id)).shape.elements());
 }
 
-// States that are to be copied at the end are computed where they lie instead, where that changes nothing that
-// somebody still reads.
+// States that are to be copied at the end are computed where they lie instead, where that changes nothing
+// that somebody still reads.
 void Preparation::WriteStatesDirectly() {
   MarkOutputs();
   for (const ir::StatePair& pair : g_.states) {
@@ -85,7 +87,8 @@ std::string Preparation::WhyNotDirectly(const ir::StatePair& pair, NodeId id) {
   const NodeId base = g_.BaseOf(id), first = FirstVersion(g_, base);
   const std::string state = "state \"" + g_.inputs[pair.input].name + "\"", what = NameOf(g_, base);
   const Op op = g_.node(first).op;
-  if (c_.through_copy[base]) return "the kernel that computes " + state + " reads it at other places than it writes";
+  if (c_.through_copy[base])
+    return "the kernel that computes " + state + " reads it at other places than it writes";
   if (c_.IsLeaf(first) || op == Op::kIota) return state + " becomes " + what;
   if (in_place_[base] || IsOutput(base) || c_.concat_of[first] != kNoNode)
     return state + " becomes " + what + ", which lies in memory of its own";
@@ -139,8 +142,8 @@ std::vector<NodeId> Preparation::ReadersOf(NodeId id) {
   return readers;
 }
 
-// Makes all that reads the old contents of a state, but `copy`, run before `writers`, or read each element where
-// it is written. Returns "", or who cannot.
+// Makes all that reads the old contents of a state, but `copy`, run before `writers`, or read each element
+// where it is written. Returns "", or who cannot.
 std::string Preparation::OrderOldReaders(const ir::StatePair& pair, NodeId copy,
                                          const std::vector<NodeId>& writers) {
   const std::string state = "state \"" + g_.inputs[pair.input].name + "\"";

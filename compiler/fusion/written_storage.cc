@@ -1,5 +1,5 @@
-// Which writes happen in the memory of what they change: those of states, of memory that nothing else reads. All
-// others change a copy.
+// Which writes happen in the memory of what they change: those of states, of memory that nothing else reads.
+// All others change a copy.
 #include <algorithm>
 #include <memory>
 #include <unordered_set>
@@ -126,8 +126,8 @@ std::string Preparation::WhyNotChanged(NodeId data) const {
 
 // A call's results are written by it: they do not read its first output.
 size_t Preparation::MemoryReaders(std::span<const NodeId> users) const {
-  return static_cast<size_t>(std::count_if(
-      users.begin(), users.end(), [&](NodeId user) { return g_.node(user).op != Op::kCallResult; }));
+  return static_cast<size_t>(std::count_if(users.begin(), users.end(),
+                                           [&](NodeId user) { return g_.node(user).op != Op::kCallResult; }));
 }
 
 // The same for what custom ops change: it is copied unless the call is all that reads it.
