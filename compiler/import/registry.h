@@ -45,6 +45,8 @@ Span<const OpRow> ConvolutionOps();
 Span<const OpRow> PoolingOps();
 Span<const OpRow> NormalisationOps();
 Span<const OpRow> AttentionOps();
+Span<const OpRow> GroupedAttentionOps();
+Span<const OpRow> MultiHeadOps();
 Span<const OpRow> RecurrentOps();
 Span<const OpRow> IndexingOps();
 Span<const OpRow> SortingOps();

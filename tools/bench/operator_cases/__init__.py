@@ -1,0 +1,5 @@
+"""Models of one operator each, drawn at random. ALL: by name, a function that makes a Case of a Draw."""
+from .attention import CASES as ATTENTION
+from .case import Case, Draw
+
+ALL = {**ATTENTION}
