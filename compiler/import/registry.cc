@@ -15,7 +15,7 @@ Table MakeTable() {
         PadOps(),           ContractionOps(),  EinsumOps(),    ConvolutionOps(), PoolingOps(),
         NormalisationOps(), AttentionOps(),    RecurrentOps(), IndexingOps(),    SortingOps(),
         ResizeOps(),        QuantisationOps(), ControlOps(),   SequenceOps(),    MicrosoftOps(),
-        CollectiveOps(),    GroupedAttentionOps(), MultiHeadOps(), SamplingOps(),     FourierOps(),   ColumnsOps(),     LossOps()}) {
+        CollectiveOps(),    GroupedAttentionOps(), MultiHeadOps(), BlockwiseOps(), SamplingOps(),     FourierOps(),   ColumnsOps(),     LossOps()}) {
     for (const OpRow& row : part) table[{row.domain, row.op}].push_back(&row);
   }
   return table;
