@@ -64,8 +64,8 @@ NodeId Attend(Builder& b, NodeId q, NodeId k, NodeId v, const AttentionRequest& 
   }
   NodeId top = b.Binary(TapeOp::kMax, b.Reduce(ir::ReduceKind::kMax, x, {3}, true), request.sink);
   NodeId e = b.Unary(TapeOp::kExp, b.Sub(x, top));
-  NodeId sum = b.Add(b.Reduce(ir::ReduceKind::kSum, e, {3}, true),
-                     b.Unary(TapeOp::kExp, b.Sub(request.sink, top)));
+  NodeId sum =
+      b.Add(b.Reduce(ir::ReduceKind::kSum, e, {3}, true), b.Unary(TapeOp::kExp, b.Sub(request.sink, top)));
   return b.Cast(Weighed(b, b.Div(e, sum), v), b.dtype(q));
 }
 

@@ -8,8 +8,8 @@
 namespace rondo::importer {
 
 // `rows` [b, ..., m, ...] written to `cache` [b, ..., n, ...] along `axis`, where `place` (i64, broadcast to
-// the shape of rows) says: one kIndexedWrite, which a state does in place. A place outside of [0, n) is a fault
-// of the run.
+// the shape of rows) says: one kIndexedWrite, which a state does in place. A place outside of [0, n) is a
+// fault of the run.
 NodeId WriteRows(ir::Builder& b, NodeId cache, NodeId rows, NodeId place, int axis);
 
 // What an attention node is asked for besides q [b, h, s, d], k [b, g, t, d] and v [b, g, t, e].

@@ -1,4 +1,5 @@
-// Attention in which every query head has keys and values of its own, as com.microsoft's operators ask for it.
+// Attention in which every query head has keys and values of its own, as com.microsoft's operators ask for
+// it.
 #ifndef RONDO_COMPILER_IMPORT_MULTI_HEAD_H_
 #define RONDO_COMPILER_IMPORT_MULTI_HEAD_H_
 
@@ -21,8 +22,8 @@ Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h);
 // Rows `now` [b, h, s, d] after those of `past` [b, h, p, d].
 Result<NodeId> AppendRows(OpContext& c, NodeId past, NodeId now);
 
-// The whole node (outputs 0, and 1 if wanted), given the projections [b, s, q + k + v] of its input, and which of
-// its inputs are mask, past [2, b, h, p, d] and bias of the scores.
+// The whole node (outputs 0, and 1 if wanted), given the projections [b, s, q + k + v] of its input, and
+// which of its inputs are mask, past [2, b, h, p, d] and bias of the scores.
 Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int bias);
 
 }  // namespace rondo::importer

@@ -1,4 +1,5 @@
-// Weights of ONNX types with less than 8 bits (INT4, UINT4, INT2, UINT2): two or four numbers a byte in the file.
+// Weights of ONNX types with less than 8 bits (INT4, UINT4, INT2, UINT2): two or four numbers a byte in the
+// file.
 #ifndef RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 #define RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 

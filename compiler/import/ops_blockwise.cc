@@ -20,8 +20,8 @@ enum MatMulInput { kA, kB, kScales, kZeroPoints, kGroups, kBias };
 
 struct Blocks {
   int64_t n = 0, k = 0, bits = 0, size = 0;
-  int64_t count() const { return (k - 1) / size + 1; }           // along K
-  int64_t bytes() const { return size * bits / 8; }              // of one
+  int64_t count() const { return (k - 1) / size + 1; }             // along K
+  int64_t bytes() const { return size * bits / 8; }                // of one
   int64_t zero_bytes() const { return (count() * bits + 7) / 8; }  // of the zero points of a row
   double middle() const { return static_cast<double>(int64_t{1} << (bits - 1)); }
 };
@@ -33,8 +33,8 @@ Result<Blocks> ReadBlocks(const OpContext& c) {
                          "weights of %lld bits: rondo reads 2, 4 and 8; quantise the model to one of them",
                          static_cast<long long>(blocks.bits));
   }
-  if (blocks.n < 1 || blocks.k < 1 || blocks.n > kMost || blocks.k > kMost ||
-      !PowerOfTwo(blocks.size) || blocks.size < 16 || blocks.size > (1 << 30)) {
+  if (blocks.n < 1 || blocks.k < 1 || blocks.n > kMost || blocks.k > kMost || !PowerOfTwo(blocks.size) ||
+      blocks.size < 16 || blocks.size > (1 << 30)) {
     return Status::Error(Code::kCorrupt, "N %lld, K %lld in blocks of %lld", static_cast<long long>(blocks.n),
                          static_cast<long long>(blocks.k), static_cast<long long>(blocks.size));
   }
@@ -124,7 +124,8 @@ NodeId FoldedWeights(OpContext& c, const Blocks& blocks) {
       const float scale = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
       float zero = static_cast<float>(blocks.middle());
       if (zeros != nullptr && zeros->dtype == DType::kU8) {
-        zero = static_cast<float>(NumberAt(zeros->bytes.data() + n * blocks.zero_bytes(), block, blocks.bits));
+        zero =
+            static_cast<float>(NumberAt(zeros->bytes.data() + n * blocks.zero_bytes(), block, blocks.bits));
       } else if (zeros != nullptr) {
         zero = scalar::Load<float>(zeros->dtype, zeros->bytes.data(), at);
       }
@@ -189,11 +190,11 @@ Result<Table> ReadTable(OpContext& c) {
   table.bits = table.packed ? c.Int("bits", 4) : 8;
   if ((c.dtype(kData) != DType::kU8 && c.dtype(kData) != DType::kI8) || !PowerOfTwo(table.block) ||
       (table.bits != 2 && table.bits != 4 && table.bits != 8)) {
-    return Status::Error(Code::kUnsupported,
-                         "a table of %s of %lld bits in blocks of %lld: rondo reads whole numbers of 2, 4 and 8 "
-                         "bits in blocks of a power of two",
-                         Name(c.dtype(kData)), static_cast<long long>(table.bits),
-                         static_cast<long long>(table.block));
+    return Status::Error(
+        Code::kUnsupported,
+        "a table of %s of %lld bits in blocks of %lld: rondo reads whole numbers of 2, 4 and 8 "
+        "bits in blocks of a power of two",
+        Name(c.dtype(kData)), static_cast<long long>(table.bits), static_cast<long long>(table.block));
   }
   RONDO_ASSIGN_OR_RETURN(table.gather_axis, c.Axis(c.Int("gather_axis", 0), c.rank(kData)));
   RONDO_ASSIGN_OR_RETURN(table.quantize_axis, c.Axis(c.Int("quantize_axis", 1), c.rank(kData)));
@@ -205,8 +206,8 @@ Result<Table> ReadTable(OpContext& c) {
   Shape scales = table.shape;
   scales[table.quantize_axis] = (scales[table.quantize_axis] + table.block - 1) / table.block;
   if (!(c.shape(kGatherScales) == scales) || scales.elements() == 0) {
-    return Status::Error(Code::kCorrupt, "scales of shape %s; %s is needed", Text(c.shape(kGatherScales)).c_str(),
-                         Text(scales).c_str());
+    return Status::Error(Code::kCorrupt, "scales of shape %s; %s is needed",
+                         Text(c.shape(kGatherScales)).c_str(), Text(scales).c_str());
   }
   return table;
 }
@@ -246,9 +247,11 @@ Status GatherBlockQuantized(OpContext& c) {
   if (c.Has(kGatherZeroPoints)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(kData, kGatherZeroPoints));
     Shape zeros = c.shape(kGatherScales);
-    zeros[zeros.rank - 1] = table.packed ? (zeros[zeros.rank - 1] * table.bits + 7) / 8 : zeros[zeros.rank - 1];
+    zeros[zeros.rank - 1] =
+        table.packed ? (zeros[zeros.rank - 1] * table.bits + 7) / 8 : zeros[zeros.rank - 1];
     if (!(c.shape(kGatherZeroPoints) == zeros))
-      return Status::Error(Code::kCorrupt, "zero points of shape %s", Text(c.shape(kGatherZeroPoints)).c_str());
+      return Status::Error(Code::kCorrupt, "zero points of shape %s",
+                           Text(c.shape(kGatherZeroPoints)).c_str());
     NodeId zero = Rows(b, c.In(kGatherZeroPoints), safe, table, table.packed);
     zero = b.Slice(zero, b.shape(zero).rank - 1, 0, 1,
                    axis == out.rank - 1 ? c.shape(kGatherScales)[table.quantize_axis] : out[out.rank - 1]);

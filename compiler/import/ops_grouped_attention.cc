@@ -18,14 +18,29 @@ namespace {
 using ir::Builder;
 
 enum Input {
-  kQuery, kKey, kValue, kPastKey, kPastValue, kLengths, kTotal, kCosine, kSine, kPositions, kBias, kSink,
-  kKeyScale, kValueScale, kQueryNorm, kKeyNorm, kQueryLengths
+  kQuery,
+  kKey,
+  kValue,
+  kPastKey,
+  kPastValue,
+  kLengths,
+  kTotal,
+  kCosine,
+  kSine,
+  kPositions,
+  kBias,
+  kSink,
+  kKeyScale,
+  kValueScale,
+  kQueryNorm,
+  kKeyNorm,
+  kQueryLengths
 };
 
 // One node on its way. Shapes: q [b, heads, s, d], k and v [b, groups, s, d].
 struct Grouped {
   int64_t batch = 0, rows = 0, heads = 0, groups = 0, features = 0;
-  int64_t past = 0;      // positions of the cache that comes in
+  int64_t past = 0;       // positions of the cache that comes in
   int64_t positions = 0;  // of the one that goes out
   NodeId q = kNoNode, k = kNoNode, v = kNoNode;
   NodeId total = kNoNode;  // i64 [b]: positions that hold something afterwards
@@ -65,7 +80,8 @@ Status ReadHeads(OpContext& c, Grouped* g) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(kQuery, 3, 3));
   const Shape q = c.shape(kQuery);
   const bool packed = !c.Has(kKey);
-  if (g->heads < 1 || g->groups < 1 || g->heads > (1 << 20) || g->heads % g->groups != 0 || q.elements() == 0) {
+  if (g->heads < 1 || g->groups < 1 || g->heads > (1 << 20) || g->heads % g->groups != 0 ||
+      q.elements() == 0) {
     return Status::Error(Code::kCorrupt, "queries of shape %s in %lld heads over %lld", Text(q).c_str(),
                          static_cast<long long>(g->heads), static_cast<long long>(g->groups));
   }
@@ -179,11 +195,11 @@ Result<Storage> ReadStorage(OpContext& c, const char* kind, int past, int scale,
   if (!c.Has(scale) || (storage.bits != 8 && storage.bits != 4) || !c.Has(past) ||
       c.dtype(past) != storage.dtype || (storage.bits == 4 && g.features % 2 != 0) ||
       (type != "PER_TENSOR" && type != "PER_CHANNEL")) {
-    return Status::Error(Code::kUnsupported,
-                         "a cache of type %s, %s \"%.30s\" and %lld bits: rondo knows i8 of 8 bits and u8 of 4, "
-                         "PER_TENSOR or PER_CHANNEL, with a scale and a past; or export the model without",
-                         c.Has(past) ? Name(c.dtype(past)) : "none", kind, type.c_str(),
-                         static_cast<long long>(storage.bits));
+    return Status::Error(
+        Code::kUnsupported,
+        "a cache of type %s, %s \"%.30s\" and %lld bits: rondo knows i8 of 8 bits and u8 of 4, "
+        "PER_TENSOR or PER_CHANNEL, with a scale and a past; or export the model without",
+        c.Has(past) ? Name(c.dtype(past)) : "none", kind, type.c_str(), static_cast<long long>(storage.bits));
   }
   const int64_t count = c.shape(scale).elements();
   if (count != (type == "PER_TENSOR" ? 1 : g.groups * g.features))
@@ -205,8 +221,9 @@ NodeId Stored(Builder& b, const Storage& storage, NodeId x) {
 
 NodeId Restored(Builder& b, const Storage& storage, NodeId x, DType dtype) {
   if (storage.bits == 0) return x;
-  NodeId whole = storage.bits == 8 ? b.Cast(x, DType::kF32)
-                                   : b.BinaryScalar(TapeOp::kSub, b.Cast(UnpackBits(b, x, 4), DType::kF32), 8);
+  NodeId whole = storage.bits == 8
+                     ? b.Cast(x, DType::kF32)
+                     : b.BinaryScalar(TapeOp::kSub, b.Cast(UnpackBits(b, x, 4), DType::kF32), 8);
   return b.Cast(b.Mul(whole, storage.scale), dtype);
 }
 
@@ -222,8 +239,8 @@ Result<NodeId> Present(OpContext& c, int past, NodeId rows, const Grouped& g) {
       return Status::Error(Code::kCorrupt, "a cache of %s%s for rows of %s%s", Name(c.dtype(past)),
                            Text(c.shape(past)).c_str(), Name(b.dtype(rows)), Text(row).c_str());
     }
-    cache = b.PadConstant(c.In(past), b.Scalar(b.dtype(rows), 0), {0, 0, 0, 0},
-                          {0, 0, g.positions - g.past, 0});
+    cache =
+        b.PadConstant(c.In(past), b.Scalar(b.dtype(rows), 0), {0, 0, 0, 0}, {0, 0, g.positions - g.past, 0});
   }
   NodeId place = b.Add(b.Reshape(g.start, {g.batch, 1, 1, 1}), b.Iota({g.rows, 1}, 0));
   return WriteRows(b, cache, rows, place, 2);

@@ -36,11 +36,11 @@ Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, int64_t past) 
   if (m == Shape({n, s, t})) return b.Reshape(mask, {n, 1, s, t});
   if (m.rank == 4 && m[0] == n && m[1] == 1 && m[2] == m[3] && m[3] >= t && past + s <= m[2])
     return b.Slice(b.Slice(mask, 2, past, 1, s), 3, 0, 1, t);
-  return Status::Error(Code::kUnsupported,
-                       "a mask of shape %s for %lld batch entries, %lld queries and %lld keys: rondo knows [b], "
-                       "[2b], [b, keys], [b, queries, keys] and [b, 1, n, n]; export the model with one of them",
-                       Text(m).c_str(), static_cast<long long>(n), static_cast<long long>(s),
-                       static_cast<long long>(t));
+  return Status::Error(
+      Code::kUnsupported,
+      "a mask of shape %s for %lld batch entries, %lld queries and %lld keys: rondo knows [b], "
+      "[2b], [b, keys], [b, queries, keys] and [b, 1, n, n]; export the model with one of them",
+      Text(m).c_str(), static_cast<long long>(n), static_cast<long long>(s), static_cast<long long>(t));
 }
 
 // Input `i` as it is added to scores.
@@ -161,9 +161,10 @@ Status MultiHeadAttention(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kQuery));
   if (c.Has(kPastLength) || c.Has(kBeams) || c.Wants(3)) {
-    return Status::Error(Code::kUnsupported,
-                         "the inputs past_sequence_length and cache_indirection, and the output qk: export the "
-                         "model with a past of its own length (and --cache-length), without beams");
+    return Status::Error(
+        Code::kUnsupported,
+        "the inputs past_sequence_length and cache_indirection, and the output qk: export the "
+        "model with a past of its own length (and --cache-length), without beams");
   }
   if (c.Has(kPastKey) != c.Has(kPastValue))
     return Status::Error(Code::kCorrupt, "past keys and values come together");
@@ -236,7 +237,8 @@ Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int b
   if (widths.empty()) widths.assign(3, s[2] / 3);
   if (widths.size() != 3 || widths[0] < 1 || widths[1] < 1 || widths[2] < 1 || widths[0] > s[2] ||
       widths[1] > s[2] || widths[0] + widths[1] + widths[2] != s[2]) {
-    return Status::Error(Code::kCorrupt, "qkv_hidden_sizes do not fit %lld columns", static_cast<long long>(s[2]));
+    return Status::Error(Code::kCorrupt, "qkv_hidden_sizes do not fit %lld columns",
+                         static_cast<long long>(s[2]));
   }
   MultiHead h;
   int64_t at = 0;
