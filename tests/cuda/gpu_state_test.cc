@@ -10,8 +10,7 @@ namespace {
 class GpuState : public testing::TestWithParam<int64_t> {};
 
 TEST_P(GpuState, RunsChangeTheRowsOfTheirPositionsOnly) {
-  const Result<std::vector<uint8_t>> code =
-      CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
+  const Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
   if (code.status().code() == Code::kUnsupported) GTEST_SKIP() << "libnvrtc is not on this machine";
   const Result<Driver*> driver = CreateCudaDriver();
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
@@ -22,9 +21,13 @@ TEST_P(GpuState, RunsChangeTheRowsOfTheirPositionsOnly) {
     if (llama.valid()) {
       std::vector<CachedLlama::Run> runs = {{"prefill", 0, 48}};
       for (int64_t position = 48; position < 80; ++position) runs.push_back({"decode", position, 1});
-      for (const CachedLlama::Run& run :
-           {CachedLlama::Run{"prefill", 63, 48}, {"decode", 0, 1}, {"decode", 2047, 1}, {"decode", 1, 1},
-            {"prefill", 2000, 48}, {"decode", 1023, 1}, {"decode", 1024, 1}})
+      for (const CachedLlama::Run& run : {CachedLlama::Run{"prefill", 63, 48},
+                                          {"decode", 0, 1},
+                                          {"decode", 2047, 1},
+                                          {"decode", 1, 1},
+                                          {"prefill", 2000, 48},
+                                          {"decode", 1023, 1},
+                                          {"decode", 1024, 1}})
         runs.push_back(run);
       llama.ExpectRowsOfTheirPositionsOnly(runs);
     }

@@ -21,7 +21,9 @@ class CachedLlama {
   bool valid() { return !testing::Test::HasFailure() && model_->session().valid(); }
   LiveModel& model() { return *model_; }
   const std::vector<std::string>& caches() const { return caches_; }
-  uint64_t cache_bytes() const { return static_cast<uint64_t>(shape_.batch * shape_.kv_heads) * head_bytes(); }
+  uint64_t cache_bytes() const {
+    return static_cast<uint64_t>(shape_.batch * shape_.kv_heads) * head_bytes();
+  }
 
   struct Run {
     const char* program;

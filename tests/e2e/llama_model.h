@@ -1,6 +1,6 @@
-// LlamaModel: a decoder as PyTorch's exporter writes Llama's, node by node, of any size: norms in f32 between casts,
-// one matmul for query, key and value, rotation by halves, caches that are transposed, scattered into and
-// transposed back, grouped heads by Expand, a gated hidden layer; the last token's logits.
+// LlamaModel: a decoder as PyTorch's exporter writes Llama's, node by node, of any size: norms in f32 between
+// casts, one matmul for query, key and value, rotation by halves, caches that are transposed, scattered into
+// and transposed back, grouped heads by Expand, a gated hidden layer; the last token's logits.
 #ifndef RONDO_TESTS_E2E_LLAMA_MODEL_H_
 #define RONDO_TESTS_E2E_LLAMA_MODEL_H_
 

@@ -1,5 +1,6 @@
-// The caches of a decoder like the bench models', of two layers: prefill and decode write the rows of their positions
-// and touch nothing else. On the host, memory that a run must not write cannot be written while it runs.
+// The caches of a decoder like the bench models', of two layers: prefill and decode write the rows of their
+// positions and touch nothing else. On the host, memory that a run must not write cannot be written while it
+// runs.
 #include <sys/mman.h>
 
 #include "tests/e2e/cache_rows.h"
@@ -38,9 +39,9 @@ void Unprotect(CachedLlama& llama) {
 
 // Prefill and decode in turns, at the edges of pages and of the caches; later ones over rows of earlier ones.
 const std::vector<CachedLlama::Run> kRuns = {
-    {"prefill", 0, 48},   {"decode", 48, 1},     {"decode", 49, 1},   {"prefill", 63, 48},
-    {"decode", 15, 1},    {"decode", 16, 1},     {"decode", 0, 1},    {"prefill", 1024, 48},
-    {"decode", 1072, 1},  {"prefill", 2000, 48}, {"decode", 2047, 1}, {"decode", 777, 1}};
+    {"prefill", 0, 48},  {"decode", 48, 1},     {"decode", 49, 1},   {"prefill", 63, 48},
+    {"decode", 15, 1},   {"decode", 16, 1},     {"decode", 0, 1},    {"prefill", 1024, 48},
+    {"decode", 1072, 1}, {"prefill", 2000, 48}, {"decode", 2047, 1}, {"decode", 777, 1}};
 
 class LlamaState : public testing::TestWithParam<int64_t> {
  protected:
