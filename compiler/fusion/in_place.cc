@@ -99,8 +99,9 @@ NodeId StateReadElsewhere(const Context& c, const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return kNoNode;
   for (const ir::StatePair& pair : c.graph.states) {
     const NodeId base = c.base(c.graph.outputs[pair.output].node);
-    if (c.storage_of[base] != kNoNode) continue;  // its writes and reads never share a kernel
-    const int value = c.homes[c.graph.inputs[pair.input].node].value;
+    const NodeId input = c.graph.inputs[pair.input].node;
+    if (c.storage_of[base] == input) continue;  // its writes and reads never share a kernel
+    const int value = c.homes[input].value;
     for (const Part& part : op.kernel.parts) {
       for (size_t k = 0; k < part.operands.size(); ++k) {
         const Operand& operand = part.operands[k];

@@ -87,8 +87,7 @@ std::string Preparation::WhyNotDirectly(const ir::StatePair& pair, NodeId id) {
   const NodeId base = g_.BaseOf(id), first = FirstVersion(g_, base);
   const std::string state = "state \"" + g_.inputs[pair.input].name + "\"", what = NameOf(g_, base);
   const Op op = g_.node(first).op;
-  if (c_.through_copy[base])
-    return "the kernel that computes " + state + " reads it at other places than it writes";
+  if (c_.through_copy[base]) return ReadsOtherPlaces(pair);
   if (c_.IsLeaf(first) || op == Op::kIota) return state + " becomes " + what;
   if (in_place_[base] || IsOutput(base) || c_.concat_of[first] != kNoNode)
     return state + " becomes " + what + ", which lies in memory of its own";
@@ -102,6 +101,11 @@ std::string Preparation::WhyNotDirectly(const ir::StatePair& pair, NodeId id) {
   if (std::any_of(readers.begin(), readers.end(), convolves))
     return "convolutions read " + what + " in an order of their own";
   return "";
+}
+
+std::string Preparation::ReadsOtherPlaces(const ir::StatePair& pair) const {
+  return "the kernel that computes state \"" + g_.inputs[pair.input].name +
+         "\" reads it at other places than it writes";
 }
 
 // What computes `base`, where that lies in one memory: all pieces of a concatenation, all versions.
@@ -152,7 +156,8 @@ std::string Preparation::OrderOldReaders(const ir::StatePair& pair, NodeId copy,
   std::erase(readers, copy);
   for (NodeId reader : readers) {
     for (NodeId writer : writers) {
-      if (reader == writer ? !ReadsInPlace(reader, input) : g_.Reaches(writer, reader))
+      if (reader == writer && !ReadsInPlace(reader, input)) return ReadsOtherPlaces(pair);
+      if (reader != writer && g_.Reaches(writer, reader))
         return NameOf(g_, reader) + " reads " + state + " as it was when the new value is already there";
     }
   }

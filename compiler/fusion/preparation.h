@@ -1,7 +1,8 @@
 // Preparation: the steps of Prepare, each of which gives memory to some nodes by inserting copies where they
 // cannot have it otherwise. In the order in which they run:
 //   prepare.cc          what calls and loops read; at the end, order and readers
-//   written_storage.cc  which writes happen in the memory of what they change
+//   written_storage.cc  writes of states, and by custom ops, in the memory of what they change
+//   change_in_place.cc  other writes
 //   output_memory.cc    outputs, and states that are written as a whole
 //   concat_pieces.cc    pieces of concatenations
 // Every copy that is made has its reason (Context::copied_because). Internal to these files.
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "compiler/fusion/context.h"
+#include "compiler/ir/versions.h"
 
 namespace rondo::fusion {
 
@@ -47,13 +49,33 @@ class Preparation {
   void FindStateChains();
   void CopyOwnReads(const std::vector<NodeId>& versions);
   Status OrderCopies();
-  void CopyScatterTargets();
   size_t MemoryReaders(std::span<const NodeId> users) const;
   void CopyCallTargets();
   bool VersionInPlace(std::span<const NodeId> results, NodeId call, uint32_t output) const;
   bool MayBeChanged(NodeId data, NodeId call, std::span<const NodeId> users) const;
   std::string WhyNotChanged(NodeId data) const;
   bool IsWhole(NodeId version) const;
+
+  // change_in_place.cc
+  struct Placed {
+    NodeId first = ir::kNoNode;  // the oldest version: the memory's own
+    ir::View place;              // where another lies in it
+  };
+  struct Change {
+    NodeId id, base;     // the write, and the version that it changes
+    Placed own;          // where its data lies
+    ir::Region written;  // of the same memory: what it may replace
+  };
+  struct LateRead {  // of elements that no write replaces
+    NodeId reader;
+    ir::Region region;
+  };
+  void CopyScatterTargets();
+  std::string ChangeInPlace(NodeId id);
+  bool IsChangeable(NodeId base);
+  bool SortReaders(const Change& change, const ir::View& place, std::vector<NodeId>* before,
+                   std::vector<LateRead>* late);
+  bool Meets(NodeId first, const ir::Region& a, const ir::Region& b) const;
 
   // output_memory.cc
   void SettleOutputs();
@@ -63,6 +85,7 @@ class Preparation {
   bool IsUnchangedState(size_t output, NodeId id) const;
   void WriteStatesDirectly();
   std::string WhyNotDirectly(const ir::StatePair& pair, NodeId id);
+  std::string ReadsOtherPlaces(const ir::StatePair& pair) const;
   std::vector<NodeId> WritersOf(NodeId base) const;
   std::vector<NodeId> ReadersOf(NodeId id);
   std::string OrderOldReaders(const ir::StatePair& pair, NodeId copy, const std::vector<NodeId>& writers);
@@ -80,6 +103,8 @@ class Preparation {
   std::vector<char> in_place_;                         // by node: a write in the state's own memory
   std::unordered_map<NodeId, NodeId> storage_;         // of the versions in them, the input
   std::vector<std::vector<NodeId>> chains_;            // the versions of each state that is written in place
+  std::unordered_map<NodeId, Placed> placed_;          // of versions that share memory which is no state
+  std::unordered_map<NodeId, std::vector<LateRead>> late_;  // by oldest version
 };
 
 }  // namespace rondo::fusion

@@ -48,6 +48,7 @@ std::string NameOf(const Graph& graph, NodeId id) {
 
 Status Preparation::Run() {
   RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
+  g_.RemoveDead();  // an order that leads past what is dead is none
   Grow();
   IndexStates();
   CopyCallInputs();

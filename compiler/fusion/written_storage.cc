@@ -82,26 +82,8 @@ Status Preparation::OrderCopies() {
     if (!late.empty()) return Status::Error(Code::kInternal, "fusion: %s", late.c_str());
     for (NodeId version : versions) c_.storage_of[version] = versions[0];
   }
+  for (const auto& [version, placed] : placed_) c_.storage_of[version] = placed.first;
   return Status::Ok();
-}
-
-// A write that is not in place gets a fresh copy of its data to write into.
-void Preparation::CopyScatterTargets() {
-  NodeId count = g_.size();
-  MarkOutputs();
-  const ir::Users users = g_.AllUsers();
-  for (NodeId id = 0; id < count; ++id) {
-    if (g_.node(id).dead || g_.node(id).op != Op::kIndexedWrite || in_place_[id]) continue;
-    NodeId data = g_.node(id).inputs[0];
-    // Memory that only this write reads is written in place.
-    Op op = g_.node(data).op;
-    bool own =
-        op != Op::kView && op != Op::kInput && op != Op::kConstant && op != Op::kConcat && op != Op::kIota;
-    bool chained = own && !in_place_[data] && MemoryReaders(users[data]) == 1 && !IsOutput(data);
-    if (chained) continue;
-    NodeId copy = MakeCopy(data, WhyNotChanged(data));
-    g_.SetInput(id, 0, copy);
-  }
 }
 
 // Whether all of the memory that `version` lies in is what it shows, in order.
@@ -165,6 +147,8 @@ bool Preparation::MayBeChanged(NodeId data, NodeId call, std::span<const NodeId>
   const auto& inputs = g_.node(call).inputs;
   const auto reads =
       std::count_if(inputs.begin(), inputs.end(), [&](NodeId in) { return g_.BaseOf(in) == data; });
+  const auto placed = placed_.find(data);
+  if (placed != placed_.end() && (!IsWhole(data) || !late_.at(placed->second.first).empty())) return false;
   return reads == 1 && !in_place_[data] && MemoryReaders(users) == 1 && !IsOutput(data);
 }
 

@@ -1,7 +1,8 @@
 // Copies: steps of a plan that move bytes without computing anything, and why each has to.
 //
 // Why is a text of the plan that nothing refers to, as `value "NAME" of Op "node"` is: PlanData::sources says
-// `copy in step 3 of "main": REASON`. For the compiler, which writes it, and tools; the runtime passes over it.
+// `copy in step 3 of "main": REASON`. For the compiler, which writes it, and tools; the runtime passes over
+// it.
 #ifndef RONDO_FORMATS_PLAN_COPIES_H_
 #define RONDO_FORMATS_PLAN_COPIES_H_
 

@@ -22,6 +22,7 @@ class States {
   }
   NodeId State(const std::string& name) { return b_.Input(name, DType::kF32, Shape{kRows, kColumns}); }
   NodeId Rows(NodeId from, int64_t start, int64_t count) { return b_.Slice(from, 0, start, 1, count); }
+  NodeId Columns(NodeId from) { return b_.Slice(from, 1, 1, 1, 2); }
   NodeId Backwards(NodeId from, int axis) {
     int64_t n = b_.shape(from)[axis];
     return b_.Slice(from, axis, n - 1, -1, n);
@@ -147,7 +148,7 @@ class RandomStates : public States {
       int64_t count = 1 + static_cast<int64_t>(Pick(kRows)),
               start = static_cast<int64_t>(Pick(kRows - count + 1));
       NodeId rows = Rows(x, static_cast<int64_t>(Pick(kRows - count + 1)), count);
-      switch (Pick(fresh == 8 ? 9 : 14)) {
+      switch (Pick(fresh == 8 ? 9 : 16)) {
         case 0: pool_.push_back(b_.Add(x, y)); break;
         case 1: pool_.push_back(b_.Unary(TapeOp::kTanh, x)); break;
         case 2: pool_.push_back(b_.Transpose(x, {1, 0})); break;
@@ -168,6 +169,14 @@ class RandomStates : public States {
               {1, 0}));
           break;
         case 12: pool_.push_back(Put(x, rows, start)); break;
+        case 13: {
+          NodeId upper = Put(Rows(x, 0, 2), Rows(y, 1, 1), 1), lower = Put(Rows(x, 2, 2), Rows(y, 0, 1), 0);
+          pool_.push_back(b_.Concat({lower, upper}, 0));
+          break;
+        }
+        case 14:
+          pool_.push_back(Put(b_.Concat({b_.Transpose(Rows(x, 0, 2), {1, 0}), Columns(y)}, 1), rows, start));
+          break;
         default: pool_.push_back(b_.Select(b_.Binary(TapeOp::kLess, x, y), x, y)); break;
       }
     }
@@ -183,14 +192,14 @@ class RandomStates : public States {
 };
 
 TEST(State, RandomReadsAndWritesKeepTheirMeaning) {
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+  for (uint32_t seed = 0; seed < 10'000; ++seed) {
     RandomStates(seed).Check(seed);
     if (testing::Test::HasFailure()) return;
   }
 }
 
 TEST(State, RandomNewContentsKeepTheirMeaning) {
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+  for (uint32_t seed = 0; seed < 10'000; ++seed) {
     RandomStates(seed, 2).Check(seed);
     if (testing::Test::HasFailure()) return;
   }
