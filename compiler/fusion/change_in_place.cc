@@ -1,5 +1,5 @@
-// Writes that replace some elements of what is no state: each in the memory of what it changes, if all that reads
-// the elements as they were can run before; else in a copy. Several may change parts of one memory.
+// Writes that replace some elements of what is no state: each in the memory of what it changes, if all that
+// reads the elements as they were can run before; else in a copy. Several may change parts of one memory.
 #include <algorithm>
 
 #include "compiler/fusion/preparation.h"
@@ -28,13 +28,14 @@ void Preparation::CopyScatterTargets() {
   }
 }
 
-// Lets write `id` happen in the memory of its data, after all that reads what it replaces. Returns "", or why it
-// cannot.
+// Lets write `id` happen in the memory of its data, after all that reads what it replaces. Returns "", or why
+// it cannot.
 std::string Preparation::ChangeInPlace(NodeId id) {
   const NodeId data = g_.node(id).inputs[0], base = g_.BaseOf(data);
   if (!IsChangeable(base)) return WhyNotChanged(base);
   const auto known = placed_.find(base);
-  const Placed holder = known != placed_.end() ? known->second : Placed{base, ir::DenseView(g_.node(base).shape)};
+  const Placed holder =
+      known != placed_.end() ? known->second : Placed{base, ir::DenseView(g_.node(base).shape)};
   Placed own = {holder.first, ir::Compose(holder.place, g_.ViewOf(data))};
   const bool whole = ir::IsDense(own.place, g_.node(own.first).shape.elements());
   ir::IndexedAttrs attrs = g_.node(id).As<ir::IndexedAttrs>();
@@ -73,8 +74,8 @@ bool Preparation::IsChangeable(NodeId base) {
   return true;
 }
 
-// Sorts what reads the version that is changed: what must run before, and what reads other elements and may run
-// whenever it likes. False if something would read too late. `place` is where the version lies.
+// Sorts what reads the version that is changed: what must run before, and what reads other elements and may
+// run whenever it likes. False if something would read too late. `place` is where the version lies.
 bool Preparation::SortReaders(const Change& change, const View& place, std::vector<NodeId>* before,
                               std::vector<LateRead>* late) {
   constexpr size_t kMostLate = 64;

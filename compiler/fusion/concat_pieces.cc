@@ -32,7 +32,9 @@ void Preparation::CopyConcatPieces() {
       View place = ir::Slice(ir::DenseView(g_.node(id).shape), axis, start, 1, shape[axis]);
       start += shape[axis];
       NodeId holder = FirstVersion(g_, g_.BaseOf(piece));
-      const std::string because = WhyNotInPlace(piece, holder, whole, &place);
+      std::string because = WhyNotInPlace(piece, holder, whole, &place);
+      if (because.empty() && !MayBeRunAt(ir::Compose(whole, place), holder, id))
+        because = NameOf(g_, holder) + " is put beside others, and not one after another there";
       if (!because.empty()) {
         holder = MakeCopy(piece, because);
         g_.SetInput(id, k, holder);
@@ -55,8 +57,7 @@ std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& 
   if (c_.IsLeaf(holder) || op == Op::kIota) return what + " is put beside others, and lies elsewhere";
   if (in_place_[base] || c_.concat_of[holder] != kNoNode || IsOutput(base) || IsOutput(holder))
     return what + " is put beside others, and has another place in memory as well";
-  if (op == Op::kCollective || op == Op::kCall || op == Op::kCallResult || op == Op::kLoopResult)
-    return what + " is put beside others, and computed in memory of its own";
+  if (op == Op::kLoopResult) return what + " is put beside others, and computed in memory of its own";
   std::optional<View> behind = ir::PlaceBehind(g_.ViewOf(piece), g_.node(base).shape, *place);
   if (!behind || !IsWhole(base))
     return "of what " + what + " computes a part, or some of it several times, is put beside others";
@@ -66,6 +67,17 @@ std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& 
     return "the place of " + what + " beside others has no plain strides";
   *place = std::move(moved);
   return "";
+}
+
+// Whether what computes `holder` can write to memory that lies as `place` says, in `concat`, whose elements
+// then lie in their own order if that is what it counts on.
+bool Preparation::MayBeRunAt(const View& place, NodeId holder, NodeId concat) {
+  const Op op = g_.node(holder).op;
+  if (op != Op::kCollective && op != Op::kCall && op != Op::kCallResult) return true;
+  if (!RunOffset(place, g_.node(holder).dtype)) return false;
+  c_.own_order.resize(static_cast<size_t>(g_.size()), 0);
+  for (NodeId outer = concat; outer != kNoNode; outer = c_.concat_of[outer]) c_.own_order[outer] = 1;
+  return true;
 }
 
 // Whether the writes that made `version` may go to memory that lies as `place` says.

@@ -55,7 +55,13 @@ Status Constraints::Add(const std::vector<Obstacle>& obstacles) {
   const bool patient = rounds_++ < kPatience;
   for (const Obstacle& obstacle : obstacles) {
     if (obstacle.written != ir::kNoNode) {
-      c_.through_copy[static_cast<size_t>(obstacle.written)] = 1;
+      char& through_copy = c_.through_copy[static_cast<size_t>(obstacle.written)];
+      if (through_copy != 0) {
+        return Status::Error(Code::kInternal,
+                             "%s reads a state at other places than it writes, through a copy",
+                             SourcesOf(c_.node(obstacle.written)).c_str());
+      }
+      through_copy = 1;
       ++copies_;
       continue;
     }

@@ -4,6 +4,7 @@
 #define RONDO_COMPILER_FUSION_CONTEXT_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -54,7 +55,9 @@ struct Context {
   std::vector<Home> homes;           // by node; value < 0: not yet named (temporaries) or not in memory
   std::vector<ir::View> placements;  // by node: the order of its elements, if it gets memory of its own
   std::vector<char> stored;          // by node: must be in memory whoever reads it
-  std::vector<NodeId> concat_of;     // by node: the concatenation whose memory holds it, or kNoNode
+  // By node: the concatenation whose memory holds it, or the collective that gathers it there; or kNoNode.
+  std::vector<NodeId> concat_of;
+  std::vector<char> own_order;  // by node: its elements lie in their own order, for who counts on that
   std::unordered_map<NodeId, ir::View> concat_places;  // of those: where in it
   std::vector<NodeId>
       storage_of;          // by node: the state input whose memory this version of it lies in, or kNoNode
@@ -105,7 +108,8 @@ struct Obstacle {
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
 NodeId InsertCopy(ir::Graph* graph, NodeId x);
 
-// `input "x"`, `constant "w"`, `Add "layers.3.add"`: what `id` shows, for reasons and messages.
+// `input "x"`, `state "k_cache"`, `constant "w"`, `Add "layers.3.add"`: what `id` shows, for reasons and
+// messages.
 std::string NameOf(const ir::Graph& graph, NodeId id);
 
 // Gives each reader of a value that was rounded to 16 bits and widened a widening of its own
@@ -135,6 +139,12 @@ void PlaceValues(Context* context);
 ir::View PlacementFor(const Context& context, NodeId id);
 // The node whose memory a version of it lies in (`id` itself if it is no version of anything).
 NodeId FirstVersion(const ir::Graph& graph, NodeId id);
+// What calls of custom ops and collectives may count on, as of every buffer: the alignment of what they
+// touch.
+inline constexpr int64_t kRunAlignment = 64;  // bytes
+// From which byte on `view` shows elements of `dtype` one after another; none if it does not, or not aligned
+// so.
+std::optional<uint64_t> RunOffset(const ir::View& view, DType dtype);
 // The home of a node that is in memory; makes a temporary for one that has none yet.
 const Home& HomeOf(Context* context, NodeId id);
 

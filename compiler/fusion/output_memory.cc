@@ -18,7 +18,8 @@ void Preparation::SettleOutputs() {
     NodeId id = g_.outputs[o].node;
     NodeId base = g_.BaseOf(id);
     const bool state = state_of_output_[o] >= 0;
-    if (state && (Made(id) || EndsChain(o, base) || IsUnchangedState(o, id))) continue;
+    const bool copied = Made(id) && c_.alone[id] != 0;  // as below, when preparing the time before
+    if (state && (copied || EndsChain(o, base) || IsUnchangedState(o, id))) continue;
     const std::string because = WhyCopied(o, id, taken[base] != 0);
     if (state || !because.empty()) {
       // A state that takes another's contents, or its own in another order, takes them from a copy.
@@ -72,7 +73,9 @@ void Preparation::WriteStatesDirectly() {
     if (!Made(copy) || c_.alone[copy] == 0) continue;
     const NodeId id = g_.node(copy).inputs[0], base = g_.BaseOf(id);
     std::string because = WhyNotDirectly(pair, id);
-    if (because.empty()) because = OrderOldReaders(pair, copy, WritersOf(base));
+    const std::vector<NodeId> writers = WritersOf(base);
+    if (because.empty()) TakeMovesAside(g_.inputs[pair.input].node, writers);
+    if (because.empty()) because = OrderOldReaders(pair, copy, writers);
     if (!because.empty()) {
       c_.copied_because[copy] = because;
       continue;
@@ -144,6 +147,19 @@ std::vector<NodeId> Preparation::ReadersOf(NodeId id) {
   std::sort(readers.begin(), readers.end());
   readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
   return readers;
+}
+
+// Copies that bring elements of `storage` to other places in it read them from a copy.
+void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writers) {
+  for (NodeId writer : writers) {
+    const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
+    if (!moves || ReadsInPlace(writer, storage)) continue;
+    const std::string because = "elements of " + NameOf(g_, storage) + " move within it";
+    c_.copied_because[writer] = because;
+    const NodeId aside = MakeCopy(g_.node(writer).inputs[0], because);
+    c_.alone[aside] = 1;
+    g_.SetInput(writer, 0, aside);
+  }
 }
 
 // Makes all that reads the old contents of a state, but `copy`, run before `writers`, or read each element

@@ -5,6 +5,7 @@
 //   change_in_place.cc  other writes
 //   output_memory.cc    outputs, and states that are written as a whole
 //   concat_pieces.cc    pieces of concatenations
+//   runs_of_memory.cc   what calls and collectives read and write: elements one after another
 // Every copy that is made has its reason (Context::copied_because). Internal to these files.
 #ifndef RONDO_COMPILER_FUSION_PREPARATION_H_
 #define RONDO_COMPILER_FUSION_PREPARATION_H_
@@ -29,7 +30,6 @@ class Preparation {
  private:
   // prepare.cc
   Status RefuseEmptyOutputs();
-  void CopyCallInputs();
   void CopyLoopInputs();
   NodeId MakeCopy(NodeId x, const std::string& because);
   bool Made(NodeId id) const { return c_.made[static_cast<size_t>(id)] != 0; }
@@ -88,13 +88,19 @@ class Preparation {
   std::string ReadsOtherPlaces(const ir::StatePair& pair) const;
   std::vector<NodeId> WritersOf(NodeId base) const;
   std::vector<NodeId> ReadersOf(NodeId id);
+  void TakeMovesAside(NodeId storage, const std::vector<NodeId>& writers);
   std::string OrderOldReaders(const ir::StatePair& pair, NodeId copy, const std::vector<NodeId>& writers);
   bool ReadsInPlace(NodeId id, NodeId storage) const;
 
   // concat_pieces.cc
   void CopyConcatPieces();
   std::string WhyNotInPlace(NodeId piece, NodeId holder, const ir::View& whole, ir::View* place) const;
+  bool MayBeRunAt(const ir::View& place, NodeId holder, NodeId concat);
   bool MayBeWrittenAt(const ir::View& place, NodeId version) const;
+
+  // runs_of_memory.cc
+  void CopyCallInputs();
+  void GatherInPlace();
 
   Context& c_;
   ir::Graph& g_;

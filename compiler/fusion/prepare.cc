@@ -37,8 +37,12 @@ std::string SourcesOf(const Node& node) {
 
 std::string NameOf(const Graph& graph, NodeId id) {
   const Node& node = graph.node(graph.BaseOf(id));
-  if (node.op == Op::kInput)
-    return "input \"" + graph.inputs[static_cast<size_t>(node.As<ir::InputAttrs>().index)].name + "\"";
+  if (node.op == Op::kInput) {
+    const int index = node.As<ir::InputAttrs>().index;
+    const bool state = std::any_of(graph.states.begin(), graph.states.end(),
+                                   [&](const ir::StatePair& pair) { return pair.input == index; });
+    return (state ? "state \"" : "input \"") + graph.inputs[static_cast<size_t>(index)].name + "\"";
+  }
   if (node.op == Op::kConstant) {
     const std::string& name = node.As<ir::ConstantAttrs>().data->name;
     return name.empty() ? "a constant" : "constant \"" + name + "\"";
@@ -58,6 +62,7 @@ Status Preparation::Run() {
   CopyCallTargets();
   SettleOutputs();
   CopyConcatPieces();
+  GatherInPlace();
   RONDO_RETURN_IF_ERROR(OrderCopies());
   WriteStatesDirectly();
   return Index();
@@ -73,21 +78,7 @@ Status Preparation::RefuseEmptyOutputs() {
   return Status::Ok();
 }
 
-// A call reads dense memory: what is shown by another view is copied.
-void Preparation::CopyCallInputs() {
-  const NodeId count = g_.size();
-  for (NodeId id = 0; id < count; ++id) {
-    if (g_.node(id).dead || g_.node(id).op != Op::kCall) continue;
-    for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
-      const NodeId input = g_.node(id).inputs[k];
-      if (ir::IsDense(g_.ViewOf(input), g_.node(g_.BaseOf(input)).shape.elements())) continue;
-      const NodeId copy = MakeCopy(input, "a custom op reads dense memory");
-      g_.SetInput(id, k, copy);
-    }
-  }
-}
-
-// The same for loops, and what the first round hands on lies where the loop may change it.
+// A loop reads dense memory, and what the first round hands on lies where the loop may change it.
 void Preparation::CopyLoopInputs() {
   const NodeId count = g_.size();
   for (NodeId id = 0; id < count; ++id) {
@@ -130,6 +121,8 @@ void Preparation::MarkOutputs() {
 // Order, readers, homes.
 Status Preparation::Index() {
   c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
+  c_.storage_of.resize(static_cast<size_t>(g_.size()), kNoNode);
+  c_.own_order.resize(static_cast<size_t>(g_.size()), 0);
   g_.RemoveDead();
   c_.order = g_.TopologicalOrder();
   if (c_.order.empty() && g_.size() > 0) {

@@ -17,10 +17,12 @@ namespace {
 
 double ElementOf(DType dtype, const uint8_t* data, int64_t i) {
   const scalar::Value value = scalar::LoadValue(dtype, data, i);
-  return NaturalType(dtype) == TapeType::kI64 ? static_cast<double>(value.i64) : static_cast<double>(value.f32);
+  return NaturalType(dtype) == TapeType::kI64 ? static_cast<double>(value.i64)
+                                              : static_cast<double>(value.f32);
 }
 
-void ExpectSame(const std::string& what, const ir::ConstantData& expected, const std::vector<uint8_t>& found) {
+void ExpectSame(const std::string& what, const ir::ConstantData& expected,
+                const std::vector<uint8_t>& found) {
   for (int64_t i = 0; i < expected.shape.elements(); ++i) {
     const double a = ElementOf(expected.dtype, expected.bytes.data(), i),
                  b = ElementOf(expected.dtype, found.data(), i);
@@ -47,7 +49,8 @@ void AliasModel::Node(const std::string& op, const std::vector<std::string>& inp
   for (int64_t value : values) to->add_ints(value);
 }
 
-void AliasModel::Slice(const std::string& from, const std::string& to, int64_t begin, int64_t end, int64_t axis) {
+void AliasModel::Slice(const std::string& from, const std::string& to, int64_t begin, int64_t end,
+                       int64_t axis) {
   Ints(to + "_begin", {begin});
   Ints(to + "_end", {end});
   Ints(to + "_axis", {axis});
@@ -105,7 +108,8 @@ void AliasModel::CheckRuns(const ir::Graph& graph) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ir::ConstantData& data = *inputs[i];
     if (program.inputs[i].is_state) {
-      ASSERT_TRUE(model_->session().WriteState(program.inputs[i].name, data.bytes.data(), data.bytes.size()).ok());
+      ASSERT_TRUE(
+          model_->session().WriteState(program.inputs[i].name, data.bytes.data(), data.bytes.size()).ok());
     } else {
       std::memcpy(buffers.input_bytes[i].data(), data.bytes.data(), data.bytes.size());
     }
@@ -140,8 +144,7 @@ void AliasModel::CheckLifecycle() {
   Result<VerifyReport> report = VerifyLifecycle(model_->plan(), *driver, options);
   DestroyHostDriver(*driver);
   ASSERT_TRUE(report.ok()) << report.status().message();
-  for (const Finding& finding : report->findings)
-    ADD_FAILURE() << finding.Text();
+  for (const Finding& finding : report->findings) ADD_FAILURE() << finding.Text();
 }
 
 std::string AliasModel::Why() const {

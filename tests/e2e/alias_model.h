@@ -33,9 +33,9 @@ class AliasModel : public ModelMaker {
   // Integer inputs are drawn from [0, below).
   void IntegersBelow(int64_t below) { below_ = below; }
 
-  // Compiles it, takes two runs on the host driver, with the state carried on, and compares all outputs and states
-  // with what the evaluator makes of the model's graph, before any pass; then the lifecycle verifier looks at the
-  // plan, and the plan must say why of every step that copies. Once.
+  // Compiles it, takes two runs on the host driver, with the state carried on, and compares all outputs and
+  // states with what the evaluator makes of the model's graph, before any pass; then the lifecycle verifier
+  // looks at the plan, and the plan must say why of every step that copies. Once.
   void Check();
 
   // After Check. Of a plan that could not be made: 0, empty.

@@ -1,5 +1,5 @@
-// What shares memory in whole programs: states computed where they lie, caches, outputs, parts of one memory that
-// are changed each by itself, pieces of concatenations.
+// What shares memory in whole programs: states computed where they lie, caches, outputs, parts of one memory
+// that are changed each by itself, pieces of concatenations.
 #include "tests/e2e/alias_model.h"
 
 namespace rondo {
@@ -88,7 +88,8 @@ TEST(WholeStates, WhatStillReadsTheOldContentsWhenTheNewAreThereKeepsThem) {
   m.Node("Add", {"y", "s"}, {"late"});
   m.Output("late");
   m.Check();
-  EXPECT_NE(m.Why().find("reads state \"s\" as it was when the new value is already there"), std::string::npos)
+  EXPECT_NE(m.Why().find("reads state \"s\" as it was when the new value is already there"),
+            std::string::npos)
       << m.Why();
 }
 
@@ -109,6 +110,147 @@ TEST(WholeStates, AMaskOfPositionsIsAppliedInPlace) {
   m.Input("mask", {32, 1}, kBool);
   m.Node("Where", {"mask", "x", "cache"}, {"cache_out"});
   m.Node("Softmax", {"cache_out"}, {"y"});
+  m.Output("y");
+  m.Check();
+  EXPECT_EQ(m.copied(), 0u);
+  EXPECT_EQ(m.Expect(Kind::kUpdatedInPlace, "cache"), "");
+}
+
+// ------------------------------------------------------------------------------------- caches
+
+// A row x at position p of a cache, put there by `where`, whatever the mask is made of.
+class OneHotCache : public AliasModel {
+ public:
+  explicit OneHotCache(int64_t first = 0) {
+    State("cache", {32, 16}, "cache_out");
+    Input("x", {1, 16});
+    Input("p", {1}, kInt64);
+    IntegersBelow(32 + 8);  // some are nowhere
+    std::vector<int64_t> numbers;
+    for (int64_t i = 0; i < 32; ++i) numbers.push_back(first + i);
+    Ints("numbers_flat", numbers);
+    Ints("column", {32, 1});
+    AliasModel::Node("Reshape", {"numbers_flat", "column"}, {"numbers"});
+  }
+  void Finish() {
+    AliasModel::Node("Softmax", {"cache_out"}, {"y"});
+    Output("y");
+    Check();
+    EXPECT_EQ(copied(), 0u);
+    EXPECT_EQ(Expect(ExpectationKind::kUpdatedInPlace, "cache"), "");
+    const Step& write = plan().programs[0].steps[steps() - 2];
+    EXPECT_EQ(plan().kernels[write.kernel].parts[0].loops.size(), 1u) << "one row";
+  }
+};
+
+TEST(Caches, AOneHotSelectionWritesOneRow) {
+  for (int64_t first : {0, 3}) {
+    for (bool flipped : {false, true}) {
+      OneHotCache m(first);
+      m.Node("Equal", {"numbers", "p"}, {"here"});
+      m.Node("Not", {"here"}, {"elsewhere"});
+      if (flipped) {
+        m.Node("Where", {"elsewhere", "cache", "x"}, {"cache_out"});
+      } else {
+        m.Node("Where", {"here", "x", "cache"}, {"cache_out"});
+      }
+      m.Finish();
+      EXPECT_EQ(m.steps(), first == 0 ? 2u : 3u) << "where numbers begin elsewhere, that is taken off first";
+    }
+  }
+}
+
+TEST(Caches, EachBatchHasAPositionOfItsOwn) {
+  AliasModel m;
+  m.State("cache", {3, 2, 8, 4}, "cache_out");
+  m.Input("x", {3, 2, 1, 4});
+  m.Input("p", {3}, kInt64);
+  m.IntegersBelow(10);
+  m.Ints("numbers_flat", {0, 1, 2, 3, 4, 5, 6, 7});
+  m.Ints("along", {1, 1, 8, 1});
+  m.Ints("batches", {3, 1, 1, 1});
+  m.Node("Reshape", {"numbers_flat", "along"}, {"numbers"});
+  m.Node("Reshape", {"p", "batches"}, {"positions"});
+  m.Node("Equal", {"positions", "numbers"}, {"here"});
+  m.Node("Where", {"here", "x", "cache"}, {"cache_out"});
+  m.Check();
+  EXPECT_EQ(m.steps(), 1u);
+  EXPECT_EQ(m.copied(), 0u);
+  const Part& part = m.plan().kernels[m.plan().programs[0].steps[0].kernel].parts[0];
+  int64_t points = 1;
+  for (int64_t extent : part.loops) points *= extent;
+  EXPECT_EQ(points, 3 * 2 * 4) << "one row a batch and head";
+}
+
+TEST(Caches, AMaskOfManyPositionsIsNoOneHot) {
+  for (const char* compare : {"Less", "LessOrEqual"}) {
+    AliasModel m;
+    m.State("cache", {8, 4}, "cache_out");
+    m.Input("x", {1, 4});
+    m.Input("p", {1}, kInt64);
+    m.IntegersBelow(8);
+    m.Ints("numbers_flat", {0, 1, 2, 3, 4, 5, 6, 7});
+    m.Ints("column", {8, 1});
+    m.Node("Reshape", {"numbers_flat", "column"}, {"numbers"});
+    m.Node(compare, {"numbers", "p"}, {"here"});
+    m.Node("Where", {"here", "x", "cache"}, {"cache_out"});
+    m.Check();
+    EXPECT_EQ(m.copied(), 0u);
+  }
+}
+
+TEST(Caches, AShiftedCacheTakesNoMoreThanItsOwnBytesAside) {
+  for (bool sliced_after : {false, true}) {
+    AliasModel m;
+    m.State("cache", {32, 16}, "cache_out");
+    m.Input("x", {1, 16});
+    if (sliced_after) {
+      m.Node("Concat", {"cache", "x"}, {"longer"}, "axis", 0);
+      m.Slice("longer", "cache_out", 1, 33);
+    } else {
+      m.Slice("cache", "tail", 1, 32);
+      m.Node("Concat", {"tail", "x"}, {"cache_out"}, "axis", 0);
+    }
+    m.Node("Softmax", {"cache_out"}, {"y"});
+    m.Output("y");
+    m.Check();
+    EXPECT_LE(m.copied(), 2u * 31 * 64 + 64);
+    EXPECT_LE(m.arena(), 64u + 2048) << "x, and what is aside before y is there";
+    EXPECT_NE(m.Why().find("elements of state \"cache\" move within it"), std::string::npos) << m.Why();
+  }
+}
+
+TEST(Caches, RowsWrittenByIndexOrSliceAreAllThatIsWritten) {
+  AliasModel m;
+  m.State("cache", {32, 16}, "cache_out");
+  m.Input("x", {4, 16});
+  m.Slice("cache", "head", 0, 8);
+  m.Slice("cache", "tail", 12, 32);
+  m.Node("Concat", {"head", "x", "tail"}, {"cache_out"}, "axis", 0);
+  m.Check();
+  EXPECT_EQ(m.copied(), 256u);
+  EXPECT_NE(m.Why().find("input \"x\" is written over a part of state \"cache\""), std::string::npos)
+      << m.Why();
+}
+
+TEST(Caches, TwoOfOneBufferAreWrittenEachInItsHalf) {
+  AliasModel m;
+  m.State("cache", {2, 32, 16}, "cache_out");
+  m.Input("k", {1, 16});
+  m.Input("v", {1, 16});
+  m.Input("p", {1, 1}, kInt64);
+  m.IntegersBelow(32);
+  m.Ints("rows", {32, 16});
+  m.Ints("front", {0});
+  for (const char* half : {"k", "v"}) {
+    const std::string name(half);
+    m.Slice("cache", name + "_all", name == "k" ? 0 : 1, name == "k" ? 1 : 2);
+    m.Node("Reshape", {name + "_all", "rows"}, {name + "_old"});
+    m.Node("ScatterND", {name + "_old", "p", name}, {name + "_new"});
+    m.Node("Unsqueeze", {name + "_new", "front"}, {name + "_part"});
+  }
+  m.Node("Concat", {"k_part", "v_part"}, {"cache_out"}, "axis", 0);
+  m.Node("Add", {"k_new", "v_new"}, {"y"});
   m.Output("y");
   m.Check();
   EXPECT_EQ(m.copied(), 0u);
@@ -191,7 +333,8 @@ TEST(Parts, AnInputIsNeverChanged) {
   m.Output("y");
   m.Check();
   EXPECT_EQ(m.copied(), 512u);
-  EXPECT_NE(m.Why().find("input \"x\" is written to, and stays as the caller gave it"), std::string::npos) << m.Why();
+  EXPECT_NE(m.Why().find("input \"x\" is written to, and stays as the caller gave it"), std::string::npos)
+      << m.Why();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Pieces of concatenations: each is computed where it belongs, whatever computes it, or `inspect` says why not.
+// Pieces of concatenations: each is computed where it belongs, whatever computes it, or `inspect` says why
+// not.
 #include "tests/e2e/alias_model.h"
 
 namespace rondo {
@@ -100,7 +101,8 @@ TEST(Concatenation, AnInputBesideOthersIsCopiedThere) {
   m.Node("Concat", {"a", "y"}, {"c"}, "axis", 0);
   m.Finish();
   EXPECT_EQ(m.copied(), 256u);
-  EXPECT_NE(m.Why().find("input \"y\" is put beside others, and lies elsewhere"), std::string::npos) << m.Why();
+  EXPECT_NE(m.Why().find("input \"y\" is put beside others, and lies elsewhere"), std::string::npos)
+      << m.Why();
 }
 
 TEST(Split, PartsAreViews) {
@@ -130,7 +132,8 @@ TEST(Outputs, WhatIsAnInputOrAnotherOutputIsCopied) {
   EXPECT_LE(m.copied(), 512u + 256 + 512);
   EXPECT_NE(m.Why().find("output \"same\" is input \"x\", and each has memory of its own"), std::string::npos)
       << m.Why();
-  EXPECT_NE(m.Why().find("output \"part\" is part of input \"x\", and each has memory of its own"), std::string::npos)
+  EXPECT_NE(m.Why().find("output \"part\" is part of input \"x\", and each has memory of its own"),
+            std::string::npos)
       << m.Why();
 }
 

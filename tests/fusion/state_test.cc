@@ -192,14 +192,14 @@ class RandomStates : public States {
 };
 
 TEST(State, RandomReadsAndWritesKeepTheirMeaning) {
-  for (uint32_t seed = 0; seed < 10'000; ++seed) {
+  for (uint32_t seed = 0; seed < 5'000; ++seed) {
     RandomStates(seed).Check(seed);
     if (testing::Test::HasFailure()) return;
   }
 }
 
 TEST(State, RandomNewContentsKeepTheirMeaning) {
-  for (uint32_t seed = 0; seed < 10'000; ++seed) {
+  for (uint32_t seed = 0; seed < 5'000; ++seed) {
     RandomStates(seed, 2).Check(seed);
     if (testing::Test::HasFailure()) return;
   }
