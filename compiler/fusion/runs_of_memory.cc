@@ -59,7 +59,8 @@ void Preparation::GatherInPlace() {
         node.As<ir::CollectiveAttrs>().op != CollectiveOp::kAllGather || c_.concat_of[id] != kNoNode)
       continue;
     const NodeId share = node.inputs[0], holder = FirstVersion(g_, g_.BaseOf(share));
-    View place = ir::Reshape(ir::Slice(ir::DenseView(node.shape), 0, c_.options.device, 1, 1), g_.node(share).shape);
+    View place =
+        ir::Reshape(ir::Slice(ir::DenseView(node.shape), 0, c_.options.device, 1, 1), g_.node(share).shape);
     const bool alone = ReadersOf(g_.BaseOf(share)) == std::vector<NodeId>{id};
     if (!alone || !RunOffset(place, node.dtype) ||
         !WhyNotInPlace(share, holder, ir::DenseView(node.shape), &place).empty() ||

@@ -1,5 +1,5 @@
-// One-hot updates: `where(arange == position, new, old)` in all its spellings writes one position along an axis
-// of `old`, and none where the position is out of range. Internal to the passes.
+// One-hot updates: `where(arange == position, new, old)` in all its spellings writes one position along an
+// axis of `old`, and none where the position is out of range. Internal to the passes.
 #ifndef RONDO_COMPILER_PASSES_ONE_HOT_H_
 #define RONDO_COMPILER_PASSES_ONE_HOT_H_
 
@@ -13,13 +13,13 @@ namespace rondo::passes {
 struct OneHotUpdate {
   ir::NodeId old = ir::kNoNode, fresh = ir::kNoNode;  // inputs of the selection
   ir::NodeId position = ir::kNoNode;                  // a node that is no view, of some integer type
-  ir::View positions;                                 // of it, over the selection's shape with one along `axis`
+  ir::View positions;  // of it, over the selection's shape with one along `axis`
   int axis = 0;
   int64_t first = 0;  // the position that is element 0 along the axis
 };
 
-// None if `id` is no such selection, or its new contents differ along the axis and would have to be computed for
-// all positions.
+// None if `id` is no such selection, or its new contents differ along the axis and would have to be computed
+// for all positions.
 std::optional<OneHotUpdate> OneHotUpdateOf(const ir::Graph& graph, ir::NodeId id);
 
 // The updates and the index of that write, and its attributes.
