@@ -65,6 +65,9 @@ class Communicator {
   void EndAll(Result_t (*end)(Comm comm));
   void JoinAll();
   static void* End(void* rank);
+  // To and from every rank, itself included.
+  Status EnqueueAllToAll(uint32_t rank, const char* from, char* to, size_t count, int type, size_t bytes,
+                         Stream stream);
   // Waits until the rank's last call is through.
   Status Settle(uint32_t rank, Result_t result, const char* call);
 
