@@ -25,7 +25,8 @@ class Sets {
     const size_t at = bits_.size();
     bits_.resize(at + words_, 0);
     if (from >= 0) std::copy_n(Bits(from), words_, bits_.begin() + static_cast<std::ptrdiff_t>(at));
-    for (; first != last; ++first) bits_[at + static_cast<size_t>(*first) / 64] |= uint64_t{1} << (*first % 64);
+    for (; first != last; ++first)
+      bits_[at + static_cast<size_t>(*first) / 64] |= uint64_t{1} << (*first % 64);
     if (2 * static_cast<size_t>(count_) >= table_.size()) Grow();
     const size_t slot = SlotOf(count_);
     if (table_[slot] >= 0) {
@@ -103,8 +104,8 @@ class Search {
   }
   bool Fits(const LiveBytes::Effect& effect) const { return effect.during <= limit_; }
 
-  // Runs what is forced, and puts the choices that are left on the stack, the one with the least growth last. True
-  // if everything has run.
+  // Runs what is forced, and puts the choices that are left on the stack, the one with the least growth last.
+  // True if everything has run.
   bool Enter() {
     RunForced();
     const Place from = path_.empty() ? Place{} : path_.back();
@@ -146,8 +147,8 @@ class Search {
     return any;
   }
 
-  // Runs `op` and what it leads to, down to where no more lives than before it: then nothing is lost by that, if
-  // all of it fits and each of its heads comes after the head before. Else runs nothing.
+  // Runs `op` and what it leads to, down to where no more lives than before it: then nothing is lost by that,
+  // if all of it fits and each of its heads comes after the head before. Else runs nothing.
   bool Climb(int op) {
     const size_t start = state_.ran().size();
     const int64_t live = state_.live();
@@ -205,14 +206,15 @@ OrderSearch FindLeastOrder(const MemoryModel& model, const Dependences& deps, in
   OrderSearch best;
   best.least = least;
   bool backwards = false;  // what settled something last: often one is a thousand times as quick as the other
-  // The first limit is the best that could be; then halfway between what is proven and what is found, or closer to
-  // that where both directions gave up.
+  // The first limit is the best that could be; then halfway between what is proven and what is found, or
+  // closer to that where both directions gave up.
   for (int64_t limit = least; best.least < peak;) {
     const int64_t share = (work - best.work) / 6;
     if (share < deps.count()) break;
     OrderSearch search;
     for (int turn = 0; turn < 2; ++turn, backwards = !backwards) {
-      search = backwards ? FindOrder(back_model, back_deps, limit, share) : FindOrder(model, deps, limit, share);
+      search =
+          backwards ? FindOrder(back_model, back_deps, limit, share) : FindOrder(model, deps, limit, share);
       best.work += search.work;
       if (search.settled(limit)) break;
     }

@@ -62,8 +62,9 @@ std::vector<int> OrderOpByOp(const MemoryModel& model, const Dependences& deps, 
 constexpr size_t kMostRuns = 64;     // ready ops whose runs a step looks at, the newest
 constexpr size_t kLongestRun = 128;  // ops
 
-// What follows `op` alone: the op, then whatever it and those after it make ready, least growth first. Its peak, and
-// how far down it gets: `length` ops, after which `valley` bytes live, fewer than anywhere else on it.
+// What follows `op` alone: the op, then whatever it and those after it make ready, least growth first. Its
+// peak, and how far down it gets: `length` ops, after which `valley` bytes live, fewer than anywhere else on
+// it.
 struct Run {
   int64_t peak = 0, valley = 0;
   std::vector<int> ops;

@@ -10,14 +10,14 @@
 
 namespace rondo {
 
-// What a greedy step looks at among the ops that are ready, smallest first; ties go to the given order or to the op
-// made ready last.
+// What a greedy step looks at among the ops that are ready, smallest first; ties go to the given order or to
+// the op made ready last.
 enum class Greedy {
   kLeastGrowth,
   kLeastDuring,
   kNewestFirst,
-  // Not at ops but at the runs that they begin, each up to where fewest bytes live: first what shrinks, with the
-  // lowest peak first, then what falls most below its peak (J. W. H. Liu, 1987, for trees).
+  // Not at ops but at the runs that they begin, each up to where fewest bytes live: first what shrinks, with
+  // the lowest peak first, then what falls most below its peak (J. W. H. Liu, 1987, for trees).
   kDeepestValley,
 };
 

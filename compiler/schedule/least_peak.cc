@@ -95,9 +95,8 @@ class MustLive {
   // Whether `op` may be the last to touch `value`, or, with the other sets, the first.
   bool MayBeAtEnd(const OpSets& sets, size_t op, int value) const {
     const auto& all = touched_by_[static_cast<size_t>(value)];
-    return std::none_of(all.rbegin(), all.rend(), [&](int other) {
-      return static_cast<size_t>(other) != op && sets.has(op, other);
-    });
+    return std::none_of(all.rbegin(), all.rend(),
+                        [&](int other) { return static_cast<size_t>(other) != op && sets.has(op, other); });
   }
 
   int64_t MostDonated(size_t op) const {

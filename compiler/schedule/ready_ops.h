@@ -34,7 +34,7 @@ class ReadyOps {
   void Add(int op);
   const Dependences& deps_;
   LiveBytes live_;
-  std::vector<int> waiting_;  // by op: what it depends on that is still to run
+  std::vector<int> waiting_;        // by op: what it depends on that is still to run
   std::vector<int> ready_, place_;  // place_: by op, where it stands in ready_
   std::vector<int> ran_;
   std::vector<int64_t> before_;  // one an op of ran_: what lived before it

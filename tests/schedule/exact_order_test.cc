@@ -1,5 +1,5 @@
-// The exact search against all orders there are, its bounds, and what it builds on: the model of memory, seams, and
-// the least that every order needs.
+// The exact search against all orders there are, its bounds, and what it builds on: the model of memory,
+// seams, and the least that every order needs.
 #include "compiler/schedule/exact_order.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ std::vector<int> GivenOrder(const LoweredProgram& program) {
   return order;
 }
 
-// Ops that read up to three of the values before them, most of a few sizes, so that many may be written in place. Some
-// are outputs, some are written a second time, some are read by nobody.
+// Ops that read up to three of the values before them, most of a few sizes, so that many may be written in
+// place. Some are outputs, some are written a second time, some are read by nobody.
 LoweredProgram RandomProgram(uint64_t seed, int ops) {
   uint64_t state = seed * 2862933555777941757ull + 3037000493ull;
   auto below = [&](size_t n) {
@@ -63,23 +63,26 @@ LoweredProgram Reordered(const LoweredProgram& program, const std::vector<int>& 
   return copy;
 }
 
-// Of the program as it stands, by the stage that plans memory: the largest sum of bytes that live at one step, those
+// Of the program as it stands, by the stage that plans memory: sums of bytes that live at one step, those
 // that take over another's memory counting once.
-int64_t PeakByLifetimes(const LoweredProgram& program) {
+OrderCost CostByLifetimes(const LoweredProgram& program) {
   const std::vector<Life> lives = Lifetimes(program);
   const std::vector<int> takes_over = Donations(program, lives);
-  int64_t peak = 0;
+  OrderCost cost{0, 0};
   for (int step = 0; step < static_cast<int>(program.ops.size()); ++step) {
     int64_t sum = 0;
     for (size_t v = 0; v < lives.size(); ++v) {
       if (!InArena(program.values[v].kind) || !lives[v].used()) continue;
       const bool lent = takes_over[v] >= 0 && lives[v].first == step;
-      if (lives[v].first <= step && step <= lives[v].last && !lent) sum += (program.values[v].bytes + 63) / 64 * 64;
+      if (lives[v].first <= step && step <= lives[v].last && !lent)
+        sum += (program.values[v].bytes + 63) / 64 * 64;
     }
-    peak = std::max(peak, sum);
+    cost.peak = std::max(cost.peak, sum);
+    cost.area += static_cast<double>(sum);
   }
-  return peak;
+  return cost;
 }
+int64_t PeakByLifetimes(const LoweredProgram& program) { return CostByLifetimes(program).peak; }
 
 // Calls `visit` with every order of the program's ops; ends after `most`.
 template <typename Visit>
@@ -120,9 +123,10 @@ TEST(ExactOrder, IsAsGoodAsTheBestOfAllOrders) {
     const Dependences deps(program);
     int64_t best = -1;
     const bool all = ForEachOrder(deps, 4000, [&](const std::vector<int>& order) {
-      const int64_t peak = PeakByLifetimes(Reordered(program, order));
-      ASSERT_EQ(PeakLiveBytes(program, order), peak) << "seed " << seed;
-      if (best < 0 || peak < best) best = peak;
+      const OrderCost cost = CostByLifetimes(Reordered(program, order)), modelled = CostOf(model, order);
+      ASSERT_EQ(modelled.area, cost.area) << "seed " << seed;
+      ASSERT_EQ(modelled.peak, std::max(cost.peak, model.start_bytes)) << "seed " << seed;
+      if (best < 0 || cost.peak < best) best = cost.peak;
     });
     ASSERT_LE(LeastPeak(model, deps), PeakLiveBytes(program, GivenOrder(program))) << "seed " << seed;
     if (!all) continue;
@@ -183,7 +187,8 @@ TEST(ExactOrder, KeepsToItsWork) {
   const Dependences deps(program);
   const int64_t peak = PeakLiveBytes(program, GivenOrder(program));
   for (int64_t work : {1000, 100'000, 1'000'000}) {
-    const OrderSearch one = FindOrder(model, deps, peak / 2, work), same = FindOrder(model, deps, peak / 2, work);
+    const OrderSearch one = FindOrder(model, deps, peak / 2, work),
+                      same = FindOrder(model, deps, peak / 2, work);
     // It ends between two ops, after a look at each that is ready.
     EXPECT_LE(one.work, work + 400 * 400) << work;
     EXPECT_EQ(one.work, same.work);
@@ -205,7 +210,8 @@ TEST(Dependences, SeamsAreOpsThatAllOthersPrecedeOrFollow) {
       for (int d : deps.before[static_cast<size_t>(op)]) {
         before[static_cast<size_t>(op)][static_cast<size_t>(d)] = 1;
         for (int e = 0; e < d; ++e)
-          before[static_cast<size_t>(op)][static_cast<size_t>(e)] |= before[static_cast<size_t>(d)][static_cast<size_t>(e)];
+          before[static_cast<size_t>(op)][static_cast<size_t>(e)] |=
+              before[static_cast<size_t>(d)][static_cast<size_t>(e)];
       }
     }
     std::vector<int> expected = {0};
@@ -213,7 +219,8 @@ TEST(Dependences, SeamsAreOpsThatAllOthersPrecedeOrFollow) {
       bool all = true;
       for (int other = 0; other < n; ++other) {
         if (other == op) continue;
-        all = all && before[static_cast<size_t>(std::max(op, other))][static_cast<size_t>(std::min(op, other))] != 0;
+        all = all &&
+              before[static_cast<size_t>(std::max(op, other))][static_cast<size_t>(std::min(op, other))] != 0;
       }
       if (all) expected.push_back(op);
     }
