@@ -6,7 +6,7 @@
 namespace rondo::nccl {
 namespace {
 
-constexpr int kSharedGpus = Version(2, 30);   // the first that has several ranks on a GPU
+constexpr int kSharedGpus = Version(2, 30);  // the first that has several ranks on a GPU
 constexpr char kShare[] = "NCCL_MULTI_RANK_GPU_ENABLE";
 constexpr int kBlocksOnSharedGpu = 2;  // of a collective's kernel: all ranks' must be resident at once
 
@@ -49,16 +49,18 @@ bool AskedToShare() {
 // Whether ranks `first` and `second` may share their GPU.
 Status MayShare(const Api& api, size_t first, size_t second, uint32_t gpu) {
   if (const int version = VersionOf(api); version < kSharedGpus) {
-    return Status::Error(Code::kUnsupported,
-                         "ranks %zu and %zu are both on GPU %u, which takes NCCL 2.30 or newer; %s is %s: put "
-                         "the folder of a newer libnccl.so.2 first in --library-path (or LD_LIBRARY_PATH)",
-                         first, second, gpu, FileOf(api), VersionText(version).text);
+    return Status::Error(
+        Code::kUnsupported,
+        "ranks %zu and %zu are both on GPU %u, which takes NCCL 2.30 or newer; %s is %s: put "
+        "the folder of a newer libnccl.so.2 first in --library-path (or LD_LIBRARY_PATH)",
+        first, second, gpu, FileOf(api), VersionText(version).text);
   }
   if (!AsksToShare()) {
-    return Status::Error(Code::kFailedPrecondition,
-                         "ranks %zu and %zu are both on GPU %u: a program that has several of a plan's devices "
-                         "on one GPU sets %s to 1 in its environment before it makes the first session",
-                         first, second, gpu, kShare);
+    return Status::Error(
+        Code::kFailedPrecondition,
+        "ranks %zu and %zu are both on GPU %u: a program that has several of a plan's devices "
+        "on one GPU sets %s to 1 in its environment before it makes the first session",
+        first, second, gpu, kShare);
   }
   return Status::Ok();
 }

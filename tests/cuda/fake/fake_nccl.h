@@ -1,6 +1,6 @@
 // A libnccl.so.2 over fake_cuda's GPUs: what tests can make of it. Collectives meet as NCCL's do, one after
-// another in each communicator. What NCCL would crash on ends the process here too: drivers ask it for nothing
-// of the kind.
+// another in each communicator. What NCCL would crash on ends the process here too: drivers ask it for
+// nothing of the kind.
 #ifndef RONDO_TESTS_CUDA_FAKE_FAKE_NCCL_H_
 #define RONDO_TESTS_CUDA_FAKE_FAKE_NCCL_H_
 

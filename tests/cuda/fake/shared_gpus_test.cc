@@ -1,5 +1,5 @@
-// Several of a plan's devices on one GPU, through the cuda driver and NCCL: their memories and ranks are apart,
-// NCCL is asked for nothing that it crashes on, and every call of its that fails is a clean error.
+// Several of a plan's devices on one GPU, through the cuda driver and NCCL: their memories and ranks are
+// apart, NCCL is asked for nothing that it crashes on, and every call of its that fails is a clean error.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -91,8 +91,9 @@ TEST_F(SharedGpus, GroupsOfOneGpuAreToldApart) {
   constexpr int64_t kElements = 64;
   constexpr uint64_t kBytes = kElements * 4;
   MeshPlan mesh(4);
-  const uint32_t pairs[] = {mesh.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, kBytes, 0, {0, 1}, "low"),
-                            mesh.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, kBytes, 1, {2, 3}, "high")};
+  const uint32_t pairs[] = {
+      mesh.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, kBytes, 0, {0, 1}, "low"),
+      mesh.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, kBytes, 1, {2, 3}, "high")};
   const uint32_t all =
       mesh.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, kBytes, 2, mesh.AllDevices(), "all");
   const uint32_t add = mesh.AddKernel(kElements);
@@ -194,7 +195,8 @@ TEST_F(SharedGpus, ARankThatNeverConnectsIsAnErrorInTime) {
   library.late = ~0u;
   fake_nccl::SetLibrary(library);
   const Status refused = Open(2, {0, 0}, 1, 0.05);
-  EXPECT_SAYS(refused, "a communicator of 2 ranks: rank 0: connecting with NCCL has not come to an end within 0.05 s");
+  EXPECT_SAYS(refused,
+              "a communicator of 2 ranks: rank 0: connecting with NCCL has not come to an end within 0.05 s");
 }
 
 // Each call of NCCL's fails once, at once or as what its state says later.
