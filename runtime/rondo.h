@@ -266,7 +266,9 @@ typedef struct rondo_runtime_options {
   rondo_log_function log;           /* may be NULL */
   void* log_user;
   rondo_log_level least_log_level;
-  const uint32_t* devices; /* the driver's device for each device of a plan; NULL: 0, 1, ... */
+  /* The driver's device for each device of a plan; NULL: 0, 1, ... One that is named several times holds as
+   * many of the plan's devices, each with memory of its own (on GPUs: what rondo_cuda.h says of it). */
+  const uint32_t* devices;
   size_t num_devices;
   const rondo_thread_hooks* threads; /* copied; its `user` must outlive the runtime */
   uint32_t async_workers;            /* threads for rondo_session_run_async, at most 64; 0: it is refused */

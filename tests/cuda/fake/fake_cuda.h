@@ -93,6 +93,8 @@ inline constexpr int kNotYet = -1;
 RONDO_FAKE_API int AddWork(void* stream, std::function<int()> work);
 // Lets work that has waited be looked at again.
 RONDO_FAKE_API void Wake();
+// Of the context that the calling thread has pushed last.
+RONDO_FAKE_API int CurrentDevice();
 
 // A new process, as far as this library is concerned: contexts work again.
 RONDO_FAKE_API void Heal();

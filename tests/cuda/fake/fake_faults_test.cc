@@ -10,13 +10,10 @@
 #include "compiler/compile.h"
 #include "core/synthetic.h"
 #include "drivers/host/host_driver.h"
-#include "formats/plan/writer.h"
 #include "tests/cuda/fake/fake_session.h"
 #include "tests/e2e/harness.h"
 #include "tests/plan/call_plan.h"
 #include "tests/runtime/open_tiny.h"
-#include "tests/temporary_folder.h"
-#include "tests/tools/run_command.h"
 
 namespace rondo {
 namespace {
@@ -379,42 +376,6 @@ TEST_F(CudaWalk, AModel) {
 }
 
 // ------------------------------------------------------------------------------ machines that lack something
-
-std::string Bench(const std::string& machine, const std::string& plan) {
-  const Outcome bench =
-      Shell("RONDO_FAKE_CUDA=" + machine +
-            " LD_LIBRARY_PATH=" RONDO_FAKE_CUDA_FOLDER " " RONDO_COMMAND " bench --driver cuda " + plan);
-  EXPECT_EQ(bench.status, 1) << bench.text;
-  return bench.text;
-}
-
-TEST(CudaMachines, SayWhatTheyLack) {
-  TinyPlan tiny;
-  FakeGpu gpu(&tiny.data);
-  tiny.data.requirements.target = "cuda:sm_90";
-  const TemporaryFolder folder;
-  const std::string path = folder.File("cuda_machines.rondo");
-  WriteOptions options;
-  options.path = path;
-  auto weights = [](uint32_t, uint64_t, uint64_t bytes, uint8_t* out) {
-    std::memset(out, 0, bytes);
-    return Status::Ok();
-  };
-  const Status written = WritePlan(tiny.data, weights, options);
-  ASSERT_TRUE(written.ok()) << written.message();
-  struct Lack {
-    const char *machine, *words;
-  };
-  const Lack kLacks[] = {
-      {"devices=0", "the NVIDIA driver finds no GPU on this machine"},
-      {"version=11080", "the NVIDIA driver supports CUDA 11.8; 12.0 is needed"},
-      {"init=100", "cuInit: as the fake was asked (100)"},
-  };
-  for (const Lack& lack : kLacks) {
-    const std::string text = Bench(lack.machine, path);
-    EXPECT_NE(text.find(lack.words), std::string::npos) << text;
-  }
-}
 
 }  // namespace
 }  // namespace rondo

@@ -168,6 +168,8 @@ int AddWork(void* stream, std::function<int()> work) {
   return Enqueue(static_cast<cuda::StreamHandle>(stream), std::move(work));
 }
 
+int CurrentDevice() { return current.back()->device; }
+
 void Wake() {
   Lock lock(W().mutex);
   Drain();
