@@ -1,6 +1,6 @@
-// The lifecycle verifier on the cuda driver with collectives over NCCL: a sound plan has no findings, and what
-// a collective does to memory beside its contract is told. On one GPU where there is but one and NCCL lets
-// ranks share it. Skipped where neither will do.
+// The lifecycle verifier on the cuda driver with collectives over NCCL: a sound plan has no findings, and
+// what a collective does to memory beside its contract is told. On one GPU where there is but one and NCCL
+// lets ranks share it. Skipped where neither will do.
 #include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "runtime/verify/lifecycle_verifier.h"
@@ -34,7 +34,8 @@ class WrongDevice : public ForwardingDevice {
   Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                          Stream* stream) override {
     to_ = to;
-    return inner_->StartCollective(part, from, to + (recording_ ? wrong_.shifted_in_graphs : wrong_.shifted), stream);
+    return inner_->StartCollective(part, from, to + (recording_ ? wrong_.shifted_in_graphs : wrong_.shifted),
+                                   stream);
   }
   Status WaitCollective(const CollectivePart& part, Stream* stream) override {
     RONDO_RETURN_IF_ERROR(inner_->WaitCollective(part, stream));
