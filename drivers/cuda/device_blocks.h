@@ -1,5 +1,5 @@
-// DeviceBlocks: the memory of one GPU in blocks, taken from CUDA in whole steps (core/device_steps.h), so that
-// what a plan takes is known before. Internal to drivers/cuda.
+// DeviceBlocks: the memory of one GPU in blocks, taken from CUDA in whole steps (core/device_steps.h), so
+// that what a plan takes is known before. Internal to drivers/cuda.
 #ifndef RONDO_DRIVERS_CUDA_DEVICE_BLOCKS_H_
 #define RONDO_DRIVERS_CUDA_DEVICE_BLOCKS_H_
 

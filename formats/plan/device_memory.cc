@@ -7,42 +7,43 @@ constexpr uint64_t AsBlock(uint64_t bytes) {
   return bytes > kSmallBlock ? InDeviceSteps(bytes) : InUnits(bytes, kDevicePage);
 }
 
-// Of the largest of the plan's modules, of which a device loads one.
-void StateCode(const PlanData& plan, const DeviceMemoryRates& rates, DeviceMemory* memory) {
+}  // namespace
+
+DeviceNeeds NeedsOn(const PlanData& plan, uint32_t device) {
+  DeviceNeeds needs;
   for (const CodeModule& module : plan.modules) {
     uint64_t bytes = 0;
     for (Span<const uint8_t> code : module.codes) bytes += code.size();
-    bytes = bytes * rates.code_kibibyte / 1024 + module.codes.size() * rates.code;
-    if (bytes > memory->code) memory->code = bytes;
-    for (const KernelImage& image : module.images) {
-      if (image.kind == ImageKind::kLibraryMatmul) memory->library = rates.library;
+    if (bytes > needs.code_bytes) {
+      needs.code_bytes = bytes;
+      needs.codes = module.codes.size();
     }
+    for (const KernelImage& image : module.images) needs.library |= image.kind == ImageKind::kLibraryMatmul;
   }
-  memory->code = InDeviceSteps(memory->code + rates.code_once);
-}
-
-uint64_t GraphBytes(const PlanData& plan, uint32_t device, const DeviceMemoryRates& rates) {
-  uint64_t nodes = 0, graphs = 0;
   for (const Program& program : plan.programs) {
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
-      if (program.steps[s].device == device) nodes += RoundsOf(program, s);
+      if (program.steps[s].device == device) needs.nodes += RoundsOf(program, s);
     }
-    for (const Partition& partition : program.partitions) graphs += partition.device == device;
+    for (const Partition& partition : program.partitions) needs.graphs += partition.device == device;
   }
-  return nodes * rates.graph_node + graphs * rates.graph;
+  const DeviceBytes& bytes = plan.requirements.devices[device];
+  needs.communicator = bytes.communicator;
+  needs.weights = bytes.weights;
+  needs.session = InUnits(bytes.arena, kDevicePage) + InUnits(bytes.state, kDevicePage);
+  return needs;
 }
 
-}  // namespace
-
-DeviceMemory EstimateDeviceMemory(const PlanData& plan, uint32_t device, const DeviceMemoryRates& rates) {
+DeviceMemory EstimateDeviceMemory(const DeviceNeeds& needs, const DeviceMemoryRates& rates) {
   DeviceMemory memory;
-  if (plan.modules.empty()) return memory;
-  StateCode(plan, rates, &memory);
-  const DeviceBytes& bytes = plan.requirements.devices[device];
-  memory.communicator = bytes.communicator;
-  memory.weights = AsBlock(bytes.weights);
-  memory.session = AsBlock(InUnits(bytes.arena, kDevicePage) + InUnits(bytes.state, kDevicePage));
-  memory.graphs = GraphBytes(plan, device, rates);
+  if (needs.codes == 0 && !needs.library) return memory;
+  memory.code = InDeviceSteps(needs.code_bytes * rates.code_kibibyte / 1024 + needs.codes * rates.code +
+                              rates.code_once);
+  memory.library = needs.library ? rates.library : 0;
+  memory.communicator = needs.communicator;
+  memory.weights = AsBlock(needs.weights);
+  memory.session = AsBlock(needs.session);
+  memory.graphs = needs.nodes * rates.graph_node + needs.graphs * rates.graph;
+  memory.graphs_once = rates.graphs_once;
   memory.first_session = BytesOfSessions(memory, 1);
   memory.each_session = memory.graphs + memory.session;
   if (memory.session != 0 && memory.session <= kSmallBlock)
@@ -63,7 +64,7 @@ uint64_t BlockBytes(const DeviceMemory& memory, uint64_t sessions) {
 
 uint64_t BytesOfSessions(const DeviceMemory& memory, uint64_t sessions) {
   return memory.code + memory.library + memory.communicator + BlockBytes(memory, sessions) +
-         InDeviceSteps(memory.graphs * sessions);
+         InDeviceSteps(memory.graphs_once + memory.graphs * sessions);
 }
 
 }  // namespace rondo

@@ -16,6 +16,7 @@ struct DeviceMemoryRates {
   uint64_t code_once = 0;      // bytes beside all code
   uint64_t graph_node = 0;     // bytes a node of a graph
   uint64_t graph = 0;          // bytes a graph
+  uint64_t graphs_once = 0;    // bytes beside all graphs
   uint64_t library = 0;        // bytes of cuBLASLt: its handle, its kernels
   uint64_t start = 0;          // bytes that CUDA takes when a process begins to use a device
 };
@@ -23,22 +24,38 @@ struct DeviceMemoryRates {
 inline constexpr DeviceMemoryRates kDeviceMemoryRates = {
     .code_kibibyte = 1024, .code = 0, .code_once = 3 << 19, .graph_node = 1 << 10};
 
+// What a plan has on one of its devices that takes memory there.
+struct DeviceNeeds {
+  uint64_t codes = 0,
+           code_bytes = 0;         // of the largest of its modules, of which one is loaded; 0: there is none
+  bool library = false;            // kernels computed by cuBLASLt
+  uint64_t graphs = 0, nodes = 0;  // of a session
+  uint64_t communicator = 0;       // bytes, by estimate
+  uint64_t weights = 0, session = 0;  // bytes of the block that sessions share, and of each session's
+};
+// `device` must exist.
+DeviceNeeds NeedsOn(const PlanData& plan, uint32_t device);
+
 // Bytes of one device, all 0 for a plan without machine code. What CUDA itself takes when a process begins to
 // use a device (several hundred MiB, whatever is run then) is not among them.
 struct DeviceMemory {
-  uint64_t code = 0;           // of the largest of the plan's modules, of which one is loaded
-  uint64_t library = 0;        // of a vendor's library, where kernels are computed by it
-  uint64_t communicator = 0;   // of the library of collectives
-  uint64_t weights = 0;        // one block, which all sessions share
-  uint64_t session = 0;        // one block of each session: arena and state
-  uint64_t graphs = 0;         // of one session
+  uint64_t code = 0;
+  uint64_t library = 0;
+  uint64_t communicator = 0;
+  uint64_t weights = 0;        // the block
+  uint64_t session = 0;        // the block of each session: arena and state
+  uint64_t graphs = 0;         // of each session,
+  uint64_t graphs_once = 0;    // and of none
   uint64_t first_session = 0;  // all of these
   uint64_t each_session = 0;   // one more of the same plan, where there are many: its share of steps, graphs
 };
 
-// The plan's blocks, exactly; code, graphs and libraries by `rates`. `device` must exist.
-DeviceMemory EstimateDeviceMemory(const PlanData& plan, uint32_t device,
+// Blocks exactly, the rest by `rates`.
+DeviceMemory EstimateDeviceMemory(const DeviceNeeds& needs,
                                   const DeviceMemoryRates& rates = kDeviceMemoryRates);
+inline DeviceMemory EstimateDeviceMemory(const PlanData& plan, uint32_t device) {
+  return EstimateDeviceMemory(NeedsOn(plan, device));
+}
 
 // What the device gives for the blocks of a plan with so many sessions, if it has no others: exact.
 uint64_t BlockBytes(const DeviceMemory& memory, uint64_t sessions);
