@@ -15,7 +15,8 @@ namespace {
 class GpuStatedMemory : public testing::Test {
  protected:
   void SetUp() override {
-    const Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
+    const Result<std::vector<uint8_t>> code =
+        CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
     if (code.status().code() == Code::kUnsupported) GTEST_SKIP() << "libnvrtc is not on this machine";
     const Result<Driver*> driver = CreateCudaDriver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
@@ -39,10 +40,11 @@ class GpuStatedMemory : public testing::Test {
     ASSERT_TRUE(measured.ok()) << measured.status().message();
     const DeviceMemory stated = EstimateDeviceMemory(measured->needs);
     for (size_t i = 0; i < measured->sessions.size(); ++i)
-      EXPECT_EQ(static_cast<uint64_t>(measured->sessions[i].blocks), BlockBytes(stated, i + 1)) << i + 1 << " sessions";
+      EXPECT_EQ(static_cast<uint64_t>(measured->sessions[i].blocks), BlockBytes(stated, i + 1))
+          << i + 1 << " sessions";
     for (const StatementError& error : ErrorsOf(*measured, kDeviceMemoryRates))
-      EXPECT_TRUE(error.good()) << error.sessions << " sessions: " << error.stated << " stated, " << error.taken
-                                << " taken\n"
+      EXPECT_TRUE(error.good()) << error.sessions << " sessions: " << error.stated << " stated, "
+                                << error.taken << " taken\n"
                                 << StageTable(*measured, kDeviceMemoryRates);
   }
   static std::string Data(const std::string& name) { return SourceFolder() + "/tests/data/" + name; }

@@ -20,8 +20,7 @@ MeasuredPlan Measure(const std::string& name, PlanData data, Span<const uint8_t>
   Driver* const driver = CreateCudaDriver().Take();
   MeasureOptions options;
   options.sessions = 24;
-  Result<MeasuredPlan> measured =
-      MeasurePlan(name, Plan::FromData(data, weights).Take(), driver, options);
+  Result<MeasuredPlan> measured = MeasurePlan(name, Plan::FromData(data, weights).Take(), driver, options);
   EXPECT_TRUE(measured.ok()) << measured.status().message();
   DestroyCudaDriver(driver);
   return measured.ok() ? measured.Take() : MeasuredPlan();
@@ -43,10 +42,12 @@ class MeasuredMemory : public testing::Test {
     machine.node_bytes = kNode;
     fake_cuda::SetMachine(machine);
     const std::string folder = SourceFolder() + "/tests/data/pycoder/";
-    const ModelSource prefill = {"prefill", folder + "prefill64.onnx"}, decode = {"decode", folder + "decode.onnx"};
+    const ModelSource prefill = {"prefill", folder + "prefill64.onnx"},
+                      decode = {"decode", folder + "decode.onnx"};
     for (const std::vector<ModelSource>& models : {std::vector{decode}, std::vector{prefill, decode}}) {
       const CompiledPlan compiled = Pycoder(models);
-      plans_.push_back(Measure("of " + std::to_string(models.size()), compiled.plan, AssembleWeights(compiled)));
+      plans_.push_back(
+          Measure("of " + std::to_string(models.size()), compiled.plan, AssembleWeights(compiled)));
     }
     TinyPlan tiny;
     plans_.push_back(Measure("tiny", tiny.data, tiny.weight_bytes()));
@@ -102,8 +103,14 @@ TEST_F(MeasuredMemory, IsReadAsItWasWritten) {
 
 // Of machine code, by bytes and by codes; of cuBLASLt; of CUDA's start: as they were put in.
 TEST(FittedRates, AreThoseThatPlansFollow) {
-  const DeviceMemoryRates rates = {.code_kibibyte = 900, .code = 40 << 10, .code_once = 1 << 20, .graph_node = 3000,
-                                   .graph = 70000, .graphs_once = 600 << 10, .library = 30 << 20, .start = 500 << 20};
+  const DeviceMemoryRates rates = {.code_kibibyte = 900,
+                                   .code = 40 << 10,
+                                   .code_once = 1 << 20,
+                                   .graph_node = 3000,
+                                   .graph = 70000,
+                                   .graphs_once = 600 << 10,
+                                   .library = 30 << 20,
+                                   .start = 500 << 20};
   std::vector<MeasuredPlan> plans;
   for (uint64_t i = 1; i <= 6; ++i) {
     MeasuredPlan plan;
@@ -121,7 +128,8 @@ TEST(FittedRates, AreThoseThatPlansFollow) {
       taken.blocks = static_cast<int64_t>(BlockBytes(memory, n));
       taken.all = static_cast<int64_t>(BytesOfSessions(memory, n));
       plan.sessions.push_back(taken);
-      const uint64_t code = plan.needs.code_bytes * rates.code_kibibyte / 1024 + plan.needs.codes * rates.code;
+      const uint64_t code =
+          plan.needs.code_bytes * rates.code_kibibyte / 1024 + plan.needs.codes * rates.code;
       plan.modules.push_back(static_cast<int64_t>(InDeviceSteps(n * code)));
     }
     plans.push_back(plan);

@@ -1,5 +1,5 @@
-// What a GPU gives for plans, beside what they state; and the rates of formats/plan/device_memory.h with which
-// statements come closest.
+// What a GPU gives for plans, beside what they state; and the rates of formats/plan/device_memory.h with
+// which statements come closest.
 //
 //   device_memory [-o FILE] PLAN...   on device 0, which nobody else may use; what is measured goes to FILE
 //   device_memory --fit FILE          from what was measured before, without a GPU

@@ -40,8 +40,8 @@ bool Solve(const std::vector<Point>& points, double solution[2]) {
   return true;
 }
 
-// What each of a row takes, once the first quarter of them has been made: the slope of the line nearest to what
-// all have taken, so that steps of the device even out.
+// What each of a row takes, once the first quarter of them has been made: the slope of the line nearest to
+// what all have taken, so that steps of the device even out.
 double Slope(size_t count, const std::function<int64_t(size_t)>& taken) {
   double points = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (size_t i = count / 4; i < count; ++i) {
@@ -81,7 +81,8 @@ void FitCode(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates) {
   for (const MeasuredPlan& p : plans) {
     if (p.modules.size() < 8) continue;
     const double each = Slope(p.modules.size(), [&](size_t i) { return p.modules[i]; });
-    points.push_back({{static_cast<double>(p.needs.code_bytes) / 1024, static_cast<double>(p.needs.codes)}, each});
+    points.push_back(
+        {{static_cast<double>(p.needs.code_bytes) / 1024, static_cast<double>(p.needs.codes)}, each});
   }
   double solution[2];
   if (Solve(points, solution)) {
@@ -132,7 +133,8 @@ double Mebibytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20);
 
 std::string Row(const char* part, uint64_t stated, int64_t taken) {
   const auto said = static_cast<int64_t>(stated);
-  return Printf("  %-14s %10.2f %10.2f %10.2f", part, Mebibytes(said), Mebibytes(taken), Mebibytes(said - taken));
+  return Printf("  %-14s %10.2f %10.2f %10.2f", part, Mebibytes(said), Mebibytes(taken),
+                Mebibytes(said - taken));
 }
 
 }  // namespace
@@ -168,7 +170,8 @@ std::vector<StatementError> ErrorsOf(const MeasuredPlan& plan, const DeviceMemor
 
 std::string StageTable(const MeasuredPlan& plan, const DeviceMemoryRates& rates) {
   const DeviceMemory stated = EstimateDeviceMemory(plan.needs, rates);
-  std::string text = Printf("%-16s %10s %10s %10s   (MiB)\n", plan.name.c_str(), "stated", "taken", "difference");
+  std::string text =
+      Printf("%-16s %10s %10s %10s   (MiB)\n", plan.name.c_str(), "stated", "taken", "difference");
   if (plan.start != 0) text += Row("CUDA's start", rates.start, static_cast<int64_t>(plan.start)) + "\n";
   if (plan.sessions.empty()) return text;
   const TakenBytes& first = plan.sessions[0];
@@ -190,10 +193,14 @@ std::string RatesText(const DeviceMemoryRates& rates) {
   const struct {
     const char* name;
     uint64_t value;
-  } fields[] = {{"code_kibibyte", rates.code_kibibyte}, {"code", rates.code},
-                {"code_once", rates.code_once},         {"graph_node", rates.graph_node},
-                {"graph", rates.graph},                 {"graphs_once", rates.graphs_once},
-                {"library", rates.library},             {"start", rates.start}};
+  } fields[] = {{"code_kibibyte", rates.code_kibibyte},
+                {"code", rates.code},
+                {"code_once", rates.code_once},
+                {"graph_node", rates.graph_node},
+                {"graph", rates.graph},
+                {"graphs_once", rates.graphs_once},
+                {"library", rates.library},
+                {"start", rates.start}};
   std::string text = "inline constexpr DeviceMemoryRates kDeviceMemoryRates = {";
   for (const auto& field : fields)
     text += Printf("%s\n    .%s = %llu", &field == fields ? "" : ",", field.name,

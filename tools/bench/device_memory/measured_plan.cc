@@ -99,8 +99,7 @@ Result<MeasuredPlan> MeasurePlan(const std::string& name, const Plan& plan, Driv
   RONDO_ASSIGN_OR_RETURN(Device * opened, driver->Open(0));
   AccountingDevice device(opened);
   const uint64_t each = std::max<uint64_t>(measured.needs.session, 1);
-  const uint64_t most =
-      std::min(options.sessions, std::max<uint64_t>(8, options.session_bytes / each));
+  const uint64_t most = std::min(options.sessions, std::max<uint64_t>(8, options.session_bytes / each));
   RONDO_RETURN_IF_ERROR(MeasureSessions(plan, driver, &device, most, &measured.sessions));
   RONDO_RETURN_IF_ERROR(MeasureModules(plan, &device, options.modules, &measured.modules));
   return measured;
@@ -111,7 +110,8 @@ void Write(const MeasuredPlan& plan, std::ostream& out) {
   out << "plan " << plan.name << ' ' << n.codes << ' ' << n.code_bytes << ' ' << n.library << ' ' << n.graphs
       << ' ' << n.nodes << ' ' << n.weights << ' ' << n.session << ' ' << plan.start << '\n';
   for (const TakenBytes& t : plan.sessions)
-    out << "session " << t.code << ' ' << t.blocks << ' ' << t.streams << ' ' << t.graphs << ' ' << t.all << '\n';
+    out << "session " << t.code << ' ' << t.blocks << ' ' << t.streams << ' ' << t.graphs << ' ' << t.all
+        << '\n';
   for (int64_t taken : plan.modules) out << "module " << taken << '\n';
 }
 
@@ -135,7 +135,8 @@ Result<std::vector<MeasuredPlan>> ReadMeasured(std::istream& in) {
       words.setstate(std::ios::failbit);
     }
     if (words.fail())
-      return Status::Error(Code::kInvalidArgument, "\"%s\" is no plan, session or module of one", line.c_str());
+      return Status::Error(Code::kInvalidArgument, "\"%s\" is no plan, session or module of one",
+                           line.c_str());
   }
   return plans;
 }

@@ -34,8 +34,8 @@ struct MeasuredPlan {
 };
 
 struct MeasureOptions {
-  uint64_t sessions = 64;                         // at most,
-  uint64_t session_bytes = uint64_t{4} << 30;     // and no more than this for all their blocks but eight
+  uint64_t sessions = 64;                      // at most,
+  uint64_t session_bytes = uint64_t{4} << 30;  // and no more than this for all their blocks but eight
   uint64_t modules = 32;
 };
 
