@@ -44,6 +44,7 @@ RONDO_FAKE_API Error cuGraphInstantiateWithFlags(GraphExec* exec, GraphHandle gr
   const rondo::fake_cuda::Working working;
   POINT("cuGraphInstantiate");
   auto* made = new rondo::fake_cuda::Graph(*reinterpret_cast<rondo::fake_cuda::Graph*>(graph));
+  made->instance = true;
   W().graphs.insert(made);
   *exec = reinterpret_cast<GraphExec>(made);
   return 0;
