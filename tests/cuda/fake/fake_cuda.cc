@@ -109,6 +109,7 @@ RONDO_FAKE_API Error cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
 RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemAlloc");
+  DrainAll();
   uint64_t used = 0;
   for (const auto& [at, block] : W().blocks) used += block.second == current.back() ? block.first : 0;
   if (bytes == 0) return kInvalidValue;
@@ -123,7 +124,7 @@ RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
 RONDO_FAKE_API Error cuMemFree_v2(Address address) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
-  Drain();
+  DrainAll();
   if (W().blocks.erase(address) == 0) return kInvalidValue;
   std::free(Pointer<void>(address));
   return 0;
@@ -131,6 +132,7 @@ RONDO_FAKE_API Error cuMemFree_v2(Address address) {
 RONDO_FAKE_API Error cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemHostAlloc");
+  DrainAll();
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   W().host_blocks[reinterpret_cast<uint64_t>(*memory)] = bytes;
   return 0;
@@ -138,6 +140,7 @@ RONDO_FAKE_API Error cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
 RONDO_FAKE_API Error cuMemFreeHost(void* memory) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
+  DrainAll();
   if (W().host_blocks.erase(reinterpret_cast<uint64_t>(memory)) == 0) return kInvalidValue;
   std::free(memory);
   return 0;
@@ -188,6 +191,7 @@ RONDO_FAKE_API Error cuMemsetD8Async(Address to, unsigned char byte, size_t byte
 RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
   const rondo::fake_cuda::Working working;
   POINT("cuModuleLoadData");
+  DrainAll();
   const auto* text = static_cast<const char*>(image);
   constexpr const char* kBegins[] = {kImage,
                                      "\x7f"
@@ -205,7 +209,7 @@ RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
 RONDO_FAKE_API Error cuModuleUnload(ModuleHandle module) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
-  Drain();
+  DrainAll();
   if (W().modules.erase(module) == 0) return kInvalidHandle;
   delete reinterpret_cast<rondo::fake_cuda::Module*>(module);
   return 0;

@@ -76,6 +76,11 @@ struct HostCopies {
 };
 RONDO_FAKE_API HostCopies CountHostCopies();
 
+// Calls so far that give or take memory, or load code, and came when work of a device waited for work that
+// nobody had added yet, a collective for another rank. CUDA may hang then: such a call waits for the device
+// and keeps others from adding work.
+RONDO_FAKE_API uint64_t CountStalls();
+
 inline constexpr uint64_t kNoCall = ~uint64_t{0};
 // Counts calls that can fail, from 0 on, and fails the `fail`-th with `error`.
 RONDO_FAKE_API void Arm(uint64_t fail, int error);
@@ -95,6 +100,8 @@ inline constexpr int kNotYet = -1;
 RONDO_FAKE_API int AddWork(void* stream, std::function<int()> work);
 // Lets work that has waited be looked at again.
 RONDO_FAKE_API void Wake();
+// A call of theirs takes memory of a device's (CountStalls).
+RONDO_FAKE_API void TakeMemory();
 // Of the context that the calling thread has pushed last.
 RONDO_FAKE_API int CurrentDevice();
 

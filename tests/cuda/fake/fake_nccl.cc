@@ -293,6 +293,7 @@ RONDO_FAKE_API Result_t ncclCommInitRankConfig(rondo::nccl::Comm* comm, int rank
                                                int rank, rondo::nccl::Config* config) {
   const rondo::fake_cuda::Working working;
   const int gpu = rondo::fake_cuda::CurrentDevice();
+  rondo::fake_cuda::TakeMemory();
   std::lock_guard<std::mutex> lock(mutex);
   last_config = *config;
   if (library.version < rondo::nccl::Version(2, 29)) last_config.graph_usage = rondo::nccl::kUndefined;

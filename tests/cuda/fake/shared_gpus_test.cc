@@ -2,6 +2,7 @@
 // apart, NCCL is asked for nothing that it crashes on, and every call of its that fails is a clean error.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -84,6 +85,30 @@ TEST_F(SharedGpus, TwoSessionsFromTwoThreads) {
   for (int run = 0; run < 100; ++run) layers_->ExpectRight(&session_.sessions[0]);
   thread.join();
   EXPECT_EQ(fake_nccl::HeldRanks(), 4);  // one communicator for both sessions, and for both of each plan
+}
+
+// Memory comes and goes, and code is loaded, when no rank waits for another: CUDA may hang otherwise.
+TEST_F(SharedGpus, SessionsThatComeAndGoHoldNoRankUp) {
+  for (const std::vector<uint32_t>& devices : {std::vector<uint32_t>{0, 0, 0, 0}, {0, 1, 0, 1}}) {
+    ASSERT_TRUE(Open(4, devices).ok());
+    const uint64_t before = fake_cuda::CountStalls();
+    std::atomic<bool> done{false};
+    std::thread runs([&] {
+      while (!done) layers_->ExpectRight(&session_.sessions[0]);
+    });
+    Layers other(4, 2, 64, /*split=*/true);
+    PlanData data = other.mesh.data;
+    const FakeGpu gpu(&data);
+    Result<Plan> plan = Plan::FromData(data, {});
+    for (int i = 0; i < 50; ++i) {
+      Result<Session> session = Session::Create(session_.runtime, *plan);
+      ASSERT_TRUE(session.ok()) << session.status().message();
+      other.ExpectRight(&*session);
+    }
+    done = true;
+    runs.join();
+    EXPECT_EQ(fake_cuda::CountStalls(), before);
+  }
 }
 
 // Devices 0 and 1 meet on a communicator of theirs, 2 and 3 on another, and all four on a third.
