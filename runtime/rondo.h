@@ -213,8 +213,9 @@ typedef struct rondo_device_bytes {
   uint64_t state;        /* of each session */
   uint64_t workspace;    /* the part of the arena that is workspace */
   uint64_t communicator; /* estimate */
-  /* What a GPU gives, in its large steps, by estimate; 0 for a plan without machine code. What CUDA itself
-   * takes when a process begins to use a device is not among them. */
+  /* What a GPU gives: weights, arena and state in its steps of 2 MiB, exactly, the rest by estimate; 0 for a
+   * plan without machine code. What CUDA itself takes when a process begins to use a device is not among
+   * them. */
   uint64_t code;          /* in first_session */
   uint64_t graphs;        /* of each session, in the two below */
   uint64_t first_session; /* weights, code, communicators and one session */
