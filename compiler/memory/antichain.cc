@@ -11,7 +11,12 @@ namespace {
 class Flow {
  public:
   Flow(const std::vector<int64_t>& weights, const std::vector<std::vector<int>>& after, int64_t work)
-      : after_(after), before_(after.size()), given_(after.size()), left_(weights), room_(weights), work_(work) {
+      : after_(after),
+        before_(after.size()),
+        given_(after.size()),
+        left_(weights),
+        room_(weights),
+        work_(work) {
     for (size_t a = 0; a < after.size(); ++a) {
       given_[a].assign(after[a].size(), 0);
       for (size_t k = 0; k < after[a].size(); ++k)

@@ -42,8 +42,8 @@ PackingProblem ByLifetimes(const LoweredProgram& program, const std::vector<Life
   return problem;
 }
 
-// Pairs of buffers that live at one time when each lives until `until`: how many, how many of them do by their
-// own lifetimes, and those that conflict.
+// Pairs of buffers that live at one time when each lives until `until`: how many, how many of them do by
+// their own lifetimes, and those that conflict.
 struct Pairs {
   int64_t until = 0, steps = 0, conflicts = 0;
   std::vector<std::vector<int>> named;  // as PackingProblem::conflicts
@@ -89,7 +89,8 @@ int64_t MostAtOnce(const PackingProblem& problem, const StreamLives& lives) {
   std::vector<int64_t> bytes;
   std::vector<std::vector<int>> after(used.size());
   for (size_t a = 0; a < used.size(); ++a) {
-    bytes.push_back((problem.buffers[used[a]].size + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment);
+    bytes.push_back((problem.buffers[used[a]].size + kArenaAlignment - 1) / kArenaAlignment *
+                    kArenaAlignment);
     for (size_t b = 0; b < used.size(); ++b) {
       if (a != b && lives.Before(used[a], used[b])) after[a].push_back(static_cast<int>(b));
     }

@@ -27,7 +27,8 @@ struct ArenaProblem {
   PackingProblem packing;
   bool widened = false;
   // No packing can be lower: the most bytes in use at one step; where conflicts are named, and they are not
-  // very many, at one time, whatever the timing (antichain.h); of lifetimes as they are, where they are widened.
+  // very many, at one time, whatever the timing (antichain.h); of lifetimes as they are, where they are
+  // widened.
   int64_t least_bytes = 0;
 };
 ArenaProblem MakeArenaProblem(const LoweredProgram& program, const StreamOrder& order,

@@ -1,5 +1,5 @@
-// FreeList: memory given out and taken back in the order of time. Internal to compiler/memory; packing.h is the
-// interface.
+// FreeList: memory given out and taken back in the order of time. Internal to compiler/memory; packing.h is
+// the interface.
 #ifndef RONDO_COMPILER_MEMORY_FREE_LIST_H_
 #define RONDO_COMPILER_MEMORY_FREE_LIST_H_
 

@@ -43,10 +43,10 @@ class StreamOrder {
   void Join(int op, int earlier);
   void Follow(const LoweredProgram& program, int op);
 
-  std::vector<size_t> stream_;       // by op
-  std::vector<uint32_t> position_;   // by op
-  std::vector<int> end_;             // by op
-  std::vector<uint32_t> clocks_;     // by op and stream
+  std::vector<size_t> stream_;      // by op
+  std::vector<uint32_t> position_;  // by op
+  std::vector<int> end_;            // by op
+  std::vector<uint32_t> clocks_;    // by op and stream
   std::vector<std::vector<int>> ops_on_, waits_;
 };
 

@@ -97,7 +97,8 @@ TEST(AnnotatedModels, ComputeTheSameOnSeveralStreams) {
 
 TEST(AnnotatedModels, ShareStateAndDevices) {
   CompileOptions options;
-  options.models = {{"prefill", DataPath("pycoder/prefill64.onnx")}, {"decode", DataPath("pycoder/decode.onnx")}};
+  options.models = {{"prefill", DataPath("pycoder/prefill64.onnx")},
+                    {"decode", DataPath("pycoder/decode.onnx")}};
   ExpectSameOnStreams(options, 1);
   options.models = {{"main", DataPath("fixtures/llama_decode_op23/model.onnx")}};
   options.tensor_parallel = 2;

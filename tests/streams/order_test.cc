@@ -1,4 +1,6 @@
 // What is ordered, and which values may share memory, against definitions written out.
+#include "formats/plan/check/order.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include "compiler/memory/arena_problem.h"
 #include "compiler/memory/plan_memory.h"
 #include "compiler/memory/stream_lives.h"
-#include "formats/plan/check/order.h"
 #include "formats/plan/verifier.h"
 #include "tests/compile/hand_made.h"
 #include "tests/streams/random_program.h"
@@ -82,11 +83,11 @@ TEST(StreamOrder, IsWhatStreamsAndDepsMakeOfIt) {
 TEST(StreamOrder, WaitsAreNoMoreThanNeeded) {
   HandMade made;
   const int x = made.Input("x", 64), a = made.Temporary(64), b = made.Temporary(64), c = made.Temporary(64);
-  made.Sum({x}, a);                           // 0, stream 0
-  made.Sum({a}, b);                           // 1, stream 1: waits for 0
-  made.Sum({b, a}, c);                        // 2, stream 2: for 1, and so for 0
-  made.Sum({c, b}, made.Output("y", 64));     // 3, stream 1: for 2
-  made.Sum({a, b}, made.Output("z", 64));     // 4, stream 2: for none
+  made.Sum({x}, a);                        // 0, stream 0
+  made.Sum({a}, b);                        // 1, stream 1: waits for 0
+  made.Sum({b, a}, c);                     // 2, stream 2: for 1, and so for 0
+  made.Sum({c, b}, made.Output("y", 64));  // 3, stream 1: for 2
+  made.Sum({a, b}, made.Output("z", 64));  // 4, stream 2: for none
   for (uint32_t i = 0; i < 5; ++i) made.program().ops[i].stream = std::vector<uint32_t>{0, 1, 2, 1, 2}[i];
   const StreamOrder order(made.program());
   EXPECT_EQ(order.Waits(0), std::vector<int>{});
@@ -151,7 +152,8 @@ HandMade Chains(uint32_t streams, int length, bool joined) {
       op.stream = s;
       op.params.push_back({last[s], 0, Mode::kRead});
       op.kernel.num_params = 2;
-      if (i > 0) op.deps.push_back(static_cast<int>(made.program().ops.size()) - 1 - static_cast<int>(streams));
+      if (i > 0)
+        op.deps.push_back(static_cast<int>(made.program().ops.size()) - 1 - static_cast<int>(streams));
       last[s] = next;
     }
     // All streams meet after each round.
@@ -270,7 +272,8 @@ TEST(Antichain, IsTheHeaviestByTryingAll) {
   EXPECT_EQ(HeaviestAntichain({5, 7, 1}, {{1}, {}, {}}, 2), std::nullopt);
 }
 
-// What a collective in flight reads or writes is not free before its wait, though other steps have come between.
+// What a collective in flight reads or writes is not free before its wait, though other steps have come
+// between.
 TEST(PlanMemory, ACollectiveInFlightKeepsItsBuffersAlive) {
   for (bool in_place : {false, true}) {
     HandMade made;

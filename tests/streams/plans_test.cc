@@ -1,5 +1,5 @@
-// Plans of random programs on several streams: proven by the checker, and the same results in every order that
-// their streams and events allow.
+// Plans of random programs on several streams: proven by the checker, and the same results in every order
+// that their streams and events allow.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -21,7 +21,8 @@ using defects::Results;
 constexpr RandomShape kShapes[] = {{2, 1, 30},       {3, 1, 40},       {4, 1, 60, true}, {2, 2, 40},
                                    {3, 2, 50, true}, {4, 3, 60, true}, {1, 2, 40, true}};
 
-EmittedPlan Emit(const LoweredProgram& program, uint32_t devices, PlannedFor memory = PlannedFor::kAnyTiming) {
+EmittedPlan Emit(const LoweredProgram& program, uint32_t devices,
+                 PlannedFor memory = PlannedFor::kAnyTiming) {
   auto emitted = EmitPlan(Planned(program, devices, memory), {}, nullptr);
   EXPECT_TRUE(emitted.ok()) << emitted.status().message();
   return emitted.Take();
@@ -82,7 +83,8 @@ TEST(Plans, MemoryForTheOrderOfTheListIsRefusedAndGoesWrong) {
     if (shape.streams == 1) continue;
     EffectRunner runner(shape.devices);
     for (uint64_t seed = 0; seed < 6; ++seed) {
-      const EmittedPlan emitted = Emit(RandomProgram(seed, shape), shape.devices, PlannedFor::kOrderOfTheList);
+      const EmittedPlan emitted =
+          Emit(RandomProgram(seed, shape), shape.devices, PlannedFor::kOrderOfTheList);
       ASSERT_TRUE(VerifyPlan(emitted.plan).ok());
       const bool accepted = CheckPlan(emitted.plan).ok();
       const std::vector<Results> results = AllWays(emitted.plan, &runner);

@@ -97,8 +97,8 @@ class Writer {
   }
   Known Exactly(int64_t elements) {
     for (size_t i = known_.size(); i-- > 0;) {
-      if (known_[i].elements == elements && made_.program().values[Index(known_[i].value)].kind ==
-                                                BufferKind::kTemporary)
+      if (known_[i].elements == elements &&
+          made_.program().values[Index(known_[i].value)].kind == BufferKind::kTemporary)
         return known_[i];
     }
     const Known made = Result(elements, false);
