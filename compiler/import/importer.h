@@ -61,6 +61,7 @@ class Importer : public Host {
                       const Frame& frame);
   void SetAnnotations(const onnx::NodeProto& node, const std::string& name);
   Status CallHandler(const OpRow& row, OpContext& c);
+  Result<Value> LoadNarrow(const onnx::TensorProto& tensor);
   Result<Value> Lookup(const std::string& name, Scope* scope);
   Result<std::vector<Value>> GatherInputs(const onnx::NodeProto& node, Scope* scope);
   const onnx::FunctionProto* FindFunction(const onnx::NodeProto& node) const;
