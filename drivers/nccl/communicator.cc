@@ -123,8 +123,30 @@ Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* 
                     "ncclReduceScatter");
     case CollectiveOp::kBroadcast:
       return Settle(rank, api_.broadcast(from, to, count, type, 0, comm, stream), "ncclBroadcast");
+    case CollectiveOp::kSend:
+      if (rank == 0) return Settle(rank, api_.send(from, count, type, 1, comm, stream), "ncclSend");
+      return Settle(rank, api_.receive(to, count, type, 0, comm, stream), "ncclRecv");
+    case CollectiveOp::kAllToAll:
+      return EnqueueAllToAll(rank, static_cast<const char*>(from), static_cast<char*>(to), count / num_ranks_,
+                             type, bytes, stream);
   }
   return Status::Error(Code::kInternal, "collective %d is unknown", static_cast<int>(point.op));
+}
+
+Status Communicator::EnqueueAllToAll(uint32_t rank, const char* from, char* to, size_t count, int type,
+                                     size_t bytes, Stream stream) {
+  Comm comm = ranks_[rank].comm;
+  RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
+  Status status;
+  for (size_t peer = 0; peer < num_ranks_ && status.ok(); ++peer) {
+    const size_t part = peer * count * bytes;
+    const int number = static_cast<int>(peer);
+    status = ToStatus(api_, api_.send(from + part, count, type, number, comm, stream), "ncclSend", comm);
+    if (!status.ok()) break;
+    status = ToStatus(api_, api_.receive(to + part, count, type, number, comm, stream), "ncclRecv", comm);
+  }
+  const Status ended = Settle(rank, api_.group_end(), "ncclGroupEnd");
+  return status.ok() ? ended : status;
 }
 
 void* Communicator::EndRank(void* rank) {

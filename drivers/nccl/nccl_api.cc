@@ -27,6 +27,8 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(all_gather, "ncclAllGather"),
     RONDO_SYMBOL(reduce_scatter, "ncclReduceScatter"),
     RONDO_SYMBOL(broadcast, "ncclBroadcast"),
+    RONDO_SYMBOL(send, "ncclSend"),
+    RONDO_SYMBOL(receive, "ncclRecv"),
 };
 
 constexpr SharedLibrary kLibrary = {"NCCL", kSonames, kSymbols, "2.14"};

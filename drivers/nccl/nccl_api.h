@@ -74,6 +74,8 @@ struct Api {
                              Stream stream);
   Result_t (*broadcast)(const void* from, void* to, size_t count, int type, int root, Comm comm,
                         Stream stream);
+  Result_t (*send)(const void* from, size_t count, int type, int peer, Comm comm, Stream stream);
+  Result_t (*receive)(void* to, size_t count, int type, int peer, Comm comm, Stream stream);
 };
 
 // Opens libnccl.so.2, looked for first in the folders of `library_path` (separated by ':'; null: none), once

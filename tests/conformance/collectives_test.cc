@@ -13,10 +13,11 @@ namespace {
 constexpr uint32_t kRanks = 2;
 constexpr size_t kCount = 64;  // elements of one rank's part
 constexpr uint64_t kPart = kCount * sizeof(float);
-// By sync point; the last is of a communicator of its own.
-constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,
+// By sync point; kAlone is of a communicator of its own.
+constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
                                  CollectiveOp::kReduceScatter, CollectiveOp::kBroadcast,
-                                 CollectiveOp::kAllReduce};
+                                 CollectiveOp::kAllReduce,     CollectiveOp::kSend,
+                                 CollectiveOp::kAllToAll};
 constexpr uint32_t kAlone = 4;
 
 class CollectiveOps : public Conformance {
@@ -142,6 +143,9 @@ class CollectiveOps : public Conformance {
     for (size_t i = 0; i < kCount; ++i) {
       const size_t mine = i + (op == CollectiveOp::kReduceScatter ? rank * kCount : 0);
       out[i] = op == CollectiveOp::kAllGather || op == CollectiveOp::kBroadcast ? a[i] : a[mine] + b[mine];
+      if (op == CollectiveOp::kSend) out[i] = rank == 0 ? before : a[i];
+      const size_t part = kCount / kRanks, place = rank * part + i % part;
+      if (op == CollectiveOp::kAllToAll) out[i] = i < part ? a[place] : b[place];
       if (op == CollectiveOp::kAllGather) out[kCount + i] = b[i];
     }
     return out;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -26,10 +27,19 @@ struct Meeting {
   bool done = false;
 };
 
+// What one rank sends to, or takes from, another.
+struct Post {
+  const void* from = nullptr;
+  void* to = nullptr;
+  size_t bytes = 0;
+  std::shared_ptr<bool> done = std::make_shared<bool>(false);
+};
+
 struct Group {
   size_t ranks = 0, members = 0;
-  std::vector<int> gpus;   // of the members so far
-  Result_t connected = 0;  // of all
+  std::vector<int> gpus;                                                // of the members so far
+  Result_t connected = 0;                                               // of all
+  std::map<std::pair<size_t, size_t>, std::vector<Post>> sent, wanted;  // by sender and taker, to be met
   bool aborted = false;
   std::vector<uint64_t> next;  // by rank: its next meeting
   std::map<uint64_t, Meeting> meetings;
@@ -121,6 +131,8 @@ void Do(const Meeting& m, Op op, size_t count, size_t bytes) {
   }
 }
 
+size_t BytesOf(size_t count, int type) { return count * (type == kFloat ? sizeof(float) : 1); }
+
 // Each time it runs in a stream, it is the rank's next meeting.
 Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, int type,
              rondo::nccl::Comm comm, Stream stream) {
@@ -132,7 +144,7 @@ Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, 
   }
   if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) return result;
   const std::shared_ptr<Group> group = member->group;
-  const size_t rank = member->rank, bytes = count * (type == kFloat ? sizeof(float) : 1);
+  const size_t rank = member->rank, bytes = BytesOf(count, type);
   auto waiting = std::make_shared<bool>(false);
   const int error = rondo::fake_cuda::AddWork(stream, [=]() -> int {
     std::lock_guard<std::mutex> lock(mutex);
@@ -159,6 +171,68 @@ Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, 
     return 0;
   });
   return error == 0 ? result : 1;  // ncclUnhandledCudaError
+}
+
+// Sends and takes that a thread has put between ncclGroupStart and ncclGroupEnd: they go on together.
+struct Exchange {
+  rondo::nccl::Comm comm = nullptr;
+  Stream stream = nullptr;
+  std::vector<std::pair<size_t, Post>> sends, takes;  // with the other rank
+};
+thread_local Exchange exchange;
+thread_local int depth = 0;
+
+void Meet(Group* group, const std::pair<size_t, size_t>& pair) {
+  std::vector<Post>&sent = group->sent[pair], &wanted = group->wanted[pair];
+  while (!sent.empty() && !wanted.empty()) {
+    const Post send = sent.front(), take = wanted.front();
+    sent.erase(sent.begin());
+    wanted.erase(wanted.begin());
+    std::memcpy(take.to, send.from, send.bytes < take.bytes ? send.bytes : take.bytes);
+    *send.done = *take.done = true;
+  }
+}
+
+// Each time it runs in a stream, its sends and takes are posted once, and it is over when all have met.
+Result_t AddExchange(const Exchange& posts) {
+  const std::shared_ptr<Group> group = ToMember(posts.comm)->group;
+  const size_t rank = ToMember(posts.comm)->rank;
+  auto posted = std::make_shared<bool>(false);
+  const int error = rondo::fake_cuda::AddWork(posts.stream, [=]() -> int {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const auto& [peer, post] : posts.sends) {
+      if (!*posted) group->sent[{rank, peer}].push_back(post);
+      if (!*posted) *post.done = false;
+      Meet(group.get(), {rank, peer});
+    }
+    for (const auto& [peer, post] : posts.takes) {
+      if (!*posted) group->wanted[{peer, rank}].push_back(post);
+      if (!*posted) *post.done = false;
+      Meet(group.get(), {peer, rank});
+    }
+    bool done = true;
+    for (const auto* of : {&posts.sends, &posts.takes}) {
+      for (const auto& [peer, post] : *of) done = done && *post.done;
+    }
+    *posted = !done && !group->aborted;
+    return *posted ? rondo::fake_cuda::kNotYet : 0;
+  });
+  return error == 0 ? 0 : 1;  // ncclUnhandledCudaError
+}
+
+Result_t AddPost(const char* name, const Post& post, int peer, rondo::nccl::Comm comm, Stream stream) {
+  Result_t result = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    result = Point(name, ToMember(comm));
+  }
+  if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) return result;
+  exchange.comm = comm;
+  exchange.stream = stream;
+  (post.to == nullptr ? exchange.sends : exchange.takes).emplace_back(static_cast<size_t>(peer), post);
+  if (depth > 0) return 0;
+  const Result_t added = AddExchange(std::exchange(exchange, {}));
+  return added != 0 ? added : result;
 }
 
 void Leave(rondo::nccl::Comm comm, bool abort) {
@@ -273,11 +347,36 @@ RONDO_FAKE_API const char* ncclGetErrorString(Result_t) { return "as the fake wa
 RONDO_FAKE_API const char* ncclGetLastError(rondo::nccl::Comm) { return ""; }
 RONDO_FAKE_API Result_t ncclGroupStart() {
   std::lock_guard<std::mutex> lock(mutex);
-  return Fails("ncclGroupStart") ? kInternal : 0;
+  if (Fails("ncclGroupStart")) return kInternal;
+  ++depth;
+  return 0;
 }
 RONDO_FAKE_API Result_t ncclGroupEnd() {
-  std::lock_guard<std::mutex> lock(mutex);
-  return Fails("ncclGroupEnd") ? kInternal : 0;
+  const rondo::fake_cuda::Working working;
+  --depth;
+  Result_t result = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (Fails("ncclGroupEnd")) {
+      exchange = {};
+      return kInternal;
+    }
+    if (depth > 0 || exchange.comm == nullptr) return 0;
+    const Member& member = *ToMember(exchange.comm);
+    if (member.late != 0 || member.failed != 0) result = rondo::nccl::kInProgress;
+  }
+  const Result_t added = AddExchange(std::exchange(exchange, {}));
+  return added != 0 ? added : result;
+}
+RONDO_FAKE_API Result_t ncclSend(const void* from, size_t count, int type, int peer, rondo::nccl::Comm comm,
+                                 Stream stream) {
+  const rondo::fake_cuda::Working working;
+  return AddPost("ncclSend", {from, nullptr, BytesOf(count, type)}, peer, comm, stream);
+}
+RONDO_FAKE_API Result_t ncclRecv(void* to, size_t count, int type, int peer, rondo::nccl::Comm comm,
+                                 Stream stream) {
+  const rondo::fake_cuda::Working working;
+  return AddPost("ncclRecv", {nullptr, to, BytesOf(count, type)}, peer, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclAllReduce(const void* from, void* to, size_t count, int type, int,
                                       rondo::nccl::Comm comm, Stream stream) {
