@@ -43,6 +43,7 @@ class Importer : public Host {
                                          const std::vector<Value>& inputs) override;
   Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) override;
   int64_t longest_unrolled() const override { return options_.longest_unrolled; }
+  bool shapes_only() const override { return options_.shapes_only; }
   uint32_t devices() const override { return options_.devices; }
 
  private:

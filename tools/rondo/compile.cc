@@ -213,6 +213,8 @@ class CompileCommand : public Command {
                "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
                "in one (prefill:x=1x128)",
                "NAME=DIMS")
+        .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
+                 "caches that grow by what a run adds become caches of N positions, changed in place", "N")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
