@@ -42,9 +42,10 @@ Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int
     std::vector<std::string> missing;
     const std::optional<int64_t> value = importer::EvaluateDim(text, symbols, &missing);
     if (!value || *value == given[static_cast<size_t>(d)]) continue;
-    return Status::Error(Code::kInvalidArgument, "shape \"%s\": dimension %d (\"%s\") is given as %lld, but is %lld",
-                         input.name().c_str(), d, text.c_str(), static_cast<long long>(given[static_cast<size_t>(d)]),
-                         static_cast<long long>(*value));
+    return Status::Error(
+        Code::kInvalidArgument, "shape \"%s\": dimension %d (\"%s\") is given as %lld, but is %lld",
+        input.name().c_str(), d, text.c_str(), static_cast<long long>(given[static_cast<size_t>(d)]),
+        static_cast<long long>(*value));
   }
   return Status::Ok();
 }

@@ -88,8 +88,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   if (options.cache_length > 0) {
     std::vector<std::pair<std::string, std::string>> states;
     for (const StateName& state : options.states) states.emplace_back(state.input, state.output);
-    RONDO_ASSIGN_OR_RETURN(program->graph, ImportWithFixedCaches(model, import, options.cache_length, states, &report,
-                                                                 &program->caches));
+    RONDO_ASSIGN_OR_RETURN(program->graph, ImportWithFixedCaches(model, import, options.cache_length, states,
+                                                                 &report, &program->caches));
   } else {
     RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
   }
@@ -97,6 +97,10 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   program->values = std::move(report.values);
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  if (options.cache_length == 0) {
+    const std::string note = NoteOnGrowingCaches(*model, program->graph);
+    if (!note.empty()) *text += "\n" + note;
+  }
   return Status::Ok();
 }
 
@@ -300,10 +304,11 @@ Status ShapesWereFound(const Compilation& compilation) {
   const auto fixed = [](const ProgramInWork& program) { return !program.caches.inputs.empty(); };
   const std::vector<ProgramInWork>& programs = compilation.programs;
   if (compilation.options.cache_length > 0 && std::none_of(programs.begin(), programs.end(), fixed)) {
-    return Status::Error(Code::kInvalidArgument,
-                         "--cache-length %lld: no model has a cache that grows: an input and an output of 3 or more "
-                         "dimensions, named as past_key and present_key are (or by --state), that differ in one",
-                         static_cast<long long>(compilation.options.cache_length));
+    return Status::Error(
+        Code::kInvalidArgument,
+        "--cache-length %lld: no model has a cache that grows: an input and an output of 3 or more "
+        "dimensions, named as past_key and present_key are (or by --state), that differ in one",
+        static_cast<long long>(compilation.options.cache_length));
   }
   return Status::Ok();
 }

@@ -27,11 +27,12 @@ const onnx::TensorShapeProto& ShapeOf(const onnx::ValueInfoProto& info) {
 }
 
 bool Same(const Dim& a, const Dim& b) {
-  return a.has_dim_value() == b.has_dim_value() && a.dim_value() == b.dim_value() && a.dim_param() == b.dim_param();
+  return a.has_dim_value() == b.has_dim_value() && a.dim_value() == b.dim_value() &&
+         a.dim_param() == b.dim_param();
 }
 
-// The axis along which `present` is longer than `past`: the only one that differs, or the one that says so in its
-// name. -1 if there is none.
+// The axis along which `present` is longer than `past`: the only one that differs, or the one that says so in
+// its name. -1 if there is none.
 int GrowingAxis(const onnx::ValueInfoProto& past, const onnx::ValueInfoProto& present) {
   const auto &from = ShapeOf(past), &to = ShapeOf(present);
   int only = -1, named = -1, differ = 0;
@@ -88,14 +89,16 @@ Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
     if (axis < ShapeOf(output).dim_size() && !ShapeOf(output).dim(axis).dim_param().empty())
       AddOnce(&ports.total_texts, ShapeOf(output).dim(axis).dim_param());
     const auto found = readers.find(input.name());
-    by_operators += found != readers.end() && std::any_of(found->second.begin(), found->second.end(),
-                                                          [](const auto* node) { return IsOperatorWithCache(*node); });
+    by_operators +=
+        found != readers.end() && std::any_of(found->second.begin(), found->second.end(),
+                                              [](const auto* node) { return IsOperatorWithCache(*node); });
   }
   if (by_operators != 0 && by_operators != ports.caches.size()) {
-    return Status::Error(Code::kUnsupported,
-                         "%zu of %zu growing caches are inputs of GroupQueryAttention, the others are not; rondo "
-                         "fixes the length of one kind: export the model with either",
-                         by_operators, ports.caches.size());
+    return Status::Error(
+        Code::kUnsupported,
+        "%zu of %zu growing caches are inputs of GroupQueryAttention, the others are not; rondo "
+        "fixes the length of one kind: export the model with either",
+        by_operators, ports.caches.size());
   }
   ports.written_by_operators = by_operators != 0;
   std::set<std::string> caches;
@@ -140,12 +143,14 @@ Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, con
   }
   std::string list;
   for (const std::string& name : missing) list += (list.empty() ? "\"" : ", \"") + name + "\"";
-  return Status::Error(Code::kInvalidArgument,
-                       "--cache-length needs to know how many positions a run adds: give --shape NAME=VALUE for %s",
-                       list.empty() ? "the tokens" : list.c_str());
+  return Status::Error(
+      Code::kInvalidArgument,
+      "--cache-length needs to know how many positions a run adds: give --shape NAME=VALUE for %s",
+      list.empty() ? "the tokens" : list.c_str());
 }
 
-void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total, ImportOptions* options) {
+void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,
+              ImportOptions* options) {
   for (const std::string& symbol : ports.past_symbols) options->symbols[symbol] = past;
   for (const std::string& text : ports.total_texts) options->symbols[text] = total;
   // Caches whose lengths are numbers, not names.
@@ -155,8 +160,9 @@ void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, i
       std::vector<int64_t> dims;
       std::vector<std::string> missing;
       for (const Dim& dim : ShapeOf(input).dim()) {
-        dims.push_back(dim.has_dim_value() ? dim.dim_value()
-                                           : EvaluateDim(dim.dim_param(), options->symbols, &missing).value_or(1));
+        dims.push_back(dim.has_dim_value()
+                           ? dim.dim_value()
+                           : EvaluateDim(dim.dim_param(), options->symbols, &missing).value_or(1));
       }
       dims[static_cast<size_t>(cache.axis)] = past;
       options->input_shapes[input.name()] = dims;

@@ -25,17 +25,19 @@ struct CachePorts {
   std::vector<std::string> masks;         // inputs with such a dimension last, one element a position
 };
 
-// The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and differ in
-// one dimension. Empty if there are none. kUnsupported where some are written by operators and others are not.
+// The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and
+// differ in one dimension. Empty if there are none. kUnsupported where some are written by operators and
+// others are not.
 Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
                                      const std::vector<std::pair<std::string, std::string>>& states);
 
-// The positions that one run adds, as `options` and the model's names of dimensions say. kInvalidArgument if they
-// do not.
+// The positions that one run adds, as `options` and the model's names of dimensions say. kInvalidArgument if
+// they do not.
 Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options);
 
 // Sets the shapes of `options` to `past` cached positions and `total` with this run's.
-void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total, ImportOptions* options);
+void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,
+              ImportOptions* options);
 
 }  // namespace rondo::importer
 

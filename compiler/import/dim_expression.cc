@@ -20,11 +20,12 @@ Value FloorDivide(int64_t a, int64_t b) {
   return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 
-// Recursive descent. Once `failed_` is set the value means nothing; a missing symbol counts as 1 so that the rest
-// is read, too.
+// Recursive descent. Once `failed_` is set the value means nothing; a missing symbol counts as 1 so that the
+// rest is read, too.
 class Parser {
  public:
-  Parser(const std::string& text, const std::map<std::string, int64_t>& symbols) : text_(text), symbols_(symbols) {}
+  Parser(const std::string& text, const std::map<std::string, int64_t>& symbols)
+      : text_(text), symbols_(symbols) {}
 
   Value Whole() {
     const int64_t value = Sum();

@@ -11,9 +11,9 @@
 namespace rondo::importer {
 
 // The value of `text`: that of the symbol of this very name, else whole numbers and symbols joined by + - * /
-// // % and parentheses, and floor(x), max(x, y), min(x, y) in any case. None if a symbol is missing (its name is
-// added to `missing`, each once), the text is no expression, a division leaves a remainder ('/') or is by 0, or
-// the result leaves 62 bits.
+// // % and parentheses, and floor(x), max(x, y), min(x, y) in any case. None if a symbol is missing (its name
+// is added to `missing`, each once), the text is no expression, a division leaves a remainder ('/') or is by
+// 0, or the result leaves 62 bits.
 std::optional<int64_t> EvaluateDim(const std::string& text, const std::map<std::string, int64_t>& symbols,
                                    std::vector<std::string>* missing);
 

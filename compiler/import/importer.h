@@ -61,6 +61,8 @@ class Importer : public Host {
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame);
   Status CallHandler(const OpRow& row, OpContext& c);
+  std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
+  Result<Value> LoadInitializer(const onnx::TensorProto& tensor);
   Result<Value> LoadNarrow(const onnx::TensorProto& tensor);
   Result<Value> Lookup(const std::string& name, Scope* scope);
   Result<std::vector<Value>> GatherInputs(const onnx::NodeProto& node, Scope* scope);

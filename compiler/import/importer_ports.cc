@@ -24,7 +24,8 @@ Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, std::vector
         dims.push_back(EvaluateDim(dim.dim_param(), options_.symbols, &missing).value_or(1));
       }
       for (const std::string& symbol : missing) {
-        unknown->push_back("\"" + symbol + "\" (input \"" + info.name() + "\", axis " + std::to_string(axis) + ")");
+        unknown->push_back("\"" + symbol + "\" (input \"" + info.name() + "\", axis " + std::to_string(axis) +
+                           ")");
       }
       ++axis;
     }
@@ -64,9 +65,9 @@ Status Importer::AddInputs(Scope* scope) {
   for (const std::string& u : unknown) {
     if (list.find(u) == std::string::npos) list += (list.empty() ? "" : ", ") + u;
   }
-  return Status::Error(Code::kInvalidArgument,
-                       "the model leaves dims open that must be given (--shape NAME=VALUE): %s",
-                       list.c_str());
+  return Status::Error(
+      Code::kInvalidArgument, "the model leaves dims open that must be given (--shape NAME=VALUE%s): %s",
+      list.find("past") == std::string::npos ? "" : ", or --cache-length N for the caches", list.c_str());
 }
 
 Status Importer::AddOutputs(Scope* scope) {

@@ -54,7 +54,8 @@ std::optional<int64_t> MoveOf(const Shown& a, const Shown& b, const Shown& c) {
   Index ahead;
   bool fits = true;
   ForSamples(a.view.shape(), [&](const Index& index) {
-    const Index x = Coordinates(ir::Resolve(a.view, index), a.base), y = Coordinates(ir::Resolve(b.view, index), b.base),
+    const Index x = Coordinates(ir::Resolve(a.view, index), a.base),
+                y = Coordinates(ir::Resolve(b.view, index), b.base),
                 z = Coordinates(ir::Resolve(c.view, index), c.base);
     Index once(x.size()), twice(x.size());
     for (size_t d = 0; d < x.size(); ++d) {
@@ -77,7 +78,8 @@ std::optional<int64_t> MoveOf(const Shown& a, const Shown& b, const Shown& c) {
 int64_t LeastElement(const ir::View& view) {
   const ir::ViewStep& step = view.steps[0];
   int64_t least = step.offset;
-  for (int d = 0; d < step.shape.rank; ++d) least += std::min<int64_t>(0, step.strides[d] * (step.shape[d] - 1));
+  for (int d = 0; d < step.shape.rank; ++d)
+    least += std::min<int64_t>(0, step.strides[d] * (step.shape[d] - 1));
   return least;
 }
 

@@ -1,6 +1,6 @@
-// Caches of a fixed length (--cache-length) hold something up to the last row that this run writes; what lies behind is
-// left from before. Attention gets a limit there, whatever the model masks. From the state on, everything that shows
-// a cache is followed, through views, writes and scalar operations, up to attention.
+// Caches of a fixed length (--cache-length) hold something up to the last row that this run writes; what lies
+// behind is left from before. Attention gets a limit there, whatever the model masks. From the state on,
+// everything that shows a cache is followed, through views, writes and scalar operations, up to attention.
 #include <algorithm>
 #include <set>
 
@@ -28,11 +28,12 @@ struct Followed {
 Status Refuse(const Graph& g, const std::string& cache, NodeId id) {
   const Node& n = g.node(id);
   const std::string source = n.sources.empty() ? ir::Name(n.op) : n.sources[0];
-  return Status::Error(Code::kUnsupported,
-                       "--cache-length: %s reads the cache \"%s\" other than as keys or values of attention that rondo "
-                       "recognises, so that it would see positions that hold nothing; export the model with attention "
-                       "as one operator, or compile it for one number of cached positions (--shape)",
-                       source.c_str(), cache.c_str())
+  return Status::Error(
+             Code::kUnsupported,
+             "--cache-length: %s reads the cache \"%s\" other than as keys or values of attention that rondo "
+             "recognises, so that it would see positions that hold nothing; export the model with attention "
+             "as one operator, or compile it for one number of cached positions (--shape)",
+             source.c_str(), cache.c_str())
       .FromNode(source);
 }
 
@@ -42,7 +43,8 @@ Status Follow(Graph* g, const std::string& cache, NodeId from, Followed* found, 
     const Node& n = g->node(reader);
     if (n.dead) continue;
     if (n.op == Op::kAttention) {
-      const bool only = n.inputs[0] != from && std::find(n.inputs.begin() + 3, n.inputs.end(), from) == n.inputs.end();
+      const bool only =
+          n.inputs[0] != from && std::find(n.inputs.begin() + 3, n.inputs.end(), from) == n.inputs.end();
       if (!only) return Refuse(*g, cache, reader);
       found->attention.insert(reader);
       continue;
@@ -108,8 +110,9 @@ Result<PassResult> LimitToCached(Graph* graph, const PassOptions& options) {
     }
   }
   Tidy(graph);
-  result.text = options.fixed_caches.empty() ? "no cache was given a length"
-                                             : Count(result.changes, "attention") + " limited to what is cached";
+  result.text = options.fixed_caches.empty()
+                    ? "no cache was given a length"
+                    : Count(result.changes, "attention") + " limited to what is cached";
   return result;
 }
 

@@ -30,7 +30,8 @@ std::shared_ptr<const ir::ConstantData> Data(DType dtype, const Shape& shape, co
   return ir::ConstantData::Own(dtype, shape, bytes);
 }
 
-onnx::AttributeProto* Attribute(onnx::NodeProto* node, const char* name, onnx::AttributeProto::AttributeType type) {
+onnx::AttributeProto* Attribute(onnx::NodeProto* node, const char* name,
+                                onnx::AttributeProto::AttributeType type) {
   onnx::AttributeProto* attribute = node->add_attribute();
   attribute->set_name(name);
   attribute->set_type(type);
@@ -82,8 +83,8 @@ void ExpectNear(const Numbers& got, const Numbers& expected) {
 }
 
 // One query head of `size` features over keys [from, to) of a cache, with a score that has no value beside.
-Numbers AttendOnce(const float* q, const Numbers& keys, const Numbers& values, size_t from, size_t to, size_t size,
-                   float cap, const float* sink) {
+Numbers AttendOnce(const float* q, const Numbers& keys, const Numbers& values, size_t from, size_t to,
+                   size_t size, float cap, const float* sink) {
   std::vector<double> scores;
   double sum = sink == nullptr ? 0 : std::exp(static_cast<double>(*sink));
   for (size_t j = from; j < to; ++j) {
@@ -108,7 +109,8 @@ struct Step {
   bool sink = false;
 };
 
-// A step of one token over a cache of 6 positions, 3 of them filled: two heads of 8 that share keys and values.
+// A step of one token over a cache of 6 positions, 3 of them filled: two heads of 8 that share keys and
+// values.
 void ExpectStep(const Step& step) {
   constexpr int64_t kSize = 8, kPositions = 6, kFilled = 3;
   ModelMaker m;
@@ -132,11 +134,11 @@ void ExpectStep(const Step& step) {
 
   const Numbers qkv = Random(4 * kSize, 1);
   Numbers keys = Random(kPositions * kSize, 2), values = Random(kPositions * kSize, 3);
-  const auto out = Evaluate(m, {Data(DType::kF32, {1, 1, 4 * kSize}, qkv),
-                                Data(DType::kF32, {1, 1, kPositions, kSize}, keys),
-                                Data(DType::kF32, {1, 1, kPositions, kSize}, values),
-                                Data(DType::kI32, {1}, std::vector<int32_t>{kFilled}),
-                                Data(DType::kI32, {}, std::vector<int32_t>{kFilled + 1})});
+  const auto out = Evaluate(
+      m, {Data(DType::kF32, {1, 1, 4 * kSize}, qkv), Data(DType::kF32, {1, 1, kPositions, kSize}, keys),
+          Data(DType::kF32, {1, 1, kPositions, kSize}, values),
+          Data(DType::kI32, {1}, std::vector<int32_t>{kFilled}),
+          Data(DType::kI32, {}, std::vector<int32_t>{kFilled + 1})});
   std::copy_n(&qkv[2 * kSize], kSize, &keys[kFilled * kSize]);
   std::copy_n(&qkv[3 * kSize], kSize, &values[kFilled * kSize]);
   Numbers expected;
@@ -163,7 +165,8 @@ TEST(GroupQueryAttentionTest, WhatItLacksIsRefusedWithWhatToDo) {
     m.Input("qkv", {1, 1, 32});
     m.Input("last", {1}, onnx::TensorProto::INT32);
     m.Input("total", {}, onnx::TensorProto::INT32);
-    onnx::NodeProto* node = Microsoft(m, "GroupQueryAttention", {"qkv", "", "", "", "", "last", "total"}, {"y"});
+    onnx::NodeProto* node =
+        Microsoft(m, "GroupQueryAttention", {"qkv", "", "", "", "", "last", "total"}, {"y"});
     Set(node, "num_heads", int64_t{2});
     Set(node, "kv_num_heads", int64_t{1});
     Set(node, name, int64_t{1});
@@ -220,9 +223,9 @@ TEST(MatMulNBitsTest, BlocksHaveScalesAndZeroPointsOfTheirOwn) {
 }
 
 TEST(MatMulNBitsTest, OtherLayoutsAndWidthsAreRefused) {
-  for (const auto& [name, value, says] : {std::tuple{"bits", 3, "weights of 3 bits"},
-                                          std::tuple{"weight_prepacked", 1, "export with 0"},
-                                          std::tuple{"block_size", 8, "blocks of 8"}}) {
+  for (const auto& [name, value, says] :
+       {std::tuple{"bits", 3, "weights of 3 bits"}, std::tuple{"weight_prepacked", 1, "export with 0"},
+        std::tuple{"block_size", 8, "blocks of 8"}}) {
     ModelMaker m;
     m.Input("a", {1, 20});
     Bytes(m, "b", {2, 2, 8}, PackedRows());
