@@ -16,6 +16,7 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime as ort
+from onnx import numpy_helper
 
 import decoder_models
 from ort_peer import ROOT, cpu_session
@@ -89,6 +90,25 @@ def compare(arguments, name):
     return worst
 
 
+def write_case(folder, name, filled=9, length=16):
+    """A decode step over a cache of a fixed length as a case for `rondo test` (models of the builder's form only)."""
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True, exist_ok=True)
+    onnx.save(decoder_models.ALL[name](), folder / "model.onnx")
+    session = cpu_session(folder / "model.onnx", 1)
+    random = np.random.default_rng(1)
+    inputs = {"input_ids": np.array([[7]], np.int64),
+              "attention_mask": (np.arange(length) <= filled).astype(np.int64)[None]}
+    for port in session.get_inputs():
+        if port.name.startswith("past"):
+            inputs[port.name] = random.standard_normal((1, port.shape[1], length, port.shape[3])).astype(np.float32)
+            inputs[port.name][:, :, filled:] = 0  # what is behind is unspecified: the same in both
+    outputs = dict(zip([port.name for port in session.get_outputs()], session.run(None, inputs)))
+    for kind, arrays in (("input", inputs), ("output", outputs)):
+        for i, (port, array) in enumerate(arrays.items()):
+            (data / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(array, port).SerializeToString())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help=", ".join(decoder_models.ALL))
@@ -99,7 +119,11 @@ def main():
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tolerance", type=float, default=1e-4)
+    parser.add_argument("--write-case", type=pathlib.Path, metavar="FOLDER",
+                        help="only write a decode step of the model named as a case for rondo test")
     arguments = parser.parse_args()
+    if arguments.write_case:
+        return write_case(arguments.write_case, arguments.models[0])
     print(f"ONNX Runtime {ort.__version__}; batch {arguments.batch}, a prompt of {arguments.prompt}, {arguments.steps} "
           f"steps, two texts, a cache of {arguments.length}\n")
     print("| model | apart at most, of the greatest logit |")
@@ -115,9 +139,8 @@ def main():
         print(f"| {name} | {worst:.1e} |", flush=True)
         if not worst <= arguments.tolerance:
             bad.append(f"{name}: logits are {worst:.1e} apart, more than {arguments.tolerance:g}")
-    if bad:
-        sys.exit("\n".join(bad))
+    return "\n".join(bad) or None
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
