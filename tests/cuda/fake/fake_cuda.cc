@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/device_steps.h"
 #include "tests/cuda/fake/fake_world.h"
 
 using namespace rondo::fake_cuda;  // NOLINT: the functions below are this library
@@ -92,7 +93,14 @@ RONDO_FAKE_API Error cuCtxPopCurrent_v2(rondo::cuda::Context* context) {
 RONDO_FAKE_API Error cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemGetInfo");
+  uint64_t nodes = 0;
+  for (void* handle : W().graphs) {
+    const auto* graph = static_cast<const rondo::fake_cuda::Graph*>(handle);
+    if (graph->instance) nodes += graph->nodes.size();
+  }
   *free_bytes = *total_bytes = W().machine.device_bytes;
+  *free_bytes -= rondo::InDeviceSteps(W().modules.size() * W().machine.module_bytes);
+  *free_bytes -= rondo::InDeviceSteps(nodes * W().machine.node_bytes);
   for (const auto& [address, block] : W().blocks) {
     if (block.second == current.back()) *free_bytes -= block.first;
   }

@@ -45,6 +45,8 @@ struct Machine {
   uint64_t device_bytes = 1 << 30;
   int block_shared = 227 << 10;                          // bytes that a block can have
   int function_threads = 1024, function_registers = 32;  // as cuFuncGetAttribute says of every function
+  // What a loaded module and a node of an instantiated graph take of free device memory, each kind in steps.
+  uint64_t module_bytes = 0, node_bytes = 0;
 };
 RONDO_FAKE_API void SetMachine(const Machine& machine);
 

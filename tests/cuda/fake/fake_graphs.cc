@@ -45,6 +45,7 @@ RONDO_FAKE_API Error cuGraphInstantiateWithFlags(GraphExec* exec, GraphHandle gr
   POINT("cuGraphInstantiate");
   DrainAll();
   auto* made = new rondo::fake_cuda::Graph(*reinterpret_cast<rondo::fake_cuda::Graph*>(graph));
+  made->instance = true;
   W().graphs.insert(made);
   *exec = reinterpret_cast<GraphExec>(made);
   return 0;

@@ -64,6 +64,7 @@ struct Graph {
   Context* context = nullptr;
   std::vector<std::shared_ptr<Node>> nodes;
   std::map<const void*, Work> changed;  // of an instance, by node
+  bool instance = false;
 };
 
 struct World {
