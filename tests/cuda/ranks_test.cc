@@ -1,5 +1,6 @@
-// Runs of 2, 4 and 8 ranks through the cuda driver and NCCL, on GPUs of their own or, where there are fewer, on
-// shared ones: many of them with random delays, from two threads, beside sessions that come and go; late ranks.
+// Runs of 2, 4 and 8 ranks through the cuda driver and NCCL, on GPUs of their own or, where there are fewer,
+// on shared ones: many of them with random delays, from two threads, beside sessions that come and go; late
+// ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,8 +133,8 @@ TEST_P(Ranks, SessionsComeAndGoWhileAnotherRuns) {
   const double took = Since(start);
   done = true;
   running.join();
-  std::printf("%u ranks: 8 sessions made and destroyed in %.2f s beside %llu runs of another\n", GetParam(), took,
-              static_cast<unsigned long long>(runs));
+  std::printf("%u ranks: 8 sessions made and destroyed in %.2f s beside %llu runs of another\n", GetParam(),
+              took, static_cast<unsigned long long>(runs));
 }
 
 TEST_P(Ranks, OneThatIsLateIsWaitedFor) {
@@ -173,7 +174,7 @@ TEST_P(Ranks, OneThatIsTooLateEndsTheRunOfAll) {
 TEST_P(Ranks, AnyThatDoesNotLaunchEndsTheRunOfAll) {
   for (RankDevice& rank : ranks_->ranks) {
     Session session = MakeSession();
-  ASSERT_TRUE(session.valid());
+    ASSERT_TRUE(session.valid());
     rank.never_launches = true;
     bool ignored = false;
     const auto start = Clock::now();
