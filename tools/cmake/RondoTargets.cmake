@@ -15,6 +15,10 @@ endif()
 check_cxx_compiler_flag(-fno-inline-functions-called-once RONDO_HAVE_CALL_ONCE)
 set(RONDO_SMALL_CALLS $<$<AND:$<CONFIG:Release>,$<BOOL:${RONDO_HAVE_CALL_ONCE}>>:-fno-inline-functions-called-once>)
 
+set(CMAKE_REQUIRED_LINK_OPTIONS -flto)
+check_cxx_compiler_flag(-flto RONDO_HAVE_LTO)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)
+
 # rondo_settings(TARGET [TINY]): TINY targets are what the runtime links: no exceptions, no RTTI.
 function(rondo_settings target)
   cmake_parse_arguments(ARG "TINY" "" "" ${ARGN})
@@ -54,6 +58,19 @@ function(rondo_library name)
   else()
     rondo_settings(${name})
     rondo_use_precompiled_headers(${name} "${RONDO_LIBRARY_HEADERS}")
+  endif()
+endfunction()
+
+# rondo_whole_program(NAME): NAME_lto, the objects of a TINY library once more, for a link that sees all of them at once:
+# shorter by a twentieth. The static libraries hold none of it: such objects are of one compiler version alone.
+function(rondo_whole_program name)
+  get_target_property(sources ${name} SOURCES)
+  add_library(${name}_lto OBJECT ${sources})
+  add_dependencies(${name}_lto ${name})  # and so all that it depends on
+  target_compile_options(${name}_lto PRIVATE $<TARGET_PROPERTY:${name},COMPILE_OPTIONS>)
+  target_include_directories(${name}_lto SYSTEM PRIVATE $<TARGET_PROPERTY:${name},INCLUDE_DIRECTORIES>)
+  if(RONDO_HAVE_LTO)
+    target_compile_options(${name}_lto PRIVATE $<$<CONFIG:Release>:-flto>)
   endif()
 endfunction()
 
