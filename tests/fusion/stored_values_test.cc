@@ -1,5 +1,5 @@
-// What lies in memory between kernels: in 16 bits where 16 bits are all there is, and in the order of elements that lets a
-// result be written over what it was added to.
+// What lies in memory between kernels: in 16 bits where 16 bits are all there is, and in the order of
+// elements that lets a result be written over what it was added to.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,8 +83,8 @@ TEST_F(StoredValues, ReadersInSeveralKernelsWidenEachForItself) {
   ExpectTemporariesOf16Bits(Fused(), 1);
 }
 
-// A block of a residual network on a GPU, whose convolutions of one point have become matmuls of pixels: the sum lies
-// with its channels last, and so does the shortcut, whose place it can take.
+// A block of a residual network on a GPU, whose convolutions of one point have become matmuls of pixels: the
+// sum lies with its channels last, and so does the shortcut, whose place it can take.
 TEST_F(StoredValues, AShortcutLiesAsTheSumThatTakesItsPlace) {
   ir::ConvAttrs attrs;
   attrs.strides = attrs.dilations = {1, 1};
