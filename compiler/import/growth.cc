@@ -30,7 +30,8 @@ Status Growth::ReadExtentsOf(NodeId id) {
     return a.dead == other.dead && a.op == other.op && a.inputs == other.inputs && a.dtype == other.dtype &&
            a.shape.rank == other.shape.rank;
   };
-  if (!same(b) || !same(c)) return Refuse("the operation is another one for other numbers of cached positions");
+  if (!same(b) || !same(c))
+    return Refuse("the operation is another one for other numbers of cached positions");
   for (int d = 0; d < a.shape.rank; ++d) {
     const std::optional<Extent> extent = ExtentOf(a.shape[d], b.shape[d], c.shape[d]);
     if (!extent) {
@@ -85,8 +86,8 @@ bool Growth::IsMask(NodeId id) const {
 
 namespace {
 
-// The places in `b`, which is longer than `a` in the dims that grow, of a's elements in order: `shift` further along
-// those dims.
+// The places in `b`, which is longer than `a` in the dims that grow, of a's elements in order: `shift`
+// further along those dims.
 std::vector<int64_t> PlacesIn(const Shape& b, const Shape& a, int64_t shift) {
   ir::View view = ir::DenseView(b);
   for (int d = 0; d < a.rank; ++d) view = ir::Slice(view, d, a[d] != b[d] ? shift : 0, 1, a[d]);
@@ -131,7 +132,8 @@ bool Growth::Slopes(NodeId id, std::vector<double>* slopes) const {
 
 namespace {
 
-// The dim of a view's base that one step along dim `axis` of the view moves in; -1 if it moves in none or several.
+// The dim of a view's base that one step along dim `axis` of the view moves in; -1 if it moves in none or
+// several.
 int BaseAxis(const ir::View& view, const Shape& base, int axis) {
   std::vector<int64_t> index(static_cast<size_t>(view.shape().rank), 0);
   int64_t from = ir::Resolve(view, index);
@@ -202,10 +204,11 @@ Status Growth::CheckMatMul(NodeId id) const {
 // ----------------------------------------------------------------------------------------- errors
 
 Status Growth::Refuse(const std::string& why) const {
-  return Status::Error(Code::kUnsupported,
-                       "--cache-length %lld: %s; export the model with GroupQueryAttention or a cache of a fixed "
-                       "length, or compile it for one number of cached positions (--shape)",
-                       static_cast<long long>(length_), why.c_str());
+  return Status::Error(
+      Code::kUnsupported,
+      "--cache-length %lld: %s; export the model with GroupQueryAttention or a cache of a fixed "
+      "length, or compile it for one number of cached positions (--shape)",
+      static_cast<long long>(length_), why.c_str());
 }
 
 Status Growth::Named(const Status& status, NodeId id) const {

@@ -14,36 +14,39 @@ namespace rondo::importer {
 // A dimension of every import alike, of the cached positions, or of those and the run's own.
 enum class Extent : uint8_t { kFixed, kPast, kTotal };
 
-// The first graph is for `length` positions of which a run adds `rows`, the others for one and two runs more. They are
-// borrowed; the first may be changed, as long as nodes that were there keep their ids.
+// The first graph is for `length` positions of which a run adds `rows`, the others for one and two runs more.
+// They are borrowed; the first may be changed, as long as nodes that were there keep their ids.
 class Growth {
  public:
-  Growth(ir::Graph* graph, const ir::Graph& longer, const ir::Graph& longest, const CachePorts& ports, int64_t length,
-         int64_t rows)
+  Growth(ir::Graph* graph, const ir::Graph& longer, const ir::Graph& longest, const CachePorts& ports,
+         int64_t length, int64_t rows)
       : g_(graph), longer_(longer), longest_(longest), ports_(ports), length_(length), rows_(rows) {}
 
-  // kUnsupported, with the node, unless the graphs have the same operations and every dimension is of one kind.
-  // Before anything else is asked, and before the first graph is changed.
+  // kUnsupported, with the node, unless the graphs have the same operations and every dimension is of one
+  // kind. Before anything else is asked, and before the first graph is changed.
   Status ReadExtents();
 
   int64_t past() const { return length_ - rows_; }
   const ir::Node& longer(ir::NodeId id) const { return longer_.node(id); }
   const ir::Node& longest(ir::NodeId id) const { return longest_.node(id); }
-  Extent extent(ir::NodeId id, int d) const { return extents_[static_cast<size_t>(id)][static_cast<size_t>(d)]; }
+  Extent extent(ir::NodeId id, int d) const {
+    return extents_[static_cast<size_t>(id)][static_cast<size_t>(d)];
+  }
   bool Grows(ir::NodeId id) const;
 
   // Which of the graph's inputs `id` is, if it is a cache; -1 if not.
   int CacheAt(ir::NodeId id) const;
   bool IsMask(ir::NodeId id) const;
 
-  // Whether the elements of constant `id` are those of a longer graph's at the same places, but `shift` further along
-  // the dims that grow.
+  // Whether the elements of constant `id` are those of a longer graph's at the same places, but `shift`
+  // further along the dims that grow.
   bool Alike(ir::NodeId id, const ir::Node& other, int64_t shift) const;
   // What each element of constant `id` grows by with a position. False if they do not grow evenly.
   bool Slopes(ir::NodeId id, std::vector<double>* slopes) const;
 
-  // kUnsupported if node `id` adds positions up that may hold nothing: behind the last real one a mask has zeros, and
-  // what is of a cache is looked at again once attention is known (compiler/passes/limit_to_cached.cc).
+  // kUnsupported if node `id` adds positions up that may hold nothing: behind the last real one a mask has
+  // zeros, and what is of a cache is looked at again once attention is known
+  // (compiler/passes/limit_to_cached.cc).
   Status CheckReduce(ir::NodeId id) const;
   Status CheckMatMul(ir::NodeId id) const;
 

@@ -1,4 +1,5 @@
-// Caches of a fixed length: what comes of a model whose caches grow means the same at every number of cached positions.
+// Caches of a fixed length: what comes of a model whose caches grow means the same at every number of cached
+// positions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +35,8 @@ Numbers Random(size_t count, uint32_t seed) {
   return numbers;
 }
 
-void Port(onnx::ValueInfoProto* info, const std::string& name, int type, const std::vector<std::string>& dims) {
+void Port(onnx::ValueInfoProto* info, const std::string& name, int type,
+          const std::vector<std::string>& dims) {
   info->set_name(name);
   onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
   tensor->set_elem_type(type);
@@ -70,10 +72,12 @@ struct Decoder : ModelMaker {
     const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
                       heads = std::to_string(kHeads);
     Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", heads, "rows", size});
-    if (masks == Masks::kInput) Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
+    if (masks == Masks::kInput)
+      Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
     for (const char* part : {"key", "value"}) {
       const std::string name = part;
-      Port(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT, {"1", heads, "past_sequence_length", size});
+      Port(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT,
+           {"1", heads, "past_sequence_length", size});
     }
     Ints("zero", {0});
     Ints("one", {1});
@@ -150,12 +154,14 @@ ImportOptions Rows(int64_t rows) {
 
 Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
   FixedCaches caches;
-  RONDO_ASSIGN_OR_RETURN(ir::Graph graph, ImportWithFixedCaches(m.Make(), Rows(rows), kLength, {}, nullptr, &caches));
+  RONDO_ASSIGN_OR_RETURN(ir::Graph graph,
+                         ImportWithFixedCaches(m.Make(), Rows(rows), kLength, {}, nullptr, &caches));
   graph.name = "main";
   passes::PassOptions options;
   options.fixed_caches = caches.inputs;
-  for (const passes::PassFunction pass : {passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention,
-                                          passes::RecogniseCausal, passes::LimitToCached}) {
+  for (const passes::PassFunction pass :
+       {passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention, passes::RecogniseCausal,
+        passes::LimitToCached}) {
     RONDO_RETURN_IF_ERROR(pass(&graph, options).status());
     EXPECT_EQ(ir::Validate(graph), "");
   }
@@ -163,8 +169,8 @@ Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
   return graph;
 }
 
-// A run of `rows` with `past` cached positions, in the model's form and in the fixed one, whose cache holds large
-// numbers wherever nothing is cached.
+// A run of `rows` with `past` cached positions, in the model's form and in the fixed one, whose cache holds
+// large numbers wherever nothing is cached.
 void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows) {
   ImportOptions options = Rows(rows);
   options.symbols["past_sequence_length"] = past;
@@ -182,7 +188,8 @@ void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t row
     ir::Values inputs;
     for (const ir::GraphInput& input : graph.inputs) {
       if (input.name == "x") {
-        inputs.push_back(Data(Shape({1, kHeads, rows, kSize}), Random(static_cast<size_t>(kHeads * rows * kSize), 9)));
+        inputs.push_back(
+            Data(Shape({1, kHeads, rows, kSize}), Random(static_cast<size_t>(kHeads * rows * kSize), 9)));
       } else if (input.name == "attention_mask") {
         std::vector<int64_t> mask(static_cast<size_t>(total));
         for (int64_t j = past == 0 ? 0 : 1; j < past + rows; ++j) mask[static_cast<size_t>(j)] = 1;
