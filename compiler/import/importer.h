@@ -60,6 +60,7 @@ class Importer : public Host {
   Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame);
+  void SetAnnotations(const onnx::NodeProto& node, const std::string& name);
   Status CallHandler(const OpRow& row, OpContext& c);
   std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
   Result<Value> LoadInitializer(const onnx::TensorProto& tensor);
