@@ -7,9 +7,11 @@
 
 namespace rondo::importer {
 
-Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset, const std::vector<NodeId>& inputs) {
+Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset,
+                                   const std::vector<NodeId>& inputs) {
   const OpRow* row = FindOp("", op, opset);
-  if (row == nullptr) return Status::Error(Code::kUnsupported, "%s of opset %lld", op, static_cast<long long>(opset));
+  if (row == nullptr)
+    return Status::Error(Code::kUnsupported, "%s of opset %lld", op, static_cast<long long>(opset));
   std::vector<Value> values;
   for (NodeId input : inputs) values.push_back(Value{input, false, {}});
   OpContext inner(&c.b, &c.host, c.proto, opset, c.attributes(), std::move(values));
@@ -52,10 +54,11 @@ Result<NodeId> FusedActivation(OpContext& c, NodeId x) {
     NodeId line = b.BinaryScalar(TapeOp::kMul, x, number(0, "activation_alpha", 0.2f));
     return Clamp(b, b.BinaryScalar(TapeOp::kAdd, line, number(1, "activation_beta", 0.5f)), 0, 1);
   }
-  return Status::Error(Code::kUnsupported,
-                       "the activation \"%.40s\": rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, LeakyRelu, Clip and "
-                       "HardSigmoid here; export the model without fused activations",
-                       name.c_str());
+  return Status::Error(
+      Code::kUnsupported,
+      "the activation \"%.40s\": rondo knows Relu, Tanh, Sigmoid, Softplus, Gelu, LeakyRelu, Clip and "
+      "HardSigmoid here; export the model without fused activations",
+      name.c_str());
 }
 
 NodeId ChannelsFirst(ir::Builder& b, NodeId x) {

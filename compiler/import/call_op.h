@@ -8,9 +8,10 @@
 
 namespace rondo::importer {
 
-// Runs the handler of ai.onnx's `op` at `opset` on `inputs` (kNoNode: left out), with the attributes of `c`'s node and
-// its number of outputs. What that operator requires is checked by its handler.
-Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset, const std::vector<NodeId>& inputs);
+// Runs the handler of ai.onnx's `op` at `opset` on `inputs` (kNoNode: left out), with the attributes of `c`'s
+// node and its number of outputs. What that operator requires is checked by its handler.
+Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset,
+                                   const std::vector<NodeId>& inputs);
 // The same; output 0.
 Result<NodeId> CallOne(OpContext& c, const char* op, int64_t opset, const std::vector<NodeId>& inputs);
 

@@ -53,7 +53,8 @@ Result<NodeId> EmbeddingSum(OpContext& c) {
   sum = b.Add(sum, places);
   if (c.Has(4)) {
     RONDO_RETURN_IF_ERROR(c.RequireRank(4, 2, 2));
-    if (c.Has(1) && !(c.shape(1) == ids)) return Status::Error(Code::kCorrupt, "segment_ids of another shape");
+    if (c.Has(1) && !(c.shape(1) == ids))
+      return Status::Error(Code::kCorrupt, "segment_ids of another shape");
     NodeId segment = c.Has(1) ? c.In(1) : b.Expand(b.Scalar(DType::kI64, 0), ids);
     RONDO_ASSIGN_OR_RETURN(NodeId segments, rows(4, segment));
     sum = b.Add(sum, segments);
@@ -68,7 +69,8 @@ Status EmbedLayerNormalization(OpContext& c) {
   if (c.shape(0).elements() == 0) return Status::Error(Code::kCorrupt, "there are no words");
   RONDO_ASSIGN_OR_RETURN(NodeId sum, EmbeddingSum(c));
   const Shape width = {c.shape(2)[1]};
-  if (!(c.shape(5) == width) || !(c.shape(6) == width)) return Status::Error(Code::kCorrupt, "gamma or beta do not fit");
+  if (!(c.shape(5) == width) || !(c.shape(6) == width))
+    return Status::Error(Code::kCorrupt, "gamma or beta do not fit");
   NodeId y = Standardise(b, sum, {2}, c.Float("epsilon", 1e-12f));
   y = b.Add(b.Mul(y, b.Cast(c.In(5), DType::kF32)), b.Cast(c.In(6), DType::kF32));
   c.Set(0, b.Cast(y, c.dtype(2)));
@@ -76,7 +78,8 @@ Status EmbedLayerNormalization(OpContext& c) {
     NodeId count = b.Expand(b.Scalar(DType::kI32, 0), {c.shape(0)[0]});
     if (c.Has(7)) {
       if (!(c.shape(7) == c.shape(0))) return Status::Error(Code::kCorrupt, "a mask of another shape");
-      NodeId one = b.Cast(b.Binary(TapeOp::kEqual, b.Cast(c.In(7), DType::kI32), b.Scalar(DType::kI32, 1)), DType::kI32);
+      NodeId one = b.Cast(b.Binary(TapeOp::kEqual, b.Cast(c.In(7), DType::kI32), b.Scalar(DType::kI32, 1)),
+                          DType::kI32);
       count = b.Reduce(ir::ReduceKind::kSum, one, {1}, false);
     }
     c.Set(1, count);
@@ -87,8 +90,8 @@ Status EmbedLayerNormalization(OpContext& c) {
 
 // ------------------------------------------------------------------------ state-space decoders
 
-// x [b, channels, l] after `past` [b, channels, (k - 1) * dilation] (zeros if there is none), each channel with the
-// kernel of its own; what the next run needs is output 1.
+// x [b, channels, l] after `past` [b, channels, (k - 1) * dilation] (zeros if there is none), each channel
+// with the kernel of its own; what the next run needs is output 1.
 Status CausalConvWithState(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
@@ -96,8 +99,9 @@ Status CausalConvWithState(OpContext& c) {
   const bool last = c.Int("channels_last", 0) != 0;
   const std::string activation = c.String("activation", "none");
   if (c.Int("ndim", 1) != 1 || c.Int("state_window", 0) != 0 || c.Int("state_length", 0) != 0 || c.Wants(2) ||
-      c.Int("input_channels", 0) != 0 || c.Int("input_channel_offset", 0) != 0 || c.Int("state_channels_last", -1) != -1 ||
-      c.rank(0) != 3 || c.rank(1) != 3 || dilation < 1 || dilation > (1 << 20)) {
+      c.Int("input_channels", 0) != 0 || c.Int("input_channel_offset", 0) != 0 ||
+      c.Int("state_channels_last", -1) != -1 || c.rank(0) != 3 || c.rank(1) != 3 || dilation < 1 ||
+      dilation > (1 << 20)) {
     return Status::Error(Code::kUnsupported,
                          "rondo knows one spatial dimension, without the attributes that are for CUDA only "
                          "(state_window, state_length, input_channels): export the model without them");
@@ -122,7 +126,8 @@ Status CausalConvWithState(OpContext& c) {
   }
   NodeId y = b.Conv(x, c.In(1), ir::ConvAttrs{{1}, {dilation}, {0}, {0}, s[1]});
   if (c.Has(2)) {
-    if (!(c.shape(2) == Shape({s[1]}))) return Status::Error(Code::kCorrupt, "a bias of shape %s", Text(c.shape(2)).c_str());
+    if (!(c.shape(2) == Shape({s[1]})))
+      return Status::Error(Code::kCorrupt, "a bias of shape %s", Text(c.shape(2)).c_str());
     y = b.Add(y, b.Reshape(c.In(2), {1, s[1], 1}));
   }
   if (activation != "none") y = Silu(b, y);

@@ -1,4 +1,5 @@
-// Operators of com.microsoft between quantised tensors: what they do to numbers is done in f32, in between two roundings.
+// Operators of com.microsoft between quantised tensors: what they do to numbers is done in f32, in between
+// two roundings.
 #include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/quantise.h"
@@ -15,13 +16,15 @@ constexpr const char* kDomain = "com.microsoft";
 Result<NodeId> OneNumber(OpContext& c, int i, DType dtype) {
   if (!c.Has(i)) return c.b.Scalar(dtype, 0);
   if (c.shape(i).elements() != 1)
-    return Status::Error(Code::kUnsupported, "input %d of shape %s; one number is needed", i, Text(c.shape(i)).c_str());
+    return Status::Error(Code::kUnsupported, "input %d of shape %s; one number is needed", i,
+                         Text(c.shape(i)).c_str());
   return c.b.Cast(c.b.Reshape(c.In(i), Shape{}), dtype);
 }
 
 // (x - zero) * scale as f32: inputs x, x + 1 (the scale) and x + 2 (the zero point, or none).
 Result<NodeId> Real(OpContext& c, int x) {
-  if (!c.Has(x) || !c.Has(x + 1)) return Status::Error(Code::kCorrupt, "inputs %d and %d are needed", x, x + 1);
+  if (!c.Has(x) || !c.Has(x + 1))
+    return Status::Error(Code::kCorrupt, "inputs %d and %d are needed", x, x + 1);
   RONDO_RETURN_IF_ERROR(c.RequireInteger(x));
   RONDO_ASSIGN_OR_RETURN(NodeId scale, OneNumber(c, x + 1, DType::kF32));
   RONDO_ASSIGN_OR_RETURN(NodeId zero, OneNumber(c, x + 2, DType::kF32));
@@ -32,7 +35,8 @@ Result<NodeId> Real(OpContext& c, int x) {
 Status SetQuantised(OpContext& c, NodeId y, int scale, int like) {
   if (!c.Has(scale)) return Status::Error(Code::kCorrupt, "input %d is missing", scale);
   const DType dtype = c.dtype(like);
-  if (dtype != DType::kU8 && dtype != DType::kI8) return Status::Error(Code::kUnsupported, "type %s", Name(dtype));
+  if (dtype != DType::kU8 && dtype != DType::kI8)
+    return Status::Error(Code::kUnsupported, "type %s", Name(dtype));
   RONDO_ASSIGN_OR_RETURN(NodeId s, OneNumber(c, scale, DType::kF32));
   RONDO_ASSIGN_OR_RETURN(NodeId zero, OneNumber(c, scale + 1, dtype));
   c.Set(0, Quantise(c.b, y, s, zero, dtype));
@@ -78,8 +82,8 @@ Status QLinearAveragePool(OpContext& c) {
   const bool last = c.Int("channels_last", 0) != 0;
   RONDO_ASSIGN_OR_RETURN(NodeId x, Real(c, 0));
   if (last) x = ChannelsFirst(c.b, x);
-  RONDO_ASSIGN_OR_RETURN(NodeId y, kGlobal ? CallOne(c, "GlobalAveragePool", 1, {x})
-                                           : CallOne(c, "AveragePool", 19, {x}));
+  RONDO_ASSIGN_OR_RETURN(
+      NodeId y, kGlobal ? CallOne(c, "GlobalAveragePool", 1, {x}) : CallOne(c, "AveragePool", 19, {x}));
   return SetQuantised(c, last ? ChannelsLast(c.b, y) : y, 3, 0);
 }
 

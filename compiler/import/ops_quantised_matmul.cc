@@ -17,7 +17,8 @@ Result<NodeId> Scale(OpContext& c, int i, int64_t columns) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
   const int64_t count = c.shape(i).elements();
   if (count != 1 && count != columns) {
-    return Status::Error(Code::kUnsupported, "a scale of shape %s; one number, or one for each of %lld columns",
+    return Status::Error(Code::kUnsupported,
+                         "a scale of shape %s; one number, or one for each of %lld columns",
                          Text(c.shape(i)).c_str(), static_cast<long long>(columns));
   }
   NodeId scale = c.b.Cast(c.In(i), DType::kF32);
@@ -35,7 +36,8 @@ Result<NodeId> WithBias(OpContext& c, NodeId y, int bias) {
 }
 
 // The exact product of a and input `w` (i32 inside, each less its zero point), times both scales.
-Result<NodeId> RealProduct(OpContext& c, NodeId a, NodeId a_zero, NodeId a_scale, int w, int w_zero, int w_scale) {
+Result<NodeId> RealProduct(OpContext& c, NodeId a, NodeId a_zero, NodeId a_scale, int w, int w_zero,
+                           int w_scale) {
   RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "MatMulInteger", 10, {a, c.In(w), a_zero, c.In(w_zero)}));
   const Shape& s = c.b.shape(y);
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Scale(c, w_scale, s.rank == 0 ? 1 : s[s.rank - 1]));
@@ -62,7 +64,8 @@ Status DynamicQuantizeMatMul(OpContext& c) {
   return Status::Ok();
 }
 
-// A, its scale and zero point, B, its scale and zero point, C (i32), and perhaps the result's scale and zero point.
+// A, its scale and zero point, B, its scale and zero point, C (i32), and perhaps the result's scale and zero
+// point.
 Status QGemm(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
@@ -95,15 +98,16 @@ Status QAttention(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 3));
   RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, 2));
   if (c.Int("past_present_share_buffer", 0) != 0)
-    return Status::Error(Code::kUnsupported, "past_present_share_buffer: export the model with a past of its own length");
+    return Status::Error(Code::kUnsupported,
+                         "past_present_share_buffer: export the model with a past of its own length");
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Scale(c, 3, 1));
   RONDO_ASSIGN_OR_RETURN(NodeId y, RealProduct(c, c.In(0), c.In(6), scale, 1, 7, 4));
   RONDO_ASSIGN_OR_RETURN(y, WithBias(c, y, 2));
   return AttendProjected(c, y, 5, 8, -1);
 }
 
-// Quantised weights [directions, k, 4 * hidden] (input `w`; scale and zero point one a direction, or one a column) as
-// real ones [directions, 4 * hidden, k].
+// Quantised weights [directions, k, 4 * hidden] (input `w`; scale and zero point one a direction, or one a
+// column) as real ones [directions, 4 * hidden, k].
 Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireRank(w, 3, 3));
@@ -122,16 +126,16 @@ Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
   return b.Transpose(real, {0, 2, 1});
 }
 
-// The inputs of LSTM, with W and R quantised, and scales and zero points of both behind. States and inputs stay real:
-// ONNX Runtime rounds them to 8 bits before each product.
+// The inputs of LSTM, with W and R quantised, and scales and zero points of both behind. States and inputs
+// stay real: ONNX Runtime rounds them to 8 bits before each product.
 Status DynamicQuantizeLSTM(OpContext& c) {
   for (int i = 8; i < 12; ++i) {
     if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
   }
   RONDO_ASSIGN_OR_RETURN(NodeId w, RealGates(c, 1, 8, 9));
   RONDO_ASSIGN_OR_RETURN(NodeId r, RealGates(c, 2, 10, 11));
-  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> outputs, CallOp(c, "LSTM", 14, {c.In(0), w, r, c.In(3), c.In(4), c.In(5),
-                                                                            c.In(6), c.In(7)}));
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> outputs,
+                         CallOp(c, "LSTM", 14, {c.In(0), w, r, c.In(3), c.In(4), c.In(5), c.In(6), c.In(7)}));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] != kNoNode) c.Set(static_cast<int>(i), outputs[i]);
   }
