@@ -54,9 +54,18 @@ void PlanEmitter::GroupDevices() {
   }
 }
 
-// What a port or state of a device is called.
-std::string PlanEmitter::NameOn(const std::string& name, uint32_t device) {
-  return device == 0 ? name : name + "@" + std::to_string(device);
+// What an output or state of a device is called: the first of the devices that have one of the name calls it
+// by its name alone.
+std::string PlanEmitter::NameOn(const std::string& name, size_t p) const {
+  size_t first = p;
+  while (first > 0 && programs_[first - 1].lowered.name == programs_[p].lowered.name) --first;
+  const auto has = [&](const std::vector<LoweredPort>& ports) {
+    return std::any_of(ports.begin(), ports.end(),
+                       [&](const LoweredPort& port) { return port.name == name; });
+  };
+  while (first < p && !has(programs_[first].lowered.inputs) && !has(programs_[first].lowered.outputs))
+    ++first;
+  return first == p ? name : name + "@" + std::to_string(programs_[p].device);
 }
 
 uint32_t PlanEmitter::BufferOf(size_t p, const LoweredPort& port) const {
@@ -72,7 +81,7 @@ Result<Span<const Port>> PlanEmitter::Inputs(const Group& group) {
     for (const LoweredPort& port : programs_[p].lowered.inputs) {
       const uint32_t buffer = BufferOf(p, port);
       const auto [entry, added] =
-          known.try_emplace(port.is_state ? NameOn(port.name, programs_[p].device) : port.name, ports.size());
+          known.try_emplace(port.is_state ? NameOn(port.name, p) : port.name, ports.size());
       if (added) {
         ports.push_back({Text(entry->first), buffer, port.is_state, {}});
         replicas.emplace_back();
@@ -97,7 +106,7 @@ Span<const Port> PlanEmitter::Outputs(const Group& group) {
   std::vector<Port> ports;
   for (size_t p = group.first; p < group.end; ++p) {
     for (const LoweredPort& port : programs_[p].lowered.outputs) {
-      ports.push_back({Text(NameOn(port.name, programs_[p].device)), BufferOf(p, port), port.is_state, {}});
+      ports.push_back({Text(NameOn(port.name, p)), BufferOf(p, port), port.is_state, {}});
     }
   }
   return out_.arena->Copy(ports);
@@ -108,28 +117,14 @@ std::string PlanEmitter::TensorText(const Buffer& buffer) {
   return std::string(Name(buffer.dtype)) + " " + Format(buffer.shape, shape, sizeof shape);
 }
 
-// Deps of an op that no value both touch implies.
-std::vector<uint32_t> PlanEmitter::ControlDeps(const LoweredProgram& program, const LoweredOp& op,
-                                               uint32_t first_step) {
-  std::vector<uint32_t> after;
-  for (int d : op.deps) {
-    const LoweredOp& before = program.ops[static_cast<size_t>(d)];
-    const bool implied = std::any_of(op.params.begin(), op.params.end(), [&](const LoweredBinding& a) {
-      return std::any_of(before.params.begin(), before.params.end(), [&](const LoweredBinding& b) {
-        return a.value == b.value && (a.mode != Mode::kRead || b.mode != Mode::kRead);
-      });
-    });
-    if (!implied) after.push_back(static_cast<uint32_t>(d) + first_step);
-  }
-  std::sort(after.begin(), after.end());
-  after.erase(std::unique(after.begin(), after.end()), after.end());
-  return after;
-}
-
-Step PlanEmitter::StepOf(size_t p, const LoweredOp& op, uint32_t first_step) {
+Step PlanEmitter::StepOf(size_t p, size_t index, const StepEdges& edges) {
+  const LoweredOp& op = programs_[p].lowered.ops[index];
   Step step;
   step.device = programs_[p].device;
-  step.after = out_.arena->Copy(ControlDeps(programs_[p].lowered, op, first_step));
+  step.stream = op.stream;
+  step.waits = out_.arena->Copy(edges.waits[index]);
+  step.records = edges.records[index];
+  step.after = out_.arena->Copy(edges.after[index]);
   step.source = Source(op.sources);
   if (op.kind == LoweredKind::kCall) return CallOf(p, op, std::move(step));
   if (op.kind == LoweredKind::kKernel) {
@@ -137,7 +132,7 @@ Step PlanEmitter::StepOf(size_t p, const LoweredOp& op, uint32_t first_step) {
     out_.library.resize(kernels_.kernels().size());
     out_.library[step.kernel] = op.library;
   } else {
-    step.sync_point = static_cast<uint32_t>(op.collective);
+    step.sync_point = sync_points_[p - first_of_group_][static_cast<size_t>(op.collective)];
     const bool start = op.kind == LoweredKind::kCollectiveStart;
     step.kind = start ? StepKind::kCollectiveStart : StepKind::kCollectiveWait;
     if (!start) return step;
@@ -190,25 +185,26 @@ void PlanEmitter::AddPartitions(const PlannedProgram& planned, uint32_t first_st
 }
 
 Result<Span<const SyncPoint>> PlanEmitter::SyncPoints(const Group& group) {
-  std::vector<const LoweredProgram*> devices;
-  std::vector<uint32_t> participants;
-  for (size_t p = group.first; p < group.end; ++p) {
-    devices.push_back(&programs_[p].lowered);
-    participants.push_back(programs_[p].device);
-  }
-  RONDO_ASSIGN_OR_RETURN(std::vector<PlannedSyncPoint> planned, SyncPointsOf(devices));
+  std::vector<DeviceProgram> devices;
+  for (size_t p = group.first; p < group.end; ++p)
+    devices.push_back({programs_[p].device, &programs_[p].lowered});
+  RONDO_ASSIGN_OR_RETURN(PlannedSyncPoints planned, SyncPointsOf(devices));
   std::vector<SyncPoint> points;
-  const Span<const uint32_t> all = out_.arena->Copy(participants);
-  for (const PlannedSyncPoint& point : planned) {
+  std::vector<Span<const uint32_t>> groups;  // by communicator
+  for (const PlannedSyncPoint& point : planned.points) {
+    if (point.communicator == groups.size()) groups.push_back(out_.arena->Copy(point.collective.group));
     points.push_back({point.collective.op, point.collective.dtype,
-                      static_cast<uint64_t>(point.collective.bytes), 0, all, Source(point.sources)});
+                      static_cast<uint64_t>(point.collective.bytes), point.communicator,
+                      groups[point.communicator], Source(point.sources)});
   }
+  sync_points_ = std::move(planned.numbers);
   return Span<const SyncPoint>(out_.arena->Copy(points));
 }
 
 Status PlanEmitter::AddProgram(const Group& group) {
   Program program;
   program.name = Text(programs_[group.first].lowered.name);
+  first_of_group_ = group.first;
   RONDO_ASSIGN_OR_RETURN(program.inputs, Inputs(group));
   program.outputs = Outputs(group);
   RONDO_ASSIGN_OR_RETURN(program.sync_points, SyncPoints(group));
@@ -218,8 +214,10 @@ Status PlanEmitter::AddProgram(const Group& group) {
   for (size_t p = group.first; p < group.end; ++p) {
     const PlannedProgram& planned = programs_[p];
     const auto first_step = static_cast<uint32_t>(steps.size());
+    const StepEdges edges = EdgesOf(planned.lowered, first_step, &program.num_events);
     int loop = -1;
-    for (const LoweredOp& op : planned.lowered.ops) {
+    for (size_t i = 0; i < planned.lowered.ops.size(); ++i) {
+      const LoweredOp& op = planned.lowered.ops[i];
       if (op.loop >= 0 && op.loop != loop) {
         loops.push_back({static_cast<uint32_t>(steps.size()), 0,
                          static_cast<uint32_t>(planned.lowered.loops[static_cast<size_t>(op.loop)])});
@@ -229,7 +227,8 @@ Status PlanEmitter::AddProgram(const Group& group) {
       if (!op.moves_because.empty())
         copy_reasons_.push_back(CopyInStep(program.name, static_cast<uint32_t>(steps.size())) +
                                 op.moves_because);
-      steps.push_back(StepOf(p, op, first_step));
+      steps.push_back(StepOf(p, i, edges));
+      program.num_streams = std::max(program.num_streams, op.stream + 1);
     }
     AddPartitions(planned, first_step, p + 1 == group.end, &partitions);
     const auto arena = static_cast<uint64_t>(planned.memory.arena_bytes);

@@ -38,7 +38,7 @@ class PlanEmitter {
   };
 
   void GroupDevices();
-  static std::string NameOn(const std::string& name, uint32_t device);
+  std::string NameOn(const std::string& name, size_t p) const;
   // emit_buffers.cc
   uint32_t AddBuffer(const LoweredValue& value, std::string_view name, uint32_t device);
   void AddStates();
@@ -48,14 +48,20 @@ class PlanEmitter {
   void AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t first_step, uint32_t steps);
   void LayOutShared();
 
+  // emit_order.cc: by op, the events that its step waits for, the event that it records, and the steps that
+  // it names as coming before it.
+  struct StepEdges {
+    std::vector<std::vector<uint32_t>> waits, after;
+    std::vector<uint32_t> records;
+  };
+  static StepEdges EdgesOf(const LoweredProgram& program, uint32_t first_step, uint32_t* num_events);
+
   // emit_plan.cc
   uint32_t BufferOf(size_t p, const LoweredPort& port) const;
   Result<Span<const Port>> Inputs(const Group& group);
   Span<const Port> Outputs(const Group& group);
   static std::string TensorText(const Buffer& buffer);
-  static std::vector<uint32_t> ControlDeps(const LoweredProgram& program, const LoweredOp& op,
-                                           uint32_t first_step);
-  Step StepOf(size_t p, const LoweredOp& op, uint32_t first_step);
+  Step StepOf(size_t p, size_t index, const StepEdges& edges);
   Step CallOf(size_t p, const LoweredOp& op, Step step);
   void AddPartitions(const PlannedProgram& planned, uint32_t first_step, bool last_device,
                      std::vector<Partition>* partitions);
@@ -79,6 +85,9 @@ class PlanEmitter {
   std::vector<std::string> copy_reasons_;  // formats/plan/copies.h
   std::vector<Group> groups_;
   std::vector<DeviceBytes> devices_;
+  // Of the program being added: its first device program, and of each the sync points it has part in.
+  size_t first_of_group_ = 0;
+  std::vector<std::vector<uint32_t>> sync_points_;
   std::vector<uint32_t> same_as_;  // of a constant whose bytes another buffer has in the file: that one
   uint64_t synthetic_bytes_ = 0;
   uint32_t shared_constants_ = 0;

@@ -46,7 +46,8 @@ struct InPlacePair {
 
 enum class LoweredKind : uint8_t {
   kKernel,
-  // Both bind what the collective reads and writes: in between, the two are in use.
+  // Both bind what the collective reads and writes: in between, the two are in use. What a send does not do
+  // on this device binds the same as what it does.
   kCollectiveStart,
   kCollectiveWait,
   kCall,  // of a custom op
@@ -66,6 +67,9 @@ struct LoweredOp {
   // kLoop only. Its params: the loop's inputs, its results, then other places of what is handed on by turns.
   std::shared_ptr<const LoweredLoop> rounds;
   int loop = -1;  // into LoweredProgram::loops: repeats, together with its neighbours of the same loop
+  // Where it is enqueued: ops of one stream run in the order in which they stand, those of several at once
+  // where no dep orders them. All ops of a loop are on one.
+  uint32_t stream = 0;
   // One a kernel parameter. Of a call: the present inputs, then the outputs that are no input's memory; an
   // input that the op changes is kReadWrite.
   std::vector<LoweredBinding> params;
@@ -76,11 +80,12 @@ struct LoweredOp {
   std::string moves_because;  // why its elements have to be moved, where it only moves them
 };
 
-// One collective of all devices, as this device sees it.
+// One collective, as this device sees it.
 struct LoweredCollective {
   CollectiveOp op = CollectiveOp::kAllReduce;
   DType dtype = DType::kF32;
-  int64_t bytes = 0;  // SyncPoint::bytes
+  int64_t bytes = 0;                 // SyncPoint::bytes
+  std::vector<uint32_t> group = {};  // SyncPoint::participants; empty: all devices of the program
 };
 
 struct LoweredPort {

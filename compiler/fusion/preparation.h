@@ -10,6 +10,7 @@
 #ifndef RONDO_COMPILER_FUSION_PREPARATION_H_
 #define RONDO_COMPILER_FUSION_PREPARATION_H_
 
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -101,6 +102,7 @@ class Preparation {
   // runs_of_memory.cc
   void CopyCallInputs();
   void GatherInPlace();
+  std::optional<int64_t> RankIn(const ir::CollectiveAttrs& attrs) const;
 
   Context& c_;
   ir::Graph& g_;

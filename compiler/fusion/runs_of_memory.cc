@@ -1,4 +1,5 @@
 // What calls of custom ops and collectives read and write: elements one after another, in whatever memory.
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -50,6 +51,15 @@ void Preparation::CopyCallInputs() {
   }
 }
 
+// The place of this device among those of a collective; none if it is not there.
+std::optional<int64_t> Preparation::RankIn(const ir::CollectiveAttrs& attrs) const {
+  if (attrs.group.empty()) return c_.options.device;
+  const auto found =
+      std::find(attrs.group.begin(), attrs.group.end(), static_cast<uint32_t>(c_.options.device));
+  if (found == attrs.group.end()) return std::nullopt;
+  return found - attrs.group.begin();
+}
+
 // This device's share of what is gathered is computed at its place there, if nothing else needs it.
 void Preparation::GatherInPlace() {
   const NodeId count = g_.size();
@@ -58,9 +68,10 @@ void Preparation::GatherInPlace() {
     if (node.dead || node.op != Op::kCollective ||
         node.As<ir::CollectiveAttrs>().op != CollectiveOp::kAllGather || c_.concat_of[id] != kNoNode)
       continue;
+    const std::optional<int64_t> rank = RankIn(node.As<ir::CollectiveAttrs>());
+    if (!rank) continue;
     const NodeId share = node.inputs[0], holder = FirstVersion(g_, g_.BaseOf(share));
-    View place =
-        ir::Reshape(ir::Slice(ir::DenseView(node.shape), 0, c_.options.device, 1, 1), g_.node(share).shape);
+    View place = ir::Reshape(ir::Slice(ir::DenseView(node.shape), 0, *rank, 1, 1), g_.node(share).shape);
     const bool alone = ReadersOf(g_.BaseOf(share)) == std::vector<NodeId>{id};
     if (!alone || !RunOffset(place, node.dtype) ||
         !WhyNotInPlace(share, holder, ir::DenseView(node.shape), &place).empty() ||

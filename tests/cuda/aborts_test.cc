@@ -1,17 +1,20 @@
 // Collectives on GPUs when a rank fails: the run ends with an error that says where, nothing hangs, the
-// process and its memory live on. Also every collective op against virtual devices. Skipped where there are
-// fewer than two GPUs.
+// process and its memory live on. Also every collective op against virtual devices. Two ranks, each on a GPU
+// of its own (skipped where there are fewer than two), and both on one (skipped where NCCL is older
+// than 2.30).
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <vector>
 
-#include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/machine_code.h"
+#include "tests/cuda/rank_devices.h"
 #include "tests/says.h"
 
 namespace rondo {
@@ -26,44 +29,21 @@ T Must(Result<T> result) {
   return result.Take();
 }
 
-// Device 1, which fails when asked.
-struct Rank1 : ForwardingDevice {
-  explicit Rank1(Device* inner) : ForwardingDevice(inner) {}
-  Status LaunchGraph(Graph* graph, Stream* stream) override {
-    if (never_launches) return Status::Error(Code::kInternal, "this rank does not launch");
-    if (poison != nullptr) {
-      const DeviceAddress nowhere[] = {4096, 4096, 4096, 4096};
-      RONDO_RETURN_IF_ERROR(inner_->Launch(poison, 0, nowhere, stream, 0));
-    }
-    return inner_->LaunchGraph(graph, stream);
-  }
-  bool never_launches = false;
-  Module* poison = nullptr;  // a kernel of it writes to nobody's memory first
-};
+bool cuda_ended = false;  // a test was the last of this process that can use CUDA
 
-// The cuda driver, with such a device.
-class Gpus : public ForwardingDriver {
- public:
-  explicit Gpus(Driver* inner) : ForwardingDriver(inner), rank1(Must(inner->Open(1))) {}
-  ~Gpus() override { DestroyCudaDriver(inner_); }
-  Result<Device*> Open(uint32_t index) override {
-    if (index == 1) return static_cast<Device*>(&rank1);
-    return inner_->Open(index);
-  }
-
-  Rank1 rank1;
-};
-
-class GpuAborts : public testing::Test {
+class GpuAborts : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
+    const bool shared = GetParam();
+    if (cuda_ended && !BeginCudaAgain()) GTEST_SKIP() << "CUDA has ended for this process";
     Result<Driver*> driver = CreateCudaDriver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-    if ((*driver)->DeviceCount() < kGpus) {
+    const uint32_t gpus = shared ? 1 : kGpus;
+    if (const std::string lack = LackFor(*driver, kGpus, gpus); !lack.empty()) {
       DestroyCudaDriver(*driver);
-      GTEST_SKIP() << "fewer than " << kGpus << " GPUs";
+      GTEST_SKIP() << lack;
     }
-    gpus_ = std::make_unique<Gpus>(*driver);
+    gpus_ = std::make_unique<RankDevices>(*driver, kGpus, gpus);
   }
 
   uint64_t FreeBytes(uint32_t device) {
@@ -82,10 +62,10 @@ class GpuAborts : public testing::Test {
     return status;
   }
 
-  std::unique_ptr<Gpus> gpus_;
+  std::unique_ptr<RankDevices> gpus_;
 };
 
-TEST_F(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
+TEST_P(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
   Layers layers(kGpus, 3, 4096);
   PlanData data = layers.mesh.data;
   const MachineCode code(&data);
@@ -101,9 +81,9 @@ TEST_F(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
                   static_cast<unsigned long long>(before[1] - FreeBytes(1)));
       const Status good = TimedRun(layers, &session, &seconds);
       EXPECT_TRUE(good.ok()) << good.message();
-      gpus_->rank1.never_launches = true;
+      gpus_->ranks[1].never_launches = true;
       const Status failed = TimedRun(layers, &session, &seconds);
-      gpus_->rank1.never_launches = false;
+      gpus_->ranks[1].never_launches = false;
       std::printf("%.3f s: %s\n", seconds, failed.message());
       EXPECT_SAYS(failed, "this rank does not launch");
       EXPECT_SAYS(failed, "device 1");
@@ -122,7 +102,7 @@ TEST_F(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
 }
 
 // What each op leaves on each rank: sums of two terms are the same in either order.
-TEST_F(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
+TEST_P(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
   constexpr int64_t kElements = 1000;
   constexpr uint64_t kBytes = kElements * 4;
   MeshPlan mesh(kGpus);
@@ -191,7 +171,7 @@ TEST_F(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
 }
 
 // The order of collectives is compared before anything is made on any device.
-TEST_F(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
+TEST_P(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
   Layers layers(kGpus, 2, 4096);
   PlanData data = layers.mesh.data;
   const MachineCode code(&data);
@@ -214,7 +194,8 @@ TEST_F(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
 }
 
 // The last test here: CUDA is of no use to this process any more.
-TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
+TEST_P(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
+  cuda_ended = true;
   Layers layers(kGpus, 3, 4096);
   PlanData data = layers.mesh.data;
   const MachineCode code(&data);
@@ -227,7 +208,7 @@ TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
     Session session = Must(Session::Create(runtime, plan)),
             on_host = Must(Session::Create(host_runtime, plan));
     double seconds = 0;
-    gpus_->rank1.poison = Must(gpus_->rank1.LoadModule(data));
+    gpus_->ranks[1].poison = Must(gpus_->ranks[1].LoadModule(data));
     const Status failed = TimedRun(layers, &session, &seconds);
     std::printf("%.3f s: %s\n", seconds, failed.message());
     EXPECT_SAYS(failed, "(700)");
@@ -235,11 +216,15 @@ TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
     EXPECT_SAYS(runtime.Ready(), "the process must be replaced");
     const Status alive = TimedRun(layers, &on_host, &seconds);
     EXPECT_TRUE(alive.ok()) << alive.message();
-    gpus_->rank1.DestroyModule(gpus_->rank1.poison);
-    gpus_->rank1.poison = nullptr;
+    gpus_->ranks[1].DestroyModule(gpus_->ranks[1].poison);
+    gpus_->ranks[1].poison = nullptr;
   }
   DestroyHostDriver(host);
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, GpuAborts, testing::Bool(), [](const testing::TestParamInfo<bool>& shared) {
+  return shared.param ? "OnOneGpu" : "OnTwoGpus";
+});
 
 }  // namespace
 }  // namespace rondo

@@ -79,7 +79,7 @@ bool ProgramCheck::InPlaceCollective(const Access& a, const Access& b) const {
   if (step.kind != StepKind::kCollectiveStart) return false;
   const SyncPoint& point = program_.sync_points[step.sync_point];
   const int64_t from = a.reads() ? a.base : b.base, to = a.reads() ? b.base : a.base;
-  return from - to == InPlaceDistance(point, step.device);
+  return from - to == InPlaceDistance(point, RankOf(point, step.device));
 }
 
 // A custom op's input and the output that is its new version; the verifier has compared their places.
@@ -138,6 +138,8 @@ Status ProgramCheck::CheckInsideSteps() {
 Status ProgramCheck::CheckRace(const Access& a, const Access& b) {
   if ((!a.writes() && !b.writes()) || a.begin == b.begin || order_.Before(a.end, b.begin) ||
       order_.Before(b.end, a.begin) || !MayShare(Whole(a, a.box()), Whole(b, b.box()), work_))
+    return Status::Ok();
+  if (a.loop == kNone && b.loop == kNone && PiecesApart(*a.print, a.base, *b.print, b.base, work_))
     return Status::Ok();
   if (work_.over()) return TooMuchWork();
   const std::string_view name = plan_.buffers[a.buffer].name;
