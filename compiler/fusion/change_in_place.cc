@@ -61,15 +61,27 @@ std::string Preparation::ChangeInPlace(NodeId id) {
   return "";
 }
 
-// Whether `base` has memory of its own, which no other name than its own may still be shown by at the end.
+// Whether `base` has memory of its own, which no other name may show at the end.
 bool Preparation::IsChangeable(NodeId base) {
   const Op op = g_.node(base).op;
-  if (c_.IsLeaf(base) || op == Op::kIota || in_place_[base] || IsOutput(base)) return false;
-  if (op != Op::kConcat) return true;
-  // What reads a piece reads the same memory.
-  for (NodeId piece : g_.node(base).inputs) {
-    const NodeId of = g_.BaseOf(piece);
-    if (!c_.IsLeaf(of) && (IsOutput(of) || ReadersOf(of) != std::vector<NodeId>{base})) return false;
+  return !c_.IsLeaf(base) && op != Op::kIota && !in_place_[base] && !IsOutput(base) && ReadsPiecesAlone(base);
+}
+
+// Whether nothing but the concatenation `base` reads its pieces, or those of concatenations among them:
+// whoever does so reads the same memory.
+bool Preparation::ReadsPiecesAlone(NodeId base) {
+  std::vector<NodeId> work = {base};
+  while (!work.empty()) {
+    const NodeId concat = work.back();
+    work.pop_back();
+    if (g_.node(concat).op != Op::kConcat) continue;
+    for (NodeId piece : g_.node(concat).inputs) {
+      const NodeId of = FirstVersion(g_, g_.BaseOf(piece));
+      if (c_.IsLeaf(of)) continue;
+      if (of != g_.BaseOf(piece) || IsOutput(of) || ReadersOf(of) != std::vector<NodeId>{concat})
+        return false;
+      work.push_back(of);
+    }
   }
   return true;
 }

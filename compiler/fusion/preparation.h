@@ -74,6 +74,7 @@ class Preparation {
   void CopyScatterTargets();
   std::string ChangeInPlace(NodeId id);
   bool IsChangeable(NodeId base);
+  bool ReadsPiecesAlone(NodeId base);
   bool SortReaders(const Change& change, const ir::View& place, std::vector<NodeId>* before,
                    std::vector<LateRead>* late);
   bool Meets(NodeId first, const ir::Region& a, const ir::Region& b) const;

@@ -72,10 +72,12 @@ void Preparation::GatherInPlace() {
     if (!rank) continue;
     const NodeId share = node.inputs[0], holder = FirstVersion(g_, g_.BaseOf(share));
     View place = ir::Reshape(ir::Slice(ir::DenseView(node.shape), 0, *rank, 1, 1), g_.node(share).shape);
-    const bool alone = ReadersOf(g_.BaseOf(share)) == std::vector<NodeId>{id};
+    const NodeId base = g_.BaseOf(share);
+    const bool alone =
+        ReadersOf(base) == std::vector<NodeId>{id} && ReadsPiecesAlone(base) && late_[holder].empty();
     if (!alone || !RunOffset(place, node.dtype) ||
         !WhyNotInPlace(share, holder, ir::DenseView(node.shape), &place).empty() ||
-        !ir::IsDense(g_.ViewOf(share), g_.node(g_.BaseOf(share)).shape.elements()))
+        !ir::IsDense(g_.ViewOf(share), g_.node(base).shape.elements()))
       continue;
     c_.concat_of[holder] = id;
     c_.concat_places[holder] = place;

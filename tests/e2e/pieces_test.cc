@@ -96,6 +96,22 @@ TEST(Concatenation, ItIsChangedWhereItLies) {
   EXPECT_EQ(m.copied(), 0u);
 }
 
+TEST(Concatenation, WhatReadsAPieceLateKeepsItAsItWas) {
+  Pieces m;
+  m.Input("u", {1, 16});
+  m.Input("w", {16, 16});
+  m.Input("row", {1, 1}, onnx::TensorProto::INT64);
+  m.Node("MatMul", {"x", "w"}, {"p"});
+  m.Node("Concat", {"p", "b"}, {"inner"}, "axis", 0);
+  m.Node("Concat", {"inner", "a"}, {"d"}, "axis", 0);
+  m.Node("ScatterND", {"d", "row", "u"}, {"c"});
+  m.Slice("c", "top", 0, 4);
+  m.Node("MatMul", {"top", "w"}, {"late"});
+  m.Node("Add", {"late", "p"}, {"other"});
+  m.Output("other");
+  m.Finish();
+}
+
 TEST(Concatenation, AnInputBesideOthersIsCopiedThere) {
   Pieces m;
   m.Node("Concat", {"a", "y"}, {"c"}, "axis", 0);

@@ -148,7 +148,7 @@ class RandomStates : public States {
       int64_t count = 1 + static_cast<int64_t>(Pick(kRows)),
               start = static_cast<int64_t>(Pick(kRows - count + 1));
       NodeId rows = Rows(x, static_cast<int64_t>(Pick(kRows - count + 1)), count);
-      switch (Pick(fresh == 8 ? 9 : 16)) {
+      switch (Pick(fresh == 8 ? 9 : 17)) {
         case 0: pool_.push_back(b_.Add(x, y)); break;
         case 1: pool_.push_back(b_.Unary(TapeOp::kTanh, x)); break;
         case 2: pool_.push_back(b_.Transpose(x, {1, 0})); break;
@@ -172,6 +172,13 @@ class RandomStates : public States {
         case 13: {
           NodeId upper = Put(Rows(x, 0, 2), Rows(y, 1, 1), 1), lower = Put(Rows(x, 2, 2), Rows(y, 0, 1), 0);
           pool_.push_back(b_.Concat({lower, upper}, 0));
+          break;
+        }
+        case 15: {
+          NodeId inner = b_.Concat({Rows(x, 0, 1), Rows(y, 1, 1)}, 0);
+          NodeId outer = b_.Concat({inner, b_.Unary(TapeOp::kTanh, Rows(y, 0, 2))}, 0);
+          pool_.push_back(b_.Reshape(b_.Concat({inner, inner}, 0), b_.shape(x)));
+          pool_.push_back(Put(outer, rows, start));
           break;
         }
         case 14:
