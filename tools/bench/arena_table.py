@@ -8,7 +8,8 @@ FOLDER has models anywhere in it; the given ones are added. Each is compiled (mi
 are told: the arena, the plan's own bound (the largest sum of bytes alive at a step), the bound that `lower_bounds.py` works out from the ONNX
 graph and the order alone, and the time that ordering the steps and packing the arena took. Exit status 1 if an arena is
 above the plan's bound, or a bound from ONNX is. Where the two bounds differ, what the plan
-holds at its fullest step beside what the ONNX graph knows of follows. --torch: what torch_peak.py wrote on a GPU.
+holds at its fullest step beside what the ONNX graph knows of follows. --torch: what torch_peak.py wrote on a GPU, also
+later: --save F.json keeps what was measured, --read F.json prints it again.
 """
 import argparse
 import json
@@ -59,6 +60,12 @@ def besides(plan, graph, live):
     return f"step {fullest}: " + (", ".join(words) or "in-place writes that no kernel does")
 
 
+def why_not(failure):
+    """A failure in few words."""
+    missing = re.search(r"Could not find an implementation for (\S+)", failure)
+    return f"no kernel for {missing[1]}" if missing else failure[:80]
+
+
 def measure(model, target, rondo, folder):
     plan = folder / "plan.rondo"
     made = told(rondo, "compile", model, "-o", plan, "--target", target, "--synthetic-weights", 1, "--json")
@@ -95,7 +102,7 @@ def print_plans(rows, target):
 
 def print_peers(rows, peers, torch):
     print("\n## Beside others: bytes of one run, without weights\n")
-    print(f"PyTorch: {torch.get('torch', 'not measured')}, {torch.get('device', '')}\n")
+    print(f"PyTorch: {torch['torch']}, {torch['device']}.\n" if torch else "PyTorch: not measured.\n")
     print("| model | Rondo, host | ONNX Runtime, CPU: arena | its inputs | together / Rondo | Rondo, GPU | PyTorch eager: peak | its inputs | together / Rondo |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name, by_target in rows.items():
@@ -106,14 +113,14 @@ def print_peers(rows, peers, torch):
             taken = other.get("run", other.get("eager", {}).get("run"))
             cells.append(f"{mine:,}" if mine else "-")
             if taken is None:
-                cells += [other.get("failed", "-")[:120], "-", "-"]
+                cells += [why_not(other.get("failed", "-")), "-", "-"]
             else:
                 total = taken + other["inputs"]
                 cells += [f"{taken:,}", f"{other['inputs']:,}", f"{total / mine:.1f}" if mine else "-"]
         print(f"| {name} | " + " | ".join(cells) + " |")
 
 
-def main():
+def arguments_given():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("more", nargs="*", type=pathlib.Path, metavar="MODEL.onnx")
     parser.add_argument("--models", type=pathlib.Path, help="a folder with models")
@@ -121,20 +128,35 @@ def main():
     parser.add_argument("--rondo", type=pathlib.Path, default=ROOT / "build/release/bin/rondo")
     parser.add_argument("--torch", type=pathlib.Path)
     parser.add_argument("--no-ort", action="store_true", help="leave ONNX Runtime out")
-    arguments = parser.parse_args()
+    parser.add_argument("--save", type=pathlib.Path)
+    parser.add_argument("--read", type=pathlib.Path)
+    return parser.parse_args()
+
+
+def measure_all(arguments):
+    """{"targets", "rows": {model: {target: row}}, "peers": {model: what arena_of says}}"""
     models = [*(sorted(arguments.models.rglob("*.onnx")) if arguments.models else []), *arguments.more]
-    rows, peers = {}, {}
+    rows, peers, targets = {}, {}, arguments.targets.split(",")
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
             name = name_of(model)
             rows[name] = {}
-            for target in arguments.targets.split(","):
+            for target in targets:
                 print(f"{name} for {target} ...", file=sys.stderr)
                 rows[name][target] = measure(model, target, arguments.rondo, pathlib.Path(folder))
             if not arguments.no_ort:
                 print(f"{name} in ONNX Runtime ...", file=sys.stderr)
                 peers[name] = arena_of(model, folder)
-    for target in arguments.targets.split(","):
+    return {"targets": targets, "rows": rows, "peers": peers}
+
+
+def main():
+    arguments = arguments_given()
+    measured = json.loads(arguments.read.read_text()) if arguments.read else measure_all(arguments)
+    if arguments.save:
+        arguments.save.write_text(json.dumps(measured, indent=1) + "\n")
+    rows, peers = measured["rows"], measured["peers"]
+    for target in measured["targets"]:
         print_plans({name: row[target] for name, row in rows.items()}, target)
     torch = json.loads(arguments.torch.read_text()) if arguments.torch else {}
     print_peers(rows, peers, torch)
