@@ -179,9 +179,7 @@ TEST(ShardTest, ProgramsThatShareAStateShareItsForm) {
 TEST(ShardTest, AModelWithCollectivesIsRefused) {
   SmallGraph s;
   s.Out("y", s.b.Collective(CollectiveOp::kAllReduce, s.In("x", {4}), 2));
-  StateForms states;
-  ShardedGraph out;
-  const Status status = ShardGraph(s.g, 2, &states, &out);
+  const Status status = RefuseCollectives(s.g);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(std::string(status.message()).find("--devices N"), std::string::npos);
 }

@@ -46,6 +46,7 @@ class TestCommand : public Command {
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
         .Integer("--devices", &devices_, 1, 64, "devices to compile for; {rank} in --model is their number")
         .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
+        .Integer("--pp", &pipeline_parallel_, 1, 64, "stages to cut each whole model into", "N")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
@@ -119,8 +120,9 @@ class TestCommand : public Command {
     options.shapes = shapes;
     options.devices = static_cast<uint32_t>(devices_);
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
+    options.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
     // A case holds whole caches: shared out, each device would have a part of them for itself.
-    options.auto_state = !no_auto_state_ && tensor_parallel_ <= 1;
+    options.auto_state = !no_auto_state_ && tensor_parallel_ <= 1 && pipeline_parallel_ <= 1;
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
                                                          : load_.driver == "cuda" ? "cuda:sm_90a"
                                                                                   : "host"));
@@ -202,7 +204,7 @@ class TestCommand : public Command {
   }
 
   std::string target_;
-  int64_t devices_ = 0, tensor_parallel_ = 0;
+  int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = 1e-3, atol_ = 1e-5;
