@@ -25,7 +25,7 @@ class Costs {
   double OfMessage() const { return message_; }
   // Of holding a weight or state.
   double OfHolding(Form form, int64_t bytes) const {
-    return static_cast<double>(bytes) / static_cast<double>(IsSplit(form) ? devices_ : 1);
+    return static_cast<double>(bytes) / static_cast<double>(IsSplit(form) ? PartsOf(form, devices_) : 1);
   }
   // Whether a device that holds only its share of a table of so many bytes saves far more than a collective
   // costs: a vocabulary does, positions do not.

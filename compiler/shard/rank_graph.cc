@@ -98,7 +98,7 @@ class Rewriter {
     node.shape = LocalShape(from.shape, rule.output, devices_);
     if (from.op == Op::kConv && IsSplit(rule.inputs[0]) && IsSplit(rule.output) &&
         from.As<ir::ConvAttrs>().groups > 1 && IsSplit(rule.inputs[1])) {
-      node.As<ir::ConvAttrs>().groups /= devices_;
+      node.As<ir::ConvAttrs>().groups /= PartsOf(rule.output, devices_);
     }
     if (from.op == Op::kAttention && rule.inputs[1] == kWhole &&
         DimOf(from.shape, rule.output, devices_).dim == 1) {
@@ -300,12 +300,13 @@ class Rewriter {
 
   NodeId Gather(NodeId id, NodeId share, Form form) {
     const Node& from = g_.node(id);
-    const int64_t own = from.shape.elements() / devices_;
+    const int64_t parts = PartsOf(form, devices_), own = from.shape.elements() / parts;
     ir::Builder b(&out_);
     b.SetSources(from.sources);
     const NodeId flat = b.Reshape(share, Shape({own}));
     const NodeId all = Exchange(CollectiveOp::kAllGather, "shares of ", id, flat, Shape({devices_, own}));
-    const NodeId runs = b.Reshape(all, Shape({devices_, own / form, form}));
+    const NodeId each = b.Slice(all, 0, 0, CopiesOf(form), parts);
+    const NodeId runs = b.Reshape(each, Shape({parts, own / RunOf(form), RunOf(form)}));
     return b.Reshape(b.Transpose(runs, {1, 0, 2}), from.shape);
   }
 

@@ -1,6 +1,7 @@
 #include "compiler/shard/shard_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/shard/assign.h"
@@ -64,6 +65,25 @@ std::vector<std::string> NotShared(const Graph& whole, const Candidates& candida
   return texts;
 }
 
+// States of which a device holds more than its share, because there are fewer parts than devices.
+std::string SharedBySeveral(const Graph& whole, const Graph& rank, int64_t devices) {
+  std::map<int64_t, std::vector<std::string>> names;  // by copies
+  for (const ir::StatePair& pair : whole.states) {
+    const auto input = static_cast<size_t>(pair.input);
+    const int64_t all = BytesOf(whole.node(whole.inputs[input].node));
+    const int64_t own = BytesOf(rank.node(rank.inputs[input].node));
+    if (all > 0 && own < all && own * devices > all)
+      names[own * devices / all].push_back(whole.inputs[input].name);
+  }
+  std::string text;
+  for (const auto& [copies, states] : names) {
+    text += "\neach part on " + std::to_string(copies) + " devices: state " + states[0];
+    if (states.size() > 1) text += " and " + std::to_string(states.size() - 1) + " more";
+    text += ", which has " + std::to_string(devices / copies) + " heads";
+  }
+  return text;
+}
+
 std::string Describe(const Graph& whole, const Candidates& candidates, const std::vector<Graph>& ranks) {
   const auto devices = static_cast<int64_t>(ranks.size());
   int reduces = 0, gathers = 0;
@@ -78,6 +98,7 @@ std::string Describe(const Graph& whole, const Candidates& candidates, const std
                      std::to_string(gathers) + " all-gathers; each holds " + BytesText(each.weights) +
                      " of " + BytesText(all.weights) + " of weights";
   if (all.states > 0) text += ", " + BytesText(each.states) + " of " + BytesText(all.states) + " of state";
+  text += SharedBySeveral(whole, ranks[0], devices);
   const std::vector<std::string> kept = NotShared(whole, candidates, ranks[0], devices);
   for (size_t i = 0; i < kept.size() && i < kMostNames; ++i) text += "\non every device: " + kept[i];
   if (kept.size() > kMostNames)

@@ -106,10 +106,9 @@ class Search {
     return misplaced_[stage][end] - misplaced_[stage][first];
   }
 
-  // Up to each place: how many nodes touch rows that are settled on each stage, on any; and the bytes of weights
-  // that other stages have, not this one.
-  void FindSettled(const StageOrder& order, const std::vector<StateRows>& states,
-                   const StagePlaces& places) {
+  // Up to each place: how many nodes touch rows that are settled on each stage, on any; and the bytes of
+  // weights that other stages have, not this one.
+  void FindSettled(const StageOrder& order, const std::vector<StateRows>& states, const StagePlaces& places) {
     if (places.rows.empty() && places.weights.empty()) return;
     std::vector<std::vector<int>> touched(stages_ + 1, std::vector<int>(order.nodes.size() + 1, 0));
     for (size_t i = 0; i < states.size(); ++i) {
@@ -118,7 +117,8 @@ class Search {
       for (const auto& [node, rows] : states[i].touches) {
         const int at = order.position[static_cast<size_t>(node)];
         if (at < 0 || rows.first >= rows.end) continue;
-        ++touched[static_cast<size_t>(known->second[static_cast<size_t>(rows.first)])][static_cast<size_t>(at) + 1];
+        ++touched[static_cast<size_t>(known->second[static_cast<size_t>(rows.first)])]
+                 [static_cast<size_t>(at) + 1];
         ++touched[stages_][static_cast<size_t>(at) + 1];
       }
     }
@@ -153,18 +153,20 @@ class Search {
   const Graph& g_;
   const StageLoads& loads_;
   const size_t stages_;
-  std::vector<size_t> places_;  // positions, both ends of the order included
+  std::vector<size_t> places_;             // positions, both ends of the order included
   std::vector<std::vector<int>> settled_;  // by stage, then any; by place. Empty: nothing is settled
   std::vector<std::vector<double>> misplaced_;
 };
 
 // The stage of every row. What nothing touches goes with its neighbours.
-std::vector<int> RowStages(const StateRows& state, const StageOrder& order, const std::vector<int>& stage_of) {
+std::vector<int> RowStages(const StateRows& state, const StageOrder& order,
+                           const std::vector<int>& stage_of) {
   std::vector<int> stages;
   for (const RowSpan& span : RowSpans(state, order.position)) {
     const int before = stages.empty() ? kNoStage : stages.back();
-    stages.push_back(span.first < 0 ? before
-                                    : stage_of[static_cast<size_t>(order.nodes[static_cast<size_t>(span.first)])]);
+    stages.push_back(span.first < 0
+                         ? before
+                         : stage_of[static_cast<size_t>(order.nodes[static_cast<size_t>(span.first)])]);
   }
   for (size_t row = stages.size(); row-- > 0;) {
     if (stages[row] == kNoStage) stages[row] = row + 1 < stages.size() ? stages[row + 1] : 0;
@@ -184,9 +186,10 @@ Status NoWay(const Graph& graph, const StageOrder& order, const std::vector<Stat
       widest = span.last - span.first;
       text = "state \"" + graph.inputs[static_cast<size_t>(graph.states[i].input)].name + "\" is used from " +
              SourceOf(graph.node(order.nodes[static_cast<size_t>(span.first)])) + " to " +
-             SourceOf(graph.node(order.nodes[static_cast<size_t>(span.last)])) + ", and must be on one stage: " +
-             std::to_string(choices) + " of " + std::to_string(order.nodes.size()) +
-             " places are left to cut, for " + std::to_string(stages) + " stages";
+             SourceOf(graph.node(order.nodes[static_cast<size_t>(span.last)])) +
+             ", and must be on one stage: " + std::to_string(choices) + " of " +
+             std::to_string(order.nodes.size()) + " places are left to cut, for " + std::to_string(stages) +
+             " stages";
     }
   }
   if (!places.rows.empty()) text += "; programs before this one have settled where states are";

@@ -31,9 +31,12 @@ class Stage {
         const ir::Users& users)
       : g_(graph), cut_(cut), transfers_(transfers), users_(users), stage_(stage) {
     for (size_t i = 0; i < cut.states.size(); ++i) {
-      for (size_t v = 0; v < cut.states[i].versions.size(); ++v)
-        version_[cut.states[i].versions[v]] = {i, v};
+      for (size_t v = 0; v < cut.states[i].versions.size(); ++v) version_[cut.states[i].versions[v]] = {i, v};
     }
+    state_of_output_.assign(graph.outputs.size(), -1);
+    for (size_t i = 0; i < graph.states.size(); ++i)
+      state_of_output_[static_cast<size_t>(graph.states[i].output)] = static_cast<int>(i);
+    for (size_t i = 0; i < cut.states.size(); ++i) rows_.push_back(RowsOn(cut, i, stage));
     out_.name = graph.name;
   }
 
@@ -111,7 +114,7 @@ class Stage {
   }
 
   Shape ShapeHere(size_t state, Shape shape) const {
-    const RowRange rows = RowsOn(cut_, state, stage_);
+    const RowRange rows = rows_[state];
     const StateRows& of = cut_.states[state];
     if (shape.rank > 0 && rows.end - rows.first != of.rows) shape[of.axis] = rows.end - rows.first;
     return shape;
@@ -134,7 +137,7 @@ class Stage {
     const auto version = version_.find(of);
     if (version == version_.end()) return;
     const StateRows& state = cut_.states[version->second.state];
-    map->steps[0].offset -= RowsOn(cut_, version->second.state, stage_).first * state.row_elements;
+    map->steps[0].offset -= rows_[version->second.state].first * state.row_elements;
   }
 
   // What has no elements is not sent.
@@ -219,7 +222,7 @@ class Stage {
   // --------------------------------------------------------------------------------------- ports
 
   bool HasState(size_t state) const {
-    const RowRange rows = RowsOn(cut_, state, stage_);
+    const RowRange rows = rows_[state];
     return rows.end > rows.first;
   }
   bool HasInput(size_t i) const {
@@ -228,14 +231,6 @@ class Stage {
     if (version != version_.end()) return HasState(version->second.state);
     return made_.count(id) != 0 || (stage_ == 0 && users_[static_cast<size_t>(id)].empty());
   }
-  // The output's state; -1 if it is none.
-  int StateOf(size_t output) const {
-    for (size_t i = 0; i < g_.states.size(); ++i) {
-      if (static_cast<size_t>(g_.states[i].output) == output) return static_cast<int>(i);
-    }
-    return -1;
-  }
-
   // Where an output is: on the first stage, if any could make it.
   int StageOf(NodeId base) const {
     const auto version = version_.find(base);
@@ -246,8 +241,9 @@ class Stage {
   void MakePorts() {
     std::map<int, int> output_of;  // by state
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
-      const int state = StateOf(o);
-      if (state < 0 ? StageOf(g_.BaseOf(g_.outputs[o].node)) != stage_ : !HasState(static_cast<size_t>(state)))
+      const int state = state_of_output_[o];
+      if (state < 0 ? StageOf(g_.BaseOf(g_.outputs[o].node)) != stage_
+                    : !HasState(static_cast<size_t>(state)))
         continue;
       if (state >= 0) output_of[state] = static_cast<int>(out_.outputs.size());
       out_.outputs.push_back({g_.outputs[o].name, Made(g_.outputs[o].node)});
@@ -272,10 +268,12 @@ class Stage {
   const ir::Users& users_;
   const int stage_;
   Graph out_;
-  std::unordered_map<NodeId, Version> version_;   // of states, by node
-  std::unordered_map<NodeId, NodeId> made_;       // by node of the whole graph
-  std::unordered_map<NodeId, NodeId> received_;   // by the node that was run before: the receive
-  NodeId last_ = kNoNode;                         // of the transfers
+  std::vector<int> state_of_output_;             // by output; -1: none
+  std::vector<RowRange> rows_;                   // by state: those that are here
+  std::unordered_map<NodeId, Version> version_;  // of states, by node
+  std::unordered_map<NodeId, NodeId> made_;      // by node of the whole graph
+  std::unordered_map<NodeId, NodeId> received_;  // by the node that was run before: the receive
+  NodeId last_ = kNoNode;                        // of the transfers
 };
 
 }  // namespace

@@ -14,15 +14,17 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-constexpr int64_t kSmallMatrix = 4096;    // elements
-constexpr int64_t kWorthKnowing = 256;    // bytes of a constant
-constexpr double kMessagesToRepeat = 8;   // what is made again on each stage costs no more than so many
+constexpr int64_t kSmallMatrix = 4096;   // elements
+constexpr int64_t kWorthKnowing = 256;   // bytes of a constant
+constexpr double kMessagesToRepeat = 8;  // what is made again on each stage costs no more than so many
 constexpr size_t kMostAgain = 1000;
 
 // What it costs to make each node from inputs and constants alone; infinite where that is out of question.
 class Repeating {
  public:
-  Repeating(const Graph& graph, double most) : g_(graph), most_(most) {}
+  Repeating(const Graph& graph, double most) : g_(graph), most_(most), is_state_(graph.inputs.size(), false) {
+    for (const ir::StatePair& pair : graph.states) is_state_[static_cast<size_t>(pair.input)] = true;
+  }
 
   std::vector<double> Run() {
     cost_.assign(static_cast<size_t>(g_.size()), kNever);
@@ -39,8 +41,7 @@ class Repeating {
   double Of(const Node& node) const {
     if (!node.weak_after.empty() || !node.strong_after.empty()) return kNever;
     switch (node.op) {
-      case Op::kInput:
-        return PairOfInput(g_, static_cast<size_t>(node.As<ir::InputAttrs>().index)) < 0 ? 0 : kNever;
+      case Op::kInput: return is_state_[static_cast<size_t>(node.As<ir::InputAttrs>().index)] ? kNever : 0;
       case Op::kConstant: return static_cast<double>(BytesOf(node));
       case Op::kView: return cost_[static_cast<size_t>(node.inputs[0])];
       case Op::kMatMul:
@@ -62,6 +63,7 @@ class Repeating {
 
   const Graph& g_;
   const double most_;
+  std::vector<bool> is_state_;  // by input
   std::vector<double> cost_;
 };
 

@@ -35,8 +35,7 @@ std::string DescribeStage(const Graph& graph, const StageCut& cut, const std::ve
   if (all.states > 0) text += ", " + BytesText(held.states) + " of " + BytesText(all.states) + " of state";
   text += "; from " + SourceOf(graph.node(first)) + " to " + SourceOf(graph.node(last));
   for (const Transfer& transfer : transfers) {
-    if (transfer.from == number)
-      text += "\n  " + BytesText(SentBy(graph, transfer)) + ": " + transfer.source;
+    if (transfer.from == number) text += "\n  " + BytesText(SentBy(graph, transfer)) + ": " + transfer.source;
   }
   return text;
 }
@@ -66,7 +65,8 @@ std::string DescribeShared(const std::vector<Graph>& stages) {
   });
   std::string text;
   for (size_t i = 0; i < several.size() && i < kMostNames; ++i)
-    text += "\non stages " + several[i].stages + ": " + several[i].name + " (" + BytesText(several[i].bytes) + ")";
+    text += "\non stages " + several[i].stages + ": " + several[i].name + " (" + BytesText(several[i].bytes) +
+            ")";
   if (several.size() > kMostNames)
     text += "\non several stages: " + std::to_string(several.size() - kMostNames) + " smaller ones";
   return text;
@@ -81,8 +81,7 @@ Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* pla
   int64_t bytes = 0;
   for (const Transfer& transfer : transfers) bytes += SentBy(graph, transfer);
   out->text = std::to_string(stages) + " stages, " + std::to_string(transfers.size()) +
-              (transfers.size() == 1 ? " send of " : " sends of ") +
-              BytesText(bytes) + " a run";
+              (transfers.size() == 1 ? " send of " : " sends of ") + BytesText(bytes) + " a run";
   for (int s = 0; s < stages; ++s)
     out->text += DescribeStage(graph, cut, transfers, s, out->stages[static_cast<size_t>(s)]);
   out->text += DescribeShared(out->stages);

@@ -27,7 +27,9 @@ std::pair<int64_t, int64_t> Bounds(const ir::View& view) {
 
 class Finder {
  public:
-  Finder(const Graph& graph, const ir::Users& users) : g_(graph), users_(users) {}
+  // `shown`: by node, how many outputs show it.
+  Finder(const Graph& graph, const ir::Users& users, const std::vector<int>& shown)
+      : g_(graph), users_(users), shown_(shown) {}
 
   StateRows Find(const ir::StatePair& pair) {
     input_ = g_.inputs[static_cast<size_t>(pair.input)].node;
@@ -47,7 +49,7 @@ class Finder {
     }
     // Who makes it anew writes all of it.
     if (!in_place_) All(g_.BaseOf(output_));
-    out_.divides = in_place_ && !IsShown(pair);
+    out_.divides = in_place_ && !IsShown();
     for (const auto& [node, rows] : found_) out_.touches.push_back({node, rows});
     return std::move(out_);
   }
@@ -75,13 +77,10 @@ class Finder {
   }
 
   // Whether an output that is not the state itself shows a version of it.
-  bool IsShown(const ir::StatePair& pair) const {
-    for (size_t o = 0; o < g_.outputs.size(); ++o) {
-      if (static_cast<int>(o) == pair.output) continue;
-      const NodeId base = g_.BaseOf(g_.outputs[o].node);
-      if (std::find(out_.versions.begin(), out_.versions.end(), base) != out_.versions.end()) return true;
-    }
-    return false;
+  bool IsShown() const {
+    return std::any_of(out_.versions.begin(), out_.versions.end(), [&](NodeId version) {
+      return shown_[static_cast<size_t>(version)] > (version == output_ ? 1 : 0);
+    });
   }
 
   // `reader` reads `what`: a version, or `view` of one.
@@ -124,6 +123,7 @@ class Finder {
 
   const Graph& g_;
   const ir::Users& users_;
+  const std::vector<int>& shown_;
   NodeId input_ = ir::kNoNode, output_ = ir::kNoNode;
   bool in_place_ = false;
   std::map<NodeId, RowRange> found_;
@@ -134,8 +134,10 @@ class Finder {
 
 std::vector<StateRows> FindStateRows(const Graph& graph) {
   const ir::Users users = graph.AllUsers();
+  std::vector<int> shown(static_cast<size_t>(graph.size()), 0);
+  for (const ir::GraphOutput& output : graph.outputs) ++shown[static_cast<size_t>(graph.BaseOf(output.node))];
   std::vector<StateRows> states;
-  for (const ir::StatePair& pair : graph.states) states.push_back(Finder(graph, users).Find(pair));
+  for (const ir::StatePair& pair : graph.states) states.push_back(Finder(graph, users, shown).Find(pair));
   return states;
 }
 

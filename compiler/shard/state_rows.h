@@ -1,5 +1,5 @@
-// StateRows: which rows of each state the nodes of a graph touch, so that a state that all layers share (caches
-// stacked along a dim) can be held row by row where each layer runs.
+// StateRows: which rows of each state the nodes of a graph touch, so that a state that all layers share
+// (caches stacked along a dim) can be held row by row where each layer runs.
 #ifndef RONDO_COMPILER_SHARD_STATE_ROWS_H_
 #define RONDO_COMPILER_SHARD_STATE_ROWS_H_
 
@@ -37,8 +37,8 @@ std::vector<StateRows> FindStateRows(const ir::Graph& graph);
 struct RowSpan {
   int first = -1, last = -1;
 };
-// By row; `position` by node, -1 for those that are not in the order. All rows alike where they cannot be held
-// apart: the state does not divide, or its rows are not used in their order, up or down.
+// By row; `position` by node, -1 for those that are not in the order. All rows alike where they cannot be
+// held apart: the state does not divide, or its rows are not used in their order, up or down.
 std::vector<RowSpan> RowSpans(const StateRows& state, const std::vector<int>& position);
 
 }  // namespace rondo::shard

@@ -126,8 +126,8 @@ class Finder {
   const Graph& g_;
   const StageCut& cut_;
   const bool host_;
-  std::vector<int> place_;      // by node: in the order, or -1
-  std::set<NodeId> versions_;   // of states
+  std::vector<int> place_;     // by node: in the order, or -1
+  std::set<NodeId> versions_;  // of states
   std::map<NodeId, std::set<size_t>> touches_;
   std::map<Key, Need> values_, orders_;
 };

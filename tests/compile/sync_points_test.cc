@@ -58,25 +58,29 @@ TEST(SyncPoints, GroupsHaveCommunicatorsOfTheirOwnInOneOrder) {
 void ExpectRefused(const std::vector<LoweredProgram>& programs, const std::string& says) {
   const auto merged = Merged(programs);
   EXPECT_EQ(merged.status().code(), Code::kInvalidArgument);
-  EXPECT_NE(std::string(merged.status().message()).find(says), std::string::npos) << merged.status().message();
+  EXPECT_NE(std::string(merged.status().message()).find(says), std::string::npos)
+      << merged.status().message();
 }
 
 TEST(SyncPoints, DevicesThatWouldWaitForOneAnotherAreRefused) {
-  ExpectRefused({Only({{{0, 1}, "a"}, {{0, 2}, "b"}}), Only({{{1, 2}, "c"}, {{0, 1}, "a"}}),
-                 Only({{{0, 2}, "b"}, {{1, 2}, "c"}})},
-                "the devices would wait for one another: device 0 comes to send of 16 bytes of f32 (a), device 1 to "
-                "send of 16 bytes of f32 (c)");
+  ExpectRefused(
+      {Only({{{0, 1}, "a"}, {{0, 2}, "b"}}), Only({{{1, 2}, "c"}, {{0, 1}, "a"}}),
+       Only({{{0, 2}, "b"}, {{1, 2}, "c"}})},
+      "the devices would wait for one another: device 0 comes to send of 16 bytes of f32 (a), device 1 to "
+      "send of 16 bytes of f32 (c)");
 }
 
 TEST(SyncPoints, DevicesThatDisagreeAreNamed) {
-  ExpectRefused({Only({{{0, 1}, "a"}}), Only({{{0, 1}, "a", 32}})},
-                "devices disagree about sync point 0: it is send of 16 bytes of f32 (a) on device 0, send of 32 "
-                "bytes of f32 (a) on device 1");
+  ExpectRefused(
+      {Only({{{0, 1}, "a"}}), Only({{{0, 1}, "a", 32}})},
+      "devices disagree about sync point 0: it is send of 16 bytes of f32 (a) on device 0, send of 32 "
+      "bytes of f32 (a) on device 1");
   ExpectRefused({Only({{{0, 1}, "a"}, {{0, 1}, "b"}}), Only({{{0, 1}, "b"}, {{0, 1}, "a"}})},
                 "devices disagree about sync point 0");
-  ExpectRefused({Only({{{0, 1}, "a"}}), Only({})},
-                "device 0 has 1 collectives, device 1 has 0: sync point 0, send of 16 bytes of f32 (a), is on "
-                "device 0 only");
+  ExpectRefused(
+      {Only({{{0, 1}, "a"}}), Only({})},
+      "device 0 has 1 collectives, device 1 has 0: sync point 0, send of 16 bytes of f32 (a), is on "
+      "device 0 only");
   ExpectRefused({Only({}), Only({{{0, 1}, "a"}})}, "is on device 1 only");
   ExpectRefused({Only({{{0, 7}, "a"}})}, "is of a device that has no part in it");
 }

@@ -1,4 +1,7 @@
-// A graph and its stages compute the same, bit for bit: what one stage sends, the next ones receive in that order.
+// A graph and its stages compute the same, bit for bit: what one stage sends, the next ones receive in that
+// order.
+#include "compiler/shard/stages.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +12,6 @@
 #include "compiler/ir/evaluate.h"
 #include "compiler/shard/shard_graph.h"
 #include "compiler/shard/stage_graph.h"
-#include "compiler/shard/stages.h"
 #include "tests/shard/small_models.h"
 
 namespace rondo::shard {
@@ -94,7 +96,8 @@ void ExpectSame(const ir::Graph& whole, const std::vector<ir::Graph>& stages, co
           << what << " " << out.name;
     }
   }
-  for (const auto& [group, queue] : queues) EXPECT_TRUE(queue.empty()) << what << ": nobody takes what is sent";
+  for (const auto& [group, queue] : queues)
+    EXPECT_TRUE(queue.empty()) << what << ": nobody takes what is sent";
   for (const auto& [name, data] : output_of)
     EXPECT_EQ(output_rows[name], data->shape.rank > 0 ? data->shape[0] : 1) << what << " " << name;
 }
@@ -254,7 +257,8 @@ TEST(StagesTest, AStateThatIsUsedAllAlongIsNamed) {
   SmallGraph s;
   const NodeId state = s.In("memory", {4, 8});
   NodeId x = s.In("x", {4, 8});
-  for (int i = 0; i < 6; ++i) x = s.b.MatMul(s.b.Add(x, state), s.b.Transpose(s.b.Unary(TapeOp::kTanh, x), {1, 0}));
+  for (int i = 0; i < 6; ++i)
+    x = s.b.MatMul(s.b.Add(x, state), s.b.Transpose(s.b.Unary(TapeOp::kTanh, x), {1, 0}));
   s.g.states.push_back({0, 0});
   s.Out("memory_out", s.b.MatMul(x, state));
   StagePlaces places;
@@ -276,7 +280,8 @@ TEST(StagesTest, MoreStagesThanPlacesToCutIsSaid) {
       << status.message();
 }
 
-// A control edge over a cut: the later node waits for word of the earlier one, which stays alive for a strong one.
+// A control edge over a cut: the later node waits for word of the earlier one, which stays alive for a strong
+// one.
 TEST(StagesTest, ControlEdgesHoldOverACut) {
   for (const bool strong : {false, true}) {
     SmallGraph s;
