@@ -137,9 +137,9 @@ TEST(ShardTest, FewHeadsOfKeysAreHeldBySeveralDevicesEach) {
 // What two devices hold alike, both would add.
 TEST(ShardTest, PartsOnSeveralDevicesAreNeverSummed) {
   SmallGraph s;
-  const ir::NodeId y = s.b.MatMul(s.In("x", {4, 8}), s.In("w", {8, 6}));
+  const ir::NodeId lhs = s.In("x", {4, 8}), rhs = s.In("w", {8, 6}), y = s.b.MatMul(lhs, rhs);
   s.Out("y", y);
-  const Shape &x = s.g.node(s.g.inputs[0].node).shape, &w = s.g.node(s.g.inputs[1].node).shape;
+  const Shape &x = s.g.node(lhs).shape, &w = s.g.node(rhs).shape;
   const auto rules = [&](int slot, const Shape& shape, int dim, int64_t copies) {
     const Form form = SplitOf(shape, dim, shape[dim] * copies / 4, 4, copies);
     return RulesWith(s.g, s.g.node(y), slot, form, 4).size();
