@@ -71,6 +71,10 @@ struct CompileOptions {
   // with `devices`. What the report of the pass `shard` says of each program: collectives, bytes, and what is
   // not shared out with the reason.
   uint32_t tensor_parallel = 0;
+  // Stages that a whole model is cut into, one behind the other (compiler/shard/stages.h), each for a device,
+  // or for `tensor_parallel` of them: 64 devices at most. 0 and 1: none. Results are those of one device, to
+  // the bit, where `tensor_parallel` is none.
+  uint32_t pipeline_parallel = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;
