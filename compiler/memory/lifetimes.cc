@@ -80,6 +80,17 @@ std::vector<Life> Lifetimes(const LoweredProgram& program) {
   return lives;
 }
 
+bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPlacePair& pair) {
+  const LoweredBinding& write = op.params[static_cast<size_t>(pair.write)];
+  const LoweredBinding& read = op.params[static_cast<size_t>(pair.read)];
+  const LoweredValue& to = program.values[static_cast<size_t>(write.value)];
+  const LoweredValue& from = program.values[static_cast<size_t>(read.value)];
+  return to.kind == BufferKind::kTemporary && from.kind == BufferKind::kTemporary &&
+         write.value != read.value && to.bytes == from.bytes && write.byte_offset == 0 &&
+         read.byte_offset == 0 && write.mode == Mode::kWrite && read.mode == Mode::kRead &&
+         BoundOnce(op, write.value) && BoundOnce(op, read.value);
+}
+
 std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& order,
                            const std::vector<Life>& lives) {
   const std::vector<std::vector<int>> users = UsersOf(program);
@@ -88,14 +99,10 @@ std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& ord
   for (size_t step = 0; step < program.ops.size(); ++step) {
     const LoweredOp& op = program.ops[step];
     for (const InPlacePair& pair : op.in_place) {
-      const LoweredBinding& write = op.params[static_cast<size_t>(pair.write)];
-      const LoweredBinding& read = op.params[static_cast<size_t>(pair.read)];
-      const LoweredValue& to = program.values[static_cast<size_t>(write.value)];
-      const LoweredValue& from = program.values[static_cast<size_t>(read.value)];
-      const size_t w = static_cast<size_t>(write.value), r = static_cast<size_t>(read.value);
-      if (to.kind != BufferKind::kTemporary || from.kind != BufferKind::kTemporary || w == r) continue;
-      if (to.bytes != from.bytes || write.byte_offset != 0 || read.byte_offset != 0) continue;
-      if (write.mode != Mode::kWrite || read.mode != Mode::kRead) continue;
+      if (!MayTakeOver(program, op, pair)) continue;
+      const int write = op.params[static_cast<size_t>(pair.write)].value;
+      const int read = op.params[static_cast<size_t>(pair.read)].value;
+      const size_t w = static_cast<size_t>(write), r = static_cast<size_t>(read);
       const int now = static_cast<int>(step), end = order.End(now);
       if (lives[w].first != now || lives[r].last != end) continue;
       const bool alone =
@@ -106,8 +113,7 @@ std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& ord
       if (!alone) continue;
       if (taken[r] || takes_over[w] >= 0) continue;
       if (op.loop >= 0 && (!lives[w].local || !lives[r].local)) continue;  // the next round reads it again
-      if (!BoundOnce(op, write.value) || !BoundOnce(op, read.value)) continue;
-      takes_over[w] = read.value;
+      takes_over[w] = read;
       taken[r] = true;
     }
   }
