@@ -212,7 +212,8 @@ Status ControlEdges::FindNamed(Units::value_type* unit) {
 }
 
 Status ControlEdges::TooMany() {
-  return Status::Error(Code::kUnsupported, "the orders that are asked for are of more than %lld pairs of nodes",
+  return Status::Error(Code::kUnsupported,
+                       "the orders that are asked for are of more than %lld pairs of nodes",
                        static_cast<long long>(kMostPairs));
 }
 
@@ -233,12 +234,15 @@ Result<std::vector<ControlEdges::Units::value_type*>> ControlEdges::InOrder() {
   }
   if (order.size() == units_.size()) return order;
   // Whoever still waits, waits for another such.
-  Units::value_type* at = &*std::find_if(units_.begin(), units_.end(), [&](auto& u) { return waiting[&u] > 0; });
+  Units::value_type* at =
+      &*std::find_if(units_.begin(), units_.end(), [&](auto& u) { return waiting[&u] > 0; });
   std::vector<Units::value_type*> way;
   while (std::find(way.begin(), way.end(), at) == way.end()) {
     way.push_back(at);
     const auto& before = at->second.before;
-    at = std::find_if(before.begin(), before.end(), [&](const auto& b) { return waiting[b.first] > 0; })->first;
+    at = std::find_if(before.begin(), before.end(), [&](const auto& b) {
+           return waiting[b.first] > 0;
+         })->first;
   }
   way.erase(way.begin(), std::find(way.begin(), way.end(), at));
   way.push_back(at);

@@ -1,9 +1,9 @@
 // ControlEdges: what annotations say about the order of ONNX nodes becomes control edges of the IR.
 //
-// What runs for a node runs after everything that runs for the nodes it names. A node for which nothing runs (a
-// view, a constant, one that no output needs) carries nothing: what is put after it runs after what it shows,
-// and after what it was put after itself. The body of a Loop or Scan is ordered as a whole, under the name of
-// that node; a function's call likewise, and its inner nodes too, by "call/inner".
+// What runs for a node runs after everything that runs for the nodes it names. A node for which nothing runs
+// (a view, a constant, one that no output needs) carries nothing: what is put after it runs after what it
+// shows, and after what it was put after itself. The body of a Loop or Scan is ordered as a whole, under the
+// name of that node; a function's call likewise, and its inner nodes too, by "call/inner".
 //
 // Told of every node while a model is imported; then AddTo makes the edges. Not thread-safe.
 #ifndef RONDO_COMPILER_IMPORT_CONTROL_EDGES_H_

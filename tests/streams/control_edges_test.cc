@@ -107,11 +107,14 @@ std::vector<Link> LinksOf(const std::string& message) {
   for (size_t at = message.find(head) + head.size(); at < message.size();) {
     const size_t end = std::min(message.find("; ", at), message.size());
     const std::string text = message.substr(at, end - at);
-    const auto number = [&](size_t from) { return std::atoi(text.c_str() + text.find_first_of("0123456789", from)); };
+    const auto number = [&](size_t from) {
+      return std::atoi(text.c_str() + text.find_first_of("0123456789", from));
+    };
     const size_t middle = std::min(text.find(" is to run after "), text.find(" reads what "));
     EXPECT_NE(middle, std::string::npos) << message;
     if (middle == std::string::npos) return {};
-    links.push_back({number(text.find('"')), number(text.find('"', middle)), text.find(" is to run") == middle});
+    links.push_back(
+        {number(text.find('"')), number(text.find('"', middle)), text.find(" is to run") == middle});
     at = end + 2;
   }
   return links;
@@ -153,8 +156,9 @@ TEST_F(ControlEdges, NamesThatNoNodeHasAreNamedWithTheNearest) {
   m.Node("Exp", {"x"}, {"second"});
   m.Output("first");
   m.Output("second");
-  EXPECT_TRUE(Says(StatusOf(m, {{"Exp_second", "after", "Tanh_frist"}}),
-                   {"Exp \"Exp_second\" is to run after \"Tanh_frist\"", "the nearest name is \"Tanh_first\""}));
+  EXPECT_TRUE(
+      Says(StatusOf(m, {{"Exp_second", "after", "Tanh_frist"}}),
+           {"Exp \"Exp_second\" is to run after \"Tanh_frist\"", "the nearest name is \"Tanh_first\""}));
   EXPECT_TRUE(Says(StatusOf(m, {{"Exp_second", "after", ""}}), {"after: NODES"}));
   EXPECT_TRUE(Says(StatusOf(m, {{"Exp_second", "after", "Exp_second"}}),
                    {"Exp \"Exp_second\" is to run after Exp \"Exp_second\""}));
@@ -191,8 +195,8 @@ TEST_F(ControlEdges, MetadataAndPatternsSayTheSame) {
   follows(*metadata, "Softmax_a1", "Softmax_b2");
 }
 
-// What runs for a node of a pattern that one kernel computes is that kernel; an order from its middle and back
-// into it keeps the pattern apart.
+// What runs for a node of a pattern that one kernel computes is that kernel; an order from its middle and
+// back into it keeps the pattern apart.
 TEST_F(ControlEdges, RecognisedPatternsStandForTheirPieces) {
   ModelMaker m;
   for (const char* name : {"q", "k", "v"}) m.Input(name, {1, 2, 4, 8});
@@ -212,7 +216,9 @@ TEST_F(ControlEdges, RecognisedPatternsStandForTheirPieces) {
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   const size_t steps = plain->plan.programs[0].steps.size();
   ASSERT_EQ(StepsOf(plain->plan, "MatMul_scores"), StepsOf(plain->plan, "MatMul_out"));
-  const auto last = [](const CompiledPlan& plan, const std::string& name) { return StepsOf(plan.plan, name).back(); };
+  const auto last = [](const CompiledPlan& plan, const std::string& name) {
+    return StepsOf(plan.plan, name).back();
+  };
 
   for (const bool later : {false, true}) {
     options.annotations = {later ? NodeAnnotation{"Softmax_other", "after", "MatMul_scores"}
@@ -223,7 +229,8 @@ TEST_F(ControlEdges, RecognisedPatternsStandForTheirPieces) {
     EXPECT_EQ(last(*ordered, "MatMul_scores") < last(*ordered, "Softmax_other"), later);
     EXPECT_EQ(Run(*ordered), Run(*plain));
   }
-  options.annotations = {{"Softmax_other", "after", "MatMul_scores"}, {"MatMul_out", "after", "Softmax_other"}};
+  options.annotations = {{"Softmax_other", "after", "MatMul_scores"},
+                         {"MatMul_out", "after", "Softmax_other"}};
   Result<CompiledPlan> between = Compile(m, options);
   ASSERT_TRUE(between.ok()) << between.status().message();
   EXPECT_LT(last(*between, "MatMul_scores"), last(*between, "Softmax_other"));

@@ -37,8 +37,8 @@ OrderedModel::OrderedModel(std::mt19937* rng, int nodes, bool with_views) {
   for (int i = 0; i < 16; ++i) weight.push_back(static_cast<float>(i * 7 % 11) / 8 - 0.5f);
   maker.Floats("w", {4, 4}, weight);
   maker.Ints("axis", {1});
-  const std::vector<std::string> ops = {"Tanh", "Sigmoid", "Add", "Mul", "MatMul", "Softmax", "ReduceMean",
-                                        "Transpose"};
+  const std::vector<std::string> ops = {"Tanh",   "Sigmoid", "Add",        "Mul",
+                                        "MatMul", "Softmax", "ReduceMean", "Transpose"};
   const auto value = [](int node) { return node < 0 ? std::string("x") : "v" + std::to_string(node); };
   for (int n = 0; n < nodes; ++n) {
     const std::string& op = ops[static_cast<size_t>(Pick(rng, 0, with_views ? 7 : 6))];
@@ -81,10 +81,12 @@ std::set<std::pair<int, int>> OrderedModel::Consistent(std::mt19937* rng, int pa
     std::vector<int> ready;
     for (int n = 0; n < nodes; ++n) {
       const auto& from = reads[static_cast<size_t>(n)];
-      const bool all = std::all_of(from.begin(), from.end(), [&](int f) { return place[static_cast<size_t>(f)] >= 0; });
+      const bool all =
+          std::all_of(from.begin(), from.end(), [&](int f) { return place[static_cast<size_t>(f)] >= 0; });
       if (all && place[static_cast<size_t>(n)] < 0) ready.push_back(n);
     }
-    place[static_cast<size_t>(ready[static_cast<size_t>(Pick(rng, 0, static_cast<int>(ready.size()) - 1))])] = next;
+    place[static_cast<size_t>(ready[static_cast<size_t>(Pick(rng, 0, static_cast<int>(ready.size()) - 1))])] =
+        next;
   }
   std::set<std::pair<int, int>> orders;
   for (int i = 0; i < pairs; ++i) {
@@ -154,7 +156,8 @@ std::string OutOfOrder(const PlanData& plan, const OrderedModel& model,
       for (uint32_t b : before) {
         for (uint32_t l : behind) {
           const bool one_device = program.steps[b].device == program.steps[l].device;
-          if (one_device && b != l && !order.Before(b, l)) return what + ": step " + std::to_string(l) + " and " + std::to_string(b);
+          if (one_device && b != l && !order.Before(b, l))
+            return what + ": step " + std::to_string(l) + " and " + std::to_string(b);
         }
       }
     }

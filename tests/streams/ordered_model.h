@@ -1,4 +1,5 @@
-// Random ONNX models whose nodes are told to run after one another, and what that means, worked out by itself.
+// Random ONNX models whose nodes are told to run after one another, and what that means, worked out by
+// itself.
 #ifndef RONDO_TESTS_STREAMS_ORDERED_MODEL_H_
 #define RONDO_TESTS_STREAMS_ORDERED_MODEL_H_
 
