@@ -24,6 +24,8 @@ struct OrderedModel {
   bool Alive(int node) const { return alive[static_cast<size_t>(node)]; }
   // Whether a kernel computes it: it is needed, and no view.
   bool RunsSomething(int node) const { return Alive(node) && !views[static_cast<size_t>(node)]; }
+  // Whether `late` depends on `early` by data.
+  bool Reads(int late, int early) const;
   // {late, early} pairs that no data contradicts, nor one another; in the model's order or in another that
   // data allows.
   std::set<std::pair<int, int>> Consistent(std::mt19937* rng, int pairs) const;
@@ -39,7 +41,8 @@ struct OrderedModel {
   std::vector<bool> alive, views;
 };
 
-// What in `plan` is not in the order that `after` ({late, early}) says, or "".
+// What in `plan` is not in the order that `after` ({late, early}) says, or "". One step may compute both only
+// if data orders them.
 std::string OutOfOrder(const PlanData& plan, const OrderedModel& model,
                        const std::set<std::pair<int, int>>& after);
 
