@@ -91,8 +91,8 @@ struct CompileOptions {
   // order or from another folder make no difference to the plan.
   const OpRegistry* ops = nullptr;
   // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
-  // others), "stream" is 0 to 63 (compiler/schedule/streams.h). Models say the same by metadata of their
-  // nodes.
+  // others), "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
+  // (compiler/import/control_edges.h). Models say the same by metadata of their nodes.
   std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.

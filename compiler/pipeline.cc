@@ -163,11 +163,13 @@ Status CheckModels(const CompileOptions& options) {
 Status CheckAnnotations(const CompileOptions& options) {
   for (const NodeAnnotation& a : options.annotations) {
     const bool known = a.key == "stream" ? IsStreamNumber(a.value)
+                       : IsOrder(a.key)  ? !a.value.empty()
                                          : (a.key == "fuse" || a.key == "graph") && a.value == "off";
     if (known) continue;
     return Status::Error(
         Code::kInvalidArgument,
-        "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, graph: off",
+        "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, graph: off, after: "
+        "NODES, needs: NODES",
         a.key.c_str(), a.value.c_str(), a.node.c_str(), kMaxAnnotatedStreams - 1);
   }
   return Status::Ok();

@@ -34,6 +34,7 @@ class Rewriter {
 
   Result<Graph> Run(const Assignment& assignment) {
     out_.name = g_.name;
+    out_.ordered = g_.ordered;
     out_.states = g_.states;
     std::vector<Form> taken(g_.inputs.size(), kWhole);
     for (const Step& step : assignment.steps) {
@@ -108,12 +109,18 @@ class Rewriter {
     if (from.op == Op::kIndexedRead || from.op == Op::kIndexedWrite) summand = Localise(from, rule, &node);
     Runs(from, &node);
     const std::vector<std::string> sources = node.sources;
+    const NodeId first = out_.size();
     const NodeId index = summand ? OwnIndex(from, &node) : kNoNode;
     if (from.op == Op::kCollective) Address(&node);
     const NodeId made = out_.Add(std::move(node));
     if (from.op == Op::kCollective) last_collective_ = made;
-    runs_[static_cast<size_t>(step.node)] = made;
-    There(step.node)[rule.output] = summand ? OnlyOwn(made, index, sources) : made;
+    const NodeId result = summand ? OnlyOwn(made, index, sources) : made;
+    runs_[static_cast<size_t>(step.node)] = g_.ordered ? out_.BaseOf(result) : made;
+    There(step.node)[rule.output] = result;
+    for (NodeId id = first; id < out_.size() && g_.ordered; ++id) {
+      const Op op = out_.node(id).op;
+      if (id != made && op != Op::kConstant && op != Op::kView && op != Op::kIota) Runs(from, &out_.node(id));
+    }
   }
 
   // A send between stages: between the devices of this rank there, and in the order of all collectives.

@@ -235,7 +235,10 @@ class CompileCommand : public Command {
         .Texts(
             "--annotate", &annotations_,
             "say of an ONNX node (or NAME*: all that begin so): stream=N, on another stream than the rest; "
-            "fuse=off, a kernel of its own; graph=off, in no graph with others",
+            "fuse=off, a kernel of its own; graph=off, in no graph with others; after=NODES (names, or "
+            "NAME*, "
+            "with commas between), what runs for it runs after what runs for those; needs=NODES, the same, "
+            "and those run even if nothing reads them",
             "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
