@@ -42,8 +42,8 @@ bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPla
 
 // One a value: the value whose memory it takes over in place, or -1. A temporary may take over a temporary
 // that an op reads for the last time, where MayTakeOver says that it may, and first touches what it writes.
-// Whatever the timing, all other uses of the one are over before the op, and those of the other begin after it
-// (of a collective: its wait). Nothing is taken over twice.
+// Whatever the timing, all other uses of the one are over before the op, and those of the other begin after
+// it (of a collective: its wait). Nothing is taken over twice.
 std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& order,
                            const std::vector<Life>& lives);
 
