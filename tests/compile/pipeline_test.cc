@@ -42,6 +42,10 @@ Status RunAll(const std::string& model, const std::string& targets, Precision pr
   options.targets = *ParseTargets(targets);
   options.precision = precision;
   options.check_passes = true;
+  if (model.find("/open_shapes/") != std::string::npos) {
+    options.shapes = {{"batch_size", {1}}, {"sequence_length", {1}}};
+    options.cache_length = 16;
+  }
   Compilation compilation(options);
   compilation.programs.emplace_back();
   compilation.programs[0].source = options.models[0];
