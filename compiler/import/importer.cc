@@ -65,6 +65,7 @@ std::string NodeName(const onnx::NodeProto& node) {
 Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
                    ImportReport* report, ir::Graph* graph)
     : model_(model), options_(options), report_(report), builder_(graph) {
+  if (options.keep_identities) builder_.KeepIdentities();
   for (const onnx::FunctionProto& f : model->proto().functions()) {
     functions_[FunctionKey(f.domain(), f.name(), f.overload())] = &f;
   }
