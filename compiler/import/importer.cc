@@ -56,6 +56,7 @@ Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOption
       report_(report),
       builder_(graph),
       control_(model->proto(), options.annotations) {
+  if (options.keep_identities) builder_.KeepIdentities();
   for (const onnx::FunctionProto& f : model->proto().functions()) {
     functions_[FunctionKey(f.domain(), f.name(), f.overload())] = &f;
   }
