@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -29,6 +30,27 @@ double Asked(const char* name, double otherwise) {
   return text == nullptr ? otherwise : std::strtod(text, nullptr);
 }
 
+constexpr int kLayers = 2;
+constexpr int64_t kElements = 512;
+
+// The plan of so many ranks, with its machine code, made once.
+struct Model {
+  explicit Model(uint32_t ranks) : layers(ranks, kLayers, kElements, /*split=*/true) {
+    data = layers.mesh.data;
+    code = std::make_unique<MachineCode>(&data);
+  }
+  static const PlanData& Of(uint32_t ranks) {
+    static auto* const models = new std::map<uint32_t, std::unique_ptr<Model>>;
+    std::unique_ptr<Model>& model = (*models)[ranks];
+    if (model == nullptr) model = std::make_unique<Model>(ranks);
+    return model->data;
+  }
+
+  Layers layers;
+  PlanData data;
+  std::unique_ptr<MachineCode> code;
+};
+
 class Ranks : public testing::TestWithParam<uint32_t> {
  protected:
   void SetUp() override {
@@ -41,12 +63,10 @@ class Ranks : public testing::TestWithParam<uint32_t> {
       GTEST_SKIP() << lack;
     }
     ranks_ = std::make_unique<RankDevices>(*driver, GetParam(), gpus);
-    data_ = layers_.mesh.data;
-    code_ = std::make_unique<MachineCode>(&data_);
     Result<Runtime> runtime = Runtime::Create(ranks_.get());
     ASSERT_TRUE(runtime.ok()) << runtime.status().message();
     runtime_ = runtime.Take();
-    Result<Plan> plan = Plan::FromData(data_, {});
+    Result<Plan> plan = Plan::FromData(Model::Of(GetParam()), {});
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     plan_ = plan.Take();
   }
@@ -89,11 +109,7 @@ class Ranks : public testing::TestWithParam<uint32_t> {
     return runs;
   }
 
-  static constexpr int kLayers = 2;
-  static constexpr int64_t kElements = 512;
   Layers layers_{GetParam(), kLayers, kElements, /*split=*/true};
-  PlanData data_;
-  std::unique_ptr<MachineCode> code_;
   std::unique_ptr<RankDevices> ranks_;
   Plan plan_;
   Runtime runtime_;
