@@ -240,6 +240,19 @@ Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
   return Status::Ok();
 }
 
+Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  uint32_t devices = 0;
+  for (const ProgramInWork& other : compilation->programs)
+    devices += other.source.program == program->source.program;
+  OverlapOptions options;
+  options.costs = CostModelOf(compilation->options.targets.deciding(), devices);
+  options.budget = compilation->options.overlap_budget;
+  options.break_before = compilation->options.break_before;
+  program->planned.overlap = OverlapCollectives(&program->planned.lowered, options);
+  *text = program->planned.overlap.text;
+  return Status::Ok();
+}
+
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text) {
   LoweredProgram* lowered = &program->planned.lowered;
   const auto& breaks = compilation->options.break_before;
@@ -275,6 +288,7 @@ void ReportProgram(const CompileOptions& options, const ProgramInWork& program, 
   out.order = program.schedule.text;
   out.arena_bytes = static_cast<uint64_t>(program.planned.memory.arena_bytes);
   out.arena_lower_bound = static_cast<uint64_t>(program.planned.memory.lower_bound);
+  out.overlap = program.planned.overlap;
   report->programs.push_back(std::move(out));
 }
 
