@@ -23,7 +23,7 @@ void Preparation::CopyScatterTargets() {
     const std::string because = ChangeInPlace(id);
     if (because.empty()) continue;
     const NodeId data = g_.node(id).inputs[0];
-    const NodeId copy = MakeCopy(data, because);
+    const NodeId copy = MakeCopy(data, because, id);
     g_.SetInput(id, 0, copy);
   }
 }

@@ -36,7 +36,7 @@ void Preparation::CopyConcatPieces() {
       if (because.empty() && !MayBeRunAt(ir::Compose(whole, place), holder, id))
         because = NameOf(g_, holder) + " is put beside others, and not one after another there";
       if (!because.empty()) {
-        holder = MakeCopy(piece, because);
+        holder = MakeCopy(piece, because, id);
         g_.SetInput(id, k, holder);
         c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
       } else if (g_.node(holder).op == Op::kConcat) {

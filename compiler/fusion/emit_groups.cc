@@ -120,9 +120,7 @@ class Dependencies {
         NodeId base = c_.base(input);
         if (!c_.InGroup(base, group.id)) Writers(base, &ops);
       }
-      for (const auto* edges : {&node.weak_after, &node.strong_after}) {
-        for (NodeId from : *edges) Writers(c_.base(from), &ops);
-      }
+      RunBefore(node, &ops);
       StateReaders(id, &ops);
     }
     ops.erase(group.id);
@@ -130,6 +128,24 @@ class Dependencies {
   }
 
  private:
+  // What control edges of `node` name; of one that no kernel computes, what makes it up and what it would
+  // have run after itself.
+  void RunBefore(const Node& node, std::set<int>* ops) const {
+    std::vector<NodeId> ahead = {node.id};
+    std::set<NodeId> seen;
+    while (!ahead.empty()) {
+      const Node& late = c_.node(ahead.back());
+      ahead.pop_back();
+      for (const auto* edges : {&late.weak_after, &late.strong_after}) {
+        for (NodeId from : *edges) {
+          const NodeId base = c_.base(from);
+          Writers(base, ops);
+          if (c_.group_of[base] < 0 && seen.insert(base).second) ahead.push_back(base);
+        }
+      }
+    }
+  }
+
   // A node that overwrites a whole state waits for all readers of the state's old contents.
   void StateReaders(NodeId id, std::set<int>* ops) const {
     if (ir::VersionStepOf(c_.graph, id).runs != kNoNode || !c_.stored[id]) return;
@@ -242,6 +258,26 @@ void NumberCollectives(LoweredProgram* program) {
   program->collectives = std::move(ordered);
 }
 
+// Collectives start in the order in which they stand. Where one comes after another only for that, it need
+// not wait for it.
+void KeepStartsInOrder(LoweredProgram* program) {
+  int last = -1;
+  for (size_t i = 0; i < program->ops.size(); ++i) {
+    LoweredOp& op = program->ops[i];
+    if (op.kind != LoweredKind::kCollectiveStart) continue;
+    std::erase_if(op.deps, [&](int d) {
+      const LoweredOp& before = program->ops[static_cast<size_t>(d)];
+      return before.kind == LoweredKind::kCollectiveWait &&
+             std::none_of(op.params.begin(), op.params.end(), [&](const LoweredBinding& a) {
+               return a.value == before.params[0].value || a.value == before.params[1].value;
+             });
+    });
+    if (last >= 0) op.deps.push_back(last);
+    std::sort(op.deps.begin(), op.deps.end());
+    last = static_cast<int>(i);
+  }
+}
+
 // Appends the ops of all groups to context->program: every op after those it needs, ties by the position of
 // the group's last node.
 Status AppendInOrder(Context* context, std::vector<LoweredOp> ops) {
@@ -281,6 +317,7 @@ Status AppendInOrder(Context* context, std::vector<LoweredOp> ops) {
     return Status::Error(Code::kInternal, "kernels wait for each other after fusion:%s", stuck.c_str());
   }
   NumberCollectives(&c.program);
+  KeepStartsInOrder(&c.program);
   return Status::Ok();
 }
 

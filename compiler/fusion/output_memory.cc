@@ -156,7 +156,7 @@ void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writ
     if (!moves || ReadsInPlace(writer, storage)) continue;
     const std::string because = "elements of " + NameOf(g_, storage) + " move within it";
     c_.copied_because[writer] = because;
-    const NodeId aside = MakeCopy(g_.node(writer).inputs[0], because);
+    const NodeId aside = MakeCopy(g_.node(writer).inputs[0], because, writer);
     c_.alone[aside] = 1;
     g_.SetInput(writer, 0, aside);
   }

@@ -32,7 +32,7 @@ class Preparation {
   // prepare.cc
   Status RefuseEmptyOutputs();
   void CopyLoopInputs();
-  NodeId MakeCopy(NodeId x, const std::string& because);
+  NodeId MakeCopy(NodeId x, const std::string& because, NodeId reader = ir::kNoNode);
   bool Made(NodeId id) const { return c_.made[static_cast<size_t>(id)] != 0; }
   void Grow();  // tables by node, to as many as there are
   void MarkOutputs();

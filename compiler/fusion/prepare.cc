@@ -92,13 +92,20 @@ void Preparation::CopyLoopInputs() {
       if (dense && own) continue;
       const char* because =
           carried ? "the rounds of a loop change it where it lies" : "a loop reads dense memory";
-      g_.SetInput(id, k, MakeCopy(input, because));
+      g_.SetInput(id, k, MakeCopy(input, because, id));
     }
   }
 }
 
-NodeId Preparation::MakeCopy(NodeId x, const std::string& because) {
+// For `reader`: if somebody has said in what order nodes run, the copy runs when its reader may, as a part of
+// it.
+NodeId Preparation::MakeCopy(NodeId x, const std::string& because, NodeId reader) {
   const NodeId copy = InsertCopy(&g_, x);
+  if (g_.ordered && reader != kNoNode) {
+    ir::MergeSources(&g_.node(copy).sources, g_.node(reader).sources);
+    for (NodeId before : g_.node(reader).weak_after) g_.RunAfter(copy, before);
+    for (NodeId before : g_.node(reader).strong_after) g_.RunAfter(copy, before, true);
+  }
   Grow();
   c_.made[static_cast<size_t>(copy)] = 1;
   c_.copied_because[copy] = because;
@@ -161,6 +168,10 @@ void Preparation::MarkStored() {
       for (NodeId input : node.inputs) c_.stored[g_.BaseOf(input)] = 1;
     }
     if (c_.concat_of[id] != kNoNode) c_.stored[id] = 1;
+    // What runs for its own sake.
+    for (NodeId before : node.strong_after) {
+      if (c_.readers[g_.BaseOf(before)].empty()) c_.stored[g_.BaseOf(before)] = 1;
+    }
   }
 }
 

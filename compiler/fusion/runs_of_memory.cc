@@ -45,7 +45,7 @@ void Preparation::CopyCallInputs() {
       const View view = g_.ViewOf(input);
       const bool whole = ir::IsDense(view, g_.node(g_.BaseOf(input)).shape.elements());
       if (whole || (!Changes(*info, k) && RunOffset(view, g_.node(input).dtype))) continue;
-      const NodeId copy = MakeCopy(input, "a custom op reads elements one after another");
+      const NodeId copy = MakeCopy(input, "a custom op reads elements one after another", id);
       g_.SetInput(id, k, copy);
     }
   }

@@ -125,7 +125,7 @@ void Preparation::CopyCallTargets() {
       const size_t slot = info->SlotOf(info->output(i).alias);
       const NodeId data = g_.node(id).inputs[slot];
       if (data < count && MayBeChanged(data, id, users[data])) continue;
-      const NodeId copy = MakeCopy(data, WhyNotChanged(data));
+      const NodeId copy = MakeCopy(data, WhyNotChanged(data), id);
       g_.SetInput(id, slot, copy);
     }
   }

@@ -50,6 +50,8 @@ struct ImportOptions {
   std::vector<NodeAnnotation> annotations;
   // Only shapes are of interest: weights that import itself works out have no bytes.
   bool shapes_only = false;
+  // Movement that moves nothing leaves a node (ir::Builder::KeepIdentities).
+  bool keep_identities = false;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };

@@ -122,8 +122,9 @@ NodeId Builder::ViewNode(NodeId x, const View& view) {
   NodeId base = graph_->BaseOf(x);
   View shown = base == x ? view : Compose(graph_->ViewOf(x), view);
   const Node& node = graph_->node(base);
-  if (shown.shape() == node.shape && IsDense(shown, node.shape.elements())) return base;
-  if (shown == graph_->ViewOf(x)) return x;
+  const bool same = shown.shape() == node.shape && IsDense(shown, node.shape.elements());
+  if (!keep_identities_ && same) return base;
+  if (!keep_identities_ && shown == graph_->ViewOf(x)) return x;
   return Finish(Op::kView, node.dtype, shown.shape(), ViewAttrs{shown}, {base});
 }
 

@@ -29,6 +29,10 @@ class Builder {
     annotations_ = std::move(annotations);
   }
 
+  // Views that show all there is, as it is, are nodes too: so that graphs which differ in a length only have
+  // the same nodes.
+  void KeepIdentities() { keep_identities_ = true; }
+
   const Shape& shape(NodeId id) const { return graph_->node(id).shape; }
   DType dtype(NodeId id) const { return graph_->node(id).dtype; }
 
@@ -103,6 +107,7 @@ class Builder {
   Graph* graph_;
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;
+  bool keep_identities_ = false;
   NodeId last_collective_ = kNoNode;
   NodeId last_effect_ = kNoNode;
 };

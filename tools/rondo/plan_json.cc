@@ -4,9 +4,10 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
+#include "formats/plan/overlap_note.h"
+#include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
 #include "tools/rondo/plan_report.h"
-#include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
 namespace {
@@ -112,6 +113,20 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                       {"participants", devices},
                       {"source", SourceText(plan, point.source)}});
   }
+  Json overlaps = Json::array();
+  for (std::string_view source : plan.sources) {
+    const std::optional<OverlapNote> note = ParseOverlapNote(source);
+    if (!note || note->program != program.name) continue;
+    overlaps.push_back({{"sync_point", note->sync_point},
+                        {"devices", note->devices},
+                        {"us", note->time},
+                        {"beside_us", {note->beside_before, note->beside_after}},
+                        {"exposed_us", {note->exposed_before, note->exposed_after}},
+                        {"raised", note->raised},
+                        {"sunk", note->sunk},
+                        {"moved", note->moved},
+                        {"stopped_by", note->limit}});
+  }
   return {{"name", std::string(program.name)},
           {"inputs", PortsJson(plan, program.inputs)},
           {"outputs", PortsJson(plan, program.outputs)},
@@ -122,6 +137,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"events", program.num_events},
           {"partitions", partitions},
           {"sync_points", points},
+          {"overlaps", overlaps},
           {"loops", loops},
           {"copies", copies},
           {"steps", steps}};

@@ -6,8 +6,9 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
+#include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
-#include "tools/rondo/traffic.h"
+#include "tools/rondo/overlap_section.h"
 
 namespace rondo::tools {
 namespace {
@@ -107,14 +108,25 @@ Section Partitions(const PlanData& plan, const Program& program) {
   return section;
 }
 
+// "all 4", "0 to 2" of a send, "0, 1".
+std::string DevicesText(const PlanData& plan, const SyncPoint& point) {
+  const size_t count = point.participants.size();
+  if (point.op == CollectiveOp::kSend && count == 2)
+    return Printf("%u to %u", point.participants[0], point.participants[1]);
+  if (count == plan.requirements.devices.size()) return Printf("all %zu", count);
+  std::string text;
+  for (uint32_t device : point.participants) text += (text.empty() ? "" : ", ") + std::to_string(device);
+  return text;
+}
+
 Section SyncPoints(const PlanData& plan, const Program& program) {
   Section section;
   section.title = Printf("Program %s: sync points", std::string(program.name).c_str());
-  section.table.head = {"sync point", "op", "dtype", "bytes", "communicator", "devices", "source"};
+  section.table.head = {"number", "op", "dtype", "bytes", "group", "devices", "reason"};
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     const SyncPoint& point = program.sync_points[i];
     section.table.rows.push_back({Number(i), Name(point.op), Name(point.dtype), Number(point.bytes),
-                                  Number(point.communicator), Number(point.participants.size()),
+                                  Number(point.communicator), DevicesText(plan, point),
                                   SourceText(plan, point.source)});
   }
   return section;
@@ -135,6 +147,15 @@ Section Copies(const PlanData& plan, uint32_t index) {
   section.title =
       Printf("Program %s: copies, %s a run", std::string(program.name).c_str(), BytesText(sum).c_str());
   return section;
+}
+
+std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program) {
+  std::vector<OverlapNote> notes;
+  for (std::string_view source : plan.sources) {
+    const std::optional<OverlapNote> note = ParseOverlapNote(source);
+    if (note && note->program == program.name) notes.push_back(*note);
+  }
+  return notes;
 }
 
 Section Kernels(const PlanData& plan) {
@@ -391,6 +412,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     if (Section copies = Copies(plan, p); !copies.table.rows.empty())
       report.sections.push_back(std::move(copies));
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
+    if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty())
+      report.sections.push_back(OverlapSection(std::string(program.name), notes));
   }
   report.sections.push_back(Kernels(plan));
   if (Section matmuls = LibraryMatmuls(plan); !matmuls.table.rows.empty())
