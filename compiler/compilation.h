@@ -8,6 +8,7 @@
 #include "compiler/codegen/emit_plan.h"
 #include "compiler/compile.h"
 #include "compiler/fusion/lowered.h"
+#include "compiler/import/import.h"
 #include "compiler/ir/graph.h"
 #include "compiler/schedule/least_memory.h"
 
@@ -22,6 +23,7 @@ struct ProgramInWork {
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;
   std::vector<NamedValue> values;  // of the model, from `import` on
+  FixedCaches caches;              // with options.cache_length
 };
 
 // Lives on the stack of Compile; single-threaded.
@@ -31,7 +33,8 @@ struct Compilation {
   std::vector<ProgramInWork> programs;
   // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
   std::vector<std::string> shapes_found, breaks_found, states_found;
-  EmittedPlan emitted;  // from `emit` on
+  std::vector<bool> annotated;  // by options.annotations: some program has such a node
+  EmittedPlan emitted;          // from `emit` on
   EmitReport emit_report;
   CompileReport report;
 };

@@ -21,6 +21,7 @@
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
+#include "compiler/ir/node_annotation.h"
 #include "compiler/targets.h"
 #include "core/custom_op.h"
 #include "core/plan.h"
@@ -79,6 +80,9 @@ struct CompileOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
   std::vector<StateName> states;  // applied to every model that has both names
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
+  // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
+  // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
+  int64_t cache_length = 0;
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;
@@ -86,6 +90,10 @@ struct CompileOptions {
   // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
   // order or from another folder make no difference to the plan.
   const OpRegistry* ops = nullptr;
+  // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
+  // others), "stream" is 0 to 63 (compiler/schedule/streams.h). Models say the same by metadata of their
+  // nodes.
+  std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.
   std::vector<std::string> skip_passes;

@@ -79,6 +79,14 @@ struct Context {
     auto it = node(id).annotations.find("fuse");
     return it != node(id).annotations.end() && it->second == "off";
   }
+  // Whether one part may compute both: what is annotated for one stream is not computed on another.
+  bool SameStream(NodeId a, NodeId b) const {
+    const auto &x = node(a).annotations, &y = node(b).annotations;
+    if (x.empty() && y.empty()) return true;
+    const auto on_x = x.find("stream"), on_y = y.find("stream");
+    if (on_x == x.end() || on_y == y.end()) return on_x == x.end() && on_y == y.end();
+    return on_x->second == on_y->second;
+  }
   // Whether a kernel that computes `id` reads the memory of the state input `storage`.
   bool ReadsStorage(NodeId id, NodeId storage) const {
     const ir::Node& n = node(id);
@@ -102,10 +110,12 @@ struct Obstacle {
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
 NodeId InsertCopy(ir::Graph* graph, NodeId x);
 
-// Gives each reader of a value that was rounded to 16 bits and widened a widening of its own
+// Gives each reader of a value of 16 bits that is widened a widening of its own
 // (widen_at_readers.cc).
 void WidenAtReaders(ir::Graph* graph);
 // Whether `id` widens such a value.
+bool Widens(const ir::Graph& graph, NodeId id);
+// Whether it widens a value that was wider before it was rounded to 16 bits.
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 
 // Changes context->graph so that what needs memory has some, by inserting copies, and fills order, readers,

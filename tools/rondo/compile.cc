@@ -63,13 +63,18 @@ bool ParsePrecision(const std::string& text, Precision* precision) {
   return false;
 }
 
-// How a whole model was shared out: the passes' table has the same with -v.
-void PrintSharing(const CompileReport& report, CommandOutput* out) {
+// How a whole model was shared out, and what import has to say beside its counts: the passes' table has the
+// same with -v.
+void PrintRemarks(const CompileReport& report, bool shared_out, CommandOutput* out) {
   for (const PassReport& pass : report.passes) {
-    if (pass.pass != "shard") continue;
-    for (size_t at = 0; at < pass.text.size();) {
+    const bool imported = pass.pass == "import";
+    if (!imported && (pass.pass != "shard" || !shared_out)) continue;
+    size_t at = imported ? pass.text.find('\n') : 0;
+    if (at != std::string::npos && imported) ++at;
+    while (at < pass.text.size()) {
       const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
-      out->Line("%s", pass.text.substr(at, end - at).c_str());
+      const std::string program = imported ? "program " + pass.program + ": " : "";
+      out->Line("%s%s", program.c_str(), pass.text.substr(at, end - at).c_str());
       at = end + 1;
     }
   }
@@ -218,6 +223,8 @@ class CompileCommand : public Command {
                "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
                "in one (prefill:x=1x128)",
                "NAME=DIMS")
+        .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
+                 "caches that grow by what a run adds become caches of N positions, changed in place", "N")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
@@ -225,6 +232,11 @@ class CompileCommand : public Command {
               "FILE")
         .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
         .Texts("--ops", &ops_, "a library of custom ops that the models call", "LIB.so")
+        .Texts(
+            "--annotate", &annotations_,
+            "say of an ONNX node (or NAME*: all that begin so): stream=N, on another stream than the rest; "
+            "fuse=off, a kernel of its own; graph=off, in no graph with others",
+            "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
@@ -276,7 +288,7 @@ class CompileCommand : public Command {
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_, &out_);
-    if (tensor_parallel_ > 1 || pipeline_parallel_ > 1) PrintSharing(*report, &out_);
+    PrintRemarks(*report, tensor_parallel_ > 1 || pipeline_parallel_ > 1, &out_);
     if (!profile_.empty()) PrintProfileUse(report->profile);
     return out_.Finish(0);
   }
@@ -307,6 +319,16 @@ class CompileCommand : public Command {
         return Misuse("compile",
                       "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice");
       }
+    }
+    for (const std::string& annotation : annotations_) {
+      const size_t equals = annotation.rfind('=');
+      const size_t colon = annotation.rfind(':', equals);
+      if (colon == 0 || colon == std::string::npos || equals == std::string::npos) {
+        return Misuse("compile", "--annotate " + annotation + " is not of the form NODE:KEY=VALUE");
+      }
+      options_.annotations.push_back({annotation.substr(0, colon),
+                                      annotation.substr(colon + 1, equals - colon - 1),
+                                      annotation.substr(equals + 1)});
     }
     for (const std::string& state : states_) {
       const size_t colon = state.find(':');
@@ -398,7 +420,7 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, states_, ops_;
+  std::vector<std::string> models_, shapes_, states_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
   std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
