@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/device_hints.h"
 #include "compiler/import/import_call.h"
 #include "formats/onnx/tensor.h"
 
@@ -133,7 +134,24 @@ Status Importer::Run() {
   report_->skipped_nodes = std::count(needed.begin(), needed.end(), false);
   RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
   RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));
-  return AddOutputs(&scope);
+  RONDO_RETURN_IF_ERROR(AddOutputs(&scope));
+  return options_.shared_over > 1 ? ReadHints(scope) : Status::Ok();
+}
+
+Status Importer::ReadHints(const Scope& scope) {
+  Shape shape;
+  const auto shape_of = [&](const std::string& name) -> const Shape* {
+    if (const auto value = scope.values.find(name); value != scope.values.end()) {
+      return value->second.is_sequence ? nullptr : &builder_.shape(value->second.node);
+    }
+    const auto weight = scope.initializers.find(name);
+    if (weight == scope.initializers.end() || weight->second->dims_size() > kMaxRank) return nullptr;
+    shape = Shape();
+    for (int64_t dim : weight->second->dims()) shape.dims[shape.rank++] = dim;
+    return &shape;
+  };
+  RONDO_ASSIGN_OR_RETURN(report_->hints, ReadDeviceHints(model_->proto(), options_.shared_over, shape_of));
+  return Status::Ok();
 }
 
 const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) const {
