@@ -37,7 +37,8 @@ class Reader {
 
  private:
   Status Wrong(const std::string& what) const {
-    return Status::Error(Code::kInvalidArgument, "device configuration of %s: %s", node_.c_str(), what.c_str())
+    return Status::Error(Code::kInvalidArgument, "device configuration of %s: %s", node_.c_str(),
+                         what.c_str())
         .FromNode(node_);
   }
   void NotUsed(const std::string& value, const std::string& why) {
@@ -78,7 +79,8 @@ class Reader {
   }
 
   // Along which axis, in runs of how many elements.
-  Status ReadDims(const ShardingSpecProto& spec, const Shape& shape, ShareHint* hint, std::string* why) const {
+  Status ReadDims(const ShardingSpecProto& spec, const Shape& shape, ShareHint* hint,
+                  std::string* why) const {
     for (const onnx::ShardedDimProto& dim : spec.sharded_dim()) {
       const int64_t axis = dim.axis() < 0 ? dim.axis() + shape.rank : dim.axis();
       if (axis < 0 || axis >= shape.rank) {
@@ -155,9 +157,9 @@ class Reader {
   const onnx::ModelProto& model_;
   const uint32_t devices_;
   const std::function<const Shape*(const std::string&)>& shape_of_;
-  std::string node_;               // that is read
-  std::set<std::string> known_;    // configurations
-  std::set<std::string> made_;     // values whose own node has a hint for them
+  std::string node_;             // that is read
+  std::set<std::string> known_;  // configurations
+  std::set<std::string> made_;   // values whose own node has a hint for them
   DeviceHints out_;
 };
 

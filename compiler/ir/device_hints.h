@@ -18,10 +18,11 @@ struct ShareHint {
 };
 
 struct DeviceHints {
-  std::string configuration;           // the name of what was read; empty: the model says nothing for so many devices
-  std::vector<ShareHint> shares;       // one a value
-  std::map<std::string, int> stages;   // by `Op "node"`: of a pipeline
-  std::vector<std::string> not_used;   // for people: hints that are left out, each with its node and the reason
+  std::string configuration;  // the name of what was read; empty: the model says nothing for so many devices
+  std::vector<ShareHint> shares;      // one a value
+  std::map<std::string, int> stages;  // by `Op "node"`: of a pipeline
+  std::vector<std::string>
+      not_used;  // for people: hints that are left out, each with its node and the reason
 };
 
 }  // namespace rondo

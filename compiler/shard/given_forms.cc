@@ -22,7 +22,8 @@ const std::string& ValueName(const Node& node) {
 Form FormOf(const ShareHint& hint, const Node& node, int64_t devices, std::string* why) {
   if (hint.parts == 1) return kWhole;
   if (hint.parts * hint.copies != devices) {
-    *why = "it is for " + std::to_string(hint.parts * hint.copies) + " devices, not " + std::to_string(devices);
+    *why =
+        "it is for " + std::to_string(hint.parts * hint.copies) + " devices, not " + std::to_string(devices);
   } else if (hint.elements != node.shape.elements()) {
     *why = "of it is left what has another size";
   } else if (DimOf(node.shape, WithCopies(hint.run, hint.copies), devices).dim < 0) {
@@ -59,11 +60,12 @@ Given GivenForms(const Graph& graph, const DeviceHints& hints, int64_t devices, 
       }
     }
     followed += given.forms[at] != kFree;
-    if (!why.empty()) given.text += "\nnot followed: " + given.nodes[at] + ", \"" + found->first + "\": " + why;
+    if (!why.empty())
+      given.text += "\nnot followed: " + given.nodes[at] + ", \"" + found->first + "\": " + why;
   }
   given.text = "\nthe model's configuration \"" + hints.configuration + "\": of " +
-               std::to_string(hints.shares.size()) + " values that it deals out, " + std::to_string(followed) +
-               " are dealt out so here" + given.text;
+               std::to_string(hints.shares.size()) + " values that it deals out, " +
+               std::to_string(followed) + " are dealt out so here" + given.text;
   return given;
 }
 
@@ -80,11 +82,12 @@ Status FollowGiven(const Graph& graph, const Costs& costs, const Given& given, C
         return std::isinf(ChooseWeight(graph, *candidates, costs, in, rule.inputs[slot], 0).cost);
       });
       if (!rules.empty()) continue;
-      return Status::Error(Code::kInvalidArgument,
-                           "the model deals weight \"%s\" out (at %s) so that %s cannot be computed in parts: leave "
-                           "that hint out, or --tp",
-                           ValueName(graph.node(base)).c_str(), given.nodes[static_cast<size_t>(base)].c_str(),
-                           SourceOf(node).c_str())
+      return Status::Error(
+                 Code::kInvalidArgument,
+                 "the model deals weight \"%s\" out (at %s) so that %s cannot be computed in parts: leave "
+                 "that hint out, or --tp",
+                 ValueName(graph.node(base)).c_str(), given.nodes[static_cast<size_t>(base)].c_str(),
+                 SourceOf(node).c_str())
           .FromNode(SourceOf(node));
     }
   }

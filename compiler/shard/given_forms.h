@@ -20,13 +20,13 @@ struct Given {
   std::string text;                // for people: what is followed, what is not, with the reason
 };
 
-// Of values and weights that the graph still has under their names. `devices`: those that the graph is shared out
-// over, which may be one stage of the model's.
-// States that programs before have settled in `states` stay so.
+// Of values and weights that the graph still has under their names. `devices`: those that the graph is shared
+// out over, which may be one stage of the model's. States that programs before have settled in `states` stay
+// so.
 Given GivenForms(const ir::Graph& graph, const DeviceHints& hints, int64_t devices, const StateForms& states);
 
-// Leaves of every node the rules that take its weights as they are given. kInvalidArgument, naming it and who gives
-// its weight, for a node that has none.
+// Leaves of every node the rules that take its weights as they are given. kInvalidArgument, naming it and who
+// gives its weight, for a node that has none.
 Status FollowGiven(const ir::Graph& graph, const Costs& costs, const Given& given, Candidates* candidates);
 
 }  // namespace rondo::shard

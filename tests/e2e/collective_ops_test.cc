@@ -1,5 +1,5 @@
-// Every collective that a model can contain, on 2 and 4 virtual devices, each with a file of its own: what comes
-// out on each device is what plain loops over the devices' values give.
+// Every collective that a model can contain, on 2 and 4 virtual devices, each with a file of its own: what
+// comes out on each device is what plain loops over the devices' values give.
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -29,7 +29,9 @@ struct Case {
 
 Attribute Text(const std::string& name, const std::string& text) { return {name, text}; }
 Attribute Number(const std::string& name, int64_t value) { return {name, "", {value}}; }
-Attribute List(const std::string& name, std::vector<int64_t> values) { return {name, "", std::move(values), true}; }
+Attribute List(const std::string& name, std::vector<int64_t> values) {
+  return {name, "", std::move(values), true};
+}
 
 // y = OP(x * w), where each device has a w of its own.
 void Write(const Case& c, uint32_t device, const std::string& path) {
@@ -120,7 +122,8 @@ Expected Mean() {
 Expected Part(const Expected& whole) {
   return [whole](const std::vector<Values>& in, size_t device) {
     const Values all = whole(in, device);
-    const auto size = static_cast<std::ptrdiff_t>(all.size() / in.size()), at = static_cast<std::ptrdiff_t>(device);
+    const auto size = static_cast<std::ptrdiff_t>(all.size() / in.size()),
+               at = static_cast<std::ptrdiff_t>(device);
     return Values(all.begin() + at * size, all.begin() + (at + 1) * size);
   };
 }
@@ -163,7 +166,8 @@ TEST_P(CollectiveOpsTest, OfTensorRt) {
     const Attribute by = Text("reduce_op", name);
     Check({"DistCollective", "", {Text("collective_operation", "all_reduce"), by, ranks, all}, expected});
     Check({"DistCollective", "", {Text("collective_operation", "REDUCE"), by, Number("root", 1)}, expected});
-    Check({"DistCollective", "", {Text("collective_operation", "reduce_scatter"), by, ranks}, Part(expected)});
+    Check(
+        {"DistCollective", "", {Text("collective_operation", "reduce_scatter"), by, ranks}, Part(expected)});
   }
   const Attribute none = Text("reduce_op", "none");
   Check({"DistCollective", "", {Text("collective_operation", "all_gather"), none, ranks}, Joined});
@@ -172,7 +176,10 @@ TEST_P(CollectiveOpsTest, OfTensorRt) {
   for (const int64_t root : {0, 1}) {
     const auto of = static_cast<size_t>(root);
     Check({"DistCollective", "", {Text("collective_operation", "broadcast"), Number("root", root)}, Of(of)});
-    Check({"DistCollective", "", {Text("collective_operation", "scatter"), Number("root", root)}, Part(Of(of))});
+    Check({"DistCollective",
+           "",
+           {Text("collective_operation", "scatter"), Number("root", root)},
+           Part(Of(of))});
   }
 }
 
@@ -182,13 +189,15 @@ TEST_P(CollectiveOpsTest, ThatMakeNoSenseAreRefusedByNodeAndReason) {
           {"DistCollective_y", "says nothing of how all_reduce combines"});
   Refuses({"DistCollective", "", {reduce, Text("reduce_op", "xor")}, {}}, {"reduce_op \"xor\" is none of"});
   Refuses({"DistCollective", "", {Text("collective_operation", "sing"), sum}, {}}, {"\"sing\" is none of"});
-  Refuses({"DistCollective", "", {reduce, sum, Number("nb_rank", 3)}, {}}, {"its nb_rank is 3, but it is of"});
+  Refuses({"DistCollective", "", {reduce, sum, Number("nb_rank", 3)}, {}},
+          {"its nb_rank is 3, but it is of"});
   Refuses({"DistCollective", "", {reduce, sum, List("groups", {1, 0})}, {}}, {"entry 1 is 0"});
   Refuses({"DistCollective", "", {reduce, sum, List("groups", {1})}, {}},
           {"device 0 is not among its groups", "{rank}"});
   Refuses({"DistCollective", "", {Text("collective_operation", "broadcast"), Number("root", 9)}, {}},
           {"its root is 9 of"});
-  Refuses({"AllToAll", "com.microsoft", {Number("group_size", 3)}, {}}, {"its group_size is 3, but the plan is for"});
+  Refuses({"AllToAll", "com.microsoft", {Number("group_size", 3)}, {}},
+          {"its group_size is 3, but the plan is for"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, CollectiveOpsTest, testing::Values(2u, 4u));
@@ -198,8 +207,10 @@ TEST(CollectiveGroupsTest, EachMeetsByItself) {
   TemporaryFolder folder;
   for (uint32_t d = 0; d < 4; ++d) {
     const int64_t first = d / 2 * 2;
-    Write({"DistCollective", "",
-           {Text("collective_operation", "all_reduce"), Text("reduce_op", "sum"), List("groups", {first, first + 1})},
+    Write({"DistCollective",
+           "",
+           {Text("collective_operation", "all_reduce"), Text("reduce_op", "sum"),
+            List("groups", {first, first + 1})},
            {}},
           d, folder.File("m" + std::to_string(d) + ".onnx"));
   }
@@ -212,7 +223,8 @@ TEST(CollectiveGroupsTest, EachMeetsByItself) {
   auto buffers = model.MakeBuffers(0);
   const Values ones(kRows * kColumns, 1.0f);
   std::memcpy(buffers.input_bytes[0].data(), ones.data(), ones.size() * 4);
-  ASSERT_TRUE(model.session().Run(0, Span<const Input>(buffers.inputs), Span<const Output>(buffers.outputs)).ok());
+  ASSERT_TRUE(
+      model.session().Run(0, Span<const Input>(buffers.inputs), Span<const Output>(buffers.outputs)).ok());
   for (size_t d = 0; d < 4; ++d) {
     float got = 0;
     std::memcpy(&got, buffers.output_bytes[d].data(), 4);

@@ -1,5 +1,5 @@
-// What a model itself says of the devices it is to be shared out over is taken as given: weights and values lie so,
-// stages are those, and what contradicts is told by node.
+// What a model itself says of the devices it is to be shared out over is taken as given: weights and values
+// lie so, stages are those, and what contradicts is told by node.
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -45,7 +45,8 @@ class HintedModel : public ModelMaker {
     ADD_FAILURE() << "no node makes " << output;
     return *graph()->mutable_node(0);
   }
-  onnx::NodeDeviceConfigurationProto* Hint(const std::string& output, const std::string& configuration = "two") {
+  onnx::NodeDeviceConfigurationProto* Hint(const std::string& output,
+                                           const std::string& configuration = "two") {
     onnx::NodeProto& node = NodeOf(output);
     if (node.device_configurations_size() == 0) node.add_device_configurations();
     auto* hint = node.mutable_device_configurations(0);
@@ -53,8 +54,8 @@ class HintedModel : public ModelMaker {
     return hint;
   }
   // Of the node that makes `output`: `tensor` is dealt out along `axis` in `shards` over `devices`.
-  onnx::ShardingSpecProto* Deal(const std::string& output, const std::string& tensor, int64_t axis, int64_t shards,
-                                const std::vector<int64_t>& devices = {0, 1}) {
+  onnx::ShardingSpecProto* Deal(const std::string& output, const std::string& tensor, int64_t axis,
+                                int64_t shards, const std::vector<int64_t>& devices = {0, 1}) {
     auto* spec = Hint(output)->add_sharding_spec();
     spec->set_tensor_name(tensor);
     for (int64_t device : devices) spec->add_device(device);
@@ -137,10 +138,12 @@ TEST_F(DeviceHintsTest, WeightsLieAsTheModelSays) {
   const std::string text = ExpectSame(model, 2);
   EXPECT_EQ(CountOf(CollectiveOp::kAllReduce), 2) << text;
   EXPECT_EQ(plan_.plan.requirements.devices[1].weights, 2 * kSize * kInner * 4) << text;
-  EXPECT_NE(text.find("\"two\": of 4 values that it deals out, 4 are dealt out so here"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"two\": of 4 values that it deals out, 4 are dealt out so here"), std::string::npos)
+      << text;
 }
 
-// What no search would choose: rows first, so that the wide values are summed, and the second weights on both.
+// What no search would choose: rows first, so that the wide values are summed, and the second weights on
+// both.
 TEST_F(DeviceHintsTest, EvenWhereThatIsDear) {
   HintedModel model;
   auto* whole = model.Hint("p0")->add_sharding_spec();
@@ -151,7 +154,8 @@ TEST_F(DeviceHintsTest, EvenWhereThatIsDear) {
   ASSERT_GT(plan_.plan.programs[0].sync_points.size(), 1u);
   EXPECT_EQ(plan_.plan.programs[0].sync_points[0].op, CollectiveOp::kAllReduce) << text;
   EXPECT_EQ(plan_.plan.programs[0].sync_points[0].bytes, kTokens * kInner * 4u) << text;
-  EXPECT_EQ(plan_.plan.requirements.devices[0].weights, (kInner + 2 * kInner + 2 * kInner) * kSize * 2u) << text;
+  EXPECT_EQ(plan_.plan.requirements.devices[0].weights, (kInner + 2 * kInner + 2 * kInner) * kSize * 2u)
+      << text;
 }
 
 // A value that is whole by the model's word is brought together where it is made.
@@ -205,9 +209,11 @@ TEST_F(DeviceHintsTest, StagesAreTheModels) {
   const std::string text = ExpectSame(model, 1, 2);
   EXPECT_EQ(plan_.plan.requirements.devices[0].weights, kSize * kInner * 4u) << text;
   EXPECT_EQ(plan_.plan.requirements.devices[1].weights, 3 * kSize * kInner * 4u) << text;
-  EXPECT_NE(text.find("the stages are those of the model's configuration \"two\""), std::string::npos) << text;
+  EXPECT_NE(text.find("the stages are those of the model's configuration \"two\""), std::string::npos)
+      << text;
   // As many stages as it has; else the search decides.
-  EXPECT_NE(ExpectSame(model, 1, 3).find("configuration \"two\": it is for 2 devices, not 3"), std::string::npos);
+  EXPECT_NE(ExpectSame(model, 1, 3).find("configuration \"two\": it is for 2 devices, not 3"),
+            std::string::npos);
 }
 
 TEST_F(DeviceHintsTest, WhatCannotBeFollowedIsSaidAndLeftOut) {
