@@ -85,8 +85,8 @@ class Builder {
   NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after);
   NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs);
-  // After all collectives made before it by this builder.
-  NodeId Collective(CollectiveOp op, NodeId x, int64_t devices);
+  // After all collectives made before it by this builder. No sends.
+  NodeId Collective(CollectiveOp op, NodeId x, int64_t devices, std::vector<uint32_t> group = {});
 
   // One node an output; for an output that passes an input through, that input. `inputs` are those present.
   // With side effects: after all such calls made before it by this builder.
