@@ -29,12 +29,13 @@ void Preparation::CopyConcatPieces() {
       const NodeId piece = g_.node(id).inputs[k];
       const Shape shape = g_.node(piece).shape;
       if (shape.elements() == 0) continue;
-      View place = ir::Slice(ir::DenseView(g_.node(id).shape), axis, start, 1, shape[axis]);
+      View place = ir::Slice(ir::DenseView(g_.node(id).shape), axis, start, 1, shape[axis]), inside = place;
       start += shape[axis];
       NodeId holder = FirstVersion(g_, g_.BaseOf(piece));
-      std::string because = WhyNotInPlace(piece, holder, whole, &place);
-      if (because.empty() && !MayBeRunAt(ir::Compose(whole, place), holder, id))
+      std::string because = WhyNotInPlace(piece, holder, whole, &inside);
+      if (because.empty() && !MayBeRunAt(ir::Compose(whole, inside), holder, id))
         because = NameOf(g_, holder) + " is put beside others, and not one after another there";
+      if (because.empty()) place = inside;
       if (!because.empty()) {
         holder = MakeCopy(piece, because, id);
         g_.SetInput(id, k, holder);

@@ -228,6 +228,30 @@ TEST_F(CompiledCalls, ReadAndWriteRunsOfOthersMemory) {
   g_elements = 4;
 }
 
+TEST_F(CompiledCalls, WhatIsPutBesideOthersInAnotherOrderIsCopied) {
+  g_elements = 64;
+  model_.Input("x", {4, 16});
+  Call("Split", {"x"}, {"half", "more"});
+  model_.Node("Transpose", {"half"}, {"th"});
+  model_.Node("Transpose", {"more"}, {"tm"});
+  onnx::AttributeProto* axis = model_.Node("Concat", {"th", "tm"}, {"y"})->add_attribute();
+  axis->set_name("axis");
+  axis->set_type(onnx::AttributeProto::INT);
+  axis->set_i(0);
+  model_.Output("y");
+  ASSERT_MADE();
+  Floats x(64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const Floats y = Run({{"x", x}})[0];
+  for (size_t row = 0; row < 16; ++row) {
+    for (size_t column = 0; column < 4; ++column) {
+      EXPECT_EQ(y[4 * row + column], x[16 * column + row] / 2);
+      EXPECT_EQ(y[64 + 4 * row + column], x[16 * column + row] + 1);
+    }
+  }
+  g_elements = 4;
+}
+
 TEST_F(CompiledCalls, ChangeAStateInPlace) {
   model_.Input("x", {4});
   model_.Input("total", {4});
