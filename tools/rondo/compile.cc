@@ -234,11 +234,11 @@ class CompileCommand : public Command {
                 "by how much of its bytes a device's arena may grow so that collectives run beside compute "
                 "(default 0.1)",
                 "X")
-        .Texts(
-            "--annotate", &annotations_,
-            "say of an ONNX node (or NAME*: all that begin so): stream=N, on another stream than the rest; "
-            "fuse=off, a kernel of its own; graph=off, in no graph with others",
-            "NODE:KEY=VALUE")
+        .Texts("--annotate", &annotations_,
+               "say of an ONNX node (or of several: * stands for any characters): stream=N, on another "
+               "stream than the rest; "
+               "fuse=off, a kernel of its own; graph=off, in no graph with others",
+               "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
