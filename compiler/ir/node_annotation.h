@@ -12,8 +12,8 @@ struct NodeAnnotation {
   std::string key, value;  // "stream", "1"
 };
 
-inline bool AppliesTo(const NodeAnnotation& annotation, std::string_view node) {
-  const std::string_view pattern = annotation.node;
+// Whether `pattern`, in which '*' stands for any characters, is of the node called `node`.
+inline bool AppliesTo(std::string_view pattern, std::string_view node) {
   size_t at = 0, in = 0;                             // in the pattern, in the name
   size_t star = std::string_view::npos, resume = 0;  // the last '*', and how far it has gone
   while (in < node.size()) {
@@ -33,6 +33,10 @@ inline bool AppliesTo(const NodeAnnotation& annotation, std::string_view node) {
   while (at < pattern.size() && pattern[at] == '*') ++at;
   return at == pattern.size();
 }
+
+// Whether the annotation `key` says in what order nodes run, with names (each may have '*', commas between)
+// as its value: the node runs `after` those, or `needs` them: then they are kept as long as it is.
+inline bool IsOrder(std::string_view key) { return key == "after" || key == "needs"; }
 
 }  // namespace rondo
 
