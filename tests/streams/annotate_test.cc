@@ -89,6 +89,31 @@ void ExpectSameOnStreams(CompileOptions options, uint32_t devices) {
   }
 }
 
+TEST(NodeAnnotation, AStarStandsForAnyCharacters) {
+  struct Case {
+    const char *pattern, *name;
+    bool applies;
+  };
+  constexpr Case kCases[] = {{"a", "a", true},
+                             {"a", "ab", false},
+                             {"a*", "ab", true},
+                             {"a*", "a", true},
+                             {"*b", "ab", true},
+                             {"*b", "ba", false},
+                             {"*", "", true},
+                             {"", "", true},
+                             {"", "a", false},
+                             {"a*b*c", "axbbc", true},
+                             {"a*b*c", "acb", false},
+                             {"**", "anything", true},
+                             {"*/value/*", "/m/layer.0/value/MatMul", true},
+                             {"*aab", "aaaab", true},
+                             {"*/value/*", "/m/layer.0/values/MatMul", false},
+                             {"a*a", "a", false}};
+  for (const Case& c : kCases)
+    EXPECT_EQ(AppliesTo(c.pattern, c.name), c.applies) << c.pattern << " and " << c.name;
+}
+
 TEST(AnnotatedModels, ComputeTheSameOnSeveralStreams) {
   for (const char* name : {"bert_ts17", "llama_decode_op23", "unet_op23"}) {
     CompileOptions options;
