@@ -123,9 +123,7 @@ class Gathering {
   int64_t OwnElements(int v) const {
     return (Value(v).shape.elements() + sharing_.devices - 1) / sharing_.devices;
   }
-  int64_t GatheredBytes(int v) const {
-    return OwnElements(v) * sharing_.devices * ByteSize(Value(v).dtype);
-  }
+  int64_t GatheredBytes(int v) const { return OwnElements(v) * sharing_.devices * ByteSize(Value(v).dtype); }
 
   int64_t BytesOfALayer() const {
     std::vector<int> kinds;
@@ -166,7 +164,8 @@ class Gathering {
       int current = static_cast<int>(out_.units.size()) - 1;
       item.gathers = missing(current);
       const int64_t more = BytesOf(item.gathers);
-      if (current < 0 || (more > 0 && out_.units.back().bytes > 0 && out_.units.back().bytes + more > out_.layer)) {
+      if (current < 0 ||
+          (more > 0 && out_.units.back().bytes > 0 && out_.units.back().bytes + more > out_.layer)) {
         out_.units.emplace_back();
         item.gathers = missing(++current);
       }
@@ -193,7 +192,7 @@ class Gathering {
     p_.ops.clear();
     p_.collectives.clear();
     readers_.resize(out_.units.size());
-    std::vector<int> moved(old.size());                          // by op: its number now
+    std::vector<int> moved(old.size());                        // by op: its number now
     std::vector<int> renumbered(old_collectives_.size(), -1);  // by collective
     for (Item& item : items_) {
       for (int v : item.gathers) Gather(v, item.unit, old[item.first]);
@@ -305,14 +304,14 @@ class Gathering {
   const WeightSharing& sharing_;
   LoweredProgram& p_;
   GatheredWeights out_;
-  int64_t all_ = 0, small_ = 0;    // bytes of weights, of those that stay whole
-  std::vector<bool> worthwhile_;   // by value of the program as it was
+  int64_t all_ = 0, small_ = 0;   // bytes of weights, of those that stay whole
+  std::vector<bool> worthwhile_;  // by value of the program as it was
   std::vector<Item> items_;
   std::vector<LoweredCollective> old_collectives_;
-  std::map<int, There> there_;     // by value: where all of it is, or was
-  std::map<int, int> shares_;      // by value: the device's share
+  std::map<int, There> there_;             // by value: where all of it is, or was
+  std::map<int, int> shares_;              // by value: the device's share
   std::vector<std::vector<int>> readers_;  // by unit: ops
-  int last_start_ = -1;            // of a collective
+  int last_start_ = -1;                    // of a collective
 };
 
 }  // namespace
@@ -332,8 +331,8 @@ std::string GatheredBeyondTwoUnits(const GatheredWeights& gathered, const Lowere
       for (int a : gathered.units[u].values) {
         for (int b : gathered.units[later].values) {
           if (lives.Before(static_cast<size_t>(a), static_cast<size_t>(b))) continue;
-          return "weight " + name(a) + " of unit " + std::to_string(u) + " may still be in use when " + name(b) +
-                 " of unit " + std::to_string(later) + " is gathered";
+          return "weight " + name(a) + " of unit " + std::to_string(u) + " may still be in use when " +
+                 name(b) + " of unit " + std::to_string(later) + " is gathered";
         }
       }
     }

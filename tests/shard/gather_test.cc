@@ -1,7 +1,5 @@
-// Weights that are gathered before their use: no order of the steps has more than two units at hand, one gather
-// serves neighbouring readers, and what is left on a device is its share.
-#include "compiler/schedule/gather_weights.h"
-
+// Weights that are gathered before their use: no order of the steps has more than two units at hand, one
+// gather serves neighbouring readers, and what is left on a device is its share.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/memory/lifetimes.h"
+#include "compiler/schedule/gather_weights.h"
 #include "compiler/schedule/least_memory.h"
 #include "tests/compile/hand_made.h"
 
@@ -78,7 +77,8 @@ void Shuffle(uint32_t seed, bool eager, LoweredProgram* program) {
     ready.clear();
     for (size_t i = 0; i < done.size(); ++i) {
       const auto& deps = program->ops[i].deps;
-      const bool may = std::all_of(deps.begin(), deps.end(), [&](int d) { return done[static_cast<size_t>(d)]; });
+      const bool may =
+          std::all_of(deps.begin(), deps.end(), [&](int d) { return done[static_cast<size_t>(d)]; });
       if (!done[i] && may) ready.push_back(static_cast<int>(i));
     }
     int next = ready[random() % ready.size()];
@@ -130,7 +130,8 @@ TEST(GatherTest, SharesLaidEndToEndAreTheWeight) {
     for (const LoweredValue& value : Layers(3).values) {
       if (value.kind != BufferKind::kConstant) continue;
       ASSERT_GE(joined[value.name].size(), value.constant->bytes.size()) << value.name;
-      EXPECT_TRUE(std::equal(value.constant->bytes.begin(), value.constant->bytes.end(), joined[value.name].begin()))
+      EXPECT_TRUE(
+          std::equal(value.constant->bytes.begin(), value.constant->bytes.end(), joined[value.name].begin()))
           << value.name << " on " << devices;
     }
   }
@@ -157,7 +158,8 @@ TEST(GatherTest, AThirdUnitIsNoticed) {
   const GatheredWeights gathered = GatherWeights({2, 0, {}}, &program);
   for (LoweredOp& op : program.ops) {
     if (op.kind != LoweredKind::kCollectiveStart) continue;
-    std::erase_if(op.deps, [&](int d) { return program.ops[static_cast<size_t>(d)].kind == LoweredKind::kKernel; });
+    std::erase_if(op.deps,
+                  [&](int d) { return program.ops[static_cast<size_t>(d)].kind == LoweredKind::kKernel; });
   }
   Shuffle(1, true, &program);
   EXPECT_NE(GatheredBeyondTwoUnits(gathered, program).find("may still be in use when"), std::string::npos);
@@ -170,7 +172,8 @@ TEST(GatherTest, AThirdUnitIsNoticedOnStreams) {
   EXPECT_EQ(GatheredBeyondTwoUnits(gathered, program), "");
   const int first = gathered.units[0].values[0];
   for (LoweredOp& op : program.ops) {
-    const bool reads = std::any_of(op.params.begin(), op.params.end(), [&](const auto& p) { return p.value == first; });
+    const bool reads =
+        std::any_of(op.params.begin(), op.params.end(), [&](const auto& p) { return p.value == first; });
     if (op.kind == LoweredKind::kKernel && reads) op.stream = 1;
     if (op.kind == LoweredKind::kKernel && !reads) op.deps.clear();  // nobody waits for that stream
     if (op.kind == LoweredKind::kCollectiveStart)

@@ -86,8 +86,8 @@ TEST_P(GatheredFixtures, GiveTheBitsOfOneDeviceOnEvery) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GatheredFixtures,
-                         testing::Values("bert_ts17", "llama_decode_op23", "mobilenetv2", "resnet", "unet_op23",
-                                         "vit_op23"));
+                         testing::Values("bert_ts17", "llama_decode_op23", "mobilenetv2", "resnet",
+                                         "unet_op23", "vit_op23"));
 
 // Two programs share the shares; two of six layers are whole at once.
 TEST(GatheredModels, PycoderHasTwoLayersAtOnce) {

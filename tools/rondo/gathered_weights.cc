@@ -46,7 +46,8 @@ Section GatherSection(const PlanData& plan, const Program& program) {
   Section section;
   section.title = Printf("Program %s: weights gathered before their use (--weights gather)",
                          std::string(program.name).c_str());
-  section.table.head = {"device", "holds", "gathers a run", "bytes gathered", "at once", "weights at their peak"};
+  section.table.head = {"device",         "holds",   "gathers a run",
+                        "bytes gathered", "at once", "weights at their peak"};
   for (const DeviceGathers& device : GathersOf(plan, program)) {
     section.table.rows.push_back({std::to_string(device.device), BytesText(device.held),
                                   std::to_string(device.gathers), BytesText(device.bytes),
