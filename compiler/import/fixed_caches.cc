@@ -255,8 +255,11 @@ class Fixer : Growth {
   // Several rows of positions as one dim, or what was one as several rows: each row is `length` long in the
   // plan, wherever it begins.
   Status CheckRowsInOne(NodeId id) const {
-    const Node& n = g_->node(id);
-    if (ir::IsDense(n.As<ir::ViewAttrs>().view, g_->node(n.inputs[0]).shape.elements())) return Status::Ok();
+    const ir::View& view = MapOf(g_->node(id));
+    const ir::ViewStep& step = view.steps.back();
+    const bool one = view.affine() && std::all_of(step.strides, step.strides + step.shape.rank,
+                                                  [](int64_t stride) { return stride == 0; });
+    if (one || ir::IsDense(view, g_->node(g_->node(id).inputs[0]).shape.elements())) return Status::Ok();
     return Refuse("it shows several rows of the cached positions as one, and not all of them in order");
   }
 
