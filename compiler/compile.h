@@ -22,6 +22,7 @@
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
 #include "compiler/ir/node_annotation.h"
+#include "compiler/ir/view.h"
 #include "compiler/schedule/overlap.h"
 #include "compiler/targets.h"
 #include "core/custom_op.h"
@@ -130,6 +131,14 @@ struct CompileOptions {
   bool deterministic = false;
 };
 
+// What one device holds of a state, where a whole model is shared out.
+struct StateShare {
+  std::string program, input, output;  // names in the model
+  uint32_t device = 0;
+  Shape whole;     // of all of it
+  ir::View share;  // of dense storage of that shape
+};
+
 struct PassReport {
   std::string program;  // "" for passes over all programs; "NAME@D" on device D of several
   std::string pass;
@@ -158,8 +167,9 @@ struct ProgramReport {
 struct CompileReport {
   std::vector<PassReport> passes;  // in the order they ran
   std::vector<ProgramReport> programs;
-  uint64_t weights_bytes = 0;    // stored as bytes
-  uint64_t synthetic_bytes = 0;  // generated instead of stored
+  std::vector<StateShare> state_shares;  // with tensor_parallel or pipeline_parallel; else none
+  uint64_t weights_bytes = 0;            // stored as bytes
+  uint64_t synthetic_bytes = 0;          // generated instead of stored
   uint64_t state_bytes = 0;
   uint64_t arena_bytes = 0;  // the largest of the programs'
   uint32_t kernels = 0;
