@@ -138,6 +138,18 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   return Status::Ok();
 }
 
+// The token of a pipeline is drawn by its last stage, and read by its first: it is no state of either.
+Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  passes::PassOptions options = OptionsFor(compilation->options);
+  options.sample_logits = compilation->options.sample_logits;
+  options.sample_tokens = compilation->options.sample_tokens;
+  options.tokens_stay = compilation->options.pipeline_parallel <= 1;
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::AppendSampling(&program->graph, options));
+  compilation->sampled = compilation->sampled || result.changes > 0;
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
 namespace {
 
 // Adds `device`'s part of a program to `programs`.
@@ -392,6 +404,12 @@ Status StatesWereFound(const Compilation& compilation) {
                          state.input.c_str(), state.output.c_str());
   }
   return Status::Ok();
+}
+
+Status LogitsWereFound(const Compilation& compilation) {
+  const std::string& logits = compilation.options.sample_logits;
+  if (logits.empty() || compilation.sampled) return Status::Ok();
+  return Status::Error(Code::kInvalidArgument, "--sample: no model has an output \"%s\"", logits.c_str());
 }
 
 Status BreaksWereFound(const Compilation& compilation) {

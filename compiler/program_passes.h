@@ -37,6 +37,7 @@ Status GraphAndBodies(Compilation* compilation, ProgramInWork* program, std::str
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
@@ -52,6 +53,7 @@ Status Check(Compilation* compilation, ProgramInWork* program, std::string* text
 
 Status ImportNamesWereFound(const Compilation& compilation);
 Status StatesWereFound(const Compilation& compilation);
+Status LogitsWereFound(const Compilation& compilation);
 Status BreaksWereFound(const Compilation& compilation);
 
 }  // namespace program_passes
