@@ -152,6 +152,15 @@ Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::str
 
 namespace {
 
+// What is drawn from, and with, is the same on every device.
+void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states) {
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const std::string& name = graph.inputs[i].name;
+    if (name == "last_tokens" || name == "sampling" || name == "draws")
+      states->emplace(shard::StateKey(graph, i), shard::kWhole);
+  }
+}
+
 // Adds `device`'s part of a program to `programs`.
 void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
               std::vector<ProgramInWork>* programs) {
@@ -195,6 +204,7 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
     for (const std::string& hint : program.hints.not_used) AddText(name + ": not followed: " + hint, text);
     for (uint32_t s = 0; s < stages; ++s) {
       shard::ShardedGraph sharded;
+      if (!compilation->options.sample_logits.empty()) KeepSamplingWhole(staged.stages[s], &states[s]);
       if (devices > 1) {
         RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
                                                 {s, stages}, &program.hints)

@@ -1,16 +1,17 @@
 // AppendSampling: the next token of each text, drawn on the device from the logits that a program ends with.
 //
 // Inputs and outputs it adds, for b texts (rows), all of them states but the last:
-//   last_tokens -> next_tokens  integers [b, 1]: the tokens drawn last. Where the model reads one token of each
+//   last_tokens -> next_tokens  integers [b, 1]: the tokens drawn last. Where the model reads one token of
+//   each
 //                               text, it reads these: from step to step, none of them leaves the device.
-//   sampling -> sampling_out    f32 [b, 3]: temperature (0: the greatest logit), top-k (0: all), top-p (0: all)
-//   draws -> draws_out          i64 [b, 2]: a seed, and how often was drawn with it
-//   sample_rows                 i64 [b]: which row of its logits each text ends with, where it has several
+//   sampling -> sampling_out    f32 [b, 3]: temperature (0: the greatest logit), top-k (0: all), top-p (0:
+//   all) draws -> draws_out          i64 [b, 2]: a seed, and how often was drawn with it sample_rows i64 [b]:
+//   which row of its logits each text ends with, where it has several
 //
-// What is drawn: softmax of logits / temperature over the top-k tokens, of those over the fewest with a sum of
-// at least top-p (ties stay together), by the Gumbel-max trick: the greatest logits / temperature - log(-log u),
-// with u a function of (token, draw, seed) alone (philox.h). The k-th logit, and the least that top-p keeps,
-// are searched for by cutting the range that holds them into kParts, kRounds times: no sorting.
+// What is drawn: softmax of logits / temperature over the top-k tokens, of those over the fewest with a sum
+// of at least top-p (ties stay together), by the Gumbel-max trick: the greatest logits / temperature -
+// log(-log u), with u a function of (token, draw, seed) alone (philox.h). The k-th logit, and the least that
+// top-p keeps, are searched for by cutting the range that holds them into kParts, kRounds times: no sorting.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -77,7 +78,8 @@ class Sampler {
       width = b_.BinaryScalar(TapeOp::kMul, width, 1.0 / kParts);
       const NodeId at = b_.Add(from, b_.Mul(width, part));  // [rows, kParts - 1]
       const NodeId above = b_.Binary(TapeOp::kLessEqual, b_.Unsqueeze(at, 2), below);
-      const NodeId each = weights == kNoNode ? b_.Cast(above, DType::kF32) : b_.Select(above, weights, F32(0));
+      const NodeId each =
+          weights == kNoNode ? b_.Cast(above, DType::kF32) : b_.Select(above, weights, F32(0));
       const NodeId enough = b_.Binary(TapeOp::kLessEqual, least, Sum(each, 2));
       from = b_.Reduce(ReduceKind::kMax, b_.Select(enough, at, from), {1}, true);
     }
@@ -86,8 +88,8 @@ class Sampler {
 
   NodeId TopK() {
     const NodeId possible = b_.Binary(TapeOp::kLess, F32(-kDeepest), below_);
-    const NodeId depth = b_.Reduce(
-        ReduceKind::kMax, b_.Select(possible, b_.Unary(TapeOp::kNeg, below_), F32(0)), {1}, true);
+    const NodeId depth =
+        b_.Reduce(ReduceKind::kMax, b_.Select(possible, b_.Unary(TapeOp::kNeg, below_), F32(0)), {1}, true);
     const NodeId all = b_.Binary(TapeOp::kLess, count_, F32(1));
     const NodeId least = b_.Select(all, F32(static_cast<double>(words_)), count_);
     return Search(b_.Unary(TapeOp::kNeg, depth), least, kNoNode);
@@ -135,10 +137,12 @@ Result<size_t> FindTokens(const Graph& g, const std::string& name, int64_t rows)
   std::vector<size_t> likely, named;
   for (size_t i = 0; i < g.inputs.size(); ++i) {
     const Node& n = g.node(g.inputs[i].node);
-    const bool fits = (n.dtype == DType::kI64 || n.dtype == DType::kI32) && n.shape.rank == 2 && n.shape[0] == rows;
+    const bool fits =
+        (n.dtype == DType::kI64 || n.dtype == DType::kI32) && n.shape.rank == 2 && n.shape[0] == rows;
     if (!name.empty() && g.inputs[i].name == name) {
       if (fits) return i;
-      return Refuse(g, "the input \"" + name + "\" is no integers of shape [" + std::to_string(rows) + ", n]");
+      return Refuse(g,
+                    "the input \"" + name + "\" is no integers of shape [" + std::to_string(rows) + ", n]");
     }
     if (!fits) continue;
     likely.push_back(i);
@@ -156,12 +160,14 @@ Result<size_t> FindTokens(const Graph& g, const std::string& name, int64_t rows)
 }
 
 Status CheckNames(const Graph& g) {
-  const std::set<std::string> added = {"last_tokens",  "next_tokens", "sampling",   "sampling_out",
-                                       "draws", "draws_out",   "sample_rows"};
+  const std::set<std::string> added = {"last_tokens", "next_tokens", "sampling",   "sampling_out",
+                                       "draws",       "draws_out",   "sample_rows"};
   for (const auto& input : g.inputs)
-    if (added.count(input.name) != 0) return Refuse(g, "the model has an input \"" + input.name + "\" itself");
+    if (added.count(input.name) != 0)
+      return Refuse(g, "the model has an input \"" + input.name + "\" itself");
   for (const auto& output : g.outputs)
-    if (added.count(output.name) != 0) return Refuse(g, "the model has an output \"" + output.name + "\" itself");
+    if (added.count(output.name) != 0)
+      return Refuse(g, "the model has an output \"" + output.name + "\" itself");
   return Status::Ok();
 }
 
@@ -197,9 +203,11 @@ Result<PassResult> AppendSampling(Graph* graph, const PassOptions& options) {
   const NodeId logits = found->node;
   const Shape shape = graph->node(logits).shape;
   const int64_t words = shape.rank > 0 ? shape[shape.rank - 1] : 0;
-  if (!IsFloat(graph->node(logits).dtype) || shape.rank < 2 || shape.rank > 3 || words < 1 || words > kMostWords)
-    return Refuse(*graph, "\"" + options.sample_logits + "\" is no logits: floats [texts, words] or [texts, "
-                          "tokens, words], of at most 2^24 words");
+  if (!IsFloat(graph->node(logits).dtype) || shape.rank < 2 || shape.rank > 3 || words < 1 ||
+      words > kMostWords)
+    return Refuse(*graph, "\"" + options.sample_logits +
+                              "\" is no logits: floats [texts, words] or [texts, "
+                              "tokens, words], of at most 2^24 words");
   RONDO_RETURN_IF_ERROR(CheckNames(*graph));
   RONDO_ASSIGN_OR_RETURN(const size_t tokens, FindTokens(*graph, options.sample_tokens, shape[0]));
   ir::GraphInput& read = graph->inputs[tokens];
@@ -228,8 +236,9 @@ Result<PassResult> AppendSampling(Graph* graph, const PassOptions& options) {
     AddState(graph, "next_tokens", last, next);
   }
   AddState(graph, "sampling_out", sampling, sampling);
-  AddState(graph, "draws_out", draws,
-           b.Concat({b.Slice(draws, 1, 0, 1, 1), b.BinaryScalar(TapeOp::kAdd, b.Slice(draws, 1, 1, 1, 1), 1)}, 1));
+  AddState(
+      graph, "draws_out", draws,
+      b.Concat({b.Slice(draws, 1, 0, 1, 1), b.BinaryScalar(TapeOp::kAdd, b.Slice(draws, 1, 1, 1, 1), 1)}, 1));
   Tidy(graph);
   result.changes = 1;
   result.text = "next_tokens are drawn from " + options.sample_logits +

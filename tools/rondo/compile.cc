@@ -227,10 +227,12 @@ class CompileCommand : public Command {
                "NAME=DIMS")
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow by what a run adds become caches of N positions, changed in place", "N")
-        .Text("--sample", &sample_,
-              "draw the next token of each text from the output LOGITS, on the device: temperature, top-k, top-p "
-              "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
-              "LOGITS[:TOKENS]")
+        .Text(
+            "--sample", &sample_,
+            "draw the next token of each text from the output LOGITS, on the device: temperature, top-k, "
+            "top-p "
+            "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
+            "LOGITS[:TOKENS]")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
