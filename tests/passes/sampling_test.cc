@@ -96,7 +96,8 @@ struct Drawn {
 };
 
 // How often each of `logits` is drawn.
-std::map<int64_t, int> Counts(const std::vector<float>& logits, float temperature, float k, float p, int times) {
+std::map<int64_t, int> Counts(const std::vector<float>& logits, float temperature, float k, float p,
+                              int times) {
   const int64_t words = static_cast<int64_t>(logits.size()), rows = 50;
   Drawn drawn(Shape({rows, words}));
   std::vector<float> all, sampling;
@@ -123,7 +124,8 @@ TEST(AppendSamplingTest, TokensAreDrawnAsOftenAsSoftmaxSays) {
     EXPECT_EQ(counts.count(3), 0u);
     for (const auto& [token, count] : counts) {
       const double likely = std::exp(logits[static_cast<size_t>(token)] / temperature) / sum;
-      EXPECT_NEAR(count, kTimes * likely, 5 * std::sqrt(kTimes * likely) + 1) << token << " at " << temperature;
+      EXPECT_NEAR(count, kTimes * likely, 5 * std::sqrt(kTimes * likely) + 1)
+          << token << " at " << temperature;
     }
   }
 }
@@ -211,13 +213,16 @@ TEST(AppendSamplingTest, WhatCannotBeDrawnFromIsRefused) {
   const auto logits = [](SmallGraph* s, const Shape& shape, DType type = DType::kF32) {
     s->Out("logits", s->In("x", shape, type));
   };
-  EXPECT_EQ(Refusal([&](SmallGraph* s) { logits(s, Shape({1, 4})); }),
-            "--sample: program \"p\": no input has integers of shape [1, n]: tokens");
   EXPECT_EQ(Refusal([&](SmallGraph* s) {
-              logits(s, Shape({1, 4}), DType::kI64);
+              logits(s, Shape({1, 4}));
             }),
-            "--sample: program \"p\": \"logits\" is no logits: floats [texts, words] or [texts, tokens, words], of "
-            "at most 2^24 words");
+            "--sample: program \"p\": no input has integers of shape [1, n]: tokens");
+  EXPECT_EQ(
+      Refusal([&](SmallGraph* s) {
+        logits(s, Shape({1, 4}), DType::kI64);
+      }),
+      "--sample: program \"p\": \"logits\" is no logits: floats [texts, words] or [texts, tokens, words], of "
+      "at most 2^24 words");
   const auto two = [&](SmallGraph* s) {
     logits(s, Shape({2, 4}));
     s->In("a", Shape({2, 1}), DType::kI64);
@@ -252,7 +257,8 @@ TEST(AppendSamplingTest, PrecisionIsLoweredOfTheModelAlone) {
     const bool drawing = !node.dead && node.sources == std::vector<std::string>{"--sample"};
     EXPECT_FALSE(drawing && node.dtype == DType::kBF16) << ir::Dump(s.g);
   }
-  for (const ir::GraphOutput& output : s.g.outputs) EXPECT_NE(s.g.node(output.node).dtype, DType::kBF16) << output.name;
+  for (const ir::GraphOutput& output : s.g.outputs)
+    EXPECT_NE(s.g.node(output.node).dtype, DType::kBF16) << output.name;
 }
 
 }  // namespace

@@ -42,7 +42,9 @@ class Generate : public testing::Test {
     EXPECT_EQ(said.status, 0) << options << Run(options).text;
     return said.text;
   }
-  Outcome Run(const std::string& options) const { return Shell(kRondo + " generate " + Plan() + " " + options); }
+  Outcome Run(const std::string& options) const {
+    return Shell(kRondo + " generate " + Plan() + " " + options);
+  }
   nlohmann::json Json(const std::string& options) const {
     return nlohmann::json::parse(Say(options + " --json"), nullptr, false);
   }
@@ -63,7 +65,8 @@ TEST_F(Generate, GreedyTextIsWhatPyTorchWrites) {
 }
 
 TEST_F(Generate, OneSeedIsOneText) {
-  const std::string drawn = " --temperature 0.9 --top-k 30 --top-p 0.95 --max-tokens 60 --prompt import --raw";
+  const std::string drawn =
+      " --temperature 0.9 --top-k 30 --top-p 0.95 --max-tokens 60 --prompt import --raw";
   Compile(kPycoder, "--sample logits");
   const std::string first = Say("--seed 5" + drawn);
   EXPECT_EQ(Say("--seed 5" + drawn), first);
@@ -87,8 +90,8 @@ TEST_F(Generate, SessionsThatBeginWithAPrefixSayWhatWholePromptsDo) {
   ASSERT_EQ(shared["texts"].size(), 2u) << shared;
   for (size_t i = 0; i < 2; ++i) {
     const std::string whole = Text("whole", want.substr(0, 70) + (i == 0 ? "class" : "  # x"));
-    const nlohmann::json alone = Json("--prompt-file " + whole + " --temperature 0.8 --max-tokens 30 --seed " +
-                                      std::to_string(4 + i));
+    const nlohmann::json alone =
+        Json("--prompt-file " + whole + " --temperature 0.8 --max-tokens 30 --seed " + std::to_string(4 + i));
     EXPECT_EQ(shared["texts"][i]["tokens"], alone["texts"][0]["tokens"]) << i;
   }
   EXPECT_NE(shared["texts"][0]["tokens"], shared["texts"][1]["tokens"]);
@@ -104,7 +107,8 @@ TEST_F(Generate, ATextEndsAtAStopToken) {
   Compile(kPycoder, "");
   const size_t end = want.find('\n', 32);
   ASSERT_NE(end, want.npos);
-  EXPECT_EQ(Say("--prompt-file " + prompt + " --max-tokens 120 --raw --stop 10 --stop 300"), want.substr(0, end));
+  EXPECT_EQ(Say("--prompt-file " + prompt + " --max-tokens 120 --raw --stop 10 --stop 300"),
+            want.substr(0, end));
 }
 
 TEST_F(Generate, TokensGoInAndComeOutAsNumbers) {
@@ -139,12 +143,15 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
     EXPECT_EQ(Json("--ids --max-tokens 3 --prompt 7")["texts"].size(), 3u) << "one prompt is that of all";
     EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8"), "2 prompts, but the plan continues 3 at a time");
     EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8 --prompt \"8 9\""), "prompts of 1 and 2 tokens");
-    EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 48"), "the prompt's 1 tokens and 48 after it exceed the model's context of 48");
-EXPECT_PRINTS(Run("--prompt 7"), "--prompt: token 55 is not one of the model's 50");
+    EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 48"),
+                  "the prompt's 1 tokens and 48 after it exceed the model's context of 48");
+    EXPECT_PRINTS(Run("--prompt 7"), "--prompt: token 55 is not one of the model's 50");
     compile(1);
     for (int i = 0; i < 3; ++i) {
-      const nlohmann::json alone = Json("--ids --max-tokens 30 --seed " + std::to_string(9 + i) + drawn + " --prompt \"" + prompts[i] + "\"");
-      EXPECT_EQ(together["texts"][static_cast<size_t>(i)]["tokens"], alone["texts"][0]["tokens"]) << i << drawn;
+      const nlohmann::json alone = Json("--ids --max-tokens 30 --seed " + std::to_string(9 + i) + drawn +
+                                        " --prompt \"" + prompts[i] + "\"");
+      EXPECT_EQ(together["texts"][static_cast<size_t>(i)]["tokens"], alone["texts"][0]["tokens"])
+          << i << drawn;
     }
   }
 }
@@ -159,23 +166,27 @@ TEST_F(Generate, WhatIsNoDecoderIsRefusedInASentence) {
   Compile(" " + model, "");
   Outcome refused = Run("--prompt a");
   EXPECT_EQ(refused.status, 1);
-  EXPECT_PRINTS(refused, "program \"main\" is no part of a decoder: no input has tokens: integers [texts, tokens]");
+  EXPECT_PRINTS(refused,
+                "program \"main\" is no part of a decoder: no input has tokens: integers [texts, tokens]");
 
   Compile(" " + kData + "pycoder/prefill64.onnx", "");
   EXPECT_PRINTS(Run("--prompt a"), "no program of the plan reads one token of each text");
   Compile(" " + kData + "pycoder/decode.onnx", "--no-auto-state");
-  EXPECT_PRINTS(Run("--prompt a"), "generate does not know what to give the input \"k_cache\" (f32[6, 1, 2, 256, 32])");
+  EXPECT_PRINTS(Run("--prompt a"),
+                "generate does not know what to give the input \"k_cache\" (f32[6, 1, 2, 256, 32])");
 
   Compile(kPycoder, "");
   EXPECT_PRINTS(Run("--prompt a --program decoder"), "the plan has no program \"decoder\"");
   EXPECT_PRINTS(Run("--prompt a --port tokens=positions"), "no tokens: integers [texts, tokens]");
   EXPECT_PRINTS(Run("--prompt a --port logits=lo"), "no output has logits called \"lo\"");
   EXPECT_PRINTS(Run("--prompt-file " + folder_.File("none")), "No such file");
-  for (const char* wrong : {"", "--prompt a --top-p 0", "--prompt a --temperature -1", "--prompt a --port x=y",
-                            "--prompt a --stop x", "--prompt a --seed -1", "--prompt a --input x"}) {
+  for (const char* wrong :
+       {"", "--prompt a --top-p 0", "--prompt a --temperature -1", "--prompt a --port x=y",
+        "--prompt a --stop x", "--prompt a --seed -1", "--prompt a --input x"}) {
     EXPECT_EQ(Run(wrong).status, 2) << wrong;
   }
-  EXPECT_PRINTS(Shell(kRondo + " compile" + kPycoder + "--sample logit -o " + Plan()), "--sample: no model has an output \"logit\"");
+  EXPECT_PRINTS(Shell(kRondo + " compile" + kPycoder + "--sample logit -o " + Plan()),
+                "--sample: no model has an output \"logit\"");
 }
 
 }  // namespace

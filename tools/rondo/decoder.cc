@@ -7,7 +7,8 @@
 
 namespace rondo::tools {
 
-Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, int64_t position)
+Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given,
+                 int64_t position)
     : session_(session), form_(form), given_(given), position_(position) {
   const PlanData& plan = session->plan().data();
   for (const DecoderProgram& program : form->programs) {
@@ -96,8 +97,9 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
   output.dtype = plan.buffers[of.outputs[output.index].buffer].dtype;
   output.data = buffers.result.data();
   output.bytes = buffers.result.size();
-  RONDO_RETURN_IF_ERROR(session_->Run(program.program, {inputs.data(), inputs.size()},
-                                      next == nullptr ? Span<const Output>() : Span<const Output>(&output, 1)));
+  RONDO_RETURN_IF_ERROR(
+      session_->Run(program.program, {inputs.data(), inputs.size()},
+                    next == nullptr ? Span<const Output>() : Span<const Output>(&output, 1)));
   if (next != nullptr) TakeResult(program, chunk, buffers, next);
   return Status::Ok();
 }
@@ -110,7 +112,8 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
   const int64_t elements = b.shape.elements(), length = program.length, total = position + length;
   const auto store = [&](int64_t i, int64_t value) { scalar::Store(b.dtype, bytes->data(), i, value); };
   const auto token = [&](int64_t text, int64_t i) {
-    return i < chunk.count ? (*chunk.texts)[static_cast<size_t>(text)][static_cast<size_t>(chunk.first + i)] : 0;
+    return i < chunk.count ? (*chunk.texts)[static_cast<size_t>(text)][static_cast<size_t>(chunk.first + i)]
+                           : 0;
   };
   switch (input.role) {
     case PortRole::kTokens:

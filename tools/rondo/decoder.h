@@ -1,9 +1,9 @@
-// Decoder: texts on their way through a session: prompts are read in chunks, as the plan's programs take them,
-// then one token of each text a step.
+// Decoder: texts on their way through a session: prompts are read in chunks, as the plan's programs take
+// them, then one token of each text a step.
 //
-// The texts of a session go in step: all have as many tokens. Tokens are drawn on the device where the plan does
-// so (compile --sample), and are the greatest logit's, found on the host, where not. Borrows the session, the
-// form and the given tensors. Not thread-safe.
+// The texts of a session go in step: all have as many tokens. Tokens are drawn on the device where the plan
+// does so (compile --sample), and are the greatest logit's, found on the host, where not. Borrows the
+// session, the form and the given tensors. Not thread-safe.
 #ifndef RONDO_TOOLS_RONDO_DECODER_H_
 #define RONDO_TOOLS_RONDO_DECODER_H_
 
@@ -30,8 +30,8 @@ using Tokens = std::vector<int64_t>;
 
 class Decoder {
  public:
-  // `given` are inputs of every run. The session's states are as they are: begin at 0, or where a session that
-  // they were copied from (`position`) has come to.
+  // `given` are inputs of every run. The session's states are as they are: begin at 0, or where a session
+  // that they were copied from (`position`) has come to.
   Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, int64_t position = 0);
 
   // Reads one text for each of the form's, all of one length >= 1. `next`, if not null, gets the token that
@@ -60,7 +60,8 @@ class Decoder {
   Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
             std::vector<uint8_t>* bytes) const;
-  void TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers, Tokens* next) const;
+  void TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
+                  Tokens* next) const;
 
   Session* session_;
   const DecoderForm* form_;

@@ -44,8 +44,8 @@ bool Look(const KnownName (&table)[N], std::string_view name, PortRole* role) {
 // What a port of several devices is called on each: "NAME@2".
 std::string_view OnAnyDevice(std::string_view name) {
   const size_t at = name.rfind('@');
-  const bool number = at != name.npos && at + 1 < name.size() &&
-                      name.find_first_not_of("0123456789", at + 1) == name.npos;
+  const bool number =
+      at != name.npos && at + 1 < name.size() && name.find_first_not_of("0123456789", at + 1) == name.npos;
   return number ? name.substr(0, at) : name;
 }
 
@@ -142,12 +142,14 @@ class Finder {
     if (tokens == nullptr) return Refuse("no input has tokens: integers [texts, tokens]");
     const Shape& shape = ShapeOf(tokens->port);
     if (!IsInteger(tokens->port) || shape.rank != 2 || shape[0] < 1 || shape[1] < 1)
-      return Refuse("the input " + Text(program_.inputs[tokens->port]) + " is no tokens: integers [texts, tokens]");
+      return Refuse("the input " + Text(program_.inputs[tokens->port]) +
+                    " is no tokens: integers [texts, tokens]");
     found_.reads_drawn = tokens->role == PortRole::kLastTokens;
     found_.length = shape[1];
     if (form_->texts == 0) form_->texts = shape[0];
     if (form_->texts == shape[0]) return Status::Ok();
-    return Refuse("it reads " + std::to_string(shape[0]) + " texts, another program " + std::to_string(form_->texts));
+    return Refuse("it reads " + std::to_string(shape[0]) + " texts, another program " +
+                  std::to_string(form_->texts));
   }
 
   Status FindPositions() {
@@ -170,13 +172,15 @@ class Finder {
       case PortRole::kTotal:
       case PortRole::kLast:
       case PortRole::kSampleRows: good = good && (count == 1 || count == texts); break;
-      case PortRole::kSampling: good = BufferOf(program_.inputs[input.port]).dtype == DType::kF32 && count == 3 * texts; break;
+      case PortRole::kSampling:
+        good = BufferOf(program_.inputs[input.port]).dtype == DType::kF32 && count == 3 * texts;
+        break;
       case PortRole::kDraws: good = good && count == 2 * texts; break;
       case PortRole::kLastTokens: good = good && count == texts; break;
     }
     if (good) return Status::Ok();
-    return Refuse("the input " + Text(program_.inputs[input.port]) + " does not fit " + std::to_string(texts) +
-                  " texts of " + std::to_string(length) + " tokens" +
+    return Refuse("the input " + Text(program_.inputs[input.port]) + " does not fit " +
+                  std::to_string(texts) + " texts of " + std::to_string(length) + " tokens" +
                   (form_->context > 0 ? " and " + std::to_string(form_->context) + " positions" : ""));
   }
 
@@ -185,21 +189,26 @@ class Finder {
       const Port& port = program_.outputs[i];
       const Buffer& b = BufferOf(port);
       if (OnAnyDevice(port.name) == "next_tokens" && found_.next == kNone) {
-        if (b.shape.elements() != form_->texts) return Refuse("the output " + Text(port) + " is no token a text");
+        if (b.shape.elements() != form_->texts)
+          return Refuse("the output " + Text(port) + " is no token a text");
         found_.next = i;
         continue;
       }
       const bool named = port.name == (options_.logits.empty() ? "logits" : options_.logits);
-      if (port.is_state || !IsFloat(b.dtype) || b.shape.rank < 2 || (!options_.logits.empty() && !named)) continue;
+      if (port.is_state || !IsFloat(b.dtype) || b.shape.rank < 2 || (!options_.logits.empty() && !named))
+        continue;
       if (found_.logits == kNone || named) found_.logits = i;
     }
-    if (found_.logits == kNone) return Refuse("no output has logits" + (options_.logits.empty() ? "" : " called \"" + options_.logits + "\""));
+    if (found_.logits == kNone)
+      return Refuse("no output has logits" +
+                    (options_.logits.empty() ? "" : " called \"" + options_.logits + "\""));
     const Port& port = program_.outputs[found_.logits];
     const Shape& shape = BufferOf(port).shape;
     const int64_t words = shape[shape.rank - 1], rows = words == 0 ? 0 : shape.elements() / words;
     found_.all_rows = rows == form_->texts * found_.length;
     if (words < 1 || shape[0] != form_->texts || (!found_.all_rows && rows != form_->texts))
-      return Refuse("the output " + Text(port) + " is no logits: floats [texts, words] or [texts, tokens, words]");
+      return Refuse("the output " + Text(port) +
+                    " is no logits: floats [texts, words] or [texts, tokens, words]");
     if (form_->words == 0) form_->words = words;
     if (form_->words == words) return Status::Ok();
     return Refuse("its logits are of " + std::to_string(words) + " words, another program's of " +
@@ -226,9 +235,10 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
     }
   }
   if (lengths.empty())
-    return Status::Error(Code::kUnsupported,
-                         "the plan has no state to cache what was read: compile it with --state INPUT:OUTPUT, or "
-                         "with --cache-length N if its caches grow");
+    return Status::Error(
+        Code::kUnsupported,
+        "the plan has no state to cache what was read: compile it with --state INPUT:OUTPUT, or "
+        "with --cache-length N if its caches grow");
   if (options.context > 0) form->context = options.context;
   if (form->context == 0 && lengths.size() == 1) form->context = *lengths.begin();
   if (form->context == 0)
@@ -268,9 +278,10 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
   std::stable_sort(form.programs.begin(), form.programs.end(),
                    [](const DecoderProgram& a, const DecoderProgram& b) { return a.length > b.length; });
   if (form.programs.empty() || form.programs.back().length != 1)
-    return Status::Error(Code::kUnsupported,
-                         "no program of the plan reads one token of each text, as tokens are generated: compile "
-                         "one more (prefill=..., decode=...)");
+    return Status::Error(
+        Code::kUnsupported,
+        "no program of the plan reads one token of each text, as tokens are generated: compile "
+        "one more (prefill=..., decode=...)");
   RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));
   form.draws = Draws(form.programs.back());
   return form;

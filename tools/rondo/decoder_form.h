@@ -1,5 +1,6 @@
-// DecoderForm: what a plan must look like for `generate` to continue texts with it, and where in it everything
-// is. Programs and ports are found by shape, and by the names that exporters use, or as the user says.
+// DecoderForm: what a plan must look like for `generate` to continue texts with it, and where in it
+// everything is. Programs and ports are found by shape, and by the names that exporters use, or as the user
+// says.
 //
 // Each program reads `length` tokens of each of `texts` texts at the positions that follow those cached, and
 // gives logits (at its last token, or at all), or, compiled with --sample, tokens drawn from them. All share
@@ -64,8 +65,8 @@ struct FormOptions {
   int64_t context = 0;                    // 0: as the plan has it
 };
 
-// "tokens", "positions", "mask", "past", "total", "last": those that a user may give names for. False if it is
-// none.
+// "tokens", "positions", "mask", "past", "total", "last": those that a user may give names for. False if it
+// is none.
 bool ParseRole(const std::string& text, PortRole* role);
 
 // kUnsupported, with program, port and what to do, for a plan that is not of this form.

@@ -32,12 +32,15 @@ struct Group {
 class GenerateCommand : public Command {
  public:
   void Declare(OptionSet& options) override {
-    options.Positional("PLAN", &plans_, 1, 1, "a plan of a prefill program, or several, and one of single tokens")
-        .Texts("--prompt", &prompts_, "a text to continue; several are continued each, those of a batch together",
-               "TEXT")
+    options
+        .Positional("PLAN", &plans_, 1, 1,
+                    "a plan of a prefill program, or several, and one of single tokens")
+        .Texts("--prompt", &prompts_,
+               "a text to continue; several are continued each, those of a batch together", "TEXT")
         .Texts("--prompt-file", &prompt_files_, "the same, from a file", "F")
         .Text("--prefix-file", &prefix_file_,
-              "what all texts begin with: computed once, by a session from which each other one copies its states, "
+              "what all texts begin with: computed once, by a session from which each other one copies its "
+              "states, "
               "on the device",
               "F")
         .Flag("--ids", &ids_, "texts are numbers of tokens with space between, here and in what is written")
@@ -45,15 +48,17 @@ class GenerateCommand : public Command {
                  "how many tokens to add to each text; by default 128, or what the caches hold", "N")
         .Texts("--stop", &stops_, "a text ends where this token would follow", "ID")
         .Number("--temperature", &sampling_.temperature, "0: the likeliest token (the default)", "T")
-        .Integer("--top-k", &sampling_.top_k, 0, 1 << 24, "draw from the K likeliest tokens only; 0: all", "K")
-        .Number("--top-p", &sampling_.top_p, "draw from the fewest tokens that are so likely together (default 1)",
-                "P")
-        .Text("--seed", &seed_, "of the first text, 0 to 2^64 - 1; the next has the next. The same seed, the same text",
-              "SEED")
+        .Integer("--top-k", &sampling_.top_k, 0, 1 << 24, "draw from the K likeliest tokens only; 0: all",
+                 "K")
+        .Number("--top-p", &sampling_.top_p,
+                "draw from the fewest tokens that are so likely together (default 1)", "P")
+        .Text("--seed", &seed_,
+              "of the first text, 0 to 2^64 - 1; the next has the next. The same seed, the same text", "SEED")
         .Flag("--raw", &raw_, "write the texts alone, prompts and what follows, and no times")
         .Texts("--program", &form_.programs, "use these programs of the plan; by default all", "NAME")
         .Texts("--port", &ports_,
-               "what an input is (tokens, positions, mask, past, total, last), or which output has logits", "ROLE=NAME")
+               "what an input is (tokens, positions, mask, past, total, last), or which output has logits",
+               "ROLE=NAME")
         .Integer("--context", &form_.context, 1, int64_t{1} << 40, "positions that the caches hold", "N")
         .Texts("--input", &inputs_, "an input of every run, from a .npy or .pb file", "NAME=FILE");
     DeclareLoad(options, &load_);
@@ -70,16 +75,19 @@ class GenerateCommand : public Command {
  private:
   // What is wrong with the command line, or "".
   std::string ReadArguments() {
-    if (prompts_.empty() && prompt_files_.empty()) return "a text to continue is needed: --prompt or --prompt-file";
+    if (prompts_.empty() && prompt_files_.empty())
+      return "a text to continue is needed: --prompt or --prompt-file";
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
     if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
-    if (!(sampling_.temperature >= 0 && sampling_.temperature < 1e30)) return "--temperature is a number from 0 on";
+    if (!(sampling_.temperature >= 0 && sampling_.temperature < 1e30))
+      return "--temperature is a number from 0 on";
     if (!(sampling_.top_p > 0 && sampling_.top_p <= 1)) return "--top-p is a number above 0, at most 1";
     const auto number = [](const std::string& text, auto* to) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *to);
       return error == std::errc() && end == text.data() + text.size();
     };
-    if (!seed_.empty() && !number(seed_, &sampling_.seed)) return "--seed " + seed_ + " is not a number from 0 to 2^64 - 1";
+    if (!seed_.empty() && !number(seed_, &sampling_.seed))
+      return "--seed " + seed_ + " is not a number from 0 to 2^64 - 1";
     for (const std::string& stop : stops_) {
       int64_t token = -1;
       if (!number(stop, &token) || token < 0) return "--stop " + stop + " is no number of a token";
@@ -87,14 +95,16 @@ class GenerateCommand : public Command {
     }
     for (const std::string& port : ports_) {
       const size_t equals = port.find('=');
-      const std::string role = port.substr(0, equals), name = equals == port.npos ? "" : port.substr(equals + 1);
+      const std::string role = port.substr(0, equals),
+                        name = equals == port.npos ? "" : port.substr(equals + 1);
       PortRole found;
       if (!name.empty() && role == "logits") {
         form_.logits = name;
       } else if (!name.empty() && ParseRole(role, &found)) {
         form_.roles[name] = found;
       } else {
-        return "--port " + port + " is not of the form ROLE=NAME, where ROLE is tokens, positions, mask, past, total, "
+        return "--port " + port +
+               " is not of the form ROLE=NAME, where ROLE is tokens, positions, mask, past, total, "
                "last or logits";
       }
     }
@@ -116,7 +126,8 @@ class GenerateCommand : public Command {
     Decoder prefix(&loaded_->session, &decoder_, &given_);
     if (!prefix_.empty()) RONDO_RETURN_IF_ERROR(ReadPrefix(&prefix));
     for (size_t g = 0; g < groups.size(); ++g) {
-      RONDO_RETURN_IF_ERROR(Continue(prefix.position(), g, groups.size() * groups[g].prompts.size() == 1, &groups[g]));
+      RONDO_RETURN_IF_ERROR(
+          Continue(prefix.position(), g, groups.size() * groups[g].prompts.size() == 1, &groups[g]));
     }
     return Status::Ok();
   }
@@ -131,7 +142,8 @@ class GenerateCommand : public Command {
     }
     if (!prefix_file_.empty()) {
       RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(prefix_file_));
-      RONDO_ASSIGN_OR_RETURN(prefix_, ParseTokens(text, ids_, decoder_.words, "prefix file \"" + prefix_file_ + "\""));
+      RONDO_ASSIGN_OR_RETURN(prefix_,
+                             ParseTokens(text, ids_, decoder_.words, "prefix file \"" + prefix_file_ + "\""));
     }
     std::vector<Tokens> prompts;
     for (const std::string& text : prompts_) {
@@ -140,18 +152,21 @@ class GenerateCommand : public Command {
     }
     for (const std::string& path : prompt_files_) {
       RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(path));
-      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, decoder_.words, "prompt file \"" + path + "\""));
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens,
+                             ParseTokens(text, ids_, decoder_.words, "prompt file \"" + path + "\""));
       prompts.push_back(std::move(tokens));
     }
     const size_t texts = static_cast<size_t>(decoder_.texts);
     if (prompts.size() == 1) prompts.resize(texts, prompts[0]);
     if (prompts.size() % texts != 0) {
-      return Status::Error(Code::kInvalidArgument, "%zu prompts, but the plan continues %zu at a time", prompts.size(), texts);
+      return Status::Error(Code::kInvalidArgument, "%zu prompts, but the plan continues %zu at a time",
+                           prompts.size(), texts);
     }
     std::vector<Group> groups(prompts.size() / texts);
     for (size_t i = 0; i < prompts.size(); ++i) {
       Group& group = groups[i / texts];
-      RONDO_RETURN_IF_ERROR(CheckLength(prompts[i].size(), group.prompts.empty() ? prompts[i].size() : group.prompts[0].size()));
+      RONDO_RETURN_IF_ERROR(CheckLength(prompts[i].size(),
+                                        group.prompts.empty() ? prompts[i].size() : group.prompts[0].size()));
       group.prompts.push_back(std::move(prompts[i]));
     }
     return groups;
@@ -159,12 +174,14 @@ class GenerateCommand : public Command {
 
   Status CheckLength(size_t prompt, size_t first) const {
     if (prompt != first) {
-      return Status::Error(Code::kInvalidArgument,
-                           "prompts of %zu and %zu tokens: texts of one batch go in step, and need prompts of one "
-                           "length",
-                           first, prompt);
+      return Status::Error(
+          Code::kInvalidArgument,
+          "prompts of %zu and %zu tokens: texts of one batch go in step, and need prompts of one "
+          "length",
+          first, prompt);
     }
-    const int64_t read = static_cast<int64_t>(prefix_.size() + prompt), added = std::max<int64_t>(max_tokens_, 0);
+    const int64_t read = static_cast<int64_t>(prefix_.size() + prompt),
+                  added = std::max<int64_t>(max_tokens_, 0);
     if (read + added <= decoder_.context) return Status::Ok();
     return Status::Error(Code::kInvalidArgument,
                          "the prompt's %lld tokens and %lld after it exceed the model's context of %lld",
@@ -185,10 +202,11 @@ class GenerateCommand : public Command {
     out_.object()["prefix"] = {{"tokens", prefix_.size()}, {"seconds", took}, {"copied_bytes", state}};
     out_.object()["session_bytes"] = {{"state", state}, {"arena", arena}};
     if (raw_) return Status::Ok();
-    std::fprintf(stderr,
-                 "prefix of %zu tokens in %.3f s, once; its session, and each that begins with it, has %s of state, "
-                 "which is copied, and %s of arena\n",
-                 prefix_.size(), took, BytesText(state).c_str(), BytesText(arena).c_str());
+    std::fprintf(
+        stderr,
+        "prefix of %zu tokens in %.3f s, once; its session, and each that begins with it, has %s of state, "
+        "which is copied, and %s of arena\n",
+        prefix_.size(), took, BytesText(state).c_str(), BytesText(arena).c_str());
     return Status::Ok();
   }
 
@@ -208,7 +226,8 @@ class GenerateCommand : public Command {
     if (streams) RONDO_RETURN_IF_ERROR(WritePrompt(group->prompts[0]));
     Decoder decoder(session, &decoder_, &given_, position);
     RONDO_RETURN_IF_ERROR(Steps(&decoder, number, streams, group));
-    if (streams && ids_ && std::putchar('\n') == EOF) return Status::Error(Code::kIo, "standard output is closed");
+    if (streams && ids_ && std::putchar('\n') == EOF)
+      return Status::Error(Code::kIo, "standard output is closed");
     return Report(number, streams, *group);
   }
 
@@ -231,14 +250,16 @@ class GenerateCommand : public Command {
     Clock::time_point start = Clock::now();
     for (int64_t i = 0; i < most; ++i) {
       const Tokens last = next;
-      RONDO_RETURN_IF_ERROR(i == 0 ? decoder->Read(group->prompts, sampling, &next) : decoder->Next(last, &next));
+      RONDO_RETURN_IF_ERROR(i == 0 ? decoder->Read(group->prompts, sampling, &next)
+                                   : decoder->Next(last, &next));
       ++group->steps;
       if (i == 0) {
         group->first = Since(start);
         start = Clock::now();
       }
       for (size_t t = 0; t < texts; ++t) {
-        ended[t] = ended[t] || std::find(stop_tokens_.begin(), stop_tokens_.end(), next[t]) != stop_tokens_.end();
+        ended[t] =
+            ended[t] || std::find(stop_tokens_.begin(), stop_tokens_.end(), next[t]) != stop_tokens_.end();
         if (ended[t]) continue;
         group->generated[t].push_back(next[t]);
         if (streams) RONDO_RETURN_IF_ERROR(WriteTokens({next[t]}, ids_));
@@ -252,15 +273,16 @@ class GenerateCommand : public Command {
   Status Report(size_t number, bool streamed, const Group& group) {
     const size_t texts = group.prompts.size();
     // The first tokens came with the prompts.
-    const double rate =
-        group.steps > 1 && group.rest > 0 ? static_cast<double>(group.steps - 1) * static_cast<double>(texts) / group.rest : 0;
+    const double rate = group.steps > 1 && group.rest > 0
+                            ? static_cast<double>(group.steps - 1) * static_cast<double>(texts) / group.rest
+                            : 0;
     for (size_t t = 0; t < texts; ++t) {
       out_.object()["texts"].push_back({{"session", number},
                                         {"seed", sampling_.seed + number * texts + t},
                                         {"prompt", group.prompts[t].size()},
                                         {"tokens", group.generated[t]}});
       if (streamed || out_.json()) continue;
-      if (!raw_) out_.Line("== text %zu", number * texts + t + 1);
+      if (!raw_ && !ids_) out_.Line("== text %zu", number * texts + t + 1);
       RONDO_RETURN_IF_ERROR(WritePrompt(group.prompts[t]));
       RONDO_RETURN_IF_ERROR(WriteTokens(group.generated[t], ids_));
       if (ids_ || !raw_) out_.Line("%s", "");
@@ -270,10 +292,13 @@ class GenerateCommand : public Command {
                                          {"seconds_after", group.rest},
                                          {"tokens_per_second", rate}});
     if (raw_ || group.steps == 0) return Status::Ok();
-    std::fprintf(stderr, "%s%sprompt of %zu tokens: the first token after %.3f s, %lld more in %.3f s", streamed && !ids_ ? "\n" : "",
+    std::fprintf(stderr, "%s%sprompt of %zu tokens: the first token after %.3f s, %lld more in %.3f s",
+                 streamed && !ids_ ? "\n" : "",
                  group.copied > 0 ? Printf("states copied in %.1f us; ", group.copied * 1e6).c_str() : "",
                  group.prompts[0].size(), group.first, static_cast<long long>(group.steps - 1), group.rest);
-    if (rate > 0) std::fprintf(stderr, ": %.0f tokens/s%s", rate, texts > 1 ? Printf(" of %zu texts", texts).c_str() : "");
+    if (rate > 0)
+      std::fprintf(stderr, ": %.0f tokens/s%s", rate,
+                   texts > 1 ? Printf(" of %zu texts", texts).c_str() : "");
     std::fputc('\n', stderr);
     return Status::Ok();
   }

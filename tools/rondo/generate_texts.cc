@@ -44,7 +44,8 @@ Result<Tokens> ParseTokens(const std::string& text, bool ids, int64_t words, con
     }
     if (!tokens.empty() && (tokens.back() < 0 || tokens.back() >= words)) {
       return Status::Error(Code::kInvalidArgument, "%s: token %lld is not one of the model's %lld",
-                           what.c_str(), static_cast<long long>(tokens.back()), static_cast<long long>(words));
+                           what.c_str(), static_cast<long long>(tokens.back()),
+                           static_cast<long long>(words));
     }
   }
   if (tokens.empty())

@@ -1,5 +1,5 @@
-// Texts of `generate`: prompts from files and the command line, as bytes or as numbers of tokens, and what was
-// generated on standard output.
+// Texts of `generate`: prompts from files and the command line, as bytes or as numbers of tokens, and what
+// was generated on standard output.
 #ifndef RONDO_TOOLS_RONDO_GENERATE_TEXTS_H_
 #define RONDO_TOOLS_RONDO_GENERATE_TEXTS_H_
 
