@@ -138,28 +138,7 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   return Status::Ok();
 }
 
-// The token of a pipeline is drawn by its last stage, and read by its first: it is no state of either.
-Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  passes::PassOptions options = OptionsFor(compilation->options);
-  options.sample_logits = compilation->options.sample_logits;
-  options.sample_tokens = compilation->options.sample_tokens;
-  options.tokens_stay = compilation->options.pipeline_parallel <= 1;
-  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::AppendSampling(&program->graph, options));
-  compilation->sampled = compilation->sampled || result.changes > 0;
-  *text = std::move(result.text);
-  return Status::Ok();
-}
-
 namespace {
-
-// What is drawn from, and with, is the same on every device.
-void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states) {
-  for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    const std::string& name = graph.inputs[i].name;
-    if (name == "last_tokens" || name == "sampling" || name == "draws")
-      states->emplace(shard::StateKey(graph, i), shard::kWhole);
-  }
-}
 
 // Adds `device`'s part of a program to `programs`.
 void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
@@ -438,12 +417,6 @@ Status StatesWereFound(const Compilation& compilation) {
                          state.input.c_str(), state.output.c_str());
   }
   return Status::Ok();
-}
-
-Status LogitsWereFound(const Compilation& compilation) {
-  const std::string& logits = compilation.options.sample_logits;
-  if (logits.empty() || compilation.sampled) return Status::Ok();
-  return Status::Error(Code::kInvalidArgument, "--sample: no model has an output \"%s\"", logits.c_str());
 }
 
 Status BreaksWereFound(const Compilation& compilation) {

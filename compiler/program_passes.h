@@ -7,6 +7,7 @@
 
 #include "compiler/compilation.h"
 #include "compiler/passes/passes.h"
+#include "compiler/shard/candidates.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -38,6 +39,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
 Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text);
+// States that tokens are drawn from, and with, are whole on every device: adds their forms to `states`.
+void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
