@@ -250,6 +250,12 @@ class CompileCommand : public Command {
             "NAME=VALUE")
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow by what a run adds become caches of N positions, changed in place", "N")
+        .Text(
+            "--sample", &sample_,
+            "draw the next token of each text from the output LOGITS, on the device: temperature, top-k, "
+            "top-p "
+            "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
+            "LOGITS[:TOKENS]")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
@@ -377,6 +383,9 @@ class CompileCommand : public Command {
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
+    options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
+    if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
+      options_.sample_tokens = sample_.substr(colon + 1);
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
     }
@@ -470,8 +479,8 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, bound_, states_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
-  std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", weights_ = "divide",
-                                                               target_ = "host";
+  std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
+                                                                        weights_ = "divide", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;
