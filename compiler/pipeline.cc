@@ -77,10 +77,9 @@ constexpr PipelineEntry kPipeline[] = {
      "loops are kernels that repeat; what a round hands on has its place"},
     {"streams", PutOnStreams, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
-    {"overlap", Overlap, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
-     "collectives start as early and are waited for as late as shortens the run, with compute in between; "
-     "they "
-     "keep their order, and the arena its budget"},
+    {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
+     "collectives start as early and are waited for as late as shortens the run on all devices, with compute "
+     "in between; they keep their order, and the arena its budget"},
     {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kPartitioned,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason",
      BreaksWereFound},
