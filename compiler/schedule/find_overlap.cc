@@ -46,14 +46,14 @@ OverlapFinder::OverlapFinder(const LoweredProgram& program, const OverlapOptions
       segments_(SegmentsOf(program, options.break_before)),
       work_(kSimulationWork) {}
 
-FoundOverlap OverlapFinder::Given() const {
+FoundOverlap OverlapFinder::Given(int64_t ahead) const {
   FoundOverlap found;
   found.order.resize(program_.ops.size());
   std::iota(found.order.begin(), found.order.end(), 0);
   found.end = EndOf(found.order);
   found.arena_before = found.arena_after = ArenaOf(program_, found.order);
   found.arena_limit =
-      found.arena_before + static_cast<int64_t>(static_cast<double>(found.arena_before) * budget_);
+      found.arena_before + ahead + static_cast<int64_t>(static_cast<double>(found.arena_before) * budget_);
 
   return found;
 }
@@ -70,8 +70,8 @@ FoundOverlap OverlapFinder::Find(FoundOverlap found) {
   return found;
 }
 
-// Takes the best order with at most `live` live bytes whose arena is within the limit. Returns by how much the
-// smallest arena is over it; that of an order that ends first is not.
+// Takes the best order with at most `live` live bytes whose arena is within the limit. Returns by how much
+// the smallest arena is over it; that of an order that ends first is not.
 int64_t OverlapFinder::TryWith(int64_t live, FoundOverlap* found) {
   int64_t least_over = std::numeric_limits<int64_t>::max();
   for (Candidate& candidate : Candidates(live)) {
@@ -111,8 +111,7 @@ std::string OverlapFinder::LimitOf(const std::vector<int>& order, int c) {
   if (EndOf(free.order()) < EndOf(order) * (1 - kEqual)) return "memory";
   const CollectiveTimes times =
       Simulate(estimates_.steps, order, estimates_.peers).collectives[static_cast<size_t>(c)];
-  if (2 * (times.begin - times.arrive) > times.exposed)
-    return "other devices come to it later";
+  if (2 * (times.begin - times.arrive) > times.exposed) return "other devices come to it later";
   return "nothing else is ready between " + Name(maker, "the start") + " and " + Name(reader, "the end");
 }
 
@@ -128,9 +127,7 @@ OverlapFinder::Candidate OverlapFinder::Now(const Arrangement& arrangement) cons
   return {arrangement.order(), EndOf(arrangement.order())};
 }
 
-double OverlapFinder::EndOf(const std::vector<int>& order) const {
-  return estimates_.Of(order).end;
-}
+double OverlapFinder::EndOf(const std::vector<int>& order) const { return estimates_.Of(order).end; }
 
 std::string OverlapFinder::Name(int op, const char* none) const {
   if (op < 0) return none;

@@ -23,10 +23,10 @@ class OverlapFinder {
  public:
   OverlapFinder(const LoweredProgram& program, const OverlapOptions& options, Estimates estimates);
 
-  // The program as it is.
-  FoundOverlap Given() const;
-  // The order that ends first of those whose arenas are at most `options.budget` larger than that of the order
-  // given: `found`, as Given has it, or better.
+  // The program as it is; its arena may grow by `ahead` bytes beside the budget.
+  FoundOverlap Given(int64_t ahead) const;
+  // The order that ends first of those whose arenas are at most `options.budget` larger than that of the
+  // order given: `found`, as Given has it, or better.
   FoundOverlap Find(FoundOverlap found);
   // Why what is exposed of collective `c` in `order` is not hidden.
   std::string LimitOf(const std::vector<int>& order, int c);

@@ -75,7 +75,8 @@ class Devices {
     for (const ProgramOnDevice& program : programs) {
       timed_.push_back(TimedDeviceOf(program, options.costs));
       ops_ += program.program->ops.size();
-      given_.found.push_back(OverlapFinder(*program.program, options, {timed_.back().steps, {}}).Given());
+      given_.found.push_back(
+          OverlapFinder(*program.program, options, {timed_.back().steps, {}}).Given(program.ahead));
     }
     const Meetings meetings(timed_);
     given_.end = meetings.EndOfRun(timed_);

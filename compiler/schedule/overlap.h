@@ -31,6 +31,8 @@ struct OverlapReport {
 struct ProgramOnDevice {
   uint32_t device = 0;
   LoweredProgram* program = nullptr;
+  int64_t ahead =
+      0;  // bytes by which the arena may grow, too: of weights that are gathered ahead of their use
 };
 
 // Puts each program's ops into an order in which collectives start as early and are waited for as late as

@@ -1,5 +1,5 @@
-// PeerTimesOf: how long devices wait for one another, by estimate: stages of a pipeline, and whoever else comes
-// to a collective late.
+// PeerTimesOf: how long devices wait for one another, by estimate: stages of a pipeline, and whoever else
+// comes to a collective late.
 #ifndef RONDO_FORMATS_PLAN_PEER_TIMES_H_
 #define RONDO_FORMATS_PLAN_PEER_TIMES_H_
 
@@ -22,9 +22,9 @@ struct TimedDevice {
 std::vector<size_t> KindsOf(const std::vector<TimedDevice>& devices);
 
 // Who meets whom at which collective: the n-th collective of a group is the same one on each of its devices.
-// Devices that are alike do not wait for one another: one that becomes quicker, or slower, takes those like it
-// along. An immutable value; holds for the devices it is made of in whatever order they run their steps, as long
-// as those alike run them in the same.
+// Devices that are alike do not wait for one another: one that becomes quicker, or slower, takes those like
+// it along. An immutable value; holds for the devices it is made of in whatever order they run their steps,
+// as long as those alike run them in the same.
 class Meetings {
  public:
   explicit Meetings(const std::vector<TimedDevice>& devices);

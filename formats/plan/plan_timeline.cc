@@ -19,7 +19,8 @@ class Devices {
       if (program.steps[s].records != kNone) recorded_by[program.steps[s].records] = s;
     }
     const CostModel costs = CostModelOf(plan);
-    for (uint32_t s = 0; s < program.steps.size(); ++s) Add(s, StepTime(costs, plan, program, s), recorded_by);
+    for (uint32_t s = 0; s < program.steps.size(); ++s)
+      Add(s, StepTime(costs, plan, program, s), recorded_by);
     for (TimedDevice& device : timed_) {
       device.order.resize(device.steps.steps.size());
       std::iota(device.order.begin(), device.order.end(), 0);
@@ -62,7 +63,8 @@ class Devices {
     TimedStep timed{TimedKind::kCompute, step.stream, -1, time * RoundsOf(program_, s), {}};
     const auto add = [&](uint32_t before) {
       const auto at = std::lower_bound(steps_[d].begin(), steps_[d].end(), before);
-      if (at != steps_[d].end() && *at == before) timed.deps.push_back(static_cast<int>(at - steps_[d].begin()));
+      if (at != steps_[d].end() && *at == before)
+        timed.deps.push_back(static_cast<int>(at - steps_[d].begin()));
     };
     for (uint32_t event : step.waits) add(recorded_by[event]);
     for (uint32_t before : step.after) add(before);
@@ -84,8 +86,8 @@ class Devices {
   const PlanData& plan_;
   const Program& program_;
   std::vector<TimedDevice> timed_;
-  std::vector<std::vector<uint32_t>> steps_;   // by device: steps of the program, ascending
-  std::vector<std::vector<uint32_t>> points_;  // by device and collective
+  std::vector<std::vector<uint32_t>> steps_;              // by device: steps of the program, ascending
+  std::vector<std::vector<uint32_t>> points_;             // by device and collective
   std::map<std::pair<uint32_t, uint32_t>, int> started_;  // by device and sync point: which collective
 };
 

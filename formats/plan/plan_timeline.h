@@ -19,8 +19,8 @@ struct PlannedCollective {
 
 // Microseconds from the start of the run.
 struct ProgramTimeline {
-  // By step: of a launch, copy or call, of all its rounds; of a collective's start both when it is enqueued; of
-  // a wait, from when its stream stands still to when the collective is over.
+  // By step: of a launch, copy or call, of all its rounds; of a collective's start both when it is enqueued;
+  // of a wait, from when its stream stands still to when the collective is over.
   std::vector<double> begins, ends;
   std::vector<PlannedCollective> collectives;  // by device, in the order in which they start there
   double end = 0;                              // on all devices

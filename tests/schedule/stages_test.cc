@@ -1,5 +1,5 @@
-// Devices that wait for one another: timelines of several against a run of all of them step by step, and orders
-// that let the others go on.
+// Devices that wait for one another: timelines of several against a run of all of them step by step, and
+// orders that let the others go on.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class StepByStep {
   struct Here {
     size_t next = 0, posted = 0;  // of the order; collectives that are over, in the order of their starts
     std::vector<double> streams, ends;
-    std::vector<Key> keys;                           // by collective
+    std::vector<Key> keys;                             // by collective
     std::vector<std::pair<const Key*, double>> queue;  // started, with when, and what each takes
     std::vector<double> takes;
     double last = 0;
@@ -233,10 +233,12 @@ TEST(PeerTimes, RunsEndWhenAllDevicesTogetherSayIt) {
       EXPECT_LE(line.end, end * (1 + 1e-12)) << "seed " << seed;
       seen |= line.end > end * (1 - 1e-12);
       for (size_t c = 0; c < line.collectives.size(); ++c) {
-        // One that takes longer by so much lets the run end that much later, no more and no less, as far as it
-        // has slack.
-        const double slack = end - (line.collectives[c].end + std::max(peers[d].remain[c], RemainingTimes(
-            devices[d].steps, devices[d].order, peers[d])[c]));
+        // One that takes longer by so much lets the run end that much later, no more and no less, as far as
+        // it has slack.
+        const double slack =
+            end -
+            (line.collectives[c].end +
+             std::max(peers[d].remain[c], RemainingTimes(devices[d].steps, devices[d].order, peers[d])[c]));
         EXPECT_GE(slack, -1e-9 * end);
         std::vector<TimedDevice> slower = devices;
         const auto& group = devices[d].groups[c];
@@ -250,7 +252,8 @@ TEST(PeerTimes, RunsEndWhenAllDevicesTogetherSayIt) {
             if (++n == number) step.time += slack + 3;
           }
         }
-        EXPECT_NEAR(StepByStep(slower).End(), end + 3, 1e-9 * end) << "seed " << seed << ", " << d << ", " << c;
+        EXPECT_NEAR(StepByStep(slower).End(), end + 3, 1e-9 * end)
+            << "seed " << seed << ", " << d << ", " << c;
       }
     }
     EXPECT_TRUE(seen);
@@ -318,9 +321,8 @@ class Orders {
     for (size_t i = 0; i < taken->size(); ++i) {
       const LoweredOp& op = program_.ops[i];
       const bool start = op.kind == LoweredKind::kCollectiveStart;
-      const bool ready = !(*taken)[i] && std::all_of(op.deps.begin(), op.deps.end(), [&](int d) {
-        return (*taken)[static_cast<size_t>(d)];
-      });
+      const bool ready = !(*taken)[i] && std::all_of(op.deps.begin(), op.deps.end(),
+                                                     [&](int d) { return (*taken)[static_cast<size_t>(d)]; });
       if (!ready || (start && op.collective != started)) continue;
       (*taken)[i] = true;
       order->push_back(static_cast<int>(i));
@@ -351,7 +353,8 @@ TEST(Overlap, TwoSmallProgramsThatWaitForOneAnotherEndNearTheirBestOrders) {
         limits[d] = arena + static_cast<int64_t>(static_cast<double>(arena) * budget);
         orders.push_back(Orders(programs[d], limits[d]).all);
         const TimedSteps steps = TimedStepsOf(Options(budget).costs, programs[d]);
-        devices.push_back(Device(d, steps.steps, std::vector<std::vector<uint32_t>>(steps.collectives, {0, 1})));
+        devices.push_back(
+            Device(d, steps.steps, std::vector<std::vector<uint32_t>>(steps.collectives, {0, 1})));
       }
       double best = 1e30;
       for (const std::vector<int>& first : orders[0]) {
@@ -371,8 +374,8 @@ TEST(Overlap, TwoSmallProgramsThatWaitForOneAnotherEndNearTheirBestOrders) {
       ++all;
     }
   }
-  std::printf("%d of %d are the best, %d take more than 1.05 times as long, the worst %.3f times\n", equal, all, far,
-              worst);
+  std::printf("%d of %d are the best, %d take more than 1.05 times as long, the worst %.3f times\n", equal,
+              all, far, worst);
   // What is best for one device depends on the other's order: not every pair is found.
   EXPECT_LE(far, all / 50);
   EXPECT_LE(worst, 1.2);

@@ -1,6 +1,6 @@
-// Whole models on several devices with compute beside their collectives: budgets hold on the plan's arenas, what
-// the compiler counted on is what tools show of the plan, and runs take as long on devices that are as quick as the
-// cost model says.
+// Whole models on several devices with compute beside their collectives: budgets hold on the plan's arenas,
+// what the compiler counted on is what tools show of the plan, and runs take as long on devices that are as
+// quick as the cost model says.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -22,12 +22,18 @@ struct Shared {
   uint32_t tp, pp;
 };
 constexpr Shared kShared[] = {
-    {"fixtures/llama_decode_op23/model.onnx", 2, 1}, {"fixtures/llama_decode_op23/model.onnx", 1, 2},
-    {"fixtures/llama_decode_op23/model.onnx", 2, 2}, {"fixtures/bert_ts17/model.onnx", 2, 1},
-    {"fixtures/bert_ts17/model.onnx", 1, 2},         {"fixtures/bert_ts17/model.onnx", 4, 1},
-    {"fixtures/resnet/model.onnx", 1, 3},            {"fixtures/vit_op23/model.onnx", 2, 1},
-    {"fixtures/vit_op23/model.onnx", 2, 2},          {"fixtures/unet_op23/model.onnx", 1, 2},
-    {"pycoder/decode.onnx", 2, 1},                   {"pycoder/decode.onnx", 1, 2},
+    {"fixtures/llama_decode_op23/model.onnx", 2, 1},
+    {"fixtures/llama_decode_op23/model.onnx", 1, 2},
+    {"fixtures/llama_decode_op23/model.onnx", 2, 2},
+    {"fixtures/bert_ts17/model.onnx", 2, 1},
+    {"fixtures/bert_ts17/model.onnx", 1, 2},
+    {"fixtures/bert_ts17/model.onnx", 4, 1},
+    {"fixtures/resnet/model.onnx", 1, 3},
+    {"fixtures/vit_op23/model.onnx", 2, 1},
+    {"fixtures/vit_op23/model.onnx", 2, 2},
+    {"fixtures/unet_op23/model.onnx", 1, 2},
+    {"pycoder/decode.onnx", 2, 1},
+    {"pycoder/decode.onnx", 1, 2},
 };
 
 CompileOptions OptionsOf(const Shared& shared, double budget) {
@@ -63,8 +69,9 @@ TEST(OverlapPlans, BudgetsHoldAndRunsNeverEndLater) {
         after += Exposed(program, &OverlapNote::exposed_after);
       }
       const OverlapReport& run = plan->report.programs[0].overlap;
-      std::printf("%-40s --tp %u --pp %u, budget %3.0f %%: exposed %7.1f -> %7.1f us, run %7.1f -> %7.1f us\n",
-                  shared.model, shared.tp, shared.pp, budget * 100, before, after, run.end_before, run.end_after);
+      std::printf(
+          "%-40s --tp %u --pp %u, budget %3.0f %%: exposed %7.1f -> %7.1f us, run %7.1f -> %7.1f us\n",
+          shared.model, shared.tp, shared.pp, budget * 100, before, after, run.end_before, run.end_after);
     }
   }
 }
@@ -75,7 +82,8 @@ TEST(OverlapPlans, WhatToolsShowOfThePlanIsWhatTheCompilerCountedOn) {
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     const PlanData& plan = compiled->plan;
     const ProgramTimeline timeline = TimelineOf(plan, plan.programs[0]);
-    EXPECT_NEAR(timeline.end, compiled->report.programs[0].overlap.end_after, 1e-6 * timeline.end) << shared.model;
+    EXPECT_NEAR(timeline.end, compiled->report.programs[0].overlap.end_after, 1e-6 * timeline.end)
+        << shared.model;
     size_t compared = 0;
     for (std::string_view source : plan.sources) {
       const std::optional<OverlapNote> note = ParseOverlapNote(source);
@@ -95,7 +103,8 @@ TEST(OverlapPlans, WhatToolsShowOfThePlanIsWhatTheCompilerCountedOn) {
   }
 }
 
-// The shortest of some runs, in microseconds: of as many as it takes, on a busy machine, to be as short as `enough`.
+// The shortest of some runs, in microseconds: of as many as it takes, on a busy machine, to be as short as
+// `enough`.
 double Measured(const CompileOptions& options, Driver* driver, double enough) {
   LiveModel live(options, *driver);
   LiveModel::Buffers buffers = live.MakeBuffers(0);
