@@ -197,17 +197,29 @@ Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
   return Status::Ok();
 }
 
-Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  uint32_t devices = 0;
-  for (const ProgramInWork& other : compilation->programs)
-    devices += other.source.program == program->source.program;
-  OverlapOptions options;
-  options.costs = CostModelOf(compilation->options.targets.deciding(), devices);
-  options.budget = compilation->options.overlap_budget;
-  options.break_before = compilation->options.break_before;
-  options.ahead = program->gathered.at_once;
-  program->planned.overlap = OverlapCollectives(&program->planned.lowered, options);
-  *text = program->planned.overlap.text;
+// All devices of one program at once: they wait for one another.
+Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  for (size_t first = 0; first < compilation->programs.size(); ++first) {
+    const std::string& name = compilation->programs[first].source.program;
+    std::vector<ProgramInWork*> programs;
+    std::vector<ProgramOnDevice> devices;
+    for (ProgramInWork& program : compilation->programs) {
+      if (program.source.program != name) continue;
+      programs.push_back(&program);
+      devices.push_back({program.device, &program.planned.lowered, program.gathered.at_once});
+    }
+    if (programs[0] != &compilation->programs[first]) continue;
+    OverlapOptions overlap;
+    overlap.costs = CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(devices.size()));
+    overlap.budget = options.overlap_budget;
+    overlap.break_before = options.break_before;
+    std::vector<OverlapReport> reports = OverlapOnDevices(devices, overlap);
+    for (size_t d = 0; d < programs.size(); ++d) {
+      *text += (text->empty() ? "" : "\n") + NameOf(options, *programs[d]) + ": " + reports[d].text;
+      programs[d]->planned.overlap = std::move(reports[d]);
+    }
+  }
   return Status::Ok();
 }
 
