@@ -81,10 +81,9 @@ constexpr PipelineEntry kPipeline[] = {
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
     {"gather_weights", GatherAhead, kEach, kNeeded, kAny, Leaves::kLowered, kSteps,
      "with --weights gather: each weight is brought together just before its use, two layers' worth at once"},
-    {"overlap", Overlap, kEach, kOptional, kAny, Leaves::kLowered, kSteps,
-     "collectives start as early and are waited for as late as shortens the run, with compute in between; "
-     "they "
-     "keep their order, and the arena its budget"},
+    {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
+     "collectives start as early and are waited for as late as shortens the run on all devices, with compute "
+     "in between; they keep their order, and the arena its budget"},
     {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason",
      BreaksWereFound},

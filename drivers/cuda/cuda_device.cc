@@ -349,7 +349,8 @@ Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress fro
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveStart});
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s->handle);
+  return reinterpret_cast<CudaCollectives*>(part.collectives)
+      ->Start(part, from, to, s->handle, s->recording != nullptr);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {
