@@ -1,18 +1,12 @@
 #include "compiler/schedule/cost_model.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "formats/plan/traffic.h"
 
 namespace rondo {
 namespace {
 
-constexpr AllReduceTime kNccl[] = {{4 << 10, 7.1, 22.6},
-                                   {64 << 10, 8.0, 25.5},
-                                   {1 << 20, 14.5, 31.6},
-                                   {16 << 20, 73, 121},
-                                   {256 << 20, 886, 1356}};
 constexpr AllReduceTime kThreads[] = {{0, 15, 40}, {1 << 20, 400, 1600}};
 
 constexpr CostModel kH200 = {2.5, 4.3e6, 6.6e8, 3.2e7, {}, 1};
@@ -53,23 +47,13 @@ double CostModel::CollectiveTime(const LoweredCollective& collective) const {
   const bool pieces = op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter;
   double size = static_cast<double>(collective.bytes) * (pieces ? ranks : 1);
   if (op != CollectiveOp::kAllReduce) size /= 2;
-  const double doublings = std::clamp(std::log2(std::max(ranks, 2.0)), 1.0, 3.0) - 1;  // 2 devices: 0, 8: 2
-  const auto at = [&](const AllReduceTime& row) { return row.us2 + (row.us8 - row.us2) * doublings / 2; };
-  const AllReduceTime *low = &all_reduces[0], *high = low;
-  for (const AllReduceTime& row : all_reduces) {
-    low = high;
-    high = &row;
-    if (row.bytes >= size) break;
-  }
-  if (low == high) return at(*low);
-  const double slope = (at(*high) - at(*low)) / (high->bytes - low->bytes);
-  return std::max(at(*low) + (size - low->bytes) * slope, at(all_reduces[0]));
+  return AllReduceMicroseconds(all_reduces, size, ranks);
 }
 
 CostModel CostModelOf(const Target& target, uint32_t devices) {
   CostModel model = target.is_host() ? kCore : kH200;
   model.all_reduces =
-      target.is_host() ? Span<const AllReduceTime>(kThreads) : Span<const AllReduceTime>(kNccl);
+      target.is_host() ? Span<const AllReduceTime>(kThreads) : Span<const AllReduceTime>(kNcclTimes);
   model.devices = std::max(devices, 1u);
   return model;
 }

@@ -8,14 +8,10 @@
 
 #include "compiler/fusion/lowered.h"
 #include "compiler/targets.h"
+#include "core/collective_time.h"
 #include "core/span.h"
 
 namespace rondo {
-
-// An all-reduce of so many bytes among 2 and among 8 devices.
-struct AllReduceTime {
-  double bytes, us2, us8;
-};
 
 // A plain value; all times in microseconds.
 struct CostModel {

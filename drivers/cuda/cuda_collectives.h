@@ -3,6 +3,7 @@
 #ifndef RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 #define RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -10,6 +11,9 @@
 #include "core/list.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/small/choose.h"
+#include "drivers/cuda/small/peers.h"
+#include "drivers/cuda/small/small_group.h"
 #include "drivers/nccl/communicator.h"
 
 namespace rondo::cuda {
@@ -42,17 +46,29 @@ class CommunicatorTable {
   GrowingList<Entry> entries_;
 };
 
+// What the collectives of a driver share.
+struct CollectiveMeans {
+  CommunicatorTable* nccl = nullptr;  // null: there is none,
+  Status nccl_status;                 // and why
+  PeerTable* peers = nullptr;
+  CollectiveKernels kernels = CollectiveKernels::kNccl;
+  uint64_t limit_ns = 0;  // that a rank of a small collective waits for another
+};
+
 class CudaCollectives {
  public:
   // `numbers[i]` is the number of the program's device i among the driver's `devices`; several may be one.
+  // `means` must outlive the result.
   static Result<CudaCollectives*> Create(const Program& program, Span<CudaDevice* const> devices,
-                                         Span<const uint32_t> numbers, CommunicatorTable& table);
+                                         Span<const uint32_t> numbers, const CollectiveMeans& means);
   ~CudaCollectives();
   CudaCollectives(const CudaCollectives&) = delete;
   CudaCollectives& operator=(const CudaCollectives&) = delete;
 
-  // On the device's own stream for collectives, after what `stream` has been given so far.
-  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, StreamHandle stream);
+  // On the device's own stream for collectives, after what `stream` has been given so far. A small one that does
+  // not come to its end is told in `faults`.
+  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
+               StreamHandle stream);
   Status Wait(const CollectivePart& part, StreamHandle stream);
   // OK, or that an earlier failure has ended a communicator.
   Status Begin() const;
@@ -64,13 +80,19 @@ class CudaCollectives {
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
   };
-  explicit CudaCollectives(CommunicatorTable& table) : table_(table) {}
+  explicit CudaCollectives(const CollectiveMeans& means) : means_(means) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
+  // What communicator `number` of the program needs: a small group, an NCCL communicator, or both.
+  Status Connect(const Program& program, uint32_t number, Span<const uint32_t> numbers);
+  Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(Member* member, size_t sync_points);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
-  CommunicatorTable& table_;
-  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
+  const CollectiveMeans& means_;
+  GrowingList<SmallKernel> kernels_;                // by sync point; kNone: NCCL does it
+  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator; null where it is not needed
+  GrowingList<SmallGroup*> groups_;                 // the same; owned
+  std::atomic<bool> aborted_{false};
   std::unique_ptr<Member[]> members_;               // by the program's device
   size_t num_members_ = 0;
 };
