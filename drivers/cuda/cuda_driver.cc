@@ -6,6 +6,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "core/custom_op.h"
 #include "core/list.h"
@@ -178,6 +179,17 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
     return static_cast<Driver*>(driver);
   delete driver;
   return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
+}
+
+Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name) {
+  constexpr std::pair<std::string_view, CollectiveKernels> kNames[] = {{"nccl", CollectiveKernels::kNccl},
+                                                                       {"small", CollectiveKernels::kSmall},
+                                                                       {"auto", CollectiveKernels::kAuto}};
+  for (const auto& [known, kernels] : kNames) {
+    if (name == known) return CollectiveKernels{kernels};
+  }
+  return Status::Error(Code::kInvalidArgument, "collectives \"%.*s\" are none of nccl, small and auto",
+                       static_cast<int>(name.size()), name.data());
 }
 
 void DestroyCudaDriver(Driver* driver) { delete driver; }

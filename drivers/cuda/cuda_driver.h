@@ -7,6 +7,7 @@
 #define RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
 
 #include <string>
+#include <string_view>
 
 #include "core/custom_op.h"
 #include "core/driver.h"
@@ -21,6 +22,9 @@ enum class CollectiveKernels : uint8_t {
   kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL the rest
   kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
 };
+
+// Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
+Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name);
 
 struct CudaOptions {
   // Folders, separated by ':', in which libraries (NCCL, cuBLASLt) are looked for before the system's places.

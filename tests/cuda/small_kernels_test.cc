@@ -11,12 +11,13 @@
 
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/small/kernels_text.h"
+#include "tests/folders.h"
 
 namespace rondo {
 namespace {
 
 std::string TextOf(const std::string& path) {
-  std::ifstream file(RONDO_SOURCE_FOLDER "/" + path);
+  std::ifstream file(SourceFolder() + "/" + path);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

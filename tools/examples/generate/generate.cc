@@ -92,7 +92,8 @@ std::string Run(const Options& options) {
   if (std::string problem = ReadFile(options.prompt_file, &prompt); !problem.empty()) return problem;
   if (options.cuda) PrepareForGpus();
   Model model;
-  if (std::string problem = model.Open(options.plan.c_str(), options.threads, options.cuda, options.devices);
+  if (std::string problem = model.Open(options.plan.c_str(), options.threads, options.cuda, options.devices,
+                                       options.collectives);
       !problem.empty())
     return problem;
   return Generate(model, prompt, options);

@@ -4,7 +4,8 @@
 #include <string_view>
 
 const char kUsage[] =
-    "usage: generate PLAN --prompt-file F --tokens N [--raw] [--threads T] [--cuda [--devices LIST]]\n"
+    "usage: generate PLAN --prompt-file F --tokens N [--raw] [--threads T] [--cuda [--devices LIST]\n"
+    "                [--collectives WHO]]\n"
     "\n"
     "Lets a byte-level language model continue a prompt, greedily. PLAN holds the programs `prefill` and\n"
     "`decode`, as made by: rondo compile prefill=prefill64.onnx decode=decode.onnx -o PLAN\n"
@@ -15,6 +16,7 @@ const char kUsage[] =
     "  --threads T      threads of the host driver (1 to 256; default 1)\n"
     "  --cuda           run on a GPU; PLAN was compiled with --target cuda:sm_90a\n"
     "  --devices LIST   the GPU of each of the plan's devices (0,1; or 0,0: two on one); by default 0,1,...\n"
+    "  --collectives W  nccl, small (kernels over peer memory) or auto\n"
     "\n"
     "example: generate pycoder.rondo --prompt-file prompt.txt --tokens 120\n";
 
@@ -56,6 +58,10 @@ bool SetValue(const std::string& name, const std::string& value, Options* option
     *problem = "--devices takes numbers from 0 to 63 with commas between, not \"" + value + "\"";
     return false;
   }
+  if (name == "--collectives") {
+    options->collectives = value;
+    return true;
+  }
   uint64_t threads = 0;
   if (ParseNumber(value, 1, 256, &threads)) {
     options->threads = static_cast<uint32_t>(threads);
@@ -66,7 +72,8 @@ bool SetValue(const std::string& name, const std::string& value, Options* option
 }
 
 bool TakesValue(std::string_view name) {
-  return name == "--prompt-file" || name == "--tokens" || name == "--threads" || name == "--devices";
+  return name == "--prompt-file" || name == "--tokens" || name == "--threads" || name == "--devices" ||
+         name == "--collectives";
 }
 
 }  // namespace
@@ -98,6 +105,7 @@ bool ParseOptions(int argc, char** argv, Options* options, std::string* problem)
   if (options->plan.empty()) return *problem = "a plan is needed", false;
   if (options->prompt_file.empty()) return *problem = "--prompt-file is needed", false;
   if (!options->devices.empty() && !options->cuda) return *problem = "--devices is for --cuda", false;
+  if (!options->collectives.empty() && !options->cuda) return *problem = "--collectives is for --cuda", false;
   if (!tokens_given) return *problem = "--tokens is needed", false;
   return true;
 }

@@ -14,6 +14,7 @@ struct Options {
   bool cuda = false;
   bool help = false;
   std::vector<uint32_t> devices;  // GPU of each of the plan's devices; empty: 0, 1, ...
+  std::string collectives;        // who computes them, as rondo_cuda_options has it; empty: the default
   uint32_t threads = 1;
 };
 
