@@ -1,6 +1,6 @@
 // How long collectives take, by size and ranks: what schedules are compared with, and what chooses between
-// NCCL and the small kernels of the cuda driver. Measured on H200 over NVLink, in graphs; other GPUs are taken
-// for one. Microseconds and bytes. Pure functions, the same for every rank.
+// NCCL and the small kernels of the cuda driver. Measured on H200 over NVLink, in graphs; other GPUs are
+// taken for one. Microseconds and bytes. Pure functions, the same for every rank.
 #ifndef RONDO_CORE_COLLECTIVE_TIME_H_
 #define RONDO_CORE_COLLECTIVE_TIME_H_
 

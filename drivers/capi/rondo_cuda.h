@@ -54,8 +54,8 @@ typedef struct rondo_cuda_options {
   int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
   void (*join_thread)(void* user, void* thread);
   void* thread_user;
-  /* Who computes collectives: "nccl" (also by NULL), "small" (kernels of the driver's own over peer memory, whatever
-   * they can do) or "auto" (whichever is quicker by estimate). Not kept. */
+  /* Who computes collectives: "nccl" (also by NULL), "small" (kernels of the driver's own over peer memory,
+   * whatever they can do) or "auto" (whichever is quicker by estimate). Not kept. */
   const char* collectives;
 } rondo_cuda_options;
 

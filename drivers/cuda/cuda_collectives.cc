@@ -204,9 +204,10 @@ Status CudaCollectives::Begin() const {
   for (const nccl::Communicator* communicator : communicators_)
     aborted |= communicator != nullptr && communicator->aborted();
   if (!aborted) return Status::Ok();
-  return Status::Error(Code::kFailedPrecondition,
-                       "a communicator of this session was aborted when a run on its devices failed; make the "
-                       "session anew");
+  return Status::Error(
+      Code::kFailedPrecondition,
+      "a communicator of this session was aborted when a run on its devices failed; make the "
+      "session anew");
 }
 
 void CudaCollectives::Abort() {

@@ -65,8 +65,8 @@ class CudaCollectives {
   CudaCollectives(const CudaCollectives&) = delete;
   CudaCollectives& operator=(const CudaCollectives&) = delete;
 
-  // On the device's own stream for collectives, after what `stream` has been given so far. A small one that does
-  // not come to its end is told in `faults`.
+  // On the device's own stream for collectives, after what `stream` has been given so far. A small one that
+  // does not come to its end is told in `faults`.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
                StreamHandle stream);
   Status Wait(const CollectivePart& part, StreamHandle stream);
@@ -93,7 +93,7 @@ class CudaCollectives {
   GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator; null where it is not needed
   GrowingList<SmallGroup*> groups_;                 // the same; owned
   std::atomic<bool> aborted_{false};
-  std::unique_ptr<Member[]> members_;               // by the program's device
+  std::unique_ptr<Member[]> members_;  // by the program's device
   size_t num_members_ = 0;
 };
 

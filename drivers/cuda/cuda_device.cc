@@ -23,8 +23,7 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
   Error error = api.device_get(&device->id_, static_cast<int>(index));
   if (error == 0) error = api.device_attribute(&device->major_, kMajorAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->minor_, kMinorAttribute, device->id_);
-  if (error == 0)
-    error = api.device_attribute(&device->processors_, kProcessorsAttribute, device->id_);
+  if (error == 0) error = api.device_attribute(&device->processors_, kProcessorsAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->shared_, kBlockSharedAttribute, device->id_);
   if (error == 0) error = api.device_name(device->name_, sizeof(device->name_), device->id_);
   if (error == 0) error = api.context_retain(&device->context_, device->id_);

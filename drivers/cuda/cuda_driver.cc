@@ -93,8 +93,9 @@ class CudaDriver final : public Driver {
     }
     for (const Program& program : plan.programs) {
       if (!NeedsNccl(program) || means_.nccl_status.ok()) continue;
-      return means_.nccl_status.At("program \"%.*s\" has %zu collectives", static_cast<int>(program.name.size()),
-                             program.name.data(), program.sync_points.size());
+      return means_.nccl_status.At("program \"%.*s\" has %zu collectives",
+                                   static_cast<int>(program.name.size()), program.name.data(),
+                                   program.sync_points.size());
     }
     return Status::Ok();
   }

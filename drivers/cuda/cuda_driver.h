@@ -19,7 +19,8 @@ namespace rondo {
 // Who computes collectives.
 enum class CollectiveKernels : uint8_t {
   kNccl,
-  kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL the rest
+  kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
+           // the rest
   kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
 };
 

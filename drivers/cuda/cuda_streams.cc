@@ -16,7 +16,8 @@ constexpr uint64_t kLeastForTeam = 2 << 20;  // bytes a run copies
 // Of a small collective that has not come to its end.
 Status CollectiveFault(const FaultRecord& fault) {
   if (fault.taken == small::kAbortFault)
-    return Status::Error(Code::kAborted, "the collective was aborted while it waited for rank %llu", fault.value);
+    return Status::Error(Code::kAborted, "the collective was aborted while it waited for rank %llu",
+                         fault.value);
   return Status::Error(Code::kDeadlineExceeded, "the collective has waited %g s for rank %llu",
                        static_cast<double>(fault.extent) / 1e9, fault.value);
 }

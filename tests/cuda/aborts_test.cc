@@ -232,8 +232,8 @@ std::string NameOfPlace(const testing::TestParamInfo<Place>& of) {
          (shared ? "OnOneGpu" : "OnTwoGpus");
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, GpuAborts,
-                         testing::Combine(testing::Bool(),
-                                          testing::Values(CollectiveKernels::kNccl, CollectiveKernels::kSmall)),
+                         testing::Combine(testing::Bool(), testing::Values(CollectiveKernels::kNccl,
+                                                                           CollectiveKernels::kSmall)),
                          NameOfPlace);
 
 }  // namespace

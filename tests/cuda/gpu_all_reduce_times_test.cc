@@ -110,7 +110,8 @@ TEST_P(AllReduceTimes, BySize) {
     line += text;
   }
   std::printf("%u ranks on %u GPU%s, %s, us an all-reduce:%s\n", count, gpus, gpus == 1 ? "" : "s",
-              nccl ? (std::string("NCCL ") + nccl::VersionText(version).text).c_str() : "small", line.c_str());
+              nccl ? (std::string("NCCL ") + nccl::VersionText(version).text).c_str() : "small",
+              line.c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, AllReduceTimes, testing::ValuesIn(kRankCases), NameOf);

@@ -1,6 +1,6 @@
-// The tensor-parallel model of tests/compile on GPUs, through NCCL and small kernels: against its unsharded twin on the host
-// driver, all ranks to the bit, from two threads at once, many times. Ranks share GPUs where there are fewer
-// (skipped where NCCL is older than 2.30).
+// The tensor-parallel model of tests/compile on GPUs, through NCCL and small kernels: against its unsharded
+// twin on the host driver, all ranks to the bit, from two threads at once, many times. Ranks share GPUs where
+// there are fewer (skipped where NCCL is older than 2.30).
 #include <gtest/gtest.h>
 
 #include <algorithm>

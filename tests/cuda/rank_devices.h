@@ -72,9 +72,9 @@ struct RankCase {
 inline std::string NameOf(const testing::TestParamInfo<RankCase>& of) {
   return (of.param.kernels == CollectiveKernels::kNccl ? "Nccl" : "Small") + std::to_string(of.param.ranks);
 }
-inline constexpr RankCase kRankCases[] = {
-    {2, CollectiveKernels::kNccl},  {4, CollectiveKernels::kNccl},  {8, CollectiveKernels::kNccl},
-    {2, CollectiveKernels::kSmall}, {4, CollectiveKernels::kSmall}, {8, CollectiveKernels::kSmall}};
+inline constexpr RankCase kRankCases[] = {{2, CollectiveKernels::kNccl},  {4, CollectiveKernels::kNccl},
+                                          {8, CollectiveKernels::kNccl},  {2, CollectiveKernels::kSmall},
+                                          {4, CollectiveKernels::kSmall}, {8, CollectiveKernels::kSmall}};
 
 inline Result<Driver*> CreateCudaDriverFor(CollectiveKernels kernels) {
   CudaOptions options;

@@ -1,5 +1,5 @@
-// Small collectives with threads as ranks: what each kernel thread does (drivers/cuda/small/exchange.h), compiled
-// for the CPU, over memory that all ranks share.
+// Small collectives with threads as ranks: what each kernel thread does (drivers/cuda/small/exchange.h),
+// compiled for the CPU, over memory that all ranks share.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -147,8 +147,8 @@ Bytes Numbers(u64 bytes, Element element, u32 seed) {
 
 // One collective of all ranks; what is wrong with what it left. `offset`: bytes that tensors begin behind an
 // aligned address. `late`: a rank that comes last.
-std::string Try(Ranks* ranks, Kind kind, Element element, const std::vector<Bytes>& from, u64 bytes, u64 offset = 0,
-                u32 late = kMostRanks) {
+std::string Try(Ranks* ranks, Kind kind, Element element, const std::vector<Bytes>& from, u64 bytes,
+                u64 offset = 0, u32 late = kMostRanks) {
   const u64 written = kind == Kind::kAllGather ? bytes * ranks->count : bytes;
   std::vector<Bytes> in, out(ranks->count, Bytes(written + offset + 8, 'x'));
   for (const Bytes& of : from) {
@@ -224,12 +224,14 @@ TEST_P(SmallExchange, AnySizeAnywhere) {
       const u64 bytes = elements * SizeOf(element);
       for (Kind kind : {Kind::kOneShot, Kind::kReduceScatter, Kind::kAllGather}) {
         const u64 offset = elements % 4 * SizeOf(element);
-        EXPECT_EQ(Try(&ranks, kind, element, InputsOf(GetParam(), kind, element, bytes, 3), bytes, offset), "")
+        EXPECT_EQ(Try(&ranks, kind, element, InputsOf(GetParam(), kind, element, bytes, 3), bytes, offset),
+                  "")
             << elements << " elements of kind " << element;
       }
       const u64 packs = PacksOf(bytes);
       if (packs <= PartOf(packs, GetParam()) * (GetParam() - 1)) continue;  // a rank has no part
-      EXPECT_EQ(Try(&ranks, Kind::kTwoShot, element, InputsOf(GetParam(), Kind::kTwoShot, element, bytes, 3), bytes),
+      EXPECT_EQ(Try(&ranks, Kind::kTwoShot, element, InputsOf(GetParam(), Kind::kTwoShot, element, bytes, 3),
+                    bytes),
                 "");
     }
   }
@@ -259,7 +261,8 @@ TEST_P(SmallExchange, WorksInPlace) {
   }
 }
 
-// Collectives of all kinds and sizes one after another, each rank at its own pace, while the epoch comes round.
+// Collectives of all kinds and sizes one after another, each rank at its own pace, while the epoch comes
+// round.
 TEST_P(SmallExchange, ManyInARowWhileTheEpochWraps) {
   constexpr u64 kMost = 512;  // bytes
   constexpr u32 kRuns = 600;
@@ -320,9 +323,33 @@ TEST_P(SmallExchange, OldWordsAreGoneBeforeTheEpochComesRound) {
       EXPECT_EQ(Try(&ranks, kind, kF32, InputsOf(GetParam(), kind, kF32, kFew, few), kFew), "");
     for (State& state : ranks.states) state.epoch = before;
     for (u32 seed : {3u, 4u}) {
-      EXPECT_EQ(Try(&ranks, kind, kF32, InputsOf(GetParam(), kind, kF32, kBytes, seed), kBytes, 0, seed % 2), "")
+      EXPECT_EQ(Try(&ranks, kind, kF32, InputsOf(GetParam(), kind, kF32, kBytes, seed), kBytes, 0, seed % 2),
+                "")
           << "kind " << int(kind);
     }
+  }
+}
+
+// Both halves of a pack are looked at, whichever comes first.
+TEST(SmallExchangeOfTwo, HalfAPackIsWaitedFor) {
+  for (const bool low_first : {true, false}) {
+    Ranks ranks(2, 4);
+    float from[2] = {1, 2}, to[2] = {};
+    std::atomic<bool> ended{false};
+    std::thread rank([&] {
+      ranks.Do(0, Kind::kOneShot, kF32, reinterpret_cast<char*>(from), reinterpret_cast<char*>(to), 8);
+      ended = true;
+    });
+    Words* const place = &ranks.inboxes[0][kFirstEpoch % kSlots * 2 * ranks.capacity + ranks.capacity];
+    const u64 flag = u64{kFirstEpoch} << 32;
+    const u64 halves[] = {flag | std::bit_cast<u32>(10.0f), flag | std::bit_cast<u32>(20.0f)};
+    __atomic_store_n(low_first ? &place->low : &place->high, halves[low_first ? 0 : 1], __ATOMIC_RELAXED);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_FALSE(ended);
+    __atomic_store_n(low_first ? &place->high : &place->low, halves[low_first ? 1 : 0], __ATOMIC_RELAXED);
+    rank.join();
+    EXPECT_EQ(to[0], 11);
+    EXPECT_EQ(to[1], 22);
   }
 }
 

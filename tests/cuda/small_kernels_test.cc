@@ -1,6 +1,6 @@
-// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FILE writes what it
-// should be: `RONDO_WRITE_PTX=drivers/cuda/small/kernels.ptx cuda_test --gtest_filter=SmallKernels.*` from the
-// root.
+// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FILE writes
+// what it should be: `RONDO_WRITE_PTX=drivers/cuda/small/kernels.ptx cuda_test --gtest_filter=SmallKernels.*`
+// from the root.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,7 +23,8 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
-// NVRTC writes the version of the PTX language that is its own; what is used of it is older, and so are drivers.
+// NVRTC writes the version of the PTX language that is its own; what is used of it is older, and so are
+// drivers.
 std::string WithoutItsMaker(const std::string& ptx) {
   std::string kept;
   std::stringstream lines(ptx);
@@ -36,7 +37,8 @@ std::string WithoutItsMaker(const std::string& ptx) {
 }
 
 TEST(SmallKernels, PtxIsThatOfTheSource) {
-  const std::vector<std::string> names = {"drivers/cuda/small/exchange.h", "drivers/cuda/small/exchange_layout.h",
+  const std::vector<std::string> names = {"drivers/cuda/small/exchange.h",
+                                          "drivers/cuda/small/exchange_layout.h",
                                           "formats/machine_code/kernel_params.h"};
   std::vector<std::string> texts;
   for (const std::string& name : names) texts.push_back(TextOf(name));
@@ -48,9 +50,12 @@ TEST(SmallKernels, PtxIsThatOfTheSource) {
       nvrtc->Compile(TextOf("drivers/cuda/small/kernels.cu"), headers, "compute_80");
   ASSERT_TRUE(made.ok()) << made.status().message();
   const std::string ptx(made->begin(), made->end() - 1);
-  if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr) std::ofstream(to) << WithoutItsMaker(ptx);
-  if (ptx.find("release 13.0, V13.0.88") == ptx.npos) GTEST_SKIP() << "NVRTC is not the one that made the file";
-  EXPECT_TRUE(WithoutItsMaker(ptx) == cuda::kSmallKernelsText) << "kernels.ptx is not made of kernels.cu any more";
+  if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr)
+    std::ofstream(to) << WithoutItsMaker(ptx);
+  if (ptx.find("release 13.0, V13.0.88") == ptx.npos)
+    GTEST_SKIP() << "NVRTC is not the one that made the file";
+  EXPECT_TRUE(WithoutItsMaker(ptx) == cuda::kSmallKernelsText)
+      << "kernels.ptx is not made of kernels.cu any more";
 }
 
 }  // namespace

@@ -6,9 +6,7 @@
 namespace rondo::cuda {
 namespace {
 
-bool CanAdd(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
+bool CanAdd(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16; }
 
 // Of one rank: what all may send to it, in both slots.
 uint64_t InboxBytes(SmallKernel kernel, const SyncPoint& point) {
@@ -27,7 +25,8 @@ SmallKernel BestOf(const SyncPoint& point) {
     case CollectiveOp::kAllReduce: {
       const double bytes = static_cast<double>(point.bytes),
                    ranks = static_cast<double>(point.participants.size());
-      const bool two = TwoShotFits(point) && TwoShotMicroseconds(bytes, ranks) < OneShotMicroseconds(bytes, ranks);
+      const bool two =
+          TwoShotFits(point) && TwoShotMicroseconds(bytes, ranks) < OneShotMicroseconds(bytes, ranks);
       return two ? SmallKernel::kTwoShot : SmallKernel::kOneShot;
     }
     case CollectiveOp::kReduceScatter: return SmallKernel::kReduceScatter;
@@ -74,7 +73,7 @@ SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool 
   const double bytes = static_cast<double>(point.bytes),
                ranks = static_cast<double>(point.participants.size());
   return SmallMicroseconds(kernel, bytes, ranks) < NcclMicroseconds(point, bytes, ranks) ? kernel
-                                                                                          : SmallKernel::kNone;
+                                                                                         : SmallKernel::kNone;
 }
 
 }  // namespace rondo::cuda

@@ -1,7 +1,8 @@
-// What one thread of a small collective does, for device code and, with threads as ranks, for tests on the CPU.
+// What one thread of a small collective does, for device code and, with threads as ranks, for tests on the
+// CPU.
 //
-// Thread `first` of `stride` takes packs first, first + stride and so on, of every rank's data the same: what it
-// waits for is sent by the thread of its number, so threads need not meet. All that it has to send is sent
+// Thread `first` of `stride` takes packs first, first + stride and so on, of every rank's data the same: what
+// it waits for is sent by the thread of its number, so threads need not meet. All that it has to send is sent
 // before it waits for anything. What it reads of `from` it has read before the pack of `to` that may be there
 // is written, so all of them work in place (core/collective.h).
 //

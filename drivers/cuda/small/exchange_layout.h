@@ -1,10 +1,11 @@
-// What the ranks of a group of small collectives share, written once: device code (kernels.cu), the driver and
-// the tests include it. It includes what a fault is, and nothing else.
+// What the ranks of a group of small collectives share, written once: device code (kernels.cu), the driver
+// and the tests include it. It includes what a fault is, and nothing else.
 //
-// A rank's inbox is where the others write to it: two slots, which collectives take in turns, each with room for
-// `capacity` packs from every rank. A pack is 8 bytes of data, carried as two 64-bit words that are written and
-// read whole: 4 bytes of data and, above them, the epoch, the number of the collective. No flag has to be raised
-// after the data, no value of the data means anything, and a word from an earlier collective is told apart.
+// A rank's inbox is where the others write to it: two slots, which collectives take in turns, each with room
+// for `capacity` packs from every rank. A pack is 8 bytes of data, carried as two 64-bit words that are
+// written and read whole: 4 bytes of data and, above them, the epoch, the number of the collective. No flag
+// has to be raised after the data, no value of the data means anything, and a word from an earlier collective
+// is told apart.
 #ifndef RONDO_DRIVERS_CUDA_SMALL_EXCHANGE_LAYOUT_H_
 #define RONDO_DRIVERS_CUDA_SMALL_EXCHANGE_LAYOUT_H_
 
@@ -21,8 +22,8 @@ enum : u32 {
   kPackBytes = 8,
   kFirstEpoch = kSlots,  // inboxes are zero then; the first epochs of a cleaning period would clean
 };
-// Epochs from one cleaning to the next: the words that no collective has written since are written then, so that
-// they are never as old as it takes the epoch to come round again.
+// Epochs from one cleaning to the next: the words that no collective has written since are written then, so
+// that they are never as old as it takes the epoch to come round again.
 enum : u32 { kCleaningPeriod = 1u << 20 };
 
 // A pack on its way.

@@ -48,9 +48,9 @@ Status PeerTable::Connect(Span<CudaDevice* const> devices) {
         RONDO_RETURN_IF_ERROR(known->status);
         continue;
       }
-      const Status tried =
-          Try(*from, *to).At("GPU %u (%s) cannot write to the memory of GPU %u (%s)", from->index(),
-                             from->name(), to->index(), to->name());
+      const Status tried = Try(*from, *to)
+                               .At("GPU %u (%s) cannot write to the memory of GPU %u (%s)", from->index(),
+                                   from->name(), to->index(), to->name());
       if (!tried.ok() && tried.code() != Code::kUnsupported) return tried;
       std::unique_ptr<Pair> pair(new (std::nothrow)
                                      Pair{from->context(), to->context(), tried, std::move(pairs_)});

@@ -13,16 +13,17 @@ namespace rondo::cuda {
 
 class CudaDevice;
 
-// What the NVIDIA driver says of peers is not believed: machines are known where it says yes and writes are lost.
-// So one writes as collectives do and the other looks what has come. Each pair is tried once. Thread-safe.
+// What the NVIDIA driver says of peers is not believed: machines are known where it says yes and writes are
+// lost. So one writes as collectives do and the other looks what has come. Each pair is tried once.
+// Thread-safe.
 class PeerTable {
  public:
   PeerTable() = default;
   PeerTable(const PeerTable&) = delete;
   PeerTable& operator=(const PeerTable&) = delete;
 
-  // OK if each of `devices` (several may be one GPU, told apart by their contexts) can write to all others, from
-  // now on. kUnsupported: which cannot write to which, and why.
+  // OK if each of `devices` (several may be one GPU, told apart by their contexts) can write to all others,
+  // from now on. kUnsupported: which cannot write to which, and why.
   Status Connect(Span<CudaDevice* const> devices);
 
  private:

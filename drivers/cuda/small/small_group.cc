@@ -29,8 +29,9 @@ Result<SmallGroup*> SmallGroup::Create(Span<CudaDevice* const> devices, uint64_t
   {
     CudaDevice::Use use(*devices[0]);
     void* memory = nullptr;
-    RONDO_RETURN_IF_ERROR(devices[0]->Check(
-        devices[0]->api().host_allocate(&memory, sizeof(uint32_t), kPortable | kMapped), "page-locked memory"));
+    RONDO_RETURN_IF_ERROR(
+        devices[0]->Check(devices[0]->api().host_allocate(&memory, sizeof(uint32_t), kPortable | kMapped),
+                          "page-locked memory"));
     made->abort_ = static_cast<uint32_t*>(memory);
     *made->abort_ = 0;
   }
@@ -85,10 +86,10 @@ Status SmallGroup::Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& p
   small::Call with = call;
   with.bytes = point.bytes;
   with.element = ElementOf(point.dtype);
-  const uint64_t blocks =
-      (PacksShared(kernel, point) + SmallKernels::kThreads - 1) / SmallKernels::kThreads;
-  return ranks_[rank].device->small().Enqueue(
-      kernel, static_cast<uint32_t>(std::min<uint64_t>(blocks, most_blocks_)), ranks_[rank].group, with, stream);
+  const uint64_t blocks = (PacksShared(kernel, point) + SmallKernels::kThreads - 1) / SmallKernels::kThreads;
+  return ranks_[rank].device->small().Enqueue(kernel,
+                                              static_cast<uint32_t>(std::min<uint64_t>(blocks, most_blocks_)),
+                                              ranks_[rank].group, with, stream);
 }
 
 void SmallGroup::Abort() { __atomic_store_n(abort_, 1, __ATOMIC_RELEASE); }

@@ -1,5 +1,5 @@
-// SmallGroup: what the small collectives of one communicator of one session need: an inbox for each rank, in its
-// GPU's memory, that the others write to. Internal to drivers/cuda.
+// SmallGroup: what the small collectives of one communicator of one session need: an inbox for each rank, in
+// its GPU's memory, that the others write to. Internal to drivers/cuda.
 #ifndef RONDO_DRIVERS_CUDA_SMALL_SMALL_GROUP_H_
 #define RONDO_DRIVERS_CUDA_SMALL_SMALL_GROUP_H_
 
@@ -24,8 +24,8 @@ class SmallGroup {
   SmallGroup(const SmallGroup&) = delete;
   SmallGroup& operator=(const SmallGroup&) = delete;
 
-  // Enqueues (or records) `rank`'s part on `stream`. Collectives of a rank must be in order. One that does not
-  // end is told in `faults`. Different ranks may be used by different threads at once.
+  // Enqueues (or records) `rank`'s part on `stream`. Collectives of a rank must be in order. One that does
+  // not end is told in `faults`. Different ranks may be used by different threads at once.
   Status Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
                  StreamHandle stream);
   // Ends what is in flight within moments; the group is of no use from then on. From any thread.

@@ -31,7 +31,8 @@ class SmallKernels {
   // Enqueues (or records) a collective of `blocks` blocks, with the device's context current.
   Status Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
                  StreamHandle stream);
-  // Enqueues the writing of `count` packs, the i-th {seed + i, ~(seed + i)}, to memory that may be another GPU's.
+  // Enqueues the writing of `count` packs, the i-th {seed + i, ~(seed + i)}, to memory that may be another
+  // GPU's.
   Status EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream);
 
  private:

@@ -15,8 +15,9 @@ namespace {
 using namespace small;  // NOLINT: its kernels are made here
 
 constexpr u32 kThreads = 3;
-constexpr const char* kNames[] = {"rondo_small_one_shot", "rondo_small_two_shot", "rondo_small_reduce_scatter",
-                                  "rondo_small_all_gather", "rondo_small_probe"};
+constexpr const char* kNames[] = {"rondo_small_one_shot", "rondo_small_two_shot",
+                                  "rondo_small_reduce_scatter", "rondo_small_all_gather",
+                                  "rondo_small_probe"};
 
 std::atomic<uint64_t> ended{0};
 std::atomic<bool> all_late{false};

@@ -21,8 +21,8 @@ using cuda::Address;
 using cuda::Error;
 
 inline constexpr Error kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kInvalidContext = 201,
-                       kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kPeerEnabled = 704, kUnsupportedInCapture = 900,
-                       kCaptureUnmatched = 903, kCaptureIsolation = 905;
+                       kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kPeerEnabled = 704,
+                       kUnsupportedInCapture = 900, kCaptureUnmatched = 903, kCaptureIsolation = 905;
 
 using Work = std::function<Error()>;
 

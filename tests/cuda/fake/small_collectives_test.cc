@@ -61,10 +61,11 @@ TEST(ChooseSmall, WhatIsAskedForAndCanBe) {
   // Nobody knows that all have begun where one has nothing to add.
   EXPECT_EQ(asked(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 72, 8)), SmallKernel::kOneShot);
   for (const SyncPoint& never :
-       {Point(CollectiveOp::kAllReduce, 64, 2, DType::kI32), Point(CollectiveOp::kReduceScatter, 64, 2, DType::kF64),
-        Point(CollectiveOp::kBroadcast, 64, 2), Point(CollectiveOp::kSend, 64, 2),
-        Point(CollectiveOp::kAllToAll, 64, 2), Point(CollectiveOp::kAllReduce, 64, 9),
-        Point(CollectiveOp::kAllReduce, 0, 2), Point(CollectiveOp::kAllReduce, ~uint64_t{7}, 2),
+       {Point(CollectiveOp::kAllReduce, 64, 2, DType::kI32),
+        Point(CollectiveOp::kReduceScatter, 64, 2, DType::kF64), Point(CollectiveOp::kBroadcast, 64, 2),
+        Point(CollectiveOp::kSend, 64, 2), Point(CollectiveOp::kAllToAll, 64, 2),
+        Point(CollectiveOp::kAllReduce, 64, 9), Point(CollectiveOp::kAllReduce, 0, 2),
+        Point(CollectiveOp::kAllReduce, ~uint64_t{7}, 2),
         Point(CollectiveOp::kAllGather, cuda::kMostInbox, 2)}) {
     EXPECT_EQ(asked(CollectiveKernels::kSmall, never), SmallKernel::kNone) << Name(never.op);
     EXPECT_FALSE(cuda::CanBeSmall(never));
@@ -126,9 +127,11 @@ TEST_F(SmallCollectives, GpusThatDoNotReachEachOtherHaveNccl) {
     fake_cuda::SetMachine(machine);
     session_.collectives = CollectiveKernels::kSmall;
     const Status refused = Open(2, {1, 0});
-    EXPECT_SAYS(refused, "small collectives: GPU 1 (Fake GPU) cannot write to the memory of GPU 0 (Fake GPU): ");
-    EXPECT_SAYS(refused, arrive ? "the NVIDIA driver says so"
-                                : "says that it can, but of 256 packs that were written, pack 0 did not arrive");
+    EXPECT_SAYS(refused,
+                "small collectives: GPU 1 (Fake GPU) cannot write to the memory of GPU 0 (Fake GPU): ");
+    EXPECT_SAYS(refused, arrive
+                             ? "the NVIDIA driver says so"
+                             : "says that it can, but of 256 packs that were written, pack 0 did not arrive");
     EXPECT_EQ(refused.code(), Code::kUnsupported);
     session_.collectives = CollectiveKernels::kAuto;
     const Status opened = Open(2, {1, 0});

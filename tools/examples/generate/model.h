@@ -17,8 +17,8 @@ class Model {
   static constexpr int64_t kVocabulary = 256;  // a token is a byte
 
   // Opens the plan, checks that it is such a model, and makes a session on `threads` CPU threads, or on GPUs:
-  // for each of the plan's devices one of `gpus` (empty: 0, 1, ...), with collectives by `collectives` (empty: the
-  // driver's default).
+  // for each of the plan's devices one of `gpus` (empty: 0, 1, ...), with collectives by `collectives`
+  // (empty: the driver's default).
   std::string Open(const char* path, uint32_t threads, bool cuda, std::span<const uint32_t> gpus,
                    const std::string& collectives);
 
