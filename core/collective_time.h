@@ -23,7 +23,12 @@ inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6},
                                                {16 << 20, 73, 121},
                                                {256 << 20, 886, 1356}};
 
-// Of a table with ascending sizes. Between sizes and numbers of devices of the table in proportion.
+// One-shot kernels over peer memory, which are for no more than the last row.
+inline constexpr AllReduceTime kSmallTimes[] = {
+    {4 << 10, 4.1, 6.7}, {16 << 10, 4.6, 6.9}, {64 << 10, 5.3, 8.0}, {256 << 10, 6.1, 13.7}};
+
+// Of a table with ascending sizes. Between sizes and numbers of devices of the table in proportion; beyond
+// the last row as between the last two.
 inline double AllReduceMicroseconds(Span<const AllReduceTime> table, double bytes, double ranks) {
   const double doublings = std::clamp(std::log2(std::max(ranks, 2.0)), 1.0, 3.0) - 1;  // 2 devices: 0, 8: 2
   const auto at = [&](const AllReduceTime& row) { return row.us2 + (row.us8 - row.us2) * doublings / 2; };
@@ -38,19 +43,11 @@ inline double AllReduceMicroseconds(Span<const AllReduceTime> table, double byte
   return std::max(at(*low) + (bytes - low->bytes) * slope, at(table[0]));
 }
 
-// Of the cuda driver's small kernels, where a rank sends `bytes` to each of the others: launch, write, see it
-// arrive, and what goes through a GPU's links, twice the data.
-inline double SmallExchangeMicroseconds(double bytes, double ranks) {
-  constexpr double kStart = 3.6, kRank = 0.4, kBytesPerMicrosecond = 2.5e5;
-  return kStart + kRank * (ranks - 1) + 2 * bytes * (ranks - 1) / kBytesPerMicrosecond;
-}
-// A one-shot and a two-shot all-reduce of `bytes`.
-inline double OneShotMicroseconds(double bytes, double ranks) {
-  return SmallExchangeMicroseconds(bytes, ranks);
-}
-inline double TwoShotMicroseconds(double bytes, double ranks) {
-  constexpr double kSecondShot = 1.8;
-  return kSecondShot + SmallExchangeMicroseconds(2 * bytes / ranks, ranks);
+// Whether a small all-reduce of `bytes` takes less time in two shots: a rank then sends less, but waits
+// twice. Packs double what goes through a GPU's links.
+constexpr bool TwoShotIsQuicker(double bytes, double ranks) {
+  constexpr double kSecondShot = 1.8, kBytesPerMicrosecond = 2.5e5;
+  return kSecondShot < 2 * bytes * (ranks - 1) * (1 - 2 / ranks) / kBytesPerMicrosecond;
 }
 
 }  // namespace rondo

@@ -4,6 +4,7 @@
 #define RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -65,10 +66,12 @@ class CudaCollectives {
   CudaCollectives(const CudaCollectives&) = delete;
   CudaCollectives& operator=(const CudaCollectives&) = delete;
 
-  // On the device's own stream for collectives, after what `stream` has been given so far. A small one that
-  // does not come to its end is told in `faults`.
+  // On the device's own stream for collectives, after what `stream` has been given so far. What is recorded
+  // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
+  // all, so that one thread may begin the collectives of several ranks. Wait waits for that one, or for
+  // Abort. A small one waits for nobody here; if it does not come to its end, `faults` tells.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
-               StreamHandle stream);
+               StreamHandle stream, bool recorded);
   Status Wait(const CollectivePart& part, StreamHandle stream);
   // OK, or that an earlier failure has ended a communicator.
   Status Begin() const;
@@ -79,6 +82,8 @@ class CudaCollectives {
     CudaDevice* device = nullptr;
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
+    // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
+    GrowingList<nccl::Communicator::Share> posted;
   };
   explicit CudaCollectives(const CollectiveMeans& means) : means_(means) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
@@ -86,6 +91,8 @@ class CudaCollectives {
   Status Connect(const Program& program, uint32_t number, Span<const uint32_t> numbers);
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(Member* member, size_t sync_points);
+  Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
+  Status Ended(const Member& member, uint32_t sync_point);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   const CollectiveMeans& means_;
@@ -95,6 +102,9 @@ class CudaCollectives {
   std::atomic<bool> aborted_{false};
   std::unique_ptr<Member[]> members_;  // by the program's device
   size_t num_members_ = 0;
+  std::mutex mutex_;
+  std::unique_ptr<nccl::Communicator::Share[]> shares_;  // of one collective; guarded by mutex_
+  std::condition_variable posted_;                       // something has been enqueued, or will not be
 };
 
 }  // namespace rondo::cuda

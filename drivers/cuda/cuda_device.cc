@@ -352,8 +352,10 @@ Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress fro
   s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveStart});
   // A graph's faults are told by the stream that it is launched on.
-  FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, faults, s->handle);
+  const bool recorded = s->recording != nullptr;
+  FaultRecord* const faults = recorded ? s->recording->origin->faults : s->faults;
+  return reinterpret_cast<CudaCollectives*>(part.collectives)
+      ->Start(part, from, to, faults, s->handle, recorded);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

@@ -1,5 +1,7 @@
 #include "drivers/cuda/small/choose.h"
 
+#include <iterator>
+
 #include "core/collective_time.h"
 #include "drivers/cuda/small/exchange.h"
 
@@ -25,9 +27,8 @@ SmallKernel BestOf(const SyncPoint& point) {
     case CollectiveOp::kAllReduce: {
       const double bytes = static_cast<double>(point.bytes),
                    ranks = static_cast<double>(point.participants.size());
-      const bool two =
-          TwoShotFits(point) && TwoShotMicroseconds(bytes, ranks) < OneShotMicroseconds(bytes, ranks);
-      return two ? SmallKernel::kTwoShot : SmallKernel::kOneShot;
+      return TwoShotFits(point) && TwoShotIsQuicker(bytes, ranks) ? SmallKernel::kTwoShot
+                                                                  : SmallKernel::kOneShot;
     }
     case CollectiveOp::kReduceScatter: return SmallKernel::kReduceScatter;
     case CollectiveOp::kAllGather: return SmallKernel::kAllGather;
@@ -35,14 +36,15 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-double SmallMicroseconds(SmallKernel kernel, double bytes, double ranks) {
-  return kernel == SmallKernel::kTwoShot ? TwoShotMicroseconds(bytes, ranks)
-                                         : OneShotMicroseconds(bytes, ranks);
-}
-
-double NcclMicroseconds(const SyncPoint& point, double bytes, double ranks) {
-  const double size = point.op == CollectiveOp::kAllReduce ? bytes : bytes * ranks / 2;
-  return AllReduceMicroseconds(kNcclTimes, size, ranks);
+// By estimate.
+bool IsQuicker(const SyncPoint& point) {
+  const double ranks = static_cast<double>(point.participants.size());
+  // Others move half of what an all-reduce of the whole does.
+  const double size =
+      static_cast<double>(point.bytes) * (point.op == CollectiveOp::kAllReduce ? 1 : ranks / 2);
+  const AllReduceTime& last = std::end(kSmallTimes)[-1];
+  return size <= last.bytes &&
+         AllReduceMicroseconds(kSmallTimes, size, ranks) < AllReduceMicroseconds(kNcclTimes, size, ranks);
 }
 
 }  // namespace
@@ -69,11 +71,8 @@ bool CanBeSmall(const SyncPoint& point) {
 SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  if (kernels == CollectiveKernels::kSmall || shared) return kernel;
-  const double bytes = static_cast<double>(point.bytes),
-               ranks = static_cast<double>(point.participants.size());
-  return SmallMicroseconds(kernel, bytes, ranks) < NcclMicroseconds(point, bytes, ranks) ? kernel
-                                                                                         : SmallKernel::kNone;
+  const bool small = kernels == CollectiveKernels::kSmall || shared || IsQuicker(point);
+  return small ? kernel : SmallKernel::kNone;
 }
 
 }  // namespace rondo::cuda
