@@ -146,6 +146,10 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
     EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 48"),
                   "the prompt's 1 tokens and 48 after it exceed the model's context of 48");
     EXPECT_PRINTS(Run("--prompt 7"), "--prompt: token 55 is not one of the model's 50");
+    EXPECT_PRINTS(Run("--ids --prompt 7 --context 49"),
+                  "--context 49: the mask of the plan has 48 positions");
+    EXPECT_EQ(Json("--ids --max-tokens 30 --context 40 --seed 9" + std::string(drawn) + all)["texts"],
+              together["texts"]);
     compile(1);
     for (int i = 0; i < 3; ++i) {
       const nlohmann::json alone = Json("--ids --max-tokens 30 --seed " + std::to_string(9 + i) + drawn +

@@ -263,6 +263,9 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
         Code::kUnsupported,
         "the plan has no state to cache what was read: compile it with --state INPUT:OUTPUT, or "
         "with --cache-length N if its caches grow");
+  if (form->context > 0 && options.context > form->context)
+    return Status::Error(Code::kInvalidArgument, "--context %lld: the mask of the plan has %lld positions",
+                         static_cast<long long>(options.context), static_cast<long long>(form->context));
   if (options.context > 0) form->context = options.context;
   if (form->context == 0 && lengths.size() == 1) form->context = *lengths.begin();
   if (form->context == 0)
