@@ -103,6 +103,11 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
+    if (!options.collectives.empty()) {
+      Result<CollectiveKernels> kernels = ParseCollectiveKernels(options.collectives);
+      if (!kernels.ok()) return kernels.status().At("--collectives");
+      cuda.collectives = *kernels;
+    }
     AllowSharedGpus(devices);
     Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
     if (driver.ok() && *driver != nullptr) {

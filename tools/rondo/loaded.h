@@ -40,6 +40,7 @@ struct LoadOptions {
   bool read_weights = false;     // into memory, instead of mapping them
   double timeout = 0;            // seconds, of making the session and of each run; 0: none
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
+  std::string collectives;       // of the cuda driver: "nccl", "small", "auto"; "": nccl
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
 };
