@@ -1,8 +1,8 @@
-// predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target cuda:sm_90a]: what the cost model says of a run of each model,
-// shared out over so many devices (--tp), as a table: collectives through NCCL, or as kernels over peer memory
-// where those are quicker; each waited for at once, or beside compute; and fused with what reads them. Weights
-// may be missing (synthetic ones stand for them). Beside it what was measured before, of PyTorch and Rondo, on
-// H200s (README.md in results/). Without a GPU.
+// predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target cuda:sm_90a]: what the cost model says of a run
+// of each model, shared out over so many devices (--tp), as a table: collectives through NCCL, or as kernels
+// over peer memory where those are quicker; each waited for at once, or beside compute; and fused with what
+// reads them. Weights may be missing (synthetic ones stand for them). Beside it what was measured before, of
+// PyTorch and Rondo, on H200s (README.md in results/). Without a GPU.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -122,10 +122,11 @@ void PrintRow(const std::string& model, uint32_t devices, const Predicted& nccl,
     if (model == row.model && devices == row.devices) measured = row;
   }
   const auto number = [](double us) { return us > 0 ? std::to_string(std::lround(us)) : std::string("–"); };
-  std::printf("| `%s` | %u | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f, %.0f | %s | %s | %s | %s |\n", model.c_str(),
-              devices, nccl.at_once, nccl.beside, small.at_once, small.beside, small.fused, nccl.exposed,
-              small.exposed, number(measured.rondo).c_str(), number(measured.eager).c_str(),
-              number(measured.compiled).c_str(), measured.target > 0 ? ("≤ " + number(measured.target)).c_str() : "–");
+  std::printf("| `%s` | %u | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f, %.0f | %s | %s | %s | %s |\n",
+              model.c_str(), devices, nccl.at_once, nccl.beside, small.at_once, small.beside, small.fused,
+              nccl.exposed, small.exposed, number(measured.rondo).c_str(), number(measured.eager).c_str(),
+              number(measured.compiled).c_str(),
+              measured.target > 0 ? ("≤ " + number(measured.target)).c_str() : "–");
   std::fflush(stdout);
 }
 
@@ -145,11 +146,13 @@ int Main(int count, char** words) {
   }
   const Result<Targets> targets = ParseTargets(target);
   if (models.empty() || !targets.ok()) {
-    std::fprintf(stderr, "predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target %s]\n", KnownTargets().c_str());
+    std::fprintf(stderr, "predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target %s]\n",
+                 KnownTargets().c_str());
     return 2;
   }
   std::printf(
-      "| model | N | NCCL, at once | NCCL, beside compute | small kernels, at once | beside compute | and fused | "
+      "| model | N | NCCL, at once | NCCL, beside compute | small kernels, at once | beside compute | and "
+      "fused | "
       "exposed: NCCL, small | Rondo measured | eager graph | compile | target |\n"
       "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const std::string& path : models) {
@@ -169,7 +172,8 @@ int Main(int count, char** words) {
         return 1;
       }
       PrintRow(std::filesystem::path(path).stem().string(), static_cast<uint32_t>(devices),
-               Predict(compilation, CollectivesBy::kNccl), Predict(compilation, CollectivesBy::kSmallKernels));
+               Predict(compilation, CollectivesBy::kNccl),
+               Predict(compilation, CollectivesBy::kSmallKernels));
     }
   }
   return 0;
