@@ -38,6 +38,7 @@ struct Compilation {
   // Names of options.shapes, options.bound_inputs, options.break_before, and inputs of options.states, that
   // some program has.
   std::vector<std::string> shapes_found, bound_found, breaks_found, states_found;
+  bool sampled = false;         // some program draws tokens
   std::vector<bool> annotated;  // by options.annotations: some program has such a node
   EmittedPlan emitted;          // from `emit` on
   EmitReport emit_report;

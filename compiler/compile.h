@@ -96,6 +96,9 @@ struct CompileOptions {
   // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
   // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
   int64_t cache_length = 0;
+  // Not empty: programs that have this output draw the next token of each text from it, on the device
+  // (passes::AppendSampling). `sample_tokens`: the input that has tokens, where several could be it.
+  std::string sample_logits, sample_tokens;
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;

@@ -38,6 +38,8 @@ constexpr PipelineEntry kPipeline[] = {
      "no node is an identity; cheap forms stand for dear ones where the result rounds the same or better"},
     {"pair_state", PairState, kEach, kNeeded, kAny, Leaves::kGraph, kGraphs | kStatesNamed,
      "inputs and outputs that are one persistent buffer are known as such", StatesWereFound},
+    {"append_sampling", AppendSampling, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "with --sample: the next token is drawn from the logits, and stays on the device", LogitsWereFound},
     {"recognise_concat", GraphAndBodies<passes::RecogniseConcat>, kEach, kOptional, kAny, Leaves::kGraph,
      kPaired, "a concatenation of evenly spaced pieces of one tensor is a view of it"},
     {"recognise_updates", GraphAndBodies<passes::RecogniseUpdates>, kEach, kOptional, kAny, Leaves::kGraph,

@@ -6,17 +6,13 @@
 
 #include <cstdint>
 
+#include "core/collective_time.h"
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/span.h"
 #include "formats/plan/traffic.h"
 
 namespace rondo {
-
-// An all-reduce of so many bytes among 2 and among 8 devices.
-struct AllReduceTime {
-  double bytes, us2, us8;
-};
 
 inline constexpr size_t kSkeletons = 5;
 
