@@ -28,6 +28,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"import", Import, kEach, kNeeded, kAny, Leaves::kGraph, kWellFormed,
      "reads the ONNX model and decomposes its operators into the IR; shapes are static from here on",
      ImportNamesWereFound},
+    {"integer_products", GraphAndBodies<passes::IntegerProducts>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
+     "products of quantised numbers multiply 8-bit integers; scales and zero points follow the sums"},
     {"fold_constants", GraphAndBodies<passes::FoldConstants>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
      "nodes that depend on small constants alone are constants; weights stay as they are"},
     {"eliminate_common_subexpressions", GraphAndBodies<passes::EliminateCommonSubexpressions>, kEach,

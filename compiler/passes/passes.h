@@ -6,6 +6,9 @@
 
 namespace rondo::passes {
 
+// Products and convolutions of quantised factors multiply 8-bit integers: zero points become corrections of
+// the sums, scales multiply them. Weights keep their 8 bits.
+Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
 // Of equal nodes with equal annotations one is left.
