@@ -118,9 +118,10 @@ def write(folder, name, model, dynamic):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--layers", type=int, default=6, help="of the encoder")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
-    write(arguments.folder, "encoder", encoder(), "dynamic")
+    write(arguments.folder, "encoder", encoder(arguments.layers), "dynamic")
     write(arguments.folder, "resnet18", resnet18(), "integer")
 
 
