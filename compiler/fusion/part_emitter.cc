@@ -206,8 +206,8 @@ bool IsWhole(const TapeWriter& tape, int reg, int depth = 0) {
   }
 }
 
-// The float that register `reg` was before it became an integer of few bits, if that has not changed it: whole
-// and clamped to what the bits hold, as quantisation makes it. -1: no such.
+// The float that register `reg` was before it became an integer of few bits, if that has not changed it:
+// whole and clamped to what the bits hold, as quantisation makes it. -1: no such.
 int BeforeNarrowing(const TapeWriter& tape, int reg) {
   const TapeInst& cast = tape.insts()[static_cast<size_t>(reg)];
   if (cast.op != TapeOp::kCast || tape.type(cast.a) != TapeType::kF32) return -1;

@@ -107,10 +107,12 @@ class Rewriter {
     if (!b_.ConstantValue(once, ir::kMaxReadBytes, &data)) return false;
     std::vector<double> values;
     std::vector<int64_t> integers;
-    if (IsFloat(data->dtype) ? !b_.ConstantFloats(once, &values) : !b_.ConstantInts(once, &integers)) return false;
+    if (IsFloat(data->dtype) ? !b_.ConstantFloats(once, &values) : !b_.ConstantInts(once, &integers))
+      return false;
     values.insert(values.end(), integers.begin(), integers.end());
-    return std::all_of(values.begin(), values.end(),
-                       [](double v) { return v == static_cast<double>(static_cast<int64_t>(v)) && v <= kMost && v >= -kMost; });
+    return std::all_of(values.begin(), values.end(), [](double v) {
+      return v == static_cast<double>(static_cast<int64_t>(v)) && v <= kMost && v >= -kMost;
+    });
   }
   // Whether it is made of integers by casts and differences.
   bool IsWidened(NodeId id) {
@@ -128,8 +130,8 @@ class Rewriter {
   // As i32: exact for zero points.
   NodeId Whole(NodeId zero) { return zero == kNoNode ? zero : b_.Cast(zero, DType::kI32); }
 
-  // The bytes of a weight, signed: u8 numbers less 128, the zero point, too. Rank r with dims that only repeat
-  // shown once. Null where it is no constant.
+  // The bytes of a weight, signed: u8 numbers less 128, the zero point, too. Rank r with dims that only
+  // repeat shown once. Null where it is no constant.
   std::shared_ptr<const ConstantData> Signed(Quantised* w) {
     std::shared_ptr<const ConstantData> value;
     if (!b_.ConstantValue(Once(w->numbers), kMostWeightBytes, &value)) return nullptr;
@@ -277,8 +279,7 @@ class Rewriter {
     const NodeId x = Padded(a, &attrs);
     NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
     const NodeId weight_zero = AlongChannels(w.zero, r);
-    if (weight_zero != kNoNode)
-      y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(x, weight_shape, attrs)));
+    if (weight_zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(x, weight_shape, attrs)));
     if (a.zero != kNoNode) {
       const NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
       y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), Centred(all, weight_zero, count)));
@@ -288,8 +289,9 @@ class Rewriter {
 
   // Outside of the input is its zero point: an attribute where that is known, else memory.
   NodeId Padded(const Quantised& a, ir::ConvAttrs* attrs) {
-    const bool none = std::all_of(attrs->pads_begin.begin(), attrs->pads_begin.end(), [](auto p) { return p == 0; }) &&
-                      std::all_of(attrs->pads_end.begin(), attrs->pads_end.end(), [](auto p) { return p == 0; });
+    const bool none =
+        std::all_of(attrs->pads_begin.begin(), attrs->pads_begin.end(), [](auto p) { return p == 0; }) &&
+        std::all_of(attrs->pads_end.begin(), attrs->pads_end.end(), [](auto p) { return p == 0; });
     if (a.zero == kNoNode || none) return a.numbers;
     const std::optional<double> known = UniformValue(g_, a.zero);
     if (known) {
@@ -314,7 +316,8 @@ class Rewriter {
       }
     }
     b_.FoldConstants(false);  // a byte a place
-    const NodeId around = b_.Mul(b_.Cast(b_.Ints(DType::kU8, places, outside), DType::kF32), b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32));
+    const NodeId around = b_.Mul(b_.Cast(b_.Ints(DType::kU8, places, outside), DType::kF32),
+                                 b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32));
     b_.FoldConstants(true);
     const NodeId padded = b_.Cast(b_.Add(b_.Cast(inside, DType::kF32), around), type);
     std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);

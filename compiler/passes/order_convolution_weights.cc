@@ -82,7 +82,8 @@ Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& 
     if (data == nullptr) continue;
     NodeId weight = graph->node(id).inputs[1];
     ir::Builder b = BuilderLike(graph, weight);
-    const std::vector<int> order = OrderOf(data->shape.rank, !Is8Bit(data->dtype) && (options.host || IsDepthwise(*data)));
+    const std::vector<int> order =
+        OrderOf(data->shape.rank, !Is8Bit(data->dtype) && (options.host || IsDepthwise(*data)));
     std::vector<int> back(order.size());
     for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
     NodeId ordered =

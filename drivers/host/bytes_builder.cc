@@ -7,9 +7,9 @@ namespace {
 
 constexpr int kOuter = 0, kM = 1, kN = 2, kK = 3;  // groups of the nest
 
-constexpr int64_t kMostDepth = 33000;    // u8 times u8: sums stay within 32 bits
-constexpr int64_t kMostTaps = 1 << 12;   // of which each has an address
-constexpr int64_t kVector = 64;          // bytes: rows of packed bytes are whole vectors
+constexpr int64_t kMostDepth = 33000;     // u8 times u8: sums stay within 32 bits
+constexpr int64_t kMostTaps = 1 << 12;    // of which each has an address
+constexpr int64_t kVector = 64;           // bytes: rows of packed bytes are whole vectors
 constexpr int64_t kMostPacked = 1 << 18;  // bytes of packed rows, which a second cache holds
 constexpr int64_t kMostRows = 64;
 
@@ -74,8 +74,8 @@ Status PartBuilder::BuildRuns(BytesProgram* bytes) {
   return Status::Ok();
 }
 
-// An epilogue that begins by making floats of the sums, perhaps less a correction for each column, gets them so:
-// its first instructions are done where the sums are made.
+// An epilogue that begins by making floats of the sums, perhaps less a correction for each column, gets them
+// so: its first instructions are done where the sums are made.
 Status PartBuilder::BuildFloatSums(BytesProgram* bytes) {
   GrowingList<TapeInst> tape(part_.epilogue.begin(), part_.epilogue.size());
   if (!tape.ok()) return NoMemory();
@@ -113,7 +113,8 @@ Status PartBuilder::BuildFloatSums(BytesProgram* bytes) {
       const TapeInst& less = tape[tape[next].b];
       if (less.op != TapeOp::kLoad || less.arg >= part_.operands.size()) return Status::Ok();
       const Operand& operand = part_.operands[less.arg];
-      if (operand.dtype != DType::kI32 || Depends(operand, kM) || uses(tape[next].b) != 1) return Status::Ok();
+      if (operand.dtype != DType::kI32 || Depends(operand, kM) || uses(tape[next].b) != 1)
+        return Status::Ok();
       corrections[found] = less.arg;
       next = reader(next);
       if (casts(next, DType::kI32)) next = reader(next);

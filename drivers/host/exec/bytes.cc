@@ -1,11 +1,11 @@
-// Products of 8-bit integers (Path::kBytes): rows of the left side packed as unsigned bytes, columns of the right
-// side where they lie, and dot products along k, exact in 32 bits.
+// Products of 8-bit integers (Path::kBytes): rows of the left side packed as unsigned bytes, columns of the
+// right side where they lie, and dot products along k, exact in 32 bits.
 //
-// The instructions multiply unsigned by signed bytes. Signed bytes of the left side are packed with 128 added,
-// unsigned ones of the right side read with 128 taken away, both by flipping the top bit; what that adds to the
-// sums is taken away again: 128 times the sum of a row (known when it is packed) and of a column (one more row of
-// the left side, all 128).
-// GCC 12 warns of its own intrinsics, whose results begin as "undefined".
+// The instructions multiply unsigned by signed bytes. Signed bytes of the left side are packed with 128
+// added, unsigned ones of the right side read with 128 taken away, both by flipping the top bit; what that
+// adds to the sums is taken away again: 128 times the sum of a row (known when it is packed) and of a column
+// (one more row of the left side, all 128). GCC 12 warns of its own intrinsics, whose results begin as
+// "undefined".
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
@@ -40,9 +40,7 @@ inline void StoreSums(__m128i sums, int32_t* to) { _mm_storeu_si128(reinterpret_
   using Sums = __m512i;                                                                                      \
   constexpr int kStep = 64, kRows = 6;                                                                       \
   inline Bytes Load(const char* p) { return _mm512_loadu_si512(p); }                                         \
-  inline Bytes LoadSome(const char* p, int n) {                                                              \
-    return _mm512_maskz_loadu_epi8((uint64_t{1} << n) - 1, p);                                               \
-  }                                                                                                          \
+  inline Bytes LoadSome(const char* p, int n) { return _mm512_maskz_loadu_epi8((uint64_t{1} << n) - 1, p); } \
   inline Bytes Same(uint8_t x) { return _mm512_set1_epi8(static_cast<char>(x)); }                            \
   inline Bytes Flip(Bytes x, Bytes flip) { return _mm512_xor_si512(x, flip); }                               \
   inline Sums Zero() { return _mm512_setzero_si512(); }                                                      \
@@ -78,21 +76,19 @@ bool HasVnni() { return __builtin_cpu_supports("avx512vnni"); }
 
 #elif defined(__AVX2__)
 
-#define RONDO_BYTES_256                                                                  \
-  using Bytes = __m256i;                                                                 \
-  using Sums = __m256i;                                                                  \
-  constexpr int kStep = 32, kRows = 2;                                                   \
-  inline Bytes Load(const char* p) {                                                     \
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));                      \
-  }                                                                                      \
-  inline Bytes LoadSome(const char* p, int n) {                                          \
-    alignas(32) char some[32] = {};                                                      \
-    std::memcpy(some, p, static_cast<size_t>(n));                                        \
-    return Load(some);                                                                   \
-  }                                                                                      \
-  inline Bytes Same(uint8_t x) { return _mm256_set1_epi8(static_cast<char>(x)); }        \
-  inline Bytes Flip(Bytes x, Bytes flip) { return _mm256_xor_si256(x, flip); }           \
-  inline Sums Zero() { return _mm256_setzero_si256(); }                                  \
+#define RONDO_BYTES_256                                                                                \
+  using Bytes = __m256i;                                                                               \
+  using Sums = __m256i;                                                                                \
+  constexpr int kStep = 32, kRows = 2;                                                                 \
+  inline Bytes Load(const char* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); } \
+  inline Bytes LoadSome(const char* p, int n) {                                                        \
+    alignas(32) char some[32] = {};                                                                    \
+    std::memcpy(some, p, static_cast<size_t>(n));                                                      \
+    return Load(some);                                                                                 \
+  }                                                                                                    \
+  inline Bytes Same(uint8_t x) { return _mm256_set1_epi8(static_cast<char>(x)); }                      \
+  inline Bytes Flip(Bytes x, Bytes flip) { return _mm256_xor_si256(x, flip); }                         \
+  inline Sums Zero() { return _mm256_setzero_si256(); }                                                \
   inline void Reduce(const Sums* s, int32_t* to) { StoreSums(Fold(SumOfFour(s)), to); }
 
 namespace widened {
@@ -185,7 +181,8 @@ class Product {
         step = part_.lhs_row;
       }
       const int all = static_cast<int>(rows) + (bytes_.left_flip != 0 ? 1 : 0);
-      bytes_.multiply(left_, part_.lhs_row, all, b, step, n, K(), bytes_.right_flip[j], Acc(j), part_.acc_row);
+      bytes_.multiply(left_, part_.lhs_row, all, b, step, n, K(), bytes_.right_flip[j], Acc(j),
+                      part_.acc_row);
     }
   }
 
@@ -200,9 +197,9 @@ class Product {
     frame.acc_stride = bytes_.wide_stride;
     Decode(nest, nest.first[1], nest.first[2], row, pos);
     for (int64_t r = 0; r < rows;) {
-      const int64_t count = part_.epilogue_rows == 1
-                                ? 1
-                                : Least(Least(part_.epilogue_rows, rows - r), nest.extent[inner] - pos[inner]);
+      const int64_t count = part_.epilogue_rows == 1 ? 1
+                                                     : Least(Least(part_.epilogue_rows, rows - r),
+                                                             nest.extent[inner] - pos[inner]);
       for (int j = 0; j < part_.num_rhs; ++j) {
         char* wide = w_.scratch + part_.rhs_at + j * bytes_.wide_stride;
         for (int64_t i = 0; i < count; ++i) {
@@ -222,7 +219,9 @@ class Product {
 
  private:
   int64_t K() const { return part_.nest.points[3]; }
-  int32_t* Acc(int j) const { return reinterpret_cast<int32_t*>(w_.scratch + part_.acc_at + j * part_.acc_stride); }
+  int32_t* Acc(int j) const {
+    return reinterpret_cast<int32_t*>(w_.scratch + part_.acc_at + j * part_.acc_stride);
+  }
 
   // Where no tap is absent, taps that lie one behind the other are copied as one.
   void PackRuns(const int64_t* pos, uint8_t* to) {
@@ -326,7 +325,10 @@ class Product {
 
 }  // namespace
 
-MultiplyBytes FindMultiplyBytes() { return HasVnni() ? vnni::Tile : widened::Tile; }
+void FillMultiplyBytes(Engine* engine) {
+  engine->multiply_bytes = HasVnni() ? vnni::Tile : widened::Tile;
+  engine->multiply_bytes_widened = widened::Tile;
+}
 
 void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
   const Nest& nest = part.nest;

@@ -19,7 +19,7 @@ void FillEngine(Engine* engine) {
   engine->find_op = FindOp;
   engine->add_clamp = AddClamp();
   FillLoads(engine);
-  engine->multiply_bytes = FindMultiplyBytes();
+  FillMultiplyBytes(engine);
   engine->run[static_cast<int>(Path::kMap)] = RunMap;
   engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;
   engine->run[static_cast<int>(Path::kColumns)] = RunColumnReduction;

@@ -212,8 +212,7 @@ void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t las
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
 OpFn AddClamp();
-// By the instructions that this machine has.
-MultiplyBytes FindMultiplyBytes();
+void FillMultiplyBytes(Engine* engine);
 void FillLoads(Engine* engine);
 
 }  // namespace rondo::host::RONDO_ISA

@@ -10,10 +10,10 @@
 // 16-bit element.
 template <bool A_SIGNED, bool B_SIGNED>
 DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
-#define MMA(a_type, b_type)                                            \
-  asm("mma.sync.aligned.m16n8k32.row.col.s32." a_type "." b_type       \
-      ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"     \
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                 \
+#define MMA(a_type, b_type)                                        \
+  asm("mma.sync.aligned.m16n8k32.row.col.s32." a_type "." b_type   \
+      ".s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])             \
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1))
   if (A_SIGNED && B_SIGNED)
     MMA("s8", "s8");
@@ -26,8 +26,8 @@ DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
 #undef MMA
 }
 
-// The Multiply of matmul_tiles by the warps of a block, warps_m x warps_n x warps_k. Sums leave as the bits of
-// floats: nothing may add them, so that a cluster has one block. ABSENT: the byte of A where it is padded.
+// The Multiply of matmul_tiles by the warps of a block, warps_m x warps_n x warps_k. Sums leave as the bits
+// of floats: nothing may add them, so that a cluster has one block. ABSENT: the byte of A where it is padded.
 template <TileMatmul T, bool A_SIGNED, bool B_SIGNED, int ABSENT>
 struct ImmaTile {
   static constexpr TileMatmul MATMUL = T;
@@ -63,7 +63,8 @@ struct ImmaTile {
       u32 a[MS][4];
 #pragma unroll
       for (int m = 0; m < MS; ++m)
-        ldmatrix(a[m], a_tile + swizzled<A::LINE>(warp_m * WARP_M + m * 16 + (lane & 15), piece + (lane >> 4)));
+        ldmatrix(a[m],
+                 a_tile + swizzled<A::LINE>(warp_m * WARP_M + m * 16 + (lane & 15), piece + (lane >> 4)));
 #pragma unroll
       for (int j = 0; j < B_COUNT; ++j)
 #pragma unroll
@@ -101,8 +102,9 @@ struct ImmaTile {
       for (int n = 0; n < NS; ++n)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          int2* to = (int2*)(sums + (warp_m * WARP_M + m * 16 + (lane >> 2) + 8 * h) * AccumulatorsPitch(T.n) +
-                             warp_n * WARP_N + n * 8 + (lane & 3) * 2);
+          int2* to =
+              (int2*)(sums + (warp_m * WARP_M + m * 16 + (lane >> 2) + 8 * h) * AccumulatorsPitch(T.n) +
+                      warp_n * WARP_N + n * 8 + (lane & 3) * 2);
           int2 v = make_int2(own[m][n][2 * h], own[m][n][2 * h + 1]);
           if (add) {
             const int2 old = *to;

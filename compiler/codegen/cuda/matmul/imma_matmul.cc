@@ -36,8 +36,8 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const Operand& a = part.operands[part.lhs];
   return part.acc_type == TapeType::kI64 && part.prologue.empty() && Is8Bit(a.dtype) &&
          Is8Bit(part.operands[part.rhs[0]].dtype) && a.indirects.empty() &&
-         Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.k <= kMostDepth && problem.n >= 8 &&
-         problem.b_count <= kMostB;
+         Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.k <= kMostDepth &&
+         problem.n >= 8 && problem.b_count <= kMostB;
 }
 
 TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
@@ -53,7 +53,8 @@ std::optional<int> StagesOf(const CudaTarget& target, const TileMatmul& matmul, 
   constexpr int64_t kLeast = 3, kMost = 8;
   const TileLayout layout = matmul.byte_layout();
   const int64_t room = target.shared;
-  const int64_t stages = std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(kLeast, steps + 1)});
+  const int64_t stages =
+      std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(kLeast, steps + 1)});
   if (stages < kLeast || layout.shared(static_cast<int>(stages)) > room) return std::nullopt;
   return static_cast<int>(stages);
 }
@@ -85,8 +86,9 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
       *StagesOf(context.target, matmul, CaseOf(context, problem, configuration.k, configuration).own_steps);
   const Operand& a = part.operands[part.lhs];
   const auto sign = [](DType t) { return t == DType::kI8 ? "true" : "false"; };
-  const std::string types = std::string(", ") + sign(a.dtype) + ", " + sign(part.operands[part.rhs[0]].dtype) +
-                            ", " + Text(static_cast<int64_t>(static_cast<uint8_t>(static_cast<int64_t>(a.absent))));
+  const std::string types = std::string(", ") + sign(a.dtype) + ", " +
+                            sign(part.operands[part.rhs[0]].dtype) + ", " +
+                            Text(static_cast<int64_t>(static_cast<uint8_t>(static_cast<int64_t>(a.absent))));
   return WriteTileMatmul(context, problem, "matmul_imma", matmul, matmul.byte_layout().shared(matmul.stages),
                          writer, types);
 }
