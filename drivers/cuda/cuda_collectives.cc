@@ -69,6 +69,7 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
   for (uint32_t number : numbers) {
     Member& member = members_[num_members_++];
     member.device = devices[number];
+    if (std::count(numbers.begin(), numbers.end(), number) > 1) member.device->SeveralRanks();
     RONDO_RETURN_IF_ERROR(MakeMember(&member, program.sync_points.size()));
   }
   for (const SyncPoint& point : program.sync_points) {
