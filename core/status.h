@@ -84,9 +84,10 @@ class [[nodiscard]] Result {
   Result(const T& value) : has_(true) { new (&value_) T(value); }        // NOLINT
   Result(T&& value) : has_(true) { new (&value_) T(std::move(value)); }  // NOLINT
   template <typename U>
-    requires(std::is_convertible_v<U, T> && !std::is_same_v<std::decay_t<U>, T> &&
-             !std::is_same_v<std::decay_t<U>, Status> && !std::is_same_v<std::decay_t<U>, Result<T>>)
-  Result(U&& value) : has_(true) {
+  requires(std::is_convertible_v<U, T> && !std::is_same_v<std::decay_t<U>, T> &&
+           !std::is_same_v<std::decay_t<U>, Status> && !std::is_same_v<std::decay_t<U>, Result<T>>)
+      Result(U&& value)
+      : has_(true) {
     new (&value_) T(std::forward<U>(value));
   }  // NOLINT
   Result(Result&& other) noexcept : status_(std::move(other.status_)), has_(other.has_) {

@@ -15,8 +15,7 @@ namespace {
 class Bytes {
  public:
   template <typename T>
-    requires(std::is_arithmetic_v<T> || std::is_enum_v<T>)
-  Bytes& operator<<(T value) {
+  requires(std::is_arithmetic_v<T> || std::is_enum_v<T>) Bytes& operator<<(T value) {
     if constexpr (std::is_same_v<T, float>) {
       return Raw(std::bit_cast<uint32_t>(value));
     } else if constexpr (std::is_same_v<T, double>) {

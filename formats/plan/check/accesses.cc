@@ -16,7 +16,7 @@ bool ForPiecesOf(const Access& access, Work& work, const Visit<Box>& visit) {
 bool Meet(const Box& a, const Box& b) { return a.base < b.end && b.base < a.end; }
 
 int ByPlace(const void* a, const void* b) {
-  const Access &x = **static_cast<const Access* const*>(a), &y = **static_cast<const Access* const*>(b);
+  const Access &x = **static_cast<const Access*const*>(a), &y = **static_cast<const Access*const*>(b);
   if (x.region != y.region) return x.region < y.region ? -1 : 1;
   const int64_t first = x.first_byte(), other = y.first_byte();
   return first != other ? (first < other ? -1 : 1) : (&x < &y ? -1 : 1);
