@@ -1,8 +1,8 @@
 // PadFewChannels: a convolution of a picture's three channels, whose elements a GPU would fetch one by one,
 // reads a copy of four channels, a pixel at a time.
 //
-// The copy has its channels last (fusion/channels_last.cc), so that a pixel is one access of 8 bytes (of 4, of
-// 8-bit integers); what is added is zero, as are the weights that meet it.
+// The copy has its channels last (fusion/channels_last.cc), so that a pixel is one access of 8 bytes (of 4,
+// of 8-bit integers); what is added is zero, as are the weights that meet it.
 #include <algorithm>
 #include <cstring>
 

@@ -46,7 +46,8 @@ Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 // is a product; with options.channels_last, products of 16-bit values are made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
-// With options.channels_last, a convolution of pictures (16-bit floats, 8-bit integers) of three channels reads a copy of four.
+// With options.channels_last, a convolution of pictures (16-bit floats, 8-bit integers) of three channels
+// reads a copy of four.
 Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for

@@ -64,9 +64,15 @@ void AddProduct(Suite* suite, const BytesCase& p, uint32_t seed) {
 
 TEST(GpuBytes, EveryTileMatchesTheReference) {
   const BytesCase cases[] = {
-      {1, 150, 200, 336},       {1, 130, 264, 144}, {2, 40, 72, 272},
-      {1, 70, 136, 200, 2},     {1, 1, 64, 512},    {1, 49, 136, 2400, 3},
-      {1, 33, 65, 97, 1, true}, {1, 60, 40, 80, 1, false, true}, {3, 32, 48, 64, 1, true, false},
+      {1, 150, 200, 336},
+      {1, 130, 264, 144},
+      {2, 40, 72, 272},
+      {1, 70, 136, 200, 2},
+      {1, 1, 64, 512},
+      {1, 49, 136, 2400, 3},
+      {1, 33, 65, 97, 1, true},
+      {1, 60, 40, 80, 1, false, true},
+      {3, 32, 48, 64, 1, true, false},
   };
   std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kImma, TargetOf("sm_90a"));
   ASSERT_FALSE(tiles.empty());
@@ -83,7 +89,8 @@ TEST(GpuBytes, EveryTileMatchesTheReference) {
 }
 
 // Padded with a byte that is not zero. Loops: n, g, o, out height and width, kernel height and width, c.
-void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel, int64_t step, uint32_t seed) {
+void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel, int64_t step,
+                    uint32_t seed) {
   Random random(seed);
   Case& c = suite->Add("convolution of bytes " + std::to_string(seed));
   PartMaker& maker = c.maker;
@@ -103,8 +110,8 @@ void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel
   maker.operands[part.lhs].guards = c.arena.Copy(std::vector<Guard>{
       {size * channels, -pad, size, c.arena.Copy(std::vector<int64_t>{0, 0, 0, step, 0, 0, 1, 0})},
       {channels, -pad, size, c.arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, 1})}});
-  part.rhs = c.arena.Copy(
-      std::vector<uint16_t>{maker.Operand(kBytes[seed / 2 % 2], Mode::kRead, {1, 2, 6, 7, 5})});
+  part.rhs =
+      c.arena.Copy(std::vector<uint16_t>{maker.Operand(kBytes[seed / 2 % 2], Mode::kRead, {1, 2, 6, 7, 5})});
   const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {2}),
                  whole = maker.Operand(DType::kI32, Mode::kWrite, {0, 3, 4, 1, 2}),
                  narrow = maker.Operand(DType::kI8, Mode::kWrite, {0, 3, 4, 1, 2});
