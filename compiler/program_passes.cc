@@ -44,6 +44,21 @@ Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation
   return Status::Ok();
 }
 
+// The inputs bound for one program, and for all.
+Status BoundOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
+               ImportOptions* import) {
+  std::map<std::string, double> bound = source.bound_inputs;
+  bound.insert(compilation->options.bound_inputs.begin(), compilation->options.bound_inputs.end());
+  BindInputs(model, bound, import);
+  for (const auto& [name, number] : import->bound_inputs) compilation->bound_found.push_back(name);
+  for (const auto& [name, number] : source.bound_inputs) {
+    if (import->bound_inputs.count(name) != 0) continue;
+    return Status::Error(Code::kInvalidArgument, "bind \"%s\": the model has no input of that name",
+                         name.c_str());
+  }
+  return Status::Ok();
+}
+
 // What the passes of compiler/passes are told.
 passes::PassOptions OptionsFor(const CompileOptions& options) {
   passes::PassOptions out;
@@ -79,6 +94,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.devices = options.devices;
   import.rank = program->device;
   RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
+  RONDO_RETURN_IF_ERROR(BoundOf(program->source, *model, compilation, &import));
   import.ops = options.ops;
   if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
   import.longest_unrolled = options.longest_unrolled;
@@ -103,6 +119,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  for (const std::string& name : report.empty_outputs)
+    *text += "\noutput \"" + name + "\" has no elements with the inputs bound so, and is left out";
   if (options.cache_length == 0) {
     const std::string note = NoteOnGrowingCaches(*model, program->graph);
     if (!note.empty()) *text += "\n" + note;
@@ -181,17 +199,29 @@ Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
   return Status::Ok();
 }
 
-Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  uint32_t devices = 0;
-  for (const ProgramInWork& other : compilation->programs)
-    devices += other.source.program == program->source.program;
-  OverlapOptions options;
-  options.costs = CostModelOf(compilation->options.targets.deciding(), devices);
-  options.budget = compilation->options.overlap_budget;
-  options.break_before = compilation->options.break_before;
-  options.ahead = program->gathered.at_once;
-  program->planned.overlap = OverlapCollectives(&program->planned.lowered, options);
-  *text = program->planned.overlap.text;
+// All devices of one program at once: they wait for one another.
+Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  for (size_t first = 0; first < compilation->programs.size(); ++first) {
+    const std::string& name = compilation->programs[first].source.program;
+    std::vector<ProgramInWork*> programs;
+    std::vector<ProgramOnDevice> devices;
+    for (ProgramInWork& program : compilation->programs) {
+      if (program.source.program != name) continue;
+      programs.push_back(&program);
+      devices.push_back({program.device, &program.planned.lowered, program.gathered.at_once});
+    }
+    if (programs[0] != &compilation->programs[first]) continue;
+    OverlapOptions overlap;
+    overlap.costs = CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(devices.size()));
+    overlap.budget = options.overlap_budget;
+    overlap.break_before = options.break_before;
+    std::vector<OverlapReport> reports = OverlapOnDevices(devices, overlap);
+    for (size_t d = 0; d < programs.size(); ++d) {
+      *text += (text->empty() ? "" : "\n") + NameOf(options, *programs[d]) + ": " + reports[d].text;
+      programs[d]->planned.overlap = std::move(reports[d]);
+    }
+  }
   return Status::Ok();
 }
 
@@ -308,6 +338,11 @@ Status ImportNamesWereFound(const Compilation& compilation) {
     if (Contains(compilation.shapes_found, name)) continue;
     return Status::Error(Code::kInvalidArgument,
                          "shape \"%s\": no model has an input or a symbolic dimension of that name",
+                         name.c_str());
+  }
+  for (const auto& [name, number] : compilation.options.bound_inputs) {
+    if (Contains(compilation.bound_found, name)) continue;
+    return Status::Error(Code::kInvalidArgument, "bind \"%s\": no model has an input of that name",
                          name.c_str());
   }
   const auto fixed = [](const ProgramInWork& program) { return !program.caches.inputs.empty(); };

@@ -99,6 +99,7 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
     for (const std::string& hint : program.hints.not_used) AddText(name + ": not followed: " + hint, text);
     for (uint32_t s = 0; s < stages; ++s) {
       shard::ShardedGraph sharded;
+      if (!compilation->options.sample_logits.empty()) KeepSamplingWhole(staged.stages[s], &states[s]);
       if (gather) {
         sharded.ranks = shard::OnEveryDevice(staged.stages[s], devices);
       } else if (devices > 1) {

@@ -17,6 +17,7 @@
 #include "drivers/cuda/device_blocks.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
+#include "drivers/cuda/small/small_kernels.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
@@ -130,6 +131,10 @@ class CudaDevice final : public Device {
     return ChooseModule(plan, major_ * 10 + minor_, static_cast<uint32_t>(shared_));
   }
   const char* name() const { return name_; }
+  uint32_t index() const { return index_; }
+  DeviceId id() const { return id_; }
+  uint32_t processors() const { return static_cast<uint32_t>(processors_); }
+  SmallKernels& small() { return small_; }
   const Api& api() const { return api_; }
   Context context() const { return context_; }
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
@@ -193,7 +198,7 @@ class CudaDevice final : public Device {
 
  private:
   CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, Ending* ending)
-      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this) {}
+      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this), small_(*this) {}
   Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
   // Makes weight_copy_ if the plan has weights worth it.
   Status PrepareWeightCopy(const PlanData& plan);
@@ -225,6 +230,7 @@ class CudaDevice final : public Device {
   DeviceBlocks blocks_;
   std::mutex mutex_;  // guards team_
   SyntheticFill fill_;
+  SmallKernels small_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
   // and if there were none for this device, when a session begins to record.
   std::mutex copy_mutex_;
@@ -239,6 +245,7 @@ class CudaDevice final : public Device {
   const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, from the first plan on that needs them
   cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;
+  int processors_ = 0;
   int shared_ = 0;  // bytes that a block can have
   char name_[128] = {};
 };
