@@ -33,7 +33,7 @@ struct Compilation {
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
   // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
-  std::vector<std::string> shapes_found, breaks_found, states_found;
+  std::vector<std::string> shapes_found, breaks_found, states_found, donations_found;
   std::vector<bool> annotated;  // by options.annotations: some program has such a node
   EmittedPlan emitted;          // from `emit` on
   EmitReport emit_report;

@@ -228,6 +228,10 @@ class CompileCommand : public Command {
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow by what a run adds become caches of N positions, changed in place", "N")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
+        .Texts("--donate", &donations_,
+               "inputs whose memory is given away with each run: outputs of the same shape and type, or else "
+               "temporaries, may lie there",
+               "INPUT[,...]")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
         .Text("--write-synthetic", &write_synthetic_, "write the missing external data file of those weights",
@@ -346,6 +350,14 @@ class CompileCommand : public Command {
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
+    for (const std::string& names : donations_) {
+      for (size_t at = 0; at <= names.size();) {
+        const size_t end = std::min(names.find(',', at), names.size());
+        if (end == at) return Misuse("compile", "--donate " + names + " is not of the form INPUT[,...]");
+        options_.donations.push_back(names.substr(at, end - at));
+        at = end + 1;
+      }
+    }
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
     }
@@ -435,7 +447,7 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, states_, ops_, annotations_;
+  std::vector<std::string> models_, shapes_, states_, donations_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
   std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
