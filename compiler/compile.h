@@ -22,6 +22,7 @@
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
 #include "compiler/ir/node_annotation.h"
+#include "compiler/ir/view.h"
 #include "compiler/schedule/overlap.h"
 #include "compiler/targets.h"
 #include "core/custom_op.h"
@@ -34,8 +35,9 @@ namespace rondo {
 struct ModelSource {
   std::string program;  // "main" by convention when there is only one
   std::string path;     // of the .onnx file; "{rank}" in it stands for the device's number: one file a device
-  // Like CompileOptions::shapes, for this model only, and before those.
+  // Like CompileOptions' own, for this model only, and before those.
   std::map<std::string, std::vector<int64_t>> shapes = {};
+  std::map<std::string, double> bound_inputs = {};
 };
 
 // `path` with the number of the device for its "{rank}".
@@ -51,6 +53,12 @@ struct StateName {
 // f32 (compiler/passes/lower_precision.cc); states are of that type, other inputs and outputs stay as they
 // are.
 enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
+
+// What becomes of the weights of a whole model that `tensor_parallel` devices run. kDivide: the work follows
+// them, each device does its share. kGather: every device does all of the work, keeps its share of each
+// weight and brings the whole of it together just before its use (compiler/schedule/gather_weights.h);
+// results are those of one device, to the bit.
+enum class Weights : uint8_t { kDivide, kGather };
 
 struct CompileOptions {
   std::vector<ModelSource> models;
@@ -72,13 +80,17 @@ struct CompileOptions {
   // with `devices`. What the report of the pass `shard` says of each program: collectives, bytes, and what is
   // not shared out with the reason.
   uint32_t tensor_parallel = 0;
+  Weights weights = Weights::kDivide;
   // Stages that a whole model is cut into, one behind the other (compiler/shard/stages.h), each for a device,
   // or for `tensor_parallel` of them: 64 devices at most. 0 and 1: none. Results are those of one device, to
-  // the bit, where `tensor_parallel` is none.
+  // the bit, where `tensor_parallel` is none or weights are gathered.
   uint32_t pipeline_parallel = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;
+  // Inputs that are one number in every element and part of the plan from now on, by name: what a branch
+  // depends on, say. Applies to every model that has the name; ModelSource::bound_inputs comes first.
+  std::map<std::string, double> bound_inputs;
   std::vector<StateName> states;  // applied to every model that has both names
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
   // Inputs whose memory the caller gives away with each run: an output of the same shape and type is computed
@@ -88,6 +100,9 @@ struct CompileOptions {
   // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
   // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
   int64_t cache_length = 0;
+  // Not empty: programs that have this output draw the next token of each text from it, on the device
+  // (passes::AppendSampling). `sample_tokens`: the input that has tokens, where several could be it.
+  std::string sample_logits, sample_tokens;
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;
@@ -99,7 +114,8 @@ struct CompileOptions {
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
   // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
-  // others), "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
+  // others), "keep" is "together" (with those that it exchanges values with: compiler/import/kept_regions.h),
+  // "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
   // (compiler/import/control_edges.h). Models say the same by metadata of their nodes.
   std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
@@ -125,6 +141,14 @@ struct CompileOptions {
   // kGenerated, and kLibrary is refused. Collectives between GPUs add in the order that NCCL chooses for the
   // machine.
   bool deterministic = false;
+};
+
+// What one device holds of a state, where a whole model is shared out.
+struct StateShare {
+  std::string program, input, output;  // names in the model
+  uint32_t device = 0;
+  Shape whole;     // of all of it
+  ir::View share;  // of dense storage of that shape
 };
 
 struct PassReport {
@@ -155,8 +179,9 @@ struct ProgramReport {
 struct CompileReport {
   std::vector<PassReport> passes;  // in the order they ran
   std::vector<ProgramReport> programs;
-  uint64_t weights_bytes = 0;    // stored as bytes
-  uint64_t synthetic_bytes = 0;  // generated instead of stored
+  std::vector<StateShare> state_shares;  // with tensor_parallel or pipeline_parallel; else none
+  uint64_t weights_bytes = 0;            // stored as bytes
+  uint64_t synthetic_bytes = 0;          // generated instead of stored
   uint64_t state_bytes = 0;
   uint64_t arena_bytes = 0;  // the largest of the programs'
   uint32_t kernels = 0;

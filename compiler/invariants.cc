@@ -7,6 +7,7 @@
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/ir/loop.h"
 #include "compiler/memory/stream_lives.h"
+#include "compiler/schedule/keep_together.h"
 #include "formats/plan/verifier.h"
 
 namespace rondo {
@@ -170,6 +171,12 @@ std::string PartitionsBroken(const ProgramInWork& program) {
          Text(static_cast<int64_t>(lowered.ops.size()));
 }
 
+std::string MoreThanTwoUnits(const ProgramInWork& program) {
+  return GatheredBeyondTwoUnits(program.gathered, program.planned.lowered);
+}
+
+std::string Parted(const ProgramInWork& program) { return RegionParted(program.planned.lowered); }
+
 // The first of the values that take over one memory, one from the other.
 size_t FirstInMemory(const MemoryPlan& memory, size_t value) {
   while (memory.takes_over[value] >= 0) value = static_cast<size_t>(memory.takes_over[value]);
@@ -239,6 +246,11 @@ constexpr Invariant kInvariants[] = {
     {kPlaced, "placed",
      "values lie in the arena; what is in use at once, on whatever stream, does not overlap", false,
      Internal<MisPlaced>},
+    {kTwoUnits, "two units",
+     "of weights that are gathered (--weights gather), no more than two neighbouring units are in memory at "
+     "once, on whatever stream",
+     true, Internal<MoreThanTwoUnits>},
+    {kTogether, "together", "nothing stands between ops that are kept together", true, Internal<Parted>},
     {kVerified, "verified", "the plan passes the verifier (formats/plan)", false, Verified},
 };
 

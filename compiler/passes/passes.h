@@ -6,6 +6,9 @@
 
 namespace rondo::passes {
 
+// Products and convolutions of quantised factors multiply 8-bit integers: zero points become corrections of
+// the sums, scales multiply them. Weights keep their 8 bits.
+Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
 // Of equal nodes with equal annotations one is left.
@@ -16,6 +19,9 @@ Result<PassResult> RemoveDead(ir::Graph* graph, const PassOptions& options);
 Result<PassResult> Simplify(ir::Graph* graph, const PassOptions& options);
 // Graph::states names every input and output that are one persistent buffer.
 Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options);
+// With options.sample_logits: the program draws the next token of each text, with temperature, top-k, top-p
+// and a seed that are states, and leaves it in a state that a program of one token a text reads.
+Result<PassResult> AppendSampling(ir::Graph* graph, const PassOptions& options);
 // A concatenation of evenly spaced pieces of one tensor is a view of it, times a small vector.
 Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions& options);
 // A state's output is a chain of kIndexedWrites, each to the whole state, wherever its index maps allow.
@@ -43,7 +49,8 @@ Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 // is a product; with options.channels_last, products of 16-bit values are made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
-// With options.channels_last, a convolution of 16-bit pictures of three channels reads a copy of four.
+// With options.channels_last, a convolution of pictures (16-bit floats, 8-bit integers) of three channels
+// reads a copy of four.
 Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for

@@ -8,6 +8,7 @@
 #include "formats/plan/device_memory.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/overlap_section.h"
 
 namespace rondo::tools {
@@ -165,15 +166,6 @@ Section Copies(const PlanData& plan, uint32_t index) {
   section.title =
       Printf("Program %s: copies, %s a run", std::string(program.name).c_str(), BytesText(sum).c_str());
   return section;
-}
-
-std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program) {
-  std::vector<OverlapNote> notes;
-  for (std::string_view source : plan.sources) {
-    const std::optional<OverlapNote> note = ParseOverlapNote(source);
-    if (note && note->program == program.name) notes.push_back(*note);
-  }
-  return notes;
 }
 
 Section Kernels(const PlanData& plan) {
@@ -341,6 +333,15 @@ Section Buffers(const PlanData& plan) {
 
 }  // namespace
 
+std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program) {
+  std::vector<OverlapNote> notes;
+  for (std::string_view source : plan.sources) {
+    const std::optional<OverlapNote> note = ParseOverlapNote(source);
+    if (note && note->program == program.name) notes.push_back(*note);
+  }
+  return notes;
+}
+
 bool LivesInArena(BufferKind kind) { return kind != BufferKind::kConstant && kind != BufferKind::kState; }
 
 std::string TypeText(const Buffer& buffer) {
@@ -430,6 +431,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     if (Section copies = Copies(plan, p); !copies.table.rows.empty())
       report.sections.push_back(std::move(copies));
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
+    if (Section gathers = GatherSection(plan, program); !gathers.table.rows.empty())
+      report.sections.push_back(std::move(gathers));
     if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty())
       report.sections.push_back(OverlapSection(std::string(program.name), notes));
   }
