@@ -27,7 +27,8 @@ void Preparation::PairDonations() {
     if (donation.output < 0) continue;
     const ir::StatePair pair{donation.input, donation.output, true};
     const NodeId shown = g_.outputs[static_cast<size_t>(donation.output)].node;
-    const bool same = g_.BaseOf(shown) == input && ir::IsDense(g_.ViewOf(shown), g_.node(input).shape.elements());
+    const bool same =
+        g_.BaseOf(shown) == input && ir::IsDense(g_.ViewOf(shown), g_.node(input).shape.elements());
     if ((same && computes) || VersionsOf(pair).size() > 1) g_.states.push_back(pair);
   }
 }
@@ -61,7 +62,8 @@ std::string Preparation::WhyNotTaken(int input, NodeId id) {
   const NodeId base = g_.BaseOf(id), first = FirstVersion(g_, base);
   const std::string what = "what " + NameOf(g_, base) + " computes ";
   const Op op = g_.node(first).op;
-  if (c_.through_copy[base]) return "the kernel that computes " + NameOf(g_, base) + " reads it at other places";
+  if (c_.through_copy[base])
+    return "the kernel that computes " + NameOf(g_, base) + " reads it at other places";
   if (in_place_[base] || c_.IsLeaf(first) || op == Op::kIota || c_.concat_of[first] != kNoNode)
     return what + "lies in memory of its own";
   if (!ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) || !IsWhole(base))

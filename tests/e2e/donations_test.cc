@@ -1,5 +1,5 @@
-// Donated inputs: which output is computed in the memory of an input that the caller gives away, what else may
-// lie there, and that nothing reads the input afterwards.
+// Donated inputs: which output is computed in the memory of an input that the caller gives away, what else
+// may lie there, and that nothing reads the input afterwards.
 #include <cstring>
 #include <fstream>
 
@@ -192,7 +192,9 @@ TEST(DonatedInput, TheCallersMemoryIsUsedWhereItIs) {
                           {"at", kNone, DType::kI64, {1, 1}, &memory.at, 8, kThere},
                           {"rows", kNone, DType::kF32, {1, 64}, memory.rows, 256, kThere}};
   Session& session = m.live().session();
-  const auto copied = [&] { return m.live().runtime().metrics().input_bytes + m.live().runtime().metrics().output_bytes; };
+  const auto copied = [&] {
+    return m.live().runtime().metrics().input_bytes + m.live().runtime().metrics().output_bytes;
+  };
   const auto holds = [&](const float* of, int row) { return of[row * 64] == 7 && of[row * 64 + 63] == 7; };
   uint64_t before = copied();
   ASSERT_TRUE(session.Run(0, inputs, {}).ok());

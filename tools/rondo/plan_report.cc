@@ -65,9 +65,14 @@ std::string MemoryText(const PlanData& plan, const Program& program, const Port&
   const Buffer& buffer = plan.buffers[port.buffer];
   const std::string name(buffer.name);
   if (port.is_state) return "state \"" + name + "\", kept between runs";
-  if (buffer.kind == BufferKind::kUpdatedInput)
-    return port.name == buffer.name ? "donated: it is written"
-                                    : "donated input \"" + name + "\", updated in place";
+  if (buffer.kind == BufferKind::kUpdatedInput) {
+    for (const Port& output : program.outputs) {
+      if (&output == &port) return "that of donated input \"" + name + "\", updated in place";
+      if (output.buffer == port.buffer)
+        return "donated: output \"" + std::string(output.name) + "\" is it, updated in place";
+    }
+    return "donated: it is written";
+  }
   if (buffer.aliases != kNone && IsInput(plan.buffers[buffer.aliases].kind))
     return "that of donated input \"" + std::string(plan.buffers[buffer.aliases].name) + "\"";
   if (buffer.kind != BufferKind::kInput) return Name(buffer.kind);
