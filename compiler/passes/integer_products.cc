@@ -301,14 +301,16 @@ class Rewriter {
     std::vector<int64_t> sums(static_cast<size_t>(outputs), 0);
     for (size_t i = 0; i < data->bytes.size(); ++i)
       sums[i / static_cast<size_t>(count)] += static_cast<int8_t>(data->bytes[i]);
+    const NodeId weight_zero = AlongChannels(w.zero, r);
+    const ir::ConvAttrs windows = attrs;
     const NodeId x = Padded(a, &attrs);
     NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
-    const NodeId weight_zero = AlongChannels(w.zero, r);
-    if (weight_zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(x, weight_shape, attrs)));
     if (a.zero != kNoNode) {
       const NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
-      y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), Centred(all, weight_zero, count)));
+      y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), all));
     }
+    if (weight_zero != kNoNode)
+      y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(a, weight_shape, windows)));
     return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);
   }
 
