@@ -63,6 +63,9 @@ void AddProduct(Suite* suite, const BytesCase& p, uint32_t seed) {
 }
 
 TEST(GpuBytes, EveryTileMatchesTheReference) {
+  Result<Driver*> driver = CreateCudaDriver();
+  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+  DestroyCudaDriver(*driver);
   const BytesCase cases[] = {
       {1, 150, 200, 336},
       {1, 130, 264, 144},
