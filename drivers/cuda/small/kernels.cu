@@ -61,9 +61,14 @@ struct Gpu {
   }
 };
 
+// Waits for the kernels before it, which it may have begun beside: where the GPU can. The driver takes "//+90" away
+// there (SmallKernels::LoadFunctions): the text is for older ones too.
+__device__ __forceinline__ void WaitForKernelsBefore() { asm volatile("//+90 griddepcontrol.wait;" ::: "memory"); }
+
 // All blocks of the kernel before have ended, so the epoch is that of this one until its last block ends.
 template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
+  WaitForKernelsBefore();
   State* const state = group.state;
   const u32 epoch = Gpu::Now(&state->epoch);
   Gpu gpu{group, call};

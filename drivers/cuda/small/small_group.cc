@@ -82,14 +82,14 @@ SmallGroup::~SmallGroup() {
 }
 
 Status SmallGroup::Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
-                           StreamHandle stream) {
+                           bool after_kernel, StreamHandle stream) {
   small::Call with = call;
   with.bytes = point.bytes;
   with.element = ElementOf(point.dtype);
   const uint64_t blocks = (PacksShared(kernel, point) + SmallKernels::kThreads - 1) / SmallKernels::kThreads;
   return ranks_[rank].device->small().Enqueue(kernel,
                                               static_cast<uint32_t>(std::min<uint64_t>(blocks, most_blocks_)),
-                                              ranks_[rank].group, with, stream);
+                                              ranks_[rank].group, with, after_kernel, stream);
 }
 
 void SmallGroup::Abort() { __atomic_store_n(abort_, 1, __ATOMIC_RELEASE); }
