@@ -119,6 +119,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  for (const std::string& name : report.empty_outputs)
+    *text += "\noutput \"" + name + "\" has no elements with the inputs bound so, and is left out";
   if (options.cache_length == 0) {
     const std::string note = NoteOnGrowingCaches(*model, program->graph);
     if (!note.empty()) *text += "\n" + note;

@@ -281,6 +281,32 @@ TEST(FixedCachesTest, AMaskSaysHowManyPositionsAreCachedAndElseAnInputDoes) {
   EXPECT_TRUE(has_count(*Fixed(plain, 1)));
 }
 
+// As the branch of a decoder that has no past.
+TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
+  ModelMaker m;
+  const std::string size = std::to_string(kSize);
+  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "1", "rows", size});
+  Port(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
+       {"1", "1", "past_sequence_length", size});
+  m.Node("Neg", {"x"}, {"present_key"});
+  Port(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT,
+       {"1", "1", "past_sequence_length + rows", size});
+  FixedCaches caches;
+  auto graph = ImportWithFixedCaches(m.Make(), Rows(2), kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  ASSERT_EQ(graph->inputs.size(), 2u) << "nobody need say how many positions are cached";
+  const Numbers x = Random(2 * kSize, 5);
+  const auto got = ir::EvaluateGraph(
+      *graph, {Data(Shape({1, 1, 2, kSize}), x),
+               Data(Shape({1, 1, kLength, kSize}), Numbers(static_cast<size_t>(kLength * kSize), 7.0f))});
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  for (size_t i = 0; i < static_cast<size_t>(kLength * kSize); ++i) {
+    float value;
+    std::memcpy(&value, (*got)[0]->bytes.data() + 4 * i, 4);
+    EXPECT_EQ(value, i < x.size() ? -x[i] : 7.0f) << "element " << i;
+  }
+}
+
 // ------------------------------------------------------------------------------------------ refusals
 
 Status Refusal(Decoder& m) {
