@@ -7,7 +7,10 @@ namespace rondo::small {
 struct Gpu {
   const Group& group;
   const Call& call;
-  u64 began = 0;
+  long long began = 0, next = 0;  // of the wait under way: clocks when it began, and when to look again
+
+  enum : long long { kFirstLook = 200'000, kSeldom = 4'000'000 };  // clocks: 100 us and 2 ms, or a little more
+  enum : u64 { kClocksPerNanosecond = 2 };                         // at most
 
   static __device__ __forceinline__ Words Load(const Words* at) {
     Words words;
@@ -34,20 +37,21 @@ struct Gpu {
   static __device__ __forceinline__ u32 Now(const u32* at) {
     return *const_cast<const volatile u32*>(at);
   }
-  static __device__ __forceinline__ u64 Nanoseconds() {
-    u64 now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
-    return now;
-  }
-
-  // Looks at the clock, and over the bus at the flag, now and then.
-  __device__ __noinline__ bool GoOn(u32 tries, u32 rank) {
-    if (tries % 64 != 0) return true;
+  __device__ __forceinline__ bool GoOn(u32 tries, u32 rank) { return tries % 32 != 0 || Look(tries == 32, rank); }
+  // Looks over the bus at the flag, more and more seldom: many warps do at once. Time is that of the
+  // multiprocessor's clock: the GPU's own would have them queue for it.
+  __device__ __noinline__ bool Look(bool first, u32 rank) {
+    const long long now = clock64();
+    if (first) {
+      began = now;
+      next = now + kFirstLook;
+    }
+    if (now < next) return true;
+    const long long waited = now - began;
+    next = now + (waited < kSeldom ? waited : kSeldom);
     if (Now(&group.state->dead) != 0) return false;
     if (Now(group.abort) != 0) return Fail(kAbortFault, rank);
-    const u64 now = Nanoseconds();
-    if (began == 0) began = now;
-    return now - began <= group.limit_ns || Fail(kLateFault, rank);
+    return static_cast<u64>(waited) / kClocksPerNanosecond <= group.limit_ns || Fail(kLateFault, rank);
   }
   __device__ bool Fail(u32 fault, u32 rank) {
     *const_cast<volatile u32*>(&group.state->dead) = 1;
