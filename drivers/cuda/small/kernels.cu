@@ -69,22 +69,26 @@ struct Gpu {
 // there (SmallKernels::LoadFunctions): the text is for older ones too.
 __device__ __forceinline__ void WaitForKernelsBefore() { asm volatile("//+90 griddepcontrol.wait;" ::: "memory"); }
 
-// All blocks of the kernel before have ended, so the epoch is that of this one until its last block ends.
+// All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them have
+// read the epoch. Nobody waits for the sum.
+__device__ __forceinline__ u32 NextEpoch(State* state) {
+  const u64 ticks = *const_cast<const volatile u64*>(&state->ticks);
+  __syncthreads();
+  const u32 share = kTicks / gridDim.x, rest = kTicks - share * (gridDim.x - 1);
+  if (threadIdx.x == 0) atomicAdd(&state->ticks, u64{blockIdx.x == 0 ? rest : share});
+  return static_cast<u32>(ticks / kTicks);
+}
+
 template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
   WaitForKernelsBefore();
-  State* const state = group.state;
-  const u32 epoch = Gpu::Now(&state->epoch);
+  const bool dead = Gpu::Now(&group.state->dead) != 0;
+  const u32 epoch = NextEpoch(group.state);
+  if (dead) return;
   Gpu gpu{group, call};
-  if (Gpu::Now(&state->dead) == 0) {
-    Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
-                           u64{gridDim.x} * blockDim.x);
-    body(exchange);
-  }
-  __syncthreads();
-  if (threadIdx.x != 0 || atomicAdd(&state->arrived, 1u) + 1 != gridDim.x) return;
-  state->arrived = 0;
-  state->epoch = epoch + 1;
+  Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
+                         u64{gridDim.x} * blockDim.x);
+  body(exchange);
 }
 
 }  // namespace rondo::small

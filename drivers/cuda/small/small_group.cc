@@ -62,7 +62,7 @@ Status SmallGroup::MakeRank(Rank* rank, uint64_t inbox_bytes) {
   RONDO_RETURN_IF_ERROR(device.small().Load());
   RONDO_ASSIGN_OR_RETURN(rank->memory, device.Allocate(rank_bytes_, 256));
   RONDO_ASSIGN_OR_RETURN(Stream * stream, device.CreateStream());
-  const small::State first = {small::kFirstEpoch, 0, 0, 0};
+  const small::State first = {uint64_t{small::kFirstEpoch} * small::kTicks, 0, 0};
   Status status = device.Fill(rank->memory, 0, inbox_bytes, stream);
   if (status.ok()) status = device.CopyIn(rank->memory + inbox_bytes, &first, sizeof(first), stream);
   uint32_t ignored = 0;
