@@ -72,7 +72,10 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
   for (uint32_t number : numbers) {
     Member& member = members_[num_members_++];
     member.device = devices[number];
-    if (std::count(numbers.begin(), numbers.end(), number) > 1) member.device->SeveralRanks();
+    if (std::count(numbers.begin(), numbers.end(), number) > 1) {
+      member.several_ranks = true;
+      member.device->SeveralRanks();
+    }
     RONDO_RETURN_IF_ERROR(MakeMember(&member, program.sync_points.size()));
   }
   for (uint32_t number = 0; number < communicators; ++number)
@@ -176,18 +179,19 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
   stream->after_kernel = false;
   Member& member = MemberOf(part);
-  const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
-                                           member.stream};
   const bool recorded = stream->recording != nullptr;
+  const StreamHandle on = member.several_ranks && recorded ? stream->handle : member.stream;
+  const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
+                                           on};
   {
     CudaDevice::Use use(*member.device);
-    RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
+    if (on != stream->handle) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
     if (recorded) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
     }
   }
-  return recorded ? Ended(member, part.sync_point) : Post(part, share);
+  return recorded ? Ended(member, part.sync_point, on) : Post(part, share);
 }
 
 // The member's own stream goes on after what `stream` has been given so far.
@@ -198,14 +202,14 @@ Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, Stream
   return member.device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event");
 }
 
-// One of a graph that is waited for at once runs on the stream that waits, between its kernels; others on the
-// member's own.
+// One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,
+// between its kernels; others on the member's own.
 Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    CudaStream* stream) {
   Member& member = MemberOf(part);
   CudaDevice::Use use(*member.device);
   const Api& api = member.device->api();
-  const bool between = stream->recording != nullptr && IsWaitedForAtOnce(part);
+  const bool between = stream->recording != nullptr && (member.several_ranks || IsWaitedForAtOnce(part));
   const StreamHandle on = between ? stream->handle : member.stream;
   bool after_kernel = between && stream->after_kernel;
   stream->after_kernel = between;
@@ -244,9 +248,9 @@ bool CudaCollectives::IsWaitedForAtOnce(const CollectivePart& part) const {
          wait.stream == start.stream && wait.waits.empty() && start.records == kNone;
 }
 
-Status CudaCollectives::Ended(const Member& member, uint32_t sync_point) {
+Status CudaCollectives::Ended(const Member& member, uint32_t sync_point, StreamHandle on) {
   CudaDevice::Use use(*member.device);
-  return member.device->Check(member.device->api().event_record(member.ended[sync_point], member.stream, 0),
+  return member.device->Check(member.device->api().event_record(member.ended[sync_point], on, 0),
                               "recording an event");
 }
 
@@ -262,7 +266,7 @@ Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicato
   Status status = communicators_[part.point->communicator]->EnqueueAll(*part.point, {shares_.get(), ranks});
   for (uint32_t device : part.point->participants) {
     Member& member = members_[device];
-    if (status.ok()) status = Ended(member, part.sync_point);
+    if (status.ok()) status = Ended(member, part.sync_point, member.stream);
     member.posted[part.sync_point] = {};
   }
   posted_.notify_all();
@@ -271,7 +275,7 @@ Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicato
 
 Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
   Member& member = MemberOf(part);
-  if (member.between[part.sync_point] == stream->handle) return Status::Ok();  // nothing has come between
+  if (member.between[part.sync_point] == stream->handle) return Status::Ok();
   stream->after_kernel = false;
   {
     std::unique_lock<std::mutex> lock(mutex_);

@@ -68,10 +68,11 @@ class CudaCollectives {
 
   // On the device's own stream for collectives, after what `stream` has been given so far. What is recorded
   // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
-  // all, so that one thread may begin the collectives of several ranks. Wait waits for that one, or for
-  // Abort. A small one is enqueued at once in any case, and in a graph on `stream` itself if its step is the
-  // one before its wait: the kernels around it may be launched as dependents then. `stream` is told if it
-  // does not come to its end.
+  // all (and, recorded where several ranks share a GPU, on `stream` itself: a branch of a graph takes one of
+  // the GPU's few queues), so that one thread may begin the collectives of several ranks. Wait waits for that
+  // one, or for Abort. A small one is enqueued at once in any case, and in a graph on `stream` itself also if
+  // its step is the one before its wait: the kernels around it may be launched as dependents then. `stream`
+  // is told if it does not come to its end.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
   Status Wait(const CollectivePart& part, CudaStream* stream);
   // OK, or that an earlier failure has ended a communicator.
@@ -81,6 +82,7 @@ class CudaCollectives {
  private:
   struct Member {
     CudaDevice* device = nullptr;
+    bool several_ranks = false;  // on its GPU
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
     // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
@@ -102,7 +104,7 @@ class CudaCollectives {
   // Whether the next step of its device is the wait for it, on its stream.
   bool IsWaitedForAtOnce(const CollectivePart& part) const;
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
-  Status Ended(const Member& member, uint32_t sync_point);
+  Status Ended(const Member& member, uint32_t sync_point, StreamHandle on);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   const Program& program_;
