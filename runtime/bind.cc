@@ -157,9 +157,15 @@ Status BindOne(const Ports& side, size_t i, const Given& tensor, bool direct) {
   return Status::Ok();
 }
 
+// Whether only another process needs the input.
+bool IsElsewhere(const Ports& inputs, size_t port) {
+  return inputs.ports[port].replicas.empty() &&
+         inputs.session->devices[BufferOf(inputs, port).device].device == nullptr;
+}
+
 Status CheckComplete(const Ports& inputs) {
   for (size_t i = 0; i < inputs.ports.size(); ++i) {
-    if (inputs.armed[i].bound.given || inputs.ports[i].is_state) continue;
+    if (inputs.armed[i].bound.given || inputs.ports[i].is_state || IsElsewhere(inputs, i)) continue;
     Text text;
     AddPort(inputs, i, &text);
     text.Add(" (");
@@ -232,6 +238,10 @@ Status BindTensors(SessionImpl* session, uint32_t program_index, Span<const Inpu
   RONDO_RETURN_IF_ERROR(CheckComplete(in));
   for (size_t i = 0; i < outputs.size(); ++i) {
     RONDO_RETURN_IF_ERROR(BindOne(out, i, GivenOf(outputs[i]), direct));
+  }
+  for (size_t i = 0; i < out.ports.size(); ++i) {
+    if (!armed.outputs[i].bound.given) continue;
+    RONDO_RETURN_IF_ERROR(CheckLocal(session, out.ports[i].buffer, out.ports[i].name));
   }
   for (const Ports* side : {&in, &out}) {
     for (size_t i = 0; i < side->ports.size(); ++i) {

@@ -130,10 +130,10 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
   if (armed.on_launch_threads && !held) {
     return runtime->launch.Run(session, program, options.timer, armed.devices);
   }
-  if (held) runtime->launch.BeginHold(session, armed.devices);
+  if (held) RONDO_RETURN_IF_ERROR(runtime->launch.BeginHold(session, armed.devices));
   Status status = options.stepwise ? EnqueueStepwise(session, program, options, observer)
                                    : Enqueue(session, program, options.timer, armed.devices);
-  if (!status.ok()) AbortCollectives(session, program);
+  if (!status.ok()) AbortCollectives(session, program, status, true);
   Status waited = SynchronizeAll(session, program, armed.devices);
   if (held) runtime->launch.EndHold(session);
   return status.ok() ? waited : status;
@@ -162,7 +162,8 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
   bool observer = false;
   const bool begins = !session->stop.Asked();
   Status status = begins ? Execute(session, program, options, &observer) : session->stop.status();
-  session->stop.End();
+  // A device that was lost is never told to go on.
+  if (!session->abandoned()) session->stop.End();
   RunCounters& counters = *session->loaded->counters[program];
   counters.run_time.Add(MonotonicNanoseconds() - began);
   counters.runs.fetch_add(1, std::memory_order_relaxed);
@@ -221,9 +222,9 @@ Status Accept(SessionUse* use, SessionImpl* session, uint32_t program, Span<cons
 
 }  // namespace
 
-void AbortCollectives(SessionImpl* session, uint32_t program) {
+void AbortCollectives(SessionImpl* session, uint32_t program, const Status& why, bool wait) {
   Collectives* collectives = session->programs[program].collectives;
-  if (collectives != nullptr) session->runtime_impl->driver->AbortCollectives(collectives);
+  if (collectives != nullptr) session->runtime_impl->driver->AbortCollectives(collectives, why, wait);
 }
 
 // A device that has launched all its work keeps no other waiting: data out of its bounds there is no reason

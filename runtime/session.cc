@@ -118,17 +118,33 @@ Status PlaceBuffers(SessionImpl* session) {
   return Status::Ok();
 }
 
-Status Build(SessionImpl* session) {
-  RONDO_RETURN_IF_ERROR(session->runtime.Supports(session->plan));
+// Everything but the graphs.
+Status Prepare(SessionImpl* session) {
   RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
   const PlanData& data = session->plan.data();
   session->devices = session->memory.New<SessionDevice>(data.requirements.devices.size());
   if (session->devices.data() == nullptr) return NoMemory("devices");
-  for (uint32_t i = 0; i < session->devices.size(); ++i) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
+  for (uint32_t i = 0; i < session->devices.size(); ++i) {
+    if (Has(session->runtime_impl->local, i)) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
+  }
   RONDO_RETURN_IF_ERROR(PlaceBuffers(session));
   session->programs = session->memory.New<ArmedProgram>(data.programs.size());
-  if (session->programs.data() == nullptr) return NoMemory("programs");
-  return Arm(session);
+  return session->programs.data() == nullptr ? NoMemory("programs") : Status::Ok();
+}
+
+// `so_far`, but over several processes an error if another has one, or another plan.
+Status Agree(SessionImpl* session, const Status& so_far) {
+  uint64_t contents = session->plan.contents_hash();
+  for (const Program& program : session->plan.data().programs) {
+    for (uint64_t certificate : program.certificates) contents = contents * 31 + certificate;
+  }
+  return session->runtime_impl->driver->Agree(so_far, session->plan.name(), contents, &session->stop);
+}
+
+Status Build(SessionImpl* session) {
+  RONDO_RETURN_IF_ERROR(Agree(session, session->runtime.Supports(session->plan)));
+  RONDO_RETURN_IF_ERROR(Agree(session, Prepare(session)));
+  return Agree(session, Arm(session));
 }
 
 void DestroyDevice(SessionDevice* d, Metrics* metrics) {
@@ -147,6 +163,10 @@ void DestroyDevice(SessionDevice* d, Metrics* metrics) {
 void Destroy(SessionImpl* session) {
   if (session == nullptr) return;
   session->runtime_impl->queue.Drain(session);
+  if (session->abandoned()) {
+    session->runtime_impl->log(LogLevel::kError, "a session with a lost device is left as it is");
+    return;
+  }
   session->runtime_impl->log(LogLevel::kDebug, "session destroyed");
   Disarm(session);
   for (SessionDevice& d : session->devices) {
@@ -158,8 +178,8 @@ void Destroy(SessionImpl* session) {
   DeleteObject(allocator, session);
 }
 
-// The state that a port of any program, or the state itself, calls `name`.
-Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
+// The state that a port of any program, or the state itself, calls `name`; here or on another process's device.
+Result<uint32_t> FindAnyState(const SessionImpl* session, std::string_view name) {
   const PlanData& data = session->plan.data();
   for (const Program& program : data.programs) {
     for (Span<const Port> ports : {program.inputs, program.outputs}) {
@@ -183,6 +203,12 @@ Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
     if (b.kind == BufferKind::kState && !text.AddItem(seen++, states, b.name)) break;
   }
   return Status::Error(Code::kNotFound, "%s", text.get());
+}
+
+Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
+  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindAnyState(session, name));
+  RONDO_RETURN_IF_ERROR(CheckLocal(session, index, name));
+  return index;
 }
 
 // FindState, and that a copy of `bytes` at `data` is all of it.
@@ -242,6 +268,7 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const 
   shared->sessions.fetch_add(1, std::memory_order_acq_rel);
   Session session(impl);
   impl->run_timeout_ns = options.run_timeout_ns;
+  impl->watchdog_ns = options.watchdog_ns != 0 ? options.watchdog_ns : kDefaultWatchdogNs;
   impl->stop.Begin(options.timeout_ns);
   Status built = Build(impl);
   impl->stop.End();
@@ -252,6 +279,13 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const 
 }
 
 Session::~Session() { Destroy(impl_); }
+
+Status CheckLocal(const SessionImpl* session, uint32_t buffer, std::string_view name) {
+  const uint32_t device = session->plan.data().buffers[buffer].device;
+  if (Has(session->runtime_impl->local, device)) return Status::Ok();
+  return Status::Error(Code::kInvalidArgument, "\"%.*s\" is on device %u, which another process has",
+                       static_cast<int>(name.size()), name.data(), device);
+}
 
 const Plan& Session::plan() const { return impl_->plan; }
 

@@ -101,7 +101,9 @@ class CudaDriver final : public Driver {
   }
   void DestroyCollectives(Collectives* collectives) override { delete ToCuda(collectives); }
   Status BeginCollectives(Collectives* collectives) override { return ToCuda(collectives)->Begin(); }
-  void AbortCollectives(Collectives* collectives) override { ToCuda(collectives)->Abort(); }
+  void AbortCollectives(Collectives* collectives, const Status&, bool) override {
+    ToCuda(collectives)->Abort();
+  }
 
  private:
   static cuda::CudaCollectives* ToCuda(Collectives* collectives) {

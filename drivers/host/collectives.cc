@@ -140,6 +140,9 @@ bool HostCollectives::Allocate() {
     ++c.slots;
     first_ticket_[i] = num_postings_;
     num_postings_ += c.ranks;
+    for (uint32_t device : point.participants) {
+      if (device >= num_devices_) num_devices_ = device + 1;
+    }
   }
   uint32_t postings = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -152,7 +155,7 @@ bool HostCollectives::Allocate() {
     postings += c.slots * c.ranks;
   }
   return Make(&postings_, num_postings_) && Make(&memory_, num_postings_) && Make(&tickets_, num_postings_) &&
-         Make(&started_, num_ranks_);
+         Make(&started_, num_ranks_) && Make(&noted_, num_devices_);
 }
 
 // The place of this rank in the next slot of its communicator.
@@ -207,6 +210,7 @@ void HostCollectives::Arrive(Posting* posting, Faults& faults) {
   if (!failed.ok()) {
     posting->failed = failed.At("rank %u: sync point %u", posting->part.rank, posting->part.sync_point);
   } else if (!aborted_ && slot.error.ok()) {
+    noted_[posting->part.point->participants[posting->part.rank]].started.fetch_add(1);
     if (slot.first == nullptr) slot.first = posting;
     if (!Same(*slot.first->part.point, *posting->part.point)) {
       slot.error = Mismatch(slot.first->part, posting->part);
@@ -221,6 +225,9 @@ void HostCollectives::Arrive(Posting* posting, Faults& faults) {
       slot.moving = false;
       slot.error = moved;
       slot.done = moved.ok();
+      for (uint32_t r = 0; slot.done && r < slot.arrived; ++r) {
+        noted_[posting->part.point->participants[r]].ended.fetch_add(1);
+      }
     }
   }
   --in_flight_;
@@ -261,13 +268,25 @@ void HostCollectives::Begin() {
   for (uint32_t i = 0; i < num_postings_; ++i) postings_[i].failed = Status();
   for (uint32_t i = 0; i < num_postings_; ++i) tickets_[i] = nullptr;
   for (uint32_t i = 0; i < num_ranks_; ++i) started_[i] = 0;
+  for (uint32_t i = 0; i < num_devices_; ++i) {
+    noted_[i].started = 0;
+    noted_[i].ended = 0;
+  }
 }
 
-void HostCollectives::Abort() {
+void HostCollectives::Abort(bool wait) {
   std::unique_lock<std::mutex> lock(mutex_);
   aborted_ = true;
   changed_.notify_all();
-  WaitUntilQuiet(&lock);
+  if (wait) WaitUntilQuiet(&lock);
+}
+
+CollectiveProgress HostCollectives::Progress(uint32_t device) const {
+  CollectiveProgress progress;
+  if (device >= num_devices_) return progress;
+  progress.started = noted_[device].started.load();
+  progress.ended = noted_[device].ended.load();
+  return progress;
 }
 
 }  // namespace rondo::host

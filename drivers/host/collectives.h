@@ -3,6 +3,7 @@
 #ifndef RONDO_DRIVERS_HOST_COLLECTIVES_H_
 #define RONDO_DRIVERS_HOST_COLLECTIVES_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -73,7 +74,10 @@ class HostCollectives {
   // Blocks until the collective that the rank has started for this sync point has ended, and says how.
   Status Wait(const CollectivePart& part);
   void Begin();
-  void Abort();
+  // If `wait`, returns when no data is being moved any more.
+  void Abort(bool wait);
+  // Of the program's device `device`; from any thread.
+  CollectiveProgress Progress(uint32_t device) const;
 
   // On a collective stream: the rank joins the others.
   void Arrive(Posting* posting, Faults& faults);
@@ -95,6 +99,11 @@ class HostCollectives {
 
   HostCollectives(const rondo::Program& program, const Engine& engine, ThreadPool& pool)
       : program_(program), engine_(engine), pool_(pool) {}
+  // What one device has noted.
+  struct Noted {
+    std::atomic<uint32_t> started{0}, ended{0};
+  };
+
   bool Allocate();
   Status Enter(const CollectivePart& part, Posting** posting);
   Posting** Ticket(const CollectivePart& part);
@@ -111,6 +120,8 @@ class HostCollectives {
   std::unique_ptr<uint32_t[]> started_;       // starts of each rank of each communicator in this run
   std::unique_ptr<uint32_t[]> first_ticket_;  // of each sync point in tickets_
   std::unique_ptr<Posting*[]> tickets_;       // by sync point, rank: what a wait waits for
+  std::unique_ptr<Noted[]> noted_;            // by the program's device
+  uint32_t num_devices_ = 0;
 
   std::mutex mutex_;  // guards what follows, slots, postings, counts and tickets
   std::condition_variable changed_;

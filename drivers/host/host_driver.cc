@@ -480,7 +480,12 @@ class HostDriver final : public Driver {
     ToHost(collectives)->Begin();
     return Status::Ok();
   }
-  void AbortCollectives(Collectives* collectives) override { ToHost(collectives)->Abort(); }
+  void AbortCollectives(Collectives* collectives, const Status&, bool wait) override {
+    ToHost(collectives)->Abort(wait);
+  }
+  Result<CollectiveProgress> Progress(Collectives* collectives, uint32_t device) override {
+    return ToHost(collectives)->Progress(device);
+  }
 
   HostBooks Books(uint32_t device) { return device < kMaxHostDevices ? book_.Read(device) : HostBooks(); }
 

@@ -1,0 +1,101 @@
+#include "runtime/watchdog.h"
+
+#include "runtime/session_impl.h"
+
+namespace rondo {
+namespace {
+
+constexpr uint64_t kLongestInterval = 50'000'000, kShortestInterval = 1'000'000;
+
+// The step that starts the `n`-th collective of `device`, from 0 on; kNone: it has not so many.
+uint32_t StartOf(const Program& program, uint32_t device, uint32_t n) {
+  for (uint32_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    if (step.device == device && step.kind == StepKind::kCollectiveStart && n-- == 0) return i;
+  }
+  return kNone;
+}
+
+// Where a device has stopped. Whom others wait for comes before who waits.
+struct Stop {
+  uint32_t step = kNone;
+  uint32_t sync_point = kNone;
+  bool waits = false, last = false;
+
+  bool Before(const Stop& other) const {
+    return waits != other.waits ? !waits : sync_point < other.sync_point;
+  }
+};
+
+Stop StopOf(const Program& program, uint32_t device, const CollectiveProgress& at) {
+  Stop stop;
+  stop.waits = at.ended < at.started;
+  stop.step = StartOf(program, device, stop.waits ? at.ended : at.started);
+  if (stop.step == kNone && at.started != 0) {
+    stop.last = true;
+    stop.step = StartOf(program, device, at.started - 1);
+  }
+  if (stop.step != kNone) stop.sync_point = program.steps[stop.step].sync_point;
+  return stop;
+}
+
+}  // namespace
+
+Watchdog::Watchdog(SessionImpl* session) : session_(session), interval_(session->watchdog_ns / 4) {
+  if (interval_ > kLongestInterval) interval_ = kLongestInterval;
+  if (interval_ < kShortestInterval) interval_ = kShortestInterval;
+}
+
+Status Watchdog::Look(uint64_t now) {
+  const DeviceRun& run = session_->device_run;
+  const ArmedProgram& armed = session_->programs[run.program];
+  if (armed.collectives == nullptr) return Status::Ok();
+  uint64_t noted = 1;
+  for (uint32_t d = 0; d < session_->devices.size(); ++d) {
+    if (!Has(run.left, d)) ++noted;
+    if (!Has(armed.devices, d)) continue;
+    Result<CollectiveProgress> at = session_->runtime_impl->driver->Progress(armed.collectives, d);
+    if (!at.ok()) return AtStep(session_, at.status(), run.program, kNone);
+    noted += uint64_t{at->started} + at->ended;
+  }
+  if (noted != noted_ || run.arm || run.queued != 0) {
+    noted_ = noted;
+    since_ = now;
+  }
+  return now - since_ < session_->watchdog_ns ? Status::Ok() : Stopped(now - since_);
+}
+
+Status Watchdog::Stopped(uint64_t nanoseconds) const {
+  const DeviceRun& run = session_->device_run;
+  const Program& program = session_->plan.data().programs[run.program];
+  Driver* driver = session_->runtime_impl->driver;
+  Stop first;
+  first.waits = true;
+  for (uint32_t d = 0; d < session_->devices.size(); ++d) {
+    if (!Has(run.left, d)) continue;
+    Result<CollectiveProgress> at = driver->Progress(session_->programs[run.program].collectives, d);
+    const Stop stop = StopOf(program, d, at.ok() ? *at : CollectiveProgress());
+    if (stop.Before(first)) first = stop;
+  }
+  const char* how = first.step == kNone ? "has not ended"
+                    : first.last    ? "has passed this sync point, its last, and has not ended"
+                    : !first.waits ? "has not come to this sync point"
+                                   : "waits here for the others";
+  return AtStep(session_,
+                Status::Error(Code::kAborted, "no progress for %u ms: the device %s",
+                              static_cast<uint32_t>(nanoseconds / 1000000), how),
+                run.program, first.step);
+}
+
+uint64_t Watchdog::Later(uint64_t now) const {
+  return session_->watchdog_ns < ~now ? now + session_->watchdog_ns : ~uint64_t{0};
+}
+
+Status Watchdog::Lost(const Status& why) const {
+  const uint64_t left = session_->device_run.left;
+  return Status::Error(Code::kAborted, "device %d does not end and is lost, replace the process: %s",
+                       __builtin_ctzll(left), why.message())
+      .FromNode(why.source_node());
+}
+
+}  // namespace rondo

@@ -1,0 +1,43 @@
+// Watchdog: ends a run whose devices stop without an error. Internal to runtime/.
+//
+// Devices note which collectives they have come to and which have ended (Driver::Progress). When none of a
+// run's has noted anything for the session's time, and no other run keeps one of them, the run must end. Used by
+// the run's caller, with the lock of the launch threads held. Allocates only to describe an error.
+#ifndef RONDO_RUNTIME_WATCHDOG_H_
+#define RONDO_RUNTIME_WATCHDOG_H_
+
+#include <cstdint>
+
+#include "core/status.h"
+
+namespace rondo {
+
+struct SessionImpl;
+
+class Watchdog {
+ public:
+  // Of the run that the session has with the launch threads.
+  explicit Watchdog(SessionImpl* session);
+
+  // How often to look, in nanoseconds.
+  uint64_t interval() const { return interval_; }
+  // OK, or why the run must end: at which sync point the first device has stopped, or what the driver says of
+  // the processes.
+  Status Look(uint64_t now);
+  // `now` and the session's time.
+  uint64_t Later(uint64_t now) const;
+  // What a run says that was to end because of `why`, and of which devices have not.
+  Status Lost(const Status& why) const;
+
+ private:
+  Status Stopped(uint64_t nanoseconds) const;
+
+  SessionImpl* const session_;
+  uint64_t interval_;
+  uint64_t noted_ = 0;  // by all devices, in all; grows with whatever happens
+  uint64_t since_ = 0;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_RUNTIME_WATCHDOG_H_
