@@ -289,6 +289,8 @@ Status CheckLocal(const SessionImpl* session, uint32_t buffer, std::string_view 
 
 const Plan& Session::plan() const { return impl_->plan; }
 
+bool Session::abandoned() const { return impl_->abandoned(); }
+
 bool Session::idle() const { return !impl_->busy.load(std::memory_order_acquire); }
 
 Status Session::ResetState() {

@@ -172,6 +172,9 @@ class Session {
   void Cancel();
   // Whether no call and no run is using the session at this moment.
   bool idle() const;
+  // Whether one of its devices was lost (SessionOptions::watchdog_ns) and has not ended since. Then nothing that
+  // the session uses may be destroyed: its driver, the memory of the last run's tensors.
+  bool abandoned() const;
 
   // Zeroes all state; what a stopped run left sticking is forgotten.
   Status ResetState();

@@ -116,8 +116,8 @@ bool Make(std::unique_ptr<T[]>* array, size_t count) {
 }  // namespace
 
 HostCollectives* HostCollectives::Create(const rondo::Program& program, const Engine& engine,
-                                         ThreadPool& pool) {
-  auto* made = new (std::nothrow) HostCollectives(program, engine, pool);
+                                         ThreadPool& pool, std::unique_ptr<RemoteExchange> remote) {
+  auto* made = new (std::nothrow) HostCollectives(program, engine, pool, std::move(remote));
   if (made != nullptr && !made->Allocate()) {
     delete made;
     return nullptr;
@@ -203,6 +203,15 @@ Status HostCollectives::Start(const CollectivePart& part, const RankMemory& memo
   return Status::Ok();
 }
 
+// Moves the data of a collective whose ranks have all come.
+Status HostCollectives::Move(const Posting& last, uint32_t ranks) {
+  if (remote_ != nullptr) return remote_->Run(last.part, last.memory);
+  const size_t first = static_cast<size_t>(&last - postings_.get()) - last.part.rank;
+  for (uint32_t r = 0; r < ranks; ++r) memory_[first + r] = postings_[first + r].memory;
+  Exchange(*last.part.point, &memory_[first], engine_, pool_);
+  return Status::Ok();
+}
+
 void HostCollectives::Arrive(Posting* posting, Faults& faults) {
   const Status failed = faults.Before(HostCall::kPostCollective, posting->part.step);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -214,18 +223,16 @@ void HostCollectives::Arrive(Posting* posting, Faults& faults) {
     if (slot.first == nullptr) slot.first = posting;
     if (!Same(*slot.first->part.point, *posting->part.point)) {
       slot.error = Mismatch(slot.first->part, posting->part);
-    } else if (++slot.arrived == posting->part.point->participants.size()) {
+    } else if (++slot.arrived == (remote_ != nullptr ? 1 : posting->part.point->participants.size())) {
       slot.moving = true;
       lock.unlock();
       Status moved = faults.Before(HostCall::kCompleteCollective, posting->part.step);
-      const size_t first = static_cast<size_t>(posting - postings_.get()) - posting->part.rank;
-      for (uint32_t r = 0; r < slot.arrived; ++r) memory_[first + r] = postings_[first + r].memory;
-      if (moved.ok()) Exchange(*posting->part.point, &memory_[first], engine_, pool_);
+      if (moved.ok()) moved = Move(*posting, slot.arrived);
       lock.lock();
       slot.moving = false;
       slot.error = moved;
       slot.done = moved.ok();
-      for (uint32_t r = 0; slot.done && r < slot.arrived; ++r) {
+      for (uint32_t r = 0; slot.done && r < posting->part.point->participants.size(); ++r) {
         noted_[posting->part.point->participants[r]].ended.fetch_add(1);
       }
     }
@@ -264,6 +271,7 @@ void HostCollectives::Begin() {
   std::unique_lock<std::mutex> lock(mutex_);
   WaitUntilQuiet(&lock);
   aborted_ = false;
+  if (remote_ != nullptr) remote_->Begin();
   for (uint32_t i = 0; i < num_slots_; ++i) slots_[i] = Slot();
   for (uint32_t i = 0; i < num_postings_; ++i) postings_[i].failed = Status();
   for (uint32_t i = 0; i < num_postings_; ++i) tickets_[i] = nullptr;

@@ -3,10 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/compile.h"
+#include "formats/plan/format.h"
 #include "tools/rondo/cases.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 
@@ -51,6 +53,8 @@ class TestCommand : public Command {
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
                 "SECONDS")
+        .Number("--watchdog", &load_.watchdog,
+                "end a run whose devices make no progress with their collectives for so long; 0: never", "SECONDS")
         .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
@@ -59,6 +63,9 @@ class TestCommand : public Command {
 
   int Run() override {
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
+    if (Status status = JoinOthers(&load_); !status.ok()) return Fail("test", status);
+    if (load_.processes != nullptr && devices_ == 0 && tensor_parallel_ == 0)
+      tensor_parallel_ = load_.processes->size();
     std::vector<TestCase> cases;
     for (const std::string& folder : folders_) {
       Result<std::vector<TestCase>> found = FindCases(folder, model_);
@@ -152,9 +159,46 @@ class TestCommand : public Command {
     RONDO_RETURN_IF_ERROR(armed_.loaded->session.ResetState());
     RunOptions run;
     run.stepwise = stepwise_;
-    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> got,
-                           RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run));
-    return CompareAll(got, tensors.outputs, detail);
+    Result<std::vector<Tensor>> got = RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run);
+    if (!got.ok()) return got.status();
+    if (load_.processes == nullptr) return CompareAll(*got, tensors.outputs, detail);
+    return CompareProcesses(*got, tensors.outputs, detail);
+  }
+
+  // Each process compares what its device gives, which is to be the same to the bit on all.
+  Status CompareProcesses(std::vector<Tensor> got, std::vector<Tensor> want, std::string* detail) const {
+    Processes& processes = *load_.processes;
+    const std::string mark = "@" + std::to_string(processes.rank());
+    std::map<std::string, Tensor*> by_name;
+    for (Tensor& tensor : got) by_name[tensor.name] = &tensor;
+    for (Tensor& tensor : want) {
+      if (const auto own = by_name.find(tensor.name + mark); own != by_name.end()) own->second->name = tensor.name;
+    }
+    std::erase_if(want, [&](const Tensor& wanted) {
+      return processes.rank() != 0 && std::none_of(got.begin(), got.end(), [&](const Tensor& tensor) {
+        return tensor.name == wanted.name;
+      });
+    });
+    struct Verdict {
+      uint64_t digest = 0, outputs = 0;
+      char text[1024] = {};
+    } mine, all[kMaxProcesses];
+    const Status compared = CompareAll(got, want, detail);
+    std::snprintf(mine.text, sizeof(mine.text), "%s", compared.message());
+    for (const Tensor& wanted : want) {
+      for (const Tensor& tensor : got) {
+        if (tensor.name == wanted.name) mine.digest = HashBytes(tensor.bytes.data(), tensor.bytes.size(), mine.digest);
+      }
+    }
+    mine.outputs = want.size();
+    RONDO_RETURN_IF_ERROR(processes.Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
+    RONDO_RETURN_IF_ERROR(compared);
+    for (uint32_t r = 0; r < processes.size(); ++r) {
+      if (all[r].text[0] != 0) return Status::Error(Code::kInternal, "process %u: %s", r, all[r].text);
+      if (all[r].outputs != all[0].outputs || all[r].digest == all[0].digest) continue;
+      return Status::Error(Code::kInternal, "process %u gives other bits than process 0", r);
+    }
+    return Status::Ok();
   }
 
   // What several devices give of one output is the same to the bit.
