@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/import/import_call.h"
+#include "compiler/import/narrow_weight.h"
 #include "compiler/import/shard.h"
 #include "compiler/import/synthetic_weight.h"
 #include "core/synthetic.h"
@@ -216,6 +217,10 @@ Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
     if (auto found = s->values.find(name); found != s->values.end()) return found->second;
     auto initializer = s->initializers.find(name);
     if (initializer == s->initializers.end()) continue;
+    if (NarrowBits(initializer->second->data_type()) != 0) {
+      RONDO_ASSIGN_OR_RETURN(s->values[name], LoadNarrow(*initializer->second));
+      return s->values[name];
+    }
     RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(*initializer->second));
     auto data = std::make_shared<ir::ConstantData>();
     data->dtype = value.dtype;
@@ -240,6 +245,35 @@ Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
     return s->values[name];
   }
   return Status::Error(Code::kCorrupt, "value \"%.200s\" is not defined by anything before it", name.c_str());
+}
+
+// Numbers of 2 or 4 bits: they stay packed in the plan, and every reader sees 8-bit ones.
+Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
+  if (options_.devices > 1) {
+    return Status::Error(Code::kUnsupported, "weight \"%.200s\" of type %s cannot be cut for several devices",
+                         tensor.name().c_str(), onnx::DataTypeName(tensor.data_type()));
+  }
+  RONDO_ASSIGN_OR_RETURN(PackedTensor packed, PackedBytesOf(tensor));
+  RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(packed.bytes));
+  auto data = std::make_shared<ir::ConstantData>();
+  data->dtype = DType::kU8;
+  data->shape = value.shape;
+  data->name = tensor.name();
+  const auto owned = std::make_shared<std::vector<uint8_t>>(value.bytes.begin(), value.bytes.end());
+  data->bytes = *owned;
+  data->keep = owned;
+  if (value.missing) {
+    data->synthetic = true;
+    data->synthetic_key = SyntheticKey(options_.synthetic_seed, tensor.name());
+    data->synthetic_scale = SyntheticScale(value.shape);
+    report_->synthetic.push_back(tensor.name());
+  }
+  builder_.SetSources({"Initializer \"" + tensor.name() + "\""});
+  builder_.SetAnnotations({});
+  Value narrow;
+  narrow.node = Widened(builder_, builder_.Constant(data), packed);
+  narrow.bits = packed.bits;
+  return narrow;
 }
 
 Result<std::vector<Value>> Importer::GatherInputs(const onnx::NodeProto& node, Scope* scope) {
@@ -336,6 +370,13 @@ Status Importer::CallHandler(const OpRow& row, OpContext& c) {
     if (!sequence && !c.Has(i)) {
       return Status::Error(Code::kCorrupt, "input %d is missing", i);
     }
+  }
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (c.InValue(i).bits == 0 || row.takes_narrow) continue;
+    return Status::Error(Code::kUnsupported,
+                         "input %d is a weight of %d bits, which rondo knows only where it is dequantised "
+                         "(DequantizeLinear, GatherBlockQuantized): put one of them between",
+                         i, c.InValue(i).bits);
   }
   return row.handler(c);
 }

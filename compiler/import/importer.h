@@ -60,6 +60,7 @@ class Importer : public Host {
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame);
   Status CallHandler(const OpRow& row, OpContext& c);
+  Result<Value> LoadNarrow(const onnx::TensorProto& tensor);
   Result<Value> Lookup(const std::string& name, Scope* scope);
   Result<std::vector<Value>> GatherInputs(const onnx::NodeProto& node, Scope* scope);
   const onnx::FunctionProto* FindFunction(const onnx::NodeProto& node) const;

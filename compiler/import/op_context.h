@@ -30,6 +30,7 @@ struct Value {
   NodeId node = kNoNode;
   bool is_sequence = false;
   std::vector<NodeId> sequence;
+  int bits = 0;  // not 0: the 8-bit numbers of a weight whose own type has so few; most handlers refuse it
 };
 
 // Attributes by name, references to a function's attributes resolved.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/import/cached_attention.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 
@@ -204,15 +205,7 @@ Status TensorScatter(OpContext& c) {
   if (c.String("mode", "linear") == "circular") {
     row = b.BinaryScalar(TapeOp::kMod, row, static_cast<double>(data[axis]));
   }
-  ir::IndexedAttrs attrs;
-  std::vector<int64_t> strides = Strides(data);
-  attrs.map = ir::DenseView(update);
-  for (int d = 0; d < data.rank; ++d) {
-    attrs.map.steps[0].strides[d] = d == axis ? 0 : strides[static_cast<size_t>(d)];
-  }
-  attrs.dims = {{strides[static_cast<size_t>(axis)], data[axis], false}};
-  attrs.may_collide = false;
-  c.Set(0, b.IndexedWrite(c.In(0), c.In(1), {row}, attrs));
+  c.Set(0, WriteRows(b, c.In(0), c.In(1), row, axis));
   return Status::Ok();
 }
 

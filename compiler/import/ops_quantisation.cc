@@ -113,7 +113,7 @@ Status DynamicQuantizeLinear(OpContext& c) {
 
 constexpr OpRow kOps[] = {
     {"QuantizeLinear", 2, QuantizeLinear},
-    {"DequantizeLinear", 2, DequantizeLinear},
+    {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "", false, true},
     {"DynamicQuantizeLinear", 1, DynamicQuantizeLinear},
 };
 

@@ -24,6 +24,7 @@ struct OpRow {
   int until = kLatest;           // the last opset version it is valid for
   const char* domain = "";       // "" is ai.onnx
   bool takes_sequences = false;  // the leading inputs may be sequences of tensors
+  bool takes_narrow = false;     // inputs may be weights of less than 8 bits (Value::bits)
 };
 
 // The row for an operator at an opset version; null when there is none. "ai.onnx" is "".
@@ -45,6 +46,9 @@ Span<const OpRow> ConvolutionOps();
 Span<const OpRow> PoolingOps();
 Span<const OpRow> NormalisationOps();
 Span<const OpRow> AttentionOps();
+Span<const OpRow> GroupedAttentionOps();
+Span<const OpRow> MultiHeadOps();
+Span<const OpRow> BlockwiseOps();
 Span<const OpRow> RecurrentOps();
 Span<const OpRow> IndexingOps();
 Span<const OpRow> SortingOps();

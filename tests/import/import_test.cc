@@ -13,16 +13,6 @@
 namespace rondo {
 namespace {
 
-testing::AssertionResult Says(const Status& status, std::initializer_list<const char*> parts) {
-  if (status.ok()) return testing::AssertionFailure() << "no error";
-  for (const char* part : parts) {
-    if (std::strstr(status.message(), part) == nullptr) {
-      return testing::AssertionFailure() << "\"" << status.message() << "\" does not say \"" << part << "\"";
-    }
-  }
-  return testing::AssertionSuccess();
-}
-
 Result<ir::Graph> Import(ModelMaker& m, const ImportOptions& options = {}, ImportReport* report = nullptr) {
   return ImportModel(m.Make(), options, report);
 }

@@ -2,6 +2,10 @@
 #ifndef RONDO_TESTS_IMPORT_MODEL_MAKER_H_
 #define RONDO_TESTS_IMPORT_MODEL_MAKER_H_
 
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +15,17 @@
 #include "formats/onnx/reader.h"
 
 namespace rondo {
+
+// Whether `status` is an error whose message has all `parts`.
+inline testing::AssertionResult Says(const Status& status, std::initializer_list<const char*> parts) {
+  if (status.ok()) return testing::AssertionFailure() << "no error";
+  for (const char* part : parts) {
+    if (std::strstr(status.message(), part) == nullptr) {
+      return testing::AssertionFailure() << "\"" << status.message() << "\" does not say \"" << part << "\"";
+    }
+  }
+  return testing::AssertionSuccess();
+}
 
 class ModelMaker {
  public:

@@ -1,0 +1,281 @@
+// Weights that lie in files as numbers of 2, 4 or 8 bits in blocks, each block with its scale and zero point.
+#include "compiler/import/decompose.h"
+#include "compiler/import/packed_bits.h"
+#include "compiler/import/registry.h"
+#include "core/scalar.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+constexpr const char* kDomain = "com.microsoft";
+constexpr int64_t kMost = int64_t{1} << 28;  // rows or columns of a weight
+
+bool PowerOfTwo(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
+
+// ---------------------------------------------------------------------------------------- MatMulNBits
+
+enum MatMulInput { kA, kB, kScales, kZeroPoints, kGroups, kBias };
+
+struct Blocks {
+  int64_t n = 0, k = 0, bits = 0, size = 0;
+  int64_t count() const { return (k - 1) / size + 1; }             // along K
+  int64_t bytes() const { return size * bits / 8; }                // of one
+  int64_t zero_bytes() const { return (count() * bits + 7) / 8; }  // of the zero points of a row
+  double middle() const { return static_cast<double>(int64_t{1} << (bits - 1)); }
+};
+
+Result<Blocks> ReadBlocks(const OpContext& c) {
+  const Blocks blocks = {c.Int("N", 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
+  if (blocks.bits != 2 && blocks.bits != 4 && blocks.bits != 8) {
+    return Status::Error(Code::kUnsupported,
+                         "weights of %lld bits: rondo reads 2, 4 and 8; quantise the model to one of them",
+                         static_cast<long long>(blocks.bits));
+  }
+  if (blocks.n < 1 || blocks.k < 1 || blocks.n > kMost || blocks.k > kMost || !PowerOfTwo(blocks.size) ||
+      blocks.size < 16 || blocks.size > (1 << 30)) {
+    return Status::Error(Code::kCorrupt, "N %lld, K %lld in blocks of %lld", static_cast<long long>(blocks.n),
+                         static_cast<long long>(blocks.k), static_cast<long long>(blocks.size));
+  }
+  if (c.Int("weight_prepacked", 0) != 0) {
+    return Status::Error(Code::kUnsupported,
+                         "weight_prepacked %lld is the layout of one vendor's kernel: export with 0",
+                         static_cast<long long>(c.Int("weight_prepacked", 0)));
+  }
+  return blocks;
+}
+
+// Input `i` holds `count` elements.
+Status RequireCount(const OpContext& c, int i, int64_t count) {
+  if (c.shape(i).elements() == count) return Status::Ok();
+  return Status::Error(Code::kCorrupt, "input %d has shape %s; %lld elements are needed", i,
+                       Text(c.shape(i)).c_str(), static_cast<long long>(count));
+}
+
+// Groups that are no permutation of the rows are the blocks themselves.
+Status CheckGroups(const OpContext& c, const Blocks& blocks) {
+  if (!c.Has(kGroups)) return Status::Ok();
+  RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> groups, c.ConstantInts(kGroups));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] == static_cast<int64_t>(i) / blocks.size) continue;
+    return Status::Error(Code::kUnsupported,
+                         "g_idx puts row %zu into group %lld; rondo knows rows in order: quantise the model "
+                         "without reordering (desc_act=False)",
+                         i, static_cast<long long>(groups[i]));
+  }
+  return Status::Ok();
+}
+
+Status CheckWeights(const OpContext& c, const Blocks& blocks) {
+  if (c.dtype(kB) != DType::kU8)
+    return Status::Error(Code::kCorrupt, "packed weights of type %s", Name(c.dtype(kB)));
+  RONDO_RETURN_IF_ERROR(RequireCount(c, kB, blocks.n * blocks.count() * blocks.bytes()));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kScales));
+  RONDO_RETURN_IF_ERROR(RequireCount(c, kScales, blocks.n * blocks.count()));
+  if (!c.Has(kZeroPoints)) return Status::Ok();
+  if (c.dtype(kZeroPoints) == DType::kU8) return RequireCount(c, kZeroPoints, blocks.n * blocks.zero_bytes());
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kZeroPoints));
+  return RequireCount(c, kZeroPoints, blocks.n * blocks.count());
+}
+
+// [n, blocks, 1] f32: what is subtracted from the numbers of a block.
+NodeId ZeroPoints(OpContext& c, const Blocks& blocks) {
+  Builder& b = c.b;
+  if (!c.Has(kZeroPoints)) return b.Scalar(DType::kF32, blocks.middle());
+  NodeId zero = c.In(kZeroPoints);
+  if (c.dtype(kZeroPoints) == DType::kU8) {
+    zero = UnpackBits(b, b.Reshape(zero, {blocks.n, blocks.zero_bytes()}), blocks.bits);
+    zero = b.Slice(zero, 1, 0, 1, blocks.count());
+  }
+  return b.Reshape(b.Cast(zero, DType::kF32), {blocks.n, blocks.count(), 1});
+}
+
+// [n, k] of the type of A, worked out in every run.
+NodeId UnpackedWeights(OpContext& c, const Blocks& blocks) {
+  Builder& b = c.b;
+  NodeId w = UnpackBits(b, b.Reshape(c.In(kB), {blocks.n, blocks.count(), blocks.bytes()}), blocks.bits);
+  NodeId scale = b.Reshape(b.Cast(c.In(kScales), DType::kF32), {blocks.n, blocks.count(), 1});
+  w = b.Mul(b.Sub(b.Cast(w, DType::kF32), ZeroPoints(c, blocks)), scale);
+  w = b.Slice(b.Reshape(w, {blocks.n, blocks.count() * blocks.size}), 1, 0, 1, blocks.k);
+  return b.Cast(w, c.dtype(kA));
+}
+
+// Number `i` of those that are packed into `bytes`.
+int64_t NumberAt(const uint8_t* bytes, int64_t i, int64_t bits) {
+  return (bytes[i * bits / 8] >> (i * bits % 8)) & ((int64_t{1} << bits) - 1);
+}
+
+// The same as a constant; kNoNode if one of the inputs is none, or has no bytes.
+NodeId FoldedWeights(OpContext& c, const Blocks& blocks) {
+  std::shared_ptr<const ir::ConstantData> weights, scales, zeros;
+  const int64_t most = int64_t{1} << 44;
+  if (!c.b.ConstantValue(c.In(kB), most, &weights) || !c.b.ConstantValue(c.In(kScales), most, &scales) ||
+      (c.Has(kZeroPoints) && !c.b.ConstantValue(c.In(kZeroPoints), most, &zeros))) {
+    return kNoNode;
+  }
+  const DType dtype = c.dtype(kA);
+  const int64_t each = ByteSize(dtype);
+  std::vector<uint8_t> out(static_cast<size_t>(blocks.n * blocks.k * each));
+  for (int64_t n = 0; n < blocks.n; ++n) {
+    for (int64_t block = 0; block < blocks.count(); ++block) {
+      const int64_t at = n * blocks.count() + block;
+      const uint8_t* bytes = weights->bytes.data() + at * blocks.bytes();
+      const float scale = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
+      float zero = static_cast<float>(blocks.middle());
+      if (zeros != nullptr && zeros->dtype == DType::kU8) {
+        zero =
+            static_cast<float>(NumberAt(zeros->bytes.data() + n * blocks.zero_bytes(), block, blocks.bits));
+      } else if (zeros != nullptr) {
+        zero = scalar::Load<float>(zeros->dtype, zeros->bytes.data(), at);
+      }
+      const int64_t first = block * blocks.size, count = std::min(blocks.size, blocks.k - first);
+      for (int64_t i = 0; i < count; ++i) {
+        const float w = (static_cast<float>(NumberAt(bytes, i, blocks.bits)) - zero) * scale;
+        scalar::Store<float>(dtype, out.data(), n * blocks.k + first + i, w);
+      }
+    }
+  }
+  return c.b.Constant(ir::ConstantData::Own(dtype, {blocks.n, blocks.k}, std::move(out)));
+}
+
+Status MatMulNBits(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kA));
+  RONDO_ASSIGN_OR_RETURN(Blocks blocks, ReadBlocks(c));
+  RONDO_RETURN_IF_ERROR(CheckGroups(c, blocks));
+  const Shape a = c.shape(kA);
+  if (a.rank < 1 || a[a.rank - 1] != blocks.k) {
+    return Status::Error(Code::kCorrupt, "A of shape %s; its last dimension must be K, %lld", Text(a).c_str(),
+                         static_cast<long long>(blocks.k));
+  }
+  std::vector<int64_t> dims(a.begin(), a.end());
+  dims.back() = blocks.n;
+  RONDO_ASSIGN_OR_RETURN(Shape out, c.MakeShape(dims));
+  NodeId y = b.Expand(b.Scalar(c.dtype(kA), 0), out);
+  if (c.shape(kB).elements() != 0) {  // a projection without weights is left out
+    RONDO_RETURN_IF_ERROR(CheckWeights(c, blocks));
+    NodeId w = FoldedWeights(c, blocks);
+    if (w == kNoNode) w = UnpackedWeights(c, blocks);
+    if (a.elements() != 0) y = b.MatMul(c.In(kA), b.Transpose(w, {1, 0}));
+  }
+  if (c.Has(kBias)) {
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(kA, kBias));
+    RONDO_RETURN_IF_ERROR(RequireCount(c, kBias, blocks.n));
+    y = b.Add(y, b.Reshape(c.In(kBias), {blocks.n}));
+  }
+  c.Set(0, y);
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------------ GatherBlockQuantized
+
+enum GatherInput { kData, kIndices, kGatherScales, kGatherZeroPoints };
+
+struct Table {
+  int gather_axis = 0, quantize_axis = 0;
+  int64_t block = 0, bits = 8;
+  bool packed = false;  // several numbers a byte, along the last dim
+  Shape shape;          // of the numbers
+};
+
+Result<Table> ReadTable(OpContext& c) {
+  Table table;
+  table.block = c.Int("block_size", 128);
+  RONDO_RETURN_IF_ERROR(c.RequireRank(kData, 1, kMaxRank - 1));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kGatherScales));
+  if (c.dtype(kData) == DType::kI8 && c.InValue(kData).bits == 0)
+    return Status::Error(Code::kCorrupt, "a table of type i8: int4, uint4 or packed uint8 is needed");
+  table.packed = c.dtype(kData) == DType::kU8 && c.InValue(kData).bits == 0;
+  table.bits = table.packed ? c.Int("bits", 4) : 8;
+  if ((c.dtype(kData) != DType::kU8 && c.dtype(kData) != DType::kI8) || !PowerOfTwo(table.block) ||
+      (table.bits != 2 && table.bits != 4 && table.bits != 8)) {
+    return Status::Error(
+        Code::kUnsupported,
+        "a table of %s of %lld bits in blocks of %lld: rondo reads whole numbers of 2, 4 and 8 "
+        "bits in blocks of a power of two",
+        Name(c.dtype(kData)), static_cast<long long>(table.bits), static_cast<long long>(table.block));
+  }
+  RONDO_ASSIGN_OR_RETURN(table.gather_axis, c.Axis(c.Int("gather_axis", 0), c.rank(kData)));
+  RONDO_ASSIGN_OR_RETURN(table.quantize_axis, c.Axis(c.Int("quantize_axis", 1), c.rank(kData)));
+  if (table.gather_axis == table.quantize_axis || (table.packed && table.gather_axis != 0))
+    return Status::Error(Code::kUnsupported, "a gather along axis %d of blocks along axis %d",
+                         table.gather_axis, table.quantize_axis);
+  table.shape = c.shape(kData);
+  table.shape[table.shape.rank - 1] *= 8 / table.bits;
+  Shape scales = table.shape;
+  scales[table.quantize_axis] = (scales[table.quantize_axis] + table.block - 1) / table.block;
+  if (!(c.shape(kGatherScales) == scales) || scales.elements() == 0) {
+    return Status::Error(Code::kCorrupt, "scales of shape %s; %s is needed",
+                         Text(c.shape(kGatherScales)).c_str(), Text(scales).c_str());
+  }
+  return table;
+}
+
+// Rows `index` of a tensor, with numbers unpacked if its last dim has `packed` numbers a byte, as f32.
+NodeId Rows(Builder& b, NodeId x, NodeId index, const Table& table, bool packed) {
+  NodeId rows = b.Gather(x, index, table.gather_axis, false);
+  return b.Cast(packed ? UnpackBits(b, rows, table.bits) : rows, DType::kF32);
+}
+
+Status GatherBlockQuantized(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_ASSIGN_OR_RETURN(Table table, ReadTable(c));
+  if ((c.dtype(kIndices) != DType::kI64 && c.dtype(kIndices) != DType::kI32))
+    return Status::Error(Code::kCorrupt, "indices of type %s", Name(c.dtype(kIndices)));
+  std::vector<int64_t> dims(table.shape.begin(), table.shape.end());
+  dims.erase(dims.begin() + table.gather_axis);
+  dims.insert(dims.begin() + table.gather_axis, c.shape(kIndices).begin(), c.shape(kIndices).end());
+  RONDO_ASSIGN_OR_RETURN(Shape out, c.MakeShape(dims));
+  if (out.elements() == 0) {
+    c.Set(0, b.Constant(ir::ConstantData::Own(c.dtype(kGatherScales), out, {})));
+    return Status::Ok();
+  }
+  // An index counts from the end if it is negative; one out of range gives zeros.
+  const double count = static_cast<double>(table.shape[table.gather_axis]);
+  const NodeId none = b.Scalar(DType::kI64, 0);
+  NodeId index = b.Cast(c.In(kIndices), DType::kI64);
+  index = b.Select(b.Binary(TapeOp::kLess, index, none), b.BinaryScalar(TapeOp::kAdd, index, count), index);
+  NodeId safe = b.BinaryScalar(TapeOp::kMin, b.Binary(TapeOp::kMax, index, none), count - 1);
+  NodeId real = b.Binary(TapeOp::kEqual, index, safe);
+  const int moved = c.rank(kIndices) - 1;  // axes after the gathered one
+  const int axis = table.quantize_axis + (table.quantize_axis > table.gather_axis ? moved : 0);
+  const auto spread = [&](NodeId x) {
+    return b.Slice(RepeatEach(b, x, axis, table.block), axis, 0, 1, out[axis]);
+  };
+  NodeId y = Rows(b, c.In(kData), safe, table, table.packed);
+  if (c.Has(kGatherZeroPoints)) {
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(kData, kGatherZeroPoints));
+    Shape zeros = c.shape(kGatherScales);
+    zeros[zeros.rank - 1] =
+        table.packed ? (zeros[zeros.rank - 1] * table.bits + 7) / 8 : zeros[zeros.rank - 1];
+    if (!(c.shape(kGatherZeroPoints) == zeros))
+      return Status::Error(Code::kCorrupt, "zero points of shape %s",
+                           Text(c.shape(kGatherZeroPoints)).c_str());
+    NodeId zero = Rows(b, c.In(kGatherZeroPoints), safe, table, table.packed);
+    zero = b.Slice(zero, b.shape(zero).rank - 1, 0, 1,
+                   axis == out.rank - 1 ? c.shape(kGatherScales)[table.quantize_axis] : out[out.rank - 1]);
+    y = b.Sub(y, spread(zero));
+  } else if (table.packed) {
+    y = b.BinaryScalar(TapeOp::kSub, y, static_cast<double>(int64_t{1} << (table.bits - 1)));
+  }
+  y = b.Mul(y, spread(Rows(b, c.In(kGatherScales), safe, table, false)));
+  Shape aligned = out;
+  for (int d = 0; d < out.rank; ++d) {
+    if (d < table.gather_axis || d > table.gather_axis + moved) aligned[d] = 1;
+  }
+  y = b.Select(b.Reshape(real, aligned), y, b.Scalar(DType::kF32, 0));
+  c.Set(0, b.Cast(y, c.dtype(kGatherScales)));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"MatMulNBits", 3, MatMulNBits, 1, kLatest, kDomain},
+    {"GatherBlockQuantized", 3, GatherBlockQuantized, 1, kLatest, kDomain, false, true},
+};
+
+}  // namespace
+
+Span<const OpRow> BlockwiseOps() { return kOps; }
+
+}  // namespace rondo::importer

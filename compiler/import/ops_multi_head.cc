@@ -1,0 +1,269 @@
+// MultiHeadAttention and Attention of com.microsoft: every query head has keys and values of its own.
+#include <cmath>
+
+#include "compiler/import/cached_attention.h"
+#include "compiler/import/decompose.h"
+#include "compiler/import/multi_head.h"
+#include "compiler/import/registry.h"
+#include "compiler/import/rotary.h"
+
+namespace rondo::importer {
+
+using ir::Builder;
+
+namespace {
+
+// Keys below `end` (i64 [b]), and from `begin` on if it is there, of t: bool [b, 1, 1, t].
+NodeId Between(Builder& b, NodeId begin, NodeId end, int64_t t) {
+  const auto stand = [&](NodeId x) { return b.Reshape(b.Cast(x, DType::kI64), {b.shape(x)[0], 1, 1, 1}); };
+  NodeId key = b.Iota({t}, 0);
+  NodeId keep = b.Binary(TapeOp::kLess, key, stand(end));
+  if (begin == kNoNode) return keep;
+  return b.Binary(TapeOp::kBitAnd, b.Cast(keep, DType::kI32),
+                  b.Cast(b.Binary(TapeOp::kLessEqual, stand(begin), key), DType::kI32));
+}
+
+// What the mask of input `i` keeps, in one of its shapes, nonzero where it does: broadcasts to [b, h, s, t].
+Result<NodeId> ReadKeep(OpContext& c, int i, const Shape& scores, int64_t past) {
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(i));
+  Builder& b = c.b;
+  NodeId mask = c.In(i);
+  const Shape m = c.shape(i);
+  const int64_t n = scores[0], s = scores[2], t = scores[3];
+  if (m == Shape({n})) return Between(b, kNoNode, mask, t);
+  if (m == Shape({2 * n})) return Between(b, b.Slice(mask, 0, n, 1, n), b.Slice(mask, 0, 0, 1, n), t);
+  if (m == Shape({n, t})) return b.Reshape(mask, {n, 1, 1, t});
+  if (m == Shape({n, s, t})) return b.Reshape(mask, {n, 1, s, t});
+  if (m.rank == 4 && m[0] == n && m[1] == 1 && m[2] == m[3] && m[3] >= t && past + s <= m[2])
+    return b.Slice(b.Slice(mask, 2, past, 1, s), 3, 0, 1, t);
+  return Status::Error(
+      Code::kUnsupported,
+      "a mask of shape %s for %lld batch entries, %lld queries and %lld keys: rondo knows [b], "
+      "[2b], [b, keys], [b, queries, keys] and [b, 1, n, n]; export the model with one of them",
+      Text(m).c_str(), static_cast<long long>(n), static_cast<long long>(s), static_cast<long long>(t));
+}
+
+// Input `i` as it is added to scores.
+Result<NodeId> ReadBias(OpContext& c, int i, const Shape& scores) {
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, i));
+  RONDO_ASSIGN_OR_RETURN(Shape both, c.Broadcast(c.shape(i), scores));
+  if (c.rank(i) != 4 || !(both == scores) || c.shape(i)[2] != scores[2] || c.shape(i)[3] != scores[3]) {
+    return Status::Error(Code::kCorrupt, "attention_bias of shape %s for scores of shape %s",
+                         Text(c.shape(i)).c_str(), Text(scores).c_str());
+  }
+  return c.In(i);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------ shared with QAttention
+
+Status CheckMultiHead(const OpContext& c, const MultiHead& h) {
+  const Shape q = c.b.shape(h.q), k = c.b.shape(h.k), v = c.b.shape(h.v);
+  if (q[0] != k[0] || k[0] != v[0] || q[1] != k[1] || k[1] != v[1] || k[2] != v[2] || q[3] != k[3] ||
+      q.elements() == 0 || k.elements() == 0 || v.elements() == 0) {
+    return Status::Error(Code::kCorrupt, "queries %s, keys %s and values %s do not fit", Text(q).c_str(),
+                         Text(k).c_str(), Text(v).c_str());
+  }
+  return Status::Ok();
+}
+
+Result<NodeId> AttendHeads(OpContext& c, const MultiHead& h) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(CheckMultiHead(c, h));
+  const Shape q = b.shape(h.q), k = b.shape(h.k);
+  const Shape scores = {q[0], q[1], q[2], k[2]};
+  AttentionRequest request;
+  request.attrs.scale = c.Float("scale", 0);
+  if (request.attrs.scale == 0) request.attrs.scale = 1.0f / std::sqrt(static_cast<float>(q[3]));
+  if (c.Has(h.mask_input)) {
+    RONDO_ASSIGN_OR_RETURN(NodeId keep, ReadKeep(c, h.mask_input, scores, h.past));
+    NodeId dropped = b.Binary(TapeOp::kEqual, keep, b.Scalar(b.dtype(keep), 0));
+    const double filter = c.Float("mask_filter_value", -10000.0f);
+    request.bias = b.Select(dropped, b.Scalar(DType::kF32, filter), b.Scalar(DType::kF32, 0));
+  }
+  if (c.Has(h.bias_input)) {
+    RONDO_ASSIGN_OR_RETURN(NodeId bias, ReadBias(c, h.bias_input, scores));
+    bias = b.Cast(bias, DType::kF32);
+    request.bias = request.bias == kNoNode ? bias : b.Add(request.bias, bias);
+  }
+  if (request.bias != kNoNode) request.bias = b.Cast(request.bias, b.dtype(h.q));
+  if (c.Int("unidirectional", 0) != 0) {
+    request.limit = b.BinaryScalar(TapeOp::kAdd, b.Iota({1, 1, q[2]}, 2), static_cast<double>(h.past + 1));
+  }
+  return JoinHeads(b, Attend(b, h.q, h.k, h.v, request));
+}
+
+Result<NodeId> AppendRows(OpContext& c, NodeId past, NodeId now) {
+  const Shape p = c.b.shape(past), s = c.b.shape(now);
+  if (p.rank != 4 || !(WithDim(p, 2, 0) == WithDim(s, 2, 0)) || c.b.dtype(past) != c.b.dtype(now)) {
+    return Status::Error(Code::kCorrupt, "past of shape %s before %s", Text(p).c_str(), Text(s).c_str());
+  }
+  return p[2] == 0 ? now : c.b.Concat({past, now}, 2);
+}
+
+namespace {
+
+// ------------------------------------------------------------------------------ MultiHeadAttention
+
+enum MhaInput { kQuery, kKey, kValue, kBias, kMask, kScoreBias, kPastKey, kPastValue, kPastLength, kBeams };
+
+// Part `part` of `parts` that stand between heads and features: [b, l, heads, parts, d] as [b, heads, l, d].
+NodeId Unpack(Builder& b, NodeId x, int64_t part) {
+  NodeId one = b.Squeeze(b.Slice(x, 3, part, 1, 1), 3);
+  return b.Transpose(one, {0, 2, 1, 3});
+}
+
+// `count` numbers of the bias from `at` on, added to heads [b, h, s, d].
+Result<NodeId> AddBias(OpContext& c, NodeId x, int64_t at) {
+  if (!c.Has(kBias)) return x;
+  Builder& b = c.b;
+  const Shape s = b.shape(x);
+  if (c.rank(kBias) != 1 || at + s[1] * s[3] > c.shape(kBias)[0] || c.dtype(kBias) != b.dtype(x))
+    return Status::Error(Code::kCorrupt, "a bias of shape %s", Text(c.shape(kBias)).c_str());
+  NodeId part = b.Slice(c.In(kBias), 0, at, 1, s[1] * s[3]);
+  return b.Add(x, b.Reshape(part, {1, s[1], 1, s[3]}));
+}
+
+// Queries, keys and values in whichever of the forms they come; `cached`: keys and values need no bias.
+Status ReadPacked(OpContext& c, int64_t heads, MultiHead* h, bool* cached) {
+  Builder& b = c.b;
+  const auto packed = [&](int i, int64_t parts) {
+    return c.rank(i) == 5 && c.shape(i)[2] == heads && c.shape(i)[3] == parts;
+  };
+  *cached = false;
+  if (!c.Has(kKey)) {
+    if (!packed(kQuery, 3))
+      return Status::Error(Code::kCorrupt, "packed queries of shape %s", Text(c.shape(kQuery)).c_str());
+    h->q = Unpack(b, c.In(kQuery), 0), h->k = Unpack(b, c.In(kQuery), 1), h->v = Unpack(b, c.In(kQuery), 2);
+    return Status::Ok();
+  }
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(kQuery, kKey));
+  RONDO_ASSIGN_OR_RETURN(h->q, SplitHeads(c, c.In(kQuery), heads));
+  if (!c.Has(kValue)) {
+    if (!packed(kKey, 2))
+      return Status::Error(Code::kCorrupt, "packed keys of shape %s", Text(c.shape(kKey)).c_str());
+    h->k = Unpack(b, c.In(kKey), 0), h->v = Unpack(b, c.In(kKey), 1);
+    return Status::Ok();
+  }
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(kQuery, kValue));
+  if (c.rank(kKey) == 4 && c.rank(kValue) == 4) {
+    h->k = c.In(kKey), h->v = c.In(kValue);
+    *cached = true;
+    return Status::Ok();
+  }
+  RONDO_ASSIGN_OR_RETURN(h->k, SplitHeads(c, c.In(kKey), heads));
+  RONDO_ASSIGN_OR_RETURN(h->v, SplitHeads(c, c.In(kValue), heads));
+  return Status::Ok();
+}
+
+Status MultiHeadAttention(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kQuery));
+  if (c.Has(kPastLength) || c.Has(kBeams) || c.Wants(3)) {
+    return Status::Error(
+        Code::kUnsupported,
+        "the inputs past_sequence_length and cache_indirection, and the output qk: export the "
+        "model with a past of its own length (and --cache-length), without beams");
+  }
+  if (c.Has(kPastKey) != c.Has(kPastValue))
+    return Status::Error(Code::kCorrupt, "past keys and values come together");
+  MultiHead h;
+  bool cached = false;
+  RONDO_RETURN_IF_ERROR(ReadPacked(c, c.Int("num_heads", 0), &h, &cached));
+  const int64_t width = b.shape(h.q)[1] * b.shape(h.q)[3];
+  RONDO_ASSIGN_OR_RETURN(h.q, AddBias(c, h.q, 0));
+  if (!cached) {
+    RONDO_ASSIGN_OR_RETURN(h.k, AddBias(c, h.k, width));
+    RONDO_ASSIGN_OR_RETURN(h.v, AddBias(c, h.v, 2 * width));
+  }
+  if (c.Has(kPastKey)) {
+    h.past = c.rank(kPastKey) == 4 ? c.shape(kPastKey)[2] : 0;
+    RONDO_ASSIGN_OR_RETURN(h.k, AppendRows(c, c.In(kPastKey), h.k));
+    RONDO_ASSIGN_OR_RETURN(h.v, AppendRows(c, c.In(kPastValue), h.v));
+  }
+  h.mask_input = kMask, h.bias_input = kScoreBias;
+  RONDO_ASSIGN_OR_RETURN(NodeId y, AttendHeads(c, h));
+  c.Set(0, y);
+  c.Set(1, h.k);
+  c.Set(2, h.v);
+  return Status::Ok();
+}
+
+// ---------------------------------------------------------------------------------------- Attention
+
+enum AttentionInput { kInput, kWeights, kProjectionBias, kMaskIndex, kPast, kAddedBias, kPastSize };
+
+Result<NodeId> Project(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(kInput, 3, 3));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(kWeights, 2, 2));
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(kInput, kWeights));
+  if (c.shape(kInput)[2] != c.shape(kWeights)[0] || c.shape(kInput).elements() == 0) {
+    return Status::Error(Code::kCorrupt, "shapes %s and %s do not multiply", Text(c.shape(kInput)).c_str(),
+                         Text(c.shape(kWeights)).c_str());
+  }
+  NodeId y = c.b.MatMul(c.In(kInput), c.In(kWeights));
+  if (!c.Has(kProjectionBias)) return y;
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(kInput, kProjectionBias));
+  if (!(c.shape(kProjectionBias) == Shape({c.shape(kWeights)[1]})))
+    return Status::Error(Code::kCorrupt, "a bias of shape %s", Text(c.shape(kProjectionBias)).c_str());
+  return c.b.Add(y, c.In(kProjectionBias));
+}
+
+Status Attention(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(kInput));
+  if (c.Int("past_present_share_buffer", 0) != 0 || c.Has(kPastSize)) {
+    return Status::Error(Code::kUnsupported,
+                         "past_present_share_buffer: export the model with a past of its own length");
+  }
+  RONDO_ASSIGN_OR_RETURN(NodeId projected, Project(c));
+  return AttendProjected(c, projected, kMaskIndex, kPast, kAddedBias);
+}
+
+constexpr OpRow kOps[] = {
+    {"MultiHeadAttention", 1, MultiHeadAttention, 1, kLatest, "com.microsoft"},
+    {"Attention", 2, Attention, 1, kLatest, "com.microsoft"},
+};
+
+}  // namespace
+
+Status AttendProjected(OpContext& c, NodeId projected, int mask, int past, int bias) {
+  Builder& b = c.b;
+  if (c.Int("do_rotary", 0) != 0)
+    return Status::Error(Code::kUnsupported, "do_rotary: export the model with RotaryEmbedding nodes");
+  const int64_t heads = c.Int("num_heads", 0);
+  const Shape s = b.shape(projected);
+  std::vector<int64_t> widths = c.Ints("qkv_hidden_sizes");
+  if (widths.empty()) widths.assign(3, s[2] / 3);
+  if (widths.size() != 3 || widths[0] < 1 || widths[1] < 1 || widths[2] < 1 || widths[0] > s[2] ||
+      widths[1] > s[2] || widths[0] + widths[1] + widths[2] != s[2]) {
+    return Status::Error(Code::kCorrupt, "qkv_hidden_sizes do not fit %lld columns",
+                         static_cast<long long>(s[2]));
+  }
+  MultiHead h;
+  int64_t at = 0;
+  NodeId* const parts[] = {&h.q, &h.k, &h.v};
+  for (size_t i = 0; i < 3; at += widths[i], ++i) {
+    RONDO_ASSIGN_OR_RETURN(*parts[i], SplitHeads(c, b.Slice(projected, 2, at, 1, widths[i]), heads));
+  }
+  if (c.Has(past)) {
+    const Shape p = c.shape(past);
+    if (p.rank != 5 || p[0] != 2) return Status::Error(Code::kCorrupt, "past of shape %s", Text(p).c_str());
+    h.past = p[3];
+    RONDO_ASSIGN_OR_RETURN(h.k, AppendRows(c, b.Squeeze(b.Slice(c.In(past), 0, 0, 1, 1), 0), h.k));
+    RONDO_ASSIGN_OR_RETURN(h.v, AppendRows(c, b.Squeeze(b.Slice(c.In(past), 0, 1, 1, 1), 0), h.v));
+  }
+  h.mask_input = mask, h.bias_input = bias;
+  RONDO_ASSIGN_OR_RETURN(NodeId y, AttendHeads(c, h));
+  c.Set(0, y);
+  if (c.Wants(1)) {
+    if (!(b.shape(h.k) == b.shape(h.v)))
+      return Status::Error(Code::kCorrupt, "the output present needs keys and values of one shape");
+    c.Set(1, b.Concat({b.Unsqueeze(h.k, 0), b.Unsqueeze(h.v, 0)}, 0));
+  }
+  return Status::Ok();
+}
+
+Span<const OpRow> MultiHeadOps() { return kOps; }
+
+}  // namespace rondo::importer

@@ -1,0 +1,285 @@
+// Operators that exporters of language models emit, against the same written out by hand.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiler/import/import.h"
+#include "compiler/ir/evaluate.h"
+#include "tests/import/model_maker.h"
+
+namespace rondo {
+namespace {
+
+using Numbers = std::vector<float>;
+
+Numbers Random(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Numbers numbers(count);
+  for (float& x : numbers) x = normal(random);
+  return numbers;
+}
+
+template <typename T>
+std::shared_ptr<const ir::ConstantData> Data(DType dtype, const Shape& shape, const std::vector<T>& values) {
+  std::vector<uint8_t> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return ir::ConstantData::Own(dtype, shape, bytes);
+}
+
+onnx::AttributeProto* Attribute(onnx::NodeProto* node, const char* name,
+                                onnx::AttributeProto::AttributeType type) {
+  onnx::AttributeProto* attribute = node->add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(type);
+  return attribute;
+}
+void Set(onnx::NodeProto* node, const char* name, int64_t value) {
+  Attribute(node, name, onnx::AttributeProto::INT)->set_i(value);
+}
+void Set(onnx::NodeProto* node, const char* name, float value) {
+  Attribute(node, name, onnx::AttributeProto::FLOAT)->set_f(value);
+}
+
+onnx::NodeProto* Microsoft(ModelMaker& m, const std::string& op, const std::vector<std::string>& inputs,
+                           const std::vector<std::string>& outputs) {
+  onnx::NodeProto* node = m.Node(op, inputs, outputs);
+  node->set_domain("com.microsoft");
+  return node;
+}
+
+void Bytes(ModelMaker& m, const std::string& name, const std::vector<int64_t>& dims, const std::string& bytes,
+           int type = onnx::TensorProto::UINT8) {
+  onnx::TensorProto* t = m.graph()->add_initializer();
+  t->set_name(name);
+  t->set_data_type(type);
+  for (int64_t d : dims) t->add_dims(d);
+  t->set_raw_data(bytes);
+}
+
+// What each output holds, as floats.
+std::vector<Numbers> Evaluate(ModelMaker& m, const ir::Values& inputs) {
+  auto graph = ImportModel(m.Make(), {}, nullptr);
+  if (!graph.ok()) {
+    ADD_FAILURE() << graph.status().message();
+    return std::vector<Numbers>(3);
+  }
+  auto out = ir::EvaluateGraph(*graph, inputs);
+  std::vector<Numbers> all;
+  for (const auto& value : *out) {
+    Numbers numbers(static_cast<size_t>(value->shape.elements()));
+    std::memcpy(numbers.data(), value->bytes.data(), value->bytes.size());
+    all.push_back(numbers);
+  }
+  return all;
+}
+
+void ExpectNear(const Numbers& got, const Numbers& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << "at " << i;
+}
+
+// One query head of `size` features over keys [from, to) of a cache, with a score that has no value beside.
+Numbers AttendOnce(const float* q, const Numbers& keys, const Numbers& values, size_t from, size_t to,
+                   size_t size, float cap, const float* sink) {
+  std::vector<double> scores;
+  double sum = sink == nullptr ? 0 : std::exp(static_cast<double>(*sink));
+  for (size_t j = from; j < to; ++j) {
+    double dot = 0;
+    for (size_t i = 0; i < size; ++i) dot += static_cast<double>(q[i]) * keys[j * size + i];
+    dot /= std::sqrt(static_cast<double>(size));
+    if (cap != 0) dot = cap * std::tanh(dot / cap);
+    scores.push_back(std::exp(dot));
+    sum += scores.back();
+  }
+  Numbers out(size);
+  for (size_t j = from; j < to; ++j) {
+    for (size_t i = 0; i < size; ++i)
+      out[i] += static_cast<float>(scores[j - from] / sum * values[j * size + i]);
+  }
+  return out;
+}
+
+struct Step {
+  int64_t window = -1;
+  float softcap = 0;
+  bool sink = false;
+};
+
+// A step of one token over a cache of 6 positions, 3 of them filled: two heads of 8 that share keys and
+// values.
+void ExpectStep(const Step& step) {
+  constexpr int64_t kSize = 8, kPositions = 6, kFilled = 3;
+  ModelMaker m;
+  m.Input("qkv", {1, 1, 4 * kSize});
+  m.Input("past_k", {1, 1, kPositions, kSize});
+  m.Input("past_v", {1, 1, kPositions, kSize});
+  m.Input("last", {1}, onnx::TensorProto::INT32);
+  m.Input("total", {}, onnx::TensorProto::INT32);
+  const Numbers sinks = {0.5f, -1};
+  std::vector<std::string> inputs = {"qkv", "", "", "past_k", "past_v", "last", "total"};
+  if (step.sink) {
+    m.Floats("sinks", {2}, sinks);
+    inputs.insert(inputs.end(), {"", "", "", "", "sinks"});
+  }
+  onnx::NodeProto* node = Microsoft(m, "GroupQueryAttention", inputs, {"y", "k", "v"});
+  Set(node, "num_heads", int64_t{2});
+  Set(node, "kv_num_heads", int64_t{1});
+  Set(node, "local_window_size", step.window);
+  Set(node, "softcap", step.softcap);
+  for (const char* name : {"y", "k", "v"}) m.Output(name);
+
+  const Numbers qkv = Random(4 * kSize, 1);
+  Numbers keys = Random(kPositions * kSize, 2), values = Random(kPositions * kSize, 3);
+  const auto out = Evaluate(
+      m, {Data(DType::kF32, {1, 1, 4 * kSize}, qkv), Data(DType::kF32, {1, 1, kPositions, kSize}, keys),
+          Data(DType::kF32, {1, 1, kPositions, kSize}, values),
+          Data(DType::kI32, {1}, std::vector<int32_t>{kFilled}),
+          Data(DType::kI32, {}, std::vector<int32_t>{kFilled + 1})});
+  std::copy_n(&qkv[2 * kSize], kSize, &keys[kFilled * kSize]);
+  std::copy_n(&qkv[3 * kSize], kSize, &values[kFilled * kSize]);
+  Numbers expected;
+  const size_t from = step.window < 0 ? 0 : static_cast<size_t>(kFilled + 1 - step.window);
+  for (size_t head = 0; head < 2; ++head) {
+    const Numbers one = AttendOnce(&qkv[head * kSize], keys, values, from, kFilled + 1, kSize, step.softcap,
+                                   step.sink ? &sinks[head] : nullptr);
+    expected.insert(expected.end(), one.begin(), one.end());
+  }
+  ExpectNear(out[0], expected);
+  ExpectNear(out[1], keys);
+  ExpectNear(out[2], values);
+}
+
+TEST(GroupQueryAttentionTest, WritesWhereLengthsSayAndSeesNothingBeyond) { ExpectStep({}); }
+TEST(GroupQueryAttentionTest, AWindowCountsTheQueryItself) { ExpectStep({.window = 2}); }
+TEST(GroupQueryAttentionTest, ScoresAreCapped) { ExpectStep({.softcap = 0.5f}); }
+TEST(GroupQueryAttentionTest, ASinkTakesItsShareOfEachHead) { ExpectStep({.sink = true}); }
+
+TEST(GroupQueryAttentionTest, WhatItLacksIsRefusedWithWhatToDo) {
+  for (const auto& [name, says] : {std::pair{"sliding_window_cache", "a cache of all positions"},
+                                   std::pair{"qk_output", "remove it from the model"}}) {
+    ModelMaker m;
+    m.Input("qkv", {1, 1, 32});
+    m.Input("last", {1}, onnx::TensorProto::INT32);
+    m.Input("total", {}, onnx::TensorProto::INT32);
+    onnx::NodeProto* node =
+        Microsoft(m, "GroupQueryAttention", {"qkv", "", "", "", "", "last", "total"}, {"y"});
+    Set(node, "num_heads", int64_t{2});
+    Set(node, "kv_num_heads", int64_t{1});
+    Set(node, name, int64_t{1});
+    m.Output("y");
+    auto graph = ImportModel(m.Make(), {}, nullptr);
+    EXPECT_TRUE(Says(graph.status(), {"GroupQueryAttention \"GroupQueryAttention_y\"", name, says}));
+  }
+}
+
+// ------------------------------------------------------------------------------------------ weights
+
+// 2 rows of 20 numbers of 4 bits in blocks of 16: number i of row n is (i + 3 n) % 16.
+std::string PackedRows() {
+  std::string bytes;
+  for (int n = 0; n < 2; ++n) {
+    for (int i = 0; i < 32; i += 2) bytes += static_cast<char>((i + 3 * n) % 16 | (i + 1 + 3 * n) % 16 << 4);
+  }
+  return bytes;
+}
+
+TEST(MatMulNBitsTest, BlocksHaveScalesAndZeroPointsOfTheirOwn) {
+  for (const bool constant : {true, false}) {  // folded, or unpacked in the run
+    ModelMaker m;
+    m.Input("a", {1, 20});
+    if (constant) {
+      Bytes(m, "b", {2, 2, 8}, PackedRows());
+    } else {
+      m.Input("b", {2, 2, 8}, onnx::TensorProto::UINT8);
+    }
+    m.Floats("scales", {4}, {1, 0.5f, 2, 0.25f});
+    Bytes(m, "zeros", {2}, std::string("\x21\x43", 2));
+    onnx::NodeProto* node = Microsoft(m, "MatMulNBits", {"a", "b", "scales", "zeros"}, {"y"});
+    Set(node, "K", int64_t{20});
+    Set(node, "N", int64_t{2});
+    Set(node, "block_size", int64_t{16});
+    m.Output("y");
+    const Numbers a = Random(20, 4);
+    ir::Values inputs = {Data(DType::kF32, {1, 20}, a)};
+    const std::string packed = PackedRows();
+    if (!constant)
+      inputs.push_back(Data(DType::kU8, {2, 2, 8}, std::vector<char>(packed.begin(), packed.end())));
+    constexpr float kScales[] = {1, 0.5f, 2, 0.25f};
+    constexpr int kZeros[] = {1, 2, 3, 4};
+    Numbers expected(2);
+    for (int n = 0; n < 2; ++n) {
+      for (int k = 0; k < 20; ++k) {
+        const int block = 2 * n + k / 16;
+        expected[static_cast<size_t>(n)] +=
+            a[static_cast<size_t>(k)] * static_cast<float>((k + 3 * n) % 16 - kZeros[block]) * kScales[block];
+      }
+    }
+    ExpectNear(Evaluate(m, inputs)[0], expected);
+  }
+}
+
+TEST(MatMulNBitsTest, OtherLayoutsAndWidthsAreRefused) {
+  for (const auto& [name, value, says] :
+       {std::tuple{"bits", 3, "weights of 3 bits"}, std::tuple{"weight_prepacked", 1, "export with 0"},
+        std::tuple{"block_size", 8, "blocks of 8"}}) {
+    ModelMaker m;
+    m.Input("a", {1, 20});
+    Bytes(m, "b", {2, 2, 8}, PackedRows());
+    m.Floats("scales", {4}, {1, 1, 1, 1});
+    onnx::NodeProto* node = Microsoft(m, "MatMulNBits", {"a", "b", "scales"}, {"y"});
+    Set(node, "K", int64_t{20});
+    Set(node, "N", int64_t{2});
+    Set(node, name, int64_t{value});
+    if (std::string(name) != "block_size") Set(node, "block_size", int64_t{16});
+    m.Output("y");
+    EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(), {"MatMulNBits \"MatMulNBits_y\"", says}));
+  }
+}
+
+TEST(GatherBlockQuantizedTest, RowsBeyondTheTableAreZeros) {
+  ModelMaker m;
+  m.Input("index", {4}, onnx::TensorProto::INT64);
+  Bytes(m, "table", {2, 16}, PackedRows());
+  m.Floats("scales", {2, 2}, {1, 0.5f, 2, 0.25f});
+  onnx::NodeProto* node = Microsoft(m, "GatherBlockQuantized", {"table", "index", "scales"}, {"y"});
+  Set(node, "block_size", int64_t{16});
+  m.Output("y");
+  const Numbers y = Evaluate(m, {Data(DType::kI64, {4}, std::vector<int64_t>{1, 2, -3, -1})})[0];
+  ASSERT_EQ(y.size(), 4u * 32);
+  for (size_t k = 0; k < 32; ++k) {
+    const float number = static_cast<float>((k + 3) % 16) - 8;
+    EXPECT_FLOAT_EQ(y[k], number * (k < 16 ? 2.0f : 0.25f));
+    EXPECT_EQ(y[32 + k], 0);
+    EXPECT_EQ(y[64 + k], 0);
+    EXPECT_EQ(y[96 + k], y[k]);
+  }
+}
+
+TEST(NarrowWeights, OddCountsAndSignsComeOutOfTheirBytes) {
+  constexpr int kInt4 = 22;
+  ModelMaker m(21);
+  Bytes(m, "w", {3}, std::string("\x8f\x07", 2), kInt4);  // -1, -8, 7
+  m.Floats("scale", {}, {2});
+  m.Node("DequantizeLinear", {"w", "scale"}, {"y"});
+  m.Output("y");
+  ExpectNear(Evaluate(m, {})[0], {-2, -16, 14});
+}
+
+TEST(NarrowWeights, WhatDoesNotDequantiseThemRefusesThem) {
+  constexpr int kUint4 = 21;
+  ModelMaker m(21);
+  m.Input("x", {4});
+  m.Floats("scale", {}, {2});
+  Bytes(m, "zero", {}, std::string(1, '\3'), kUint4);
+  m.Node("QuantizeLinear", {"x", "scale", "zero"}, {"y"});
+  m.Output("y");
+  EXPECT_TRUE(Says(ImportModel(m.Make(), {}, nullptr).status(),
+                   {"QuantizeLinear \"QuantizeLinear_y\"", "input 2", "4 bits", "DequantizeLinear"}));
+}
+
+}  // namespace
+}  // namespace rondo

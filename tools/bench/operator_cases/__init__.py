@@ -1,0 +1,6 @@
+"""Models of one operator each, drawn at random. ALL: by name, a function that makes a Case of a Draw."""
+from .attention import CASES as ATTENTION
+from .blockwise import CASES as BLOCKWISE
+from .case import Case, Draw
+
+ALL = {**ATTENTION, **BLOCKWISE}

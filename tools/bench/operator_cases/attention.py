@@ -1,0 +1,200 @@
+"""Attention as language models and encoders are exported with it."""
+import copy
+
+import numpy as np
+
+from .case import MICROSOFT, Case
+
+
+def angles(positions, half):
+    rates = 1.0 / 10000.0 ** (np.arange(half) / half)
+    angle = np.arange(positions)[:, None] * rates[None]
+    return np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32)
+
+
+def lengths_of(draw, batch, rows, capacity):
+    """How many positions each entry has before and after a run of `rows`."""
+    if batch == 1 or rows == 1:
+        after = draw.whole(rows, capacity, (batch,))
+        return after - rows, after
+    return np.zeros(batch, np.int64), draw.whole(1, rows, (batch,))  # several rows of several entries: the first
+
+
+def cache(draw, shape, dtype, bits):
+    if bits == 8:
+        return draw.whole(-128, 127, shape, np.int8)
+    if bits == 4:
+        return draw.whole(0, 255, (*shape[:3], shape[3] // 2), np.uint8)
+    return draw.floats(*shape, dtype=dtype)
+
+
+def group_query_attention(draw):
+    dtype = draw.pick(np.float32, np.float32, np.float16)
+    bits = draw.pick(0, 0, 0, 8, 4)
+    tolerance = (1e-3, 2e-5) if dtype == np.float32 and bits == 0 else (2e-2, 1e-2)
+    case = Case(tolerance=tolerance)
+    batch, rows = draw.whole(1, 3), draw.pick(1, 1, 2, 5)
+    groups, size = draw.whole(1, 3), draw.pick(16, 32)
+    heads = groups * draw.whole(1, 3)
+    capacity = draw.whole(rows, 20)
+    prompt = draw.chance(0.3)
+    before, after = (np.zeros(batch, np.int64), draw.whole(1, rows, (batch,))) if prompt else \
+        lengths_of(draw, batch, rows, capacity)
+    prompt = prompt or bool((before == 0).all() and rows > 1)
+    total = rows if prompt else int(after.max())
+    grows = not prompt and batch == 1 and before[0] > 0 and draw.chance(0.3)
+    if grows:
+        capacity = int(before[0])
+    has_past = grows or not prompt or draw.chance() or bits != 0
+    packed, rotary = draw.chance(), draw.chance(0.6)
+    parts = [draw.floats(batch, rows, n * size, dtype=dtype) for n in (heads, groups, groups)]
+    names = [case.input("query", np.concatenate(parts, 2)), "", ""] if packed else \
+        [case.input(name, part) for name, part in zip(("query", "key", "value"), parts)]
+    norms = [draw.floats(size, dtype=dtype) for _ in range(2)] if bits == 0 and draw.chance(0.2) else None
+    shape = (batch, groups, capacity, size)
+    past = [case.input(name, cache(draw, shape, dtype, bits) if has_past else None)
+            for name in ("past_key", "past_value")]
+    rest = [case.input("seqlens_k", (after - 1).astype(np.int32)),
+            case.either(draw, "total_sequence_length", np.array(total, np.int32)) if not grows else
+            case.constant("total_sequence_length", np.array(total, np.int32))]
+    half = draw.pick(size // 2, 8) if rotary else 0
+    cosine, sine = angles(capacity + rows + 1, half) if rotary else (None, None)
+    rest += [case.constant(name, None if a is None else a.astype(dtype))
+             for name, a in (("cos", cosine), ("sin", sine))]
+    positions = before[:, None] + np.arange(rows)[None] if rotary and draw.chance(0.3) else None
+    rest.append(case.input("position_ids", positions))
+    window = draw.pick(-1, -1, 1, 3, 7)
+    if draw.chance(0.25) and not grows:
+        bias = draw.floats(draw.pick(1, batch), draw.pick(1, heads), rows, total, dtype=dtype)
+    else:
+        bias = None
+    rest += [case.input("attention_bias", bias),
+             case.constant("head_sink", draw.floats(heads, dtype=dtype) if draw.chance(0.25) else None)]
+    kind = draw.pick("PER_TENSOR", "PER_CHANNEL") if bits else None
+    width = (1,) if kind == "PER_TENSOR" else (1, groups, 1, size)
+    rest += [case.constant(name, draw.positive(*width, low=0.02, high=0.06) if bits else None)
+             for name in ("k_scale", "v_scale")]
+    rest += [case.constant(name, norm) for name, norm in zip(("q_norm", "k_norm"), norms or (None, None))]
+    case.node("GroupQueryAttention", [*names, *past, *rest], ["output", "present_key", "present_value"],
+              MICROSOFT, num_heads=heads, kv_num_heads=groups, do_rotary=int(rotary) if rotary else None,
+              rotary_interleaved=draw.pick(None, 0, 1) if rotary else None,
+              local_window_size=window if window > 0 else None, scale=draw.pick(None, None, 0.3),
+              softcap=draw.pick(None, None, 2.0), smooth_softmax=draw.pick(None, None, 1),
+              k_quant_type=kind, v_quant_type=kind, kv_cache_bit_width=bits if bits else None)
+    real = np.arange(rows)[None] < (after - before)[:, None]
+    case.as_float("output", real[:, :, None])
+    positions = max(total, capacity) if has_past else rows
+    held = np.arange(positions)[None] < after[:, None]
+    for name in ("present_key", "present_value"):
+        case.as_float(name, held[:, None, :, None])
+    if norms:
+        case.oracle = normalised_before(case, parts, norms, size)
+    return case
+
+
+def normalised_before(case, parts, norms, size):
+    """The same without the norms of queries and keys, which ONNX Runtime has for GPUs only: done to the inputs."""
+    def norm(x, weight):
+        heads = x.astype(np.float32).reshape(*x.shape[:2], -1, size)
+        heads = heads / np.sqrt((heads * heads).mean(-1, keepdims=True) + 1e-6) * weight.astype(np.float32)
+        return heads.reshape(x.shape).astype(x.dtype)
+
+    parts = [norm(parts[0], norms[0]), norm(parts[1], norms[1]), parts[2]]
+    oracle = copy.deepcopy(case)
+    if "key" in case.inputs:
+        oracle.inputs.update(zip(("query", "key", "value"), parts))
+    else:
+        oracle.inputs["query"] = np.concatenate(parts, 2)
+    node = oracle.nodes[0]
+    del node.input[14:]
+    while not node.input[-1]:
+        del node.input[-1]
+    oracle.constants = [c for c in oracle.constants if c.name not in ("q_norm", "k_norm")]
+    return oracle
+
+
+def mask_of(draw, batch, rows, keys, kinds):
+    kind = draw.pick(*kinds)
+    if kind == "ends":
+        return draw.whole(1, keys, (batch,), np.int32)
+    if kind == "ends and starts":
+        starts = draw.whole(0, keys - 1, (batch,))
+        return np.concatenate([draw.whole(1, keys, (batch,)).clip(starts + 1), starts]).astype(np.int32)
+    if kind == "keys":
+        mask = draw.whole(0, 1, (batch, keys), np.int32)
+        mask[:, 0] = 1
+        return mask
+    if kind == "all":
+        mask = draw.whole(0, 1, (batch, rows, keys), np.int32)
+        mask[:, :, 0] = 1
+        return mask
+    return None
+
+
+def multi_head_attention(draw):
+    case = Case(tolerance=(1e-3, 2e-5))
+    batch, rows, heads, size = draw.whole(1, 3), draw.whole(1, 6), draw.whole(1, 4), draw.pick(4, 8, 16)
+    form = draw.pick("separate", "separate", "packed", "packed keys", "cached", "past", "past")
+    keys = rows if form in ("packed", "past") else draw.whole(1, 9)
+    value = draw.pick(size, size, 12) if form == "separate" else size
+    before = draw.whole(1, 9) if form == "past" else 0
+    total = before + keys
+    q = draw.floats(batch, rows, heads, size)
+    k, v = draw.floats(batch, keys, heads, size), draw.floats(batch, keys, heads, value)
+    flat = [x.reshape(*x.shape[:2], -1) for x in (q, k, v)]
+    if form == "packed":
+        names = [case.input("query", np.stack([q, k, v], 3)), "", ""]
+    elif form == "packed keys":
+        names = [case.input("query", flat[0]), case.input("key", np.stack([k, v], 3)), ""]
+    elif form == "cached":
+        names = [case.input("query", flat[0]), case.input("key", k.transpose(0, 2, 1, 3)),
+                 case.input("value", v.transpose(0, 2, 1, 3))]
+    else:
+        names = [case.input(name, x) for name, x in zip(("query", "key", "value"), flat)]
+    bias = draw.floats(heads * (2 * size + value)) if form in ("separate", "past", "cached") and draw.chance() else None
+    names.append(case.constant("bias", bias))
+    names.append(case.input("key_padding_mask", mask_of(draw, batch, rows, total,
+                                                        (None, None, "ends", "keys", "all"))))
+    scores = draw.floats(draw.pick(1, batch), draw.pick(1, heads), rows, total) if draw.chance(0.3) else None
+    names.append(case.input("attention_bias", scores))
+    past = draw.floats(batch, heads, before, size) if before else None
+    names += [case.input("past_key", past), case.input("past_value", None if past is None else past[::-1].copy())]
+    outputs = ["output"] + (["present_key", "present_value"] if form == "past" else [])
+    case.node("MultiHeadAttention", names, outputs, MICROSOFT, num_heads=heads, scale=draw.pick(None, 0.2),
+              unidirectional=draw.pick(None, None, 1) if keys == rows else None,
+              mask_filter_value=draw.pick(None, -50000.0))
+    for name in outputs:
+        case.output(name)
+    if form.startswith("packed"):  # which ONNX Runtime has for GPUs only
+        case.oracle = copy.deepcopy(case)
+        case.oracle.inputs.update(zip(("query", "key", "value"), flat))
+        case.oracle.nodes[0].input[:3] = ["query", "key", "value"]
+    return case
+
+
+def attention(draw):
+    case = Case(tolerance=(1e-3, 2e-5))
+    batch, rows, heads, size, width = draw.whole(1, 3), draw.whole(1, 6), draw.whole(1, 4), draw.pick(4, 8), 20
+    before = draw.pick(0, 0, 1, 5)
+    value = draw.pick(size, 12) if not before else size
+    total, columns = before + rows, heads * (2 * size + value)
+    causal = draw.pick(None, 1)
+    kinds = (None, "keys", "all") + (() if before else ("ends",)) + (() if before or causal else ("ends and starts",))
+    scores = draw.floats(draw.pick(1, batch), draw.pick(1, heads), rows, total) if draw.chance(0.3) and not before else None
+    names = [case.input("input", draw.floats(batch, rows, width)),
+             case.constant("weights", draw.floats(width, columns, scale=0.3)),
+             case.constant("bias", draw.floats(columns) if draw.chance(0.8) else None),
+             case.input("mask_index", mask_of(draw, batch, rows, total, kinds)),
+             case.input("past", draw.floats(2, batch, heads, before, size) if before else None),
+             case.input("attention_bias", scores)]
+    outputs = ["output"] + (["present"] if before else [])
+    case.node("Attention", names, outputs, MICROSOFT, num_heads=heads, scale=draw.pick(None, 0.2),
+              unidirectional=causal, mask_filter_value=draw.pick(None, -50000.0),
+              qkv_hidden_sizes=None if value == size else [heads * size, heads * size, heads * value])
+    for name in outputs:
+        case.output(name)
+    return case
+
+
+CASES = {"GroupQueryAttention": group_query_attention, "MultiHeadAttention": multi_head_attention,
+         "Attention": attention}

@@ -1,0 +1,101 @@
+"""Weights of 2, 4 and 8 bits in blocks."""
+import numpy as np
+from onnx import TensorProto, helper
+
+from .case import MICROSOFT, Case
+
+
+def pack(numbers, bits):
+    """[..., n] of small numbers as [..., ceil(n * bits / 8)] bytes, the first in the lowest bits."""
+    each = 8 // bits
+    short = -numbers.shape[-1] % each
+    wide = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, short)]).astype(np.uint32)
+    wide = wide.reshape(*numbers.shape[:-1], -1, each)
+    return sum(wide[..., i] << (i * bits) for i in range(each)).astype(np.uint8)
+
+
+def matmul_nbits(draw):
+    dtype = draw.pick(np.float32, np.float32, np.float16)
+    case = Case(tolerance=(1e-3, 1e-4) if dtype == np.float32 else (2e-2, 2e-2))
+    bits, block = draw.pick(2, 4, 4, 8), draw.pick(16, 32, 64, 128)
+    k, n = draw.pick(16, 40, 64, 100, 128, 256), draw.whole(1, 40)
+    rows = draw.pick((1,), (3,), (1, 1), (2, 5), (2, 1, 3))
+    blocks = -(-k // block)
+    a = case.input("A", draw.floats(*rows, k, dtype=dtype))
+    weights = draw.whole(0, 2 ** bits - 1, (n, blocks, block))
+    names = [a, case.constant("B", pack(weights, bits)),
+             case.constant("scales", draw.positive(*draw.pick((n, blocks), (n * blocks,)), dtype=dtype))]
+    zero = draw.pick(None, "packed", "packed", "plain")
+    if zero == "packed":
+        points = pack(draw.whole(0, 2 ** bits - 1, (n, blocks)), bits)
+        names.append(case.constant("zero_points", points.reshape(draw.pick((n, -1), (-1,)))))
+    elif zero == "plain":
+        names.append(case.constant("zero_points", draw.positive(n, blocks, high=2 ** bits - 1, dtype=dtype)))
+    else:
+        names.append("")
+    names += ["", case.constant("bias", draw.floats(n, dtype=dtype) if draw.chance(0.4) else None)]
+    case.node("MatMulNBits", names, ["Y"], MICROSOFT, bits=bits, block_size=block, N=n, K=k,
+              accuracy_level=draw.pick(None, 1))
+    case.as_float("Y")
+    return case
+
+
+def narrow(case, name, numbers, data_type):
+    raw = pack((numbers.reshape(-1) % 16)[None], 4)[0].tobytes()
+    case.constants.append(helper.make_tensor(name, data_type, numbers.shape, raw, raw=True))
+    return name
+
+
+def gather_block_quantized(draw):
+    dtype = draw.pick(np.float32, np.float16)
+    case = Case(tolerance=(1e-3, 1e-5) if dtype == np.float32 else (1e-2, 1e-2))
+    form = draw.pick("bytes", "bytes", "uint4", "int4")
+    bits = draw.pick(2, 4, 8) if form == "bytes" else 4
+    block = draw.pick(16, 32)
+    rank = draw.pick(2, 2, 3)
+    gather = 0 if form == "bytes" else draw.whole(0, rank - 1)
+    quantize = draw.pick(*[axis for axis in range(rank) if axis != gather])
+    shape = [draw.whole(2, 6) for _ in range(rank)]
+    shape[-1] = draw.pick(16, 48, 64)
+    if quantize != rank - 1:
+        shape[quantize] = draw.whole(1, 40)
+    blocks = list(shape)
+    blocks[quantize] = -(-shape[quantize] // block)
+    low, high = (-8, 7) if form == "int4" else (0, 2 ** bits - 1)
+    numbers, points = draw.whole(low, high, shape), draw.whole(low, high, blocks)
+    names = []
+    for name, values in (("data", numbers), ("zero_points", points)):
+        if name == "zero_points" and draw.chance():
+            names.append("")
+        elif form == "bytes":
+            names.append(case.constant(name, pack(values, bits)))
+        else:
+            names.append(narrow(case, name, values, TensorProto.INT4 if form == "int4" else TensorProto.UINT4))
+    size = shape[gather]
+    index = draw.whole(-size, size - 1, draw.pick((3,), (2, 2), (1,)), draw.pick(np.int32, np.int64))
+    case.node("GatherBlockQuantized", [names[0], case.input("indices", index),
+                                       case.constant("scales", draw.positive(*blocks, dtype=dtype)), names[1]],
+              ["output"], MICROSOFT, bits=bits if form == "bytes" else None, block_size=block,
+              gather_axis=gather, quantize_axis=quantize)
+    case.as_float("output")
+    return case
+
+
+def dequantize_narrow(draw):
+    case = Case()
+    form, bits = draw.pick(TensorProto.INT4, TensorProto.UINT4), 4
+    low = -8 if form == TensorProto.INT4 else 0
+    rows, columns, block = draw.whole(1, 40), draw.whole(1, 9), draw.pick(0, 0, 16)
+    scales = (-(-rows // block), columns) if block else (columns,)
+    numbers = [draw.whole(low, low + 15, shape) for shape in ((rows, columns), scales)]
+    names = [narrow(case, "w", numbers[0], form), case.constant("scales", draw.positive(*scales))]
+    if draw.chance():
+        names.append(narrow(case, "zero_points", numbers[1], form))
+    case.node("DequantizeLinear", names, ["wide"], axis=0 if block else 1, block_size=block or None)
+    case.node("MatMul", [case.input("x", draw.floats(2, rows)), "wide"], ["y"])
+    case.output("y")
+    return case
+
+
+CASES = {"MatMulNBits": matmul_nbits, "GatherBlockQuantized": gather_block_quantized,
+         "DequantizeLinear of 4 bits": dequantize_narrow}
