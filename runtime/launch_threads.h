@@ -28,8 +28,8 @@ struct DeviceRun {
   bool hold = false;    // the devices are only kept from other runs, while the caller uses them itself
   uint64_t queued = 0;  // devices, one bit each, whose threads have not come to it
   std::atomic<uint64_t> left{0};  // devices that have not ended; the lock is needed to change it
-  bool failed = false;  // the others must end
-  Status error;         // the root cause
+  bool failed = false;            // the others must end
+  Status error;                   // the root cause
   std::condition_variable changed;
 };
 
@@ -46,9 +46,10 @@ class LaunchThreads {
   Status Start(const ThreadHooks& hooks, uint64_t devices);
 
   // Runs `program` of the session (with `timer`, if not null) on `devices`, each on its own thread, and
-  // returns when all have ended; when the session's signal or its watchdog asks for it, ends them. A device that
-  // does not end then within the watchdog's time is lost: this run returns without it, the session must not be
-  // touched any more, and all later runs are refused. The session must be in use, and the threads started.
+  // returns when all have ended; when the session's signal or its watchdog asks for it, ends them. A device
+  // that does not end then within the watchdog's time is lost: this run returns without it, the session must
+  // not be touched any more, and all later runs are refused. The session must be in use, and the threads
+  // started.
   Status Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices);
   // The same, but each device records its partitions.
   Status Arm(SessionImpl* session, uint32_t program, uint64_t devices);
@@ -64,7 +65,8 @@ class LaunchThreads {
   // --- on a launch thread, for the run that it serves.
 
   // Records why the run fails on this device, unless another has recorded the cause before; wakes all that
-  // wait for this device and, if `abort`, ends the collectives of all, and waits until they have ended if `wait`.
+  // wait for this device and, if `abort`, ends the collectives of all, and waits until they have ended if
+  // `wait`.
   void Fail(SessionImpl* session, const Status& status, bool abort, bool wait = true);
   // Device `device` has completed its partitions up to `partition`.
   void Publish(SessionImpl* session, uint32_t device, uint32_t partition);

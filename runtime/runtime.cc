@@ -142,8 +142,8 @@ Status Runtime::Supports(const Plan& plan) const {
   DriverInfo info = impl_->driver->Info();
   const size_t devices = data.requirements.devices.size();
   if (devices > impl_->device_count || (info.processes > 1 && devices != info.processes)) {
-    return Status::Error(Code::kUnsupported, "the plan needs %zu devices; this runtime has %u",
-                         devices, impl_->device_count);
+    return Status::Error(Code::kUnsupported, "the plan needs %zu devices; this runtime has %u", devices,
+                         impl_->device_count);
   }
   if (data.requirements.least_driver_version > info.driver_version) {
     return Status::Error(Code::kUnsupported, "the plan needs driver version %u; \"%s\" has %u",

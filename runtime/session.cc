@@ -178,7 +178,8 @@ void Destroy(SessionImpl* session) {
   DeleteObject(allocator, session);
 }
 
-// The state that a port of any program, or the state itself, calls `name`; here or on another process's device.
+// The state that a port of any program, or the state itself, calls `name`; here or on another process's
+// device.
 Result<uint32_t> FindAnyState(const SessionImpl* session, std::string_view name) {
   const PlanData& data = session->plan.data();
   for (const Program& program : data.programs) {

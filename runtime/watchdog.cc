@@ -78,9 +78,9 @@ Status Watchdog::Stopped(uint64_t nanoseconds) const {
     if (stop.Before(first)) first = stop;
   }
   const char* how = first.step == kNone ? "has not ended"
-                    : first.last    ? "has passed this sync point, its last, and has not ended"
-                    : !first.waits ? "has not come to this sync point"
-                                   : "waits here for the others";
+                    : first.last        ? "has passed this sync point, its last, and has not ended"
+                    : !first.waits      ? "has not come to this sync point"
+                                        : "waits here for the others";
   return AtStep(session_,
                 Status::Error(Code::kAborted, "no progress for %u ms: the device %s",
                               static_cast<uint32_t>(nanoseconds / 1000000), how),

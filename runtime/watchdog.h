@@ -1,8 +1,8 @@
 // Watchdog: ends a run whose devices stop without an error. Internal to runtime/.
 //
 // Devices note which collectives they have come to and which have ended (Driver::Progress). When none of a
-// run's has noted anything for the session's time, and no other run keeps one of them, the run must end. Used by
-// the run's caller, with the lock of the launch threads held. Allocates only to describe an error.
+// run's has noted anything for the session's time, and no other run keeps one of them, the run must end. Used
+// by the run's caller, with the lock of the launch threads held. Allocates only to describe an error.
 #ifndef RONDO_RUNTIME_WATCHDOG_H_
 #define RONDO_RUNTIME_WATCHDOG_H_
 

@@ -1,5 +1,5 @@
-// Collectives between virtual devices, or devices of several processes: where their ranks meet, and the thread of each device that takes its
-// ranks there.
+// Collectives between virtual devices, or devices of several processes: where their ranks meet, and the
+// thread of each device that takes its ranks there.
 #ifndef RONDO_DRIVERS_HOST_COLLECTIVES_H_
 #define RONDO_DRIVERS_HOST_COLLECTIVES_H_
 

@@ -480,7 +480,8 @@ class HostDriver final : public Driver {
     std::unique_ptr<host::RemoteExchange> remote;
     if (options_.processes != nullptr && options_.processes->size() > 1) {
       remote.reset(host::RemoteExchange::Create(program, programs_++, *options_.processes, engine_, pool_));
-      if (remote == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory for collectives");
+      if (remote == nullptr)
+        return Status::Error(Code::kOutOfMemory, "host driver: no memory for collectives");
     }
     HostCollectives* made = HostCollectives::Create(program, engine_, pool_, std::move(remote));
     if (made == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory for collectives");
@@ -530,7 +531,8 @@ Result<Driver*> CreateHostDriver(const HostOptions& options) {
                          options.devices, kMaxHostDevices);
   }
   if (options.processes != nullptr && options.devices != 1) {
-    return Status::Error(Code::kInvalidArgument, "host driver: %u devices in each of several processes; 1 is possible",
+    return Status::Error(Code::kInvalidArgument,
+                         "host driver: %u devices in each of several processes; 1 is possible",
                          options.devices);
   }
   HostDriver* driver = new (std::nothrow) HostDriver(options);

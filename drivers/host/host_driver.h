@@ -82,8 +82,8 @@ struct HostOptions {
   // Who starts the threads.
   ThreadHooks thread_hooks = DefaultThreadHooks();
   HostFaults faults;
-  // Those that run plans together with this one; must outlive the driver. Null: this process alone. Then there
-  // is one device.
+  // Those that run plans together with this one; must outlive the driver. Null: this process alone. Then
+  // there is one device.
   Processes* processes = nullptr;
   // Custom ops that plans may call; must outlive the driver. Null: plans that call any are refused.
   const OpRegistry* ops = nullptr;

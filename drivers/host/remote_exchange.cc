@@ -34,8 +34,9 @@ void Describe(const uint64_t* words, char* text, size_t size) {
   const auto op = static_cast<CollectiveOp>(words[2] >> 32 & 0xff);
   const auto dtype = static_cast<uint32_t>(words[2] >> 40 & 0xff);
   const bool known = op <= CollectiveOp::kBroadcast && dtype < kNumDTypes;
-  std::snprintf(text, size, "sync point %u (%s of %" PRIu64 " bytes of %s, trade %" PRIu64 " of run %" PRIu64
-                            " of program %" PRIu64 ")",
+  std::snprintf(text, size,
+                "sync point %u (%s of %" PRIu64 " bytes of %s, trade %" PRIu64 " of run %" PRIu64
+                " of program %" PRIu64 ")",
                 static_cast<uint32_t>(words[2]), known ? Name(op) : "an unknown op", words[3],
                 known ? Name(static_cast<DType>(dtype)) : "an unknown type", words[4], words[1], words[0]);
 }
@@ -104,7 +105,9 @@ Status RemoteExchange::AllReduceInParts(const CollectivePart& part, const RankMe
         const Part theirs = PartOf(point, r);
         return Bytes{At(memory.from) + theirs.first, theirs.size};
       },
-      [&](uint32_t r) { return Bytes{scratch_.get() + r * mine.size, mine.size}; }));
+      [&](uint32_t r) {
+        return Bytes{scratch_.get() + r * mine.size, mine.size};
+      }));
   RankMemory ranks[kMaxProcesses];
   for (uint32_t r = 0; r < point.participants.size(); ++r) {
     ranks[r].from = reinterpret_cast<DeviceAddress>(scratch_.get() + r * mine.size);
@@ -114,7 +117,10 @@ Status RemoteExchange::AllReduceInParts(const CollectivePart& part, const RankMe
   sum.bytes = mine.size;
   Exchange(sum, ranks, engine_, pool_);
   return Trade(
-      part, [&](uint32_t) { return Bytes{At(memory.to) + mine.first, mine.size}; },
+      part,
+      [&](uint32_t) {
+        return Bytes{At(memory.to) + mine.first, mine.size};
+      },
       [&](uint32_t r) {
         const Part theirs = PartOf(point, r);
         return Bytes{At(memory.to) + theirs.first, theirs.size};

@@ -11,12 +11,12 @@
 
 namespace rondo::host {
 
-// Of one program of one session. Gives the bits that Exchange gives: sums are formed in the order of the ranks.
-// Large all-reduces are cut: each process sums a part for all. Not thread-safe.
+// Of one program of one session. Gives the bits that Exchange gives: sums are formed in the order of the
+// ranks. Large all-reduces are cut: each process sums a part for all. Not thread-safe.
 class RemoteExchange {
  public:
-  // `number` tells the programs of the sessions of a driver apart, and is the same on all processes. Null when
-  // out of memory.
+  // `number` tells the programs of the sessions of a driver apart, and is the same on all processes. Null
+  // when out of memory.
   static RemoteExchange* Create(const rondo::Program& program, uint64_t number, Processes& processes,
                                 const Engine& engine, ThreadPool& pool);
 

@@ -42,7 +42,8 @@ Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_
   RONDO_RETURN_IF_ERROR(OpenLibrary(kLibrary, library_path, &api));
   int begun = 0;
   if (api.initialized(&begun) != 0 || begun != 0) {
-    return Status::Error(Code::kFailedPrecondition, "this process uses MPI already: give it an all_gather of its own");
+    return Status::Error(Code::kFailedPrecondition,
+                         "this process uses MPI already: give it an all_gather of its own");
   }
   if (const int error = api.init(nullptr, nullptr); error != 0) {
     return Status::Error(Code::kAborted, "MPI_Init failed (%d)", error);

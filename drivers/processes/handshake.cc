@@ -62,7 +62,8 @@ bool Welcome(uint32_t rank, uint32_t size, const Card* cards, const File& listen
 }
 
 Status NotConnected(uint32_t rank, uint32_t other) {
-  return Status::Error(Code::kAborted, "process %u has found process %u, but no connection to it", rank, other);
+  return Status::Error(Code::kAborted, "process %u has found process %u, but no connection to it", rank,
+                       other);
 }
 
 }  // namespace

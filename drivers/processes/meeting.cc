@@ -45,6 +45,7 @@ class Host {
     answer.refused = status.ok() ? 0 : 1;
     std::snprintf(answer.why, sizeof(answer.why), "%s", status.message());
     const Deadline soon = MonotonicNanoseconds() + 5 * kSecond;
+    if (refused_.valid()) SendAll(refused_, &answer, sizeof(answer), soon);
     for (uint32_t r = 1; r < options_.size; ++r) {
       if (!files_[r].valid() || !SendAll(files_[r], &answer, sizeof(answer), soon)) continue;
       if (status.ok()) SendAll(files_[r], cards_, sizeof(Card) * options_.size, soon);
@@ -56,15 +57,18 @@ class Host {
   // Who comes with something else is a stranger, and sent away.
   Status Take(File file) {
     Coming coming;
-    if (!TakeAll(file, &coming, sizeof(coming), MonotonicNanoseconds() + 5 * kSecond) || coming.magic != kMagic)
+    if (!TakeAll(file, &coming, sizeof(coming), MonotonicNanoseconds() + 5 * kSecond) ||
+        coming.magic != kMagic)
       return Status::Ok();
     const uint32_t r = coming.rank;
+    refused_ = std::move(file);
     if (coming.size != options_.size || r == 0 || r >= options_.size) {
-      return Status::Error(Code::kInvalidArgument, "process %u of %u comes to process 0 of %u", r, coming.size,
-                           options_.size);
+      return Status::Error(Code::kInvalidArgument, "process %u of %u comes to process 0 of %u", r,
+                           coming.size, options_.size);
     }
-    if (files_[r].valid()) return Status::Error(Code::kInvalidArgument, "two processes say that they are %u", r);
-    files_[r] = std::move(file);
+    if (files_[r].valid())
+      return Status::Error(Code::kInvalidArgument, "two processes say that they are %u", r);
+    files_[r] = std::move(refused_);
     cards_[r] = coming.card;
     ++here_;
     return Status::Ok();
@@ -74,13 +78,14 @@ class Host {
     uint32_t first = 1;
     while (files_[first].valid()) ++first;
     return Status::Error(Code::kAborted,
-                         "process %u of %u has not come to process 0 within %.1f s (%u of the others have)", first,
-                         options_.size, static_cast<double>(options_.timeout_ns) * 1e-9, here_);
+                         "process %u of %u has not come to process 0 within %.1f s (%u of the others have)",
+                         first, options_.size, static_cast<double>(options_.timeout_ns) * 1e-9, here_);
   }
 
   const ProcessOptions& options_;
   Card* const cards_;
   File files_[kMaxProcesses];
+  File refused_;  // who came with wrong numbers
   uint32_t here_ = 0;
 };
 
@@ -110,8 +115,8 @@ Status Come(const ProcessOptions& options, Card* cards, Deadline deadline) {
       if (TakeAll(file, cards, sizeof(Card) * options.size, deadline + 5 * kSecond)) return Status::Ok();
     }
   }
-  return Status::Error(Code::kAborted, "process 0 of %u was not to be found at %s within %.1f s", options.size,
-                       address, static_cast<double>(options.timeout_ns) * 1e-9);
+  return Status::Error(Code::kAborted, "process 0 of %u was not to be found at %s within %.1f s",
+                       options.size, address, static_cast<double>(options.timeout_ns) * 1e-9);
 }
 
 }  // namespace
@@ -122,8 +127,8 @@ Status Meet(const ProcessOptions& options, Card* cards, Deadline deadline) {
     const Card mine = cards[options.rank];
     const int error = place.all_gather(place.user, &mine, sizeof(mine), cards);
     if (error == 0) return Status::Ok();
-    return Status::Error(Code::kAborted, "process %u of %u: all_gather failed (%d)", options.rank, options.size,
-                         error);
+    return Status::Error(Code::kAborted, "process %u of %u: all_gather failed (%d)", options.rank,
+                         options.size, error);
   }
   RONDO_ASSIGN_OR_RETURN(const Named named, Resolve(place.address));
   if (options.rank != 0) return Come(options, cards, deadline);

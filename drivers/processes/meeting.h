@@ -8,8 +8,8 @@
 
 namespace rondo::processes {
 
-// Fills cards[0 ... options.size), by rank; that of options.rank is there. kAborted, naming who, when some have
-// not come by the deadline, or come with other numbers.
+// Fills cards[0 ... options.size), by rank; that of options.rank is there. kAborted, naming who, when some
+// have not come by the deadline, or come with other numbers.
 Status Meet(const ProcessOptions& options, Card* cards, Deadline deadline);
 
 }  // namespace rondo::processes

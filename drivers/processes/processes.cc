@@ -135,7 +135,8 @@ void Group::LookAt(uint32_t peer) {
     } else {
       inbox.closed = true;
       if (!inbox.goodbye) {
-        End(Status::Error(Code::kAborted, "process %u has ended without a word: its connection is closed", peer));
+        End(Status::Error(Code::kAborted, "process %u has ended without a word: its connection is closed",
+                          peer));
       }
     }
   }
@@ -205,7 +206,8 @@ Status Group::AwaitAll(StopSignal* stop) {
 
 Status Group::Gather(const Status& so_far, const void* mine, void* all, size_t bytes, StopSignal* stop) {
   if (bytes > kMaxGather) {
-    return Status::Error(Code::kInvalidArgument, "%zu bytes to gather; at most %zu can be", bytes, kMaxGather);
+    return Status::Error(Code::kInvalidArgument, "%zu bytes to gather; at most %zu can be", bytes,
+                         kMaxGather);
   }
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -229,8 +231,8 @@ Status Group::Gather(const Status& so_far, const void* mine, void* all, size_t b
     const Message& message = r == rank_ ? *outgoing_ : inboxes_[r].messages[0];
     if (message.code != 0) End(StatusOf(message).At("process %u", r));
     if (message.bytes != bytes) {
-      End(Status::Error(Code::kAborted, "process %u does something else than process %u (%u bytes, not %zu)", r,
-                        rank_, message.bytes, bytes));
+      End(Status::Error(Code::kAborted, "process %u does something else than process %u (%u bytes, not %zu)",
+                        r, rank_, message.bytes, bytes));
     }
     if (!end_.ok()) return end_;
     if (bytes != 0) std::memcpy(static_cast<char*>(all) + r * bytes, message.payload, bytes);
@@ -255,7 +257,8 @@ Status Group::Agree(const Status& so_far, std::string_view plan, uint64_t conten
     all[r].name[sizeof(mine.name) - 1] = 0;
     std::lock_guard<std::mutex> lock(mutex_);
     End(Status::Error(Code::kFailedPrecondition,
-                      "process %u has plan \"%s\" (contents %016" PRIx64 "), but process %u plan \"%s\" (contents "
+                      "process %u has plan \"%s\" (contents %016" PRIx64
+                      "), but process %u plan \"%s\" (contents "
                       "%016" PRIx64 ")",
                       r, all[r].name, all[r].contents, rank_, mine.name, contents));
     return end_;

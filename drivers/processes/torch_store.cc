@@ -74,16 +74,17 @@ class Store final : public TorchStore {
       AddText(KeyOf(r));
       uint8_t answer = 0;
       if (!Send() || !Take(&answer, sizeof(answer)) || answer != kStopWaiting) {
-        return Status::Error(Code::kAborted, "process %u of %u has not come to torchrun's store within %.1f s", r,
-                             size_, static_cast<double>(timeout_ns_) * 1e-9);
+        return Status::Error(Code::kAborted,
+                             "process %u of %u has not come to torchrun's store within %.1f s", r, size_,
+                             static_cast<double>(timeout_ns_) * 1e-9);
       }
       Add<uint8_t>(kGet);
       AddText(KeyOf(r));
       uint64_t size = 0;
       if (!Send() || !Take(&size, sizeof(size))) return Ended("reading");
       if (size != bytes) {
-        return Status::Error(Code::kAborted, "process %u of %u left %llu bytes at torchrun's store, not %zu", r,
-                             size_, static_cast<unsigned long long>(size), bytes);
+        return Status::Error(Code::kAborted, "process %u of %u left %llu bytes at torchrun's store, not %zu",
+                             r, size_, static_cast<unsigned long long>(size), bytes);
       }
       if (!Take(all + r * bytes, bytes)) return Ended("reading");
     }
@@ -97,7 +98,8 @@ class Store final : public TorchStore {
     return key;
   }
   Status Ended(const char* doing) const {
-    return Status::Error(Code::kAborted, "torchrun's store did not answer while process %u was %s", rank_, doing);
+    return Status::Error(Code::kAborted, "torchrun's store did not answer while process %u was %s", rank_,
+                         doing);
   }
 
   // What is to be sent next.

@@ -1,8 +1,8 @@
-// TorchStore: processes that torchrun has started meet at its key-value store (c10d's TCPStore, of PyTorch 2.1 and
-// later), which listens at MASTER_ADDR and MASTER_PORT as long as the job runs.
+// TorchStore: processes that torchrun has started meet at its key-value store (c10d's TCPStore, of
+// PyTorch 2.1 and later), which listens at MASTER_ADDR and MASTER_PORT as long as the job runs.
 //
-// Spoken is what torch/csrc/distributed/c10d/TCPStore.cpp speaks: a byte that says what is asked, then numbers in the
-// machine's order, texts with their length before them as 64 bits.
+// Spoken is what torch/csrc/distributed/c10d/TCPStore.cpp speaks: a byte that says what is asked, then
+// numbers in the machine's order, texts with their length before them as 64 bits.
 #ifndef RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_
 #define RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_
 
@@ -16,7 +16,8 @@ namespace rondo {
 
 struct TorchStoreOptions {
   const char* address = nullptr;  // "host:port"
-  // Tells this meeting apart from all others at the same store: a job's number and how often it was restarted.
+  // Tells this meeting apart from all others at the same store: a job's number and how often it was
+  // restarted.
   const char* job = "";
   uint32_t rank = 0, size = 1;
   uint64_t timeout_ns = uint64_t{60} * 1000000000;  // of each all_gather

@@ -74,8 +74,8 @@ Status Group::Mismatch(const Purpose& mine, uint32_t peer, const uint64_t* their
   char here[256] = "", there[256] = "";
   mine.describe(mine.words, here, sizeof(here));
   mine.describe(theirs, there, sizeof(there));
-  return Status::Error(Code::kInternal, "process %u starts %s, but process %u, which it meets, %s", rank_, here,
-                       peer, there);
+  return Status::Error(Code::kInternal, "process %u starts %s, but process %u, which it meets, %s", rank_,
+                       here, peer, there);
 }
 
 Status Group::Lost(uint32_t peer) {

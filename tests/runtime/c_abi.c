@@ -127,7 +127,7 @@ FIELD(rondo_run_options, size, 0);
 FIELD(rondo_run_options, stepwise, 8);
 FIELD(rondo_run_options, timeout_nanoseconds, 16);
 
-STRUCT(rondo_host_options, 80);
+STRUCT(rondo_host_options, 88);
 FIELD(rondo_host_options, size, 0);
 FIELD(rondo_host_options, threads, 8);
 FIELD(rondo_host_options, devices, 12);
@@ -139,6 +139,16 @@ FIELD(rondo_host_options, join_thread, 48);
 FIELD(rondo_host_options, thread_user, 56);
 FIELD(rondo_host_options, op_libraries, 64);
 FIELD(rondo_host_options, num_op_libraries, 72);
+FIELD(rondo_host_options, processes, 80);
+
+STRUCT(rondo_processes, 48);
+FIELD(rondo_processes, size, 0);
+FIELD(rondo_processes, rank, 8);
+FIELD(rondo_processes, count, 12);
+FIELD(rondo_processes, all_gather, 16);
+FIELD(rondo_processes, user, 24);
+FIELD(rondo_processes, address, 32);
+FIELD(rondo_processes, timeout_nanoseconds, 40);
 
 NUMBER(RONDO_OK, 0);
 NUMBER(RONDO_INVALID_ARGUMENT, 1);

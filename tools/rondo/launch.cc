@@ -35,8 +35,9 @@ Result<uint32_t> NumberOf(Variables value, const char* name, uint32_t least, uin
   const bool digits = !text.empty() && text.size() <= 9 && text.find_first_not_of("0123456789") == text.npos;
   const unsigned long number = digits ? std::stoul(text) : 0;
   if (!digits || number < least || number > most) {
-    return Status::Error(Code::kInvalidArgument, "%s is \"%s\" in the environment: not a number from %u to %u", name,
-                         text.c_str(), least, most);
+    return Status::Error(Code::kInvalidArgument,
+                         "%s is \"%s\" in the environment: not a number from %u to %u", name, text.c_str(),
+                         least, most);
   }
   return static_cast<uint32_t>(number);
 }
@@ -53,22 +54,25 @@ std::string FirstNode(const std::string& list) {
          list.substr(after + 1, next == list.npos ? next : next - after - 1);
 }
 
-// Where rank 0 listens: MASTER_ADDR and MASTER_PORT; of srun's steps else the first node, and a port that follows
-// from the numbers of job and step.
+// Where rank 0 listens: MASTER_ADDR and MASTER_PORT; of srun's steps else the first node, and a port that
+// follows from the numbers of job and step.
 Status FindAddress(Variables value, Launch* launch) {
   std::string host = TextOf(value, "MASTER_ADDR"), port = TextOf(value, "MASTER_PORT");
   if (launch->launcher == Launcher::kSrun) {
     if (host.empty()) host = FirstNode(TextOf(value, "SLURM_STEP_NODELIST"));
     const std::string job = TextOf(value, "SLURM_JOB_ID"), step = TextOf(value, "SLURM_STEP_ID");
-    const uint64_t number = std::strtoull(job.c_str(), nullptr, 10) * 31 + std::strtoull(step.c_str(), nullptr, 10);
+    const uint64_t number =
+        std::strtoull(job.c_str(), nullptr, 10) * 31 + std::strtoull(step.c_str(), nullptr, 10);
     if (port.empty()) port = std::to_string(20000 + number % 20000);
   }
   if (host.empty() || port.empty()) {
-    return Status::Error(Code::kInvalidArgument,
-                         "process %u of %u: %s is not in the environment, so that it is not known where they meet",
-                         launch->rank, launch->size,
-                         port.empty() ? "MASTER_PORT" : launch->launcher == Launcher::kSrun ? "SLURM_STEP_NODELIST"
-                                                                                             : "MASTER_ADDR");
+    return Status::Error(
+        Code::kInvalidArgument,
+        "process %u of %u: %s is not in the environment, so that it is not known where they meet",
+        launch->rank, launch->size,
+        port.empty()                          ? "MASTER_PORT"
+        : launch->launcher == Launcher::kSrun ? "SLURM_STEP_NODELIST"
+                                              : "MASTER_ADDR");
   }
   const bool bare_v6 = host.find(':') != host.npos && host[0] != '[';
   launch->address = (bare_v6 ? "[" + host + "]" : host) + ":" + port;
@@ -87,8 +91,9 @@ Result<Launch> ReadLaunch(Variables value) {
     if (launch.size == 1) continue;
     launch.launcher = names.launcher;
     if (launch.size > kMaxProcesses) {
-      return Status::Error(Code::kInvalidArgument, "%s is %u in the environment; at most %u processes can run a plan",
-                           names.size, launch.size, kMaxProcesses);
+      return Status::Error(Code::kInvalidArgument,
+                           "%s is %u in the environment; at most %u processes can run a plan", names.size,
+                           launch.size, kMaxProcesses);
     }
     RONDO_ASSIGN_OR_RETURN(launch.rank, NumberOf(value, names.rank, 0, launch.size - 1));
     if (value(names.local) != nullptr) {
@@ -105,7 +110,8 @@ Result<Launch> ReadLaunch() {
   return ReadLaunch([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string& library_path, uint64_t timeout_ns) {
+Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string& library_path,
+                                        uint64_t timeout_ns) {
   std::unique_ptr<Processes> none;
   if (launch.launcher == Launcher::kNone) return none;
   if (launch.launcher == Launcher::kMpirun) {

@@ -1,4 +1,5 @@
-// Launch: of how many processes this is one, as mpirun, torchrun or srun say in its environment, and how they meet.
+// Launch: of how many processes this is one, as mpirun, torchrun or srun say in its environment, and how they
+// meet.
 #ifndef RONDO_TOOLS_RONDO_LAUNCH_H_
 #define RONDO_TOOLS_RONDO_LAUNCH_H_
 
@@ -24,17 +25,18 @@ struct Launch {
   std::string job = "";  // at the store
 };
 
-// What `value` says of a variable: null where it is not set. A process of its own where nothing is said, or of one.
-// kInvalidArgument, naming the variable, for what makes no sense.
+// What `value` says of a variable: null where it is not set. A process of its own where nothing is said, or
+// of one. kInvalidArgument, naming the variable, for what makes no sense.
 Result<Launch> ReadLaunch(const char* (*value)(const char* name));
 // That of this process's environment.
 Result<Launch> ReadLaunch();
 
 // Returns when all have come; null for a process of its own.
-Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string& library_path, uint64_t timeout_ns);
+Result<std::unique_ptr<Processes>> Meet(const Launch& launch, const std::string& library_path,
+                                        uint64_t timeout_ns);
 
-// The same for a command that runs plans, with the options that it has: from then on they say with whom. All but
-// process 0 print nothing but errors: what goes to standard output is dropped.
+// The same for a command that runs plans, with the options that it has: from then on they say with whom. All
+// but process 0 print nothing but errors: what goes to standard output is dropped.
 Status JoinOthers(LoadOptions* load);
 
 }  // namespace rondo::tools

@@ -51,16 +51,17 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
   return on;
 }
 
-// Which of the driver's devices is this process's: of those that are named, or that there are, the one at its place
-// among the processes of this machine. One that sees one device only has been given it.
+// Which of the driver's devices is this process's: of those that are named, or that there are, the one at its
+// place among the processes of this machine. One that sees one device only has been given it.
 Result<std::vector<uint32_t>> OwnDevice(const LoadOptions& options, const std::vector<uint32_t>& named,
                                         Driver* driver) {
   const uint32_t place = options.local_process;
   if (driver->DeviceCount() == 1) return std::vector<uint32_t>{0};
   if (place < named.size()) return std::vector<uint32_t>{named[place]};
   if (named.empty() && place < driver->DeviceCount()) return std::vector<uint32_t>{place};
-  return Status::Error(Code::kInvalidArgument, "process %u of this machine has no device: %zu are named, %u are here",
-                       place, named.size(), driver->DeviceCount());
+  return Status::Error(Code::kInvalidArgument,
+                       "process %u of this machine has no device: %zu are named, %u are here", place,
+                       named.size(), driver->DeviceCount());
 }
 
 // The cuda driver, unless the plan's own target leaves it to the host where no GPU can run it: null then.
@@ -84,7 +85,8 @@ uint64_t Nanoseconds(double seconds) {
 uint64_t TimeoutOf(const LoadOptions& options) { return Nanoseconds(options.timeout); }
 
 Result<SessionOptions> LimitsOf(const LoadOptions& options) {
-  for (const auto& [name, seconds] : {std::pair("--timeout", options.timeout), {"--watchdog", options.watchdog}}) {
+  for (const auto& [name, seconds] :
+       {std::pair("--timeout", options.timeout), {"--watchdog", options.watchdog}}) {
     if (!(seconds >= 0)) {
       return Status::Error(Code::kInvalidArgument, "%s %g: not a number of seconds", name, seconds);
     }
@@ -131,8 +133,8 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
   host.threads = HostThreads(options);
   host.processes = options.processes.get();
   host.devices = options.processes != nullptr ? 1
-                 : devices.empty() ? static_cast<uint32_t>(plan.requirements.devices.size())
-                                 : *std::max_element(devices.begin(), devices.end()) + 1;
+                 : devices.empty()            ? static_cast<uint32_t>(plan.requirements.devices.size())
+                                              : *std::max_element(devices.begin(), devices.end()) + 1;
   host.ops = &ops;
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
   return DriverHandle(driver, DestroyHostDriver);

@@ -44,8 +44,9 @@ struct LoadOptions {
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
-  // With whom this process runs plans, a device each; null: alone. Of those on this machine: which this is, and how
-  // many, or 0 where that is not known; with `devices`, this one's GPU is the one at that place of the list.
+  // With whom this process runs plans, a device each; null: alone. Of those on this machine: which this is,
+  // and how many, or 0 where that is not known; with `devices`, this one's GPU is the one at that place of
+  // the list.
   std::shared_ptr<Processes> processes;
   uint32_t local_process = 0, local_processes = 0;
 };

@@ -96,7 +96,8 @@ class RunCommand : public Command {
   int Verify(const std::vector<Tensor>& inputs) {
     if (!trace_.empty() || !output_.empty() || repeat_ != 1)
       return Misuse("run", "--verify does without --trace, --output and --repeat");
-    if (load_.processes != nullptr) return Misuse("run", "--verify wants all devices of a plan in one process");
+    if (load_.processes != nullptr)
+      return Misuse("run", "--verify wants all devices of a plan in one process");
     Result<bool> good = VerifyRun(plans_[0], load_, program_, inputs, &out_);
     return good.ok() ? out_.Finish(*good ? 0 : 1) : Fail("run", good.status());
   }

@@ -54,7 +54,8 @@ class TestCommand : public Command {
         .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
                 "SECONDS")
         .Number("--watchdog", &load_.watchdog,
-                "end a run whose devices make no progress with their collectives for so long; 0: never", "SECONDS")
+                "end a run whose devices make no progress with their collectives for so long; 0: never",
+                "SECONDS")
         .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
@@ -172,12 +173,13 @@ class TestCommand : public Command {
     std::map<std::string, Tensor*> by_name;
     for (Tensor& tensor : got) by_name[tensor.name] = &tensor;
     for (Tensor& tensor : want) {
-      if (const auto own = by_name.find(tensor.name + mark); own != by_name.end()) own->second->name = tensor.name;
+      if (const auto own = by_name.find(tensor.name + mark); own != by_name.end())
+        own->second->name = tensor.name;
     }
     std::erase_if(want, [&](const Tensor& wanted) {
       return processes.rank() != 0 && std::none_of(got.begin(), got.end(), [&](const Tensor& tensor) {
-        return tensor.name == wanted.name;
-      });
+               return tensor.name == wanted.name;
+             });
     });
     struct Verdict {
       uint64_t digest = 0, outputs = 0;
@@ -187,7 +189,8 @@ class TestCommand : public Command {
     std::snprintf(mine.text, sizeof(mine.text), "%s", compared.message());
     for (const Tensor& wanted : want) {
       for (const Tensor& tensor : got) {
-        if (tensor.name == wanted.name) mine.digest = HashBytes(tensor.bytes.data(), tensor.bytes.size(), mine.digest);
+        if (tensor.name == wanted.name)
+          mine.digest = HashBytes(tensor.bytes.data(), tensor.bytes.size(), mine.digest);
       }
     }
     mine.outputs = want.size();
