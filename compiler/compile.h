@@ -125,6 +125,8 @@ struct ProgramReport {
   uint32_t steps = 0;
   std::vector<PartitionReport> partitions;
   uint64_t peak_before = 0, peak_after = 0;  // live bytes in the model's own order, in the chosen one
+  uint64_t peak_least = 0;                   // that no order gets below: at peak_after, that is proven least
+  std::string order;                         // how the order was found, in a sentence
   uint64_t arena_bytes = 0;
   uint64_t arena_lower_bound = 0;  // equal to arena_bytes: the memory plan is optimal for its order
 };

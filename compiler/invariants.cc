@@ -36,7 +36,7 @@ std::vector<char> Needed(const ir::Graph& graph) {
   for (const ir::GraphInput& input : graph.inputs) need(input.node);
   for (NodeId id = 0; id < graph.size(); ++id) {
     const ir::Node& node = graph.node(id);
-    if (node.op == ir::Op::kCall && node.As<ir::CallAttrs>().info->side_effects) need(id);
+    if (ir::HasEffect(node)) need(id);
   }
   while (!ahead.empty()) {
     const ir::Node& node = graph.node(ahead.back());

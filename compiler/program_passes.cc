@@ -206,6 +206,8 @@ void ReportProgram(const CompileOptions& options, const ProgramInWork& program, 
   }
   out.peak_before = static_cast<uint64_t>(program.schedule.peak_before);
   out.peak_after = static_cast<uint64_t>(program.schedule.peak_after);
+  out.peak_least = static_cast<uint64_t>(program.schedule.least);
+  out.order = program.schedule.text;
   out.arena_bytes = static_cast<uint64_t>(program.planned.memory.arena_bytes);
   out.arena_lower_bound = static_cast<uint64_t>(program.planned.memory.lower_bound);
   report->programs.push_back(std::move(out));

@@ -136,7 +136,16 @@ struct Loop {
 };
 inline constexpr uint64_t kMaxLoopSteps = uint64_t{1} << 20;  // of a program's loops, counted once a round
 
-enum class CollectiveOp : uint8_t { kAllReduce = 0, kAllGather = 1, kReduceScatter = 2, kBroadcast = 3 };
+// Stored in plans: append only. What each reads and writes: core/collective.h.
+enum class CollectiveOp : uint8_t {
+  kAllReduce = 0,
+  kAllGather = 1,
+  kReduceScatter = 2,
+  kBroadcast = 3,  // what participant 0 has
+  kSend = 4,       // of two participants, in either order: from the first to the second
+  kAllToAll = 5,   // part i of what each has goes to participant i
+};
+inline constexpr CollectiveOp kLastCollectiveOp = CollectiveOp::kAllToAll;
 
 struct SyncPoint {
   CollectiveOp op = CollectiveOp::kAllReduce;
@@ -150,7 +159,7 @@ struct SyncPoint {
 // A named input or output of a program and the buffer that holds it. State appears in both lists under
 // its two names with `is_state` set: it may be written before a run and read after one. In a program of
 // several devices an input is replicated: `replicas` are the buffers of the other devices that get the same
-// bytes. Outputs and state are ports of one device each (the compiler names those of device d > 0 "name@d").
+// bytes. Outputs and state are ports of one device each (emit_plan.h says what the compiler calls them).
 struct Port {
   std::string_view name;
   uint32_t buffer = kNone;
@@ -350,7 +359,8 @@ constexpr const char* Name(Skeleton s) {
   return kNames[static_cast<int>(s)];
 }
 constexpr const char* Name(CollectiveOp op) {
-  constexpr const char* kNames[] = {"all-reduce", "all-gather", "reduce-scatter", "broadcast"};
+  constexpr const char* kNames[] = {"all-reduce", "all-gather", "reduce-scatter",
+                                    "broadcast",  "send",       "all-to-all"};
   return kNames[static_cast<int>(op)];
 }
 constexpr const char* Name(StepKind k) {

@@ -333,6 +333,7 @@ Status LaunchPartition(SessionImpl* session, uint32_t program_index, uint32_t pa
 }
 
 Status Arm(SessionImpl* session) {
+  const Quiet quiet(session->runtime_impl);
   for (uint32_t i = 0; i < session->programs.size(); ++i) RONDO_RETURN_IF_ERROR(ArmProgram(session, i));
   return Status::Ok();
 }

@@ -208,8 +208,8 @@ rondo_error* rondo_plan_get_device_bytes(const rondo_plan* plan, uint32_t device
   const rondo::DeviceBytes& from = devices[device];
   const rondo::DeviceMemory given = rondo::EstimateDeviceMemory(plan->plan.data(), device);
   rondo_device_bytes full = {
-      0,          from.weights, from.arena,          from.state,        from.workspace, from.communicator,
-      given.code, given.graphs, given.first_session, given.each_session};
+      0,          from.weights, from.arena,          from.state,         from.workspace, from.communicator,
+      given.code, given.graphs, given.first_session, given.each_session, given.library};
   return FillStruct(full, bytes) ? nullptr : SizeError("rondo_device_bytes");
 }
 

@@ -78,7 +78,7 @@ Status FillSynthetic(const Buffer& b, DeviceAddress to, Device* device, Stream* 
   return Status::Ok();
 }
 
-// Copies or generates into the device's block whatever MapWeights left without an address.
+// Copies or generates into the device's block whatever MapWeights left without an address. To be waited for.
 Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSignal* stop) {
   const PlanData& data = loaded->plan.data();
   LoadedDevice& d = loaded->devices[index];
@@ -99,12 +99,13 @@ Status FillWeights(LoadedPlan* loaded, uint32_t index, Stream* stream, StopSigna
       return filled.At("loading weight \"%.*s\"", static_cast<int>(b.name.size()), b.name.data());
     }
   }
-  uint32_t failed_step = kNone;
-  return d.device->Synchronize(stream, &failed_step);
+  return Status::Ok();
 }
 
+// Runs of others go on while weights are on their way.
 Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index, StopSignal* stop) {
   LoadedDevice& d = loaded->devices[index];
+  Quiet quiet(runtime);
   RONDO_ASSIGN_OR_RETURN(d.device, runtime->OpenDevice(index));
   RONDO_ASSIGN_OR_RETURN(d.module, d.device->LoadModule(loaded->plan.data()));
   bool all_mapped = false;
@@ -116,7 +117,12 @@ Status LoadDevice(RuntimeImpl* runtime, LoadedPlan* loaded, uint32_t index, Stop
   runtime->metrics.weight_bytes.fetch_add(bytes, std::memory_order_acq_rel);
   ScopedStream stream(d.device);
   RONDO_RETURN_IF_ERROR(stream.status());
-  return FillWeights(loaded, index, stream.get(), stop);
+  quiet.Pause();
+  Status filled = FillWeights(loaded, index, stream.get(), stop);
+  quiet.Resume();
+  RONDO_RETURN_IF_ERROR(filled);
+  uint32_t failed_step = kNone;
+  return d.device->Synchronize(stream.get(), &failed_step);
 }
 
 void Unload(RuntimeImpl* runtime, LoadedPlan* loaded) {

@@ -213,12 +213,15 @@ typedef struct rondo_device_bytes {
   uint64_t state;        /* of each session */
   uint64_t workspace;    /* the part of the arena that is workspace */
   uint64_t communicator; /* estimate */
-  /* What a GPU gives, in its large steps, by estimate; 0 for a plan without machine code. What CUDA itself
-   * takes when a process begins to use a device is not among them. */
+  /* What a GPU gives: weights, arena and state in its steps of 2 MiB, exactly, the rest by estimate; 0 for a
+   * plan without machine code. What CUDA itself takes when a process begins to use a device is not among
+   * them. */
   uint64_t code;          /* in first_session */
   uint64_t graphs;        /* of each session, in the two below */
   uint64_t first_session; /* weights, code, communicators and one session */
-  uint64_t each_session;  /* one more of the same plan */
+  uint64_t
+      each_session; /* one more of the same plan, where there are many: blocks of up to 1 MiB share steps */
+  uint64_t library; /* a vendor's library of matmuls, in first_session */
 } rondo_device_bytes;
 
 RONDO_API rondo_error* rondo_plan_get_device_bytes(const rondo_plan* plan, uint32_t device,
@@ -266,7 +269,9 @@ typedef struct rondo_runtime_options {
   rondo_log_function log;           /* may be NULL */
   void* log_user;
   rondo_log_level least_log_level;
-  const uint32_t* devices; /* the driver's device for each device of a plan; NULL: 0, 1, ... */
+  /* The driver's device for each device of a plan; NULL: 0, 1, ... One that is named several times holds as
+   * many of the plan's devices, each with memory of its own (on GPUs: what rondo_cuda.h says of it). */
+  const uint32_t* devices;
   size_t num_devices;
   const rondo_thread_hooks* threads; /* copied; its `user` must outlive the runtime */
   uint32_t async_workers;            /* threads for rondo_session_run_async, at most 64; 0: it is refused */

@@ -127,15 +127,21 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
     RONDO_RETURN_IF_ERROR(runtime->driver->BeginCollectives(armed.collectives));
   }
   const bool held = armed.on_launch_threads && options.stepwise;
+  if (armed.on_launch_threads) RONDO_RETURN_IF_ERROR(runtime->gate.Enter(&session->stop));
   if (armed.on_launch_threads && !held) {
-    return runtime->launch.Run(session, program, options.timer, armed.devices);
+    Status ran = runtime->launch.Run(session, program, options.timer, armed.devices);
+    runtime->gate.Leave();
+    return ran;
   }
   if (held) RONDO_RETURN_IF_ERROR(runtime->launch.BeginHold(session, armed.devices));
   Status status = options.stepwise ? EnqueueStepwise(session, program, options, observer)
                                    : Enqueue(session, program, options.timer, armed.devices);
   if (!status.ok()) AbortCollectives(session, program, status, true);
   Status waited = SynchronizeAll(session, program, armed.devices);
-  if (held) runtime->launch.EndHold(session);
+  if (held) {
+    runtime->launch.EndHold(session);
+    runtime->gate.Leave();
+  }
   return status.ok() ? waited : status;
 }
 

@@ -43,11 +43,6 @@ Status ChooseDevices(RuntimeImpl* impl, Span<const uint32_t> wanted) {
       return Status::Error(Code::kInvalidArgument, "device %u asked for; driver \"%s\" has %u", wanted[i],
                            impl->driver->Info().name, available);
     }
-    for (uint32_t j = 0; j < i; ++j) {
-      if (wanted[j] == wanted[i]) {
-        return Status::Error(Code::kInvalidArgument, "device %u is named twice", wanted[i]);
-      }
-    }
     impl->driver_device[first + i] = wanted[i];
   }
   if (!shared) impl->device_count = static_cast<uint32_t>(wanted.size());

@@ -31,10 +31,10 @@ struct RuntimeOptions {
   // runtime. Called from any thread that makes or destroys sessions.
   const HostAllocator* allocator = nullptr;
   LogHook log;  // its `user` must outlive the runtime; called from any thread
-  // The driver's device for each device index of a plan, opened by Create. Empty: plan device i is the
-  // driver's device i, opened when the first session needs it. Over several processes
-  // (DriverInfo::processes): the driver's device for the one of the plan's that is this process's; empty: its
-  // first.
+  // The driver's device for each device index of a plan, opened by Create. One that is named several times
+  // holds as many of the plan's devices, each with memory of its own. Empty: plan device i is the driver's
+  // device i, opened when the first session needs it. Over several processes (DriverInfo::processes): the
+  // driver's device for the one of the plan's that is this process's; empty: its first.
   Span<const uint32_t> devices;
   // Threads, made by Create, that execute what Session::RunAsync is given, in its order; each serves one run
   // at a time. At most 64; 0: RunAsync is refused.
@@ -56,7 +56,7 @@ class Runtime {
   }
   ~Runtime();
 
-  // Errors: kInvalidArgument (no driver, a device named twice or that the driver lacks), whatever
+  // Errors: kInvalidArgument (no driver, a device that the driver lacks), whatever
   // opening a device gives, kOutOfMemory (threads that cannot be started among it).
   static Result<Runtime> Create(Driver* driver, const RuntimeOptions& options = {});
 

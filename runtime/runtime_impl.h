@@ -15,6 +15,7 @@
 #include "formats/plan/verifier.h"
 #include "runtime/launch_threads.h"
 #include "runtime/metrics.h"
+#include "runtime/run_gate.h"
 #include "runtime/run_queue.h"
 
 namespace rondo {
@@ -45,6 +46,7 @@ struct RuntimeImpl {
   Device* devices[kMaxDevices] = {};
   LoadedPlan* loaded = nullptr;  // singly linked
   LaunchThreads launch;          // started with the mutex held
+  RunGate gate;                  // of runs on `launch`
   RunQueue queue;                // last: its threads end before anything else goes
 };
 

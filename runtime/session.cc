@@ -124,8 +124,11 @@ Status Prepare(SessionImpl* session) {
   const PlanData& data = session->plan.data();
   session->devices = session->memory.New<SessionDevice>(data.requirements.devices.size());
   if (session->devices.data() == nullptr) return NoMemory("devices");
-  for (uint32_t i = 0; i < session->devices.size(); ++i) {
-    if (Has(session->runtime_impl->local, i)) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
+  {
+    const Quiet quiet(session->runtime_impl);
+    for (uint32_t i = 0; i < session->devices.size(); ++i) {
+      if (Has(session->runtime_impl->local, i)) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
+    }
   }
   RONDO_RETURN_IF_ERROR(PlaceBuffers(session));
   session->programs = session->memory.New<ArmedProgram>(data.programs.size());
@@ -168,11 +171,14 @@ void Destroy(SessionImpl* session) {
     return;
   }
   session->runtime_impl->log(LogLevel::kDebug, "session destroyed");
-  Disarm(session);
-  for (SessionDevice& d : session->devices) {
-    DestroyDevice(&d, &session->runtime_impl->metrics);
+  {
+    const Quiet quiet(session->runtime_impl);
+    Disarm(session);
+    for (SessionDevice& d : session->devices) {
+      DestroyDevice(&d, &session->runtime_impl->metrics);
+    }
+    if (session->loaded != nullptr) ReleasePlan(session->runtime_impl, session->loaded);
   }
-  if (session->loaded != nullptr) ReleasePlan(session->runtime_impl, session->loaded);
   session->runtime_impl->sessions.fetch_sub(1, std::memory_order_acq_rel);
   HostAllocator allocator = session->allocator;
   DeleteObject(allocator, session);

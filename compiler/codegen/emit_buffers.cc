@@ -50,7 +50,7 @@ void PlanEmitter::AddStates() {
       const std::vector<int64_t> dims(value.shape.begin(), value.shape.end());
       const uint32_t device = programs_[p].device;
       const auto [entry, added] = known.try_emplace({name, value.dtype, dims, device}, kNone);
-      if (added) entry->second = AddBuffer(value, NameOn(name, device), device);
+      if (added) entry->second = AddBuffer(value, NameOn(name, p), device);
       value_buffers_[p][v] = entry->second;
     }
   }

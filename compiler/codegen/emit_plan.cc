@@ -53,9 +53,18 @@ void PlanEmitter::GroupDevices() {
   }
 }
 
-// What a port or state of a device is called.
-std::string PlanEmitter::NameOn(const std::string& name, uint32_t device) {
-  return device == 0 ? name : name + "@" + std::to_string(device);
+// What an output or state of a device is called: the first of the devices that have one of the name calls it
+// by its name alone.
+std::string PlanEmitter::NameOn(const std::string& name, size_t p) const {
+  size_t first = p;
+  while (first > 0 && programs_[first - 1].lowered.name == programs_[p].lowered.name) --first;
+  const auto has = [&](const std::vector<LoweredPort>& ports) {
+    return std::any_of(ports.begin(), ports.end(),
+                       [&](const LoweredPort& port) { return port.name == name; });
+  };
+  while (first < p && !has(programs_[first].lowered.inputs) && !has(programs_[first].lowered.outputs))
+    ++first;
+  return first == p ? name : name + "@" + std::to_string(programs_[p].device);
 }
 
 uint32_t PlanEmitter::BufferOf(size_t p, const LoweredPort& port) const {
@@ -71,7 +80,7 @@ Result<Span<const Port>> PlanEmitter::Inputs(const Group& group) {
     for (const LoweredPort& port : programs_[p].lowered.inputs) {
       const uint32_t buffer = BufferOf(p, port);
       const auto [entry, added] =
-          known.try_emplace(port.is_state ? NameOn(port.name, programs_[p].device) : port.name, ports.size());
+          known.try_emplace(port.is_state ? NameOn(port.name, p) : port.name, ports.size());
       if (added) {
         ports.push_back({Text(entry->first), buffer, port.is_state, {}});
         replicas.emplace_back();
@@ -96,7 +105,7 @@ Span<const Port> PlanEmitter::Outputs(const Group& group) {
   std::vector<Port> ports;
   for (size_t p = group.first; p < group.end; ++p) {
     for (const LoweredPort& port : programs_[p].lowered.outputs) {
-      ports.push_back({Text(NameOn(port.name, programs_[p].device)), BufferOf(p, port), port.is_state, {}});
+      ports.push_back({Text(NameOn(port.name, p)), BufferOf(p, port), port.is_state, {}});
     }
   }
   return out_.arena->Copy(ports);
@@ -136,7 +145,7 @@ Step PlanEmitter::StepOf(size_t p, const LoweredOp& op, uint32_t first_step) {
     out_.library.resize(kernels_.kernels().size());
     out_.library[step.kernel] = op.library;
   } else {
-    step.sync_point = static_cast<uint32_t>(op.collective);
+    step.sync_point = sync_points_[p - first_of_group_][static_cast<size_t>(op.collective)];
     const bool start = op.kind == LoweredKind::kCollectiveStart;
     step.kind = start ? StepKind::kCollectiveStart : StepKind::kCollectiveWait;
     if (!start) return step;
@@ -189,25 +198,26 @@ void PlanEmitter::AddPartitions(const PlannedProgram& planned, uint32_t first_st
 }
 
 Result<Span<const SyncPoint>> PlanEmitter::SyncPoints(const Group& group) {
-  std::vector<const LoweredProgram*> devices;
-  std::vector<uint32_t> participants;
-  for (size_t p = group.first; p < group.end; ++p) {
-    devices.push_back(&programs_[p].lowered);
-    participants.push_back(programs_[p].device);
-  }
-  RONDO_ASSIGN_OR_RETURN(std::vector<PlannedSyncPoint> planned, SyncPointsOf(devices));
+  std::vector<DeviceProgram> devices;
+  for (size_t p = group.first; p < group.end; ++p)
+    devices.push_back({programs_[p].device, &programs_[p].lowered});
+  RONDO_ASSIGN_OR_RETURN(PlannedSyncPoints planned, SyncPointsOf(devices));
   std::vector<SyncPoint> points;
-  const Span<const uint32_t> all = out_.arena->Copy(participants);
-  for (const PlannedSyncPoint& point : planned) {
+  std::vector<Span<const uint32_t>> groups;  // by communicator
+  for (const PlannedSyncPoint& point : planned.points) {
+    if (point.communicator == groups.size()) groups.push_back(out_.arena->Copy(point.collective.group));
     points.push_back({point.collective.op, point.collective.dtype,
-                      static_cast<uint64_t>(point.collective.bytes), 0, all, Source(point.sources)});
+                      static_cast<uint64_t>(point.collective.bytes), point.communicator,
+                      groups[point.communicator], Source(point.sources)});
   }
+  sync_points_ = std::move(planned.numbers);
   return Span<const SyncPoint>(out_.arena->Copy(points));
 }
 
 Status PlanEmitter::AddProgram(const Group& group) {
   Program program;
   program.name = Text(programs_[group.first].lowered.name);
+  first_of_group_ = group.first;
   RONDO_ASSIGN_OR_RETURN(program.inputs, Inputs(group));
   program.outputs = Outputs(group);
   RONDO_ASSIGN_OR_RETURN(program.sync_points, SyncPoints(group));

@@ -5,7 +5,8 @@
 // weights and state get theirs here. The same programs in the same order give the same plan.
 //
 // A program of several devices is one PlannedProgram a device, of one name: its steps stand device by device.
-// Inputs of one name are one port with replicas; outputs and state of device d > 0 are called "name@d".
+// Inputs of one name are one port with replicas; an output or state is called "name" on the first device that
+// has one of the name, "name@d" on every other device d.
 #ifndef RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
 #define RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
 

@@ -38,7 +38,7 @@ class PlanEmitter {
   };
 
   void GroupDevices();
-  static std::string NameOn(const std::string& name, uint32_t device);
+  std::string NameOn(const std::string& name, size_t p) const;
   // emit_buffers.cc
   uint32_t AddBuffer(const LoweredValue& value, std::string_view name, uint32_t device);
   void AddStates();
@@ -78,6 +78,9 @@ class PlanEmitter {
   std::vector<std::string_view> sources_;
   std::vector<Group> groups_;
   std::vector<DeviceBytes> devices_;
+  // Of the program being added: its first device program, and of each the sync points it has part in.
+  size_t first_of_group_ = 0;
+  std::vector<std::vector<uint32_t>> sync_points_;
   std::vector<uint32_t> same_as_;  // of a constant whose bytes another buffer has in the file: that one
   uint64_t synthetic_bytes_ = 0;
   uint32_t shared_constants_ = 0;

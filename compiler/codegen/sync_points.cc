@@ -5,15 +5,16 @@
 namespace rondo {
 namespace {
 
-using SyncPoints = std::vector<PlannedSyncPoint>;
+using Collectives = std::vector<PlannedSyncPoint>;
 
-SyncPoints Collect(const LoweredProgram& program) {
-  SyncPoints points;
+Collectives Collect(const LoweredProgram& program, const std::vector<uint32_t>& all) {
+  Collectives found;
   for (const LoweredOp& op : program.ops) {
     if (op.kind != LoweredKind::kCollectiveStart) continue;
-    points.push_back({program.collectives[static_cast<size_t>(op.collective)], op.sources});
+    found.push_back({program.collectives[static_cast<size_t>(op.collective)], 0, op.sources});
+    if (found.back().collective.group.empty()) found.back().collective.group = all;
   }
-  return points;
+  return found;
 }
 
 std::string NodeOf(const PlannedSyncPoint& point) {
@@ -29,45 +30,132 @@ bool SameWork(const LoweredCollective& a, const LoweredCollective& b) {
   return a.op == b.op && a.dtype == b.dtype && a.bytes == b.bytes;
 }
 
-// Whether `point` comes from a node that `others` have, but not at `index`.
-bool StandsElsewhere(const SyncPoints& others, size_t index, const PlannedSyncPoint& point) {
-  if (point.sources.empty() || NodeOf(others[index]) == NodeOf(point)) return false;
-  return std::any_of(others.begin(), others.end(),
-                     [&](const PlannedSyncPoint& other) { return NodeOf(other) == NodeOf(point); });
-}
-
-Status Compare(const std::string& program, const SyncPoints& first, const SyncPoints& points, size_t device) {
-  const size_t common = std::min(first.size(), points.size());
-  for (size_t i = 0; i < common; ++i) {
-    if (SameWork(first[i].collective, points[i].collective) && !StandsElsewhere(first, i, points[i])) {
-      continue;
-    }
-    return Status::Error(Code::kInvalidArgument,
-                         "program \"%s\": devices disagree about sync point %zu: it is %s on device 0, %s on "
-                         "device %zu",
-                         program.c_str(), i, Describe(first[i]).c_str(), Describe(points[i]).c_str(), device)
-        .FromNode(NodeOf(points[i]));
+// Merges the devices' collectives: of those that all their devices have come to, the first device's first.
+class Merge {
+ public:
+  explicit Merge(const std::vector<DeviceProgram>& devices) : devices_(devices) {
+    for (const DeviceProgram& device : devices) all_.push_back(device.device);
+    for (const DeviceProgram& device : devices) found_.push_back(Collect(*device.lowered, all_));
+    at_.assign(devices.size(), 0);
+    out_.numbers.resize(devices.size());
   }
-  if (first.size() == points.size()) return Status::Ok();
-  const bool more = points.size() > first.size();
-  const PlannedSyncPoint& extra = more ? points[common] : first[common];
-  return Status::Error(
-             Code::kInvalidArgument,
-             "program \"%s\": device 0 has %zu collectives, device %zu has %zu: sync point %zu, %s, is "
-             "on device %zu only",
-             program.c_str(), first.size(), device, points.size(), common, Describe(extra).c_str(),
-             more ? device : size_t{0})
-      .FromNode(NodeOf(extra));
-}
+
+  Result<PlannedSyncPoints> Run() {
+    for (;;) {
+      bool over = true, moved = false;
+      for (size_t d = 0; d < devices_.size() && !moved; ++d) {
+        if (at_[d] == found_[d].size()) continue;
+        over = false;
+        const Missing missing = WhoMisses(d);
+        if (missing.broken) return Disagree(d, missing.member);
+        if (missing.member != kNobody) continue;
+        Take(d);
+        moved = true;
+      }
+      if (over) return std::move(out_);
+      if (!moved) return Stuck();
+    }
+  }
+
+ private:
+  static constexpr size_t kNobody = ~size_t{0};
+  // Of a device's next collective: a member of its group that has not come to it (kNobody: all have), and
+  // whether that one has come to something that cannot be it.
+  struct Missing {
+    size_t member = kNobody;
+    bool broken = false;
+  };
+
+  size_t IndexOf(uint32_t device) const {
+    return static_cast<size_t>(std::find(all_.begin(), all_.end(), device) - all_.begin());
+  }
+  const PlannedSyncPoint& Next(size_t d) const { return found_[d][at_[d]]; }
+
+  Missing WhoMisses(size_t d) const {
+    const PlannedSyncPoint& mine = Next(d);
+    for (uint32_t device : mine.collective.group) {
+      const size_t m = IndexOf(device);
+      if (m == devices_.size() || at_[m] == found_[m].size()) return {m, true};
+      const PlannedSyncPoint& its = Next(m);
+      if (its.collective.group != mine.collective.group) return {m, false};
+      if (!SameWork(mine.collective, its.collective) || StandsElsewhere(d, m)) return {m, true};
+    }
+    return {};
+  }
+
+  // Whether what `m` comes to next is from a node that `d` comes to later, in the same group.
+  bool StandsElsewhere(size_t d, size_t m) const {
+    const PlannedSyncPoint &mine = Next(d), &its = Next(m);
+    if (its.sources.empty() || NodeOf(mine) == NodeOf(its)) return false;
+    return std::any_of(found_[d].begin(), found_[d].end(), [&](const PlannedSyncPoint& other) {
+      return other.collective.group == its.collective.group && NodeOf(other) == NodeOf(its);
+    });
+  }
+
+  void Take(size_t d) {
+    PlannedSyncPoint point = Next(d);
+    const auto known = std::find(groups_.begin(), groups_.end(), point.collective.group);
+    point.communicator = static_cast<uint32_t>(known - groups_.begin());
+    if (known == groups_.end()) groups_.push_back(point.collective.group);
+    for (uint32_t device : point.collective.group) {
+      const size_t m = IndexOf(device);
+      out_.numbers[m].push_back(static_cast<uint32_t>(out_.points.size()));
+      ++at_[m];
+    }
+    out_.points.push_back(std::move(point));
+  }
+
+  Status Error(const std::string& text, const PlannedSyncPoint& point) const {
+    return Status::Error(Code::kInvalidArgument, "program \"%s\": %s", devices_[0].lowered->name.c_str(),
+                         text.c_str())
+        .FromNode(NodeOf(point));
+  }
+
+  std::string DeviceText(size_t d) const {
+    return "device " + std::to_string(d < all_.size() ? all_[d] : uint32_t{0});
+  }
+
+  // `d` has come to what `m` has not, or has otherwise.
+  Status Disagree(size_t d, size_t m) const {
+    const PlannedSyncPoint& mine = Next(d);
+    if (m < devices_.size() && at_[m] < found_[m].size()) {
+      return Error("devices disagree about sync point " + std::to_string(out_.points.size()) + ": it is " +
+                       Describe(mine) + " on " + DeviceText(d) + ", " + Describe(Next(m)) + " on " +
+                       DeviceText(m),
+                   Next(m));
+    }
+    if (m == devices_.size())
+      return Error(Describe(mine) + " on " + DeviceText(d) + " is of a device that has no part in it", mine);
+    // The device with fewer first, if that is the first.
+    const size_t low = std::min(d, m), high = std::max(d, m);
+    return Error(DeviceText(low) + " has " + std::to_string(found_[low].size()) + " collectives, " +
+                     DeviceText(high) + " has " + std::to_string(found_[high].size()) + ": sync point " +
+                     std::to_string(out_.points.size()) + ", " + Describe(mine) + ", is on " + DeviceText(d) +
+                     " only",
+                 mine);
+  }
+
+  Status Stuck() const {
+    size_t d = 0;
+    while (at_[d] == found_[d].size()) ++d;
+    const size_t m = WhoMisses(d).member;
+    return Error("the devices would wait for one another: " + DeviceText(d) + " comes to " +
+                     Describe(Next(d)) + ", " + DeviceText(m) + " to " + Describe(Next(m)),
+                 Next(d));
+  }
+
+  const std::vector<DeviceProgram>& devices_;
+  std::vector<uint32_t> all_;
+  std::vector<Collectives> found_;  // by device program, in its order
+  std::vector<size_t> at_;          // how many of them are in out_
+  std::vector<std::vector<uint32_t>> groups_;
+  PlannedSyncPoints out_;
+};
 
 }  // namespace
 
-Result<SyncPoints> SyncPointsOf(const std::vector<const LoweredProgram*>& devices) {
-  SyncPoints first = Collect(*devices[0]);
-  for (size_t d = 1; d < devices.size(); ++d) {
-    RONDO_RETURN_IF_ERROR(Compare(devices[0]->name, first, Collect(*devices[d]), d));
-  }
-  return first;
+Result<PlannedSyncPoints> SyncPointsOf(const std::vector<DeviceProgram>& devices) {
+  return Merge(devices).Run();
 }
 
 }  // namespace rondo

@@ -1,4 +1,4 @@
-// SyncPointsOf: the collectives of a program, which all of its devices must see alike.
+// SyncPointsOf: the collectives of a program, which the devices of each group must see alike.
 #ifndef RONDO_COMPILER_CODEGEN_SYNC_POINTS_H_
 #define RONDO_COMPILER_CODEGEN_SYNC_POINTS_H_
 
@@ -11,15 +11,30 @@
 
 namespace rondo {
 
-struct PlannedSyncPoint {
-  LoweredCollective collective;
-  std::vector<std::string> sources;  // of the nodes it came from, on the first device
+// What one device runs of the program.
+struct DeviceProgram {
+  uint32_t device = 0;
+  const LoweredProgram* lowered = nullptr;
 };
 
-// `devices` are the same program on each device, in order. kInvalidArgument when two of them disagree about
-// the number of collectives or about one of them (op, dtype, bytes, or the node it comes from where another
-// device has that node elsewhere in its order): names the devices, the sync point and the nodes.
-Result<std::vector<PlannedSyncPoint>> SyncPointsOf(const std::vector<const LoweredProgram*>& devices);
+struct PlannedSyncPoint {
+  LoweredCollective collective;      // its group is never empty
+  uint32_t communicator = 0;         // one a group, in the order of their first sync points
+  std::vector<std::string> sources;  // of the nodes it came from, on the first of the devices that see it
+};
+
+struct PlannedSyncPoints {
+  std::vector<PlannedSyncPoint> points;
+  // By device program, and by number there: which of `points`. Ascending.
+  std::vector<std::vector<uint32_t>> numbers;
+};
+
+// One order for all: every device starts its own in the order that it has them in, and no device waits for
+// one that waits for it. kInvalidArgument when devices of a group disagree about the number of their
+// collectives or about one of them (op, dtype, bytes, or the node it comes from where another device has that
+// node elsewhere in its order), or would wait for one another: names the devices, the sync point and the
+// nodes.
+Result<PlannedSyncPoints> SyncPointsOf(const std::vector<DeviceProgram>& devices);
 
 }  // namespace rondo
 

@@ -46,7 +46,8 @@ struct InPlacePair {
 
 enum class LoweredKind : uint8_t {
   kKernel,
-  // Both bind what the collective reads and writes: in between, the two are in use.
+  // Both bind what the collective reads and writes: in between, the two are in use. What a send does not do
+  // on this device binds the same as what it does.
   kCollectiveStart,
   kCollectiveWait,
   kCall,  // of a custom op
@@ -75,11 +76,12 @@ struct LoweredOp {
   std::map<std::string, std::string> annotations;
 };
 
-// One collective of all devices, as this device sees it.
+// One collective, as this device sees it.
 struct LoweredCollective {
   CollectiveOp op = CollectiveOp::kAllReduce;
   DType dtype = DType::kF32;
-  int64_t bytes = 0;  // SyncPoint::bytes
+  int64_t bytes = 0;                 // SyncPoint::bytes
+  std::vector<uint32_t> group = {};  // SyncPoint::participants; empty: all devices of the program
 };
 
 struct LoweredPort {

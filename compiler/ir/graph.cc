@@ -122,6 +122,11 @@ std::vector<NodeId> Graph::TopologicalOrder() const {
   return order;
 }
 
+bool HasEffect(const Node& node) {
+  if (node.op == Op::kCollective) return node.As<CollectiveAttrs>().op == CollectiveOp::kSend;
+  return node.op == Op::kCall && node.As<CallAttrs>().info->side_effects;
+}
+
 int Graph::RemoveDead() {
   if (pruned_) return 0;
   // From the last node back: what is named lies behind, but for a few that wait on the stack.
@@ -142,8 +147,7 @@ int Graph::RemoveDead() {
   for (const GraphInput& in : inputs) need(in.node);
   while (at-- > 0) {
     const Node& n = node(at);
-    if (!n.dead && n.op == Op::kCall && n.As<CallAttrs>().info->side_effects)
-      needed[static_cast<size_t>(at)] = 1;
+    if (!n.dead && HasEffect(n)) needed[static_cast<size_t>(at)] = 1;
     if (needed[static_cast<size_t>(at)] != 0) {
       need_what(at);
     } else {

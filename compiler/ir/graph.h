@@ -147,12 +147,15 @@ struct AttentionAttrs {
   bool nan_to_zero = false;
 };
 
-// All devices of the program run the same collectives, in one order: each has a weak edge to the one before
-// it. kAllReduce and kBroadcast keep the shape; kAllGather puts an axis of `devices` in front; kReduceScatter
-// takes such an axis away.
+// The devices of a group run the same collectives, in one order: each has a weak edge to the one before it.
+// kAllReduce and kBroadcast keep the shape; kAllGather puts an axis of `devices` in front; kReduceScatter
+// takes such an axis away; kAllToAll keeps the shape, whose first axis is one of `devices`. A kSend is a
+// node of its sender, with an input and nothing to read (shape [0]), and one of its receiver, without an
+// input and of the shape that is sent; it is never dead.
 struct CollectiveAttrs {
   CollectiveOp op = CollectiveOp::kAllReduce;
   int64_t devices = 1;
+  std::vector<uint32_t> group = {};  // the devices, by number, as SyncPoint::participants; empty: all
 };
 
 // A call of a custom op reads and writes dense memory, and never shares a kernel. Inputs that the op changes
@@ -285,8 +288,7 @@ class Graph {
   void Replace(NodeId from, NodeId to);
   // The same without the provenance: for who merges that of many nodes at once.
   void ReplaceUses(NodeId from, NodeId to);
-  // Marks every node dead that no output, strong edge, input or call with side effects needs. Returns how
-  // many.
+  // Marks every node dead that no output, strong edge, input or node with an effect needs. Returns how many.
   int RemoveDead();
   // The same for some nodes, and what only they needed: as much work as there is to remove.
   int RemoveUnused(std::vector<NodeId> nodes);
@@ -329,6 +331,9 @@ class Graph {
   std::unordered_map<NodeId, Node> saved_;
   std::vector<std::pair<size_t, NodeId>> saved_outputs_;
 };
+
+// Whether a node runs even if nothing reads it: calls with side effects, sends.
+bool HasEffect(const Node& node);
 
 const char* Name(Op op);
 // One line a live node; deterministic. What --dump-after prints.

@@ -325,7 +325,7 @@ void Graph::ReplaceUses(NodeId from, NodeId to) {
 bool Graph::IsNeeded(NodeId id) {
   if (IsOutput(id)) return true;
   const Node& n = node(id);
-  if (n.op == Op::kCall && n.As<CallAttrs>().info->side_effects) return true;
+  if (HasEffect(n)) return true;
   const auto among = [&](const std::vector<NodeId>& list) {
     return std::find(list.begin(), list.end(), id) != list.end();
   };

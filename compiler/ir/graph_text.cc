@@ -74,7 +74,9 @@ std::string AttrText(const Node& n) {
     }
     case Op::kCollective: {
       const CollectiveAttrs& a = n.As<CollectiveAttrs>();
-      return Text("%s of %ld", rondo::Name(a.op), a.devices);
+      std::string text = Text("%s of %ld", rondo::Name(a.op), a.devices);
+      for (size_t i = 0; i < a.group.size(); ++i) text += Text(i == 0 ? ": %u" : ", %u", a.group[i]);
+      return text;
     }
     case Op::kCall:
     case Op::kCallResult: {

@@ -105,12 +105,23 @@ std::string CheckAttention(const Graph& g, const Node& n) {
 
 std::string CheckCollective(const Graph& g, const Node& n) {
   const CollectiveAttrs& a = n.As<CollectiveAttrs>();
+  if (!a.group.empty() && static_cast<int64_t>(a.group.size()) != a.devices)
+    return Text("is of %ld devices, but names %zu", a.devices, a.group.size());
+  if (a.op == CollectiveOp::kSend) {
+    if (a.group.size() != 2 || n.inputs.size() > 1) return "takes one input, on the first of two devices";
+    if (n.inputs.empty()) return "";
+    return n.shape == Shape({0}) && Input(g, n, 0).dtype == n.dtype ? "" : "gives the sender something";
+  }
   if (n.inputs.size() != 1) return "takes one input";
   const Shape whole = a.op == CollectiveOp::kReduceScatter ? Input(g, n, 0).shape : n.shape;
   const Shape share = a.op == CollectiveOp::kReduceScatter ? n.shape : Input(g, n, 0).shape;
   if (Input(g, n, 0).dtype != n.dtype) return "changes the dtype";
   if (a.op == CollectiveOp::kAllReduce || a.op == CollectiveOp::kBroadcast) {
     return whole == share ? "" : "changes the shape";
+  }
+  if (a.op == CollectiveOp::kAllToAll) {
+    if (!(whole == share)) return "changes the shape";
+    return whole.rank > 0 && whole[0] == a.devices ? "" : "has no first axis of its devices";
   }
   bool fits = whole.rank == share.rank + 1 && whole[0] == a.devices;
   for (int d = 0; fits && d < share.rank; ++d) fits = whole[d + 1] == share[d];

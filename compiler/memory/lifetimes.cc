@@ -83,25 +83,31 @@ int EndOf(const LoweredProgram& program, size_t step) {
   return static_cast<int>(end);
 }
 
+bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPlacePair& pair) {
+  const LoweredBinding& write = op.params[static_cast<size_t>(pair.write)];
+  const LoweredBinding& read = op.params[static_cast<size_t>(pair.read)];
+  const LoweredValue& to = program.values[static_cast<size_t>(write.value)];
+  const LoweredValue& from = program.values[static_cast<size_t>(read.value)];
+  return to.kind == BufferKind::kTemporary && from.kind == BufferKind::kTemporary &&
+         write.value != read.value && to.bytes == from.bytes && write.byte_offset == 0 &&
+         read.byte_offset == 0 && write.mode == Mode::kWrite && read.mode == Mode::kRead &&
+         BoundOnce(op, write.value) && BoundOnce(op, read.value);
+}
+
 std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life>& lives) {
   std::vector<int> takes_over(program.values.size(), -1);
   std::vector<bool> taken(program.values.size(), false);
   for (size_t step = 0; step < program.ops.size(); ++step) {
     const LoweredOp& op = program.ops[step];
     for (const InPlacePair& pair : op.in_place) {
-      const LoweredBinding& write = op.params[static_cast<size_t>(pair.write)];
-      const LoweredBinding& read = op.params[static_cast<size_t>(pair.read)];
-      const LoweredValue& to = program.values[static_cast<size_t>(write.value)];
-      const LoweredValue& from = program.values[static_cast<size_t>(read.value)];
-      const size_t w = static_cast<size_t>(write.value), r = static_cast<size_t>(read.value);
-      if (to.kind != BufferKind::kTemporary || from.kind != BufferKind::kTemporary || w == r) continue;
-      if (to.bytes != from.bytes || write.byte_offset != 0 || read.byte_offset != 0) continue;
-      if (write.mode != Mode::kWrite || read.mode != Mode::kRead) continue;
+      if (!MayTakeOver(program, op, pair)) continue;
+      const int write = op.params[static_cast<size_t>(pair.write)].value;
+      const int read = op.params[static_cast<size_t>(pair.read)].value;
+      const size_t w = static_cast<size_t>(write), r = static_cast<size_t>(read);
       if (lives[w].first != static_cast<int>(step) || lives[r].last != EndOf(program, step)) continue;
       if (taken[r] || takes_over[w] >= 0) continue;
       if (op.loop >= 0 && (!lives[w].local || !lives[r].local)) continue;  // the next round reads it again
-      if (!BoundOnce(op, write.value) || !BoundOnce(op, read.value)) continue;
-      takes_over[w] = read.value;
+      takes_over[w] = read;
       taken[r] = true;
     }
   }

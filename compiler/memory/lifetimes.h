@@ -30,9 +30,13 @@ constexpr bool InArena(BufferKind kind) {
   return kind != BufferKind::kConstant && kind != BufferKind::kState;
 }
 
+// Whether what `pair` of `op` writes may lie where what it reads lies, as far as the op alone can tell: both
+// are temporaries of one size, bound whole and to no other parameter of it.
+bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPlacePair& pair);
+
 // One a value: the value whose memory it takes over in place, or -1. A temporary may take over a temporary
-// that an op reads for the last time, where the op says that it may (LoweredOp::in_place), neither is bound
-// to another parameter of that op, and both are bound whole and are of one size. Nothing is taken over twice.
+// that an op reads for the last time, where MayTakeOver says that it may, and first touches what it writes.
+// Nothing is taken over twice.
 std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life>& lives);
 
 }  // namespace rondo

@@ -125,6 +125,8 @@ struct AddAttrs {
   void operator()(const ir::CollectiveAttrs& a) {
     key->Add(a.op);
     key->Add(a.devices);
+    for (uint32_t device : a.group) key->Add(device);
+    if (a.op == CollectiveOp::kSend) key->Add(&a);  // like no other
   }
 };
 

@@ -167,6 +167,8 @@ class Lowering {
       case Op::kAttention: return Factors(id, 3);
       case Op::kPool:
       case Op::kCollective: {
+        // What is sent to another device keeps its type: the receiver cannot know what is known of it here.
+        if (ir::HasEffect(g_->node(id))) return Status::Ok();
         const NodeId in = g_->node(id).inputs[0];
         return facts_.IsHot(in) && !facts_.Of(in).large ? Move(id, 1) : Status::Ok();
       }

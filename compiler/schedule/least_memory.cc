@@ -2,180 +2,220 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
+#include <functional>
 #include <numeric>
-#include <tuple>
+#include <utility>
 
+#include "compiler/schedule/dependences.h"
+#include "compiler/schedule/exact_order.h"
+#include "compiler/schedule/greedy_orders.h"
+#include "compiler/schedule/least_peak.h"
 #include "compiler/schedule/live_bytes.h"
 
 namespace rondo {
 namespace {
 
-// How good an order is: its peak, then the sum of live bytes over all steps (what the offsets' packing and
-// the caches feel).
-struct Cost {
-  int64_t peak = std::numeric_limits<int64_t>::max();
-  double area = 0;
-  bool operator<(const Cost& other) const { return std::tie(peak, area) < std::tie(other.peak, other.area); }
+// Looks at single ops: of all exact searches together (half a second), and steps of trials of single moves.
+constexpr int64_t kSearchWork = 20'000'000, kMoveSteps = 40'000'000;
+constexpr int64_t kQuickWork = 200;  // looks per op of the first exact search: what is easy ends there
+
+// Ops that stand together in every order, as a problem of its own.
+struct Segment {
+  MemoryModel model;
+  Dependences deps;
+  std::vector<int> order;  // the best known
+  int64_t peak = 0;        // of it
+  int64_t least = 0;       // no order of it, or of the whole, has a peak below this
+  const char* method = "given order";
+  bool searched = false;
 };
 
-Cost CostOf(const MemoryModel& model, const std::vector<int>& order, LiveBytes* live) {
-  live->Reset(model);
-  Cost cost{live->live(), 0};
-  for (int op : order) {
-    const int64_t during = live->Run(op).during;
-    cost.peak = std::max(cost.peak, during);
-    cost.area += static_cast<double>(during);
-  }
-  return cost;
-}
-
-struct Dependences {
-  std::vector<std::vector<int>> before, after;  // per op, without repeats
-
-  explicit Dependences(const LoweredProgram& program)
-      : before(program.ops.size()), after(program.ops.size()) {
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      before[i] = program.ops[i].deps;
-      std::sort(before[i].begin(), before[i].end());
-      before[i].erase(std::unique(before[i].begin(), before[i].end()), before[i].end());
-      for (int d : before[i]) after[static_cast<size_t>(d)].push_back(static_cast<int>(i));
-    }
-  }
+struct Method {
+  const char* name;
+  std::vector<int> (*order)(const MemoryModel&, const Dependences&);
 };
 
-// What a greedy step looks at, smallest first; ties go to the given order or to the op made ready last.
-enum class Greedy { kLeastGrowth, kLeastDuring, kNewestFirst };
-
-constexpr size_t kMostTried = 512;  // ops that a greedy step looks at
-
-std::vector<int> GreedyOrder(const MemoryModel& model, const Dependences& deps, Greedy greedy) {
-  const size_t count = deps.before.size();
-  std::vector<size_t> waiting(count);
-  std::vector<int> ready, ready_since(count, 0), order;
-  for (size_t i = 0; i < count; ++i) {
-    waiting[i] = deps.before[i].size();
-    if (waiting[i] == 0) ready.push_back(static_cast<int>(i));
-  }
-  LiveBytes live(model);
-  while (!ready.empty()) {
-    size_t best = 0;
-    std::tuple<int64_t, int64_t, int64_t> best_key;
-    for (size_t r = 0; r < ready.size(); ++r) {
-      // Of very many, the first and the last of the given order.
-      if (r == kMostTried / 2 && ready.size() > kMostTried) r = ready.size() - kMostTried / 2;
-      const int op = ready[r];
-      const LiveBytes::Effect effect = live.Try(op);
-      std::tuple<int64_t, int64_t, int64_t> key;
-      switch (greedy) {
-        case Greedy::kLeastGrowth: key = {effect.after, effect.during, op}; break;
-        case Greedy::kLeastDuring: key = {effect.during, effect.after, op}; break;
-        case Greedy::kNewestFirst:
-          key = {effect.after, -ready_since[static_cast<size_t>(op)], effect.during};
-          break;
-      }
-      if (r == 0 || key < best_key) {
-        best = r;
-        best_key = key;
-      }
-    }
-    const int op = ready[best];
-    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(best));
-    live.Run(op);
-    order.push_back(op);
-    for (int next : deps.after[static_cast<size_t>(op)]) {
-      if (--waiting[static_cast<size_t>(next)] > 0) continue;
-      ready_since[static_cast<size_t>(next)] = static_cast<int>(order.size());
-      ready.insert(std::upper_bound(ready.begin(), ready.end(), next), next);
-    }
-  }
-  return order;
+template <Greedy kGreedy>
+std::vector<int> GreedyBy(const MemoryModel& model, const Dependences& deps) {
+  return GreedyOrder(model, deps, kGreedy);
 }
 
-// Every op as late as its first user allows: what it needs is finished depth first, operand by operand, those
-// that need most memory first (R. Sethi, J. D. Ullman, 1970, with bytes for registers).
-class DepthFirst {
+constexpr Method kMethods[] = {
+    {"least growth", GreedyBy<Greedy::kLeastGrowth>},
+    {"least while running", GreedyBy<Greedy::kLeastDuring>},
+    {"newest first", GreedyBy<Greedy::kNewestFirst>},
+    {"depth first", DepthFirstOrder},
+    {"deepest valley", GreedyBy<Greedy::kDeepestValley>},
+};
+constexpr Method kBackwards[] = {
+    {"least growth, backwards", GreedyBy<Greedy::kLeastGrowth>},
+    {"least while running, backwards", GreedyBy<Greedy::kLeastDuring>},
+    {"deepest valley, backwards", GreedyBy<Greedy::kDeepestValley>},
+};
+
+// The segments of the program, each in the given order.
+std::vector<Segment> SegmentsOf(const MemoryModel& model, const Dependences& deps) {
+  const std::vector<int> seams = deps.Seams();
+  std::vector<MemoryModel> models = model.Split(seams);
+  std::vector<Segment> segments(models.size());
+  for (size_t s = 0; s < segments.size(); ++s) {
+    Segment& segment = segments[s];
+    segment.model = std::move(models[s]);
+    segment.deps = deps.Part(seams[s], seams[s + 1]);
+    segment.order.resize(segment.deps.before.size());
+    std::iota(segment.order.begin(), segment.order.end(), 0);
+    segment.peak = CostOf(segment.model, segment.order).peak;
+    segment.least = LeastPeak(segment.model, segment.deps);
+  }
+  return segments;
+}
+
+Segment& Highest(std::vector<Segment>* segments) {
+  return *std::max_element(segments->begin(), segments->end(),
+                           [](const Segment& a, const Segment& b) { return a.peak < b.peak; });
+}
+
+// What no order of the whole gets below.
+int64_t LeastOf(const std::vector<Segment>& segments) {
+  int64_t least = 0;
+  for (const Segment& segment : segments) least = std::max(least, segment.least);
+  return least;
+}
+
+// Keeps `order` if it is better than what is known.
+void Offer(Segment* segment, std::vector<int> order, const char* method) {
+  const int64_t peak = CostOf(segment->model, order).peak;
+  if (peak >= segment->peak) return;
+  segment->order = std::move(order);
+  segment->peak = peak;
+  segment->method = method;
+}
+
+// All methods, one after the other, until the segment's peak is within `enough`. Returns how many were tried.
+int TryMethods(Segment* segment, int64_t enough) {
+  int tried = 0;
+  for (const Method& method : kMethods) {
+    if (segment->peak <= enough) return tried;
+    Offer(segment, method.order(segment->model, segment->deps), method.name);
+    ++tried;
+  }
+  if (segment->peak <= enough) return tried;
+  const MemoryModel model = segment->model.Reversed();
+  const Dependences deps = segment->deps.Reversed();
+  for (const Method& method : kBackwards) {
+    if (segment->peak <= enough) return tried;
+    std::vector<int> order = method.order(model, deps);
+    Dependences::TurnBack(&order);
+    Offer(segment, std::move(order), method.name);
+    ++tried;
+  }
+  return tried;
+}
+
+// The exact search, down to a peak of `enough`, within `most` looks at single ops; takes what it did off
+// `work`.
+void SearchExactly(Segment* segment, int64_t enough, int64_t most, int64_t* work) {
+  const int64_t least = std::max(segment->least, enough);
+  if (segment->peak <= least) return;
+  OrderSearch search =
+      FindLeastOrder(segment->model, segment->deps, segment->peak, least, std::min(most, *work));
+  *work -= search.work;
+  segment->least = std::max(segment->least, search.least);
+  if (!search.order.empty()) Offer(segment, std::move(search.order), "exact search");
+}
+
+// Lowers the highest segment until it is proven least, or nothing more is found. Returns how many methods had
+// their turn, the given order and the search among them.
+int Improve(std::vector<Segment>* segments) {
+  int tried = 1;
+  int64_t work = kSearchWork;
+  for (;;) {
+    const int64_t least = LeastOf(*segments);
+    Segment& segment = Highest(segments);
+    if (segment.peak <= least || segment.searched) return tried;
+    segment.searched = true;
+    SearchExactly(&segment, least, kQuickWork * segment.deps.count(), &work);
+    tried += 1 + TryMethods(&segment, std::max(segment.least, least));
+    SearchExactly(&segment, least, work, &work);
+  }
+}
+
+// Moves single ops to the latest or earliest place their dependences allow, where that lowers the segment's
+// cost. Each trial runs the whole segment: in long ones the ops at the end are left where they are.
+class Moves {
  public:
-  DepthFirst(const MemoryModel& model, const Dependences& deps)
-      : deps_(deps), need_(deps.before.size(), 0), done_(deps.before.size(), false) {
-    for (size_t i = 0; i < deps.before.size(); ++i) {
-      for (const auto& touch : model.touches[i]) need_[i] += touch.bytes;
-      for (int d : deps.before[i]) need_[i] = std::max(need_[i], need_[static_cast<size_t>(d)]);
-    }
+  Moves(Segment* segment, int64_t* steps)
+      : segment_(*segment), steps_(*steps), live_(segment->model), position_(segment->order.size()) {
+    cost_ = CostOf(segment_.model, segment_.order, &live_);
+    Number();
   }
-  std::vector<int> Order() {
-    for (size_t i = 0; i < deps_.before.size(); ++i) {
-      if (deps_.after[i].empty()) Visit(static_cast<int>(i));
+
+  // Whether anything was moved.
+  bool Run() {
+    const int count = segment_.deps.count();
+    bool any = false;
+    for (int op = 0; op < count && steps_ > 0; ++op) {
+      const size_t o = static_cast<size_t>(op);
+      int latest = count - 1, earliest = 0;
+      for (int user : segment_.deps.after[o]) latest = std::min(latest, At(user) - 1);
+      for (int d : segment_.deps.before[o]) earliest = std::max(earliest, At(d) + 1);
+      if (Move(At(op), latest) || Move(At(op), earliest)) any = true;
     }
-    return order_;
+    segment_.peak = cost_.peak;
+    return any;
   }
 
  private:
-  // With a stack of its own: chains are as long as the program.
-  void Visit(int root) {
-    std::vector<std::pair<int, bool>> stack = {{root, false}};
-    while (!stack.empty()) {
-      auto [op, operands_done] = stack.back();
-      stack.pop_back();
-      if (done_[static_cast<size_t>(op)]) continue;
-      if (operands_done) {
-        done_[static_cast<size_t>(op)] = true;
-        order_.push_back(op);
-        continue;
-      }
-      stack.push_back({op, true});
-      std::vector<int> operands = deps_.before[static_cast<size_t>(op)];
-      // The stack is last in, first out: the one to run first goes last.
-      std::stable_sort(operands.begin(), operands.end(), [&](int a, int b) {
-        return need_[static_cast<size_t>(a)] < need_[static_cast<size_t>(b)];
-      });
-      for (int d : operands) {
-        if (!done_[static_cast<size_t>(d)]) stack.push_back({d, false});
-      }
-    }
+  int At(int op) const { return position_[static_cast<size_t>(op)]; }
+  void Number() {
+    for (size_t p = 0; p < segment_.order.size(); ++p)
+      position_[static_cast<size_t>(segment_.order[p])] = static_cast<int>(p);
   }
-  const Dependences& deps_;
-  std::vector<int64_t> need_;
-  std::vector<bool> done_;
-  std::vector<int> order_;
+
+  bool Move(int from, int to) {
+    if (to == from || (steps_ -= segment_.deps.count()) < 0) return false;
+    trial_ = segment_.order;
+    const auto begin = trial_.begin();
+    if (to > from) {
+      std::rotate(begin + from, begin + from + 1, begin + to + 1);
+    } else {
+      std::rotate(begin + to, begin + from, begin + from + 1);
+    }
+    const OrderCost moved = CostOf(segment_.model, trial_, &live_);
+    if (!(moved < cost_)) return false;
+    cost_ = moved;
+    segment_.order.swap(trial_);
+    Number();
+    return true;
+  }
+
+  Segment& segment_;
+  int64_t& steps_;  // still allowed
+  LiveBytes live_;
+  OrderCost cost_;
+  std::vector<int> position_, trial_;
 };
 
-// Moves single ops to the latest or earliest place their deps allow, where that lowers the cost. Each trial
-// runs the whole order: in long programs the ops at the end are left where they are.
-void MoveOps(const MemoryModel& model, const Dependences& deps, std::vector<int>* order, Cost* cost) {
-  const int count = static_cast<int>(order->size());
-  std::vector<int> position(order->size()), trial;
-  constexpr int64_t kMostSteps = 40'000'000;
-  int64_t steps = 0;
-  LiveBytes live(model);
-  auto number = [&] {
-    for (int p = 0; p < count; ++p) position[static_cast<size_t>((*order)[static_cast<size_t>(p)])] = p;
-  };
-  number();
-  for (int op = 0; op < count; ++op) {
-    const size_t o = static_cast<size_t>(op);
-    const int at = position[o];
-    int latest = count - 1, earliest = 0;
-    for (int user : deps.after[o]) latest = std::min(latest, position[static_cast<size_t>(user)] - 1);
-    for (int d : deps.before[o]) earliest = std::max(earliest, position[static_cast<size_t>(d)] + 1);
-    for (int to : {latest, earliest}) {
-      if (to == at) continue;
-      if ((steps += count) > kMostSteps) return;
-      trial = *order;
-      const auto begin = trial.begin();
-      if (to > at) {
-        std::rotate(begin + at, begin + at + 1, begin + to + 1);
-      } else {
-        std::rotate(begin + to, begin + at, begin + at + 1);
-      }
-      const Cost moved = CostOf(model, trial, &live);
-      if (!(moved < *cost)) continue;
-      *cost = moved;
-      order->swap(trial);
-      number();
-      break;
-    }
+// "given order" or what gave the highest segments' orders.
+std::string MethodOf(const std::vector<Segment>& segments) {
+  std::vector<std::string> names;
+  for (const Segment& segment : segments) {
+    if (std::string("given order") == segment.method) continue;
+    if (std::find(names.begin(), names.end(), segment.method) == names.end()) names.push_back(segment.method);
   }
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "; ") + name;
+  return text.empty() ? "given order" : text;
+}
+
+std::string TextOf(const ScheduleReport& report, size_t segments) {
+  char text[400];
+  std::snprintf(
+      text, sizeof text, "peak of live bytes %lld -> %lld, %s (%s; %d orders tried, %zu segments)",
+      static_cast<long long>(report.peak_before), static_cast<long long>(report.peak_after),
+      report.proven() ? "proven least" : ("no order has less than " + std::to_string(report.least)).c_str(),
+      report.method.c_str(), report.candidates, segments);
+  return text;
 }
 
 }  // namespace
@@ -194,50 +234,31 @@ void Reorder(const std::vector<int>& order, LoweredProgram* program) {
 }
 
 int64_t PeakLiveBytes(const LoweredProgram& program, const std::vector<int>& order) {
-  const MemoryModel model(program);
-  LiveBytes live(model);
-  return CostOf(model, order, &live).peak;
+  return CostOf(MemoryModel(program), order).peak;
 }
 
 ScheduleReport ScheduleForLeastMemory(LoweredProgram* program) {
   const MemoryModel model(*program);
-  const Dependences deps(*program);
-  LiveBytes live(model);
-
-  std::vector<std::pair<const char*, std::vector<int>>> candidates;
-  std::vector<int> given(program->ops.size());
-  std::iota(given.begin(), given.end(), 0);
-  candidates.emplace_back("given order", given);
-  candidates.emplace_back("least growth", GreedyOrder(model, deps, Greedy::kLeastGrowth));
-  candidates.emplace_back("least while running", GreedyOrder(model, deps, Greedy::kLeastDuring));
-  candidates.emplace_back("newest first", GreedyOrder(model, deps, Greedy::kNewestFirst));
-  candidates.emplace_back("depth first", DepthFirst(model, deps).Order());
-
+  std::vector<Segment> segments = SegmentsOf(model, Dependences(*program));
   ScheduleReport report;
-  report.candidates = static_cast<int>(candidates.size());
-  Cost best;
-  size_t winner = 0;
-  for (size_t c = 0; c < candidates.size(); ++c) {
-    const Cost cost = CostOf(model, candidates[c].second, &live);
-    if (c == 0) report.peak_before = cost.peak;
-    if (c == 0 || cost.peak < best.peak) {
-      best = cost;
-      winner = c;
-    }
-  }
-  std::vector<int> order = candidates[winner].second;
-  const std::vector<int> unmoved = order;
-  MoveOps(model, deps, &order, &best);
-  report.method = candidates[winner].first;
-  if (order != unmoved) report.method += ", single moves";
-  report.peak_after = best.peak;
-  Reorder(order, program);
+  report.peak_before = Highest(&segments).peak;
+  report.candidates = Improve(&segments);
+  report.method = MethodOf(segments);
+  int64_t steps = kMoveSteps;
+  bool moved = false;
+  for (Segment& segment : segments) moved = Moves(&segment, &steps).Run() || moved;
+  if (moved) report.method += ", single moves";
+  report.peak_after = Highest(&segments).peak;
+  report.least = LeastOf(segments);
 
-  char text[200];
-  std::snprintf(text, sizeof text, "peak of live bytes %lld -> %lld (%s; %d orders tried)",
-                static_cast<long long>(report.peak_before), static_cast<long long>(report.peak_after),
-                report.method.c_str(), report.candidates);
-  report.text = text;
+  std::vector<int> order;
+  order.reserve(program->ops.size());
+  for (const Segment& segment : segments) {
+    const int first = static_cast<int>(order.size());
+    for (int op : segment.order) order.push_back(first + op);
+  }
+  Reorder(order, program);
+  report.text = TextOf(report, segments.size());
   return report;
 }
 

@@ -5,76 +5,209 @@
 #include "compiler/memory/lifetimes.h"
 
 namespace rondo {
+namespace {
+
+constexpr size_t kMostDonations = 64;  // pairs of an op that count; LiveBytes::Donated has a bit for each
+
+int64_t BytesOf(const LoweredProgram& program, int v) {
+  return (program.values[static_cast<size_t>(v)].bytes + 63) / 64 * 64;
+}
+
+bool Contains(const std::vector<int>& list, int i) {
+  return std::find(list.begin(), list.end(), i) != list.end();
+}
+
+// Reads of collectives' starts that hand their memory over there, in every order: whoever else touches the
+// value does so before. By collective; -1 where there is none.
+std::vector<int> HandedOverAtStart(const LoweredProgram& program) {
+  std::vector<std::vector<int>> touched_by(program.collectives.empty() ? 0 : program.values.size());
+  for (size_t i = 0; i < program.ops.size() && !touched_by.empty(); ++i) {
+    for (const LoweredBinding& param : program.ops[i].params)
+      touched_by[static_cast<size_t>(param.value)].push_back(static_cast<int>(i));
+  }
+  std::vector<int> handed(program.collectives.size(), -1);
+  for (const LoweredOp& op : program.ops) {
+    if (op.kind != LoweredKind::kCollectiveStart) continue;
+    for (const InPlacePair& pair : op.in_place) {
+      const int read = op.params[static_cast<size_t>(pair.read)].value;
+      const auto& others = touched_by[static_cast<size_t>(read)];
+      const bool alone = std::all_of(others.begin(), others.end(), [&](int other) {
+        const LoweredOp& at = program.ops[static_cast<size_t>(other)];
+        return at.collective == op.collective || Contains(op.deps, other);
+      });
+      if (alone && MayTakeOver(program, op, pair)) handed[static_cast<size_t>(op.collective)] = read;
+    }
+  }
+  return handed;
+}
+
+}  // namespace
 
 MemoryModel::MemoryModel(const LoweredProgram& program)
     : touches(program.ops.size()),
       donations(program.ops.size()),
       touch_count(program.values.size(), 0),
-      kinds(program.values.size()) {
-  for (size_t v = 0; v < program.values.size(); ++v) kinds[v] = program.values[v].kind;
-  auto bytes_of = [&](int v) { return (program.values[static_cast<size_t>(v)].bytes + 63) / 64 * 64; };
+      from_start(program.values.size()),
+      to_end(program.values.size()) {
+  const std::vector<int> handed = HandedOverAtStart(program);
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    from_start[v] = program.values[v].kind == BufferKind::kInput;
+    to_end[v] = program.values[v].kind == BufferKind::kOutput;
+  }
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];
     for (const LoweredBinding& param : op.params) {
+      const size_t v = static_cast<size_t>(param.value);
       const bool seen = std::any_of(touches[i].begin(), touches[i].end(),
                                     [&](const Touch& t) { return t.value == param.value; });
-      if (seen || !InArena(kinds[static_cast<size_t>(param.value)])) continue;
-      touches[i].push_back({param.value, bytes_of(param.value)});
-      ++touch_count[static_cast<size_t>(param.value)];
+      if (seen || !InArena(program.values[v].kind)) continue;
+      if (op.kind == LoweredKind::kCollectiveWait &&
+          handed[static_cast<size_t>(op.collective)] == param.value)
+        continue;
+      touches[i].push_back({param.value, BytesOf(program, param.value)});
+      if (touch_count[v]++ == 0 && from_start[v] != 0) start_bytes += touches[i].back().bytes;
     }
-    std::vector<int> used_writes;
     for (const InPlacePair& pair : op.in_place) {
-      const int write = op.params[static_cast<size_t>(pair.write)].value;
+      if (!MayTakeOver(program, op, pair) || donations[i].size() == kMostDonations) continue;
       const int read = op.params[static_cast<size_t>(pair.read)].value;
-      if (kinds[static_cast<size_t>(write)] != BufferKind::kTemporary) continue;
-      if (kinds[static_cast<size_t>(read)] != BufferKind::kTemporary) continue;
-      if (bytes_of(write) != bytes_of(read)) continue;
-      if (std::find(used_writes.begin(), used_writes.end(), write) != used_writes.end()) continue;
-      used_writes.push_back(write);
-      donations[i].push_back({read, bytes_of(read)});
+      donations[i].push_back(
+          {op.params[static_cast<size_t>(pair.write)].value, read, BytesOf(program, read)});
     }
   }
-  for (size_t v = 0; v < program.values.size(); ++v) {
-    if (kinds[v] == BufferKind::kInput && touch_count[v] > 0) input_bytes += bytes_of(static_cast<int>(v));
+}
+
+MemoryModel MemoryModel::Reversed() const {
+  LiveBytes live(*this);
+  for (size_t op = 0; op < touches.size(); ++op) live.Run(static_cast<int>(op));
+  MemoryModel reversed = *this;
+  reversed.start_bytes = live.live();
+  reversed.from_start.swap(reversed.to_end);
+  for (auto& pairs : reversed.donations) {
+    for (Donation& pair : pairs) std::swap(pair.write, pair.read);
+  }
+  std::reverse(reversed.touches.begin(), reversed.touches.end());
+  std::reverse(reversed.donations.begin(), reversed.donations.end());
+  return reversed;
+}
+
+std::vector<MemoryModel> MemoryModel::Split(const std::vector<int>& seams) const {
+  std::vector<MemoryModel> parts;
+  std::vector<int> local(touch_count.size(), -1);
+  LiveBytes live(*this);
+  for (size_t k = 0; k + 1 < seams.size(); ++k) {
+    const auto first = static_cast<size_t>(seams[k]), end = static_cast<size_t>(seams[k + 1]);
+    MemoryModel part;
+    part.start_bytes = live.live();
+    std::vector<int> values;
+    for (size_t op = first; op < end; ++op) {
+      for (const Touch& touch : touches[op]) {
+        const size_t v = static_cast<size_t>(touch.value);
+        if (local[v] < 0) {
+          local[v] = static_cast<int>(values.size());
+          values.push_back(touch.value);
+          part.from_start.push_back(from_start[v] != 0 || live.remaining(touch.value) < touch_count[v]);
+        }
+      }
+      live.Run(static_cast<int>(op));
+    }
+    for (int v : values) part.to_end.push_back(to_end[static_cast<size_t>(v)] != 0 || live.remaining(v) > 0);
+    part.Take(*this, first, end, local);
+    for (int v : values) local[static_cast<size_t>(v)] = -1;
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+// Ops [first, end) of `whole`, `local` being the values' numbers here. What lives all the time is part of
+// start_bytes and no more.
+void MemoryModel::Take(const MemoryModel& whole, size_t first, size_t end, const std::vector<int>& local) {
+  auto always = [&](int v) {
+    return from_start[static_cast<size_t>(v)] != 0 && to_end[static_cast<size_t>(v)] != 0;
+  };
+  touch_count.assign(from_start.size(), 0);
+  for (size_t op = first; op < end; ++op) {
+    touches.emplace_back();
+    for (const Touch& touch : whole.touches[op]) {
+      const int v = local[static_cast<size_t>(touch.value)];
+      if (always(v)) continue;
+      touches.back().push_back({v, touch.bytes});
+      ++touch_count[static_cast<size_t>(v)];
+    }
+    donations.emplace_back();
+    for (const Donation& pair : whole.donations[op]) {
+      const int write = local[static_cast<size_t>(pair.write)], read = local[static_cast<size_t>(pair.read)];
+      if (!always(write) && !always(read)) donations.back().push_back({write, read, pair.bytes});
+    }
   }
 }
 
 void LiveBytes::Reset(const MemoryModel& model) {
   model_ = &model;
   remaining_ = model.touch_count;
-  live_ = model.input_bytes;
+  live_ = model.start_bytes;
 }
 
-template <bool kCommit>
-LiveBytes::Effect LiveBytes::Step(int op, std::vector<int>* remaining) const {
-  Effect effect{live_, live_};
-  int64_t freed = 0;
+// Bytes of what `op` writes over what it reads for the last time, each value once.
+int64_t LiveBytes::Donated(int op) const {
+  const auto& pairs = model_->donations[static_cast<size_t>(op)];
+  int64_t bytes = 0;
+  uint64_t taken = 0;
+  for (size_t p = 0; p < pairs.size(); ++p) {
+    const size_t w = static_cast<size_t>(pairs[p].write), r = static_cast<size_t>(pairs[p].read);
+    if (remaining_[r] != 1 || model_->to_end[r] != 0) continue;
+    if (remaining_[w] != model_->touch_count[w] || model_->from_start[w] != 0) continue;
+    bool free = true;
+    for (size_t q = 0; q < p && free; ++q) {
+      free = (taken >> q & 1) == 0 || (pairs[q].write != pairs[p].write && pairs[q].read != pairs[p].read);
+    }
+    if (!free) continue;
+    taken |= uint64_t{1} << p;
+    bytes += pairs[p].bytes;
+  }
+  return bytes;
+}
+
+LiveBytes::Effect LiveBytes::Try(int op) const {
+  int64_t begun = 0, freed = 0;
   for (const auto& [value, bytes] : model_->touches[static_cast<size_t>(op)]) {
     const size_t v = static_cast<size_t>(value);
-    const BufferKind kind = model_->kinds[v];
-    if (remaining_[v] == model_->touch_count[v] && kind != BufferKind::kInput) effect.during += bytes;
-    if (remaining_[v] == 1 && kind != BufferKind::kOutput) freed += bytes;
+    if (remaining_[v] == model_->touch_count[v] && model_->from_start[v] == 0) begun += bytes;
+    if (remaining_[v] == 1 && model_->to_end[v] == 0) freed += bytes;
   }
-  for (const auto& [value, bytes] : model_->donations[static_cast<size_t>(op)]) {
-    if (remaining_[static_cast<size_t>(value)] != 1) continue;
-    effect.during -= bytes;
-    freed -= bytes;
-  }
-  effect.after = effect.during - freed;
-  if constexpr (kCommit) {
-    for (const auto& touch : model_->touches[static_cast<size_t>(op)]) {
-      --(*remaining)[static_cast<size_t>(touch.value)];
-    }
-  }
+  return {live_ + begun - Donated(op), live_ + begun - freed};
+}
+
+void LiveBytes::Count(int op, int by) {
+  for (const auto& touch : model_->touches[static_cast<size_t>(op)])
+    remaining_[static_cast<size_t>(touch.value)] += by;
+}
+
+LiveBytes::Effect LiveBytes::Run(int op) {
+  const Effect effect = Try(op);
+  Count(op, -1);
+  live_ = effect.after;
   return effect;
 }
 
-LiveBytes::Effect LiveBytes::Try(int op) const { return Step<false>(op, nullptr); }
+void LiveBytes::Undo(int op, int64_t live) {
+  Count(op, 1);
+  live_ = live;
+}
 
-LiveBytes::Effect LiveBytes::Run(int op) {
-  const Effect effect = Step<true>(op, &remaining_);
-  live_ = effect.after;
-  return effect;
+OrderCost CostOf(const MemoryModel& model, const std::vector<int>& order, LiveBytes* live) {
+  live->Reset(model);
+  OrderCost cost{live->live(), 0};
+  for (int op : order) {
+    const int64_t during = live->Run(op).during;
+    cost.peak = std::max(cost.peak, during);
+    cost.area += static_cast<double>(during);
+  }
+  return cost;
+}
+
+OrderCost CostOf(const MemoryModel& model, const std::vector<int>& order) {
+  LiveBytes live(model);
+  return CostOf(model, order, &live);
 }
 
 }  // namespace rondo

@@ -25,6 +25,16 @@ typedef struct rondo_driver rondo_driver;
  *
  * A program in which several GPUs work together has NCCL_NVLS_ENABLE in its environment before it makes a
  * session: 0 for no multicast over NVLink, which hangs some machines, or 1. Sessions are refused without it.
+ *
+ * Several of a plan's devices may be one GPU (rondo_runtime_options.devices = 0, 0, 0, 0): they share its
+ * context and its multiprocessors, not their memory. Their collectives take NCCL 2.30 or newer, and
+ * NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment when the process first uses NCCL; sessions are refused
+ * without either. Set CUDA_DEVICE_MAX_CONNECTIONS=32 as well, before CUDA begins: streams that share one of
+ * these connections wait for each other, and ranks must not.
+ *
+ * Before NCCL 2.29, NCCL_GRAPH_MIXING_SUPPORT=0 makes collectives in graphs cheaper. It is for programs whose
+ * other NCCL calls are not in flight beside a graph's; from 2.29 on the driver asks for it itself, for its
+ * own communicators alone.
  */
 RONDO_CUDA_API rondo_driver* rondo_cuda_driver_create(const char* library_path);
 
@@ -38,7 +48,8 @@ typedef struct rondo_cuda_options {
   const char* const* op_libraries;
   size_t num_op_libraries;
   /* Threads that copy weights while a session is made, and large tensors of runs from and to ordinary memory
-   * (at most 3 for each device, asleep otherwise), as rondo_thread_hooks: both functions or none. Default:
+   * (at most 3 for each device, asleep otherwise), and one for each rank of a communicator (asleep until it
+   * ends), as rondo_thread_hooks: both functions or none. Default:
    * POSIX threads with signals blocked. */
   int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
   void (*join_thread)(void* user, void* thread);

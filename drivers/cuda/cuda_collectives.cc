@@ -6,11 +6,22 @@
 #include "drivers/cuda/cuda_constants.h"
 
 namespace rondo::cuda {
-Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const uint32_t> devices) {
+namespace {
+
+// Of the program's device `device`.
+nccl::RankPlace PlaceOf(Span<const uint32_t> numbers, uint32_t device) {
+  const auto before =
+      static_cast<uint32_t>(std::count(numbers.begin(), numbers.begin() + device, numbers[device]));
+  return {numbers[device], before};
+}
+
+}  // namespace
+
+Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlace> places) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Entry& entry : entries_) {
-    const Span<const uint32_t> has = entry.communicator->devices();
-    if (entry.communicator->aborted() || !std::equal(has.begin(), has.end(), devices.begin(), devices.end()))
+    const Span<const nccl::RankPlace> has = entry.communicator->places();
+    if (entry.communicator->aborted() || !std::equal(has.begin(), has.end(), places.begin(), places.end()))
       continue;
     ++entry.users;
     return entry.communicator;
@@ -18,7 +29,7 @@ Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const uint32_t> devi
   if (!entries_.Reserve(entries_.size() + 1))
     return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
   RONDO_ASSIGN_OR_RETURN(nccl::Communicator * made,
-                         nccl::Communicator::Create(api_, devices, hooks_, threads_));
+                         nccl::Communicator::Create(api_, places, patience_ns_, hooks_, threads_));
   entries_.push_back({made, 1});
   return made;
 }
@@ -63,8 +74,8 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
   for (const SyncPoint& point : program.sync_points) {
     nccl::Communicator*& communicator = communicators_[point.communicator];
     if (communicator != nullptr) continue;
-    GrowingList<uint32_t> ranks;
-    for (uint32_t device : point.participants) ranks.push_back(numbers[device]);
+    GrowingList<nccl::RankPlace> ranks;
+    for (uint32_t device : point.participants) ranks.push_back(PlaceOf(numbers, device));
     if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
     RONDO_ASSIGN_OR_RETURN(communicator, table_.Acquire({ranks.data(), ranks.size()}));
   }

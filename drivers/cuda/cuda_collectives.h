@@ -14,17 +14,19 @@
 
 namespace rondo::cuda {
 
-// The communicators that sessions share: one a group of devices, as long as somebody uses it. Thread-safe.
+// The communicators that sessions share: one a group of ranks, as long as somebody uses it. Thread-safe.
 class CommunicatorTable {
  public:
-  CommunicatorTable(const nccl::Api& api, const nccl::ContextHooks& hooks, const ThreadHooks& threads)
-      : api_(api), hooks_(hooks), threads_(threads) {}
+  // Connecting a group may take `patience_ns`.
+  CommunicatorTable(const nccl::Api& api, uint64_t patience_ns, const nccl::ContextHooks& hooks,
+                    const ThreadHooks& threads)
+      : api_(api), patience_ns_(patience_ns), hooks_(hooks), threads_(threads) {}
   ~CommunicatorTable();
   CommunicatorTable(const CommunicatorTable&) = delete;
   CommunicatorTable& operator=(const CommunicatorTable&) = delete;
-  // The one over `devices` (of the driver, in the order of their ranks), made if there is none in working
-  // order.
-  Result<nccl::Communicator*> Acquire(Span<const uint32_t> devices);
+  // The one over `places` (devices of the driver, in the order of their ranks), made if there is none in
+  // working order.
+  Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places);
   void Release(nccl::Communicator* communicator);
 
  private:
@@ -33,6 +35,7 @@ class CommunicatorTable {
     uint32_t users = 0;
   };
   const nccl::Api& api_;
+  const uint64_t patience_ns_;
   const nccl::ContextHooks hooks_;
   const ThreadHooks threads_;
   std::mutex mutex_;
@@ -41,7 +44,7 @@ class CommunicatorTable {
 
 class CudaCollectives {
  public:
-  // `numbers[i]` is the number of the program's device i among the driver's `devices`.
+  // `numbers[i]` is the number of the program's device i among the driver's `devices`; several may be one.
   static Result<CudaCollectives*> Create(const Program& program, Span<CudaDevice* const> devices,
                                          Span<const uint32_t> numbers, CommunicatorTable& table);
   ~CudaCollectives();

@@ -60,51 +60,25 @@ Status CudaDevice::Check(Error error, const char* call) {
 
 // ------------------------------------------------------------------------------------- memory
 
-// Large blocks begin where any alignment is met, so that room to round their address up is asked for only
-// when one does not: it can cost a step of what the device gives.
 Result<DeviceAddress> CudaDevice::Allocate(uint64_t bytes, uint64_t alignment) {
   Use use(*this);
-  const uint64_t need = std::max<uint64_t>(bytes, 1);
-  Address given = 0;
-  Error error = api_.allocate(&given, need);
-  if (error == 0 && given % alignment != 0) {
-    api_.release(given);
-    error = api_.allocate(&given, need + alignment);
-  }
-  if (error != 0) {
-    if (error != kOutOfMemoryError) return Check(error, "allocating memory");
-    size_t free_bytes = 0, total_bytes = 0;
-    api_.memory_info(&free_bytes, &total_bytes);
-    return Status::Error(Code::kOutOfMemory,
-                         "cuda device %u (%s): %" PRIu64 " bytes cannot be had; %zu of %zu are free", index_,
-                         name_, bytes, free_bytes, total_bytes);
-  }
-  Address address = (given + alignment - 1) / alignment * alignment;
-  if (address != given) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (!rounded_.push_back({given, address})) {
-      api_.release(given);
-      return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a block of the device's",
-                           index_);
-    }
-  }
-  return DeviceAddress{address};
+  Address address = 0;
+  const Error error = blocks_.Take(bytes, alignment, &address);
+  if (error == 0) return DeviceAddress{address};
+  if (error == DeviceBlocks::kNoHostMemory)
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a block of the device's",
+                         index_);
+  if (error != kOutOfMemoryError) return Check(error, "allocating memory");
+  size_t free_bytes = 0, total_bytes = 0;
+  api_.memory_info(&free_bytes, &total_bytes);
+  return Status::Error(Code::kOutOfMemory,
+                       "cuda device %u (%s): %" PRIu64 " bytes cannot be had; %zu of %zu are free", index_,
+                       name_, bytes, free_bytes, total_bytes);
 }
 
 void CudaDevice::Free(DeviceAddress address, uint64_t) {
-  Address given = address;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (size_t i = 0; i < rounded_.size(); ++i) {
-      if (rounded_[i].address != address) continue;
-      given = rounded_[i].given;
-      rounded_[i] = rounded_.back();
-      rounded_.pop_back();
-      break;
-    }
-  }
   Use use(*this);
-  api_.release(given);
+  blocks_.Give(address);
 }
 
 Status CudaDevice::MemoryInfo(uint64_t* free_bytes, uint64_t* total_bytes) {

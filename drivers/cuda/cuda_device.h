@@ -14,6 +14,7 @@
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_calls.h"
+#include "drivers/cuda/device_blocks.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
 #include "drivers/cuda/staging.h"
@@ -186,7 +187,7 @@ class CudaDevice final : public Device {
 
  private:
   CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, Ending* ending)
-      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), fill_(*this) {}
+      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this) {}
   Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
   // Makes weight_copy_ if the plan has weights worth it.
   Status PrepareWeightCopy(const PlanData& plan);
@@ -209,17 +210,12 @@ class CudaDevice final : public Device {
   // What NVIDIA's driver says of a function that it has compiled itself, against the launch.
   Status CheckCompiled(Function function, const KernelImage& image, uint32_t threads);
 
-  // What cuMemAlloc gave for an address that had to be rounded up.
-  struct Rounded {
-    Address given, address;
-  };
-
   const Api& api_;
   const OpRegistry* const ops_;
   const ThreadHooks hooks_;
   Ending* const ending_;
-  std::mutex mutex_;  // guards rounded_, team_
-  GrowingList<Rounded> rounded_;
+  DeviceBlocks blocks_;
+  std::mutex mutex_;  // guards team_
   SyntheticFill fill_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
   // and if there were none for this device, when a session begins to record.

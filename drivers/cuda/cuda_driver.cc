@@ -26,16 +26,20 @@ class CudaDriver final : public Driver {
   }
 
   // The rest of making it. False when out of memory.
-  bool Prepare(const char* library_path) {
+  bool Prepare(const char* library_path, double connect_seconds) {
     if (library_path == nullptr) library_path = "";
     library_path_ = GrowingList<char>(library_path, std::strlen(library_path) + 1);
     devices_ = GrowingList<cuda::CudaDevice*>::Filled(count_, nullptr);
     Result<const nccl::Api*> nccl = nccl::OpenApi(library_path);
     nccl_status_ = nccl.status();
     if (!library_path_.ok() || !devices_.ok() || !nccl.ok()) return library_path_.ok() && devices_.ok();
-    table_.reset(new (std::nothrow) cuda::CommunicatorTable(**nccl, Hooks(), thread_hooks_));
+    nccl_version_ = nccl::VersionOf(**nccl);
+    table_.reset(new (std::nothrow) cuda::CommunicatorTable(
+        **nccl, static_cast<uint64_t>(connect_seconds * 1e9), Hooks(), thread_hooks_));
     return table_ != nullptr;
   }
+
+  int nccl_version() const { return nccl_version_; }
 
   DriverInfo Info() const override {
     DriverInfo info;
@@ -69,10 +73,6 @@ class CudaDriver final : public Driver {
           "the plan was compiled for \"%.*s\" and has no machine code for a GPU; compile it with "
           "--target cuda:sm_90a",
           static_cast<int>(plan.requirements.target.size()), plan.requirements.target.data());
-    }
-    if (plan.requirements.devices.size() > count_) {
-      return Status::Error(Code::kUnsupported, "the plan needs %zu GPUs; this machine has %u",
-                           plan.requirements.devices.size(), count_);
     }
     if (plan.requirements.least_driver_version > static_cast<uint32_t>(version_)) {
       return Status::Error(Code::kUnsupported, "the plan needs driver version %u; this machine has %d",
@@ -151,6 +151,7 @@ class CudaDriver final : public Driver {
   std::mutex mutex_;
   GrowingList<cuda::CudaDevice*> devices_;  // null: not opened
   Status nccl_status_;
+  int nccl_version_ = 0;
   std::unique_ptr<cuda::CommunicatorTable> table_;  // null without NCCL
 };
 
@@ -163,12 +164,15 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->device_count(&count), "cuDeviceGetCount"));
   if (count <= 0) return Status::Error(Code::kUnsupported, "the NVIDIA driver finds no GPU on this machine");
   CudaDriver* driver = new (std::nothrow) CudaDriver(*api, version, static_cast<uint32_t>(count), options);
-  if (driver != nullptr && driver->Prepare(options.library_path)) return static_cast<Driver*>(driver);
+  if (driver != nullptr && driver->Prepare(options.library_path, options.connect_seconds))
+    return static_cast<Driver*>(driver);
   delete driver;
   return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
 }
 
 void DestroyCudaDriver(Driver* driver) { delete driver; }
+
+int CudaNcclVersion(Driver* driver) { return static_cast<CudaDriver*>(driver)->nccl_version(); }
 
 std::string CudaCodeChoice(Device* device, const PlanData& plan) {
   const cuda::ModuleChoice choice = static_cast<cuda::CudaDevice*>(device)->Choose(plan);

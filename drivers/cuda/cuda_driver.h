@@ -19,10 +19,13 @@ struct CudaOptions {
   // Folders, separated by ':', in which libraries (NCCL, cuBLASLt) are looked for before the system's places.
   // Need not outlive the call.
   const char* library_path = nullptr;
+  // How long GPUs may take to connect for collectives, before the session that asks for it is refused.
+  double connect_seconds = 120;
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
   // call any are refused.
   const OpRegistry* ops = nullptr;
-  // Who starts the threads that copy large weights, and large tensors of runs (at most 3 for each device).
+  // Who starts the threads that copy large weights, and large tensors of runs (at most 3 for each device),
+  // and those that end communicators (one a rank).
   ThreadHooks thread_hooks = DefaultThreadHooks();
 };
 
@@ -31,6 +34,9 @@ struct CudaOptions {
 // so.
 Result<Driver*> CreateCudaDriver(const CudaOptions& options = {});
 void DestroyCudaDriver(Driver* driver);
+
+// The NCCL that such a driver has opened, as NCCL numbers itself (23102: 2.31.2); 0: none.
+int CudaNcclVersion(Driver* driver);
 
 // "NVIDIA H200": of a device that such a driver opened.
 const char* CudaDeviceName(Device* device);

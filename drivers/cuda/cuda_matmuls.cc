@@ -40,8 +40,7 @@ Status CudaDevice::PrepareMatmuls(const PlanData& plan, const CodeModule& code, 
 
 // Captured and thrown away: the library loads what it launches, and nothing runs, so any address will do.
 Status CudaDevice::CaptureOnce(LibraryMatmulRun* matmul, size_t params) {
-  Address memory = 0;
-  RONDO_RETURN_IF_ERROR(Check(api_.allocate(&memory, 1), "taking memory"));
+  RONDO_ASSIGN_OR_RETURN(const DeviceAddress memory, Allocate(1, 1));
   StreamHandle stream = nullptr;
   GraphHandle graph = nullptr;
   Status status = Check(api_.stream_create(&stream, kNonBlockingStream), "creating a stream");
@@ -55,7 +54,7 @@ Status CudaDevice::CaptureOnce(LibraryMatmulRun* matmul, size_t params) {
   }
   if (graph != nullptr) api_.graph_destroy(graph);
   if (stream != nullptr) api_.stream_destroy(stream);
-  api_.release(memory);
+  Free(memory, 1);
   return status;
 }
 

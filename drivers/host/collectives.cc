@@ -80,7 +80,7 @@ namespace {
 constexpr const char* kUnknown = "an unknown op";
 
 const char* OpName(const SyncPoint& point) {
-  return point.op > CollectiveOp::kBroadcast ? kUnknown : Name(point.op);
+  return point.op > kLastCollectiveOp ? kUnknown : Name(point.op);
 }
 
 bool Same(const SyncPoint& a, const SyncPoint& b) {

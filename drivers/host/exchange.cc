@@ -70,6 +70,21 @@ void Copy(const Exchanging& e, uint64_t first, uint64_t last, bool gather) {
   }
 }
 
+// Part `rank` of what every rank has.
+void Swap(const Exchanging& e, uint64_t first, uint64_t last) {
+  const uint64_t byte = first * e.size(), bytes = (last - first) * e.size(), part = e.point.bytes / e.count();
+  for (uint32_t source = 0; source < e.count(); ++source) {
+    for (uint32_t r = 0; r < e.count(); ++r)
+      std::memcpy(Bytes(e.ranks[r].to + source * part + byte), Bytes(e.ranks[source].from + r * part + byte),
+                  bytes);
+  }
+}
+
+void Send(const Exchanging& e, uint64_t first, uint64_t last) {
+  const uint64_t byte = first * e.size();
+  std::memcpy(Bytes(e.ranks[1].to + byte), Bytes(e.ranks[0].from + byte), (last - first) * e.size());
+}
+
 void Share(void* context, uint32_t share, uint32_t shares) {
   const Exchanging& e = *static_cast<const Exchanging*>(context);
   const uint64_t first = e.elements * share / shares, last = e.elements * (share + 1) / shares;
@@ -78,6 +93,8 @@ void Share(void* context, uint32_t share, uint32_t shares) {
     case CollectiveOp::kReduceScatter: return Reduce(e, first, last, true);
     case CollectiveOp::kAllGather: return Copy(e, first, last, true);
     case CollectiveOp::kBroadcast: return Copy(e, first, last, false);
+    case CollectiveOp::kSend: return Send(e, first, last);
+    case CollectiveOp::kAllToAll: return Swap(e, first / e.count(), last / e.count());
   }
 }
 

@@ -263,8 +263,8 @@ class HostDevice final : public Device {
 
   Status StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                          Stream* stream) override {
-    RONDO_RETURN_IF_ERROR(Own(from, BytesRead(*part.point)));
-    RONDO_RETURN_IF_ERROR(Own(to, BytesWritten(*part.point)));
+    RONDO_RETURN_IF_ERROR(Own(from, BytesRead(*part.point, part.rank)));
+    RONDO_RETURN_IF_ERROR(Own(to, BytesWritten(*part.point, part.rank)));
     if (!collectives_.running()) {
       return Status::Error(Code::kFailedPrecondition, "host device %u has loaded no plan with collectives",
                            index_);

@@ -33,12 +33,42 @@ Part PartOf(const SyncPoint& point, uint32_t rank) {
 void Describe(const uint64_t* words, char* text, size_t size) {
   const auto op = static_cast<CollectiveOp>(words[2] >> 32 & 0xff);
   const auto dtype = static_cast<uint32_t>(words[2] >> 40 & 0xff);
-  const bool known = op <= CollectiveOp::kBroadcast && dtype < kNumDTypes;
+  const bool known = op <= kLastCollectiveOp && dtype < kNumDTypes;
   std::snprintf(text, size,
                 "sync point %u (%s of %" PRIu64 " bytes of %s, trade %" PRIu64 " of run %" PRIu64
                 " of program %" PRIu64 ")",
                 static_cast<uint32_t>(words[2]), known ? Name(op) : "an unknown op", words[3],
                 known ? Name(static_cast<DType>(dtype)) : "an unknown type", words[4], words[1], words[0]);
+}
+
+// What rank `rank` has for rank `to`, itself among them.
+Bytes Outgoing(const SyncPoint& point, uint32_t rank, uint32_t to, const RankMemory& memory) {
+  const uint64_t bytes = point.bytes, part = bytes / point.participants.size();
+  char* from = At(memory.from);
+  switch (point.op) {
+    case CollectiveOp::kAllReduce:
+    case CollectiveOp::kAllGather: return {from, bytes};
+    case CollectiveOp::kReduceScatter: return {from + to * bytes, bytes};
+    case CollectiveOp::kBroadcast: return rank == 0 ? Bytes{from, bytes} : Bytes{};
+    case CollectiveOp::kSend: return rank == 0 && to == 1 ? Bytes{from, bytes} : Bytes{};
+    case CollectiveOp::kAllToAll: return {from + to * part, part};
+  }
+  return {};
+}
+
+// Where it puts what comes from rank `from`, of ops that add nothing up.
+Bytes Incoming(const SyncPoint& point, uint32_t rank, uint32_t from, const RankMemory& memory) {
+  const uint64_t bytes = point.bytes, part = bytes / point.participants.size();
+  char* to = At(memory.to);
+  switch (point.op) {
+    case CollectiveOp::kAllReduce:
+    case CollectiveOp::kReduceScatter: return {};
+    case CollectiveOp::kAllGather: return {to + from * bytes, bytes};
+    case CollectiveOp::kBroadcast: return from == 0 ? Bytes{to, bytes} : Bytes{};
+    case CollectiveOp::kSend: return rank == 1 && from == 0 ? Bytes{to, bytes} : Bytes{};
+    case CollectiveOp::kAllToAll: return {to + from * part, part};
+  }
+  return {};
 }
 
 // FNV-1a.
@@ -129,34 +159,26 @@ Status RemoteExchange::AllReduceInParts(const CollectivePart& part, const RankMe
 
 Status RemoteExchange::Run(const CollectivePart& part, const RankMemory& memory) {
   const SyncPoint& point = *part.point;
-  const uint64_t bytes = point.bytes;
-  if (point.op == CollectiveOp::kAllReduce && bytes > kWholeAllReduce) return AllReduceInParts(part, memory);
+  if (point.op == CollectiveOp::kAllReduce && point.bytes > kWholeAllReduce) {
+    return AllReduceInParts(part, memory);
+  }
   const bool scatters = point.op == CollectiveOp::kReduceScatter;
   const bool sums = scatters || point.op == CollectiveOp::kAllReduce;
-  const bool broadcast = point.op == CollectiveOp::kBroadcast;
-  if (!sums) {  // what is this rank's own is put in its place
-    const uint64_t place = broadcast ? 0 : part.rank * bytes;
-    if ((!broadcast || part.rank == 0) && memory.to + place != memory.from) {
-      std::memmove(At(memory.to) + place, At(memory.from), bytes);
-    }
-  }
+  const Bytes own = Outgoing(point, part.rank, part.rank, memory),
+              place = Incoming(point, part.rank, part.rank, memory);
+  if (!sums && own.at != place.at && own.size != 0) std::memmove(place.at, own.at, own.size);
   RONDO_RETURN_IF_ERROR(Trade(
-      part,
+      part, [&](uint32_t r) { return Outgoing(point, part.rank, r, memory); },
       [&](uint32_t r) {
-        if (broadcast && part.rank != 0) return Bytes{};
-        return Bytes{At(memory.from) + (scatters ? r * bytes : 0), bytes};
-      },
-      [&](uint32_t r) {
-        if (sums) return Bytes{scratch_.get() + r * bytes, bytes};
-        if (broadcast) return r == 0 ? Bytes{At(memory.to), bytes} : Bytes{};
-        return Bytes{At(memory.to) + r * bytes, bytes};
+        return sums ? Bytes{scratch_.get() + r * point.bytes, point.bytes}
+                    : Incoming(point, part.rank, r, memory);
       }));
   if (!sums) return Status::Ok();
   RankMemory ranks[kMaxProcesses];
   for (uint32_t r = 0; r < point.participants.size(); ++r) {
-    ranks[r].from = reinterpret_cast<DeviceAddress>(scratch_.get() + r * bytes);
+    ranks[r].from = reinterpret_cast<DeviceAddress>(scratch_.get() + r * point.bytes);
   }
-  ranks[part.rank] = {memory.from + (scatters ? part.rank * bytes : 0), memory.to};
+  ranks[part.rank] = {reinterpret_cast<DeviceAddress>(own.at), memory.to};
   SyncPoint sum = point;
   sum.op = CollectiveOp::kAllReduce;
   Exchange(sum, ranks, engine_, pool_);

@@ -2,8 +2,9 @@
 
 #include <sched.h>
 
-#include <cstdlib>
 #include <new>
+
+#include "core/stop.h"
 
 namespace rondo::nccl {
 namespace {
@@ -24,51 +25,53 @@ int TypeOf(DType dtype) {
   }
 }
 
-// NCCL uses multicast over NVLink where it can, which hangs some machines. Its configuration has no field for
-// it, and the environment is the program's, not a library's: the program says what it wants there.
-Status AskedAboutMulticast(size_t devices) {
-  if (devices < 2 || std::getenv("NCCL_NVLS_ENABLE") != nullptr) return Status::Ok();
-  return Status::Error(
-      Code::kFailedPrecondition,
-      "NCCL_NVLS_ENABLE is not in the environment: a program that has %zu GPUs work together sets it "
-      "to 0 (no multicast over NVLink, which hangs some machines) or to 1",
-      devices);
-}
-
 bool CanAdd(DType dtype) { return dtype == DType::kU8 || TypeOf(dtype) != kUint8; }
 
 }  // namespace
 
-Result<Communicator*> Communicator::Create(const Api& api, Span<const uint32_t> devices,
+Result<Communicator*> Communicator::Create(const Api& api, Span<const RankPlace> places, uint64_t patience_ns,
                                            const ContextHooks& hooks, const ThreadHooks& threads) {
-  RONDO_RETURN_IF_ERROR(AskedAboutMulticast(devices.size()));
+  RONDO_RETURN_IF_ERROR(CheckGroup(api, places));
   std::unique_ptr<Communicator> made(new (std::nothrow) Communicator(api, hooks, threads));
   if (made != nullptr) {
-    made->devices_.reset(new (std::nothrow) uint32_t[devices.size()]);
-    made->ranks_.reset(new (std::nothrow) Rank[devices.size()]);
+    made->places_.reset(new (std::nothrow) RankPlace[places.size()]);
+    made->ranks_.reset(new (std::nothrow) Rank[places.size()]);
   }
-  if (made == nullptr || made->devices_ == nullptr || made->ranks_ == nullptr)
-    return Status::Error(Code::kOutOfMemory, "no host memory for a communicator of %zu devices",
-                         devices.size());
-  made->num_ranks_ = devices.size();
-  for (uint32_t i = 0; i < devices.size(); ++i) {
-    made->devices_[i] = devices[i];
+  if (made == nullptr || made->places_ == nullptr || made->ranks_ == nullptr)
+    return Status::Error(Code::kOutOfMemory, "no host memory for a communicator of %zu ranks", places.size());
+  made->num_ranks_ = places.size();
+  for (uint32_t i = 0; i < places.size(); ++i) {
+    made->places_[i] = places[i];
     made->ranks_[i].owner = made.get();
     made->ranks_[i].number = i;
   }
-  Status status = made->Connect();
-  if (!status.ok()) return status.At("a communicator of %zu devices", devices.size());
+  Status status = made->StartThreads();
+  if (status.ok()) status = made->Connect(patience_ns);
+  if (!status.ok()) return status.At("a communicator of %zu ranks", places.size());
   return made.release();
 }
 
-Status Communicator::Connect() {
+Status Communicator::StartThreads() {
+  for (size_t i = 0; i < num_ranks_; ++i) {
+    Rank& rank = ranks_[i];
+    const int error = threads_.start(threads_.user, EndRank, &rank, &rank.thread);
+    if (error != 0) {
+      return Status::Error(Code::kOutOfMemory,
+                           "the thread that ends rank %zu could not be started (error %d)", i, error);
+    }
+    rank.started = true;
+  }
+  return Status::Ok();
+}
+
+Status Communicator::Connect(uint64_t patience_ns) {
   UniqueId id;
   RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.unique_id(&id), "ncclGetUniqueId"));
-  Config config;
+  Config config = ConfigOf(places());
   RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
   Status status;
   for (size_t rank = 0; rank < num_ranks_ && status.ok(); ++rank) {
-    hooks_.enter(hooks_.user, devices_[rank]);
+    hooks_.enter(hooks_.user, places_[rank].device);
     status = ToStatus(
         api_,
         api_.init_rank(&ranks_[rank].comm, static_cast<int>(num_ranks_), id, static_cast<int>(rank), &config),
@@ -79,13 +82,18 @@ Status Communicator::Connect() {
   RONDO_RETURN_IF_ERROR(status);
   RONDO_RETURN_IF_ERROR(ended);
   for (uint32_t rank = 0; rank < num_ranks_; ++rank) {
-    RONDO_RETURN_IF_ERROR(Settle(rank, kInProgress, "connecting").At("rank %u", rank));
+    RONDO_RETURN_IF_ERROR(Settle(rank, kInProgress, "connecting with NCCL", patience_ns).At("rank %u", rank));
   }
   return Status::Ok();
 }
 
-Status Communicator::Settle(uint32_t rank, Result_t result, const char* call) {
+Status Communicator::Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns) {
+  const uint64_t began = patience_ns == 0 ? 0 : MonotonicNanoseconds();
   while (result == kInProgress) {
+    if (patience_ns != 0 && MonotonicNanoseconds() - began > patience_ns) {
+      return Status::Error(Code::kInternal, "%s has not come to an end within %g s", call,
+                           static_cast<double>(patience_ns) / 1e9);
+    }
     if (aborted()) return Status::Error(Code::kAborted, "%s: the communicator was aborted", call);
     Result_t asked = api_.state(ranks_[rank].comm, &result);
     if (asked != kSuccess) result = asked;
@@ -115,40 +123,57 @@ Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* 
                     "ncclReduceScatter");
     case CollectiveOp::kBroadcast:
       return Settle(rank, api_.broadcast(from, to, count, type, 0, comm, stream), "ncclBroadcast");
+    case CollectiveOp::kSend:
+      if (rank == 0) return Settle(rank, api_.send(from, count, type, 1, comm, stream), "ncclSend");
+      return Settle(rank, api_.receive(to, count, type, 0, comm, stream), "ncclRecv");
+    case CollectiveOp::kAllToAll:
+      return EnqueueAllToAll(rank, static_cast<const char*>(from), static_cast<char*>(to), count / num_ranks_,
+                             type, bytes, stream);
   }
   return Status::Error(Code::kInternal, "collective %d is unknown", static_cast<int>(point.op));
 }
 
-void* Communicator::End(void* rank) {
+Status Communicator::EnqueueAllToAll(uint32_t rank, const char* from, char* to, size_t count, int type,
+                                     size_t bytes, Stream stream) {
+  Comm comm = ranks_[rank].comm;
+  RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
+  Status status;
+  for (size_t peer = 0; peer < num_ranks_ && status.ok(); ++peer) {
+    const size_t part = peer * count * bytes;
+    const int number = static_cast<int>(peer);
+    status = ToStatus(api_, api_.send(from + part, count, type, number, comm, stream), "ncclSend", comm);
+    if (!status.ok()) break;
+    status = ToStatus(api_, api_.receive(to + part, count, type, number, comm, stream), "ncclRecv", comm);
+  }
+  const Status ended = Settle(rank, api_.group_end(), "ncclGroupEnd");
+  return status.ok() ? ended : status;
+}
+
+void* Communicator::EndRank(void* rank) {
   const Rank& self = *static_cast<const Rank*>(rank);
-  const ContextHooks& hooks = self.owner->hooks_;
-  hooks.enter(hooks.user, self.owner->devices_[self.number]);
-  self.end(self.comm);
-  hooks.leave(hooks.user);
+  Communicator& owner = *self.owner;
+  Result_t (*end)(Comm comm) = nullptr;
+  {
+    std::unique_lock<std::mutex> lock(owner.mutex_);
+    while (owner.end_ == nullptr) owner.ends_.wait(lock);
+    end = owner.end_;
+  }
+  if (self.comm == nullptr) return nullptr;
+  owner.hooks_.enter(owner.hooks_.user, owner.places_[self.number].device);
+  end(self.comm);
+  owner.hooks_.leave(owner.hooks_.user);
   return nullptr;
 }
 
-void Communicator::EndAll(Result_t (*end)(Comm comm)) {
-  for (size_t i = 0; i < num_ranks_; ++i) {
-    Rank& rank = ranks_[i];
-    if (rank.comm == nullptr) continue;
-    rank.end = end;
-    rank.started = threads_.start(threads_.user, End, &rank, &rank.thread) == 0;
-  }
-  for (size_t i = 0; i < num_ranks_; ++i) {
-    if (ranks_[i].comm != nullptr && !ranks_[i].started) End(&ranks_[i]);
-  }
-}
-
-void Communicator::JoinAll() {
-  for (size_t i = 0; i < num_ranks_; ++i) {
-    if (ranks_[i].started) threads_.join(threads_.user, ranks_[i].thread);
-  }
+void Communicator::End(Result_t (*end)(Comm comm)) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (end_ == nullptr) end_ = end;
+  ends_.notify_all();
 }
 
 void Communicator::Abort() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (!aborted_.exchange(true, std::memory_order_acq_rel)) EndAll(api_.abort);
+  aborted_.store(true, std::memory_order_release);
+  End(api_.abort);
 }
 
 Communicator::~Communicator() {
@@ -159,12 +184,10 @@ Communicator::~Communicator() {
     Comm comm = ranks_[rank].comm;
     connected = comm != nullptr && api_.state(comm, &state) == kSuccess && state == kSuccess;
   }
-  if (connected) {
-    EndAll(api_.destroy);
-  } else {
-    Abort();
+  End(connected ? api_.destroy : api_.abort);
+  for (size_t i = 0; i < num_ranks_; ++i) {
+    if (ranks_[i].started) threads_.join(threads_.user, ranks_[i].thread);
   }
-  JoinAll();
 }
 
 }  // namespace rondo::nccl

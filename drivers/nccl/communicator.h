@@ -7,6 +7,7 @@
 #define RONDO_DRIVERS_NCCL_COMMUNICATOR_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -14,6 +15,7 @@
 #include "core/span.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "drivers/nccl/group.h"
 #include "drivers/nccl/nccl_api.h"
 
 namespace rondo::nccl {
@@ -27,55 +29,61 @@ struct ContextHooks {
 
 class Communicator {
  public:
-  // Over `devices`, whose ranks are their places in the list. Blocks until all ranks are connected.
-  static Result<Communicator*> Create(const Api& api, Span<const uint32_t> devices, const ContextHooks& hooks,
-                                      const ThreadHooks& threads);
+  // With a rank at each of `places`, numbered in that order. Blocks until all are connected, at most for
+  // `patience_ns` a rank. Each rank has a thread, which sleeps until the communicator ends. Errors:
+  // CheckGroup's, kInternal (what NCCL says, or that it takes too long), kOutOfMemory.
+  static Result<Communicator*> Create(const Api& api, Span<const RankPlace> places, uint64_t patience_ns,
+                                      const ContextHooks& hooks, const ThreadHooks& threads);
   // Nothing may be in flight, and no graph that holds one of its collectives may exist.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   // Of each rank.
-  Span<const uint32_t> devices() const { return {devices_.get(), num_ranks_}; }
+  Span<const RankPlace> places() const { return {places_.get(), num_ranks_}; }
 
   // Enqueues (or records) `rank`'s part of a collective on `stream`; that rank's context must be current.
   // Returns once NCCL has enqueued it.
   Status Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to, Stream stream);
 
   // Ends all that is in flight, on all ranks: kernels stop within moments, and the communicator is of no use
-  // from then on. NCCL's own abort may wait for graphs to be destroyed, so it runs on threads that the
-  // destructor joins, or, where none can be had, on the caller's.
+  // from then on. Waits for nothing: NCCL's own abort raises its flags and then may wait until graphs are
+  // destroyed, which is what the ranks' threads are for.
   void Abort();
   bool aborted() const { return aborted_.load(std::memory_order_acquire); }
 
  private:
-  // What is done to all ranks at once, since one may wait for the others.
   struct Rank {
     Communicator* owner = nullptr;
     uint32_t number = 0;
     Comm comm = nullptr;
-    Result_t (*end)(Comm comm) = nullptr;  // ncclCommAbort or ncclCommDestroy
     void* thread = nullptr;
     bool started = false;
   };
   Communicator(const Api& api, const ContextHooks& hooks, const ThreadHooks& threads)
       : api_(api), hooks_(hooks), threads_(threads) {}
-  Status Connect();
-  // Calls `end` for every rank that there is, each on a thread of its own.
-  void EndAll(Result_t (*end)(Comm comm));
-  void JoinAll();
-  static void* End(void* rank);
-  // Waits until the rank's last call is through.
-  Status Settle(uint32_t rank, Result_t result, const char* call);
+  Status StartThreads();
+  Status Connect(uint64_t patience_ns);
+  // Has the threads of all ranks call `end`, unless they have been told before. All at once, since one rank
+  // may wait for the others.
+  void End(Result_t (*end)(Comm comm));
+  static void* EndRank(void* rank);
+  // Waits until the rank's last call is through, at most for `patience_ns` (0: without limit).
+  Status Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns = 0);
+  // To and from every rank, itself included.
+  Status EnqueueAllToAll(uint32_t rank, const char* from, char* to, size_t count, int type, size_t bytes,
+                         Stream stream);
 
   const Api& api_;
   const ContextHooks hooks_;
   const ThreadHooks threads_;
   size_t num_ranks_ = 0;
-  std::unique_ptr<uint32_t[]> devices_;
+  std::unique_ptr<RankPlace[]> places_;
   std::unique_ptr<Rank[]> ranks_;
   std::atomic<bool> aborted_{false};
-  std::mutex mutex_;  // of Abort
+  std::mutex mutex_;  // guards end_
+  std::condition_variable ends_;
+  Result_t (*end_)(Comm comm) = nullptr;  // ncclCommAbort or ncclCommDestroy
 };
 
 }  // namespace rondo::nccl

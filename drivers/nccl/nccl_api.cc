@@ -1,12 +1,16 @@
 #include "drivers/nccl/nccl_api.h"
 
+#include <dlfcn.h>
+
+#include <cstdio>
+
 #include "drivers/library/shared_library.h"
 
 namespace rondo::nccl {
 namespace {
 
 constexpr const char* kSonames[] = {"libnccl.so.2"};
-constexpr int kLeastVersion = 21400;  // the first with non-blocking communicators
+constexpr int kLeastVersion = Version(2, 14);  // the first with non-blocking communicators
 
 constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(version, "ncclGetVersion"),
@@ -23,6 +27,8 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(all_gather, "ncclAllGather"),
     RONDO_SYMBOL(reduce_scatter, "ncclReduceScatter"),
     RONDO_SYMBOL(broadcast, "ncclBroadcast"),
+    RONDO_SYMBOL(send, "ncclSend"),
+    RONDO_SYMBOL(receive, "ncclRecv"),
 };
 
 constexpr SharedLibrary kLibrary = {"NCCL", kSonames, kSymbols, "2.14"};
@@ -32,8 +38,7 @@ Status Open(const char* library_path, Api* api) {
   int version = 0;
   RONDO_RETURN_IF_ERROR(ToStatus(*api, api->version(&version), "ncclGetVersion"));
   if (version >= kLeastVersion) return Status::Ok();
-  return Status::Error(Code::kUnsupported, "NCCL has version number %d; 2.14 (%d) is needed", version,
-                       kLeastVersion);
+  return Status::Error(Code::kUnsupported, "NCCL is %s; 2.14 is needed", VersionText(version).text);
 }
 
 }  // namespace
@@ -41,6 +46,23 @@ Status Open(const char* library_path, Api* api) {
 Result<const Api*> OpenApi(const char* library_path) {
   static OpenedOnce<Api> opened;
   return opened.Get([&](Api* api) { return Open(library_path, api); });
+}
+
+int VersionOf(const Api& api) {
+  int version = 0;
+  return api.version(&version) == kSuccess ? version : 0;
+}
+
+// Up to 2.8, NCCL gave the major number a factor of 1000.
+VersionText::VersionText(int version) {
+  const int factor = version < 10000 ? 1000 : 10000;
+  std::snprintf(text, sizeof(text), "%d.%d.%d", version / factor, version % factor / 100, version % 100);
+}
+
+const char* FileOf(const Api& api) {
+  Dl_info info = {};
+  const bool found = dladdr(reinterpret_cast<const void*>(api.version), &info) != 0;
+  return found && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
 Status ToStatus(const Api& api, Result_t result, const char* call, Comm comm) {

@@ -5,6 +5,7 @@
 #ifndef RONDO_DRIVERS_NCCL_NCCL_API_H_
 #define RONDO_DRIVERS_NCCL_NCCL_API_H_
 
+#include <climits>
 #include <cstddef>
 
 #include "core/status.h"
@@ -26,13 +27,34 @@ struct UniqueId {
   char bytes[128];
 };
 
-// The part of ncclConfig_t that NCCL 2.14 knows: later ones take their defaults for the rest.
+// NCCL 2.29.7 as it numbers itself.
+constexpr int Version(int major, int minor, int patch = 0) { return major * 10000 + minor * 100 + patch; }
+
+// The part of ncclConfig_t that NCCL 2.29 knows. Fields are only added at its end: an older library reads as
+// far as it knows them, a later one takes its defaults for the rest. Those left out have its defaults, too.
+inline constexpr int kUndefined = INT_MIN;  // NCCL_CONFIG_UNDEF_INT
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
-  unsigned version = 21400;
+  unsigned version = Version(2, 29);  // whose fields these are
   int blocking = 0;
+  int cluster_size = kUndefined;
+  int least_blocks = kUndefined;  // of a collective's kernel
+  int most_blocks = kUndefined;
+  const char* net_name = nullptr;
+  int split_share = kUndefined;
+  int traffic_class = kUndefined;
+  const char* name = nullptr;
+  int collnet = kUndefined;
+  int block_policy = kUndefined;
+  int shrink_share = kUndefined;
+  int nvls_blocks = kUndefined;
+  int channels_per_peer = kUndefined;
+  int nvlink_centric = kUndefined;
+  int graph_usage = kUndefined;
+  int rma_contexts = kUndefined;
 };
+inline constexpr int kGraphsOnly = 1;  // Config::graph_usage: no calls beside graphs, nor graphs side by side
 
 struct Api {
   Result_t (*version)(int* version);
@@ -52,12 +74,24 @@ struct Api {
                              Stream stream);
   Result_t (*broadcast)(const void* from, void* to, size_t count, int type, int root, Comm comm,
                         Stream stream);
+  Result_t (*send)(const void* from, size_t count, int type, int peer, Comm comm, Stream stream);
+  Result_t (*receive)(void* to, size_t count, int type, int peer, Comm comm, Stream stream);
 };
 
 // Opens libnccl.so.2, looked for first in the folders of `library_path` (separated by ':'; null: none), once
 // a process: later calls get what the first one found. kUnsupported when it is not there or too old; the
 // message says where it was looked for. Thread-safe.
 Result<const Api*> OpenApi(const char* library_path);
+
+// As it numbers itself; 0 if it does not say.
+int VersionOf(const Api& api);
+// "2.28.9".
+struct VersionText {
+  explicit VersionText(int version);
+  char text[24];
+};
+// The file that it was opened from; "" if that cannot be said.
+const char* FileOf(const Api& api);
 
 // OK (an operation in progress included), or an error that names the call and what NCCL says.
 Status ToStatus(const Api& api, Result_t result, const char* call, Comm comm = nullptr);

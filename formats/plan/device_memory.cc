@@ -3,35 +3,68 @@
 namespace rondo {
 namespace {
 
-constexpr uint64_t kStep = 2 << 20;
-constexpr uint64_t kBesideCode = 3 << 19;
-constexpr uint64_t kGraphNode = 1 << 10;
-
-constexpr uint64_t InSteps(uint64_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
+constexpr uint64_t AsBlock(uint64_t bytes) {
+  return bytes > kSmallBlock ? InDeviceSteps(bytes) : InUnits(bytes, kDevicePage);
+}
 
 }  // namespace
 
-DeviceMemory EstimateDeviceMemory(const PlanData& plan, uint32_t device) {
-  DeviceMemory memory;
-  if (plan.modules.empty()) return memory;
+DeviceNeeds NeedsOn(const PlanData& plan, uint32_t device) {
+  DeviceNeeds needs;
   for (const CodeModule& module : plan.modules) {
     uint64_t bytes = 0;
     for (Span<const uint8_t> code : module.codes) bytes += code.size();
-    if (bytes > memory.code) memory.code = bytes;
+    if (bytes > needs.code_bytes) {
+      needs.code_bytes = bytes;
+      needs.codes = module.codes.size();
+    }
+    for (const KernelImage& image : module.images) needs.library |= image.kind == ImageKind::kLibraryMatmul;
   }
-  memory.code = InSteps(memory.code + kBesideCode);
-  uint64_t nodes = 0;
   for (const Program& program : plan.programs) {
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
-      if (program.steps[s].device == device) nodes += RoundsOf(program, s);
+      if (program.steps[s].device == device) needs.nodes += RoundsOf(program, s);
     }
+    for (const Partition& partition : program.partitions) needs.graphs += partition.device == device;
   }
-  memory.graphs = nodes * kGraphNode;
   const DeviceBytes& bytes = plan.requirements.devices[device];
-  memory.each_session = InSteps(bytes.arena + bytes.state + memory.graphs);
-  memory.first_session = InSteps(bytes.weights) + memory.code + bytes.communicator +
-                         InSteps(bytes.arena + bytes.state) + InSteps(memory.graphs);
+  needs.communicator = bytes.communicator;
+  needs.weights = bytes.weights;
+  needs.session = InUnits(bytes.arena, kDevicePage) + InUnits(bytes.state, kDevicePage);
+  return needs;
+}
+
+DeviceMemory EstimateDeviceMemory(const DeviceNeeds& needs, const DeviceMemoryRates& rates) {
+  DeviceMemory memory;
+  if (needs.codes == 0 && !needs.library) return memory;
+  memory.code = InDeviceSteps(needs.code_bytes * rates.code_kibibyte / 1024 + needs.codes * rates.code +
+                              rates.code_once);
+  memory.library = needs.library ? rates.library : 0;
+  memory.communicator = needs.communicator;
+  memory.weights = AsBlock(needs.weights);
+  memory.session = AsBlock(needs.session);
+  memory.graphs = needs.nodes * rates.graph_node + needs.graphs * rates.graph;
+  memory.graphs_once = rates.graphs_once;
+  memory.first_session = BytesOfSessions(memory, 1);
+  memory.each_session = memory.graphs + memory.session;
+  if (memory.session != 0 && memory.session <= kSmallBlock)
+    memory.each_session = memory.graphs + kDeviceStep / (kDeviceStep / memory.session);
   return memory;
+}
+
+uint64_t BlockBytes(const DeviceMemory& memory, uint64_t sessions) {
+  const uint64_t weights = memory.weights, session = memory.session;
+  const bool shares = weights != 0 && weights <= kSmallBlock;
+  uint64_t bytes = shares ? kDeviceStep : weights;
+  if (session > kSmallBlock || session == 0) return bytes + sessions * session;
+  const uint64_t beside = shares ? (kDeviceStep - weights) / session : 0;  // weights, in their step
+  const uint64_t in_a_step = kDeviceStep / session;
+  if (sessions > beside) bytes += (sessions - beside + in_a_step - 1) / in_a_step * kDeviceStep;
+  return bytes;
+}
+
+uint64_t BytesOfSessions(const DeviceMemory& memory, uint64_t sessions) {
+  return memory.code + memory.library + memory.communicator + BlockBytes(memory, sessions) +
+         InDeviceSteps(memory.graphs_once + memory.graphs * sessions);
 }
 
 }  // namespace rondo

@@ -1,24 +1,66 @@
-// What a GPU gives for a plan, by estimate: more than the plan's blocks have bytes, because it gives memory
-// in large steps and takes some for code and graphs.
+// What a GPU gives for a plan: more than the plan's blocks have bytes, because it gives memory in steps
+// (core/device_steps.h) and takes some for code, graphs and libraries.
 #ifndef RONDO_FORMATS_PLAN_DEVICE_MEMORY_H_
 #define RONDO_FORMATS_PLAN_DEVICE_MEMORY_H_
 
+#include "core/device_steps.h"
 #include "core/plan.h"
 
 namespace rondo {
 
+// What CUDA takes beside the bytes that it is asked for. tools/bench/device_memory measures a GPU and prints
+// the row for it.
+struct DeviceMemoryRates {
+  uint64_t code_kibibyte = 0;  // bytes for each 1024 bytes of a plan's machine code
+  uint64_t code = 0;           // bytes a code, of which a module of a plan has several
+  uint64_t code_once = 0;      // bytes beside all code
+  uint64_t graph_node = 0;     // bytes a node of a graph
+  uint64_t graph = 0;          // bytes a graph
+  uint64_t graphs_once = 0;    // bytes beside all graphs
+  uint64_t library = 0;        // bytes of cuBLASLt: its handle, its kernels
+  uint64_t start = 0;          // bytes that CUDA takes when a process begins to use a device
+};
+// Of an NVIDIA H200, driver 580.159, CUDA 13.0 (tools/bench/results/2026-11-22-sessions.md); 0: not measured.
+inline constexpr DeviceMemoryRates kDeviceMemoryRates = {
+    .code_kibibyte = 1024, .code = 0, .code_once = 3 << 19, .graph_node = 1 << 10};
+
+// What a plan has on one of its devices that takes memory there.
+struct DeviceNeeds {
+  uint64_t codes = 0,
+           code_bytes = 0;         // of the largest of its modules, of which one is loaded; 0: there is none
+  bool library = false;            // kernels computed by cuBLASLt
+  uint64_t graphs = 0, nodes = 0;  // of a session
+  uint64_t communicator = 0;       // bytes, by estimate
+  uint64_t weights = 0, session = 0;  // bytes of the block that sessions share, and of each session's
+};
+// `device` must exist.
+DeviceNeeds NeedsOn(const PlanData& plan, uint32_t device);
+
 // Bytes of one device, all 0 for a plan without machine code. What CUDA itself takes when a process begins to
 // use a device (several hundred MiB, whatever is run then) is not among them.
 struct DeviceMemory {
-  uint64_t code = 0;           // of the largest of the plan's modules, of which one is loaded
-  uint64_t graphs = 0;         // of one session
-  uint64_t first_session = 0;  // weights, code, communicators, and one session: arena, state and graphs
-  uint64_t each_session = 0;   // one more of the same plan
+  uint64_t code = 0;
+  uint64_t library = 0;
+  uint64_t communicator = 0;
+  uint64_t weights = 0;        // the block
+  uint64_t session = 0;        // the block of each session: arena and state
+  uint64_t graphs = 0;         // of each session,
+  uint64_t graphs_once = 0;    // and of none
+  uint64_t first_session = 0;  // all of these
+  uint64_t each_session = 0;   // one more of the same plan, where there are many: its share of steps, graphs
 };
 
-// The steps, and what code and graphs take beyond their bytes, are what cuMemGetInfo showed around each call
-// on an H200 (tools/bench/session_scaling.cc). `device` must exist.
-DeviceMemory EstimateDeviceMemory(const PlanData& plan, uint32_t device);
+// Blocks exactly, the rest by `rates`.
+DeviceMemory EstimateDeviceMemory(const DeviceNeeds& needs,
+                                  const DeviceMemoryRates& rates = kDeviceMemoryRates);
+inline DeviceMemory EstimateDeviceMemory(const PlanData& plan, uint32_t device) {
+  return EstimateDeviceMemory(NeedsOn(plan, device));
+}
+
+// What the device gives for the blocks of a plan with so many sessions, if it has no others: exact.
+uint64_t BlockBytes(const DeviceMemory& memory, uint64_t sessions);
+// For all of it.
+uint64_t BytesOfSessions(const DeviceMemory& memory, uint64_t sessions);
 
 }  // namespace rondo
 

@@ -142,8 +142,7 @@ Status ProgramVerifier::Replicas(const Port& port) {
 Status ProgramVerifier::OneSyncPoint(uint32_t index) {
   const SyncPoint& point = program_.sync_points[index];
   const size_t devices = plan_.requirements.devices.size();
-  if (point.op > CollectiveOp::kBroadcast)
-    return RONDO_BROKEN("op %d is unknown", static_cast<int>(point.op));
+  if (point.op > kLastCollectiveOp) return RONDO_BROKEN("op %d is unknown", static_cast<int>(point.op));
   if (static_cast<int>(point.dtype) >= kNumDTypes)
     return RONDO_BROKEN("dtype %d is unknown", static_cast<int>(point.dtype));
   if (point.bytes == 0 || point.bytes > kMaxRegionBytes || point.bytes % ByteSize(point.dtype) != 0) {
@@ -152,12 +151,20 @@ Status ProgramVerifier::OneSyncPoint(uint32_t index) {
   if (point.source != kNone && point.source >= plan_.sources.size()) {
     return RONDO_BROKEN("source %u of %zu", point.source, plan_.sources.size());
   }
-  if (point.participants.empty()) return RONDO_BROKEN("it has no participants");
-  for (size_t i = 0; i < point.participants.size(); ++i) {
+  const size_t count = point.participants.size();
+  if (count == 0) return RONDO_BROKEN("it has no participants");
+  const bool sends = point.op == CollectiveOp::kSend;
+  if (sends && count != 2) return RONDO_BROKEN("a send has %zu participants, not 2", count);
+  if (point.op == CollectiveOp::kAllToAll && point.bytes % (count * ByteSize(point.dtype)) != 0) {
+    return RONDO_BROKEN("%" PRIu64 " bytes of %s are not %zu equal parts", point.bytes, Name(point.dtype),
+                        count);
+  }
+  for (size_t i = 0; i < count; ++i) {
     if (point.participants[i] >= devices)
       return RONDO_BROKEN("participant %u of %zu devices", point.participants[i], devices);
-    if (i > 0 && point.participants[i] <= point.participants[i - 1])
-      return RONDO_BROKEN("its participants are not ascending");
+    if (i > 0 && (sends ? point.participants[i] == point.participants[i - 1]
+                        : point.participants[i] <= point.participants[i - 1]))
+      return RONDO_BROKEN(sends ? "it sends to itself" : "its participants are not ascending");
   }
   return Status::Ok();
 }
@@ -333,8 +340,9 @@ Status ProgramVerifier::Collective(const Step& step) {
   if (!start) return Status::Ok();
   const SyncPoint& point = program_.sync_points[step.sync_point];
   const uint32_t element = static_cast<uint32_t>(ByteSize(point.dtype));
-  Status status = Bound(step, 0, {0, static_cast<int64_t>(BytesRead(point)), element});
-  if (status.ok()) status = Bound(step, 1, {0, static_cast<int64_t>(BytesWritten(point)), element});
+  const uint32_t rank = RankOf(point, step.device);
+  Status status = Bound(step, 0, {0, static_cast<int64_t>(BytesRead(point, rank)), element});
+  if (status.ok()) status = Bound(step, 1, {0, static_cast<int64_t>(BytesWritten(point, rank)), element});
   for (size_t i = 0; i < 2 && status.ok(); ++i) {
     const Buffer& buffer = plan_.buffers[step.bindings[i].buffer];
     if (buffer.dtype == point.dtype) continue;

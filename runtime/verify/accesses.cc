@@ -60,8 +60,10 @@ void ProgramAccesses::Collect(uint32_t s) {
       return;
     case StepKind::kCollectiveStart: {
       const SyncPoint& point = program().sync_points[step.sync_point];
-      Add(s, 0, Dense(BytesRead(point), true, false));
-      Add(s, 1, Dense(BytesWritten(point), false, true));
+      const uint64_t reads = BytesRead(point, RankOf(point, step.device));
+      const uint64_t writes = BytesWritten(point, RankOf(point, step.device));
+      if (reads != 0) Add(s, 0, Dense(reads, true, false));
+      if (writes != 0) Add(s, 1, Dense(writes, false, true));
       return;
     }
     case StepKind::kCustom: {

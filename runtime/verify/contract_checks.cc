@@ -119,7 +119,7 @@ bool ContractChecks::InPlace(const StepAccess& a, const StepAccess& b) const {
     return plan_.custom_ops[step.custom].arguments[to.print.operand].alias == from.print.operand;
   if (step.kind != StepKind::kCollectiveStart) return false;
   const SyncPoint& point = program_.sync_points[step.sync_point];
-  return from.base - to.base == InPlaceDistance(point, step.device);
+  return from.base - to.base == InPlaceDistance(point, RankOf(point, step.device));
 }
 
 void ContractChecks::CheckPair(const StepAccess& a, const StepAccess& b) {

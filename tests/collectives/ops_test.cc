@@ -9,19 +9,31 @@
 namespace rondo {
 namespace {
 
-constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,
-                                 CollectiveOp::kReduceScatter, CollectiveOp::kBroadcast};
+constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
+                                 CollectiveOp::kReduceScatter, CollectiveOp::kBroadcast,
+                                 CollectiveOp::kSend,          CollectiveOp::kAllToAll};
 
 struct Case {
   CollectiveOp op;
   DType dtype;
   uint32_t devices;
-  int64_t elements;  // of one rank's share
+  int64_t elements;  // of one rank's share; of an all-to-all, of each of its parts
   bool in_place;
 
-  uint64_t share() const { return static_cast<uint64_t>(elements * ByteSize(dtype)); }
-  int64_t reads() const { return op == CollectiveOp::kReduceScatter ? elements * devices : elements; }
-  int64_t writes() const { return op == CollectiveOp::kAllGather ? elements * devices : elements; }
+  uint64_t part() const { return static_cast<uint64_t>(elements * ByteSize(dtype)); }
+  uint64_t share() const { return op == CollectiveOp::kAllToAll ? part() * devices : part(); }
+  bool Exists() const {
+    if (op == CollectiveOp::kSend) return devices == 2;
+    return op != CollectiveOp::kAllToAll || !in_place;
+  }
+  int64_t reads() const {
+    const bool all = op == CollectiveOp::kReduceScatter || op == CollectiveOp::kAllToAll;
+    return all ? elements * devices : elements;
+  }
+  int64_t writes() const {
+    const bool all = op == CollectiveOp::kAllGather || op == CollectiveOp::kAllToAll;
+    return all ? elements * devices : elements;
+  }
 };
 
 // One collective between inputs "in<d>" and outputs "out<d>"; in place it works on a temporary between
@@ -41,8 +53,11 @@ void Build(const Case& c, MeshPlan* plan) {
       to = {work, c.op == CollectiveOp::kReduceScatter ? d * c.share() : 0};
       plan->Copy(d, {in, 0}, from, static_cast<uint64_t>(c.reads()) * size);
     }
-    plan->Start(d, point, from, to);
+    // Of a send, one rank writes nothing, the other reads nothing.
+    const bool sends = c.op == CollectiveOp::kSend && d == 0, takes = c.op == CollectiveOp::kSend && d == 1;
+    plan->Start(d, point, takes ? to : from, sends ? from : to);
     plan->Wait(d, point);
+    if (sends && !c.in_place) plan->Copy(d, from, {out, 0}, c.share());
     if (c.in_place) plan->Copy(d, to, {out, 0}, static_cast<uint64_t>(c.writes()) * size);
   }
   plan->Finish();
@@ -84,7 +99,11 @@ void SumElement(const Case& c, const std::vector<Bytes>& in, int64_t at, void* o
 
 Bytes Expected(const Case& c, const std::vector<Bytes>& in, uint32_t rank) {
   Bytes out(static_cast<size_t>(c.writes() * ByteSize(c.dtype)));
-  if (c.op == CollectiveOp::kBroadcast) return in[0];
+  if (c.op == CollectiveOp::kBroadcast || c.op == CollectiveOp::kSend) return in[0];
+  if (c.op == CollectiveOp::kAllToAll) {
+    for (size_t r = 0; r < in.size(); ++r) std::memcpy(&out[r * c.part()], &in[r][rank * c.part()], c.part());
+    return out;
+  }
   if (c.op == CollectiveOp::kAllGather) {
     for (size_t r = 0; r < in.size(); ++r) std::memcpy(&out[r * c.share()], in[r].data(), c.share());
     return out;
@@ -101,6 +120,7 @@ Bytes Expected(const Case& c, const std::vector<Bytes>& in, uint32_t rank) {
 }
 
 void Check(const Mesh& mesh, const Case& c) {
+  if (!c.Exists()) return;
   SCOPED_TRACE(testing::Message() << Name(c.op) << " of " << c.elements << " " << Name(c.dtype) << " on "
                                   << c.devices << (c.in_place ? ", in place" : ""));
   MeshPlan plan(c.devices);
@@ -128,7 +148,7 @@ void Check(const Mesh& mesh, const Case& c) {
     ASSERT_TRUE(status.ok()) << status.message();
     for (uint32_t d = 0; d < c.devices; ++d) {
       EXPECT_EQ(out[d], Expected(c, in, d)) << "rank " << d;
-      if (c.op != CollectiveOp::kReduceScatter) {
+      if (c.op != CollectiveOp::kReduceScatter && c.op != CollectiveOp::kAllToAll) {
         EXPECT_EQ(out[d], out[0]) << "rank " << d;
       }
     }
@@ -155,7 +175,7 @@ TEST_P(OpsTest, SizesAroundATileAndSplitOverThreads) {
   for (CollectiveOp op : kOps) {
     for (int64_t elements : {1, 256, 257, 70001}) {
       for (DType dtype : {DType::kF32, DType::kBF16}) {
-        Check(mesh, {op, dtype, GetParam(), elements, true});
+        Check(mesh, {op, dtype, GetParam(), elements, op != CollectiveOp::kAllToAll});
       }
     }
   }
@@ -163,6 +183,35 @@ TEST_P(OpsTest, SizesAroundATileAndSplitOverThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, OpsTest, testing::Values(1u, 2u, 4u, 8u),
                          [](const auto& info) { return std::to_string(info.param); });
+
+// Participants of a send stand in the order of the bytes: here from device 2 to device 0.
+TEST(OpsTest, ASendGoesFromItsFirstParticipantToItsSecond) {
+  const Mesh mesh(MeshOptions(3));
+  MeshPlan plan(3);
+  const uint32_t point = plan.AddSyncPoint(CollectiveOp::kSend, DType::kF32, 8, 0, {2, 0}, "back");
+  const uint32_t in = plan.Add(BufferKind::kInput, 2, "in", 2),
+                 out = plan.Add(BufferKind::kOutput, 0, "out", 2);
+  plan.Start(0, point, {out, 0}, {out, 0});
+  plan.Wait(0, point);
+  plan.Start(2, point, {in, 0}, {in, 0});
+  plan.Wait(2, point);
+  plan.Finish();
+  Session session = mesh.MakeSession(Mesh::Open(plan));
+  ASSERT_TRUE(session.valid());
+  const float sent[] = {3, 4};
+  float got[] = {0, 0};
+  const Input inputs[] = {{"in", kNone, DType::kF32, {2}, sent, 8}};
+  const Output outputs[] = {{"out", kNone, DType::kF32, got, 8}};
+  for (bool stepwise : {false, true}) {
+    RunOptions options;
+    options.stepwise = stepwise;
+    got[0] = got[1] = 0;
+    const Status status = session.Run(0, inputs, outputs, options);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(got[0], 3);
+    EXPECT_EQ(got[1], 4);
+  }
+}
 
 // 1, 2^-11 and 2^-11 in f16: added in f32 and rounded once they give 1 + 2^-10; rounded at each step, 1.
 TEST(OpsTest, HalfPrecisionIsRoundedOnce) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "formats/plan/certificate.h"
+#include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
 #include "tests/collectives/mesh.h"
 #include "tests/plan/sample_plan.h"
@@ -150,6 +151,73 @@ TEST(RefusalTest, AChangeOnAllRanksIsFoundByTheCertificate) {
     ExpectNamed(VerifyPlan(plan.data), 0, 0, 0, "order certificate");
     plan.Certify();
     EXPECT_TRUE(VerifyPlan(plan.data).ok());
+  }
+}
+
+// What a send and an all-to-all must be.
+TEST(RefusalTest, SendsAndPartsThatCannotBeAreRefused) {
+  struct {
+    CollectiveOp op;
+    std::vector<uint32_t> participants;
+    uint64_t bytes;
+    const char* text;
+  } cases[] = {{CollectiveOp::kSend, {0, 1, 2}, 16, "a send has 3 participants, not 2"},
+               {CollectiveOp::kSend, {1}, 16, "a send has 1 participants, not 2"},
+               {CollectiveOp::kSend, {1, 1}, 16, "it sends to itself"},
+               {CollectiveOp::kAllToAll, {0, 1, 2}, 16, "16 bytes of f32 are not 3 equal parts"},
+               {CollectiveOp::kAllToAll, {1, 0}, 16, "its participants are not ascending"},
+               {static_cast<CollectiveOp>(6), {0, 1}, 16, "op 6 is unknown"}};
+  for (const auto& c : cases) {
+    MeshPlan plan(4);
+    Build(&plan);
+    SyncPoint& point = Edit(plan.program().sync_points, 0);
+    point.op = c.op;
+    point.participants = plan.arena.Copy(c.participants);
+    point.bytes = c.bytes;
+    EXPECT_NE(std::strstr(VerifyPlan(plan.data).message(), c.text), nullptr)
+        << VerifyPlan(plan.data).message();
+  }
+}
+
+// An all-to-all may not write where it reads; of a send, who sends may not write anything.
+TEST(RefusalTest, AnAllToAllInPlaceIsRefused) {
+  MeshPlan plan(2);
+  const uint32_t point =
+      plan.AddSyncPoint(CollectiveOp::kAllToAll, DType::kF32, 16, 0, plan.AllDevices(), "swap");
+  for (uint32_t d = 0; d < 2; ++d) {
+    const uint32_t in = plan.Add(BufferKind::kInput, d, "in" + std::to_string(d), 4),
+                   work = plan.Add(BufferKind::kTemporary, d, "work" + std::to_string(d), 4),
+                   out = plan.Add(BufferKind::kOutput, d, "out" + std::to_string(d), 4);
+    plan.Copy(d, {in, 0}, {work, 0}, 16);
+    plan.Start(d, point, {work, 0}, {work, 0});
+    plan.Wait(d, point);
+    plan.Copy(d, {work, 0}, {out, 0}, 16);
+  }
+  plan.Finish();
+  ASSERT_TRUE(VerifyPlan(plan.data).ok()) << VerifyPlan(plan.data).message();
+  EXPECT_NE(std::strstr(CheckPlan(plan.data).message(), "and not element by element"), nullptr)
+      << CheckPlan(plan.data).message();
+}
+
+// What is sent must have been written, and what nobody sends cannot be read.
+TEST(RefusalTest, WhatIsReceivedIsWrittenByTheSendAlone) {
+  for (const bool read_before : {false, true}) {
+    MeshPlan plan(2);
+    const uint32_t point =
+        plan.AddSyncPoint(CollectiveOp::kSend, DType::kF32, 16, 0, plan.AllDevices(), "send");
+    const uint32_t in = plan.Add(BufferKind::kInput, 0, "in", 4),
+                   to = plan.Add(BufferKind::kTemporary, 1, "to", 4),
+                   out = plan.Add(BufferKind::kOutput, 1, "out", 4);
+    plan.Start(0, point, {in, 0}, {in, 0});
+    plan.Wait(0, point);
+    if (read_before) plan.Copy(1, {to, 0}, {out, 0}, 16);
+    plan.Start(1, point, {to, 0}, {to, 0});
+    plan.Wait(1, point);
+    if (!read_before) plan.Copy(1, {to, 0}, {out, 0}, 16);
+    plan.Finish();
+    ASSERT_TRUE(VerifyPlan(plan.data).ok()) << VerifyPlan(plan.data).message();
+    const Status status = CheckPlan(plan.data);
+    EXPECT_EQ(status.ok(), !read_before) << status.message();
   }
 }
 

@@ -1,4 +1,5 @@
-// Collectives of two devices: on the host driver's virtual ones, and on GPUs through NCCL.
+// Collectives of two ranks: on the host driver's virtual devices, and on GPUs through NCCL; each on a device
+// of its own, and both on one.
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -12,11 +13,11 @@ namespace {
 constexpr uint32_t kRanks = 2;
 constexpr size_t kCount = 64;  // elements of one rank's part
 constexpr uint64_t kPart = kCount * sizeof(float);
-constexpr uint32_t kDevices[] = {0, 1};
-// By sync point; the last is of a communicator of its own.
-constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllGather,
+// By sync point; kAlone is of a communicator of its own.
+constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce,     CollectiveOp::kAllGather,
                                  CollectiveOp::kReduceScatter, CollectiveOp::kBroadcast,
-                                 CollectiveOp::kAllReduce};
+                                 CollectiveOp::kAllReduce,     CollectiveOp::kSend,
+                                 CollectiveOp::kAllToAll};
 constexpr uint32_t kAlone = 4;
 
 class CollectiveOps : public Conformance {
@@ -40,13 +41,13 @@ class CollectiveOps : public Conformance {
     mesh_.Finish();
   }
   void SetUp() override {
-    Open(kRanks);
+    Open(DeviceOf(kRanks - 1) + 1);
     if (device_ == nullptr || IsSkipped()) return;
     NEEDS_OF_INFO(driver_->Info().collectives, "collectives");
     code_ = GetParam()->AddCode(&mesh_.data);
     for (uint32_t d = 0; d < kRanks; ++d) {
       Rank& rank = ranks_[d];
-      rank.device = driver_->Open(d).Take();
+      rank.device = driver_->Open(DeviceOf(d)).Take();
       rank.module = rank.device->LoadModule(mesh_.data).Take();
       rank.stream = rank.device->CreateStream().Take();
       rank.in = rank.device->Allocate(kRanks * kPart, 256).Take();
@@ -73,8 +74,10 @@ class CollectiveOps : public Conformance {
     DeviceAddress in = 0, out = 0;
   };
 
+  static uint32_t DeviceOf(uint32_t rank) { return GetParam()->shares_device() ? 0 : rank; }
   Collectives* Make() {
-    Result<Collectives*> made = driver_->CreateCollectives(mesh_.program(), kDevices);
+    const uint32_t devices[kRanks] = {DeviceOf(0), DeviceOf(1)};
+    Result<Collectives*> made = driver_->CreateCollectives(mesh_.program(), devices);
     EXPECT_TRUE(made.ok()) << made.status().message();
     if (!made.ok()) return nullptr;
     ExpectOk(driver_->BeginCollectives(*made));
@@ -140,6 +143,9 @@ class CollectiveOps : public Conformance {
     for (size_t i = 0; i < kCount; ++i) {
       const size_t mine = i + (op == CollectiveOp::kReduceScatter ? rank * kCount : 0);
       out[i] = op == CollectiveOp::kAllGather || op == CollectiveOp::kBroadcast ? a[i] : a[mine] + b[mine];
+      if (op == CollectiveOp::kSend) out[i] = rank == 0 ? before : a[i];
+      const size_t part = kCount / kRanks, place = rank * part + i % part;
+      if (op == CollectiveOp::kAllToAll) out[i] = i < part ? a[place] : b[place];
       if (op == CollectiveOp::kAllGather) out[kCount + i] = b[i];
     }
     return out;
@@ -150,7 +156,7 @@ class CollectiveOps : public Conformance {
   Rank ranks_[kRanks];
   Collectives* collectives_ = nullptr;
 };
-CONFORMANCE_SUITE(CollectiveOps);
+CONFORMANCE_SUITE_OF(CollectiveOps, DriversUnderTest());
 
 TEST_P(CollectiveOps, GiveWhatTheirNamesSay) {
   ASSERT_NE(collectives_, nullptr);

@@ -50,6 +50,14 @@ Floats Counting(float factor, size_t elements) {
   return values;
 }
 
+std::vector<DriverUnderTest*> DriversOfOneDevice() {
+  std::vector<DriverUnderTest*> drivers;
+  for (DriverUnderTest* driver : DriversUnderTest()) {
+    if (!driver->shares_device()) drivers.push_back(driver);
+  }
+  return drivers;
+}
+
 void Conformance::Open(uint32_t devices, const OpRegistry* ops) {
   Result<Driver*> made = GetParam()->Make(devices, ops);
   if (made.status().code() == Code::kUnsupported) GTEST_SKIP() << made.status().message();

@@ -111,12 +111,13 @@ class Conformance : public testing::TestWithParam<DriverUnderTest*> {
 // 0, 1, 2, ... times `factor`.
 Floats Counting(float factor, size_t elements = 1000);
 
-// Makes the tests of `Suite` tests of every driver of the program.
-#define CONFORMANCE_SUITE(Suite)                                                                       \
-  INSTANTIATE_TEST_SUITE_P(Of, Suite, testing::ValuesIn(::rondo::test::DriversUnderTest()),            \
+// Makes the tests of `Suite` tests of these drivers of the program.
+#define CONFORMANCE_SUITE_OF(Suite, drivers)                                                           \
+  INSTANTIATE_TEST_SUITE_P(Of, Suite, testing::ValuesIn(drivers),                                      \
                            [](const testing::TestParamInfo<::rondo::test::DriverUnderTest*>& driver) { \
                              return driver.param->name();                                              \
                            })
+#define CONFORMANCE_SUITE(Suite) CONFORMANCE_SUITE_OF(Suite, ::rondo::test::DriversOfOneDevice())
 
 }  // namespace rondo::test
 

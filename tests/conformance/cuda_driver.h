@@ -3,6 +3,7 @@
 #define RONDO_TESTS_CONFORMANCE_CUDA_DRIVER_H_
 
 #include "drivers/cuda/cuda_driver.h"
+#include "drivers/nccl/nccl_api.h"
 #include "tests/conformance/driver_under_test.h"
 #include "tests/cuda/machine_code.h"
 
@@ -10,6 +11,9 @@ namespace rondo::test {
 
 class CudaUnderTest : public DriverUnderTest {
  public:
+  // `shares`: ranks are all on GPU 0.
+  explicit CudaUnderTest(bool shares) : shares_(shares) {}
+  bool shares_device() const override { return shares_; }
   std::string Lacks(Feature feature) const override {
     switch (feature) {
       case Feature::kTellsAborts: return "what NCCL ends early looks like what is done";
@@ -24,8 +28,11 @@ class CudaUnderTest : public DriverUnderTest {
     CudaOptions options;
     options.ops = ops;
     RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver(options));
-    if (driver->DeviceCount() >= devices) return driver;
+    const bool newer = CudaNcclVersion(driver) >= nccl::Version(2, 30);
+    if (driver->DeviceCount() >= devices && (newer || !shares_)) return driver;
+    const bool enough = driver->DeviceCount() >= devices;
     DestroyCudaDriver(driver);
+    if (enough) return Status::Error(Code::kUnsupported, "two ranks on one GPU take NCCL 2.30 or newer");
     return Status::Error(Code::kUnsupported, "fewer than %u GPUs", devices);
   }
   void Destroy(Driver* driver) override { DestroyCudaDriver(driver); }
@@ -38,6 +45,9 @@ class CudaUnderTest : public DriverUnderTest {
     modules[0].images = arena.Copy(images);
     plan->modules = arena.Copy(modules);
   }
+
+ private:
+  const bool shares_;
 };
 
 }  // namespace rondo::test

@@ -1,12 +1,14 @@
 #include "tests/conformance/cuda_driver.h"
 #include "tests/cuda/fake/fake_cuda.h"
+#include "tests/cuda/fake/fake_nccl.h"
 
 namespace rondo::test {
 namespace {
 
 class FakeCudaUnderTest : public CudaUnderTest {
  public:
-  std::string name() const override { return "FakeCuda"; }
+  using CudaUnderTest::CudaUnderTest;
+  std::string name() const override { return shares_device() ? "FakeCudaShared" : "FakeCuda"; }
   std::string Lacks(Feature feature) const override {
     if (feature == Feature::kNamesIndex) return "kernels of fake_cuda, the host driver's, do not hand it on";
     return CudaUnderTest::Lacks(feature);
@@ -25,7 +27,8 @@ class FakeCudaUnderTest : public CudaUnderTest {
                                                      {"graphs", held.graphs},
                                                      {"blocks", held.blocks},
                                                      {"bytes", held.bytes},
-                                                     {"page-locked blocks", held.host_blocks}};
+                                                     {"page-locked blocks", held.host_blocks},
+                                                     {"ranks of NCCL", fake_nccl::HeldRanks()}};
     std::string words;
     for (const auto& [kind, count] : kinds) {
       if (count != 0) words += std::to_string(count) + " " + kind + "; ";
@@ -37,8 +40,8 @@ class FakeCudaUnderTest : public CudaUnderTest {
 }  // namespace
 
 const std::vector<DriverUnderTest*>& DriversUnderTest() {
-  static FakeCudaUnderTest fake;
-  static const std::vector<DriverUnderTest*> all = {&fake};
+  static FakeCudaUnderTest own(false), shared(true);
+  static const std::vector<DriverUnderTest*> all = {&own, &shared};
   return all;
 }
 

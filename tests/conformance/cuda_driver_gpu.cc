@@ -6,15 +6,16 @@ namespace {
 // What GPUs give out is not counted: CUDA keeps some of it (tests/cuda/gpu_driver_test.cc knows how much).
 class GpuUnderTest : public CudaUnderTest {
  public:
-  std::string name() const override { return "Gpu"; }
+  using CudaUnderTest::CudaUnderTest;
+  std::string name() const override { return shares_device() ? "SharedGpu" : "Gpu"; }
   std::string Held(Driver*) override { return ""; }
 };
 
 }  // namespace
 
 const std::vector<DriverUnderTest*>& DriversUnderTest() {
-  static GpuUnderTest gpu;
-  static const std::vector<DriverUnderTest*> all = {&gpu};
+  static GpuUnderTest own(false), shared(true);
+  static const std::vector<DriverUnderTest*> all = {&own, &shared};
   return all;
 }
 

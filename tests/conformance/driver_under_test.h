@@ -35,6 +35,9 @@ class DriverUnderTest {
  public:
   virtual ~DriverUnderTest() = default;
   virtual std::string name() const = 0;  // letters and digits: a part of the tests' names
+  // Ranks of collectives are all on device 0. The tests of one device leave it out: another is the same
+  // there.
+  virtual bool shares_device() const { return false; }
   // Why it lacks `feature`; "" if it does not.
   virtual std::string Lacks(Feature) const { return ""; }
   // A driver of at least `devices` devices, with custom ops where there are any; `ops` must outlive it.
@@ -54,6 +57,8 @@ class DriverUnderTest {
 
 // Of the program; they live as long as it does.
 const std::vector<DriverUnderTest*>& DriversUnderTest();
+// Those of them whose ranks have devices of their own.
+std::vector<DriverUnderTest*> DriversOfOneDevice();
 
 }  // namespace rondo::test
 

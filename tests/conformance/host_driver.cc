@@ -10,8 +10,10 @@ namespace {
 
 class HostUnderTest : public DriverUnderTest {
  public:
-  HostUnderTest(const char* name, const HostOptions& options) : name_(name), options_(options) {}
+  HostUnderTest(const char* name, const HostOptions& options, bool shares = false)
+      : name_(name), options_(options), shares_(shares) {}
   std::string name() const override { return name_; }
+  bool shares_device() const override { return shares_; }
   std::string Lacks(Feature feature) const override {
     if (kSanitized && feature == Feature::kOutOfMemory) return "a sanitizer ends the process instead";
     return DriverUnderTest::Lacks(feature);
@@ -47,6 +49,7 @@ class HostUnderTest : public DriverUnderTest {
  private:
   const char* const name_;
   const HostOptions options_;
+  const bool shares_;
 };
 
 HostOptions Options(uint32_t threads, uint32_t max_isa, bool reorder) {
@@ -63,8 +66,9 @@ HostOptions Options(uint32_t threads, uint32_t max_isa, bool reorder) {
 
 const std::vector<DriverUnderTest*>& DriversUnderTest() {
   static HostUnderTest one("OneThread", Options(1, 2, false)), three("ThreeThreads", Options(3, 2, false)),
-      baseline("Baseline", Options(1, 0, false)), reordered("Reordered", Options(2, 2, true));
-  static const std::vector<DriverUnderTest*> all = {&one, &three, &baseline, &reordered};
+      baseline("Baseline", Options(1, 0, false)), reordered("Reordered", Options(2, 2, true)),
+      shared("SharedDevice", Options(2, 2, false), true);
+  static const std::vector<DriverUnderTest*> all = {&one, &three, &baseline, &reordered, &shared};
   return all;
 }
 

@@ -1,15 +1,19 @@
 // Collectives on GPUs when a rank fails: the run ends with an error that says where, nothing hangs, the
-// process and its memory live on. Also every collective op against virtual devices. Skipped where there are
-// fewer than two GPUs.
+// process and its memory live on. Also every collective op against virtual devices. Two ranks, each on a GPU
+// of its own (skipped where there are fewer than two), and both on one (skipped where NCCL is older
+// than 2.30).
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
+#include "drivers/nccl/nccl_api.h"
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/machine_code.h"
 #include "tests/says.h"
@@ -41,29 +45,46 @@ struct Rank1 : ForwardingDevice {
   Module* poison = nullptr;  // a kernel of it writes to nobody's memory first
 };
 
-// The cuda driver, with such a device.
+// The cuda driver with such a device: devices 0 and 1 are two GPUs or, shared, one.
 class Gpus : public ForwardingDriver {
  public:
-  explicit Gpus(Driver* inner) : ForwardingDriver(inner), rank1(Must(inner->Open(1))) {}
+  Gpus(Driver* inner, bool shared)
+      : ForwardingDriver(inner), rank1(Must(inner->Open(shared ? 0 : 1))), shared_(shared) {}
   ~Gpus() override { DestroyCudaDriver(inner_); }
+  uint32_t DeviceCount() const override { return kGpus; }
   Result<Device*> Open(uint32_t index) override {
     if (index == 1) return static_cast<Device*>(&rank1);
     return inner_->Open(index);
   }
+  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
+    std::vector<uint32_t> gpus;
+    for (uint32_t device : devices) gpus.push_back(shared_ ? 0 : device);
+    return inner_->CreateCollectives(program, gpus);
+  }
 
   Rank1 rank1;
+
+ private:
+  const bool shared_;
 };
 
-class GpuAborts : public testing::Test {
+bool cuda_ended = false;  // a test was the last of this process that can use CUDA
+
+class GpuAborts : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
+    const bool shared = GetParam();
+    if (cuda_ended && !BeginCudaAgain()) GTEST_SKIP() << "CUDA has ended for this process";
     Result<Driver*> driver = CreateCudaDriver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-    if ((*driver)->DeviceCount() < kGpus) {
+    std::string lack;
+    if (!shared && (*driver)->DeviceCount() < kGpus) lack = "fewer than two GPUs";
+    if (shared && CudaNcclVersion(*driver) < nccl::Version(2, 30)) lack = "NCCL is older than 2.30";
+    if (!lack.empty()) {
       DestroyCudaDriver(*driver);
-      GTEST_SKIP() << "fewer than " << kGpus << " GPUs";
+      GTEST_SKIP() << lack;
     }
-    gpus_ = std::make_unique<Gpus>(*driver);
+    gpus_ = std::make_unique<Gpus>(*driver, shared);
   }
 
   uint64_t FreeBytes(uint32_t device) {
@@ -85,7 +106,7 @@ class GpuAborts : public testing::Test {
   std::unique_ptr<Gpus> gpus_;
 };
 
-TEST_F(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
+TEST_P(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
   Layers layers(kGpus, 3, 4096);
   PlanData data = layers.mesh.data;
   const MachineCode code(&data);
@@ -122,7 +143,7 @@ TEST_F(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
 }
 
 // What each op leaves on each rank: sums of two terms are the same in either order.
-TEST_F(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
+TEST_P(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
   constexpr int64_t kElements = 1000;
   constexpr uint64_t kBytes = kElements * 4;
   MeshPlan mesh(kGpus);
@@ -191,7 +212,7 @@ TEST_F(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
 }
 
 // The order of collectives is compared before anything is made on any device.
-TEST_F(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
+TEST_P(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
   Layers layers(kGpus, 2, 4096);
   PlanData data = layers.mesh.data;
   const MachineCode code(&data);
@@ -214,7 +235,8 @@ TEST_F(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
 }
 
 // The last test here: CUDA is of no use to this process any more.
-TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
+TEST_P(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
+  cuda_ended = true;
   Layers layers(kGpus, 3, 4096);
   PlanData data = layers.mesh.data;
   const MachineCode code(&data);
@@ -240,6 +262,10 @@ TEST_F(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
   }
   DestroyHostDriver(host);
 }
+
+INSTANTIATE_TEST_SUITE_P(Ranks, GpuAborts, testing::Bool(), [](const testing::TestParamInfo<bool>& shared) {
+  return shared.param ? "OnOneGpu" : "OnTwoGpus";
+});
 
 }  // namespace
 }  // namespace rondo

@@ -1,5 +1,6 @@
 // The tensor-parallel model of tests/compile on GPUs, through NCCL: against its unsharded twin on the host
-// driver, all ranks to the bit, from two threads at once, many times. Skipped where there are fewer GPUs.
+// driver, all ranks to the bit, from two threads at once, many times. Ranks share GPUs where there are fewer
+// (skipped where NCCL is older than 2.30).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/cuda_driver.h"
+#include "drivers/nccl/nccl_api.h"
 #include "tests/compile/tensor_parallel.h"
 #include "tests/e2e/harness.h"
 #include "tests/temporary_folder.h"
@@ -40,14 +42,18 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
     Result<Driver*> driver = CreateCudaDriver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
     gpus_.driver = *driver;
-    if ((*driver)->DeviceCount() < GetParam()) GTEST_SKIP() << "fewer than " << GetParam() << " GPUs";
+    const uint32_t gpus = (*driver)->DeviceCount();
+    if (gpus < GetParam() && CudaNcclVersion(*driver) < nccl::Version(2, 30))
+      GTEST_SKIP() << "fewer than " << GetParam() << " GPUs, and NCCL is older than 2.30";
+    std::vector<uint32_t> devices;
+    for (uint32_t rank = 0; rank < GetParam(); ++rank) devices.push_back(rank % gpus);
     TensorParallelModel({Sharing::kAttributes, GetParam()}).Write(folder_.File("m.onnx"));
     TensorParallelModel({Sharing::kTwin, GetParam()}).Write(folder_.File("twin.onnx"));
     CompileOptions options;
     options.models = {{"main", folder_.File("m.onnx")}};
     options.devices = GetParam();
     options.targets = *ParseTargets("cuda:sm_90a");
-    model_ = std::make_unique<LiveModel>(options, *gpus_.driver);
+    model_ = std::make_unique<LiveModel>(options, *gpus_.driver, devices);
     ASSERT_TRUE(model_->session().valid());
   }
 

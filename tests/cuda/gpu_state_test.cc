@@ -7,35 +7,52 @@
 namespace rondo {
 namespace {
 
-class GpuState : public testing::TestWithParam<int64_t> {};
+class GpuState : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override {
+    const Result<std::vector<uint8_t>> code =
+        CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
+    if (code.status().code() == Code::kUnsupported) GTEST_SKIP() << "libnvrtc is not on this machine";
+    const Result<Driver*> driver = CreateCudaDriver();
+    if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+    driver_ = *driver;
+  }
+  void TearDown() override {
+    decoder_.reset();
+    if (driver_ != nullptr) DestroyCudaDriver(driver_);
+  }
+  // And 32 steps of decode one after another.
+  void ExpectRows() {
+    ASSERT_TRUE(decoder_->valid());
+    std::vector<CachedDecoder::Run> runs = decoder_->Runs();
+    for (int64_t position = 600; position < 632; ++position) runs.push_back({"decode", position, 1});
+    decoder_->ExpectRowsOfTheirPositionsOnly(runs);
+  }
+
+  static constexpr char kTarget[] = "cuda:sm_90a";
+  Driver* driver_ = nullptr;
+  std::unique_ptr<CachedDecoder> decoder_;
+};
 
 TEST_P(GpuState, RunsChangeTheRowsOfTheirPositionsOnly) {
-  const Result<std::vector<uint8_t>> code = CompileCuda("extern \"C\" __global__ void k() {}", "sm_90a", "");
-  if (code.status().code() == Code::kUnsupported) GTEST_SKIP() << "libnvrtc is not on this machine";
-  const Result<Driver*> driver = CreateCudaDriver();
-  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-  {
-    LlamaShape shape;
-    shape.batch = GetParam();
-    CachedLlama llama(shape, 48, *driver, "cuda:sm_90a");
-    if (llama.valid()) {
-      std::vector<CachedLlama::Run> runs = {{"prefill", 0, 48}};
-      for (int64_t position = 48; position < 80; ++position) runs.push_back({"decode", position, 1});
-      for (const CachedLlama::Run& run : {CachedLlama::Run{"prefill", 63, 48},
-                                          {"decode", 0, 1},
-                                          {"decode", 2047, 1},
-                                          {"decode", 1, 1},
-                                          {"prefill", 2000, 48},
-                                          {"decode", 1023, 1},
-                                          {"decode", 1024, 1}})
-        runs.push_back(run);
-      llama.ExpectRowsOfTheirPositionsOnly(runs);
-    }
-  }
-  DestroyCudaDriver(*driver);
+  LlamaShape shape;
+  shape.batch = GetParam();
+  decoder_ = CachedDecoder::Llama(shape, 48, driver_, kTarget);
+  ExpectRows();
 }
 
 INSTANTIATE_TEST_SUITE_P(Batches, GpuState, testing::Values(1, 2, 16));
+
+class GpuBenchState : public GpuState {};
+
+TEST_P(GpuBenchState, RunsChangeTheRowsOfTheirPositionsOnly) {
+  const std::vector<ModelSource> graphs = CachedDecoder::BenchGraphs();
+  if (graphs.empty()) GTEST_SKIP() << "RONDO_LLAMA_GRAPHS does not say where they are";
+  decoder_ = std::make_unique<CachedDecoder>(graphs, driver_, kTarget);
+  ExpectRows();
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, GpuBenchState, testing::Values(0));
 
 }  // namespace
 }  // namespace rondo

@@ -22,6 +22,9 @@ class MachineCode {
   std::unique_ptr<Impl> impl_;
 };
 
+// Lets CUDA begin again for this process, as far as it has ended. False where only a new process can.
+bool BeginCudaAgain();
+
 }  // namespace rondo
 
 #endif  // RONDO_TESTS_CUDA_MACHINE_CODE_H_

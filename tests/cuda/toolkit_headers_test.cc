@@ -194,12 +194,25 @@ SAME_FIELD(Config, size, ncclConfig_t, size);
 SAME_FIELD(Config, magic, ncclConfig_t, magic);
 SAME_FIELD(Config, version, ncclConfig_t, version);
 SAME_FIELD(Config, blocking, ncclConfig_t, blocking);
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 17, 0)
+SAME_FIELD(Config, most_blocks, ncclConfig_t, maxCTAs);
+#endif
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 29, 0)
+SAME_FIELD(Config, graph_usage, ncclConfig_t, graphUsageMode);
+#endif
 
+// What is in both is the header's default, but for `blocking`.
 TEST(ToolkitHeaders, ConfigurationsOfNcclBeginAlike) {
-  const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
-  EXPECT_EQ(Config().magic, theirs.magic);
-  EXPECT_LE(Config().size, theirs.size);
-  EXPECT_EQ(Config().version, static_cast<unsigned>(NCCL_VERSION(2, 14, 0)));
+  ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  Config ours;
+  EXPECT_EQ(ours.version, static_cast<unsigned>(NCCL_VERSION(2, 29, 0)));
+  EXPECT_EQ(Version(2, 29), NCCL_VERSION(2, 29, 0));
+  EXPECT_EQ(ours.blocking, 0);
+  const size_t both = std::min(ours.size, theirs.size);
+  theirs.size = ours.size;
+  theirs.version = ours.version;
+  ours.blocking = theirs.blocking;
+  EXPECT_EQ(std::memcmp(&ours, &theirs, both), 0);
 }
 
 }  // namespace nccl_h

@@ -11,19 +11,25 @@
 
 namespace rondo {
 
-// A LlamaModel's prefill (of `tokens` tokens) and decode programs, of synthetic weights, in one plan with its
-// state.
-class CachedLlama {
+// Decoders whose state is caches of shape {batch, heads, positions, head}, with inputs `tokens` and
+// `positions`, of weights that are synthetic where there are none.
+class CachedDecoder {
  public:
-  // For the host driver; or for `driver`, which must outlive it, and its `target`.
-  CachedLlama(const LlamaShape& shape, int64_t tokens, Driver* driver = nullptr, const char* target = "host");
+  // For the host driver; or for `driver`, which must outlive it, and its `target`. Programs "decode" and, if
+  // there is one, "prefill".
+  explicit CachedDecoder(const std::vector<ModelSource>& models, Driver* driver = nullptr,
+                         const char* target = "host");
+  // A LlamaModel's "prefill" (of `tokens` tokens) and "decode".
+  static std::unique_ptr<CachedDecoder> Llama(const LlamaShape& shape, int64_t tokens,
+                                              Driver* driver = nullptr, const char* target = "host");
+  // The bench models' graphs, where RONDO_LLAMA_GRAPHS says where they are: the path of decode's, or those of
+  // prefill's and decode's with a comma between. Empty: it is not set.
+  static std::vector<ModelSource> BenchGraphs();
 
-  bool valid() { return !testing::Test::HasFailure() && model_->session().valid(); }
+  bool valid() { return !testing::Test::HasFailure() && model_->session().valid() && !caches_.empty(); }
   LiveModel& model() { return *model_; }
   const std::vector<std::string>& caches() const { return caches_; }
-  uint64_t cache_bytes() const {
-    return static_cast<uint64_t>(shape_.batch * shape_.kv_heads) * head_bytes();
-  }
+  uint64_t cache_bytes() const { return static_cast<uint64_t>(rows_) * row_bytes(); }
 
   struct Run {
     const char* program;
@@ -31,12 +37,16 @@ class CachedLlama {
   };
   // Of any cache: whether the byte is of a row of the run's positions.
   bool IsWritten(const Run& run, uint64_t byte) const {
-    const auto position = static_cast<int64_t>(byte % head_bytes() / row_bytes());
+    const auto position = static_cast<int64_t>(byte / row_bytes()) % positions_;
     return run.first <= position && position < run.first + run.tokens;
   }
   // The bytes of one row: one position of one head.
-  uint64_t row_bytes() const { return static_cast<uint64_t>(shape_.head) * 2; }
+  uint64_t row_bytes() const { return row_bytes_; }
 
+  // Runs of all programs in turns, at the edges of pages and of the caches; later ones over rows of earlier
+  // ones.
+  std::vector<Run> Runs() const;
+  // With other tokens each time.
   Status Execute(const Run& run);
 
   // Fills the caches with a pattern of its own for each row, executes each run, and compares: rows of the
@@ -44,14 +54,17 @@ class CachedLlama {
   void ExpectRowsOfTheirPositionsOnly(const std::vector<Run>& runs);
 
  private:
-  uint64_t head_bytes() const { return static_cast<uint64_t>(shape_.positions) * row_bytes(); }
+  // How many tokens a run of the program takes; 0: there is no such program.
+  int64_t TokensOf(const char* program) const;
   // Fills `before` with the pattern.
   void FillCaches(std::vector<std::vector<uint8_t>>* before);
   void ExpectRows(const Run& run, const std::string& cache, const std::vector<uint8_t>& before,
                   const std::vector<uint8_t>& after);
 
-  const LlamaShape shape_;
   std::vector<std::string> caches_;
+  int64_t rows_ = 0, positions_ = 0;  // of a cache: all rows, and those of one head
+  uint64_t row_bytes_ = 0;
+  int64_t executed_ = 0;
   std::unique_ptr<LiveModel> model_;
 };
 

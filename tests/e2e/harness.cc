@@ -17,7 +17,9 @@ LiveModel::LiveModel(const CompileOptions& options, HostOptions host) {
   ArmOnHost(options, host);
 }
 
-LiveModel::LiveModel(const CompileOptions& options, Driver& driver) { Arm(options, &driver); }
+LiveModel::LiveModel(const CompileOptions& options, Driver& driver, Span<const uint32_t> devices) {
+  Arm(options, &driver, devices);
+}
 
 void LiveModel::ArmOnHost(const CompileOptions& options, const HostOptions& host) {
   Result<Driver*> driver = CreateHostDriver(host);
@@ -26,10 +28,10 @@ void LiveModel::ArmOnHost(const CompileOptions& options, const HostOptions& host
     return;
   }
   driver_ = *driver;
-  Arm(options, driver_);
+  Arm(options, driver_, {});
 }
 
-void LiveModel::Arm(const CompileOptions& options, Driver* driver) {
+void LiveModel::Arm(const CompileOptions& options, Driver* driver, Span<const uint32_t> devices) {
   CompileOptions checked = options;
   checked.check_passes = true;
   Result<CompiledPlan> compiled = CompileToMemory(checked);
@@ -45,7 +47,9 @@ void LiveModel::Arm(const CompileOptions& options, Driver* driver) {
     return;
   }
   plan_ = plan.Take();
-  Result<Runtime> runtime = Runtime::Create(driver);
+  RuntimeOptions runtime_options;
+  runtime_options.devices = devices;
+  Result<Runtime> runtime = Runtime::Create(driver, runtime_options);
   if (!runtime.ok()) {
     ADD_FAILURE() << runtime.status().message();
     return;

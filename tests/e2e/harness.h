@@ -27,8 +27,8 @@ class LiveModel {
   explicit LiveModel(std::vector<ModelSource> models, uint32_t threads = 1);
   // `host.devices` is at least what the plan needs.
   LiveModel(const CompileOptions& options, HostOptions host);
-  // On a driver of the caller's, which must outlive it.
-  LiveModel(const CompileOptions& options, Driver& driver);
+  // On a driver of the caller's, which must outlive it. `devices`: as RuntimeOptions has them.
+  LiveModel(const CompileOptions& options, Driver& driver, Span<const uint32_t> devices = {});
   ~LiveModel();
   const PlanData& data() const { return plan_.data(); }
   const Plan& plan() const { return plan_; }
@@ -46,7 +46,7 @@ class LiveModel {
 
  private:
   void ArmOnHost(const CompileOptions& options, const HostOptions& host);
-  void Arm(const CompileOptions& options, Driver* driver);
+  void Arm(const CompileOptions& options, Driver* driver, Span<const uint32_t> devices);
 
   std::vector<uint8_t> weights_;
   CompiledPlan compiled_;

@@ -56,9 +56,8 @@ TEST(Loops, TurnsAreTakenAsIfTheListHeldThem) {
 }
 
 TEST(Loops, EveryRoundIsANodeOfAGraph) {
-  Sample s = MakeLoopSample();
-  s.data.modules = List<CodeModule>(s.arena, {CodeModule()});
-  EXPECT_EQ(EstimateDeviceMemory(s.data, 0).graphs, (2 + 4 * kLoopRounds) << 10);
+  const Sample s = MakeLoopSample();
+  EXPECT_EQ(NeedsOn(s.data, 0).nodes, uint64_t{2 + 4 * kLoopRounds});
 }
 
 // Rounds that read what the round before has written, row by row, without a buffer in between.

@@ -389,7 +389,7 @@ const Broken kProgramRules[] = {
 SyncPoint& Point(Sample& s) { return Edit(ProgramOf(s, 1).sync_points, 0); }
 
 const Broken kCollectiveRules[] = {
-    {"Op", [](Sample& s) { Point(s).op = static_cast<CollectiveOp>(4); }, "op 4"},
+    {"Op", [](Sample& s) { Point(s).op = static_cast<CollectiveOp>(6); }, "op 6"},
     {"DType", [](Sample& s) { Point(s).dtype = static_cast<DType>(13); }, "dtype 13"},
     {"Bytes", [](Sample& s) { Point(s).bytes = 62; }, "62 bytes"},
     {"BytesPastTheEnd", [](Sample& s) { Point(s).bytes = 68; }, "which has 64"},

@@ -38,9 +38,10 @@ struct Own {
 std::vector<uint8_t> BytesOf(int layers) {
   MeshPlan mesh(2);
   MakeLayers(&mesh, layers, 4);
-  Result<std::vector<uint8_t>> bytes = WritePlan(mesh.data, {});
-  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
-  return bytes.ok() ? bytes.Take() : std::vector<uint8_t>();
+  std::vector<uint8_t> bytes;
+  const Status written = WritePlanBytes(mesh.data, {}, &bytes);
+  EXPECT_TRUE(written.ok()) << written.message();
+  return bytes;
 }
 
 void OnTwo(const std::function<void(const rondo_processes& processes)>& body) {

@@ -28,7 +28,7 @@ ELSEWHERE = {
 }
 
 # Commands that only a GPU can do: where there is none, they must say so.
-NEEDS_GPU = [r"\S*rondo tune "]
+NEEDS_GPU = [r"\S*rondo tune ", r"\S*rondo run .*--driver cuda"]
 
 CPP_FRAME = """
 #include <rondo/rondo_host.h>

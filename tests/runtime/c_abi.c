@@ -47,7 +47,7 @@ FIELD(rondo_requirements, target, 8);
 FIELD(rondo_requirements, devices, 16);
 FIELD(rondo_requirements, least_driver_version, 20);
 
-STRUCT(rondo_device_bytes, 80);
+STRUCT(rondo_device_bytes, 88);
 FIELD(rondo_device_bytes, size, 0);
 FIELD(rondo_device_bytes, weights, 8);
 FIELD(rondo_device_bytes, arena, 16);
@@ -58,6 +58,7 @@ FIELD(rondo_device_bytes, code, 48);
 FIELD(rondo_device_bytes, graphs, 56);
 FIELD(rondo_device_bytes, first_session, 64);
 FIELD(rondo_device_bytes, each_session, 72);
+FIELD(rondo_device_bytes, library, 80);
 
 STRUCT(rondo_buffer, 80);
 FIELD(rondo_buffer, size, 0);

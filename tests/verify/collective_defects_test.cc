@@ -13,7 +13,8 @@ void PutCollectivesInPlace(MeshPlan* mesh) {
     if (step.kind != StepKind::kCollectiveStart) continue;
     const uint32_t from = step.bindings[0].buffer, to = step.bindings[1].buffer;
     const auto buffer = [&](uint32_t b) -> Buffer& { return const_cast<Buffer&>(mesh->data.buffers[b]); };
-    const int64_t distance = InPlaceDistance(mesh->program().sync_points[step.sync_point], step.device);
+    const SyncPoint& point = mesh->program().sync_points[step.sync_point];
+    const int64_t distance = InPlaceDistance(point, RankOf(point, step.device));
     if (distance > 0) {
       buffer(from).offset = buffer(to).offset + static_cast<uint64_t>(distance);
     } else {

@@ -107,7 +107,8 @@ function(rondo_test name)
   endif()
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${folder};${ARG_LABELS}"
-                       ENVIRONMENT NCCL_NVLS_ENABLE=0)  # as drivers/nccl asks of programs
+                       # as rondo_cuda.h asks of programs
+                       ENVIRONMENT "NCCL_NVLS_ENABLE=0;NCCL_MULTI_RANK_GPU_ENABLE=1;CUDA_DEVICE_MAX_CONNECTIONS=32")
   rondo_makes_cuda_driver(needs_gpu ${ARG_UNPARSED_ARGUMENTS})
   if(needs_gpu AND NOT "fake_cuda" IN_LIST ARG_LINKS AND NOT "gpu" IN_LIST ARG_LABELS)
     message(FATAL_ERROR "${name}: it makes the cuda driver, and needs a GPU where it does not link fake_cuda: it wants LABELS gpu")

@@ -116,6 +116,7 @@ Json ToJson(const CompileReport& report, const std::string& path) {
                                 {"steps", program.steps},
                                 {"peak_before", program.peak_before},
                                 {"peak_after", program.peak_after},
+                                {"peak_least", program.peak_least},
                                 {"arena_bytes", program.arena_bytes},
                                 {"arena_lower_bound", program.arena_lower_bound},
                                 {"partitions", partitions}});
@@ -384,6 +385,11 @@ class CompileCommand : public Command {
       section.table.rows.push_back({pass.program, pass.pass, Printf("%.1f", pass.seconds * 1e3), text});
     }
     out_.Print(section);
+    Section orders;
+    orders.title = "Order of steps";
+    for (const ProgramReport& program : report.programs)
+      orders.lines.push_back(program.program + ": " + program.order);
+    out_.Print(orders);
   }
 
   CompileOptions options_;

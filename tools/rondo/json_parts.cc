@@ -13,6 +13,7 @@ Json ToJson(const RunsOn& on) {
     json["instructions"] = on.instructions;
   } else {
     json["driver_version"] = on.driver_version;
+    if (!on.nccl.empty()) json["nccl"] = on.nccl;
     if (!on.code.empty()) json["code"] = on.code;
   }
   return json;

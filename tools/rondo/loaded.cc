@@ -10,7 +10,9 @@
 #include "core/synthetic.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
+#include "drivers/nccl/nccl_api.h"
 #include "formats/machine_code/architecture.h"
+#include "tools/rondo/gpu_environment.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timed_driver.h"
 
@@ -39,6 +41,8 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
     on.instructions = HostInstructionSet(driver);
   } else {
     on.driver_version = driver->Info().driver_version;
+    const int version = CudaNcclVersion(driver);
+    if (version != 0 && plan.requirements.devices.size() > 1) on.nccl = nccl::VersionText(version).text;
   }
   on.processes = driver->Info().processes;
   for (uint32_t d = 0; d < (on.processes > 1 ? 1 : plan.requirements.devices.size()); ++d) {
@@ -62,6 +66,19 @@ Result<std::vector<uint32_t>> OwnDevice(const LoadOptions& options, const std::v
   return Status::Error(Code::kInvalidArgument,
                        "process %u of this machine has no device: %zu are named, %u are here", place,
                        named.size(), driver->DeviceCount());
+}
+
+// A plan for several devices names a GPU several times only where it is told to.
+Status EnoughGpus(const PlanData& plan, const std::vector<uint32_t>& devices, Driver* driver) {
+  const size_t needs = plan.requirements.devices.size(), has = driver->DeviceCount();
+  if (!devices.empty() || needs <= has) return Status::Ok();
+  std::string list;
+  for (size_t d = 0; d < needs; ++d) list += (d == 0 ? "" : ",") + std::to_string(d % has);
+  return Status::Error(
+      Code::kUnsupported,
+      "the plan needs %zu GPUs; this machine has %zu (--devices %s has several of the plan's "
+      "devices on one)",
+      needs, has, list.c_str());
 }
 
 // The cuda driver, unless the plan's own target leaves it to the host where no GPU can run it: null then.
@@ -105,6 +122,7 @@ std::string RunsOn::Text() const {
     return devices.size() > 1 ? text + Printf(", %zu virtual devices", devices.size()) : text;
   }
   text += Printf(" %u.%u", driver_version / 1000, driver_version % 1000 / 10);
+  if (!nccl.empty()) text += ", NCCL " + nccl;
   for (const std::string& device : devices) text += ", " + device;
   if (processes > 1) text += Printf(", %u processes", processes);
   return code.empty() ? text : text + ", code " + code;
@@ -118,8 +136,14 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
+    AllowSharedGpus(devices);
     Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
-    if (driver.ok() && *driver != nullptr) return DriverHandle(*driver, DestroyCudaDriver);
+    if (driver.ok() && *driver != nullptr) {
+      DriverHandle handle(*driver, DestroyCudaDriver);
+      TellNccl(CudaNcclVersion(*driver));
+      RONDO_RETURN_IF_ERROR(EnoughGpus(plan, devices, *driver));
+      return handle;
+    }
     if (!driver.ok() && !options.driver.empty()) return driver.status();
     if (!driver.ok())
       return driver.status().At("the plan is compiled for %s (--driver host runs it on the CPU all the same)",
@@ -132,9 +156,10 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
   HostOptions host;
   host.threads = HostThreads(options);
   host.processes = options.processes.get();
-  host.devices = options.processes != nullptr ? 1
-                 : devices.empty()            ? static_cast<uint32_t>(plan.requirements.devices.size())
-                                              : *std::max_element(devices.begin(), devices.end()) + 1;
+  host.devices = host.processes != nullptr ? 1 : static_cast<uint32_t>(plan.requirements.devices.size());
+  for (uint32_t device : devices) {
+    if (host.processes == nullptr) host.devices = std::max(host.devices, device + 1);
+  }
   host.ops = &ops;
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
   return DriverHandle(driver, DestroyHostDriver);

@@ -34,7 +34,7 @@ struct ReadyTimes {
 struct LoadOptions {
   std::string driver;   // "host" or "cuda"; "": the one that the plan is compiled for
   int64_t threads = 0;  // of the host driver; 0: one a core
-  // The driver's device for each of the plan's: a count N (0 to N - 1) or numbers "0,2,3"; "": as many as the
+  // The driver's device for each of the plan's: a count N (0 to N - 1) or numbers "0,2,2"; "": as many as the
   // plan has. The host driver makes as many as are named.
   std::string devices;
   bool ignore_hashes = false;
@@ -66,6 +66,7 @@ struct RunsOn {
   uint32_t processes = 1;            // a device each; `devices` is this one's
   std::string instructions;          // of the host driver: "avx512", "avx2", "baseline"
   uint32_t driver_version = 0;       // of CUDA: 13000
+  std::string nccl;                  // of CUDA, of plans for several devices: "2.31.2"
   std::string code;  // of CUDA, of plans with code for several: which runs, and why not the others
   // "driver host, 2 threads, avx512", "driver cuda 13.0, NVIDIA H200 (0)".
   std::string Text() const;

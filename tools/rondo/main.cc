@@ -1,9 +1,9 @@
 // The rondo command: the table of its subcommands. Those that compile are left out of a build without the
 // compiler.
 #include <csignal>
-#include <cstdlib>
 
 #include "tools/rondo/commands.h"
+#include "tools/rondo/gpu_environment.h"
 #include "tools/rondo/options.h"
 
 int main(int argc, char** argv) {
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
      rondo::tools::MakeTuneCommand},
 #endif
   };
-  setenv("NCCL_NVLS_ENABLE", "0", 0);  // drivers/nccl asks for an answer; whoever calls may give another
-  std::signal(SIGXFSZ, SIG_IGN);       // a file that may grow no further is an error of the write
+  rondo::tools::BeginGpuEnvironment();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may grow no further is an error of the write
   return rondo::tools::RunCommandLine(commands, argc, argv);
 }

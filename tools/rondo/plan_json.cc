@@ -232,7 +232,9 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
                        {"code", given.code},
                        {"graphs", given.graphs},
                        {"first_session", given.first_session},
-                       {"each_session", given.each_session}});
+                       {"each_session", given.each_session},
+                       {"library", given.library},
+                       {"eight_sessions", BytesOfSessions(given, 8)}});
   }
   Json json = {{"plan", path},
                {"producer", std::string(plan.producer)},

@@ -12,6 +12,21 @@ namespace {
 
 std::string Number(uint64_t value) { return std::to_string(value); }
 
+// What a GPU gives for the plan, part by part.
+std::string GivenText(size_t device, const DeviceMemory& given) {
+  std::string parts = Printf("weights %s, a session %s, graphs %s, code %s", BytesText(given.weights).c_str(),
+                             BytesText(given.session).c_str(), BytesText(given.graphs).c_str(),
+                             BytesText(given.code).c_str());
+  if (given.library != 0) parts += ", cuBLASLt " + BytesText(given.library);
+  if (given.communicator != 0) parts += ", communicators " + BytesText(given.communicator);
+  return Printf(
+      "device %zu: a GPU gives about %s for the first session (%s), %s for each more, %s for eight, beside "
+      "what "
+      "CUDA itself takes in every process",
+      device, BytesText(given.first_session).c_str(), parts.c_str(), BytesText(given.each_session).c_str(),
+      BytesText(BytesOfSessions(given, 8)).c_str());
+}
+
 Section RequirementsOf(const PlanFile& file) {
   const PlanData& plan = file.data;
   Section section;
@@ -36,11 +51,7 @@ Section RequirementsOf(const PlanFile& file) {
                                   BytesText(bytes.communicator)});
     const DeviceMemory given = EstimateDeviceMemory(plan, static_cast<uint32_t>(d));
     if (given.first_session == 0) continue;
-    section.lines.push_back(Printf(
-        "device %zu: a GPU gives about %s for the first session (code %s, graphs %s), %s for each more, "
-        "beside what CUDA itself takes in every process",
-        d, BytesText(given.first_session).c_str(), BytesText(given.code).c_str(),
-        BytesText(given.graphs).c_str(), BytesText(given.each_session).c_str()));
+    section.lines.push_back(GivenText(d, given));
   }
   return section;
 }

@@ -46,7 +46,11 @@ class TestCommand : public Command {
         .Text("--driver", &load_.driver,
               "which driver runs it: host or cuda; by default what --target is for", "NAME")
         .Text("--target", &target_, "what to compile for; by default what the driver runs", "TARGET")
-        .Integer("--devices", &devices_, 1, 64, "devices to compile for; {rank} in --model is their number")
+        .Text(
+            "--devices", &load_.devices,
+            "devices to compile for, {rank} in --model is their number: how many, or the driver's (0,0: two "
+            "on one)",
+            "N|LIST")
         .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
@@ -63,6 +67,13 @@ class TestCommand : public Command {
   }
 
   int Run() override {
+    Result<std::vector<uint32_t>> devices = ParseDevices(load_.devices);
+    if (!devices.ok()) return Misuse("test", devices.status().message());
+    if (tensor_parallel_ > 1 && !devices->empty() && devices->size() != static_cast<size_t>(tensor_parallel_))
+      return Misuse("test",
+                    Printf("--tp %d: --devices %s names %zu devices", static_cast<int>(tensor_parallel_),
+                           load_.devices.c_str(), devices->size()));
+    if (tensor_parallel_ <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
     if (Status status = JoinOthers(&load_); !status.ok()) return Fail("test", status);
     if (load_.processes != nullptr && devices_ == 0 && tensor_parallel_ == 0)
@@ -125,7 +136,7 @@ class TestCommand : public Command {
     CompileOptions options;
     options.models = {{"main", test.model}};
     options.shapes = shapes;
-    options.devices = static_cast<uint32_t>(devices_);
+    options.devices = devices_;
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     // A case holds whole caches: shared out, each device would have a part of them for itself.
     options.auto_state = !no_auto_state_ && tensor_parallel_ <= 1;
@@ -249,7 +260,8 @@ class TestCommand : public Command {
   }
 
   std::string target_;
-  int64_t devices_ = 0, tensor_parallel_ = 0;
+  int64_t tensor_parallel_ = 0;
+  uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;
   std::string model_;
   double rtol_ = 1e-3, atol_ = 1e-5;

@@ -79,7 +79,7 @@ bool ProgramCheck::InPlaceCollective(const Access& a, const Access& b) const {
   if (step.kind != StepKind::kCollectiveStart) return false;
   const SyncPoint& point = program_.sync_points[step.sync_point];
   const int64_t from = a.reads() ? a.base : b.base, to = a.reads() ? b.base : a.base;
-  return from - to == InPlaceDistance(point, step.device);
+  return from - to == InPlaceDistance(point, RankOf(point, step.device));
 }
 
 // A custom op's input and the output that is its new version; the verifier has compared their places.

@@ -48,6 +48,8 @@ void ProgramCheck::Add(uint32_t step, const Footprint* print, const Binding& bin
 
 size_t ProgramCheck::AccessesOf(const Step& step) const {
   if (step.kind == StepKind::kLaunch) return prints_.of[step.kernel].size();
+  if (step.sync_point != kNone && program_.sync_points[step.sync_point].op == CollectiveOp::kSend)
+    return step.kind == StepKind::kCollectiveStart;
   if (step.kind != StepKind::kCustom) return step.bindings.size();
   size_t present = 0;
   for (const CustomArgument& argument : plan_.custom_ops[step.custom].arguments) present += !argument.absent;
@@ -83,12 +85,14 @@ Status ProgramCheck::CollectStep(uint32_t s, size_t* at) {
   uint64_t bytes[2] = {step.bytes, step.bytes};
   if (step.kind == StepKind::kCollectiveStart) {
     const SyncPoint& point = program_.sync_points[step.sync_point];
-    bytes[0] = BytesRead(point);
-    bytes[1] = BytesWritten(point);
+    const uint32_t rank = RankOf(point, step.device);
+    bytes[0] = BytesRead(point, rank);
+    bytes[1] = BytesWritten(point, rank);
   }
   Span<Footprint> prints = scratch_.New<Footprint>(2);
   if (prints.data() == nullptr) return OutOfMemory();
   for (size_t i = 0; i < 2; ++i) {
+    if (bytes[i] == 0 && step.kind == StepKind::kCollectiveStart) continue;
     prints[i].box = DenseBox(0, static_cast<int64_t>(bytes[i]));
     (i == 0 ? prints[i].reads : prints[i].writes) = true;
     Add(s, &prints[i], step.bindings[i], at);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/device_steps.h"
 #include "tests/cuda/fake/fake_world.h"
 
 using namespace rondo::fake_cuda;  // NOLINT: the functions below are this library
@@ -92,7 +93,14 @@ RONDO_FAKE_API Error cuCtxPopCurrent_v2(rondo::cuda::Context* context) {
 RONDO_FAKE_API Error cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemGetInfo");
+  uint64_t nodes = 0;
+  for (void* handle : W().graphs) {
+    const auto* graph = static_cast<const rondo::fake_cuda::Graph*>(handle);
+    if (graph->instance) nodes += graph->nodes.size();
+  }
   *free_bytes = *total_bytes = W().machine.device_bytes;
+  *free_bytes -= rondo::InDeviceSteps(W().modules.size() * W().machine.module_bytes);
+  *free_bytes -= rondo::InDeviceSteps(nodes * W().machine.node_bytes);
   for (const auto& [address, block] : W().blocks) {
     if (block.second == current.back()) *free_bytes -= block.first;
   }
@@ -101,6 +109,7 @@ RONDO_FAKE_API Error cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
 RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemAlloc");
+  DrainAll();
   uint64_t used = 0;
   for (const auto& [at, block] : W().blocks) used += block.second == current.back() ? block.first : 0;
   if (bytes == 0) return kInvalidValue;
@@ -115,7 +124,7 @@ RONDO_FAKE_API Error cuMemAlloc_v2(Address* address, size_t bytes) {
 RONDO_FAKE_API Error cuMemFree_v2(Address address) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
-  Drain();
+  DrainAll();
   if (W().blocks.erase(address) == 0) return kInvalidValue;
   std::free(Pointer<void>(address));
   return 0;
@@ -123,6 +132,7 @@ RONDO_FAKE_API Error cuMemFree_v2(Address address) {
 RONDO_FAKE_API Error cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemHostAlloc");
+  DrainAll();
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   W().host_blocks[reinterpret_cast<uint64_t>(*memory)] = bytes;
   return 0;
@@ -130,6 +140,7 @@ RONDO_FAKE_API Error cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
 RONDO_FAKE_API Error cuMemFreeHost(void* memory) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
+  DrainAll();
   if (W().host_blocks.erase(reinterpret_cast<uint64_t>(memory)) == 0) return kInvalidValue;
   std::free(memory);
   return 0;
@@ -180,6 +191,7 @@ RONDO_FAKE_API Error cuMemsetD8Async(Address to, unsigned char byte, size_t byte
 RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
   const rondo::fake_cuda::Working working;
   POINT("cuModuleLoadData");
+  DrainAll();
   const auto* text = static_cast<const char*>(image);
   constexpr const char* kBegins[] = {kImage,
                                      "\x7f"
@@ -197,7 +209,7 @@ RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
 RONDO_FAKE_API Error cuModuleUnload(ModuleHandle module) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
-  Drain();
+  DrainAll();
   if (W().modules.erase(module) == 0) return kInvalidHandle;
   delete reinterpret_cast<rondo::fake_cuda::Module*>(module);
   return 0;

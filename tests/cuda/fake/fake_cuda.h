@@ -45,6 +45,8 @@ struct Machine {
   uint64_t device_bytes = 1 << 30;
   int block_shared = 227 << 10;                          // bytes that a block can have
   int function_threads = 1024, function_registers = 32;  // as cuFuncGetAttribute says of every function
+  // What a loaded module and a node of an instantiated graph take of free device memory, each kind in steps.
+  uint64_t module_bytes = 0, node_bytes = 0;
 };
 RONDO_FAKE_API void SetMachine(const Machine& machine);
 
@@ -74,6 +76,11 @@ struct HostCopies {
 };
 RONDO_FAKE_API HostCopies CountHostCopies();
 
+// Calls so far that give or take memory, or load code, and came when work of a device waited for work that
+// nobody had added yet, a collective for another rank. CUDA may hang then: such a call waits for the device
+// and keeps others from adding work.
+RONDO_FAKE_API uint64_t CountStalls();
+
 inline constexpr uint64_t kNoCall = ~uint64_t{0};
 // Counts calls that can fail, from 0 on, and fails the `fail`-th with `error`.
 RONDO_FAKE_API void Arm(uint64_t fail, int error);
@@ -93,6 +100,10 @@ inline constexpr int kNotYet = -1;
 RONDO_FAKE_API int AddWork(void* stream, std::function<int()> work);
 // Lets work that has waited be looked at again.
 RONDO_FAKE_API void Wake();
+// A call of theirs takes memory of a device's (CountStalls).
+RONDO_FAKE_API void TakeMemory();
+// Of the context that the calling thread has pushed last.
+RONDO_FAKE_API int CurrentDevice();
 
 // A new process, as far as this library is concerned: contexts work again.
 RONDO_FAKE_API void Heal();

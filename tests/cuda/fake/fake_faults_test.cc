@@ -10,13 +10,10 @@
 #include "compiler/compile.h"
 #include "core/synthetic.h"
 #include "drivers/host/host_driver.h"
-#include "formats/plan/writer.h"
 #include "tests/cuda/fake/fake_session.h"
 #include "tests/e2e/harness.h"
 #include "tests/plan/call_plan.h"
 #include "tests/runtime/open_tiny.h"
-#include "tests/temporary_folder.h"
-#include "tests/tools/run_command.h"
 
 namespace rondo {
 namespace {
@@ -34,7 +31,7 @@ class CudaFaults : public testing::Test {
 
 TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
   fake_cuda::Machine machine;
-  machine.device_bytes = 200 << 20;
+  machine.device_bytes = 208 << 20;  // steps of 66 MiB, and one that the weights lie in
   fake_cuda::SetMachine(machine);
   TinyPlan tiny;
   std::vector<DeviceBytes> bytes(tiny.data.requirements.devices.begin(),
@@ -53,8 +50,9 @@ TEST_F(CudaFaults, TooLittleMemoryIsOneSentenceAndOthersLive) {
     status = session.status();
     if (session.ok()) more.push_back(session.Take());
   }
-  EXPECT_SAYS(status, "device 0: the session's arena and state of 67117056 bytes; 8");
-  EXPECT_SAYS(status, "of 209715200 bytes are free");
+  EXPECT_SAYS(status,
+              "device 0: the session's arena and state of 67117056 bytes; 8388608 of 218103808 bytes are "
+              "free");
   EXPECT_EQ(status.code(), Code::kOutOfMemory);
   EXPECT_TRUE(RunAddOnce(s.sessions[0]).ok());
   more.clear();
@@ -379,42 +377,6 @@ TEST_F(CudaWalk, AModel) {
 }
 
 // ------------------------------------------------------------------------------ machines that lack something
-
-std::string Bench(const std::string& machine, const std::string& plan) {
-  const Outcome bench =
-      Shell("RONDO_FAKE_CUDA=" + machine +
-            " LD_LIBRARY_PATH=" RONDO_FAKE_CUDA_FOLDER " " RONDO_COMMAND " bench --driver cuda " + plan);
-  EXPECT_EQ(bench.status, 1) << bench.text;
-  return bench.text;
-}
-
-TEST(CudaMachines, SayWhatTheyLack) {
-  TinyPlan tiny;
-  FakeGpu gpu(&tiny.data);
-  tiny.data.requirements.target = "cuda:sm_90";
-  const TemporaryFolder folder;
-  const std::string path = folder.File("cuda_machines.rondo");
-  WriteOptions options;
-  options.path = path;
-  auto weights = [](uint32_t, uint64_t, uint64_t bytes, uint8_t* out) {
-    std::memset(out, 0, bytes);
-    return Status::Ok();
-  };
-  const Status written = WritePlan(tiny.data, weights, options);
-  ASSERT_TRUE(written.ok()) << written.message();
-  struct Lack {
-    const char *machine, *words;
-  };
-  const Lack kLacks[] = {
-      {"devices=0", "the NVIDIA driver finds no GPU on this machine"},
-      {"version=11080", "the NVIDIA driver supports CUDA 11.8; 12.0 is needed"},
-      {"init=100", "cuInit: as the fake was asked (100)"},
-  };
-  for (const Lack& lack : kLacks) {
-    const std::string text = Bench(lack.machine, path);
-    EXPECT_NE(text.find(lack.words), std::string::npos) << text;
-  }
-}
 
 }  // namespace
 }  // namespace rondo

@@ -43,7 +43,9 @@ RONDO_FAKE_API Error cuStreamEndCapture(StreamHandle stream, GraphHandle* graph)
 RONDO_FAKE_API Error cuGraphInstantiateWithFlags(GraphExec* exec, GraphHandle graph, unsigned long long) {
   const rondo::fake_cuda::Working working;
   POINT("cuGraphInstantiate");
+  DrainAll();
   auto* made = new rondo::fake_cuda::Graph(*reinterpret_cast<rondo::fake_cuda::Graph*>(graph));
+  made->instance = true;
   W().graphs.insert(made);
   *exec = reinterpret_cast<GraphExec>(made);
   return 0;
@@ -88,6 +90,7 @@ RONDO_FAKE_API Error cuGraphExecMemcpyNodeSetParams(GraphExec exec, NodeHandle n
 RONDO_FAKE_API Error cuGraphExecDestroy(GraphExec exec) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
+  DrainAll();
   if (W().graphs.erase(exec) == 0) return kInvalidHandle;
   delete reinterpret_cast<rondo::fake_cuda::Graph*>(exec);
   return 0;

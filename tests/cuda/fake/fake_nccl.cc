@@ -1,20 +1,23 @@
 // A libnccl.so.2 over fake_cuda: a collective happens when the last of its ranks comes to it.
-#include <cstdint>
+#include "tests/cuda/fake/fake_nccl.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
-
-#include "drivers/nccl/nccl_api.h"
-#include "tests/cuda/fake/fake_cuda.h"
 
 namespace {
 
 using rondo::nccl::Result_t;
 using Stream = rondo::nccl::Stream;
 
-constexpr int kFloat = 7;  // ncclFloat32: the only type that is added here
+constexpr int kFloat = 7;                             // ncclFloat32: the only type that is added here
+constexpr Result_t kInternal = 3, kInvalidUsage = 5;  // ncclInternalError, ncclInvalidUsage
 
 // One collective of a run: the ranks that have come, and whether it is done.
 struct Meeting {
@@ -24,8 +27,19 @@ struct Meeting {
   bool done = false;
 };
 
+// What one rank sends to, or takes from, another.
+struct Post {
+  const void* from = nullptr;
+  void* to = nullptr;
+  size_t bytes = 0;
+  std::shared_ptr<bool> done = std::make_shared<bool>(false);
+};
+
 struct Group {
   size_t ranks = 0, members = 0;
+  std::map<std::pair<size_t, size_t>, std::vector<Post>> sent, wanted;  // by sender and taker, to be met
+  std::vector<int> gpus;                                                // of the members so far
+  Result_t connected = 0;                                               // of all
   bool aborted = false;
   std::vector<uint64_t> next;  // by rank: its next meeting
   std::map<uint64_t, Meeting> meetings;
@@ -34,6 +48,8 @@ struct Group {
 struct Member {
   std::shared_ptr<Group> group;
   size_t rank = 0;
+  Result_t failed = 0;  // what its state says
+  uint32_t late = 0;    // how often it is still in progress
 };
 
 enum class Op { kAllReduce, kAllGather, kReduceScatter, kBroadcast };
@@ -41,6 +57,50 @@ enum class Op { kAllReduce, kAllGather, kReduceScatter, kBroadcast };
 std::mutex mutex;  // guards all groups
 std::map<uint64_t, std::shared_ptr<Group>> groups;
 uint64_t groups_made = 0;
+rondo::fake_nccl::Library library;
+rondo::nccl::Config last_config;
+int64_t held = 0;
+bool armed = false, at_once = true;
+uint64_t fail_at = 0;
+rondo::fake_nccl::Count count;
+
+// Counts one call that can fail: whether it does. With the mutex held.
+bool Fails(const char* name) {
+  if (!armed || count.calls++ != fail_at) return false;
+  count.fired = true;
+  count.failed = name;
+  return true;
+}
+
+// The same for a call of a rank's: its result, with what its state will say.
+Result_t Point(const char* name, Member* member) {
+  member->late = library.late;
+  if (!Fails(name)) return library.late == 0 ? rondo::nccl::kSuccess : rondo::nccl::kInProgress;
+  member->failed = kInternal;
+  return at_once ? kInternal : rondo::nccl::kInProgress;
+}
+
+// Whether ranks may share a GPU: looked up once, as NCCL does.
+bool MayShare() {
+  static const bool may = [] {
+    const char* text = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    return text != nullptr && std::strcmp(text, "1") == 0;
+  }();
+  return may;
+}
+
+// What connecting the group comes to, once all have come.
+Result_t Connect(const Group& group) {
+  if (group.ranks < 2) return 0;
+  const bool may = MayShare();
+  std::vector<int> gpus = group.gpus;
+  std::sort(gpus.begin(), gpus.end());
+  if (std::adjacent_find(gpus.begin(), gpus.end()) == gpus.end()) return 0;
+  if (library.version < rondo::nccl::Version(2, 30)) return kInvalidUsage;
+  if (may) return 0;
+  std::fprintf(stderr, "fake_nccl: two ranks on one GPU, and nobody said that they may: NCCL crashes here\n");
+  std::abort();
+}
 
 Member* ToMember(rondo::nccl::Comm comm) { return reinterpret_cast<Member*>(comm); }
 
@@ -71,12 +131,20 @@ void Do(const Meeting& m, Op op, size_t count, size_t bytes) {
   }
 }
 
+size_t BytesOf(size_t count, int type) { return count * (type == kFloat ? sizeof(float) : 1); }
+
 // Each time it runs in a stream, it is the rank's next meeting.
-Result_t Add(Op op, const void* from, void* to, size_t count, int type, rondo::nccl::Comm comm,
-             Stream stream) {
+Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, int type,
+             rondo::nccl::Comm comm, Stream stream) {
   Member* member = ToMember(comm);
+  Result_t result = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    result = Point(name, member);
+  }
+  if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) return result;
   const std::shared_ptr<Group> group = member->group;
-  const size_t rank = member->rank, bytes = count * (type == kFloat ? sizeof(float) : 1);
+  const size_t rank = member->rank, bytes = BytesOf(count, type);
   auto waiting = std::make_shared<bool>(false);
   const int error = rondo::fake_cuda::AddWork(stream, [=]() -> int {
     std::lock_guard<std::mutex> lock(mutex);
@@ -102,12 +170,68 @@ Result_t Add(Op op, const void* from, void* to, size_t count, int type, rondo::n
     if (++m.left == group->ranks) group->meetings.erase(number);
     return 0;
   });
+  return error == 0 ? result : 1;  // ncclUnhandledCudaError
+}
+
+// Sends and takes that a thread has put between ncclGroupStart and ncclGroupEnd: they go on together.
+struct Exchange {
+  rondo::nccl::Comm comm = nullptr;
+  Stream stream = nullptr;
+  std::vector<std::pair<size_t, Post>> sends, takes;  // with the other rank
+};
+thread_local Exchange exchange;
+thread_local int depth = 0;
+
+void Meet(Group* group, const std::pair<size_t, size_t>& pair) {
+  std::vector<Post>&sent = group->sent[pair], &wanted = group->wanted[pair];
+  while (!sent.empty() && !wanted.empty()) {
+    const Post send = sent.front(), take = wanted.front();
+    sent.erase(sent.begin());
+    wanted.erase(wanted.begin());
+    std::memcpy(take.to, send.from, send.bytes < take.bytes ? send.bytes : take.bytes);
+    *send.done = *take.done = true;
+  }
+}
+
+// Each time it runs in a stream, its sends and takes are posted once, and it is over when all have met.
+Result_t AddExchange(const Exchange& posts) {
+  const std::shared_ptr<Group> group = ToMember(posts.comm)->group;
+  const size_t rank = ToMember(posts.comm)->rank;
+  auto posted = std::make_shared<bool>(false);
+  const int error = rondo::fake_cuda::AddWork(posts.stream, [=]() -> int {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const auto& [peer, post] : posts.sends) {
+      if (!*posted) group->sent[{rank, peer}].push_back(post);
+      if (!*posted) *post.done = false;
+      Meet(group.get(), {rank, peer});
+    }
+    for (const auto& [peer, post] : posts.takes) {
+      if (!*posted) group->wanted[{peer, rank}].push_back(post);
+      if (!*posted) *post.done = false;
+      Meet(group.get(), {peer, rank});
+    }
+    bool done = true;
+    for (const auto* of : {&posts.sends, &posts.takes}) {
+      for (const auto& [peer, post] : *of) done = done && *post.done;
+    }
+    *posted = !done && !group->aborted;
+    return *posted ? rondo::fake_cuda::kNotYet : 0;
+  });
   return error == 0 ? 0 : 1;  // ncclUnhandledCudaError
+}
+
+Result_t AddPost(bool send, const Post& post, int peer, rondo::nccl::Comm comm, Stream stream) {
+  exchange.comm = comm;
+  exchange.stream = stream;
+  (send ? exchange.sends : exchange.takes).emplace_back(static_cast<size_t>(peer), post);
+  if (depth > 0) return 0;
+  return AddExchange(std::exchange(exchange, {}));
 }
 
 void Leave(rondo::nccl::Comm comm, bool abort) {
   {
     std::lock_guard<std::mutex> lock(mutex);
+    --held;
     ToMember(comm)->group->aborted |= abort;
     delete ToMember(comm);
   }
@@ -116,37 +240,90 @@ void Leave(rondo::nccl::Comm comm, bool abort) {
 
 }  // namespace
 
+namespace rondo::fake_nccl {
+
+void SetLibrary(const Library& to) {
+  std::lock_guard<std::mutex> lock(mutex);
+  library = to;
+}
+
+void Arm(uint64_t fail, bool now) {
+  std::lock_guard<std::mutex> lock(mutex);
+  armed = true;
+  at_once = now;
+  fail_at = fail;
+  count = Count();
+}
+
+Count Disarm() {
+  std::lock_guard<std::mutex> lock(mutex);
+  armed = false;
+  return count;
+}
+
+int64_t HeldRanks() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return held;
+}
+
+nccl::Config LastConfig() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return last_config;
+}
+
+}  // namespace rondo::fake_nccl
+
 extern "C" {
 
 RONDO_FAKE_API Result_t ncclGetVersion(int* version) {
   const rondo::fake_cuda::Working working;
-  *version = 22809;
+  std::lock_guard<std::mutex> lock(mutex);
+  *version = library.version;
   return 0;
 }
 RONDO_FAKE_API Result_t ncclGetUniqueId(rondo::nccl::UniqueId* id) {
   const rondo::fake_cuda::Working working;
   std::lock_guard<std::mutex> lock(mutex);
+  if (Fails("ncclGetUniqueId")) return kInternal;
   const uint64_t number = ++groups_made;
   std::memcpy(id, &number, sizeof(number));
   return 0;
 }
 RONDO_FAKE_API Result_t ncclCommInitRankConfig(rondo::nccl::Comm* comm, int ranks, rondo::nccl::UniqueId id,
-                                               int rank, rondo::nccl::Config*) {
+                                               int rank, rondo::nccl::Config* config) {
   const rondo::fake_cuda::Working working;
+  const int gpu = rondo::fake_cuda::CurrentDevice();
+  rondo::fake_cuda::TakeMemory();
   std::lock_guard<std::mutex> lock(mutex);
+  last_config = *config;
+  if (library.version < rondo::nccl::Version(2, 29)) last_config.graph_usage = rondo::nccl::kUndefined;
   uint64_t number = 0;
   std::memcpy(&number, &id, sizeof(number));
   std::shared_ptr<Group>& group = groups[number];
   if (group == nullptr) group = std::make_shared<Group>();
   group->ranks = static_cast<size_t>(ranks);
   group->next.resize(group->ranks);
-  *comm = reinterpret_cast<rondo::nccl::Comm>(new Member{group, static_cast<size_t>(rank)});
-  if (++group->members == group->ranks) groups.erase(number);
-  return 0;
+  auto* member = new Member{group, static_cast<size_t>(rank)};
+  const Result_t result = Point("ncclCommInitRankConfig", member);
+  if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) {
+    delete member;
+    return result;
+  }
+  ++held;
+  *comm = reinterpret_cast<rondo::nccl::Comm>(member);
+  group->gpus.push_back(gpu);
+  if (++group->members != group->ranks) return result;
+  group->connected = Connect(*group);
+  groups.erase(number);
+  return result;
 }
-RONDO_FAKE_API Result_t ncclCommGetAsyncError(rondo::nccl::Comm, Result_t* state) {
+RONDO_FAKE_API Result_t ncclCommGetAsyncError(rondo::nccl::Comm comm, Result_t* state) {
   const rondo::fake_cuda::Working working;
-  *state = 0;
+  std::lock_guard<std::mutex> lock(mutex);
+  Member* member = ToMember(comm);
+  const bool late = member->late > 0;
+  member->late -= late;
+  *state = late ? rondo::nccl::kInProgress : member->failed != 0 ? member->failed : member->group->connected;
   return 0;
 }
 RONDO_FAKE_API Result_t ncclCommAbort(rondo::nccl::Comm comm) {
@@ -161,27 +338,53 @@ RONDO_FAKE_API Result_t ncclCommDestroy(rondo::nccl::Comm comm) {
 }
 RONDO_FAKE_API const char* ncclGetErrorString(Result_t) { return "as the fake was asked"; }
 RONDO_FAKE_API const char* ncclGetLastError(rondo::nccl::Comm) { return ""; }
-RONDO_FAKE_API Result_t ncclGroupStart() { return 0; }
-RONDO_FAKE_API Result_t ncclGroupEnd() { return 0; }
+RONDO_FAKE_API Result_t ncclGroupStart() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (Fails("ncclGroupStart")) return kInternal;
+  }
+  ++depth;
+  return 0;
+}
+RONDO_FAKE_API Result_t ncclGroupEnd() {
+  const rondo::fake_cuda::Working working;
+  --depth;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (Fails("ncclGroupEnd")) return kInternal;
+  }
+  if (depth > 0 || exchange.comm == nullptr) return 0;
+  return AddExchange(std::exchange(exchange, {}));
+}
+RONDO_FAKE_API Result_t ncclSend(const void* from, size_t count, int type, int peer, rondo::nccl::Comm comm,
+                                 Stream stream) {
+  const rondo::fake_cuda::Working working;
+  return AddPost(true, {from, nullptr, BytesOf(count, type)}, peer, comm, stream);
+}
+RONDO_FAKE_API Result_t ncclRecv(void* to, size_t count, int type, int peer, rondo::nccl::Comm comm,
+                                 Stream stream) {
+  const rondo::fake_cuda::Working working;
+  return AddPost(false, {nullptr, to, BytesOf(count, type)}, peer, comm, stream);
+}
 RONDO_FAKE_API Result_t ncclAllReduce(const void* from, void* to, size_t count, int type, int,
                                       rondo::nccl::Comm comm, Stream stream) {
   const rondo::fake_cuda::Working working;
-  return Add(Op::kAllReduce, from, to, count, type, comm, stream);
+  return Add(Op::kAllReduce, "ncclAllReduce", from, to, count, type, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclAllGather(const void* from, void* to, size_t count, int type,
                                       rondo::nccl::Comm comm, Stream stream) {
   const rondo::fake_cuda::Working working;
-  return Add(Op::kAllGather, from, to, count, type, comm, stream);
+  return Add(Op::kAllGather, "ncclAllGather", from, to, count, type, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclReduceScatter(const void* from, void* to, size_t count, int type, int,
                                           rondo::nccl::Comm comm, Stream stream) {
   const rondo::fake_cuda::Working working;
-  return Add(Op::kReduceScatter, from, to, count, type, comm, stream);
+  return Add(Op::kReduceScatter, "ncclReduceScatter", from, to, count, type, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclBroadcast(const void* from, void* to, size_t count, int type, int,
                                       rondo::nccl::Comm comm, Stream stream) {
   const rondo::fake_cuda::Working working;
-  return Add(Op::kBroadcast, from, to, count, type, comm, stream);
+  return Add(Op::kBroadcast, "ncclBroadcast", from, to, count, type, comm, stream);
 }
 
 }  // extern "C"

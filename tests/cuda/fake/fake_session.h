@@ -23,6 +23,7 @@ struct FakeSession {
     CudaOptions options;
     options.ops = ops;
     options.library_path = library_path;
+    options.connect_seconds = connect_seconds;
     RONDO_ASSIGN_OR_RETURN(driver, CreateCudaDriver(options));
     RONDO_ASSIGN_OR_RETURN(plan, Plan::FromData(data, weights));
     RuntimeOptions runtime_options;
@@ -43,6 +44,7 @@ struct FakeSession {
   }
 
   const char* library_path = nullptr;  // of vendors' libraries
+  double connect_seconds = 120;
   Driver* driver = nullptr;
   Plan plan;
   Runtime runtime;

@@ -60,6 +60,16 @@ void Drain() {
   }
 }
 
+void DrainAll() {
+  Drain();
+  for (void* stream : W().streams) {
+    if (!static_cast<Stream*>(stream)->queue.empty()) {
+      ++W().stalls;
+      return;
+    }
+  }
+}
+
 Stream* ToStream(cuda::StreamHandle handle) {
   return W().streams.count(handle) != 0 ? reinterpret_cast<Stream*>(handle) : nullptr;
 }
@@ -137,6 +147,11 @@ HostCopies CountHostCopies() {
   return W().copies;
 }
 
+uint64_t CountStalls() {
+  Lock lock(W().mutex);
+  return W().stalls;
+}
+
 void Arm(uint64_t fail, int error) {
   Lock lock(W().mutex);
   W().armed = true;
@@ -167,6 +182,13 @@ int AddWork(void* stream, std::function<int()> work) {
   Lock lock(W().mutex);
   return Enqueue(static_cast<cuda::StreamHandle>(stream), std::move(work));
 }
+
+void TakeMemory() {
+  Lock lock(W().mutex);
+  DrainAll();
+}
+
+int CurrentDevice() { return current.back()->device; }
 
 void Wake() {
   Lock lock(W().mutex);

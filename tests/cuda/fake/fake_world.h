@@ -64,6 +64,7 @@ struct Graph {
   Context* context = nullptr;
   std::vector<std::shared_ptr<Node>> nodes;
   std::map<const void*, Work> changed;  // of an instance, by node
+  bool instance = false;
 };
 
 struct World {
@@ -80,6 +81,7 @@ struct World {
   Error error = 0;
   Count count;
   HostCopies copies;
+  uint64_t stalls = 0;
 
   World();
 };
@@ -102,6 +104,9 @@ Error ContextPoint(const char* name);
 
 // Does all the work there is, but what waits for other work to be added.
 void Drain();
+// What gives or takes memory: a device does it once all its work is done, and lets nobody add any until then.
+// Work that waits for other work to be added would wait for ever; here it is counted.
+void DrainAll();
 
 // Works until `done`. An error of the wait itself ends it, and what is left of the stream.
 template <typename Done>

@@ -260,28 +260,6 @@ TEST_F(StagingTest, ManyStreamsCopyAtOnce) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
-// What is asked for beyond the bytes can cost a step of what the device gives.
-TEST_F(StagingTest, RoomToRoundAddressesUpIsTakenOnlyWhereTheyNeedIt) {
-  Copier copier(device_, {});
-  std::vector<std::pair<DeviceAddress, uint64_t>> blocks;
-  for (const auto& [bytes, alignment] : {std::pair<uint64_t, uint64_t>{3 << 20, 4096},
-                                         {1000, 256},
-                                         {5000, 1024},
-                                         {5000, 1024},
-                                         {5000, 4096}}) {
-    const int64_t before = fake_cuda::Held().bytes;
-    const DeviceAddress block = device_->Allocate(bytes, alignment).Take();
-    EXPECT_EQ(block % alignment, 0u);
-    const uint64_t taken = static_cast<uint64_t>(fake_cuda::Held().bytes - before);
-    EXPECT_TRUE(taken == bytes || (bytes == 5000 && taken == bytes + alignment)) << taken;
-    EXPECT_TRUE(device_->Fill(block, 1, bytes, copier.stream()).ok());  // all of it lies in what was taken
-    blocks.push_back({block, bytes});
-  }
-  EXPECT_TRUE(copier.Wait().ok());
-  for (const auto& [block, bytes] : blocks) device_->Free(block, bytes);
-  EXPECT_EQ(fake_cuda::Held().blocks, 0);
-}
-
 // Two pieces of every tensor are in the team's hands at once; callers that find it busy come again.
 TEST(CopyTeamTest, CopiesWhateverTheNumberOfHelpersAndCallers) {
   static int left;

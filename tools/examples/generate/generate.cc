@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -79,11 +80,20 @@ std::string Generate(Model& model, const std::vector<uint8_t>& prompt, const Opt
   return "";
 }
 
+// What rondo_cuda.h asks of a program whose plans may be for several GPUs, or for one of them several times.
+void PrepareForGpus() {
+  setenv("NCCL_NVLS_ENABLE", "0", 0);
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 std::string Run(const Options& options) {
   std::vector<uint8_t> prompt;
   if (std::string problem = ReadFile(options.prompt_file, &prompt); !problem.empty()) return problem;
+  if (options.cuda) PrepareForGpus();
   Model model;
-  if (std::string problem = model.Open(options.plan.c_str(), options.threads, options.cuda); !problem.empty())
+  if (std::string problem = model.Open(options.plan.c_str(), options.threads, options.cuda, options.devices);
+      !problem.empty())
     return problem;
   return Generate(model, prompt, options);
 }

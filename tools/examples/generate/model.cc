@@ -24,16 +24,17 @@ std::string Mismatch(const char* what, int64_t value, int64_t expected) {
 
 }  // namespace
 
-std::string Model::Open(const char* path, uint32_t threads, bool cuda) {
+std::string Model::Open(const char* path, uint32_t threads, bool cuda, std::span<const uint32_t> gpus) {
   if (rondo::Error error = rondo::Plan::Open(path, &plan_)) return error.message();
   if (std::string problem = FindPrograms(); !problem.empty()) return problem;
   rondo_requirements needs;
   if (rondo::Error error = plan_.GetRequirements(&needs)) return error.message();
+  rondo_runtime_options options = RONDO_INIT(rondo_runtime_options);
+  options.devices = gpus.empty() ? nullptr : gpus.data();
+  options.num_devices = gpus.size();
   rondo_driver* driver =
       cuda ? rondo_cuda_driver_create(nullptr) : rondo_host_driver_create(threads, needs.devices);
-  if (rondo::Error error = rondo::Runtime::Create(driver, &runtime_)) {
-    return error.message();
-  }
+  if (rondo::Error error = rondo::Runtime::Create(driver, &runtime_, &options)) return error.message();
   if (rondo::Error error = rondo::Session::Create(runtime_, plan_, &session_)) return error.message();
   tokens_.resize(chunk_);
   positions_.resize(chunk_);

@@ -16,9 +16,9 @@ class Model {
  public:
   static constexpr int64_t kVocabulary = 256;  // a token is a byte
 
-  // Opens the plan, checks that it is such a model, and makes a session on `threads` CPU threads, or on a
-  // GPU.
-  std::string Open(const char* path, uint32_t threads, bool cuda);
+  // Opens the plan, checks that it is such a model, and makes a session on `threads` CPU threads, or on GPUs:
+  // for each of the plan's devices one of `gpus` (empty: 0, 1, ...).
+  std::string Open(const char* path, uint32_t threads, bool cuda, std::span<const uint32_t> gpus);
 
   // Tokens that fit in the KV cache.
   int64_t context() const { return context_; }

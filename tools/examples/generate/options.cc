@@ -4,7 +4,7 @@
 #include <string_view>
 
 const char kUsage[] =
-    "usage: generate PLAN --prompt-file F --tokens N [--raw] [--threads T] [--cuda]\n"
+    "usage: generate PLAN --prompt-file F --tokens N [--raw] [--threads T] [--cuda [--devices LIST]]\n"
     "\n"
     "Lets a byte-level language model continue a prompt, greedily. PLAN holds the programs `prefill` and\n"
     "`decode`, as made by: rondo compile prefill=prefill64.onnx decode=decode.onnx -o PLAN\n"
@@ -14,6 +14,7 @@ const char kUsage[] =
     "  --raw            write exactly the prompt and the N bytes that follow, and nothing else\n"
     "  --threads T      threads of the host driver (1 to 256; default 1)\n"
     "  --cuda           run on a GPU; PLAN was compiled with --target cuda:sm_90a\n"
+    "  --devices LIST   the GPU of each of the plan's devices (0,1; or 0,0: two on one); by default 0,1,...\n"
     "\n"
     "example: generate pycoder.rondo --prompt-file prompt.txt --tokens 120\n";
 
@@ -23,6 +24,19 @@ bool ParseNumber(std::string_view text, uint64_t least, uint64_t most, uint64_t*
   const char* end = text.data() + text.size();
   auto [parsed, error] = std::from_chars(text.data(), end, *number);
   return error == std::errc() && parsed == end && *number >= least && *number <= most;
+}
+
+// "0,1,1": 1 to 64 numbers below 64.
+bool ParseDevices(std::string_view list, std::vector<uint32_t>* devices) {
+  for (devices->clear(); devices->size() < 64;) {
+    const size_t comma = list.find(',');
+    uint64_t number = 0;
+    if (!ParseNumber(list.substr(0, comma), 0, 63, &number)) return false;
+    devices->push_back(static_cast<uint32_t>(number));
+    if (comma == list.npos) return true;
+    list.remove_prefix(comma + 1);
+  }
+  return false;
 }
 
 // Options that take a value; false with a problem when the value is wrong.
@@ -37,6 +51,11 @@ bool SetValue(const std::string& name, const std::string& value, Options* option
     *problem = "--tokens takes a number from 0 to 1000000000, not \"" + value + "\"";
     return false;
   }
+  if (name == "--devices") {
+    if (ParseDevices(value, &options->devices)) return true;
+    *problem = "--devices takes numbers from 0 to 63 with commas between, not \"" + value + "\"";
+    return false;
+  }
   uint64_t threads = 0;
   if (ParseNumber(value, 1, 256, &threads)) {
     options->threads = static_cast<uint32_t>(threads);
@@ -47,7 +66,7 @@ bool SetValue(const std::string& name, const std::string& value, Options* option
 }
 
 bool TakesValue(std::string_view name) {
-  return name == "--prompt-file" || name == "--tokens" || name == "--threads";
+  return name == "--prompt-file" || name == "--tokens" || name == "--threads" || name == "--devices";
 }
 
 }  // namespace
@@ -78,6 +97,7 @@ bool ParseOptions(int argc, char** argv, Options* options, std::string* problem)
   }
   if (options->plan.empty()) return *problem = "a plan is needed", false;
   if (options->prompt_file.empty()) return *problem = "--prompt-file is needed", false;
+  if (!options->devices.empty() && !options->cuda) return *problem = "--devices is for --cuda", false;
   if (!tokens_given) return *problem = "--tokens is needed", false;
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 struct Options {
   std::string plan;
@@ -12,6 +13,7 @@ struct Options {
   bool raw = false;
   bool cuda = false;
   bool help = false;
+  std::vector<uint32_t> devices;  // GPU of each of the plan's devices; empty: 0, 1, ...
   uint32_t threads = 1;
 };
 

@@ -1,0 +1,20 @@
+// How the memory of GPUs is given: in steps. The rule that drivers follow and that plans are stated by
+// (formats/plan/device_memory.h). Pure functions.
+#ifndef RONDO_CORE_DEVICE_STEPS_H_
+#define RONDO_CORE_DEVICE_STEPS_H_
+
+#include <cstdint>
+
+namespace rondo {
+
+inline constexpr uint64_t kDeviceStep = 2 << 20;  // bytes; CUDA gives memory in multiples of it
+inline constexpr uint64_t kDevicePage = 4 << 10;  // bytes; small blocks begin at multiples of it
+// Blocks of up to this many bytes lie several to a step, others in steps of their own.
+inline constexpr uint64_t kSmallBlock = kDeviceStep / 2;
+
+constexpr uint64_t InUnits(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr uint64_t InDeviceSteps(uint64_t bytes) { return InUnits(bytes, kDeviceStep); }
+
+}  // namespace rondo
+
+#endif  // RONDO_CORE_DEVICE_STEPS_H_
