@@ -43,7 +43,8 @@ typedef struct rondo_host_options {
    * closed when it is destroyed. The paths are not kept. */
   const char* const* op_libraries;
   size_t num_op_libraries;
-  /* Other processes that run plans together with this one, which then has one device; NULL: none. Not kept. */
+  /* Other processes that run plans together with this one, which then has one device; NULL: none. Not kept.
+   */
   const rondo_processes* processes;
 } rondo_host_options;
 

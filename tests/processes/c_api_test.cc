@@ -65,7 +65,8 @@ TEST(CApiTest, EachProcessRunsItsDevice) {
     Own own;
     const Error error = own.Make(bytes, processes);
     ASSERT_EQ(error, nullptr) << rondo_error_message(error.get());
-    const std::string number = std::to_string(processes.rank), in_name = "b" + number, out_name = "out" + number;
+    const std::string number = std::to_string(processes.rank), in_name = "b" + number,
+                      out_name = "out" + number;
     float x[4] = {1, 2, 3, 4}, b[4] = {1, 1, 1, 1}, out[4] = {};
     const int64_t dims[] = {4};
     rondo_tensor in[2] = {RONDO_INIT(rondo_tensor), RONDO_INIT(rondo_tensor)}, to = RONDO_INIT(rondo_tensor);
@@ -96,7 +97,8 @@ TEST(CApiTest, AnotherPlanIsRefusedByName) {
     Own own;
     const Error error = own.Make(bytes[processes.rank], processes);
     EXPECT_EQ(rondo_error_code(error.get()), RONDO_FAILED_PRECONDITION);
-    EXPECT_NE(std::string(rondo_error_message(error.get())).find("has plan \"mesh\" (contents"), std::string::npos)
+    EXPECT_NE(std::string(rondo_error_message(error.get())).find("has plan \"mesh\" (contents"),
+              std::string::npos)
         << rondo_error_message(error.get());
   });
 }
@@ -106,7 +108,8 @@ TEST(CApiTest, WhatIsWrongWithTheProcessesIsTheRuntimesError) {
   processes.count = 2;
   const std::vector<uint8_t> bytes = BytesOf(2);
   const Error missing = Own().Make(bytes, processes);
-  EXPECT_NE(std::string(rondo_error_message(missing.get())).find("need an all_gather or an address"), std::string::npos);
+  EXPECT_NE(std::string(rondo_error_message(missing.get())).find("need an all_gather or an address"),
+            std::string::npos);
   processes.size = 0;
   const Error unset = Own().Make(bytes, processes);
   EXPECT_NE(std::string(rondo_error_message(unset.get())).find("its size is not set"), std::string::npos);

@@ -79,7 +79,8 @@ TEST_P(SizesTest, ParcelsOfAnySizeArrive) {
       std::iota(mine.begin(), mine.end(), self.rank() * 1000000007u);
       std::vector<Parcel> parcels;
       for (uint32_t r = 0; r < size; ++r) {
-        if (r != self.rank()) parcels.push_back({r, mine.data(), 4 * count, all.data() + r * count, 4 * count});
+        if (r != self.rank())
+          parcels.push_back({r, mine.data(), 4 * count, all.data() + r * count, 4 * count});
       }
       const Status status = self.Transfer(PurposeOf(number++), {parcels.data(), parcels.size()});
       ASSERT_TRUE(status.ok()) << status.message();
@@ -111,7 +112,8 @@ TEST(MeetingTest, AtAnAddressInAnyOrder) {
 TEST(MeetingTest, WhoDoesNotComeIsNamedInTime) {
   const std::string address = "127.0.0.1:" + std::to_string(FreePort());
   const auto start = Clock::now();
-  std::thread second([&] { EXPECT_SAYS(Connect(1, 3, address.c_str(), 0.5), "process 2 of 3 has not come"); });
+  std::thread second(
+      [&] { EXPECT_SAYS(Connect(1, 3, address.c_str(), 0.5), "process 2 of 3 has not come"); });
   EXPECT_SAYS(Connect(0, 3, address.c_str(), 0.5), "process 2 of 3 has not come to process 0 within 0.5 s");
   second.join();
   EXPECT_SAYS(Connect(1, 2, address.c_str(), 0.3), "process 0 of 2 was not to be found at 127.0.0.1:");
@@ -120,7 +122,8 @@ TEST(MeetingTest, WhoDoesNotComeIsNamedInTime) {
 
 TEST(MeetingTest, OthersNumbersAreRefusedOnAllSides) {
   const std::string address = "127.0.0.1:" + std::to_string(FreePort());
-  std::thread other([&] { EXPECT_SAYS(Connect(1, 3, address.c_str(), 10), "process 1 of 3 comes to process 0 of 2"); });
+  std::thread other(
+      [&] { EXPECT_SAYS(Connect(1, 3, address.c_str(), 10), "process 1 of 3 comes to process 0 of 2"); });
   EXPECT_SAYS(Connect(0, 2, address.c_str(), 10), "process 1 of 3 comes to process 0 of 2");
   other.join();
 }
@@ -133,7 +136,8 @@ TEST(MeetingTest, StrangersAreSentAway) {
   std::thread stranger([&] {
     while (!done) {
       const int made = socket(AF_INET, SOCK_STREAM, 0);
-      uint8_t at[16] = {AF_INET, 0, static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port), 127, 0, 0, 1};
+      uint8_t at[16] = {AF_INET, 0, static_cast<uint8_t>(port >> 8), static_cast<uint8_t>(port), 127, 0,
+                        0,       1};
       const std::string words(1000, 'x');
       if (connect(made, reinterpret_cast<sockaddr*>(at), 16) == 0) {
         [[maybe_unused]] const ssize_t sent = send(made, words.data(), words.size(), MSG_NOSIGNAL);
@@ -172,10 +176,12 @@ TEST(MeetingTest, OptionsOutOfRangeAreRefused) {
 TEST(AgreeTest, AnotherPlanIsNamedOnBothSides) {
   Together(2, [](Processes& self) {
     EXPECT_TRUE(self.Agree(Status::Ok(), "same.rondo", 5, nullptr).ok());
-    const Status status = self.Agree(Status::Ok(), self.rank() == 0 ? "a.rondo" : "b.rondo", 17 + self.rank(), nullptr);
-    EXPECT_SAYS(status, self.rank() == 0 ? "process 1 has plan \"b.rondo\" (contents 0000000000000012), but process 0 "
-                                           "plan \"a.rondo\" (contents 0000000000000011)"
-                                         : "process 0 has plan \"a.rondo\"");
+    const Status status =
+        self.Agree(Status::Ok(), self.rank() == 0 ? "a.rondo" : "b.rondo", 17 + self.rank(), nullptr);
+    EXPECT_SAYS(status, self.rank() == 0
+                            ? "process 1 has plan \"b.rondo\" (contents 0000000000000012), but process 0 "
+                              "plan \"a.rondo\" (contents 0000000000000011)"
+                            : "process 0 has plan \"a.rondo\"");
     EXPECT_SAYS(self.Agree(Status::Ok(), "same.rondo", 5, nullptr), "has plan");
   });
 }
@@ -183,7 +189,8 @@ TEST(AgreeTest, AnotherPlanIsNamedOnBothSides) {
 TEST(AgreeTest, OnesErrorIsToldToAll) {
   Together(3, [](Processes& self) {
     Status mine;
-    if (self.rank() == 1) mine = Status::Error(Code::kOutOfMemory, "no room for the weights").FromNode("MatMul \"x\"");
+    if (self.rank() == 1)
+      mine = Status::Error(Code::kOutOfMemory, "no room for the weights").FromNode("MatMul \"x\"");
     const Status status = self.Agree(mine, "p", 1, nullptr);
     if (self.rank() == 1) {
       EXPECT_STREQ(status.message(), "no room for the weights");

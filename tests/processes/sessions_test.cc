@@ -63,7 +63,8 @@ TEST_P(SessionsTest, GiveTheBitsOfOneProcess) {
           const Status status = session->Run(0, own.inputs, own.outputs, options);
           ASSERT_TRUE(status.ok()) << status.message();
           const float* got = static_cast<const float*>(own.outputs[0].data);
-          for (int64_t i = 0; i < elements; ++i) ASSERT_EQ(got[i], layers.expected[static_cast<size_t>(i)]) << i;
+          for (int64_t i = 0; i < elements; ++i)
+            ASSERT_EQ(got[i], layers.expected[static_cast<size_t>(i)]) << i;
         }
       });
     }

@@ -136,6 +136,12 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
+    if (options.processes != nullptr) {
+      return Status::Error(Code::kUnsupported,
+                           "driver \"cuda\" runs all devices of a plan in one process, and this "
+                           "is process %u of %u",
+                           options.processes->rank(), options.processes->size());
+    }
     AllowSharedGpus(devices);
     Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
     if (driver.ok() && *driver != nullptr) {
