@@ -31,7 +31,8 @@ struct Compilation {
   std::vector<ProgramInWork> programs;
   // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
   std::vector<std::string> shapes_found, breaks_found, states_found;
-  EmittedPlan emitted;  // from `emit` on
+  std::vector<bool> annotated;  // by options.annotations: some program has such a node
+  EmittedPlan emitted;          // from `emit` on
   EmitReport emit_report;
   CompileReport report;
 };

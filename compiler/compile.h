@@ -21,6 +21,7 @@
 #include "compiler/codegen/cuda/choose_libraries.h"
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
+#include "compiler/ir/node_annotation.h"
 #include "compiler/targets.h"
 #include "core/custom_op.h"
 #include "core/plan.h"
@@ -82,6 +83,10 @@ struct CompileOptions {
   // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
   // order or from another folder make no difference to the plan.
   const OpRegistry* ops = nullptr;
+  // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
+  // others), "stream" is 0 to 63 (compiler/schedule/streams.h). Models say the same by metadata of their
+  // nodes.
+  std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.
   std::vector<std::string> skip_passes;

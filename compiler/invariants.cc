@@ -6,6 +6,7 @@
 
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/ir/loop.h"
+#include "compiler/memory/stream_lives.h"
 #include "formats/plan/verifier.h"
 
 namespace rondo {
@@ -175,7 +176,7 @@ size_t FirstInMemory(const MemoryPlan& memory, size_t value) {
   return value;
 }
 
-// What is in use at one step lies apart, inside the arena.
+// What is in use at once lies apart, inside the arena.
 std::string MisPlaced(const ProgramInWork& program) {
   const LoweredProgram& lowered = program.planned.lowered;
   const MemoryPlan& memory = program.planned.memory;
@@ -193,15 +194,15 @@ std::string MisPlaced(const ProgramInWork& program) {
              Text(memory.arena_bytes) + " bytes";
     places.push_back({v, begin, end});
   }
+  const StreamOrder order(lowered);
+  const StreamLives lives(lowered, order, memory.lives);
   std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.begin < b.begin; });
   for (size_t i = 0; i < places.size(); ++i) {
     for (size_t k = i + 1; k < places.size() && places[k].begin < places[i].end; ++k) {
       const size_t a = places[i].value, b = places[k].value;
-      const Life &x = memory.lives[a], &y = memory.lives[b];
-      if (x.first > y.last || y.first > x.last || FirstInMemory(memory, a) == FirstInMemory(memory, b))
-        continue;
+      if (!lives.Conflict(a, b) || FirstInMemory(memory, a) == FirstInMemory(memory, b)) continue;
       return "\"" + lowered.values[a].name + "\" and \"" + lowered.values[b].name + "\" share memory at " +
-             Text(places[k].begin) + " in steps that use both";
+             Text(places[k].begin) + " and are in use at once";
     }
   }
   return "";
@@ -235,7 +236,8 @@ constexpr Invariant kInvariants[] = {
     {kNoLoops, "loop-free", "no op is a loop", false, Internal<HasLoops>},
     {kPartitioned, "partitioned", "partitions cover the ops in order; a collective begins and ends in one",
      false, Internal<PartitionsBroken>},
-    {kPlaced, "placed", "values lie in the arena; what is in use at one step does not overlap", false,
+    {kPlaced, "placed",
+     "values lie in the arena; what is in use at once, on whatever stream, does not overlap", false,
      Internal<MisPlaced>},
     {kVerified, "verified", "the plan passes the verifier (formats/plan)", false, Verified},
 };

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/codegen/lowered_rules.h"
+#include "compiler/schedule/streams.h"
 
 namespace rondo {
 namespace {
@@ -26,7 +27,7 @@ constexpr Invariants kOps = kLowered | kOrdered;
 constexpr PipelineEntry kPipeline[] = {
     {"import", Import, kEach, kNeeded, kAny, Leaves::kGraph, kWellFormed,
      "reads the ONNX model and decomposes its operators into the IR; shapes are static from here on",
-     ShapesWereFound},
+     ImportNamesWereFound},
     {"fold_constants", GraphAndBodies<passes::FoldConstants>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
      "nodes that depend on small constants alone are constants; weights stay as they are"},
     {"eliminate_common_subexpressions", GraphAndBodies<passes::EliminateCommonSubexpressions>, kEach,
@@ -71,6 +72,8 @@ constexpr PipelineEntry kPipeline[] = {
      "orders the kernels for the least peak of live bytes; dependences hold"},
     {"expand_loops", WriteOutLoops, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops,
      "loops are kernels that repeat; what a round hands on has its place"},
+    {"streams", PutOnStreams, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
+     "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
     {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kPartitioned,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason",
      BreaksWereFound},
@@ -144,6 +147,19 @@ Status CheckModels(const CompileOptions& options) {
   return Status::Ok();
 }
 
+Status CheckAnnotations(const CompileOptions& options) {
+  for (const NodeAnnotation& a : options.annotations) {
+    const bool known = a.key == "stream" ? IsStreamNumber(a.value)
+                                         : (a.key == "fuse" || a.key == "graph") && a.value == "off";
+    if (known) continue;
+    return Status::Error(
+        Code::kInvalidArgument,
+        "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, graph: off",
+        a.key.c_str(), a.value.c_str(), a.node.c_str(), kMaxAnnotatedStreams - 1);
+  }
+  return Status::Ok();
+}
+
 Status CheckPassNames(const CompileOptions& options) {
   for (const std::string& name : options.dump_after) {
     if (FindPass(name) != nullptr) continue;
@@ -173,6 +189,7 @@ Status CheckOptions(const CompileOptions& options) {
   }
   RONDO_RETURN_IF_ERROR(CheckDevices(options));
   RONDO_RETURN_IF_ERROR(CheckModels(options));
+  RONDO_RETURN_IF_ERROR(CheckAnnotations(options));
   return CheckPassNames(options);
 }
 

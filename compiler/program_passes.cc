@@ -8,6 +8,7 @@
 #include "compiler/ir/loop.h"
 #include "compiler/model_shapes.h"
 #include "compiler/schedule/expand_loops.h"
+#include "compiler/schedule/streams.h"
 #include "compiler/shard/shard_graph.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
@@ -82,12 +83,16 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.ops = options.ops;
   if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
   import.longest_unrolled = options.longest_unrolled;
+  import.annotations = options.annotations;
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
   ImportReport report;
   RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
   program->graph.name = program->source.program;
   program->values = std::move(report.values);
+  compilation->annotated.resize(report.annotated.size());
+  for (size_t i = 0; i < report.annotated.size(); ++i)
+    compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
   return Status::Ok();
@@ -172,6 +177,11 @@ Status Schedule(Compilation*, ProgramInWork* program, std::string* text) {
 
 Status WriteOutLoops(Compilation*, ProgramInWork* program, std::string* text) {
   *text = ExpandLoops(&program->planned.lowered);
+  return Status::Ok();
+}
+
+Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
+  RONDO_ASSIGN_OR_RETURN(*text, AssignStreams(&program->planned.lowered));
   return Status::Ok();
 }
 
@@ -275,7 +285,14 @@ Status Check(Compilation* compilation, ProgramInWork*, std::string* text) {
   return Status::Ok();
 }
 
-Status ShapesWereFound(const Compilation& compilation) {
+Status ImportNamesWereFound(const Compilation& compilation) {
+  for (size_t i = 0; i < compilation.annotated.size(); ++i) {
+    const NodeAnnotation& annotation = compilation.options.annotations[i];
+    if (compilation.annotated[i]) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "annotation %s: %s is of node \"%s\", but no model has a node of that name",
+                         annotation.key.c_str(), annotation.value.c_str(), annotation.node.c_str());
+  }
   for (const auto& [name, dims] : compilation.options.shapes) {
     if (Contains(compilation.shapes_found, name)) continue;
     return Status::Error(Code::kInvalidArgument,

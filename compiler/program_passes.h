@@ -41,13 +41,14 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status PutOnStreams(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PlanArena(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Emit(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status GenerateCode(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Check(Compilation* compilation, ProgramInWork* program, std::string* text);
 
-Status ShapesWereFound(const Compilation& compilation);
+Status ImportNamesWereFound(const Compilation& compilation);
 Status StatesWereFound(const Compilation& compilation);
 Status BreaksWereFound(const Compilation& compilation);
 

@@ -116,28 +116,14 @@ std::string PlanEmitter::TensorText(const Buffer& buffer) {
   return std::string(Name(buffer.dtype)) + " " + Format(buffer.shape, shape, sizeof shape);
 }
 
-// Deps of an op that no value both touch implies.
-std::vector<uint32_t> PlanEmitter::ControlDeps(const LoweredProgram& program, const LoweredOp& op,
-                                               uint32_t first_step) {
-  std::vector<uint32_t> after;
-  for (int d : op.deps) {
-    const LoweredOp& before = program.ops[static_cast<size_t>(d)];
-    const bool implied = std::any_of(op.params.begin(), op.params.end(), [&](const LoweredBinding& a) {
-      return std::any_of(before.params.begin(), before.params.end(), [&](const LoweredBinding& b) {
-        return a.value == b.value && (a.mode != Mode::kRead || b.mode != Mode::kRead);
-      });
-    });
-    if (!implied) after.push_back(static_cast<uint32_t>(d) + first_step);
-  }
-  std::sort(after.begin(), after.end());
-  after.erase(std::unique(after.begin(), after.end()), after.end());
-  return after;
-}
-
-Step PlanEmitter::StepOf(size_t p, const LoweredOp& op, uint32_t first_step) {
+Step PlanEmitter::StepOf(size_t p, size_t index, const StepEdges& edges) {
+  const LoweredOp& op = programs_[p].lowered.ops[index];
   Step step;
   step.device = programs_[p].device;
-  step.after = out_.arena->Copy(ControlDeps(programs_[p].lowered, op, first_step));
+  step.stream = op.stream;
+  step.waits = out_.arena->Copy(edges.waits[index]);
+  step.records = edges.records[index];
+  step.after = out_.arena->Copy(edges.after[index]);
   step.source = Source(op.sources);
   if (op.kind == LoweredKind::kCall) return CallOf(p, op, std::move(step));
   if (op.kind == LoweredKind::kKernel) {
@@ -227,15 +213,18 @@ Status PlanEmitter::AddProgram(const Group& group) {
   for (size_t p = group.first; p < group.end; ++p) {
     const PlannedProgram& planned = programs_[p];
     const auto first_step = static_cast<uint32_t>(steps.size());
+    const StepEdges edges = EdgesOf(planned.lowered, first_step, &program.num_events);
     int loop = -1;
-    for (const LoweredOp& op : planned.lowered.ops) {
+    for (size_t i = 0; i < planned.lowered.ops.size(); ++i) {
+      const LoweredOp& op = planned.lowered.ops[i];
       if (op.loop >= 0 && op.loop != loop) {
         loops.push_back({static_cast<uint32_t>(steps.size()), 0,
                          static_cast<uint32_t>(planned.lowered.loops[static_cast<size_t>(op.loop)])});
       }
       loop = op.loop;
       if (loop >= 0) ++loops.back().num_steps;
-      steps.push_back(StepOf(p, op, first_step));
+      steps.push_back(StepOf(p, i, edges));
+      program.num_streams = std::max(program.num_streams, op.stream + 1);
     }
     AddPartitions(planned, first_step, p + 1 == group.end, &partitions);
     const auto arena = static_cast<uint64_t>(planned.memory.arena_bytes);

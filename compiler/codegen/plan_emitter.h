@@ -48,14 +48,20 @@ class PlanEmitter {
   void AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t first_step, uint32_t steps);
   void LayOutShared();
 
+  // emit_order.cc: by op, the events that its step waits for, the event that it records, and the steps that
+  // it names as coming before it.
+  struct StepEdges {
+    std::vector<std::vector<uint32_t>> waits, after;
+    std::vector<uint32_t> records;
+  };
+  static StepEdges EdgesOf(const LoweredProgram& program, uint32_t first_step, uint32_t* num_events);
+
   // emit_plan.cc
   uint32_t BufferOf(size_t p, const LoweredPort& port) const;
   Result<Span<const Port>> Inputs(const Group& group);
   Span<const Port> Outputs(const Group& group);
   static std::string TensorText(const Buffer& buffer);
-  static std::vector<uint32_t> ControlDeps(const LoweredProgram& program, const LoweredOp& op,
-                                           uint32_t first_step);
-  Step StepOf(size_t p, const LoweredOp& op, uint32_t first_step);
+  Step StepOf(size_t p, size_t index, const StepEdges& edges);
   Step CallOf(size_t p, const LoweredOp& op, Step step);
   void AddPartitions(const PlannedProgram& planned, uint32_t first_step, bool last_device,
                      std::vector<Partition>* partitions);

@@ -17,8 +17,9 @@ void Grouping::AbsorbPrologue(int id) {
     NodeId producer = work.back();
     work.pop_back();
     bool fits =
-        Free(producer) && !c_.stored[producer] && c_.node(producer).op == Op::kPointwise &&
-        c_.IsInlinable(producer) && CostOf(c_.node(producer)) <= 4 &&
+        Free(producer) && c_.SameStream(anchor.id, producer) && !c_.stored[producer] &&
+        c_.node(producer).op == Op::kPointwise && c_.IsInlinable(producer) &&
+        CostOf(c_.node(producer)) <= 4 &&
         (!outermost || c_.node(producer).shape.elements() == c_.node(anchor.inputs[0]).shape.elements());
     for (NodeId reader : c_.readers[producer]) {
       bool lhs_only = c_.node(reader).op != Op::kMatMul || c_.base(c_.node(reader).inputs[1]) != producer;

@@ -67,6 +67,9 @@ struct LoweredOp {
   // kLoop only. Its params: the loop's inputs, its results, then other places of what is handed on by turns.
   std::shared_ptr<const LoweredLoop> rounds;
   int loop = -1;  // into LoweredProgram::loops: repeats, together with its neighbours of the same loop
+  // Where it is enqueued: ops of one stream run in the order in which they stand, those of several at once
+  // where no dep orders them. All ops of a loop are on one.
+  uint32_t stream = 0;
   // One a kernel parameter. Of a call: the present inputs, then the outputs that are no input's memory; an
   // input that the op changes is kReadWrite.
   std::vector<LoweredBinding> params;

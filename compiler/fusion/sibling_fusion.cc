@@ -28,12 +28,14 @@ std::string JoinKey(const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return "";
   const Part& part = op.kernel.parts[0];
   if (op.annotations.count("fuse") > 0) return "";
+  const auto stream = op.annotations.find("stream");
+  const std::string on = stream == op.annotations.end() ? "" : " on stream " + stream->second;
   if (part.skeleton == Skeleton::kContraction) {
     const Operand& lhs = part.operands[part.lhs];
     const LoweredBinding& binding = op.params[lhs.param];
-    return "contraction " + std::to_string(binding.value) + " " + std::to_string(binding.byte_offset);
+    return "contraction " + std::to_string(binding.value) + " " + std::to_string(binding.byte_offset) + on;
   }
-  if (part.skeleton == Skeleton::kMap && !part.sequential && Points(part) <= kSmallMap) return "map";
+  if (part.skeleton == Skeleton::kMap && !part.sequential && Points(part) <= kSmallMap) return "map" + on;
   return "";
 }
 

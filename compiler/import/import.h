@@ -15,6 +15,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/named_value.h"
+#include "compiler/ir/node_annotation.h"
 #include "core/custom_op.h"
 #include "core/status.h"
 #include "formats/onnx/reader.h"
@@ -44,6 +45,8 @@ struct ImportOptions {
   // Recurrent operators, Loop and Scan of up to so many rounds are written out; longer ones become loops
   // (compiler/ir/loop.h), if their bodies are the same in every round.
   int64_t longest_unrolled = 16;
+  // Beside those that the model's nodes have themselves, and before them.
+  std::vector<NodeAnnotation> annotations;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };
@@ -54,6 +57,7 @@ struct ImportReport {
   std::vector<std::string> synthetic;      // names of the weights made synthetic
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
   std::vector<NamedValue> values;          // of the main graph's nodes
+  std::vector<bool> annotated;             // by annotation of the options: some node has it
 };
 
 // The model as an IR graph: inputs and outputs in the model's order (initializers that older files repeat as

@@ -113,6 +113,7 @@ bool Importer::HasEffects(const onnx::NodeProto& node, const Frame& frame, int d
 }
 
 Status Importer::Run() {
+  report_->annotated.assign(options_.annotations.size(), false);
   const onnx::GraphProto& graph = model_->proto().graph();
   Frame frame;
   frame.opsets = Opsets(model_->proto().opset_import());
@@ -312,6 +313,18 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
   return Status::Ok();
 }
 
+// What the options say goes before what the model says.
+void Importer::SetAnnotations(const onnx::NodeProto& node, const std::string& name) {
+  std::map<std::string, std::string> annotations = AnnotationsOf(node);
+  for (size_t i = 0; i < options_.annotations.size(); ++i) {
+    const NodeAnnotation& annotation = options_.annotations[i];
+    if (!AppliesTo(annotation, name)) continue;
+    annotations[annotation.key] = annotation.value;
+    report_->annotated[i] = true;
+  }
+  builder_.SetAnnotations(std::move(annotations));
+}
+
 Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame) {
   const OpInfo* custom = FindCustom(node, frame);
   const onnx::FunctionProto* function = custom == nullptr ? FindFunction(node) : nullptr;
@@ -332,7 +345,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   std::vector<std::string> sources = {node.op_type() + " \"" + frame.prefix + NodeName(node) + "\""};
   sources.insert(sources.end(), frame.sources.begin(), frame.sources.end());
   builder_.SetSources(std::move(sources));
-  builder_.SetAnnotations(AnnotationsOf(node));
+  SetAnnotations(node, frame.prefix + NodeName(node));
   Scope* outer_scope = scope_;
   const Frame* outer_frame = frame_;
   scope_ = scope;

@@ -59,6 +59,7 @@ class Importer : public Host {
   Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame);
+  void SetAnnotations(const onnx::NodeProto& node, const std::string& name);
   Status CallHandler(const OpRow& row, OpContext& c);
   Result<Value> LoadNarrow(const onnx::TensorProto& tensor);
   Result<Value> Lookup(const std::string& name, Scope* scope);

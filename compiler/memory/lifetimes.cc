@@ -11,9 +11,18 @@ bool BoundOnce(const LoweredOp& op, int v) {
                        [&](const LoweredBinding& p) { return p.value == v; }) == 1;
 }
 
+// Of each value, the ops that bind it.
+std::vector<std::vector<int>> UsersOf(const LoweredProgram& program) {
+  std::vector<std::vector<int>> users(program.values.size());
+  for (size_t step = 0; step < program.ops.size(); ++step) {
+    for (const LoweredBinding& param : program.ops[step].params)
+      users[static_cast<size_t>(param.value)].push_back(static_cast<int>(step));
+  }
+  return users;
+}
+
 }  // namespace
 
-// Steps [first, last] of each loop.
 std::vector<Life> LoopSteps(const LoweredProgram& program) {
   std::vector<Life> loops(program.loops.size());
   for (size_t step = 0; step < program.ops.size(); ++step) {
@@ -71,18 +80,6 @@ std::vector<Life> Lifetimes(const LoweredProgram& program) {
   return lives;
 }
 
-// The last step of what `step` does: of a collective's start, its wait.
-int EndOf(const LoweredProgram& program, size_t step) {
-  const LoweredOp& op = program.ops[step];
-  size_t end = step;
-  if (op.kind == LoweredKind::kCollectiveStart) {
-    while (program.ops[end].kind != LoweredKind::kCollectiveWait ||
-           program.ops[end].collective != op.collective)
-      ++end;
-  }
-  return static_cast<int>(end);
-}
-
 bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPlacePair& pair) {
   const LoweredBinding& write = op.params[static_cast<size_t>(pair.write)];
   const LoweredBinding& read = op.params[static_cast<size_t>(pair.read)];
@@ -94,7 +91,9 @@ bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPla
          BoundOnce(op, write.value) && BoundOnce(op, read.value);
 }
 
-std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life>& lives) {
+std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& order,
+                           const std::vector<Life>& lives) {
+  const std::vector<std::vector<int>> users = UsersOf(program);
   std::vector<int> takes_over(program.values.size(), -1);
   std::vector<bool> taken(program.values.size(), false);
   for (size_t step = 0; step < program.ops.size(); ++step) {
@@ -104,7 +103,14 @@ std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life
       const int write = op.params[static_cast<size_t>(pair.write)].value;
       const int read = op.params[static_cast<size_t>(pair.read)].value;
       const size_t w = static_cast<size_t>(write), r = static_cast<size_t>(read);
-      if (lives[w].first != static_cast<int>(step) || lives[r].last != EndOf(program, step)) continue;
+      const int now = static_cast<int>(step), end = order.End(now);
+      if (lives[w].first != now || lives[r].last != end) continue;
+      const bool alone =
+          std::all_of(users[r].begin(), users[r].end(),
+                      [&](int u) { return u == now || u == end || order.Before(order.End(u), now); }) &&
+          std::all_of(users[w].begin(), users[w].end(),
+                      [&](int u) { return u == now || u == end || order.Before(end, u); });
+      if (!alone) continue;
       if (taken[r] || takes_over[w] >= 0) continue;
       if (op.loop >= 0 && (!lives[w].local || !lives[r].local)) continue;  // the next round reads it again
       takes_over[w] = read;

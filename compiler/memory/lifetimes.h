@@ -1,7 +1,9 @@
 // Lifetimes: between which steps the contents of each value of an ordered program matter, and which value
 // may take over the memory of another.
 //
-// Steps are the program's ops in the order in which they stand. Pure functions of the program.
+// Steps are the program's ops in the order in which they stand. On several streams, lifetimes in steps say
+// less than who may share memory: for that there is StreamLives (stream_lives.h). Pure functions of the
+// program.
 #ifndef RONDO_COMPILER_MEMORY_LIFETIMES_H_
 #define RONDO_COMPILER_MEMORY_LIFETIMES_H_
 
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "compiler/fusion/lowered.h"
+#include "compiler/memory/stream_order.h"
 
 namespace rondo {
 
@@ -19,6 +22,9 @@ struct Life {
   bool local = false;  // to each round of a loop
   bool used() const { return first <= last; }
 };
+
+// Steps [first, last] of each loop.
+std::vector<Life> LoopSteps(const LoweredProgram& program);
 
 // One a value. What a loop has to do with lives for all of it, unless only this loop touches it and its first
 // step there only writes it: then every round has its own. Inputs begin at step 0 and outputs end at the last
@@ -36,8 +42,10 @@ bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPla
 
 // One a value: the value whose memory it takes over in place, or -1. A temporary may take over a temporary
 // that an op reads for the last time, where MayTakeOver says that it may, and first touches what it writes.
-// Nothing is taken over twice.
-std::vector<int> Donations(const LoweredProgram& program, const std::vector<Life>& lives);
+// Whatever the timing, all other uses of the one are over before the op, and those of the other begin after
+// it (of a collective: its wait). Nothing is taken over twice.
+std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& order,
+                           const std::vector<Life>& lives);
 
 }  // namespace rondo
 

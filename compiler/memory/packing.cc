@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
-#include <map>
 #include <numeric>
-#include <set>
 #include <tuple>
 
+#include "compiler/memory/free_list.h"
 #include "compiler/memory/packing_random.h"
 #include "compiler/memory/packing_search.h"
 
 namespace rondo {
 namespace {
 
+using packing::FreeList;
 using packing::Random;
 
 // The buffers that live at all, with sizes rounded up, and who meets whom in time.
@@ -26,6 +26,7 @@ struct Instance {
   std::vector<Item> items;
   std::vector<std::vector<int>> neighbours;  // none if there are too many
   int64_t meetings = 0;                      // pairs of neighbours
+  bool by_time = true;                       // neighbours are those that live at one time
   int64_t lower_bound = 0;
 };
 
@@ -107,6 +108,36 @@ int64_t Meetings(const std::vector<Instance::Item>& items) {
   return meetings;
 }
 
+// Sweep by start: an item meets those that started before it and have not ended.
+void FindMeetings(Instance* instance) {
+  const auto& items = instance->items;
+  std::vector<int> order(items.size()), live;
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return items[a].lower < items[b].lower; });
+  for (int i : order) {
+    std::erase_if(live, [&](int j) { return items[j].upper <= items[i].lower; });
+    for (int j : live) {
+      instance->neighbours[i].push_back(j);
+      instance->neighbours[j].push_back(i);
+    }
+    live.push_back(i);
+  }
+}
+
+// Neighbours are those that the problem names.
+void TakeConflicts(const PackingProblem& problem, Instance* instance) {
+  std::vector<int> item_of(problem.buffers.size(), -1);
+  for (size_t i = 0; i < instance->items.size(); ++i)
+    item_of[instance->items[i].buffer] = static_cast<int>(i);
+  for (size_t i = 0; i < instance->items.size(); ++i) {
+    for (int b : problem.conflicts[instance->items[i].buffer]) {
+      if (item_of[b] >= 0) instance->neighbours[i].push_back(item_of[b]);
+    }
+    instance->meetings += static_cast<int64_t>(instance->neighbours[i].size());
+  }
+  instance->meetings /= 2;
+}
+
 Instance MakeInstance(const PackingProblem& problem) {
   Instance instance;
   const int64_t align = std::max<int64_t>(problem.alignment, 1);
@@ -119,25 +150,21 @@ Instance MakeInstance(const PackingProblem& problem) {
   const std::vector<Event> sums = LiveSums(items);
   for (const Event& e : sums) instance.lower_bound = std::max(instance.lower_bound, e.delta);
   FindContention(sums, &items);
-  instance.meetings = Meetings(items);
-  if (instance.meetings > kMostMeetings) return instance;
-  // Sweep by start: an item meets those that started before it and have not ended.
+  instance.by_time = problem.conflicts.empty();
+  if (instance.by_time) {
+    instance.meetings = Meetings(items);
+    if (instance.meetings > kMostMeetings) return instance;
+  }
   instance.neighbours.resize(items.size());
-  std::vector<int> order(items.size()), live;
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return items[a].lower < items[b].lower; });
-  for (int i : order) {
-    std::erase_if(live, [&](int j) { return items[j].upper <= items[i].lower; });
-    for (int j : live) {
-      instance.neighbours[i].push_back(j);
-      instance.neighbours[j].push_back(i);
-    }
-    live.push_back(i);
+  if (instance.by_time) {
+    FindMeetings(&instance);
+  } else {
+    TakeConflicts(problem, &instance);
   }
   return instance;
 }
 
-// Places items one after another, each at the lowest offset that is free during its life.
+// Places items one after another, each at the lowest offset that none of its neighbours has.
 class FirstFit {
  public:
   explicit FirstFit(const Instance& instance) : instance_(instance) {}
@@ -168,60 +195,6 @@ class FirstFit {
  private:
   const Instance& instance_;
   std::vector<std::pair<int64_t, int64_t>> busy_;
-};
-
-// Free stretches below an end that moves up as needed, by offset. Each item takes the one that it fills best.
-class FreeList {
- public:
-  int64_t Take(int64_t size) {
-    auto fit = by_size_.lower_bound({size, 0});
-    int64_t at, left;
-    if (fit != by_size_.end()) {
-      at = fit->second;
-      left = fit->first - size;
-      Erase(at, fit->first);
-    } else {
-      // The last stretch grows, where it touches the end.
-      const auto last = by_offset_.empty() ? by_offset_.end() : std::prev(by_offset_.end());
-      const bool grows = last != by_offset_.end() && last->first + last->second == end_;
-      at = grows ? last->first : end_;
-      if (grows) Erase(at, last->second);
-      left = 0;
-      end_ = at + size;
-    }
-    if (left > 0) Insert(at + size, left);
-    return at;
-  }
-  void Give(int64_t at, int64_t size) {
-    auto next = by_offset_.lower_bound(at);
-    if (next != by_offset_.end() && next->first == at + size) {
-      const int64_t more = next->second;
-      Erase(at + size, more);
-      size += more;
-    }
-    next = by_offset_.lower_bound(at);
-    if (next != by_offset_.begin() && std::prev(next)->first + std::prev(next)->second == at) {
-      const auto [before, more] = *std::prev(next);
-      Erase(before, more);
-      at = before;
-      size += more;
-    }
-    Insert(at, size);
-  }
-  int64_t end() const { return end_; }
-
- private:
-  void Insert(int64_t at, int64_t size) {
-    by_offset_.emplace(at, size);
-    by_size_.emplace(size, at);
-  }
-  void Erase(int64_t at, int64_t size) {
-    by_offset_.erase(at);
-    by_size_.erase({size, at});
-  }
-  std::map<int64_t, int64_t> by_offset_;
-  std::set<std::pair<int64_t, int64_t>> by_size_;
-  int64_t end_ = 0;
 };
 
 // Places items as they begin and takes their room back as they end; `backwards`, the other way round in time.
@@ -398,7 +371,7 @@ PackingSolution Pack(const PackingProblem& problem, const PackingOptions& option
 
   const int64_t goal = std::max(options.capacity, instance.lower_bound);
   Placement best;
-  if (instance.meetings > kMostMeetings) {
+  if (instance.by_time && instance.meetings > kMostMeetings) {
     best = PlaceInTime(instance, false);
     Placement other = PlaceInTime(instance, true);
     if (other.height < best.height) best = std::move(other);
@@ -409,12 +382,13 @@ PackingSolution Pack(const PackingProblem& problem, const PackingOptions& option
     best = starts[0].placement;
     // Most problems are solved in a small part of the work. If this is not, a second search ends it, so that
     // orders are tried before somebody's patience ends.
-    const int64_t first_work = std::min(options.work, kFirstWork);
+    const int64_t work = instance.by_time ? options.work : 0;
+    const int64_t first_work = std::min(work, kFirstWork);
     const bool known = best.height <= goal || first_work <= 0 ||
                        SearchUnder(instance, goal, first_work, options.seed, options, &solution, &best);
     if (best.height > goal) solution.rounds += ImproveOrders(instance, goal, starts, options, &best);
-    if (!known && best.height > goal && options.work > first_work) {
-      SearchUnder(instance, goal, options.work - first_work, options.seed + 1, options, &solution, &best);
+    if (!known && best.height > goal && work > first_work) {
+      SearchUnder(instance, goal, work - first_work, options.seed + 1, options, &solution, &best);
     }
   }
 

@@ -5,8 +5,9 @@
 // The problem and its file form are MiniMalloc's (M. D. Moffitt, "MiniMalloc", ASPLOS 2023). Three methods
 // take turns until one meets the goal: first fit over several orders; an exact search under the goal
 // (packing_search.h); and an iterated search over orders, in which whatever stands on top of the highest
-// pile, or holds it up, is placed earlier. Deterministic: effort is counted in work, never in time, unless
-// the caller's `stop` looks at a clock.
+// pile, or holds it up, is placed earlier. Where conflicts are given, which partial orders of time have,
+// there is no exact search, and the lower bound is that of the lifetimes. Deterministic: effort is counted in
+// work, never in time, unless the caller's `stop` looks at a clock.
 #ifndef RONDO_COMPILER_MEMORY_PACKING_H_
 #define RONDO_COMPILER_MEMORY_PACKING_H_
 
@@ -30,6 +31,9 @@ struct PackingBuffer {
 struct PackingProblem {
   std::vector<PackingBuffer> buffers;
   int64_t alignment = 1;  // of every offset; sizes are rounded up to it
+  // Where lifetimes do not say all: one list a buffer of those that it must not overlap, each pair in both
+  // lists, and every pair that lives at one time among them. Empty: those that live at one time, no others.
+  std::vector<std::vector<int>> conflicts = {};
 };
 
 struct PackingSolution {

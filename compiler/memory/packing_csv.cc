@@ -82,6 +82,22 @@ std::string FormatPackingCsv(const PackingProblem& problem, const PackingSolutio
   return out;
 }
 
+namespace {
+
+bool Lives(const PackingBuffer& b) { return b.lower < b.upper && b.size > 0; }
+
+// Why buffers `i` and `j` must not lie where the solution has them; empty if they may.
+std::string Overlap(const PackingProblem& problem, const PackingSolution& solution, size_t i, size_t j) {
+  const PackingBuffer &a = problem.buffers[i], &b = problem.buffers[j];
+  const int64_t at = solution.offsets[i], other = solution.offsets[j];
+  if (!Lives(b) || at >= other + b.size || other >= at + a.size) return "";
+  return "buffers " + b.id + " and " + a.id + " are alive at one time and overlap: bytes [" +
+         std::to_string(other) + ", " + std::to_string(other + b.size) + ") and [" + std::to_string(at) +
+         ", " + std::to_string(at + a.size) + ")";
+}
+
+}  // namespace
+
 std::string CheckPacking(const PackingProblem& problem, const PackingSolution& solution) {
   if (solution.offsets.size() != problem.buffers.size()) {
     return std::to_string(solution.offsets.size()) + " offsets for " +
@@ -89,7 +105,7 @@ std::string CheckPacking(const PackingProblem& problem, const PackingSolution& s
   }
   for (size_t i = 0; i < problem.buffers.size(); ++i) {
     const PackingBuffer& a = problem.buffers[i];
-    if (a.lower >= a.upper || a.size <= 0) continue;
+    if (!Lives(a)) continue;
     const int64_t at = solution.offsets[i];
     if (at < 0 || at % std::max<int64_t>(problem.alignment, 1) != 0) {
       return "buffer " + a.id + " lies at " + std::to_string(at) + ", not a multiple of " +
@@ -99,15 +115,14 @@ std::string CheckPacking(const PackingProblem& problem, const PackingSolution& s
       return "buffer " + a.id + " ends at " + std::to_string(at + a.size) + ", above the height of " +
              std::to_string(solution.height);
     }
-    for (size_t j = 0; j < i; ++j) {
+    std::string overlap;
+    for (size_t j = 0; j < i && problem.conflicts.empty() && overlap.empty(); ++j) {
       const PackingBuffer& b = problem.buffers[j];
-      if (b.lower >= b.upper || b.size <= 0 || a.lower >= b.upper || b.lower >= a.upper) continue;
-      const int64_t other = solution.offsets[j];
-      if (at >= other + b.size || other >= at + a.size) continue;
-      return "buffers " + b.id + " and " + a.id + " are alive at one time and overlap: bytes [" +
-             std::to_string(other) + ", " + std::to_string(other + b.size) + ") and [" + std::to_string(at) +
-             ", " + std::to_string(at + a.size) + ")";
+      if (a.lower < b.upper && b.lower < a.upper) overlap = Overlap(problem, solution, i, j);
     }
+    for (size_t k = 0; !problem.conflicts.empty() && k < problem.conflicts[i].size() && overlap.empty(); ++k)
+      overlap = Overlap(problem, solution, i, static_cast<size_t>(problem.conflicts[i][k]));
+    if (!overlap.empty()) return overlap;
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "compiler/memory/arena_problem.h"
 #include "compiler/memory/packing.h"
 
 namespace rondo {
@@ -11,22 +12,13 @@ namespace {
 // What a search may cost: looks at a value in the exact search (about half a second), values times orders.
 constexpr int64_t kSearchWork = 100'000'000, kOrderWork = 1'000'000;
 
-// When a value needs its memory: its life, and step 0 for inputs and the last step for outputs that no step
-// touches.
-Life MemoryLife(const LoweredProgram& program, const LoweredValue& value, Life life) {
-  if (life.used()) return life;
-  const int last_step = std::max(static_cast<int>(program.ops.size()) - 1, 0);
-  if (value.kind == BufferKind::kInput) return {0, 0};
-  if (value.kind == BufferKind::kOutput) return {last_step, last_step};
-  return life;
-}
-
 }  // namespace
 
 MemoryPlan PlanMemory(const LoweredProgram& program) {
   MemoryPlan plan;
   plan.lives = Lifetimes(program);
-  plan.takes_over = Donations(program, plan.lives);
+  const StreamOrder order(program);
+  plan.takes_over = Donations(program, order, plan.lives);
   const size_t count = program.values.size();
 
   // Values that take over one another are one buffer of the packing problem, named by their first value. A
@@ -42,29 +34,17 @@ MemoryPlan PlanMemory(const LoweredProgram& program) {
     }
     if (plan.takes_over[v] >= 0) ++plan.donations;
   }
-  PackingProblem problem;
-  problem.alignment = kArenaAlignment;
-  problem.buffers.resize(count);
-  for (size_t v = 0; v < count; ++v) {
-    const LoweredValue& value = program.values[v];
-    const Life life = MemoryLife(program, value, plan.lives[v]);
-    if (!InArena(value.kind) || !life.used()) continue;
-    PackingBuffer& buffer = problem.buffers[root[v]];
-    const bool first = buffer.size == 0;
-    buffer.lower = first ? life.first : std::min<int64_t>(buffer.lower, life.first);
-    buffer.upper = first ? life.last + 1 : std::max<int64_t>(buffer.upper, life.last + 1);
-    buffer.size = std::max(buffer.size, value.bytes);
-  }
-
+  const ArenaProblem problem = MakeArenaProblem(program, order, plan.lives, root);
   PackingOptions options;
   const auto values = static_cast<int64_t>(count) + 1;
   options.work = kSearchWork;
+  options.capacity = problem.least_bytes;
   options.rounds = static_cast<int>(std::min<int64_t>(kOrderWork / values, 2000));
-  const PackingSolution solution = Pack(problem, options);
+  const PackingSolution solution = Pack(problem.packing, options);
   plan.offsets.resize(count);
   for (size_t v = 0; v < count; ++v) plan.offsets[v] = solution.offsets[root[v]];
   plan.arena_bytes = solution.height;
-  plan.lower_bound = solution.lower_bound;
+  plan.lower_bound = problem.least_bytes;
 
   char text[256];
   const int64_t over = plan.arena_bytes - plan.lower_bound;
@@ -73,6 +53,8 @@ MemoryPlan PlanMemory(const LoweredProgram& program) {
                 static_cast<long long>(plan.arena_bytes), over == 0 ? "which is" : "above",
                 static_cast<long long>(plan.lower_bound), plan.donations);
   plan.text = text;
+  if (!order.total()) plan.text += "; on " + std::to_string(order.streams()) + " streams";
+  if (problem.widened) plan.text += ", too many values at once to compare one by one";
   return plan;
 }
 

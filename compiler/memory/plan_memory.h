@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "compiler/fusion/lowered.h"
+#include "compiler/memory/arena_problem.h"
 #include "compiler/memory/lifetimes.h"
 
 namespace rondo {
-
-inline constexpr int64_t kArenaAlignment = 64;  // of every offset in the arena
 
 // Entries are one a value of the program.
 struct MemoryPlan {

@@ -121,6 +121,7 @@ class Expansion {
       if (op.deps.empty()) op.deps = before_;
       op.loop = number;
       if (op.sources.empty()) op.sources = op_.sources;
+      for (const auto& [key, value] : op_.annotations) op.annotations[key] = value;
       program_.ops.push_back(std::move(op));
     }
     if (ends.empty()) return;

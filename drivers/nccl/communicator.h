@@ -68,11 +68,11 @@ class Communicator {
   // may wait for the others.
   void End(Result_t (*end)(Comm comm));
   static void* EndRank(void* rank);
-  // Waits until the rank's last call is through, at most for `patience_ns` (0: without limit).
-  Status Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns = 0);
   // To and from every rank, itself included.
   Status EnqueueAllToAll(uint32_t rank, const char* from, char* to, size_t count, int type, size_t bytes,
                          Stream stream);
+  // Waits until the rank's last call is through, at most for `patience_ns` (0: without limit).
+  Status Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns = 0);
 
   const Api& api_;
   const ContextHooks hooks_;

@@ -20,7 +20,9 @@ DeviceNeeds NeedsOn(const PlanData& plan, uint32_t device) {
     }
     for (const KernelImage& image : module.images) needs.library |= image.kind == ImageKind::kLibraryMatmul;
   }
+  needs.streams = 1;
   for (const Program& program : plan.programs) {
+    if (program.num_streams > needs.streams) needs.streams = program.num_streams;
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
       if (program.steps[s].device == device) needs.nodes += RoundsOf(program, s);
     }
@@ -42,7 +44,7 @@ DeviceMemory EstimateDeviceMemory(const DeviceNeeds& needs, const DeviceMemoryRa
   memory.communicator = needs.communicator;
   memory.weights = AsBlock(needs.weights);
   memory.session = AsBlock(needs.session);
-  memory.graphs = needs.nodes * rates.graph_node + needs.graphs * rates.graph;
+  memory.graphs = needs.nodes * rates.graph_node + needs.graphs * rates.graph + needs.streams * rates.stream;
   memory.graphs_once = rates.graphs_once;
   memory.first_session = BytesOfSessions(memory, 1);
   memory.each_session = memory.graphs + memory.session;

@@ -16,21 +16,29 @@ struct DeviceMemoryRates {
   uint64_t code_once = 0;      // bytes beside all code
   uint64_t graph_node = 0;     // bytes a node of a graph
   uint64_t graph = 0;          // bytes a graph
-  uint64_t graphs_once = 0;    // bytes beside all graphs
+  uint64_t stream = 0;         // bytes a stream
+  uint64_t graphs_once = 0;    // bytes beside all graphs and streams
   uint64_t library = 0;        // bytes of cuBLASLt: its handle, its kernels
   uint64_t start = 0;          // bytes that CUDA takes when a process begins to use a device
 };
-// Of an NVIDIA H200, driver 580.159, CUDA 13.0 (tools/bench/results/2026-11-22-sessions.md); 0: not measured.
-inline constexpr DeviceMemoryRates kDeviceMemoryRates = {
-    .code_kibibyte = 1024, .code = 0, .code_once = 3 << 19, .graph_node = 1 << 10};
+// Of an NVIDIA H200, CUDA 13.0 (tools/bench/results/2026-11-22-device-memory.md).
+inline constexpr DeviceMemoryRates kDeviceMemoryRates = {.code_kibibyte = 956,
+                                                         .code = 0,
+                                                         .code_once = 1572864,
+                                                         .graph_node = 3016,
+                                                         .graph = 52593,
+                                                         .stream = 593637,
+                                                         .graphs_once = 0,
+                                                         .library = 0,
+                                                         .start = 548995072};
 
 // What a plan has on one of its devices that takes memory there.
 struct DeviceNeeds {
   uint64_t codes = 0,
-           code_bytes = 0;         // of the largest of its modules, of which one is loaded; 0: there is none
-  bool library = false;            // kernels computed by cuBLASLt
-  uint64_t graphs = 0, nodes = 0;  // of a session
-  uint64_t communicator = 0;       // bytes, by estimate
+           code_bytes = 0;  // of the largest of its modules, of which one is loaded; 0: there is none
+  bool library = false;     // kernels computed by cuBLASLt
+  uint64_t graphs = 0, nodes = 0, streams = 0;  // of a session
+  uint64_t communicator = 0;                    // bytes, by estimate
   uint64_t weights = 0, session = 0;  // bytes of the block that sessions share, and of each session's
 };
 // `device` must exist.
@@ -44,7 +52,7 @@ struct DeviceMemory {
   uint64_t communicator = 0;
   uint64_t weights = 0;        // the block
   uint64_t session = 0;        // the block of each session: arena and state
-  uint64_t graphs = 0;         // of each session,
+  uint64_t graphs = 0;         // of each session, its streams' too,
   uint64_t graphs_once = 0;    // and of none
   uint64_t first_session = 0;  // all of these
   uint64_t each_session = 0;   // one more of the same plan, where there are many: its share of steps, graphs

@@ -448,9 +448,10 @@ Status ProgramVerifier::Partitions() {
     for (uint32_t s = partition.first_step; s < next; ++s) {
       const Step& step = program_.steps[s];
       if (step.kind == StepKind::kCustom && !plan_.custom_ops[step.custom].graph_safe &&
-          partition.num_steps > 1) {
-        return RONDO_BROKEN("partition %u of %u steps holds step %u, whose custom op no graph may contain", i,
-                            partition.num_steps, s);
+          (partition.num_steps > 1 || step.stream != 0)) {
+        return RONDO_BROKEN(
+            "partition %u of %u steps holds step %u on stream %u, whose custom op no graph may contain", i,
+            partition.num_steps, s, step.stream);
       }
       if (step.device == partition.device) continue;
       return RONDO_BROKEN("partition %u is of device %u, but its step %u of device %u", i, partition.device,

@@ -124,6 +124,26 @@ TEST_F(Compiling, OptionsThatNameNothingAreRefused) {
   const Code kBad = Code::kInvalidArgument;
   EXPECT_NE(ErrorOf(with([](auto* o) { o->break_before = {"nowhere"}; }), kBad).find("nowhere"),
             std::string::npos);
+  EXPECT_NE(ErrorOf(with([](auto* o) {
+                      o->annotations = {{"nowhere*", "stream", "1"}};
+                    }),
+                    kBad)
+                .find("stream: 1 is of node \"nowhere*\""),
+            std::string::npos);
+  for (const char* value : {"64", "-1", "one", "1 ", ""}) {
+    EXPECT_NE(ErrorOf(with([&](auto* o) {
+                        o->annotations = {{"*", "stream", value}};
+                      }),
+                      kBad)
+                  .find("is none of stream: 0 to 63"),
+              std::string::npos);
+  }
+  EXPECT_NE(ErrorOf(with([](auto* o) {
+                      o->annotations = {{"*", "colour", "red"}};
+                    }),
+                    kBad)
+                .find("colour: red"),
+            std::string::npos);
   EXPECT_NE(ErrorOf(with([](auto* o) { o->shapes["nothing"] = {1}; }), kBad).find("nothing"),
             std::string::npos);
   EXPECT_NE(ErrorOf(with([](auto* o) { o->states = {{"a", "b"}}; }), kBad).find("a:b"), std::string::npos);

@@ -2,6 +2,7 @@
 #ifndef RONDO_TESTS_COMPILE_HAND_MADE_H_
 #define RONDO_TESTS_COMPILE_HAND_MADE_H_
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -93,6 +94,36 @@ class HandMade {
     op.kernel.parts = arena.Copy(std::vector<Part>{part});
     op.deps = DepsOf(op);
     op.sources = {"Sum \"" + (node.empty() ? "n" + std::to_string(program_.ops.size()) : node) + "\""};
+    program_.ops.push_back(std::move(op));
+    return static_cast<int>(program_.ops.size()) - 1;
+  }
+
+  // Starts a collective of all of `from`, to `to` of the size that its op makes of it on `devices`. An
+  // all-reduce may work in place. Returns its number, for Wait; starts keep their order.
+  int Start(CollectiveOp kind, int from, int to, uint32_t devices = 2) {
+    const int64_t n = Elements(kind == CollectiveOp::kReduceScatter ? to : from);
+    const int64_t other = kind == CollectiveOp::kReduceScatter ? Elements(from) : Elements(to);
+    const bool grows = kind == CollectiveOp::kReduceScatter || kind == CollectiveOp::kAllGather;
+    if (other != (grows ? n * devices : n)) std::abort();
+    LoweredOp op;
+    op.kind = LoweredKind::kCollectiveStart;
+    op.collective = static_cast<int>(program_.collectives.size());
+    program_.collectives.push_back({kind, DType::kF32, n * 4});
+    op.params = {{from, 0, Mode::kRead}, {to, 0, Mode::kWrite}};
+    if (kind == CollectiveOp::kAllReduce) op.in_place = {{1, 0}};
+    op.deps = DepsOf(op);
+    op.sources = {"Collective \"c" + std::to_string(op.collective) + "\""};
+    program_.ops.push_back(std::move(op));
+    return program_.ops.back().collective;
+  }
+  int Wait(int collective) {
+    LoweredOp op;
+    for (const LoweredOp& start : program_.ops) {
+      if (start.kind == LoweredKind::kCollectiveStart && start.collective == collective) op = start;
+    }
+    op.kind = LoweredKind::kCollectiveWait;
+    op.in_place.clear();
+    op.deps = DepsOf(op);
     program_.ops.push_back(std::move(op));
     return static_cast<int>(program_.ops.size()) - 1;
   }

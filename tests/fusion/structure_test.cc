@@ -97,6 +97,25 @@ TEST_F(Structure, AnAnnotationKeepsATwinOutOfAProduct) {
   EXPECT_EQ(FuseTo({b_.Mul(Silu(gate), up)}).ops.size(), 2u);
 }
 
+// Joined neither as twins, nor as prologue, epilogue, producer or part of a norm, nor as siblings.
+TEST_F(Structure, WhatIsAnnotatedForAnotherStreamIsComputedThere) {
+  for (int annotated = 0; annotated < 4; ++annotated) {
+    graph_ = Graph();
+    NodeId x = Input(Shape{5, 8});
+    NodeId negative = b_.Unary(TapeOp::kNeg, x);
+    NodeId gate = b_.MatMul(negative, Weight(Shape{8, 12})), up = b_.MatMul(negative, Weight(Shape{8, 12}));
+    NodeId silu = Silu(gate);
+    NodeId both = b_.Mul(silu, up);
+    const NodeId on_stream[] = {negative, up, silu, both};
+    graph_.node(on_stream[annotated]).annotations["stream"] = "1";
+    LoweredProgram program = FuseTo({Softmax(both)});
+    size_t there = 0;
+    for (const LoweredOp& op : program.ops) there += op.annotations.count("stream");
+    EXPECT_EQ(there, 1u) << annotated;
+    EXPECT_GE(program.ops.size(), 3u) << annotated;
+  }
+}
+
 TEST_F(Structure, TheResidualAndWhatMakesItJoinTheReductionThatReadsThem) {
   NodeId x = Input(Shape{2, 16});
   NodeId h = b_.Add(x, b_.Unary(TapeOp::kExp, x));

@@ -346,6 +346,24 @@ TEST_F(CompiledCalls, ThatNoGraphMayContainArePartitionsOfTheirOwn) {
   EXPECT_EQ(CountsOfTestOps().taps, 1);
 }
 
+// A run reports the errors of stream 0.
+TEST_F(CompiledCalls, ThatNoGraphMayContainStayOnStreamZero) {
+  model_.Input("x", {4});
+  model_.Node("Neg", {"x"}, {"n"});
+  Call("Tap", {"n"}, {"t"});
+  model_.Node("Abs", {"t"}, {"y"});
+  model_.Output("y");
+  for (onnx::NodeProto& node : *model_.graph()->mutable_node()) {
+    onnx::StringStringEntryProto* entry = node.add_metadata_props();
+    entry->set_key("stream");
+    entry->set_value("1");
+  }
+  ASSERT_MADE();
+  for (const Step& step : compiled_->plan.programs[0].steps)
+    EXPECT_EQ(step.stream, step.kind == StepKind::kCustom ? 0u : 1u);
+  EXPECT_EQ(Run({{"x", {1, -2, 3, -4}}})[0], (Floats{1, 2, 3, 4}));
+}
+
 // A GPU's graphs contain no functions of the host, whatever their library says.
 TEST_F(CompiledCalls, BreakEveryGraphOfAGpu) {
   model_.Input("x", {4});

@@ -143,6 +143,12 @@ const Broken kStepRules[] = {
        Edit(s.data.programs[0].partitions, 2).num_steps = 1;
      },
      "no graph may contain"},
+    {"UnsafeOnAnotherStream",
+     [](Sample& s) {
+       Edit(s.data.programs, 0).num_streams = 2;
+       StepOf(s, 2).stream = 1;
+     },
+     "partition 1 of 1 steps holds step 2 on stream 1, whose custom op no graph may contain"},
 };
 INSTANTIATE_TEST_SUITE_P(Ops, CallRules, testing::ValuesIn(kOpRules), RuleName);
 INSTANTIATE_TEST_SUITE_P(Steps, CallRules, testing::ValuesIn(kStepRules), RuleName);

@@ -67,7 +67,7 @@ LoweredProgram Reordered(const LoweredProgram& program, const std::vector<int>& 
 // that take over another's memory counting once.
 OrderCost CostByLifetimes(const LoweredProgram& program) {
   const std::vector<Life> lives = Lifetimes(program);
-  const std::vector<int> takes_over = Donations(program, lives);
+  const std::vector<int> takes_over = Donations(program, StreamOrder(program), lives);
   OrderCost cost{0, 0};
   for (int step = 0; step < static_cast<int>(program.ops.size()); ++step) {
     int64_t sum = 0;

@@ -221,6 +221,11 @@ class CompileCommand : public Command {
               "FILE")
         .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
         .Texts("--ops", &ops_, "a library of custom ops that the models call", "LIB.so")
+        .Texts(
+            "--annotate", &annotations_,
+            "say of an ONNX node (or NAME*: all that begin so): stream=N, on another stream than the rest; "
+            "fuse=off, a kernel of its own; graph=off, in no graph with others",
+            "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
         .Texts("--skip-pass", &options_.skip_passes, "leave an optional pass out, to find faults", "PASS")
@@ -303,6 +308,16 @@ class CompileCommand : public Command {
         return Misuse("compile",
                       "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice");
       }
+    }
+    for (const std::string& annotation : annotations_) {
+      const size_t equals = annotation.rfind('=');
+      const size_t colon = annotation.rfind(':', equals);
+      if (colon == 0 || colon == std::string::npos || equals == std::string::npos) {
+        return Misuse("compile", "--annotate " + annotation + " is not of the form NODE:KEY=VALUE");
+      }
+      options_.annotations.push_back({annotation.substr(0, colon),
+                                      annotation.substr(colon + 1, equals - colon - 1),
+                                      annotation.substr(equals + 1)});
     }
     for (const std::string& state : states_) {
       const size_t colon = state.find(':');
@@ -393,7 +408,7 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, states_, ops_;
+  std::vector<std::string> models_, shapes_, states_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
   std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0;

@@ -37,9 +37,9 @@ struct Post {
 
 struct Group {
   size_t ranks = 0, members = 0;
-  std::map<std::pair<size_t, size_t>, std::vector<Post>> sent, wanted;  // by sender and taker, to be met
   std::vector<int> gpus;                                                // of the members so far
   Result_t connected = 0;                                               // of all
+  std::map<std::pair<size_t, size_t>, std::vector<Post>> sent, wanted;  // by sender and taker, to be met
   bool aborted = false;
   std::vector<uint64_t> next;  // by rank: its next meeting
   std::map<uint64_t, Meeting> meetings;
@@ -220,12 +220,19 @@ Result_t AddExchange(const Exchange& posts) {
   return error == 0 ? 0 : 1;  // ncclUnhandledCudaError
 }
 
-Result_t AddPost(bool send, const Post& post, int peer, rondo::nccl::Comm comm, Stream stream) {
+Result_t AddPost(const char* name, const Post& post, int peer, rondo::nccl::Comm comm, Stream stream) {
+  Result_t result = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    result = Point(name, ToMember(comm));
+  }
+  if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) return result;
   exchange.comm = comm;
   exchange.stream = stream;
-  (send ? exchange.sends : exchange.takes).emplace_back(static_cast<size_t>(peer), post);
+  (post.to == nullptr ? exchange.sends : exchange.takes).emplace_back(static_cast<size_t>(peer), post);
   if (depth > 0) return 0;
-  return AddExchange(std::exchange(exchange, {}));
+  const Result_t added = AddExchange(std::exchange(exchange, {}));
+  return added != 0 ? added : result;
 }
 
 void Leave(rondo::nccl::Comm comm, bool abort) {
@@ -339,32 +346,37 @@ RONDO_FAKE_API Result_t ncclCommDestroy(rondo::nccl::Comm comm) {
 RONDO_FAKE_API const char* ncclGetErrorString(Result_t) { return "as the fake was asked"; }
 RONDO_FAKE_API const char* ncclGetLastError(rondo::nccl::Comm) { return ""; }
 RONDO_FAKE_API Result_t ncclGroupStart() {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (Fails("ncclGroupStart")) return kInternal;
-  }
+  std::lock_guard<std::mutex> lock(mutex);
+  if (Fails("ncclGroupStart")) return kInternal;
   ++depth;
   return 0;
 }
 RONDO_FAKE_API Result_t ncclGroupEnd() {
   const rondo::fake_cuda::Working working;
   --depth;
+  Result_t result = 0;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (Fails("ncclGroupEnd")) return kInternal;
+    if (Fails("ncclGroupEnd")) {
+      exchange = {};
+      return kInternal;
+    }
+    if (depth > 0 || exchange.comm == nullptr) return 0;
+    const Member& member = *ToMember(exchange.comm);
+    if (member.late != 0 || member.failed != 0) result = rondo::nccl::kInProgress;
   }
-  if (depth > 0 || exchange.comm == nullptr) return 0;
-  return AddExchange(std::exchange(exchange, {}));
+  const Result_t added = AddExchange(std::exchange(exchange, {}));
+  return added != 0 ? added : result;
 }
 RONDO_FAKE_API Result_t ncclSend(const void* from, size_t count, int type, int peer, rondo::nccl::Comm comm,
                                  Stream stream) {
   const rondo::fake_cuda::Working working;
-  return AddPost(true, {from, nullptr, BytesOf(count, type)}, peer, comm, stream);
+  return AddPost("ncclSend", {from, nullptr, BytesOf(count, type)}, peer, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclRecv(void* to, size_t count, int type, int peer, rondo::nccl::Comm comm,
                                  Stream stream) {
   const rondo::fake_cuda::Working working;
-  return AddPost(false, {nullptr, to, BytesOf(count, type)}, peer, comm, stream);
+  return AddPost("ncclRecv", {nullptr, to, BytesOf(count, type)}, peer, comm, stream);
 }
 RONDO_FAKE_API Result_t ncclAllReduce(const void* from, void* to, size_t count, int type, int,
                                       rondo::nccl::Comm comm, Stream stream) {

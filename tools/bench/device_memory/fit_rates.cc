@@ -75,6 +75,8 @@ uint64_t FitOnce(const std::vector<First>& firsts) {
 
 // Of graphs, streams and whatever else a session takes beside its block.
 int64_t Beside(const TakenBytes& taken) { return taken.all - taken.blocks - taken.code; }
+// The same without its streams.
+int64_t BesideStreams(const TakenBytes& taken) { return Beside(taken) - taken.streams; }
 
 void FitCode(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates) {
   std::vector<Point> points;
@@ -108,11 +110,21 @@ void FitCode(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates) {
   if (with_library != 0) rates->library = Round(library / static_cast<double>(with_library));
 }
 
+void FitStreams(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates) {
+  double streams = 0, bytes = 0;
+  for (const MeasuredPlan& p : plans) {
+    if (p.sessions.size() < 8) continue;
+    streams += static_cast<double>(p.needs.streams);
+    bytes += Slope(p.sessions.size(), [&](size_t i) { return p.sessions[i].streams; });
+  }
+  if (streams != 0) rates->stream = Round(bytes / streams);
+}
+
 void FitGraphs(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates) {
   std::vector<Point> points;
   for (const MeasuredPlan& p : plans) {
     if (p.sessions.size() < 8) continue;
-    const double each = Slope(p.sessions.size(), [&](size_t i) { return Beside(p.sessions[i]); });
+    const double each = Slope(p.sessions.size(), [&](size_t i) { return BesideStreams(p.sessions[i]); });
     points.push_back({{static_cast<double>(p.needs.nodes), static_cast<double>(p.needs.graphs)}, each});
   }
   double solution[2];
@@ -120,11 +132,12 @@ void FitGraphs(const std::vector<MeasuredPlan>& plans, DeviceMemoryRates* rates)
     rates->graph_node = Round(solution[0]);
     rates->graph = Round(solution[1]);
   }
+  // What the first sessions take: they use up what CUDA keeps ready.
   std::vector<First> firsts;
   for (const MeasuredPlan& p : plans) {
-    if (p.sessions.empty()) continue;
-    const uint64_t graphs = p.needs.nodes * rates->graph_node + p.needs.graphs * rates->graph;
-    firsts.push_back({static_cast<double>(graphs), Beside(p.sessions[0])});
+    const DeviceMemory memory = EstimateDeviceMemory(p.needs, *rates);
+    for (size_t i = 0; i < std::min<size_t>(8, p.sessions.size()); ++i)
+      firsts.push_back({static_cast<double>(memory.graphs * (i + 1)), Beside(p.sessions[i])});
   }
   if (!firsts.empty()) rates->graphs_once = FitOnce(firsts);
 }
@@ -142,6 +155,7 @@ std::string Row(const char* part, uint64_t stated, int64_t taken) {
 DeviceMemoryRates FitRates(const std::vector<MeasuredPlan>& plans, const DeviceMemoryRates& start) {
   DeviceMemoryRates rates = start;
   FitCode(plans, &rates);
+  FitStreams(plans, &rates);
   FitGraphs(plans, &rates);
   std::vector<uint64_t> starts;
   for (const MeasuredPlan& p : plans) {
@@ -177,8 +191,9 @@ std::string StageTable(const MeasuredPlan& plan, const DeviceMemoryRates& rates)
   const TakenBytes& first = plan.sessions[0];
   text += Row(plan.needs.library ? "code, library" : "code", stated.code + stated.library, first.code) + "\n";
   text += Row("blocks", BlockBytes(stated, 1), first.blocks) + "\n";
-  text += Row("graphs", InDeviceSteps(stated.graphs_once + stated.graphs), first.graphs) + "\n";
-  text += Row("streams", 0, first.streams) + "\n";
+  text += Row("graphs, streams", InDeviceSteps(stated.graphs_once + stated.graphs),
+              first.graphs + first.streams) +
+          "\n";
   const int64_t rest = Beside(first) - first.graphs - first.streams;
   text += Row("runs, others", 0, rest) + "\n";
   for (const StatementError& error : ErrorsOf(plan, rates)) {
@@ -193,14 +208,10 @@ std::string RatesText(const DeviceMemoryRates& rates) {
   const struct {
     const char* name;
     uint64_t value;
-  } fields[] = {{"code_kibibyte", rates.code_kibibyte},
-                {"code", rates.code},
-                {"code_once", rates.code_once},
-                {"graph_node", rates.graph_node},
-                {"graph", rates.graph},
-                {"graphs_once", rates.graphs_once},
-                {"library", rates.library},
-                {"start", rates.start}};
+  } fields[] = {
+      {"code_kibibyte", rates.code_kibibyte}, {"code", rates.code},       {"code_once", rates.code_once},
+      {"graph_node", rates.graph_node},       {"graph", rates.graph},     {"stream", rates.stream},
+      {"graphs_once", rates.graphs_once},     {"library", rates.library}, {"start", rates.start}};
   std::string text = "inline constexpr DeviceMemoryRates kDeviceMemoryRates = {";
   for (const auto& field : fields)
     text += Printf("%s\n    .%s = %llu", &field == fields ? "" : ",", field.name,

@@ -108,7 +108,8 @@ Result<MeasuredPlan> MeasurePlan(const std::string& name, const Plan& plan, Driv
 void Write(const MeasuredPlan& plan, std::ostream& out) {
   const DeviceNeeds& n = plan.needs;
   out << "plan " << plan.name << ' ' << n.codes << ' ' << n.code_bytes << ' ' << n.library << ' ' << n.graphs
-      << ' ' << n.nodes << ' ' << n.weights << ' ' << n.session << ' ' << plan.start << '\n';
+      << ' ' << n.nodes << ' ' << n.streams << ' ' << n.weights << ' ' << n.session << ' ' << plan.start
+      << '\n';
   for (const TakenBytes& t : plan.sessions)
     out << "session " << t.code << ' ' << t.blocks << ' ' << t.streams << ' ' << t.graphs << ' ' << t.all
         << '\n';
@@ -124,8 +125,8 @@ Result<std::vector<MeasuredPlan>> ReadMeasured(std::istream& in) {
     if (kind == "plan") {
       MeasuredPlan& p = plans.emplace_back();
       DeviceNeeds& n = p.needs;
-      words >> p.name >> n.codes >> n.code_bytes >> n.library >> n.graphs >> n.nodes >> n.weights >>
-          n.session >> p.start;
+      words >> p.name >> n.codes >> n.code_bytes >> n.library >> n.graphs >> n.nodes >> n.streams >>
+          n.weights >> n.session >> p.start;
     } else if (kind == "session" && !plans.empty()) {
       TakenBytes& t = plans.back().sessions.emplace_back();
       words >> t.code >> t.blocks >> t.streams >> t.graphs >> t.all;

@@ -1,0 +1,29 @@
+// AssignStreams: which stream each op is enqueued on.
+#ifndef RONDO_COMPILER_SCHEDULE_STREAMS_H_
+#define RONDO_COMPILER_SCHEDULE_STREAMS_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "compiler/fusion/lowered.h"
+#include "core/status.h"
+
+namespace rondo {
+
+inline constexpr uint32_t kMaxAnnotatedStreams = 64;  // of a program; the plan verifier's kMaxStreams
+
+// Whether `text` is a number that the annotation `stream` takes.
+bool IsStreamNumber(std::string_view text);
+
+// Ops annotated `stream: N` (0 to 63) go to that stream, all others to stream 0, where a graph begins and
+// ends. Streams are numbered anew without gaps. A loop goes where its first op goes; a call that no graph may
+// contain stays on stream 0, whose errors a run reports. Any assignment is right: deps
+// order what streams do not (compiler/memory/stream_order.h), and memory is planned for that order.
+// Returns what it did, for reports; kInvalidArgument, with the node, for an annotation that is no such
+// number.
+Result<std::string> AssignStreams(LoweredProgram* program);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_SCHEDULE_STREAMS_H_

@@ -1,0 +1,154 @@
+// Collectives in flight, on virtual devices that are late: buffers in use are never used again. The
+// collective threads read and write while the devices compute: under the tsan preset every byte that is used
+// too early is a data race.
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/emit_plan.h"
+#include "drivers/host/host_driver.h"
+#include "formats/plan/check/checker.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+#include "runtime/verify/unchecked_plan.h"
+#include "tests/sanitized.h"
+#include "tests/streams/random_program.h"
+
+namespace rondo {
+namespace {
+
+void Sleep(uint64_t microseconds) {
+  const timespec time{0, static_cast<long>(microseconds * 1000)};
+  nanosleep(&time, nullptr);
+}
+
+// Virtual devices whose collectives take long, before they meet and before data moves, each another time.
+class LateDevices {
+ public:
+  LateDevices(uint32_t devices, uint64_t seed, uint64_t most_us) : draw_(seed), most_us_(most_us) {
+    HostOptions options;
+    options.devices = devices;
+    options.faults.seed = seed;
+    options.faults.most_delay_us = most_us > 0 ? 20 : 0;
+    options.faults.reorder = seed % 2 == 1;
+    options.faults.user = this;
+    if (most_us > 0) options.faults.before = &LateDevices::Before;
+    Result<Driver*> driver = CreateHostDriver(options);
+    EXPECT_TRUE(driver.ok()) << driver.status().message();
+    driver_ = *driver;
+  }
+  ~LateDevices() { DestroyHostDriver(driver_); }
+  LateDevices(const LateDevices&) = delete;
+  Driver* driver() { return driver_; }
+
+ private:
+  static Status Before(void* user, HostCall call, uint32_t device, uint32_t step) {
+    auto* self = static_cast<LateDevices*>(user);
+    if (call != HostCall::kPostCollective && call != HostCall::kCompleteCollective) return Status::Ok();
+    uint64_t draw = self->draw_ * 0x9e3779b97f4a7c15ull + device * 0xbf58476d1ce4e5b9ull + step;
+    draw ^= draw >> 29;
+    draw *= 0x94d049bb133111ebull;
+    Sleep((draw >> 32) % self->most_us_);
+    return Status::Ok();
+  }
+
+  const uint64_t draw_, most_us_;
+  Driver* driver_ = nullptr;
+};
+
+// A plan, its runtime and a session of it.
+struct Live {
+  Live(const PlanData& data, LateDevices* devices) {
+    Result<Plan> opened = UncheckedPlan::FromData(data, {});
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    plan = opened.Take();
+    Result<Runtime> made = Runtime::Create(devices->driver(), {});
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    runtime = made.Take();
+    Result<Session> armed = Session::Create(runtime, plan);
+    EXPECT_TRUE(armed.ok()) << armed.status().message();
+    session = armed.Take();
+  }
+  // The outputs of all devices.
+  std::vector<float> Run() {
+    const PlanData& data = plan.data();
+    std::vector<float> in(512), out;
+    for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 37) / 8 - 2;
+    std::vector<Input> inputs;
+    std::vector<Output> outputs;
+    for (const Port& port : data.programs[0].inputs) {
+      const Buffer& b = data.buffers[port.buffer];
+      inputs.push_back({port.name, kNone, b.dtype, b.shape, in.data(), b.bytes, MemoryKind::kHost});
+    }
+    size_t floats = 0;
+    for (const Port& port : data.programs[0].outputs) floats += data.buffers[port.buffer].bytes / 4;
+    out.resize(floats);
+    floats = 0;
+    for (const Port& port : data.programs[0].outputs) {
+      const Buffer& b = data.buffers[port.buffer];
+      outputs.push_back({port.name, kNone, b.dtype, &out[floats], b.bytes, MemoryKind::kHost});
+      floats += b.bytes / 4;
+    }
+    const Status status = session.Run(0, Span<const Input>(inputs), Span<const Output>(outputs));
+    EXPECT_TRUE(status.ok()) << status.message();
+    return out;
+  }
+
+  Plan plan;
+  Runtime runtime;
+  Session session;
+};
+
+EmittedPlan Emit(const LoweredProgram& program, uint32_t devices, PlannedFor memory) {
+  auto emitted = EmitPlan(Planned(program, devices, memory), {}, nullptr);
+  EXPECT_TRUE(emitted.ok()) << emitted.status().message();
+  return emitted.Take();
+}
+
+// Several collectives in flight at once, over 1 to 3 streams.
+constexpr RandomShape kShapes[] = {{1, 2, 60}, {1, 4, 50}, {2, 2, 60}, {2, 3, 60, true}, {3, 4, 70}};
+
+std::vector<float> Expected(const LoweredProgram& program, uint32_t devices) {
+  LateDevices prompt(devices, 0, 0);
+  const EmittedPlan plan = Emit(Synchronous(program), devices, PlannedFor::kAnyTiming);
+  return Live(plan.plan, &prompt).Run();
+}
+
+TEST(CollectivesInFlight, BuffersInUseAreNeverUsedAgain) {
+  for (const RandomShape& shape : kShapes) {
+    for (uint64_t seed = 0; seed < RONDO_FLIGHT_SEEDS; ++seed) {
+      const LoweredProgram program = RandomProgram(seed, shape);
+      const std::vector<float> expected = Expected(program, shape.devices);
+      const EmittedPlan emitted = Emit(program, shape.devices, PlannedFor::kAnyTiming);
+      const Status proven = CheckPlan(emitted.plan);
+      ASSERT_TRUE(proven.ok()) << proven.message();
+      LateDevices late(shape.devices, seed, 400);
+      Live live(emitted.plan, &late);
+      for (int run = 0; run < 3; ++run) EXPECT_EQ(live.Run(), expected) << "seed " << seed;
+    }
+  }
+}
+
+// What the test above can see: plans whose memory is free again as soon as a collective has started.
+TEST(CollectivesInFlight, BuffersThatEndAtTheStartGoWrong) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers report what goes wrong";
+  int wrong = 0, refused = 0;
+  for (const RandomShape& shape : kShapes) {
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      const LoweredProgram program = RandomProgram(seed, shape);
+      const EmittedPlan emitted = Emit(program, shape.devices, PlannedFor::kSynchronousCollectives);
+      refused += !CheckPlan(emitted.plan).ok();
+      LateDevices late(shape.devices, seed, 400);
+      Live live(emitted.plan, &late);
+      wrong += live.Run() != Expected(program, shape.devices);
+    }
+  }
+  EXPECT_GE(refused, 18);  // of 20
+  EXPECT_GE(wrong, 12);
+}
+
+}  // namespace
+}  // namespace rondo
