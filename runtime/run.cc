@@ -233,8 +233,20 @@ void AbortCollectives(SessionImpl* session, uint32_t program, const Status& why,
   if (collectives != nullptr) session->runtime_impl->driver->AbortCollectives(collectives, why, wait);
 }
 
-// A device that has launched all its work keeps no other waiting: data out of its bounds there is no reason
-// to end the collectives of all.
+// Whether `device` has come to all its collectives, so that no other waits for it.
+bool HasStartedAll(const SessionImpl* session, uint32_t program_index, uint32_t device) {
+  const ArmedProgram& armed = session->programs[program_index];
+  if (armed.collectives == nullptr) return true;
+  Result<CollectiveProgress> at = session->runtime_impl->driver->Progress(armed.collectives, device);
+  uint32_t starts = 0;
+  for (const Step& step : session->plan.data().programs[program_index].steps) {
+    starts += step.device == device && step.kind == StepKind::kCollectiveStart;
+  }
+  return at.ok() && at->started == starts;
+}
+
+// A device that has come to all its collectives keeps no other waiting: data out of its bounds there is no
+// reason to end those of all.
 void RunOnDevice(SessionImpl* session, uint32_t device) {
   const uint32_t program = session->device_run.program;
   const RunTimer* timer = session->device_run.timer;
@@ -248,7 +260,10 @@ void RunOnDevice(SessionImpl* session, uint32_t device) {
   Status status = Enqueue(session, program, timer, devices);
   if (!status.ok()) threads.Fail(session, status, true);
   Status waited = SynchronizeAll(session, program, devices);
-  if (status.ok() && !waited.ok()) threads.Fail(session, waited, waited.code() != Code::kOutOfRange);
+  if (status.ok() && !waited.ok()) {
+    const bool harmless = waited.code() == Code::kOutOfRange && HasStartedAll(session, program, device);
+    threads.Fail(session, waited, !harmless);
+  }
 }
 
 Status RunHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,

@@ -15,9 +15,16 @@ nccl::RankPlace PlaceOf(Span<const uint32_t> numbers, uint32_t device) {
   return {numbers[device], before};
 }
 
+// What a process tells the others of its GPU.
+struct GpuCard {
+  uint64_t gpu = 0;
+  uint32_t device = 0;
+};
+
 }  // namespace
 
-Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlace> places) {
+Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlace> places,
+                                                       const nccl::UniqueId* id) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Entry& entry : entries_) {
     const Span<const nccl::RankPlace> has = entry.communicator->places();
@@ -29,7 +36,7 @@ Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlac
   if (!entries_.Reserve(entries_.size() + 1))
     return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
   RONDO_ASSIGN_OR_RETURN(nccl::Communicator * made,
-                         nccl::Communicator::Create(api_, places, patience_ns_, hooks_, threads_));
+                         nccl::Communicator::Create(api_, places, id, patience_ns_, hooks_, threads_));
   entries_.push_back({made, 1});
   return made;
 }
@@ -50,8 +57,9 @@ CommunicatorTable::~CommunicatorTable() {
 }
 
 Result<CudaCollectives*> CudaCollectives::Create(const Program& program, Span<CudaDevice* const> devices,
-                                                 Span<const uint32_t> numbers, CommunicatorTable& table) {
-  std::unique_ptr<CudaCollectives> made(new (std::nothrow) CudaCollectives(table));
+                                                 Span<const uint32_t> numbers, CommunicatorTable& table,
+                                                 Processes* processes) {
+  std::unique_ptr<CudaCollectives> made(new (std::nothrow) CudaCollectives(table, processes));
   if (made == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   RONDO_RETURN_IF_ERROR(made->Prepare(program, devices, numbers));
   return made.release();
@@ -68,22 +76,76 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
     return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   for (uint32_t number : numbers) {
     Member& member = members_[num_members_++];
+    if (processes_ != nullptr && num_members_ - 1 != processes_->rank()) continue;
     member.device = devices[number];
-    RONDO_RETURN_IF_ERROR(MakeMember(&member, program.sync_points.size()));
+    RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
+  RONDO_ASSIGN_OR_RETURN(const GrowingList<nccl::RankPlace> places, FindPlaces(devices, numbers));
+  uint32_t connected = 0;  // communicators before it; the same order on all processes
   for (const SyncPoint& point : program.sync_points) {
-    nccl::Communicator*& communicator = communicators_[point.communicator];
-    if (communicator != nullptr) continue;
+    if (point.communicator < connected) continue;
+    connected = point.communicator + 1;
     GrowingList<nccl::RankPlace> ranks;
-    for (uint32_t device : point.participants) ranks.push_back(PlaceOf(numbers, device));
+    bool takes_part = processes_ == nullptr;
+    for (uint32_t device : point.participants) {
+      ranks.push_back(places[device]);
+      takes_part |= processes_ != nullptr && device == processes_->rank();
+    }
     if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
-    RONDO_ASSIGN_OR_RETURN(communicator, table_.Acquire({ranks.data(), ranks.size()}));
+    RONDO_ASSIGN_OR_RETURN(communicators_[point.communicator],
+                           Connect({ranks.data(), ranks.size()}, point.participants[0], takes_part));
   }
   return Status::Ok();
 }
 
-Status CudaCollectives::MakeMember(Member* member, size_t sync_points) {
+Result<GrowingList<nccl::RankPlace>> CudaCollectives::FindPlaces(Span<CudaDevice* const> devices,
+                                                                 Span<const uint32_t> numbers) {
+  GrowingList<nccl::RankPlace> places;
+  GpuCard mine, all[kMaxProcesses];
+  if (processes_ != nullptr) {
+    mine.device = numbers[processes_->rank()];
+    mine.gpu = devices[mine.device]->identity();
+    RONDO_RETURN_IF_ERROR(processes_->Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
+  }
+  for (uint32_t device = 0; device < numbers.size(); ++device) {
+    if (processes_ == nullptr) {
+      places.push_back(PlaceOf(numbers, device));
+      continue;
+    }
+    const auto before = static_cast<uint32_t>(
+        std::count_if(all, all + device, [&](const GpuCard& card) { return card.gpu == all[device].gpu; }));
+    places.push_back({all[device].device, before, device, all[device].gpu});
+  }
+  if (!places.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
+  return places;
+}
+
+Result<nccl::Communicator*> CudaCollectives::Connect(Span<const nccl::RankPlace> ranks, uint32_t leader,
+                                                     bool takes_part) {
+  if (processes_ == nullptr) return table_.Acquire(ranks);
+  nccl::UniqueId id = {}, all[kMaxProcesses];
+  Status made;
+  if (leader == processes_->rank()) {
+    Result<nccl::UniqueId> own = table_.MakeId();
+    made = own.status();
+    if (own.ok()) id = *own;
+  }
+  RONDO_RETURN_IF_ERROR(processes_->Gather(made, &id, all, sizeof(id), nullptr));
+  if (!takes_part) return static_cast<nccl::Communicator*>(nullptr);
+  return table_.Acquire(ranks, &all[leader]);
+}
+
+Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Member* member) {
   CudaDevice* const device = member->device;
+  const size_t sync_points = program.sync_points.size();
+  member->counts = GrowingList<uint32_t>::Filled(sync_points, 0);
+  if (!member->counts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
+  uint32_t starts = 0;
+  for (const Step& step : program.steps) {
+    if (step.device == number && step.kind == StepKind::kCollectiveStart)
+      member->counts[step.sync_point] = ++starts;
+  }
+  RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, starts));
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
@@ -101,6 +163,7 @@ Status CudaCollectives::MakeMember(Member* member, size_t sync_points) {
 CudaCollectives::~CudaCollectives() {
   for (size_t i = 0; i < num_members_; ++i) {
     const Member& member = members_[i];
+    if (member.device == nullptr) continue;
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
     for (const GrowingList<EventHandle>* events : {&member.started, &member.ended}) {
@@ -127,8 +190,11 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
       part.rank, *part.point, reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
       member.stream));
-  return device->Check(api.event_record(member.ended[part.sync_point], member.stream, 0),
-                       "recording an event");
+  RONDO_RETURN_IF_ERROR(
+      device->Check(api.event_record(member.ended[part.sync_point], member.stream, 0), "recording an event"));
+  const uint32_t count = member.counts[part.sync_point];
+  RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, count));
+  return member.notes.NoteEnded(member.ended[part.sync_point], count);
 }
 
 Status CudaCollectives::Wait(const CollectivePart& part, StreamHandle stream) {
@@ -138,7 +204,12 @@ Status CudaCollectives::Wait(const CollectivePart& part, StreamHandle stream) {
                               "waiting for a collective");
 }
 
-Status CudaCollectives::Begin() const {
+CollectiveProgress CudaCollectives::Progress(uint32_t device) const {
+  return device < num_members_ ? members_[device].notes.Read() : CollectiveProgress();
+}
+
+Status CudaCollectives::Begin() {
+  for (size_t i = 0; i < num_members_; ++i) members_[i].notes.Clear();
   for (const nccl::Communicator* communicator : communicators_) {
     if (communicator == nullptr || !communicator->aborted()) continue;
     return Status::Error(

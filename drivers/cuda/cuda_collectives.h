@@ -11,6 +11,7 @@
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/nccl/communicator.h"
+#include "drivers/processes/processes.h"
 
 namespace rondo::cuda {
 
@@ -18,15 +19,17 @@ namespace rondo::cuda {
 class CommunicatorTable {
  public:
   // Connecting a group may take `patience_ns`.
-  CommunicatorTable(const nccl::Api& api, uint64_t patience_ns, const nccl::ContextHooks& hooks,
+  CommunicatorTable(const nccl::Api& api, uint64_t patience_ns, const nccl::ProcessHooks& hooks,
                     const ThreadHooks& threads)
       : api_(api), patience_ns_(patience_ns), hooks_(hooks), threads_(threads) {}
   ~CommunicatorTable();
   CommunicatorTable(const CommunicatorTable&) = delete;
   CommunicatorTable& operator=(const CommunicatorTable&) = delete;
   // The one over `places` (devices of the driver, in the order of their ranks), made if there is none in
-  // working order.
-  Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places);
+  // working order, by `id` if its ranks are in several processes.
+  Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places, const nccl::UniqueId* id = nullptr);
+  // For rank 0 to give to the others.
+  Result<nccl::UniqueId> MakeId() const { return nccl::MakeId(api_); }
   void Release(nccl::Communicator* communicator);
 
  private:
@@ -36,7 +39,7 @@ class CommunicatorTable {
   };
   const nccl::Api& api_;
   const uint64_t patience_ns_;
-  const nccl::ContextHooks hooks_;
+  const nccl::ProcessHooks hooks_;
   const ThreadHooks threads_;
   std::mutex mutex_;
   GrowingList<Entry> entries_;
@@ -45,8 +48,10 @@ class CommunicatorTable {
 class CudaCollectives {
  public:
   // `numbers[i]` is the number of the program's device i among the driver's `devices`; several may be one.
+  // With `processes` (or null), only that of this process is one of them.
   static Result<CudaCollectives*> Create(const Program& program, Span<CudaDevice* const> devices,
-                                         Span<const uint32_t> numbers, CommunicatorTable& table);
+                                         Span<const uint32_t> numbers, CommunicatorTable& table,
+                                         Processes* processes);
   ~CudaCollectives();
   CudaCollectives(const CudaCollectives&) = delete;
   CudaCollectives& operator=(const CudaCollectives&) = delete;
@@ -55,21 +60,32 @@ class CudaCollectives {
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, StreamHandle stream);
   Status Wait(const CollectivePart& part, StreamHandle stream);
   // OK, or that an earlier failure has ended a communicator.
-  Status Begin() const;
+  Status Begin();
   void Abort();
+  // What the program's device `device`, one of this process's, has noted. From any thread.
+  CollectiveProgress Progress(uint32_t device) const;
+  CollectiveNotes* NotesOf(const CollectivePart& part) { return &MemberOf(part).notes; }
 
  private:
   struct Member {
     CudaDevice* device = nullptr;
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
+    GrowingList<uint32_t> counts;             // which of the device's starts a sync point's is, from 1 on
+    CollectiveNotes notes;
   };
-  explicit CudaCollectives(CommunicatorTable& table) : table_(table) {}
+  CudaCollectives(CommunicatorTable& table, Processes* processes) : table_(table), processes_(processes) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
-  Status MakeMember(Member* member, size_t sync_points);
+  Status MakeMember(const Program& program, uint32_t device, Member* member);
+  // Where all devices of the program are.
+  Result<GrowingList<nccl::RankPlace>> FindPlaces(Span<CudaDevice* const> devices,
+                                                  Span<const uint32_t> numbers);
+  // The communicator over `ranks`, in which `leader` is rank 0.
+  Result<nccl::Communicator*> Connect(Span<const nccl::RankPlace> ranks, uint32_t leader, bool takes_part);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   CommunicatorTable& table_;
+  Processes* const processes_;
   GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
   std::unique_ptr<Member[]> members_;               // by the program's device
   size_t num_members_ = 0;

@@ -342,12 +342,26 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
 
 // ----------------------------------------------------------------------------------- collectives
 
+uint64_t CudaDevice::identity() const {
+  uint64_t identity = MachineNumber();
+  for (int attribute : {kPciDomainAttribute, kPciBusAttribute, kPciDeviceAttribute}) {
+    int value = 0;
+    api_.device_attribute(&value, attribute, id_);
+    identity = (identity ^ static_cast<uint32_t>(value)) * 0x100000001b3ull;  // FNV-1a
+  }
+  return identity | 1;
+}
+
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveStart});
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s->handle);
+  auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
+  if (s->recording != nullptr && !s->recording->Joins(collectives->NotesOf(part))) {
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
+  }
+  return collectives->Start(part, from, to, s->handle);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

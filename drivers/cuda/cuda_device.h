@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/list.h"
 #include "drivers/cuda/choose_module.h"
+#include "drivers/cuda/collective_notes.h"
 #include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
@@ -80,9 +81,18 @@ struct CudaEvent;
 struct CudaRecording {
   CudaStream* origin = nullptr;
   GrowingList<GraphNode> nodes;
-  GrowingList<CudaNode> recorded;    // one a node
-  GrowingList<CudaStream*> streams;  // the origin among them
-  GrowingList<CudaEvent*> events;    // last recorded in it
+  GrowingList<CudaNode> recorded;       // one a node
+  GrowingList<CudaStream*> streams;     // the origin among them
+  GrowingList<CudaEvent*> events;       // last recorded in it
+  GrowingList<CollectiveNotes*> notes;  // of collectives in it
+
+  // Adds notes that the recording's end waits for. False when out of memory.
+  bool Joins(CollectiveNotes* more) {
+    for (CollectiveNotes* one : notes) {
+      if (one == more) return true;
+    }
+    return notes.push_back(more);
+  }
 };
 
 struct CudaStream {
@@ -129,6 +139,8 @@ class CudaDevice final : public Device {
     return ChooseModule(plan, major_ * 10 + minor_, static_cast<uint32_t>(shared_));
   }
   const char* name() const { return name_; }
+  // Of the GPU, on whatever machine; never 0.
+  uint64_t identity() const;
   const Api& api() const { return api_; }
   Context context() const { return context_; }
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every

@@ -19,7 +19,13 @@ namespace {
 class CudaDriver final : public Driver {
  public:
   CudaDriver(const cuda::Api& api, int version, uint32_t count, const CudaOptions& options)
-      : api_(api), version_(version), ops_(options.ops), thread_hooks_(options.thread_hooks), count_(count) {}
+      : api_(api),
+        version_(version),
+        ops_(options.ops),
+        thread_hooks_(options.thread_hooks),
+        count_(count),
+        processes_(options.processes != nullptr && options.processes->size() > 1 ? options.processes
+                                                                                 : nullptr) {}
   ~CudaDriver() override {
     table_.reset();
     for (cuda::CudaDevice* device : devices_) delete device;
@@ -49,6 +55,10 @@ class CudaDriver final : public Driver {
     info.collectives = true;  // where NCCL is missing, Supports says so
     info.records_together = true;
     info.rebinds = true;  // the nodes of a graph whose handles are known
+    if (processes_ != nullptr) {
+      info.processes = processes_->size();
+      info.process = processes_->rank();
+    }
     return info;
   }
   uint32_t DeviceCount() const override { return count_; }
@@ -94,15 +104,32 @@ class CudaDriver final : public Driver {
 
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
     if (!nccl_status_.ok()) return nccl_status_;
-    RONDO_ASSIGN_OR_RETURN(
-        cuda::CudaCollectives * made,
-        cuda::CudaCollectives::Create(program, {devices_.data(), devices_.size()}, devices, *table_));
+    RONDO_ASSIGN_OR_RETURN(cuda::CudaCollectives * made,
+                           cuda::CudaCollectives::Create(program, {devices_.data(), devices_.size()}, devices,
+                                                         *table_, processes_));
     return reinterpret_cast<Collectives*>(made);
   }
   void DestroyCollectives(Collectives* collectives) override { delete ToCuda(collectives); }
-  Status BeginCollectives(Collectives* collectives) override { return ToCuda(collectives)->Begin(); }
-  void AbortCollectives(Collectives* collectives, const Status&, bool) override {
+  Status BeginCollectives(Collectives* collectives) override {
+    RONDO_RETURN_IF_ERROR(Others());
+    return ToCuda(collectives)->Begin();
+  }
+  void AbortCollectives(Collectives* collectives, const Status& why, bool) override {
     ToCuda(collectives)->Abort();
+    if (processes_ != nullptr) processes_->Abort(why);
+  }
+  Result<CollectiveProgress> Progress(Collectives* collectives, uint32_t device) override {
+    RONDO_RETURN_IF_ERROR(Others());
+    const CollectiveProgress progress = ToCuda(collectives)->Progress(device);
+    // Whoever has ended in good order may have done its part before; NCCL does not tell.
+    constexpr uint64_t kPatience = uint64_t{2} * 1000000000;
+    if (processes_ != nullptr && progress.ended < progress.started) {
+      RONDO_RETURN_IF_ERROR(processes_->StateWithAll(kPatience));
+    }
+    return progress;
+  }
+  Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override {
+    return processes_ == nullptr ? so_far : processes_->Agree(so_far, plan, contents, stop);
   }
 
  private:
@@ -127,9 +154,16 @@ class CudaDriver final : public Driver {
     return Status::Ok();
   }
 
-  nccl::ContextHooks Hooks() {
-    nccl::ContextHooks hooks;
+  // OK, or why other processes go on no more.
+  Status Others() { return processes_ == nullptr ? Status::Ok() : processes_->state(); }
+
+  nccl::ProcessHooks Hooks() {
+    nccl::ProcessHooks hooks;
     hooks.user = this;
+    if (processes_ != nullptr) {
+      hooks.process = processes_->rank();
+      hooks.others = [](void* user) { return static_cast<CudaDriver*>(user)->Others(); };
+    }
     hooks.enter = [](void* user, uint32_t device) {
       auto* self = static_cast<CudaDriver*>(user);
       self->api_.context_push(self->devices_[device]->context());
@@ -147,6 +181,7 @@ class CudaDriver final : public Driver {
   const ThreadHooks thread_hooks_;
   cuda::Ending ending_;
   const uint32_t count_;
+  Processes* const processes_;      // null: alone
   GrowingList<char> library_path_;  // with its end
   std::mutex mutex_;
   GrowingList<cuda::CudaDevice*> devices_;  // null: not opened

@@ -12,6 +12,7 @@
 #include "core/driver.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "drivers/processes/processes.h"
 
 namespace rondo {
 
@@ -21,6 +22,8 @@ struct CudaOptions {
   const char* library_path = nullptr;
   // How long GPUs may take to connect for collectives, before the session that asks for it is refused.
   double connect_seconds = 120;
+  // Those that run plans together with this one; must outlive the driver. Null: this process alone.
+  Processes* processes = nullptr;
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
   // call any are refused.
   const OpRegistry* ops = nullptr;

@@ -14,20 +14,16 @@
 #include <cstring>
 
 #include "core/stop.h"
+#include "drivers/processes/processes.h"
 
 namespace rondo::processes {
 namespace {
 
-// One a boot of a machine and network namespace of it.
-uint64_t MachineNumber() {
+// One a network namespace of a machine.
+uint64_t NetworkNumber() {
   struct stat of = {};
-  if (stat("/proc/self/ns/net", &of) != 0) return 0;
-  char text[40] = {};
-  File file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  if (!file.valid() || read(file.get(), text, sizeof(text) - 1) <= 0) return 0;
-  uint64_t number = of.st_ino;
-  for (char c : text) number = (number ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;  // FNV-1a
-  return number | 1;
+  const uint64_t machine = MachineNumber();
+  return machine == 0 || stat("/proc/self/ns/net", &of) != 0 ? 0 : machine ^ of.st_ino << 1;
 }
 
 Place PlaceOf(const Card::Known& known, uint16_t port) {
@@ -70,7 +66,7 @@ Card MakeCard(uint16_t port) {
   if (getrandom(&card.nonce, sizeof(card.nonce), 0) != sizeof(card.nonce)) {
     card.nonce = MonotonicNanoseconds() * 0x9e3779b97f4a7c15ull + static_cast<uint64_t>(getpid());
   }
-  card.machine = MachineNumber();
+  card.machine = NetworkNumber();
   card.port = port;
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return card;
@@ -119,3 +115,16 @@ Result<Named> Resolve(const char* address) {
 }
 
 }  // namespace rondo::processes
+
+namespace rondo {
+
+uint64_t MachineNumber() {
+  char text[40] = {};
+  processes::File file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (!file.valid() || read(file.get(), text, sizeof(text) - 1) <= 0) return 0;
+  uint64_t number = 0xcbf29ce484222325ull;
+  for (char c : text) number = (number ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;  // FNV-1a
+  return number | 1;
+}
+
+}  // namespace rondo

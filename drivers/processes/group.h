@@ -40,6 +40,7 @@ class Group final : public Processes {
   Status Transfer(const Purpose& purpose, Span<const Parcel> parcels) override;
   void Abort(const Status& why) override;
   Status state() override;
+  Status StateWithAll(uint64_t nanoseconds) override;
 
  private:
   // What has come from one peer.
@@ -48,7 +49,7 @@ class Group final : public Processes {
     std::unique_ptr<Message[]> messages;  // kRoom, and the one that is coming in
     std::atomic<uint32_t> count{0};       // complete
     size_t taken = 0;                     // of the one that is coming in
-    bool goodbye = false;
+    uint64_t goodbye = 0;                 // when it was said, on MonotonicNanoseconds; 0: not yet
     std::atomic<bool> closed{false};
   };
 

@@ -105,7 +105,7 @@ void Group::Complete(uint32_t peer) {
   if (message.kind == Message::kGather) {
     ++inbox.count;
   } else if (message.kind == Message::kGoodbye) {
-    inbox.goodbye = true;
+    inbox.goodbye = MonotonicNanoseconds();
   } else {
     End(StatusOf(message).At("process %u has given up", peer));
   }
@@ -134,7 +134,7 @@ void Group::LookAt(uint32_t peer) {
       return;
     } else {
       inbox.closed = true;
-      if (!inbox.goodbye) {
+      if (inbox.goodbye == 0) {
         End(Status::Error(Code::kAborted, "process %u has ended without a word: its connection is closed",
                           peer));
       }
@@ -152,6 +152,16 @@ Status Group::Look() {
 Status Group::state() {
   std::lock_guard<std::mutex> lock(mutex_);
   return end_.ok() ? Look() : end_;
+}
+
+Status Group::StateWithAll(uint64_t nanoseconds) {
+  RONDO_RETURN_IF_ERROR(state());
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t r = 0; r < size_; ++r) {
+    if (inboxes_[r].goodbye == 0 || MonotonicNanoseconds() - inboxes_[r].goodbye < nanoseconds) continue;
+    return Status::Error(Code::kAborted, "process %u has ended", r);
+  }
+  return Status::Ok();
 }
 
 void Group::Abort(const Status& why) {

@@ -22,6 +22,9 @@ namespace rondo {
 
 inline constexpr uint32_t kMaxProcesses = 64;
 
+// The same in all processes of a machine, from its start on; 0: not known.
+uint64_t MachineNumber();
+
 // How processes that do not know one another's addresses come together: by `all_gather`, if there is one, or
 // else at `address`.
 struct MeetingPlace {
@@ -82,6 +85,8 @@ class Processes {
   virtual void Abort(const Status& why) = 0;
   // OK, or why they can do nothing together any more. Does not block.
   virtual Status state() = 0;
+  // The same, but also an error when one has ended in good order at least so many nanoseconds ago.
+  virtual Status StateWithAll(uint64_t nanoseconds) = 0;
 };
 
 }  // namespace rondo

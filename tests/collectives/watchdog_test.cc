@@ -174,6 +174,33 @@ TEST(WatchdogTest, ARunThatWaitsForAnotherSessionsIsLeftAlone) {
   first.join();
 }
 
+// An error that leaves a session usable, of a device that others wait for, must not keep them waiting.
+TEST(WatchdogTest, IsNotNeededForDataThatADeviceCannotWorkOn) {
+  struct Fault {
+    std::atomic<int> nth{-1};
+  } fault;
+  HostOptions host = MeshOptions(2);
+  host.faults.user = &fault;
+  host.faults.before = [](void* user, HostCall call, uint32_t device, uint32_t) {
+    auto& nth = static_cast<Fault*>(user)->nth;
+    if (call != HostCall::kStep || device != 1 || nth < 0 || nth.fetch_sub(1) != 0) return Status::Ok();
+    return Status::Error(Code::kOutOfRange, "no such word");
+  };
+  const Mesh mesh(host);
+  Layers layers(2, 2, 4);
+  Session session = mesh.MakeSession(layers.plan);
+  for (int nth = 0; nth < 12; ++nth) {
+    fault.nth = nth;
+    bool right = false;
+    const auto start = Clock::now();
+    const Status status = layers.Run(&session, &right);
+    EXPECT_LT(SecondsSince(start), 30);
+    if (fault.nth.exchange(-1) >= 0) break;
+    EXPECT_EQ(status.code(), Code::kOutOfRange) << status.message();
+    layers.ExpectRight(&session);
+  }
+}
+
 TEST(WatchdogTest, MayBeSwitchedOff) {
   Halt halt;
   halt.for_ms = milliseconds(kWatchdogMs * 2);

@@ -110,6 +110,22 @@ if command -v ip >/dev/null && ip netns add $a 2>/dev/null && ip netns add $b 2>
     expect 0 "$n processes on two hosts" "$launch" --spaces $a,$b --address 10.213.0.1 -n $n "$rondo" run "plan$n.rondo" "${inputs[@]}" --output "hosts$n" --threads 1
     same_outputs $n "hosts$n"
   done
+  # mpirun reaches the other host by what stands in for ssh: agent HOST COMMAND...
+  cat >agent <<EOF
+#!/usr/bin/env bash
+space=\$([ "\$1" = 10.213.0.1 ] && echo $a || echo $b)
+shift
+exec ip netns exec \$space unshare --uts bash -c "hostname \$space; \$*"
+EOF
+  chmod +x agent
+  for n in 2 4; do
+    command -v mpirun >/dev/null || break
+    expect 0 "$n processes on two hosts under mpirun" ip netns exec $a unshare --uts bash -c "hostname $a; exec mpirun \
+      --allow-run-as-root --oversubscribe --mca plm_rsh_agent $work/agent --mca btl self,vader,tcp \
+      --mca btl_tcp_if_include 10.213.0.0/24 --mca oob_tcp_if_include 10.213.0.0/24 \
+      -H 10.213.0.1:$((n / 2)),10.213.0.2:$((n / 2)) -np $n $rondo run $work/plan$n.rondo ${inputs[*]} --output $work/mpihosts$n --threads 1"
+    same_outputs $n "mpihosts$n"
+  done
   expect 1 "one of two hosts' is killed" "$launch" --kill 1:2 --spaces $a,$b --address 10.213.0.1 -n 2 "$rondo" run plan2.rondo "${inputs[@]}" --repeat 1000000 --threads 1
   says '0 err: .*process 1 has ended without a word'
 else

@@ -300,6 +300,8 @@ TEST(EndTest, AGoodbyeIsNoErrorUntilSomebodyWaits) {
   first.join();
   while (!gone) std::this_thread::yield();
   EXPECT_TRUE((*self)->state().ok());
+  EXPECT_TRUE((*self)->StateWithAll(uint64_t{60} * 1000000000).ok());
+  EXPECT_SAYS((*self)->StateWithAll(0), "process 0 has ended");
   EXPECT_SAYS((*self)->Agree(Status::Ok(), "p", 1, nullptr), "process 0 has ended");
   delete *self;
 }

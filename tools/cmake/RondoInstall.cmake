@@ -100,7 +100,7 @@ function(rondo_install)
 
   if(TARGET rondo_cuda_shared)
     rondo_install_header(drivers/capi/rondo_cuda.h)
-    rondo_merged_library(rondo_cuda_static rondo_cuda rondo_cuda rondo_cuda_driver rondo_machine_code rondo_nccl rondo_driver_library rondo_op_calls rondo_custom_op)
+    rondo_merged_library(rondo_cuda_static rondo_cuda rondo_cuda rondo_cuda_driver rondo_machine_code rondo_nccl rondo_processes rondo_driver_library rondo_op_calls rondo_custom_op)
     target_link_libraries(rondo_cuda_static INTERFACE rondo_static)
     rondo_export(rondo_cuda_shared cuda)
     rondo_export(rondo_cuda_static cuda_static)

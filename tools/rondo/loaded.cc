@@ -136,18 +136,13 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
-    if (options.processes != nullptr) {
-      return Status::Error(Code::kUnsupported,
-                           "driver \"cuda\" runs all devices of a plan in one process, and this "
-                           "is process %u of %u",
-                           options.processes->rank(), options.processes->size());
-    }
+    cuda.processes = options.processes.get();
     AllowSharedGpus(devices);
     Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
     if (driver.ok() && *driver != nullptr) {
       DriverHandle handle(*driver, DestroyCudaDriver);
       TellNccl(CudaNcclVersion(*driver));
-      RONDO_RETURN_IF_ERROR(EnoughGpus(plan, devices, *driver));
+      if (cuda.processes == nullptr) RONDO_RETURN_IF_ERROR(EnoughGpus(plan, devices, *driver));
       return handle;
     }
     if (!driver.ok() && !options.driver.empty()) return driver.status();
