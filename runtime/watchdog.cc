@@ -16,7 +16,7 @@ uint32_t StartOf(const Program& program, uint32_t device, uint32_t n) {
   return kNone;
 }
 
-// Where a device has stopped. Whom others wait for comes before who waits.
+// Where a device stands. Whom others wait for comes before who waits.
 struct Stop {
   uint32_t step = kNone;
   uint32_t sync_point = kNone;
@@ -55,35 +55,35 @@ Status Watchdog::Look(uint64_t now) {
     if (!Has(run.left, d)) ++noted;
     if (!Has(armed.devices, d)) continue;
     Result<CollectiveProgress> at = session_->runtime_impl->driver->Progress(armed.collectives, d);
-    if (!at.ok()) return AtStep(session_, at.status(), run.program, kNone);
+    if (!at.ok()) return Ends(at.status(), now);
+    last_[d] = *at;
     noted += uint64_t{at->started} + at->ended;
   }
   if (noted != noted_ || run.arm || run.queued != 0) {
     noted_ = noted;
     since_ = now;
   }
-  return now - since_ < session_->watchdog_ns ? Status::Ok() : Stopped(now - since_);
+  return now - since_ < session_->watchdog_ns ? Status::Ok() : Ends(Status(), now);
 }
 
-Status Watchdog::Stopped(uint64_t nanoseconds) const {
+Status Watchdog::Ends(const Status& why, uint64_t now) const {
   const DeviceRun& run = session_->device_run;
   const Program& program = session_->plan.data().programs[run.program];
-  Driver* driver = session_->runtime_impl->driver;
   Stop first;
   first.waits = true;
   for (uint32_t d = 0; d < session_->devices.size(); ++d) {
     if (!Has(run.left, d)) continue;
-    Result<CollectiveProgress> at = driver->Progress(session_->programs[run.program].collectives, d);
-    const Stop stop = StopOf(program, d, at.ok() ? *at : CollectiveProgress());
+    const Stop stop = StopOf(program, d, last_[d]);
     if (stop.Before(first)) first = stop;
   }
+  if (!why.ok()) return AtStep(session_, why, run.program, first.step);
   const char* how = first.step == kNone ? "has not ended"
                     : first.last        ? "has passed this sync point, its last, and has not ended"
                     : !first.waits      ? "has not come to this sync point"
                                         : "waits here for the others";
   return AtStep(session_,
                 Status::Error(Code::kAborted, "no progress for %u ms: the device %s",
-                              static_cast<uint32_t>(nanoseconds / 1000000), how),
+                              static_cast<uint32_t>((now - since_) / 1000000), how),
                 run.program, first.step);
 }
 

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 
+#include "core/driver.h"
 #include "core/status.h"
+#include "formats/plan/verifier.h"
 
 namespace rondo {
 
@@ -30,10 +32,12 @@ class Watchdog {
   Status Lost(const Status& why) const;
 
  private:
-  Status Stopped(uint64_t nanoseconds) const;
+  // `why`, or, if it is OK, that there has been no progress since `since_`, with where the run stands.
+  Status Ends(const Status& why, uint64_t now) const;
 
   SessionImpl* const session_;
   uint64_t interval_;
+  CollectiveProgress last_[kMaxDevices];
   uint64_t noted_ = 0;  // by all devices, in all; grows with whatever happens
   uint64_t since_ = 0;
 };

@@ -187,13 +187,13 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   const EventHandle started = member.started[part.sync_point];
   RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
   RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event"));
+  const uint32_t count = member.counts[part.sync_point];
+  RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, count));
   RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
       part.rank, *part.point, reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
       member.stream));
   RONDO_RETURN_IF_ERROR(
       device->Check(api.event_record(member.ended[part.sync_point], member.stream, 0), "recording an event"));
-  const uint32_t count = member.counts[part.sync_point];
-  RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, count));
   return member.notes.NoteEnded(member.ended[part.sync_point], count);
 }
 

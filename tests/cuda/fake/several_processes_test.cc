@@ -59,7 +59,7 @@ TEST_P(SeveralProcesses, GiveTheBitsOfOne) {
   FakeGpu gpu(&data);
   Together(size, [&](Processes& self) {
     Own own;
-    const Status opened = own.Open(data, self, self.rank());
+    const Status opened = own.Open(data, self, self.rank() % 2);
     ASSERT_TRUE(opened.ok()) << opened.message();
     std::vector<float> out(64);
     Output output = layers.outputs[self.rank()];
@@ -84,7 +84,7 @@ TEST_F(TwoProcesses, OneThatDoesNotComeIsNamedWhileItIsWaitedFor) {
   FakeGpu gpu(&data);
   Together(2, [&](Processes& self) {
     Own own;
-    const Status opened = own.Open(data, self, self.rank());
+    const Status opened = own.Open(data, self, self.rank() % 2);
     ASSERT_TRUE(opened.ok()) << opened.message();
     if (self.rank() == 1) return;  // it ends instead of running
     const auto start = std::chrono::steady_clock::now();
