@@ -8,6 +8,7 @@
 #include "compiler/codegen/emit_plan.h"
 #include "compiler/compile.h"
 #include "compiler/fusion/lowered.h"
+#include "compiler/import/import.h"
 #include "compiler/ir/graph.h"
 #include "compiler/schedule/least_memory.h"
 
@@ -22,6 +23,7 @@ struct ProgramInWork {
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;
   std::vector<NamedValue> values;  // of the model, from `import` on
+  FixedCaches caches;              // with options.cache_length
 };
 
 // Lives on the stack of Compile; single-threaded.

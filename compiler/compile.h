@@ -76,6 +76,9 @@ struct CompileOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
   std::vector<StateName> states;  // applied to every model that has both names
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
+  // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
+  // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
+  int64_t cache_length = 0;
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "compiler/import/dim_expression.h"
 #include "formats/onnx/onnx.pb.h"
 
 namespace rondo {
@@ -30,6 +31,25 @@ Status BindShape(const onnx::ValueInfoProto& input, const std::vector<int64_t>& 
   return Status::Ok();
 }
 
+// Dimensions that are expressions of symbols, all of them known, have the value of the expression.
+Status CheckExpressions(const onnx::ValueInfoProto& input, const std::vector<int64_t>& given,
+                        std::map<std::string, int64_t> symbols) {
+  const auto& declared = input.type().tensor_type().shape();
+  for (int d = 0; d < declared.dim_size(); ++d) {
+    const std::string& text = declared.dim(d).dim_param();
+    if (text.empty() || importer::SymbolsOf(text) == std::vector<std::string>{text}) continue;
+    symbols.erase(text);
+    std::vector<std::string> missing;
+    const std::optional<int64_t> value = importer::EvaluateDim(text, symbols, &missing);
+    if (!value || *value == given[static_cast<size_t>(d)]) continue;
+    return Status::Error(
+        Code::kInvalidArgument, "shape \"%s\": dimension %d (\"%s\") is given as %lld, but is %lld",
+        input.name().c_str(), d, text.c_str(), static_cast<long long>(given[static_cast<size_t>(d)]),
+        static_cast<long long>(*value));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
@@ -38,7 +58,9 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     inputs.insert(input.name());
     for (const auto& dim : input.type().tensor_type().shape().dim()) {
-      if (dim.has_dim_param()) symbols.insert(dim.dim_param());
+      if (!dim.has_dim_param()) continue;
+      symbols.insert(dim.dim_param());
+      for (const std::string& name : importer::SymbolsOf(dim.dim_param())) symbols.insert(name);
     }
   }
   for (const auto& [name, dims] : shapes) {
@@ -64,6 +86,11 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
     const auto given = options->input_shapes.find(input.name());
     if (given == options->input_shapes.end()) continue;
     RONDO_RETURN_IF_ERROR(BindShape(input, given->second, &options->symbols));
+  }
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    const auto given = options->input_shapes.find(input.name());
+    if (given == options->input_shapes.end()) continue;
+    RONDO_RETURN_IF_ERROR(CheckExpressions(input, given->second, options->symbols));
   }
   return Status::Ok();
 }

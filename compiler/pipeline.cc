@@ -47,6 +47,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"recognise_causal", GraphAndBodies<passes::RecogniseCausal>, kEach, kOptional, kAny, Leaves::kGraph,
      kPaired,
      "a mask that keeps a prefix of the keys is a limit: attention reads only the positions it needs"},
+    {"limit_to_cached", LimitToCached, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "with --cache-length: attention reads the positions that are cached, and nothing else reads a cache"},
     {"split_contractions", GraphAndBodies<passes::SplitContractions>, kEach, kOptional, kAny, Leaves::kGraph,
      kPaired, "a matmul whose readers take disjoint columns is one matmul for each of them"},
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,

@@ -87,7 +87,14 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.allow_synthetic = options.synthetic_seed.has_value();
   import.synthetic_seed = options.synthetic_seed.value_or(0);
   ImportReport report;
-  RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
+  if (options.cache_length > 0) {
+    std::vector<std::pair<std::string, std::string>> states;
+    for (const StateName& state : options.states) states.emplace_back(state.input, state.output);
+    RONDO_ASSIGN_OR_RETURN(program->graph, ImportWithFixedCaches(model, import, options.cache_length, states,
+                                                                 &report, &program->caches));
+  } else {
+    RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
+  }
   program->graph.name = program->source.program;
   program->values = std::move(report.values);
   compilation->annotated.resize(report.annotated.size());
@@ -95,8 +102,22 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  if (options.cache_length == 0) {
+    const std::string note = NoteOnGrowingCaches(*model, program->graph);
+    if (!note.empty()) *text += "\n" + note;
+  }
   return Status::Ok();
 }
+
+// Attention over caches whose length was fixed sees the positions that are cached.
+Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  passes::PassOptions options = OptionsFor(compilation->options);
+  if (!program->caches.limited) options.fixed_caches = program->caches.inputs;
+  RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::LimitToCached(&program->graph, options));
+  *text = std::move(result.text);
+  return Status::Ok();
+}
+
 // Of the pairs given by name, those that this model has one name of: the other must be there as well.
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
@@ -298,6 +319,15 @@ Status ImportNamesWereFound(const Compilation& compilation) {
     return Status::Error(Code::kInvalidArgument,
                          "shape \"%s\": no model has an input or a symbolic dimension of that name",
                          name.c_str());
+  }
+  const auto fixed = [](const ProgramInWork& program) { return !program.caches.inputs.empty(); };
+  const std::vector<ProgramInWork>& programs = compilation.programs;
+  if (compilation.options.cache_length > 0 && std::none_of(programs.begin(), programs.end(), fixed)) {
+    return Status::Error(
+        Code::kInvalidArgument,
+        "--cache-length %lld: no model has a cache that grows: an input and an output of 3 or more "
+        "dimensions, named as past_key and present_key are (or by --state), that differ in one",
+        static_cast<long long>(compilation.options.cache_length));
   }
   return Status::Ok();
 }

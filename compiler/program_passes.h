@@ -35,6 +35,7 @@ Status GraphAndBodies(Compilation* compilation, ProgramInWork* program, std::str
 }
 
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -110,10 +110,12 @@ struct Obstacle {
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
 NodeId InsertCopy(ir::Graph* graph, NodeId x);
 
-// Gives each reader of a value that was rounded to 16 bits and widened a widening of its own
+// Gives each reader of a value of 16 bits that is widened a widening of its own
 // (widen_at_readers.cc).
 void WidenAtReaders(ir::Graph* graph);
 // Whether `id` widens such a value.
+bool Widens(const ir::Graph& graph, NodeId id);
+// Whether it widens a value that was wider before it was rounded to 16 bits.
 bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id);
 
 // Changes context->graph so that what needs memory has some, by inserting copies, and fills order, readers,

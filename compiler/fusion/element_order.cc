@@ -49,6 +49,18 @@ bool WantsChannelsLast(const Context& c, NodeId id) {
   return c.options.target.is_host() ? VectorsWantChannelsLast(c, id) : TensorCoresWantChannelsLast(c, id);
 }
 
+// The order in which `reader` reads its input: that of its own result, which may lie with its channels last.
+View OrderRead(const Context& c, NodeId reader, NodeId input) {
+  View view = c.graph.ViewOf(input);
+  const Node& node = c.node(reader);
+  if (node.op != Op::kPointwise || !(c.node(input).shape == node.shape) || !WantsChannelsLast(c, reader))
+    return view;
+  int order[kMaxRank] = {0};
+  for (int d = 1; d + 1 < node.shape.rank; ++d) order[d] = d + 1;
+  order[node.shape.rank - 1] = 1;
+  return ir::Transpose(view, Span<const int>(order, static_cast<size_t>(node.shape.rank)));
+}
+
 }  // namespace
 
 // Where the elements of a node go if every reader outside its group reads it through one same permutation: in
@@ -72,7 +84,7 @@ View PlacementFor(const Context& c, NodeId id) {
     if (c.node(reader).op == Op::kConcat || c.node(reader).op == Op::kCall) return own;
     for (NodeId input : c.node(reader).inputs) {
       if (c.base(input) != id) continue;
-      View view = c.graph.ViewOf(input);
+      View view = OrderRead(c, reader, input);
       if (!first && !(view == read)) return own;
       read = view;
       first = false;

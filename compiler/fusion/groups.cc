@@ -117,11 +117,9 @@ void Grouping::AnchorGroup(NodeId anchor) {
   StoreNarrow(&c_.groups[id]);
 }
 
-// A group ends with the value that was rounded, not where that is widened again.
+// A group ends with the value of 16 bits, not where that is widened again.
 void Grouping::StoreNarrow(Group* group) {
-  if (group->sink != group->nodes.back() || c_.stored[group->sink] ||
-      !WidensWhatWasRounded(c_.graph, group->sink))
-    return;
+  if (group->sink != group->nodes.back() || c_.stored[group->sink] || !Widens(c_.graph, group->sink)) return;
   c_.group_of[group->sink] = -1;
   group->nodes.pop_back();
   group->sink = c_.base(c_.node(group->sink).inputs[0]);

@@ -1,5 +1,5 @@
-// Values that are rounded to 16 bits and widened again: each reader widens for itself, so that what lies in
-// memory between them is the narrow value.
+// Values of 16 bits that are widened: each reader widens for itself, so that what lies in memory between them
+// is the narrow value.
 #include "compiler/fusion/context.h"
 
 namespace rondo::fusion {
@@ -22,8 +22,14 @@ NodeId Copy(ir::Graph* graph, NodeId of) {
 
 }  // namespace
 
-bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id) {
+bool Widens(const ir::Graph& graph, NodeId id) {
   if (!IsCast(graph, id, DType::kF32)) return false;
+  const DType narrow = graph.node(graph.BaseOf(graph.node(id).inputs[0])).dtype;
+  return narrow == DType::kF16 || narrow == DType::kBF16;
+}
+
+bool WidensWhatWasRounded(const ir::Graph& graph, NodeId id) {
+  if (!Widens(graph, id)) return false;
   const NodeId rounded = graph.BaseOf(graph.node(id).inputs[0]);
   return IsCast(graph, rounded, DType::kF16) || IsCast(graph, rounded, DType::kBF16);
 }
@@ -35,7 +41,7 @@ void WidenAtReaders(ir::Graph* graph) {
     std::vector<std::pair<NodeId, NodeId>> own;  // what this reader widens itself: of what, its copy
     for (size_t k = 0; k < graph->node(reader).inputs.size(); ++k) {
       const NodeId input = graph->node(reader).inputs[k], wide = graph->BaseOf(input);
-      if (!WidensWhatWasRounded(*graph, wide)) continue;
+      if (!Widens(*graph, wide)) continue;
       NodeId& first = first_reader[static_cast<size_t>(wide)];
       if (first == ir::kNoNode) first = reader;
       if (first == reader) continue;

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -47,6 +48,8 @@ struct ImportOptions {
   int64_t longest_unrolled = 16;
   // Beside those that the model's nodes have themselves, and before them.
   std::vector<NodeAnnotation> annotations;
+  // Only shapes are of interest: weights that import itself works out have no bytes.
+  bool shapes_only = false;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };
@@ -67,6 +70,29 @@ struct ImportReport {
 // contradict themselves; each names the ONNX node. `report` may be null.
 Result<ir::Graph> ImportModel(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
                               ImportReport* report);
+
+// The caches of a model that were made ones of a fixed length.
+struct FixedCaches {
+  std::vector<std::string> inputs;
+  bool limited =
+      false;  // the operators that write them see the cached positions only; else attention must be told
+};
+
+// The same for a model whose caches grow by what a run adds: they are inputs of `length` positions instead,
+// and the outputs are the same with this run's rows written in at the first free one. How many are cached
+// already is the last nonzero element of the mask (which has `length` elements), or a new input
+// past_sequence_length [1] of i64 where the model has none. `states` names pairs besides those that
+// ir/port_names.h says. Without growing caches: the graph of ImportModel. kUnsupported, with the node, where
+// the model does something along the cached positions that depends on their number in another way than rondo
+// can follow.
+Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& model,
+                                        const ImportOptions& options, int64_t length,
+                                        const std::vector<std::pair<std::string, std::string>>& states,
+                                        ImportReport* report, FixedCaches* caches);
+
+// What people should know of the caches of `graph`, imported from `model` with caches that grow: that it is
+// for one number of cached positions. "" if nothing grows.
+std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph);
 
 // Every operator the importer knows, as "domain::op", sorted ("" is ai.onnx).
 std::vector<std::string> ImportableOperators();

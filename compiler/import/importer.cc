@@ -4,10 +4,6 @@
 #include <cmath>
 
 #include "compiler/import/import_call.h"
-#include "compiler/import/narrow_weight.h"
-#include "compiler/import/shard.h"
-#include "compiler/import/synthetic_weight.h"
-#include "core/synthetic.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -218,63 +214,10 @@ Result<Value> Importer::Lookup(const std::string& name, Scope* scope) {
     if (auto found = s->values.find(name); found != s->values.end()) return found->second;
     auto initializer = s->initializers.find(name);
     if (initializer == s->initializers.end()) continue;
-    if (NarrowBits(initializer->second->data_type()) != 0) {
-      RONDO_ASSIGN_OR_RETURN(s->values[name], LoadNarrow(*initializer->second));
-      return s->values[name];
-    }
-    RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(*initializer->second));
-    auto data = std::make_shared<ir::ConstantData>();
-    data->dtype = value.dtype;
-    data->shape = value.shape;
-    data->bytes = {value.bytes.data(), value.bytes.size()};
-    data->keep = value.owner;
-    data->name = name;
-    if (value.missing) {
-      data->synthetic = true;
-      data->synthetic_key = SyntheticKey(options_.synthetic_seed, name);
-      data->synthetic_scale = SyntheticScale(value.shape);
-      report_->synthetic.push_back(name);
-    }
-    RONDO_ASSIGN_OR_RETURN(data, ShareOf(model_->proto(), *initializer->second, data, options_));
-    // It comes from the file and not from the node that asks for it first.
-    NodeId id = builder_.Constant(data);
-    ir::Node& constant = builder_.graph().node(id);
-    constant.name = name;
-    constant.sources = {"Initializer \"" + name + "\""};
-    constant.annotations.clear();
-    s->values[name] = Value{id, false, {}};
+    RONDO_ASSIGN_OR_RETURN(s->values[name], LoadInitializer(*initializer->second));
     return s->values[name];
   }
   return Status::Error(Code::kCorrupt, "value \"%.200s\" is not defined by anything before it", name.c_str());
-}
-
-// Numbers of 2 or 4 bits: they stay packed in the plan, and every reader sees 8-bit ones.
-Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
-  if (options_.devices > 1) {
-    return Status::Error(Code::kUnsupported, "weight \"%.200s\" of type %s cannot be cut for several devices",
-                         tensor.name().c_str(), onnx::DataTypeName(tensor.data_type()));
-  }
-  RONDO_ASSIGN_OR_RETURN(PackedTensor packed, PackedBytesOf(tensor));
-  RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(packed.bytes));
-  auto data = std::make_shared<ir::ConstantData>();
-  data->dtype = DType::kU8;
-  data->shape = value.shape;
-  data->name = tensor.name();
-  const auto owned = std::make_shared<std::vector<uint8_t>>(value.bytes.begin(), value.bytes.end());
-  data->bytes = *owned;
-  data->keep = owned;
-  if (value.missing) {
-    data->synthetic = true;
-    data->synthetic_key = SyntheticKey(options_.synthetic_seed, tensor.name());
-    data->synthetic_scale = SyntheticScale(value.shape);
-    report_->synthetic.push_back(tensor.name());
-  }
-  builder_.SetSources({"Initializer \"" + tensor.name() + "\""});
-  builder_.SetAnnotations({});
-  Value narrow;
-  narrow.node = Widened(builder_, builder_.Constant(data), packed);
-  narrow.bits = packed.bits;
-  return narrow;
 }
 
 Result<std::vector<Value>> Importer::GatherInputs(const onnx::NodeProto& node, Scope* scope) {

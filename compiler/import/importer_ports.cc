@@ -1,4 +1,5 @@
 // Inputs and outputs of a model: shapes that are static, names that occur once.
+#include "compiler/import/dim_expression.h"
 #include "compiler/import/importer.h"
 #include "formats/onnx/tensor.h"
 
@@ -13,17 +14,18 @@ Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, std::vector
       unknown->push_back("the shape of input \"" + info.name() + "\"");
     int axis = 0;
     for (const auto& dim : info.type().tensor_type().shape().dim()) {
-      auto symbol = options_.symbols.find(dim.dim_param());
+      std::vector<std::string> missing;
       if (dim.has_dim_value()) {
         dims.push_back(dim.dim_value());
-      } else if (dim.has_dim_param() && symbol != options_.symbols.end()) {
-        dims.push_back(symbol->second);
-      } else {
+      } else if (dim.dim_param().empty()) {
         dims.push_back(1);
-        unknown->push_back(dim.has_dim_param() && !dim.dim_param().empty()
-                               ? "\"" + dim.dim_param() + "\" (input \"" + info.name() + "\", axis " +
-                                     std::to_string(axis) + ")"
-                               : "axis " + std::to_string(axis) + " of input \"" + info.name() + "\"");
+        unknown->push_back("axis " + std::to_string(axis) + " of input \"" + info.name() + "\"");
+      } else {
+        dims.push_back(EvaluateDim(dim.dim_param(), options_.symbols, &missing).value_or(1));
+      }
+      for (const std::string& symbol : missing) {
+        unknown->push_back("\"" + symbol + "\" (input \"" + info.name() + "\", axis " + std::to_string(axis) +
+                           ")");
       }
       ++axis;
     }
@@ -63,9 +65,9 @@ Status Importer::AddInputs(Scope* scope) {
   for (const std::string& u : unknown) {
     if (list.find(u) == std::string::npos) list += (list.empty() ? "" : ", ") + u;
   }
-  return Status::Error(Code::kInvalidArgument,
-                       "the model leaves dims open that must be given (--shape NAME=VALUE): %s",
-                       list.c_str());
+  return Status::Error(
+      Code::kInvalidArgument, "the model leaves dims open that must be given (--shape NAME=VALUE%s): %s",
+      list.find("past") == std::string::npos ? "" : ", or --cache-length N for the caches", list.c_str());
 }
 
 Status Importer::AddOutputs(Scope* scope) {

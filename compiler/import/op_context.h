@@ -48,6 +48,8 @@ class Host {
   virtual Result<onnx::TensorValue> LoadTensor(const onnx::TensorProto& tensor) = 0;
   // ImportOptions::longest_unrolled.
   virtual int64_t longest_unrolled() const = 0;
+  // ImportOptions::shapes_only.
+  virtual bool shapes_only() const = 0;
   // ImportOptions::devices.
   virtual uint32_t devices() const = 0;
 };

@@ -1,4 +1,7 @@
 // Operators of the domain com.microsoft that exporters and optimisers emit.
+#include <algorithm>
+
+#include "compiler/import/call_op.h"
 #include "compiler/import/decompose.h"
 #include "compiler/import/registry.h"
 #include "compiler/import/rotary.h"
@@ -45,14 +48,15 @@ Status SkipNormalization(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank));
   if (c.shape(0).elements() == 0) return Status::Error(Code::kCorrupt, "input 0 has no elements");
-  if (c.Wants(1) || c.Wants(2)) return Status::Error(Code::kUnsupported, "the outputs mean and inv_std_var");
   Builder& b = c.b;
   int beta = kCentre ? 3 : -1, bias = kCentre ? 4 : 3;
   RONDO_ASSIGN_OR_RETURN(NodeId sum, AddInput(c, Widen(b, c.In(0)), 1));
   RONDO_ASSIGN_OR_RETURN(sum, AddInput(c, sum, bias));
   std::vector<int> axes = {c.rank(0) - 1};
   double epsilon = c.Float("epsilon", 1e-12f);
-  NodeId y = kCentre ? Standardise(b, sum, axes, epsilon) : RmsNormalise(b, sum, axes, epsilon);
+  NodeId mean = kNoNode, inverse = kNoNode;
+  NodeId y =
+      kCentre ? Standardise(b, sum, axes, epsilon, &mean, &inverse) : RmsNormalise(b, sum, axes, epsilon);
   RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(c.shape(0), c.shape(2)));
   if (!(shape == c.shape(0))) return Status::Error(Code::kCorrupt, "gamma does not broadcast");
   y = b.Mul(y, b.Cast(c.In(2), b.dtype(y)));
@@ -60,6 +64,12 @@ Status SkipNormalization(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(y, AddInput(c, y, beta));
   }
   c.Set(0, b.Cast(y, c.dtype(0)));
+  if (c.Wants(1) || c.Wants(2)) {  // statistics, which the simplified form has for the sake of training only
+    if (!kCentre)
+      return Status::Error(Code::kUnsupported, "the outputs mean and inv_std_var: leave them out");
+    c.Set(1, b.Cast(mean, DType::kF32));
+    c.Set(2, b.Cast(inverse, DType::kF32));
+  }
   if (c.Wants(3)) c.Set(3, b.Cast(sum, c.dtype(0)));
   return Status::Ok();
 }
@@ -101,20 +111,19 @@ Status RotaryEmbedding(OpContext& c) {
   return Status::Ok();
 }
 
-// alpha * op(a) @ op(b).
+// activation(alpha * op(a) @ op(b)).
 Status FusedMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
   RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, kMaxRank));
   RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, kMaxRank));
-  if (c.Int("transBatchA", 0) != 0 || c.Int("transBatchB", 0) != 0) {
-    return Status::Error(Code::kUnsupported, "transposed batches are not supported");
-  }
   NodeId sides[2] = {c.In(0), c.In(1)};
-  const char* names[2] = {"transA", "transB"};
+  const char *names[2] = {"transA", "transB"}, *batches[2] = {"transBatchA", "transBatchB"};
   for (int i = 0; i < 2; ++i) {
-    if (c.Int(names[i], 0) == 0) continue;
     std::vector<int> perm = AxisRange(0, c.rank(i));
-    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    // The first dim goes behind those of the batch.
+    if (c.Int(batches[i], 0) != 0 && perm.size() > 2)
+      std::rotate(perm.begin(), perm.begin() + 1, perm.end() - 1);
+    if (c.Int(names[i], 0) != 0) std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     sides[i] = c.b.Transpose(sides[i], perm);
   }
   const Shape a = c.b.shape(sides[0]), w = c.b.shape(sides[1]);
@@ -133,7 +142,8 @@ Status FusedMatMul(OpContext& c) {
   RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
   NodeId y = c.b.MatMul(sides[0], sides[1]);
   float alpha = c.Float("alpha", 1);
-  c.Set(0, alpha == 1 ? y : c.b.BinaryScalar(TapeOp::kMul, y, alpha));
+  RONDO_ASSIGN_OR_RETURN(y, FusedActivation(c, alpha == 1 ? y : c.b.BinaryScalar(TapeOp::kMul, y, alpha)));
+  c.Set(0, y);
   return Status::Ok();
 }
 
@@ -146,6 +156,8 @@ constexpr OpRow kOps[] = {
     {"SkipSimplifiedLayerNormalization", 3, SkipNormalization<false>, 1, kLatest, kDomain},
     {"RotaryEmbedding", 4, RotaryEmbedding, 1, kLatest, kDomain},
     {"FusedMatMul", 2, FusedMatMul, 1, kLatest, kDomain},
+    {"TransposeMatMul", 2, FusedMatMul, 1, kLatest, kDomain},
+    {"FusedMatMulActivation", 2, FusedMatMul, 1, kLatest, kDomain},
 };
 
 }  // namespace

@@ -21,6 +21,21 @@ NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype
   return b.Cast(Clamp(b, y, low, high), dtype);
 }
 
+DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
+  std::vector<int> all = AxisRange(0, b.shape(x).rank);
+  NodeId max = all.empty() ? x : b.Reduce(ir::ReduceKind::kMax, x, all, false);
+  NodeId min = all.empty() ? x : b.Reduce(ir::ReduceKind::kMin, x, all, false);
+  max = b.BinaryScalar(TapeOp::kMax, max, 0);
+  min = b.BinaryScalar(TapeOp::kMin, min, 0);
+  NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
+  // A tensor of zeros has no range; any scale gives zeros.
+  NodeId one = b.Scalar(DType::kF32, 1);
+  NodeId divisor = b.Select(b.Binary(TapeOp::kEqual, scale, b.Scalar(DType::kF32, 0)), one, scale);
+  NodeId zero = b.Unary(TapeOp::kRound, Clamp(b, b.Div(b.Unary(TapeOp::kNeg, min), divisor), 0, 255));
+  zero = b.Cast(zero, DType::kU8);
+  return {Quantise(b, x, divisor, zero, DType::kU8), scale, zero};
+}
+
 namespace {
 
 bool Narrow(DType t) { return !IsFloat(t) && t != DType::kBool && ByteSize(t) <= 2; }
@@ -87,27 +102,14 @@ Status DequantizeLinear(OpContext& c) {
   return Status::Ok();
 }
 
-// To u8, over the range of the data with 0 in it.
 Status DynamicQuantizeLinear(OpContext& c) {
-  ir::Builder& b = c.b;
   if (c.dtype(0) != DType::kF32 || c.shape(0).elements() == 0) {
     return Status::Error(Code::kCorrupt, "input 0 is not an f32 tensor with elements");
   }
-  NodeId x = c.In(0);
-  std::vector<int> all = AxisRange(0, c.rank(0));
-  NodeId max = all.empty() ? x : b.Reduce(ir::ReduceKind::kMax, x, all, false);
-  NodeId min = all.empty() ? x : b.Reduce(ir::ReduceKind::kMin, x, all, false);
-  max = b.BinaryScalar(TapeOp::kMax, max, 0);
-  min = b.BinaryScalar(TapeOp::kMin, min, 0);
-  NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
-  // A tensor of zeros has no range; any scale gives zeros.
-  NodeId one = b.Scalar(DType::kF32, 1);
-  NodeId divisor = b.Select(b.Binary(TapeOp::kEqual, scale, b.Scalar(DType::kF32, 0)), one, scale);
-  NodeId zero = b.Unary(TapeOp::kRound, Clamp(b, b.Div(b.Unary(TapeOp::kNeg, min), divisor), 0, 255));
-  zero = b.Cast(zero, DType::kU8);
-  c.Set(0, Quantise(b, x, divisor, zero, DType::kU8));
-  c.Set(1, scale);
-  c.Set(2, zero);
+  const DynamicallyQuantised x = QuantiseDynamically(c.b, c.In(0));
+  c.Set(0, x.numbers);
+  c.Set(1, x.scale);
+  c.Set(2, x.zero);
   return Status::Ok();
 }
 

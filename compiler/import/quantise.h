@@ -13,6 +13,12 @@ void IntegerRange(DType dtype, double* low, double* high);
 // tensor or kNoNode; scale and zero broadcast to x.
 ir::NodeId Quantise(ir::Builder& b, ir::NodeId x, ir::NodeId scale, ir::NodeId zero, DType dtype);
 
+// x (f32, with elements) in u8 over the range of its values with 0 in it: (numbers - zero) * scale.
+struct DynamicallyQuantised {
+  ir::NodeId numbers = ir::kNoNode, scale = ir::kNoNode, zero = ir::kNoNode;  // u8, f32 [], u8 []
+};
+DynamicallyQuantised QuantiseDynamically(ir::Builder& b, ir::NodeId x);
+
 }  // namespace rondo::importer
 
 #endif  // RONDO_COMPILER_IMPORT_QUANTISE_H_

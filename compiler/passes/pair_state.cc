@@ -2,6 +2,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/ir/port_names.h"
 #include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -43,32 +44,6 @@ bool IsUpdateOf(const Graph& g, NodeId output, NodeId input) {
   return false;
 }
 
-std::string Replaced(std::string text, const std::string& from, const std::string& to) {
-  size_t at = text.find(from);
-  return at == std::string::npos ? std::string() : text.replace(at, from.size(), to);
-}
-
-// The names that the output of state `input` usually has.
-std::vector<std::string> OutputNames(const std::string& input) {
-  std::vector<std::string> names;
-  for (const char* suffix : {"_out", ".out", "/out", "_new", ".new", "_updated", "_next", ".1"}) {
-    names.push_back(input + suffix);
-  }
-  for (const char* prefix : {"new_", "updated_", "out_", "next_"}) names.push_back(prefix + input);
-  const std::pair<const char*, const char*> kSwaps[] = {
-      {"past_key_values", "present"},
-      {"past_key_values", "present_key_values"},
-      {"past_key", "present_key"},
-      {"past_value", "present_value"},
-      {"past", "present"},
-      {"_in", "_out"},
-      {".in", ".out"},
-      {"input_", "output_"},
-  };
-  for (const auto& [from, to] : kSwaps) names.push_back(Replaced(input, from, to));
-  return names;
-}
-
 std::string TypeText(const Node& n) {
   char text[160];
   return std::string(Name(n.dtype)) + Format(n.shape, text, sizeof(text));
@@ -107,7 +82,7 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
   for (size_t o = graph->outputs.size(); o-- > 0;) output_of[graph->outputs[o].name] = static_cast<int>(o);
   for (size_t i = 0; options.auto_state && i < graph->inputs.size(); ++i) {
     const ir::GraphInput& input = graph->inputs[i];
-    for (const std::string& name : OutputNames(input.name)) {
+    for (const std::string& name : ir::StateOutputNames(input.name)) {
       const auto found = name.empty() || name == input.name ? output_of.end() : output_of.find(name);
       if (found == output_of.end()) continue;
       const int out = found->second;

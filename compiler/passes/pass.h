@@ -25,6 +25,8 @@ struct PassOptions {
   // conventions say.
   std::vector<std::pair<std::string, std::string>> states;
   bool auto_state = true;
+  // limit_to_cached: inputs that are caches of which only the first positions hold something.
+  std::vector<std::string> fixed_caches;
   // lower_precision: f16 or bf16; f32 leaves the graph as it is.
   DType precision = DType::kF32;
   // simplify_windows, pad_few_channels: the target keeps 16-bit images with their channels last.

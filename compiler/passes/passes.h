@@ -24,6 +24,9 @@ Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions& options
 Result<PassResult> RecogniseAttention(ir::Graph* graph, const PassOptions& options);
 // A mask that keeps a prefix of the keys of each row is a limit instead.
 Result<PassResult> RecogniseCausal(ir::Graph* graph, const PassOptions& options);
+// Attention over one of options.fixed_caches, which this run's rows are written to, ends with the last row
+// that is written. kUnsupported, with the node, where something else reads such a cache.
+Result<PassResult> LimitToCached(ir::Graph* graph, const PassOptions& options);
 // A product with a constant whose readers take disjoint columns is one product for each of them.
 Result<PassResult> SplitContractions(ir::Graph* graph, const PassOptions& options);
 // What the recognising passes left behind is folded, simplified, shared and dead code removed once more.

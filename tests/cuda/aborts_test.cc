@@ -10,12 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "core/forwarding_driver.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/host/host_driver.h"
-#include "drivers/nccl/nccl_api.h"
 #include "tests/collectives/mesh.h"
 #include "tests/cuda/machine_code.h"
+#include "tests/cuda/rank_devices.h"
 #include "tests/says.h"
 
 namespace rondo {
@@ -30,44 +29,6 @@ T Must(Result<T> result) {
   return result.Take();
 }
 
-// Device 1, which fails when asked.
-struct Rank1 : ForwardingDevice {
-  explicit Rank1(Device* inner) : ForwardingDevice(inner) {}
-  Status LaunchGraph(Graph* graph, Stream* stream) override {
-    if (never_launches) return Status::Error(Code::kInternal, "this rank does not launch");
-    if (poison != nullptr) {
-      const DeviceAddress nowhere[] = {4096, 4096, 4096, 4096};
-      RONDO_RETURN_IF_ERROR(inner_->Launch(poison, 0, nowhere, stream, 0));
-    }
-    return inner_->LaunchGraph(graph, stream);
-  }
-  bool never_launches = false;
-  Module* poison = nullptr;  // a kernel of it writes to nobody's memory first
-};
-
-// The cuda driver with such a device: devices 0 and 1 are two GPUs or, shared, one.
-class Gpus : public ForwardingDriver {
- public:
-  Gpus(Driver* inner, bool shared)
-      : ForwardingDriver(inner), rank1(Must(inner->Open(shared ? 0 : 1))), shared_(shared) {}
-  ~Gpus() override { DestroyCudaDriver(inner_); }
-  uint32_t DeviceCount() const override { return kGpus; }
-  Result<Device*> Open(uint32_t index) override {
-    if (index == 1) return static_cast<Device*>(&rank1);
-    return inner_->Open(index);
-  }
-  Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
-    std::vector<uint32_t> gpus;
-    for (uint32_t device : devices) gpus.push_back(shared_ ? 0 : device);
-    return inner_->CreateCollectives(program, gpus);
-  }
-
-  Rank1 rank1;
-
- private:
-  const bool shared_;
-};
-
 bool cuda_ended = false;  // a test was the last of this process that can use CUDA
 
 class GpuAborts : public testing::TestWithParam<bool> {
@@ -77,14 +38,12 @@ class GpuAborts : public testing::TestWithParam<bool> {
     if (cuda_ended && !BeginCudaAgain()) GTEST_SKIP() << "CUDA has ended for this process";
     Result<Driver*> driver = CreateCudaDriver();
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-    std::string lack;
-    if (!shared && (*driver)->DeviceCount() < kGpus) lack = "fewer than two GPUs";
-    if (shared && CudaNcclVersion(*driver) < nccl::Version(2, 30)) lack = "NCCL is older than 2.30";
-    if (!lack.empty()) {
+    const uint32_t gpus = shared ? 1 : kGpus;
+    if (const std::string lack = LackFor(*driver, kGpus, gpus); !lack.empty()) {
       DestroyCudaDriver(*driver);
       GTEST_SKIP() << lack;
     }
-    gpus_ = std::make_unique<Gpus>(*driver, shared);
+    gpus_ = std::make_unique<RankDevices>(*driver, kGpus, gpus);
   }
 
   uint64_t FreeBytes(uint32_t device) {
@@ -103,7 +62,7 @@ class GpuAborts : public testing::TestWithParam<bool> {
     return status;
   }
 
-  std::unique_ptr<Gpus> gpus_;
+  std::unique_ptr<RankDevices> gpus_;
 };
 
 TEST_P(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
@@ -122,9 +81,9 @@ TEST_P(GpuAborts, ARankThatNeverLaunchesEndsTheRunOfAll) {
                   static_cast<unsigned long long>(before[1] - FreeBytes(1)));
       const Status good = TimedRun(layers, &session, &seconds);
       EXPECT_TRUE(good.ok()) << good.message();
-      gpus_->rank1.never_launches = true;
+      gpus_->ranks[1].never_launches = true;
       const Status failed = TimedRun(layers, &session, &seconds);
-      gpus_->rank1.never_launches = false;
+      gpus_->ranks[1].never_launches = false;
       std::printf("%.3f s: %s\n", seconds, failed.message());
       EXPECT_SAYS(failed, "this rank does not launch");
       EXPECT_SAYS(failed, "device 1");
@@ -249,7 +208,7 @@ TEST_P(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
     Session session = Must(Session::Create(runtime, plan)),
             on_host = Must(Session::Create(host_runtime, plan));
     double seconds = 0;
-    gpus_->rank1.poison = Must(gpus_->rank1.LoadModule(data));
+    gpus_->ranks[1].poison = Must(gpus_->ranks[1].LoadModule(data));
     const Status failed = TimedRun(layers, &session, &seconds);
     std::printf("%.3f s: %s\n", seconds, failed.message());
     EXPECT_SAYS(failed, "(700)");
@@ -257,8 +216,8 @@ TEST_P(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
     EXPECT_SAYS(runtime.Ready(), "the process must be replaced");
     const Status alive = TimedRun(layers, &on_host, &seconds);
     EXPECT_TRUE(alive.ok()) << alive.message();
-    gpus_->rank1.DestroyModule(gpus_->rank1.poison);
-    gpus_->rank1.poison = nullptr;
+    gpus_->ranks[1].DestroyModule(gpus_->ranks[1].poison);
+    gpus_->ranks[1].poison = nullptr;
   }
   DestroyHostDriver(host);
 }

@@ -281,5 +281,60 @@ TEST(NarrowWeights, WhatDoesNotDequantiseThemRefusesThem) {
                    {"QuantizeLinear \"QuantizeLinear_y\"", "input 2", "4 bits", "DequantizeLinear"}));
 }
 
+// --------------------------------------------------------------- operators that are others with something on
+
+TEST(FusedOperators, AnActivationComesLastWithItsNumbers) {
+  ModelMaker m;
+  m.Input("a", {1, 2});
+  m.Floats("b", {2, 2}, {1, 0, 0, 1});
+  onnx::NodeProto* node = Microsoft(m, "FusedGemm", {"a", "b"}, {"y"});
+  Attribute(node, "activation", onnx::AttributeProto::STRING)->set_s("LeakyRelu");
+  Set(node, "activation_alpha", 0.5f);
+  m.Output("y");
+  ExpectNear(Evaluate(m, {Data(DType::kF32, {1, 2}, Numbers{-2, 3})})[0], {-1, 3});
+}
+
+TEST(FusedOperators, AnUnknownActivationIsRefusedByName) {
+  ModelMaker m;
+  m.Input("a", {1, 2});
+  m.Floats("b", {2, 2}, {1, 0, 0, 1});
+  onnx::NodeProto* node = Microsoft(m, "FusedGemm", {"a", "b"}, {"y"});
+  Attribute(node, "activation", onnx::AttributeProto::STRING)->set_s("Mystery");
+  m.Output("y");
+  EXPECT_TRUE(
+      Says(ImportModel(m.Make(), {}, nullptr).status(), {"FusedGemm_y", "\"Mystery\"", "without fused"}));
+}
+
+TEST(QuantisedOperators, RoundToTheResultsScaleAndSaturate) {
+  ModelMaker m;
+  m.Input("a", {3}, onnx::TensorProto::UINT8);
+  m.Input("b", {3}, onnx::TensorProto::UINT8);
+  m.Floats("half", {}, {0.5f});
+  m.Floats("one", {}, {1});
+  Bytes(m, "ten", {}, std::string(1, '\n'));
+  Microsoft(m, "QLinearAdd", {"a", "half", "ten", "b", "one", "", "one", "ten"}, {"y"});
+  m.Node("Cast", {"y"}, {"wide"});
+  Set(m.graph()->mutable_node(1), "to", int64_t{onnx::TensorProto::FLOAT});
+  m.Output("wide");
+  // (a - 10) / 2 + b + 10
+  ExpectNear(Evaluate(m, {Data(DType::kU8, {3}, std::vector<uint8_t>{10, 14, 255}),
+                          Data(DType::kU8, {3}, std::vector<uint8_t>{1, 0, 250})})[0],
+             {11, 12, 255});
+}
+
+TEST(CausalConvWithStateTest, GoesOnWhereTheLastRunEnded) {
+  ModelMaker m;
+  m.Input("x", {1, 1, 2});
+  m.Input("past", {1, 1, 2});
+  m.Floats("w", {1, 1, 3}, {1, 10, 100});
+  Microsoft(m, "CausalConvWithState", {"x", "w", "", "past"}, {"y", "present"});
+  m.Output("y");
+  m.Output("present");
+  const auto out =
+      Evaluate(m, {Data(DType::kF32, {1, 1, 2}, Numbers{3, 4}), Data(DType::kF32, {1, 1, 2}, Numbers{1, 2})});
+  ExpectNear(out[0], {321, 432});
+  ExpectNear(out[1], {3, 4});
+}
+
 }  // namespace
 }  // namespace rondo

@@ -63,13 +63,18 @@ bool ParsePrecision(const std::string& text, Precision* precision) {
   return false;
 }
 
-// How a whole model was shared out: the passes' table has the same with -v.
-void PrintSharing(const CompileReport& report, CommandOutput* out) {
+// How a whole model was shared out, and what import has to say beside its counts: the passes' table has the
+// same with -v.
+void PrintRemarks(const CompileReport& report, bool shared_out, CommandOutput* out) {
   for (const PassReport& pass : report.passes) {
-    if (pass.pass != "shard") continue;
-    for (size_t at = 0; at < pass.text.size();) {
+    const bool imported = pass.pass == "import";
+    if (!imported && (pass.pass != "shard" || !shared_out)) continue;
+    size_t at = imported ? pass.text.find('\n') : 0;
+    if (at != std::string::npos && imported) ++at;
+    while (at < pass.text.size()) {
       const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
-      out->Line("%s", pass.text.substr(at, end - at).c_str());
+      const std::string program = imported ? "program " + pass.program + ": " : "";
+      out->Line("%s%s", program.c_str(), pass.text.substr(at, end - at).c_str());
       at = end + 1;
     }
   }
@@ -214,6 +219,8 @@ class CompileCommand : public Command {
                "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
                "in one (prefill:x=1x128)",
                "NAME=DIMS")
+        .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
+                 "caches that grow by what a run adds become caches of N positions, changed in place", "N")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
@@ -277,7 +284,7 @@ class CompileCommand : public Command {
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_, &out_);
-    if (tensor_parallel_ > 1) PrintSharing(*report, &out_);
+    PrintRemarks(*report, tensor_parallel_ > 1, &out_);
     if (!profile_.empty()) PrintProfileUse(report->profile);
     return out_.Finish(0);
   }

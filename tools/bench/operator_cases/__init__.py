@@ -1,6 +1,8 @@
 """Models of one operator each, drawn at random. ALL: by name, a function that makes a Case of a Draw."""
 from .attention import CASES as ATTENTION
 from .blockwise import CASES as BLOCKWISE
+from .fused import CASES as FUSED
+from .quantised import CASES as QUANTISED
 from .case import Case, Draw
 
-ALL = {**ATTENTION, **BLOCKWISE}
+ALL = {**ATTENTION, **BLOCKWISE, **FUSED, **QUANTISED}

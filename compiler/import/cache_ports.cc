@@ -1,0 +1,173 @@
+#include "compiler/import/cache_ports.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/import/dim_expression.h"
+#include "compiler/ir/port_names.h"
+#include "formats/onnx/onnx.pb.h"
+
+namespace rondo::importer {
+
+namespace {
+
+using Dim = onnx::TensorShapeProto::Dimension;
+
+template <typename List>
+bool Contains(const List& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+void AddOnce(std::vector<std::string>* list, const std::string& name) {
+  if (!Contains(*list, name)) list->push_back(name);
+}
+
+const onnx::TensorShapeProto& ShapeOf(const onnx::ValueInfoProto& info) {
+  return info.type().tensor_type().shape();
+}
+
+bool Same(const Dim& a, const Dim& b) {
+  return a.has_dim_value() == b.has_dim_value() && a.dim_value() == b.dim_value() &&
+         a.dim_param() == b.dim_param();
+}
+
+// The axis along which `present` is longer than `past`: the only one that differs, or the one that says so in
+// its name. -1 if there is none.
+int GrowingAxis(const onnx::ValueInfoProto& past, const onnx::ValueInfoProto& present) {
+  const auto &from = ShapeOf(past), &to = ShapeOf(present);
+  int only = -1, named = -1, differ = 0;
+  for (int d = 0; d < from.dim_size(); ++d) {
+    const bool says = from.dim(d).dim_param().find("past") != std::string::npos;
+    const bool told = to.dim_size() == from.dim_size();
+    if (told && Same(from.dim(d), to.dim(d))) continue;
+    if (told || says) only = d, ++differ;
+    if (says) named = d;
+  }
+  // Keys and values of an encoder's output, of a length of their own, are named for it.
+  if (from.dim_size() < 3 || past.name().find(".encoder.") != std::string::npos) return -1;
+  return differ == 1 ? only : named;
+}
+
+// Nodes that read each name, those of functions left out.
+std::map<std::string, std::vector<const onnx::NodeProto*>> Readers(const onnx::GraphProto& graph) {
+  std::map<std::string, std::vector<const onnx::NodeProto*>> readers;
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (const std::string& name : node.input()) readers[name].push_back(&node);
+  }
+  return readers;
+}
+
+bool IsOperatorWithCache(const onnx::NodeProto& node) {
+  return node.domain() == "com.microsoft" && node.op_type() == "GroupQueryAttention";
+}
+
+}  // namespace
+
+Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
+                                     const std::vector<std::pair<std::string, std::string>>& states) {
+  const onnx::GraphProto& graph = model.proto().graph();
+  std::map<std::string, const onnx::ValueInfoProto*> outputs;
+  for (const onnx::ValueInfoProto& output : graph.output()) outputs.emplace(output.name(), &output);
+  CachePorts ports;
+  const auto readers = Readers(graph);
+  size_t by_operators = 0;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    std::vector<std::string> names = ir::StateOutputNames(input.name());
+    for (const auto& [in, out] : states) {
+      if (in == input.name()) names = {out};
+    }
+    const auto named = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return name != input.name() && outputs.count(name) != 0;
+    });
+    if (named == names.end()) continue;
+    const onnx::ValueInfoProto& output = *outputs.at(*named);
+    const int axis = GrowingAxis(input, output);
+    if (axis < 0) continue;
+    ports.caches.push_back({input.name(), *named, axis});
+    const std::string& past = ShapeOf(input).dim(axis).dim_param();
+    if (!past.empty()) AddOnce(&ports.past_symbols, past);
+    if (axis < ShapeOf(output).dim_size() && !ShapeOf(output).dim(axis).dim_param().empty())
+      AddOnce(&ports.total_texts, ShapeOf(output).dim(axis).dim_param());
+    const auto found = readers.find(input.name());
+    by_operators +=
+        found != readers.end() && std::any_of(found->second.begin(), found->second.end(),
+                                              [](const auto* node) { return IsOperatorWithCache(*node); });
+  }
+  if (by_operators != 0 && by_operators != ports.caches.size()) {
+    return Status::Error(
+        Code::kUnsupported,
+        "%zu of %zu growing caches are inputs of GroupQueryAttention, the others are not; rondo "
+        "fixes the length of one kind: export the model with either",
+        by_operators, ports.caches.size());
+  }
+  ports.written_by_operators = by_operators != 0;
+  std::set<std::string> caches;
+  for (const GrowingCache& cache : ports.caches) caches.insert(cache.past);
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    const auto& shape = ShapeOf(input);
+    if (caches.count(input.name()) != 0) continue;
+    for (int d = 0; d < shape.dim_size(); ++d) {
+      const std::string& text = shape.dim(d).dim_param();
+      const std::vector<std::string> symbols = SymbolsOf(text);
+      const bool of_past = !text.empty() && !Contains(ports.past_symbols, text) &&
+                           std::any_of(symbols.begin(), symbols.end(), [&](const std::string& symbol) {
+                             return Contains(ports.past_symbols, symbol);
+                           });
+      if (of_past) AddOnce(&ports.total_texts, text);
+      if (Contains(ports.total_texts, text) && d + 1 == shape.dim_size()) ports.masks.push_back(input.name());
+    }
+  }
+  return ports;
+}
+
+Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options) {
+  std::map<std::string, int64_t> symbols = options.symbols;
+  for (const std::string& past : ports.past_symbols) symbols[past] = 0;
+  std::vector<std::string> missing;
+  for (const std::string& text : ports.total_texts) {
+    if (SymbolsOf(text) == std::vector<std::string>{text}) continue;
+    if (const auto rows = EvaluateDim(text, symbols, &missing); rows && *rows > 0) return *rows;
+  }
+  // The first input of several dimensions that is neither cache nor mask: tokens [batch, positions].
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    const auto is_cache = [&](const GrowingCache& cache) { return cache.past == input.name(); };
+    if (ShapeOf(input).dim_size() < 2 || Contains(ports.masks, input.name()) ||
+        std::any_of(ports.caches.begin(), ports.caches.end(), is_cache)) {
+      continue;
+    }
+    if (const auto given = options.input_shapes.find(input.name()); given != options.input_shapes.end())
+      return given->second[1];
+    const Dim& dim = ShapeOf(input).dim(1);
+    if (dim.has_dim_value()) return dim.dim_value();
+    if (const auto rows = EvaluateDim(dim.dim_param(), symbols, &missing)) return *rows;
+  }
+  std::string list;
+  for (const std::string& name : missing) list += (list.empty() ? "\"" : ", \"") + name + "\"";
+  return Status::Error(
+      Code::kInvalidArgument,
+      "--cache-length needs to know how many positions a run adds: give --shape NAME=VALUE for %s",
+      list.empty() ? "the tokens" : list.c_str());
+}
+
+void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,
+              ImportOptions* options) {
+  for (const std::string& symbol : ports.past_symbols) options->symbols[symbol] = past;
+  for (const std::string& text : ports.total_texts) options->symbols[text] = total;
+  // Caches whose lengths are numbers, not names.
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    for (const GrowingCache& cache : ports.caches) {
+      if (cache.past != input.name() || !ShapeOf(input).dim(cache.axis).dim_param().empty()) continue;
+      std::vector<int64_t> dims;
+      std::vector<std::string> missing;
+      for (const Dim& dim : ShapeOf(input).dim()) {
+        dims.push_back(dim.has_dim_value()
+                           ? dim.dim_value()
+                           : EvaluateDim(dim.dim_param(), options->symbols, &missing).value_or(1));
+      }
+      dims[static_cast<size_t>(cache.axis)] = past;
+      options->input_shapes[input.name()] = dims;
+    }
+  }
+}
+
+}  // namespace rondo::importer

@@ -1,0 +1,44 @@
+// Which inputs and outputs of a model are caches that grow, and how long one of a fixed length is.
+#ifndef RONDO_COMPILER_IMPORT_CACHE_PORTS_H_
+#define RONDO_COMPILER_IMPORT_CACHE_PORTS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/import/import.h"
+
+namespace rondo::importer {
+
+// `present` is `past` with this run's positions behind it.
+struct GrowingCache {
+  std::string past, present;  // an input and an output
+  int axis = 0;               // of positions, in both
+};
+
+struct CachePorts {
+  std::vector<GrowingCache> caches;
+  // GroupQueryAttention writes into a cache of any length: the model needs other shapes and nothing else.
+  bool written_by_operators = false;
+  std::vector<std::string> past_symbols;  // dimensions that are the number of cached positions
+  std::vector<std::string> total_texts;   // and those that are that number with this run's added
+  std::vector<std::string> masks;         // inputs with such a dimension last, one element a position
+};
+
+// The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and
+// differ in one dimension. Empty if there are none. kUnsupported where some are written by operators and
+// others are not.
+Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
+                                     const std::vector<std::pair<std::string, std::string>>& states);
+
+// The positions that one run adds, as `options` and the model's names of dimensions say. kInvalidArgument if
+// they do not.
+Result<int64_t> RowsOfRun(const onnx::Model& model, const CachePorts& ports, const ImportOptions& options);
+
+// Sets the shapes of `options` to `past` cached positions and `total` with this run's.
+void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, int64_t total,
+              ImportOptions* options);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_CACHE_PORTS_H_

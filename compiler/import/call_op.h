@@ -1,0 +1,28 @@
+// An operator that is another one with something before or behind it.
+#ifndef RONDO_COMPILER_IMPORT_CALL_OP_H_
+#define RONDO_COMPILER_IMPORT_CALL_OP_H_
+
+#include <vector>
+
+#include "compiler/import/op_context.h"
+
+namespace rondo::importer {
+
+// Runs the handler of ai.onnx's `op` at `opset` on `inputs` (kNoNode: left out), with the attributes of `c`'s
+// node and its number of outputs. What that operator requires is checked by its handler.
+Result<std::vector<NodeId>> CallOp(OpContext& c, const char* op, int64_t opset,
+                                   const std::vector<NodeId>& inputs);
+// The same; output 0.
+Result<NodeId> CallOne(OpContext& c, const char* op, int64_t opset, const std::vector<NodeId>& inputs);
+
+// The activation that the attribute `activation` names, of x; x itself if it is not there. Its numbers are
+// activation_params, or activation_alpha and activation_beta. kUnsupported for one that rondo does not know.
+Result<NodeId> FusedActivation(OpContext& c, NodeId x);
+
+// x with its channels, which are last, behind its batch; and back.
+NodeId ChannelsFirst(ir::Builder& b, NodeId x);
+NodeId ChannelsLast(ir::Builder& b, NodeId x);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_CALL_OP_H_

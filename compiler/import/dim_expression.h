@@ -1,0 +1,25 @@
+// Names of dimensions that are expressions of others: "past_sequence_length + sequence_length", "2*s0".
+#ifndef RONDO_COMPILER_IMPORT_DIM_EXPRESSION_H_
+#define RONDO_COMPILER_IMPORT_DIM_EXPRESSION_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rondo::importer {
+
+// The value of `text`: that of the symbol of this very name, else whole numbers and symbols joined by + - * /
+// // % and parentheses, and floor(x), max(x, y), min(x, y) in any case. None if a symbol is missing (its name
+// is added to `missing`, each once), the text is no expression, a division leaves a remainder ('/') or is by
+// 0, or the result leaves 62 bits.
+std::optional<int64_t> EvaluateDim(const std::string& text, const std::map<std::string, int64_t>& symbols,
+                                   std::vector<std::string>* missing);
+
+// The symbols that `text` names; itself if it is no expression.
+std::vector<std::string> SymbolsOf(const std::string& text);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_DIM_EXPRESSION_H_

@@ -1,0 +1,334 @@
+// Caches of a fixed length from a model whose caches grow.
+//
+// The model is imported three times: for `length` positions after the run (what becomes the plan), and for
+// one and two runs more. The three graphs have the same nodes; what differs between them is what depends on
+// the number of cached positions. A dimension of positions stays `length` long, position j at element j, and
+// what lies behind the last real position is never read. What is left to change:
+//   - the new rows are written where the cached ones end, instead of standing behind a full cache;
+//   - numbers that count positions become sums with the real count;
+//   - slices that begin where the cached positions end begin at the real count;
+//   - constants that look the same from the end on (causal masks) are moved to the real end.
+// Whatever differs in another way is refused. compiler/passes/limit_to_cached.cc lets attention see real
+// positions only.
+#include <algorithm>
+#include <map>
+
+#include "compiler/import/cache_ports.h"
+#include "compiler/import/cached_attention.h"
+#include "compiler/import/decompose.h"
+#include "compiler/import/growth.h"
+#include "compiler/import/import.h"
+#include "compiler/import/moved_views.h"
+
+namespace rondo {
+namespace importer {
+namespace {
+
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+// Makes the first of the three graphs one for any number of cached positions up to its own.
+class Fixer : Growth {
+ public:
+  Fixer(Graph* graph, const Graph& longer, const Graph& longest, const CachePorts& ports, int64_t length,
+        int64_t rows)
+      : Growth(graph, longer, longest, ports, length, rows), b_(graph) {}
+
+  Status Run() {
+    RONDO_RETURN_IF_ERROR(ReadExtents());
+    MakeCount();
+    const NodeId end = longer_.size();
+    for (NodeId id = 0; id < end; ++id) {
+      if (g_->node(id).dead) continue;
+      const Status status = Fix(id);
+      if (!status.ok()) return Named(status, id);
+    }
+    for (const ir::GraphOutput& output : g_->outputs) RONDO_RETURN_IF_ERROR(CheckOutput(output));
+    RONDO_RETURN_IF_ERROR(DropOldInputs());
+    g_->RemoveDead();
+    g_->Compact();
+    return Status::Ok();
+  }
+
+ private:
+  // ------------------------------------------------------------------------------------ the ports
+
+  // count_: how many positions are cached, i64 []. After the last real one of any batch entry the mask is 0.
+  void MakeCount() {
+    b_.SetSources({"--cache-length"});
+    b_.SetAnnotations({});
+    for (const ir::GraphInput& input : g_->inputs) {
+      const Node& n = g_->node(input.node);
+      if (!IsMask(input.node) || n.shape.rank != 2 || IsFloat(n.dtype)) continue;
+      NodeId none = b_.Binary(TapeOp::kEqual, input.node, b_.Scalar(n.dtype, 0));
+      NodeId place = b_.BinaryScalar(TapeOp::kAdd, b_.Iota({length_}, 0), 1);
+      NodeId last = b_.Select(none, b_.Scalar(DType::kI64, 0), place);
+      last = b_.Reduce(ir::ReduceKind::kMax, last, {0, 1}, false);
+      count_ = b_.BinaryScalar(TapeOp::kSub, last, static_cast<double>(rows_));
+      count_ = b_.BinaryScalar(TapeOp::kMax, count_, 0);
+      return;
+    }
+    count_ = b_.Reshape(b_.Input("past_sequence_length", DType::kI64, {1}), Shape{});
+  }
+
+  // The input of the full length that stands for cache number `at`, of which the graph has the first part.
+  NodeId FullCache(int at) {
+    auto [it, added] = full_.emplace(at, kNoNode);
+    if (added) {
+      const ir::GraphInput old = g_->inputs[static_cast<size_t>(at)];
+      it->second = b_.Input(old.name, g_->node(old.node).dtype, longer(old.node).shape);
+      g_->inputs.pop_back();
+      g_->node(it->second).As<ir::InputAttrs>().index = at;
+    }
+    return it->second;
+  }
+
+  Status DropOldInputs() {
+    g_->RemoveDead();
+    for (const auto& [at, node] : full_) {
+      ir::GraphInput& input = g_->inputs[static_cast<size_t>(at)];
+      const std::vector<NodeId> readers = g_->UsersOf(input.node);
+      for (NodeId reader : readers) {
+        if (g_->node(reader).dead) continue;
+        return Named(
+            Refuse("it reads the cached positions of \"" + input.name + "\" apart from the new ones"),
+            reader);
+      }
+      input.node = node;
+    }
+    for (const GrowingCache& cache : ports_.caches) {
+      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
+                                      [&](const ir::GraphInput& i) { return i.name == cache.past; });
+      const bool fixed = input != g_->inputs.end() && g_->node(input->node).shape[cache.axis] == length_;
+      if (!fixed)
+        return Refuse("the cache \"" + cache.past + "\" is not what \"" + cache.present + "\" begins with");
+    }
+    return Status::Ok();
+  }
+
+  Status CheckOutput(const ir::GraphOutput& output) const {
+    const auto is_cache = [&](const GrowingCache& cache) { return cache.present == output.name; };
+    if (output.node >= longer_.size() || !Grows(output.node) ||
+        std::any_of(ports_.caches.begin(), ports_.caches.end(), is_cache)) {
+      return Status::Ok();
+    }
+    return Named(
+        Refuse("the output \"" + output.name + "\" grows with the cached positions, and is no cache"),
+        output.node);
+  }
+
+  // ------------------------------------------------------------------------------------ the rules
+
+  Status Fix(NodeId id) {
+    const Node& n = g_->node(id);
+    b_.SetSources(n.sources);
+    b_.SetAnnotations(n.annotations);
+    switch (n.op) {
+      case Op::kInput:
+        if (!Grows(id) || CacheAt(id) >= 0 || IsMask(id)) return Status::Ok();
+        return Refuse("the input \"" + n.name + "\" has a dimension of positions that is not its last");
+      case Op::kConstant: return FixConstant(id);
+      case Op::kView:
+      case Op::kIndexedRead:
+      case Op::kIndexedWrite: return FixMap(id);
+      case Op::kConcat: return FixConcat(id);
+      case Op::kReduce: return CheckReduce(id);
+      case Op::kMatMul: return CheckMatMul(id);
+      case Op::kPointwise:
+      case Op::kIota: return Status::Ok();
+      case Op::kAttention:
+        if (n.As<ir::AttentionAttrs>().scale == longer(id).As<ir::AttentionAttrs>().scale)
+          return Status::Ok();
+        return Refuse("the scale of attention depends on the number of cached positions");
+      default: {
+        const std::vector<NodeId>& inputs = longer(id).inputs;
+        const auto grows = [&](NodeId in) { return Grows(in); };
+        if (!Grows(id) && std::none_of(inputs.begin(), inputs.end(), grows)) return Status::Ok();
+        return Refuse(std::string("an operation (") + ir::Name(n.op) + ") over the cached positions");
+      }
+    }
+  }
+
+  Status FixConstant(NodeId id) {
+    const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+    const auto &x = a.As<ir::ConstantAttrs>().data, &y = b.As<ir::ConstantAttrs>().data;
+    if (x->synthetic || y->synthetic || (x->bytes.data() == y->bytes.data() && a.shape == b.shape))
+      return Status::Ok();
+    if (Alike(id, b, 0) && Alike(id, c, 0)) return Status::Ok();
+    if (Linear(id)) return Status::Ok();
+    int axis = -1, growing = 0;
+    for (int d = 0; d < a.shape.rank; ++d) {
+      if (extent(id, d) == Extent::kTotal) axis = d;
+      growing += extent(id, d) != Extent::kFixed;
+    }
+    if (growing != 1 || axis < 0 || !Alike(id, b, rows_) || !Alike(id, c, 2 * rows_)) {
+      return Refuse(std::string("numbers of shape ") + Text(a.shape) +
+                    " depend on the number of cached positions in a way that rondo cannot follow");
+    }
+    // The same from the end on: element j is that of position j - count + past.
+    NodeId place =
+        b_.Sub(b_.BinaryScalar(TapeOp::kAdd, b_.Iota({length_}, 0), static_cast<double>(past())), count_);
+    place = Clamp(b_, place, 0, static_cast<double>(length_ - 1));
+    g_->Replace(id, b_.Gather(b_.Constant(x), place, axis, false));
+    return Status::Ok();
+  }
+
+  // Replaces numbers that grow by the same with every position. False if these do not.
+  bool Linear(NodeId id) {
+    const Node& a = g_->node(id);
+    std::vector<double> slope;
+    if (!Slopes(id, &slope)) return false;
+    const DType dtype = IsFloat(a.dtype) ? DType::kF32 : DType::kI64;
+    NodeId moved = b_.Cast(b_.BinaryScalar(TapeOp::kSub, count_, static_cast<double>(past())), dtype);
+    NodeId rise = IsFloat(dtype) ? b_.Floats(dtype, a.shape, slope)
+                                 : b_.Ints(dtype, a.shape, std::vector<int64_t>(slope.begin(), slope.end()));
+    NodeId base = b_.Cast(b_.Constant(a.As<ir::ConstantAttrs>().data), dtype);
+    g_->Replace(id, b_.Cast(b_.Add(base, b_.Mul(rise, moved)), a.dtype));
+    return true;
+  }
+
+  const ir::View& MapOf(const Node& n) const {
+    return n.op == Op::kView ? n.As<ir::ViewAttrs>().view : n.As<ir::IndexedAttrs>().map;
+  }
+
+  // A view, or what a read or write adds to its indices: moved with the count where it moves with the
+  // model's.
+  Status FixMap(NodeId id) {
+    const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+    const NodeId data = a.inputs[0], was = b.inputs[0];  // now, and in the model
+    const std::optional<int64_t> move = MoveOf({MapOf(a), g_->node(was).shape}, {MapOf(b), longer(was).shape},
+                                               {MapOf(c), longest(was).shape});
+    if (!move || *move % rows_ != 0)
+      return Refuse("it shows the cached positions in an order that depends on their number");
+    ir::IndexedAttrs attrs;
+    if (a.op != Op::kView) attrs = a.As<ir::IndexedAttrs>();
+    std::vector<NodeId> index(
+        a.inputs.begin() + std::min<ptrdiff_t>(std::ssize(a.inputs), a.op == Op::kIndexedWrite ? 2 : 1),
+        a.inputs.end());
+    bool changed = *move != 0;
+    for (size_t k = 0; k < attrs.dims.size(); ++k) {
+      // From the end on would count from the end of the cache.
+      const bool along = b.As<ir::IndexedAttrs>().dims[k].extent != attrs.dims[k].extent;
+      changed = changed || (along && attrs.dims[k].wrap);
+      attrs.dims[k].wrap = attrs.dims[k].wrap && !along;
+    }
+    if (!changed) return Status::Ok();
+    attrs.map = MapOf(a);
+    if (*move != 0) {
+      const int64_t stride = *move / rows_;
+      attrs.map.steps[0].offset -= stride * past();
+      if (LeastElement(attrs.map) < 0) return Refuse("it would begin before the first position");
+      attrs.dims.push_back({stride, past() + 1, false});
+      index.push_back(count_);
+    }
+    const NodeId instead = a.op == Op::kIndexedWrite ? b_.IndexedWrite(data, a.inputs[1], index, attrs)
+                                                     : b_.IndexedRead(data, index, attrs, a.shape);
+    g_->Replace(id, instead);
+    return Status::Ok();
+  }
+
+  // Cached positions and new ones behind them: the new ones are written where the cached ones end.
+  Status FixConcat(NodeId id) {
+    const Node& n = g_->node(id);
+    const int axis = n.As<ir::ConcatAttrs>().axis;
+    const std::vector<NodeId>& inputs = longer(id).inputs;  // as the model has them
+    const auto grows = [&](NodeId in) { return extent(in, axis) != Extent::kFixed; };
+    if (extent(id, axis) == Extent::kFixed && std::none_of(inputs.begin(), inputs.end(), grows))
+      return Status::Ok();
+    const NodeId old = inputs[0];
+    if (inputs.size() != 2 || extent(id, axis) != Extent::kTotal || extent(old, axis) != Extent::kPast ||
+        g_->node(n.inputs[1]).shape[axis] != rows_) {
+      return Refuse("a concatenation along the cached positions that is not cached ones before new ones");
+    }
+    const NodeId rows = n.inputs[1], base = longer_.BaseOf(old);
+    NodeId cache = kNoNode;
+    if (const int at = CacheAt(base); at >= 0) {
+      cache = FullCache(at);
+      if (base != old) cache = b_.ViewNode(cache, longer(old).As<ir::ViewAttrs>().view);
+    } else {
+      std::vector<int64_t> before(static_cast<size_t>(n.shape.rank)), after = before;
+      after[static_cast<size_t>(axis)] = rows_;
+      cache = b_.PadConstant(n.inputs[0], b_.Scalar(n.dtype, 0), before, after);
+    }
+    Shape line;
+    line.rank = n.shape.rank;
+    std::fill(line.dims, line.dims + line.rank, 1);
+    line[axis] = rows_;
+    g_->Replace(id, WriteRows(b_, cache, rows, b_.Add(b_.Iota(line, axis), count_), axis));
+    return Status::Ok();
+  }
+
+  ir::Builder b_;
+  std::map<int, NodeId> full_;  // by number of an input
+  NodeId count_ = kNoNode;
+};
+
+}  // namespace
+}  // namespace importer
+
+Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& model,
+                                        const ImportOptions& options, int64_t length,
+                                        const std::vector<std::pair<std::string, std::string>>& states,
+                                        ImportReport* report, FixedCaches* caches) {
+  *caches = {};
+  RONDO_ASSIGN_OR_RETURN(importer::CachePorts ports, importer::FindGrowingCaches(*model, states));
+  if (ports.caches.empty()) return ImportModel(model, options, report);
+  for (const importer::GrowingCache& cache : ports.caches) {
+    caches->inputs.push_back(cache.past);
+    const bool given = options.input_shapes.count(cache.past) != 0;
+    for (const std::string& name : ports.past_symbols) {
+      if (!given && options.symbols.count(name) == 0) continue;
+      return Status::Error(Code::kInvalidArgument,
+                           "--cache-length says how long \"%s\" is; --shape %s says so as well",
+                           cache.past.c_str(), given ? cache.past.c_str() : name.c_str());
+    }
+  }
+  ImportOptions bound = options;
+  caches->limited = ports.written_by_operators;
+  if (ports.written_by_operators) {
+    importer::BindPast(*model, ports, length, length, &bound);
+    return ImportModel(model, bound, report);
+  }
+  RONDO_ASSIGN_OR_RETURN(int64_t rows, importer::RowsOfRun(*model, ports, options));
+  if (rows < 1 || rows >= length) {
+    return Status::Error(Code::kInvalidArgument,
+                         "--cache-length %lld: a run adds %lld positions; the cache must be longer than that",
+                         static_cast<long long>(length), static_cast<long long>(rows));
+  }
+  const auto import = [&](int64_t total, bool shapes_only, ImportReport* said) {
+    bound = options;
+    bound.shapes_only = shapes_only;
+    importer::BindPast(*model, ports, total - rows, total, &bound);
+    return ImportModel(model, bound, said);
+  };
+  RONDO_ASSIGN_OR_RETURN(ir::Graph graph, import(length, false, report));
+  RONDO_ASSIGN_OR_RETURN(ir::Graph longer, import(length + rows, true, nullptr));
+  RONDO_ASSIGN_OR_RETURN(ir::Graph longest, import(length + 2 * rows, true, nullptr));
+  importer::Fixer fixer(&graph, longer, longest, ports, length, rows);
+  RONDO_RETURN_IF_ERROR(fixer.Run());
+  return graph;
+}
+
+std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph) {
+  const Result<importer::CachePorts> ports = importer::FindGrowingCaches(model, {});
+  if (!ports.ok()) return "";
+  for (const importer::GrowingCache& cache : ports->caches) {
+    const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
+                                    [&](const ir::GraphInput& i) { return i.name == cache.past; });
+    const auto output = std::find_if(graph.outputs.begin(), graph.outputs.end(),
+                                     [&](const ir::GraphOutput& o) { return o.name == cache.present; });
+    if (input == graph.inputs.end() || output == graph.outputs.end()) continue;
+    const Shape &from = graph.node(input->node).shape, &to = graph.node(output->node).shape;
+    if (from.rank != to.rank || from[cache.axis] >= to[cache.axis]) continue;
+    return "caches grow: \"" + cache.past + "\" has " + std::to_string(from[cache.axis]) + " positions, \"" +
+           cache.present + "\" " + std::to_string(to[cache.axis]) + "; this program is for exactly " +
+           std::to_string(from[cache.axis]) +
+           " cached positions, and does not keep them: --cache-length N keeps up to N, updated in place";
+  }
+  return "";
+}
+
+}  // namespace rondo

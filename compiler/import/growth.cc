@@ -1,0 +1,220 @@
+#include "compiler/import/growth.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "compiler/ir/walk.h"
+#include "core/scalar.h"
+
+namespace rondo::importer {
+
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+// ---------------------------------------------------------------------------------------- extents
+
+std::optional<Extent> Growth::ExtentOf(int64_t a, int64_t b, int64_t c) const {
+  if (a == b && b == c) return Extent::kFixed;
+  if (b - a != rows_ || c - b != rows_) return std::nullopt;
+  if (a == past()) return Extent::kPast;
+  if (a == length_) return Extent::kTotal;
+  return std::nullopt;
+}
+
+Status Growth::ReadExtentsOf(NodeId id) {
+  const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+  if (a.dead && b.dead && c.dead) return Status::Ok();
+  const auto same = [&](const Node& other) {
+    return a.dead == other.dead && a.op == other.op && a.inputs == other.inputs && a.dtype == other.dtype &&
+           a.shape.rank == other.shape.rank;
+  };
+  if (!same(b) || !same(c))
+    return Refuse("the operation is another one for other numbers of cached positions");
+  for (int d = 0; d < a.shape.rank; ++d) {
+    const std::optional<Extent> extent = ExtentOf(a.shape[d], b.shape[d], c.shape[d]);
+    if (!extent) {
+      return Refuse("dimension " + std::to_string(d) + " is " + std::to_string(a.shape[d]) + " for " +
+                    std::to_string(past()) + " cached positions and " + std::to_string(b.shape[d]) + " for " +
+                    std::to_string(length_));
+    }
+    extents_[static_cast<size_t>(id)].push_back(*extent);
+  }
+  const auto from_cache = [&](NodeId in) { return cached_[static_cast<size_t>(in)]; };
+  cached_[static_cast<size_t>(id)] =
+      CacheAt(id) >= 0 || (Grows(id) && std::any_of(a.inputs.begin(), a.inputs.end(), from_cache));
+  return Status::Ok();
+}
+
+Status Growth::ReadExtents() {
+  const NodeId end = g_->size();
+  if (longer_.size() != end || longest_.size() != end)
+    return Refuse("the model has other operations for other numbers of cached positions");
+  extents_.resize(static_cast<size_t>(end));
+  cached_.resize(static_cast<size_t>(end));
+  for (NodeId id = 0; id < end; ++id) {
+    const Status status = ReadExtentsOf(id);
+    if (!status.ok()) return Named(status, id);
+  }
+  return Status::Ok();
+}
+
+bool Growth::Grows(NodeId id) const {
+  const std::vector<Extent>& extents = extents_[static_cast<size_t>(id)];
+  return std::any_of(extents.begin(), extents.end(), [](Extent e) { return e != Extent::kFixed; });
+}
+
+int Growth::CacheAt(NodeId id) const {
+  for (size_t i = 0; i < g_->inputs.size(); ++i) {
+    if (g_->inputs[i].node != id) continue;
+    for (const GrowingCache& cache : ports_.caches) {
+      if (cache.past == g_->inputs[i].name) return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+bool Growth::IsMask(NodeId id) const {
+  return std::any_of(g_->inputs.begin(), g_->inputs.end(), [&](const ir::GraphInput& input) {
+    return input.node == id &&
+           std::find(ports_.masks.begin(), ports_.masks.end(), input.name) != ports_.masks.end();
+  });
+}
+
+// -------------------------------------------------------------------------------------- constants
+
+namespace {
+
+// The places in `b`, which is longer than `a` in the dims that grow, of a's elements in order: `shift`
+// further along those dims.
+std::vector<int64_t> PlacesIn(const Shape& b, const Shape& a, int64_t shift) {
+  ir::View view = ir::DenseView(b);
+  for (int d = 0; d < a.rank; ++d) view = ir::Slice(view, d, a[d] != b[d] ? shift : 0, 1, a[d]);
+  return ir::ResolveAll(view);
+}
+
+double ValueAt(const Node& n, int64_t i) {
+  return scalar::Load<double>(n.dtype, n.As<ir::ConstantAttrs>().data->bytes.data(), i);
+}
+
+}  // namespace
+
+bool Growth::Alike(NodeId id, const Node& other, int64_t shift) const {
+  const Node& n = g_->node(id);
+  const int64_t each = ByteSize(n.dtype);
+  const uint8_t* a = n.As<ir::ConstantAttrs>().data->bytes.data();
+  const uint8_t* b = other.As<ir::ConstantAttrs>().data->bytes.data();
+  for (const int64_t place : PlacesIn(other.shape, n.shape, shift)) {
+    if (std::memcmp(a, b + place * each, static_cast<size_t>(each)) != 0) return false;
+    a += each;
+  }
+  return true;
+}
+
+bool Growth::Slopes(NodeId id, std::vector<double>* slopes) const {
+  const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+  if (a.dtype == DType::kBool) return false;
+  const std::vector<int64_t> in_b = PlacesIn(b.shape, a.shape, 0), in_c = PlacesIn(c.shape, a.shape, 0);
+  slopes->resize(in_b.size());
+  for (size_t i = 0; i < in_b.size(); ++i) {
+    const double here = ValueAt(a, static_cast<int64_t>(i));
+    const double once = ValueAt(b, in_b[i]) - here, twice = ValueAt(c, in_c[i]) - here;
+    const double near = IsFloat(a.dtype) ? 1e-6 * std::max(1.0, std::abs(twice)) : 0;
+    if (!(std::abs(twice - 2 * once) <= near)) return false;
+    (*slopes)[i] = once / static_cast<double>(rows_);
+    if (!IsFloat(a.dtype) && (*slopes)[i] != std::floor((*slopes)[i])) return false;
+  }
+  return true;
+}
+
+// ------------------------------------------------------------------ what mixes positions with others
+
+namespace {
+
+// The dim of a view's base that one step along dim `axis` of the view moves in; -1 if it moves in none or
+// several.
+int BaseAxis(const ir::View& view, const Shape& base, int axis) {
+  std::vector<int64_t> index(static_cast<size_t>(view.shape().rank), 0);
+  int64_t from = ir::Resolve(view, index);
+  index[static_cast<size_t>(axis)] = 1;
+  int64_t to = ir::Resolve(view, index);
+  int moved = -1, moves = 0;
+  for (int d = base.rank; d-- > 0; from /= base[d], to /= base[d]) {
+    if (from % base[d] == to % base[d]) continue;
+    moved = d;
+    ++moves;
+  }
+  return moves == 1 ? moved : -1;
+}
+
+}  // namespace
+
+// Along dim `axis`, behind the last real position there are zeros only.
+bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
+  if (depth > 64) return false;
+  const Node& n = longer(id);  // as the model has it
+  if (IsMask(id)) return axis == n.shape.rank - 1;
+  const auto zero = [&](size_t k) { return ZeroBeyond(n.inputs[k], axis, depth + 1); };
+  if (n.op == Op::kConstant) {
+    const auto& data = n.As<ir::ConstantAttrs>().data;
+    return !data->synthetic &&
+           std::all_of(data->bytes.begin(), data->bytes.end(), [](uint8_t x) { return x == 0; });
+  }
+  if (n.op == Op::kView) {
+    const Node& base = longer(n.inputs[0]);
+    if (base.op == Op::kConstant) return zero(0);
+    const int moved = BaseAxis(n.As<ir::ViewAttrs>().view, base.shape, axis);
+    return moved >= 0 && extent(base.id, moved) != Extent::kFixed && ZeroBeyond(base.id, moved, depth + 1);
+  }
+  if (n.op == Op::kReduce) return n.As<ir::ReduceAttrs>().kind == ir::ReduceKind::kSum && zero(0);
+  if (n.op != Op::kPointwise) return false;
+  switch (n.As<ir::PointwiseAttrs>().op) {
+    case TapeOp::kCast:
+    case TapeOp::kNeg:
+    case TapeOp::kAbs: return zero(0);
+    case TapeOp::kMul:
+    case TapeOp::kBitAnd: return zero(0) || zero(1);
+    case TapeOp::kAdd: return zero(0) && zero(1);
+    case TapeOp::kSelect: return zero(1) && zero(2);
+    default: return false;
+  }
+}
+
+Status Growth::CheckReduce(NodeId id) const {
+  const ir::ReduceAttrs& attrs = longer(id).As<ir::ReduceAttrs>();
+  const NodeId in = longer(id).inputs[0];
+  for (int axis : attrs.axes) {
+    if (extent(in, axis) == Extent::kFixed || cached_[static_cast<size_t>(in)]) continue;
+    if (attrs.kind != ir::ReduceKind::kSum || !ZeroBeyond(in, axis))
+      return Refuse("a reduction over the positions of something that is no mask");
+  }
+  return Status::Ok();
+}
+
+Status Growth::CheckMatMul(NodeId id) const {
+  const NodeId a = longer(id).inputs[0], b = longer(id).inputs[1];
+  if (extent(a, longer(id).shape.rank - 1) == Extent::kFixed || cached_[static_cast<size_t>(a)] ||
+      cached_[static_cast<size_t>(b)]) {
+    return Status::Ok();
+  }
+  return Refuse("a product that adds up over the cached positions, of something that is no cache");
+}
+
+// ----------------------------------------------------------------------------------------- errors
+
+Status Growth::Refuse(const std::string& why) const {
+  return Status::Error(
+      Code::kUnsupported,
+      "--cache-length %lld: %s; export the model with GroupQueryAttention or a cache of a fixed "
+      "length, or compile it for one number of cached positions (--shape)",
+      static_cast<long long>(length_), why.c_str());
+}
+
+Status Growth::Named(const Status& status, NodeId id) const {
+  const Node& n = g_->node(id);
+  if (n.sources.empty() || status.source_node()[0] != '\0') return status;
+  return status.At("%.400s", n.sources[0].c_str()).FromNode(n.sources[0]);
+}
+
+}  // namespace rondo::importer

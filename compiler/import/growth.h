@@ -1,0 +1,74 @@
+// Three imports of one model, for more and more cached positions: what grows with them, and how.
+#ifndef RONDO_COMPILER_IMPORT_GROWTH_H_
+#define RONDO_COMPILER_IMPORT_GROWTH_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/import/cache_ports.h"
+#include "compiler/ir/graph.h"
+
+namespace rondo::importer {
+
+// A dimension of every import alike, of the cached positions, or of those and the run's own.
+enum class Extent : uint8_t { kFixed, kPast, kTotal };
+
+// The first graph is for `length` positions of which a run adds `rows`, the others for one and two runs more.
+// They are borrowed; the first may be changed, as long as nodes that were there keep their ids.
+class Growth {
+ public:
+  Growth(ir::Graph* graph, const ir::Graph& longer, const ir::Graph& longest, const CachePorts& ports,
+         int64_t length, int64_t rows)
+      : g_(graph), longer_(longer), longest_(longest), ports_(ports), length_(length), rows_(rows) {}
+
+  // kUnsupported, with the node, unless the graphs have the same operations and every dimension is of one
+  // kind. Before anything else is asked, and before the first graph is changed.
+  Status ReadExtents();
+
+  int64_t past() const { return length_ - rows_; }
+  const ir::Node& longer(ir::NodeId id) const { return longer_.node(id); }
+  const ir::Node& longest(ir::NodeId id) const { return longest_.node(id); }
+  Extent extent(ir::NodeId id, int d) const {
+    return extents_[static_cast<size_t>(id)][static_cast<size_t>(d)];
+  }
+  bool Grows(ir::NodeId id) const;
+
+  // Which of the graph's inputs `id` is, if it is a cache; -1 if not.
+  int CacheAt(ir::NodeId id) const;
+  bool IsMask(ir::NodeId id) const;
+
+  // Whether the elements of constant `id` are those of a longer graph's at the same places, but `shift`
+  // further along the dims that grow.
+  bool Alike(ir::NodeId id, const ir::Node& other, int64_t shift) const;
+  // What each element of constant `id` grows by with a position. False if they do not grow evenly.
+  bool Slopes(ir::NodeId id, std::vector<double>* slopes) const;
+
+  // kUnsupported if node `id` adds positions up that may hold nothing: behind the last real one a mask has
+  // zeros, and what is of a cache is looked at again once attention is known
+  // (compiler/passes/limit_to_cached.cc).
+  Status CheckReduce(ir::NodeId id) const;
+  Status CheckMatMul(ir::NodeId id) const;
+
+  // An error that says `why`, and what people can do; the same with the node it is about.
+  Status Refuse(const std::string& why) const;
+  Status Named(const Status& status, ir::NodeId id) const;
+
+ protected:
+  ir::Graph* g_;
+  const ir::Graph &longer_, &longest_;
+  const CachePorts& ports_;
+  const int64_t length_, rows_;
+
+ private:
+  std::optional<Extent> ExtentOf(int64_t a, int64_t b, int64_t c) const;
+  Status ReadExtentsOf(ir::NodeId id);
+  bool ZeroBeyond(ir::NodeId id, int axis, int depth = 0) const;
+
+  std::vector<std::vector<Extent>> extents_;  // by node, of each of its dims
+  std::vector<bool> cached_;                  // by node: some element along positions is of a cache
+};
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_GROWTH_H_

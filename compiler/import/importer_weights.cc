@@ -1,0 +1,68 @@
+// Initializers: constants that point into the model's file, or that are made from a seed where it is missing.
+#include "compiler/import/importer.h"
+#include "compiler/import/narrow_weight.h"
+#include "compiler/import/shard.h"
+#include "compiler/import/synthetic_weight.h"
+#include "core/synthetic.h"
+#include "formats/onnx/tensor.h"
+
+namespace rondo::importer {
+
+// The bytes of a tensor called `name`, or how to make them.
+std::shared_ptr<ir::ConstantData> Importer::DataOf(const onnx::TensorValue& value, const std::string& name) {
+  auto data = std::make_shared<ir::ConstantData>();
+  data->dtype = value.dtype;
+  data->shape = value.shape;
+  data->bytes = {value.bytes.data(), value.bytes.size()};
+  data->keep = value.owner;
+  data->name = name;
+  if (value.missing) {
+    data->synthetic = true;
+    data->synthetic_key = SyntheticKey(options_.synthetic_seed, name);
+    data->synthetic_scale = SyntheticScale(value.shape);
+    report_->synthetic.push_back(name);
+  }
+  return data;
+}
+
+Result<Value> Importer::LoadInitializer(const onnx::TensorProto& tensor) {
+  const std::string& name = tensor.name();
+  // It comes from the file and not from the node that asks for it first.
+  const std::vector<std::string> sources = {"Initializer \"" + name + "\""};
+  if (NarrowBits(tensor.data_type()) != 0) {
+    builder_.SetSources(sources);
+    builder_.SetAnnotations({});
+    return LoadNarrow(tensor);
+  }
+  RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(tensor));
+  std::shared_ptr<ir::ConstantData> data = DataOf(value, name);
+  RONDO_ASSIGN_OR_RETURN(data, ShareOf(model_->proto(), tensor, data, options_));
+  const NodeId id = builder_.Constant(data);
+  ir::Node& constant = builder_.graph().node(id);
+  constant.name = name;
+  constant.sources = sources;
+  constant.annotations.clear();
+  return Value{id, false, {}};
+}
+
+// Numbers of 2 or 4 bits: they stay packed in the plan, and every reader sees 8-bit ones.
+Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
+  if (options_.devices > 1) {
+    return Status::Error(Code::kUnsupported, "weight \"%.200s\" of type %s cannot be cut for several devices",
+                         tensor.name().c_str(), onnx::DataTypeName(tensor.data_type()));
+  }
+  RONDO_ASSIGN_OR_RETURN(PackedTensor packed, PackedBytesOf(tensor));
+  RONDO_ASSIGN_OR_RETURN(onnx::TensorValue value, LoadTensor(packed.bytes));
+  const std::shared_ptr<ir::ConstantData> data = DataOf(value, tensor.name());
+  if (!value.missing) {  // the message is gone when this returns
+    const auto owned = std::make_shared<std::vector<uint8_t>>(value.bytes.begin(), value.bytes.end());
+    data->bytes = *owned;
+    data->keep = owned;
+  }
+  Value narrow;
+  narrow.node = Widened(builder_, builder_.Constant(data), packed);
+  narrow.bits = packed.bits;
+  return narrow;
+}
+
+}  // namespace rondo::importer

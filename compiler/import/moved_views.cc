@@ -1,0 +1,86 @@
+#include "compiler/import/moved_views.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace rondo::importer {
+
+namespace {
+
+using Index = std::vector<int64_t>;
+
+constexpr int64_t kAllBelow = 4096, kSamples = 2048;
+
+// Calls f with indices of `shape` until it returns false: all of them, or both ends of every dim in every
+// combination and then samples.
+void ForSamples(const Shape& shape, const std::function<bool(const Index&)>& f) {
+  Index index(static_cast<size_t>(shape.rank));
+  const int64_t all = shape.elements();
+  const bool every = all <= kAllBelow;
+  const int64_t corners = int64_t{1} << shape.rank;
+  uint64_t random = 0x9e3779b97f4a7c15u;
+  for (int64_t i = 0; i < (every ? all : corners + kSamples); ++i) {
+    int64_t rest = i;
+    for (int d = shape.rank; d-- > 0;) {
+      const size_t at = static_cast<size_t>(d);
+      if (every) {
+        index[at] = rest % shape[d];
+        rest /= shape[d];
+      } else if (i < corners) {
+        index[at] = (i >> d & 1) != 0 ? shape[d] - 1 : 0;
+      } else {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        index[at] = static_cast<int64_t>((random >> 33) % static_cast<uint64_t>(shape[d]));
+      }
+    }
+    if (!f(index)) return;
+  }
+}
+
+Index Coordinates(int64_t element, const Shape& base) {
+  Index at(static_cast<size_t>(base.rank));
+  for (int d = base.rank; d-- > 0;) {
+    at[static_cast<size_t>(d)] = element % base[d];
+    element /= base[d];
+  }
+  return at;
+}
+
+}  // namespace
+
+std::optional<int64_t> MoveOf(const Shown& a, const Shown& b, const Shown& c) {
+  if (a.base.rank != b.base.rank || a.base.rank != c.base.rank) return std::nullopt;
+  Index ahead;
+  bool fits = true;
+  ForSamples(a.view.shape(), [&](const Index& index) {
+    const Index x = Coordinates(ir::Resolve(a.view, index), a.base),
+                y = Coordinates(ir::Resolve(b.view, index), b.base),
+                z = Coordinates(ir::Resolve(c.view, index), c.base);
+    Index once(x.size()), twice(x.size());
+    for (size_t d = 0; d < x.size(); ++d) {
+      once[d] = y[d] - x[d];
+      twice[d] = z[d] - x[d] - once[d];
+    }
+    if (ahead.empty()) ahead = once;
+    fits = once == ahead && twice == ahead;
+    return fits;
+  });
+  if (!fits) return std::nullopt;
+  int64_t elements = 0, stride = 1;
+  for (size_t d = ahead.size(); d-- > 0;) {
+    elements += ahead[d] * stride;
+    stride *= a.base[static_cast<int>(d)];
+  }
+  return elements;
+}
+
+int64_t LeastElement(const ir::View& view) {
+  const ir::ViewStep& step = view.steps[0];
+  int64_t least = step.offset;
+  for (int d = 0; d < step.shape.rank; ++d)
+    least += std::min<int64_t>(0, step.strides[d] * (step.shape[d] - 1));
+  return least;
+}
+
+}  // namespace rondo::importer

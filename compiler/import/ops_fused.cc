@@ -1,0 +1,150 @@
+// Operators of com.microsoft that are others with something put on: norms of sums, activations, embeddings.
+#include "compiler/import/call_op.h"
+#include "compiler/import/decompose.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+constexpr const char* kDomain = "com.microsoft";
+
+// X, W, B, and Z, which is added before the activation.
+Status FusedConv(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Conv", 11, {c.In(0), c.In(1), c.In(2)}));
+  if (c.Has(3)) {
+    if (!(c.shape(3) == c.b.shape(y)) || c.dtype(3) != c.b.dtype(y))
+      return Status::Error(Code::kCorrupt, "Z of shape %s", Text(c.shape(3)).c_str());
+    y = c.b.Add(y, c.In(3));
+  }
+  RONDO_ASSIGN_OR_RETURN(y, FusedActivation(c, y));
+  c.Set(0, y);
+  return Status::Ok();
+}
+
+Status FusedGemm(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "Gemm", 13, {c.In(0), c.In(1), c.In(2)}));
+  RONDO_ASSIGN_OR_RETURN(y, FusedActivation(c, y));
+  c.Set(0, y);
+  return Status::Ok();
+}
+
+// ids [b, s], segments, tables of words, positions and segments, gamma, beta, mask, positions.
+Result<NodeId> EmbeddingSum(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
+  for (int table : {2, 3}) RONDO_RETURN_IF_ERROR(c.RequireRank(table, 2, 2));
+  const Shape ids = c.shape(0);
+  const int64_t hidden = c.shape(2)[1];
+  const auto rows = [&](int table, NodeId index) -> Result<NodeId> {
+    if (c.shape(table)[1] != hidden || c.shape(table).elements() == 0 || c.dtype(table) != c.dtype(2))
+      return Status::Error(Code::kCorrupt, "a table of shape %s", Text(c.shape(table)).c_str());
+    return b.Cast(b.Gather(c.In(table), index, 0, false), DType::kF32);
+  };
+  RONDO_ASSIGN_OR_RETURN(NodeId sum, rows(2, c.In(0)));
+  NodeId position = b.Iota({1, ids[1]}, 1);
+  if (c.Has(8)) {
+    if (c.rank(8) != 2 || c.shape(8)[1] != ids[1] || (c.shape(8)[0] != 1 && c.shape(8)[0] != ids[0]))
+      return Status::Error(Code::kCorrupt, "position_ids of shape %s", Text(c.shape(8)).c_str());
+    position = c.In(8);
+  }
+  RONDO_ASSIGN_OR_RETURN(NodeId places, rows(3, position));
+  sum = b.Add(sum, places);
+  if (c.Has(4)) {
+    RONDO_RETURN_IF_ERROR(c.RequireRank(4, 2, 2));
+    if (c.Has(1) && !(c.shape(1) == ids))
+      return Status::Error(Code::kCorrupt, "segment_ids of another shape");
+    NodeId segment = c.Has(1) ? c.In(1) : b.Expand(b.Scalar(DType::kI64, 0), ids);
+    RONDO_ASSIGN_OR_RETURN(NodeId segments, rows(4, segment));
+    sum = b.Add(sum, segments);
+  }
+  return sum;
+}
+
+Status EmbedLayerNormalization(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(2));
+  if (c.shape(0).elements() == 0) return Status::Error(Code::kCorrupt, "there are no words");
+  RONDO_ASSIGN_OR_RETURN(NodeId sum, EmbeddingSum(c));
+  const Shape width = {c.shape(2)[1]};
+  if (!(c.shape(5) == width) || !(c.shape(6) == width))
+    return Status::Error(Code::kCorrupt, "gamma or beta do not fit");
+  NodeId y = Standardise(b, sum, {2}, c.Float("epsilon", 1e-12f));
+  y = b.Add(b.Mul(y, b.Cast(c.In(5), DType::kF32)), b.Cast(c.In(6), DType::kF32));
+  c.Set(0, b.Cast(y, c.dtype(2)));
+  if (c.Wants(1)) {  // how many words each entry has
+    NodeId count = b.Expand(b.Scalar(DType::kI32, 0), {c.shape(0)[0]});
+    if (c.Has(7)) {
+      if (!(c.shape(7) == c.shape(0))) return Status::Error(Code::kCorrupt, "a mask of another shape");
+      NodeId one = b.Cast(b.Binary(TapeOp::kEqual, b.Cast(c.In(7), DType::kI32), b.Scalar(DType::kI32, 1)),
+                          DType::kI32);
+      count = b.Reduce(ir::ReduceKind::kSum, one, {1}, false);
+    }
+    c.Set(1, count);
+  }
+  if (c.Wants(2)) c.Set(2, b.Cast(sum, c.dtype(2)));
+  return Status::Ok();
+}
+
+// ------------------------------------------------------------------------ state-space decoders
+
+// x [b, channels, l] after `past` [b, channels, (k - 1) * dilation] (zeros if there is none), each channel
+// with the kernel of its own; what the next run needs is output 1.
+Status CausalConvWithState(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  const int64_t dilation = c.Int("dilation", 1);
+  const bool last = c.Int("channels_last", 0) != 0;
+  const std::string activation = c.String("activation", "none");
+  if (c.Int("ndim", 1) != 1 || c.Int("state_window", 0) != 0 || c.Int("state_length", 0) != 0 || c.Wants(2) ||
+      c.Int("input_channels", 0) != 0 || c.Int("input_channel_offset", 0) != 0 ||
+      c.Int("state_channels_last", -1) != -1 || c.rank(0) != 3 || c.rank(1) != 3 || dilation < 1 ||
+      dilation > (1 << 20)) {
+    return Status::Error(Code::kUnsupported,
+                         "rondo knows one spatial dimension, without the attributes that are for CUDA only "
+                         "(state_window, state_length, input_channels): export the model without them");
+  }
+  if (activation != "none" && activation != "silu" && activation != "swish")
+    return Status::Error(Code::kUnsupported, "the activation \"%.40s\"", activation.c_str());
+  const auto turned = [&](NodeId x) { return last ? b.Transpose(x, {0, 2, 1}) : x; };
+  NodeId x = turned(c.In(0));
+  const Shape s = b.shape(x), w = c.shape(1);
+  const int64_t before = (w[2] - 1) * dilation;
+  if (w[0] != s[1] || w[1] != 1 || w[2] < 1 || s.elements() == 0 || before > (1 << 28))
+    return Status::Error(Code::kCorrupt, "a kernel of shape %s for %s", Text(w).c_str(), Text(s).c_str());
+  RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 1));
+  if (c.Has(3)) {
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 3));
+    NodeId past = c.rank(3) == 3 ? turned(c.In(3)) : c.In(3);
+    if (!(b.shape(past) == Shape({s[0], s[1], before})))
+      return Status::Error(Code::kCorrupt, "past_state of shape %s", Text(c.shape(3)).c_str());
+    if (before > 0) x = b.Concat({past, x}, 2);
+  } else {
+    x = b.PadConstant(x, b.Scalar(c.dtype(0), 0), {0, 0, before}, {0, 0, 0});
+  }
+  NodeId y = b.Conv(x, c.In(1), ir::ConvAttrs{{1}, {dilation}, {0}, {0}, s[1]});
+  if (c.Has(2)) {
+    if (!(c.shape(2) == Shape({s[1]})))
+      return Status::Error(Code::kCorrupt, "a bias of shape %s", Text(c.shape(2)).c_str());
+    y = b.Add(y, b.Reshape(c.In(2), {1, s[1], 1}));
+  }
+  if (activation != "none") y = Silu(b, y);
+  c.Set(0, turned(y));
+  c.Set(1, turned(b.Slice(x, 2, s[2], 1, before)));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"FusedConv", 2, FusedConv, 1, kLatest, kDomain},
+    {"FusedGemm", 2, FusedGemm, 1, kLatest, kDomain},
+    {"EmbedLayerNormalization", 1, EmbedLayerNormalization, 1, kLatest, kDomain},
+    {"CausalConvWithState", 2, CausalConvWithState, 1, kLatest, kDomain},
+};
+
+}  // namespace
+
+Span<const OpRow> FusedOps() { return kOps; }
+
+}  // namespace rondo::importer

@@ -1,0 +1,157 @@
+// Matmuls of quantised numbers whose result is real: com.microsoft's, and attention over such projections.
+#include "compiler/import/call_op.h"
+#include "compiler/import/decompose.h"
+#include "compiler/import/multi_head.h"
+#include "compiler/import/quantise.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+constexpr const char* kDomain = "com.microsoft";
+
+// Input `i` as f32: one number, or one for each column of `columns`.
+Result<NodeId> Scale(OpContext& c, int i, int64_t columns) {
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(i));
+  const int64_t count = c.shape(i).elements();
+  if (count != 1 && count != columns) {
+    return Status::Error(Code::kUnsupported,
+                         "a scale of shape %s; one number, or one for each of %lld columns",
+                         Text(c.shape(i)).c_str(), static_cast<long long>(columns));
+  }
+  NodeId scale = c.b.Cast(c.In(i), DType::kF32);
+  return c.b.Reshape(scale, count == 1 ? Shape{} : Shape({columns}));
+}
+
+// y + input `bias` [columns], if it is there.
+Result<NodeId> WithBias(OpContext& c, NodeId y, int bias) {
+  if (!c.Has(bias)) return y;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(bias));
+  const Shape& s = c.b.shape(y);
+  if (c.shape(bias).elements() != s[s.rank - 1])
+    return Status::Error(Code::kCorrupt, "a bias of shape %s", Text(c.shape(bias)).c_str());
+  return c.b.Add(y, c.b.Reshape(c.b.Cast(c.In(bias), DType::kF32), {s[s.rank - 1]}));
+}
+
+// The exact product of a and input `w` (i32 inside, each less its zero point), times both scales.
+Result<NodeId> RealProduct(OpContext& c, NodeId a, NodeId a_zero, NodeId a_scale, int w, int w_zero,
+                           int w_scale) {
+  RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "MatMulInteger", 10, {a, c.In(w), a_zero, c.In(w_zero)}));
+  const Shape& s = c.b.shape(y);
+  RONDO_ASSIGN_OR_RETURN(NodeId scale, Scale(c, w_scale, s.rank == 0 ? 1 : s[s.rank - 1]));
+  return c.b.Mul(c.b.Cast(y, DType::kF32), c.b.Mul(scale, a_scale));
+}
+
+// A, B, a_scale, b_scale, a_zero_point, b_zero_point, bias.
+Status MatMulIntegerToFloat(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(NodeId scale, Scale(c, 2, 1));
+  RONDO_ASSIGN_OR_RETURN(NodeId y, RealProduct(c, c.In(0), c.In(4), scale, 1, 5, 3));
+  RONDO_ASSIGN_OR_RETURN(y, WithBias(c, y, 6));
+  c.Set(0, c.b.Cast(y, c.dtype(2)));
+  return Status::Ok();
+}
+
+// A (real), B, b_scale, b_zero_point, bias.
+Status DynamicQuantizeMatMul(OpContext& c) {
+  if (c.dtype(0) != DType::kF32 || c.shape(0).elements() == 0)
+    return Status::Error(Code::kCorrupt, "input 0 is not an f32 tensor with elements");
+  const DynamicallyQuantised a = QuantiseDynamically(c.b, c.In(0));
+  RONDO_ASSIGN_OR_RETURN(NodeId y, RealProduct(c, a.numbers, a.zero, a.scale, 1, 3, 2));
+  RONDO_ASSIGN_OR_RETURN(y, WithBias(c, y, 4));
+  c.Set(0, y);
+  return Status::Ok();
+}
+
+// A, its scale and zero point, B, its scale and zero point, C (i32), and perhaps the result's scale and zero
+// point.
+Status QGemm(OpContext& c) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 2));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(3, 2, 2));
+  NodeId a = c.In(0), w = c.In(3);
+  if (c.Int("transA", 0) != 0) a = b.Transpose(a, {1, 0});
+  if (c.Int("transB", 0) != 0) w = b.Transpose(w, {1, 0});
+  RONDO_ASSIGN_OR_RETURN(NodeId y, CallOne(c, "MatMulInteger", 10, {a, w, c.In(2), c.In(5)}));
+  if (c.Has(6)) {
+    RONDO_ASSIGN_OR_RETURN(Shape shape, c.Broadcast(b.shape(y), c.shape(6)));
+    if (c.dtype(6) != DType::kI32 || !(shape == b.shape(y)))
+      return Status::Error(Code::kCorrupt, "C of shape %s", Text(c.shape(6)).c_str());
+    y = b.Add(y, c.In(6));
+  }
+  RONDO_ASSIGN_OR_RETURN(NodeId a_scale, Scale(c, 1, 1));
+  RONDO_ASSIGN_OR_RETURN(NodeId w_scale, Scale(c, 4, b.shape(y)[1]));
+  NodeId scale = b.BinaryScalar(TapeOp::kMul, b.Mul(a_scale, w_scale), c.Float("alpha", 1));
+  y = b.Mul(b.Cast(y, DType::kF32), scale);
+  if (c.Has(7) && c.Has(8)) {
+    RONDO_ASSIGN_OR_RETURN(NodeId out, Scale(c, 7, 1));
+    if (c.shape(8).elements() != 1) return Status::Error(Code::kCorrupt, "a zero point of several numbers");
+    y = Quantise(b, y, out, b.Reshape(c.In(8), Shape{}), c.dtype(8));
+  }
+  c.Set(0, y);
+  return Status::Ok();
+}
+
+// input, weight, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past.
+Status QAttention(OpContext& c) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 3, 3));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, 2));
+  if (c.Int("past_present_share_buffer", 0) != 0)
+    return Status::Error(Code::kUnsupported,
+                         "past_present_share_buffer: export the model with a past of its own length");
+  RONDO_ASSIGN_OR_RETURN(NodeId scale, Scale(c, 3, 1));
+  RONDO_ASSIGN_OR_RETURN(NodeId y, RealProduct(c, c.In(0), c.In(6), scale, 1, 7, 4));
+  RONDO_ASSIGN_OR_RETURN(y, WithBias(c, y, 2));
+  return AttendProjected(c, y, 5, 8, -1);
+}
+
+// Quantised weights [directions, k, 4 * hidden] (input `w`; scale and zero point one a direction, or one a
+// column) as real ones [directions, 4 * hidden, k].
+Result<NodeId> RealGates(OpContext& c, int w, int scale, int zero) {
+  Builder& b = c.b;
+  RONDO_RETURN_IF_ERROR(c.RequireRank(w, 3, 3));
+  RONDO_RETURN_IF_ERROR(c.RequireInteger(w));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(scale));
+  const Shape s = c.shape(w);
+  NodeId parts[2];
+  for (int i = 0; i < 2; ++i) {
+    const int input = i == 0 ? scale : zero;
+    const int64_t count = c.shape(input).elements();
+    if (count != s[0] && count != s[0] * s[2])
+      return Status::Error(Code::kCorrupt, "input %d of shape %s", input, Text(c.shape(input)).c_str());
+    parts[i] = b.Reshape(b.Cast(c.In(input), DType::kF32), {s[0], 1, count / s[0]});
+  }
+  NodeId real = b.Mul(b.Sub(b.Cast(c.In(w), DType::kF32), parts[1]), parts[0]);
+  return b.Transpose(real, {0, 2, 1});
+}
+
+// The inputs of LSTM, with W and R quantised, and scales and zero points of both behind. States and inputs
+// stay real: ONNX Runtime rounds them to 8 bits before each product.
+Status DynamicQuantizeLSTM(OpContext& c) {
+  for (int i = 8; i < 12; ++i) {
+    if (!c.Has(i)) return Status::Error(Code::kCorrupt, "input %d is missing", i);
+  }
+  RONDO_ASSIGN_OR_RETURN(NodeId w, RealGates(c, 1, 8, 9));
+  RONDO_ASSIGN_OR_RETURN(NodeId r, RealGates(c, 2, 10, 11));
+  RONDO_ASSIGN_OR_RETURN(std::vector<NodeId> outputs,
+                         CallOp(c, "LSTM", 14, {c.In(0), w, r, c.In(3), c.In(4), c.In(5), c.In(6), c.In(7)}));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] != kNoNode) c.Set(static_cast<int>(i), outputs[i]);
+  }
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"MatMulIntegerToFloat", 4, MatMulIntegerToFloat, 1, kLatest, kDomain},
+    {"DynamicQuantizeMatMul", 3, DynamicQuantizeMatMul, 1, kLatest, kDomain},
+    {"QGemm", 6, QGemm, 1, kLatest, kDomain},
+    {"QAttention", 5, QAttention, 1, kLatest, kDomain},
+    {"DynamicQuantizeLSTM", 3, DynamicQuantizeLSTM, 1, kLatest, kDomain},
+};
+
+}  // namespace
+
+Span<const OpRow> QuantisedMatMulOps() { return kOps; }
+
+}  // namespace rondo::importer

@@ -1,0 +1,206 @@
+// Runs of 2, 4 and 8 ranks through the cuda driver and NCCL, on GPUs of their own or, where there are fewer,
+// on shared ones: many of them with random delays, from two threads, beside sessions that come and go; late
+// ranks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "tests/collectives/mesh.h"
+#include "tests/cuda/machine_code.h"
+#include "tests/cuda/rank_devices.h"
+#include "tests/says.h"
+
+namespace rondo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// RONDO_GPU_RUNS and RONDO_GPU_SECONDS: how many runs the long test makes, and for how long at most.
+double Asked(const char* name, double otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtod(text, nullptr);
+}
+
+constexpr int kLayers = 2;
+constexpr int64_t kElements = 512;
+
+// The plan of so many ranks, with its machine code, made once.
+struct Model {
+  explicit Model(uint32_t ranks) : layers(ranks, kLayers, kElements, /*split=*/true) {
+    data = layers.mesh.data;
+    code = std::make_unique<MachineCode>(&data);
+  }
+  static const PlanData& Of(uint32_t ranks) {
+    static auto* const models = new std::map<uint32_t, std::unique_ptr<Model>>;
+    std::unique_ptr<Model>& model = (*models)[ranks];
+    if (model == nullptr) model = std::make_unique<Model>(ranks);
+    return model->data;
+  }
+
+  Layers layers;
+  PlanData data;
+  std::unique_ptr<MachineCode> code;
+};
+
+class Ranks : public testing::TestWithParam<uint32_t> {
+ protected:
+  void SetUp() override {
+    BeginCudaAgain();
+    Result<Driver*> driver = CreateCudaDriver();
+    if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+    const uint32_t gpus = std::min((*driver)->DeviceCount(), GetParam());
+    if (const std::string lack = LackFor(*driver, GetParam(), gpus); !lack.empty()) {
+      DestroyCudaDriver(*driver);
+      GTEST_SKIP() << lack;
+    }
+    ranks_ = std::make_unique<RankDevices>(*driver, GetParam(), gpus);
+    Result<Runtime> runtime = Runtime::Create(ranks_.get());
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    runtime_ = runtime.Take();
+    Result<Plan> plan = Plan::FromData(Model::Of(GetParam()), {});
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    plan_ = plan.Take();
+  }
+  void TearDown() override {
+    plan_ = Plan();
+    runtime_ = Runtime();
+  }
+
+  Session MakeSession() {
+    Result<Session> session = Session::Create(runtime_, plan_);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return session.ok() ? session.Take() : Session();
+  }
+  // What the ranks give: near what they should, and of all ranks the same bits. NCCL adds more than two in an
+  // order of its own.
+  static void ExpectNear(const Layers& layers) {
+    const size_t n = layers.expected.size();
+    for (size_t i = 0; i < layers.out.size(); ++i) {
+      ASSERT_NEAR(layers.out[i], layers.expected[i % n], 1e-5) << "element " << i;
+      ASSERT_EQ(layers.out[i], layers.out[i % n]) << "rank " << i / n;
+    }
+  }
+  static void Run(Layers* layers, Session* session) {
+    bool ignored = false;
+    const Status status = layers->Run(session, &ignored);
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  // Runs, which all give the bits of the first; how many.
+  uint64_t RunMany(Session* session, uint64_t most, double seconds) {
+    Layers layers(GetParam(), kLayers, kElements, /*split=*/true);
+    Run(&layers, session);
+    ExpectNear(layers);
+    const std::vector<float> first = layers.out;
+    const auto start = Clock::now();
+    uint64_t runs = 1;
+    for (; runs < most && Since(start) < seconds && !HasFailure(); ++runs) {
+      Run(&layers, session);
+      EXPECT_EQ(layers.out, first) << "run " << runs;
+    }
+    return runs;
+  }
+
+  Layers layers_{GetParam(), kLayers, kElements, /*split=*/true};
+  std::unique_ptr<RankDevices> ranks_;
+  Plan plan_;
+  Runtime runtime_;
+};
+
+TEST_P(Ranks, ManyRunsOfTwoSessionsWithRandomDelaysGiveTheSameBits) {
+  const auto most = static_cast<uint64_t>(Asked("RONDO_GPU_RUNS", 400));
+  const double seconds = Asked("RONDO_GPU_SECONDS", 60);
+  Session first = MakeSession(), second = MakeSession();
+  ASSERT_TRUE(first.valid() && second.valid());
+  for (RankDevice& rank : ranks_->ranks) rank.most_random_us = most > 1000 ? 20 : 200;
+  uint64_t others = 0;
+  const auto start = Clock::now();
+  std::thread other([&] { others = RunMany(&second, most / 2, seconds); });
+  const uint64_t runs = RunMany(&first, most / 2, seconds);
+  other.join();
+  std::printf("%u ranks: %llu runs in %.1f s, no hang, no wrong bit\n", GetParam(),
+              static_cast<unsigned long long>(runs + others), Since(start));
+}
+
+TEST_P(Ranks, SessionsComeAndGoWhileAnotherRuns) {
+  Session session = MakeSession();
+  ASSERT_TRUE(session.valid());
+  std::atomic<bool> done{false};
+  uint64_t runs = 0;
+  std::thread running([&] {
+    while (!done && !HasFailure()) runs += RunMany(&session, 20, 60);
+  });
+  const auto start = Clock::now();
+  for (int i = 0; i < 8; ++i) {
+    Session other = MakeSession();
+    if (!other.valid()) break;
+    Layers layers(GetParam(), kLayers, kElements, /*split=*/true);
+    Run(&layers, &other);
+    ExpectNear(layers);
+  }
+  const double took = Since(start);
+  done = true;
+  running.join();
+  std::printf("%u ranks: 8 sessions made and destroyed in %.2f s beside %llu runs of another\n", GetParam(),
+              took, static_cast<unsigned long long>(runs));
+}
+
+TEST_P(Ranks, OneThatIsLateIsWaitedFor) {
+  Session session = MakeSession();
+  ASSERT_TRUE(session.valid());
+  RankDevice& last = ranks_->ranks.back();
+  for (uint32_t us : {0u, 100000u, 0u}) {
+    last.late_us = us;
+    const auto start = Clock::now();
+    Run(&layers_, &session);
+    ExpectNear(layers_);
+    EXPECT_GE(Since(start), us / 1e6);
+  }
+}
+
+TEST_P(Ranks, OneThatIsTooLateEndsTheRunOfAll) {
+  Session session = MakeSession();
+  ASSERT_TRUE(session.valid());
+  ranks_->ranks.back().late_us = 300000;
+  RunOptions options;
+  options.timeout_ns = 50000000;
+  bool ignored = false;
+  const auto start = Clock::now();
+  const Status late = layers_.Run(&session, &ignored, options);
+  const double took = Since(start);
+  EXPECT_EQ(late.code(), Code::kDeadlineExceeded) << late.message();
+  EXPECT_LT(took, 10);
+  ranks_->ranks.back().late_us = 0;
+  EXPECT_SAYS(layers_.Run(&session, &ignored), "make the session anew");
+  std::printf("%u ranks: %.2f s: %s\n", GetParam(), took, late.message());
+  Session again = MakeSession();
+  ASSERT_TRUE(again.valid());
+  Run(&layers_, &again);
+  ExpectNear(layers_);
+}
+
+TEST_P(Ranks, AnyThatDoesNotLaunchEndsTheRunOfAll) {
+  for (RankDevice& rank : ranks_->ranks) {
+    Session session = MakeSession();
+    ASSERT_TRUE(session.valid());
+    rank.never_launches = true;
+    bool ignored = false;
+    const auto start = Clock::now();
+    EXPECT_SAYS(layers_.Run(&session, &ignored), "this rank does not launch");
+    EXPECT_LT(Since(start), 5);
+    rank.never_launches = false;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Ranks, testing::Values(2u, 4u, 8u));
+
+}  // namespace
+}  // namespace rondo

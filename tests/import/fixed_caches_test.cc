@@ -1,0 +1,336 @@
+// Caches of a fixed length: what comes of a model whose caches grow means the same at every number of cached
+// positions.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "compiler/import/dim_expression.h"
+#include "compiler/import/import.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/passes/passes.h"
+#include "tests/import/model_maker.h"
+
+namespace rondo {
+namespace {
+
+using Numbers = std::vector<float>;
+using DataPointer = std::shared_ptr<const ir::ConstantData>;
+
+constexpr int64_t kSize = 4, kLength = 7, kHeads = 2;
+
+template <typename T>
+DataPointer Data(const Shape& shape, const std::vector<T>& values) {
+  std::vector<uint8_t> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return ir::ConstantData::Own(sizeof(T) == 8 ? DType::kI64 : DType::kF32, shape, bytes);
+}
+
+Numbers Random(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Numbers numbers(count);
+  for (float& x : numbers) x = normal(random);
+  return numbers;
+}
+
+void Port(onnx::ValueInfoProto* info, const std::string& name, int type,
+          const std::vector<std::string>& dims) {
+  info->set_name(name);
+  onnx::TypeProto::Tensor* tensor = info->mutable_type()->mutable_tensor_type();
+  tensor->set_elem_type(type);
+  for (const std::string& dim : dims) {
+    auto* d = tensor->mutable_shape()->add_dim();
+    if (std::isdigit(dim[0]) != 0) {
+      d->set_dim_value(std::stoll(dim));
+    } else {
+      d->set_dim_param(dim);
+    }
+  }
+}
+
+void Set(onnx::NodeProto* node, const char* name, const std::vector<int64_t>& values) {
+  onnx::AttributeProto* attribute = node->add_attribute();
+  attribute->set_name(name);
+  if (values.size() == 1) {
+    attribute->set_type(onnx::AttributeProto::INT);
+    attribute->set_i(values[0]);
+    return;
+  }
+  attribute->set_type(onnx::AttributeProto::INTS);
+  for (int64_t v : values) attribute->add_ints(v);
+}
+
+// How a model keeps later keys, and what is no position, from queries.
+enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow };
+
+// x [1, heads, s, size] is its own query, key and value; keys and values are cached by concatenation. With
+// `positions` the number of its position is added to each row.
+struct Decoder : ModelMaker {
+  explicit Decoder(Masks masks, bool positions = true) {
+    const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
+                      heads = std::to_string(kHeads);
+    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", heads, "rows", size});
+    if (masks == Masks::kInput)
+      Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
+    for (const char* part : {"key", "value"}) {
+      const std::string name = part;
+      Port(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT,
+           {"1", heads, "past_sequence_length", size});
+    }
+    Ints("zero", {0});
+    Ints("one", {1});
+    Ints("two", {2});
+    Ints("three", {3});
+    Scalar("start", 0);
+    Scalar("step", 1);
+    Node("Shape", {"past_key"}, {"past_shape"});
+    Node("Gather", {"past_shape", "two"}, {"past"});
+    Node("Shape", {"x"}, {"x_shape"});
+    Node("Gather", {"x_shape", "two"}, {"rows"});
+    Node("Add", {"past", "rows"}, {"total"});
+    Node("Squeeze", {"past"}, {"past_number"});
+    Node("Squeeze", {"total"}, {"total_number"});
+    Node("Range", {"past_number", "total_number", "step"}, {"places"});
+    if (positions) {
+      Set(Node("Cast", {"places"}, {"places_f"}), "to", {onnx::TensorProto::FLOAT});
+      Node("Unsqueeze", {"places_f", "one"}, {"column"});
+      Node("Add", {"x", "column"}, {"now"});
+    } else {
+      Node("Identity", {"x"}, {"now"});
+    }
+    Set(Node("Concat", {"past_key", "now"}, {"present_key"}), "axis", {2});
+    Set(Node("Concat", {"past_value", "x"}, {"present_value"}), "axis", {2});
+    Set(Node("Transpose", {"present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
+    Node("MatMul", {"now", "turned"}, {"scores"});
+    Node("Softmax", {Masked(masks)}, {"weights"});
+    Node("MatMul", {"weights", "present_value"}, {"y"});
+    Output("y");
+    for (const char* name : {"present_key", "present_value"})
+      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {"1", heads, both, size});
+  }
+
+  void Scalar(const std::string& name, int64_t value) {
+    onnx::TensorProto* t = graph()->add_initializer();
+    t->set_name(name);
+    t->set_data_type(onnx::TensorProto::INT64);
+    t->add_int64_data(value);
+  }
+
+  std::string Masked(Masks masks) {
+    if (masks == Masks::kNone) return "scores";
+    Floats("least", {1}, {-1e30f});
+    if (masks == Masks::kTriangle) {  // rows of a constant triangle, from the first new one on
+      std::vector<float> triangle;
+      for (int i = 0; i < 32 * 32; ++i) triangle.push_back(i % 32 <= i / 32 ? 0 : -1e30f);
+      Floats("triangle", {32, 32}, triangle);
+      Node("Slice", {"triangle", "past", "total", "zero"}, {"some"});
+      Node("Slice", {"some", "zero", "total", "one"}, {"kept"});
+      Node("Add", {"scores", "kept"}, {"masked"});
+      return "masked";
+    }
+    Node("Unsqueeze", {"places", "one"}, {"queries"});
+    Node("Range", {"start", "total_number", "step"}, {"keys"});
+    if (masks == Masks::kInput) {
+      Node("Equal", {"attention_mask", "zero"}, {"dropped"});
+    } else {
+      Node("Greater", {"keys", "queries"}, {"dropped"});
+    }
+    Node("Where", {"dropped", "least", "scores"}, {"masked"});
+    if (masks != Masks::kWindow) return "masked";
+    Node("Sub", {"queries", "keys"}, {"age"});
+    Node("Greater", {"age", "two"}, {"old"});
+    Node("Where", {"old", "least", "masked"}, {"windowed"});
+    return "windowed";
+  }
+};
+
+ImportOptions Rows(int64_t rows) {
+  ImportOptions options;
+  options.symbols["rows"] = rows;
+  return options;
+}
+
+Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
+  FixedCaches caches;
+  RONDO_ASSIGN_OR_RETURN(ir::Graph graph,
+                         ImportWithFixedCaches(m.Make(), Rows(rows), kLength, {}, nullptr, &caches));
+  graph.name = "main";
+  passes::PassOptions options;
+  options.fixed_caches = caches.inputs;
+  for (const passes::PassFunction pass :
+       {passes::PairState, passes::RecogniseUpdates, passes::RecogniseAttention, passes::RecogniseCausal,
+        passes::LimitToCached}) {
+    RONDO_RETURN_IF_ERROR(pass(&graph, options).status());
+    EXPECT_EQ(ir::Validate(graph), "");
+  }
+  EXPECT_EQ(graph.states.size(), 2u);
+  return graph;
+}
+
+// A run of `rows` with `past` cached positions, in the model's form and in the fixed one, whose cache holds
+// large numbers wherever nothing is cached.
+void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows) {
+  ImportOptions options = Rows(rows);
+  options.symbols["past_sequence_length"] = past;
+  auto growing = ImportModel(m.Make(), options, nullptr);
+  ASSERT_TRUE(growing.ok()) << growing.status().message();
+  const auto cache_of = [&](uint32_t seed, int64_t length) {
+    Numbers cache(static_cast<size_t>(kHeads * length * kSize), 1e3f);
+    for (int64_t h = 0; h < kHeads; ++h) {
+      const Numbers held = Random(static_cast<size_t>(past * kSize), seed + static_cast<uint32_t>(h));
+      std::copy(held.begin(), held.end(), cache.begin() + h * length * kSize);
+    }
+    return Data(Shape({1, kHeads, length, kSize}), cache);
+  };
+  const auto inputs_of = [&](const ir::Graph& graph, int64_t length, int64_t total) {
+    ir::Values inputs;
+    for (const ir::GraphInput& input : graph.inputs) {
+      if (input.name == "x") {
+        inputs.push_back(
+            Data(Shape({1, kHeads, rows, kSize}), Random(static_cast<size_t>(kHeads * rows * kSize), 9)));
+      } else if (input.name == "attention_mask") {
+        std::vector<int64_t> mask(static_cast<size_t>(total));
+        for (int64_t j = past == 0 ? 0 : 1; j < past + rows; ++j) mask[static_cast<size_t>(j)] = 1;
+        inputs.push_back(Data(Shape({1, total}), mask));
+      } else if (input.name == "past_sequence_length") {
+        inputs.push_back(Data(Shape({1}), std::vector<int64_t>{past}));
+      } else {
+        inputs.push_back(cache_of(input.name == "past_key" ? 20 : 30, length));
+      }
+    }
+    return inputs;
+  };
+  const auto expected = ir::EvaluateGraph(*growing, inputs_of(*growing, past, past + rows));
+  const auto got = ir::EvaluateGraph(fixed, inputs_of(fixed, kLength, kLength));
+  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  const auto at = [](const DataPointer& data, int64_t i) {
+    float x;
+    std::memcpy(&x, data->bytes.data() + 4 * i, 4);
+    return x;
+  };
+  for (int64_t i = 0; i < (*expected)[0]->shape.elements(); ++i)
+    ASSERT_NEAR(at((*got)[0], i), at((*expected)[0], i), 1e-4) << "y[" << i << "] with " << past << " cached";
+  for (size_t cache = 1; cache < 3; ++cache) {
+    for (int64_t i = 0; i < (*expected)[cache]->shape.elements(); ++i) {
+      const int64_t head = i / ((past + rows) * kSize), inside = i % ((past + rows) * kSize);
+      ASSERT_EQ(at((*got)[cache], head * kLength * kSize + inside), at((*expected)[cache], i));
+    }
+  }
+}
+
+TEST(FixedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
+  for (const Masks masks : {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow}) {
+    for (const int64_t rows : {1, 2}) {
+      if (masks == Masks::kInput && rows == 2) continue;
+      Decoder m(masks);
+      auto fixed = Fixed(m, rows);
+      ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+      for (int64_t past = 0; past + rows <= kLength; ++past) {
+        SCOPED_TRACE("masks " + std::to_string(static_cast<int>(masks)));
+        ExpectSameRun(m, *fixed, past, rows);
+      }
+    }
+  }
+}
+
+TEST(FixedCachesTest, AMaskSaysHowManyPositionsAreCachedAndElseAnInputDoes) {
+  const auto has_count = [](const ir::Graph& graph) {
+    return std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                       [](const ir::GraphInput& input) { return input.name == "past_sequence_length"; });
+  };
+  Decoder masked(Masks::kInput), plain(Masks::kRanges);
+  EXPECT_FALSE(has_count(*Fixed(masked, 1)));
+  EXPECT_TRUE(has_count(*Fixed(plain, 1)));
+}
+
+// ------------------------------------------------------------------------------------------ refusals
+
+Status Refusal(Decoder& m) {
+  auto fixed = Fixed(m, 1);
+  return fixed.ok() ? Status::Ok() : fixed.status();
+}
+
+TEST(FixedCachesTest, WhatSeesAllPositionsIsRefused) {
+  Decoder mean(Masks::kRanges);  // of a cache
+  Set(mean.Node("ReduceMean", {"present_key", "two"}, {"mean"}), "keepdims", {0});
+  mean.Output("mean");
+  EXPECT_TRUE(Says(Refusal(mean), {"ReduceMean \"ReduceMean_mean\"", "\"past_key\"", "--shape"}));
+
+  Decoder sum(Masks::kRanges);  // of numbers that are no mask
+  Set(sum.Node("ReduceSum", {"keys", "zero"}, {"sum"}), "keepdims", {0});
+  sum.Output("sum");
+  EXPECT_TRUE(Says(Refusal(sum), {"--cache-length 7"}));
+
+  Decoder longer(Masks::kRanges);  // an output that grows
+  longer.Node("Identity", {"keys"}, {"line"});
+  longer.Output("line");
+  EXPECT_TRUE(Says(Refusal(longer), {"the output \"line\" grows"}));
+}
+
+TEST(FixedCachesTest, WhatDependsOnTheirNumberInAnotherWayIsRefused) {
+  Decoder m(Masks::kRanges, false);
+  Set(m.Node("Cast", {"total"}, {"total_f"}), "to", {onnx::TensorProto::FLOAT});
+  m.Node("Sqrt", {"total_f"}, {"root"});
+  m.Node("Mul", {"y", "root"}, {"scaled"});
+  m.Output("scaled");
+  EXPECT_TRUE(Says(Refusal(m), {"--cache-length 7", "depend on the number of cached positions"}));
+}
+
+TEST(FixedCachesTest, ACacheIsLongerThanARunAndItsLengthIsSaidOnce) {
+  Decoder m(Masks::kNone);
+  FixedCaches caches;
+  EXPECT_TRUE(Says(ImportWithFixedCaches(m.Make(), Rows(kLength), kLength, {}, nullptr, &caches).status(),
+                   {"a run adds 7 positions"}));
+  ImportOptions twice = Rows(1);
+  twice.symbols["past_sequence_length"] = 3;
+  EXPECT_TRUE(Says(ImportWithFixedCaches(m.Make(), twice, kLength, {}, nullptr, &caches).status(),
+                   {"--shape past_sequence_length says so as well"}));
+}
+
+TEST(FixedCachesTest, WithoutALengthAPlanIsForOneNumberOfPositionsAndSaysSo) {
+  Decoder m(Masks::kRanges);
+  ImportOptions options = Rows(1);
+  options.symbols["past_sequence_length"] = 3;
+  auto graph = ImportModel(m.Make(), options, nullptr);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  const std::string note = NoteOnGrowingCaches(*m.Make(), *graph);
+  EXPECT_NE(note.find("exactly 3 cached positions"), std::string::npos) << note;
+  EXPECT_NE(note.find("--cache-length"), std::string::npos) << note;
+}
+
+// ------------------------------------------------------------------------- expressions of dimensions
+
+TEST(DimExpressionTest, AreEvaluated) {
+  const std::map<std::string, int64_t> symbols = {{"past", 7}, {"s0", 3}, {"seq-len", 5}, {"odd name", 2}};
+  const auto value = [&](const char* text) {
+    std::vector<std::string> missing;
+    return importer::EvaluateDim(text, symbols, &missing).value_or(-1);
+  };
+  EXPECT_EQ(value("past + s0"), 10);
+  EXPECT_EQ(value("2*s0 - 1"), 5);
+  EXPECT_EQ(value("s0-1"), 2);
+  EXPECT_EQ(value("seq-len"), 5);
+  EXPECT_EQ(value("odd name"), 2);
+  EXPECT_EQ(value("(past + 1)//s0"), 2);
+  EXPECT_EQ(value("floor(past/2)"), 3);
+  EXPECT_EQ(value("Max(s0, past) % 4"), 3);
+  EXPECT_EQ(value("past/2"), -1);
+  EXPECT_EQ(value("past//0"), -1);
+  EXPECT_EQ(value("past +"), -1);
+  EXPECT_EQ(value("9999999999999999999"), -1);
+  EXPECT_EQ(value(std::string(1000, '(').c_str()), -1);
+}
+
+TEST(DimExpressionTest, WhatIsMissingIsNamed) {
+  std::vector<std::string> missing;
+  EXPECT_FALSE(importer::EvaluateDim("past + now", {{"past", 1}}, &missing));
+  EXPECT_EQ(missing, std::vector<std::string>{"now"});
+  EXPECT_EQ(importer::SymbolsOf("a + 2*b"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(importer::SymbolsOf("?"), std::vector<std::string>{"?"});
+}
+
+}  // namespace
+}  // namespace rondo

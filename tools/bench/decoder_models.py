@@ -1,0 +1,262 @@
+"""Decoders of two layers with random weights, in the forms in which exporters write them. Each function gives an ONNX
+model with open dimensions, and what its inputs and caches are called."""
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+MICROSOFT = "com.microsoft"
+LAYERS, HIDDEN, HEADS, GROUPS, SIZE, WIDE, WORDS, MOST = 2, 64, 4, 2, 16, 96, 50, 128
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+class Model:
+    """Nodes and weights under way; random numbers from one seed."""
+
+    def __init__(self, opset=21):
+        self.opset = opset
+        self.nodes, self.weights, self.inputs, self.outputs, self.random = [], [], [], [], np.random.default_rng(1)
+
+    def weight(self, array, name=None):
+        name = name or f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def ints(self, *values):
+        return self.weight(np.array(values, np.int64))
+
+    def numbers(self, *shape, scale=None):
+        scale = scale or 1.5 / np.sqrt(shape[0])
+        return self.weight((self.random.standard_normal(shape) * scale).astype(np.float32))
+
+    def op(self, kind, *inputs, outputs=1, domain="", **attributes):
+        names = [f"v{len(self.nodes)}_{i}" for i in range(outputs)] if isinstance(outputs, int) else outputs
+        self.nodes.append(helper.make_node(kind, list(inputs), names, domain=domain,
+                                           name=f"/{kind}_{len(self.nodes)}", **attributes))
+        return names[0] if len(names) == 1 else names
+
+    def input(self, name, dtype, *dims):
+        self.inputs.append(helper.make_tensor_value_info(name, dtype, dims))
+        return name
+
+    def output(self, name, dtype, *dims):
+        self.outputs.append(helper.make_tensor_value_info(name, dtype, dims))
+
+    def build(self):
+        graph = helper.make_graph(self.nodes, "decoder", self.inputs, self.outputs, self.weights)
+        return helper.make_model(graph, ir_version=10, opset_imports=[
+            helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)])
+
+    # ------------------------------------------------------------------------------ parts
+
+    def dim(self, x, axis):
+        return self.op("Gather", self.op("Shape", x), self.ints(axis), axis=0)  # [1]
+
+    def packed(self, rows, columns, x, zero=True):
+        """x @ W for W of 4 bits in blocks of 32."""
+        blocks = rows // 32
+        inputs = [x, self.weight(self.random.integers(0, 256, (columns, blocks, 16), dtype=np.uint8)),
+                  self.weight(self.random.uniform(0.01, 0.05, (columns, blocks)).astype(np.float32))]
+        if zero:
+            inputs.append(self.weight(self.random.integers(0x70, 0x99, (columns, -(-blocks // 2)), dtype=np.uint8)))
+        return self.op("MatMulNBits", *inputs, domain=MICROSOFT, bits=4, block_size=32, N=columns, K=rows)
+
+    def product(self, rows, columns, x):
+        return self.op("MatMul", x, self.numbers(rows, columns))
+
+    def gated(self, project, x):
+        gate, up = project(HIDDEN, WIDE, x), project(HIDDEN, WIDE, x)
+        return project(WIDE, HIDDEN, self.op("Mul", self.op("Mul", gate, self.op("Sigmoid", gate)), up))
+
+    def norm(self, x):
+        square = self.op("ReduceMean", self.op("Mul", x, x), self.ints(-1), keepdims=1)
+        root = self.op("Sqrt", self.op("Add", square, self.weight(np.array([1e-5], np.float32))))
+        return self.op("Mul", self.op("Div", x, root), self.numbers(HIDDEN, scale=1))
+
+    def heads(self, x, count):
+        """[b, s, count * size] as [b, count, s, size]."""
+        return self.op("Transpose", self.op("Reshape", x, self.ints(0, 0, count, SIZE)), perm=[0, 2, 1, 3])
+
+    def joined(self, x):
+        return self.op("Reshape", self.op("Transpose", x, perm=[0, 2, 1, 3]), self.ints(0, 0, HEADS * SIZE))
+
+
+def angles():
+    rates = 1.0 / 10000.0 ** (np.arange(SIZE // 2) / (SIZE // 2))
+    return np.arange(MOST)[:, None] * rates[None]
+
+
+def caches(m, past, total, heads=GROUPS):
+    for layer in range(LAYERS):
+        for part in ("key", "value"):
+            m.input(f"past_key_values.{layer}.{part}", FLOAT, "batch_size", heads, past, SIZE)
+            m.output(f"present.{layer}.{part}", FLOAT, "batch_size", heads, total, SIZE)
+
+
+def builder(norms=False, window=None):
+    """ONNX Runtime's model builder: GroupQueryAttention over a cache of any length, weights of 4 bits."""
+    m = Model()
+    m.input("input_ids", INT64, "batch_size", "sequence_length")
+    m.input("attention_mask", INT64, "batch_size", "total_sequence_length")
+    caches(m, "past_sequence_length", "total_sequence_length")
+    table = m.weight(m.random.integers(0, 256, (WORDS, HIDDEN // 2), dtype=np.uint8))
+    scales = m.weight(m.random.uniform(0.05, 0.2, (WORDS, HIDDEN // 32)).astype(np.float32))
+    x = m.op("GatherBlockQuantized", table, "input_ids", scales, domain=MICROSOFT, bits=4, block_size=32)
+    last = m.op("Cast", m.op("Sub", m.op("ReduceSum", "attention_mask", m.ints(1), keepdims=0),
+                             m.weight(np.array(1, np.int64))), to=TensorProto.INT32)
+    total = m.op("Cast", m.op("Gather", m.op("Shape", "attention_mask"), m.weight(np.array(1, np.int64)), axis=0),
+                 to=TensorProto.INT32)
+    cosine, sine = (m.weight(f(angles()).astype(np.float32)) for f in (np.cos, np.sin))
+    skip, y = x, m.op("SimplifiedLayerNormalization", x, m.numbers(HIDDEN, scale=1), epsilon=1e-5, axis=-1)
+
+    def add_norm(skip, y):
+        out = m.op("SkipSimplifiedLayerNormalization", skip, y, m.numbers(HIDDEN, scale=1), domain=MICROSOFT,
+                   epsilon=1e-5, outputs=[f"norm{len(m.nodes)}", "", "", f"sum{len(m.nodes)}"])
+        return out[3], out[0]
+
+    extra = {} if window is None else {"local_window_size": window}
+    for layer in range(LAYERS):
+        qkv = m.packed(HIDDEN, (HEADS + 2 * GROUPS) * SIZE, y)
+        names = [qkv, "", "", f"past_key_values.{layer}.key", f"past_key_values.{layer}.value", last, total, cosine, sine]
+        y = m.op("GroupQueryAttention", *names, domain=MICROSOFT, num_heads=HEADS, kv_num_heads=GROUPS, do_rotary=1,
+                 outputs=[f"attended{layer}", f"present.{layer}.key", f"present.{layer}.value"], **extra)[0]
+        skip, y = add_norm(skip, m.packed(HEADS * SIZE, HIDDEN, y, zero=False))
+        skip, y = add_norm(skip, m.gated(m.packed, y))
+    m.nodes.append(helper.make_node("Identity", [m.packed(HIDDEN, WORDS, y)], ["logits"], name="/logits"))
+    m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
+    return m.build()
+
+
+def rotate(m, x, cosine, sine):
+    half = SIZE // 2
+    low = m.op("Slice", x, m.ints(0), m.ints(half), m.ints(3))
+    high = m.op("Slice", x, m.ints(half), m.ints(2 ** 62), m.ints(3))
+    turned = m.op("Concat", m.op("Neg", high), low, axis=-1)
+    return m.op("Add", m.op("Mul", x, cosine), m.op("Mul", turned, sine))
+
+
+def repeated(m, x):
+    """Each key and value head for every query head of its group."""
+    shape = m.op("Concat", m.dim(x, 0), m.ints(GROUPS, HEADS // GROUPS), m.dim(x, 2), m.ints(SIZE), axis=0)
+    wide = m.op("Expand", m.op("Unsqueeze", x, m.ints(2)), shape)
+    shape = m.op("Concat", m.dim(x, 0), m.ints(HEADS), m.dim(x, 2), m.ints(SIZE), axis=0)
+    return m.op("Reshape", wide, shape)
+
+
+def causal(m, past, total):
+    """[1, 1, s, total] floats: the least one where a key is later than the query, in positions."""
+    zero, one = (m.weight(np.array(i, np.int64)) for i in (0, 1))
+    scalar = m.ints()
+    rows = m.op("Range", m.op("Reshape", past, scalar), m.op("Reshape", total, scalar), one)
+    columns = m.op("Range", zero, m.op("Reshape", total, scalar), one)
+    late = m.op("Greater", m.op("Unsqueeze", columns, m.ints(0)), m.op("Unsqueeze", rows, m.ints(1)))
+    mask = m.op("Where", late, m.weight(np.array(np.finfo(np.float32).min)), m.weight(np.array(0, np.float32)))
+    return m.op("Unsqueeze", mask, m.ints(0, 1))
+
+
+def optimum(positions=True, mask=True, window=None):
+    """Optimum's past_key_values: attention in its pieces, caches that are concatenated."""
+    m = Model()
+    m.input("input_ids", INT64, "batch_size", "sequence_length")
+    both = "past_sequence_length + sequence_length"
+    if mask:
+        m.input("attention_mask", INT64, "batch_size", both)
+    if positions:
+        m.input("position_ids", INT64, "batch_size", "sequence_length")
+    caches(m, "past_sequence_length", both)
+    x = m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids")
+    past = m.dim("past_key_values.0.key", 2)
+    total = m.op("Add", past, m.dim("input_ids", 1))
+    added = causal(m, past, total)
+    if window is not None:
+        rows = m.op("Range", m.op("Squeeze", past), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
+        columns = m.op("Range", m.weight(np.array(0, np.int64)), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
+        age = m.op("Sub", m.op("Unsqueeze", rows, m.ints(1)), m.op("Unsqueeze", columns, m.ints(0)))
+        old = m.op("Greater", age, m.ints(window))
+        added = m.op("Where", old, m.weight(np.array(np.finfo(np.float32).min)), added)
+    if mask:
+        dropped = m.op("Equal", m.op("Unsqueeze", "attention_mask", m.ints(1, 2)), m.ints(0))
+        added = m.op("Where", dropped, m.weight(np.array(np.finfo(np.float32).min)), added)
+    if not positions:
+        line = m.op("Range", m.op("Squeeze", past), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
+        places = m.op("Unsqueeze", line, m.ints(0))
+    else:
+        places = "position_ids"
+    rates = m.weight((1.0 / 10000.0 ** (np.arange(SIZE // 2) / (SIZE // 2))).astype(np.float32)[None, None])
+    turn = m.op("Mul", m.op("Cast", m.op("Unsqueeze", places, m.ints(2)), to=FLOAT), rates)
+    turn = m.op("Unsqueeze", m.op("Concat", turn, turn, axis=-1), m.ints(1))
+    cosine, sine = m.op("Cos", turn), m.op("Sin", turn)
+    for layer in range(LAYERS):
+        y = m.norm(x)
+        q = rotate(m, m.heads(m.product(HIDDEN, HEADS * SIZE, y), HEADS), cosine, sine)
+        k = rotate(m, m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS), cosine, sine)
+        v = m.heads(m.product(HIDDEN, GROUPS * SIZE, y), GROUPS)
+        k, v = (m.op("Concat", f"past_key_values.{layer}.{part}", now, axis=2, outputs=[f"present.{layer}.{part}"])
+                for part, now in (("key", k), ("value", v)))
+        scores = m.op("MatMul", q, m.op("Transpose", repeated(m, k), perm=[0, 1, 3, 2]))
+        scores = m.op("Add", m.op("Mul", scores, m.weight(np.array(SIZE ** -0.5, np.float32))), added)
+        y = m.op("MatMul", m.op("Softmax", scores, axis=-1), repeated(m, v))
+        x = m.op("Add", x, m.product(HEADS * SIZE, HIDDEN, m.joined(y)))
+        x = m.op("Add", x, m.gated(m.product, m.norm(x)))
+    m.nodes.append(helper.make_node("MatMul", [m.norm(x), m.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
+    m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
+    return m.build()
+
+
+def gpt2(form="pieces"):
+    """Learned positions, and a triangle of which the rows of new tokens are cut out; or an operator with a past."""
+    m = Model()
+    m.input("input_ids", INT64, "batch_size", "sequence_length")
+    both = "past_sequence_length + sequence_length"
+    heads = HEADS
+    if form == "Attention":
+        for layer in range(LAYERS):
+            m.input(f"past_{layer}", FLOAT, 2, "batch_size", heads, "past_sequence_length", SIZE)
+            m.output(f"present_{layer}", FLOAT, 2, "batch_size", heads, both, SIZE)
+    else:
+        caches(m, "past_sequence_length", both, heads)
+    first = "past_0" if form == "Attention" else "past_key_values.0.key"
+    past = m.dim(first, 3 if form == "Attention" else 2)
+    total = m.op("Add", past, m.dim("input_ids", 1))
+    line = m.op("Range", m.op("Squeeze", past), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
+    x = m.op("Add", m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids"),
+             m.op("Unsqueeze", m.op("Gather", m.numbers(MOST, HIDDEN, scale=1), line), m.ints(0)))
+    triangle = m.weight(np.tril(np.ones((MOST, MOST), np.bool_))[None, None])
+    for layer in range(LAYERS):
+        y = m.op("LayerNormalization", x, m.numbers(HIDDEN, scale=1), m.numbers(HIDDEN, scale=1))
+        if form == "Attention":
+            y = m.op("Attention", y, m.numbers(HIDDEN, 3 * heads * SIZE), m.numbers(3 * heads * SIZE, scale=1), "",
+                     f"past_{layer}", domain=MICROSOFT, num_heads=heads, unidirectional=1,
+                     outputs=[f"attended{layer}", f"present_{layer}"])[0]
+        elif form == "MultiHeadAttention":
+            parts = [m.product(HIDDEN, heads * SIZE, y) for _ in range(3)]
+            y = m.op("MultiHeadAttention", *parts, "", "", "", f"past_key_values.{layer}.key",
+                     f"past_key_values.{layer}.value", domain=MICROSOFT, num_heads=heads, unidirectional=1,
+                     outputs=[f"attended{layer}", f"present.{layer}.key", f"present.{layer}.value"])[0]
+        else:
+            q, k, v = (m.heads(m.product(HIDDEN, heads * SIZE, y), heads) for _ in range(3))
+            k, v = (m.op("Concat", f"past_key_values.{layer}.{part}", now, axis=2,
+                         outputs=[f"present.{layer}.{part}"]) for part, now in (("key", k), ("value", v)))
+            kept = m.op("Slice", m.op("Slice", triangle, past, total, m.ints(2)), m.ints(0), total, m.ints(3))
+            scores = m.op("Div", m.op("MatMul", q, m.op("Transpose", k, perm=[0, 1, 3, 2])),
+                          m.weight(np.array(SIZE ** 0.5, np.float32)))
+            scores = m.op("Where", kept, scores, m.weight(np.array(np.finfo(np.float32).min)))
+            y = m.joined(m.op("MatMul", m.op("Softmax", scores, axis=-1), v))
+        x = m.op("Add", x, m.product(heads * SIZE, HIDDEN, y))
+        y = m.op("LayerNormalization", x, m.numbers(HIDDEN, scale=1), m.numbers(HIDDEN, scale=1))
+        y = m.op("Gelu", m.product(HIDDEN, WIDE, y), domain=MICROSOFT)
+        x = m.op("Add", x, m.product(WIDE, HIDDEN, y))
+    m.nodes.append(helper.make_node("MatMul", [x, m.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
+    m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
+    return m.build()
+
+
+ALL = {
+    "builder": builder,
+    "builder, a window of 7": lambda: builder(window=7),
+    "optimum": optimum,
+    "optimum, no positions": lambda: optimum(positions=False),
+    "optimum, no mask": lambda: optimum(positions=False, mask=False),
+    "optimum, a window of 7": lambda: optimum(window=7),
+    "gpt2": gpt2,
+    "gpt2, MultiHeadAttention": lambda: gpt2("MultiHeadAttention"),
+    "gpt2, Attention": lambda: gpt2("Attention"),
+}

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Decoders as people export them, with a cache of a fixed length, against ONNX Runtime, whose caches grow.
+
+Each model of decoder_models.py is compiled twice into one plan (a prefill and a decode step of one token, over one
+cache: --cache-length). The prompt and then --steps tokens, which ONNX Runtime's logits choose, go through both; a second
+text follows in the same session, with the first one's rows still behind it. Prints how far logits ever are apart.
+
+  tools/setup --venv
+  build/venv/bin/python tools/bench/ort_decoders.py
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import numpy_helper
+
+import decoder_models
+from ort_peer import ROOT, cpu_session
+from rondo_session import Session
+
+
+class Growing:
+    """ONNX Runtime: what came out as `present` goes in as `past`."""
+
+    def __init__(self, path, batch):
+        self.session = cpu_session(path, 1)
+        self.names = [port.name for port in self.session.get_inputs()]
+        self.outputs = [port.name for port in self.session.get_outputs()]
+        self.past = {}
+        for port in self.session.get_inputs():
+            if port.name.startswith("past"):
+                shape = [0 if d == "past_sequence_length" else batch if isinstance(d, str) else d for d in port.shape]
+                self.past[port.name] = np.zeros(shape, np.float32)
+
+    def run(self, inputs):
+        given = {name: array for name, array in inputs.items() if name in self.names}
+        results = dict(zip(self.outputs, self.session.run(None, given | self.past)))
+        for name in self.past:
+            self.past[name] = results[name.replace("past_key_values", "present").replace("past", "present")]
+        return results["logits"]
+
+
+def compile_model(arguments, path, plan, prompt):
+    command = [arguments.binaries / "rondo", "compile", f"prefill={path}", f"decode={path}", "-o", plan,
+               "--cache-length", arguments.length, "--shape", f"batch_size={arguments.batch}",
+               "--shape", f"prefill:sequence_length={prompt}", "--shape", "decode:sequence_length=1"]
+    said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        raise RuntimeError(said.stderr.strip())
+
+
+def text(arguments, path, session, prompt, random):
+    """One text through both: how far the logits are apart at most, and by how much they vary."""
+    growing = Growing(path, arguments.batch)
+    tokens = random.integers(0, decoder_models.WORDS, (arguments.batch, prompt))
+    apart = size = 0.0
+    done = 0
+    for step in range(arguments.steps + 1):
+        rows = tokens.shape[1]
+        total = done + rows
+        mask = np.ones((arguments.batch, total), np.int64)
+        positions = np.broadcast_to(np.arange(done, total), tokens.shape)
+        inputs = {"input_ids": tokens, "position_ids": positions}
+        expected = growing.run(inputs | {"attention_mask": mask})
+        whole = np.zeros((arguments.batch, arguments.length), np.int64)
+        whole[:, :total] = 1
+        fixed = {"attention_mask": whole, "past_sequence_length": np.array([done], np.int64)}
+        got = session.run("prefill" if step == 0 else "decode", inputs | fixed)["logits"]
+        apart = max(apart, float(np.abs(got - expected).max()))
+        size = max(size, float(np.abs(expected).max()))
+        tokens, done = expected[:, -1:].argmax(-1), total
+    return apart / size
+
+
+def compare(arguments, name):
+    folder = ROOT / "build/decoders" / "".join(c if c.isalnum() else "_" for c in name)
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(decoder_models.ALL[name](), folder / "model.onnx")
+    random = np.random.default_rng(arguments.seed)
+    worst = 0.0
+    compile_model(arguments, folder / "model.onnx", folder / "plan.rondo", arguments.prompt)
+    session = Session(arguments.binaries.parent / "lib", folder / "plan.rondo")
+    for _ in range(2):
+        worst = max(worst, text(arguments, folder / "model.onnx", session, arguments.prompt, random))
+    session.close()
+    return worst
+
+
+def write_case(folder, name, filled=9, length=16):
+    """A decode step over a cache of a fixed length as a case for `rondo test` (models of the builder's form only)."""
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True, exist_ok=True)
+    onnx.save(decoder_models.ALL[name](), folder / "model.onnx")
+    session = cpu_session(folder / "model.onnx", 1)
+    random = np.random.default_rng(1)
+    inputs = {"input_ids": np.array([[7]], np.int64),
+              "attention_mask": (np.arange(length) <= filled).astype(np.int64)[None]}
+    for port in session.get_inputs():
+        if port.name.startswith("past"):
+            inputs[port.name] = random.standard_normal((1, port.shape[1], length, port.shape[3])).astype(np.float32)
+            inputs[port.name][:, :, filled:] = 0  # what is behind is unspecified: the same in both
+    outputs = dict(zip([port.name for port in session.get_outputs()], session.run(None, inputs)))
+    for kind, arrays in (("input", inputs), ("output", outputs)):
+        for i, (port, array) in enumerate(arrays.items()):
+            (data / f"{kind}_{i}.pb").write_bytes(numpy_helper.from_array(array, port).SerializeToString())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help=", ".join(decoder_models.ALL))
+    parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--prompt", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--length", type=int, default=80)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tolerance", type=float, default=1e-4)
+    parser.add_argument("--write-case", type=pathlib.Path, metavar="FOLDER",
+                        help="only write a decode step of the model named as a case for rondo test")
+    arguments = parser.parse_args()
+    if arguments.write_case:
+        return write_case(arguments.write_case, arguments.models[0])
+    print(f"ONNX Runtime {ort.__version__}; batch {arguments.batch}, a prompt of {arguments.prompt}, {arguments.steps} "
+          f"steps, two texts, a cache of {arguments.length}\n")
+    print("| model | apart at most, of the greatest logit |")
+    print("|---|---|")
+    bad = []
+    for name in arguments.models or decoder_models.ALL:
+        try:
+            worst = compare(arguments, name)
+        except RuntimeError as error:
+            bad.append(f"{name}: {error}")
+            print(f"| {name} | failed |", flush=True)
+            continue
+        print(f"| {name} | {worst:.1e} |", flush=True)
+        if not worst <= arguments.tolerance:
+            bad.append(f"{name}: logits are {worst:.1e} apart, more than {arguments.tolerance:g}")
+    return "\n".join(bad) or None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""A plan run from Python through rondo.h, with numpy arrays: what comparisons over many runs are made with."""
+import ctypes
+
+import numpy as np
+
+MAX_RANK = 8
+DTYPES = [np.float32, np.float16, np.uint16, np.float64, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16,
+          np.uint32, np.uint64, np.bool_]
+
+
+class Port(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("dtype", ctypes.c_int),
+                ("rank", ctypes.c_uint32), ("dims", ctypes.c_int64 * MAX_RANK), ("bytes", ctypes.c_uint64),
+                ("is_state", ctypes.c_int32), ("device", ctypes.c_uint32)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("index", ctypes.c_uint32),
+                ("dtype", ctypes.c_int), ("rank", ctypes.c_uint32), ("dims", ctypes.POINTER(ctypes.c_int64)),
+                ("data", ctypes.c_void_p), ("bytes", ctypes.c_uint64), ("memory", ctypes.c_int)]
+
+
+class Session:
+    """One session on the host driver. `libraries` is the folder of librondo.so and librondo_host.so."""
+
+    def __init__(self, libraries, plan, threads=1):
+        self.lib = ctypes.CDLL(str(libraries / "librondo.so"), ctypes.RTLD_GLOBAL)
+        host = ctypes.CDLL(str(libraries / "librondo_host.so"))
+        for name in ("rondo_plan_open", "rondo_runtime_create", "rondo_session_create", "rondo_session_run",
+                     "rondo_plan_find_program", "rondo_plan_get_port", "rondo_session_reset_state"):
+            getattr(self.lib, name).restype = ctypes.c_void_p
+        self.lib.rondo_error_message.restype = ctypes.c_char_p
+        host.rondo_host_driver_create.restype = ctypes.c_void_p
+        self.plan, self.runtime, self.session = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.lib.rondo_plan_open(str(plan).encode(), None, ctypes.byref(self.plan)))
+        driver = ctypes.c_void_p(host.rondo_host_driver_create(threads, 1))
+        self.check(self.lib.rondo_runtime_create(driver, None, ctypes.byref(self.runtime)))
+        self.check(self.lib.rondo_session_create(self.runtime, self.plan, ctypes.byref(self.session)))
+
+    def check(self, error):
+        if error:
+            raise RuntimeError(self.lib.rondo_error_message(ctypes.c_void_p(error)).decode())
+
+    def ports(self, program, direction):
+        ports = []
+        for index in range(self.lib.rondo_plan_port_count(self.plan, program, direction)):
+            port = Port(size=ctypes.sizeof(Port))
+            self.check(self.lib.rondo_plan_get_port(self.plan, program, direction, index, ctypes.byref(port)))
+            ports.append((port.name.decode(), DTYPES[port.dtype], tuple(port.dims[:port.rank]), bool(port.is_state)))
+        return ports
+
+    def program(self, name):
+        index = ctypes.c_uint32()
+        self.check(self.lib.rondo_plan_find_program(self.plan, name.encode(), ctypes.byref(index)))
+        return index.value
+
+    def reset(self):
+        self.check(self.lib.rondo_session_reset_state(self.session))
+
+    def run(self, program, inputs):
+        """The outputs by name, but for state; inputs are arrays by name."""
+        number = self.program(program)
+        outputs = {name: np.zeros(shape, dtype)
+                   for name, dtype, shape, is_state in self.ports(number, 1) if not is_state}
+        given = {name: np.ascontiguousarray(inputs[name], dtype).reshape(np.shape(inputs[name]))
+                 for name, dtype, _, _ in self.ports(number, 0) if name in inputs}
+        kept = []
+
+        def tensors(arrays):
+            out = (Tensor * len(arrays))()
+            for at, (name, array) in zip(out, arrays.items()):
+                dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+                kept.append(dims)
+                at.size, at.name, at.dtype = ctypes.sizeof(Tensor), name.encode(), DTYPES.index(array.dtype)
+                at.rank, at.dims, at.data, at.bytes = array.ndim, dims, array.ctypes.data, array.nbytes
+            return out
+
+        self.check(self.lib.rondo_session_run(self.session, number, tensors(given), ctypes.c_size_t(len(given)),
+                                              tensors(outputs), ctypes.c_size_t(len(outputs)), None))
+        return outputs
+
+    def close(self):
+        for name, handle in (("session", self.session), ("runtime", self.runtime), ("plan", self.plan)):
+            getattr(self.lib, f"rondo_{name}_destroy")(handle)
