@@ -6,7 +6,7 @@
 
 namespace rondo::cuda {
 
-CollectiveNotes::~CollectiveNotes() {
+void CollectiveNotes::Close() {
   if (device_ == nullptr) return;
   CudaDevice::Use use(*device_);
   const Api& api = device_->api();
@@ -15,6 +15,7 @@ CollectiveNotes::~CollectiveNotes() {
   if (stream_ != nullptr) api.stream_destroy(stream_);
   if (words_ != nullptr) api.host_release(words_);
   if (numbers_ != 0) device_->Free(numbers_, uint64_t{starts_} * sizeof(uint32_t));
+  device_ = nullptr;
 }
 
 Status CollectiveNotes::Prepare(CudaDevice* device, uint32_t starts) {
@@ -31,11 +32,12 @@ Status CollectiveNotes::Prepare(CudaDevice* device, uint32_t starts) {
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(device->Check(api.stream_create(&stream_, kNonBlockingStream), "creating a stream"));
   RONDO_RETURN_IF_ERROR(device->Check(api.event_create(&noted_, kNoTiming), "creating an event"));
-  RONDO_RETURN_IF_ERROR(
-      device->Check(api.host_allocate(&words, 2 * sizeof(uint32_t), kPortable | kMapped), "page-locked memory"));
+  RONDO_RETURN_IF_ERROR(device->Check(api.host_allocate(&words, 2 * sizeof(uint32_t), kPortable | kMapped),
+                                      "page-locked memory"));
   words_ = static_cast<uint32_t*>(words);
   Clear();
-  RONDO_RETURN_IF_ERROR(device->Check(api.copy_in(numbers_, numbers.data(), bytes, stream_), "copying notes"));
+  RONDO_RETURN_IF_ERROR(
+      device->Check(api.copy_in(numbers_, numbers.data(), bytes, stream_), "copying notes"));
   return device->Check(api.stream_synchronize(stream_), "copying notes");
 }
 
@@ -43,9 +45,9 @@ Status CollectiveNotes::Note(EventHandle event, uint32_t count, int which) {
   if (count == 0 || count > starts_) return Status::Ok();
   const Api& api = device_->api();
   RONDO_RETURN_IF_ERROR(device_->Check(api.stream_wait(stream_, event, 0), "waiting for an event"));
-  return device_->Check(
-      api.copy_out(&words_[which], numbers_ + uint64_t{count - 1} * sizeof(uint32_t), sizeof(uint32_t), stream_),
-      "noting a collective");
+  return device_->Check(api.copy_out(&words_[which], numbers_ + uint64_t{count - 1} * sizeof(uint32_t),
+                                     sizeof(uint32_t), stream_),
+                        "noting a collective");
 }
 
 Status CollectiveNotes::JoinTo(StreamHandle stream) {

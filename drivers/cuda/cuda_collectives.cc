@@ -162,8 +162,9 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
 
 CudaCollectives::~CudaCollectives() {
   for (size_t i = 0; i < num_members_; ++i) {
-    const Member& member = members_[i];
+    Member& member = members_[i];
     if (member.device == nullptr) continue;
+    member.notes.Close();
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
     for (const GrowingList<EventHandle>* events : {&member.started, &member.ended}) {

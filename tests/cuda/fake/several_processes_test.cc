@@ -1,5 +1,5 @@
-// A plan's devices in several processes, through the cuda driver and NCCL: the processes are threads here, each with a
-// driver of its own.
+// A plan's devices in several processes, through the cuda driver and NCCL: the processes are threads here,
+// each with a driver of its own.
 #include <gtest/gtest.h>
 
 #include <chrono>
