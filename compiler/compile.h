@@ -71,6 +71,10 @@ struct CompileOptions {
   // with `devices`. What the report of the pass `shard` says of each program: collectives, bytes, and what is
   // not shared out with the reason.
   uint32_t tensor_parallel = 0;
+  // Stages that a whole model is cut into, one behind the other (compiler/shard/stages.h), each for a device,
+  // or for `tensor_parallel` of them: 64 devices at most. 0 and 1: none. Results are those of one device, to
+  // the bit, where `tensor_parallel` is none.
+  uint32_t pipeline_parallel = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;
@@ -87,8 +91,8 @@ struct CompileOptions {
   // order or from another folder make no difference to the plan.
   const OpRegistry* ops = nullptr;
   // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
-  // others), "stream" is 0 to 63 (compiler/schedule/streams.h). Models say the same by metadata of their
-  // nodes.
+  // others), "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
+  // (compiler/import/control_edges.h). Models say the same by metadata of their nodes.
   std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each
   // Names of optional passes of the table (pipeline.h) to leave out. For tests and for finding faults.

@@ -54,7 +54,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "what recognition left behind is folded, simplified and shared"},
     {"shard", Shard, kOnce, kNeeded, kAny, Leaves::kGraph, kPaired,
-     "with --tp N: each device holds its share of weights and state, and collectives say what is exchanged"},
+     "with --tp or --pp N: each device holds its share of weights and state, and collectives say what is "
+     "exchanged"},
     {"label", GraphAndBodies<passes::Label>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"lower_precision", GraphAndBodies<passes::LowerPrecision>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
@@ -114,21 +115,31 @@ std::string KnownPasses(bool skippable_only) {
   return names;
 }
 
+// "--tp 2", "--pp 2", "--tp 2 --pp 2"
+std::string SharingText(const CompileOptions& options) {
+  std::string text;
+  if (options.tensor_parallel > 1) text = "--tp " + std::to_string(options.tensor_parallel);
+  if (options.pipeline_parallel > 1)
+    text += (text.empty() ? "--pp " : " --pp ") + std::to_string(options.pipeline_parallel);
+  return text;
+}
+
 Status CheckDevices(const CompileOptions& options) {
   if (options.devices > kMaxDevices) {
     return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u", options.devices,
                          kMaxDevices);
   }
-  if (options.tensor_parallel > kMaxDevices) {
-    return Status::Error(Code::kInvalidArgument, "%u devices; a plan is for at most %u",
-                         options.tensor_parallel, kMaxDevices);
+  const uint64_t sharded =
+      uint64_t{std::max(options.tensor_parallel, 1u)} * uint64_t{std::max(options.pipeline_parallel, 1u)};
+  if (sharded > kMaxDevices) {
+    return Status::Error(Code::kInvalidArgument, "%llu devices; a plan is for at most %u",
+                         static_cast<unsigned long long>(sharded), kMaxDevices);
   }
-  if (options.tensor_parallel > 1 && options.devices > 0) {
-    return Status::Error(
-        Code::kInvalidArgument,
-        "--tp %u shares a whole model out, --devices %u is for models that say themselves what "
-        "each device does: give one of them",
-        options.tensor_parallel, options.devices);
+  if (sharded > 1 && options.devices > 0) {
+    return Status::Error(Code::kInvalidArgument,
+                         "%s shares a whole model out, --devices %u is for models that say themselves what "
+                         "each device does: give one of them",
+                         SharingText(options).c_str(), options.devices);
   }
   return Status::Ok();
 }
@@ -136,11 +147,11 @@ Status CheckDevices(const CompileOptions& options) {
 Status CheckModels(const CompileOptions& options) {
   std::set<std::string> names;
   for (const ModelSource& model : options.models) {
-    if (options.tensor_parallel > 1 && ModelPathOn(model.path, 0) != model.path) {
+    if (!SharingText(options).empty() && ModelPathOn(model.path, 0) != model.path) {
       return Status::Error(Code::kInvalidArgument,
-                           "--tp %u shares a whole model out, but \"%s\" names a file for each device: give "
+                           "%s shares a whole model out, but \"%s\" names a file for each device: give "
                            "--devices N",
-                           options.tensor_parallel, model.path.c_str());
+                           SharingText(options).c_str(), model.path.c_str());
     }
     if (!names.insert(model.program).second) {
       return Status::Error(Code::kInvalidArgument, "two programs are called \"%s\"", model.program.c_str());
@@ -152,11 +163,13 @@ Status CheckModels(const CompileOptions& options) {
 Status CheckAnnotations(const CompileOptions& options) {
   for (const NodeAnnotation& a : options.annotations) {
     const bool known = a.key == "stream" ? IsStreamNumber(a.value)
+                       : IsOrder(a.key)  ? !a.value.empty()
                                          : (a.key == "fuse" || a.key == "graph") && a.value == "off";
     if (known) continue;
     return Status::Error(
         Code::kInvalidArgument,
-        "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, graph: off",
+        "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, graph: off, after: "
+        "NODES, needs: NODES",
         a.key.c_str(), a.value.c_str(), a.node.c_str(), kMaxAnnotatedStreams - 1);
   }
   return Status::Ok();

@@ -10,6 +10,7 @@
 #include "compiler/schedule/expand_loops.h"
 #include "compiler/schedule/streams.h"
 #include "compiler/shard/shard_graph.h"
+#include "compiler/shard/stages.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
@@ -135,27 +136,60 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   return Status::Ok();
 }
 
-// One program a device in place of each.
+namespace {
+
+// Adds `device`'s part of a program to `programs`.
+void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
+              std::vector<ProgramInWork>* programs) {
+  programs->emplace_back();
+  ProgramInWork& share = programs->back();
+  share.source = whole.source;
+  share.device = device;
+  share.sharded = true;
+  share.graph = std::move(graph);
+  share.values = whole.values;
+}
+
+void AddText(const std::string& more, std::string* text) { *text += (text->empty() ? "" : "\n") + more; }
+
+}  // namespace
+
+// One program a device in place of each: cut into stages, then every stage is shared out.
 Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
-  const uint32_t devices = compilation->options.tensor_parallel;
-  if (devices <= 1) {
+  const uint32_t devices = std::max(compilation->options.tensor_parallel, 1u);
+  const uint32_t stages = std::max(compilation->options.pipeline_parallel, 1u);
+  if (devices * stages == 1) {
     *text = "one device runs what the model says";
     return Status::Ok();
   }
   std::vector<ProgramInWork> programs;
-  shard::StateForms states;
+  shard::StagePlaces places;
+  std::vector<shard::StateForms> states(stages);
   for (ProgramInWork& program : compilation->programs) {
-    shard::ShardedGraph sharded;
-    RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(program.graph), devices, &states, &sharded)
-                              .At("program \"%s\"", program.source.program.c_str()));
-    *text += (text->empty() ? "" : "\n") + program.source.program + ": " + sharded.text;
-    for (uint32_t device = 0; device < devices; ++device) {
-      programs.emplace_back();
-      programs.back().source = program.source;
-      programs.back().device = device;
-      programs.back().sharded = true;
-      programs.back().graph = std::move(sharded.ranks[device]);
-      programs.back().values = program.values;
+    const std::string& name = program.source.program;
+    RONDO_RETURN_IF_ERROR(shard::RefuseCollectives(program.graph).At("program \"%s\"", name.c_str()));
+    shard::StagedGraph staged;
+    if (stages > 1) {
+      RONDO_RETURN_IF_ERROR(shard::CutIntoStages(program.graph, static_cast<int>(stages),
+                                                 compilation->options.targets.deciding().is_host(), &places,
+                                                 &staged)
+                                .At("program \"%s\"", name.c_str()));
+      AddText(name + ": " + staged.text, text);
+    } else {
+      staged.stages.push_back(std::move(program.graph));
+    }
+    for (uint32_t s = 0; s < stages; ++s) {
+      shard::ShardedGraph sharded;
+      if (devices > 1) {
+        RONDO_RETURN_IF_ERROR(
+            shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded, {s, stages})
+                .At("program \"%s\"", name.c_str()));
+        AddText(name + (stages > 1 ? ", stage " + std::to_string(s) : "") + ": " + sharded.text, text);
+      } else {
+        sharded.ranks.push_back(std::move(staged.stages[s]));
+      }
+      for (uint32_t r = 0; r < devices; ++r)
+        AddShare(program, std::move(sharded.ranks[r]), s * devices + r, &programs);
     }
   }
   compilation->programs = std::move(programs);

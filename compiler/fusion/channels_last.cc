@@ -122,9 +122,15 @@ bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
   if (c.images[static_cast<size_t>(id)] != kImage || !Is16Bit(c.node(id).dtype)) return false;
   for (NodeId reader : c.readers[id]) {
     if (c.node(reader).op == Op::kConcat && c.images[static_cast<size_t>(reader)] == 0) return false;
-    if (c.node(reader).op == Op::kCollective) return false;  // it sends dense memory
+    if (c.node(reader).op == Op::kCollective && !SentChannelsLast(c, c.node(reader).inputs[0])) return false;
   }
   return true;
+}
+
+bool SentChannelsLast(const Context& c, NodeId input) {
+  const Node& base = c.node(c.base(input));
+  return base.shape.rank >= 3 &&
+         ir::IsDense(ir::Compose(ChannelsLast(base.shape), c.graph.ViewOf(input)), base.shape.elements());
 }
 
 View ChannelsLast(const Shape& shape) {

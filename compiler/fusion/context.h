@@ -131,6 +131,9 @@ bool TensorCoresWantChannelsLast(const Context& context, NodeId id);
 bool TensorCoresWantOwnOrder(const Context& context, NodeId id);
 // [n, c, spatial...] shown in memory that holds [n, spatial..., c].
 ir::View ChannelsLast(const Shape& shape);
+// Whether a collective that reads `input`, which needs dense memory, finds it so where the base lies with its
+// channels last.
+bool SentChannelsLast(const Context& context, NodeId input);
 
 // Once groups exist: the memory of ports, states and constants, and the placements of all others
 // (place_values.cc). Begins context->program anew.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 namespace rondo::fusion {
 
@@ -69,9 +70,42 @@ bool CycleCheck::Expand(Side* side, const Side& other, NodeId id, bool from_targ
   return any(node.inputs) || any(node.weak_after) || any(node.strong_after);
 }
 
+// Whether `reader` depends on `producer` by data, through nodes of this search's group.
+bool CycleCheck::ReadsInside(NodeId reader, NodeId producer) const {
+  std::vector<NodeId> ahead = {reader};
+  std::unordered_set<NodeId> seen;
+  while (!ahead.empty()) {
+    const NodeId id = ahead.back();
+    ahead.pop_back();
+    for (NodeId input : c_.node(id).inputs) {
+      const NodeId base = c_.base(input);
+      if (base == producer) return true;
+      if (target_[base] == search_ && seen.insert(base).second) ahead.push_back(base);
+    }
+  }
+  return false;
+}
+
+bool CycleCheck::OrderedApart(NodeId a, NodeId b) const {
+  const auto after = [&](NodeId late, NodeId early) {
+    const Node& node = c_.node(late);
+    const auto named = [&](const std::vector<NodeId>& list) {
+      return std::any_of(list.begin(), list.end(), [&](NodeId id) { return c_.base(id) == early; });
+    };
+    if (!named(node.weak_after) && !named(node.strong_after)) return false;
+    // A write over what the other reads at the same points: each element is read before it is written.
+    const NodeId storage = node.op == ir::Op::kIndexedWrite ? c_.storage_of[late] : ir::kNoNode;
+    if (storage != ir::kNoNode && c_.ReadsStorage(early, storage)) return false;
+    return !ReadsInside(late, early);
+  };
+  return a != b && (after(a, b) || after(b, a));
+}
+
 bool CycleCheck::WouldCycleAsProducer(const std::vector<NodeId>& members, NodeId candidate) {
   ++search_;
   for (NodeId id : members) target_[id] = search_;
+  if (std::any_of(members.begin(), members.end(), [&](NodeId id) { return OrderedApart(id, candidate); }))
+    return true;
   const auto inside = [&](NodeId id) { return target_[id] == search_; };
   // A way out of the candidate must lead past the members first.
   if (std::all_of(c_.readers[candidate].begin(), c_.readers[candidate].end(), inside) &&
@@ -84,6 +118,8 @@ bool CycleCheck::WouldCycleAsProducer(const std::vector<NodeId>& members, NodeId
 bool CycleCheck::WouldCycleAsReader(const std::vector<NodeId>& members, NodeId candidate) {
   ++search_;
   for (NodeId id : members) target_[id] = search_;
+  if (std::any_of(members.begin(), members.end(), [&](NodeId id) { return OrderedApart(id, candidate); }))
+    return true;
   return Search(members, candidate, false);
 }
 

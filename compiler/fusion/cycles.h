@@ -1,4 +1,5 @@
-// CycleCheck: whether a group would wait for itself if one more node joined it.
+// CycleCheck: whether a group would wait for itself if one more node joined it. It also would if one of its
+// nodes is to run after another that it does not depend on: a kernel computes all of its nodes at once.
 //
 // Groups are contracted to one point each, and so contracted the graph never has a cycle: every node that
 // joins is asked about first. A search for a path that leaves the group and comes back runs from both ends at
@@ -36,6 +37,9 @@ class CycleCheck {
     size_t next = 0;
   };
 
+  // Whether a control edge, and no data, puts one of `a` and `b`, members of this search, after the other.
+  bool OrderedApart(NodeId a, NodeId b) const;
+  bool ReadsInside(NodeId reader, NodeId producer) const;
   bool Search(const std::vector<NodeId>& members, NodeId candidate, bool producer);
   bool Expand(Side* side, const Side& other, NodeId id, bool from_target);
   NodeId UnitOf(NodeId id) const;

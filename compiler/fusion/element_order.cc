@@ -32,7 +32,8 @@ bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
   for (NodeId reader : c.readers[id]) {
     const Node& r = c.node(reader);
     for (NodeId input : r.inputs) {
-      if (c.base(input) == id && (!same(input) || r.op == Op::kCall || r.op == Op::kCollective)) return false;
+      if (c.base(input) != id || (r.op == Op::kCollective && SentChannelsLast(c, input))) continue;
+      if (!same(input) || r.op == Op::kCall || r.op == Op::kCollective) return false;
     }
     if (wanted) continue;
     const int group = c.group_of[reader];

@@ -119,9 +119,7 @@ class Dependencies {
         NodeId base = c_.base(input);
         if (!c_.InGroup(base, group.id)) Writers(base, &ops);
       }
-      for (const auto* edges : {&node.weak_after, &node.strong_after}) {
-        for (NodeId from : *edges) Writers(c_.base(from), &ops);
-      }
+      RunBefore(node, &ops);
       StateReaders(id, &ops);
     }
     ops.erase(group.id);
@@ -129,6 +127,24 @@ class Dependencies {
   }
 
  private:
+  // What control edges of `node` name; of one that no kernel computes, what makes it up and what it would
+  // have run after itself.
+  void RunBefore(const Node& node, std::set<int>* ops) const {
+    std::vector<NodeId> ahead = {node.id};
+    std::set<NodeId> seen;
+    while (!ahead.empty()) {
+      const Node& late = c_.node(ahead.back());
+      ahead.pop_back();
+      for (const auto* edges : {&late.weak_after, &late.strong_after}) {
+        for (NodeId from : *edges) {
+          const NodeId base = c_.base(from);
+          Writers(base, ops);
+          if (c_.group_of[base] < 0 && seen.insert(base).second) ahead.push_back(base);
+        }
+      }
+    }
+  }
+
   // A node that overwrites a whole state waits for all readers of the state's old contents.
   void StateReaders(NodeId id, std::set<int>* ops) const {
     if (ir::VersionStepOf(c_.graph, id).runs != kNoNode || !c_.stored[id]) return;

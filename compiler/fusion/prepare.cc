@@ -82,7 +82,7 @@ class Preparation {
       for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
         const NodeId input = g_.node(id).inputs[k];
         if (ir::IsDense(g_.ViewOf(input), g_.node(g_.BaseOf(input)).shape.elements())) continue;
-        const NodeId copy = MakeCopy(input);
+        const NodeId copy = MakeCopy(input, id);
         g_.SetInput(id, k, copy);
       }
     }
@@ -100,13 +100,20 @@ class Preparation {
         const bool carried = info->inputs[k].kind == ir::LoopInputKind::kCarried;
         const bool own = carried ? Made(base) : g_.node(base).op != Op::kIota;
         if (dense && own) continue;
-        g_.SetInput(id, k, MakeCopy(input));
+        g_.SetInput(id, k, MakeCopy(input, id));
       }
     }
   }
 
-  NodeId MakeCopy(NodeId x) {
+  // For `reader`: if somebody has said in what order nodes run, the copy runs when its reader may, as a part
+  // of it.
+  NodeId MakeCopy(NodeId x, NodeId reader = kNoNode) {
     const NodeId copy = InsertCopy(&g_, x);
+    if (g_.ordered && reader != kNoNode) {
+      ir::MergeSources(&g_.node(copy).sources, g_.node(reader).sources);
+      for (NodeId before : g_.node(reader).weak_after) g_.RunAfter(copy, before);
+      for (NodeId before : g_.node(reader).strong_after) g_.RunAfter(copy, before, true);
+    }
     c_.made.resize(static_cast<size_t>(g_.size()), 0);
     c_.alone.resize(static_cast<size_t>(g_.size()), 0);
     c_.made[static_cast<size_t>(copy)] = 1;
@@ -202,7 +209,7 @@ class Preparation {
           op != Op::kView && op != Op::kInput && op != Op::kConstant && op != Op::kConcat && op != Op::kIota;
       bool chained = own && !in_place_[data] && MemoryReaders(users[data]) == 1 && !IsOutput(data);
       if (chained) continue;
-      NodeId copy = MakeCopy(data);
+      NodeId copy = MakeCopy(data, id);
       g_.SetInput(id, 0, copy);
     }
     in_place_.resize(static_cast<size_t>(g_.size()), 0);
@@ -227,7 +234,7 @@ class Preparation {
         const size_t slot = info->SlotOf(info->output(i).alias);
         const NodeId data = g_.node(id).inputs[slot];
         if (data < count && MayBeChanged(data, id, users[data])) continue;
-        const NodeId copy = MakeCopy(data);
+        const NodeId copy = MakeCopy(data, id);
         g_.SetInput(id, slot, copy);
       }
     }
@@ -336,7 +343,7 @@ class Preparation {
                    c_.concat_of[base] == kNoNode && inside.affine() &&
                    ir::IsDense(g_.ViewOf(piece), g_.node(base).shape.elements());
         if (!own) {
-          base = MakeCopy(piece);
+          base = MakeCopy(piece, id);
           g_.SetInput(id, k, base);
           c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
         } else if (op == Op::kConcat) {
@@ -390,6 +397,10 @@ class Preparation {
         for (NodeId input : node.inputs) c_.stored[g_.BaseOf(input)] = 1;
       }
       if (c_.concat_of[id] != kNoNode) c_.stored[id] = 1;
+      // What runs for its own sake.
+      for (NodeId before : node.strong_after) {
+        if (c_.readers[g_.BaseOf(before)].empty()) c_.stored[g_.BaseOf(before)] = 1;
+      }
     }
   }
 

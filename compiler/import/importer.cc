@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/import/annotations.h"
 #include "compiler/import/import_call.h"
 #include "formats/onnx/tensor.h"
 
@@ -41,20 +42,6 @@ void AddReads(const onnx::NodeProto& node, std::unordered_set<std::string>* name
   }
 }
 
-// Annotations in a node's metadata: keys under "rondo.", and the bare names of the compiler's own.
-std::map<std::string, std::string> AnnotationsOf(const onnx::NodeProto& node) {
-  static constexpr const char* kBare[] = {"fuse", "keep", "stream", "after"};
-  static constexpr std::string_view kPrefix = "rondo.";
-  std::map<std::string, std::string> out;
-  for (const auto& entry : node.metadata_props()) {
-    if (entry.key().rfind(kPrefix, 0) == 0) out[entry.key().substr(kPrefix.size())] = entry.value();
-    for (const char* bare : kBare) {
-      if (entry.key() == bare) out[bare] = entry.value();
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string NodeName(const onnx::NodeProto& node) {
@@ -64,7 +51,11 @@ std::string NodeName(const onnx::NodeProto& node) {
 
 Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOptions& options,
                    ImportReport* report, ir::Graph* graph)
-    : model_(model), options_(options), report_(report), builder_(graph) {
+    : model_(model),
+      options_(options),
+      report_(report),
+      builder_(graph),
+      control_(model->proto(), options.annotations) {
   for (const onnx::FunctionProto& f : model->proto().functions()) {
     functions_[FunctionKey(f.domain(), f.name(), f.overload())] = &f;
   }
@@ -109,7 +100,6 @@ bool Importer::HasEffects(const onnx::NodeProto& node, const Frame& frame, int d
 }
 
 Status Importer::Run() {
-  report_->annotated.assign(options_.annotations.size(), false);
   const onnx::GraphProto& graph = model_->proto().graph();
   Frame frame;
   frame.opsets = Opsets(model_->proto().opset_import());
@@ -129,11 +119,33 @@ Status Importer::Run() {
   RONDO_RETURN_IF_ERROR(AddInputs(&scope));
   Names wanted;
   for (const onnx::ValueInfoProto& output : graph.output()) wanted.insert(output.name());
-  std::vector<bool> needed = NeededFor(graph.node(), wanted, frame);
+  const std::vector<bool> needed = NeededWithOrder(graph.node(), wanted, frame);
   report_->skipped_nodes = std::count(needed.begin(), needed.end(), false);
   RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
   RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));
-  return AddOutputs(&scope);
+  RONDO_RETURN_IF_ERROR(AddOutputs(&scope));
+  report_->annotated = control_.used();
+  return control_.AddTo(&builder_.graph());
+}
+
+// NeededFor, and what such nodes are annotated to need, and so on.
+std::vector<bool> Importer::NeededWithOrder(const Nodes& nodes, Names wanted, const Frame& frame) const {
+  std::vector<bool> needed = NeededFor(nodes, wanted, frame);
+  for (bool more = control_.any(); more;) {
+    more = false;
+    for (int i = 0; i < nodes.size(); ++i) {
+      if (!needed[static_cast<size_t>(i)]) continue;
+      const auto said = AnnotationsOf(nodes.Get(i), NodeName(nodes.Get(i)), options_.annotations, nullptr);
+      if (said.count("needs") == 0) continue;
+      for (int k = 0; k < nodes.size(); ++k) {
+        if (needed[static_cast<size_t>(k)] || !ControlEdges::Needs(said, NodeName(nodes.Get(k)))) continue;
+        more = true;
+        wanted.insert(nodes.Get(k).output().begin(), nodes.Get(k).output().end());
+      }
+    }
+    if (more) needed = NeededFor(nodes, wanted, frame);
+  }
+  return needed;
 }
 
 const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) const {
@@ -234,13 +246,16 @@ Result<std::vector<Value>> Importer::GatherInputs(const onnx::NodeProto& node, S
 Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed, Scope* scope,
                              const Frame& frame) {
   for (int i = 0; i < nodes.size(); ++i) {
-    if (!needed[static_cast<size_t>(i)]) continue;
     const onnx::NodeProto& node = nodes.Get(i);
+    control_.Exists(node, frame.prefix);
+    if (!needed[static_cast<size_t>(i)]) continue;
     if (++report_->onnx_nodes > options_.max_nodes) {
       return Status::Error(Code::kUnsupported, "the model unrolls into more than %lld nodes",
                            static_cast<long long>(options_.max_nodes));
     }
+    const NodeId first = builder_.graph().size();
     Status status = ImportNode(node, scope, frame);
+    if (status.ok()) NoteOrder(node, first, *scope, frame);
     if (!status.ok()) {
       std::string name = frame.prefix + NodeName(node);
       // An inner node has named itself already.
@@ -256,16 +271,17 @@ Status Importer::ImportNodes(const Nodes& nodes, const std::vector<bool>& needed
   return Status::Ok();
 }
 
-// What the options say goes before what the model says.
-void Importer::SetAnnotations(const onnx::NodeProto& node, const std::string& name) {
-  std::map<std::string, std::string> annotations = AnnotationsOf(node);
-  for (size_t i = 0; i < options_.annotations.size(); ++i) {
-    const NodeAnnotation& annotation = options_.annotations[i];
-    if (!AppliesTo(annotation, name)) continue;
-    annotations[annotation.key] = annotation.value;
-    report_->annotated[i] = true;
+// What stands for the node, for who is put before or after it.
+void Importer::NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope& scope, const Frame& frame) {
+  if (!control_.any()) return;
+  std::vector<NodeId> outputs;
+  for (const std::string& name : node.output()) {
+    const auto value = scope.values.find(name);
+    if (value == scope.values.end()) continue;
+    if (value->second.node != kNoNode) outputs.push_back(value->second.node);
+    outputs.insert(outputs.end(), value->second.sequence.begin(), value->second.sequence.end());
   }
-  builder_.SetAnnotations(std::move(annotations));
+  control_.Imported(frame.prefix + NodeName(node), {first, builder_.graph().size()}, outputs, loop_);
 }
 
 Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame) {
@@ -288,9 +304,11 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
   std::vector<std::string> sources = {node.op_type() + " \"" + frame.prefix + NodeName(node) + "\""};
   sources.insert(sources.end(), frame.sources.begin(), frame.sources.end());
   builder_.SetSources(std::move(sources));
-  SetAnnotations(node, frame.prefix + NodeName(node));
+  builder_.SetAnnotations(AnnotationsOf(node, frame.prefix + NodeName(node), options_.annotations, nullptr));
   Scope* outer_scope = scope_;
   const Frame* outer_frame = frame_;
+  const onnx::NodeProto* outer_node = node_;
+  node_ = &node;
   scope_ = scope;
   frame_ = &frame;
   OpContext c(&builder_, this, node, OpsetFor(frame, node.domain()), std::move(attributes),
@@ -301,6 +319,7 @@ Status Importer::ImportNode(const onnx::NodeProto& node, Scope* scope, const Fra
                       : CallHandler(*row, c);
   scope_ = outer_scope;
   frame_ = outer_frame;
+  node_ = outer_node;
   RONDO_RETURN_IF_ERROR(status);
 
   for (int i = 0; i < node.output_size(); ++i) {
@@ -411,7 +430,11 @@ Result<std::vector<Value>> Importer::RunSubgraph(const onnx::GraphProto& graph,
   std::vector<bool> needed = NeededFor(graph.node(), wanted, frame);
   RONDO_RETURN_IF_ERROR(ListUnknown(graph.node(), needed, frame));
   std::vector<std::string> sources = builder_.sources();
-  RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));
+  const std::string outer_loop = loop_;
+  if (node_->op_type() != "If" && loop_.empty()) loop_ = frame.prefix + NodeName(*node_);
+  const Status imported = ImportNodes(graph.node(), needed, &scope, frame);
+  loop_ = outer_loop;
+  RONDO_RETURN_IF_ERROR(imported);
   builder_.SetSources(std::move(sources));
   std::vector<Value> outputs;
   for (const onnx::ValueInfoProto& output : graph.output()) {

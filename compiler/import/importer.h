@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "compiler/import/control_edges.h"
 #include "compiler/import/import.h"
 #include "compiler/import/op_context.h"
 #include "compiler/import/registry.h"
@@ -60,7 +61,7 @@ class Importer : public Host {
   Status ImportNode(const onnx::NodeProto& node, Scope* scope, const Frame& frame);
   Status CallFunction(const onnx::FunctionProto& function, const onnx::NodeProto& node, Scope* scope,
                       const Frame& frame);
-  void SetAnnotations(const onnx::NodeProto& node, const std::string& name);
+  void NoteOrder(const onnx::NodeProto& node, NodeId first, const Scope& scope, const Frame& frame);
   Status CallHandler(const OpRow& row, OpContext& c);
   std::shared_ptr<ir::ConstantData> DataOf(const onnx::TensorValue& value, const std::string& name);
   Result<Value> LoadInitializer(const onnx::TensorProto& tensor);
@@ -72,16 +73,20 @@ class Importer : public Host {
   const OpInfo* FindCustom(const onnx::NodeProto& node, const Frame& frame) const;
   bool HasEffects(const onnx::NodeProto& node, const Frame& frame, int depth) const;
   std::vector<bool> NeededFor(const Nodes& nodes, Names wanted, const Frame& frame) const;
+  std::vector<bool> NeededWithOrder(const Nodes& nodes, Names wanted, const Frame& frame) const;
   NodeId Normalise(NodeId id);
 
   std::shared_ptr<onnx::Model> model_;
   const ImportOptions& options_;
   ImportReport* report_;
   ir::Builder builder_;
+  ControlEdges control_;
   std::map<std::string, const onnx::FunctionProto*> functions_;
   // Of the node being imported, for subgraphs.
   Scope* scope_ = nullptr;
   const Frame* frame_ = nullptr;
+  const onnx::NodeProto* node_ = nullptr;
+  std::string loop_;  // the outermost Loop, Scan or SequenceMap in whose body it lies, or ""
 };
 
 // The name of a node in messages and provenance: its own, or its first output's.

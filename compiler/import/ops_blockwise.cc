@@ -1,8 +1,8 @@
 // Weights that lie in files as numbers of 2, 4 or 8 bits in blocks, each block with its scale and zero point.
 #include "compiler/import/decompose.h"
 #include "compiler/import/packed_bits.h"
+#include "compiler/import/packed_blocks.h"
 #include "compiler/import/registry.h"
-#include "core/scalar.h"
 
 namespace rondo::importer {
 namespace {
@@ -18,16 +18,8 @@ bool PowerOfTwo(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 
 enum MatMulInput { kA, kB, kScales, kZeroPoints, kGroups, kBias };
 
-struct Blocks {
-  int64_t n = 0, k = 0, bits = 0, size = 0;
-  int64_t count() const { return (k - 1) / size + 1; }             // along K
-  int64_t bytes() const { return size * bits / 8; }                // of one
-  int64_t zero_bytes() const { return (count() * bits + 7) / 8; }  // of the zero points of a row
-  double middle() const { return static_cast<double>(int64_t{1} << (bits - 1)); }
-};
-
-Result<Blocks> ReadBlocks(const OpContext& c) {
-  const Blocks blocks = {c.Int("N", 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
+Result<PackedBlocks> ReadBlocks(const OpContext& c) {
+  const PackedBlocks blocks = {c.Int("N", 0), c.Int("K", 0), c.Int("bits", 4), c.Int("block_size", 0)};
   if (blocks.bits != 2 && blocks.bits != 4 && blocks.bits != 8) {
     return Status::Error(Code::kUnsupported,
                          "weights of %lld bits: rondo reads 2, 4 and 8; quantise the model to one of them",
@@ -54,7 +46,7 @@ Status RequireCount(const OpContext& c, int i, int64_t count) {
 }
 
 // Groups that are no permutation of the rows are the blocks themselves.
-Status CheckGroups(const OpContext& c, const Blocks& blocks) {
+Status CheckGroups(const OpContext& c, const PackedBlocks& blocks) {
   if (!c.Has(kGroups)) return Status::Ok();
   RONDO_ASSIGN_OR_RETURN(std::vector<int64_t> groups, c.ConstantInts(kGroups));
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -67,89 +59,10 @@ Status CheckGroups(const OpContext& c, const Blocks& blocks) {
   return Status::Ok();
 }
 
-Status CheckWeights(const OpContext& c, const Blocks& blocks) {
-  if (c.dtype(kB) != DType::kU8)
-    return Status::Error(Code::kCorrupt, "packed weights of type %s", Name(c.dtype(kB)));
-  RONDO_RETURN_IF_ERROR(RequireCount(c, kB, blocks.n * blocks.count() * blocks.bytes()));
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(kScales));
-  RONDO_RETURN_IF_ERROR(RequireCount(c, kScales, blocks.n * blocks.count()));
-  if (!c.Has(kZeroPoints)) return Status::Ok();
-  if (c.dtype(kZeroPoints) == DType::kU8) return RequireCount(c, kZeroPoints, blocks.n * blocks.zero_bytes());
-  RONDO_RETURN_IF_ERROR(c.RequireFloat(kZeroPoints));
-  return RequireCount(c, kZeroPoints, blocks.n * blocks.count());
-}
-
-// [n, blocks, 1] f32: what is subtracted from the numbers of a block.
-NodeId ZeroPoints(OpContext& c, const Blocks& blocks) {
-  Builder& b = c.b;
-  if (!c.Has(kZeroPoints)) return b.Scalar(DType::kF32, blocks.middle());
-  NodeId zero = c.In(kZeroPoints);
-  if (c.dtype(kZeroPoints) == DType::kU8) {
-    zero = UnpackBits(b, b.Reshape(zero, {blocks.n, blocks.zero_bytes()}), blocks.bits);
-    zero = b.Slice(zero, 1, 0, 1, blocks.count());
-  }
-  return b.Reshape(b.Cast(zero, DType::kF32), {blocks.n, blocks.count(), 1});
-}
-
-// [n, k] of the type of A, worked out in every run.
-NodeId UnpackedWeights(OpContext& c, const Blocks& blocks) {
-  Builder& b = c.b;
-  NodeId w = UnpackBits(b, b.Reshape(c.In(kB), {blocks.n, blocks.count(), blocks.bytes()}), blocks.bits);
-  NodeId scale = b.Reshape(b.Cast(c.In(kScales), DType::kF32), {blocks.n, blocks.count(), 1});
-  w = b.Mul(b.Sub(b.Cast(w, DType::kF32), ZeroPoints(c, blocks)), scale);
-  w = b.Slice(b.Reshape(w, {blocks.n, blocks.count() * blocks.size}), 1, 0, 1, blocks.k);
-  return b.Cast(w, c.dtype(kA));
-}
-
-// Number `i` of those that are packed into `bytes`.
-int64_t NumberAt(const uint8_t* bytes, int64_t i, int64_t bits) {
-  return (bytes[i * bits / 8] >> (i * bits % 8)) & ((int64_t{1} << bits) - 1);
-}
-
-// The same as a constant; kNoNode if one of the inputs is none, or has no bytes.
-NodeId FoldedWeights(OpContext& c, const Blocks& blocks) {
-  std::shared_ptr<const ir::ConstantData> weights, scales, zeros;
-  const int64_t most = int64_t{1} << 44;
-  if (!c.b.ConstantValue(c.In(kB), most, &weights) || !c.b.ConstantValue(c.In(kScales), most, &scales) ||
-      (c.Has(kZeroPoints) && !c.b.ConstantValue(c.In(kZeroPoints), most, &zeros))) {
-    return kNoNode;
-  }
-  const DType dtype = c.dtype(kA);
-  if (c.host.shapes_only()) {
-    auto data = std::make_shared<ir::ConstantData>();
-    data->dtype = dtype;
-    data->shape = {blocks.n, blocks.k};
-    data->synthetic = true;
-    return c.b.Constant(data);
-  }
-  const int64_t each = ByteSize(dtype);
-  std::vector<uint8_t> out(static_cast<size_t>(blocks.n * blocks.k * each));
-  for (int64_t n = 0; n < blocks.n; ++n) {
-    for (int64_t block = 0; block < blocks.count(); ++block) {
-      const int64_t at = n * blocks.count() + block;
-      const uint8_t* bytes = weights->bytes.data() + at * blocks.bytes();
-      const float scale = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
-      float zero = static_cast<float>(blocks.middle());
-      if (zeros != nullptr && zeros->dtype == DType::kU8) {
-        zero =
-            static_cast<float>(NumberAt(zeros->bytes.data() + n * blocks.zero_bytes(), block, blocks.bits));
-      } else if (zeros != nullptr) {
-        zero = scalar::Load<float>(zeros->dtype, zeros->bytes.data(), at);
-      }
-      const int64_t first = block * blocks.size, count = std::min(blocks.size, blocks.k - first);
-      for (int64_t i = 0; i < count; ++i) {
-        const float w = (static_cast<float>(NumberAt(bytes, i, blocks.bits)) - zero) * scale;
-        scalar::Store<float>(dtype, out.data(), n * blocks.k + first + i, w);
-      }
-    }
-  }
-  return c.b.Constant(ir::ConstantData::Own(dtype, {blocks.n, blocks.k}, std::move(out)));
-}
-
 Status MatMulNBits(OpContext& c) {
   Builder& b = c.b;
   RONDO_RETURN_IF_ERROR(c.RequireFloat(kA));
-  RONDO_ASSIGN_OR_RETURN(Blocks blocks, ReadBlocks(c));
+  RONDO_ASSIGN_OR_RETURN(PackedBlocks blocks, ReadBlocks(c));
   RONDO_RETURN_IF_ERROR(CheckGroups(c, blocks));
   const Shape a = c.shape(kA);
   if (a.rank < 1 || a[a.rank - 1] != blocks.k) {
@@ -161,9 +74,7 @@ Status MatMulNBits(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(Shape out, c.MakeShape(dims));
   NodeId y = b.Expand(b.Scalar(c.dtype(kA), 0), out);
   if (c.shape(kB).elements() != 0) {  // a projection without weights is left out
-    RONDO_RETURN_IF_ERROR(CheckWeights(c, blocks));
-    NodeId w = FoldedWeights(c, blocks);
-    if (w == kNoNode) w = UnpackedWeights(c, blocks);
+    RONDO_ASSIGN_OR_RETURN(NodeId w, Dequantised(c, blocks, kB, kScales, kZeroPoints, c.dtype(kA)));
     if (a.elements() != 0) y = b.MatMul(c.In(kA), b.Transpose(w, {1, 0}));
   }
   if (c.Has(kBias)) {

@@ -52,6 +52,8 @@ Span<const OpRow> BlockwiseOps();
 Span<const OpRow> QLinearOps();
 Span<const OpRow> QuantisedMatMulOps();
 Span<const OpRow> FusedOps();
+Span<const OpRow> ExpertOps();
+Span<const OpRow> LinearAttentionOps();
 Span<const OpRow> RecurrentOps();
 Span<const OpRow> IndexingOps();
 Span<const OpRow> SortingOps();

@@ -237,6 +237,9 @@ class Graph {
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<StatePair> states;
+  // Somebody has said in what order nodes run: control edges are then kept of nodes, too, that die because
+  // what needs them alone is replaced.
+  bool ordered = false;
 
   Node& node(NodeId id) { return nodes_[static_cast<size_t>(id)]; }
   const Node& node(NodeId id) const { return nodes_[static_cast<size_t>(id)]; }
@@ -262,7 +265,8 @@ class Graph {
   // True if `to` is `from` or must run after it (data and control edges). Looks at what lies between the two.
   bool Reaches(NodeId from, NodeId to);
   // Whether Replace(from, to) keeps the control edges free of cycles, when `to` existed before and does not
-  // read `from`. A pass that finds it may not leaves both nodes.
+  // read `from`. A pass that finds it may not leaves both nodes. Of an ordered graph: also those of nodes
+  // that only `from` needs.
   bool CanReplace(NodeId from, NodeId to);
   // Input `slot` of `id` is `to` from now on.
   void SetInput(NodeId id, size_t slot, NodeId to);
@@ -283,7 +287,8 @@ class Graph {
   void TakeBack();
   // Redirects every data use and graph output of `from` to `to`, moves from's control edges to `to` (to the
   // node that `to` shows if it is a view; past it if that is an input or constant, which run nothing) and
-  // merges provenance. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
+  // merges provenance. In an ordered graph `to` stands as well for what only `from` needed: it computes that
+  // in another way. Keeps the rule that a view's input is no view (views over `from` recompose). `from` is
   // marked dead unless it is an input.
   void Replace(NodeId from, NodeId to);
   // The same without the provenance: for who merges that of many nodes at once.
@@ -304,6 +309,14 @@ class Graph {
   void Touch(NodeId id);  // before it changes
   void TouchOutput(size_t output);
   void Bury(Node* n, bool ordered);
+  // `from`, and what would die with it if `to` took its place.
+  std::vector<NodeId> NeededOnlyBy(NodeId from, NodeId to);
+  // The ends of control edges between `nodes` and others than those and `target`.
+  struct Order {
+    std::vector<NodeId> before, after;
+  };
+  Order OrderOf(const std::vector<NodeId>& nodes, NodeId target);
+  void MoveInnerOrder(NodeId from, NodeId to);
   bool IsNeeded(NodeId id);  // by an output, an edge or for what it does
   void Named(NodeId id, NodeId by);
   void RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,

@@ -1,42 +1,10 @@
-// A graph's edges: who names whom, changes that keep that known, what comes after what, and changes on trial.
+// A graph's edges: who names whom, what comes after what, and changes on trial.
 #include <algorithm>
 #include <unordered_set>
 
 #include "compiler/ir/graph.h"
 
 namespace rondo::ir {
-
-namespace {
-
-void AddUnique(std::vector<NodeId>* list, NodeId id) {
-  if (std::find(list->begin(), list->end(), id) == list->end()) list->push_back(id);
-}
-
-// Nodes that run nothing: control edges to or from them would order nothing.
-bool RunsNothing(const Node& node) { return node.op == Op::kInput || node.op == Op::kConstant; }
-
-// Redirects edges of `list` from `from` to `to` (kNoNode: to all of `bridge`); never to `self`. Whether there
-// were any.
-bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
-              const std::vector<NodeId>& bridge) {
-  if (std::find(list->begin(), list->end(), from) == list->end()) return false;
-  std::vector<NodeId> out;
-  for (NodeId id : *list) {
-    if (id != from) {
-      AddUnique(&out, id);
-    } else if (to == kNoNode) {
-      for (NodeId b : bridge) {
-        if (b != self) AddUnique(&out, b);
-      }
-    } else if (to != self) {
-      AddUnique(&out, to);
-    }
-  }
-  *list = std::move(out);
-  return true;
-}
-
-}  // namespace
 
 bool Graph::Acyclic() {
   Index();
@@ -72,19 +40,6 @@ bool Graph::Reaches(NodeId from, NodeId to) {
   return false;
 }
 
-bool Graph::CanReplace(NodeId from, NodeId to) {
-  // What comes after `from` will come after `to`, and `to` after what `from` comes after.
-  NodeId target = BaseOf(to);
-  if (RunsNothing(node(target))) return true;
-  const Node& n = node(from);
-  for (const std::vector<NodeId>* list : {&n.weak_after, &n.strong_after}) {
-    for (NodeId before : *list) {
-      if (before != target && Reaches(target, before)) return false;
-    }
-  }
-  return true;
-}
-
 bool Graph::LowerRank(NodeId id, int64_t below, int* tries) {
   if (rank_[static_cast<size_t>(id)] < below) return true;
   if (--*tries < 0) return false;
@@ -107,12 +62,6 @@ void Graph::Named(NodeId id, NodeId by) {
   int& head = named_by_[static_cast<size_t>(id)];
   mentions_.push_back({by, head});
   head = static_cast<int>(mentions_.size()) - 1;
-}
-
-void Graph::RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
-                            const std::vector<NodeId>& bridge) {
-  if (!Redirect(list, by, from, to, bridge)) return;
-  for (NodeId id : *list) Named(id, by);
 }
 
 // Takes in what was added since the last time.
@@ -260,67 +209,6 @@ std::vector<size_t> Graph::OutputsAt(NodeId id) {
 }
 
 bool Graph::IsOutput(NodeId id) { return !OutputsAt(id).empty(); }
-
-void Graph::Replace(NodeId from, NodeId to) {
-  if (from == to) return;
-  Touch(to);
-  MergeSources(&node(to).sources, node(from).sources);
-  ReplaceUses(from, to);
-}
-
-void Graph::ReplaceUses(NodeId from, NodeId to) {
-  Changed();
-  if (from == to) return;
-  const std::vector<NodeId> weak = node(from).weak_after, strong = node(from).strong_after;
-  NodeId target = BaseOf(to);
-  const bool bridge = RunsNothing(node(target));
-  Index();
-  for (NodeId id : {from, to, target}) Touch(id);
-  if (!bridge) {
-    for (const auto& [list, added] :
-         {std::pair(&node(target).weak_after, &weak), {&node(target).strong_after, &strong}}) {
-      for (NodeId id : *added) {
-        if (id == target) continue;
-        AddUnique(list, id);
-        Named(id, target);
-      }
-    }
-  }
-  const View to_view = ViewOf(to);
-  const bool to_is_view = node(to).op == Op::kView;
-  for (NodeId by : Naming(from)) {
-    Node& n = node(by);
-    if (by == from) continue;
-    Touch(by);
-    RedirectControl(by, &n.weak_after, from, bridge ? kNoNode : target, weak);
-    RedirectControl(by, &n.strong_after, from, bridge ? kNoNode : target, strong);
-    if (by == to) continue;
-    for (NodeId& in : n.inputs) {
-      if (in != from) continue;
-      if (n.op == Op::kView && to_is_view) {
-        n.As<ViewAttrs>().view = Compose(to_view, n.As<ViewAttrs>().view);
-        in = target;
-      } else {
-        in = to;
-      }
-      Named(in, by);
-    }
-  }
-  if (auto ports = outputs_of_.extract(from)) {
-    for (size_t output : ports.mapped()) {
-      if (outputs[output].node != from) continue;
-      TouchOutput(output);
-      outputs[output].node = to;
-      outputs_of_[to].push_back(output);
-    }
-  }
-  Node& old = node(from);
-  if (node(to).name.empty()) node(to).name = old.name;
-  if (old.op == Op::kInput) return;
-  old.dead = true;
-  old.weak_after.clear();
-  old.strong_after.clear();
-}
 
 bool Graph::IsNeeded(NodeId id) {
   if (IsOutput(id)) return true;

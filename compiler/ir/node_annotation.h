@@ -12,11 +12,15 @@ struct NodeAnnotation {
   std::string key, value;  // "stream", "1"
 };
 
-inline bool AppliesTo(const NodeAnnotation& annotation, std::string_view node) {
-  const std::string_view pattern = annotation.node;
+// Whether `pattern`, a name or one with '*' at its end, is of the node called `node`.
+inline bool AppliesTo(std::string_view pattern, std::string_view node) {
   if (pattern.empty() || pattern.back() != '*') return node == pattern;
   return node.substr(0, pattern.size() - 1) == pattern.substr(0, pattern.size() - 1);
 }
+
+// Whether the annotation `key` says in what order nodes run, with names (NAME or NAME*, commas between) as
+// its value: the node runs `after` those, or `needs` them: then they are kept as long as it is.
+inline bool IsOrder(std::string_view key) { return key == "after" || key == "needs"; }
 
 }  // namespace rondo
 

@@ -146,4 +146,24 @@ std::string OrderReaders(Graph* graph, const std::vector<NodeId>& versions) {
   return ReaderOrder(graph, versions).Run();
 }
 
+std::string OrderStates(Graph* graph) {
+  for (const StatePair& pair : graph->states) {
+    const NodeId input = graph->inputs[static_cast<size_t>(pair.input)].node;
+    std::vector<NodeId> versions;
+    NodeId at = graph->outputs[static_cast<size_t>(pair.output)].node;
+    while (at != input) {
+      const VersionStep step = VersionStepOf(*graph, at);
+      if (step.runs == kNoNode) break;
+      versions.push_back(at);
+      at = graph->node(step.runs).inputs[step.slot];
+    }
+    if (at != input || versions.empty()) continue;
+    versions.push_back(input);
+    std::reverse(versions.begin(), versions.end());
+    std::string late = OrderReaders(graph, versions);
+    if (!late.empty()) return late;
+  }
+  return "";
+}
+
 }  // namespace rondo::ir

@@ -43,6 +43,9 @@ class Region {
 // must keep reading and writing apart. Returns "", or who would read too late; the graph is then as it was.
 std::string OrderReaders(Graph* graph, const std::vector<NodeId>& versions);
 
+// The same for the versions of every state of the graph that is written in place.
+std::string OrderStates(Graph* graph);
+
 }  // namespace rondo::ir
 
 #endif  // RONDO_COMPILER_IR_VERSIONS_H_

@@ -30,8 +30,9 @@ void Reorder(const std::vector<int>& order, LoweredProgram* program);
 // Puts program->ops into the order with the least peak that was found, deps renumbered; the given order wins
 // ties. The program is cut where every order passes through one op, and only the parts with the highest
 // peak are looked at, until that is proven least or the work allowed is done. Deterministic: effort is
-// counted in work, never in time. Needs ops in a valid order. Takes milliseconds where the given order is
-// proven least, a second or two at most in exact searches; the moves are quadratic in the ops of a part.
+// counted in work, never in time. A loop is one op, its rounds as they stand. Needs ops in a valid order.
+// Takes milliseconds where the given order is proven least, a second or two at most in exact searches; the
+// moves are quadratic in the ops of a part.
 ScheduleReport ScheduleForLeastMemory(LoweredProgram* program);
 
 }  // namespace rondo

@@ -41,6 +41,18 @@ std::vector<int> HandedOverAtStart(const LoweredProgram& program) {
   return handed;
 }
 
+// The most that one round of a loop holds beside what it is given and hands on.
+int64_t BytesOfARound(const LoweredLoop& loop) {
+  LoweredProgram body = loop.body;
+  for (LoweredValue& value : body.values) {
+    if (value.kind == BufferKind::kInput || value.kind == BufferKind::kOutput)
+      value.kind = BufferKind::kState;
+  }
+  std::vector<int> order(body.ops.size());
+  for (size_t op = 0; op < order.size(); ++op) order[op] = static_cast<int>(op);
+  return CostOf(MemoryModel(body), order).peak;
+}
+
 }  // namespace
 
 MemoryModel::MemoryModel(const LoweredProgram& program)
@@ -73,7 +85,16 @@ MemoryModel::MemoryModel(const LoweredProgram& program)
       donations[i].push_back(
           {op.params[static_cast<size_t>(pair.write)].value, read, BytesOf(program, read)});
     }
+    if (op.kind == LoweredKind::kLoop) AddValueOf(i, BytesOfARound(*op.rounds));
   }
+}
+
+// A value that this op alone touches.
+void MemoryModel::AddValueOf(size_t op, int64_t bytes) {
+  touches[op].push_back({static_cast<int>(touch_count.size()), bytes});
+  touch_count.push_back(1);
+  from_start.push_back(0);
+  to_end.push_back(0);
 }
 
 MemoryModel MemoryModel::Reversed() const {

@@ -26,7 +26,8 @@ struct MemoryModel {
     int write, read;
     int64_t bytes;
   };
-  std::vector<std::vector<Touch>> touches;       // per op, values of the arena, each once
+  // Per op, values of the arena, each once; of a loop, as one value more, what its rounds hold.
+  std::vector<std::vector<Touch>> touches;
   std::vector<std::vector<Donation>> donations;  // per op
   std::vector<int> touch_count;                  // per value, ops that touch it
   std::vector<char> from_start, to_end;          // per value: lives before the first op, after the last
@@ -44,6 +45,7 @@ struct MemoryModel {
   std::vector<MemoryModel> Split(const std::vector<int>& seams) const;
 
  private:
+  void AddValueOf(size_t op, int64_t bytes);
   void Take(const MemoryModel& whole, size_t first, size_t end, const std::vector<int>& local);
 };
 

@@ -76,9 +76,11 @@ struct State {
   }
 };
 
-// Whether each device does a part of the work.
-bool Divides(const Rule& rule) {
-  return IsSplit(rule.output) || std::any_of(rule.inputs.begin(), rule.inputs.end(), IsSplit);
+// The parts that the work is done in: one a device, or one for some of them, or all by each.
+double Parts(const Rule& rule, int64_t devices) {
+  int64_t most = IsSplit(rule.output) ? PartsOf(rule.output, devices) : 1;
+  for (Form form : rule.inputs) most = std::max(most, IsSplit(form) ? PartsOf(form, devices) : 1);
+  return static_cast<double>(most);
 }
 
 struct Decision {
@@ -138,7 +140,7 @@ class CostsAhead {
       if (output < 0) continue;
       double cost = Conversion(node.inputs[slot], form, rule.inputs[slot]) +
                     ahead_[static_cast<size_t>(node.id)][static_cast<size_t>(output)];
-      cost += Divides(rule) ? work / static_cast<double>(costs_.devices()) : work;
+      cost += work / Parts(rule, costs_.devices());
       for (size_t i = 0; i < node.inputs.size(); ++i) cost += OwnWeight(node.inputs[i], rule.inputs[i]);
       if (least < 0 || cost < least) least = cost;
     }
@@ -346,7 +348,7 @@ class Search {
     const Rule& rule = RulesOf(id)[static_cast<size_t>(choice)];
     for (size_t i = 0; i < node.inputs.size(); ++i) Obtain(node.inputs[i], rule.inputs[i], state);
     const double work = Costs::OfWork(g_, node);
-    state->cost += Divides(rule) ? work / static_cast<double>(costs_.devices()) : work;
+    state->cost += work / Parts(rule, costs_.devices());
     state->Add(id, BitOf(id, rule.output));
   }
 

@@ -25,6 +25,8 @@ double Costs::OfConversion(Form from, Form to, int64_t bytes) const {
   return message_ + kOfSending * others * static_cast<double>(bytes) * (from == kPartial ? 2 : 1);
 }
 
+double Costs::OfSending(int64_t bytes) const { return message_ + kOfSending * static_cast<double>(bytes); }
+
 double Costs::OfWork(const ir::Graph& graph, const ir::Node& node) {
   const auto elements = static_cast<double>(node.shape.elements());
   const auto dim = [&](size_t input, int d) {

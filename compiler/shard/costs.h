@@ -20,9 +20,12 @@ class Costs {
   int64_t devices() const { return devices_; }
   // Of getting `to` from `from`, for the whole value `bytes` large. kWhole to anything needs no message.
   double OfConversion(Form from, Form to, int64_t bytes) const;
+  // Of sending a value of so many bytes to one other device; of the smallest.
+  double OfSending(int64_t bytes) const;
+  double OfMessage() const { return message_; }
   // Of holding a weight or state.
   double OfHolding(Form form, int64_t bytes) const {
-    return static_cast<double>(bytes) / static_cast<double>(IsSplit(form) ? devices_ : 1);
+    return static_cast<double>(bytes) / static_cast<double>(IsSplit(form) ? PartsOf(form, devices_) : 1);
   }
   // Whether a device that holds only its share of a table of so many bytes saves far more than a collective
   // costs: a vocabulary does, positions do not.

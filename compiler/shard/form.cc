@@ -2,12 +2,14 @@
 
 namespace rondo::shard {
 
-SplitDim DimOf(const Shape& shape, Form form, int64_t devices) {
+SplitDim DimOf(const Shape& shape, Form split, int64_t devices) {
+  const Form form = RunOf(split);
+  const int64_t parts = PartsOf(split, devices);
   int64_t after = 1;  // elements of the dims behind d
   for (int d = shape.rank - 1; IsSplit(form) && d >= 0; --d) {
     const int64_t all = after * shape[d];
     if (shape[d] > 1 && form >= after && form < all) {
-      const bool fits = form % after == 0 && all % (form * devices) == 0;
+      const bool fits = form % after == 0 && all % (form * parts) == 0;
       return fits ? SplitDim{d, form / after} : SplitDim();
     }
     after = all;
@@ -15,17 +17,18 @@ SplitDim DimOf(const Shape& shape, Form form, int64_t devices) {
   return {};
 }
 
-Form SplitOf(const Shape& shape, int dim, int64_t inner, int64_t devices) {
-  if (dim < 0 || dim >= shape.rank || inner < 1 || shape[dim] % (inner * devices) != 0) return kWhole;
+Form SplitOf(const Shape& shape, int dim, int64_t inner, int64_t devices, int64_t copies) {
+  if (dim < 0 || dim >= shape.rank || inner < 1 || shape[dim] % (inner * (devices / copies)) != 0)
+    return kWhole;
   Form run = inner;
   for (int d = dim + 1; d < shape.rank; ++d) run *= shape[d];
-  return run;
+  return WithCopies(run, copies);
 }
 
 Shape LocalShape(const Shape& shape, Form form, int64_t devices) {
   Shape local = shape;
   const SplitDim split = DimOf(shape, form, devices);
-  if (split.dim >= 0) local[split.dim] /= devices;
+  if (split.dim >= 0) local[split.dim] /= PartsOf(form, devices);
   return local;
 }
 

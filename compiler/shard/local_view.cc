@@ -180,10 +180,11 @@ std::optional<GroupShare> ShareOfGroup(const std::vector<ir::IndexDim>& by_holde
   return share;
 }
 
-}  // namespace
+// What the functions of the header do, of splits without copies: `devices` are the parts of a split, `rank`
+// is the number of a part.
 
-std::optional<View> LocalView(const View& view, int64_t elements, Form from, Form to, int64_t devices,
-                              int64_t rank) {
+std::optional<View> LocalViewParts(const View& view, int64_t elements, Form from, Form to, int64_t devices,
+                                   int64_t rank) {
   if (!IsSplit(from) && from == to) return view;
   if (DimOf(view.shape(), to, devices).dim < 0) return std::nullopt;
   if (from == kWhole) return ShareOfView(view, to, devices, rank);
@@ -206,7 +207,7 @@ std::optional<View> LocalView(const View& view, int64_t elements, Form from, For
   return ViewOver(loops, places->offset, LocalShape(view.shape(), to, devices));
 }
 
-Form FormShown(const View& view, int64_t elements, Form from, int64_t devices) {
+Form FormShownParts(const View& view, int64_t elements, Form from, int64_t devices) {
   if (!Deals(elements, from, devices)) return kWhole;
   const View holder = HolderOf(view, elements, from, devices);
   LoopNest nest(view.shape());
@@ -216,10 +217,10 @@ Form FormShown(const View& view, int64_t elements, Form from, int64_t devices) {
   std::vector<ir::IndexDim> loops;
   for (const auto& group : GroupsOf(nest, *map)) loops.insert(loops.end(), group.begin(), group.end());
   const Form to = BehindHolderLoop(loops);
-  return IsSplit(to) && LocalView(view, elements, from, to, devices, 0) ? to : kWhole;
+  return IsSplit(to) && LocalViewParts(view, elements, from, to, devices, 0) ? to : kWhole;
 }
 
-Form FormBehind(const View& view, int64_t elements, Form to, int64_t devices) {
+Form FormBehindParts(const View& view, int64_t elements, Form to, int64_t devices) {
   if (DimOf(view.shape(), to, devices).dim < 0) return kWhole;
   const View flat = ir::Reshape(view, Flat(view.shape().elements(), to, devices));
   LoopNest nest(flat.shape());
@@ -227,11 +228,11 @@ Form FormBehind(const View& view, int64_t elements, Form to, int64_t devices) {
   const auto map = ir::MapOver(flat, nest);
   int64_t from = 0;
   if (!map || !CountAsOne(GroupsOf(nest, *map)[1], &from)) return kWhole;
-  return IsSplit(from) && LocalView(view, elements, from, to, devices, 0) ? from : kWhole;
+  return IsSplit(from) && LocalViewParts(view, elements, from, to, devices, 0) ? from : kWhole;
 }
 
-std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64_t elements, Form from,
-                                            Form to, int64_t devices, int64_t rank) {
+std::optional<LocalIndexed> LocaliseIndexedParts(const ir::IndexedAttrs& attrs, int64_t elements, Form from,
+                                                 Form to, int64_t devices, int64_t rank) {
   LocalIndexed local;
   const Shape& shape = attrs.map.shape();
   for (const ir::IndexedDim& dim : attrs.dims) local.strides.push_back(dim.stride);
@@ -270,14 +271,52 @@ std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64
   return local;
 }
 
+Form DataBehindParts(const ir::IndexedAttrs& attrs, int64_t elements, Form to, int64_t devices) {
+  const Form from = FormBehindParts(attrs.map, elements, to, devices);
+  return IsSplit(from) && LocaliseIndexedParts(attrs, elements, from, to, devices, 0) ? from : kWhole;
+}
+
+Form FormAccessedParts(const ir::IndexedAttrs& attrs, int64_t elements, Form from, int64_t devices) {
+  const Form to = FormShownParts(attrs.map, elements, from, devices);
+  return IsSplit(to) && LocaliseIndexedParts(attrs, elements, from, to, devices, 0) ? to : kWhole;
+}
+
+// The copies of a split, and of what is made of it: of one that has some, if there are two. 0: they differ.
+int64_t CopiesOfBoth(Form from, Form to) {
+  if (!IsSplit(from)) return CopiesOf(to);
+  return !IsSplit(to) || CopiesOf(from) == CopiesOf(to) ? CopiesOf(from) : 0;
+}
+
+}  // namespace
+
+std::optional<View> LocalView(const View& view, int64_t elements, Form from, Form to, int64_t devices,
+                              int64_t rank) {
+  const int64_t copies = CopiesOfBoth(from, to);
+  if (copies == 0) return std::nullopt;
+  return LocalViewParts(view, elements, RunOf(from), RunOf(to), devices / copies, rank / copies);
+}
+
+Form FormShown(const View& view, int64_t elements, Form from, int64_t devices) {
+  return WithCopies(FormShownParts(view, elements, RunOf(from), PartsOf(from, devices)), CopiesOf(from));
+}
+
+Form FormBehind(const View& view, int64_t elements, Form to, int64_t devices) {
+  return WithCopies(FormBehindParts(view, elements, RunOf(to), PartsOf(to, devices)), CopiesOf(to));
+}
+
+std::optional<LocalIndexed> LocaliseIndexed(const ir::IndexedAttrs& attrs, int64_t elements, Form from,
+                                            Form to, int64_t devices, int64_t rank) {
+  const int64_t copies = CopiesOfBoth(from, to);
+  if (copies == 0) return std::nullopt;
+  return LocaliseIndexedParts(attrs, elements, RunOf(from), RunOf(to), devices / copies, rank / copies);
+}
+
 Form DataBehind(const ir::IndexedAttrs& attrs, int64_t elements, Form to, int64_t devices) {
-  const Form from = FormBehind(attrs.map, elements, to, devices);
-  return IsSplit(from) && LocaliseIndexed(attrs, elements, from, to, devices, 0) ? from : kWhole;
+  return WithCopies(DataBehindParts(attrs, elements, RunOf(to), PartsOf(to, devices)), CopiesOf(to));
 }
 
 Form FormAccessed(const ir::IndexedAttrs& attrs, int64_t elements, Form from, int64_t devices) {
-  const Form to = FormShown(attrs.map, elements, from, devices);
-  return IsSplit(to) && LocaliseIndexed(attrs, elements, from, to, devices, 0) ? to : kWhole;
+  return WithCopies(FormAccessedParts(attrs, elements, RunOf(from), PartsOf(from, devices)), CopiesOf(from));
 }
 
 }  // namespace rondo::shard

@@ -21,17 +21,20 @@ using ir::Op;
 
 class Rewriter {
  public:
-  Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank)
+  Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank,
+           StageNumber stage)
       : g_(graph),
         c_(candidates),
         costs_(costs),
         devices_(costs.devices()),
         rank_(rank),
+        stage_(stage),
         there_(static_cast<size_t>(graph.size())),
         runs_(static_cast<size_t>(graph.size()), kNoNode) {}
 
   Result<Graph> Run(const Assignment& assignment) {
     out_.name = g_.name;
+    out_.ordered = g_.ordered;
     out_.states = g_.states;
     std::vector<Form> taken(g_.inputs.size(), kWhole);
     for (const Step& step : assignment.steps) {
@@ -55,7 +58,9 @@ class Rewriter {
       if (outputs[o] == kNoNode) outputs[o] = MakeOutput(o, taken);
       out_.outputs.push_back({g_.outputs[o].name, outputs[o]});
     }
-    RONDO_RETURN_IF_ERROR(OrderStates());
+    // Readers that were added here, too, run before what they read is replaced.
+    const std::string late = ir::OrderStates(&out_);
+    if (!late.empty()) return Status::Error(Code::kInternal, "%s", late.c_str());
     out_.RemoveDead();
     out_.Compact();
     return std::move(out_);
@@ -94,7 +99,7 @@ class Rewriter {
     node.shape = LocalShape(from.shape, rule.output, devices_);
     if (from.op == Op::kConv && IsSplit(rule.inputs[0]) && IsSplit(rule.output) &&
         from.As<ir::ConvAttrs>().groups > 1 && IsSplit(rule.inputs[1])) {
-      node.As<ir::ConvAttrs>().groups /= devices_;
+      node.As<ir::ConvAttrs>().groups /= PartsOf(rule.output, devices_);
     }
     if (from.op == Op::kAttention && rule.inputs[1] == kWhole &&
         DimOf(from.shape, rule.output, devices_).dim == 1) {
@@ -104,10 +109,25 @@ class Rewriter {
     if (from.op == Op::kIndexedRead || from.op == Op::kIndexedWrite) summand = Localise(from, rule, &node);
     Runs(from, &node);
     const std::vector<std::string> sources = node.sources;
+    const NodeId first = out_.size();
     const NodeId index = summand ? OwnIndex(from, &node) : kNoNode;
+    if (from.op == Op::kCollective) Address(&node);
     const NodeId made = out_.Add(std::move(node));
-    runs_[static_cast<size_t>(step.node)] = made;
-    There(step.node)[rule.output] = summand ? OnlyOwn(made, index, sources) : made;
+    if (from.op == Op::kCollective) last_collective_ = made;
+    const NodeId result = summand ? OnlyOwn(made, index, sources) : made;
+    runs_[static_cast<size_t>(step.node)] = g_.ordered ? out_.BaseOf(result) : made;
+    There(step.node)[rule.output] = result;
+    for (NodeId id = first; id < out_.size() && g_.ordered; ++id) {
+      const Op op = out_.node(id).op;
+      if (id != made && op != Op::kConstant && op != Op::kView && op != Op::kIota) Runs(from, &out_.node(id));
+    }
+  }
+
+  // A send between stages: between the devices of this rank there, and in the order of all collectives.
+  void Address(Node* send) const {
+    for (uint32_t& device : send->As<ir::CollectiveAttrs>().group)
+      device = device * static_cast<uint32_t>(devices_) + static_cast<uint32_t>(rank_);
+    if (last_collective_ != kNoNode) send->weak_after.push_back(last_collective_);
   }
 
   // Of keys or values that are whole, those of this device's query heads: one, if all share it, else one a
@@ -287,12 +307,13 @@ class Rewriter {
 
   NodeId Gather(NodeId id, NodeId share, Form form) {
     const Node& from = g_.node(id);
-    const int64_t own = from.shape.elements() / devices_;
+    const int64_t parts = PartsOf(form, devices_), own = from.shape.elements() / parts;
     ir::Builder b(&out_);
     b.SetSources(from.sources);
     const NodeId flat = b.Reshape(share, Shape({own}));
     const NodeId all = Exchange(CollectiveOp::kAllGather, "shares of ", id, flat, Shape({devices_, own}));
-    const NodeId runs = b.Reshape(all, Shape({devices_, own / form, form}));
+    const NodeId each = b.Slice(all, 0, 0, CopiesOf(form), parts);
+    const NodeId runs = b.Reshape(each, Shape({parts, own / RunOf(form), RunOf(form)}));
     return b.Reshape(b.Transpose(runs, {1, 0, 2}), from.shape);
   }
 
@@ -302,7 +323,10 @@ class Rewriter {
     node.op = Op::kCollective;
     node.dtype = from.dtype;
     node.shape = shape;
-    node.attrs = ir::CollectiveAttrs{op, devices_};
+    ir::CollectiveAttrs attrs{op, devices_};
+    for (int64_t r = 0; r < devices_ && stage_.count > 1; ++r)
+      attrs.group.push_back(static_cast<uint32_t>(stage_.number * devices_ + r));
+    node.attrs = attrs;
     node.inputs = {x};
     const std::string name = op == CollectiveOp::kAllReduce ? "AllReduce" : "AllGather";
     const NodeId base = g_.BaseOf(id);
@@ -314,30 +338,11 @@ class Rewriter {
     return last_collective_ = out_.Add(std::move(node));
   }
 
-  // Readers that were added here, too, run before what they read is replaced.
-  Status OrderStates() {
-    for (const ir::StatePair& pair : out_.states) {
-      const NodeId input = out_.inputs[static_cast<size_t>(pair.input)].node;
-      std::vector<NodeId> versions;
-      NodeId at = out_.outputs[static_cast<size_t>(pair.output)].node;
-      while (at != input) {
-        const ir::VersionStep step = ir::VersionStepOf(out_, at);
-        if (step.runs == kNoNode) break;
-        versions.insert(versions.begin(), at);
-        at = out_.node(step.runs).inputs[step.slot];
-      }
-      if (at != input || versions.empty()) continue;
-      versions.insert(versions.begin(), input);
-      const std::string late = ir::OrderReaders(&out_, versions);
-      if (!late.empty()) return Status::Error(Code::kInternal, "%s", late.c_str());
-    }
-    return Status::Ok();
-  }
-
   const Graph& g_;
   const Candidates& c_;
   const Costs& costs_;
   const int64_t devices_, rank_;
+  const StageNumber stage_;
   Graph out_;
   std::vector<std::map<Form, NodeId>> there_;  // by node of the old graph
   std::vector<NodeId> runs_;                   // by node of the old graph: what does its work
@@ -349,8 +354,8 @@ class Rewriter {
 }  // namespace
 
 Result<Graph> RankGraph(const Graph& graph, const Candidates& candidates, const Costs& costs,
-                        const Assignment& assignment, int64_t rank) {
-  Rewriter rewriter(graph, candidates, costs, rank);
+                        const Assignment& assignment, int64_t rank, StageNumber stage) {
+  Rewriter rewriter(graph, candidates, costs, rank, stage);
   rewriter.NoteOutputs();
   return rewriter.Run(assignment);
 }

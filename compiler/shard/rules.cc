@@ -1,6 +1,7 @@
 #include "compiler/shard/rules.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/shard/local_view.h"
 
@@ -107,12 +108,14 @@ std::vector<Axis> AxesOf(const Graph& graph, const Node& node, int64_t devices) 
 }
 
 // The rule that divides the work along `axis` in runs of `unit`. False if a dim does not divide that way.
+// Each part on `copies` devices: what they would sum, they would sum more than once.
 bool Divide(const Graph& graph, const Node& node, const Axis& axis, int64_t unit, int64_t devices,
-            Rule* rule) {
+            int64_t copies, Rule* rule) {
   *rule = WholeRule(node);
+  if (copies > 1 && (axis.sums || node.op == Op::kAttention)) return false;
   const auto split = [&](const Shape& shape, const Place& place, Form* form) {
     if (place.dim < 0) return true;
-    *form = SplitOf(shape, place.dim, unit * place.scale, devices);
+    *form = SplitOf(shape, place.dim, unit * place.scale, devices, copies);
     // What the reader makes of the form must be this dim: a dim of 1 beside it makes no difference.
     return IsSplit(*form) && DimOf(shape, *form, devices).dim == place.dim;
   };
@@ -149,7 +152,7 @@ std::vector<Rule> ReadRules(const Graph& graph, const Node& node, int slot, Form
     const Form shown = FormAccessed(attrs, elements, form, devices);
     if (IsSplit(shown)) return {rule(form, shown)};
     const auto local = LocaliseIndexed(attrs, elements, form, kWhole, devices, 0);
-    if (!local || local->over < 0) return {};
+    if (!local || local->over < 0 || CopiesOf(form) > 1) return {};
     Rule summand = rule(form, kWhole);
     summand.output = kPartial;
     return {summand};
@@ -172,6 +175,24 @@ std::vector<Rule> WriteRules(const Node& node, int slot, Form form, int64_t devi
   Rule rule{std::vector<Form>(node.inputs.size(), updates), data};
   rule.inputs[0] = data;
   return {rule};
+}
+
+// Fewer heads of keys and values than devices: query heads are divided, and those that share a head of keys
+// and values have it on each of their devices. None if there are not as many devices to each, or no such
+// node.
+std::optional<Rule> HeadsOnSeveral(const Graph& graph, const Node& node, int64_t devices) {
+  if (node.op != Op::kAttention) return std::nullopt;
+  const int64_t groups = graph.node(node.inputs[1]).shape[1], heads = node.shape[1];
+  if (groups < 2 || groups >= devices || devices % groups != 0 || heads % devices != 0) return std::nullopt;
+  Rule rule = WholeRule(node);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Shape& shape = graph.node(node.inputs[i]).shape;
+    const bool shared = i == 1 || i == 2;
+    rule.inputs[i] = SplitOf(shape, 1, shared ? 1 : heads / devices, devices, shared ? devices / groups : 1);
+    if (DimOf(shape, rule.inputs[i], devices).dim != 1) return std::nullopt;
+  }
+  rule.output = SplitOf(node.shape, 1, heads / devices, devices);
+  return DimOf(node.shape, rule.output, devices).dim == 1 ? std::optional(rule) : std::nullopt;
 }
 
 bool IsWeight(const Graph& graph, ir::NodeId id) { return graph.IsConstant(graph.BaseOf(id)); }
@@ -209,7 +230,8 @@ std::vector<Rule> RulesWith(const Graph& graph, const Node& node, int slot, Form
     const Place& place = slot < 0 ? axis.output : axis.inputs[static_cast<size_t>(slot)];
     Rule rule;
     if (place.dim != split.dim || split.inner % place.scale != 0) continue;
-    if (Divide(graph, node, axis, split.inner / place.scale, devices, &rule)) rules.push_back(rule);
+    if (Divide(graph, node, axis, split.inner / place.scale, devices, CopiesOf(form), &rule))
+      rules.push_back(rule);
   }
   return rules;
 }
@@ -245,6 +267,7 @@ std::vector<Rule> FirstRules(const Graph& graph, const Node& node, const Costs& 
     const Form rows = table.rank == 0 ? kWhole : SplitOf(table, 0, table[0] / devices, devices);
     if (IsSplit(rows)) rules = RulesWith(graph, node, 0, rows, devices);
   }
+  if (const auto rule = HeadsOnSeveral(graph, node, devices)) rules.push_back(*rule);
   for (const Axis& axis : AxesOf(graph, node, devices)) {
     if (!Begins(graph, node, axis)) continue;
     // The extent that any operand has of the axis.
@@ -254,7 +277,8 @@ std::vector<Rule> FirstRules(const Graph& graph, const Node& node, const Costs& 
       if (place.dim >= 0) extent = graph.node(node.inputs[i]).shape[place.dim] / place.scale;
     }
     Rule rule;
-    if (extent % devices == 0 && extent > 0 && Divide(graph, node, axis, extent / devices, devices, &rule)) {
+    if (extent % devices == 0 && extent > 0 &&
+        Divide(graph, node, axis, extent / devices, devices, 1, &rule)) {
       rules.push_back(rule);
     }
   }

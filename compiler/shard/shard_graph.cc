@@ -1,10 +1,12 @@
 #include "compiler/shard/shard_graph.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
+#include "compiler/shard/describe.h"
 #include "compiler/shard/rank_graph.h"
 
 namespace rondo::shard {
@@ -27,35 +29,6 @@ std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, 
   const auto& forms = candidates.forms[static_cast<size_t>(id)];
   if (std::none_of(forms.begin(), forms.end(), IsSplit)) return "what reads it does not divide";
   return "to share it would send more than it saves";
-}
-
-std::string BytesText(int64_t bytes) {
-  char text[32];
-  if (bytes < 10000) return std::to_string(bytes) + " bytes";
-  std::snprintf(text, sizeof(text), bytes < 10'000'000 ? "%.1f kB" : "%.1f MB",
-                static_cast<double>(bytes) / (bytes < 10'000'000 ? 1e3 : 1e6));
-  return text;
-}
-
-std::string NameOf(const Node& node) {
-  if (!node.name.empty()) return node.name;
-  return node.sources.empty() ? "a constant" : node.sources[0];
-}
-
-struct Held {
-  int64_t weights = 0, states = 0;
-};
-Held HeldBy(const Graph& graph) {
-  Held held;
-  std::set<const ir::ConstantData*> known;
-  for (NodeId id = 0; id < graph.size(); ++id) {
-    if (!graph.IsConstant(id)) continue;
-    const auto& data = graph.node(id).As<ir::ConstantAttrs>().data;
-    if (known.insert(data.get()).second) held.weights += data->byte_size();
-  }
-  for (const ir::StatePair& pair : graph.states)
-    held.states += BytesOf(graph.node(graph.inputs[static_cast<size_t>(pair.input)].node));
-  return held;
 }
 
 // Weights of `whole` that device 0 holds as they were, and why.
@@ -92,18 +65,40 @@ std::vector<std::string> NotShared(const Graph& whole, const Candidates& candida
   return texts;
 }
 
+// States of which a device holds more than its share, because there are fewer parts than devices.
+std::string SharedBySeveral(const Graph& whole, const Graph& rank, int64_t devices) {
+  std::map<int64_t, std::vector<std::string>> names;  // by copies
+  for (const ir::StatePair& pair : whole.states) {
+    const auto input = static_cast<size_t>(pair.input);
+    const int64_t all = BytesOf(whole.node(whole.inputs[input].node));
+    const int64_t own = BytesOf(rank.node(rank.inputs[input].node));
+    if (all > 0 && own < all && own * devices > all)
+      names[own * devices / all].push_back(whole.inputs[input].name);
+  }
+  std::string text;
+  for (const auto& [copies, states] : names) {
+    text += "\neach part on " + std::to_string(copies) + " devices: state " + states[0];
+    if (states.size() > 1) text += " and " + std::to_string(states.size() - 1) + " more";
+    text += ", which has " + std::to_string(devices / copies) + " heads";
+  }
+  return text;
+}
+
 std::string Describe(const Graph& whole, const Candidates& candidates, const std::vector<Graph>& ranks) {
   const auto devices = static_cast<int64_t>(ranks.size());
   int reduces = 0, gathers = 0;
   for (NodeId id = 0; id < ranks[0].size(); ++id) {
     if (ranks[0].node(id).op != ir::Op::kCollective) continue;
-    ++(ranks[0].node(id).As<ir::CollectiveAttrs>().op == CollectiveOp::kAllReduce ? reduces : gathers);
+    const CollectiveOp op = ranks[0].node(id).As<ir::CollectiveAttrs>().op;
+    reduces += op == CollectiveOp::kAllReduce;
+    gathers += op == CollectiveOp::kAllGather;
   }
   const Held all = HeldBy(whole), each = HeldBy(ranks[0]);
   std::string text = std::to_string(devices) + " devices, " + std::to_string(reduces) + " all-reduces, " +
                      std::to_string(gathers) + " all-gathers; each holds " + BytesText(each.weights) +
                      " of " + BytesText(all.weights) + " of weights";
   if (all.states > 0) text += ", " + BytesText(each.states) + " of " + BytesText(all.states) + " of state";
+  text += SharedBySeveral(whole, ranks[0], devices);
   const std::vector<std::string> kept = NotShared(whole, candidates, ranks[0], devices);
   for (size_t i = 0; i < kept.size() && i < kMostNames; ++i) text += "\non every device: " + kept[i];
   if (kept.size() > kMostNames)
@@ -111,22 +106,21 @@ std::string Describe(const Graph& whole, const Candidates& candidates, const std
   return text;
 }
 
+}  // namespace
+
 Status RefuseCollectives(const Graph& graph) {
   for (NodeId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    if (node.dead || node.op != ir::Op::kCollective) continue;
+    if (node.dead || node.op != ir::Op::kCollective || ir::HasEffect(node)) continue;
     return Status::Error(Code::kUnsupported,
                          "the model already has collectives, and says itself what each device does: give "
-                         "--devices N in place of --tp N")
+                         "--devices N in place of --tp N and --pp N")
         .FromNode(NameOf(node));
   }
   return Status::Ok();
 }
 
-}  // namespace
-
-Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out) {
-  RONDO_RETURN_IF_ERROR(RefuseCollectives(graph));
+Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const Candidates candidates = FindCandidates(graph, costs, *states);
@@ -141,7 +135,7 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
   }
   out->ranks.clear();
   for (int64_t rank = 0; rank < devices; ++rank) {
-    RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank));
+    RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage));
     out->ranks.push_back(std::move(local));
   }
   out->text = Describe(graph, candidates, out->ranks);

@@ -16,6 +16,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/shard/candidates.h"
+#include "compiler/shard/rank_graph.h"
 #include "core/status.h"
 
 namespace rondo::shard {
@@ -28,8 +29,12 @@ struct ShardedGraph {
 };
 
 // `states`: the forms that programs before this one have given the states they share; this one's are added.
-// kUnsupported, naming it, for a graph that already has collectives.
-Status ShardGraph(ir::Graph graph, int64_t devices, StateForms* states, ShardedGraph* out);
+// `stage`: of a pipeline, of which the graph is one stage (stages.h).
+Status ShardGraph(ir::Graph graph, int64_t devices, StateForms* states, ShardedGraph* out,
+                  StageNumber stage = {});
+
+// kUnsupported, naming it, for a graph that already has collectives: neither this nor CutIntoStages takes it.
+Status RefuseCollectives(const ir::Graph& graph);
 
 }  // namespace rondo::shard
 

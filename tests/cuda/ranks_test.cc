@@ -153,6 +153,27 @@ TEST_P(Ranks, SessionsComeAndGoWhileAnotherRuns) {
               took, static_cast<unsigned long long>(runs));
 }
 
+// What a program does beside its sessions, without asking the runtime: memory of a device taken and given
+// while ranks wait for each other. CUDA may hang then, so it is done only where RONDO_GPU_RISK is set.
+TEST_P(Ranks, OthersTakeMemoryMeanwhile) {
+  if (std::getenv("RONDO_GPU_RISK") == nullptr) GTEST_SKIP() << "RONDO_GPU_RISK is not set";
+  Session session = MakeSession();
+  ASSERT_TRUE(session.valid());
+  for (RankDevice& rank : ranks_->ranks) rank.most_random_us = 300;
+  std::atomic<bool> done{false};
+  std::thread others([&] {
+    while (!done) {
+      Result<DeviceAddress> block = ranks_->ranks[0].Allocate(8 << 20, 256);
+      if (block.ok()) ranks_->ranks[0].Free(*block, 8 << 20);
+    }
+  });
+  const uint64_t runs = RunMany(&session, 2000, 5);
+  done = true;
+  others.join();
+  std::printf("%u ranks: %llu runs while another thread took and gave memory\n", GetParam(),
+              static_cast<unsigned long long>(runs));
+}
+
 TEST_P(Ranks, OneThatIsLateIsWaitedFor) {
   Session session = MakeSession();
   ASSERT_TRUE(session.valid());

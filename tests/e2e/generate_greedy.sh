@@ -16,6 +16,12 @@ for devices in 2 3 4; do
   "$generate" "$work/shared.rondo" --prompt-file "$work/prompt" --tokens 120 --raw >"$work/out"
   cmp "$work/out" "$model/greedy.bytes"
 done
+# Cut into stages, each with the caches of its layers; and each stage shared out.
+for sharing in "--pp 2" "--pp 2 --tp 2"; do
+  "$rondo" compile prefill="$model/prefill64.onnx" decode="$model/decode.onnx" $sharing -o "$work/staged.rondo"
+  "$generate" "$work/staged.rondo" --prompt-file "$work/prompt" --tokens 120 --raw >"$work/out"
+  cmp "$work/out" "$model/greedy.bytes"
+done
 # Prompts of every kind of length: shorter than, as long as and longer than the prefill program's 64 tokens.
 for length in 1 31 63 64 65 128 150; do
   head -c $length "$model/greedy.bytes" >"$work/prompt"

@@ -13,7 +13,8 @@ LiveModel::LiveModel(std::vector<ModelSource> models, uint32_t threads) {
 }
 
 LiveModel::LiveModel(const CompileOptions& options, HostOptions host) {
-  host.devices = std::max({host.devices, options.devices, options.tensor_parallel});
+  host.devices = std::max({host.devices, options.devices,
+                           std::max(options.tensor_parallel, 1u) * std::max(options.pipeline_parallel, 1u)});
   ArmOnHost(options, host);
 }
 

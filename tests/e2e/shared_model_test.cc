@@ -1,12 +1,15 @@
-// A whole model shared out over devices (--tp): its runs, one after another over states that each device
-// holds its share of, agree with one device's; all devices give the same bits; each holds no more than its
-// share.
+// A whole model shared out over devices (--tp) or cut into stages (--pp): its runs, one after another over
+// states that each device holds its share of, agree with one device's, to the bit for stages; all devices
+// give the same bits; each holds no more than its share.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <utility>
 
+#include "core/scalar.h"
 #include "core/synthetic.h"
 #include "tests/e2e/harness.h"
 
@@ -35,22 +38,24 @@ std::vector<float> Run(LiveModel& model, const char* program, int64_t count, int
   const Status status =
       model.session().Run(number, Span<const Input>(buffers.inputs), Span<const Output>(buffers.outputs));
   EXPECT_TRUE(status.ok()) << status.message();
+  std::vector<uint8_t> first;
   for (const auto& bytes : buffers.output_bytes) {
-    // States stay on their devices.
-    EXPECT_TRUE(bytes.empty() || bytes == buffers.output_bytes[0]);
+    if (first.empty()) first = bytes;
+    EXPECT_TRUE(bytes.empty() || bytes == first);  // states stay on their devices
   }
-  std::vector<float> logits(buffers.output_bytes[0].size() / 4);
-  std::memcpy(logits.data(), buffers.output_bytes[0].data(), logits.size() * 4);
+  std::vector<float> logits(first.size() / 4);
+  std::memcpy(logits.data(), first.data(), first.size());
   return logits;
 }
 
-void ExpectAgree(LiveModel& one, LiveModel& shared) {
+void ExpectAgree(LiveModel& one, LiveModel& shared, bool to_the_bit = false) {
   for (int64_t step = 0; step < 6; ++step) {
     const char* program = step == 0 ? "prefill" : "decode";
     const int64_t count = step == 0 ? 64 : 1, position = step == 0 ? 0 : 63 + step;
     const std::vector<float> want = Run(one, program, count, position);
     const std::vector<float> got = Run(shared, program, count, position);
     ASSERT_EQ(want.size(), got.size());
+    EXPECT_TRUE(!to_the_bit || want == got) << "step " << step;
     for (size_t i = 0; i < want.size(); ++i)
       ASSERT_NEAR(got[i], want[i], 1e-3 * std::max(1.0f, std::abs(want[i]))) << "step " << step << ", " << i;
   }
@@ -76,6 +81,67 @@ TEST_P(SharedModelTest, PycoderAgreesWithOneDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, SharedModelTest, testing::Values(2u, 3u, 4u));
+
+class StagedModelTest : public testing::TestWithParam<std::pair<uint32_t, uint32_t>> {};
+
+// Caches of all layers are one state: each stage holds the rows of its layers.
+TEST_P(StagedModelTest, PycoderIsEqualToOneDevice) {
+  const auto [stages, devices] = GetParam();
+  HostOptions host;
+  host.faults.seed = stages;
+  host.faults.most_delay_us = 20;
+  host.faults.reorder = true;
+  CompileOptions options = Pycoder(devices);
+  options.pipeline_parallel = stages;
+  LiveModel one(Pycoder(1), {}), staged(options, host);
+  ASSERT_EQ(staged.data().requirements.devices.size(), stages * devices);
+  const DeviceBytes& whole = one.data().requirements.devices[0];
+  uint64_t state = 0;
+  for (const DeviceBytes& share : staged.data().requirements.devices) {
+    EXPECT_LT(share.weights, 1.3 * static_cast<double>(whole.weights) / (stages * devices) + 500'000);
+    state += share.state;
+  }
+  EXPECT_EQ(state, whole.state);
+  ExpectAgree(one, staged, devices == 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stages, StagedModelTest,
+                         testing::Values(std::pair(2u, 1u), std::pair(3u, 1u), std::pair(6u, 1u),
+                                         std::pair(2u, 2u), std::pair(4u, 2u)));
+
+// Encoders, decoders, vision: every output of a model of stages is that of one device.
+TEST(StagedModelTest, ModelsAreEqualToOneDeviceToTheBit) {
+  for (const char* name :
+       {"bert_ts17", "llama_decode_op23", "mobilenetv2", "resnet", "unet_op23", "vit_op23"}) {
+    std::map<std::string, std::vector<uint8_t>> want;
+    for (const uint32_t stages : {1u, 2u, 4u}) {
+      CompileOptions options;
+      options.models = {{"main", DataPath(std::string("fixtures/") + name + "/model.onnx")}};
+      options.auto_state = false;
+      options.pipeline_parallel = stages;
+      LiveModel model(options, {});
+      LiveModel::Buffers buffers = model.MakeBuffers(0);
+      for (size_t i = 0; i < buffers.inputs.size(); ++i) {
+        const Input& input = buffers.inputs[i];
+        for (int64_t k = 0; k < input.shape.elements(); ++k) {
+          const double value =
+              IsFloat(input.dtype) ? static_cast<double>(k % 97) / 97 - 0.4 : static_cast<double>(k % 3);
+          scalar::Store<double>(input.dtype, buffers.input_bytes[i].data(), k, value);
+        }
+      }
+      const Status status =
+          model.session().Run(0, Span<const Input>(buffers.inputs), Span<const Output>(buffers.outputs));
+      ASSERT_TRUE(status.ok()) << status.message();
+      std::map<std::string, std::vector<uint8_t>> got;
+      for (size_t o = 0; o < buffers.outputs.size(); ++o)
+        got[std::string(buffers.outputs[o].name)] = buffers.output_bytes[o];
+      if (stages == 1) want = got;
+      EXPECT_EQ(got.size(), want.size()) << name;
+      for (const auto& [port, bytes] : want)
+        EXPECT_TRUE(got[port] == bytes) << name << ", " << stages << " stages, " << port;
+    }
+  }
+}
 
 TEST(SharedModelTest, SyntheticWeightsAreSharesOfTheSame) {
   const fs::path folder = fs::temp_directory_path() / "rondo_shared_synthetic";
@@ -108,6 +174,12 @@ TEST(SharedModelTest, OptionsThatDoNotGoTogetherAreRefused) {
   options.models[0].path = "model_{rank}.onnx";
   EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("names a file for each device"),
             std::string::npos);
+  options.tensor_parallel = 9;
+  options.pipeline_parallel = 8;
+  EXPECT_NE(
+      std::string(CompileToMemory(options).status().message()).find("72 devices; a plan is for at most 64"),
+      std::string::npos);
+  options.pipeline_parallel = 0;
   options.tensor_parallel = 65;
   EXPECT_NE(std::string(CompileToMemory(options).status().message()).find("at most 64"), std::string::npos);
 }

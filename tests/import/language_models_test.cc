@@ -336,5 +336,40 @@ TEST(CausalConvWithStateTest, GoesOnWhereTheLastRunEnded) {
   ExpectNear(out[1], {3, 4});
 }
 
+TEST(ExpertsTest, TheBestOnesShareATokenByTheirScores) {
+  ModelMaker m;
+  m.Input("x", {1, 1});
+  m.Input("router", {1, 3});
+  m.Floats("fc1", {3, 1, 1}, {1, 2, 3});
+  m.Floats("fc2", {3, 1, 1}, {1, 10, 100});
+  onnx::NodeProto* node = Microsoft(m, "MoE", {"x", "router", "fc1", "", "fc2"}, {"y"});
+  Set(node, "k", int64_t{2});
+  Set(node, "normalize_routing_weights", int64_t{1});
+  m.Output("y");
+  // Scores log 1, log 3 and nothing: a quarter of expert 0 and three of expert 1.
+  const Numbers router = {0, std::log(3.0f), -50};
+  const auto y = Evaluate(m, {Data(DType::kF32, {1, 1}, Numbers{2}), Data(DType::kF32, {1, 3}, router)})[0];
+  ExpectNear(y, {0.25f * 2 + 0.75f * 40});
+}
+
+TEST(LinearAttentionTest, TheStateRemembersAndDecays) {
+  ModelMaker m;
+  m.Input("x", {1, 2, 1});
+  m.Input("past", {1, 1, 1, 1});
+  m.Floats("decay", {1, 2, 1}, {std::log(0.5f), std::log(0.5f)});
+  onnx::NodeProto* node = Microsoft(m, "LinearAttention", {"x", "x", "x", "past", "decay"}, {"y", "present"});
+  Set(node, "q_num_heads", int64_t{1});
+  Set(node, "kv_num_heads", int64_t{1});
+  Set(node, "scale", 1.0f);
+  Attribute(node, "update_rule", onnx::AttributeProto::STRING)->set_s("gated");
+  m.Output("y");
+  m.Output("present");
+  // 8 / 2 + 1 * 1 = 5, times 1; 5 / 2 + 2 * 2 = 6.5, times 2.
+  const auto out =
+      Evaluate(m, {Data(DType::kF32, {1, 2, 1}, Numbers{1, 2}), Data(DType::kF32, {1, 1, 1, 1}, Numbers{8})});
+  ExpectNear(out[0], {5, 13});
+  ExpectNear(out[1], {6.5f});
+}
+
 }  // namespace
 }  // namespace rondo

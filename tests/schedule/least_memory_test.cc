@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -93,6 +94,22 @@ TEST(Schedule, AValueWrittenOverInPlaceCountsOnce) {
   EXPECT_EQ(PeakLiveBytes(made.program(), GivenOrder(made.program())), 6400 + 64);
   ForbidDonation(&made.program());
   EXPECT_EQ(PeakLiveBytes(made.program(), GivenOrder(made.program())), 2 * 6400);
+}
+
+TEST(Schedule, WhatARoundHoldsCountsWhileTheLoopRuns) {
+  HandMade body;
+  const int in = body.Input("in", 16), wide = body.Temporary(1600), wider = body.Temporary(3200);
+  body.Sum({in}, wide);
+  body.Sum({wide}, body.Output("out", 16));
+  body.Sum({in}, wider);
+  auto loop = std::make_shared<LoweredLoop>();
+  loop->body = body.Take();
+  HandMade made;
+  const int x = made.Input("x", 16);
+  LoweredOp& op = made.program().ops[static_cast<size_t>(made.Sum({x}, made.Output("y", 16)))];
+  op.kind = LoweredKind::kLoop;
+  op.rounds = loop;
+  EXPECT_EQ(PeakLiveBytes(made.program(), GivenOrder(made.program())), 2 * 64 + 12'800);
 }
 
 // A program with many short and long edges; ops of one layer may stand in any order.

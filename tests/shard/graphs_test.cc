@@ -19,7 +19,9 @@ Data ShareOfShape(const Data& whole, const Shape& local, int64_t devices, int64_
   if (whole->shape == local) return whole;
   for (int d = 0; d < local.rank; ++d) {
     if (whole->shape[d] == local[d]) continue;
-    return ShareOf(whole, SplitOf(whole->shape, d, local[d], devices), devices, rank);
+    // Fewer parts than devices: each is on several of them.
+    const int64_t copies = devices * local[d] / whole->shape[d];
+    return ShareOf(whole, SplitOf(whole->shape, d, local[d], devices, copies), devices, rank);
   }
   return nullptr;
 }
@@ -108,6 +110,47 @@ TEST(ShardTest, ADecoderHasTwoAllReducesALayerAndOneGatherAtTheEnd) {
   ExpectSame(s.g, sharded.ranks, "decoder");
 }
 
+// Two heads of keys and values on four, six, eight devices: each device holds one, and no more is sent.
+TEST(ShardTest, FewHeadsOfKeysAreHeldBySeveralDevicesEach) {
+  for (int64_t devices : {4, 6, 8}) {
+    DecoderShape shape;
+    shape.heads = 24;
+    shape.hidden = 96;
+    shape.inner = 192;
+    SmallGraph s;
+    MakeDecoder(shape, &s);
+    const ShardedGraph sharded = Sharded(s.g, devices);
+    EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2 * shape.layers + 1) << sharded.text;
+    for (const ir::Graph& rank : sharded.ranks) {
+      for (const ir::StatePair& pair : rank.states) {
+        EXPECT_EQ(rank.node(rank.inputs[static_cast<size_t>(pair.input)].node).shape,
+                  Shape({1, 1, shape.cached, shape.features}));
+      }
+    }
+    const std::string text =
+        "each part on " + std::to_string(devices / 2) + " devices: state k0 and 3 more, which has 2 heads";
+    EXPECT_NE(sharded.text.find(text), std::string::npos) << sharded.text;
+    ExpectSame(s.g, sharded.ranks, std::to_string(devices) + " devices");
+  }
+}
+
+// What two devices hold alike, both would add.
+TEST(ShardTest, PartsOnSeveralDevicesAreNeverSummed) {
+  SmallGraph s;
+  const ir::NodeId lhs = s.In("x", {4, 8}), rhs = s.In("w", {8, 6}), y = s.b.MatMul(lhs, rhs);
+  s.Out("y", y);
+  const Shape &x = s.g.node(lhs).shape, &w = s.g.node(rhs).shape;
+  const auto rules = [&](int slot, const Shape& shape, int dim, int64_t copies) {
+    const Form form = SplitOf(shape, dim, shape[dim] * copies / 4, 4, copies);
+    return RulesWith(s.g, s.g.node(y), slot, form, 4).size();
+  };
+  EXPECT_EQ(rules(0, x, 1, 1), 1u);
+  EXPECT_EQ(rules(0, x, 1, 2), 0u);
+  EXPECT_EQ(rules(1, w, 0, 2), 0u);
+  EXPECT_EQ(rules(1, w, 1, 2), 1u);
+  EXPECT_EQ(rules(0, x, 0, 2), 1u);
+}
+
 TEST(ShardTest, AttentionAndMlpBesideOneAnotherShareAnAllReduce) {
   DecoderShape shape;
   shape.parallel = true;
@@ -120,7 +163,7 @@ TEST(ShardTest, AttentionAndMlpBesideOneAnotherShareAnAllReduce) {
 
 TEST(ShardTest, DecodersOfAllShapesComputeWhatTheyDid) {
   for (int64_t devices : {2, 3, 4, 8}) {
-    for (int64_t heads : {1, 3, 4, 8}) {
+    for (int64_t heads : {1, 3, 4, 8, 12}) {
       for (int64_t groups : {1, 2, 3, 4}) {
         if (heads % groups != 0) continue;
         DecoderShape shape;
@@ -179,9 +222,7 @@ TEST(ShardTest, ProgramsThatShareAStateShareItsForm) {
 TEST(ShardTest, AModelWithCollectivesIsRefused) {
   SmallGraph s;
   s.Out("y", s.b.Collective(CollectiveOp::kAllReduce, s.In("x", {4}), 2));
-  StateForms states;
-  ShardedGraph out;
-  const Status status = ShardGraph(s.g, 2, &states, &out);
+  const Status status = RefuseCollectives(s.g);
   EXPECT_EQ(status.code(), Code::kUnsupported);
   EXPECT_NE(std::string(status.message()).find("--devices N"), std::string::npos);
 }
@@ -283,6 +324,7 @@ TEST(ShardTest, AnyShardingOfAModelKeepsItsMeaning) {
     DecoderShape shape;
     shape.layers = 1;
     shape.parallel = seed % 2 != 0;
+    if (seed % 3 == 2) shape.heads = 8;  // on four devices, each head of keys on two
     MakeDecoder(shape, &decoder);
     ExpectAnyAssignment(decoder.g, 2 + seed % 3, seed);
     MakeConvNet(12, 18, &net);

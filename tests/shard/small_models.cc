@@ -1,6 +1,8 @@
 #include "tests/shard/small_models.h"
 
 #include <cmath>
+#include <map>
+#include <string>
 
 namespace rondo::shard {
 namespace {
@@ -26,25 +28,38 @@ NodeId Norm(Builder& b, NodeId x, uint32_t seed) {
   return b.Mul(scaled, Weight(b, Shape({b.shape(x)[last]}), seed));
 }
 
-// The cache with rows `x` [1, groups, tokens, features] written from `at` on.
-NodeId Cached(SmallGraph* s, const DecoderShape& d, const std::string& name, NodeId x, NodeId at) {
+// The caches as they are now, by name: what the layers so far have made of them.
+using Caches = std::map<std::string, NodeId>;
+
+// The cache of `layer`, with rows `x` [1, groups, tokens, features] written from `at` on.
+NodeId Cached(SmallGraph* s, const DecoderShape& d, Caches* caches, const std::string& kind, int layer,
+              NodeId x, NodeId at) {
   Builder& b = s->b;
-  const NodeId cache = s->In(name, Shape({1, d.groups, d.cached, d.features}));
+  const std::string name = d.stacked ? kind : kind + std::to_string(layer);
+  const Shape shape({d.stacked ? d.layers : 1, d.groups, d.cached, d.features});
+  if (caches->count(name) == 0) caches->emplace(name, s->In(name, shape));
+  const int64_t row_of_layer = d.stacked ? layer : 0;
   ir::IndexedAttrs attrs;
   attrs.map = ir::DenseView(Shape({1, d.groups, d.tokens, d.features}));
+  attrs.map.steps[0].offset = row_of_layer * d.groups * d.cached * d.features;
   attrs.map.steps[0].strides[1] = d.cached * d.features;
   attrs.map.steps[0].strides[2] = 0;
   attrs.map.steps[0].strides[3] = 1;
   attrs.dims = {{d.features, d.cached, false}};
   attrs.may_collide = false;
   const NodeId row = b.Add(b.Iota(Shape({1, 1, d.tokens, 1}), 2), b.Reshape(at, Shape({1, 1, 1, 1})));
-  const NodeId out = b.IndexedWrite(cache, x, {row}, attrs);
-  s->g.states.push_back({static_cast<int>(s->g.inputs.size()) - 1, static_cast<int>(s->g.outputs.size())});
-  s->Out(name + "_out", out);
-  return out;
+  const NodeId out = b.IndexedWrite((*caches)[name], x, {row}, attrs);
+  (*caches)[name] = out;
+  if (!d.stacked || layer == d.layers - 1) {
+    int input = 0;
+    while (s->g.inputs[static_cast<size_t>(input)].name != name) ++input;
+    s->g.states.push_back({input, static_cast<int>(s->g.outputs.size())});
+    s->Out(name + "_out", out);
+  }
+  return d.stacked ? b.Slice(out, 0, row_of_layer, 1, 1) : out;
 }
 
-NodeId Attention(SmallGraph* s, const DecoderShape& d, NodeId x, int layer, NodeId at) {
+NodeId Attention(SmallGraph* s, const DecoderShape& d, Caches* caches, NodeId x, int layer, NodeId at) {
   Builder& b = s->b;
   const auto seed = static_cast<uint32_t>(layer * 20 + 20);
   const int64_t queries = d.heads * d.features, keys = d.groups * d.features;
@@ -60,8 +75,8 @@ NodeId Attention(SmallGraph* s, const DecoderShape& d, NodeId x, int layer, Node
     const int64_t half = d.features / 2;
     return b.Concat({b.Unary(TapeOp::kNeg, b.Slice(y, 3, half, 1, half)), b.Slice(y, 3, 0, 1, half)}, 3);
   };
-  const std::string n = std::to_string(layer);
-  const NodeId keys_now = Cached(s, d, "k" + n, turned(k), at), values_now = Cached(s, d, "v" + n, v, at);
+  const NodeId keys_now = Cached(s, d, caches, "k", layer, turned(k), at),
+               values_now = Cached(s, d, caches, "v", layer, v, at);
   const NodeId limit = b.BinaryScalar(
       TapeOp::kAdd, b.Add(b.Iota(Shape({1, 1, d.tokens}), 2), b.Reshape(at, Shape({1, 1, 1}))), 1);
   ir::AttentionAttrs attrs;
@@ -87,10 +102,11 @@ void MakeDecoder(const DecoderShape& d, SmallGraph* s) {
   const NodeId ids = s->In("ids", Shape({1, d.tokens}), DType::kI64);
   const NodeId at = s->In("at", Shape({1}), DType::kI64);
   const NodeId table = Weight(b, Shape({d.vocabulary, d.hidden}), 1);
+  Caches caches;
   NodeId x = b.Gather(table, ids, 0);
   for (int layer = 0; layer < d.layers; ++layer) {
     const NodeId normed = Norm(b, x, static_cast<uint32_t>(layer) + 100);
-    const NodeId attended = Attention(s, d, normed, layer, at);
+    const NodeId attended = Attention(s, d, &caches, normed, layer, at);
     if (d.parallel) {
       x = b.Add(b.Add(x, attended), GatedMlp(b, d, normed, layer));
       continue;

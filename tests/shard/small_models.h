@@ -15,6 +15,7 @@ struct DecoderShape {
   int64_t cached = 16;
   int layers = 2;
   bool parallel = false;  // attention and MLP read the same norm, as in GPT-J
+  bool stacked = false;   // caches of all layers are one state: "k" and "v", a row a layer
 };
 
 // Embedding, layers of attention over caches that are states ("k0" and "k0_out") with rows written at "at",

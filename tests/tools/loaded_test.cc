@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
+#include <vector>
+
+#include "tools/rondo/gpu_environment.h"
 
 namespace rondo::tools {
 namespace {
@@ -31,6 +35,50 @@ TEST(ParseDevices, NamesThePartThatIsWrong) {
     EXPECT_NE(std::string(devices.status().message()).find(part), std::string::npos)
         << devices.status().message();
   }
+}
+
+// The variable for the length of a test; null: it is not there.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    const char* was = std::getenv(name);
+    has_ = was != nullptr;
+    if (has_) was_ = was;
+    value == nullptr ? unsetenv(name) : setenv(name, value, 1);
+  }
+  ~Variable() { has_ ? setenv(name_, was_.c_str(), 1) : unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  std::string Get() const {
+    const char* text = std::getenv(name_);
+    return text == nullptr ? "not there" : text;
+  }
+
+ private:
+  const char* const name_;
+  bool has_ = false;
+  std::string was_;
+};
+
+TEST(GpuEnvironment, OfSharedGpusIsSetUnlessItIsThere) {
+  const Variable ranks("NCCL_MULTI_RANK_GPU_ENABLE", nullptr),
+      connections("CUDA_DEVICE_MAX_CONNECTIONS", "16");
+  AllowSharedGpus({});
+  AllowSharedGpus({0, 2, 1});
+  EXPECT_EQ(ranks.Get(), "not there");
+  AllowSharedGpus({1, 0, 1});
+  EXPECT_EQ(ranks.Get(), "1");
+  EXPECT_EQ(connections.Get(), "16");
+}
+
+TEST(GpuEnvironment, TellsOnlyAnNcclThatCannotBeToldOtherwise) {
+  const Variable mixing("NCCL_GRAPH_MIXING_SUPPORT", nullptr);
+  TellNccl(0);
+  TellNccl(23102);
+  TellNccl(22900);
+  EXPECT_EQ(mixing.Get(), "not there");
+  TellNccl(22809);
+  EXPECT_EQ(mixing.Get(), "0");
 }
 
 }  // namespace

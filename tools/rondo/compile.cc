@@ -207,6 +207,10 @@ class CompileCommand : public Command {
         .Integer("--tp", &tensor_parallel_, 1, 64,
                  "share the whole model out over N devices: weights, states and work (tensor parallelism)",
                  "N")
+        .Integer("--pp", &pipeline_parallel_, 1, 64,
+                 "cut the whole model into N stages, one behind the other (pipeline parallelism); with --tp, "
+                 "each stage is shared out",
+                 "N")
         .Text("--profile", &profile_, "compute kernels as rondo tune measured to be best", "F.json")
         .Integer("--alternatives", &options_.alternatives, 0, 32,
                  "of each matmul, keep the N best other ways to compute it in the plan, for rondo tune", "N")
@@ -231,7 +235,10 @@ class CompileCommand : public Command {
         .Texts(
             "--annotate", &annotations_,
             "say of an ONNX node (or NAME*: all that begin so): stream=N, on another stream than the rest; "
-            "fuse=off, a kernel of its own; graph=off, in no graph with others",
+            "fuse=off, a kernel of its own; graph=off, in no graph with others; after=NODES (names, or "
+            "NAME*, "
+            "with commas between), what runs for it runs after what runs for those; needs=NODES, the same, "
+            "and those run even if nothing reads them",
             "NODE:KEY=VALUE")
         .Texts("--break-before", &options_.break_before, "end a partition before this ONNX node", "NODE")
         .Texts("--dump-after", &options_.dump_after, "print each program after this pass", "PASS")
@@ -284,7 +291,7 @@ class CompileCommand : public Command {
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_, &out_);
-    PrintRemarks(*report, tensor_parallel_ > 1, &out_);
+    PrintRemarks(*report, tensor_parallel_ > 1 || pipeline_parallel_ > 1, &out_);
     if (!profile_.empty()) PrintProfileUse(report->profile);
     return out_.Finish(0);
   }
@@ -344,6 +351,7 @@ class CompileCommand : public Command {
     }
     options_.devices = static_cast<uint32_t>(devices_);
     options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
+    options_.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
     options_.auto_state = !no_auto_state_;
     if (matmuls_ == "generated") {
       options_.matmuls = Matmuls::kGenerated;
@@ -418,7 +426,7 @@ class CompileCommand : public Command {
   std::vector<std::string> models_, shapes_, states_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
   std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", target_ = "host";
-  int64_t devices_ = 0, tensor_parallel_ = 0;
+  int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;
 };

@@ -105,14 +105,25 @@ Section Partitions(const PlanData& plan, const Program& program) {
   return section;
 }
 
+// "all 4", "0 to 2" of a send, "0, 1".
+std::string DevicesText(const PlanData& plan, const SyncPoint& point) {
+  const size_t count = point.participants.size();
+  if (point.op == CollectiveOp::kSend && count == 2)
+    return Printf("%u to %u", point.participants[0], point.participants[1]);
+  if (count == plan.requirements.devices.size()) return Printf("all %zu", count);
+  std::string text;
+  for (uint32_t device : point.participants) text += (text.empty() ? "" : ", ") + std::to_string(device);
+  return text;
+}
+
 Section SyncPoints(const PlanData& plan, const Program& program) {
   Section section;
   section.title = Printf("Program %s: sync points", std::string(program.name).c_str());
-  section.table.head = {"sync point", "op", "dtype", "bytes", "communicator", "devices", "source"};
+  section.table.head = {"number", "op", "dtype", "bytes", "group", "devices", "reason"};
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     const SyncPoint& point = program.sync_points[i];
     section.table.rows.push_back({Number(i), Name(point.op), Name(point.dtype), Number(point.bytes),
-                                  Number(point.communicator), Number(point.participants.size()),
+                                  Number(point.communicator), DevicesText(plan, point),
                                   SourceText(plan, point.source)});
   }
   return section;

@@ -52,6 +52,7 @@ class TestCommand : public Command {
             "on one)",
             "N|LIST")
         .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
+        .Integer("--pp", &pipeline_parallel_, 1, 64, "stages to cut each whole model into", "N")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
@@ -69,11 +70,12 @@ class TestCommand : public Command {
   int Run() override {
     Result<std::vector<uint32_t>> devices = ParseDevices(load_.devices);
     if (!devices.ok()) return Misuse("test", devices.status().message());
-    if (tensor_parallel_ > 1 && !devices->empty() && devices->size() != static_cast<size_t>(tensor_parallel_))
-      return Misuse("test",
-                    Printf("--tp %d: --devices %s names %zu devices", static_cast<int>(tensor_parallel_),
-                           load_.devices.c_str(), devices->size()));
-    if (tensor_parallel_ <= 1) devices_ = static_cast<uint32_t>(devices->size());
+    const size_t shared = static_cast<size_t>(tensor_parallel_ * pipeline_parallel_);
+    if (shared > 1 && !devices->empty() && devices->size() != shared)
+      return Misuse("test", Printf("--tp %d, --pp %d: --devices %s names %zu devices",
+                                   static_cast<int>(tensor_parallel_), static_cast<int>(pipeline_parallel_),
+                                   load_.devices.c_str(), devices->size()));
+    if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
     if (Status status = JoinOthers(&load_); !status.ok()) return Fail("test", status);
     if (load_.processes != nullptr && devices_ == 0 && tensor_parallel_ == 0)
@@ -138,8 +140,9 @@ class TestCommand : public Command {
     options.shapes = shapes;
     options.devices = devices_;
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
+    options.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
     // A case holds whole caches: shared out, each device would have a part of them for itself.
-    options.auto_state = !no_auto_state_ && tensor_parallel_ <= 1;
+    options.auto_state = !no_auto_state_ && tensor_parallel_ * pipeline_parallel_ == 1;
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
                                                          : load_.driver == "cuda" ? "cuda:sm_90a"
                                                                                   : "host"));
@@ -260,7 +263,7 @@ class TestCommand : public Command {
   }
 
   std::string target_;
-  int64_t tensor_parallel_ = 0;
+  int64_t tensor_parallel_ = 1, pipeline_parallel_ = 1;
   uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;
   std::string model_;

@@ -50,6 +50,7 @@ struct Member {
   size_t rank = 0;
   Result_t failed = 0;  // what its state says
   uint32_t late = 0;    // how often it is still in progress
+  bool connected = false;
 };
 
 enum class Op { kAllReduce, kAllGather, kReduceScatter, kBroadcast };
@@ -74,8 +75,9 @@ bool Fails(const char* name) {
 
 // The same for a call of a rank's: its result, with what its state will say.
 Result_t Point(const char* name, Member* member) {
-  member->late = library.late;
-  if (!Fails(name)) return library.late == 0 ? rondo::nccl::kSuccess : rondo::nccl::kInProgress;
+  member->late = member->connected ? library.late_enqueueing : library.late_connecting;
+  member->connected = true;
+  if (!Fails(name)) return member->late == 0 ? rondo::nccl::kSuccess : rondo::nccl::kInProgress;
   member->failed = kInternal;
   return at_once ? kInternal : rondo::nccl::kInProgress;
 }
@@ -152,6 +154,7 @@ Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, 
       *waiting = false;
       return 0;
     }
+    if (library.never_ends) return rondo::fake_cuda::kNotYet;
     Meeting& m = group->meetings[group->next[rank]];
     m.from.resize(group->ranks);
     m.to.resize(group->ranks);

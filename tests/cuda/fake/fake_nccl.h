@@ -14,8 +14,9 @@ namespace rondo::fake_nccl {
 
 struct Library {
   int version = nccl::Version(2, 31, 2);
-  // How often a rank's last call is still in progress when it is asked for.
-  uint32_t late = 0;
+  // How often a rank that connects, and one that has enqueued a collective, is still in progress when asked.
+  uint32_t late_connecting = 0, late_enqueueing = 0;
+  bool never_ends = false;  // collectives run until they are aborted
 };
 RONDO_FAKE_API void SetLibrary(const Library& library);
 

@@ -208,7 +208,7 @@ TEST_F(SharedGpus, AreConnectedForGraphsAloneWithFewBlocks) {
 
 TEST_F(SharedGpus, RanksThatTakeTheirTimeAreWaitedFor) {
   fake_nccl::Library library;
-  library.late = 50;
+  library.late_connecting = library.late_enqueueing = 50;
   fake_nccl::SetLibrary(library);
   ASSERT_TRUE(Open(2, {0, 0}).ok());
   layers_->ExpectRight(&session_.sessions[0]);
@@ -216,11 +216,43 @@ TEST_F(SharedGpus, RanksThatTakeTheirTimeAreWaitedFor) {
 
 TEST_F(SharedGpus, ARankThatNeverConnectsIsAnErrorInTime) {
   fake_nccl::Library library;
-  library.late = ~0u;
+  library.late_connecting = ~0u;
   fake_nccl::SetLibrary(library);
   const Status refused = Open(2, {0, 0}, 1, 0.05);
   EXPECT_SAYS(refused,
               "a communicator of 2 ranks: rank 0: connecting with NCCL has not come to an end within 0.05 s");
+}
+
+TEST_F(SharedGpus, ACollectiveThatIsNeverEnqueuedEndsCreateInTime) {
+  ASSERT_TRUE(Open(4, {0, 0, 0, 0}).ok());
+  fake_nccl::Library library;
+  library.late_enqueueing = ~0u;
+  fake_nccl::SetLibrary(library);
+  SessionOptions options;
+  options.timeout_ns = 50000000;
+  const Status late = Session::Create(session_.runtime, session_.plan, options).status();
+  EXPECT_EQ(late.code(), Code::kDeadlineExceeded) << late.message();
+  fake_nccl::SetLibrary({});
+  Result<Session> session = Session::Create(session_.runtime, session_.plan);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  layers_->ExpectRight(&*session);
+}
+
+TEST_F(SharedGpus, ACollectiveThatNeverEndsEndsTheRunInTime) {
+  ASSERT_TRUE(Open(4, {0, 0, 0, 0}).ok());
+  fake_nccl::Library library;
+  library.never_ends = true;
+  fake_nccl::SetLibrary(library);
+  RunOptions options;
+  options.timeout_ns = 50000000;
+  bool right = false;
+  const Status late = layers_->Run(&session_.sessions[0], &right, options);
+  EXPECT_EQ(late.code(), Code::kDeadlineExceeded) << late.message();
+  fake_nccl::SetLibrary({});
+  EXPECT_SAYS(layers_->Run(&session_.sessions[0], &right), "make the session anew");
+  Result<Session> session = Session::Create(session_.runtime, session_.plan);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  layers_->ExpectRight(&*session);
 }
 
 }  // namespace

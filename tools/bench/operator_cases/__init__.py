@@ -1,8 +1,9 @@
 """Models of one operator each, drawn at random. ALL: by name, a function that makes a Case of a Draw."""
 from .attention import CASES as ATTENTION
 from .blockwise import CASES as BLOCKWISE
+from .experts import CASES as EXPERTS
 from .fused import CASES as FUSED
 from .quantised import CASES as QUANTISED
 from .case import Case, Draw
 
-ALL = {**ATTENTION, **BLOCKWISE, **FUSED, **QUANTISED}
+ALL = {**ATTENTION, **BLOCKWISE, **EXPERTS, **FUSED, **QUANTISED}

@@ -196,5 +196,26 @@ def attention(draw):
     return case
 
 
-CASES = {"GroupQueryAttention": group_query_attention, "MultiHeadAttention": multi_head_attention,
+def linear_attention(draw):
+    case = Case(tolerance=(1e-3, 1e-4))
+    batch, rows, key, value = draw.whole(1, 2), draw.pick(1, 1, 3, 6), draw.pick(4, 8), draw.pick(4, 8)
+    heads = draw.whole(1, 3)
+    queries = heads * draw.whole(1, 3)
+    rule = draw.pick("linear", "gated", "delta", "gated_delta")
+    k = draw.floats(batch, rows, heads, key)
+    k /= np.linalg.norm(k, axis=-1, keepdims=True)
+    decay = -draw.positive(batch, rows, draw.pick(heads, heads * key), low=0.01, high=1) if "gated" in rule else None
+    beta = draw.positive(batch, rows, draw.pick(1, heads), low=0.1, high=0.9) if "delta" in rule else None
+    past = draw.floats(batch, heads, key, value) if draw.chance() else None
+    names = [case.input("query", draw.floats(batch, rows, queries * key)), case.input("key", k.reshape(batch, rows, -1)),
+             case.input("value", draw.floats(batch, rows, heads * value)), case.input("past_state", past),
+             case.input("decay", decay), case.input("beta", beta)]
+    case.node("LinearAttention", names, ["y", "present_state"], MICROSOFT, q_num_heads=queries, kv_num_heads=heads,
+              update_rule=rule, scale=draw.pick(None, 0.4))
+    case.output("y")
+    case.output("present_state")
+    return case
+
+
+CASES = {"LinearAttention": linear_attention, "GroupQueryAttention": group_query_attention, "MultiHeadAttention": multi_head_attention,
          "Attention": attention}

@@ -1,0 +1,304 @@
+#include "compiler/import/control_edges.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "compiler/import/annotations.h"
+#include "compiler/import/importer.h"
+#include "formats/onnx/onnx.pb.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Op;
+
+constexpr int64_t kMostPairs = 1 << 20;  // of what runs for one node and for another
+
+// "a, b*" -> {"a", "b*"}
+std::vector<std::string> NamesIn(const std::string& list) {
+  std::vector<std::string> names;
+  for (size_t at = 0; at <= list.size();) {
+    const size_t comma = std::min(list.find(',', at), list.size());
+    const size_t first = list.find_first_not_of(' ', at);
+    const size_t last = list.find_last_not_of(' ', comma == 0 ? 0 : comma - 1);
+    if (first < comma) names.push_back(list.substr(first, last + 1 - first));
+    at = comma + 1;
+  }
+  return names;
+}
+
+template <typename Visit>
+void ForEachInner(const onnx::NodeProto& node, const Visit& visit) {
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    if (a.has_g()) {
+      for (const onnx::NodeProto& inner : a.g().node()) visit(inner);
+    }
+    for (const onnx::GraphProto& graph : a.graphs()) {
+      for (const onnx::NodeProto& inner : graph.node()) visit(inner);
+    }
+  }
+}
+
+bool SaysOrder(const onnx::NodeProto& node) {
+  bool says = false;
+  for (const auto& [key, value] : AnnotationsOf(node, "", {}, nullptr)) says = says || IsOrder(key);
+  ForEachInner(node, [&](const onnx::NodeProto& inner) { says = says || SaysOrder(inner); });
+  return says;
+}
+
+// Views show, constants are there, results and index numbers belong to who makes or reads them.
+bool Runs(const Node& node) {
+  return !node.dead && node.op != Op::kInput && node.op != Op::kConstant && node.op != Op::kView &&
+         node.op != Op::kIota && node.op != Op::kCallResult && node.op != Op::kLoopResult;
+}
+
+// What runs when `id` is made; kNoNode if that is nothing.
+NodeId MakerOf(const Graph& graph, NodeId id) {
+  id = graph.BaseOf(id);
+  const Op op = graph.node(id).op;
+  if (op == Op::kCallResult || op == Op::kLoopResult) id = graph.BaseOf(graph.node(id).inputs[0]);
+  return Runs(graph.node(id)) ? id : kNoNode;
+}
+
+std::string TextOf(const Node& node) { return node.sources.empty() ? ir::Name(node.op) : node.sources[0]; }
+
+bool Has(const std::vector<NodeId>& list, NodeId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+void SortUnique(std::vector<NodeId>* list) {
+  std::sort(list->begin(), list->end());
+  list->erase(std::unique(list->begin(), list->end()), list->end());
+}
+
+// How many letters must be put in, taken out or changed to make `b` of `a`.
+size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t corner = row[0];
+    row[0] = i + 1;
+    for (size_t k = 0; k < b.size(); ++k) {
+      const size_t change = corner + (a[i] != b[k]);
+      corner = row[k + 1];
+      row[k + 1] = std::min({row[k] + 1, row[k + 1] + 1, change});
+    }
+  }
+  return row.back();
+}
+
+// The way from `late` to `early`, which it comes after: both and the fewest nodes between.
+std::vector<NodeId> WayBack(const Graph& graph, NodeId late, NodeId early) {
+  std::unordered_map<NodeId, NodeId> from = {{late, kNoNode}};
+  std::vector<NodeId> queue = {late};
+  for (size_t next = 0; next < queue.size() && from.count(early) == 0; ++next) {
+    const Node& node = graph.node(queue[next]);
+    for (const auto* list : {&node.inputs, &node.weak_after, &node.strong_after}) {
+      for (NodeId id : *list) {
+        if (from.emplace(id, node.id).second) queue.push_back(id);
+      }
+    }
+  }
+  std::vector<NodeId> way;
+  for (NodeId id = early; id != kNoNode; id = from[id]) way.push_back(id);
+  std::reverse(way.begin(), way.end());
+  return way;
+}
+
+// "Add "a" is to run after Mul "b"; Mul "b" reads what Neg "c" makes; Neg "c" is to run after Add "a""
+std::string CycleText(const Graph& graph, NodeId late, NodeId early) {
+  std::string text = TextOf(graph.node(late)) + " is to run after " + TextOf(graph.node(early));
+  const std::vector<NodeId> way = WayBack(graph, early, late);
+  for (size_t i = 0; i + 1 < way.size(); ++i) {
+    const Node &node = graph.node(way[i]), &before = graph.node(way[i + 1]);
+    const bool reads = Has(node.inputs, before.id);
+    if (reads && TextOf(node) == TextOf(before)) continue;
+    text += "; " + TextOf(node) + (reads ? " reads what " : " is to run after ") + TextOf(before) +
+            (reads ? " makes" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+ControlEdges::ControlEdges(const onnx::ModelProto& model, const std::vector<NodeAnnotation>& said)
+    : said_(said), used_(said.size(), false) {
+  for (const NodeAnnotation& annotation : said) any_ = any_ || IsOrder(annotation.key);
+  for (const onnx::NodeProto& node : model.graph().node()) any_ = any_ || SaysOrder(node);
+  for (const onnx::FunctionProto& function : model.functions()) {
+    for (const onnx::NodeProto& node : function.node()) any_ = any_ || SaysOrder(node);
+  }
+}
+
+bool ControlEdges::Needs(const std::map<std::string, std::string>& annotations, const std::string& other) {
+  const auto needs = annotations.find("needs");
+  if (needs == annotations.end()) return false;
+  const std::vector<std::string> names = NamesIn(needs->second);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return AppliesTo(name, other); });
+}
+
+void ControlEdges::Exists(const onnx::NodeProto& node, const std::string& prefix) {
+  if (!any_ && said_.empty()) return;
+  const std::string name = prefix + NodeName(node);
+  const std::map<std::string, std::string> annotations = AnnotationsOf(node, name, said_, &used_);
+  ForEachInner(node, [&](const onnx::NodeProto& inner) { Exists(inner, prefix); });
+  if (!any_) return;
+  Unit& unit = units_[name];
+  if (unit.type.empty()) {
+    unit.type = node.op_type();
+    if (const auto after = annotations.find("after"); after != annotations.end())
+      unit.after = NamesIn(after->second);
+    if (const auto needs = annotations.find("needs"); needs != annotations.end())
+      unit.needs = NamesIn(needs->second);
+  }
+}
+
+void ControlEdges::Imported(const std::string& name, std::pair<NodeId, NodeId> nodes,
+                            const std::vector<NodeId>& outputs, const std::string& loop) {
+  if (!any_) return;
+  Unit& unit = units_[name];
+  unit.nodes.push_back(nodes);
+  unit.outputs.insert(unit.outputs.end(), outputs.begin(), outputs.end());
+  if (!loop.empty()) unit.loop = loop;
+}
+
+Status ControlEdges::NotFound(const Units::value_type& unit, const std::string& pattern) const {
+  std::string nearest;
+  size_t least = SIZE_MAX, tried = 0;
+  for (const auto& [name, other] : units_) {
+    if (name.size() * pattern.size() > 1 << 16 || ++tried > 20'000) continue;
+    const size_t distance = Distance(pattern, name);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = name;
+  }
+  const std::string hint = nearest.empty() ? "" : "; the nearest name is \"" + nearest + "\"";
+  return Status::Error(Code::kInvalidArgument,
+                       "%s \"%.200s\" is to run after \"%.200s\", but the model has no node of that name%s",
+                       unit.second.type.c_str(), unit.first.c_str(), pattern.c_str(), hint.c_str());
+}
+
+Status ControlEdges::InLoop(const Units::value_type& unit) {
+  return Status::Error(Code::kUnsupported,
+                       "%s \"%.200s\" has a place in an order, but lies in the body of \"%.200s\", whose "
+                       "rounds repeat it: order \"%.200s\"",
+                       unit.second.type.c_str(), unit.first.c_str(), unit.second.loop.c_str(),
+                       unit.second.loop.c_str());
+}
+
+// The units that the names of `unit` are of, in `unit->before`.
+Status ControlEdges::FindNamed(Units::value_type* unit) {
+  for (const bool strong : {false, true}) {
+    for (const std::string& pattern : strong ? unit->second.needs : unit->second.after) {
+      const bool many = pattern.back() == '*';
+      const std::string first = many ? pattern.substr(0, pattern.size() - 1) : pattern;
+      bool found = false;
+      for (auto at = units_.lower_bound(first); at != units_.end() && AppliesTo(pattern, at->first); ++at) {
+        found = true;
+        if (many && &*at == unit) continue;
+        if (!at->second.loop.empty()) return InLoop(*at);
+        unit->second.before.emplace_back(&*at, strong);
+        if (++named_ > kMostPairs) return TooMany();
+      }
+      if (!found) return NotFound(*unit, pattern);
+    }
+  }
+  if (!unit->second.before.empty() && !unit->second.loop.empty()) return InLoop(*unit);
+  return Status::Ok();
+}
+
+Status ControlEdges::TooMany() {
+  return Status::Error(Code::kUnsupported,
+                       "the orders that are asked for are of more than %lld pairs of nodes",
+                       static_cast<long long>(kMostPairs));
+}
+
+// Units that are put after others, each behind those; an error if they wait for each other.
+Result<std::vector<ControlEdges::Units::value_type*>> ControlEdges::InOrder() {
+  std::map<Units::value_type*, std::vector<Units::value_type*>> later;
+  std::map<Units::value_type*, size_t> waiting;
+  std::vector<Units::value_type*> order;
+  for (auto& unit : units_) {
+    waiting[&unit] = unit.second.before.size();
+    for (const auto& [before, strong] : unit.second.before) later[before].push_back(&unit);
+    if (unit.second.before.empty()) order.push_back(&unit);
+  }
+  for (size_t next = 0; next < order.size(); ++next) {
+    for (Units::value_type* unit : later[order[next]]) {
+      if (--waiting[unit] == 0) order.push_back(unit);
+    }
+  }
+  if (order.size() == units_.size()) return order;
+  // Whoever still waits, waits for another such.
+  Units::value_type* at =
+      &*std::find_if(units_.begin(), units_.end(), [&](auto& u) { return waiting[&u] > 0; });
+  std::vector<Units::value_type*> way;
+  while (std::find(way.begin(), way.end(), at) == way.end()) {
+    way.push_back(at);
+    const auto& before = at->second.before;
+    at = std::find_if(before.begin(), before.end(), [&](const auto& b) {
+           return waiting[b.first] > 0;
+         })->first;
+  }
+  way.erase(way.begin(), std::find(way.begin(), way.end(), at));
+  way.push_back(at);
+  std::string text;
+  for (size_t i = 0; i + 1 < way.size(); ++i) {
+    text += (i == 0 ? "" : "; ") + way[i]->second.type + " \"" + way[i]->first + "\" is to run after " +
+            way[i + 1]->second.type + " \"" + way[i + 1]->first + "\"";
+  }
+  return Contradiction(text);
+}
+
+Status ControlEdges::Contradiction(const std::string& cycle) {
+  return Status::Error(Code::kInvalidArgument, "no order does all that is asked for: %s", cycle.c_str());
+}
+
+// What runs for it, and what to wait for in its place.
+void ControlEdges::Settle(const Graph& graph, Unit* unit) const {
+  for (const auto& [first, end] : unit->nodes) {
+    for (NodeId id = first; id < end; ++id) {
+      if (Runs(graph.node(id))) unit->runs.push_back(id);
+    }
+  }
+  SortUnique(&unit->runs);
+  unit->stands = unit->runs;
+  if (!unit->runs.empty()) return;
+  for (NodeId output : unit->outputs) {
+    const NodeId maker = MakerOf(graph, output);
+    if (maker != kNoNode) unit->stands.push_back(maker);
+  }
+  for (const auto& [before, strong] : unit->before) {
+    const std::vector<NodeId>& stands = before->second.stands;
+    unit->stands.insert(unit->stands.end(), stands.begin(), stands.end());
+  }
+  SortUnique(&unit->stands);
+}
+
+Status ControlEdges::AddTo(Graph* graph) {
+  if (!any_) return Status::Ok();
+  for (auto& unit : units_) RONDO_RETURN_IF_ERROR(FindNamed(&unit));
+  RONDO_ASSIGN_OR_RETURN(const std::vector<Units::value_type*> order, InOrder());
+  for (Units::value_type* unit : order) Settle(*graph, &unit->second);
+  int64_t pairs = 0;
+  for (const auto& [name, unit] : units_) {
+    for (const auto& [before, strong] : unit.before) {
+      pairs += static_cast<int64_t>(unit.runs.size() * before->second.stands.size());
+      if (pairs > kMostPairs) return TooMany();
+      for (NodeId late : unit.runs) {
+        for (NodeId early : before->second.stands) {
+          if (graph->Reaches(late, early)) return Contradiction(CycleText(*graph, late, early));
+          graph->RunAfter(late, early, strong);
+          graph->ordered = true;
+        }
+      }
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace rondo::importer

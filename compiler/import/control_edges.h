@@ -1,0 +1,82 @@
+// ControlEdges: what annotations say about the order of ONNX nodes becomes control edges of the IR.
+//
+// What runs for a node runs after everything that runs for the nodes it names. A node for which nothing runs
+// (a view, a constant, one that no output needs) carries nothing: what is put after it runs after what it
+// shows, and after what it was put after itself. The body of a Loop or Scan is ordered as a whole, under the
+// name of that node; a function's call likewise, and its inner nodes too, by "call/inner".
+//
+// Told of every node while a model is imported; then AddTo makes the edges. Not thread-safe.
+#ifndef RONDO_COMPILER_IMPORT_CONTROL_EDGES_H_
+#define RONDO_COMPILER_IMPORT_CONTROL_EDGES_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/import/op_context.h"
+#include "compiler/ir/graph.h"
+#include "compiler/ir/node_annotation.h"
+#include "core/status.h"
+
+namespace rondo::onnx {
+class ModelProto;
+class NodeProto;
+}  // namespace rondo::onnx
+
+namespace rondo::importer {
+
+class ControlEdges {
+ public:
+  // `said` must outlive it.
+  ControlEdges(const onnx::ModelProto& model, const std::vector<NodeAnnotation>& said);
+
+  // Whether anything is said about order. If not, it need not be told of nodes.
+  bool any() const { return any_; }
+  // There is a node of that full name, and those of its subgraphs, whether or not they are imported.
+  void Exists(const onnx::NodeProto& node, const std::string& prefix);
+  // By annotation of `said`: whether there is a node that it is of.
+  const std::vector<bool>& used() const { return used_; }
+  // Nodes [first, end) of the graph, and those that `outputs` show, stand for it. `loop`: the node in whose
+  // body it lies, or "".
+  void Imported(const std::string& name, std::pair<NodeId, NodeId> nodes, const std::vector<NodeId>& outputs,
+                const std::string& loop);
+  // Whether node `name`, whose annotations these are, needs `other`.
+  static bool Needs(const std::map<std::string, std::string>& annotations, const std::string& other);
+  // The edges. An error is a sentence: a name that no node has, with the nearest one; nodes inside of loops;
+  // orders that contradict one another or the model, with the whole cycle.
+  Status AddTo(ir::Graph* graph);
+
+ private:
+  // All nodes of one full name.
+  struct Unit;
+  using Units = std::map<std::string, Unit>;
+  struct Unit {
+    std::string type, loop;
+    std::vector<std::string> after, needs;  // names as written
+    std::vector<std::pair<NodeId, NodeId>> nodes;
+    std::vector<NodeId> outputs;
+    // By AddTo: the units it names, and whether it needs them; what runs for it; and what those wait for that
+    // are put after it: the same, or what stands for it if that is nothing.
+    std::vector<std::pair<Units::value_type*, bool>> before;
+    std::vector<NodeId> runs, stands;
+  };
+
+  Status FindNamed(Units::value_type* unit);
+  Status NotFound(const Units::value_type& unit, const std::string& pattern) const;
+  static Status InLoop(const Units::value_type& unit);
+  static Status TooMany();
+  static Status Contradiction(const std::string& cycle);
+  Result<std::vector<Units::value_type*>> InOrder();
+  void Settle(const ir::Graph& graph, Unit* unit) const;
+
+  const std::vector<NodeAnnotation>& said_;
+  std::vector<bool> used_;
+  bool any_ = false;
+  int64_t named_ = 0;
+  Units units_;
+};
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_CONTROL_EDGES_H_

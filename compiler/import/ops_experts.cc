@@ -1,0 +1,206 @@
+// MoE and QMoE of com.microsoft. Every token goes through every expert, and the experts that are not its own
+// count nothing: no kernel reads the weights of some experts only.
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "compiler/import/decompose.h"
+#include "compiler/import/packed_blocks.h"
+#include "compiler/import/registry.h"
+
+namespace rondo::importer {
+namespace {
+
+using ir::Builder;
+
+constexpr const char* kDomain = "com.microsoft";
+
+// One of the three matmuls of an expert: its inputs, and what is known of its weights.
+struct Layer {
+  const char* name;
+  int weights, scales, bias, zeros;
+};
+constexpr Layer kPlain[] = {{"fc1", 2, -1, 3, -1}, {"fc2", 4, -1, 5, -1}, {"fc3", 6, -1, 7, -1}};
+constexpr Layer kPacked[] = {{"fc1", 2, 3, 4, 11}, {"fc2", 5, 6, 7, 12}, {"fc3", 8, 9, 10, 13}};
+
+// Bits of a layer's weights, and of the node's where it does not say.
+int64_t BitsOf(const OpContext& c, const Layer& layer) {
+  return c.Int((std::string(layer.name) + "_expert_weight_bits").c_str(), c.Int("expert_weight_bits", 4));
+}
+
+// Weights [experts, n, k] as f32.
+Result<NodeId> Weights(OpContext& c, const Layer& layer, int64_t experts, int64_t k) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(layer.weights, 3, 3));
+  const Shape s = c.shape(layer.weights);
+  if (s[0] != experts || s.elements() == 0)
+    return Status::Error(Code::kCorrupt, "%s of shape %s for %lld experts", layer.name, Text(s).c_str(),
+                         static_cast<long long>(experts));
+  if (layer.scales < 0) {
+    RONDO_RETURN_IF_ERROR(c.RequireFloat(layer.weights));
+    if (s[2] == k) return c.b.Cast(c.In(layer.weights), DType::kF32);
+    return Status::Error(Code::kUnsupported,
+                         "%s of shape %s for %lld inputs: [experts, outputs, inputs] is needed", layer.name,
+                         Text(s).c_str(), static_cast<long long>(k));
+  }
+  const int64_t block = c.Int("block_size", 0), bits = BitsOf(c, layer);
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 0 || s[2] * 8 != k * bits ||
+      (block > 0 && k % block != 0) || (block > 0 && block * bits % 8 != 0)) {
+    return Status::Error(
+        Code::kUnsupported,
+        "%s of shape %s, of %lld bits in blocks of %lld, for %lld inputs: rondo reads 2, 4 and 8 bits "
+        "in whole bytes and blocks",
+        layer.name, Text(s).c_str(), static_cast<long long>(bits), static_cast<long long>(block),
+        static_cast<long long>(k));
+  }
+  PackedBlocks blocks = {s[0] * s[1], k, bits, block == 0 ? k : block};
+  if (block == 0) blocks.zero_rows = s[1];  // of the columns of an expert
+  RONDO_ASSIGN_OR_RETURN(NodeId w,
+                         Dequantised(c, blocks, layer.weights, layer.scales, layer.zeros, DType::kF32));
+  return c.b.Reshape(w, {s[0], s[1], k});
+}
+
+// x [1 or experts, tokens, k] through one layer of every expert: [experts, tokens, n].
+Result<NodeId> Through(OpContext& c, const Layer& layer, NodeId x, int64_t experts) {
+  Builder& b = c.b;
+  RONDO_ASSIGN_OR_RETURN(NodeId w, Weights(c, layer, experts, b.shape(x)[2]));
+  NodeId y = b.MatMul(x, b.Transpose(w, {0, 2, 1}));
+  if (!c.Has(layer.bias)) return y;
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(layer.bias));
+  const int64_t n = b.shape(y)[2];
+  if (!(c.shape(layer.bias) == Shape({experts, n})))
+    return Status::Error(Code::kCorrupt, "a bias of shape %s", Text(c.shape(layer.bias)).c_str());
+  return b.Add(y, b.Reshape(b.Cast(c.In(layer.bias), DType::kF32), {experts, 1, n}));
+}
+
+// G * sigmoid(alpha * G) * (L + beta), both clamped: G from above, L on both sides.
+NodeId SwiGlu(OpContext& c, NodeId gate, NodeId line) {
+  Builder& b = c.b;
+  if (const double limit = c.Float("swiglu_limit", std::numeric_limits<float>::infinity());
+      std::isfinite(limit)) {
+    gate = b.BinaryScalar(TapeOp::kMin, gate, limit);
+    line = Clamp(b, line, -limit, limit);
+  }
+  NodeId sigmoid = Sigmoid(b, b.BinaryScalar(TapeOp::kMul, gate, c.Float("activation_alpha", 1)));
+  line = b.BinaryScalar(TapeOp::kAdd, line, c.Float("activation_beta", 0));
+  return b.Mul(b.Mul(gate, sigmoid), line);
+}
+
+// What goes into fc2.
+Result<NodeId> Activated(OpContext& c, const Layer* layers, NodeId x, int64_t experts) {
+  Builder& b = c.b;
+  const std::string name = c.String("activation_type", "relu");
+  const int64_t fusion = c.Int("swiglu_fusion", 0);
+  RONDO_ASSIGN_OR_RETURN(NodeId y, Through(c, layers[0], x, experts));
+  NodeId other = kNoNode;
+  if (c.Has(layers[2].weights)) {
+    RONDO_ASSIGN_OR_RETURN(other, Through(c, layers[2], x, experts));
+    if (!(b.shape(other) == b.shape(y))) return Status::Error(Code::kCorrupt, "fc3 does not fit fc1");
+  }
+  if (name == "swiglu") {
+    const int64_t half = b.shape(y)[2] / 2;
+    if ((fusion == 0) != (other != kNoNode) || (fusion != 0 && b.shape(y)[2] % 2 != 0) || fusion < 0 ||
+        fusion > 2)
+      return Status::Error(Code::kCorrupt, "swiglu_fusion %lld does not fit the weights",
+                           static_cast<long long>(fusion));
+    if (fusion == 1) return SwiGlu(c, b.Slice(y, 2, 0, 2, half), b.Slice(y, 2, 1, 2, half));
+    if (fusion == 2) return SwiGlu(c, b.Slice(y, 2, 0, 1, half), b.Slice(y, 2, half, 1, half));
+    return SwiGlu(c, y, other);
+  }
+  NodeId out = name == "relu"       ? Relu(b, y)
+               : name == "gelu"     ? GeluTanh(b, y)
+               : name == "silu"     ? Silu(b, y)
+               : name == "identity" ? y
+                                    : kNoNode;
+  if (out == kNoNode) {
+    return Status::Error(Code::kUnsupported,
+                         "activation_type \"%.40s\": rondo knows relu, gelu, silu, swiglu and identity",
+                         name.c_str());
+  }
+  return other == kNoNode ? out : b.Mul(out, other);
+}
+
+// The share of each expert in each token's result: [tokens, experts], 0 but for the k of the largest scores.
+// Of equal scores the first counts as larger.
+NodeId Routing(OpContext& c, NodeId scores, NodeId values, int64_t k) {
+  Builder& b = c.b;
+  const Shape s = b.shape(scores);
+  NodeId mine = b.Unsqueeze(scores, 2), theirs = b.Unsqueeze(scores, 1);
+  NodeId tie = b.Binary(
+      TapeOp::kBitAnd, b.Cast(b.Binary(TapeOp::kEqual, theirs, mine), DType::kI32),
+      b.Cast(b.Binary(TapeOp::kLess, b.Iota({1, s[1], s[1]}, 2), b.Iota({1, s[1], s[1]}, 1)), DType::kI32));
+  NodeId before = b.Binary(TapeOp::kMax, b.Cast(b.Binary(TapeOp::kLess, mine, theirs), DType::kI32), tie);
+  NodeId rank = b.Reduce(ir::ReduceKind::kSum, before, {2}, false);
+  NodeId chosen = b.Binary(TapeOp::kLess, rank, b.Scalar(DType::kI32, static_cast<double>(k)));
+  return b.Select(chosen, values, b.Scalar(DType::kF32, 0));
+}
+
+Status Check(OpContext& c, const Layer* layers) {
+  if (c.Int("use_sparse_mixer", 0) != 0 || c.Int("swiglu_limit_after_activation", 0) != 0) {
+    return Status::Error(Code::kUnsupported,
+                         "use_sparse_mixer and swiglu_limit_after_activation: export the model without");
+  }
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 2, 3));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(1, 2, 2));
+  const Shape x = c.shape(0), router = c.shape(1);
+  if (x.elements() == 0 || router.elements() == 0 || router[0] != x.elements() / x[x.rank - 1]) {
+    return Status::Error(Code::kCorrupt, "router_probs of shape %s for %s", Text(router).c_str(),
+                         Text(x).c_str());
+  }
+  if (layers[0].scales < 0) return Status::Ok();
+  if (c.String("quant_type", "int") != "int" || c.Int("weights_prepacked", -1) > 0 || c.Has(15) ||
+      c.Has(16)) {
+    return Status::Error(
+        Code::kUnsupported,
+        "quant_type \"%.20s\", weights_prepacked %lld: rondo reads whole numbers in their raw layout",
+        c.String("quant_type", "int").c_str(), static_cast<long long>(c.Int("weights_prepacked", -1)));
+  }
+  return Status::Ok();
+}
+
+template <bool kQuantised>
+Status Experts(OpContext& c) {
+  Builder& b = c.b;
+  const Layer* layers = kQuantised ? kPacked : kPlain;
+  RONDO_RETURN_IF_ERROR(Check(c, layers));
+  const Shape s = c.shape(0);
+  const int64_t width = s[s.rank - 1], tokens = s.elements() / width, experts = c.shape(1)[1];
+  const int64_t k = c.Int("k", 1);
+  if (k < 1 || k > experts || experts > 4096)
+    return Status::Error(Code::kCorrupt, "%lld of %lld experts", static_cast<long long>(k),
+                         static_cast<long long>(experts));
+  NodeId scores = b.Cast(c.In(1), DType::kF32);
+  NodeId shares = kNoNode;
+  if (kQuantised && c.Has(14)) {
+    RONDO_RETURN_IF_ERROR(c.RequireFloat(14));
+    if (!(c.shape(14) == c.shape(1))) return Status::Error(Code::kCorrupt, "router_weights of another shape");
+    shares = Routing(c, scores, b.Cast(c.In(14), DType::kF32), k);
+  } else {
+    shares = Routing(c, scores, Softmax(b, scores, 1), k);
+  }
+  // Shares of quantised experts add up to 1 in ONNX Runtime, whatever the attribute says.
+  if (c.Int("normalize_routing_weights", 0) != 0 || (kQuantised && !c.Has(14)))
+    shares = b.Div(shares, b.Reduce(ir::ReduceKind::kSum, shares, {1}, true));
+  NodeId x = b.Cast(b.Reshape(c.In(0), {1, tokens, width}), DType::kF32);
+  RONDO_ASSIGN_OR_RETURN(NodeId y, Activated(c, layers, x, experts));
+  RONDO_ASSIGN_OR_RETURN(y, Through(c, layers[1], y, experts));
+  if (b.shape(y)[2] != width)
+    return Status::Error(Code::kCorrupt, "fc2 does not give back %lld features",
+                         static_cast<long long>(width));
+  y = b.Mul(y, b.Unsqueeze(b.Transpose(shares, {1, 0}), 2));
+  y = b.Reduce(ir::ReduceKind::kSum, y, {0}, false);
+  c.Set(0, b.Cast(b.Reshape(y, s), c.dtype(0)));
+  return Status::Ok();
+}
+
+constexpr OpRow kOps[] = {
+    {"MoE", 3, Experts<false>, 1, kLatest, kDomain},
+    {"QMoE", 4, Experts<true>, 1, kLatest, kDomain},
+};
+
+}  // namespace
+
+Span<const OpRow> ExpertOps() { return kOps; }
+
+}  // namespace rondo::importer

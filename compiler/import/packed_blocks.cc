@@ -1,0 +1,113 @@
+#include "compiler/import/packed_blocks.h"
+
+#include <algorithm>
+
+#include "compiler/import/packed_bits.h"
+#include "core/scalar.h"
+
+namespace rondo::importer {
+
+namespace {
+
+using ir::Builder;
+using DataPointer = std::shared_ptr<const ir::ConstantData>;
+
+constexpr int64_t kMostBytes = int64_t{1} << 44;
+
+// Input `i` holds `count` elements.
+Status RequireCount(const OpContext& c, int i, int64_t count) {
+  if (c.shape(i).elements() == count) return Status::Ok();
+  return Status::Error(Code::kCorrupt, "input %d has shape %s; %lld elements are needed", i,
+                       Text(c.shape(i)).c_str(), static_cast<long long>(count));
+}
+
+Status Check(const OpContext& c, const PackedBlocks& blocks, int weights, int scales, int zeros) {
+  const int64_t all = blocks.n * blocks.count();
+  if (!c.Has(weights) || !c.Has(scales))
+    return Status::Error(Code::kCorrupt, "weights or scales are missing");
+  if (c.dtype(weights) != DType::kU8)
+    return Status::Error(Code::kUnsupported, "packed weights of type %s; u8 is needed",
+                         Name(c.dtype(weights)));
+  RONDO_RETURN_IF_ERROR(RequireCount(c, weights, all * blocks.bytes()));
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(scales));
+  RONDO_RETURN_IF_ERROR(RequireCount(c, scales, all));
+  if (!c.Has(zeros)) return Status::Ok();
+  if (c.dtype(zeros) == DType::kU8)
+    return RequireCount(c, zeros, all / blocks.zero_row() * blocks.zero_bytes());
+  RONDO_RETURN_IF_ERROR(c.RequireFloat(zeros));
+  return RequireCount(c, zeros, all);
+}
+
+// [n, blocks, 1] f32: what is subtracted from the numbers of a block.
+NodeId ZeroPoints(OpContext& c, const PackedBlocks& blocks, int zeros) {
+  Builder& b = c.b;
+  if (!c.Has(zeros)) return b.Scalar(DType::kF32, blocks.middle());
+  NodeId zero = c.In(zeros);
+  if (c.dtype(zeros) == DType::kU8) {
+    zero =
+        UnpackBits(b, b.Reshape(zero, {c.shape(zeros).elements() / blocks.zero_bytes(), blocks.zero_bytes()}),
+                   blocks.bits);
+    zero = b.Slice(zero, 1, 0, 1, blocks.zero_row());
+  }
+  return b.Reshape(b.Cast(zero, DType::kF32), {blocks.n, blocks.count(), 1});
+}
+
+NodeId Unpacked(OpContext& c, const PackedBlocks& blocks, int weights, int scales, int zeros, DType dtype) {
+  Builder& b = c.b;
+  NodeId w = UnpackBits(b, b.Reshape(c.In(weights), {blocks.n, blocks.count(), blocks.bytes()}), blocks.bits);
+  NodeId scale = b.Reshape(b.Cast(c.In(scales), DType::kF32), {blocks.n, blocks.count(), 1});
+  w = b.Mul(b.Sub(b.Cast(w, DType::kF32), ZeroPoints(c, blocks, zeros)), scale);
+  w = b.Slice(b.Reshape(w, {blocks.n, blocks.count() * blocks.size}), 1, 0, 1, blocks.k);
+  return b.Cast(w, dtype);
+}
+
+// Number `i` of those that are packed into `bytes`.
+int64_t NumberAt(const uint8_t* bytes, int64_t i, int64_t bits) {
+  return (bytes[i * bits / 8] >> (i * bits % 8)) & ((int64_t{1} << bits) - 1);
+}
+
+// The zero point of block number `at`.
+float ZeroAt(const PackedBlocks& blocks, const DataPointer& zeros, int64_t at) {
+  if (zeros == nullptr) return static_cast<float>(blocks.middle());
+  if (zeros->dtype != DType::kU8) return scalar::Load<float>(zeros->dtype, zeros->bytes.data(), at);
+  const uint8_t* row = zeros->bytes.data() + at / blocks.zero_row() * blocks.zero_bytes();
+  return static_cast<float>(NumberAt(row, at % blocks.zero_row(), blocks.bits));
+}
+
+std::vector<uint8_t> Folded(const PackedBlocks& blocks, const DataPointer& weights, const DataPointer& scales,
+                            const DataPointer& zeros, DType dtype) {
+  std::vector<uint8_t> out(static_cast<size_t>(blocks.n * blocks.k * ByteSize(dtype)));
+  for (int64_t at = 0; at < blocks.n * blocks.count(); ++at) {
+    const int64_t row = at / blocks.count(), first = at % blocks.count() * blocks.size;
+    const uint8_t* bytes = weights->bytes.data() + at * blocks.bytes();
+    const float scale = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
+    const float zero = ZeroAt(blocks, zeros, at);
+    for (int64_t i = 0; i < std::min(blocks.size, blocks.k - first); ++i) {
+      const float w = (static_cast<float>(NumberAt(bytes, i, blocks.bits)) - zero) * scale;
+      scalar::Store<float>(dtype, out.data(), row * blocks.k + first + i, w);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights, int scales, int zeros,
+                           DType dtype) {
+  RONDO_RETURN_IF_ERROR(Check(c, blocks, weights, scales, zeros));
+  DataPointer w, s, z;
+  if (!c.b.ConstantValue(c.In(weights), kMostBytes, &w) || !c.b.ConstantValue(c.In(scales), kMostBytes, &s) ||
+      (c.Has(zeros) && !c.b.ConstantValue(c.In(zeros), kMostBytes, &z))) {
+    return Unpacked(c, blocks, weights, scales, zeros, dtype);
+  }
+  const Shape shape = {blocks.n, blocks.k};
+  if (!c.host.shapes_only())
+    return c.b.Constant(ir::ConstantData::Own(dtype, shape, Folded(blocks, w, s, z, dtype)));
+  auto data = std::make_shared<ir::ConstantData>();
+  data->dtype = dtype;
+  data->shape = shape;
+  data->synthetic = true;
+  return c.b.Constant(data);
+}
+
+}  // namespace rondo::importer

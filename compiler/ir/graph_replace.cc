@@ -1,0 +1,186 @@
+// One node in place of another: who read it, and who runs before and after it.
+#include <algorithm>
+#include <iterator>
+#include <unordered_set>
+
+#include "compiler/ir/graph.h"
+
+namespace rondo::ir {
+
+namespace {
+
+bool Has(const std::vector<NodeId>& list, NodeId id) {
+  return std::find(list.begin(), list.end(), id) != list.end();
+}
+
+void AddUnique(std::vector<NodeId>* list, NodeId id) {
+  if (!Has(*list, id)) list->push_back(id);
+}
+
+// Nodes that run nothing: control edges to or from them would order nothing.
+bool RunsNothing(const Node& node) { return node.op == Op::kInput || node.op == Op::kConstant; }
+
+// Redirects edges of `list` from `from` to `to` (kNoNode: to all of `bridge`); never to `self`. Whether there
+// were any.
+bool Redirect(std::vector<NodeId>* list, NodeId self, NodeId from, NodeId to,
+              const std::vector<NodeId>& bridge) {
+  if (!Has(*list, from)) return false;
+  std::vector<NodeId> out;
+  for (NodeId id : *list) {
+    if (id != from) {
+      AddUnique(&out, id);
+    } else if (to == kNoNode) {
+      for (NodeId b : bridge) {
+        if (b != self) AddUnique(&out, b);
+      }
+    } else if (to != self) {
+      AddUnique(&out, to);
+    }
+  }
+  *list = std::move(out);
+  return true;
+}
+
+}  // namespace
+
+std::vector<NodeId> Graph::NeededOnlyBy(NodeId from, NodeId to) {
+  std::vector<NodeId> only = {from};
+  std::unordered_set<NodeId> in = {from};
+  std::vector<NodeId> ahead(node(from).inputs);
+  const auto needed_elsewhere = [&](NodeId id) {
+    if (id == to || IsOutput(id) || HasEffect(node(id)) || RunsNothing(node(id))) return true;
+    const std::vector<NodeId> naming = Naming(id);
+    return std::any_of(naming.begin(), naming.end(), [&](NodeId by) {
+      return in.count(by) == 0 && (Has(node(by).inputs, id) || Has(node(by).strong_after, id));
+    });
+  };
+  // Whoever was needed elsewhere is asked again when one more of its readers is among them.
+  while (!ahead.empty()) {
+    const NodeId id = ahead.back();
+    ahead.pop_back();
+    if (in.count(id) != 0 || needed_elsewhere(id)) continue;
+    in.insert(id);
+    only.push_back(id);
+    ahead.insert(ahead.end(), node(id).inputs.begin(), node(id).inputs.end());
+  }
+  return only;
+}
+
+Graph::Order Graph::OrderOf(const std::vector<NodeId>& nodes, NodeId target) {
+  const std::unordered_set<NodeId> among(nodes.begin(), nodes.end());
+  const auto outside = [&](NodeId id) { return id != target && among.count(id) == 0; };
+  Order order;
+  for (NodeId id : nodes) {
+    for (const std::vector<NodeId>* list : {&node(id).weak_after, &node(id).strong_after})
+      std::copy_if(list->begin(), list->end(), std::back_inserter(order.before), outside);
+    for (NodeId by : Naming(id)) {
+      if (outside(by) && (Has(node(by).weak_after, id) || Has(node(by).strong_after, id)))
+        order.after.push_back(by);
+    }
+  }
+  return order;
+}
+
+bool Graph::CanReplace(NodeId from, NodeId to) {
+  // What comes after `from` will come after `to`, and `to` after what `from` comes after.
+  const NodeId target = BaseOf(to);
+  if (RunsNothing(node(target))) return true;
+  const Order order = OrderOf(ordered ? NeededOnlyBy(from, to) : std::vector<NodeId>{from}, target);
+  for (NodeId before : order.before) {
+    if (Reaches(target, before)) return false;
+  }
+  if (!ordered) return true;
+  return std::none_of(order.after.begin(), order.after.end(), [&](NodeId after) {
+    return Reaches(after, target) || std::any_of(order.before.begin(), order.before.end(),
+                                                 [&](NodeId before) { return Reaches(after, before); });
+  });
+}
+
+void Graph::RedirectControl(NodeId by, std::vector<NodeId>* list, NodeId from, NodeId to,
+                            const std::vector<NodeId>& bridge) {
+  if (!Redirect(list, by, from, to, bridge)) return;
+  for (NodeId id : *list) Named(id, by);
+}
+
+void Graph::Replace(NodeId from, NodeId to) {
+  if (from == to) return;
+  Touch(to);
+  MergeSources(&node(to).sources, node(from).sources);
+  ReplaceUses(from, to);
+}
+
+// What only `from` needs is about to die: `to` stands for it in control edges too.
+void Graph::MoveInnerOrder(NodeId from, NodeId to) {
+  const NodeId target = BaseOf(to);
+  if (!ordered || RunsNothing(node(target)) || !CanReplace(from, to)) return;
+  std::vector<NodeId> inner = NeededOnlyBy(from, to);
+  inner.erase(inner.begin());  // `from` itself: ReplaceUses moves its edges
+  const Order order = OrderOf(inner, target);
+  for (NodeId before : order.before) {
+    if (before == from || Has(node(target).strong_after, before)) continue;
+    const bool strong = std::any_of(inner.begin(), inner.end(),
+                                    [&](NodeId id) { return Has(node(id).strong_after, before); });
+    if (strong || !Has(node(target).weak_after, before)) RunAfter(target, before, strong);
+  }
+  for (NodeId after : order.after) {
+    Touch(after);
+    for (NodeId id : inner) RedirectControl(after, &node(after).weak_after, id, target, {});
+  }
+}
+
+void Graph::ReplaceUses(NodeId from, NodeId to) {
+  Changed();
+  if (from == to) return;
+  MoveInnerOrder(from, to);
+  const std::vector<NodeId> weak = node(from).weak_after, strong = node(from).strong_after;
+  NodeId target = BaseOf(to);
+  const bool bridge = RunsNothing(node(target));
+  Index();
+  for (NodeId id : {from, to, target}) Touch(id);
+  if (!bridge) {
+    for (const auto& [list, added] :
+         {std::pair(&node(target).weak_after, &weak), {&node(target).strong_after, &strong}}) {
+      for (NodeId id : *added) {
+        if (id == target) continue;
+        AddUnique(list, id);
+        Named(id, target);
+      }
+    }
+  }
+  const View to_view = ViewOf(to);
+  const bool to_is_view = node(to).op == Op::kView;
+  for (NodeId by : Naming(from)) {
+    Node& n = node(by);
+    if (by == from) continue;
+    Touch(by);
+    RedirectControl(by, &n.weak_after, from, bridge ? kNoNode : target, weak);
+    RedirectControl(by, &n.strong_after, from, bridge ? kNoNode : target, strong);
+    if (by == to) continue;
+    for (NodeId& in : n.inputs) {
+      if (in != from) continue;
+      if (n.op == Op::kView && to_is_view) {
+        n.As<ViewAttrs>().view = Compose(to_view, n.As<ViewAttrs>().view);
+        in = target;
+      } else {
+        in = to;
+      }
+      Named(in, by);
+    }
+  }
+  if (auto ports = outputs_of_.extract(from)) {
+    for (size_t output : ports.mapped()) {
+      if (outputs[output].node != from) continue;
+      TouchOutput(output);
+      outputs[output].node = to;
+      outputs_of_[to].push_back(output);
+    }
+  }
+  Node& old = node(from);
+  if (node(to).name.empty()) node(to).name = old.name;
+  if (old.op == Op::kInput) return;
+  old.dead = true;
+  old.weak_after.clear();
+  old.strong_after.clear();
+}
+
+}  // namespace rondo::ir

@@ -1,0 +1,44 @@
+#include "compiler/shard/describe.h"
+
+#include <cstdio>
+#include <set>
+
+#include "compiler/shard/costs.h"
+
+namespace rondo::shard {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+
+std::string BytesText(int64_t bytes) {
+  char text[32];
+  if (bytes < 10000) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
+  std::snprintf(text, sizeof(text), bytes < 10'000'000 ? "%.1f kB" : "%.1f MB",
+                static_cast<double>(bytes) / (bytes < 10'000'000 ? 1e3 : 1e6));
+  return text;
+}
+
+std::string NameOf(const Node& node) {
+  if (!node.name.empty()) return node.name;
+  return node.sources.empty() ? "a constant" : node.sources[0];
+}
+
+std::string SourceOf(const Node& node) {
+  return node.sources.empty() ? "node " + std::to_string(node.id) : node.sources[0];
+}
+
+Held HeldBy(const Graph& graph) {
+  Held held;
+  std::set<const ir::ConstantData*> known;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (!graph.IsConstant(id)) continue;
+    const auto& data = graph.node(id).As<ir::ConstantAttrs>().data;
+    if (known.insert(data.get()).second) held.weights += data->byte_size();
+  }
+  for (const ir::StatePair& pair : graph.states)
+    held.states += BytesOf(graph.node(graph.inputs[static_cast<size_t>(pair.input)].node));
+  return held;
+}
+
+}  // namespace rondo::shard

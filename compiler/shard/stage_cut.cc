@@ -1,0 +1,254 @@
+#include "compiler/shard/stage_cut.h"
+
+#include <algorithm>
+
+#include "compiler/shard/candidates.h"
+#include "compiler/shard/describe.h"
+#include "compiler/shard/stage_load.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::NodeId;
+
+constexpr size_t kMostCuts = 400;  // that the search weighs
+
+// Where a cut may lie: at most kMostCuts places, of neighbours those over which least is sent.
+std::vector<size_t> PlacesToCut(const StageLoads& loads, size_t nodes) {
+  std::vector<size_t> all;
+  for (size_t cut = 1; cut < nodes; ++cut) {
+    if (!loads.Parts(cut)) all.push_back(cut);
+  }
+  if (all.size() <= kMostCuts) return all;
+  std::vector<size_t> some;
+  for (size_t k = 0; k < kMostCuts; ++k) {
+    const size_t first = all.size() * k / kMostCuts, end = all.size() * (k + 1) / kMostCuts;
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+    some.push_back(*std::min_element(begin, all.begin() + static_cast<std::ptrdiff_t>(end),
+                                     [&](size_t a, size_t b) { return loads.Sent(a) < loads.Sent(b); }));
+  }
+  return some;
+}
+
+// The way to cut what lies before a place into some stages.
+struct Way {
+  bool known = false;
+  double peak = 0, sent = 0, squares = 0;
+  size_t from = 0;  // the place before it
+
+  bool Beats(const Way& other) const {
+    if (!known || !other.known) return known;
+    const double mine = peak + sent, its = other.peak + other.sent;
+    return mine != its ? mine < its : squares < other.squares;
+  }
+};
+
+class Search {
+ public:
+  Search(const Graph& graph, const StageOrder& order, const StageLoads& loads,
+         const std::vector<StateRows>& states, int stages, const StagePlaces& places)
+      : g_(graph), loads_(loads), stages_(static_cast<size_t>(stages)) {
+    places_ = PlacesToCut(loads, order.nodes.size());
+    places_.insert(places_.begin(), 0);
+    places_.push_back(order.nodes.size());
+    FindSettled(order, states, places);
+  }
+
+  size_t choices() const { return places_.size() - 2; }
+
+  // The cuts, without the ends of the order; none if there is no way.
+  std::vector<size_t> Run() {
+    const size_t count = places_.size();
+    std::vector<std::vector<Way>> ways(stages_ + 1, std::vector<Way>(count));
+    ways[0][0].known = true;
+    for (size_t first = 0; first + 1 < count; ++first) {
+      for (size_t end = first + 1; end < count; ++end) {
+        const double load = loads_.Of(places_[first], places_[end]);
+        for (size_t s = 0; s < stages_; ++s) {
+          const Way way = Extend(ways[s][first], s, first, end, load);
+          if (way.Beats(ways[s + 1][end])) ways[s + 1][end] = way;
+        }
+      }
+    }
+    std::vector<size_t> cuts;
+    if (!ways[stages_][count - 1].known) return cuts;
+    size_t at = count - 1;
+    for (size_t s = stages_; s > 1; --s) {
+      at = ways[s][at].from;
+      cuts.push_back(places_[at]);
+    }
+    std::reverse(cuts.begin(), cuts.end());
+    return cuts;
+  }
+
+ private:
+  Way Extend(const Way& before, size_t stage, size_t first, size_t end, double load) const {
+    Way way;
+    if (!before.known || Elsewhere(stage, first, end)) return way;
+    const double sent = first == 0 ? 0 : loads_.Sent(places_[first]);
+    way.known = true;
+    way.peak = std::max(before.peak, load);
+    way.sent = before.sent + sent + Misplaced(stage, first, end);
+    way.squares = before.squares + load * load;
+    way.from = first;
+    return way;
+  }
+
+  // Whether some of the nodes touch what another stage holds.
+  bool Elsewhere(size_t stage, size_t first, size_t end) const {
+    if (settled_.empty()) return false;
+    const auto count = [&](const std::vector<int>& sums) { return sums[end] - sums[first]; };
+    return count(settled_[stage]) != count(settled_.back());
+  }
+  double Misplaced(size_t stage, size_t first, size_t end) const {
+    if (settled_.empty()) return 0;
+    return misplaced_[stage][end] - misplaced_[stage][first];
+  }
+
+  // Up to each place: how many nodes touch rows that are settled on each stage, on any; and the bytes of
+  // weights that other stages have, not this one.
+  void FindSettled(const StageOrder& order, const std::vector<StateRows>& states, const StagePlaces& places) {
+    if (places.rows.empty() && places.weights.empty()) return;
+    std::vector<std::vector<int>> touched(stages_ + 1, std::vector<int>(order.nodes.size() + 1, 0));
+    for (size_t i = 0; i < states.size(); ++i) {
+      const auto known = places.rows.find(StateKey(g_, static_cast<size_t>(g_.states[i].input)));
+      if (known == places.rows.end()) continue;
+      for (const auto& [node, rows] : states[i].touches) {
+        const int at = order.position[static_cast<size_t>(node)];
+        if (at < 0 || rows.first >= rows.end) continue;
+        ++touched[static_cast<size_t>(known->second[static_cast<size_t>(rows.first)])]
+                 [static_cast<size_t>(at) + 1];
+        ++touched[stages_][static_cast<size_t>(at) + 1];
+      }
+    }
+    std::vector<std::vector<double>> apart(stages_, std::vector<double>(order.nodes.size() + 1, 0));
+    for (size_t at = 0; at < order.nodes.size(); ++at) {
+      for (NodeId weight : loads_.weights()[at]) {
+        const auto known = places.weights.find(WeightKey(*g_.node(weight).As<ir::ConstantAttrs>().data));
+        for (size_t s = 0; known != places.weights.end() && s < stages_; ++s) {
+          if (known->second.count(static_cast<int>(s)) == 0)
+            apart[s][at + 1] += static_cast<double>(BytesOf(g_.node(weight)));
+        }
+      }
+    }
+    settled_.resize(stages_ + 1);
+    misplaced_.resize(stages_);
+    for (size_t s = 0; s <= stages_; ++s) settled_[s] = AtPlaces(touched[s]);
+    for (size_t s = 0; s < stages_; ++s) misplaced_[s] = AtPlaces(apart[s]);
+  }
+
+  template <typename T>
+  std::vector<T> AtPlaces(const std::vector<T>& each) const {
+    std::vector<T> sums;
+    T sum = 0;
+    size_t at = 0;
+    for (size_t place : places_) {
+      for (; at <= place; ++at) sum += each[at];
+      sums.push_back(sum);
+    }
+    return sums;
+  }
+
+  const Graph& g_;
+  const StageLoads& loads_;
+  const size_t stages_;
+  std::vector<size_t> places_;             // positions, both ends of the order included
+  std::vector<std::vector<int>> settled_;  // by stage, then any; by place. Empty: nothing is settled
+  std::vector<std::vector<double>> misplaced_;
+};
+
+// The stage of every row. What nothing touches goes with its neighbours.
+std::vector<int> RowStages(const StateRows& state, const StageOrder& order,
+                           const std::vector<int>& stage_of) {
+  std::vector<int> stages;
+  for (const RowSpan& span : RowSpans(state, order.position)) {
+    const int before = stages.empty() ? kNoStage : stages.back();
+    stages.push_back(span.first < 0
+                         ? before
+                         : stage_of[static_cast<size_t>(order.nodes[static_cast<size_t>(span.first)])]);
+  }
+  for (size_t row = stages.size(); row-- > 0;) {
+    if (stages[row] == kNoStage) stages[row] = row + 1 < stages.size() ? stages[row + 1] : 0;
+  }
+  return stages;
+}
+
+Status NoWay(const Graph& graph, const StageOrder& order, const std::vector<StateRows>& states, int stages,
+             size_t choices, const StagePlaces& places) {
+  std::string text = "its " + std::to_string(order.nodes.size()) + " steps can be cut at " +
+                     std::to_string(choices) + " places, too few for " + std::to_string(stages) + " stages";
+  // The state that spans most.
+  int widest = 0;
+  for (size_t i = 0; i < states.size(); ++i) {
+    for (const RowSpan& span : RowSpans(states[i], order.position)) {
+      if (span.first < 0 || span.last - span.first <= widest) continue;
+      widest = span.last - span.first;
+      text = "state \"" + graph.inputs[static_cast<size_t>(graph.states[i].input)].name + "\" is used from " +
+             SourceOf(graph.node(order.nodes[static_cast<size_t>(span.first)])) + " to " +
+             SourceOf(graph.node(order.nodes[static_cast<size_t>(span.last)])) +
+             ", and must be on one stage: " + std::to_string(choices) + " of " +
+             std::to_string(order.nodes.size()) + " places are left to cut, for " + std::to_string(stages) +
+             " stages";
+    }
+  }
+  if (!places.rows.empty()) text += "; programs before this one have settled where states are";
+  return Status::Error(Code::kInvalidArgument, "--pp %d: %s", stages, text.c_str());
+}
+
+void Settle(const Graph& graph, const StageCut& cut, StagePlaces* places) {
+  for (size_t i = 0; i < cut.states.size(); ++i)
+    places->rows.emplace(StateKey(graph, static_cast<size_t>(graph.states[i].input)), cut.row_stages[i]);
+  for (NodeId id : cut.order) {
+    for (NodeId in : graph.node(id).inputs) {
+      const NodeId base = graph.BaseOf(in);
+      if (!graph.IsConstant(base)) continue;
+      const std::string key = WeightKey(*graph.node(base).As<ir::ConstantAttrs>().data);
+      if (!key.empty()) places->weights[key].insert(cut.stage_of[static_cast<size_t>(id)]);
+    }
+  }
+}
+
+}  // namespace
+
+std::string WeightKey(const ir::ConstantData& data) {
+  if (data.name.empty()) return "";
+  std::string key = data.name + " " + Name(data.dtype);
+  for (int64_t dim : data.shape) key += " " + std::to_string(dim);
+  return key;
+}
+
+StageCut CutAt(const Graph& graph, const StageOrder& order, const std::vector<size_t>& cuts) {
+  StageCut cut;
+  cut.stages = static_cast<int>(cuts.size()) + 1;
+  cut.states = FindStateRows(graph);
+  cut.order = order.nodes;
+  cut.stage_of.assign(static_cast<size_t>(graph.size()), kNoStage);
+  size_t stage = 0;
+  for (size_t at = 0; at < order.nodes.size(); ++at) {
+    while (stage < cuts.size() && cuts[stage] <= at) ++stage;
+    cut.stage_of[static_cast<size_t>(order.nodes[at])] = static_cast<int>(stage);
+  }
+  for (const StateRows& state : cut.states) cut.row_stages.push_back(RowStages(state, order, cut.stage_of));
+  return cut;
+}
+
+Result<StageCut> CutStages(const Graph& graph, int stages, StagePlaces* places) {
+  const Costs costs(graph, 2);
+  const StageOrder order = OrderStages(graph, costs);
+  const std::vector<StateRows> states = FindStateRows(graph);
+  const StageLoads loads(graph, costs, order, states);
+  Search search(graph, order, loads, states, stages, *places);
+  const std::vector<size_t> cuts = search.Run();
+  if (cuts.size() + 1 != static_cast<size_t>(stages))
+    return NoWay(graph, order, states, stages, search.choices(), *places);
+  StageCut cut = CutAt(graph, order, cuts);
+  for (size_t i = 0; i < states.size(); ++i) {
+    const auto known = places->rows.find(StateKey(graph, static_cast<size_t>(graph.states[i].input)));
+    if (known != places->rows.end()) cut.row_stages[i] = known->second;
+  }
+  Settle(graph, cut, places);
+  return cut;
+}
+
+}  // namespace rondo::shard

@@ -1,0 +1,53 @@
+// CutStages: which stage of a pipeline computes each node of a graph.
+//
+// A stage is a run of the graph's compute nodes in their order. Where the cuts lie, a search decides: the
+// greatest load of a stage (bytes of weights and state it holds, work it does, in the currency of costs.h)
+// and what is sent are least. All that touches a row of a state is on one stage, which holds the row.
+#ifndef RONDO_COMPILER_SHARD_STAGE_CUT_H_
+#define RONDO_COMPILER_SHARD_STAGE_CUT_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/stage_load.h"
+#include "compiler/shard/state_rows.h"
+#include "core/status.h"
+
+namespace rondo::shard {
+
+inline constexpr int kNoStage = -1;
+
+// What the programs of a plan share: which stage holds what. Programs after the first follow it, states
+// strictly, weights where that costs less than holding them twice.
+struct StagePlaces {
+  std::map<std::string, std::vector<int>> rows;  // by StateKey: the stage of each row
+  std::map<std::string, std::set<int>> weights;  // by name, dtype and shape
+};
+
+struct StageCut {
+  int stages = 1;
+  // By node. kNoStage: a view, input or constant, or what each stage that reads it computes for itself,
+  // because it comes from inputs and small constants alone (positions, masks).
+  std::vector<int> stage_of;
+  std::vector<ir::NodeId> order;  // the nodes that have a stage, in the order of the graph; stages ascend
+  std::vector<StateRows> states;
+  std::vector<std::vector<int>> row_stages;  // by state and row; rows of one stage are neighbours
+};
+
+// `places` is followed and added to. kInvalidArgument, with the numbers, if the graph has fewer places to cut
+// than are asked for: states that are used all along leave none. Deterministic.
+Result<StageCut> CutStages(const ir::Graph& graph, int stages, StagePlaces* places);
+
+// The same at places that are chosen: before positions `cuts` of the order, ascending; one stage more than
+// cuts. None of them parts what must stay together (StageLoads::Parts).
+StageCut CutAt(const ir::Graph& graph, const StageOrder& order, const std::vector<size_t>& cuts);
+
+// The key of a weight in StagePlaces; empty if it has no name.
+std::string WeightKey(const ir::ConstantData& data);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_STAGE_CUT_H_

@@ -1,0 +1,24 @@
+// StageGraphs: what each stage of a pipeline runs of a graph.
+#ifndef RONDO_COMPILER_SHARD_STAGE_GRAPH_H_
+#define RONDO_COMPILER_SHARD_STAGE_GRAPH_H_
+
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/stage_cut.h"
+#include "compiler/shard/transfers.h"
+#include "core/status.h"
+
+namespace rondo::shard {
+
+// One graph a stage, compact: its nodes, the weights that they read, the inputs that they read (those that
+// nothing reads: on the first stage) and the outputs that they make, under their names; sends of `transfers`,
+// in order, between groups that name stages. A state is on each stage with the rows that are used there;
+// which is the whole of it wherever it is used on one stage alone. kInternal if a state's readers can no
+// longer run before what replaces it.
+Result<std::vector<ir::Graph>> StageGraphs(const ir::Graph& graph, const StageCut& cut,
+                                           const std::vector<Transfer>& transfers);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_STAGE_GRAPH_H_

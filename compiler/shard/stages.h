@@ -1,0 +1,34 @@
+// CutIntoStages: a whole model becomes a pipeline of stages, each for a device (or, sharded, a group) of its
+// own.
+//
+//   StagePlaces places;                      // one for all programs of a plan
+//   StagedGraph staged;
+//   RONDO_RETURN_IF_ERROR(CutIntoStages(graph, 2, true, &places, &staged));
+//
+// The graph has no collectives; its states are paired, its patterns recognised. Nothing changes but where
+// nodes run: results are equal to the bit to those of the whole graph.
+#ifndef RONDO_COMPILER_SHARD_STAGES_H_
+#define RONDO_COMPILER_SHARD_STAGES_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/stage_cut.h"
+#include "core/status.h"
+
+namespace rondo::shard {
+
+struct StagedGraph {
+  std::vector<ir::Graph> stages;  // compact; their sends name stages where devices will be
+  // For people: what each stage holds and sends, and the weights that several hold.
+  std::string text;
+};
+
+// `places`: what programs before this one have settled; this one's are added. Errors: CutStages, StageGraphs.
+// `host`: for the host (transfers.h).
+Status CutIntoStages(const ir::Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_STAGES_H_
