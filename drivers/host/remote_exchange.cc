@@ -35,7 +35,7 @@ void Describe(const uint64_t* words, char* text, size_t size) {
   const auto dtype = static_cast<uint32_t>(words[2] >> 40 & 0xff);
   const bool known = op <= kLastCollectiveOp && dtype < kNumDTypes;
   std::snprintf(text, size,
-                "sync point %u (%s of %" PRIu64 " bytes of %s, trade %" PRIu64 " of run %" PRIu64
+                "sync point %u (%s of %" PRIu64 " bytes of %s, phase %" PRIu64 " of run %" PRIu64
                 " of program %" PRIu64 ")",
                 static_cast<uint32_t>(words[2]), known ? Name(op) : "an unknown op", words[3],
                 known ? Name(static_cast<DType>(dtype)) : "an unknown type", words[4], words[1], words[0]);
@@ -104,7 +104,7 @@ bool RemoteExchange::Allocate(const rondo::Program& program) {
 }
 
 template <typename S, typename T>
-Status RemoteExchange::Trade(const CollectivePart& part, S send, T take) {
+Status RemoteExchange::Trade(const CollectivePart& part, uint64_t phase, S send, T take) {
   const SyncPoint& point = *part.point;
   Parcel parcels[kMaxProcesses];
   size_t count = 0;
@@ -119,7 +119,7 @@ Status RemoteExchange::Trade(const CollectivePart& part, S send, T take) {
   purpose.words[2] = part.sync_point | uint64_t{static_cast<uint8_t>(point.op)} << 32 |
                      uint64_t{static_cast<uint8_t>(point.dtype)} << 40;
   purpose.words[3] = point.bytes;
-  purpose.words[4] = phase_++;
+  purpose.words[4] = phase;
   purpose.words[5] = Digest(point.participants);
   purpose.describe = Describe;
   return processes_.Transfer(purpose, {parcels, count});
@@ -130,7 +130,7 @@ Status RemoteExchange::AllReduceInParts(const CollectivePart& part, const RankMe
   const SyncPoint& point = *part.point;
   const Part mine = PartOf(point, part.rank);
   RONDO_RETURN_IF_ERROR(Trade(
-      part,
+      part, 0,
       [&](uint32_t r) {
         const Part theirs = PartOf(point, r);
         return Bytes{At(memory.from) + theirs.first, theirs.size};
@@ -147,7 +147,7 @@ Status RemoteExchange::AllReduceInParts(const CollectivePart& part, const RankMe
   sum.bytes = mine.size;
   Exchange(sum, ranks, engine_, pool_);
   return Trade(
-      part,
+      part, 1,
       [&](uint32_t) {
         return Bytes{At(memory.to) + mine.first, mine.size};
       },
@@ -168,7 +168,7 @@ Status RemoteExchange::Run(const CollectivePart& part, const RankMemory& memory)
               place = Incoming(point, part.rank, part.rank, memory);
   if (!sums && own.at != place.at && own.size != 0) std::memmove(place.at, own.at, own.size);
   RONDO_RETURN_IF_ERROR(Trade(
-      part, [&](uint32_t r) { return Outgoing(point, part.rank, r, memory); },
+      part, 0, [&](uint32_t r) { return Outgoing(point, part.rank, r, memory); },
       [&](uint32_t r) {
         return sums ? Bytes{scratch_.get() + r * point.bytes, point.bytes}
                     : Incoming(point, part.rank, r, memory);

@@ -30,9 +30,10 @@ class RemoteExchange {
       : number_(number), processes_(processes), engine_(engine), pool_(pool) {}
   bool Allocate(const rondo::Program& program);
   Status AllReduceInParts(const CollectivePart& part, const RankMemory& memory);
-  // Sends each rank `send(rank)`, and takes `take(rank)` from it: pairs of address and bytes.
+  // Phase `phase` of a collective: sends each rank `send(rank)`, and takes `take(rank)` from it: pairs of
+  // address and bytes.
   template <typename S, typename T>
-  Status Trade(const CollectivePart& part, S send, T take);
+  Status Trade(const CollectivePart& part, uint64_t phase, S send, T take);
 
   const uint64_t number_;
   Processes& processes_;
@@ -40,7 +41,6 @@ class RemoteExchange {
   ThreadPool& pool_;
   std::unique_ptr<char[]> scratch_;  // what others bring, before it is summed
   uint64_t run_ = 0;
-  uint64_t phase_ = 0;  // of the run: how many times data was traded
 };
 
 }  // namespace rondo::host

@@ -191,6 +191,51 @@ TEST(FailureTest, OneThatStopsIsFoundInTheWatchdogsTime) {
   });
 }
 
+// Pairs of four, of which none sees what all do.
+TEST(GroupsTest, MeetWithoutTheOthers) {
+  Together(4, [](Processes& self) {
+    MeshPlan mesh(4);
+    const int64_t n = 4;
+    const std::vector<std::vector<uint32_t>> pairs = {{0, 1}, {0, 1}, {2, 3}, {0, 2}, {1, 3}};
+    std::vector<uint32_t> in, mid, out, points;
+    for (uint32_t d = 0; d < 4; ++d) {
+      in.push_back(mesh.Add(BufferKind::kInput, d, "in" + std::to_string(d), n));
+      mid.push_back(mesh.Add(BufferKind::kTemporary, d, "mid" + std::to_string(d), n));
+      out.push_back(mesh.Add(BufferKind::kOutput, d, "out" + std::to_string(d), n));
+    }
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const uint32_t communicator = static_cast<uint32_t>(i == 0 ? 0 : i - 1);
+      points.push_back(
+          mesh.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, 16, communicator, pairs[i], "p"));
+    }
+    for (uint32_t d = 0; d < 4; ++d) {
+      Binding from{in[d], 0};
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        if (pairs[i][0] != d && pairs[i][1] != d) continue;
+        const Binding to{i >= 3 ? out[d] : mid[d], 0};
+        mesh.Start(d, points[i], from, to);
+        mesh.Wait(d, points[i]);
+        from = to;
+      }
+    }
+    mesh.Finish();
+    const Mesh host(Own::Options(self, {}));
+    Session session = host.MakeSession(Mesh::Open(mesh));
+    ASSERT_TRUE(session.valid());
+    const std::string in_name = "in" + std::to_string(self.rank()),
+                      out_name = "out" + std::to_string(self.rank());
+    std::vector<float> x(4, 1.0f + static_cast<float>(self.rank())), y(4);
+    const std::vector<Input> inputs = {{in_name, kNone, DType::kF32, {n}, x.data(), 16}};
+    const std::vector<Output> outputs = {{out_name, kNone, DType::kF32, y.data(), 16}};
+    for (int run = 0; run < 3; ++run) {
+      const Status status = session.Run(0, inputs, outputs);
+      ASSERT_TRUE(status.ok()) << status.message();
+      // Twice 1 + 2, once 3 + 4.
+      EXPECT_EQ(y[0], 2 * (1.0f + 2.0f) + (3.0f + 4.0f));
+    }
+  });
+}
+
 // In one program after another of two sessions, made in the same order everywhere.
 TEST(OrderTest, SeveralSessionsTakeTurns) {
   Together(2, [](Processes& self) {

@@ -78,8 +78,11 @@ class TestCommand : public Command {
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
     if (Status status = JoinOthers(&load_); !status.ok()) return Fail("test", status);
-    if (load_.processes != nullptr && devices_ == 0 && tensor_parallel_ == 0)
-      tensor_parallel_ = load_.processes->size();
+    if (load_.processes != nullptr && shared == 1) {
+      const bool one_a_device = model_.find("{rank}") != model_.npos;
+      devices_ = one_a_device ? load_.processes->size() : 0;
+      tensor_parallel_ = one_a_device ? 1 : load_.processes->size();
+    }
     std::vector<TestCase> cases;
     for (const std::string& folder : folders_) {
       Result<std::vector<TestCase>> found = FindCases(folder, model_);
@@ -190,10 +193,10 @@ class TestCommand : public Command {
       if (const auto own = by_name.find(tensor.name + mark); own != by_name.end())
         own->second->name = tensor.name;
     }
+    const size_t wanted_in_all = want.size();
     std::erase_if(want, [&](const Tensor& wanted) {
-      return processes.rank() != 0 && std::none_of(got.begin(), got.end(), [&](const Tensor& tensor) {
-               return tensor.name == wanted.name;
-             });
+      return std::none_of(got.begin(), got.end(),
+                          [&](const Tensor& tensor) { return tensor.name == wanted.name; });
     });
     struct Verdict {
       uint64_t digest = 0, outputs = 0;
@@ -210,10 +213,20 @@ class TestCommand : public Command {
     mine.outputs = want.size();
     RONDO_RETURN_IF_ERROR(processes.Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
     RONDO_RETURN_IF_ERROR(compared);
+    uint64_t outputs = 0;
+    const Verdict* first = nullptr;  // of those that have all outputs
     for (uint32_t r = 0; r < processes.size(); ++r) {
       if (all[r].text[0] != 0) return Status::Error(Code::kInternal, "process %u: %s", r, all[r].text);
-      if (all[r].outputs != all[0].outputs || all[r].digest == all[0].digest) continue;
-      return Status::Error(Code::kInternal, "process %u gives other bits than process 0", r);
+      outputs += all[r].outputs;
+      if (all[r].outputs != wanted_in_all) continue;
+      if (first == nullptr) first = &all[r];
+      if (all[r].digest == first->digest) continue;
+      return Status::Error(Code::kInternal, "process %u gives other bits than process %d", r,
+                           static_cast<int>(first - all));
+    }
+    if (outputs < wanted_in_all) {
+      return Status::Error(Code::kInternal, "%zu outputs are expected; the processes have %llu",
+                           wanted_in_all, static_cast<unsigned long long>(outputs));
     }
     return Status::Ok();
   }
