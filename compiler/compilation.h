@@ -23,6 +23,7 @@ struct ProgramInWork {
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;
   std::vector<NamedValue> values;  // of the model, from `import` on
+  DeviceHints hints;               // of the model, from `import` on
   FixedCaches caches;              // with options.cache_length
 };
 

@@ -22,6 +22,7 @@
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
 #include "compiler/ir/node_annotation.h"
+#include "compiler/schedule/overlap.h"
 #include "compiler/targets.h"
 #include "core/custom_op.h"
 #include "core/plan.h"
@@ -90,6 +91,9 @@ struct CompileOptions {
   // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
   // order or from another folder make no difference to the plan.
   const OpRegistry* ops = nullptr;
+  // By how much of its bytes a device's arena may grow so that collectives run beside compute
+  // (compiler/schedule/overlap.h).
+  double overlap_budget = 0.1;
   // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
   // others), "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
   // (compiler/import/control_edges.h). Models say the same by metadata of their nodes.
@@ -141,6 +145,7 @@ struct ProgramReport {
   std::string order;                         // how the order was found, in a sentence
   uint64_t arena_bytes = 0;
   uint64_t arena_lower_bound = 0;  // equal to arena_bytes: the memory plan is optimal for its order
+  OverlapReport overlap;           // of its collectives; without any, empty
 };
 
 struct CompileReport {

@@ -77,6 +77,10 @@ constexpr PipelineEntry kPipeline[] = {
      "loops are kernels that repeat; what a round hands on has its place"},
     {"streams", PutOnStreams, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
+    {"overlap", Overlap, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
+     "collectives start as early and are waited for as late as shortens the run, with compute in between; "
+     "they "
+     "keep their order, and the arena its budget"},
     {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kPartitioned,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason",
      BreaksWereFound},
@@ -201,6 +205,10 @@ Status CheckOptions(const CompileOptions& options) {
   if (options.weights_file.find('/') != std::string::npos) {
     return Status::Error(Code::kInvalidArgument, "weights file \"%s\" must be a name without a folder",
                          options.weights_file.c_str());
+  }
+  if (!(options.overlap_budget >= 0 && options.overlap_budget <= 100)) {
+    return Status::Error(Code::kInvalidArgument, "an overlap budget of %g; it is 0 to 100 times the arena",
+                         options.overlap_budget);
   }
   RONDO_RETURN_IF_ERROR(CheckDevices(options));
   RONDO_RETURN_IF_ERROR(CheckModels(options));

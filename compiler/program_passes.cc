@@ -94,10 +94,12 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
     RONDO_ASSIGN_OR_RETURN(program->graph, ImportWithFixedCaches(model, import, options.cache_length, states,
                                                                  &report, &program->caches));
   } else {
+    import.shared_over = std::max(options.tensor_parallel, 1u) * std::max(options.pipeline_parallel, 1u);
     RONDO_ASSIGN_OR_RETURN(program->graph, ImportModel(model, import, &report));
   }
   program->graph.name = program->source.program;
   program->values = std::move(report.values);
+  program->hints = std::move(report.hints);
   compilation->annotated.resize(report.annotated.size());
   for (size_t i = 0; i < report.annotated.size(); ++i)
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
@@ -172,18 +174,19 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
     if (stages > 1) {
       RONDO_RETURN_IF_ERROR(shard::CutIntoStages(program.graph, static_cast<int>(stages),
                                                  compilation->options.targets.deciding().is_host(), &places,
-                                                 &staged)
+                                                 &staged, &program.hints)
                                 .At("program \"%s\"", name.c_str()));
       AddText(name + ": " + staged.text, text);
     } else {
       staged.stages.push_back(std::move(program.graph));
     }
+    for (const std::string& hint : program.hints.not_used) AddText(name + ": not followed: " + hint, text);
     for (uint32_t s = 0; s < stages; ++s) {
       shard::ShardedGraph sharded;
       if (devices > 1) {
-        RONDO_RETURN_IF_ERROR(
-            shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded, {s, stages})
-                .At("program \"%s\"", name.c_str()));
+        RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
+                                                {s, stages}, &program.hints)
+                                  .At("program \"%s\"", name.c_str()));
         AddText(name + (stages > 1 ? ", stage " + std::to_string(s) : "") + ": " + sharded.text, text);
       } else {
         sharded.ranks.push_back(std::move(staged.stages[s]));
@@ -240,6 +243,19 @@ Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
   return Status::Ok();
 }
 
+Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  uint32_t devices = 0;
+  for (const ProgramInWork& other : compilation->programs)
+    devices += other.source.program == program->source.program;
+  OverlapOptions options;
+  options.costs = CostModelOf(compilation->options.targets.deciding(), devices);
+  options.budget = compilation->options.overlap_budget;
+  options.break_before = compilation->options.break_before;
+  program->planned.overlap = OverlapCollectives(&program->planned.lowered, options);
+  *text = program->planned.overlap.text;
+  return Status::Ok();
+}
+
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text) {
   LoweredProgram* lowered = &program->planned.lowered;
   const auto& breaks = compilation->options.break_before;
@@ -275,6 +291,7 @@ void ReportProgram(const CompileOptions& options, const ProgramInWork& program, 
   out.order = program.schedule.text;
   out.arena_bytes = static_cast<uint64_t>(program.planned.memory.arena_bytes);
   out.arena_lower_bound = static_cast<uint64_t>(program.planned.memory.lower_bound);
+  out.overlap = program.planned.overlap;
   report->programs.push_back(std::move(out));
 }
 

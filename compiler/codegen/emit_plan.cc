@@ -207,6 +207,7 @@ Status PlanEmitter::AddProgram(const Group& group) {
   RONDO_ASSIGN_OR_RETURN(program.inputs, Inputs(group));
   program.outputs = Outputs(group);
   RONDO_ASSIGN_OR_RETURN(program.sync_points, SyncPoints(group));
+  NoteOverlaps(group);
   std::vector<Step> steps;
   std::vector<Partition> partitions;
   std::vector<Loop> loops;

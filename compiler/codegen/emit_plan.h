@@ -17,6 +17,7 @@
 #include "compiler/fusion/lowered.h"
 #include "compiler/ir/named_value.h"
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/overlap.h"
 #include "compiler/schedule/partition.h"
 #include "compiler/targets.h"
 #include "core/status.h"
@@ -29,6 +30,7 @@ struct PlannedProgram {
   uint32_t device = 0;
   MemoryPlan memory;
   std::vector<PlannedPartition> partitions;
+  OverlapReport overlap;  // becomes texts among the plan's sources (formats/plan/overlap_note.h)
 };
 
 struct EmitOptions {

@@ -56,6 +56,9 @@ class PlanEmitter {
   };
   static StepEdges EdgesOf(const LoweredProgram& program, uint32_t first_step, uint32_t* num_events);
 
+  // emit_overlap.cc
+  void NoteOverlaps(const Group& group);
+
   // emit_plan.cc
   uint32_t BufferOf(size_t p, const LoweredPort& port) const;
   Result<Span<const Port>> Inputs(const Group& group);

@@ -272,6 +272,26 @@ void NumberCollectives(LoweredProgram* program) {
   program->collectives = std::move(ordered);
 }
 
+// Collectives start in the order in which they stand. Where one comes after another only for that, it need
+// not wait for it.
+void KeepStartsInOrder(LoweredProgram* program) {
+  int last = -1;
+  for (size_t i = 0; i < program->ops.size(); ++i) {
+    LoweredOp& op = program->ops[i];
+    if (op.kind != LoweredKind::kCollectiveStart) continue;
+    std::erase_if(op.deps, [&](int d) {
+      const LoweredOp& before = program->ops[static_cast<size_t>(d)];
+      return before.kind == LoweredKind::kCollectiveWait &&
+             std::none_of(op.params.begin(), op.params.end(), [&](const LoweredBinding& a) {
+               return a.value == before.params[0].value || a.value == before.params[1].value;
+             });
+    });
+    if (last >= 0) op.deps.push_back(last);
+    std::sort(op.deps.begin(), op.deps.end());
+    last = static_cast<int>(i);
+  }
+}
+
 // Appends the ops of all groups to context->program: every op after those it needs, ties by the position of
 // the group's last node.
 Status AppendInOrder(Context* context, std::vector<LoweredOp> ops) {
@@ -311,6 +331,7 @@ Status AppendInOrder(Context* context, std::vector<LoweredOp> ops) {
     return Status::Error(Code::kInternal, "kernels wait for each other after fusion:%s", stuck.c_str());
   }
   NumberCollectives(&c.program);
+  KeepStartsInOrder(&c.program);
   return Status::Ok();
 }
 

@@ -1,9 +1,10 @@
 // Caches of a fixed length from a model whose caches grow.
 //
 // The model is imported three times: for `length` positions after the run (what becomes the plan), and for
-// one and two runs more. The three graphs have the same nodes; what differs between them is what depends on
-// the number of cached positions. A dimension of positions stays `length` long, position j at element j, and
-// what lies behind the last real position is never read. What is left to change:
+// one and two runs more (or less, where the model's tables end). The three graphs have the same nodes; what
+// differs between them is what depends on the number of cached positions. A dimension of positions stays
+// `length` long, position j at element j, and what lies behind the last real position is never read. What is
+// left to change:
 //   - the new rows are written where the cached ones end, instead of standing behind a full cache;
 //   - numbers that count positions become sums with the real count;
 //   - slices that begin where the cached positions end begin at the real count;
@@ -33,14 +34,14 @@ using ir::Op;
 // Makes the first of the three graphs one for any number of cached positions up to its own.
 class Fixer : Growth {
  public:
-  Fixer(Graph* graph, const Graph& longer, const Graph& longest, const CachePorts& ports, int64_t length,
-        int64_t rows)
-      : Growth(graph, longer, longest, ports, length, rows), b_(graph) {}
+  Fixer(Graph* graph, const Graph& second, const Graph& third, const CachePorts& ports, int64_t length,
+        int64_t rows, int64_t step)
+      : Growth(graph, second, third, ports, length, rows, step), b_(graph) {}
 
   Status Run() {
     RONDO_RETURN_IF_ERROR(ReadExtents());
     MakeCount();
-    const NodeId end = longer_.size();
+    const NodeId end = second_.size();
     for (NodeId id = 0; id < end; ++id) {
       if (g_->node(id).dead) continue;
       const Status status = Fix(id);
@@ -79,7 +80,10 @@ class Fixer : Growth {
     auto [it, added] = full_.emplace(at, kNoNode);
     if (added) {
       const ir::GraphInput old = g_->inputs[static_cast<size_t>(at)];
-      it->second = b_.Input(old.name, g_->node(old.node).dtype, longer(old.node).shape);
+      Shape shape = g_->node(old.node).shape;
+      for (int d = 0; d < shape.rank; ++d)
+        shape[d] = extent(old.node, d) == Extent::kPast ? length_ : shape[d];
+      it->second = b_.Input(old.name, g_->node(old.node).dtype, shape);
       g_->inputs.pop_back();
       g_->node(it->second).As<ir::InputAttrs>().index = at;
     }
@@ -111,7 +115,7 @@ class Fixer : Growth {
 
   Status CheckOutput(const ir::GraphOutput& output) const {
     const auto is_cache = [&](const GrowingCache& cache) { return cache.present == output.name; };
-    if (output.node >= longer_.size() || !Grows(output.node) ||
+    if (output.node >= second_.size() || !Grows(output.node) ||
         std::any_of(ports_.caches.begin(), ports_.caches.end(), is_cache)) {
       return Status::Ok();
     }
@@ -140,11 +144,11 @@ class Fixer : Growth {
       case Op::kPointwise:
       case Op::kIota: return Status::Ok();
       case Op::kAttention:
-        if (n.As<ir::AttentionAttrs>().scale == longer(id).As<ir::AttentionAttrs>().scale)
+        if (n.As<ir::AttentionAttrs>().scale == second(id).As<ir::AttentionAttrs>().scale)
           return Status::Ok();
         return Refuse("the scale of attention depends on the number of cached positions");
       default: {
-        const std::vector<NodeId>& inputs = longer(id).inputs;
+        const std::vector<NodeId>& inputs = second(id).inputs;
         const auto grows = [&](NodeId in) { return Grows(in); };
         if (!Grows(id) && std::none_of(inputs.begin(), inputs.end(), grows)) return Status::Ok();
         return Refuse(std::string("an operation (") + ir::Name(n.op) + ") over the cached positions");
@@ -153,7 +157,7 @@ class Fixer : Growth {
   }
 
   Status FixConstant(NodeId id) {
-    const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+    const Node &a = g_->node(id), &b = second(id), &c = third(id);
     const auto &x = a.As<ir::ConstantAttrs>().data, &y = b.As<ir::ConstantAttrs>().data;
     if (x->synthetic || y->synthetic || (x->bytes.data() == y->bytes.data() && a.shape == b.shape))
       return Status::Ok();
@@ -197,18 +201,22 @@ class Fixer : Growth {
   // A view, or what a read or write adds to its indices: moved with the count where it moves with the
   // model's.
   Status FixMap(NodeId id) {
-    const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+    const Node &a = g_->node(id), &b = second(id), &c = third(id);
     const NodeId data = a.inputs[0], was = b.inputs[0];  // now, and in the model
-    const std::optional<int64_t> move = MoveOf({MapOf(a), g_->node(was).shape}, {MapOf(b), longer(was).shape},
-                                               {MapOf(c), longest(was).shape});
-    if (!move || *move % rows_ != 0)
+    const Shown here = {MapOf(a), g_->node(was).shape}, then = {MapOf(b), second(was).shape},
+                last = {MapOf(c), third(was).shape};
+    const auto ahead = step_ > 0 ? MoveOf(here, then, last) : MoveOf(last, then, here);
+    int64_t move = 0, run = 1;  // of a run's rows, in elements of what the view shows
+    for (int d = here.base.rank; ahead && d-- > 0; run *= here.base[d])
+      move += (*ahead)[static_cast<size_t>(d)] * run;
+    if (!ahead || move % rows_ != 0)
       return Refuse("it shows the cached positions in an order that depends on their number");
     ir::IndexedAttrs attrs;
     if (a.op != Op::kView) attrs = a.As<ir::IndexedAttrs>();
     std::vector<NodeId> index(
         a.inputs.begin() + std::min<ptrdiff_t>(std::ssize(a.inputs), a.op == Op::kIndexedWrite ? 2 : 1),
         a.inputs.end());
-    bool changed = *move != 0;
+    bool changed = move != 0;
     for (size_t k = 0; k < attrs.dims.size(); ++k) {
       // From the end on would count from the end of the cache.
       const bool along = b.As<ir::IndexedAttrs>().dims[k].extent != attrs.dims[k].extent;
@@ -217,8 +225,8 @@ class Fixer : Growth {
     }
     if (!changed) return Status::Ok();
     attrs.map = MapOf(a);
-    if (*move != 0) {
-      const int64_t stride = *move / rows_;
+    if (move != 0) {
+      const int64_t stride = move / rows_;
       attrs.map.steps[0].offset -= stride * past();
       if (LeastElement(attrs.map) < 0) return Refuse("it would begin before the first position");
       attrs.dims.push_back({stride, past() + 1, false});
@@ -234,7 +242,7 @@ class Fixer : Growth {
   Status FixConcat(NodeId id) {
     const Node& n = g_->node(id);
     const int axis = n.As<ir::ConcatAttrs>().axis;
-    const std::vector<NodeId>& inputs = longer(id).inputs;  // as the model has them
+    const std::vector<NodeId>& inputs = second(id).inputs;  // as the model has them
     const auto grows = [&](NodeId in) { return extent(in, axis) != Extent::kFixed; };
     if (extent(id, axis) == Extent::kFixed && std::none_of(inputs.begin(), inputs.end(), grows))
       return Status::Ok();
@@ -243,11 +251,17 @@ class Fixer : Growth {
         g_->node(n.inputs[1]).shape[axis] != rows_) {
       return Refuse("a concatenation along the cached positions that is not cached ones before new ones");
     }
-    const NodeId rows = n.inputs[1], base = longer_.BaseOf(old);
+    const NodeId rows = n.inputs[1], base = second_.BaseOf(old);
     NodeId cache = kNoNode;
     if (const int at = CacheAt(base); at >= 0) {
       cache = FullCache(at);
-      if (base != old) cache = b_.ViewNode(cache, longer(old).As<ir::ViewAttrs>().view);
+      if (base != old) {
+        const ir::View &here = g_->node(old).As<ir::ViewAttrs>().view,
+                       &then = second(old).As<ir::ViewAttrs>().view;
+        const std::optional<ir::View> whole = step_ > 0 ? Grown(here, here, then) : Grown(here, then, here);
+        if (!whole) return Refuse("the cache is shown in a form that depends on the number of its positions");
+        cache = b_.ViewNode(cache, *whole);
+      }
     } else {
       std::vector<int64_t> before(static_cast<size_t>(n.shape.rank)), after = before;
       after[static_cast<size_t>(axis)] = rows_;
@@ -301,15 +315,29 @@ Result<ir::Graph> ImportWithFixedCaches(const std::shared_ptr<onnx::Model>& mode
   const auto import = [&](int64_t total, bool shapes_only, ImportReport* said) {
     bound = options;
     bound.shapes_only = shapes_only;
+    bound.keep_identities = true;
     importer::BindPast(*model, ports, total - rows, total, &bound);
     return ImportModel(model, bound, said);
   };
   RONDO_ASSIGN_OR_RETURN(ir::Graph graph, import(length, false, report));
-  RONDO_ASSIGN_OR_RETURN(ir::Graph longer, import(length + rows, true, nullptr));
-  RONDO_ASSIGN_OR_RETURN(ir::Graph longest, import(length + 2 * rows, true, nullptr));
-  importer::Fixer fixer(&graph, longer, longest, ports, length, rows);
-  RONDO_RETURN_IF_ERROR(fixer.Run());
-  return graph;
+  // Longer than `length`, or shorter where the model's own tables end there.
+  bool tables_end = false;
+  const auto fix = [&](int64_t step) -> Result<ir::Graph> {
+    Result<ir::Graph> second = import(length + step, true, nullptr),
+                      third = import(length + 2 * step, true, nullptr);
+    tables_end = !second.ok() || !third.ok();
+    if (tables_end) return second.ok() ? third.status() : second.status();
+    ir::Graph fixed = graph;
+    importer::Fixer fixer(&fixed, *second, *third, ports, length, rows, step);
+    RONDO_RETURN_IF_ERROR(fixer.Run());
+    return fixed;
+  };
+  Result<ir::Graph> fixed = fix(rows);
+  if (fixed.ok() || length - 3 * rows <= 0) return fixed;
+  const bool only_shorter = tables_end;
+  Result<ir::Graph> shorter = fix(-rows);
+  if (shorter.ok() || only_shorter) return shorter;
+  return fixed;
 }
 
 std::string NoteOnGrowingCaches(const onnx::Model& model, const ir::Graph& graph) {

@@ -17,14 +17,14 @@ using ir::Op;
 
 std::optional<Extent> Growth::ExtentOf(int64_t a, int64_t b, int64_t c) const {
   if (a == b && b == c) return Extent::kFixed;
-  if (b - a != rows_ || c - b != rows_) return std::nullopt;
+  if (b - a != step_ || c - b != step_) return std::nullopt;
   if (a == past()) return Extent::kPast;
   if (a == length_) return Extent::kTotal;
   return std::nullopt;
 }
 
 Status Growth::ReadExtentsOf(NodeId id) {
-  const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+  const Node &a = g_->node(id), &b = second(id), &c = third(id);
   if (a.dead && b.dead && c.dead) return Status::Ok();
   const auto same = [&](const Node& other) {
     return a.dead == other.dead && a.op == other.op && a.inputs == other.inputs && a.dtype == other.dtype &&
@@ -49,7 +49,7 @@ Status Growth::ReadExtentsOf(NodeId id) {
 
 Status Growth::ReadExtents() {
   const NodeId end = g_->size();
-  if (longer_.size() != end || longest_.size() != end)
+  if (second_.size() != end || third_.size() != end)
     return Refuse("the model has other operations for other numbers of cached positions");
   extents_.resize(static_cast<size_t>(end));
   cached_.resize(static_cast<size_t>(end));
@@ -86,12 +86,19 @@ bool Growth::IsMask(NodeId id) const {
 
 namespace {
 
-// The places in `b`, which is longer than `a` in the dims that grow, of a's elements in order: `shift`
-// further along those dims.
-std::vector<int64_t> PlacesIn(const Shape& b, const Shape& a, int64_t shift) {
-  ir::View view = ir::DenseView(b);
-  for (int d = 0; d < a.rank; ++d) view = ir::Slice(view, d, a[d] != b[d] ? shift : 0, 1, a[d]);
-  return ir::ResolveAll(view);
+// The places in `a` and in `b` of the elements that both have, in order: in the longer of the two `shift`
+// further along the dims that grow.
+struct Places {
+  std::vector<int64_t> a, b;
+};
+Places CommonPlaces(const Shape& a, const Shape& b, int64_t shift) {
+  ir::View in_a = ir::DenseView(a), in_b = ir::DenseView(b);
+  for (int d = 0; d < a.rank; ++d) {
+    const int64_t count = std::min(a[d], b[d]);
+    in_a = ir::Slice(in_a, d, a[d] > b[d] ? shift : 0, 1, count);
+    in_b = ir::Slice(in_b, d, b[d] > a[d] ? shift : 0, 1, count);
+  }
+  return {ir::ResolveAll(in_a), ir::ResolveAll(in_b)};
 }
 
 double ValueAt(const Node& n, int64_t i) {
@@ -102,29 +109,41 @@ double ValueAt(const Node& n, int64_t i) {
 
 bool Growth::Alike(NodeId id, const Node& other, int64_t shift) const {
   const Node& n = g_->node(id);
-  const int64_t each = ByteSize(n.dtype);
+  const size_t each = static_cast<size_t>(ByteSize(n.dtype));
   const uint8_t* a = n.As<ir::ConstantAttrs>().data->bytes.data();
   const uint8_t* b = other.As<ir::ConstantAttrs>().data->bytes.data();
-  for (const int64_t place : PlacesIn(other.shape, n.shape, shift)) {
-    if (std::memcmp(a, b + place * each, static_cast<size_t>(each)) != 0) return false;
-    a += each;
+  const Places places = CommonPlaces(n.shape, other.shape, shift);
+  for (size_t i = 0; i < places.a.size(); ++i) {
+    const size_t in_a = static_cast<size_t>(places.a[i]) * each,
+                 in_b = static_cast<size_t>(places.b[i]) * each;
+    if (std::memcmp(a + in_a, b + in_b, each) != 0) return false;
   }
   return true;
 }
 
 bool Growth::Slopes(NodeId id, std::vector<double>* slopes) const {
-  const Node &a = g_->node(id), &b = longer(id), &c = longest(id);
+  const Node &a = g_->node(id), &b = second(id), &c = third(id);
   if (a.dtype == DType::kBool) return false;
-  const std::vector<int64_t> in_b = PlacesIn(b.shape, a.shape, 0), in_c = PlacesIn(c.shape, a.shape, 0);
-  slopes->resize(in_b.size());
-  for (size_t i = 0; i < in_b.size(); ++i) {
-    const double here = ValueAt(a, static_cast<int64_t>(i));
-    const double once = ValueAt(b, in_b[i]) - here, twice = ValueAt(c, in_c[i]) - here;
-    const double near = IsFloat(a.dtype) ? 1e-6 * std::max(1.0, std::abs(twice)) : 0;
-    if (!(std::abs(twice - 2 * once) <= near)) return false;
-    (*slopes)[i] = once / static_cast<double>(rows_);
-    if (!IsFloat(a.dtype) && (*slopes)[i] != std::floor((*slopes)[i])) return false;
+  const Places once = CommonPlaces(a.shape, b.shape, 0), twice = CommonPlaces(a.shape, c.shape, 0);
+  slopes->assign(static_cast<size_t>(a.shape.elements()), 0);
+  double one = 0;
+  for (size_t i = 0; i < once.a.size(); ++i) {
+    one = (ValueAt(b, once.b[i]) - ValueAt(a, once.a[i])) / static_cast<double>(step_);
+    (*slopes)[static_cast<size_t>(once.a[i])] = one;
+    if (!IsFloat(a.dtype) && one != std::floor(one)) return false;
   }
+  for (size_t i = 0; i < twice.a.size(); ++i) {
+    const double rise = ValueAt(c, twice.b[i]) - ValueAt(a, twice.a[i]);
+    const double near = IsFloat(a.dtype) ? 1e-6 * std::max(1.0, std::abs(rise)) : 0;
+    const double slope = (*slopes)[static_cast<size_t>(twice.a[i])];
+    if (!(std::abs(rise - 2 * slope * static_cast<double>(step_)) <= near)) return false;
+  }
+  if (once.a.size() == slopes->size()) return true;
+  // What the others have not is known only where all grow alike.
+  for (const int64_t place : once.a) {
+    if ((*slopes)[static_cast<size_t>(place)] != one) return false;
+  }
+  slopes->assign(slopes->size(), one);
   return true;
 }
 
@@ -153,7 +172,7 @@ int BaseAxis(const ir::View& view, const Shape& base, int axis) {
 // Along dim `axis`, behind the last real position there are zeros only.
 bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
   if (depth > 64) return false;
-  const Node& n = longer(id);  // as the model has it
+  const Node& n = second(id);  // as the model has it
   if (IsMask(id)) return axis == n.shape.rank - 1;
   const auto zero = [&](size_t k) { return ZeroBeyond(n.inputs[k], axis, depth + 1); };
   if (n.op == Op::kConstant) {
@@ -162,7 +181,7 @@ bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
            std::all_of(data->bytes.begin(), data->bytes.end(), [](uint8_t x) { return x == 0; });
   }
   if (n.op == Op::kView) {
-    const Node& base = longer(n.inputs[0]);
+    const Node& base = second(n.inputs[0]);
     if (base.op == Op::kConstant) return zero(0);
     const int moved = BaseAxis(n.As<ir::ViewAttrs>().view, base.shape, axis);
     return moved >= 0 && extent(base.id, moved) != Extent::kFixed && ZeroBeyond(base.id, moved, depth + 1);
@@ -182,8 +201,8 @@ bool Growth::ZeroBeyond(NodeId id, int axis, int depth) const {
 }
 
 Status Growth::CheckReduce(NodeId id) const {
-  const ir::ReduceAttrs& attrs = longer(id).As<ir::ReduceAttrs>();
-  const NodeId in = longer(id).inputs[0];
+  const ir::ReduceAttrs& attrs = second(id).As<ir::ReduceAttrs>();
+  const NodeId in = second(id).inputs[0];
   for (int axis : attrs.axes) {
     if (extent(in, axis) == Extent::kFixed || cached_[static_cast<size_t>(in)]) continue;
     if (attrs.kind != ir::ReduceKind::kSum || !ZeroBeyond(in, axis))
@@ -193,8 +212,8 @@ Status Growth::CheckReduce(NodeId id) const {
 }
 
 Status Growth::CheckMatMul(NodeId id) const {
-  const NodeId a = longer(id).inputs[0], b = longer(id).inputs[1];
-  if (extent(a, longer(id).shape.rank - 1) == Extent::kFixed || cached_[static_cast<size_t>(a)] ||
+  const NodeId a = second(id).inputs[0], b = second(id).inputs[1];
+  if (extent(a, second(id).shape.rank - 1) == Extent::kFixed || cached_[static_cast<size_t>(a)] ||
       cached_[static_cast<size_t>(b)]) {
     return Status::Ok();
   }

@@ -14,21 +14,22 @@ namespace rondo::importer {
 // A dimension of every import alike, of the cached positions, or of those and the run's own.
 enum class Extent : uint8_t { kFixed, kPast, kTotal };
 
-// The first graph is for `length` positions of which a run adds `rows`, the others for one and two runs more.
-// They are borrowed; the first may be changed, as long as nodes that were there keep their ids.
+// The first graph is for `length` positions of which a run adds `rows`, the others for `step` (a run's rows,
+// more or less) and twice `step` more. They are borrowed; the first may be changed, as long as nodes that
+// were there keep their ids.
 class Growth {
  public:
-  Growth(ir::Graph* graph, const ir::Graph& longer, const ir::Graph& longest, const CachePorts& ports,
-         int64_t length, int64_t rows)
-      : g_(graph), longer_(longer), longest_(longest), ports_(ports), length_(length), rows_(rows) {}
+  Growth(ir::Graph* graph, const ir::Graph& second, const ir::Graph& third, const CachePorts& ports,
+         int64_t length, int64_t rows, int64_t step)
+      : g_(graph), second_(second), third_(third), ports_(ports), length_(length), rows_(rows), step_(step) {}
 
   // kUnsupported, with the node, unless the graphs have the same operations and every dimension is of one
   // kind. Before anything else is asked, and before the first graph is changed.
   Status ReadExtents();
 
   int64_t past() const { return length_ - rows_; }
-  const ir::Node& longer(ir::NodeId id) const { return longer_.node(id); }
-  const ir::Node& longest(ir::NodeId id) const { return longest_.node(id); }
+  const ir::Node& second(ir::NodeId id) const { return second_.node(id); }
+  const ir::Node& third(ir::NodeId id) const { return third_.node(id); }
   Extent extent(ir::NodeId id, int d) const {
     return extents_[static_cast<size_t>(id)][static_cast<size_t>(d)];
   }
@@ -38,8 +39,8 @@ class Growth {
   int CacheAt(ir::NodeId id) const;
   bool IsMask(ir::NodeId id) const;
 
-  // Whether the elements of constant `id` are those of a longer graph's at the same places, but `shift`
-  // further along the dims that grow.
+  // Whether the elements of constant `id` are those of another graph's at the same places, but `shift`
+  // further along the dims that grow in the longer of the two.
   bool Alike(ir::NodeId id, const ir::Node& other, int64_t shift) const;
   // What each element of constant `id` grows by with a position. False if they do not grow evenly.
   bool Slopes(ir::NodeId id, std::vector<double>* slopes) const;
@@ -56,9 +57,9 @@ class Growth {
 
  protected:
   ir::Graph* g_;
-  const ir::Graph &longer_, &longest_;
+  const ir::Graph &second_, &third_;
   const CachePorts& ports_;
-  const int64_t length_, rows_;
+  const int64_t length_, rows_, step_;
 
  private:
   std::optional<Extent> ExtentOf(int64_t a, int64_t b, int64_t c) const;

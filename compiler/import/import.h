@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/device_hints.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/named_value.h"
 #include "compiler/ir/node_annotation.h"
@@ -38,6 +39,9 @@ struct ImportOptions {
   // join all devices. 0 devices: one, and collectives are refused.
   uint32_t devices = 0;
   uint32_t rank = 0;
+  // Devices that the whole model will be shared out over: its own hints for as many are read
+  // (device_hints.h).
+  uint32_t shared_over = 0;
   // Custom ops: a node that one of them is named after becomes a call of it, whatever else knows its name.
   // May be null; must outlive the call of ImportModel.
   const OpRegistry* ops = nullptr;
@@ -50,6 +54,8 @@ struct ImportOptions {
   std::vector<NodeAnnotation> annotations;
   // Only shapes are of interest: weights that import itself works out have no bytes.
   bool shapes_only = false;
+  // Movement that moves nothing leaves a node (ir::Builder::KeepIdentities).
+  bool keep_identities = false;
   // The most ONNX nodes that inlining and unrolling may produce.
   int64_t max_nodes = 2'000'000;
 };
@@ -60,6 +66,7 @@ struct ImportReport {
   std::vector<std::string> synthetic;      // names of the weights made synthetic
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
   std::vector<NamedValue> values;          // of the main graph's nodes
+  DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it
 };
 

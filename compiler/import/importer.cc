@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compiler/import/annotations.h"
+#include "compiler/import/device_hints.h"
 #include "compiler/import/import_call.h"
 #include "formats/onnx/tensor.h"
 
@@ -56,6 +57,7 @@ Importer::Importer(const std::shared_ptr<onnx::Model>& model, const ImportOption
       report_(report),
       builder_(graph),
       control_(model->proto(), options.annotations) {
+  if (options.keep_identities) builder_.KeepIdentities();
   for (const onnx::FunctionProto& f : model->proto().functions()) {
     functions_[FunctionKey(f.domain(), f.name(), f.overload())] = &f;
   }
@@ -125,7 +127,8 @@ Status Importer::Run() {
   RONDO_RETURN_IF_ERROR(ImportNodes(graph.node(), needed, &scope, frame));
   RONDO_RETURN_IF_ERROR(AddOutputs(&scope));
   report_->annotated = control_.used();
-  return control_.AddTo(&builder_.graph());
+  RONDO_RETURN_IF_ERROR(control_.AddTo(&builder_.graph()));
+  return options_.shared_over > 1 ? ReadHints(scope) : Status::Ok();
 }
 
 // NeededFor, and what such nodes are annotated to need, and so on.
@@ -146,6 +149,22 @@ std::vector<bool> Importer::NeededWithOrder(const Nodes& nodes, Names wanted, co
     if (more) needed = NeededFor(nodes, wanted, frame);
   }
   return needed;
+}
+
+Status Importer::ReadHints(const Scope& scope) {
+  Shape shape;
+  const auto shape_of = [&](const std::string& name) -> const Shape* {
+    if (const auto value = scope.values.find(name); value != scope.values.end()) {
+      return value->second.is_sequence ? nullptr : &builder_.shape(value->second.node);
+    }
+    const auto weight = scope.initializers.find(name);
+    if (weight == scope.initializers.end() || weight->second->dims_size() > kMaxRank) return nullptr;
+    shape = Shape();
+    for (int64_t dim : weight->second->dims()) shape.dims[shape.rank++] = dim;
+    return &shape;
+  };
+  RONDO_ASSIGN_OR_RETURN(report_->hints, ReadDeviceHints(model_->proto(), options_.shared_over, shape_of));
+  return Status::Ok();
 }
 
 const onnx::FunctionProto* Importer::FindFunction(const onnx::NodeProto& node) const {

@@ -46,6 +46,7 @@ class Importer : public Host {
   int64_t longest_unrolled() const override { return options_.longest_unrolled; }
   bool shapes_only() const override { return options_.shapes_only; }
   uint32_t devices() const override { return options_.devices; }
+  uint32_t device() const override { return options_.rank; }
 
  private:
   using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
@@ -54,6 +55,7 @@ class Importer : public Host {
   Status AddInputs(Scope* scope);
   Result<Shape> InputShape(const onnx::ValueInfoProto& info, std::vector<std::string>* unknown);
   Status AddOutputs(Scope* scope);
+  Status ReadHints(const Scope& scope);
   Status ListUnknown(const Nodes& nodes, const std::vector<bool>& needed, const Frame& frame);
   void CollectUnknown(const Nodes& nodes, const std::vector<bool>* needed, const Frame& frame, int depth,
                       std::map<std::string, std::vector<std::string>>* unknown);

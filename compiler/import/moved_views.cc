@@ -49,7 +49,7 @@ Index Coordinates(int64_t element, const Shape& base) {
 
 }  // namespace
 
-std::optional<int64_t> MoveOf(const Shown& a, const Shown& b, const Shown& c) {
+std::optional<Index> MoveOf(const Shown& a, const Shown& b, const Shown& c) {
   if (a.base.rank != b.base.rank || a.base.rank != c.base.rank) return std::nullopt;
   Index ahead;
   bool fits = true;
@@ -67,12 +67,24 @@ std::optional<int64_t> MoveOf(const Shown& a, const Shown& b, const Shown& c) {
     return fits;
   });
   if (!fits) return std::nullopt;
-  int64_t elements = 0, stride = 1;
-  for (size_t d = ahead.size(); d-- > 0;) {
-    elements += ahead[d] * stride;
-    stride *= a.base[static_cast<int>(d)];
+  ahead.resize(static_cast<size_t>(a.base.rank));
+  return ahead;
+}
+
+std::optional<ir::View> Grown(const ir::View& a, const ir::View& from, const ir::View& to) {
+  ir::View out = a;
+  if (from.steps.size() != a.steps.size() || to.steps.size() != a.steps.size()) return std::nullopt;
+  for (size_t s = 0; s < a.steps.size(); ++s) {
+    const ir::ViewStep &x = from.steps[s], &y = to.steps[s];
+    ir::ViewStep& step = out.steps[s];
+    if (x.shape.rank != step.shape.rank || y.shape.rank != step.shape.rank) return std::nullopt;
+    step.offset += y.offset - x.offset;
+    for (int d = 0; d < step.shape.rank; ++d) {
+      step.shape[d] += y.shape[d] - x.shape[d];
+      step.strides[d] += y.strides[d] - x.strides[d];
+    }
   }
-  return elements;
+  return out;
 }
 
 int64_t LeastElement(const ir::View& view) {

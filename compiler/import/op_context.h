@@ -52,6 +52,8 @@ class Host {
   virtual bool shapes_only() const = 0;
   // ImportOptions::devices.
   virtual uint32_t devices() const = 0;
+  // The one that is imported for.
+  virtual uint32_t device() const = 0;
 };
 
 class OpContext {

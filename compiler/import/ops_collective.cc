@@ -1,4 +1,7 @@
-// Collectives that a model already contains: every device runs the same ones, in the same order.
+// Collectives that a model already contains: the devices of a group run the same ones, in the same order.
+#include <algorithm>
+#include <cctype>
+
 #include "compiler/import/registry.h"
 
 namespace rondo::importer {
@@ -6,58 +9,244 @@ namespace {
 
 constexpr const char* kDomain = "com.microsoft";
 
-// What every collective needs: as many devices as the model was made for, and something to exchange.
-Status RequireDevices(const OpContext& c) {
-  const long long made_for = static_cast<long long>(c.Int("group_size", c.host.devices()));
+// Who takes part in a node's collective.
+struct Meeting {
+  int64_t devices = 1;
+  std::vector<uint32_t> group;  // their numbers; empty: all of the plan's
+};
+
+// What every collective needs: the number of devices that the plan is for, and something to exchange.
+// `made_for`: how many the node says; less than 1: it does not say.
+Status RequireDevices(const OpContext& c, int64_t made_for) {
   if (c.host.devices() == 0) {
-    return c.HasAttribute("group_size")
+    const auto number = static_cast<long long>(made_for);
+    return made_for > 0
                ? Status::Error(Code::kInvalidArgument,
                                "a collective of %lld devices: say how many the plan is for (--devices %lld)",
-                               made_for, made_for)
+                               number, number)
                : Status::Error(Code::kInvalidArgument,
                                "a collective needs the number of devices that the plan is for (--devices N)");
-  }
-  if (made_for != c.host.devices()) {
-    return Status::Error(Code::kInvalidArgument, "its group_size is %lld, but the plan is for %u devices",
-                         made_for, c.host.devices());
   }
   if (c.shape(0).elements() == 0) return Status::Error(Code::kUnsupported, "input 0 has no elements");
   return Status::Ok();
 }
 
-Status AllReduce(OpContext& c) {
-  RONDO_RETURN_IF_ERROR(RequireDevices(c));
-  if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "bools cannot be summed");
-  c.Set(0, c.host.devices() == 1 ? c.In(0)
-                                 : c.b.Collective(CollectiveOp::kAllReduce, c.In(0), c.host.devices()));
-  return Status::Ok();
+Status RequireSize(const char* attribute, int64_t says, int64_t devices) {
+  if (says == devices) return Status::Ok();
+  return Status::Error(Code::kInvalidArgument, "its %s is %lld, but it is of %lld devices", attribute,
+                       static_cast<long long>(says), static_cast<long long>(devices));
+}
+
+Result<Meeting> AllDevices(const OpContext& c) {
+  const int64_t says = c.HasAttribute("group_size") ? c.Int("group_size", 0) : -1;
+  RONDO_RETURN_IF_ERROR(RequireDevices(c, says));
+  if (c.HasAttribute("group_size") && says != c.host.devices()) {
+    return Status::Error(Code::kInvalidArgument, "its group_size is %lld, but the plan is for %u devices",
+                         static_cast<long long>(says), c.host.devices());
+  }
+  return Meeting{c.host.devices(), {}};
+}
+
+NodeId Exchange(OpContext& c, CollectiveOp op, NodeId x, const Meeting& m) {
+  return c.b.Collective(op, x, m.devices, m.group);
 }
 
 // The devices' shares one after the other along `axis`.
-Status AllGather(OpContext& c) {
-  RONDO_RETURN_IF_ERROR(RequireDevices(c));
-  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank - 1));
-  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
-  if (c.host.devices() == 1) {
-    c.Set(0, c.In(0));
-    return Status::Ok();
-  }
-  const int64_t devices = c.host.devices();
-  NodeId gathered = c.b.Collective(CollectiveOp::kAllGather, c.In(0), devices);
+NodeId Gathered(OpContext& c, NodeId x, int axis, const Meeting& m) {
+  const Shape shape = c.b.shape(x);
+  const NodeId all = Exchange(c, CollectiveOp::kAllGather, x, m);
   std::vector<int> order;
-  for (int d = 1; d <= c.rank(0); ++d) {
+  for (int d = 1; d <= shape.rank; ++d) {
     if (d - 1 == axis) order.push_back(0);
     order.push_back(d);
   }
-  Shape joined = c.shape(0);
-  joined[axis] *= devices;
-  c.Set(0, c.b.Reshape(c.b.Transpose(gathered, order), joined));
+  Shape joined = shape;
+  joined[axis] *= m.devices;
+  return c.b.Reshape(c.b.Transpose(all, order), joined);
+}
+
+// x as [devices, dim 0 / devices, ...].
+Result<NodeId> InParts(OpContext& c, const Meeting& m) {
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank - 1));
+  const Shape& shape = c.shape(0);
+  if (shape[0] % m.devices != 0) {
+    return Status::Error(Code::kInvalidArgument,
+                         "dim 0 of its input is %lld, which %lld devices do not divide",
+                         static_cast<long long>(shape[0]), static_cast<long long>(m.devices));
+  }
+  Shape parts;
+  parts.rank = shape.rank + 1;
+  parts[0] = m.devices;
+  parts[1] = shape[0] / m.devices;
+  for (int d = 1; d < shape.rank; ++d) parts[d + 1] = shape[d];
+  return c.b.Reshape(c.In(0), parts);
+}
+
+// ----------------------------------------------------------------------------------- com.microsoft
+
+Status AllReduce(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Meeting m, AllDevices(c));
+  if (c.dtype(0) == DType::kBool) return Status::Error(Code::kCorrupt, "bools cannot be summed");
+  c.Set(0, m.devices == 1 ? c.In(0) : Exchange(c, CollectiveOp::kAllReduce, c.In(0), m));
+  return Status::Ok();
+}
+
+Status AllGather(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Meeting m, AllDevices(c));
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank - 1));
+  RONDO_ASSIGN_OR_RETURN(int axis, c.Axis(c.Int("axis", 0), c.rank(0)));
+  c.Set(0, m.devices == 1 ? c.In(0) : Gathered(c, c.In(0), axis, m));
+  return Status::Ok();
+}
+
+// Part i of dim 0 goes to device i; what comes lies in the order of the devices.
+Status AllToAll(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Meeting m, AllDevices(c));
+  RONDO_ASSIGN_OR_RETURN(const NodeId parts, InParts(c, m));
+  const Shape shape = c.shape(0);
+  c.Set(0, m.devices == 1 ? c.In(0) : c.b.Reshape(Exchange(c, CollectiveOp::kAllToAll, parts, m), shape));
+  return Status::Ok();
+}
+
+// --------------------------------------------------------------- TensorRT: one operator for all of them
+
+enum class Combining { kNone, kSum, kMean, kProd, kMax, kMin };
+
+// The devices that its attributes name: `groups` by number, nb_rank and group_size by count (0, 1: not said).
+Result<Meeting> NamedDevices(const OpContext& c) {
+  const int64_t ranks = c.Int("nb_rank", 0), size = c.Int("group_size", 0);
+  const std::vector<int64_t> groups = c.Ints("groups");
+  RONDO_RETURN_IF_ERROR(RequireDevices(c, std::max({ranks, size, static_cast<int64_t>(groups.size())})));
+  Meeting m{c.host.devices(), {}};
+  if (!groups.empty()) m = {static_cast<int64_t>(groups.size()), {}};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i] < 0 || groups[i] >= c.host.devices() || (i > 0 && groups[i] <= groups[i - 1])) {
+      return Status::Error(Code::kInvalidArgument,
+                           "its groups must ascend and be below %u, the number of devices; entry %zu is %lld",
+                           c.host.devices(), i, static_cast<long long>(groups[i]));
+    }
+    m.group.push_back(static_cast<uint32_t>(groups[i]));
+  }
+  if (!m.group.empty() && std::find(m.group.begin(), m.group.end(), c.host.device()) == m.group.end()) {
+    return Status::Error(
+        Code::kUnsupported,
+        "device %u is not among its groups: give each device a model of its own ({rank} in the "
+        "file's name)",
+        c.host.device());
+  }
+  if (m.devices == c.host.devices()) m.group.clear();
+  if (ranks > 1) {
+    RONDO_RETURN_IF_ERROR(RequireSize("nb_rank", ranks, m.devices));
+  }
+  if (size > 0) {
+    RONDO_RETURN_IF_ERROR(RequireSize("group_size", size, m.devices));
+  }
+  return m;
+}
+
+std::string Lower(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+Result<Combining> CombiningOf(const OpContext& c) {
+  constexpr std::pair<const char*, Combining> kKnown[] = {
+      {"none", Combining::kNone}, {"sum", Combining::kSum}, {"avg", Combining::kMean},
+      {"prod", Combining::kProd}, {"max", Combining::kMax}, {"min", Combining::kMin}};
+  const std::string name = Lower(c.String("reduce_op", "none"));
+  for (const auto& [known, op] : kKnown) {
+    if (name == known) return op;
+  }
+  return Status::Error(Code::kUnsupported, "reduce_op \"%s\" is none of sum, prod, max, min, avg, none",
+                       name.c_str());
+}
+
+// What `combining` makes of the devices' x, or, `all` [devices, ...] given, of those along its first dim:
+// sums are the devices' own work, for others each device takes all and combines them.
+Status Combine(OpContext& c, Combining combining, const Meeting& m, bool scatter, NodeId* out) {
+  if (c.dtype(0) == DType::kBool) return Status::Error(Code::kUnsupported, "bools cannot be reduced");
+  NodeId x = c.In(0);
+  if (scatter) {
+    RONDO_ASSIGN_OR_RETURN(x, InParts(c, m));
+  }
+  if (combining == Combining::kSum || combining == Combining::kMean) {
+    if (combining == Combining::kMean) {
+      RONDO_RETURN_IF_ERROR(c.RequireFloat(0));
+    }
+    const NodeId sum = Exchange(c, scatter ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce, x, m);
+    const auto count = static_cast<double>(m.devices);
+    *out = combining == Combining::kMean ? c.b.BinaryScalar(TapeOp::kDiv, sum, count) : sum;
+    return Status::Ok();
+  }
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 0, kMaxRank - 1));
+  const NodeId all = Exchange(c, scatter ? CollectiveOp::kAllToAll : CollectiveOp::kAllGather, x, m);
+  const ir::ReduceKind kind = combining == Combining::kProd  ? ir::ReduceKind::kProd
+                              : combining == Combining::kMax ? ir::ReduceKind::kMax
+                                                             : ir::ReduceKind::kMin;
+  *out = c.b.Reduce(kind, all, {0}, false);
+  return Status::Ok();
+}
+
+// What one device gets of what `root` sends: all of it, or its part of dim 0.
+Status FromRoot(OpContext& c, const Meeting& m, bool scatter, NodeId* out) {
+  const int64_t root = c.Int("root", -1);
+  if (root < 0 || root >= m.devices) {
+    return Status::Error(Code::kInvalidArgument, "its root is %lld of %lld devices",
+                         static_cast<long long>(root), static_cast<long long>(m.devices));
+  }
+  if (!scatter && root == 0) {
+    *out = Exchange(c, CollectiveOp::kBroadcast, c.In(0), m);
+    return Status::Ok();
+  }
+  NodeId x = c.In(0);
+  if (scatter) {
+    RONDO_ASSIGN_OR_RETURN(x, InParts(c, m));
+  }
+  RONDO_RETURN_IF_ERROR(c.RequireRank(0, 0, kMaxRank - 1));
+  const NodeId all = Exchange(c, scatter ? CollectiveOp::kAllToAll : CollectiveOp::kAllGather, x, m);
+  *out = c.b.Squeeze(c.b.Slice(all, 0, root, 1, 1), 0);
+  return Status::Ok();
+}
+
+// What only the root is to have, every device gets.
+Status DistCollective(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const Meeting m, NamedDevices(c));
+  RONDO_ASSIGN_OR_RETURN(const Combining combining, CombiningOf(c));
+  const std::string op = Lower(c.String("collective_operation", ""));
+  const bool reduces = op == "all_reduce" || op == "reduce", scatters = op == "reduce_scatter";
+  if ((reduces || scatters) && combining == Combining::kNone)
+    return Status::Error(Code::kInvalidArgument, "its reduce_op says nothing of how %s combines", op.c_str());
+  NodeId out = c.In(0);
+  if (reduces || scatters) {
+    if (m.devices > 1) {
+      RONDO_RETURN_IF_ERROR(Combine(c, combining, m, scatters, &out));
+    }
+  } else if (op == "all_gather" || op == "gather") {
+    RONDO_RETURN_IF_ERROR(c.RequireRank(0, 1, kMaxRank - 1));
+    if (m.devices > 1) out = Gathered(c, c.In(0), 0, m);
+  } else if (op == "broadcast" || op == "scatter") {
+    if (m.devices > 1) {
+      RONDO_RETURN_IF_ERROR(FromRoot(c, m, op == "scatter", &out));
+    }
+  } else if (op == "all_to_all") {
+    RONDO_ASSIGN_OR_RETURN(const NodeId parts, InParts(c, m));
+    const Shape shape = c.shape(0);
+    if (m.devices > 1) out = c.b.Reshape(Exchange(c, CollectiveOp::kAllToAll, parts, m), shape);
+  } else {
+    return Status::Error(Code::kUnsupported,
+                         "collective_operation \"%s\" is none of all_reduce, all_gather, broadcast, reduce, "
+                         "reduce_scatter, all_to_all, gather, scatter",
+                         op.c_str());
+  }
+  c.Set(0, out);
   return Status::Ok();
 }
 
 constexpr OpRow kOps[] = {
     {"AllGather", 1, AllGather, 1, kLatest, kDomain},
     {"AllReduce", 1, AllReduce, 1, kLatest, kDomain},
+    {"AllToAll", 1, AllToAll, 1, kLatest, kDomain},
+    {"DistCollective", 1, DistCollective},
 };
 
 }  // namespace

@@ -181,7 +181,7 @@ Status Slice(OpContext& c) {
       c.Set(0, c.b.Constant(ir::ConstantData::Own(c.dtype(0), WithDim(c.b.shape(x), axis, 0), {})));
       return Status::Ok();
     }
-    if (count != n || step != 1) x = c.b.Slice(x, axis, start, count == 1 ? 1 : step, count);
+    x = c.b.Slice(x, axis, start, count == 1 ? 1 : step, count);
   }
   c.Set(0, x);
   return Status::Ok();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/walk.h"
@@ -122,8 +123,9 @@ NodeId Builder::ViewNode(NodeId x, const View& view) {
   NodeId base = graph_->BaseOf(x);
   View shown = base == x ? view : Compose(graph_->ViewOf(x), view);
   const Node& node = graph_->node(base);
-  if (shown.shape() == node.shape && IsDense(shown, node.shape.elements())) return base;
-  if (shown == graph_->ViewOf(x)) return x;
+  const bool same = shown.shape() == node.shape && IsDense(shown, node.shape.elements());
+  if (!keep_identities_ && same) return base;
+  if (!keep_identities_ && shown == graph_->ViewOf(x)) return x;
   return Finish(Op::kView, node.dtype, shown.shape(), ViewAttrs{shown}, {base});
 }
 
@@ -365,7 +367,7 @@ NodeId Builder::Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limi
   return Finish(Op::kAttention, dtype(q), Shape({qs[0], qs[1], qs[2], vs[3]}), attrs, std::move(inputs));
 }
 
-NodeId Builder::Collective(CollectiveOp op, NodeId x, int64_t devices) {
+NodeId Builder::Collective(CollectiveOp op, NodeId x, int64_t devices, std::vector<uint32_t> group) {
   Shape out = shape(x);
   if (op == CollectiveOp::kAllGather) {
     out.rank = shape(x).rank + 1;
@@ -375,7 +377,7 @@ NodeId Builder::Collective(CollectiveOp op, NodeId x, int64_t devices) {
     out.rank = shape(x).rank - 1;
     for (int d = 0; d < out.rank; ++d) out[d] = shape(x)[d + 1];
   }
-  NodeId id = Finish(Op::kCollective, dtype(x), out, CollectiveAttrs{op, devices}, {x});
+  NodeId id = Finish(Op::kCollective, dtype(x), out, CollectiveAttrs{op, devices, std::move(group)}, {x});
   if (last_collective_ != kNoNode) graph().node(id).weak_after.push_back(last_collective_);
   last_collective_ = id;
   return id;

@@ -29,6 +29,10 @@ class Builder {
     annotations_ = std::move(annotations);
   }
 
+  // Views that show all there is, as it is, are nodes too: so that graphs which differ in a length only have
+  // the same nodes.
+  void KeepIdentities() { keep_identities_ = true; }
+
   const Shape& shape(NodeId id) const { return graph_->node(id).shape; }
   DType dtype(NodeId id) const { return graph_->node(id).dtype; }
 
@@ -81,8 +85,8 @@ class Builder {
   NodeId PadConstant(NodeId x, NodeId value, const std::vector<int64_t>& before,
                      const std::vector<int64_t>& after);
   NodeId Attention(NodeId q, NodeId k, NodeId v, NodeId mask, NodeId limit, const AttentionAttrs& attrs);
-  // After all collectives made before it by this builder.
-  NodeId Collective(CollectiveOp op, NodeId x, int64_t devices);
+  // After all collectives made before it by this builder. No sends.
+  NodeId Collective(CollectiveOp op, NodeId x, int64_t devices, std::vector<uint32_t> group = {});
 
   // One node an output; for an output that passes an input through, that input. `inputs` are those present.
   // With side effects: after all such calls made before it by this builder.
@@ -103,6 +107,7 @@ class Builder {
   Graph* graph_;
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;
+  bool keep_identities_ = false;
   NodeId last_collective_ = kNoNode;
   NodeId last_effect_ = kNoNode;
 };

@@ -171,7 +171,7 @@ class Search {
         costs_(costs),
         order_(StepOrder(graph).Run()),
         beam_(std::clamp(kWork / (order_.size() + 1), kNarrowestBeam, kWidestBeam)) {
-    form_of_state_.assign(g_.states.size(), kUnknown);
+    form_of_state_.assign(g_.states.size(), kFree);
     for (size_t p = 0; p < g_.states.size(); ++p) {
       const auto known = state_forms.find(StateKey(g_, static_cast<size_t>(g_.states[p].input)));
       if (known != state_forms.end()) form_of_state_[p] = known->second;
@@ -207,8 +207,6 @@ class Search {
   }
 
  private:
-  static constexpr Form kUnknown = -2;
-
   const std::vector<Form>& FormsOf(NodeId id) const { return c_.forms[static_cast<size_t>(id)]; }
   const std::vector<Rule>& RulesOf(NodeId id) const { return c_.rules[static_cast<size_t>(id)]; }
   FormSet BitOf(NodeId id, Form form) const { return static_cast<FormSet>(1u << c_.IndexOf(id, form)); }
@@ -268,7 +266,7 @@ class Search {
       if (state.Forms(ChoiceOf(pair)) == 1u << f) return forms[f];
     }
     const Form known = form_of_state_[static_cast<size_t>(pair)];
-    return known == kUnknown ? kWhole : known;
+    return known == kFree ? kWhole : known;
   }
 
   // False if the choice is none, or no better than another.
@@ -280,7 +278,7 @@ class Search {
       case Op::kView: good = TakeView(id, choice, state); break;
       default: TakeNode(id, choice, state);
     }
-    if (!good) return false;
+    if (!good || !BeAsGiven(id, state)) return false;
     const auto found = outputs_.find(id);
     if (found != outputs_.end()) {
       for (int pair : found->second) {
@@ -296,6 +294,22 @@ class Search {
     state->ahead = 0;
     for (const auto& [held, forms] : state->held) state->ahead = std::max(state->ahead, Ahead(held, forms));
     return true;
+  }
+
+  // A value whose form is given is there in that alone. False if it is a state that has been taken otherwise.
+  bool BeAsGiven(NodeId id, State* state) const {
+    const Form given = c_.GivenTo(id);
+    if (given == kFree) return true;
+    const FormSet bit = BitOf(id, given);
+    if (g_.node(id).op == Op::kInput && IsState(id)) return state->Forms(id) == bit;
+    if (!Obtain(id, given, state)) return false;
+    state->Drop(id);
+    state->Add(id, bit);
+    return true;
+  }
+
+  bool IsState(NodeId id) const {
+    return PairOfInput(g_, static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index)) >= 0;
   }
 
   // What the cheapest of the forms of a value leaves to be paid.
@@ -316,7 +330,7 @@ class Search {
     if (form == kPartial || (pair < 0 && form != kWhole)) return false;
     if (pair >= 0) {
       const Form known = form_of_state_[static_cast<size_t>(pair)];
-      if (known != kUnknown && known != form) return false;
+      if (known != kFree && known != form) return false;
       state->cost += costs_.OfHolding(form, BytesOf(g_.node(id)));
       state->Add(ChoiceOf(pair), static_cast<FormSet>(1u << choice));
     }
@@ -352,7 +366,7 @@ class Search {
     state->Add(id, BitOf(id, rule.output));
   }
 
-  bool Obtain(NodeId id, Form wanted, State* state) {
+  bool Obtain(NodeId id, Form wanted, State* state) const {
     const int index = c_.IndexOf(id, wanted);
     if (index < 0) return false;
     if (IsWeight(g_, id)) {

@@ -17,7 +17,7 @@ class Spread {
   Spread(const Graph& graph, const Costs& costs)
       : g_(graph), costs_(costs), devices_(costs.devices()), users_(graph.AllUsers()) {}
 
-  Candidates Run(const StateForms& state_forms) {
+  Candidates Run(const StateForms& state_forms, const std::vector<Form>& given) {
     out_.forms.resize(static_cast<size_t>(g_.size()));
     out_.rules.resize(static_cast<size_t>(g_.size()));
     for (NodeId id = 0; id < g_.size(); ++id) {
@@ -33,6 +33,9 @@ class Spread {
       twins_[g_.outputs[output].node].push_back(g_.inputs[input].node);
       const auto settled = state_forms.find(StateKey(g_, input));
       if (settled != state_forms.end()) Keep(g_.inputs[input].node, settled->second);
+    }
+    for (size_t id = 0; id < given.size(); ++id) {
+      if (IsSplit(given[id])) Keep(static_cast<NodeId>(id), given[id]);
     }
     for (NodeId id = 0; id < g_.size(); ++id) {
       if (g_.node(id).shape.elements() == 0) continue;
@@ -115,8 +118,9 @@ std::string StateKey(const Graph& graph, size_t input) {
   return key;
 }
 
-Candidates FindCandidates(const Graph& graph, const Costs& costs, const StateForms& state_forms) {
-  return Spread(graph, costs).Run(state_forms);
+Candidates FindCandidates(const Graph& graph, const Costs& costs, const StateForms& state_forms,
+                          const std::vector<Form>& given) {
+  return Spread(graph, costs).Run(state_forms, given);
 }
 
 }  // namespace rondo::shard

@@ -24,6 +24,11 @@ inline constexpr size_t kMostForms = 8;  // of one value
 struct Candidates {
   std::vector<std::vector<Form>> forms;
   std::vector<std::vector<Rule>> rules;
+  // By node, empty if there are none: a form that the model itself gives (given_forms.h), in which alone it
+  // is there once it has been computed; kFree: none.
+  std::vector<Form> given;
+
+  Form GivenTo(ir::NodeId id) const { return given.empty() ? kFree : given[static_cast<size_t>(id)]; }
 
   // The number of `form` among those of `id`; -1 if it has not got it.
   int IndexOf(ir::NodeId id, Form form) const;
@@ -31,8 +36,10 @@ struct Candidates {
 
 // Carries the forms that the graph's weights suggest (FirstRules) along every node, to what it reads and to
 // who reads it, until none is new. As much work as there are nodes times kMostForms. The graph must be
-// compact. `state_forms` are those that other programs have settled (assign.h). Deterministic; thread-safe.
-Candidates FindCandidates(const ir::Graph& graph, const Costs& costs, const StateForms& state_forms);
+// compact. `state_forms` are those that other programs have settled (assign.h), `given`, by node or empty,
+// those that the model gives. Deterministic; thread-safe.
+Candidates FindCandidates(const ir::Graph& graph, const Costs& costs, const StateForms& state_forms,
+                          const std::vector<Form>& given = {});
 
 }  // namespace rondo::shard
 

@@ -1,6 +1,13 @@
 #include "compiler/shard/conversions.h"
 
+#include <limits>
+
 namespace rondo::shard {
+namespace {
+
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+}  // namespace
 
 std::vector<Conversion> PathTo(Form wanted, const std::vector<Form>& forms, FormSet there) {
   Form split = kWhole;
@@ -26,16 +33,20 @@ WeightChoice ChooseWeight(const ir::Graph& graph, const Candidates& candidates, 
     return index >= 0 && (base_there >> index & 1) != 0;
   };
   const auto cost = [&](Form form) { return has(form) || has(kWhole) ? 0 : costs.OfHolding(form, bytes); };
+  // As it is given, where it is.
+  const Form given = candidates.GivenTo(base);
+  const auto allowed = [&](Form form) { return given == kFree || given == form; };
   WeightChoice best;
-  best.cost = cost(kWhole) + costs.OfConversion(kWhole, wanted, 0);
+  best.cost = allowed(kWhole) ? cost(kWhole) + costs.OfConversion(kWhole, wanted, 0) : kImpossible;
   if (base == id) {
-    if (IsSplit(wanted) && cost(wanted) < best.cost) best = {0, wanted, wanted, cost(wanted)};
+    if (IsSplit(wanted) && allowed(wanted) && cost(wanted) < best.cost)
+      best = {0, wanted, wanted, cost(wanted)};
     return best;
   }
   const std::vector<Rule>& rules = candidates.rules[static_cast<size_t>(id)];
   for (size_t r = 0; r < rules.size(); ++r) {
     const Form from = rules[r].inputs[0];
-    if (rules[r].output != wanted || !IsSplit(from) || cost(from) >= best.cost) continue;
+    if (rules[r].output != wanted || !IsSplit(from) || !allowed(from) || cost(from) >= best.cost) continue;
     best = {static_cast<int>(r), from, wanted, cost(from)};
   }
   return best;

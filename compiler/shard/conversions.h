@@ -26,7 +26,8 @@ std::vector<Conversion> PathTo(Form wanted, const std::vector<Form>& forms, Form
 // plan.
 inline bool IsWeight(const ir::Graph& graph, ir::NodeId id) { return graph.IsConstant(graph.BaseOf(id)); }
 
-// How a view of a weight comes to be in a form: through a rule of the view, or by a share of it whole.
+// How a weight comes to be in a form; of infinite cost if it cannot, being given in another. How a view of
+// one does: through a rule of the view, or by a share of it whole.
 struct WeightChoice {
   int rule = 0;         // of the view's; unused for a constant itself
   Form base = kWhole;   // the form of the constant

@@ -19,6 +19,7 @@ namespace rondo::shard {
 using Form = int64_t;
 inline constexpr Form kWhole = 0;     // every device holds all of it, equal to the bit
 inline constexpr Form kPartial = -1;  // every device holds a summand of all of it
+inline constexpr Form kFree = -2;     // of a value whose form nobody has given: none yet
 
 inline bool IsSplit(Form form) { return form > 0; }
 

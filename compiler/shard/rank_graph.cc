@@ -52,6 +52,7 @@ class Rewriter {
       } else if (op != Op::kInput) {
         MakeNode(step);
       }
+      BeAsGiven(step.node);
       for (size_t o : outputs_of_[step.node]) outputs[o] = MakeOutput(o, taken);
     }
     for (size_t o = 0; o < outputs.size(); ++o) {
@@ -72,6 +73,15 @@ class Rewriter {
 
  private:
   std::map<Form, NodeId>& There(NodeId id) { return there_[static_cast<size_t>(id)]; }
+
+  // A value whose form the model gives is there in that alone.
+  void BeAsGiven(NodeId id) {
+    const Form given = c_.GivenTo(id);
+    const Node& node = g_.node(id);
+    if (given == kFree || (node.op == Op::kInput && There(id).count(given) != 0)) return;
+    const NodeId made = Get(id, given);
+    There(id) = {{given, made}};
+  }
 
   NodeId MakeOutput(size_t o, const std::vector<Form>& taken) {
     const int pair = PairOfOutput(g_, o);

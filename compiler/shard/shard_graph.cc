@@ -7,6 +7,7 @@
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
+#include "compiler/shard/given_forms.h"
 #include "compiler/shard/rank_graph.h"
 
 namespace rondo::shard {
@@ -120,10 +121,13 @@ Status RefuseCollectives(const Graph& graph) {
   return Status::Ok();
 }
 
-Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage) {
+Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
+                  const DeviceHints* hints) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
-  const Candidates candidates = FindCandidates(graph, costs, *states);
+  const Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
+  Candidates candidates = FindCandidates(graph, costs, *states, given.forms);
+  RONDO_RETURN_IF_ERROR(FollowGiven(graph, costs, given, &candidates));
   const Assignment assignment = Assign(graph, candidates, costs, *states);
   for (const Step& step : assignment.steps) {
     const Node& node = graph.node(step.node);
@@ -138,7 +142,7 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
     RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage));
     out->ranks.push_back(std::move(local));
   }
-  out->text = Describe(graph, candidates, out->ranks);
+  out->text = Describe(graph, candidates, out->ranks) + given.text;
   return Status::Ok();
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/device_hints.h"
 #include "compiler/ir/graph.h"
 #include "compiler/shard/candidates.h"
 #include "compiler/shard/rank_graph.h"
@@ -29,9 +30,10 @@ struct ShardedGraph {
 };
 
 // `states`: the forms that programs before this one have given the states they share; this one's are added.
-// `stage`: of a pipeline, of which the graph is one stage (stages.h).
+// `stage`: of a pipeline, of which the graph is one stage (stages.h). `hints`, may be null: what the model
+// itself says; taken as given. kInvalidArgument, by node, for a hint that nothing can be computed by.
 Status ShardGraph(ir::Graph graph, int64_t devices, StateForms* states, ShardedGraph* out,
-                  StageNumber stage = {});
+                  StageNumber stage = {}, const DeviceHints* hints = nullptr);
 
 // kUnsupported, naming it, for a graph that already has collectives: neither this nor CutIntoStages takes it.
 Status RefuseCollectives(const ir::Graph& graph);

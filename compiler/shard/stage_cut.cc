@@ -251,4 +251,93 @@ Result<StageCut> CutStages(const Graph& graph, int stages, StagePlaces* places) 
   return cut;
 }
 
+namespace {
+
+// The stage of every node of an order, by what is said of some.
+class Placing {
+ public:
+  Placing(const Graph& graph, const StageOrder& order, const std::vector<StateRows>& states,
+          const std::map<std::string, int>& given)
+      : g_(graph), order_(order), given_(given), stage_of_(static_cast<size_t>(graph.size()), 0) {
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (!states[i].divides) continue;
+      for (const auto& [node, rows] : states[i].touches) touches_[node].insert(i);
+    }
+  }
+
+  Result<std::vector<int>> Run() {
+    for (NodeId id : order_.nodes) {
+      const ir::Node& node = g_.node(id);
+      int least = 0;
+      NodeId because = ir::kNoNode;
+      for (const auto* before : {&node.inputs, &node.weak_after, &node.strong_after}) {
+        for (NodeId in : *before) {
+          const NodeId base = g_.BaseOf(in);
+          const int stage = stage_of_[static_cast<size_t>(base)];
+          if (stage <= least || OfOneState(base, id)) continue;
+          least = stage;
+          because = base;
+        }
+      }
+      const auto found = given_.find(SourceOf(node));
+      if (found != given_.end() && found->second < least) {
+        return Status::Error(Code::kInvalidArgument,
+                             "%s is of stage %d, but comes after %s, which is of stage %d",
+                             SourceOf(node).c_str(), found->second, SourceOf(g_.node(because)).c_str(), least)
+            .FromNode(SourceOf(node));
+      }
+      stage_of_[static_cast<size_t>(id)] = found != given_.end() ? found->second : least;
+    }
+    return std::move(stage_of_);
+  }
+
+ private:
+  // Rows of a state lie apart: who touches some need not come after who touches others.
+  bool OfOneState(NodeId a, NodeId b) const {
+    const auto mine = touches_.find(a), its = touches_.find(b);
+    if (mine == touches_.end() || its == touches_.end()) return false;
+    return std::any_of(mine->second.begin(), mine->second.end(),
+                       [&](size_t state) { return its->second.count(state) != 0; });
+  }
+
+  const Graph& g_;
+  const StageOrder& order_;
+  const std::map<std::string, int>& given_;
+  std::vector<int> stage_of_;
+  std::map<NodeId, std::set<size_t>> touches_;  // states whose rows can lie apart
+};
+
+}  // namespace
+
+Result<StageCut> CutAsGiven(const Graph& graph, const std::map<std::string, int>& given,
+                            StagePlaces* places) {
+  const Costs costs(graph, 2);
+  StageOrder order = OrderStages(graph, costs);
+  const std::vector<StateRows> states = FindStateRows(graph);
+  RONDO_ASSIGN_OR_RETURN(const std::vector<int> stage_of, Placing(graph, order, states, given).Run());
+  const auto stage = [&](NodeId id) { return stage_of[static_cast<size_t>(id)]; };
+  std::stable_sort(order.nodes.begin(), order.nodes.end(),
+                   [&](NodeId a, NodeId b) { return stage(a) < stage(b); });
+  std::vector<size_t> cuts;
+  for (size_t at = 0; at < order.nodes.size(); ++at) {
+    order.position[static_cast<size_t>(order.nodes[at])] = static_cast<int>(at);
+    for (; static_cast<int>(cuts.size()) < stage(order.nodes[at]); cuts.push_back(at)) {
+      if (!cuts.empty() && cuts.back() == at)
+        return Status::Error(Code::kInvalidArgument, "no node is of stage %zu", cuts.size());
+    }
+  }
+  const StageLoads loads(graph, costs, order, states);
+  for (size_t cut : cuts) {
+    if (!loads.Parts(cut)) continue;
+    return Status::Error(
+        Code::kInvalidArgument,
+        "%s is the first node of a stage, but what it works with (a state, a loop) is used on the "
+        "stage before it, too",
+        SourceOf(graph.node(order.nodes[cut])).c_str());
+  }
+  const StageCut cut = CutAt(graph, order, cuts);
+  Settle(graph, cut, places);
+  return cut;
+}
+
 }  // namespace rondo::shard

@@ -41,6 +41,13 @@ struct StageCut {
 // than are asked for: states that are used all along leave none. Deterministic.
 Result<StageCut> CutStages(const ir::Graph& graph, int stages, StagePlaces* places);
 
+// The same by what the model itself says of its nodes (by their first sources); those that it says nothing of
+// are on the first stage that they can be on. kInvalidArgument, by node, for stages that contradict the
+// graph: a node before what it reads, a state on two of them, one that has no node. The stages must be as
+// many as the model has.
+Result<StageCut> CutAsGiven(const ir::Graph& graph, const std::map<std::string, int>& stage_of,
+                            StagePlaces* places);
+
 // The same at places that are chosen: before positions `cuts` of the order, ascending; one stage more than
 // cuts. None of them parts what must stay together (StageLoads::Parts).
 StageCut CutAt(const ir::Graph& graph, const StageOrder& order, const std::vector<size_t>& cuts);

@@ -74,8 +74,16 @@ std::string DescribeShared(const std::vector<Graph>& stages) {
 
 }  // namespace
 
-Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out) {
-  RONDO_ASSIGN_OR_RETURN(const StageCut cut, CutStages(graph, stages, places));
+Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out,
+                     const DeviceHints* hints) {
+  int said = 0;  // stages of the model's own
+  if (hints != nullptr) {
+    for (const auto& [node, stage] : hints->stages) said = std::max(said, stage + 1);
+  }
+  Result<StageCut> found =
+      said == stages ? CutAsGiven(graph, hints->stages, places) : CutStages(graph, stages, places);
+  if (!found.ok()) return found.status();
+  const StageCut& cut = *found;
   const std::vector<Transfer> transfers = FindTransfers(graph, cut, host);
   RONDO_ASSIGN_OR_RETURN(out->stages, StageGraphs(graph, cut, transfers));
   int64_t bytes = 0;
@@ -85,6 +93,12 @@ Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* pla
   for (int s = 0; s < stages; ++s)
     out->text += DescribeStage(graph, cut, transfers, s, out->stages[static_cast<size_t>(s)]);
   out->text += DescribeShared(out->stages);
+  if (said == stages)
+    out->text += "\nthe stages are those of the model's configuration \"" + hints->configuration + "\"";
+  if (said != 0 && said != stages) {
+    out->text += "\nnot followed: the model's configuration \"" + hints->configuration + "\" has " +
+                 std::to_string(said) + " stages";
+  }
   return Status::Ok();
 }
 

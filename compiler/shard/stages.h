@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/device_hints.h"
 #include "compiler/ir/graph.h"
 #include "compiler/shard/stage_cut.h"
 #include "core/status.h"
@@ -27,7 +28,9 @@ struct StagedGraph {
 
 // `places`: what programs before this one have settled; this one's are added. Errors: CutStages, StageGraphs.
 // `host`: for the host (transfers.h).
-Status CutIntoStages(const ir::Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out);
+// `hints`, may be null: what the model itself says; its stages are taken as given if they are as many.
+Status CutIntoStages(const ir::Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out,
+                     const DeviceHints* hints = nullptr);
 
 }  // namespace rondo::shard
 

@@ -2,6 +2,7 @@
 #ifndef RONDO_TESTS_COMPILE_HAND_MADE_H_
 #define RONDO_TESTS_COMPILE_HAND_MADE_H_
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -112,6 +113,13 @@ class HandMade {
     op.params = {{from, 0, Mode::kRead}, {to, 0, Mode::kWrite}};
     if (kind == CollectiveOp::kAllReduce) op.in_place = {{1, 0}};
     op.deps = DepsOf(op);
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const bool last = program_.ops[i].kind == LoweredKind::kCollectiveStart &&
+                        program_.ops[i].collective + 1 == op.collective;
+      if (last && std::count(op.deps.begin(), op.deps.end(), static_cast<int>(i)) == 0)
+        op.deps.push_back(static_cast<int>(i));
+    }
+    std::sort(op.deps.begin(), op.deps.end());
     op.sources = {"Collective \"c" + std::to_string(op.collective) + "\""};
     program_.ops.push_back(std::move(op));
     return program_.ops.back().collective;

@@ -68,7 +68,7 @@ enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow };
 // x [1, heads, s, size] is its own query, key and value; keys and values are cached by concatenation. With
 // `positions` the number of its position is added to each row.
 struct Decoder : ModelMaker {
-  explicit Decoder(Masks masks, bool positions = true) {
+  explicit Decoder(Masks masks, bool positions = true, int table = 32) {
     const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
                       heads = std::to_string(kHeads);
     Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", heads, "rows", size});
@@ -104,7 +104,7 @@ struct Decoder : ModelMaker {
     Set(Node("Concat", {"past_value", "x"}, {"present_value"}), "axis", {2});
     Set(Node("Transpose", {"present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
     Node("MatMul", {"now", "turned"}, {"scores"});
-    Node("Softmax", {Masked(masks)}, {"weights"});
+    Node("Softmax", {Masked(masks, table)}, {"weights"});
     Node("MatMul", {"weights", "present_value"}, {"y"});
     Output("y");
     for (const char* name : {"present_key", "present_value"})
@@ -118,13 +118,13 @@ struct Decoder : ModelMaker {
     t->add_int64_data(value);
   }
 
-  std::string Masked(Masks masks) {
+  std::string Masked(Masks masks, int table) {
     if (masks == Masks::kNone) return "scores";
     Floats("least", {1}, {-1e30f});
     if (masks == Masks::kTriangle) {  // rows of a constant triangle, from the first new one on
       std::vector<float> triangle;
-      for (int i = 0; i < 32 * 32; ++i) triangle.push_back(i % 32 <= i / 32 ? 0 : -1e30f);
-      Floats("triangle", {32, 32}, triangle);
+      for (int i = 0; i < table * table; ++i) triangle.push_back(i % table <= i / table ? 0 : -1e30f);
+      Floats("triangle", {table, table}, triangle);
       Node("Slice", {"triangle", "past", "total", "zero"}, {"some"});
       Node("Slice", {"some", "zero", "total", "one"}, {"kept"});
       Node("Add", {"scores", "kept"}, {"masked"});
@@ -233,6 +233,15 @@ TEST(FixedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
         ExpectSameRun(m, *fixed, past, rows);
       }
     }
+  }
+}
+
+TEST(FixedCachesTest, MayBeAsLongAsTheModelsTables) {
+  for (const int64_t rows : {1, 2}) {
+    Decoder m(Masks::kTriangle, true, kLength);
+    auto fixed = Fixed(m, rows);
+    ASSERT_TRUE(fixed.ok()) << fixed.status().message();
+    for (int64_t past = 0; past + rows <= kLength; ++past) ExpectSameRun(m, *fixed, past, rows);
   }
 }
 

@@ -27,7 +27,8 @@ std::set<std::string> NodesOf(const PlanData& plan) {
     for (size_t at = 0; (at = source.find('"', at)) != source.npos; ++at) {
       const size_t end = source.find('"', at + 1);
       const std::string_view before = source.substr(0, at);
-      const bool other = before.find("Initializer ") != before.npos || before.find("value ") != before.npos;
+      const bool other = before.find("Initializer ") != before.npos || before.find("value ") != before.npos ||
+                         before.find("overlap ") != before.npos;
       if (!other) nodes.insert(std::string(source.substr(at + 1, end - at - 1)));
       at = end;
     }

@@ -3,14 +3,18 @@
 // too early is a data race.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/codegen/emit_plan.h"
+#include "compiler/schedule/overlap.h"
 #include "drivers/host/host_driver.h"
 #include "formats/plan/check/checker.h"
+#include "formats/plan/verifier.h"
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 #include "runtime/verify/unchecked_plan.h"
@@ -21,7 +25,8 @@ namespace rondo {
 namespace {
 
 void Sleep(uint64_t microseconds) {
-  const timespec time{0, static_cast<long>(microseconds * 1000)};
+  const timespec time{static_cast<time_t>(microseconds / 1000000),
+                      static_cast<long>(microseconds % 1000000 * 1000)};
   nanosleep(&time, nullptr);
 }
 
@@ -61,11 +66,11 @@ class LateDevices {
 
 // A plan, its runtime and a session of it.
 struct Live {
-  Live(const PlanData& data, LateDevices* devices) {
+  Live(const PlanData& data, Driver* driver) {
     Result<Plan> opened = UncheckedPlan::FromData(data, {});
     EXPECT_TRUE(opened.ok()) << opened.status().message();
     plan = opened.Take();
-    Result<Runtime> made = Runtime::Create(devices->driver(), {});
+    Result<Runtime> made = Runtime::Create(driver, {});
     EXPECT_TRUE(made.ok()) << made.status().message();
     runtime = made.Take();
     Result<Session> armed = Session::Create(runtime, plan);
@@ -114,7 +119,7 @@ constexpr RandomShape kShapes[] = {{1, 2, 60}, {1, 4, 50}, {2, 2, 60}, {2, 3, 60
 std::vector<float> Expected(const LoweredProgram& program, uint32_t devices) {
   LateDevices prompt(devices, 0, 0);
   const EmittedPlan plan = Emit(Synchronous(program), devices, PlannedFor::kAnyTiming);
-  return Live(plan.plan, &prompt).Run();
+  return Live(plan.plan, prompt.driver()).Run();
 }
 
 TEST(CollectivesInFlight, BuffersInUseAreNeverUsedAgain) {
@@ -126,13 +131,103 @@ TEST(CollectivesInFlight, BuffersInUseAreNeverUsedAgain) {
       const Status proven = CheckPlan(emitted.plan);
       ASSERT_TRUE(proven.ok()) << proven.message();
       LateDevices late(shape.devices, seed, 400);
-      Live live(emitted.plan, &late);
+      Live live(emitted.plan, late.driver());
       for (int run = 0; run < 3; ++run) EXPECT_EQ(live.Run(), expected) << "seed " << seed;
     }
   }
 }
 
-// What the test above can see: plans whose memory is free again as soon as a collective has started.
+// The same of programs as models have them, each collective waited for at once, after the compiler has put
+// compute beside them.
+TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
+  for (RandomShape shape : kShapes) {
+    shape.streams = 1;
+    for (uint64_t seed = 100; seed < 100 + RONDO_FLIGHT_SEEDS; ++seed) {
+      LoweredProgram program = Synchronous(RandomProgram(seed, shape));
+      const std::vector<float> expected = Expected(program, shape.devices);
+      OverlapOptions options;
+      options.costs = CostModelOf(Target(), shape.devices);
+      options.budget = static_cast<double>(seed % 3) / 2;
+      const OverlapReport report = OverlapCollectives(&program, options);
+      EXPECT_LE(report.end_after, report.end_before);
+      const EmittedPlan emitted = Emit(program, shape.devices, PlannedFor::kAnyTiming);
+      Status proven = VerifyPlan(emitted.plan);
+      if (proven.ok()) proven = CheckPlan(emitted.plan);
+      ASSERT_TRUE(proven.ok()) << proven.message();
+      LateDevices late(shape.devices, seed, 400);
+      Live live(emitted.plan, late.driver());
+      for (int run = 0; run < 2; ++run) EXPECT_EQ(live.Run(), expected) << "seed " << seed;
+    }
+  }
+}
+
+// Devices on which every step takes as long as the compiler thinks, times so many.
+class TimedDevices {
+ public:
+  TimedDevices(uint32_t devices, std::vector<double> times, double slower)
+      : times_(std::move(times)), slower_(slower) {
+    HostOptions options;
+    options.devices = devices;
+    options.faults.user = this;
+    options.faults.before = &TimedDevices::Before;
+    Result<Driver*> driver = CreateHostDriver(options);
+    EXPECT_TRUE(driver.ok()) << driver.status().message();
+    driver_ = *driver;
+  }
+  ~TimedDevices() { DestroyHostDriver(driver_); }
+  TimedDevices(const TimedDevices&) = delete;
+  Driver* driver() { return driver_; }
+
+ private:
+  static Status Before(void* user, HostCall call, uint32_t, uint32_t step) {
+    auto* self = static_cast<TimedDevices*>(user);
+    if ((call == HostCall::kStep || call == HostCall::kCompleteCollective) && step != kNone)
+      Sleep(static_cast<uint64_t>(self->times_[step % self->times_.size()] * self->slower_));
+    return Status::Ok();
+  }
+
+  const std::vector<double> times_;  // by step of a device
+  const double slower_;
+  Driver* driver_ = nullptr;
+};
+
+// The shortest of some runs, in microseconds.
+double MeasuredEnd(const LoweredProgram& program, uint32_t devices, const CostModel& costs, double slower) {
+  TimedDevices timed(devices, OpTimes(costs, program), slower);
+  Live live(Emit(program, devices, PlannedFor::kAnyTiming).plan, timed.driver());
+  double shortest = 1e30;
+  for (int run = 0; run < 3; ++run) {
+    const auto begin = std::chrono::steady_clock::now();
+    live.Run();
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    shortest = std::min(shortest, took.count());
+  }
+  return shortest;
+}
+
+// On virtual devices that are as quick as the cost model says, runs take what the timeline says: before
+// compute is put beside collectives, and after.
+TEST(CollectivesInFlight, RunsTakeAsLongAsEstimated) {
+  if (kSanitized) GTEST_SKIP() << "runs take longer";
+  constexpr double kSlower = 1500;
+  for (uint64_t seed = 3; seed < 6; ++seed) {
+    LoweredProgram program = Synchronous(RandomProgram(seed, {1, 2, 40}));
+    OverlapOptions options;
+    options.costs = CostModelOf(ParseTargets("cuda:sm_90a")->all[0], 2);
+    options.budget = 10;
+    const double before = MeasuredEnd(program, 2, options.costs, kSlower);
+    const OverlapReport report = OverlapCollectives(&program, options);
+    const double after = MeasuredEnd(program, 2, options.costs, kSlower);
+    std::printf("estimated %.0f -> %.0f us, measured %.0f -> %.0f us\n", report.end_before * kSlower,
+                report.end_after * kSlower, before, after);
+    EXPECT_GE(before, 0.98 * report.end_before * kSlower);
+    EXPECT_LE(before, 1.5 * report.end_before * kSlower);  // on a busy machine
+    EXPECT_GE(after, 0.98 * report.end_after * kSlower);
+    EXPECT_LE(after, 1.5 * report.end_after * kSlower);
+  }
+}
+
+// What the first test can see: plans whose memory is free again as soon as a collective has started.
 TEST(CollectivesInFlight, BuffersThatEndAtTheStartGoWrong) {
   if (kSanitized) GTEST_SKIP() << "sanitizers report what goes wrong";
   int wrong = 0, refused = 0;
@@ -142,7 +237,7 @@ TEST(CollectivesInFlight, BuffersThatEndAtTheStartGoWrong) {
       const EmittedPlan emitted = Emit(program, shape.devices, PlannedFor::kSynchronousCollectives);
       refused += !CheckPlan(emitted.plan).ok();
       LateDevices late(shape.devices, seed, 400);
-      Live live(emitted.plan, &late);
+      Live live(emitted.plan, late.driver());
       wrong += live.Run() != Expected(program, shape.devices);
     }
   }

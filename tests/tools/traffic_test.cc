@@ -1,11 +1,11 @@
-#include "tools/rondo/traffic.h"
+#include "formats/plan/traffic.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <vector>
 
-namespace rondo::tools {
+namespace rondo {
 namespace {
 
 // One map part over `loops` whose operands are added one by one; owns all that they point to.
@@ -169,4 +169,4 @@ TEST(Traffic, HugeExtentsSaturateInsteadOfOverflowing) {
 }
 
 }  // namespace
-}  // namespace rondo::tools
+}  // namespace rondo

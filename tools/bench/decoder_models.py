@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 MICROSOFT = "com.microsoft"
-LAYERS, HIDDEN, HEADS, GROUPS, SIZE, WIDE, WORDS, MOST = 2, 64, 4, 2, 16, 96, 50, 128
+LAYERS, HIDDEN, HEADS, GROUPS, SIZE, WIDE, WORDS, MOST, ENCODED = 2, 64, 4, 2, 16, 96, 50, 128, 12
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
@@ -152,14 +152,14 @@ def causal(m, past, total):
     return m.op("Unsqueeze", mask, m.ints(0, 1))
 
 
-def optimum(positions=True, mask=True, window=None):
+def optimum(positions=True, mask=True, window=None, gathered=False):
     """Optimum's past_key_values: attention in its pieces, caches that are concatenated."""
     m = Model()
     m.input("input_ids", INT64, "batch_size", "sequence_length")
     both = "past_sequence_length + sequence_length"
     if mask:
         m.input("attention_mask", INT64, "batch_size", both)
-    if positions:
+    if positions is True:
         m.input("position_ids", INT64, "batch_size", "sequence_length")
     caches(m, "past_sequence_length", both)
     x = m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids")
@@ -173,9 +173,22 @@ def optimum(positions=True, mask=True, window=None):
         old = m.op("Greater", age, m.ints(window))
         added = m.op("Where", old, m.weight(np.array(np.finfo(np.float32).min)), added)
     if mask:
-        dropped = m.op("Equal", m.op("Unsqueeze", "attention_mask", m.ints(1, 2)), m.ints(0))
+        kept = m.op("Unsqueeze", "attention_mask", m.ints(1, 2))
+        if gathered:  # of every batch entry and key, by number
+            entries = m.op("Range", m.weight(np.array(0, np.int64)), m.op("Squeeze", m.dim("input_ids", 0)),
+                           m.weight(np.array(1, np.int64)))
+            keys = m.op("Range", m.weight(np.array(0, np.int64)), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
+            shape = m.op("Concat", m.dim("input_ids", 0), m.ints(1, 1), total, m.ints(1), axis=0)
+            index = [m.op("Expand", m.op("Reshape", line, m.ints(*to)), shape)
+                     for line, to in ((entries, (-1, 1, 1, 1, 1)), (keys, (1, 1, 1, -1, 1)))]
+            kept = m.op("GatherND", "attention_mask", m.op("Concat", *index, axis=-1))
+        dropped = m.op("Equal", kept, m.ints(0))
         added = m.op("Where", dropped, m.weight(np.array(np.finfo(np.float32).min)), added)
-    if not positions:
+    if positions == "of the mask":  # the last of a running sum, 1 where nothing counts
+        sums = m.op("Sub", m.op("CumSum", "attention_mask", m.weight(np.array(1, np.int64))), m.ints(1))
+        sums = m.op("Where", m.op("Equal", "attention_mask", m.ints(0)), m.ints(1), sums)
+        places = m.op("Slice", sums, m.op("Neg", m.dim("input_ids", 1)), m.ints(2 ** 62), m.ints(1))
+    elif not positions:
         line = m.op("Range", m.op("Squeeze", past), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
         places = m.op("Unsqueeze", line, m.ints(0))
     else:
@@ -249,6 +262,68 @@ def gpt2(form="pieces"):
     return m.build()
 
 
+def attention_operator(opset):
+    """ai.onnx's Attention, which concatenates itself, and RotaryEmbedding."""
+    m = Model(opset)
+    m.input("input_ids", INT64, "batch_size", "sequence_length")
+    m.input("position_ids", INT64, "batch_size", "sequence_length")
+    both = "past_sequence_length + sequence_length"
+    caches(m, "past_sequence_length", both)
+    x = m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids")
+    cosine, sine = (m.weight(f(angles()).astype(np.float32)) for f in (np.cos, np.sin))
+    for layer in range(LAYERS):
+        y = m.op("RMSNormalization", x, m.numbers(HIDDEN, scale=1))
+        q, k = (m.op("RotaryEmbedding", m.product(HIDDEN, count * SIZE, y), cosine, sine, "position_ids", num_heads=count)
+                for count in (HEADS, GROUPS))
+        v = m.product(HIDDEN, GROUPS * SIZE, y)
+        y = m.op("Attention", q, k, v, "", f"past_key_values.{layer}.key", f"past_key_values.{layer}.value",
+                 q_num_heads=HEADS, kv_num_heads=GROUPS, is_causal=1,
+                 outputs=[f"attended{layer}", f"present.{layer}.key", f"present.{layer}.value"])[0]
+        x = m.op("Add", x, m.product(HEADS * SIZE, HIDDEN, y))
+        x = m.op("Add", x, m.gated(m.product, m.norm(x)))
+    m.nodes.append(helper.make_node("MatMul", [m.norm(x), m.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
+    m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
+    return m.build()
+
+
+def whisper():
+    """A decoder that attends to an encoder's keys and values, too, which do not grow."""
+    m = Model()
+    m.input("input_ids", INT64, "batch_size", "sequence_length")
+    both = "past_sequence_length + sequence_length"
+    for layer in range(LAYERS):
+        for part in ("key", "value"):
+            name = f"{layer}.decoder.{part}"
+            m.input("past_key_values." + name, FLOAT, "batch_size", HEADS, "past_sequence_length", SIZE)
+            m.output("present." + name, FLOAT, "batch_size", HEADS, both, SIZE)
+            m.input(f"past_key_values.{layer}.encoder.{part}", FLOAT, "batch_size", HEADS, ENCODED, SIZE)
+    past = m.dim("past_key_values.0.decoder.key", 2)
+    total = m.op("Add", past, m.dim("input_ids", 1))
+    line = m.op("Range", m.op("Squeeze", past), m.op("Squeeze", total), m.weight(np.array(1, np.int64)))
+    x = m.op("Add", m.op("Gather", m.numbers(WORDS, HIDDEN, scale=1), "input_ids"),
+             m.op("Unsqueeze", m.op("Gather", m.numbers(MOST, HIDDEN, scale=1), line), m.ints(0)))
+    added = causal(m, past, total)
+
+    def attend(x, q, k, v, mask=None):
+        scores = m.op("Mul", m.op("MatMul", q, m.op("Transpose", k, perm=[0, 1, 3, 2])),
+                      m.weight(np.array(SIZE ** -0.5, np.float32)))
+        weights = m.op("Softmax", m.op("Add", scores, mask) if mask else scores, axis=-1)
+        return m.op("Add", x, m.product(HEADS * SIZE, HIDDEN, m.joined(m.op("MatMul", weights, v))))
+
+    for layer in range(LAYERS):
+        y = m.norm(x)
+        q, k, v = (m.heads(m.product(HIDDEN, HEADS * SIZE, y), HEADS) for _ in range(3))
+        k, v = (m.op("Concat", f"past_key_values.{layer}.decoder.{part}", now, axis=2,
+                     outputs=[f"present.{layer}.decoder.{part}"]) for part, now in (("key", k), ("value", v)))
+        x = attend(x, q, k, v, added)
+        x = attend(x, m.heads(m.product(HIDDEN, HEADS * SIZE, m.norm(x)), HEADS),
+                   *(f"past_key_values.{layer}.encoder.{part}" for part in ("key", "value")))
+        x = m.op("Add", x, m.product(WIDE, HIDDEN, m.op("Gelu", m.product(HIDDEN, WIDE, m.norm(x)), domain=MICROSOFT)))
+    m.nodes.append(helper.make_node("MatMul", [m.norm(x), m.numbers(HIDDEN, WORDS)], ["logits"], name="/logits"))
+    m.output("logits", FLOAT, "batch_size", "sequence_length", WORDS)
+    return m.build()
+
+
 ALL = {
     "builder": builder,
     "builder, a window of 7": lambda: builder(window=7),
@@ -256,6 +331,10 @@ ALL = {
     "optimum, no positions": lambda: optimum(positions=False),
     "optimum, no mask": lambda: optimum(positions=False, mask=False),
     "optimum, a window of 7": lambda: optimum(window=7),
+    "optimum, positions from the mask": lambda: optimum(positions="of the mask"),
+    "optimum, a gathered mask": lambda: optimum(gathered=True),
+    "Attention of opset 23": lambda: attention_operator(23),
+    "whisper": whisper,
     "gpt2": gpt2,
     "gpt2, MultiHeadAttention": lambda: gpt2("MultiHeadAttention"),
     "gpt2, Attention": lambda: gpt2("Attention"),

@@ -30,15 +30,18 @@ class Growing:
         self.session = cpu_session(path, 1)
         self.names = [port.name for port in self.session.get_inputs()]
         self.outputs = [port.name for port in self.session.get_outputs()]
-        self.past = {}
+        self.past, self.encoded = {}, {}
         for port in self.session.get_inputs():
-            if port.name.startswith("past"):
+            if ".encoder." in port.name:
+                shape = [batch if isinstance(d, str) else d for d in port.shape]
+                self.encoded[port.name] = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+            elif port.name.startswith("past"):
                 shape = [0 if d == "past_sequence_length" else batch if isinstance(d, str) else d for d in port.shape]
                 self.past[port.name] = np.zeros(shape, np.float32)
 
     def run(self, inputs):
         given = {name: array for name, array in inputs.items() if name in self.names}
-        results = dict(zip(self.outputs, self.session.run(None, given | self.past)))
+        results = dict(zip(self.outputs, self.session.run(None, given | self.encoded | self.past)))
         for name in self.past:
             self.past[name] = results[name.replace("past_key_values", "present").replace("past", "present")]
         return results["logits"]
@@ -69,7 +72,7 @@ def text(arguments, path, session, prompt, random):
         whole = np.zeros((arguments.batch, arguments.length), np.int64)
         whole[:, :total] = 1
         fixed = {"attention_mask": whole, "past_sequence_length": np.array([done], np.int64)}
-        got = session.run("prefill" if step == 0 else "decode", inputs | fixed)["logits"]
+        got = session.run("prefill" if step == 0 else "decode", inputs | fixed | growing.encoded)["logits"]
         apart = max(apart, float(np.abs(got - expected).max()))
         size = max(size, float(np.abs(expected).max()))
         tokens, done = expected[:, -1:].argmax(-1), total

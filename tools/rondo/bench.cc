@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "formats/plan/traffic.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/device_tensors.h"
@@ -13,7 +14,6 @@
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timings.h"
-#include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
 namespace {

@@ -11,6 +11,7 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/overlap_section.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
@@ -123,6 +124,7 @@ Json ToJson(const CompileReport& report, const std::string& path) {
                                 {"peak_after", program.peak_after},
                                 {"peak_least", program.peak_least},
                                 {"arena_bytes", program.arena_bytes},
+                                {"run_us", {program.overlap.end_before, program.overlap.end_after}},
                                 {"arena_lower_bound", program.arena_lower_bound},
                                 {"partitions", partitions}});
   }
@@ -232,6 +234,10 @@ class CompileCommand : public Command {
               "FILE")
         .Text("--weights-file", &options_.weights_file, "keep weights in this file beside the plan", "NAME")
         .Texts("--ops", &ops_, "a library of custom ops that the models call", "LIB.so")
+        .Number("--overlap-budget", &options_.overlap_budget,
+                "by how much of its bytes a device's arena may grow so that collectives run beside compute "
+                "(default 0.1)",
+                "X")
         .Texts(
             "--annotate", &annotations_,
             "say of an ONNX node (or NAME*: all that begin so): stream=N, on another stream than the rest; "
@@ -420,6 +426,12 @@ class CompileCommand : public Command {
     for (const ProgramReport& program : report.programs)
       orders.lines.push_back(program.program + ": " + program.order);
     out_.Print(orders);
+    for (const ProgramReport& program : report.programs) {
+      if (program.overlap.collectives.empty()) continue;
+      Section overlap = OverlapSection(program.program, program.overlap.collectives);
+      overlap.lines.push_back(program.overlap.text);
+      out_.Print(overlap);
+    }
   }
 
   CompileOptions options_;

@@ -3,8 +3,9 @@
 #include "core/custom_op.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/device_memory.h"
+#include "formats/plan/overlap_note.h"
+#include "formats/plan/traffic.h"
 #include "tools/rondo/plan_report.h"
-#include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
 namespace {
@@ -103,6 +104,20 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
                       {"participants", devices},
                       {"source", SourceText(plan, point.source)}});
   }
+  Json overlaps = Json::array();
+  for (std::string_view source : plan.sources) {
+    const std::optional<OverlapNote> note = ParseOverlapNote(source);
+    if (!note || note->program != program.name) continue;
+    overlaps.push_back({{"sync_point", note->sync_point},
+                        {"devices", note->devices},
+                        {"us", note->time},
+                        {"beside_us", {note->beside_before, note->beside_after}},
+                        {"exposed_us", {note->exposed_before, note->exposed_after}},
+                        {"raised", note->raised},
+                        {"sunk", note->sunk},
+                        {"moved", note->moved},
+                        {"stopped_by", note->limit}});
+  }
   return {{"name", std::string(program.name)},
           {"inputs", PortsJson(plan, program.inputs)},
           {"outputs", PortsJson(plan, program.outputs)},
@@ -113,6 +128,7 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
           {"events", program.num_events},
           {"partitions", partitions},
           {"sync_points", points},
+          {"overlaps", overlaps},
           {"loops", loops},
           {"steps", steps}};
 }

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "formats/plan/traffic.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
-#include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
 namespace {

@@ -5,7 +5,8 @@
 #include "core/custom_op.h"
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/device_memory.h"
-#include "tools/rondo/traffic.h"
+#include "formats/plan/traffic.h"
+#include "tools/rondo/overlap_section.h"
 
 namespace rondo::tools {
 namespace {
@@ -127,6 +128,15 @@ Section SyncPoints(const PlanData& plan, const Program& program) {
                                   SourceText(plan, point.source)});
   }
   return section;
+}
+
+std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program) {
+  std::vector<OverlapNote> notes;
+  for (std::string_view source : plan.sources) {
+    const std::optional<OverlapNote> note = ParseOverlapNote(source);
+    if (note && note->program == program.name) notes.push_back(*note);
+  }
+  return notes;
 }
 
 Section Kernels(const PlanData& plan) {
@@ -380,6 +390,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     report.sections.push_back(Ports(plan, program));
     report.sections.push_back(Partitions(plan, program));
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
+    if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty())
+      report.sections.push_back(OverlapSection(std::string(program.name), notes));
   }
   report.sections.push_back(Kernels(plan));
   if (Section matmuls = LibraryMatmuls(plan); !matmuls.table.rows.empty())

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "core/files.h"
+#include "formats/plan/traffic.h"
 #include "tools/rondo/plan_report.h"
-#include "tools/rondo/traffic.h"
 
 namespace rondo::tools {
 namespace {

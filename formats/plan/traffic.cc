@@ -1,10 +1,10 @@
-#include "tools/rondo/traffic.h"
+#include "formats/plan/traffic.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
-namespace rondo::tools {
+namespace rondo {
 namespace {
 
 using Count = unsigned __int128;
@@ -153,22 +153,18 @@ uint64_t Operations(const Part& part) {
 
 uint64_t DistinctElements(const Part& part, const Operand& operand) { return RegionOf(part, operand).count; }
 
-Traffic StepTraffic(const PlanData& plan, const Step& step) {
+Traffic CallTraffic(const CustomOp& op) {
   Traffic traffic;
-  if (step.kind == StepKind::kCopy) {
-    traffic.read = traffic.written = step.bytes;
-    return traffic;
+  for (const CustomArgument& a : op.arguments) {
+    (a.mode == Mode::kWrite ? traffic.written : traffic.read) +=
+        a.mode == Mode::kRead && a.alias != kNone ? 0 : BytesOf(a);
   }
-  if (step.kind == StepKind::kCustom && step.custom < plan.custom_ops.size()) {
-    for (const CustomArgument& a : plan.custom_ops[step.custom].arguments) {
-      (a.mode == Mode::kWrite ? traffic.written : traffic.read) +=
-          a.mode == Mode::kRead && a.alias != kNone ? 0 : BytesOf(a);
-    }
-    return traffic;
-  }
-  if (step.kind != StepKind::kLaunch || step.kernel >= plan.kernels.size()) return traffic;
-  const Kernel& kernel = plan.kernels[step.kernel];
-  for (uint16_t param = 0; param < kernel.num_params && param < step.bindings.size(); ++param) {
+  return traffic;
+}
+
+Traffic KernelTraffic(const Kernel& kernel, Span<const uint64_t> bound) {
+  Traffic traffic;
+  for (uint16_t param = 0; param < kernel.num_params && param < bound.size(); ++param) {
     std::vector<Region> reads, writes;
     uint64_t size = 1;
     for (const Part& part : kernel.parts) {
@@ -180,10 +176,8 @@ Traffic StepTraffic(const PlanData& plan, const Step& step) {
         if (operand.mode != Mode::kRead) writes.push_back(region);
       }
     }
-    const Binding& binding = step.bindings[param];
-    const uint64_t bound = binding.buffer < plan.buffers.size() ? plan.buffers[binding.buffer].bytes : 0;
     const auto bytes = [&](std::vector<Region> regions) {
-      return Saturated(std::min<Count>(static_cast<Count>(UnionOf(std::move(regions))) * size, bound));
+      return Saturated(std::min<Count>(static_cast<Count>(UnionOf(std::move(regions))) * size, bound[param]));
     };
     traffic.read += bytes(std::move(reads));
     traffic.written += bytes(std::move(writes));
@@ -192,4 +186,19 @@ Traffic StepTraffic(const PlanData& plan, const Step& step) {
   return traffic;
 }
 
-}  // namespace rondo::tools
+Traffic StepTraffic(const PlanData& plan, const Step& step) {
+  Traffic traffic;
+  if (step.kind == StepKind::kCopy) {
+    traffic.read = traffic.written = step.bytes;
+    return traffic;
+  }
+  if (step.kind == StepKind::kCustom && step.custom < plan.custom_ops.size())
+    return CallTraffic(plan.custom_ops[step.custom]);
+  if (step.kind != StepKind::kLaunch || step.kernel >= plan.kernels.size()) return traffic;
+  std::vector<uint64_t> bound;
+  for (const Binding& binding : step.bindings)
+    bound.push_back(binding.buffer < plan.buffers.size() ? plan.buffers[binding.buffer].bytes : 0);
+  return KernelTraffic(plan.kernels[step.kernel], Span<const uint64_t>(bound));
+}
+
+}  // namespace rondo

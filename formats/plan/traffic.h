@@ -1,12 +1,12 @@
-// How much memory a step touches, from the contracts of its kernel alone.
-#ifndef RONDO_TOOLS_RONDO_TRAFFIC_H_
-#define RONDO_TOOLS_RONDO_TRAFFIC_H_
+// How much memory a step touches, and how much it computes, from the contracts of its kernel alone.
+#ifndef RONDO_FORMATS_PLAN_TRAFFIC_H_
+#define RONDO_FORMATS_PLAN_TRAFFIC_H_
 
 #include <cstdint>
 
 #include "core/plan.h"
 
-namespace rondo::tools {
+namespace rondo {
 
 struct Traffic {
   uint64_t read = 0, written = 0;  // bytes
@@ -17,6 +17,10 @@ struct Traffic {
 // touch count once. Exact for nests of dense loops; an upper bound where an index comes from data (each value
 // of the index counts as a different place) and where strides interleave. Never more than what is bound.
 Traffic StepTraffic(const PlanData& plan, const Step& step);
+// The same of a launch of `kernel` with parameters bound to memory of `bound` bytes each.
+Traffic KernelTraffic(const Kernel& kernel, Span<const uint64_t> bound);
+// The same of a call of `op`.
+Traffic CallTraffic(const CustomOp& op);
 
 // What step `step` of `program` reads and writes in a run: in a loop, the sum over its rounds.
 inline Traffic RunTraffic(const PlanData& plan, const Program& program, uint32_t step) {
@@ -29,6 +33,6 @@ inline Traffic RunTraffic(const PlanData& plan, const Program& program, uint32_t
 // The distinct elements that `operand` touches: what StepTraffic sums.
 uint64_t DistinctElements(const Part& part, const Operand& operand);
 
-}  // namespace rondo::tools
+}  // namespace rondo
 
-#endif  // RONDO_TOOLS_RONDO_TRAFFIC_H_
+#endif  // RONDO_FORMATS_PLAN_TRAFFIC_H_

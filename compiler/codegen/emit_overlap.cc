@@ -1,0 +1,24 @@
+// What runs beside each collective, by estimate, as texts among the plan's sources.
+#include "compiler/codegen/plan_emitter.h"
+
+namespace rondo {
+
+// Devices of which the same holds share a note.
+void PlanEmitter::NoteOverlaps(const Group& group) {
+  std::vector<OverlapNote> notes;
+  std::map<std::string, size_t> known;  // by text without devices
+  for (size_t p = group.first; p < group.end; ++p) {
+    const std::vector<OverlapNote>& collectives = programs_[p].overlap.collectives;
+    for (size_t c = 0; c < collectives.size(); ++c) {
+      OverlapNote note = collectives[c];
+      note.sync_point = sync_points_[p - first_of_group_][c];
+      note.program = programs_[p].lowered.name;
+      const auto [entry, added] = known.try_emplace(TextOf(note), notes.size());
+      if (added) notes.push_back(std::move(note));
+      notes[entry->second].devices.push_back(programs_[p].device);
+    }
+  }
+  for (const OverlapNote& note : notes) Source({TextOf(note)});
+}
+
+}  // namespace rondo

@@ -1,0 +1,28 @@
+// ReadDeviceHints: the device configuration of a model (IR version 11), as hints for sharing it out.
+#ifndef RONDO_COMPILER_IMPORT_DEVICE_HINTS_H_
+#define RONDO_COMPILER_IMPORT_DEVICE_HINTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "compiler/ir/device_hints.h"
+#include "core/shape.h"
+#include "core/status.h"
+
+namespace rondo::onnx {
+class ModelProto;
+}
+
+namespace rondo::importer {
+
+// The hints of the first configuration for `devices` devices, on nodes of the main graph. `shape_of` gives
+// the shape of a value, null if it is not known (nothing needs it). Whatever cannot be held so (several axes
+// dealt out, uneven shares, devices that are no range) is listed and left to the search. kInvalidArgument, by
+// node, for hints that contradict one another or what they are about.
+Result<DeviceHints> ReadDeviceHints(const onnx::ModelProto& model, uint32_t devices,
+                                    const std::function<const Shape*(const std::string& value)>& shape_of);
+
+}  // namespace rondo::importer
+
+#endif  // RONDO_COMPILER_IMPORT_DEVICE_HINTS_H_

@@ -1,0 +1,43 @@
+// MemoryCurve: the live bytes at every op of an order, kept up to date while single ops move.
+#ifndef RONDO_COMPILER_SCHEDULE_MEMORY_CURVE_H_
+#define RONDO_COMPILER_SCHEDULE_MEMORY_CURVE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/schedule/live_bytes.h"
+
+namespace rondo {
+
+// What LiveBytes gives for the order from its beginning to its end, op by op; a move costs what lies between
+// the op's old and its new place. Orders are permutations of the ops of `model`, which must outlive this.
+class MemoryCurve {
+ public:
+  MemoryCurve(const MemoryModel& model, std::vector<int> order);
+
+  void Take(std::vector<int> order);
+
+  const std::vector<int>& order() const { return order_; }
+  int position(int op) const { return position_[Index(op)]; }
+  // Takes the op at position `from` out and puts it to where it then is at position `to`. Returns the most
+  // bytes alive from the lower of the two to the higher.
+  int64_t Move(int from, int to);
+  int64_t live(int position) const { return during_[Index(position)]; }
+  int64_t peak() const;
+
+ private:
+  static size_t Index(int i) { return static_cast<size_t>(i); }
+  void FindEnds(int value);
+  int64_t InPlace(int op) const;
+  int64_t Sweep(int from, int to);
+
+  const MemoryModel& model_;
+  std::vector<int> order_, position_;
+  std::vector<std::vector<int>> users_;   // by value: the ops that touch it
+  std::vector<int> first_, last_;         // by value: of those, in the order
+  std::vector<int64_t> during_, before_;  // by position: bytes alive at the op, and just before it
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_SCHEDULE_MEMORY_CURVE_H_

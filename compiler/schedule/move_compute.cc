@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/schedule/communication_passes.h"
+
+namespace rondo {
+namespace {
+
+constexpr int kFarthest = 400;       // ops that a candidate may be away from the collective
+constexpr double kLeastGain = 1e-6;  // of the time of the run
+
+class Mover {
+ public:
+  Mover(const std::vector<double>& times, int only, Arrangement* arrangement, int64_t* work)
+      : times_(times), only_(only), a_(*arrangement), work_(*work), now_(Look()) {}
+
+  // Over all collectives, the most exposed first; false if nothing got better.
+  bool Round() {
+    std::vector<int> collectives(static_cast<size_t>(a_.collectives()));
+    std::iota(collectives.begin(), collectives.end(), 0);
+    std::stable_sort(collectives.begin(), collectives.end(),
+                     [&](int x, int y) { return Exposed(x) > Exposed(y); });
+    bool better = false;
+    for (int c : collectives) better |= (only_ < 0 || c == only_) && HideMore(c);
+    return better;
+  }
+
+ private:
+  Timeline Look() {
+    work_ -= a_.size();
+    return Simulate(a_.program(), times_, a_.order());
+  }
+  double Exposed(int c) const { return now_.collectives[static_cast<size_t>(c)].exposed; }
+  bool IsCompute(int op) const { return a_.program().ops[static_cast<size_t>(op)].collective < 0; }
+
+  bool HideMore(int c) {
+    bool better = false;
+    for (bool moved = true; moved && Exposed(c) > kLeastGain * now_.end && work_ > 0;) {
+      moved = TakeFromBehind(a_.wait(c)) || TakeFromAhead(a_.start(c));
+      better |= moved;
+    }
+    return better;
+  }
+
+  // An op behind the wait that does not need it.
+  bool TakeFromBehind(int wait_op) {
+    const int wait = a_.position(wait_op);
+    const int end = std::min(a_.size(), wait + kFarthest);
+    for (int p = wait + 1; p < end && work_ > 0; ++p) {
+      const int op = a_.order()[static_cast<size_t>(p)];
+      if (IsCompute(op) && a_.Earliest(op) <= wait && Try(op, wait)) return true;
+    }
+    return false;
+  }
+
+  // An op ahead of the start that it does not need.
+  bool TakeFromAhead(int start_op) {
+    const int start = a_.position(start_op);
+    const int end = std::max(-1, start - kFarthest);
+    for (int p = start - 1; p > end && work_ > 0; --p) {
+      const int op = a_.order()[static_cast<size_t>(p)];
+      if (IsCompute(op) && a_.Latest(op) >= start && Try(op, start)) return true;
+    }
+    return false;
+  }
+
+  // Keeps the move if the run ends earlier.
+  bool Try(int op, int to) {
+    const int from = a_.position(op);
+    if (!a_.Move(op, to)) return false;
+    Timeline timeline = Look();
+    if (timeline.end >= now_.end * (1 - kLeastGain)) {
+      a_.MoveBack(op, from);
+      return false;
+    }
+    now_ = std::move(timeline);
+    return true;
+  }
+
+  const std::vector<double>& times_;
+  const int only_;
+  Arrangement& a_;
+  int64_t& work_;
+  Timeline now_;
+};
+
+}  // namespace
+
+void MoveComputeBesideCollectives(const std::vector<double>& times, int only, Arrangement* arrangement,
+                                  int64_t* work) {
+  Mover mover(times, only, arrangement, work);
+  while (*work > 0 && mover.Round()) {
+  }
+}
+
+}  // namespace rondo

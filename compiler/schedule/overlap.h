@@ -1,0 +1,39 @@
+// OverlapCollectives: collectives in flight while the program computes, within a budget of memory.
+#ifndef RONDO_COMPILER_SCHEDULE_OVERLAP_H_
+#define RONDO_COMPILER_SCHEDULE_OVERLAP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/fusion/lowered.h"
+#include "compiler/schedule/cost_model.h"
+#include "formats/plan/overlap_note.h"
+
+namespace rondo {
+
+struct OverlapOptions {
+  CostModel costs;
+  double budget = 0.1;  // by how much of its bytes the arena may grow
+  // Names of nodes that a partition must end before: no op is moved past them.
+  std::vector<std::string> break_before;
+};
+
+struct OverlapReport {
+  // In the order in which they start: numbers count from there; programs and devices are not named.
+  std::vector<OverlapNote> collectives;
+  double end_before = 0, end_after = 0;                        // of a run, microseconds
+  int64_t arena_before = 0, arena_after = 0, arena_limit = 0;  // bytes, as planned (compiler/memory)
+  std::string text;                                            // for reports
+};
+
+// Puts program->ops into an order in which collectives start as early and are waited for as late as that
+// shortens the run, with compute that does not need them in between; deps renumbered. Collectives keep their
+// order, and the arena, planned for the order, is at most `budget` larger than for the order given: else the
+// order given stays. Deterministic; the same for equal programs. What no graph may contain, loops, and
+// breaks that were asked for are not moved, nor moved past.
+OverlapReport OverlapCollectives(LoweredProgram* program, const OverlapOptions& options);
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_SCHEDULE_OVERLAP_H_

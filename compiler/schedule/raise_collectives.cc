@@ -1,0 +1,16 @@
+#include "compiler/schedule/communication_passes.h"
+
+namespace rondo {
+
+void RaiseCollectives(Arrangement* arrangement) {
+  for (int c = 0; c < arrangement->collectives(); ++c) {
+    const int start = arrangement->start(c);
+    // Half as far each time that memory does not allow it.
+    int to = arrangement->Earliest(start);
+    for (int at = arrangement->position(start); to < at; to = (to + at + 1) / 2) {
+      if (arrangement->Move(start, to)) break;
+    }
+  }
+}
+
+}  // namespace rondo

@@ -1,0 +1,97 @@
+#include "compiler/shard/given_forms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "compiler/shard/conversions.h"
+#include "compiler/shard/describe.h"
+
+namespace rondo::shard {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+
+const std::string& ValueName(const Node& node) {
+  return node.op == ir::Op::kConstant ? node.As<ir::ConstantAttrs>().data->name : node.name;
+}
+
+// The form that a hint asks for; why there is none, in `why`.
+Form FormOf(const ShareHint& hint, const Node& node, int64_t devices, std::string* why) {
+  if (hint.parts == 1) return kWhole;
+  if (hint.parts * hint.copies != devices) {
+    *why =
+        "it is for " + std::to_string(hint.parts * hint.copies) + " devices, not " + std::to_string(devices);
+  } else if (hint.elements != node.shape.elements()) {
+    *why = "of it is left what has another size";
+  } else if (DimOf(node.shape, WithCopies(hint.run, hint.copies), devices).dim < 0) {
+    *why = "its shares have no shape of their own";
+  } else {
+    return WithCopies(hint.run, hint.copies);
+  }
+  return kFree;
+}
+
+}  // namespace
+
+Given GivenForms(const Graph& graph, const DeviceHints& hints, int64_t devices, const StateForms& states) {
+  Given given;
+  given.forms.assign(static_cast<size_t>(graph.size()), kFree);
+  given.nodes.resize(static_cast<size_t>(graph.size()));
+  std::unordered_map<std::string, const ShareHint*> by_name;
+  for (const ShareHint& hint : hints.shares) by_name.emplace(hint.value, &hint);
+  if (by_name.empty()) return given;
+  size_t followed = 0;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    const auto found = by_name.find(ValueName(node));
+    if (node.dead || found == by_name.end()) continue;
+    std::string why;
+    const auto at = static_cast<size_t>(id);
+    given.forms[at] = FormOf(*found->second, node, devices, &why);
+    given.nodes[at] = found->second->node;
+    if (node.op == ir::Op::kInput) {
+      const auto settled = states.find(StateKey(graph, static_cast<size_t>(node.As<ir::InputAttrs>().index)));
+      if (settled != states.end() && settled->second != given.forms[at]) {
+        given.forms[at] = kFree;
+        why = "a program before this one has dealt the state out otherwise";
+      }
+    }
+    followed += given.forms[at] != kFree;
+    if (!why.empty())
+      given.text += "\nnot followed: " + given.nodes[at] + ", \"" + found->first + "\": " + why;
+  }
+  given.text = "\nthe model's configuration \"" + hints.configuration + "\": of " +
+               std::to_string(hints.shares.size()) + " values that it deals out, " +
+               std::to_string(followed) + " are dealt out so here" + given.text;
+  return given;
+}
+
+Status FollowGiven(const Graph& graph, const Costs& costs, const Given& given, Candidates* candidates) {
+  candidates->given = given.forms;
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (IsWeight(graph, id)) continue;
+    std::vector<Rule>& rules = candidates->rules[static_cast<size_t>(id)];
+    for (size_t slot = 0; slot < node.inputs.size(); ++slot) {
+      const NodeId in = node.inputs[slot], base = graph.BaseOf(in);
+      if (!IsWeight(graph, in) || candidates->GivenTo(base) == kFree) continue;
+      std::erase_if(rules, [&](const Rule& rule) {
+        return std::isinf(ChooseWeight(graph, *candidates, costs, in, rule.inputs[slot], 0).cost);
+      });
+      if (!rules.empty()) continue;
+      return Status::Error(
+                 Code::kInvalidArgument,
+                 "the model deals weight \"%s\" out (at %s) so that %s cannot be computed in parts: leave "
+                 "that hint out, or --tp",
+                 ValueName(graph.node(base)).c_str(), given.nodes[static_cast<size_t>(base)].c_str(),
+                 SourceOf(node).c_str())
+          .FromNode(SourceOf(node));
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace rondo::shard

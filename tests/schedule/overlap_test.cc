@@ -1,0 +1,367 @@
+// Collectives beside compute: nothing passes what it must not, budgets hold, runs end earlier, and nearly as
+// early as they can.
+#include "compiler/schedule/overlap.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/communication_passes.h"
+#include "compiler/schedule/least_memory.h"
+#include "tests/compile/hand_made.h"
+
+namespace rondo {
+namespace {
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 2654435761u + 99) {}
+  size_t Below(size_t n) {
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<size_t>(state_ >> 33) % n;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+constexpr AllReduceTime kTable[] = {{0, 4, 4}, {4000, 20, 20}};
+
+// A kernel takes 1 us, and 1 us for each 400 bytes.
+OverlapOptions Options(double budget) {
+  OverlapOptions options;
+  options.costs = {1, 400, 1, 1, Span<const AllReduceTime>(kTable), 2};
+  options.budget = budget;
+  return options;
+}
+
+// `ops` sums and `collectives` all-reduces, each waited for at once, as models have them.
+LoweredProgram Make(uint64_t seed, int ops, int collectives) {
+  Random random(seed);
+  HandMade made;
+  std::vector<int> known = {made.Input("x", 200)};
+  int left = collectives;
+  for (int i = 0; i < ops || left > 0; ++i) {
+    const int from = known[known.size() - 1 - random.Below(std::min<size_t>(known.size(), 5))];
+    if (left > 0 && from != known[0] && (i >= ops || random.Below(static_cast<size_t>(ops)) < 2)) {
+      const int64_t elements = made.program().values[static_cast<size_t>(from)].shape[0];
+      known.push_back(made.Temporary(elements));
+      made.Wait(made.Start(CollectiveOp::kAllReduce, from, known.back()));
+      --left;
+      continue;
+    }
+    const int64_t elements = made.program().values[static_cast<size_t>(from)].shape[0];
+    const int to = made.Temporary(1 + static_cast<int64_t>(random.Below(static_cast<size_t>(elements))));
+    std::vector<int> reads = {from};
+    const int other = known[random.Below(known.size())];
+    const int64_t size = made.program().values[static_cast<size_t>(to)].shape[0];
+    if (random.Below(3) == 0 && made.program().values[static_cast<size_t>(other)].shape[0] >= size)
+      reads.push_back(other);
+    made.Sum(reads, to, "n" + std::to_string(i));
+    known.push_back(to);
+  }
+  made.Sum({known.back()}, made.Output("y", 1), "end");
+  return made.Take();
+}
+
+std::vector<int> AsGiven(const LoweredProgram& program) {
+  std::vector<int> order(program.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+double EndOf(const LoweredProgram& program, const OverlapOptions& options) {
+  return Simulate(program, OpTimes(options.costs, program), AsGiven(program)).end;
+}
+
+// Deps point backwards, and collectives start in their order.
+void ExpectInOrder(const LoweredProgram& program) {
+  int last = -1;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    for (int d : program.ops[i].deps) EXPECT_LT(d, static_cast<int>(i));
+    if (program.ops[i].kind != LoweredKind::kCollectiveStart) continue;
+    EXPECT_EQ(program.ops[i].collective, last + 1);
+    last = program.ops[i].collective;
+  }
+}
+
+TEST(MemoryCurve, IsTheSameAsFromTheBeginningAfterEveryMove) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const LoweredProgram program = Make(seed, 30, 4);
+    const MemoryModel model(program);
+    const std::vector<int> segments(program.ops.size(), 0);
+    Arrangement arrangement(program, model, segments, int64_t{1} << 40);
+    MemoryCurve curve(model, AsGiven(program));
+    Random random(seed);
+    LiveBytes live(model);
+    for (int move = 0; move < 200; ++move) {
+      const int op = static_cast<int>(random.Below(program.ops.size()));
+      const int early = arrangement.Earliest(op), late = arrangement.Latest(op);
+      const int to = early + static_cast<int>(random.Below(static_cast<size_t>(late - early + 1)));
+      const int64_t most = curve.Move(curve.position(op), to);
+      ASSERT_TRUE(arrangement.Move(op, to));
+      ASSERT_EQ(curve.order(), arrangement.order());
+      live.Reset(model);
+      int64_t peak = live.live();
+      for (int p = 0; p < static_cast<int>(program.ops.size()); ++p) {
+        const int64_t during = live.Run(curve.order()[static_cast<size_t>(p)]).during;
+        ASSERT_EQ(curve.live(p), during) << "position " << p << " after move " << move << ", seed " << seed;
+        peak = std::max(peak, during);
+      }
+      ASSERT_EQ(curve.peak(), peak);
+      ASSERT_LE(most, peak);
+    }
+  }
+}
+
+TEST(Overlap, AStartIsRaisedToItsInputAndAWaitSinksToTheFirstUse) {
+  HandMade made;
+  const int x = made.Input("x", 100), a = made.Temporary(100), b = made.Temporary(100);
+  const int c = made.Temporary(100), d = made.Temporary(100), sum = made.Temporary(100);
+  made.Sum({x}, a, "a");                                    // 0
+  made.Sum({x}, b, "b");                                    // 1
+  made.Wait(made.Start(CollectiveOp::kAllReduce, a, sum));  // 2, 3
+  made.Sum({b}, c, "c");                                    // 4
+  made.Sum({c}, d, "d");                                    // 5
+  made.Sum({d, sum}, made.Output("y", 100), "y");           // 6
+  const OverlapReport report = OverlapCollectives(&made.program(), Options(10));
+  std::string order;
+  for (const LoweredOp& op : made.program().ops) {
+    order += op.kind == LoweredKind::kCollectiveStart  ? "S"
+             : op.kind == LoweredKind::kCollectiveWait ? "W"
+                                                       : op.sources[0].substr(5, 1);
+  }
+  EXPECT_EQ(order, "aSbcdWy");
+  ASSERT_EQ(report.collectives.size(), 1u);
+  const OverlapNote& schedule = report.collectives[0];
+  EXPECT_EQ(schedule.raised, 1);
+  EXPECT_EQ(schedule.sunk, 2);
+  EXPECT_EQ(schedule.moved, 3);
+  EXPECT_DOUBLE_EQ(schedule.time, 4 + 16 * 0.1 / 2 * 2);
+  EXPECT_DOUBLE_EQ(schedule.exposed_before, schedule.time);
+  EXPECT_DOUBLE_EQ(schedule.exposed_after, 0);
+  EXPECT_DOUBLE_EQ(schedule.beside_after, schedule.time);
+  EXPECT_EQ(schedule.limit, "");
+  EXPECT_DOUBLE_EQ(report.end_before - report.end_after, schedule.time);
+}
+
+TEST(Overlap, ComputeFromBehindAndFromAheadMovesBesideACollective) {
+  HandMade made;
+  const int x = made.Input("x", 100), a = made.Temporary(100), b = made.Temporary(100);
+  const int c = made.Temporary(100), d = made.Temporary(100), sum = made.Temporary(100);
+  made.Sum({x}, b, "b");  // is not needed by the collective
+  made.Sum({x}, a, "a");
+  made.Wait(made.Start(CollectiveOp::kAllReduce, a, sum));
+  made.Sum({sum}, c, "c");  // needs it
+  made.Sum({x}, d, "d");    // does not
+  made.Sum({b, c, d}, made.Output("y", 100), "y");
+  const OverlapReport report = OverlapCollectives(&made.program(), Options(10));
+  EXPECT_LT(report.collectives[0].exposed_after, report.collectives[0].exposed_before - 3);
+  EXPECT_EQ(report.collectives[0].moved, 2);
+  ExpectInOrder(made.program());
+}
+
+TEST(Overlap, SaysWhatStoppedIt) {
+  HandMade made;
+  const int x = made.Input("x", 1000), a = made.Temporary(1000), sum = made.Temporary(1000);
+  made.Sum({x}, a, "maker");
+  made.Wait(made.Start(CollectiveOp::kAllReduce, a, sum));
+  made.Sum({sum}, made.Output("y", 1000), "reader");
+  const OverlapReport none = OverlapCollectives(&made.program(), Options(1));
+  EXPECT_EQ(none.collectives[0].limit, "nothing else is ready between Sum \"maker\" and Sum \"reader\"");
+  EXPECT_EQ(none.arena_before, none.arena_after);
+
+  // What could run beside it would be alive together with it.
+  HandMade large;
+  const int in = large.Input("x", 16), from = large.Temporary(500), to = large.Temporary(500);
+  large.Sum({}, from, "maker");
+  large.Wait(large.Start(CollectiveOp::kAllReduce, from, to));
+  large.Sum({to}, large.Output("y", 16), "reader");
+  const int beside = large.Temporary(1000);
+  large.Sum({}, beside, "beside");
+  large.Sum({beside, in}, large.Output("z", 16), "end");
+  LoweredProgram copy = large.program();
+  EXPECT_EQ(OverlapCollectives(&copy, Options(0)).collectives[0].limit, "memory");
+  EXPECT_EQ(OverlapCollectives(&large.program(), Options(1)).collectives[0].limit, "");
+}
+
+TEST(Overlap, NothingMovesPastABreakOrIntoALoop) {
+  HandMade made;
+  const int x = made.Input("x", 100), a = made.Temporary(100), b = made.Temporary(100);
+  const int sum = made.Temporary(100);
+  made.Sum({x}, a, "a");
+  made.Wait(made.Start(CollectiveOp::kAllReduce, a, sum));
+  made.Sum({x}, b, "b");
+  made.Sum({b, sum}, made.Output("y", 100), "y");
+  OverlapOptions options = Options(1);
+  LoweredProgram broken = made.program();
+  options.break_before = {"b"};
+  OverlapCollectives(&broken, options);
+  EXPECT_EQ(broken.ops[2].kind, LoweredKind::kCollectiveWait);
+  options.break_before = {};
+  LoweredProgram looped = made.program();
+  looped.loops = {5};
+  looped.ops[3].loop = 0;
+  OverlapCollectives(&looped, options);
+  EXPECT_EQ(looped.ops[2].kind, LoweredKind::kCollectiveWait);
+  OverlapCollectives(&made.program(), options);
+  EXPECT_EQ(made.program().ops[2].kind, LoweredKind::kKernel);
+}
+
+TEST(Overlap, BudgetsHoldOnTheFinalArenaAndRunsNeverEndLater) {
+  double exposed_before = 0, exposed_after = 0;
+  for (double budget : {0.0, 0.05, 0.1, 0.5}) {
+    for (uint64_t seed = 0; seed < 40; ++seed) {
+      LoweredProgram program = Make(seed, 10 + static_cast<int>(seed), 1 + static_cast<int>(seed % 6));
+      if (seed % 4 == 3) {
+        Random random(seed);
+        for (LoweredOp& op : program.ops) op.stream = static_cast<uint32_t>(random.Below(2));
+      }
+      if (seed % 3 == 0) ScheduleForLeastMemory(&program);
+      const int64_t arena = PlanMemory(program).arena_bytes;
+      const double end = EndOf(program, Options(budget));
+      const OverlapReport report = OverlapCollectives(&program, Options(budget));
+      ExpectInOrder(program);
+      EXPECT_EQ(report.arena_before, arena);
+      EXPECT_EQ(report.arena_after, PlanMemory(program).arena_bytes);
+      EXPECT_LE(static_cast<double>(report.arena_after), static_cast<double>(arena) * (1 + budget));
+      EXPECT_DOUBLE_EQ(report.end_before, end);
+      EXPECT_NEAR(report.end_after, EndOf(program, Options(budget)), 1e-9 * end);
+      EXPECT_LE(report.end_after, end * (1 + 1e-9));
+      for (const OverlapNote& c : report.collectives) {
+        exposed_before += c.exposed_before;
+        exposed_after += c.exposed_after;
+        EXPECT_EQ(c.limit.empty(), c.exposed_after <= 0.01 * c.time) << c.limit;
+      }
+    }
+  }
+  EXPECT_LT(exposed_after, 0.7 * exposed_before);
+  std::printf("exposed %.0f -> %.0f us\n", exposed_before, exposed_after);
+}
+
+TEST(Overlap, EqualProgramsGetEqualOrders) {
+  LoweredProgram a = Make(7, 60, 6), b = Make(7, 60, 6);
+  OverlapCollectives(&a, Options(0.1));
+  OverlapCollectives(&b, Options(0.1));
+  for (size_t i = 0; i < a.ops.size(); ++i) {
+    EXPECT_EQ(a.ops[i].sources, b.ops[i].sources);
+    EXPECT_EQ(a.ops[i].kind, b.ops[i].kind);
+  }
+}
+
+TEST(CostModel, IsTheMeasuredTableAndInProportionBetween) {
+  const Target gpu = ParseTargets("cuda:sm_90a")->all[0];
+  const auto all_reduce = [&](uint32_t devices, int64_t bytes, std::vector<uint32_t> group = {}) {
+    return CostModelOf(gpu, devices).CollectiveTime({CollectiveOp::kAllReduce, DType::kF32, bytes, group});
+  };
+  EXPECT_DOUBLE_EQ(all_reduce(2, 4096), 7.1);
+  EXPECT_DOUBLE_EQ(all_reduce(8, 4096), 22.6);
+  EXPECT_DOUBLE_EQ(all_reduce(8, 4096, {2, 5}), 7.1);
+  EXPECT_DOUBLE_EQ(all_reduce(4, 4096), (7.1 + 22.6) / 2);
+  EXPECT_DOUBLE_EQ(all_reduce(2, 16), 7.1);  // latency
+  EXPECT_DOUBLE_EQ(all_reduce(2, 16 << 20), 73);
+  EXPECT_DOUBLE_EQ(all_reduce(2, (16 << 20) + (240 << 19)), (73 + 886) / 2.0);
+  EXPECT_NEAR(all_reduce(2, int64_t{1} << 30), 886 + (886 - 73) / 240.0 * 768, 1e-6);  // beyond the table
+  EXPECT_DOUBLE_EQ(all_reduce(16, 4096), 22.6);
+  // Each of 8 devices brings a part: half of what an all-reduce of the whole takes.
+  EXPECT_DOUBLE_EQ(CostModelOf(gpu, 8).CollectiveTime({CollectiveOp::kAllGather, DType::kF32, 4 << 20}), 121);
+}
+
+TEST(OverlapNote, IsATextAndBack) {
+  OverlapNote note;
+  note.sync_point = 12;
+  note.program = "decode step";
+  note.devices = {0, 3, 11};
+  note.time = 22.6;
+  note.beside_after = 12.25;
+  note.exposed_before = 22.6;
+  note.exposed_after = 10.5;
+  note.raised = 1;
+  note.sunk = 20;
+  note.moved = 3;
+  for (const char* limit : {"", "memory", "nothing else is ready between A \"x; y\" and the end"}) {
+    note.limit = limit;
+    const std::optional<OverlapNote> back = ParseOverlapNote(TextOf(note));
+    ASSERT_TRUE(back.has_value()) << TextOf(note);
+    EXPECT_EQ(TextOf(*back), TextOf(note));
+    EXPECT_EQ(back->limit, limit);
+    EXPECT_EQ(back->devices, note.devices);
+    EXPECT_EQ(back->program, note.program);
+    // No part of it is one.
+    for (size_t end = 0; end < TextOf(note).size() && note.limit.empty(); ++end)
+      EXPECT_FALSE(ParseOverlapNote(TextOf(note).substr(0, end)).has_value()) << end;
+  }
+  EXPECT_FALSE(ParseOverlapNote("MatMul \"overlap of sync point 1\"").has_value());
+}
+
+// The earliest end of all orders with an arena of at most `limit` bytes.
+class Exhaustive {
+ public:
+  Exhaustive(const LoweredProgram& program, const OverlapOptions& options, int64_t limit)
+      : program_(program), model_(program), times_(OpTimes(options.costs, program)), limit_(limit) {}
+  double Best() {
+    std::vector<int> order;
+    std::vector<bool> taken(program_.ops.size(), false);
+    Extend(&order, &taken, LiveBytes(model_), 0);
+    return best_;
+  }
+
+ private:
+  void Extend(std::vector<int>* order, std::vector<bool>* taken, const LiveBytes& live, int started) {
+    if (order->size() == taken->size()) {
+      const double end = Simulate(program_, times_, *order).end;
+      if (end >= best_) return;
+      LoweredProgram ordered = program_;
+      Reorder(*order, &ordered);
+      if (PlanMemory(ordered).arena_bytes <= limit_) best_ = end;
+      return;
+    }
+    for (size_t i = 0; i < taken->size(); ++i) {
+      const LoweredOp& op = program_.ops[i];
+      bool ready = !(*taken)[i];
+      for (int d : op.deps) ready = ready && (*taken)[static_cast<size_t>(d)];
+      const bool start = op.kind == LoweredKind::kCollectiveStart;
+      if (!ready || (start && op.collective != started)) continue;
+      LiveBytes after = live;
+      if (after.Run(static_cast<int>(i)).during > limit_) continue;
+      (*taken)[i] = true;
+      order->push_back(static_cast<int>(i));
+      Extend(order, taken, after, started + start);
+      order->pop_back();
+      (*taken)[i] = false;
+    }
+  }
+  const LoweredProgram& program_;
+  const MemoryModel model_;
+  const std::vector<double> times_;
+  const int64_t limit_;
+  double best_ = 1e30;
+};
+
+TEST(Overlap, SmallProgramsEndWithinFivePercentOfTheBestOrder) {
+  int equal = 0, all = 0;
+  double worst = 1;
+  for (double budget : {0.0, 0.1, 1.0}) {
+    for (uint64_t seed = 0; seed < 80; ++seed) {
+      LoweredProgram program = Make(seed, 6, 1 + static_cast<int>(seed % 2));
+      const OverlapOptions options = Options(budget);
+      const int64_t arena = PlanMemory(program).arena_bytes;
+      const int64_t limit = arena + static_cast<int64_t>(static_cast<double>(arena) * budget);
+      const double best = Exhaustive(program, options, limit).Best();
+      const OverlapReport report = OverlapCollectives(&program, options);
+      EXPECT_LE(report.end_after, best * 1.05) << "seed " << seed << ", budget " << budget;
+      worst = std::max(worst, report.end_after / best);
+      equal += report.end_after <= best * (1 + 1e-9);
+      ++all;
+    }
+  }
+  std::printf("%d of %d are the best, the worst takes %.3f times as long\n", equal, all, worst);
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,17 @@
+// OverlapSection: what runs beside each collective of a program, as a table.
+#ifndef RONDO_TOOLS_RONDO_OVERLAP_SECTION_H_
+#define RONDO_TOOLS_RONDO_OVERLAP_SECTION_H_
+
+#include <string>
+#include <vector>
+
+#include "formats/plan/overlap_note.h"
+#include "tools/rondo/report.h"
+
+namespace rondo::tools {
+
+Section OverlapSection(const std::string& program, const std::vector<OverlapNote>& notes);
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_OVERLAP_SECTION_H_
