@@ -201,9 +201,9 @@ void LaunchThreads::Serve(Thread* self) {
       RunOnDevice(session, self->device);
       lock.lock();
     }
-    // Once the lock is given up after the last, the session may be used, and destroyed, by others.
+    // From the last change of it on, the session may be used, and destroyed, by others.
+    if (run.left == bit) run.changed.notify_all();
     run.left &= ~bit;
-    if (run.left == 0) run.changed.notify_all();
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr uint64_t kWatchdogMs = kSanitized ? 2000 : 400;
+constexpr uint64_t kWatchdogMs = kSanitized ? 3000 : 1000;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -69,10 +69,10 @@ Session Watched(const Mesh& mesh, const Plan& plan, uint64_t milliseconds = kWat
 
 TEST(WatchdogTest, NamesTheDeviceTheSyncPointAndTheNodeWhereADeviceHasStopped) {
   for (uint32_t device = 0; device < 3; ++device) {
-    for (int nth : {0, 1, 3}) {
+    for (int nth : {0, 3}) {
       Halt halt;
       halt.device = device;
-      halt.for_ms = milliseconds(kWatchdogMs * 3 / 2);
+      halt.for_ms = milliseconds(kWatchdogMs * 11 / 10);
       const Mesh mesh(halt.Options(3));
       Layers layers(3, 4, 4);
       Session session = Watched(mesh, layers.plan);
@@ -99,7 +99,7 @@ TEST(WatchdogTest, NamesTheDeviceTheSyncPointAndTheNodeWhereADeviceHasStopped) {
 TEST(WatchdogTest, ADeviceThatStopsAfterItsLastSyncPointIsNamedToo) {
   Halt halt;
   halt.device = 1;
-  halt.for_ms = milliseconds(kWatchdogMs * 3 / 2);
+  halt.for_ms = milliseconds(kWatchdogMs * 11 / 10);
   const Mesh mesh(halt.Options(2));
   Layers layers(2, 1, 4);
   Session session = Watched(mesh, layers.plan);
@@ -151,9 +151,9 @@ TEST(WatchdogTest, ADeviceThatDoesNotEndIsLostAndNobodyWaitsForIt) {
 TEST(WatchdogTest, ARunThatGoesOnIsLeftAlone) {
   HostOptions options = MeshOptions(2);
   options.faults.seed = 5;
-  options.faults.most_delay_us = kWatchdogMs * 400;  // of one step
+  options.faults.most_delay_us = kWatchdogMs * 200;  // of one step
   const Mesh mesh(options);
-  Layers layers(2, 10, 4);
+  Layers layers(2, 12, 4);
   Session session = Watched(mesh, layers.plan);
   const auto start = Clock::now();
   layers.ExpectRight(&session);
@@ -163,7 +163,7 @@ TEST(WatchdogTest, ARunThatGoesOnIsLeftAlone) {
 // What one run waits for is another's end: only that one is watched.
 TEST(WatchdogTest, ARunThatWaitsForAnotherSessionsIsLeftAlone) {
   Halt halt;
-  halt.for_ms = milliseconds(kWatchdogMs * 3);
+  halt.for_ms = milliseconds(kWatchdogMs * 2);
   const Mesh mesh(halt.Options(2));
   Layers a(2, 1, 4), b(2, 1, 4, false, 2);
   Session slow = Watched(mesh, a.plan, kWatchdogMs * 10), quick = Watched(mesh, b.plan);
