@@ -204,6 +204,7 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   options.target = compilation->options.targets.deciding();
   if (!options.target.is_host()) options.longest_kept_row = 1024;
   options.tf32 = compilation->options.precision == Precision::kTf32;
+  options.device = program->device;
   FuseReport report;
   RONDO_ASSIGN_OR_RETURN(program->planned.lowered, Fuse(std::move(program->graph), options, &report));
   program->planned.lowered.name = program->source.program;

@@ -54,6 +54,17 @@ Status Constraints::Add(const std::vector<Obstacle>& obstacles) {
   constexpr int kPatience = 6;
   const bool patient = rounds_++ < kPatience;
   for (const Obstacle& obstacle : obstacles) {
+    if (obstacle.written != ir::kNoNode) {
+      char& through_copy = c_.through_copy[static_cast<size_t>(obstacle.written)];
+      if (through_copy != 0) {
+        return Status::Error(Code::kInternal,
+                             "%s reads a state at other places than it writes, through a copy",
+                             SourcesOf(c_.node(obstacle.written)).c_str());
+      }
+      through_copy = 1;
+      ++copies_;
+      continue;
+    }
     const std::vector<NodeId>& members = c_.groups[static_cast<size_t>(obstacle.group)].nodes;
     if (!patient && members.size() > 1) {
       for (NodeId id : members) c_.alone[static_cast<size_t>(id)] = 1;

@@ -4,6 +4,7 @@
 #define RONDO_COMPILER_FUSION_CONTEXT_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -54,12 +55,16 @@ struct Context {
   std::vector<Home> homes;           // by node; value < 0: not yet named (temporaries) or not in memory
   std::vector<ir::View> placements;  // by node: the order of its elements, if it gets memory of its own
   std::vector<char> stored;          // by node: must be in memory whoever reads it
-  std::vector<NodeId> concat_of;     // by node: the concatenation whose memory holds it, or kNoNode
-  std::unordered_map<NodeId, std::pair<int64_t, int64_t>>
-      concat_places;  // of those: from where along the axis, and how many
+  // By node: the concatenation whose memory holds it, or the collective that gathers it there; or kNoNode.
+  std::vector<NodeId> concat_of;
+  std::vector<char> own_order;  // by node: its elements lie in their own order, for who counts on that
+  std::unordered_map<NodeId, ir::View> concat_places;  // of those: where in it
   std::vector<NodeId>
-      storage_of;            // by node: the state input whose memory this version of it lies in, or kNoNode
-  std::vector<char> made;    // by node: a copy that preparing made
+      storage_of;          // by node: the state input whose memory this version of it lies in, or kNoNode
+  std::vector<char> made;  // by node: a copy that preparing made
+  std::unordered_map<NodeId, std::string> copied_because;  // of copies: why there must be one
+  // By node: where it is a state's new value, its kernel cannot write it into the state (constraints.h).
+  std::vector<char> through_copy;
   std::vector<char> alone;   // by node: no part computes it together with others (constraints.h)
   std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
   std::vector<Group> groups;
@@ -104,11 +109,16 @@ struct Obstacle {
   NodeId reader = ir::kNoNode;  // node whose read of input `slot` has no plain strides
   int slot = -1;                // -1: the reader itself must be kept out of larger parts
   std::string what;
-  int group = -1;  // whose part it was
+  int group = -1;                // whose part it was
+  NodeId written = ir::kNoNode;  // a state's new value, which the part reads as it was at other points
 };
 
 // A node that copies `x` (any node, usually a view) to dense memory of its own.
 NodeId InsertCopy(ir::Graph* graph, NodeId x);
+
+// `input "x"`, `state "k_cache"`, `constant "w"`, `Add "layers.3.add"`: what `id` shows, for reasons and
+// messages.
+std::string NameOf(const ir::Graph& graph, NodeId id);
 
 // Gives each reader of a value of 16 bits that is widened a widening of its own
 // (widen_at_readers.cc).
@@ -140,6 +150,14 @@ bool SentChannelsLast(const Context& context, NodeId input);
 void PlaceValues(Context* context);
 // Where the elements of a node lie in memory of its own (placement.cc).
 ir::View PlacementFor(const Context& context, NodeId id);
+// The node whose memory a version of it lies in (`id` itself if it is no version of anything).
+NodeId FirstVersion(const ir::Graph& graph, NodeId id);
+// What calls of custom ops and collectives may count on, as of every buffer: the alignment of what they
+// touch.
+inline constexpr int64_t kRunAlignment = 64;  // bytes
+// From which byte on `view` shows elements of `dtype` one after another; none if it does not, or not aligned
+// so.
+std::optional<uint64_t> RunOffset(const ir::View& view, DType dtype);
 // The home of a node that is in memory; makes a temporary for one that has none yet.
 const Home& HomeOf(Context* context, NodeId id);
 

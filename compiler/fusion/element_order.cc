@@ -70,7 +70,7 @@ View PlacementFor(const Context& c, NodeId id) {
   const Node& node = c.node(id);
   View own = ir::DenseView(node.shape);
   if (node.op == Op::kCollective || node.op == Op::kCall || node.op == Op::kCallResult ||
-      node.op == Op::kLoopResult) {
+      node.op == Op::kLoopResult || c.own_order[id] != 0) {
     return own;
   }
   for (NodeId reader : c.readers[id]) {

@@ -1,4 +1,6 @@
-// Calls of custom ops: one op over dense memory.
+// Calls of custom ops: one op over elements one after another.
+#include <optional>
+
 #include "compiler/fusion/emit_groups.h"
 
 namespace rondo::fusion {
@@ -37,18 +39,24 @@ Status EmitCall(Context* context, const Group& group, LoweredOp* op, Obstacle* o
     const NodeId input = node.inputs[slot];
     const Home from = HomeOf(context, context->base(input));
     const ir::View read = ir::Compose(from.placement, context->graph.ViewOf(input));
-    if (!ir::IsDense(read, context->node(input).shape.elements())) {
-      *obstacle = {true, id, static_cast<int>(slot), "a custom op reads dense memory"};
+    const std::optional<uint64_t> at = RunOffset(read, argument.dtype);
+    if (!at) {
+      *obstacle = {true, id, static_cast<int>(slot), "a custom op reads elements one after another"};
       return Status::Ok();
     }
-    op->params.push_back({from.value, 0, argument.mode});
+    op->params.push_back({from.value, *at, argument.mode});
   }
   for (uint32_t i = 0; i < info->num_outputs(); ++i) {
     if (info->output(i).alias != kNone) continue;
     const NodeId result = ResultOf(*context, group, i);
-    const int value =
-        result == ir::kNoNode ? UnusedOutput(context, info->output(i)) : HomeOf(context, result).value;
-    op->params.push_back({value, 0, Mode::kWrite});
+    if (result == ir::kNoNode) {
+      op->params.push_back({UnusedOutput(context, info->output(i)), 0, Mode::kWrite});
+      continue;
+    }
+    const Home to = HomeOf(context, result);
+    const std::optional<uint64_t> at = RunOffset(to.placement, info->output(i).dtype);
+    if (!at) return Status::Error(Code::kInternal, "output %u of a custom op has no run of memory", i);
+    op->params.push_back({to.value, *at, Mode::kWrite});
   }
   return Status::Ok();
 }

@@ -1,5 +1,6 @@
-// Collectives: one op that starts, one that waits, over dense memory.
+// Collectives: one op that starts, one that waits, over elements one after another.
 #include <algorithm>
+#include <optional>
 
 #include "compiler/fusion/emit_groups.h"
 
@@ -11,26 +12,32 @@ Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obsta
   const ir::CollectiveAttrs& attrs = node.As<ir::CollectiveAttrs>();
   op->kind = LoweredKind::kCollectiveStart;
   op->collective = static_cast<int>(context->program.collectives.size());
+  const bool sends = attrs.op == CollectiveOp::kSend && !node.inputs.empty();  // and has nothing to read
+  std::optional<uint64_t> write_at;
+  LoweredBinding write = {-1, 0, Mode::kWrite};
+  if (!sends) {
+    const Home to = HomeOf(context, id);
+    write_at = RunOffset(to.placement, node.dtype);
+    write = {to.value, write_at.value_or(0), Mode::kWrite};
+  }
+  const int64_t made = node.shape.elements();
   if (node.inputs.empty()) {  // the receiver of a send
-    const int value = HomeOf(context, id).value;
-    op->params = {{value, 0, Mode::kWrite}, {value, 0, Mode::kWrite}};
-    context->program.collectives.push_back(
-        {attrs.op, node.dtype, node.shape.elements() * ByteSize(node.dtype), attrs.group});
+    op->params = {write, write};
+    context->program.collectives.push_back({attrs.op, node.dtype, made * ByteSize(node.dtype), attrs.group});
     return Status::Ok();
   }
   const NodeId input = node.inputs[0];
   const Home from = HomeOf(context, context->base(input));
   const ir::View read = ir::Compose(from.placement, context->graph.ViewOf(input));
-  const int64_t elements = context->node(input).shape.elements();
-  if (!ir::IsDense(read, elements)) {
-    *obstacle = {true, id, 0, "a collective reads dense memory"};
+  const std::optional<uint64_t> read_at = RunOffset(read, node.dtype);
+  if (!read_at || (!sends && !write_at)) {
+    *obstacle = {true, id, 0, "a collective reads and writes elements one after another"};
     return Status::Ok();
   }
-  const bool sends = attrs.op == CollectiveOp::kSend;
-  // The smaller side: SyncPoint::bytes.
-  const int64_t share = sends ? elements : std::min(elements, node.shape.elements());
-  op->params = {{from.value, 0, Mode::kRead}, {from.value, 0, Mode::kRead}};
-  if (!sends) op->params[1] = {HomeOf(context, id).value, 0, Mode::kWrite};
+  const int64_t elements = context->node(input).shape.elements();
+  const int64_t share = sends ? elements : std::min(elements, made);  // the smaller side: SyncPoint::bytes
+  const LoweredBinding source = {from.value, *read_at, Mode::kRead};
+  op->params = {source, sends ? source : write};
   context->program.collectives.push_back({attrs.op, node.dtype, share * ByteSize(node.dtype), attrs.group});
   if (attrs.op == CollectiveOp::kAllReduce) op->in_place.push_back({1, 0});
   return Status::Ok();

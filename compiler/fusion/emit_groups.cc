@@ -7,6 +7,7 @@
 
 #include "compiler/ir/throwing_arena.h"
 #include "compiler/ir/versions.h"
+#include "formats/plan/copies.h"
 
 namespace rondo::fusion {
 
@@ -161,6 +162,19 @@ class Dependencies {
   std::unordered_map<int, std::vector<NodeId>> inputs_of_;  // by value
 };
 
+// Why the group's elements are moved, if it does nothing else.
+std::string WhyMoved(const Context& c, const Group& group) {
+  for (NodeId id : group.nodes) {
+    const auto found = c.copied_because.find(id);
+    if (found != c.copied_because.end()) return found->second;
+  }
+  const Node& sink = c.node(group.sink);
+  if (sink.op == Op::kIndexedWrite)
+    return NameOf(c.graph, sink.inputs[1]) + " is written over a part of " +
+           NameOf(c.graph, FirstVersion(c.graph, sink.id));
+  return NameOf(c.graph, sink.id) + " is needed in this order or type, and nothing that computes reads it so";
+}
+
 void Describe(const Context& c, const Group& group, LoweredOp* op) {
   ir::SourceList sources;
   sources.Add(op->sources);
@@ -181,6 +195,8 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
     }
   }
   op->sources = sources.Take();
+  if (op->kind == LoweredKind::kKernel && OnlyMoves(op->kernel.parts[0]))
+    op->moves_because = WhyMoved(c, group);
   std::string label = group.skeleton == Skeleton::kAttention ? "attention" : "";
   int most = 0;
   for (const auto& [text, count] : labels) {
@@ -191,36 +207,6 @@ void Describe(const Context& c, const Group& group, LoweredOp* op) {
   }
   if (!label.empty()) op->kernel.label = c.program.arena->CopyText(label);
 }
-
-// Parameters that a map or epilogue reads and writes at the same point, before anything else reads them.
-void FindInPlace(const Context& c, LoweredOp* op) {
-  const Part& part = op->kernel.parts[0];
-  for (const Operand& write : part.operands) {
-    if (write.mode != Mode::kWrite || !write.indirects.empty() || !write.guards.empty()) continue;
-    const LoweredBinding& to = op->params[write.param];
-    for (const Operand& read : part.operands) {
-      const LoweredBinding& from = op->params[read.param];
-      bool same = read.mode == Mode::kRead && read.dtype == write.dtype && read.offset == write.offset &&
-                  read.indirects.empty() && read.guards.empty() && from.byte_offset == to.byte_offset &&
-                  c.program.values[from.value].bytes == c.program.values[to.value].bytes &&
-                  std::equal(read.strides.begin(), read.strides.end(), write.strides.begin());
-      // Any other operand of the same value (or a role in the skeleton) may read it at another point.
-      size_t self = static_cast<size_t>(&read - part.operands.begin());
-      int uses = 0;
-      for (const Operand& other : part.operands) {
-        uses += op->params[other.param].value == from.value;
-      }
-      bool role = self == part.lhs || self == part.keys || self == part.values || self == part.mask ||
-                  self == part.limit;
-      for (uint16_t r : part.rhs) role = role || self == r;
-      if (same && uses == 1 && !role) op->in_place.push_back({write.param, read.param});
-    }
-  }
-}
-
-}  // namespace
-
-namespace {
 
 Status EmitGroup(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle) {
   if (group.collective) return EmitCollective(context, group, op, obstacle);
@@ -355,6 +341,9 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
       return status.At("%s", what.c_str()).FromNode(what);
     } else if (!found.found && TooLong(*op)) {
       found = {true, group.nodes[0], -1, ""};
+    } else if (!found.found) {
+      found.written = StateReadElsewhere(c, *op);
+      found.found = found.written != kNoNode;
     }
     if (found.found) {
       found.group = group.id;

@@ -20,6 +20,13 @@ Status EmitLoop(Context* context, const Group& group, LoweredOp* op, Obstacle* o
 Status EmitCall(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 Status EmitCollective(Context* context, const Group& group, LoweredOp* op, Obstacle* obstacle);
 
+// Finds the parameters of a kernel of one part that a map or epilogue reads and writes at the same point,
+// before anything else reads them (LoweredOp::in_place).
+void FindInPlace(const Context& context, LoweredOp* op);
+// Of the states that are written as a whole, the output of one that the op reads at other points than those
+// at which it writes it; kNoNode if there is none.
+NodeId StateReadElsewhere(const Context& context, const LoweredOp& op);
+
 // The op that waits for the collective that op number `start_index` starts.
 LoweredOp WaitFor(const LoweredOp& start, int start_index);
 

@@ -36,6 +36,7 @@ struct FuseOptions {
   int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages
   bool tf32 = false;                   // factors of f32 products may be rounded to tf32
   bool siblings = true;                // independent parts into one kernel
+  int64_t device = 0;                  // that the program is for, among those of its collectives
 };
 
 struct FuseReport {

@@ -77,6 +77,7 @@ struct LoweredOp {
   std::vector<InPlacePair> in_place;
   std::vector<std::string> sources;  // provenance: `MatMul "layers.3.mlp.down"`, most important first
   std::map<std::string, std::string> annotations;
+  std::string moves_because;  // why its elements have to be moved, where it only moves them
 };
 
 // One collective, as this device sees it.

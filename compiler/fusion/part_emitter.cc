@@ -246,7 +246,7 @@ int PartEmitter::IndexedOperand(NodeId id, NodeId home_of, const View& data_view
     NodeId index = node.inputs[first_index + k];
     int slot = static_cast<int>(first_index + k);
     int operand = Read(c_.base(index), ir::Compose(c_.graph.ViewOf(index), view), id, slot);
-    uses.push_back({operand, attrs.dims[k].extent, attrs.dims[k].wrap});
+    uses.push_back({operand, attrs.dims[k].extent, attrs.dims[k].wrap, attrs.dims[k].fault});
     extents.push_back(attrs.dims[k].extent);
     strides.push_back(attrs.dims[k].stride);
   }
@@ -323,6 +323,7 @@ Operand PartEmitter::Bound(const OperandRecord& record, Span<const int64_t> loop
     Indirect indirect;
     indirect.operand = static_cast<uint16_t>(use.operand);
     indirect.wrap = use.wrap;
+    indirect.fault = use.fault;
     indirect.stride = space_.ExtraStrides(record.map)[k];
     indirect.extent = use.extent;
     low += std::min<int64_t>(0, indirect.stride * (use.extent - 1));

@@ -81,7 +81,7 @@ class PartEmitter {
   struct IndexUse {
     int operand = 0;
     int64_t extent = 0;
-    bool wrap = false;
+    bool wrap = false, fault = true;
   };
   struct OperandRecord {
     int value = 0;

@@ -17,15 +17,6 @@ using ir::View;
 
 namespace {
 
-// The memory that a step of a version chain, or of several, begins in.
-NodeId FirstVersion(const Graph& graph, NodeId id) {
-  for (ir::VersionStep step = ir::VersionStepOf(graph, id); step.runs != kNoNode;
-       step = ir::VersionStepOf(graph, id)) {
-    id = graph.BaseOf(graph.node(step.runs).inputs[step.slot]);
-  }
-  return id;
-}
-
 class Placing {
  public:
   explicit Placing(Context* context) : c_(*context), g_(context->graph) {}
@@ -81,7 +72,8 @@ class Placing {
       if (state[o] >= 0) {
         const int value = c_.homes[g_.inputs[static_cast<size_t>(state[o])].node].value;
         c_.program.outputs.push_back({output.name, value, true});
-        if (c_.homes[base].value < 0) c_.homes[base] = {value, ir::DenseView(g_.node(base).shape)};
+        const NodeId holder = FirstVersion(g_, base);
+        if (c_.homes[holder].value < 0) c_.homes[holder] = {value, ir::DenseView(g_.node(holder).shape)};
         continue;
       }
       const int value = AddValue(g_.node(output.node), BufferKind::kOutput, output.name);
@@ -135,12 +127,7 @@ NodeId HolderOf(const Context& c, NodeId id) {
 // Where `id` lies in its holder's dense index space.
 View PlaceInHolder(const Context& c, NodeId id) {
   const Shape& shape = c.node(id).shape;
-  if (c.concat_of[id] != kNoNode) {
-    const Node& concat = c.node(c.concat_of[id]);
-    const auto [start, count] = c.concat_places.at(id);
-    const int axis = concat.As<ir::ConcatAttrs>().axis;
-    return ir::Reshape(ir::Slice(ir::DenseView(concat.shape), axis, start, 1, count), shape);
-  }
+  if (c.concat_of[id] != kNoNode) return c.concat_places.at(id);
   const ir::VersionStep step = ir::VersionStepOf(c.graph, id);
   return ir::Reshape(c.graph.ViewOf(c.node(step.runs).inputs[step.slot]), shape);
 }
@@ -158,6 +145,14 @@ Home NewValue(Context* c, NodeId id) {
 }
 
 }  // namespace
+
+NodeId FirstVersion(const Graph& graph, NodeId id) {
+  for (ir::VersionStep step = ir::VersionStepOf(graph, id); step.runs != kNoNode;
+       step = ir::VersionStepOf(graph, id)) {
+    id = graph.BaseOf(graph.node(step.runs).inputs[step.slot]);
+  }
+  return id;
+}
 
 void PlaceValues(Context* context) { Placing(context).Run(); }
 

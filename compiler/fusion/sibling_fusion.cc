@@ -54,6 +54,9 @@ void Append(LoweredProgram* program, LoweredOp* to, const LoweredOp& from) {
   to->kernel.parts = program->arena->Copy(parts);
   to->deps.insert(to->deps.end(), from.deps.begin(), from.deps.end());
   ir::MergeSources(&to->sources, from.sources);
+  const std::string& why = from.moves_because;
+  if (!why.empty() && to->moves_because.find(why) == std::string::npos)
+    to->moves_because += (to->moves_because.empty() ? "" : "; ") + why;
   for (const auto& [key, value] : from.annotations) to->annotations.emplace(key, value);
   if (to->kernel.label.empty()) to->kernel.label = from.kernel.label;
   // Memory that one part gives up may still be read by another.

@@ -194,15 +194,19 @@ Status ControlEdges::InLoop(const Units::value_type& unit) {
 Status ControlEdges::FindNamed(Units::value_type* unit) {
   for (const bool strong : {false, true}) {
     for (const std::string& pattern : strong ? unit->second.needs : unit->second.after) {
-      const bool many = pattern.back() == '*';
-      const std::string first = many ? pattern.substr(0, pattern.size() - 1) : pattern;
+      const size_t star = pattern.find('*');
+      const bool many = star != pattern.npos;
+      const std::string first = pattern.substr(0, star);
       bool found = false;
-      for (auto at = units_.lower_bound(first); at != units_.end() && AppliesTo(pattern, at->first); ++at) {
+      // All names that begin as the pattern does; one that is none, alone.
+      for (auto at = units_.lower_bound(first); at != units_.end(); ++at) {
+        if (many ? at->first.compare(0, first.size(), first) != 0 : at->first != first) break;
+        if (++named_ > kMostPairs) return TooMany();
+        if (many && !AppliesTo(pattern, at->first)) continue;
         found = true;
         if (many && &*at == unit) continue;
         if (!at->second.loop.empty()) return InLoop(*at);
         unit->second.before.emplace_back(&*at, strong);
-        if (++named_ > kMostPairs) return TooMany();
       }
       if (!found) return NotFound(*unit, pattern);
     }

@@ -119,6 +119,9 @@ Data EvalMatMulAs(const Node& node, const Values& in) {
   return Narrow(node.dtype, node.shape, out);
 }
 
+// Of an index that names no element.
+constexpr int64_t kNowhere = INT64_MIN;
+
 // The element of data that each element of the map's shape names. Errors: an index out of range.
 Result<std::vector<int64_t>> IndexedElements(const Node& node, const Values& in, size_t first) {
   const IndexedAttrs& attrs = node.As<IndexedAttrs>();
@@ -130,6 +133,11 @@ Result<std::vector<int64_t>> IndexedElements(const Node& node, const Values& in,
     for (size_t i = 0; i < at.size(); ++i) {
       int64_t given = scalar::Load<int64_t>(index.dtype, index.bytes.data(), static_cast<int64_t>(i));
       int64_t v = dim.wrap && given < 0 ? given + dim.extent : given;
+      if (at[i] == kNowhere) continue;
+      if ((v < 0 || v >= dim.extent) && !dim.fault) {
+        at[i] = kNowhere;
+        continue;
+      }
       if (v < 0 || v >= dim.extent) {
         return Status::Error(Code::kOutOfRange, "%s%s%s: index %ld at element %zu is outside [%ld, %ld)",
                              Name(node.op), node.sources.empty() ? "" : " from ",
@@ -147,6 +155,7 @@ Result<Data> EvalIndexedRead(const Node& node, const Values& in) {
   size_t size = static_cast<size_t>(ByteSize(node.dtype));
   std::vector<uint8_t> bytes(at.size() * size);
   for (size_t i = 0; i < at.size(); ++i) {
+    if (at[i] == kNowhere) continue;
     std::memcpy(&bytes[i * size], in[0]->bytes.data() + static_cast<size_t>(at[i]) * size, size);
   }
   return ConstantData::Own(node.dtype, node.shape, std::move(bytes));
@@ -160,6 +169,7 @@ Result<Data> EvalIndexedWrite(const Node& node, const Values& in) {
     using T = decltype(zero);
     std::vector<T> data = Widen<T>(*in[0]), updates = Widen<T>(*in[1]);
     for (size_t i = 0; i < at.size(); ++i) {
+      if (at[i] == kNowhere) continue;
       T& x = data[static_cast<size_t>(at[i])];
       x = combine == ScatterCombine::kNone
               ? updates[i]

@@ -115,11 +115,13 @@ struct PoolAttrs {
   std::vector<int64_t> kernel, strides, dilations, pads_begin, pads_end;
 };
 // One data-dependent coordinate: the value v of an index input adds stride * v to the element number;
-// 0 <= v < extent after `wrap` has added extent to negative ones. Values out of range are a run-time fault.
+// 0 <= v < extent after `wrap` has added extent to negative ones. Values out of range are a run-time fault,
+// or, if not `fault`, name no element: what is read there is 0, and what is written there is dropped.
 struct IndexedDim {
   int64_t stride = 0;
   int64_t extent = 0;
   bool wrap = true;
+  bool fault = true;
 };
 // kIndexedRead: the node's shape S is the shape of every index input (views broadcast them); element i of the
 // result is data[offset + strides . i + sum_k dims[k].stride * index_k(i)], counting in data's dense storage.

@@ -27,7 +27,8 @@ std::string ShapeText(const Shape& shape) {
 std::string IndexedText(const Node& n) {
   const IndexedAttrs& a = n.As<IndexedAttrs>();
   std::string out = "map " + ToString(a.map);
-  for (const IndexedDim& d : a.dims) out += Text(" index %ld of %ld", d.stride, d.extent);
+  for (const IndexedDim& d : a.dims)
+    out += Text(d.fault ? " index %ld of %ld" : " index %ld of %ld or none", d.stride, d.extent);
   if (a.combine != ScatterCombine::kNone) out += Text(" combine %d", static_cast<int>(a.combine));
   return out + (n.op == Op::kIndexedWrite && !a.may_collide ? " no collisions" : "");
 }

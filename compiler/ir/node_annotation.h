@@ -8,18 +8,34 @@
 namespace rondo {
 
 struct NodeAnnotation {
-  std::string node;        // the name of an ONNX node; with '*' at its end, of all that begin so
+  std::string node;        // the name of an ONNX node; '*' stands for any characters, or none
   std::string key, value;  // "stream", "1"
 };
 
-// Whether `pattern`, a name or one with '*' at its end, is of the node called `node`.
+// Whether `pattern`, in which '*' stands for any characters, is of the node called `node`.
 inline bool AppliesTo(std::string_view pattern, std::string_view node) {
-  if (pattern.empty() || pattern.back() != '*') return node == pattern;
-  return node.substr(0, pattern.size() - 1) == pattern.substr(0, pattern.size() - 1);
+  size_t at = 0, in = 0;                             // in the pattern, in the name
+  size_t star = std::string_view::npos, resume = 0;  // the last '*', and how far it has gone
+  while (in < node.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      resume = in;
+    } else if (at < pattern.size() && pattern[at] == node[in]) {
+      ++at;
+      ++in;
+    } else if (star != std::string_view::npos) {
+      at = star + 1;
+      in = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (at < pattern.size() && pattern[at] == '*') ++at;
+  return at == pattern.size();
 }
 
-// Whether the annotation `key` says in what order nodes run, with names (NAME or NAME*, commas between) as
-// its value: the node runs `after` those, or `needs` them: then they are kept as long as it is.
+// Whether the annotation `key` says in what order nodes run, with names (each may have '*', commas between)
+// as its value: the node runs `after` those, or `needs` them: then they are kept as long as it is.
 inline bool IsOrder(std::string_view key) { return key == "after" || key == "needs"; }
 
 }  // namespace rondo

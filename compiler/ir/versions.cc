@@ -35,11 +35,17 @@ Region Region::OfWrite(const IndexedAttrs& attrs) {
   return Region(View{{step}});
 }
 
-bool Region::Meets(const Region& other) const {
+bool Region::MayMeet(const Region& other) const {
   if (view_.steps.empty() || other.view_.steps.empty()) return true;
-  auto [low, high] = Bounds();
-  auto [other_low, other_high] = other.Bounds();
-  if (high < other_low || other_high < low) return false;
+  const auto [low, high] = Bounds();
+  const auto [other_low, other_high] = other.Bounds();
+  return low <= other_high && other_low <= high;
+}
+
+bool Region::Meets(const Region& other) const {
+  if (!MayMeet(other)) return false;
+  if (view_.steps.empty() || other.view_.steps.empty()) return true;
+  const int64_t high = Bounds().second, other_high = other.Bounds().second;
   constexpr int64_t kMostElements = 1 << 26;
   if (std::max(high, other_high) >= kMostElements) return true;
   std::vector<bool> here(static_cast<size_t>(std::max(high, other_high)) + 1, false);

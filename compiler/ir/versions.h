@@ -31,6 +31,8 @@ class Region {
 
   // Exact for storage below 2^26 elements; true where it cannot tell.
   bool Meets(const Region& other) const;
+  // By the first and last elements alone.
+  bool MayMeet(const Region& other) const;
 
  private:
   std::pair<int64_t, int64_t> Bounds() const;

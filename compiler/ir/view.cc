@@ -199,6 +199,33 @@ View Expand(const View& view, const Shape& shape) {
   return out;
 }
 
+std::optional<View> PlaceBehind(const View& view, const Shape& base, const View& place) {
+  LoopNest nest(view.shape());
+  if (!RefineLoops(view, &nest)) return std::nullopt;
+  std::optional<AffineMap> map = MapOver(view, nest);
+  std::vector<int64_t> extents = nest.extents();
+  if (!map || map->offset != 0) return std::nullopt;
+  Shape split;  // the view's dims as its loops, those of one element left out
+  std::vector<int64_t> strides;
+  for (size_t l = 0; l < extents.size(); ++l) {
+    if (extents[l] == 1) continue;
+    if (split.rank == kMaxRank) return std::nullopt;
+    split.dims[split.rank++] = extents[l];
+    strides.push_back(map->strides[l]);
+  }
+  std::vector<int> order(strides.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  std::sort(order.begin(), order.end(),
+            [&](int a, int b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
+  int64_t run = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    if (strides[static_cast<size_t>(order[i])] != run) return std::nullopt;
+    run *= split[order[i]];
+  }
+  if (run != base.elements()) return std::nullopt;
+  return Reshape(Transpose(Reshape(place, split), order), base);
+}
+
 int64_t Resolve(const View& view, std::span<const int64_t> index) {
   std::vector<int64_t> at(index.begin(), index.end());
   for (size_t s = view.steps.size(); s-- > 0;) {

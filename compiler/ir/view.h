@@ -57,6 +57,10 @@ View Expand(const View& view, const Shape& shape);
 // `outer` shows the dense tensor that `inner` describes: the result shows inner's storage.
 View Compose(const View& inner, const View& outer);
 
+// Where a dense tensor of shape `base` lies, if what `view` shows of it lies as `place` says. None unless
+// `view` shows all of the tensor, each element once, by plain strides.
+std::optional<View> PlaceBehind(const View& view, const Shape& base, const View& place);
+
 // The element of the storage that an index of the view shows.
 int64_t Resolve(const View& view, std::span<const int64_t> index);
 

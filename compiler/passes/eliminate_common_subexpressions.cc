@@ -101,6 +101,7 @@ struct AddAttrs {
       key->Add(d.stride);
       key->Add(d.extent);
       key->Add(d.wrap);
+      key->Add(d.fault);
     }
     key->Add(a.combine);
     key->Add(a.may_collide);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
@@ -103,19 +104,57 @@ NodeId Rewrite(Graph* g, NodeId id) {
   return b.Reshape(x, whole);
 }
 
+// Where a view that is a slice along `axis` of a dense tensor of shape `of` begins.
+std::optional<int64_t> BeginOfSlice(const ir::View& view, const Shape& of, int axis) {
+  if (!view.affine() || view.shape().rank != of.rank) return std::nullopt;
+  const ir::View dense = ir::DenseView(of);
+  const int64_t begin = view.steps[0].offset / dense.steps[0].strides[axis], count = view.shape()[axis];
+  const bool inside = begin >= 0 && count >= 1 && begin + count <= of[axis];
+  return inside && view == ir::Slice(dense, axis, begin, 1, count) ? std::optional<int64_t>(begin)
+                                                                   : std::nullopt;
+}
+
+// A slice of a concatenation that nothing else needs, as a concatenation of slices: where it cuts only what
+// would have to be copied anyway.
+NodeId SliceOfPieces(Graph* g, NodeId id) {
+  const NodeId base = g->BaseOf(id);
+  const Node& concat = g->node(base);
+  if (g->node(id).op != Op::kView || concat.op != Op::kConcat || g->IsOutput(base) ||
+      g->UsersOf(base).size() != 1)
+    return kNoNode;
+  const int axis = concat.As<ir::ConcatAttrs>().axis;
+  const ir::View view = g->ViewOf(id);
+  const std::optional<int64_t> begin = BeginOfSlice(view, concat.shape, axis);
+  if (!begin) return kNoNode;
+  const int64_t end = *begin + view.shape()[axis];
+  ir::Builder b = BuilderLike(g, id);
+  std::vector<NodeId> parts;
+  int64_t at = 0;  // of the piece, along the axis
+  for (NodeId piece : std::vector<NodeId>(concat.inputs)) {
+    const int64_t extent = g->node(piece).shape[axis];
+    const int64_t low = std::max(*begin, at) - at, high = std::min(end, at + extent) - at;
+    at += extent;
+    if (low >= high) continue;
+    const Op op = g->node(g->BaseOf(piece)).op;
+    if (high - low < extent && op != Op::kInput && op != Op::kConstant) return kNoNode;
+    parts.push_back(b.Slice(piece, axis, low, 1, high - low));
+  }
+  return b.Concat(parts, axis);
+}
+
 }  // namespace
 
 Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions&) {
   PassResult result;
   for (NodeId id : graph->TopologicalOrder()) {
-    if (graph->node(id).op != Op::kConcat) continue;
-    NodeId instead = Rewrite(graph, id);
+    const bool concat = graph->node(id).op == Op::kConcat;
+    NodeId instead = concat ? Rewrite(graph, id) : SliceOfPieces(graph, id);
     if (instead == kNoNode || !graph->CanReplace(id, instead)) continue;
     graph->Replace(id, instead);
     ++result.changes;
   }
   Tidy(graph);
-  result.text = Count(result.changes, "concatenation") + " made views";
+  result.text = Count(result.changes, "concatenation") + " made views, or of fewer elements";
   return result;
 }
 

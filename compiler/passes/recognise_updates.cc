@@ -1,16 +1,18 @@
 // Places the tensor that a state's output holds in the state's own storage, from the output back: a view
 // places its base through the inverse map, a concatenation its pieces in slices, an update its data where it
 // goes itself. What arrives at the state input under the same map has not moved: it stays where it is, and
-// only the updates on the way are written.
+// only the updates on the way are written. What arrives there under another map is written where it goes.
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
+#include "compiler/ir/rebase.h"
 #include "compiler/ir/versions.h"
 #include "compiler/passes/match.h"
+#include "compiler/passes/one_hot.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/rebase.h"
 
 namespace rondo::passes {
 
@@ -24,41 +26,13 @@ using ir::Op;
 using ir::Region;
 using ir::View;
 
-// Inverts `view`, which shows all of a dense base of `base` shape, once each, in another order: the base's
-// index to what `place` says of the view's index. None if the view is no plain permutation.
-std::optional<View> PlaceBase(const View& view, const Shape& base, const View& place) {
-  ir::LoopNest nest(view.shape());
-  if (!ir::RefineLoops(view, &nest)) return std::nullopt;
-  std::optional<ir::AffineMap> map = ir::MapOver(view, nest);
-  std::vector<int64_t> extents = nest.extents();
-  if (!map || map->offset != 0) return std::nullopt;
-  Shape split;  // the view's dims as its loops, those of one element left out
-  std::vector<int64_t> strides;
-  for (size_t l = 0; l < extents.size(); ++l) {
-    if (extents[l] == 1) continue;
-    if (split.rank == kMaxRank) return std::nullopt;
-    split.dims[split.rank++] = extents[l];
-    strides.push_back(map->strides[l]);
-  }
-  std::vector<int> order(strides.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-  std::sort(order.begin(), order.end(),
-            [&](int a, int b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
-  int64_t run = 1;
-  for (size_t i = order.size(); i-- > 0;) {
-    if (strides[static_cast<size_t>(order[i])] != run) return std::nullopt;
-    run *= split[order[i]];
-  }
-  if (run != base.elements()) return std::nullopt;
-  return ir::Reshape(ir::Transpose(ir::Reshape(place, split), order), base);
-}
-
 // One write of the chain: an update of the model, re-expressed, or a piece that was put beside others.
 struct Write {
   NodeId origin = kNoNode;  // the node of the model
   NodeId updates = kNoNode;
   std::vector<NodeId> index;
   ir::IndexedAttrs attrs;
+  bool moves = false;  // what it writes is the state's own, from another place
 };
 
 // A node of the model and where in the storage its elements are once `writes` of it are done.
@@ -81,6 +55,7 @@ class State {
     if (ChainedByCalls()) return Readers();
     if (out == input_ || !Place(out, ir::DenseView(g_->node(input_).shape))) return false;
     if (!kept_) return Fail("the output keeps nothing of the input");
+    if (MovesOnly()) return Fail("elements of the state move within it");
     return (AlreadyChained() || Chain()) && Readers();
   }
   const std::string& why() const { return why_; }
@@ -106,14 +81,13 @@ class State {
     if (!added) return it->second.place == place || Fail("one result would be needed at two places");
     if (OnlyShowsInput(id)) {
       kept_ = true;
-      if (g_->ViewOf(id) == place) return true;
-      return Fail("elements of the state move within it");
+      return g_->ViewOf(id) == place || Fresh(id, place, true);
     }
     const Node& n = g_->node(id);
     const std::vector<NodeId> in = n.inputs;
     switch (n.op) {
       case Op::kView: {
-        std::optional<View> base = PlaceBase(n.As<ir::ViewAttrs>().view, g_->node(in[0]).shape, place);
+        std::optional<View> base = ir::PlaceBehind(n.As<ir::ViewAttrs>().view, g_->node(in[0]).shape, place);
         if (!base) return Fresh(id, place);
         bool placed = Place(in[0], *base, depth + 1);
         if (placed) Inherit(id, in[0]);
@@ -135,12 +109,36 @@ class State {
         if (!LeadsToInput(in[0])) return Fresh(id, place);
         if (!Place(in[0], place, depth + 1)) return false;
         Inherit(id, in[0]);
-        if (!Rebase(place, &write.attrs))
+        if (!ir::Rebase(place, &write.attrs))
           return Fail("the index of " + Describe(id) + " has no plain stride in the state");
         return Record(id, write);
       }
+      case Op::kPointwise: return PlaceOneHot(id, place, depth);
       default: return Fresh(id, place);
     }
+  }
+
+  // All of it is written anew, in part with what has moved: as one whole, then.
+  bool MovesOnly() const {
+    int64_t moved = 0;
+    for (const Write& write : writes_) {
+      if (!write.attrs.dims.empty()) return false;
+      moved += write.moves;
+    }
+    return moved > 0;
+  }
+
+  // A selection that writes one position of what leads to the state.
+  bool PlaceOneHot(NodeId id, const View& place, int depth) {
+    const std::optional<OneHotUpdate> update = OneHotUpdateOf(*g_, id);
+    if (!update || !LeadsToInput(update->old)) return Fresh(id, place);
+    if (!Place(update->old, place, depth + 1)) return false;
+    Inherit(id, update->old);
+    OneHotWrite made = MakeOneHotWrite(g_, id, *update);
+    Write write{id, made.updates, {made.index}, std::move(made.attrs)};
+    if (!ir::Rebase(place, &write.attrs))
+      return Fail("the position that " + Describe(id) + " writes has no plain stride in the state");
+    return Record(id, write);
   }
 
   // The data of this tensor comes, through views, updates and concatenations, from the state input.
@@ -158,12 +156,13 @@ class State {
     return false;
   }
 
-  // A tensor that is no version of the state: written to its place as it is.
-  bool Fresh(NodeId id, const View& place) {
+  // A tensor that is no version of the state, or shows it as it was: written to its place as it is.
+  bool Fresh(NodeId id, const View& place, bool moves = false) {
     if (!place.affine()) return Fail("the place of " + Describe(id) + " has no plain strides");
     Write write{id, id, {}, {}};
     write.attrs.map = place;
     write.attrs.may_collide = false;
+    write.moves = moves;
     return Record(id, write);
   }
 
@@ -200,13 +199,15 @@ class State {
     return AlreadyChained() && std::any_of(versions_.begin(), versions_.end(), called);
   }
 
-  // The writes in the model's order, each on the version before it.
+  // The writes in the model's order, each on the version before it; what moves within the state is read
+  // before anything else is written.
   bool Chain() {
     std::vector<size_t> turns(writes_.size());
     for (size_t i = 0; i < turns.size(); ++i) turns[i] = i;
     std::sort(turns.begin(), turns.end(), [&](size_t a, size_t b) {
       const NodeId x = writes_[a].origin, y = writes_[b].origin;
-      return std::pair(g_->RankOf(x), x) < std::pair(g_->RankOf(y), y);
+      return std::tuple(!writes_[a].moves, g_->RankOf(x), x) <
+             std::tuple(!writes_[b].moves, g_->RankOf(y), y);
     });
     turn_of_.assign(writes_.size(), 0);
     NodeId version = input_;
@@ -323,7 +324,7 @@ Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions&) {
     State state(graph, pair);
     if (!state.Rewrite()) {
       graph->TakeBack();
-      failures += "\nstate " + name + " is copied: " + state.why();
+      failures += "\nstate " + name + " is written as a whole: " + state.why();
       continue;
     }
     graph->Keep();

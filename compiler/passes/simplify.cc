@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ir/rebase.h"
 #include "compiler/ir/walk.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
-#include "compiler/passes/rebase.h"
 #include "core/scalar.h"
 
 namespace rondo::passes {
@@ -227,7 +227,7 @@ struct Rules {
     }
     // What a view shows is read where it lies.
     ir::IndexedAttrs attrs = node().As<ir::IndexedAttrs>();
-    if (g->node(in[0]).op != Op::kView || !Rebase(g->ViewOf(in[0]), &attrs)) return kNoNode;
+    if (g->node(in[0]).op != Op::kView || !ir::Rebase(g->ViewOf(in[0]), &attrs)) return kNoNode;
     const std::vector<NodeId> index(in.begin() + 1, in.end());
     return Make().IndexedRead(g->BaseOf(in[0]), index, attrs, node().shape);
   }

@@ -129,6 +129,8 @@ void ContractChecks::CheckPair(const StepAccess& a, const StepAccess& b) {
     return together ? check::Shifted(x.print.box, x.base) : Whole(x);
   };
   if (!Share(box(a), box(b))) return;
+  Work work(plan_);
+  if (together && check::PiecesApart(a.print, a.base, b.print, b.base, work)) return;
   const Part* part = a.print.part;
   const bool fine =
       together && (part == nullptr ? InPlace(a, b) : part == b.print.part && ElementByElement(a, b));

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <utility>
 
+#include "formats/plan/copies.h"
 #include "runtime/verify/accesses.h"
 #include "runtime/verify/value_names.h"
 
@@ -19,16 +21,6 @@ std::string Quoted(std::string_view name) { return "\"" + std::string(name) + "\
 bool Overlap(const Buffer& a, const Buffer& b) {
   return a.device == b.device && PartOf(a.kind) == PartOf(b.kind) && a.offset < b.offset + b.bytes &&
          b.offset < a.offset + a.bytes;
-}
-
-// Whether a part of a kernel only moves elements, from and to places that no index decides.
-bool OnlyMoves(const Part& part) {
-  const auto moves = [](const TapeInst& inst) {
-    return inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore;
-  };
-  const auto fixed = [](const Operand& operand) { return operand.indirects.empty(); };
-  return part.skeleton == Skeleton::kMap && std::all_of(part.body.begin(), part.body.end(), moves) &&
-         std::all_of(part.operands.begin(), part.operands.end(), fixed);
 }
 
 uint64_t ElementsOf(const check::Box& box) {
@@ -242,23 +234,21 @@ std::string Expecter::Update(uint32_t program, uint32_t b) {
 
 std::string Expecter::OfCopies() {
   for (uint32_t p : programs_) {
-    const ProgramAccesses accesses(plan_, p);
-    const Program& program = plan_.programs[p];
+    std::vector<CopyingStep> steps = CopyingSteps(plan_, p);
     uint64_t sum = 0;
-    std::vector<std::pair<uint64_t, uint32_t>> steps;
-    for (uint32_t s = 0; s < program.steps.size(); ++s) {
-      const uint64_t bytes = CopiedBy(program, accesses, s);
-      sum += bytes;
-      if (bytes > 0) steps.push_back({bytes, s});
-    }
+    for (const CopyingStep& one : steps) sum += one.bytes;
     if (sum <= e_.bytes) continue;
     constexpr size_t kTold = 5;
-    std::sort(steps.begin(), steps.end(), std::greater<>());
+    std::sort(steps.begin(), steps.end(), [](const CopyingStep& a, const CopyingStep& b) {
+      return std::pair(a.bytes, a.step) > std::pair(b.bytes, b.step);
+    });
     std::string text = In(p) + "expected at most " + std::to_string(e_.bytes) +
                        " bytes copied by a run; found " + std::to_string(sum) + ", most of them by ";
     for (size_t i = 0; i < std::min(kTold, steps.size()); ++i) {
-      text += (i == 0 ? "" : ", ") + names_.DescribeStep(p, steps[i].second) + ": " +
-              std::to_string(steps[i].first);
+      const std::string_view why = WhyCopied(plan_, plan_.programs[p], steps[i].step);
+      text += (i == 0 ? "" : ", ") + names_.DescribeStep(p, steps[i].step) + ": " +
+              std::to_string(steps[i].bytes);
+      if (!why.empty()) text += " (" + std::string(why) + ")";
     }
     return text;
   }
@@ -285,11 +275,19 @@ std::string Mismatch(const PlanData& plan, const MemoryExpectation& expectation)
   return Expecter(plan, expectation).Mismatch();
 }
 
-uint64_t CopiedBytes(const PlanData& plan, uint32_t program) {
+std::vector<CopyingStep> CopyingSteps(const PlanData& plan, uint32_t program) {
   const ProgramAccesses accesses(plan, program);
+  std::vector<CopyingStep> steps;
+  for (uint32_t s = 0; s < plan.programs[program].steps.size(); ++s) {
+    const uint64_t bytes = CopiedBy(plan.programs[program], accesses, s);
+    if (bytes > 0) steps.push_back({s, bytes});
+  }
+  return steps;
+}
+
+uint64_t CopiedBytes(const PlanData& plan, uint32_t program) {
   uint64_t sum = 0;
-  for (uint32_t s = 0; s < plan.programs[program].steps.size(); ++s)
-    sum += CopiedBy(plan.programs[program], accesses, s);
+  for (const CopyingStep& step : CopyingSteps(plan, program)) sum += step.bytes;
   return sum;
 }
 

@@ -35,6 +35,12 @@ std::string Mismatch(const PlanData& plan, const MemoryExpectation& expectation)
 // Bytes that one run of `program` writes by only moving elements: copy steps, and parts of kernels whose
 // tapes load and store and do nothing else, those through indices apart. In a loop once a round.
 uint64_t CopiedBytes(const PlanData& plan, uint32_t program);
+// A step of those, and how many.
+struct CopyingStep {
+  uint32_t step = 0;
+  uint64_t bytes = 0;
+};
+std::vector<CopyingStep> CopyingSteps(const PlanData& plan, uint32_t program);
 // Weights, arena and state of all devices.
 uint64_t PeakBytes(const PlanData& plan);
 

@@ -79,6 +79,24 @@ TEST_F(Collectives, OneModelForAllDevices) {
   }
 }
 
+TEST_F(Collectives, EachDevicesShareIsComputedWhereItIsGathered) {
+  TensorParallelModel({Sharing::kAttributes, 4}).Write(File("m.onnx"));
+  auto compiled = CompileToMemory(Options(4));
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  const Program& program = compiled->plan.programs[0];
+  uint32_t gathers = 0;
+  for (const Step& step : program.steps) {
+    if (step.kind != StepKind::kCollectiveStart ||
+        program.sync_points[step.sync_point].op != CollectiveOp::kAllGather)
+      continue;
+    ++gathers;
+    EXPECT_EQ(step.bindings[0].buffer, step.bindings[1].buffer);
+    EXPECT_EQ(step.bindings[0].offset, step.device * program.sync_points[step.sync_point].bytes);
+    EXPECT_EQ(step.bindings[1].offset, 0u);
+  }
+  EXPECT_EQ(gathers, 4u);
+}
+
 // What a device gets by an attribute is what a file of its own would hold.
 TEST_F(Collectives, EachDeviceHoldsItsShare) {
   TensorParallelModel({Sharing::kAttributes, 4}).Write(File("m.onnx"));

@@ -22,6 +22,7 @@ class States {
   }
   NodeId State(const std::string& name) { return b_.Input(name, DType::kF32, Shape{kRows, kColumns}); }
   NodeId Rows(NodeId from, int64_t start, int64_t count) { return b_.Slice(from, 0, start, 1, count); }
+  NodeId Columns(NodeId from) { return b_.Slice(from, 1, 1, 1, 2); }
   NodeId Backwards(NodeId from, int axis) {
     int64_t n = b_.shape(from)[axis];
     return b_.Slice(from, axis, n - 1, -1, n);
@@ -134,10 +135,10 @@ TEST(State, OneStateMayReadAnotherThatIsWritten) {
   }
 }
 
-// Any mix of reads and writes of two states.
+// Any mix of reads and writes of two states, of which one in `fresh` becomes something else as a whole.
 class RandomStates : public States {
  public:
-  explicit RandomStates(uint32_t seed) : rng_(seed) {
+  explicit RandomStates(uint32_t seed, uint64_t fresh = 8) : rng_(seed) {
     NodeId state[2] = {State("a"), State("b")}, next[2] = {state[0], state[1]};
     pool_ = {x_, state[0], state[1]};
     int steps = 2 + static_cast<int>(Pick(8));
@@ -147,7 +148,7 @@ class RandomStates : public States {
       int64_t count = 1 + static_cast<int64_t>(Pick(kRows)),
               start = static_cast<int64_t>(Pick(kRows - count + 1));
       NodeId rows = Rows(x, static_cast<int64_t>(Pick(kRows - count + 1)), count);
-      switch (Pick(9)) {
+      switch (Pick(fresh == 8 ? 9 : 17)) {
         case 0: pool_.push_back(b_.Add(x, y)); break;
         case 1: pool_.push_back(b_.Unary(TapeOp::kTanh, x)); break;
         case 2: pool_.push_back(b_.Transpose(x, {1, 0})); break;
@@ -159,12 +160,36 @@ class RandomStates : public States {
           break;
         case 6: pool_.push_back(next[which] = Put(next[which], rows, start)); break;
         case 7: pool_.push_back(next[which] = Scatter(next[which], rows)); break;
-        default: pool_.push_back(next[which] = Scatter(next[which], b_.Unary(TapeOp::kNeg, rows))); break;
+        case 8: pool_.push_back(next[which] = Scatter(next[which], b_.Unary(TapeOp::kNeg, rows))); break;
+        case 9: pool_.push_back(b_.Concat({Rows(x, 0, 2), Rows(y, 2, 2)}, 0)); break;
+        case 10: pool_.push_back(b_.Concat({Put(Rows(x, 0, 2), Rows(y, 1, 1), 1), Rows(x, 2, 2)}, 0)); break;
+        case 11:
+          pool_.push_back(b_.Transpose(
+              b_.Concat({b_.Transpose(Rows(x, 1, 3), {1, 0}), b_.Transpose(Rows(y, 0, 1), {1, 0})}, 1),
+              {1, 0}));
+          break;
+        case 12: pool_.push_back(Put(x, rows, start)); break;
+        case 13: {
+          NodeId upper = Put(Rows(x, 0, 2), Rows(y, 1, 1), 1), lower = Put(Rows(x, 2, 2), Rows(y, 0, 1), 0);
+          pool_.push_back(b_.Concat({lower, upper}, 0));
+          break;
+        }
+        case 15: {
+          NodeId inner = b_.Concat({Rows(x, 0, 1), Rows(y, 1, 1)}, 0);
+          NodeId outer = b_.Concat({inner, b_.Unary(TapeOp::kTanh, Rows(y, 0, 2))}, 0);
+          pool_.push_back(b_.Reshape(b_.Concat({inner, inner}, 0), b_.shape(x)));
+          pool_.push_back(Put(outer, rows, start));
+          break;
+        }
+        case 14:
+          pool_.push_back(Put(b_.Concat({b_.Transpose(Rows(x, 0, 2), {1, 0}), Columns(y)}, 1), rows, start));
+          break;
+        default: pool_.push_back(b_.Select(b_.Binary(TapeOp::kLess, x, y), x, y)); break;
       }
     }
-    Pair(state[0], Pick(8) == 0 ? pool_.back() : next[0]);
+    Pair(state[0], Pick(fresh) == 0 ? pool_.back() : next[0]);
     Output(pool_[Pick(pool_.size())]);
-    Pair(state[1], Pick(8) == 0 ? pool_[Pick(pool_.size())] : next[1]);
+    Pair(state[1], Pick(fresh) == 0 ? pool_[Pick(pool_.size())] : next[1]);
   }
 
  private:
@@ -174,8 +199,15 @@ class RandomStates : public States {
 };
 
 TEST(State, RandomReadsAndWritesKeepTheirMeaning) {
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+  for (uint32_t seed = 0; seed < 5'000; ++seed) {
     RandomStates(seed).Check(seed);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(State, RandomNewContentsKeepTheirMeaning) {
+  for (uint32_t seed = 0; seed < 5'000; ++seed) {
+    RandomStates(seed, 2).Check(seed);
     if (testing::Test::HasFailure()) return;
   }
 }

@@ -133,13 +133,14 @@ class CompiledCalls : public testing::Test {
     }
     std::vector<Floats> values;
     for (const Port& port : program.outputs) {
-      if (!port.is_state) values.emplace_back(4);
+      if (!port.is_state)
+        values.emplace_back(static_cast<size_t>(ShapeOf(program.outputs, std::string(port.name)).elements()));
     }
     std::vector<Output> outputs;
     size_t at = 0;
     for (const Port& port : program.outputs) {
       if (port.is_state) continue;
-      outputs.push_back({port.name, kNone, DType::kF32, values[at].data(), 16});
+      outputs.push_back({port.name, kNone, DType::kF32, values[at].data(), 4 * values[at].size()});
       ++at;
     }
     const Status status = session_->Run(0, inputs, outputs);
@@ -194,6 +195,61 @@ TEST_F(CompiledCalls, StandBetweenKernels) {
   EXPECT_EQ(compiled_->plan.programs[0].partitions.size(), 1u);
   const std::vector<Floats> out = Run({{"x", {1, 2, 3, 4}}, {"bias", {10, 20, 30, 40}}});
   EXPECT_EQ(out[0], (Floats{-16, -38, -42, -64}));
+}
+
+TEST_F(CompiledCalls, ReadAndWriteRunsOfOthersMemory) {
+  g_elements = 16;
+  model_.Input("x", {2, 16});
+  model_.Node("Neg", {"x"}, {"t"});
+  model_.Ints("one", {1});
+  model_.Ints("two", {2});
+  model_.Node("Slice", {"t", "one", "two"}, {"row"});
+  Call("Split", {"row"}, {"half", "more"});
+  onnx::AttributeProto* axis = model_.Node("Concat", {"half", "more"}, {"c"})->add_attribute();
+  axis->set_name("axis");
+  axis->set_type(onnx::AttributeProto::INT);
+  axis->set_i(0);
+  model_.Node("Add", {"c", "t"}, {"y"});
+  model_.Output("y");
+  ASSERT_MADE();
+  const Program& program = compiled_->plan.programs[0];
+  ASSERT_EQ(program.steps.size(), 3u) << "nothing is copied";
+  const Span<const Binding> call = program.steps[1].bindings;
+  EXPECT_EQ(call[0].offset, 64u);
+  EXPECT_EQ(call[1].buffer, call[2].buffer);
+  EXPECT_EQ(call[2].offset, 64u);
+  Floats x(32);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const Floats y = Run({{"x", x}})[0];
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(y[i], -x[16 + i] / 2 - x[i]);
+    EXPECT_EQ(y[16 + i], -x[16 + i] + 1 - x[16 + i]);
+  }
+  g_elements = 4;
+}
+
+TEST_F(CompiledCalls, WhatIsPutBesideOthersInAnotherOrderIsCopied) {
+  g_elements = 64;
+  model_.Input("x", {4, 16});
+  Call("Split", {"x"}, {"half", "more"});
+  model_.Node("Transpose", {"half"}, {"th"});
+  model_.Node("Transpose", {"more"}, {"tm"});
+  onnx::AttributeProto* axis = model_.Node("Concat", {"th", "tm"}, {"y"})->add_attribute();
+  axis->set_name("axis");
+  axis->set_type(onnx::AttributeProto::INT);
+  axis->set_i(0);
+  model_.Output("y");
+  ASSERT_MADE();
+  Floats x(64);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const Floats y = Run({{"x", x}})[0];
+  for (size_t row = 0; row < 16; ++row) {
+    for (size_t column = 0; column < 4; ++column) {
+      EXPECT_EQ(y[4 * row + column], x[16 * column + row] / 2);
+      EXPECT_EQ(y[64 + 4 * row + column], x[16 * column + row] + 1);
+    }
+  }
+  g_elements = 4;
 }
 
 TEST_F(CompiledCalls, ChangeAStateInPlace) {

@@ -62,14 +62,15 @@ TEST(RecogniseUpdatesTest, PiecesPutBesideOldOnesAreWrites) {
   EXPECT_EQ(ChainLength(s), 1);
 }
 
-TEST(RecogniseUpdatesTest, AShiftedStateIsCopiedAndSaysSo) {
+TEST(RecogniseUpdatesTest, AShiftedStateIsWrittenAsAWholeAndSaysSo) {
   SmallGraph s;
   NodeId cache = s.In("c", Shape({6, 2})), x = s.In("x", Shape({1, 2}));
   s.Out("c_out", s.b.Concat({s.b.Slice(cache, 0, 1, 1, 5), x}, 0));
   PairFirst(&s);
   PassResult r = ExpectSame(&s, RecogniseUpdates);
   EXPECT_EQ(r.changes, 0);
-  EXPECT_NE(r.text.find("state c is copied: elements of the state move within it"), std::string::npos)
+  EXPECT_NE(r.text.find("state c is written as a whole: elements of the state move within it"),
+            std::string::npos)
       << r.text;
 }
 
@@ -97,7 +98,7 @@ TEST(RecogniseUpdatesTest, OldRowsReadAfterTheWriteKeepTheCopy) {
   PairFirst(&s);
   PassResult r = ExpectSame(&s, RecogniseUpdates);
   EXPECT_EQ(r.changes, 0);
-  EXPECT_NE(r.text.find("is copied"), std::string::npos) << r.text;
+  EXPECT_NE(r.text.find("is written as a whole"), std::string::npos) << r.text;
 }
 
 TEST(RecogniseUpdatesTest, OtherRowsMayBeReadAtAnyTime) {

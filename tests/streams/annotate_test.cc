@@ -28,7 +28,8 @@ std::set<std::string> NodesOf(const PlanData& plan) {
       const size_t end = source.find('"', at + 1);
       const std::string_view before = source.substr(0, at);
       const bool other = before.find("Initializer ") != before.npos || before.find("value ") != before.npos ||
-                         before.find("overlap ") != before.npos;
+                         before.find("overlap ") != before.npos ||
+                         before.find("copy in step ") != before.npos;
       if (!other) nodes.insert(std::string(source.substr(at + 1, end - at - 1)));
       at = end;
     }
@@ -86,6 +87,31 @@ void ExpectSameOnStreams(CompileOptions options, uint32_t devices) {
       EXPECT_EQ(results, expected[0]) << streams << " streams";
     }
   }
+}
+
+TEST(NodeAnnotation, AStarStandsForAnyCharacters) {
+  struct Case {
+    const char *pattern, *name;
+    bool applies;
+  };
+  constexpr Case kCases[] = {{"a", "a", true},
+                             {"a", "ab", false},
+                             {"a*", "ab", true},
+                             {"a*", "a", true},
+                             {"*b", "ab", true},
+                             {"*b", "ba", false},
+                             {"*", "", true},
+                             {"", "", true},
+                             {"", "a", false},
+                             {"a*b*c", "axbbc", true},
+                             {"a*b*c", "acb", false},
+                             {"**", "anything", true},
+                             {"*/value/*", "/m/layer.0/value/MatMul", true},
+                             {"*aab", "aaaab", true},
+                             {"*/value/*", "/m/layer.0/values/MatMul", false},
+                             {"a*a", "a", false}};
+  for (const Case& c : kCases)
+    EXPECT_EQ(AppliesTo(c.pattern, c.name), c.applies) << c.pattern << " and " << c.name;
 }
 
 TEST(AnnotatedModels, ComputeTheSameOnSeveralStreams) {

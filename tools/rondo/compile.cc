@@ -240,9 +240,9 @@ class CompileCommand : public Command {
                 "X")
         .Texts(
             "--annotate", &annotations_,
-            "say of an ONNX node (or NAME*: all that begin so): stream=N, on another stream than the rest; "
-            "fuse=off, a kernel of its own; graph=off, in no graph with others; after=NODES (names, or "
-            "NAME*, "
+            "say of an ONNX node (or of several: * stands for any characters): stream=N, on another stream "
+            "than the rest; "
+            "fuse=off, a kernel of its own; graph=off, in no graph with others; after=NODES (names, "
             "with commas between), what runs for it runs after what runs for those; needs=NODES, the same, "
             "and those run even if nothing reads them",
             "NODE:KEY=VALUE")

@@ -2,9 +2,11 @@
 
 #include "core/custom_op.h"
 #include "formats/machine_code/architecture.h"
+#include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
 #include "formats/plan/overlap_note.h"
 #include "formats/plan/traffic.h"
+#include "runtime/verify/expectation.h"
 #include "tools/rondo/plan_report.h"
 
 namespace rondo::tools {
@@ -81,8 +83,15 @@ Json StepJson(const PlanData& plan, const Step& step) {
   return json;
 }
 
-Json ProgramJson(const PlanData& plan, const Program& program) {
+Json ProgramJson(const PlanData& plan, uint32_t index) {
+  const Program& program = plan.programs[index];
   Json partitions = Json::array(), steps = Json::array(), points = Json::array(), loops = Json::array();
+  Json copies = Json::array();
+  for (const CopyingStep& copy : CopyingSteps(plan, index)) {
+    copies.push_back({{"step", copy.step},
+                      {"bytes", copy.bytes},
+                      {"why", std::string(WhyCopied(plan, program, copy.step))}});
+  }
   for (const Partition& partition : program.partitions) {
     partitions.push_back({{"device", partition.device},
                           {"first_step", partition.first_step},
@@ -130,6 +139,7 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
           {"sync_points", points},
           {"overlaps", overlaps},
           {"loops", loops},
+          {"copies", copies},
           {"steps", steps}};
 }
 
@@ -265,7 +275,7 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
                {"weights_bytes", plan.weights_bytes},
                {"weights_file", std::string(plan.weights_file)}};
   json["programs"] = Json::array();
-  for (const Program& program : plan.programs) json["programs"].push_back(ProgramJson(plan, program));
+  for (uint32_t p = 0; p < plan.programs.size(); ++p) json["programs"].push_back(ProgramJson(plan, p));
   json["machine_code"] = Json::array();
   for (const CodeModule& module : plan.modules) {
     json["machine_code"].push_back({{"architecture", std::string(module.architecture)},

@@ -4,8 +4,10 @@
 
 #include "core/custom_op.h"
 #include "formats/machine_code/architecture.h"
+#include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
 #include "formats/plan/traffic.h"
+#include "runtime/verify/expectation.h"
 #include "tools/rondo/overlap_section.h"
 
 namespace rondo::tools {
@@ -127,6 +129,23 @@ Section SyncPoints(const PlanData& plan, const Program& program) {
                                   Number(point.communicator), DevicesText(plan, point),
                                   SourceText(plan, point.source)});
   }
+  return section;
+}
+
+// Steps that only move bytes. None where the plan has none.
+Section Copies(const PlanData& plan, uint32_t index) {
+  const Program& program = plan.programs[index];
+  Section section;
+  uint64_t sum = 0;
+  section.table.head = {"step", "bytes", "why", "source nodes"};
+  for (const CopyingStep& copy : CopyingSteps(plan, index)) {
+    sum += copy.bytes;
+    section.table.rows.push_back({Number(copy.step), Number(copy.bytes),
+                                  std::string(WhyCopied(plan, program, copy.step)),
+                                  SourceText(plan, program.steps[copy.step].source)});
+  }
+  section.title =
+      Printf("Program %s: copies, %s a run", std::string(program.name).c_str(), BytesText(sum).c_str());
   return section;
 }
 
@@ -386,9 +405,12 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
              std::string(plan.producer).c_str(), static_cast<unsigned long long>(file.contents_hash));
   report.sections.push_back(RequirementsOf(file));
   if (!plan.modules.empty()) report.sections.push_back(MachineCode(plan));
-  for (const Program& program : plan.programs) {
+  for (uint32_t p = 0; p < plan.programs.size(); ++p) {
+    const Program& program = plan.programs[p];
     report.sections.push_back(Ports(plan, program));
     report.sections.push_back(Partitions(plan, program));
+    if (Section copies = Copies(plan, p); !copies.table.rows.empty())
+      report.sections.push_back(std::move(copies));
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
     if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty())
       report.sections.push_back(OverlapSection(std::string(program.name), notes));

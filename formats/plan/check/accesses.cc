@@ -101,6 +101,8 @@ Status ProgramCheck::CheckPair(const Access& a, const Access& b) {
   if (work_.over()) return TooMuchWork();
   if (!as_one) {
     // Refused.
+  } else if (PiecesApart(*a.print, a.base, *b.print, b.base, work_)) {
+    return Status::Ok();
   } else if (a.print->part == nullptr) {
     if (InPlaceCollective(a, b) || InPlaceCall(a, b)) return Status::Ok();
   } else if (a.print->part == b.print->part) {
@@ -136,6 +138,8 @@ Status ProgramCheck::CheckInsideSteps() {
 Status ProgramCheck::CheckRace(const Access& a, const Access& b) {
   if ((!a.writes() && !b.writes()) || a.begin == b.begin || order_.Before(a.end, b.begin) ||
       order_.Before(b.end, a.begin) || !MayShare(Whole(a, a.box()), Whole(b, b.box()), work_))
+    return Status::Ok();
+  if (a.loop == kNone && b.loop == kNone && PiecesApart(*a.print, a.base, *b.print, b.base, work_))
     return Status::Ok();
   if (work_.over()) return TooMuchWork();
   const std::string_view name = plan_.buffers[a.buffer].name;

@@ -256,6 +256,13 @@ bool ForPieces(const Footprint& print, Work& work, const Visit<Box>& visit) {
   return print.by_data ? Piecer(print, work, visit).Run() : visit(print.box);
 }
 
+bool PiecesApart(const Footprint& a, int64_t from, const Footprint& b, int64_t other, Work& work) {
+  return (a.by_data || b.by_data) && ForPieces(a, work, [&](const Box& x) {
+           return ForPieces(
+               b, work, [&](const Box& y) { return !MayShare(Shifted(x, from), Shifted(y, other), work); });
+         });
+}
+
 bool SameAccess(const Part& part, uint16_t a, uint16_t b, int64_t shift) {
   const Operand &x = part.operands[a], &y = part.operands[b];
   const int64_t size = ByteSize(x.dtype);

@@ -31,6 +31,10 @@ Span<Footprint> Footprints(const Kernel& kernel, Arena& scratch);
 // be. False if `visit` is, if the work runs out, or if there are no such boxes.
 bool ForPieces(const Footprint& print, Work& work, const Visit<Box>& visit);
 
+// True if no piece of `a`, placed at `from`, may share a byte with one of `b`, placed at `other`. False, too,
+// if one has no such pieces.
+bool PiecesApart(const Footprint& a, int64_t from, const Footprint& b, int64_t other, Work& work);
+
 // True if the two operands, of one part, whose parameters are bound `shift` bytes apart (b's minus a's
 // address), touch the same element at each iteration point, with the same guards and indirects.
 bool SameAccess(const Part& part, uint16_t a, uint16_t b, int64_t shift);

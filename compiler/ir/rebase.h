@@ -1,16 +1,16 @@
 // Rebase: an indexed access of a tensor that is a view becomes one of the storage that the view shows.
-#ifndef RONDO_COMPILER_PASSES_REBASE_H_
-#define RONDO_COMPILER_PASSES_REBASE_H_
+#ifndef RONDO_COMPILER_IR_REBASE_H_
+#define RONDO_COMPILER_IR_REBASE_H_
 
 #include "compiler/ir/graph.h"
 
-namespace rondo::passes {
+namespace rondo::ir {
 
 // `attrs` say where a kIndexedRead or kIndexedWrite goes in a dense tensor; that tensor lies in a storage as
 // `place` says. Afterwards they say where it goes in the storage. False, and nothing changes, if an index
 // would not move along one plain stride there.
-bool Rebase(const ir::View& place, ir::IndexedAttrs* attrs);
+bool Rebase(const View& place, IndexedAttrs* attrs);
 
-}  // namespace rondo::passes
+}  // namespace rondo::ir
 
-#endif  // RONDO_COMPILER_PASSES_REBASE_H_
+#endif  // RONDO_COMPILER_IR_REBASE_H_

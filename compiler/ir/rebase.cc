@@ -1,18 +1,15 @@
-#include "compiler/passes/rebase.h"
+#include "compiler/ir/rebase.h"
 
-namespace rondo::passes {
-
-using ir::IndexedAttrs;
-using ir::View;
+namespace rondo::ir {
 
 bool Rebase(const View& place, IndexedAttrs* attrs) {
   // The access as one map over [elements of the updates..., values of the indices...].
   View all = attrs->map;
   if (!all.affine()) return false;
-  ir::ViewStep& step = all.steps[0];
+  ViewStep& step = all.steps[0];
   const Shape updates = step.shape;
   std::vector<int> dims;  // dims of the updates with more than one element, then the indices
-  ir::ViewStep compact;
+  ViewStep compact;
   compact.offset = step.offset;
   for (int d = 0; d < updates.rank; ++d) {
     if (updates[d] == 1) continue;
@@ -22,15 +19,15 @@ bool Rebase(const View& place, IndexedAttrs* attrs) {
     dims.push_back(d);
   }
   const int first_index = compact.shape.rank;
-  for (const ir::IndexedDim& dim : attrs->dims) {
+  for (const IndexedDim& dim : attrs->dims) {
     if (compact.shape.rank == kMaxRank) return false;
     compact.strides[compact.shape.rank] = dim.stride;
     compact.shape.dims[compact.shape.rank++] = dim.extent;
   }
-  View moved = ir::Compose(place, View{{compact}});
+  View moved = Compose(place, View{{compact}});
   if (!moved.affine()) return false;
-  const ir::ViewStep& to = moved.steps[0];
-  ir::ViewStep map;
+  const ViewStep& to = moved.steps[0];
+  ViewStep map;
   map.shape = updates;
   map.offset = to.offset;
   for (size_t i = 0; i < dims.size(); ++i) map.strides[dims[i]] = to.strides[i];
@@ -41,4 +38,4 @@ bool Rebase(const View& place, IndexedAttrs* attrs) {
   return true;
 }
 
-}  // namespace rondo::passes
+}  // namespace rondo::ir

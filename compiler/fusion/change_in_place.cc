@@ -1,0 +1,124 @@
+// Writes that replace some elements of what is no state: each in the memory of what it changes, if all that
+// reads the elements as they were can run before; else in a copy. Several may change parts of one memory.
+#include <algorithm>
+
+#include "compiler/fusion/preparation.h"
+#include "compiler/ir/rebase.h"
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+using ir::Region;
+using ir::View;
+
+void Preparation::CopyScatterTargets() {
+  const NodeId count = g_.size();
+  MarkOutputs();
+  placed_.clear();
+  late_.clear();
+  for (NodeId id = 0; id < count; ++id) {
+    if (g_.node(id).dead || g_.node(id).op != Op::kIndexedWrite || in_place_[id]) continue;
+    const std::string because = ChangeInPlace(id);
+    if (because.empty()) continue;
+    const NodeId data = g_.node(id).inputs[0];
+    const NodeId copy = MakeCopy(data, because, id);
+    g_.SetInput(id, 0, copy);
+  }
+}
+
+// Lets write `id` happen in the memory of its data, after all that reads what it replaces. Returns "", or why
+// it cannot.
+std::string Preparation::ChangeInPlace(NodeId id) {
+  const NodeId data = g_.node(id).inputs[0], base = g_.BaseOf(data);
+  if (!IsChangeable(base)) return WhyNotChanged(base);
+  const auto known = placed_.find(base);
+  const Placed holder =
+      known != placed_.end() ? known->second : Placed{base, ir::DenseView(g_.node(base).shape)};
+  Placed own = {holder.first, ir::Compose(holder.place, g_.ViewOf(data))};
+  const bool whole = ir::IsDense(own.place, g_.node(own.first).shape.elements());
+  ir::IndexedAttrs attrs = g_.node(id).As<ir::IndexedAttrs>();
+  if (!whole && !ir::Rebase(own.place, &attrs))
+    return "an index of " + NameOf(g_, id) + " has no plain stride in the memory of " + NameOf(g_, base);
+  const Change change = {id, base, own, Region::OfWrite(attrs)};
+  std::vector<NodeId> before;
+  std::vector<LateRead> late;
+  if (!SortReaders(change, holder.place, &before, &late)) return WhyNotChanged(base);
+  for (const LateRead& read : late_[own.first]) {
+    if (!Meets(own.first, read.region, change.written)) continue;
+    if (g_.Reaches(id, read.reader)) return WhyNotChanged(base);
+    before.push_back(read.reader);
+  }
+  for (NodeId reader : before) {
+    if (!g_.Reaches(reader, id)) g_.RunAfter(id, reader);
+  }
+  std::vector<LateRead>& all = late_[own.first];
+  all.insert(all.end(), late.begin(), late.end());
+  own.place = ir::Reshape(own.place, g_.node(id).shape);
+  placed_.emplace(own.first, Placed{own.first, ir::DenseView(g_.node(own.first).shape)});
+  placed_[id] = own;
+  return "";
+}
+
+// Whether `base` has memory of its own, which no other name may show at the end.
+bool Preparation::IsChangeable(NodeId base) {
+  const Op op = g_.node(base).op;
+  return !c_.IsLeaf(base) && op != Op::kIota && !in_place_[base] && !IsOutput(base) && ReadsPiecesAlone(base);
+}
+
+// Whether nothing but the concatenation `base` reads its pieces, or those of concatenations among them:
+// whoever does so reads the same memory.
+bool Preparation::ReadsPiecesAlone(NodeId base) {
+  std::vector<NodeId> work = {base};
+  while (!work.empty()) {
+    const NodeId concat = work.back();
+    work.pop_back();
+    if (g_.node(concat).op != Op::kConcat) continue;
+    for (NodeId piece : g_.node(concat).inputs) {
+      const NodeId of = FirstVersion(g_, g_.BaseOf(piece));
+      if (c_.IsLeaf(of)) continue;
+      if (of != g_.BaseOf(piece) || IsOutput(of) || ReadersOf(of) != std::vector<NodeId>{concat})
+        return false;
+      work.push_back(of);
+    }
+  }
+  return true;
+}
+
+// Sorts what reads the version that is changed: what must run before, and what reads other elements and may
+// run whenever it likes. False if something would read too late. `place` is where the version lies.
+bool Preparation::SortReaders(const Change& change, const View& place, std::vector<NodeId>* before,
+                              std::vector<LateRead>* late) {
+  constexpr size_t kMostLate = 64;
+  for (NodeId reader : ReadersOf(change.base)) {
+    const Node& node = g_.node(reader);
+    if (node.op == Op::kCallResult || node.op == Op::kLoopResult) continue;  // written by the node itself
+    if (node.op == Op::kConcat) return false;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (g_.BaseOf(node.inputs[k]) != change.base) continue;
+      const bool target = node.op == Op::kIndexedWrite && k == 0;
+      if (reader == change.id && target) continue;
+      const Region region(ir::Compose(place, g_.ViewOf(node.inputs[k])));
+      if (target) {
+        // What it leaves there others will read.
+        if (Meets(change.own.first, region, Region(change.own.place))) return false;
+      } else if (!Meets(change.own.first, region, change.written)) {
+        late->push_back({reader, region});
+      } else if (g_.Reaches(change.id, reader)) {
+        return false;
+      } else {
+        before->push_back(reader);
+      }
+    }
+  }
+  return late->size() + late_[change.own.first].size() <= kMostLate;
+}
+
+// Whether two regions of the memory of `first` may have elements in common.
+bool Preparation::Meets(NodeId first, const Region& a, const Region& b) const {
+  constexpr int64_t kMostElements = 1 << 22;  // that are looked at one by one
+  return g_.node(first).shape.elements() > kMostElements ? a.MayMeet(b) : a.Meets(b);
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,97 @@
+// Pieces of concatenations: each is computed where it belongs, or copied there.
+#include "compiler/fusion/preparation.h"
+#include "compiler/ir/rebase.h"
+#include "compiler/ir/versions.h"
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+using ir::View;
+
+// Every piece of a concatenation is computed right into its place, or copied there. Outer concatenations
+// come first: the place of a piece must be plain strides in the memory of the outermost one.
+void Preparation::CopyConcatPieces() {
+  c_.concat_of.assign(static_cast<size_t>(g_.size()), kNoNode);
+  c_.concat_places.clear();
+  MarkOutputs();
+  std::unordered_map<NodeId, View> insides;  // of concatenations inside others: where in the outermost
+  const std::vector<NodeId> order = g_.TopologicalOrder();
+  for (size_t i = order.size(); i-- > 0;) {
+    const NodeId id = order[i];
+    if (g_.node(id).op != Op::kConcat) continue;
+    const auto outer = insides.find(id);
+    const View whole = outer == insides.end() ? ir::DenseView(g_.node(id).shape) : outer->second;
+    const int axis = g_.node(id).As<ir::ConcatAttrs>().axis;
+    int64_t start = 0;
+    for (size_t k = 0; k < g_.node(id).inputs.size(); ++k) {
+      const NodeId piece = g_.node(id).inputs[k];
+      const Shape shape = g_.node(piece).shape;
+      if (shape.elements() == 0) continue;
+      View place = ir::Slice(ir::DenseView(g_.node(id).shape), axis, start, 1, shape[axis]), inside = place;
+      start += shape[axis];
+      NodeId holder = FirstVersion(g_, g_.BaseOf(piece));
+      std::string because = WhyNotInPlace(piece, holder, whole, &inside);
+      if (because.empty() && !MayBeRunAt(ir::Compose(whole, inside), holder, id))
+        because = NameOf(g_, holder) + " is put beside others, and not one after another there";
+      if (because.empty()) place = inside;
+      if (!because.empty()) {
+        holder = MakeCopy(piece, because, id);
+        g_.SetInput(id, k, holder);
+        c_.concat_of.resize(static_cast<size_t>(g_.size()), kNoNode);
+      } else if (g_.node(holder).op == Op::kConcat) {
+        insides[holder] = ir::Compose(whole, place);
+      }
+      c_.concat_of[holder] = id;
+      c_.concat_places[holder] = place;
+    }
+  }
+}
+
+// Why a piece cannot be computed in its place, in a concatenation that lies as `whole` says; "" if it can,
+// and `place`, which says where the piece lies, then says where `holder` does, whose memory holds it.
+std::string Preparation::WhyNotInPlace(NodeId piece, NodeId holder, const View& whole, View* place) const {
+  const NodeId base = g_.BaseOf(piece);
+  const std::string what = NameOf(g_, base);
+  const Op op = g_.node(holder).op;
+  if (c_.IsLeaf(holder) || op == Op::kIota) return what + " is put beside others, and lies elsewhere";
+  if (in_place_[base] || c_.concat_of[holder] != kNoNode || IsOutput(base) || IsOutput(holder))
+    return what + " is put beside others, and has another place in memory as well";
+  if (op == Op::kLoopResult) return what + " is put beside others, and computed in memory of its own";
+  std::optional<View> behind = ir::PlaceBehind(g_.ViewOf(piece), g_.node(base).shape, *place);
+  if (!behind || !IsWhole(base))
+    return "of what " + what + " computes a part, or some of it several times, is put beside others";
+  View moved = ir::Reshape(*behind, g_.node(holder).shape);
+  const View inside = ir::Compose(whole, moved);
+  if (!inside.affine() || !MayBeWrittenAt(inside, base))
+    return "the place of " + what + " beside others has no plain strides";
+  *place = std::move(moved);
+  return "";
+}
+
+// Whether what computes `holder` can write to memory that lies as `place` says, in `concat`, whose elements
+// then lie in their own order if that is what it counts on.
+bool Preparation::MayBeRunAt(const View& place, NodeId holder, NodeId concat) {
+  const Op op = g_.node(holder).op;
+  if (op != Op::kCollective && op != Op::kCall && op != Op::kCallResult) return true;
+  if (!RunOffset(place, g_.node(holder).dtype)) return false;
+  c_.own_order.resize(static_cast<size_t>(g_.size()), 0);
+  for (NodeId outer = concat; outer != kNoNode; outer = c_.concat_of[outer]) c_.own_order[outer] = 1;
+  return true;
+}
+
+// Whether the writes that made `version` may go to memory that lies as `place` says.
+bool Preparation::MayBeWrittenAt(const View& place, NodeId version) const {
+  for (ir::VersionStep step = ir::VersionStepOf(g_, version); step.runs != kNoNode;
+       step = ir::VersionStepOf(g_, version)) {
+    const Node& write = g_.node(step.runs);
+    if (write.op != Op::kIndexedWrite) return false;
+    ir::IndexedAttrs attrs = write.As<ir::IndexedAttrs>();
+    if (!ir::Rebase(place, &attrs)) return false;
+    version = g_.BaseOf(write.inputs[step.slot]);
+  }
+  return true;
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,197 @@
+// The memory of outputs: every output is a node of its own that lives there; a state is written where it
+// lies.
+#include <algorithm>
+
+#include "compiler/fusion/preparation.h"
+#include "compiler/ir/versions.h"
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+
+// Every output ends as a node of its own that lives in the output's memory.
+void Preparation::SettleOutputs() {
+  std::vector<char> taken(static_cast<size_t>(g_.size()), 0);
+  for (size_t o = 0; o < g_.outputs.size(); ++o) {
+    NodeId id = g_.outputs[o].node;
+    NodeId base = g_.BaseOf(id);
+    const bool state = state_of_output_[o] >= 0;
+    const bool copied = Made(id) && c_.alone[id] != 0;  // as below, when preparing the time before
+    if (state && (copied || EndsChain(o, base) || IsUnchangedState(o, id))) continue;
+    const std::string because = WhyCopied(o, id, taken[base] != 0);
+    if (state || !because.empty()) {
+      // A state that takes another's contents, or its own in another order, takes them from a copy.
+      bool from_state = state && (IsState(base) || in_place_[base]);
+      NodeId copy = MakeCopy(from_state ? MakeCopy(id, because) : id, because);
+      if (state) c_.alone[static_cast<size_t>(copy)] = 1;
+      g_.SetOutput(o, copy);
+      taken.resize(static_cast<size_t>(g_.size()), 0);
+      base = copy;
+    }
+    taken[base] = 1;
+  }
+}
+
+// Why what output `output` shows cannot be computed in its memory; "" if it can.
+std::string Preparation::WhyCopied(size_t output, NodeId id, bool taken) const {
+  const NodeId base = g_.BaseOf(id);
+  const std::string what = "output \"" + g_.outputs[output].name + "\" is ";
+  const bool whole = ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) && IsWhole(base);
+  if (c_.IsLeaf(base))
+    return what + (whole ? "" : "part of ") + NameOf(g_, base) + ", and each has memory of its own";
+  if (in_place_[base]) return what + "a state as well, and each has memory of its own";
+  if (taken) return what + "another output as well, and each has memory of its own";
+  if (!whole) return what + "what " + NameOf(g_, base) + " computes in part or in another order";
+  return "";
+}
+
+// Whether output `output` is a state that the chain of in-place writes ending in `base` has written.
+bool Preparation::EndsChain(size_t output, NodeId base) const {
+  const ir::StatePair& pair = g_.states[static_cast<size_t>(state_of_output_[output])];
+  return in_place_[base] && StorageOf(base) == g_.inputs[pair.input].node;
+}
+
+NodeId Preparation::StorageOf(NodeId version) const {
+  const auto it = storage_.find(version);
+  return it == storage_.end() ? kNoNode : it->second;
+}
+
+bool Preparation::IsUnchangedState(size_t output, NodeId id) const {
+  const ir::StatePair& pair = g_.states[static_cast<size_t>(state_of_output_[output])];
+  return g_.BaseOf(id) == g_.inputs[pair.input].node &&
+         ir::IsDense(g_.ViewOf(id), g_.node(g_.BaseOf(id)).shape.elements());
+}
+
+// States that are to be copied at the end are computed where they lie instead, where that changes nothing
+// that somebody still reads.
+void Preparation::WriteStatesDirectly() {
+  MarkOutputs();
+  for (const ir::StatePair& pair : g_.states) {
+    const NodeId copy = g_.outputs[pair.output].node;
+    if (!Made(copy) || c_.alone[copy] == 0) continue;
+    const NodeId id = g_.node(copy).inputs[0], base = g_.BaseOf(id);
+    std::string because = WhyNotDirectly(pair, id);
+    const std::vector<NodeId> writers = WritersOf(base);
+    if (because.empty()) TakeMovesAside(g_.inputs[pair.input].node, writers);
+    if (because.empty()) because = OrderOldReaders(pair, copy, writers);
+    if (!because.empty()) {
+      c_.copied_because[copy] = because;
+      continue;
+    }
+    g_.SetOutput(static_cast<size_t>(pair.output), id);
+    is_output_[base] = 1;
+  }
+}
+
+// Why the kernel that computes `id` cannot write it into the state, whoever reads that; "" if it might.
+std::string Preparation::WhyNotDirectly(const ir::StatePair& pair, NodeId id) {
+  const NodeId base = g_.BaseOf(id), first = FirstVersion(g_, base);
+  const std::string state = "state \"" + g_.inputs[pair.input].name + "\"", what = NameOf(g_, base);
+  const Op op = g_.node(first).op;
+  if (c_.through_copy[base]) return ReadsOtherPlaces(pair);
+  if (c_.IsLeaf(first) || op == Op::kIota) return state + " becomes " + what;
+  if (in_place_[base] || IsOutput(base) || c_.concat_of[first] != kNoNode)
+    return state + " becomes " + what + ", which lies in memory of its own";
+  if (!ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) || !IsWhole(base))
+    return state + " becomes a part of " + what + ", or that in another order";
+  if (op == Op::kLoopResult) return "the rounds of " + what + " hand on what becomes " + state;
+  const auto convolves = [&](NodeId reader) {
+    return g_.node(reader).op == Op::kConv || g_.node(reader).op == Op::kPool;
+  };
+  const std::vector<NodeId> readers = ReadersOf(base);
+  if (std::any_of(readers.begin(), readers.end(), convolves))
+    return "convolutions read " + what + " in an order of their own";
+  return "";
+}
+
+std::string Preparation::ReadsOtherPlaces(const ir::StatePair& pair) const {
+  return "the kernel that computes state \"" + g_.inputs[pair.input].name +
+         "\" reads it at other places than it writes";
+}
+
+// What computes `base`, where that lies in one memory: all pieces of a concatenation, all versions.
+std::vector<NodeId> Preparation::WritersOf(NodeId base) const {
+  std::vector<NodeId> writers, work = {base};
+  while (!work.empty()) {
+    const NodeId id = work.back();
+    work.pop_back();
+    const ir::VersionStep step = ir::VersionStepOf(g_, id);
+    const Node& node = g_.node(id);
+    if (step.runs != kNoNode) {
+      writers.push_back(step.runs);
+      work.push_back(g_.BaseOf(g_.node(step.runs).inputs[step.slot]));
+    } else if (node.op == Op::kConcat) {
+      for (NodeId piece : node.inputs) {
+        if (g_.node(piece).shape.elements() > 0) work.push_back(g_.BaseOf(piece));
+      }
+    } else {
+      writers.push_back(node.op == Op::kCallResult ? node.inputs[0] : id);
+    }
+  }
+  return writers;
+}
+
+// The nodes that read `id`, through views or not, in id order.
+std::vector<NodeId> Preparation::ReadersOf(NodeId id) {
+  std::vector<NodeId> readers;
+  for (NodeId user : g_.UsersOf(id)) {
+    if (g_.node(user).op != Op::kView) {
+      readers.push_back(user);
+      continue;
+    }
+    const std::vector<NodeId> behind = g_.UsersOf(user);
+    readers.insert(readers.end(), behind.begin(), behind.end());
+  }
+  std::sort(readers.begin(), readers.end());
+  readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+  return readers;
+}
+
+// Copies that bring elements of `storage` to other places in it read them from a copy.
+void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writers) {
+  for (NodeId writer : writers) {
+    const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
+    if (!moves || ReadsInPlace(writer, storage)) continue;
+    const std::string because = "elements of " + NameOf(g_, storage) + " move within it";
+    c_.copied_because[writer] = because;
+    const NodeId aside = MakeCopy(g_.node(writer).inputs[0], because, writer);
+    c_.alone[aside] = 1;
+    g_.SetInput(writer, 0, aside);
+  }
+}
+
+// Makes all that reads the old contents of a state, but `copy`, run before `writers`, or read each element
+// where it is written. Returns "", or who cannot.
+std::string Preparation::OrderOldReaders(const ir::StatePair& pair, NodeId copy,
+                                         const std::vector<NodeId>& writers) {
+  const std::string state = "state \"" + g_.inputs[pair.input].name + "\"";
+  const NodeId input = g_.inputs[pair.input].node;
+  std::vector<NodeId> readers = ReadersOf(input);
+  std::erase(readers, copy);
+  for (NodeId reader : readers) {
+    for (NodeId writer : writers) {
+      if (reader == writer && !ReadsInPlace(reader, input)) return ReadsOtherPlaces(pair);
+      if (reader != writer && g_.Reaches(writer, reader))
+        return NameOf(g_, reader) + " reads " + state + " as it was when the new value is already there";
+    }
+  }
+  for (NodeId reader : readers) {
+    for (NodeId writer : writers) {
+      if (reader != writer && !g_.Reaches(reader, writer)) g_.RunAfter(writer, reader);
+    }
+  }
+  return "";
+}
+
+// Whether node `id` may read each element of `storage` at the point at which it computes that of its result.
+bool Preparation::ReadsInPlace(NodeId id, NodeId storage) const {
+  const Node& node = g_.node(id);
+  return node.op == Op::kPointwise && std::all_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+           return g_.BaseOf(input) != storage ||
+                  ir::IsDense(g_.ViewOf(input), g_.node(storage).shape.elements());
+         });
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,121 @@
+// Preparation: the steps of Prepare, each of which gives memory to some nodes by inserting copies where they
+// cannot have it otherwise. In the order in which they run:
+//   prepare.cc          what calls and loops read; at the end, order and readers
+//   written_storage.cc  writes of states, and by custom ops, in the memory of what they change
+//   change_in_place.cc  other writes
+//   output_memory.cc    outputs, and states that are written as a whole
+//   concat_pieces.cc    pieces of concatenations
+//   runs_of_memory.cc   what calls and collectives read and write: elements one after another
+// Every copy that is made has its reason (Context::copied_because). Internal to these files.
+#ifndef RONDO_COMPILER_FUSION_PREPARATION_H_
+#define RONDO_COMPILER_FUSION_PREPARATION_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/fusion/context.h"
+#include "compiler/ir/versions.h"
+
+namespace rondo::fusion {
+
+class Preparation {
+ public:
+  // `context` must outlive it.
+  explicit Preparation(Context* context) : c_(*context), g_(context->graph) {}
+
+  Status Run();
+
+ private:
+  // prepare.cc
+  Status RefuseEmptyOutputs();
+  void CopyLoopInputs();
+  NodeId MakeCopy(NodeId x, const std::string& because, NodeId reader = ir::kNoNode);
+  bool Made(NodeId id) const { return c_.made[static_cast<size_t>(id)] != 0; }
+  void Grow();  // tables by node, to as many as there are
+  void MarkOutputs();
+  // As of the last MarkOutputs.
+  bool IsOutput(NodeId id) const {
+    return static_cast<size_t>(id) < is_output_.size() && is_output_[static_cast<size_t>(id)] != 0;
+  }
+  Status Index();
+  void MarkStored();
+
+  // written_storage.cc
+  void IndexStates();
+  bool IsState(NodeId id) const;
+  std::vector<NodeId> VersionsOf(const ir::StatePair& pair) const;
+  void FindStateChains();
+  void CopyOwnReads(const std::vector<NodeId>& versions);
+  Status OrderCopies();
+  size_t MemoryReaders(std::span<const NodeId> users) const;
+  void CopyCallTargets();
+  bool VersionInPlace(std::span<const NodeId> results, NodeId call, uint32_t output) const;
+  bool MayBeChanged(NodeId data, NodeId call, std::span<const NodeId> users) const;
+  std::string WhyNotChanged(NodeId data) const;
+  bool IsWhole(NodeId version) const;
+
+  // change_in_place.cc
+  struct Placed {
+    NodeId first = ir::kNoNode;  // the oldest version: the memory's own
+    ir::View place;              // where another lies in it
+  };
+  struct Change {
+    NodeId id, base;     // the write, and the version that it changes
+    Placed own;          // where its data lies
+    ir::Region written;  // of the same memory: what it may replace
+  };
+  struct LateRead {  // of elements that no write replaces
+    NodeId reader;
+    ir::Region region;
+  };
+  void CopyScatterTargets();
+  std::string ChangeInPlace(NodeId id);
+  bool IsChangeable(NodeId base);
+  bool ReadsPiecesAlone(NodeId base);
+  bool SortReaders(const Change& change, const ir::View& place, std::vector<NodeId>* before,
+                   std::vector<LateRead>* late);
+  bool Meets(NodeId first, const ir::Region& a, const ir::Region& b) const;
+
+  // output_memory.cc
+  void SettleOutputs();
+  std::string WhyCopied(size_t output, NodeId id, bool taken) const;
+  bool EndsChain(size_t output, NodeId base) const;
+  NodeId StorageOf(NodeId version) const;
+  bool IsUnchangedState(size_t output, NodeId id) const;
+  void WriteStatesDirectly();
+  std::string WhyNotDirectly(const ir::StatePair& pair, NodeId id);
+  std::string ReadsOtherPlaces(const ir::StatePair& pair) const;
+  std::vector<NodeId> WritersOf(NodeId base) const;
+  std::vector<NodeId> ReadersOf(NodeId id);
+  void TakeMovesAside(NodeId storage, const std::vector<NodeId>& writers);
+  std::string OrderOldReaders(const ir::StatePair& pair, NodeId copy, const std::vector<NodeId>& writers);
+  bool ReadsInPlace(NodeId id, NodeId storage) const;
+
+  // concat_pieces.cc
+  void CopyConcatPieces();
+  std::string WhyNotInPlace(NodeId piece, NodeId holder, const ir::View& whole, ir::View* place) const;
+  bool MayBeRunAt(const ir::View& place, NodeId holder, NodeId concat);
+  bool MayBeWrittenAt(const ir::View& place, NodeId version) const;
+
+  // runs_of_memory.cc
+  void CopyCallInputs();
+  void GatherInPlace();
+  std::optional<int64_t> RankIn(const ir::CollectiveAttrs& attrs) const;
+
+  Context& c_;
+  ir::Graph& g_;
+  std::vector<int> state_of_input_, state_of_output_;  // into g_.states, or -1
+  std::vector<char> is_output_;                        // by node
+  std::vector<char> in_place_;                         // by node: a write in the state's own memory
+  std::unordered_map<NodeId, NodeId> storage_;         // of the versions in them, the input
+  std::vector<std::vector<NodeId>> chains_;            // the versions of each state that is written in place
+  std::unordered_map<NodeId, Placed> placed_;          // of versions that share memory which is no state
+  std::unordered_map<NodeId, std::vector<LateRead>> late_;  // by oldest version
+};
+
+}  // namespace rondo::fusion
+
+#endif  // RONDO_COMPILER_FUSION_PREPARATION_H_

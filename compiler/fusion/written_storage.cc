@@ -1,0 +1,155 @@
+// Which writes happen in the memory of what they change: those of states, of memory that nothing else reads.
+// All others change a copy.
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+
+#include "compiler/fusion/preparation.h"
+#include "compiler/ir/versions.h"
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::Op;
+
+bool Preparation::IsState(NodeId id) const {
+  if (g_.node(id).op != Op::kInput) return false;
+  return state_of_input_[static_cast<size_t>(g_.node(id).As<ir::InputAttrs>().index)] >= 0;
+}
+
+void Preparation::IndexStates() {
+  state_of_input_.assign(g_.inputs.size(), -1);
+  state_of_output_.assign(g_.outputs.size(), -1);
+  for (size_t s = 0; s < g_.states.size(); ++s) {
+    state_of_input_[static_cast<size_t>(g_.states[s].input)] = static_cast<int>(s);
+    state_of_output_[static_cast<size_t>(g_.states[s].output)] = static_cast<int>(s);
+  }
+}
+
+// The versions of a state, the input first, if its output is the last of a chain of writes over it.
+std::vector<NodeId> Preparation::VersionsOf(const ir::StatePair& pair) const {
+  std::vector<NodeId> versions;
+  NodeId at = g_.outputs[pair.output].node;
+  while (true) {
+    NodeId base = g_.BaseOf(at);
+    if (!ir::IsDense(g_.ViewOf(at), g_.node(base).shape.elements())) return {};
+    versions.push_back(base);
+    const ir::VersionStep step = ir::VersionStepOf(g_, base);
+    if (step.runs == kNoNode) break;
+    at = g_.node(step.runs).inputs[step.slot];
+  }
+  std::reverse(versions.begin(), versions.end());
+  return versions[0] == g_.inputs[pair.input].node ? versions : std::vector<NodeId>();
+}
+
+// Writes that end in their own state's output happen in place, unless somebody would read an older version
+// too late: the state is then written as a whole, after everything else.
+void Preparation::FindStateChains() {
+  in_place_.assign(static_cast<size_t>(g_.size()), 0);
+  for (const ir::StatePair& pair : g_.states) {
+    std::vector<NodeId> versions = VersionsOf(pair);
+    if (versions.size() < 2) continue;
+    CopyOwnReads(versions);
+    if (!ir::OrderReaders(&g_, versions).empty()) continue;
+    for (size_t v = 1; v < versions.size(); ++v) in_place_[versions[v]] = 1;
+    for (NodeId version : versions) storage_.emplace(version, versions[0]);
+    chains_.push_back(std::move(versions));
+  }
+}
+
+// What a write takes from its own storage, as updates, indices or other arguments, is read before anything
+// is written.
+void Preparation::CopyOwnReads(const std::vector<NodeId>& versions) {
+  const std::unordered_set<NodeId> known(versions.begin(), versions.end());
+  for (size_t v = 1; v < versions.size(); ++v) {
+    const ir::VersionStep step = ir::VersionStepOf(g_, versions[v]);
+    for (size_t k = 0; k < g_.node(step.runs).inputs.size(); ++k) {
+      NodeId read = g_.node(step.runs).inputs[k];
+      const bool own = known.count(g_.BaseOf(read)) != 0;
+      if (!own || k == step.slot) continue;
+      NodeId copy = MakeCopy(read, "it is read from the memory that is written, at other places");
+      g_.SetInput(step.runs, k, copy);
+    }
+  }
+}
+
+// Copies made since the chains were found read versions as well.
+Status Preparation::OrderCopies() {
+  c_.storage_of.assign(static_cast<size_t>(g_.size()), kNoNode);
+  for (const std::vector<NodeId>& versions : chains_) {
+    const std::string late = ir::OrderReaders(&g_, versions);
+    if (!late.empty()) return Status::Error(Code::kInternal, "fusion: %s", late.c_str());
+    for (NodeId version : versions) c_.storage_of[version] = versions[0];
+  }
+  for (const auto& [version, placed] : placed_) c_.storage_of[version] = placed.first;
+  return Status::Ok();
+}
+
+// Whether all of the memory that `version` lies in is what it shows, in order.
+bool Preparation::IsWhole(NodeId version) const {
+  for (ir::VersionStep step = ir::VersionStepOf(g_, version); step.runs != kNoNode;
+       step = ir::VersionStepOf(g_, version)) {
+    const NodeId data = g_.node(step.runs).inputs[step.slot];
+    version = g_.BaseOf(data);
+    if (!ir::IsDense(g_.ViewOf(data), g_.node(version).shape.elements())) return false;
+  }
+  return true;
+}
+
+// Why a write to `data` changes a copy.
+std::string Preparation::WhyNotChanged(NodeId data) const {
+  const NodeId base = g_.BaseOf(data);
+  if (g_.node(base).op == Op::kInput && !IsState(base))
+    return NameOf(g_, base) + " is written to, and stays as the caller gave it";
+  if (c_.IsLeaf(base)) return NameOf(g_, base) + " is written to, and others need it as it was";
+  return "what " + NameOf(g_, base) + " computes is written to, and others read it as it was";
+}
+
+// A call's results are written by it: they do not read its first output.
+size_t Preparation::MemoryReaders(std::span<const NodeId> users) const {
+  return static_cast<size_t>(std::count_if(users.begin(), users.end(),
+                                           [&](NodeId user) { return g_.node(user).op != Op::kCallResult; }));
+}
+
+// The same for what custom ops change: it is copied unless the call is all that reads it.
+void Preparation::CopyCallTargets() {
+  const NodeId count = g_.size();
+  MarkOutputs();
+  const ir::Users users = g_.AllUsers();
+  for (NodeId id = 0; id < count; ++id) {
+    if (g_.node(id).dead || g_.node(id).op != Op::kCall) continue;
+    const std::shared_ptr<const ir::CallInfo> info = g_.node(id).As<ir::CallAttrs>().info;
+    for (uint32_t i = 0; i < info->num_outputs(); ++i) {
+      if (!info->IsVersion(i) || VersionInPlace(users[id], id, i)) continue;
+      const size_t slot = info->SlotOf(info->output(i).alias);
+      const NodeId data = g_.node(id).inputs[slot];
+      if (data < count && MayBeChanged(data, id, users[data])) continue;
+      const NodeId copy = MakeCopy(data, WhyNotChanged(data), id);
+      g_.SetInput(id, slot, copy);
+    }
+  }
+}
+
+bool Preparation::VersionInPlace(std::span<const NodeId> results, NodeId call, uint32_t output) const {
+  if (output == 0) return in_place_[call] != 0;
+  return std::any_of(results.begin(), results.end(), [&](NodeId user) {
+    return g_.node(user).op == Op::kCallResult && g_.node(user).As<ir::CallAttrs>().output == output &&
+           in_place_[user];
+  });
+}
+
+// Whether `data` is memory of its own that nothing but one argument of `call` reads.
+bool Preparation::MayBeChanged(NodeId data, NodeId call, std::span<const NodeId> users) const {
+  const Op op = g_.node(data).op;
+  if (op == Op::kView || op == Op::kInput || op == Op::kConstant || op == Op::kConcat || op == Op::kIota)
+    return false;
+  const auto& inputs = g_.node(call).inputs;
+  const auto reads =
+      std::count_if(inputs.begin(), inputs.end(), [&](NodeId in) { return g_.BaseOf(in) == data; });
+  const auto placed = placed_.find(data);
+  if (placed != placed_.end() && (!IsWhole(data) || !late_.at(placed->second.first).empty())) return false;
+  return reads == 1 && !in_place_[data] && MemoryReaders(users) == 1 && !IsOutput(data);
+}
+
+}  // namespace rondo::fusion

@@ -1,0 +1,44 @@
+// Copies: steps of a plan that move bytes without computing anything, and why each has to.
+//
+// Why is a text of the plan that nothing refers to, as `value "NAME" of Op "node"` is: PlanData::sources says
+// `copy in step 3 of "main": REASON`. For the compiler, which writes it, and tools; the runtime passes over
+// it.
+#ifndef RONDO_FORMATS_PLAN_COPIES_H_
+#define RONDO_FORMATS_PLAN_COPIES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/plan.h"
+
+namespace rondo {
+
+// Whether a part of a kernel only moves elements, from and to places that no index decides.
+inline bool OnlyMoves(const Part& part) {
+  const auto moves = [](const TapeInst& inst) {
+    return inst.op == TapeOp::kLoad || inst.op == TapeOp::kStore;
+  };
+  const auto fixed = [](const Operand& operand) { return operand.indirects.empty(); };
+  return part.skeleton == Skeleton::kMap && std::all_of(part.body.begin(), part.body.end(), moves) &&
+         std::all_of(part.operands.begin(), part.operands.end(), fixed);
+}
+
+// What stands before the reason.
+inline std::string CopyInStep(std::string_view program, uint32_t step) {
+  return "copy in step " + std::to_string(step) + " of \"" + std::string(program) + "\": ";
+}
+
+// Why step `step` of `program` copies; "" if the plan does not say.
+inline std::string_view WhyCopied(const PlanData& plan, const Program& program, uint32_t step) {
+  const std::string begins = CopyInStep(program.name, step);
+  for (std::string_view source : plan.sources) {
+    if (source.substr(0, begins.size()) == begins) return source.substr(begins.size());
+  }
+  return {};
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_PLAN_COPIES_H_

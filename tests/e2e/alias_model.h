@@ -1,0 +1,65 @@
+// AliasModel: a model of a few nodes whose memory a test looks at.
+#ifndef RONDO_TESTS_E2E_ALIAS_MODEL_H_
+#define RONDO_TESTS_E2E_ALIAS_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/evaluate.h"
+#include "runtime/verify/expectation.h"
+#include "tests/e2e/harness.h"
+#include "tests/import/model_maker.h"
+
+namespace rondo {
+
+class AliasModel : public ModelMaker {
+ public:
+  using ModelMaker::ModelMaker;
+  using ModelMaker::Node;
+
+  // Nodes with attributes of one kind: Node("Concat", {"a", "b"}, {"c"}, "axis", 1).
+  void Node(const std::string& op, const std::vector<std::string>& inputs,
+            const std::vector<std::string>& outputs, const std::string& attribute, int64_t value);
+  void Node(const std::string& op, const std::vector<std::string>& inputs,
+            const std::vector<std::string>& outputs, const std::string& attribute,
+            const std::vector<int64_t>& values);
+  // Elements [begin, end) along `axis`.
+  void Slice(const std::string& from, const std::string& to, int64_t begin, int64_t end, int64_t axis = 0);
+  // An input and an output of that name that are one persistent buffer.
+  void State(const std::string& input, const std::vector<int64_t>& dims, const std::string& output,
+             int type = onnx::TensorProto::FLOAT);
+  // Integer inputs are drawn from [0, below).
+  void IntegersBelow(int64_t below) { below_ = below; }
+
+  // Compiles it, takes two runs on the host driver, with the state carried on, and compares all outputs and
+  // states with what the evaluator makes of the model's graph, before any pass; then the lifecycle verifier
+  // looks at the plan, and the plan must say why of every step that copies. Once.
+  void Check();
+
+  // After Check. Of a plan that could not be made: 0, empty.
+  const PlanData& plan() const { return model_->data(); }
+  size_t steps() const { return plan().programs[0].steps.size(); }
+  uint64_t arena() const { return plan().programs[0].arena_bytes; }
+  uint64_t copied() const { return CopiedBytes(plan(), 0); }
+  // "" if it holds.
+  std::string Expect(ExpectationKind kind, const std::string& value, const std::string& other = "") const {
+    return Mismatch(plan(), {kind, value, other, "", 0});
+  }
+  // The reasons of all copies.
+  std::string Why() const;
+
+ private:
+  ir::Values RandomInputs(const ir::Graph& graph) const;
+  void CheckRuns(const ir::Graph& graph);
+  void CheckLifecycle();
+
+  std::vector<StateName> states_;
+  int64_t below_ = 2;
+  std::unique_ptr<LiveModel> model_;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_E2E_ALIAS_MODEL_H_
