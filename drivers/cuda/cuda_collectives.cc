@@ -78,6 +78,8 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
     Member& member = members_[num_members_++];
     if (processes_ != nullptr && num_members_ - 1 != processes_->rank()) continue;
     member.device = devices[number];
+    if (processes_ == nullptr && std::count(numbers.begin(), numbers.end(), number) > 1)
+      member.device->SeveralRanks();
     RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
   RONDO_ASSIGN_OR_RETURN(const GrowingList<nccl::RankPlace> places, FindPlaces(devices, numbers));

@@ -124,6 +124,7 @@ Status CudaDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
   if (bytes == 0) return Status::Ok();
   CudaStream* s = ToCuda(stream);
   Use use(*this);
+  if (s->has_graph) RONDO_RETURN_IF_ERROR(Idle(s));
   if (s->staging != nullptr) {
     RONDO_ASSIGN_OR_RETURN(const bool ordinary, IsOrdinary(host, bytes));
     if (ordinary) return s->staging->CopyOut(host, from, bytes, s->handle);
@@ -135,6 +136,7 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
   Use use(*this);
+  if (s->has_graph && s->recording == nullptr) RONDO_RETURN_IF_ERROR(Idle(s));
   RONDO_RETURN_IF_ERROR(Check(api_.copy(to, from, bytes, s->handle), "copying on the device"));
   CudaNode node;
   node.bytes = bytes;

@@ -103,6 +103,7 @@ struct CudaStream {
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
+  bool has_graph = false;  // a graph was launched since the stream was last known to be idle
 };
 
 struct CudaEvent {
@@ -146,6 +147,11 @@ class CudaDevice final : public Device {
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
   // call on every device says so.
   Status Check(Error error, const char* call);
+
+  // From now on several ranks of one program run here. A GPU has few queues, so a stream's work may wait
+  // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
+  // graph behind copies.
+  void SeveralRanks() { several_ranks_.store(true, std::memory_order_release); }
 
   // Makes the device's context current for a scope.
   class Use {
@@ -211,6 +217,8 @@ class CudaDevice final : public Device {
   // Where the streams and events of a recording part from it; it is gone then.
   static void Leave(CudaRecording* recording);
   Result<Event*> MakeEvent(bool timed);
+  // Where several ranks run, waits for what the stream has been given.
+  Status Idle(CudaStream* stream);
   // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
   // With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
@@ -234,6 +242,7 @@ class CudaDevice final : public Device {
   std::mutex copy_mutex_;
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
+  std::atomic<bool> several_ranks_{false};
   std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;

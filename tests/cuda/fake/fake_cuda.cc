@@ -174,6 +174,7 @@ RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, 
   POINT("cuMemcpyDtoHAsync");
   if (!IsOwn(from, bytes)) return kInvalidValue;
   CountCopy(to);
+  rondo::fake_cuda::CountQueue(stream);
   return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; });
 }
 RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, StreamHandle stream) {

@@ -81,6 +81,9 @@ RONDO_FAKE_API HostCopies CountHostCopies();
 // and keeps others from adding work.
 RONDO_FAKE_API uint64_t CountStalls();
 
+// Graphs, and copies to the host, that were put behind work of their stream that had not been done.
+RONDO_FAKE_API uint64_t CountQueued();
+
 inline constexpr uint64_t kNoCall = ~uint64_t{0};
 // Counts calls that can fail, from 0 on, and fails the `fail`-th with `error`.
 RONDO_FAKE_API void Arm(uint64_t fail, int error);

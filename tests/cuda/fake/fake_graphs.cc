@@ -58,6 +58,7 @@ RONDO_FAKE_API Error cuGraphUpload(GraphExec, StreamHandle) {
 RONDO_FAKE_API Error cuGraphLaunch(GraphExec exec, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
   POINT("cuGraphLaunch");
+  rondo::fake_cuda::CountQueue(stream);
   auto* graph = reinterpret_cast<rondo::fake_cuda::Graph*>(exec);
   for (const std::shared_ptr<Node>& node : graph->nodes) {
     const auto changed = graph->changed.find(node.get());

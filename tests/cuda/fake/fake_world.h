@@ -81,7 +81,7 @@ struct World {
   Error error = 0;
   Count count;
   HostCopies copies;
-  uint64_t stalls = 0;
+  uint64_t stalls = 0, queued = 0;
 
   World();
 };
@@ -129,6 +129,9 @@ Event* ToEvent(cuda::EventHandle handle);
 
 // Adds to the stream, or to what it captures.
 Error Enqueue(cuda::StreamHandle handle, Work work);
+
+// Counts what is about to be added, if the stream is not idle.
+void CountQueue(cuda::StreamHandle handle);
 
 // Whether a block of the current device holds all of these bytes.
 bool IsOwn(Address address, size_t bytes);
