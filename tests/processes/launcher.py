@@ -5,7 +5,7 @@
 
   --srun            srun's variables instead of torchrun's
   --store           with a key-value store at MASTER_PORT, as torchrun has one, and its variables
-  --kill R:S        ends process R without a word after S seconds
+  --kill R:S        ends process R without a word once it has used S seconds of a processor, on however busy a machine
   --spaces A,B      the processes in these network namespaces in turn; --address is what A is called in B
   --address HOST    MASTER_ADDR, by default 127.0.0.1
 
@@ -97,6 +97,12 @@ def follow(stream, label):
         sys.stdout.flush()
 
 
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("-n", type=int, required=True)
@@ -121,7 +127,8 @@ def main():
     killed = -1
     if options.kill:
         killed, seconds = int(options.kill.split(":")[0]), float(options.kill.split(":")[1])
-        time.sleep(seconds)
+        while processes[killed].poll() is None and processor_seconds(processes[killed].pid) < seconds:
+            time.sleep(0.05)
         processes[killed].send_signal(signal.SIGKILL)
     for process in processes:
         process.wait()

@@ -112,12 +112,11 @@ TEST(MeetingTest, AtAnAddressInAnyOrder) {
 TEST(MeetingTest, WhoDoesNotComeIsNamedInTime) {
   const std::string address = "127.0.0.1:" + std::to_string(FreePort());
   const auto start = Clock::now();
-  std::thread second(
-      [&] { EXPECT_SAYS(Connect(1, 3, address.c_str(), 0.5), "process 2 of 3 has not come"); });
-  EXPECT_SAYS(Connect(0, 3, address.c_str(), 0.5), "process 2 of 3 has not come to process 0 within 0.5 s");
+  std::thread second([&] { EXPECT_SAYS(Connect(1, 3, address.c_str(), 2), "process 2 of 3 has not come"); });
+  EXPECT_SAYS(Connect(0, 3, address.c_str(), 2), "process 2 of 3 has not come to process 0 within 2.0 s");
   second.join();
   EXPECT_SAYS(Connect(1, 2, address.c_str(), 0.3), "process 0 of 2 was not to be found at 127.0.0.1:");
-  EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 10);
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - start).count(), 30);
 }
 
 TEST(MeetingTest, OthersNumbersAreRefusedOnAllSides) {

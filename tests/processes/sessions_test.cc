@@ -166,16 +166,16 @@ TEST(FailureTest, OneThatEndsWithoutAWordIsNamed) {
 TEST(FailureTest, OneThatStopsIsFoundInTheWatchdogsTime) {
   TogetherOn(2, 4, 4, false, [](Processes& self, Layers& layers) {
     struct Pause {
-      uint32_t rank;
+      Processes& self;
       std::atomic<int> starts{0};
-    } pause{self.rank()};
+    } pause{self};
     HostFaults faults;
     faults.user = &pause;
     faults.before = [](void* user, HostCall call, uint32_t, uint32_t) {
-      auto* self = static_cast<Pause*>(user);
-      if (call == HostCall::kStartCollective && self->rank == 1 && self->starts++ == 4) {
-        std::this_thread::sleep_for(milliseconds(kWatchdogMs * 11 / 10));
-      }
+      auto* pause = static_cast<Pause*>(user);
+      if (call != HostCall::kStartCollective || pause->self.rank() != 1 || pause->starts++ != 4)
+        return Status::Ok();
+      while (pause->self.state().ok()) std::this_thread::sleep_for(milliseconds(5));
       return Status::Ok();
     };
     Own own(self, layers, faults);
@@ -183,7 +183,7 @@ TEST(FailureTest, OneThatStopsIsFoundInTheWatchdogsTime) {
     ASSERT_TRUE(session.ok()) << session.status().message();
     const auto start = std::chrono::steady_clock::now();
     const Status status = session->Run(0, own.inputs, own.outputs);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(3 * kWatchdogMs + 5000));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(kWatchdogMs + 30000));
     EXPECT_EQ(status.code(), Code::kAborted);
     EXPECT_SAYS(status, "sync point 4");
     EXPECT_SAYS(status, "no progress for ");
