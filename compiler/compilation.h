@@ -10,6 +10,7 @@
 #include "compiler/fusion/lowered.h"
 #include "compiler/import/import.h"
 #include "compiler/ir/graph.h"
+#include "compiler/schedule/gather_weights.h"
 #include "compiler/schedule/least_memory.h"
 
 namespace rondo {
@@ -22,6 +23,8 @@ struct ProgramInWork {
   ir::Graph graph;         // from `import` to `fuse`
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;
+  WeightSharing sharing;           // with options.weights kGather, from `shard` to `gather_weights`
+  GatheredWeights gathered;        // the same, from `gather_weights` on
   std::vector<NamedValue> values;  // of the model, from `import` on
   DeviceHints hints;               // of the model, from `import` on
   FixedCaches caches;              // with options.cache_length

@@ -52,6 +52,12 @@ struct StateName {
 // are.
 enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
 
+// What becomes of the weights of a whole model that `tensor_parallel` devices run. kDivide: the work follows
+// them, each device does its share. kGather: every device does all of the work, keeps its share of each
+// weight and brings the whole of it together just before its use (compiler/schedule/gather_weights.h);
+// results are those of one device, to the bit.
+enum class Weights : uint8_t { kDivide, kGather };
+
 struct CompileOptions {
   std::vector<ModelSource> models;
   Targets targets;                   // the host, if nothing else is said
@@ -72,9 +78,10 @@ struct CompileOptions {
   // with `devices`. What the report of the pass `shard` says of each program: collectives, bytes, and what is
   // not shared out with the reason.
   uint32_t tensor_parallel = 0;
+  Weights weights = Weights::kDivide;
   // Stages that a whole model is cut into, one behind the other (compiler/shard/stages.h), each for a device,
   // or for `tensor_parallel` of them: 64 devices at most. 0 and 1: none. Results are those of one device, to
-  // the bit, where `tensor_parallel` is none.
+  // the bit, where `tensor_parallel` is none or weights are gathered.
   uint32_t pipeline_parallel = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.

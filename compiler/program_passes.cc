@@ -152,6 +152,13 @@ void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
   share.values = whole.values;
 }
 
+// The devices of a stage, which share its weights.
+WeightSharing SharingOf(uint32_t stage, uint32_t rank, uint32_t devices, uint32_t stages) {
+  WeightSharing sharing = {devices, rank, {}};
+  for (uint32_t r = 0; r < devices && stages > 1; ++r) sharing.group.push_back(stage * devices + r);
+  return sharing;
+}
+
 void AddText(const std::string& more, std::string* text) { *text += (text->empty() ? "" : "\n") + more; }
 
 }  // namespace
@@ -160,6 +167,7 @@ void AddText(const std::string& more, std::string* text) { *text += (text->empty
 Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
   const uint32_t devices = std::max(compilation->options.tensor_parallel, 1u);
   const uint32_t stages = std::max(compilation->options.pipeline_parallel, 1u);
+  const bool gather = compilation->options.weights == Weights::kGather;
   if (devices * stages == 1) {
     *text = "one device runs what the model says";
     return Status::Ok();
@@ -167,6 +175,7 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
   std::vector<ProgramInWork> programs;
   shard::StagePlaces places;
   std::vector<shard::StateForms> states(stages);
+  if (gather) *text = "every device does all of the work, and gathers weights as it comes to them";
   for (ProgramInWork& program : compilation->programs) {
     const std::string& name = program.source.program;
     RONDO_RETURN_IF_ERROR(shard::RefuseCollectives(program.graph).At("program \"%s\"", name.c_str()));
@@ -183,7 +192,9 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
     for (const std::string& hint : program.hints.not_used) AddText(name + ": not followed: " + hint, text);
     for (uint32_t s = 0; s < stages; ++s) {
       shard::ShardedGraph sharded;
-      if (devices > 1) {
+      if (gather) {
+        sharded.ranks = shard::OnEveryDevice(staged.stages[s], devices);
+      } else if (devices > 1) {
         RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
                                                 {s, stages}, &program.hints)
                                   .At("program \"%s\"", name.c_str()));
@@ -191,8 +202,10 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
       } else {
         sharded.ranks.push_back(std::move(staged.stages[s]));
       }
-      for (uint32_t r = 0; r < devices; ++r)
+      for (uint32_t r = 0; r < devices; ++r) {
         AddShare(program, std::move(sharded.ranks[r]), s * devices + r, &programs);
+        if (gather) programs.back().sharing = SharingOf(s, r, devices, stages);
+      }
     }
   }
   compilation->programs = std::move(programs);
@@ -244,6 +257,16 @@ Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
   return Status::Ok();
 }
 
+Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  if (compilation->options.weights != Weights::kGather) {
+    *text = "";
+    return Status::Ok();
+  }
+  program->gathered = GatherWeights(program->sharing, &program->planned.lowered);
+  *text = program->gathered.text;
+  return Status::Ok();
+}
+
 Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text) {
   uint32_t devices = 0;
   for (const ProgramInWork& other : compilation->programs)
@@ -252,6 +275,7 @@ Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* te
   options.costs = CostModelOf(compilation->options.targets.deciding(), devices);
   options.budget = compilation->options.overlap_budget;
   options.break_before = compilation->options.break_before;
+  options.ahead = program->gathered.at_once;
   program->planned.overlap = OverlapCollectives(&program->planned.lowered, options);
   *text = program->planned.overlap.text;
   return Status::Ok();

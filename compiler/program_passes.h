@@ -43,6 +43,7 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PutOnStreams(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PlanArena(Compilation* compilation, ProgramInWork* program, std::string* text);

@@ -49,12 +49,25 @@ class Fixer : Growth {
     }
     for (const ir::GraphOutput& output : g_->outputs) RONDO_RETURN_IF_ERROR(CheckOutput(output));
     RONDO_RETURN_IF_ERROR(DropOldInputs());
+    DropIdentities();
     g_->RemoveDead();
     g_->Compact();
     return Status::Ok();
   }
 
  private:
+  // Views of all of their base in order, which were kept so that the three graphs are alike.
+  void DropIdentities() {
+    for (NodeId id = 0; id < g_->size(); ++id) {
+      const Node& n = g_->node(id);
+      if (n.dead || n.op != Op::kView) continue;
+      const Node& base = g_->node(n.inputs[0]);
+      const bool same = n.shape == base.shape && n.dtype == base.dtype;
+      if (same && ir::IsDense(n.As<ir::ViewAttrs>().view, base.shape.elements()) && !g_->IsOutput(id))
+        g_->Replace(id, base.id);
+    }
+  }
+
   // ------------------------------------------------------------------------------------ the ports
 
   // count_: how many positions are cached, i64 []. After the last real one of any batch entry the mask is 0.
@@ -136,7 +149,8 @@ class Fixer : Growth {
         return Refuse("the input \"" + n.name + "\" has a dimension of positions that is not its last");
       case Op::kConstant: return FixConstant(id);
       case Op::kView:
-      case Op::kIndexedRead:
+        return HasRowsInOne(id) || HasRowsInOne(second(id).inputs[0]) ? CheckRowsInOne(id) : FixMap(id);
+      case Op::kIndexedRead: return HasRowsInOne(second(id).inputs[0]) ? FixRowsInOne(id) : FixMap(id);
       case Op::kIndexedWrite: return FixMap(id);
       case Op::kConcat: return FixConcat(id);
       case Op::kReduce: return CheckReduce(id);
@@ -235,6 +249,45 @@ class Fixer : Growth {
     const NodeId instead = a.op == Op::kIndexedWrite ? b_.IndexedWrite(data, a.inputs[1], index, attrs)
                                                      : b_.IndexedRead(data, index, attrs, a.shape);
     g_->Replace(id, instead);
+    return Status::Ok();
+  }
+
+  // Several rows of positions as one dim, or what was one as several rows: each row is `length` long in the
+  // plan, wherever it begins.
+  Status CheckRowsInOne(NodeId id) const {
+    const Node& n = g_->node(id);
+    if (ir::IsDense(n.As<ir::ViewAttrs>().view, g_->node(n.inputs[0]).shape.elements())) return Status::Ok();
+    return Refuse("it shows several rows of the cached positions as one, and not all of them in order");
+  }
+
+  // A read from such a dim: its index counts rows as long as the real positions are.
+  Status FixRowsInOne(NodeId id) {
+    const Node& n = g_->node(id);
+    const NodeId data = n.inputs[0];
+    ir::IndexedAttrs attrs = n.As<ir::IndexedAttrs>();
+    const std::vector<ir::IndexedDim>& then = second(id).As<ir::IndexedAttrs>().dims;
+    std::vector<NodeId> index(n.inputs.begin() + 1, n.inputs.end());
+    const Shape shape = n.shape;
+    const NodeId real = b_.BinaryScalar(TapeOp::kAdd, count_, static_cast<double>(rows_));
+    for (size_t k = 0; k < attrs.dims.size(); ++k) {
+      if (attrs.dims[k].extent == then[k].extent) continue;
+      if (attrs.dims[k].extent % length_ != 0)
+        return Refuse("it reads several rows of the cached positions as one");
+      const auto rows = static_cast<double>(attrs.dims[k].extent / length_);
+      NodeId place = b_.Cast(index[k], DType::kI64);
+      if (attrs.dims[k].wrap) {
+        const NodeId from_end = b_.Add(place, b_.BinaryScalar(TapeOp::kMul, real, rows));
+        place = b_.Select(b_.Binary(TapeOp::kLess, place, b_.Scalar(DType::kI64, 0)), from_end, place);
+        attrs.dims[k].wrap = false;
+      }
+      const NodeId row = b_.Binary(TapeOp::kDiv, place, real);
+      const NodeId behind =
+          b_.Binary(TapeOp::kSub, b_.Scalar(DType::kI64, static_cast<double>(length_)), real);
+      // Of a place behind the real ones, which nobody looks at, any will do.
+      const double last = static_cast<double>(attrs.dims[k].extent - 1);
+      index[k] = b_.BinaryScalar(TapeOp::kMin, b_.Add(place, b_.Mul(row, behind)), last);
+    }
+    g_->Replace(id, b_.IndexedRead(data, index, attrs, shape));
     return Status::Ok();
   }
 

@@ -155,8 +155,8 @@ OverlapReport OverlapCollectives(LoweredProgram* program, const OverlapOptions& 
   Overlap overlap(*program, options);
   const Timeline before = Simulate(*program, overlap.times(), given, true);
   report.arena_before = report.arena_after = ArenaOf(*program, given);
-  report.arena_limit =
-      report.arena_before + static_cast<int64_t>(static_cast<double>(report.arena_before) * options.budget);
+  report.arena_limit = report.arena_before + options.ahead +
+                       static_cast<int64_t>(static_cast<double>(report.arena_before) * options.budget);
 
   // Live bytes say what an arena needs at least: where packing or streams take more, with less live.
   Candidate found;

@@ -15,6 +15,7 @@ namespace rondo {
 struct OverlapOptions {
   CostModel costs;
   double budget = 0.1;  // by how much of its bytes the arena may grow
+  int64_t ahead = 0;    // and by so many more: of weights that are gathered ahead of their use
   // Names of nodes that a partition must end before: no op is moved past them.
   std::vector<std::string> break_before;
 };

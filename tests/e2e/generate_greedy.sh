@@ -16,8 +16,8 @@ for devices in 2 3 4; do
   "$generate" "$work/shared.rondo" --prompt-file "$work/prompt" --tokens 120 --raw >"$work/out"
   cmp "$work/out" "$model/greedy.bytes"
 done
-# Cut into stages, each with the caches of its layers; and each stage shared out.
-for sharing in "--pp 2" "--pp 2 --tp 2"; do
+# Cut into stages, each with the caches of its layers; each stage shared out; and weights gathered as they are used.
+for sharing in "--pp 2" "--pp 2 --tp 2" "--tp 3 --weights gather" "--pp 2 --tp 2 --weights gather"; do
   "$rondo" compile prefill="$model/prefill64.onnx" decode="$model/decode.onnx" $sharing -o "$work/staged.rondo"
   "$generate" "$work/staged.rondo" --prompt-file "$work/prompt" --tokens 120 --raw >"$work/out"
   cmp "$work/out" "$model/greedy.bytes"

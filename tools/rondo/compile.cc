@@ -15,6 +15,7 @@
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
 namespace {
@@ -65,16 +66,19 @@ bool ParsePrecision(const std::string& text, Precision* precision) {
 }
 
 // How a whole model was shared out, and what import has to say beside its counts: the passes' table has the
-// same with -v.
+// same with -v. What several devices say alike is said once.
 void PrintRemarks(const CompileReport& report, bool shared_out, CommandOutput* out) {
+  std::string last;
   for (const PassReport& pass : report.passes) {
-    const bool imported = pass.pass == "import";
-    if (!imported && (pass.pass != "shard" || !shared_out)) continue;
+    const bool imported = pass.pass == "import", gathered = pass.pass == "gather_weights";
+    if (!imported && ((pass.pass != "shard" && !gathered) || !shared_out)) continue;
+    if (gathered && pass.text == last) continue;
+    last = pass.text;
     size_t at = imported ? pass.text.find('\n') : 0;
     if (at != std::string::npos && imported) ++at;
     while (at < pass.text.size()) {
       const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
-      const std::string program = imported ? "program " + pass.program + ": " : "";
+      const std::string program = imported || gathered ? "program " + pass.program + ": " : "";
       out->Line("%s%s", program.c_str(), pass.text.substr(at, end - at).c_str());
       at = end + 1;
     }
@@ -209,6 +213,7 @@ class CompileCommand : public Command {
         .Integer("--tp", &tensor_parallel_, 1, 64,
                  "share the whole model out over N devices: weights, states and work (tensor parallelism)",
                  "N")
+        .Text("--weights", &weights_, kWeightsHelp, "HOW")
         .Integer("--pp", &pipeline_parallel_, 1, 64,
                  "cut the whole model into N stages, one behind the other (pipeline parallelism); with --tp, "
                  "each stage is shared out",
@@ -297,7 +302,7 @@ class CompileCommand : public Command {
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_, &out_);
-    PrintRemarks(*report, tensor_parallel_ > 1 || pipeline_parallel_ > 1, &out_);
+    PrintRemarks(*report, options_.tensor_parallel > 1 || options_.pipeline_parallel > 1, &out_);
     if (!profile_.empty()) PrintProfileUse(report->profile);
     return out_.Finish(0);
   }
@@ -358,6 +363,8 @@ class CompileCommand : public Command {
     options_.devices = static_cast<uint32_t>(devices_);
     options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options_.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
+    if (!TakeWeights(weights_, &options_))
+      return Misuse("compile", "--weights " + weights_ + " is none of divide, gather");
     options_.auto_state = !no_auto_state_;
     if (matmuls_ == "generated") {
       options_.matmuls = Matmuls::kGenerated;
@@ -437,7 +444,8 @@ class CompileCommand : public Command {
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, states_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
-  std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", target_ = "host";
+  std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", weights_ = "divide",
+                                                               target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;

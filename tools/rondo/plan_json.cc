@@ -7,6 +7,7 @@
 #include "formats/plan/overlap_note.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/plan_report.h"
 
 namespace rondo::tools {
@@ -127,6 +128,15 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                         {"moved", note->moved},
                         {"stopped_by", note->limit}});
   }
+  Json gathers = Json::array();
+  for (const DeviceGathers& device : GathersOf(plan, program)) {
+    gathers.push_back({{"device", device.device},
+                       {"held_bytes", device.held},
+                       {"gathers", device.gathers},
+                       {"gathered_bytes", device.bytes},
+                       {"at_once_bytes", device.at_once},
+                       {"peak_bytes", device.peak()}});
+  }
   return {{"name", std::string(program.name)},
           {"inputs", PortsJson(plan, program.inputs)},
           {"outputs", PortsJson(plan, program.outputs)},
@@ -138,6 +148,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"partitions", partitions},
           {"sync_points", points},
           {"overlaps", overlaps},
+          {"gathered_weights", gathers},
           {"loops", loops},
           {"copies", copies},
           {"steps", steps}};

@@ -11,6 +11,7 @@
 #include "tools/rondo/launch.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
 namespace {
@@ -52,6 +53,7 @@ class TestCommand : public Command {
             "on one)",
             "N|LIST")
         .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
+        .Text("--weights", &weights_, kWeightsHelp, "HOW")
         .Integer("--pp", &pipeline_parallel_, 1, 64, "stages to cut each whole model into", "N")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
@@ -75,6 +77,8 @@ class TestCommand : public Command {
       return Misuse("test", Printf("--tp %d, --pp %d: --devices %s names %zu devices",
                                    static_cast<int>(tensor_parallel_), static_cast<int>(pipeline_parallel_),
                                    load_.devices.c_str(), devices->size()));
+    if (CompileOptions ignored; !TakeWeights(weights_, &ignored))
+      return Misuse("test", "--weights " + weights_ + " is none of divide, gather");
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
     if (Status status = JoinOthers(&load_); !status.ok()) return Fail("test", status);
@@ -144,6 +148,7 @@ class TestCommand : public Command {
     options.devices = devices_;
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
+    TakeWeights(weights_, &options);
     // A case holds whole caches: shared out, each device would have a part of them for itself.
     options.auto_state = !no_auto_state_ && tensor_parallel_ * pipeline_parallel_ == 1;
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
@@ -275,7 +280,7 @@ class TestCommand : public Command {
     return Status::Ok();
   }
 
-  std::string target_;
+  std::string target_, weights_ = "divide";
   int64_t tensor_parallel_ = 1, pipeline_parallel_ = 1;
   uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;
