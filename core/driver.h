@@ -183,9 +183,10 @@ class Driver {
   // times, at any moment.
   virtual void AbortCollectives(Collectives*, [[maybe_unused]] const Status& why,
                                 [[maybe_unused]] bool wait) {}
-  // What device `device` of the program has noted in this run. An error: they cannot go on, since a process
-  // that takes part has ended or has aborted them. Does not block; from any thread, at any moment.
-  virtual Result<CollectiveProgress> Progress(Collectives*, uint32_t device);
+  // What device `device` of the program, one of this process's, has noted in this run. An error: they cannot
+  // go on, since a process that takes part has ended or has aborted them. Does not block; from any thread, at
+  // any moment.
+  virtual Status Progress(Collectives*, uint32_t device, CollectiveProgress* progress);
 
   // --- on drivers whose info says that there are several processes: each says how far it is in making a
   // session. Returns when all have called it as often as this one. By one thread at a time. If one of them

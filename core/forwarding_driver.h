@@ -95,8 +95,8 @@ class ForwardingDriver : public Driver {
   void AbortCollectives(Collectives* collectives, const Status& why, bool wait) override {
     inner_->AbortCollectives(collectives, why, wait);
   }
-  Result<CollectiveProgress> Progress(Collectives* collectives, uint32_t device) override {
-    return inner_->Progress(collectives, device);
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    return inner_->Progress(collectives, device, progress);
   }
   Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override {
     return inner_->Agree(so_far, plan, contents, stop);

@@ -64,9 +64,8 @@ Status FindNeeds(SessionImpl* session, const Program& program, ArmedProgram* arm
   for (uint32_t partition : last) count += partition != 0;
   if (count == 0) return Status::Ok();
   if (session->runtime_impl->driver->Info().processes > 1) {
-    return AtStep(session,
-                  Status::Error(Code::kUnsupported, "needs another process's device but for a collective"),
-                  static_cast<uint32_t>(&program - session->plan.data().programs.data()), p.first_step);
+    return Status::Error(Code::kUnsupported, "step %u needs another process's device but for a collective",
+                         p.first_step);
   }
   Span<uint32_t> needs = session->memory.New<uint32_t>(count);
   if (needs.data() == nullptr) return NoMemory("partitions");

@@ -86,27 +86,26 @@ Status LaunchThreads::Watch(SessionImpl* session, std::unique_lock<std::mutex>* 
   StopSignal& stop = session->stop;
   Watchdog watchdog(session);
   uint64_t give_up = 0;  // when the run was told to end, and the watchdog's time has passed since
-  while (run.left != 0) {
+  while ((run.hold ? run.queued : run.left.load()) != 0) {
     const uint64_t now = MonotonicNanoseconds();
     uint64_t look = now + watchdog.interval();
-    Status why;
     if (give_up == 0) {
-      why = stop.Asked() ? stop.status() : !lost_.ok() ? lost_ : watchdog.Look(now);
-      if (stop.has_deadline() && stop.Word() < look) look = stop.Word();
+      const Status why = stop.Asked() ? stop.status() : !lost_.ok() ? lost_ : watchdog.Look(now);
+      if (!why.ok()) {
+        give_up = watchdog.Later(now);
+        Withdraw(session);
+        lock->unlock();
+        Fail(session, why, true, false);
+        if (!IsStop(why.code())) stop.Cancel();
+        lock->lock();
+        continue;
+      }
+      if (stop.Word() < look) look = stop.Word();
     } else if (now >= give_up) {
       lost_ = watchdog.Lost(run.error);
       return lost_;
     }
-    if (!why.ok()) {
-      give_up = watchdog.Later(now);
-      if (!lost_.ok()) Withdraw(session);
-      lock->unlock();
-      Fail(session, why, true, false);
-      if (!IsStop(why.code())) stop.Cancel();
-      lock->lock();
-    } else {
-      run.changed.wait_for(*lock, std::chrono::nanoseconds(look > now ? look - now : 0));
-    }
+    run.changed.wait_for(*lock, std::chrono::nanoseconds(look > now ? look - now : 0));
   }
   return run.error;
 }
@@ -124,17 +123,13 @@ Status LaunchThreads::Arm(SessionImpl* session, uint32_t program, uint64_t devic
 }
 
 Status LaunchThreads::BeginHold(SessionImpl* session, uint64_t devices) {
-  DeviceRun& run = session->device_run;
   std::unique_lock<std::mutex> lock(mutex_);
-  run.hold = true;
+  session->device_run.hold = true;
   Enqueue(session, devices);
-  while (run.queued != 0 && lost_.ok()) run.changed.wait_for(lock, std::chrono::milliseconds(50));
-  if (run.queued == 0) return Status::Ok();
-  Withdraw(session);
-  run.hold = false;
-  run.changed.notify_all();
-  while (run.left != 0) run.changed.wait(lock);
-  return lost_;
+  const Status status = Watch(session, &lock);
+  lock.unlock();
+  if (!status.ok()) EndHold(session);
+  return status;
 }
 
 void LaunchThreads::EndHold(SessionImpl* session) {

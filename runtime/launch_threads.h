@@ -53,7 +53,8 @@ class LaunchThreads {
   Status Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices);
   // The same, but each device records its partitions.
   Status Arm(SessionImpl* session, uint32_t program, uint64_t devices);
-  // Returns when no run but the caller's uses `devices`, which stay the caller's until EndHold.
+  // Returns when no run but the caller's uses `devices`, which stay the caller's until EndHold; or why they
+  // are not to be had.
   Status BeginHold(SessionImpl* session, uint64_t devices);
   void EndHold(SessionImpl* session);
 

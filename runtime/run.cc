@@ -3,6 +3,7 @@
 #include "runtime/metrics.h"
 #include "runtime/session.h"
 #include "runtime/session_impl.h"
+#include "runtime/watchdog.h"
 
 namespace rondo {
 namespace {
@@ -133,9 +134,13 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
     runtime->gate.Leave();
     return ran;
   }
-  if (held) RONDO_RETURN_IF_ERROR(runtime->launch.BeginHold(session, armed.devices));
-  Status status = options.stepwise ? EnqueueStepwise(session, program, options, observer)
-                                   : Enqueue(session, program, options.timer, armed.devices);
+  Status status = held ? runtime->launch.BeginHold(session, armed.devices) : Status::Ok();
+  if (!status.ok()) {
+    runtime->gate.Leave();
+    return status;
+  }
+  status = options.stepwise ? EnqueueStepwise(session, program, options, observer)
+                            : Enqueue(session, program, options.timer, armed.devices);
   if (!status.ok()) AbortCollectives(session, program, status, true);
   Status waited = SynchronizeAll(session, program, armed.devices);
   if (held) {
@@ -237,12 +242,9 @@ void AbortCollectives(SessionImpl* session, uint32_t program, const Status& why,
 bool HasStartedAll(const SessionImpl* session, uint32_t program_index, uint32_t device) {
   const ArmedProgram& armed = session->programs[program_index];
   if (armed.collectives == nullptr) return true;
-  Result<CollectiveProgress> at = session->runtime_impl->driver->Progress(armed.collectives, device);
-  uint32_t starts = 0;
-  for (const Step& step : session->plan.data().programs[program_index].steps) {
-    starts += step.device == device && step.kind == StepKind::kCollectiveStart;
-  }
-  return at.ok() && at->started == starts;
+  CollectiveProgress at;
+  return session->runtime_impl->driver->Progress(armed.collectives, device, &at).ok() &&
+         StartOf(session->plan.data().programs[program_index], device, at.started) == kNone;
 }
 
 // A device that has come to all its collectives keeps no other waiting: data out of its bounds there is no

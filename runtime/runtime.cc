@@ -35,13 +35,13 @@ Status ChooseDevices(RuntimeImpl* impl, Span<const uint32_t> wanted) {
     return Status::Ok();
   }
   if (wanted.size() > most) {
-    return Status::Error(Code::kInvalidArgument, "%zu devices asked for; a runtime has at most %u%s",
-                         wanted.size(), most, shared ? " where processes share a plan" : "");
+    return Status::Error(Code::kInvalidArgument, "%zu devices asked for; a runtime has at most %u",
+                         wanted.size(), most);
   }
   for (uint32_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] >= available) {
       return Status::Error(Code::kInvalidArgument, "device %u asked for; driver \"%s\" has %u", wanted[i],
-                           impl->driver->Info().name, available);
+                           info.name, available);
     }
     impl->driver_device[first + i] = wanted[i];
   }

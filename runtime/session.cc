@@ -118,6 +118,8 @@ Status PlaceBuffers(SessionImpl* session) {
   return Status::Ok();
 }
 
+Status Supports(SessionImpl* session) { return session->runtime.Supports(session->plan); }
+
 // Everything but the graphs.
 Status Prepare(SessionImpl* session) {
   RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
@@ -145,9 +147,9 @@ Status Agree(SessionImpl* session, const Status& so_far) {
 }
 
 Status Build(SessionImpl* session) {
-  RONDO_RETURN_IF_ERROR(Agree(session, session->runtime.Supports(session->plan)));
-  RONDO_RETURN_IF_ERROR(Agree(session, Prepare(session)));
-  return Agree(session, Arm(session));
+  constexpr Status (*kParts[])(SessionImpl*) = {Supports, Prepare, Arm};
+  for (Status (*part)(SessionImpl*) : kParts) RONDO_RETURN_IF_ERROR(Agree(session, part(session)));
+  return Status::Ok();
 }
 
 void DestroyDevice(SessionDevice* d, Metrics* metrics) {
@@ -184,10 +186,17 @@ void Destroy(SessionImpl* session) {
   DeleteObject(allocator, session);
 }
 
-// The state that a port of any program, or the state itself, calls `name`; here or on another process's
-// device.
-Result<uint32_t> FindAnyState(const SessionImpl* session, std::string_view name) {
-  const PlanData& data = session->plan.data();
+void ListStates(const PlanData& data, Text* text) {
+  size_t states = 0, seen = 0;
+  for (const Buffer& b : data.buffers) states += b.kind == BufferKind::kState;
+  text->Add(states == 0 ? "; it has none" : "; its state is ");
+  for (const Buffer& b : data.buffers) {
+    if (b.kind == BufferKind::kState && !text->AddItem(seen++, states, b.name)) break;
+  }
+}
+
+// The state that a port of any program, or the state itself, calls `name`; kNone if there is none.
+uint32_t FindAnyState(const PlanData& data, std::string_view name) {
   for (const Program& program : data.programs) {
     for (Span<const Port> ports : {program.inputs, program.outputs}) {
       for (const Port& port : ports) {
@@ -195,27 +204,22 @@ Result<uint32_t> FindAnyState(const SessionImpl* session, std::string_view name)
       }
     }
   }
-  size_t states = 0;
   for (uint32_t i = 0; i < data.buffers.size(); ++i) {
-    if (data.buffers[i].kind != BufferKind::kState) continue;
-    if (data.buffers[i].name == name) return i;
-    ++states;
+    if (data.buffers[i].kind == BufferKind::kState && data.buffers[i].name == name) return i;
   }
-  Text text;
-  text.Add("the plan has no state called ");
-  text.AddName(name);
-  text.Add(states == 0 ? "; it has none" : "; its state is ");
-  size_t seen = 0;
-  for (const Buffer& b : data.buffers) {
-    if (b.kind == BufferKind::kState && !text.AddItem(seen++, states, b.name)) break;
-  }
-  return Status::Error(Code::kNotFound, "%s", text.get());
+  return kNone;
 }
 
+// The same of a device of this process.
 Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
-  RONDO_ASSIGN_OR_RETURN(uint32_t index, FindAnyState(session, name));
-  RONDO_RETURN_IF_ERROR(CheckLocal(session, index, name));
-  return index;
+  const PlanData& data = session->plan.data();
+  const uint32_t found = FindAnyState(data, name);
+  if (found != kNone && session->devices[data.buffers[found].device].device != nullptr) return found;
+  Text text;
+  text.Add(found == kNone ? "the plan has no state called " : "another process's device has state ");
+  text.AddName(name);
+  if (found == kNone) ListStates(data, &text);
+  return Status::Error(Code::kNotFound, "%s", text.get());
 }
 
 // FindState, and that a copy of `bytes` at `data` is all of it.
@@ -304,13 +308,6 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const 
 }
 
 Session::~Session() { Destroy(impl_); }
-
-Status CheckLocal(const SessionImpl* session, uint32_t buffer, std::string_view name) {
-  const uint32_t device = session->plan.data().buffers[buffer].device;
-  if (Has(session->runtime_impl->local, device)) return Status::Ok();
-  return Status::Error(Code::kInvalidArgument, "\"%.*s\" is on device %u, which another process has",
-                       static_cast<int>(name.size()), name.data(), device);
-}
 
 const Plan& Session::plan() const { return impl_->plan; }
 

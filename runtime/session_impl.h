@@ -117,9 +117,6 @@ struct SessionImpl {
 
 constexpr bool Has(uint64_t devices, size_t index) { return (devices >> index & 1) != 0; }
 
-// OK, or that buffer `buffer`, called `name`, is on a device that another process has.
-Status CheckLocal(const SessionImpl* session, uint32_t buffer, std::string_view name);
-
 // Makes events and step addresses, and records every partition of every program into a graph whose order
 // is compared with the plan's. Everything made is in `session` even when this fails.
 Status Arm(SessionImpl* session);

@@ -1,20 +1,14 @@
 #include "runtime/watchdog.h"
 
 #include "runtime/session_impl.h"
+#include "runtime/text.h"
 
 namespace rondo {
 namespace {
 
 constexpr uint64_t kLongestInterval = 50'000'000, kShortestInterval = 1'000'000;
-
-// The step that starts the `n`-th collective of `device`, from 0 on; kNone: it has not so many.
-uint32_t StartOf(const Program& program, uint32_t device, uint32_t n) {
-  for (uint32_t i = 0; i < program.steps.size(); ++i) {
-    const Step& step = program.steps[i];
-    if (step.device == device && step.kind == StepKind::kCollectiveStart && n-- == 0) return i;
-  }
-  return kNone;
-}
+// A device that waits for those of other processes lets theirs say first which has stopped.
+constexpr uint64_t kLooksForOthers = 20;
 
 // Where a device stands. Whom others wait for comes before who waits.
 struct Stop {
@@ -39,7 +33,20 @@ Stop StopOf(const Program& program, uint32_t device, const CollectiveProgress& a
   return stop;
 }
 
+// Those that it waits for are among them.
+Span<const uint32_t> ParticipantsOf(const Program& program, const Stop& stop) {
+  return stop.waits ? program.sync_points[stop.sync_point].participants : Span<const uint32_t>();
+}
+
 }  // namespace
+
+uint32_t StartOf(const Program& program, uint32_t device, uint32_t n) {
+  for (uint32_t i = 0; i < program.steps.size(); ++i) {
+    const Step& step = program.steps[i];
+    if (step.device == device && step.kind == StepKind::kCollectiveStart && n-- == 0) return i;
+  }
+  return kNone;
+}
 
 Watchdog::Watchdog(SessionImpl* session) : session_(session), interval_(session->watchdog_ns / 4) {
   if (interval_ > kLongestInterval) interval_ = kLongestInterval;
@@ -54,10 +61,9 @@ Status Watchdog::Look(uint64_t now) {
   for (uint32_t d = 0; d < session_->devices.size(); ++d) {
     if (!Has(run.left, d)) ++noted;
     if (!Has(armed.devices, d)) continue;
-    Result<CollectiveProgress> at = session_->runtime_impl->driver->Progress(armed.collectives, d);
-    if (!at.ok()) return Ends(at.status(), now);
-    last_[d] = *at;
-    noted += uint64_t{at->started} + at->ended;
+    const Status status = session_->runtime_impl->driver->Progress(armed.collectives, d, &last_[d]);
+    if (!status.ok()) return Ends(status, now);
+    noted += uint64_t{last_[d].started} + last_[d].ended;
   }
   if (noted != noted_ || run.arm || run.queued != 0) {
     noted_ = noted;
@@ -77,14 +83,23 @@ Status Watchdog::Ends(const Status& why, uint64_t now) const {
     if (stop.Before(first)) first = stop;
   }
   if (!why.ok()) return AtStep(session_, why, run.program, first.step);
+  if (first.waits && ~session_->runtime_impl->local != 0 &&
+      now - since_ < session_->watchdog_ns + kLooksForOthers * interval_)
+    return Status::Ok();
   const char* how = first.step == kNone ? "has not ended"
                     : first.last        ? "has passed this sync point, its last, and has not ended"
                     : !first.waits      ? "has not come to this sync point"
-                                        : "waits here for the others";
-  return AtStep(session_,
-                Status::Error(Code::kAborted, "no progress for %u ms: the device %s",
-                              static_cast<uint32_t>((now - since_) / 1000000), how),
-                run.program, first.step);
+                                        : "waits here for another";
+  Text text;
+  text.Add("no progress for %u ms: the device %s", static_cast<uint32_t>((now - since_) / 1000000), how);
+  const char* before = " (of ";
+  for (uint32_t d : ParticipantsOf(program, first)) {
+    if (Has(session_->runtime_impl->local, d)) continue;
+    text.Add("%s%u", before, d);
+    before = ", ";
+  }
+  if (*before == ',') text.Add(")");
+  return AtStep(session_, Status::Error(Code::kAborted, "%s", text.get()), run.program, first.step);
 }
 
 uint64_t Watchdog::Later(uint64_t now) const {

@@ -16,6 +16,9 @@ namespace rondo {
 
 struct SessionImpl;
 
+// The step that starts the `n`-th collective of `device`, from 0 on; kNone: it has not so many.
+uint32_t StartOf(const Program& program, uint32_t device, uint32_t n);
+
 class Watchdog {
  public:
   // Of the run that the session has with the launch threads.

@@ -118,15 +118,13 @@ class CudaDriver final : public Driver {
     ToCuda(collectives)->Abort();
     if (processes_ != nullptr) processes_->Abort(why);
   }
-  Result<CollectiveProgress> Progress(Collectives* collectives, uint32_t device) override {
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    *progress = ToCuda(collectives)->Progress(device);
     RONDO_RETURN_IF_ERROR(Others());
-    const CollectiveProgress progress = ToCuda(collectives)->Progress(device);
     // Whoever has ended in good order may have done its part before; NCCL does not tell.
     constexpr uint64_t kPatience = uint64_t{2} * 1000000000;
-    if (processes_ != nullptr && progress.ended < progress.started) {
-      RONDO_RETURN_IF_ERROR(processes_->StateWithAll(kPatience));
-    }
-    return progress;
+    if (processes_ == nullptr || progress->ended == progress->started) return Status::Ok();
+    return processes_->StateWithAll(kPatience);
   }
   Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override {
     return processes_ == nullptr ? so_far : processes_->Agree(so_far, plan, contents, stop);

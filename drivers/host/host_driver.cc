@@ -496,9 +496,9 @@ class HostDriver final : public Driver {
     if (options_.processes != nullptr) options_.processes->Abort(why);
     ToHost(collectives)->Abort(wait);
   }
-  Result<CollectiveProgress> Progress(Collectives* collectives, uint32_t device) override {
-    RONDO_RETURN_IF_ERROR(State());
-    return ToHost(collectives)->Progress(device);
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    *progress = ToHost(collectives)->Progress(device);
+    return State();
   }
   Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override {
     return options_.processes == nullptr ? so_far : options_.processes->Agree(so_far, plan, contents, stop);

@@ -34,8 +34,8 @@ class FaultyDriver : public Driver {
   void AbortCollectives(Collectives* collectives, const Status& why, bool wait) override {
     inner_->AbortCollectives(collectives, why, wait);
   }
-  Result<CollectiveProgress> Progress(Collectives* collectives, uint32_t device) override {
-    return inner_->Progress(collectives, device);
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    return inner_->Progress(collectives, device, progress);
   }
   DeviceBalance balance() const { return {counts_.objects, counts_.bytes, counts_.calls}; }
 

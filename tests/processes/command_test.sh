@@ -61,7 +61,7 @@ if command -v mpirun >/dev/null; then
   kill -9 "$victim"
   for ((i = 0; i < 300; ++i)); do kill -0 $launcher 2>/dev/null || break; sleep 0.1; done
   kill -0 $launcher 2>/dev/null && { kill $launcher; cat said; fail "one was killed, and 30 s later another still runs"; }
-  says 'sync point [0-9]+: process [01] has ended without a word|process [01] has given up'
+  says 'process [01] has ended without a word|process [01] has given up'
 else
   skipped+=("mpirun is not installed")
 fi
@@ -82,9 +82,14 @@ same_outputs 2 srun2
 begun=$SECONDS
 expect 1 "one of 4 is killed" "$launch" --kill 2:0.5 -n 4 "$rondo" run plan4.rondo "${inputs[@]}" --repeat 1000000 --threads 1 --watchdog 60
 [ $((SECONDS - begun)) -lt 55 ] || fail "one was killed, and the others ended $((SECONDS - begun)) s later"
-says 'err: rondo run: program "main", step [0-9]+ \(.*\): device [013], sync point [0-9]+: process 2 has ended without a word'
+says 'err: rondo run: (program "main", step [0-9]+ \(.*\): device [013], sync point [0-9]+: )?process 2 has ended without a word'
 for rank in 0 1 3; do says "^$rank err: rondo run: "; done
 silent "^2 err"
+
+# One is stopped: the others' watchdogs find it.
+expect 1 "one of 4 is stopped" "$launch" --stop 2:0.5 -n 4 "$rondo" run plan4.rondo "${inputs[@]}" --repeat 1000000 --threads 1 --watchdog 2
+says '^[013] err: rondo run: program "main", step [0-9]+ \(.*\): device [013], sync point [0-9]+: no progress for [0-9]+ ms: the device waits here for another \(of [0123], '
+for rank in 0 1 3; do says "^$rank err: rondo run: "; done
 
 # Mistakes: sentences on all sides, at once.
 expect 1 "another plan" "$launch" -n 2 bash -c "exec $rondo run plan\$((2 + 2 * RANK)).rondo ${inputs[*]}"

@@ -6,6 +6,7 @@
   --srun            srun's variables instead of torchrun's
   --store           with a key-value store at MASTER_PORT, as torchrun has one, and its variables
   --kill R:S        ends process R without a word once it has used S seconds of a processor, on however busy a machine
+  --stop R:S        the same, but it is stopped (SIGSTOP), and ended when all others have
   --spaces A,B      the processes in these network namespaces in turn; --address is what A is called in B
   --address HOST    MASTER_ADDR, by default 127.0.0.1
 
@@ -109,6 +110,7 @@ def main():
     parser.add_argument("--srun", action="store_true")
     parser.add_argument("--store", action="store_true")
     parser.add_argument("--kill", default="")
+    parser.add_argument("--stop", default="")
     parser.add_argument("--spaces", default="")
     parser.add_argument("--address", default="127.0.0.1")
     parser.add_argument("command", nargs=argparse.REMAINDER)
@@ -125,13 +127,18 @@ def main():
             threads.append(threading.Thread(target=follow, args=(stream, f"{rank} {name}")))
             threads[-1].start()
     killed = -1
-    if options.kill:
-        killed, seconds = int(options.kill.split(":")[0]), float(options.kill.split(":")[1])
+    if options.kill or options.stop:
+        at = (options.kill or options.stop).split(":")
+        killed, seconds = int(at[0]), float(at[1])
         while processes[killed].poll() is None and processor_seconds(processes[killed].pid) < seconds:
             time.sleep(0.05)
-        processes[killed].send_signal(signal.SIGKILL)
-    for process in processes:
-        process.wait()
+        processes[killed].send_signal(signal.SIGKILL if options.kill else signal.SIGSTOP)
+    for rank, process in enumerate(processes):
+        if rank != killed:
+            process.wait()
+    if killed >= 0:
+        processes[killed].kill()
+        processes[killed].wait()
     for thread in threads:
         thread.join()
     return max(abs(p.returncode) for r, p in enumerate(processes) if r != killed)

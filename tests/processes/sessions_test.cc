@@ -81,8 +81,7 @@ TEST_P(SessionsTest, WantTheirOwnDevicesTensorsOnly) {
     EXPECT_TRUE(session->Run(0, needed, own.outputs).ok());
     const uint32_t other = (self.rank() + 1) % self.size();
     EXPECT_SAYS(session->Run(0, needed, std::vector<Output>{layers.outputs[other]}),
-                "\"out" + std::to_string(other) + "\" is on device " + std::to_string(other) +
-                    ", which another process has");
+                "output \"out" + std::to_string(other) + "\" is on a device that another process has");
     EXPECT_SAYS(session->Run(0, std::vector<Input>{layers.inputs[0]}, own.outputs), "is missing");
     EXPECT_SAYS(session->Run(0, std::vector<Input>{needed[1]}, own.outputs), "input \"x\"");
     // The caller's mistakes end nothing.
@@ -162,9 +161,10 @@ TEST(FailureTest, OneThatEndsWithoutAWordIsNamed) {
   });
 }
 
-// Neither does it fail nor go on: both sides' watchdogs find it.
-TEST(FailureTest, OneThatStopsIsFoundInTheWatchdogsTime) {
-  TogetherOn(2, 4, 4, false, [](Processes& self, Layers& layers) {
+// Neither does it fail nor go on. Its own process's watchdog says where it stands, and, if that does nothing
+// either, another's whom it waits for.
+void ExpectStopFound(uint64_t mine_ms, uint64_t others_ms, const char* text) {
+  TogetherOn(2, 4, 4, false, [&](Processes& self, Layers& layers) {
     struct Pause {
       Processes& self;
       std::atomic<int> starts{0};
@@ -179,16 +179,26 @@ TEST(FailureTest, OneThatStopsIsFoundInTheWatchdogsTime) {
       return Status::Ok();
     };
     Own own(self, layers, faults);
-    Result<Session> session = own.Make(layers.plan, kWatchdogMs);
+    Result<Session> session = own.Make(layers.plan, self.rank() == 1 ? mine_ms : others_ms);
     ASSERT_TRUE(session.ok()) << session.status().message();
     const auto start = std::chrono::steady_clock::now();
     const Status status = session->Run(0, own.inputs, own.outputs);
     EXPECT_LT(std::chrono::steady_clock::now() - start, milliseconds(kWatchdogMs + 30000));
     EXPECT_EQ(status.code(), Code::kAborted);
-    EXPECT_SAYS(status, "sync point 4");
+    EXPECT_SAYS(status, text);
     EXPECT_SAYS(status, "no progress for ");
     EXPECT_NE(std::string(status.source_node()), "");
   });
+}
+
+TEST(FailureTest, OneThatStopsIsFoundInTheWatchdogsTime) {
+  ExpectStopFound(kWatchdogMs, kWatchdogMs, "sync point 4: no progress for ");
+  ExpectStopFound(kWatchdogMs, 600000, "device 1, sync point 4: no progress for ");
+}
+
+TEST(FailureTest, OneWhoseProcessStopsIsFoundInTheOthersWatchdogsTime) {
+  ExpectStopFound(600000, kWatchdogMs, "device 0, sync point 4: no progress for ");
+  ExpectStopFound(600000, kWatchdogMs, "the device waits here for another (of 1)");
 }
 
 // Pairs of four, of which none sees what all do.

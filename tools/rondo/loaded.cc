@@ -221,6 +221,12 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
 }
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
+  Result<std::unique_ptr<LoadedSession>> made = Make(plan, options);
+  if (!made.ok() && options.processes != nullptr) options.processes->Abort(made.status());
+  return made;
+}
+
+Result<std::unique_ptr<LoadedSession>> LoadedSession::Make(const Plan& plan, const LoadOptions& options) {
   RONDO_ASSIGN_OR_RETURN(const SessionOptions limits, LimitsOf(options));
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
   RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));

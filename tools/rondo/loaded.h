@@ -100,6 +100,7 @@ class LoadedSession {
 
  private:
   LoadedSession() = default;
+  static Result<std::unique_ptr<LoadedSession>> Make(const Plan& plan, const LoadOptions& options);
   OpRegistry ops_;  // first: the driver calls what it holds
   DriverHandle driver_{nullptr, nullptr};
   std::unique_ptr<Driver> timed_;  // over driver_, or null
