@@ -35,8 +35,10 @@ struct Compilation {
   explicit Compilation(const CompileOptions& o) : options(o) {}
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
-  // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
-  std::vector<std::string> shapes_found, breaks_found, states_found;
+  // Names of options.shapes, options.bound_inputs, options.break_before, and inputs of options.states, that
+  // some program has.
+  std::vector<std::string> shapes_found, bound_found, breaks_found, states_found;
+  bool sampled = false;         // some program draws tokens
   std::vector<bool> annotated;  // by options.annotations: some program has such a node
   EmittedPlan emitted;          // from `emit` on
   EmitReport emit_report;

@@ -38,6 +38,8 @@ constexpr PipelineEntry kPipeline[] = {
      "no node is an identity; cheap forms stand for dear ones where the result rounds the same or better"},
     {"pair_state", PairState, kEach, kNeeded, kAny, Leaves::kGraph, kGraphs | kStatesNamed,
      "inputs and outputs that are one persistent buffer are known as such", StatesWereFound},
+    {"append_sampling", AppendSampling, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "with --sample: the next token is drawn from the logits, and stays on the device", LogitsWereFound},
     {"recognise_concat", GraphAndBodies<passes::RecogniseConcat>, kEach, kOptional, kAny, Leaves::kGraph,
      kPaired, "a concatenation of evenly spaced pieces of one tensor is a view of it"},
     {"recognise_updates", GraphAndBodies<passes::RecogniseUpdates>, kEach, kOptional, kAny, Leaves::kGraph,
@@ -79,10 +81,9 @@ constexpr PipelineEntry kPipeline[] = {
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
     {"gather_weights", GatherAhead, kEach, kNeeded, kAny, Leaves::kLowered, kSteps,
      "with --weights gather: each weight is brought together just before its use, two layers' worth at once"},
-    {"overlap", Overlap, kEach, kOptional, kAny, Leaves::kLowered, kSteps,
-     "collectives start as early and are waited for as late as shortens the run, with compute in between; "
-     "they "
-     "keep their order, and the arena its budget"},
+    {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
+     "collectives start as early and are waited for as late as shortens the run on all devices, with compute "
+     "in between; they keep their order, and the arena its budget"},
     {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason",
      BreaksWereFound},

@@ -48,9 +48,10 @@ class Fixer : Growth {
       if (!status.ok()) return Named(status, id);
     }
     for (const ir::GraphOutput& output : g_->outputs) RONDO_RETURN_IF_ERROR(CheckOutput(output));
+    FillUnread();
     RONDO_RETURN_IF_ERROR(DropOldInputs());
     DropIdentities();
-    g_->RemoveDead();
+    DropUnusedCount();
     g_->Compact();
     return Status::Ok();
   }
@@ -85,7 +86,8 @@ class Fixer : Growth {
       count_ = b_.BinaryScalar(TapeOp::kMax, count_, 0);
       return;
     }
-    count_ = b_.Reshape(b_.Input("past_sequence_length", DType::kI64, {1}), Shape{});
+    asked_ = b_.Input("past_sequence_length", DType::kI64, {1});
+    count_ = b_.Reshape(asked_, Shape{});
   }
 
   // The input of the full length that stands for cache number `at`, of which the graph has the first part.
@@ -101,6 +103,39 @@ class Fixer : Growth {
       g_->node(it->second).As<ir::InputAttrs>().index = at;
     }
     return it->second;
+  }
+
+  // Caches that the model does not read, but gives a run's rows for: it begins them, from their first row on.
+  void FillUnread() {
+    g_->RemoveDead();
+    for (const GrowingCache& cache : ports_.caches) {
+      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
+                                      [&](const ir::GraphInput& i) { return i.name == cache.past; });
+      const auto output = std::find_if(g_->outputs.begin(), g_->outputs.end(),
+                                       [&](const ir::GraphOutput& o) { return o.name == cache.present; });
+      if (input == g_->inputs.end() || output == g_->outputs.end() || !g_->UsersOf(input->node).empty())
+        continue;
+      const int at = static_cast<int>(input - g_->inputs.begin());
+      if (full_.count(at) != 0) continue;
+      const Shape rows = g_->node(output->node).shape;
+      Shape whole = rows, line = rows;
+      whole[cache.axis] = length_;
+      std::fill(line.dims, line.dims + line.rank, 1);
+      line[cache.axis] = rows[cache.axis];
+      if (rows.rank <= cache.axis || rows[cache.axis] > length_) continue;
+      const NodeId full = FullCache(at);
+      if (!(g_->node(full).shape == whole)) continue;
+      const size_t which = static_cast<size_t>(output - g_->outputs.begin());
+      g_->SetOutput(which,
+                    WriteRows(b_, full, g_->outputs[which].node, b_.Iota(line, cache.axis), cache.axis));
+    }
+  }
+
+  // Where nothing depends on how much is cached, nobody is asked.
+  void DropUnusedCount() {
+    g_->RemoveDead();
+    if (asked_ != kNoNode && g_->inputs.back().node == asked_ && g_->UsersOf(asked_).empty())
+      g_->inputs.pop_back();
   }
 
   Status DropOldInputs() {
@@ -255,8 +290,11 @@ class Fixer : Growth {
   // Several rows of positions as one dim, or what was one as several rows: each row is `length` long in the
   // plan, wherever it begins.
   Status CheckRowsInOne(NodeId id) const {
-    const Node& n = g_->node(id);
-    if (ir::IsDense(n.As<ir::ViewAttrs>().view, g_->node(n.inputs[0]).shape.elements())) return Status::Ok();
+    const ir::View& view = MapOf(g_->node(id));
+    const ir::ViewStep& step = view.steps.back();
+    const bool one = view.affine() && std::all_of(step.strides, step.strides + step.shape.rank,
+                                                  [](int64_t stride) { return stride == 0; });
+    if (one || ir::IsDense(view, g_->node(g_->node(id).inputs[0]).shape.elements())) return Status::Ok();
     return Refuse("it shows several rows of the cached positions as one, and not all of them in order");
   }
 
@@ -331,6 +369,7 @@ class Fixer : Growth {
   ir::Builder b_;
   std::map<int, NodeId> full_;  // by number of an input
   NodeId count_ = kNoNode;
+  NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };
 
 }  // namespace

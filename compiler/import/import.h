@@ -32,6 +32,9 @@ struct ImportOptions {
   std::map<std::string, int64_t> symbols;
   // Whole shapes of inputs by input name; they replace what the model says.
   std::map<std::string, std::vector<int64_t>> input_shapes;
+  // Inputs that are one number in every element, known from now on ("use_cache_branch" -> 1), and no longer
+  // inputs.
+  std::map<std::string, double> bound_inputs;
   // Weights whose external file does not exist become synthetic (core/synthetic.h) instead of an error.
   bool allow_synthetic = false;
   uint64_t synthetic_seed = 0;

@@ -10,6 +10,7 @@
 #ifndef RONDO_COMPILER_SHARD_STAGES_H_
 #define RONDO_COMPILER_SHARD_STAGES_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace rondo::shard {
 
 struct StagedGraph {
   std::vector<ir::Graph> stages;  // compact; their sends name stages where devices will be
+  // By stage and input: what it holds of a state that is held row by row.
+  std::vector<std::map<std::string, ir::View>> rows;
   // For people: what each stage holds and sends, and the weights that several hold.
   std::string text;
 };

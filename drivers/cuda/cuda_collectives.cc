@@ -68,11 +68,12 @@ Result<CudaCollectives*> CudaCollectives::Create(const Program& program, Span<Cu
 Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> devices,
                                 Span<const uint32_t> numbers) {
   members_.reset(new (std::nothrow) Member[numbers.size()]);
+  shares_.reset(new (std::nothrow) nccl::Communicator::Share[numbers.size()]);
   uint32_t communicators = 0;
   for (const SyncPoint& point : program.sync_points)
     communicators = std::max(communicators, point.communicator + 1);
   communicators_ = GrowingList<nccl::Communicator*>::Filled(communicators, nullptr);
-  if (members_ == nullptr || !communicators_.ok())
+  if (members_ == nullptr || shares_ == nullptr || !communicators_.ok())
     return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   for (uint32_t number : numbers) {
     Member& member = members_[num_members_++];
@@ -151,6 +152,9 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
+  member->posted = GrowingList<nccl::Communicator::Share>::Filled(sync_points, {});
+  if (!member->posted.ok())
+    return Status::Error(Code::kOutOfMemory, "no host memory for %zu collectives", sync_points);
   for (GrowingList<EventHandle>* events : {&member->started, &member->ended}) {
     *events = GrowingList<EventHandle>::Filled(sync_points, nullptr);
     if (!events->ok()) return Status::Error(Code::kOutOfMemory, "no host memory for %zu events", sync_points);
@@ -182,26 +186,64 @@ CudaCollectives::~CudaCollectives() {
 }
 
 Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
-                              StreamHandle stream) {
+                              StreamHandle stream, bool recorded) {
   Member& member = MemberOf(part);
   CudaDevice* device = member.device;
   const Api& api = device->api();
-  CudaDevice::Use use(*device);
-  const EventHandle started = member.started[part.sync_point];
-  RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
-  RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event"));
-  const uint32_t count = member.counts[part.sync_point];
-  RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, count));
-  RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
-      part.rank, *part.point, reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
-      member.stream));
-  RONDO_RETURN_IF_ERROR(
-      device->Check(api.event_record(member.ended[part.sync_point], member.stream, 0), "recording an event"));
-  return member.notes.NoteEnded(member.ended[part.sync_point], count);
+  const bool at_once = recorded || processes_ != nullptr;
+  const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
+                                           member.stream};
+  {
+    CudaDevice::Use use(*device);
+    const EventHandle started = member.started[part.sync_point];
+    RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
+    RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event"));
+    RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, member.counts[part.sync_point]));
+    if (at_once) {
+      RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
+          part.rank, *part.point, share.from, share.to, share.stream));
+    }
+  }
+  return at_once ? Ended(&member, part.sync_point) : Post(part, share);
+}
+
+Status CudaCollectives::Ended(Member* member, uint32_t sync_point) {
+  CudaDevice::Use use(*member->device);
+  const EventHandle ended = member->ended[sync_point];
+  RONDO_RETURN_IF_ERROR(member->device->Check(member->device->api().event_record(ended, member->stream, 0),
+                                              "recording an event"));
+  return member->notes.NoteEnded(ended, member->counts[sync_point]);
+}
+
+// Enqueues the collective for all ranks if they have all come.
+Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicator::Share& share) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  MemberOf(part).posted[part.sync_point] = share;
+  size_t ranks = 0;
+  for (uint32_t device : part.point->participants) {
+    shares_[ranks] = members_[device].posted[part.sync_point];
+    if (shares_[ranks++].stream == nullptr) return Status::Ok();
+  }
+  Status status = communicators_[part.point->communicator]->EnqueueAll(*part.point, {shares_.get(), ranks});
+  for (uint32_t device : part.point->participants) {
+    Member& member = members_[device];
+    if (status.ok()) status = Ended(&member, part.sync_point);
+    member.posted[part.sync_point] = {};
+  }
+  posted_.notify_all();
+  return status;
 }
 
 Status CudaCollectives::Wait(const CollectivePart& part, StreamHandle stream) {
   Member& member = MemberOf(part);
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (member.posted[part.sync_point].stream != nullptr) {
+      if (communicators_[part.point->communicator]->aborted())
+        return Status::Error(Code::kAborted, "the communicator was aborted");
+      posted_.wait(lock);
+    }
+  }
   CudaDevice::Use use(*member.device);
   return member.device->Check(member.device->api().stream_wait(stream, member.ended[part.sync_point], 0),
                               "waiting for a collective");
@@ -227,6 +269,8 @@ void CudaCollectives::Abort() {
   for (nccl::Communicator* communicator : communicators_) {
     if (communicator != nullptr) communicator->Abort();
   }
+  std::lock_guard<std::mutex> lock(mutex_);
+  posted_.notify_all();
 }
 
 }  // namespace rondo::cuda

@@ -3,6 +3,7 @@
 #ifndef RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 #define RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -56,8 +57,13 @@ class CudaCollectives {
   CudaCollectives(const CudaCollectives&) = delete;
   CudaCollectives& operator=(const CudaCollectives&) = delete;
 
-  // On the device's own stream for collectives, after what `stream` has been given so far.
-  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, StreamHandle stream);
+  // On the device's own stream for collectives, after what `stream` has been given so far. What is recorded
+  // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
+  // all, so that one thread may begin the collectives of several ranks (but of one where others are in other
+  // processes). Wait waits for that one, or for
+  // Abort.
+  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, StreamHandle stream,
+               bool recorded);
   Status Wait(const CollectivePart& part, StreamHandle stream);
   // OK, or that an earlier failure has ended a communicator.
   Status Begin();
@@ -73,6 +79,8 @@ class CudaCollectives {
     GrowingList<EventHandle> started, ended;  // one a sync point
     GrowingList<uint32_t> counts;             // which of the device's starts a sync point's is, from 1 on
     CollectiveNotes notes;
+    // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
+    GrowingList<nccl::Communicator::Share> posted;
   };
   CudaCollectives(CommunicatorTable& table, Processes* processes) : table_(table), processes_(processes) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
@@ -82,6 +90,8 @@ class CudaCollectives {
                                                   Span<const uint32_t> numbers);
   // The communicator over `ranks`, in which `leader` is rank 0.
   Result<nccl::Communicator*> Connect(Span<const nccl::RankPlace> ranks, uint32_t leader, bool takes_part);
+  Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
+  Status Ended(Member* member, uint32_t sync_point);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   CommunicatorTable& table_;
@@ -89,6 +99,9 @@ class CudaCollectives {
   GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
   std::unique_ptr<Member[]> members_;               // by the program's device
   size_t num_members_ = 0;
+  std::mutex mutex_;
+  std::unique_ptr<nccl::Communicator::Share[]> shares_;  // of one collective; guarded by mutex_
+  std::condition_variable posted_;                       // something has been enqueued, or will not be
 };
 
 }  // namespace rondo::cuda

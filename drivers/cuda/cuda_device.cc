@@ -363,7 +363,7 @@ Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress fro
   if (s->recording != nullptr && !s->recording->Joins(collectives->NotesOf(part))) {
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   }
-  return collectives->Start(part, from, to, s->handle);
+  return collectives->Start(part, from, to, s->handle, s->recording != nullptr);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

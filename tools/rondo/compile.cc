@@ -54,6 +54,19 @@ bool ParseShape(const std::string& argument, std::map<std::string, std::vector<i
   return shapes->emplace(argument.substr(0, equals), std::move(dims)).second;
 }
 
+// "NAME=3", "NAME=0.5", "NAME=true".
+bool ParseBound(const std::string& argument, std::map<std::string, double>* bound) {
+  const size_t equals = argument.rfind('=');
+  if (equals == 0 || equals == std::string::npos) return false;
+  const std::string text = argument.substr(equals + 1);
+  double number = text == "true";
+  if (text != "true" && text != "false") {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size()) return false;
+  }
+  return bound->emplace(argument.substr(0, equals), number).second;
+}
+
 bool ParsePrecision(const std::string& text, Precision* precision) {
   constexpr std::pair<const char*, Precision> kNames[] = {{"f32", Precision::kF32},
                                                           {"tf32", Precision::kTf32},
@@ -230,8 +243,19 @@ class CompileCommand : public Command {
                "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
                "in one (prefill:x=1x128)",
                "NAME=DIMS")
+        .Texts(
+            "--bind", &bound_,
+            "an input is this number in every element from now on (use_cache_branch=true), in every program "
+            "that has it, or in one (prefill:use_cache_branch=false)",
+            "NAME=VALUE")
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow by what a run adds become caches of N positions, changed in place", "N")
+        .Text(
+            "--sample", &sample_,
+            "draw the next token of each text from the output LOGITS, on the device: temperature, top-k, "
+            "top-p "
+            "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
+            "LOGITS[:TOKENS]")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
@@ -328,10 +352,18 @@ class CompileCommand : public Command {
       }
     }
     for (const std::string& shape : shapes_) {
-      auto [shapes, argument] = ProgramOf(shape);
-      if (!ParseShape(argument, shapes)) {
+      auto [model, argument] = ProgramOf(shape);
+      if (!ParseShape(argument, model != nullptr ? &model->shapes : &options_.shapes)) {
         return Misuse("compile",
                       "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice");
+      }
+    }
+    for (const std::string& bound : bound_) {
+      auto [model, argument] = ProgramOf(bound);
+      if (!ParseBound(argument, model != nullptr ? &model->bound_inputs : &options_.bound_inputs)) {
+        return Misuse(
+            "compile",
+            "--bind " + bound + " is not of the form NAME=NUMBER or NAME=true, or its name is given twice");
       }
     }
     for (const std::string& annotation : annotations_) {
@@ -351,6 +383,9 @@ class CompileCommand : public Command {
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
+    options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
+    if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
+      options_.sample_tokens = sample_.substr(colon + 1);
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
     }
@@ -395,13 +430,13 @@ class CompileCommand : public Command {
     return 0;
   }
 
-  // Whose shape "prefill:x=1x128" is, and "x=1x128". A name may hold ':' itself where no program has it.
-  std::pair<std::map<std::string, std::vector<int64_t>>*, std::string> ProgramOf(const std::string& shape) {
+  // Whose "prefill:x=1x128" is (null: everybody's), and "x=1x128". A name may hold ':' itself where no
+  // program has it.
+  std::pair<ModelSource*, std::string> ProgramOf(const std::string& given) {
     for (ModelSource& model : options_.models) {
-      if (shape.rfind(model.program + ":", 0) == 0)
-        return {&model.shapes, shape.substr(model.program.size() + 1)};
+      if (given.rfind(model.program + ":", 0) == 0) return {&model, given.substr(model.program.size() + 1)};
     }
-    return {&options_.shapes, shape};
+    return {nullptr, given};
   }
 
   void PrintProfileUse(const ProfileUse& use) {
@@ -442,10 +477,10 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, states_, ops_, annotations_;
+  std::vector<std::string> models_, shapes_, bound_, states_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
-  std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", weights_ = "divide",
-                                                               target_ = "host";
+  std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
+                                                                        weights_ = "divide", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;

@@ -227,8 +227,8 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
 }
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Make(const Plan& plan, const LoadOptions& options) {
-  RONDO_ASSIGN_OR_RETURN(const SessionOptions limits, LimitsOf(options));
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
+  RONDO_ASSIGN_OR_RETURN(loaded->limits_, LimitsOf(options));
   RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));
   RONDO_ASSIGN_OR_RETURN(std::vector<uint32_t> devices, ParseDevices(options.devices));
   const auto start = Clock::now();
@@ -247,7 +247,7 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Make(const Plan& plan, con
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(driver, runtime_options));
-  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan, limits));
+  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan, loaded->limits_));
   RONDO_ASSIGN_OR_RETURN(loaded->runs_on_,
                          DescribeDriver(plan.data(), options, devices, loaded->driver_.get()));
   return loaded;

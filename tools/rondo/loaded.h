@@ -96,6 +96,9 @@ class LoadedSession {
   // The program called `name`; for "" the only one, or kInvalidArgument naming them all.
   Result<uint32_t> Program(const std::string& name) const;
 
+  // One more session over the same plan, with memory of its own; to be destroyed before this object.
+  Result<Session> Another() const { return Session::Create(runtime_, session.plan(), limits_); }
+
   Session session;
 
  private:
@@ -105,6 +108,7 @@ class LoadedSession {
   DriverHandle driver_{nullptr, nullptr};
   std::unique_ptr<Driver> timed_;  // over driver_, or null
   Runtime runtime_;
+  SessionOptions limits_;
   RunsOn runs_on_;
 };
 

@@ -121,6 +121,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
     overlaps.push_back({{"sync_point", note->sync_point},
                         {"devices", note->devices},
                         {"us", note->time},
+                        {"late_us", note->late},
                         {"beside_us", {note->beside_before, note->beside_after}},
                         {"exposed_us", {note->exposed_before, note->exposed_after}},
                         {"raised", note->raised},

@@ -7,6 +7,7 @@
 #include "tools/rondo/cases.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/dealt_states.h"
 #include "tools/rondo/json_parts.h"
 #include "tools/rondo/launch.h"
 #include "tools/rondo/loaded.h"
@@ -149,8 +150,8 @@ class TestCommand : public Command {
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
     TakeWeights(weights_, &options);
-    // A case holds whole caches: shared out, each device would have a part of them for itself.
-    options.auto_state = !no_auto_state_ && tensor_parallel_ * pipeline_parallel_ == 1;
+    // Processes keep caches whole: each has only its own devices' shares of what is dealt out.
+    options.auto_state = !no_auto_state_ && load_.processes == nullptr;
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
                                                          : load_.driver == "cuda" ? "cuda:sm_90a"
                                                                                   : "host"));
@@ -182,10 +183,18 @@ class TestCommand : public Command {
     RONDO_RETURN_IF_ERROR(armed_.loaded->session.ResetState());
     RunOptions run;
     run.stepwise = stepwise_;
-    Result<std::vector<Tensor>> got = RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run);
-    if (!got.ok()) return got.status();
-    if (load_.processes == nullptr) return CompareAll(*got, tensors.outputs, detail);
-    return CompareProcesses(*got, tensors.outputs, detail);
+    if (load_.processes != nullptr) {
+      RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> own,
+                             RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run));
+      return CompareProcesses(std::move(own), tensors.outputs, detail);
+    }
+    // A case holds whole caches: of what is shared out, each device has a part.
+    const PlanData& plan = armed_.loaded->data();
+    const std::vector<StateShare>& shares = armed_.compiled->report.state_shares;
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> dealt, DealStates(plan, 0, shares, tensors.inputs));
+    RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> left, RunOnTensors(armed_.loaded->session, 0, dealt, run));
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> got, JoinStates(plan, 0, shares, std::move(left)));
+    return CompareAll(got, tensors.outputs, detail);
   }
 
   // Each process compares what its device gives, which is to be the same to the bit on all.
