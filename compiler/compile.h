@@ -110,7 +110,8 @@ struct CompileOptions {
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
   // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
-  // others), "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
+  // others), "keep" is "together" (with those that it exchanges values with: compiler/import/kept_regions.h),
+  // "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
   // (compiler/import/control_edges.h). Models say the same by metadata of their nodes.
   std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each

@@ -8,6 +8,7 @@
 #include "compiler/ir/loop.h"
 #include "compiler/model_shapes.h"
 #include "compiler/schedule/expand_loops.h"
+#include "compiler/schedule/keep_together.h"
 #include "compiler/schedule/streams.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
@@ -119,6 +120,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  for (const std::string& name : report.empty_outputs)
+    *text += "\noutput \"" + name + "\" has no elements with the inputs bound so, and is left out";
   if (options.cache_length == 0) {
     const std::string note = NoteOnGrowingCaches(*model, program->graph);
     if (!note.empty()) *text += "\n" + note;
@@ -223,6 +226,11 @@ Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
   return Status::Ok();
 }
 
+Status KeepRegions(Compilation*, ProgramInWork* program, std::string* text) {
+  *text = KeepTogether(&program->planned.lowered);
+  return Status::Ok();
+}
+
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text) {
   LoweredProgram* lowered = &program->planned.lowered;
   const auto& breaks = compilation->options.break_before;
@@ -233,7 +241,15 @@ Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::str
   program->planned.partitions = PartitionSteps(steps);
   *text = std::to_string(program->planned.lowered.ops.size()) + " steps in " +
           std::to_string(program->planned.partitions.size()) + " partitions";
-  for (const PlannedPartition& partition : program->planned.partitions) *text += "\n" + partition.detail;
+  for (const PlannedPartition& partition : program->planned.partitions) {
+    *text += "\n" + partition.detail;
+    const size_t end = partition.first_step + partition.num_steps;
+    if (end >= lowered->ops.size() || RegionOf(lowered->ops[end]).empty()) continue;
+    if (RegionOf(lowered->ops[end - 1]) != RegionOf(lowered->ops[end])) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "nodes are to be kept together, but a graph ends amid them: %s",
+                         partition.detail.c_str());
+  }
   return Status::Ok();
 }
 

@@ -84,13 +84,17 @@ struct Context {
     auto it = node(id).annotations.find("fuse");
     return it != node(id).annotations.end() && it->second == "off";
   }
-  // Whether one part may compute both: what is annotated for one stream is not computed on another.
-  bool SameStream(NodeId a, NodeId b) const {
+  // Whether one part may compute both: what is annotated for one stream is not computed on another, nor what
+  // is kept together with other nodes among those.
+  bool SamePlace(NodeId a, NodeId b) const {
     const auto &x = node(a).annotations, &y = node(b).annotations;
     if (x.empty() && y.empty()) return true;
-    const auto on_x = x.find("stream"), on_y = y.find("stream");
-    if (on_x == x.end() || on_y == y.end()) return on_x == x.end() && on_y == y.end();
-    return on_x->second == on_y->second;
+    const auto same = [&](const char* key) {
+      const auto on_x = x.find(key), on_y = y.find(key);
+      if (on_x == x.end() || on_y == y.end()) return on_x == x.end() && on_y == y.end();
+      return on_x->second == on_y->second;
+    };
+    return same("stream") && same("keep");
   }
   // Whether a kernel that computes `id` reads the memory of the state input `storage`.
   bool ReadsStorage(NodeId id, NodeId storage) const {

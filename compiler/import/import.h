@@ -68,6 +68,7 @@ struct ImportReport {
   int64_t skipped_nodes = 0;               // of the main graph, that no output needs
   std::vector<std::string> synthetic;      // names of the weights made synthetic
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
+  std::vector<std::string> empty_outputs;  // left out: they have no elements (with bound inputs only)
   std::vector<NamedValue> values;          // of the main graph's nodes
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it

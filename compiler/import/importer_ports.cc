@@ -109,6 +109,11 @@ Status Importer::AddOutputs(Scope* scope) {
                              Name(dtype));
       }
     }
+    // A branch that a bound input has chosen may have nothing to say of what the other one gives.
+    if (!options_.bound_inputs.empty() && builder_.shape(value->node).elements() == 0) {
+      report_->empty_outputs.push_back(info.name());
+      continue;
+    }
     graph.outputs.push_back({info.name(), value->node});
   }
   if (graph.outputs.empty()) return Status::Error(Code::kCorrupt, "the model has no outputs");

@@ -45,7 +45,8 @@ enum class Op : uint8_t {
   kPointwise,     // PointwiseAttrs; inputs have this node's shape
   kIota,          // IotaAttrs; i64, no inputs: the coordinate along one axis
   kReduce,        // ReduceAttrs; reduced dims stay, with extent 1
-  kMatMul,        // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast)
+  kMatMul,        // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). Of 8-bit
+                  // integers, i8 or u8 each, the exact sums as i32; so does kConv
   kConv,          // ConvAttrs; x [n, c, spatial...], w [o, c / groups, kernel...] -> [n, o, out...]
   kPool,          // PoolAttrs; x [n, c, spatial...] -> [n, c, out...]
   kIndexedRead,   // IndexedAttrs; data, index... -> shape of the indices
@@ -109,6 +110,7 @@ struct ReduceAttrs {
 struct ConvAttrs {
   std::vector<int64_t> strides, dilations, pads_begin, pads_end;  // one a spatial axis
   int64_t groups = 1;
+  int64_t absent = 0;  // what lies outside of x, where x is of 8-bit integers; else 0
 };
 struct PoolAttrs {
   Combine kind = Combine::kMax;  // kMax, kSum or kMean (kMean divides by the number of present points)

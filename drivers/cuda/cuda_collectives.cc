@@ -28,7 +28,8 @@ Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlac
   std::lock_guard<std::mutex> lock(mutex_);
   for (Entry& entry : entries_) {
     const Span<const nccl::RankPlace> has = entry.communicator->places();
-    if (entry.communicator->aborted() || !std::equal(has.begin(), has.end(), places.begin(), places.end()))
+    if (id != nullptr || entry.communicator->aborted() ||
+        !std::equal(has.begin(), has.end(), places.begin(), places.end()))
       continue;
     ++entry.users;
     return entry.communicator;
@@ -57,9 +58,8 @@ CommunicatorTable::~CommunicatorTable() {
 }
 
 Result<CudaCollectives*> CudaCollectives::Create(const Program& program, Span<CudaDevice* const> devices,
-                                                 Span<const uint32_t> numbers, CommunicatorTable& table,
-                                                 Processes* processes) {
-  std::unique_ptr<CudaCollectives> made(new (std::nothrow) CudaCollectives(table, processes));
+                                                 Span<const uint32_t> numbers, const CollectiveMeans& means) {
+  std::unique_ptr<CudaCollectives> made(new (std::nothrow) CudaCollectives(means));
   if (made == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   RONDO_RETURN_IF_ERROR(made->Prepare(program, devices, numbers));
   return made.release();
@@ -73,31 +73,23 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
   for (const SyncPoint& point : program.sync_points)
     communicators = std::max(communicators, point.communicator + 1);
   communicators_ = GrowingList<nccl::Communicator*>::Filled(communicators, nullptr);
-  if (members_ == nullptr || shares_ == nullptr || !communicators_.ok())
+  groups_ = GrowingList<SmallGroup*>::Filled(communicators, nullptr);
+  kernels_ = GrowingList<SmallKernel>::Filled(program.sync_points.size(), SmallKernel::kNone);
+  if (members_ == nullptr || shares_ == nullptr || !communicators_.ok() || !groups_.ok() || !kernels_.ok())
     return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   for (uint32_t number : numbers) {
     Member& member = members_[num_members_++];
-    if (processes_ != nullptr && num_members_ - 1 != processes_->rank()) continue;
+    if (means_.processes != nullptr && num_members_ - 1 != means_.processes->rank()) continue;
     member.device = devices[number];
-    if (processes_ == nullptr && std::count(numbers.begin(), numbers.end(), number) > 1)
+    if (means_.processes == nullptr && std::count(numbers.begin(), numbers.end(), number) > 1) {
+      member.several_ranks = true;
       member.device->SeveralRanks();
+    }
     RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
   RONDO_ASSIGN_OR_RETURN(const GrowingList<nccl::RankPlace> places, FindPlaces(devices, numbers));
-  uint32_t connected = 0;  // communicators before it; the same order on all processes
-  for (const SyncPoint& point : program.sync_points) {
-    if (point.communicator < connected) continue;
-    connected = point.communicator + 1;
-    GrowingList<nccl::RankPlace> ranks;
-    bool takes_part = processes_ == nullptr;
-    for (uint32_t device : point.participants) {
-      ranks.push_back(places[device]);
-      takes_part |= processes_ != nullptr && device == processes_->rank();
-    }
-    if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
-    RONDO_ASSIGN_OR_RETURN(communicators_[point.communicator],
-                           Connect({ranks.data(), ranks.size()}, point.participants[0], takes_part));
-  }
+  for (uint32_t number = 0; number < communicators; ++number)  // the same order on all processes
+    RONDO_RETURN_IF_ERROR(Connect(program, number, {places.data(), places.size()}));
   return Status::Ok();
 }
 
@@ -105,13 +97,13 @@ Result<GrowingList<nccl::RankPlace>> CudaCollectives::FindPlaces(Span<CudaDevice
                                                                  Span<const uint32_t> numbers) {
   GrowingList<nccl::RankPlace> places;
   GpuCard mine, all[kMaxProcesses];
-  if (processes_ != nullptr) {
-    mine.device = numbers[processes_->rank()];
+  if (means_.processes != nullptr) {
+    mine.device = numbers[means_.processes->rank()];
     mine.gpu = devices[mine.device]->identity();
-    RONDO_RETURN_IF_ERROR(processes_->Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
+    RONDO_RETURN_IF_ERROR(means_.processes->Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
   }
   for (uint32_t device = 0; device < numbers.size(); ++device) {
-    if (processes_ == nullptr) {
+    if (means_.processes == nullptr) {
       places.push_back(PlaceOf(numbers, device));
       continue;
     }
@@ -123,19 +115,75 @@ Result<GrowingList<nccl::RankPlace>> CudaCollectives::FindPlaces(Span<CudaDevice
   return places;
 }
 
-Result<nccl::Communicator*> CudaCollectives::Connect(Span<const nccl::RankPlace> ranks, uint32_t leader,
-                                                     bool takes_part) {
-  if (processes_ == nullptr) return table_.Acquire(ranks);
+Result<nccl::Communicator*> CudaCollectives::ConnectNccl(Span<const nccl::RankPlace> ranks, uint32_t leader) {
+  if (means_.nccl == nullptr) return means_.nccl_status;
+  if (means_.processes == nullptr) return means_.nccl->Acquire(ranks);
   nccl::UniqueId id = {}, all[kMaxProcesses];
   Status made;
-  if (leader == processes_->rank()) {
-    Result<nccl::UniqueId> own = table_.MakeId();
+  if (leader == means_.processes->rank()) {
+    Result<nccl::UniqueId> own = means_.nccl->MakeId();
     made = own.status();
     if (own.ok()) id = *own;
   }
-  RONDO_RETURN_IF_ERROR(processes_->Gather(made, &id, all, sizeof(id), nullptr));
+  RONDO_RETURN_IF_ERROR(means_.processes->Gather(made, &id, all, sizeof(id), nullptr));
+  const bool takes_part = std::any_of(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
+    return rank.process == means_.processes->rank();
+  });
   if (!takes_part) return static_cast<nccl::Communicator*>(nullptr);
-  return table_.Acquire(ranks, &all[leader]);
+  return means_.nccl->Acquire(ranks, &all[leader]);
+}
+
+Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places) {
+  const SyncPoint* first = nullptr;
+  GrowingList<nccl::RankPlace> ranks;
+  bool shared = false;
+  for (size_t i = 0; i < program.sync_points.size(); ++i) {
+    const SyncPoint& point = program.sync_points[i];
+    if (point.communicator != number) continue;
+    if (first == nullptr) {
+      first = &point;
+      for (uint32_t device : point.participants) {
+        ranks.push_back(places[device]);
+        shared |= std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
+                    return rank.device == places[device].device;
+                  }) > 1;
+      }
+    }
+    kernels_[i] = ChooseSmall(means_.kernels, point, shared);
+  }
+  if (first == nullptr) return Status::Ok();
+  if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
+  RONDO_RETURN_IF_ERROR(ConnectSmall(program, number, *first));
+  for (size_t i = 0; i < program.sync_points.size(); ++i) {
+    if (program.sync_points[i].communicator != number || kernels_[i] != SmallKernel::kNone) continue;
+    RONDO_ASSIGN_OR_RETURN(communicators_[number],
+                           ConnectNccl({ranks.data(), ranks.size()}, first->participants[0]));
+    break;
+  }
+  return Status::Ok();
+}
+
+// Where the GPUs do not reach each other, NCCL does all of it, unless small kernels are what is asked for.
+Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first) {
+  uint64_t packs = 0;
+  for (size_t i = 0; i < program.sync_points.size(); ++i) {
+    if (program.sync_points[i].communicator == number && kernels_[i] != SmallKernel::kNone)
+      packs = std::max(packs, PacksSent(kernels_[i], program.sync_points[i]));
+  }
+  if (packs == 0) return Status::Ok();
+  CudaDevice* devices[small::kMostRanks] = {};
+  uint32_t ranks = 0;
+  for (uint32_t device : first.participants) devices[ranks++] = members_[device].device;
+  const Status reached = means_.peers->Connect({devices, ranks});
+  if (reached.code() == Code::kUnsupported && means_.kernels == CollectiveKernels::kAuto) {
+    for (size_t i = 0; i < program.sync_points.size(); ++i) {
+      if (program.sync_points[i].communicator == number) kernels_[i] = SmallKernel::kNone;
+    }
+    return Status::Ok();
+  }
+  RONDO_RETURN_IF_ERROR(reached.At("small collectives"));
+  RONDO_ASSIGN_OR_RETURN(groups_[number], SmallGroup::Create({devices, ranks}, packs, means_.limit_ns));
+  return Status::Ok();
 }
 
 Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Member* member) {
@@ -148,7 +196,7 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
     if (step.device == number && step.kind == StepKind::kCollectiveStart)
       member->counts[step.sync_point] = ++starts;
   }
-  RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, starts));
+  if (!member->several_ranks) RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, starts));
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
@@ -181,37 +229,52 @@ CudaCollectives::~CudaCollectives() {
     if (member.stream != nullptr) api.stream_destroy(member.stream);
   }
   for (nccl::Communicator* communicator : communicators_) {
-    if (communicator != nullptr) table_.Release(communicator);
+    if (communicator != nullptr) means_.nccl->Release(communicator);
   }
+  for (const SmallGroup* group : groups_) delete group;
 }
 
 Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
-                              StreamHandle stream, bool recorded) {
+                              FaultRecord* faults, StreamHandle stream, bool recorded) {
   Member& member = MemberOf(part);
   CudaDevice* device = member.device;
   const Api& api = device->api();
-  const bool at_once = recorded || processes_ != nullptr;
+  const StreamHandle on = member.several_ranks && recorded ? stream : member.stream;
   const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
-                                           member.stream};
+                                           on};
+  const SmallKernel kernel = kernels_[part.sync_point];
+  const bool at_once = recorded || kernel != SmallKernel::kNone || means_.processes != nullptr;
   {
     CudaDevice::Use use(*device);
     const EventHandle started = member.started[part.sync_point];
-    RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
-    RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event"));
-    RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, member.counts[part.sync_point]));
-    if (at_once) {
+    if (on != stream) {
+      RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
+      RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(on, started, 0), "waiting for an event"));
+    }
+    if (!member.several_ranks)
+      RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, member.counts[part.sync_point]));
+    if (kernel != SmallKernel::kNone) {
+      small::Call call = {};
+      call.from = reinterpret_cast<const char*>(from);
+      call.to = reinterpret_cast<char*>(to);
+      call.faults = faults;
+      call.step = part.step;
+      RONDO_RETURN_IF_ERROR(
+          groups_[part.point->communicator]->Enqueue(part.rank, kernel, *part.point, call, on));
+    } else if (at_once) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
     }
   }
-  return at_once ? Ended(&member, part.sync_point) : Post(part, share);
+  return at_once ? Ended(&member, part.sync_point, on) : Post(part, share);
 }
 
-Status CudaCollectives::Ended(Member* member, uint32_t sync_point) {
+Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle on) {
   CudaDevice::Use use(*member->device);
   const EventHandle ended = member->ended[sync_point];
-  RONDO_RETURN_IF_ERROR(member->device->Check(member->device->api().event_record(ended, member->stream, 0),
-                                              "recording an event"));
+  RONDO_RETURN_IF_ERROR(
+      member->device->Check(member->device->api().event_record(ended, on, 0), "recording an event"));
+  if (member->several_ranks) return Status::Ok();
   return member->notes.NoteEnded(ended, member->counts[sync_point]);
 }
 
@@ -227,7 +290,7 @@ Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicato
   Status status = communicators_[part.point->communicator]->EnqueueAll(*part.point, {shares_.get(), ranks});
   for (uint32_t device : part.point->participants) {
     Member& member = members_[device];
-    if (status.ok()) status = Ended(&member, part.sync_point);
+    if (status.ok()) status = Ended(&member, part.sync_point, member.stream);
     member.posted[part.sync_point] = {};
   }
   posted_.notify_all();
@@ -255,17 +318,21 @@ CollectiveProgress CudaCollectives::Progress(uint32_t device) const {
 
 Status CudaCollectives::Begin() {
   for (size_t i = 0; i < num_members_; ++i) members_[i].notes.Clear();
-  for (const nccl::Communicator* communicator : communicators_) {
-    if (communicator == nullptr || !communicator->aborted()) continue;
-    return Status::Error(
-        Code::kFailedPrecondition,
-        "a communicator of this session was aborted when a run on its devices failed; make the "
-        "session anew");
-  }
-  return Status::Ok();
+  bool aborted = aborted_.load(std::memory_order_acquire);
+  for (const nccl::Communicator* communicator : communicators_)
+    aborted |= communicator != nullptr && communicator->aborted();
+  if (!aborted) return Status::Ok();
+  return Status::Error(
+      Code::kFailedPrecondition,
+      "a communicator of this session was aborted when a run on its devices failed; make the "
+      "session anew");
 }
 
 void CudaCollectives::Abort() {
+  aborted_.store(true, std::memory_order_release);
+  for (SmallGroup* group : groups_) {
+    if (group != nullptr) group->Abort();
+  }
   for (nccl::Communicator* communicator : communicators_) {
     if (communicator != nullptr) communicator->Abort();
   }

@@ -3,6 +3,7 @@
 #ifndef RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 #define RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,9 @@
 #include "core/list.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/small/choose.h"
+#include "drivers/cuda/small/peers.h"
+#include "drivers/cuda/small/small_group.h"
 #include "drivers/nccl/communicator.h"
 #include "drivers/processes/processes.h"
 
@@ -27,7 +31,9 @@ class CommunicatorTable {
   CommunicatorTable(const CommunicatorTable&) = delete;
   CommunicatorTable& operator=(const CommunicatorTable&) = delete;
   // The one over `places` (devices of the driver, in the order of their ranks), made if there is none in
-  // working order, by `id` if its ranks are in several processes.
+  // working order; by `id` a new one if its ranks are in several processes. There, every program of a session
+  // has its own: runs that come in another order in another process wait for each other, which the watchdog
+  // ends, and never mix their data.
   Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places, const nccl::UniqueId* id = nullptr);
   // For rank 0 to give to the others.
   Result<nccl::UniqueId> MakeId() const { return nccl::MakeId(api_); }
@@ -46,35 +52,49 @@ class CommunicatorTable {
   GrowingList<Entry> entries_;
 };
 
+// What the collectives of a driver share.
+struct CollectiveMeans {
+  CommunicatorTable* nccl = nullptr;  // null: there is none,
+  Status nccl_status;                 // and why
+  PeerTable* peers = nullptr;
+  Processes* processes = nullptr;  // with which plans are run, by NCCL alone; null: this process alone
+  CollectiveKernels kernels = CollectiveKernels::kNccl;
+  uint64_t limit_ns = 0;  // that a rank of a small collective waits for another
+};
+
 class CudaCollectives {
  public:
   // `numbers[i]` is the number of the program's device i among the driver's `devices`; several may be one.
-  // With `processes` (or null), only that of this process is one of them.
+  // With `means.processes`, only that of this process is one of them. `means` must outlive the result.
   static Result<CudaCollectives*> Create(const Program& program, Span<CudaDevice* const> devices,
-                                         Span<const uint32_t> numbers, CommunicatorTable& table,
-                                         Processes* processes);
+                                         Span<const uint32_t> numbers, const CollectiveMeans& means);
   ~CudaCollectives();
   CudaCollectives(const CudaCollectives&) = delete;
   CudaCollectives& operator=(const CudaCollectives&) = delete;
 
   // On the device's own stream for collectives, after what `stream` has been given so far. What is recorded
   // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
-  // all, so that one thread may begin the collectives of several ranks (but of one where others are in other
-  // processes). Wait waits for that one, or for
-  // Abort.
-  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, StreamHandle stream,
-               bool recorded);
+  // all where all are in this process (and, recorded where several ranks share a GPU, on `stream` itself: a
+  // branch of a graph takes one of the GPU's few queues), so that one thread may begin the collectives of
+  // several ranks. Wait waits for that one, or for Abort. A small one waits for nobody here; if it does not
+  // come to its end, `faults` tells.
+  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
+               StreamHandle stream, bool recorded);
   Status Wait(const CollectivePart& part, StreamHandle stream);
   // OK, or that an earlier failure has ended a communicator.
   Status Begin();
   void Abort();
   // What the program's device `device`, one of this process's, has noted. From any thread.
   CollectiveProgress Progress(uint32_t device) const;
-  CollectiveNotes* NotesOf(const CollectivePart& part) { return &MemberOf(part).notes; }
+  // Null where nothing is noted: ranks that share a GPU have no queue to spare for it.
+  CollectiveNotes* NotesOf(const CollectivePart& part) {
+    return MemberOf(part).several_ranks ? nullptr : &MemberOf(part).notes;
+  }
 
  private:
   struct Member {
     CudaDevice* device = nullptr;
+    bool several_ranks = false;  // on its GPU
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
     GrowingList<uint32_t> counts;             // which of the device's starts a sync point's is, from 1 on
@@ -82,22 +102,27 @@ class CudaCollectives {
     // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
     GrowingList<nccl::Communicator::Share> posted;
   };
-  CudaCollectives(CommunicatorTable& table, Processes* processes) : table_(table), processes_(processes) {}
+  explicit CudaCollectives(const CollectiveMeans& means) : means_(means) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
-  Status MakeMember(const Program& program, uint32_t device, Member* member);
   // Where all devices of the program are.
   Result<GrowingList<nccl::RankPlace>> FindPlaces(Span<CudaDevice* const> devices,
                                                   Span<const uint32_t> numbers);
-  // The communicator over `ranks`, in which `leader` is rank 0.
-  Result<nccl::Communicator*> Connect(Span<const nccl::RankPlace> ranks, uint32_t leader, bool takes_part);
+  // What communicator `number` of the program needs: a small group, an NCCL communicator, or both.
+  Status Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places);
+  // NCCL's over `ranks`, in which the program's device `leader` is rank 0; null if none is this process's.
+  Result<nccl::Communicator*> ConnectNccl(Span<const nccl::RankPlace> ranks, uint32_t leader);
+  Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
+  Status MakeMember(const Program& program, uint32_t device, Member* member);
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
-  Status Ended(Member* member, uint32_t sync_point);
+  Status Ended(Member* member, uint32_t sync_point, StreamHandle on);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
-  CommunicatorTable& table_;
-  Processes* const processes_;
-  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
-  std::unique_ptr<Member[]> members_;               // by the program's device
+  const CollectiveMeans& means_;
+  GrowingList<SmallKernel> kernels_;                // by sync point; kNone: NCCL does it
+  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator; null where it is not needed
+  GrowingList<SmallGroup*> groups_;                 // the same; owned
+  std::atomic<bool> aborted_{false};
+  std::unique_ptr<Member[]> members_;  // by the program's device
   size_t num_members_ = 0;
   std::mutex mutex_;
   std::unique_ptr<nccl::Communicator::Share[]> shares_;  // of one collective; guarded by mutex_

@@ -23,6 +23,7 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
   Error error = api.device_get(&device->id_, static_cast<int>(index));
   if (error == 0) error = api.device_attribute(&device->major_, kMajorAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->minor_, kMinorAttribute, device->id_);
+  if (error == 0) error = api.device_attribute(&device->processors_, kProcessorsAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->shared_, kBlockSharedAttribute, device->id_);
   if (error == 0) error = api.device_name(device->name_, sizeof(device->name_), device->id_);
   if (error == 0) error = api.context_retain(&device->context_, device->id_);
@@ -42,6 +43,7 @@ CudaDevice::~CudaDevice() {
   }
   weight_copy_.reset();
   fill_.Unload();
+  small_.Unload();
   api_.context_release(id_);
 }
 
@@ -359,11 +361,15 @@ Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress fro
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveStart});
+  // A graph's faults are told by the stream that it is launched on.
+  const bool recorded = s->recording != nullptr;
+  FaultRecord* const faults = recorded ? s->recording->origin->faults : s->faults;
   auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
-  if (s->recording != nullptr && !s->recording->Joins(collectives->NotesOf(part))) {
+  CollectiveNotes* const notes = collectives->NotesOf(part);
+  if (recorded && notes != nullptr && !s->recording->Joins(notes)) {
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   }
-  return collectives->Start(part, from, to, s->handle, s->recording != nullptr);
+  return collectives->Start(part, from, to, faults, s->handle, recorded);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

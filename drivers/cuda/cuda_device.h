@@ -18,6 +18,7 @@
 #include "drivers/cuda/device_blocks.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
+#include "drivers/cuda/small/small_kernels.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
@@ -142,6 +143,10 @@ class CudaDevice final : public Device {
   const char* name() const { return name_; }
   // Of the GPU, on whatever machine; never 0.
   uint64_t identity() const;
+  uint32_t index() const { return index_; }
+  DeviceId id() const { return id_; }
+  uint32_t processors() const { return static_cast<uint32_t>(processors_); }
+  SmallKernels& small() { return small_; }
   const Api& api() const { return api_; }
   Context context() const { return context_; }
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
@@ -205,7 +210,7 @@ class CudaDevice final : public Device {
 
  private:
   CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, Ending* ending)
-      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this) {}
+      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this), small_(*this) {}
   Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
   // Makes weight_copy_ if the plan has weights worth it.
   Status PrepareWeightCopy(const PlanData& plan);
@@ -237,6 +242,7 @@ class CudaDevice final : public Device {
   DeviceBlocks blocks_;
   std::mutex mutex_;  // guards team_
   SyntheticFill fill_;
+  SmallKernels small_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
   // and if there were none for this device, when a session begins to record.
   std::mutex copy_mutex_;
@@ -251,6 +257,7 @@ class CudaDevice final : public Device {
   const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, from the first plan on that needs them
   cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;
+  int processors_ = 0;
   int shared_ = 0;  // bytes that a block can have
   char name_[128] = {};
 };

@@ -7,6 +7,7 @@
 #define RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
 
 #include <string>
+#include <string_view>
 
 #include "core/custom_op.h"
 #include "core/driver.h"
@@ -16,6 +17,17 @@
 
 namespace rondo {
 
+// Who computes collectives.
+enum class CollectiveKernels : uint8_t {
+  kNccl,
+  kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
+           // the rest
+  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
+};
+
+// Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
+Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name);
+
 struct CudaOptions {
   // Folders, separated by ':', in which libraries (NCCL, cuBLASLt) are looked for before the system's places.
   // Need not outlive the call.
@@ -24,6 +36,9 @@ struct CudaOptions {
   double connect_seconds = 120;
   // Those that run plans together with this one; must outlive the driver. Null: this process alone.
   Processes* processes = nullptr;
+  CollectiveKernels collectives = CollectiveKernels::kNccl;
+  // How long a rank of a small collective waits for another before its run fails.
+  double collective_seconds = 60;
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
   // call any are refused.
   const OpRegistry* ops = nullptr;

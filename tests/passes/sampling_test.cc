@@ -170,6 +170,23 @@ TEST(AppendSamplingTest, WithoutATemperatureItIsTheGreatest) {
   EXPECT_EQ(draws, (std::vector<int64_t>{1, 8, 2, 10}));
 }
 
+// In one part; in parts that divide it; and where none does.
+TEST(AppendSamplingTest, LargeVocabulariesAreDrawnFromAlike) {
+  for (int64_t words : {1000, 2000, 2011}) {
+    Drawn drawn(Shape({2, words}));
+    std::vector<float> logits(static_cast<size_t>(2 * words), -3.0f);
+    const int64_t last = words - 1, likely[] = {0, words / 2, last};
+    for (int64_t token : likely) logits[static_cast<size_t>(token)] = 20;
+    logits[static_cast<size_t>(words + last)] = logits[static_cast<size_t>(words + 3)] = 5;
+    std::vector<int64_t> draws(4);
+    EXPECT_EQ(drawn.Draw(logits, {0, 0, 1, 0, 0, 1}, &draws), (std::vector<int64_t>{0, 3}))
+        << "the first of equals";
+    std::set<int64_t> tokens;
+    for (int i = 0; i < 12; ++i) tokens.insert(drawn.Draw(logits, {1, 3, 1, 1, 2, 0.9f}, &draws)[0]);
+    EXPECT_EQ(tokens, std::set<int64_t>(likely, likely + 3)) << words;
+  }
+}
+
 TEST(AppendSamplingTest, ADrawIsOfItsSeedAndNumberAlone) {
   Drawn two(Shape({2, 64})), one(Shape({1, 64}));
   std::vector<float> logits(64), both;

@@ -11,6 +11,7 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/model_arguments.h"
 #include "tools/rondo/overlap_section.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
@@ -21,51 +22,6 @@ namespace rondo::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// "NAME=PATH" or "PATH"; a path may hold '=' itself if such a file exists.
-ModelSource ParseModel(const std::string& argument) {
-  const size_t equals = argument.find('=');
-  std::error_code ignored;
-  if (equals == std::string::npos || equals == 0 ||
-      argument.substr(0, equals).find('/') != std::string::npos ||
-      std::filesystem::exists(argument, ignored)) {
-    return {"main", argument};
-  }
-  return {argument.substr(0, equals), argument.substr(equals + 1)};
-}
-
-// "NAME=1x128", "NAME=1,128" or "NAME=" for a scalar.
-bool ParseShape(const std::string& argument, std::map<std::string, std::vector<int64_t>>* shapes) {
-  const size_t equals = argument.rfind('=');
-  if (equals == 0 || equals == std::string::npos) return false;
-  std::vector<int64_t> dims;
-  const char* at = argument.data() + equals + 1;
-  const char* end = argument.data() + argument.size();
-  while (at < end) {
-    int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < 0) return false;
-    dims.push_back(value);
-    at = next;
-    if (at == end) break;
-    if (*at != 'x' && *at != ',') return false;
-    if (++at == end) return false;
-  }
-  return shapes->emplace(argument.substr(0, equals), std::move(dims)).second;
-}
-
-// "NAME=3", "NAME=0.5", "NAME=true".
-bool ParseBound(const std::string& argument, std::map<std::string, double>* bound) {
-  const size_t equals = argument.rfind('=');
-  if (equals == 0 || equals == std::string::npos) return false;
-  const std::string text = argument.substr(equals + 1);
-  double number = text == "true";
-  if (text != "true" && text != "false") {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size()) return false;
-  }
-  return bound->emplace(argument.substr(0, equals), number).second;
-}
 
 bool ParsePrecision(const std::string& text, Precision* precision) {
   constexpr std::pair<const char*, Precision> kNames[] = {{"f32", Precision::kF32},
@@ -271,7 +227,9 @@ class CompileCommand : public Command {
             "--annotate", &annotations_,
             "say of an ONNX node (or of several: * stands for any characters): stream=N, on another stream "
             "than the rest; "
-            "fuse=off, a kernel of its own; graph=off, in no graph with others; after=NODES (names, "
+            "fuse=off, a kernel of its own; graph=off, in no graph with others; keep=together, with "
+            "those marked so that it exchanges values with: one after another, in one graph and stage; "
+            "after=NODES (names, "
             "with commas between), what runs for it runs after what runs for those; needs=NODES, the same, "
             "and those run even if nothing reads them",
             "NODE:KEY=VALUE")
@@ -351,21 +309,8 @@ class CompileCommand : public Command {
                                      "\": name each, as in prefill=a.onnx decode=b.onnx");
       }
     }
-    for (const std::string& shape : shapes_) {
-      auto [model, argument] = ProgramOf(shape);
-      if (!ParseShape(argument, model != nullptr ? &model->shapes : &options_.shapes)) {
-        return Misuse("compile",
-                      "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice");
-      }
-    }
-    for (const std::string& bound : bound_) {
-      auto [model, argument] = ProgramOf(bound);
-      if (!ParseBound(argument, model != nullptr ? &model->bound_inputs : &options_.bound_inputs)) {
-        return Misuse(
-            "compile",
-            "--bind " + bound + " is not of the form NAME=NUMBER or NAME=true, or its name is given twice");
-      }
-    }
+    if (const std::string wrong = ReadModelArguments(shapes_, bound_, &options_); !wrong.empty())
+      return Misuse("compile", wrong);
     for (const std::string& annotation : annotations_) {
       const size_t equals = annotation.rfind('=');
       const size_t colon = annotation.rfind(':', equals);
@@ -428,15 +373,6 @@ class CompileCommand : public Command {
       return Misuse("compile", "--weights-file takes a name without folders: the file lies beside the plan");
     }
     return 0;
-  }
-
-  // Whose "prefill:x=1x128" is (null: everybody's), and "x=1x128". A name may hold ':' itself where no
-  // program has it.
-  std::pair<ModelSource*, std::string> ProgramOf(const std::string& given) {
-    for (ModelSource& model : options_.models) {
-      if (given.rfind(model.program + ":", 0) == 0) return {&model, given.substr(model.program.size() + 1)};
-    }
-    return {nullptr, given};
   }
 
   void PrintProfileUse(const ProfileUse& use) {

@@ -125,7 +125,7 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       for (int64_t i = 0; i < elements; ++i) store(i, position + i % length);
       return true;
     case PortRole::kMask:
-      for (int64_t i = 0; i < elements; ++i) store(i, i % form_->context < total ? 1 : 0);
+      for (int64_t i = 0; i < elements; ++i) store(i, i % b.shape[1] < total ? 1 : 0);
       return true;
     case PortRole::kPast:
     case PortRole::kTotal:

@@ -122,11 +122,11 @@ class Finder {
     return found == found_.inputs.end() ? nullptr : &*found;
   }
 
-  // The one unknown input of integers of that rank, if there is one.
-  bool TakeOnly(int rank, int64_t last, PortRole role) {
+  // The one unknown input of integers of that rank and `least` to `most` of its last dim, if there is one.
+  bool TakeOnly(int rank, int64_t least, int64_t most, PortRole role) {
     const auto fits = [&](uint32_t i) {
       const Shape& shape = ShapeOf(i);
-      return IsInteger(i) && shape.rank == rank && (last == 0 || shape[rank - 1] == last);
+      return IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least && shape[rank - 1] <= most;
     };
     if (std::count_if(unknown_.begin(), unknown_.end(), fits) != 1) return false;
     const auto found = std::find_if(unknown_.begin(), unknown_.end(), fits);
@@ -136,9 +136,11 @@ class Finder {
   }
 
   Status FindTokens() {
+    // Single tokens are drawn ones, where there are any.
+    const int64_t least = InputOf(PortRole::kLastTokens) == nullptr ? 1 : 2;
+    if (InputOf(PortRole::kTokens) == nullptr) TakeOnly(2, least, INT64_MAX, PortRole::kTokens);
     const DecoderInput* tokens = InputOf(PortRole::kTokens);
     if (tokens == nullptr) tokens = InputOf(PortRole::kLastTokens);
-    if (tokens == nullptr && TakeOnly(2, 0, PortRole::kTokens)) tokens = InputOf(PortRole::kTokens);
     if (tokens == nullptr) return Refuse("no input has tokens: integers [texts, tokens]");
     const Shape& shape = ShapeOf(tokens->port);
     if (!IsInteger(tokens->port) || shape.rank != 2 || shape[0] < 1 || shape[1] < 1)
@@ -153,7 +155,8 @@ class Finder {
   }
 
   Status FindPositions() {
-    if (InputOf(PortRole::kPositions) == nullptr) TakeOnly(1, found_.length, PortRole::kPositions);
+    if (InputOf(PortRole::kPositions) == nullptr)
+      TakeOnly(1, found_.length, found_.length, PortRole::kPositions);
     return Status::Ok();
   }
 
@@ -223,6 +226,27 @@ class Finder {
   std::vector<uint32_t> unknown_;  // inputs
 };
 
+// All programs work on the same states: what one reads, the next finds.
+Status CheckStates(const PlanData& plan, const DecoderForm& form) {
+  std::vector<std::set<uint32_t>> states;
+  for (const DecoderProgram& program : form.programs) {
+    states.emplace_back();
+    for (const Port& port : plan.programs[program.program].inputs) {
+      PortRole role;
+      const bool cache = port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
+      if (cache) states.back().insert(port.buffer);
+    }
+    if (states.back() == states.front()) continue;
+    const Program &first = plan.programs[form.programs[0].program], &other = plan.programs[program.program];
+    return Status::Error(
+        Code::kUnsupported,
+        "programs \"%s\" and \"%s\" are no decoder together: they have not the same states (of "
+        "one name, type and shape); choose programs with --program",
+        std::string(first.name).c_str(), std::string(other.name).c_str());
+  }
+  return Status::Ok();
+}
+
 // How many positions the states hold, as far as they say: the last dim but one.
 Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm* form) {
   std::set<int64_t> lengths;
@@ -239,6 +263,9 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
         Code::kUnsupported,
         "the plan has no state to cache what was read: compile it with --state INPUT:OUTPUT, or "
         "with --cache-length N if its caches grow");
+  if (form->context > 0 && options.context > form->context)
+    return Status::Error(Code::kInvalidArgument, "--context %lld: the mask of the plan has %lld positions",
+                         static_cast<long long>(options.context), static_cast<long long>(form->context));
   if (options.context > 0) form->context = options.context;
   if (form->context == 0 && lengths.size() == 1) form->context = *lengths.begin();
   if (form->context == 0)
@@ -282,6 +309,7 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
         Code::kUnsupported,
         "no program of the plan reads one token of each text, as tokens are generated: compile "
         "one more (prefill=..., decode=...)");
+  RONDO_RETURN_IF_ERROR(CheckStates(plan, form));
   RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));
   form.draws = Draws(form.programs.back());
   return form;

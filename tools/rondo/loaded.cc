@@ -137,6 +137,11 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
     cuda.processes = options.processes.get();
+    if (!options.collectives.empty()) {
+      Result<CollectiveKernels> kernels = ParseCollectiveKernels(options.collectives);
+      if (!kernels.ok()) return kernels.status().At("--collectives");
+      cuda.collectives = *kernels;
+    }
     AllowSharedGpus(devices);
     Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
     if (driver.ok() && *driver != nullptr) {

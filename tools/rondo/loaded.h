@@ -42,6 +42,7 @@ struct LoadOptions {
   double timeout = 0;            // seconds, of making the session and of each run; 0: none
   double watchdog = 60;          // seconds that the devices of a run may make no progress; 0: for ever
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
+  std::string collectives;       // of the cuda driver: "nccl", "small", "auto"; "": nccl
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
   // With whom this process runs plans, a device each; null: alone. Of those on this machine: which this is,

@@ -4,7 +4,6 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
-#include "formats/plan/overlap_note.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
 #include "tools/rondo/gathered_weights.h"
@@ -115,19 +114,17 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                       {"source", SourceText(plan, point.source)}});
   }
   Json overlaps = Json::array();
-  for (std::string_view source : plan.sources) {
-    const std::optional<OverlapNote> note = ParseOverlapNote(source);
-    if (!note || note->program != program.name) continue;
-    overlaps.push_back({{"sync_point", note->sync_point},
-                        {"devices", note->devices},
-                        {"us", note->time},
-                        {"late_us", note->late},
-                        {"beside_us", {note->beside_before, note->beside_after}},
-                        {"exposed_us", {note->exposed_before, note->exposed_after}},
-                        {"raised", note->raised},
-                        {"sunk", note->sunk},
-                        {"moved", note->moved},
-                        {"stopped_by", note->limit}});
+  for (const OverlapNote& note : OverlapsOf(plan, program)) {
+    overlaps.push_back({{"sync_point", note.sync_point},
+                        {"devices", note.devices},
+                        {"us", note.time},
+                        {"late_us", note.late},
+                        {"beside_us", {note.beside_before, note.beside_after}},
+                        {"exposed_us", {note.exposed_before, note.exposed_after}},
+                        {"raised", note.raised},
+                        {"sunk", note.sunk},
+                        {"moved", note.moved},
+                        {"stopped_by", note.limit}});
   }
   Json gathers = Json::array();
   for (const DeviceGathers& device : GathersOf(plan, program)) {

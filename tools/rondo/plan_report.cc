@@ -150,15 +150,6 @@ Section Copies(const PlanData& plan, uint32_t index) {
   return section;
 }
 
-std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program) {
-  std::vector<OverlapNote> notes;
-  for (std::string_view source : plan.sources) {
-    const std::optional<OverlapNote> note = ParseOverlapNote(source);
-    if (note && note->program == program.name) notes.push_back(*note);
-  }
-  return notes;
-}
-
 Section Kernels(const PlanData& plan) {
   Section section;
   section.title = Printf("Kernels: %zu", plan.kernels.size());
@@ -323,6 +314,15 @@ Section Buffers(const PlanData& plan) {
 }
 
 }  // namespace
+
+std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program) {
+  std::vector<OverlapNote> notes;
+  for (std::string_view source : plan.sources) {
+    const std::optional<OverlapNote> note = ParseOverlapNote(source);
+    if (note && note->program == program.name) notes.push_back(*note);
+  }
+  return notes;
+}
 
 bool LivesInArena(BufferKind kind) { return kind != BufferKind::kConstant && kind != BufferKind::kState; }
 

@@ -122,6 +122,11 @@ void SetMachine(const Machine& machine) {
   W().machine = machine;
 }
 
+Machine GetMachine() {
+  Lock lock(W().mutex);
+  return W().machine;
+}
+
 void SetKernel(const std::string& name, Kernel kernel) {
   Lock lock(W().mutex);
   W().kernels[name] = std::move(kernel);

@@ -21,8 +21,8 @@ using cuda::Address;
 using cuda::Error;
 
 inline constexpr Error kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kInvalidContext = 201,
-                       kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kUnsupportedInCapture = 900,
-                       kCaptureUnmatched = 903, kCaptureIsolation = 905;
+                       kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kPeerEnabled = 704,
+                       kUnsupportedInCapture = 900, kCaptureUnmatched = 903, kCaptureIsolation = 905;
 
 using Work = std::function<Error()>;
 
@@ -30,6 +30,7 @@ struct Context {
   int device = 0;
   int retained = 0;
   Error lost = 0;
+  std::set<const void*> peers;  // access to them has been enabled
 };
 // Something captured. Its address is its handle.
 struct Node {
