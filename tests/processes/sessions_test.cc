@@ -3,48 +3,14 @@
 #include <chrono>
 #include <string>
 
-#include "tests/collectives/mesh.h"
-#include "tests/processes/together.h"
+#include "tests/processes/own_session.h"
 #include "tests/sanitized.h"
-#include "tests/says.h"
 
 namespace rondo {
 namespace {
 
 using std::chrono::milliseconds;
 constexpr uint64_t kWatchdogMs = kSanitized ? 3000 : 1000;
-
-// The driver of one process, and what tensors of `layers` are its own.
-struct Own {
-  Own(Processes& self, const Layers& layers, const HostFaults& faults = {}) : mesh(Options(self, faults)) {
-    inputs = layers.inputs;
-    outputs = {layers.outputs[self.rank()]};
-  }
-  static HostOptions Options(Processes& self, const HostFaults& faults) {
-    HostOptions options;
-    options.processes = &self;
-    options.faults = faults;
-    return options;
-  }
-  Result<Session> Make(const Plan& plan, uint64_t watchdog_ms = 60000) {
-    SessionOptions options;
-    options.watchdog_ns = watchdog_ms * 1000000;
-    return Session::Create(mesh.runtime(), plan, options);
-  }
-
-  Mesh mesh;
-  std::vector<Input> inputs;
-  std::vector<Output> outputs;
-};
-
-// A `Layers` of its own for each process.
-void TogetherOn(uint32_t size, int layers, int64_t elements, bool split,
-                const std::function<void(Processes& self, Layers& layers)>& body) {
-  Together(size, [&](Processes& self) {
-    Layers own(size, layers, elements, split);
-    body(self, own);
-  });
-}
 
 class SessionsTest : public testing::TestWithParam<uint32_t> {};
 

@@ -98,6 +98,33 @@ TEST_F(TwoProcesses, OneThatDoesNotComeIsNamedWhileItIsWaitedFor) {
   });
 }
 
+// Runs that each process begins in another order, from threads of their own, say: sessions are never mixed.
+TEST_F(TwoProcesses, SessionsInAnotherOrderAreReportedInTheWatchdogsTime) {
+  Layers layers(2, 2, 64), other(2, 2, 64, false, 9);
+  PlanData data = layers.mesh.data;
+  FakeGpu gpu(&data);
+  Together(2, [&](Processes& self) {
+    Own own;
+    const Status opened = own.Open(data, self, self.rank() % 2);
+    ASSERT_TRUE(opened.ok()) << opened.message();
+    SessionOptions options;
+    options.watchdog_ns = 500'000'000;
+    Result<Plan> plan = Plan::FromData(data, {});
+    ASSERT_TRUE(plan.ok());
+    Result<Session> second = Session::Create(own.runtime, *plan, options);
+    Result<Session> third = Session::Create(own.runtime, *plan, options);
+    ASSERT_TRUE(second.ok() && third.ok());
+    const bool first = self.rank() == 0;
+    const Layers& mine = first ? layers : other;
+    std::vector<float> out(64);
+    Output output = mine.outputs[self.rank()];
+    output.data = out.data();
+    const Status ran = (first ? *second : *third).Run(0, mine.inputs, std::vector<Output>{output});
+    EXPECT_EQ(ran.code(), Code::kAborted) << ran.message();
+    EXPECT_NE(std::string(ran.message()).find("no progress for "), std::string::npos) << ran.message();
+  });
+}
+
 // Two ranks of different processes on one GPU, and a library or environment that does not allow it.
 TEST_F(TwoProcesses, OnOneGpuAreAskedForWhatThatTakes) {
   Layers layers(2, 1, 64);
