@@ -22,8 +22,7 @@ TEST(FaultTest, OneRanksDamagedCollectivesAreToldToAll) {
       Result<Plan> plan = Plan::FromData(mesh.data, {});
       if (!plan.ok()) self.Abort(plan.status());
       EXPECT_EQ(plan.ok(), self.rank() != 1);
-      const Status status =
-          plan.ok() ? Session::Create(host.runtime(), *plan).status() : plan.status();
+      const Status status = plan.ok() ? Session::Create(host.runtime(), *plan).status() : plan.status();
       EXPECT_SAYS(status, self.rank() == 1 ? "program \"mesh\"" : "process 1 has given up: program \"mesh\"");
       EXPECT_SAYS(status, damage.text);
       EXPECT_SAYS(status, "device 2, sync point " + std::to_string(damage.sync_point));
@@ -39,8 +38,10 @@ TEST(FaultTest, PlansThatDifferInACollectiveAreFoundBeforeAnythingIsLoaded) {
     void (*mine)(MeshPlan& mesh);
     void (*theirs)(MeshPlan& mesh);
   } const kinds[] = {
-      {"dropped", [](MeshPlan& mesh) { MakeLayers(&mesh, 2, 4); }, [](MeshPlan& mesh) { MakeLayers(&mesh, 1, 4); }},
-      {"resized", [](MeshPlan& mesh) { MakeLayers(&mesh, 2, 4); }, [](MeshPlan& mesh) { MakeLayers(&mesh, 2, 5); }},
+      {"dropped", [](MeshPlan& mesh) { MakeLayers(&mesh, 2, 4); },
+       [](MeshPlan& mesh) { MakeLayers(&mesh, 1, 4); }},
+      {"resized", [](MeshPlan& mesh) { MakeLayers(&mesh, 2, 4); },
+       [](MeshPlan& mesh) { MakeLayers(&mesh, 2, 5); }},
       {"swapped",
        [](MeshPlan& mesh) {
          Build(&mesh);

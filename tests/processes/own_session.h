@@ -36,7 +36,7 @@ struct Own {
 
 // A `Layers` of its own for each process.
 inline void TogetherOn(uint32_t size, int layers, int64_t elements, bool split,
-                const std::function<void(Processes& self, Layers& layers)>& body) {
+                       const std::function<void(Processes& self, Layers& layers)>& body) {
   Together(size, [&](Processes& self) {
     Layers own(size, layers, elements, split);
     body(self, own);
