@@ -29,5 +29,7 @@ Result<Collectives*> Driver::CreateCollectives(const Program& program, Span<cons
   return Status::Error(Code::kUnsupported, "%zu sync points: this driver has no collectives",
                        program.sync_points.size());
 }
+Status Driver::Progress(Collectives*, uint32_t, CollectiveProgress*) { return Status::Ok(); }
+Status Driver::Agree(const Status& so_far, std::string_view, uint64_t, StopSignal*) { return so_far; }
 
 }  // namespace rondo

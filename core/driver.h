@@ -12,6 +12,7 @@
 #define RONDO_CORE_DRIVER_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "core/plan.h"
 #include "core/status.h"
@@ -41,6 +42,15 @@ struct DriverInfo {
   bool rebinds = false;
   uint32_t driver_version = 0;
   uint32_t max_streams = 1;
+  // Of the processes that run a plan together, each one of its devices: how many there are, and which this
+  // is, which has the plan's device of the same number. The driver's own devices are this process's alone.
+  uint32_t processes = 1, process = 0;
+};
+
+// How far one device has come with the collectives of a run, noted by the device itself: how many of those
+// that its steps start it has come to, and how many of these have ended.
+struct CollectiveProgress {
+  uint32_t started = 0, ended = 0;
 };
 
 // What the graph recorded for one of its nodes, in order, so that the recorded order can be compared with the
@@ -159,16 +169,31 @@ class Driver {
   virtual Status Supports(const PlanData& plan) const = 0;
 
   // --- collectives, on drivers whose info says so. Makes all that the collectives of `program` need, for one
-  // session: its device i is this driver's devices[i], opened before. `program` must outlive the result. A
-  // driver may count on it that the collectives of all sessions are started in one order on all devices of
-  // the group. The three others may be called from any thread, for one Collectives by one at a time.
+  // session: its device i is this driver's devices[i], opened before (over several processes: that of this
+  // process; all of them must call). `program` must outlive the result. A driver may count on it that the
+  // collectives of all sessions are started in one order on all devices of the group. Destroy and Begin may
+  // be called from any thread, for one Collectives by one at a time.
   virtual Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices);
   virtual void DestroyCollectives(Collectives*) {}
   // Before each run of the program, with nothing of an earlier one in flight. Allocates nothing.
   virtual Status BeginCollectives(Collectives*) { return Status::Ok(); }
-  // Ends with kAborted, on all devices, what is in flight and what is still started in this run. Returns when
-  // nothing in flight touches memory any more. May be called from any thread, several times, at any moment.
-  virtual void AbortCollectives(Collectives*) {}
+  // Ends with kAborted, on all devices, what is in flight and what is still started in this run; over several
+  // processes on all of them, for good, and the others are told `why`. If `wait`, returns when nothing in
+  // flight touches memory any more, which may be never; else at once. May be called from any thread, several
+  // times, at any moment.
+  virtual void AbortCollectives(Collectives*, [[maybe_unused]] const Status& why,
+                                [[maybe_unused]] bool wait) {}
+  // What device `device` of the program, one of this process's, has noted in this run. An error: they cannot
+  // go on, since a process that takes part has ended or has aborted them. Does not block; from any thread, at
+  // any moment.
+  virtual Status Progress(Collectives*, uint32_t device, CollectiveProgress* progress);
+
+  // --- on drivers whose info says that there are several processes: each says how far it is in making a
+  // session. Returns when all have called it as often as this one. By one thread at a time. If one of them
+  // comes with an error, or with another plan (its contents' hash differs), or ends, all get an error that
+  // names the process (but who has one itself: that), and they can do nothing together any more. Ends early
+  // when `stop` asks.
+  virtual Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop);
 };
 
 }  // namespace rondo

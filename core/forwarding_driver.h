@@ -92,7 +92,15 @@ class ForwardingDriver : public Driver {
   }
   void DestroyCollectives(Collectives* collectives) override { inner_->DestroyCollectives(collectives); }
   Status BeginCollectives(Collectives* collectives) override { return inner_->BeginCollectives(collectives); }
-  void AbortCollectives(Collectives* collectives) override { inner_->AbortCollectives(collectives); }
+  void AbortCollectives(Collectives* collectives, const Status& why, bool wait) override {
+    inner_->AbortCollectives(collectives, why, wait);
+  }
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    return inner_->Progress(collectives, device, progress);
+  }
+  Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override {
+    return inner_->Agree(so_far, plan, contents, stop);
+  }
 
  protected:
   Driver* inner_;

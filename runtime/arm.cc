@@ -35,7 +35,7 @@ Status MakeEvents(SessionImpl* session, const Program& program, ArmedProgram* ar
     if (event == kNone) continue;
     SessionDevice& d = session->devices[program.steps[i].device];
     armed->recorded_by[event] = i;
-    if (armed->events[event] == nullptr) {
+    if (armed->events[event] == nullptr && d.device != nullptr) {
       RONDO_ASSIGN_OR_RETURN(armed->events[event], d.device->CreateEvent());
     }
   }
@@ -63,6 +63,10 @@ Status FindNeeds(SessionImpl* session, const Program& program, ArmedProgram* arm
   size_t count = 0;
   for (uint32_t partition : last) count += partition != 0;
   if (count == 0) return Status::Ok();
+  if (session->runtime_impl->driver->Info().processes > 1) {
+    return Status::Error(Code::kUnsupported, "step %u needs another process's device but for a collective",
+                         p.first_step);
+  }
   Span<uint32_t> needs = session->memory.New<uint32_t>(count);
   if (needs.data() == nullptr) return NoMemory("partitions");
   armed->partitions[index].needs = needs;
@@ -171,7 +175,7 @@ Status RecordPartition(SessionImpl* session, uint32_t program_index, uint32_t pa
   ArmedPartition& armed = session->programs[program_index].partitions[partition_index];
   SessionDevice& d = session->devices[p.device];
   const PlanData& data = session->plan.data();
-  if (IsUnsafe(data, data.programs[program_index], p)) return Status::Ok();
+  if (d.device == nullptr || IsUnsafe(data, data.programs[program_index], p)) return Status::Ok();
   if (session->stop.Asked()) return session->stop.status();
   RONDO_RETURN_IF_ERROR(d.device->BeginRecord(d.streams[0]));
   Status status = EnqueuePartition(session, program_index, partition_index);
@@ -226,6 +230,7 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
     armed->devices |= uint64_t{1} << program.partitions[i].device;
   }
   armed->on_launch_threads = (armed->devices & (armed->devices - 1)) != 0;
+  armed->devices &= session->runtime_impl->local;
   RONDO_RETURN_IF_ERROR(RecordAll(session, program_index));
   RONDO_RETURN_IF_ERROR(FindPortSteps(session, program_index));
   Span<const Buffer> buffers = session->plan.data().buffers;
@@ -234,6 +239,7 @@ Status ArmProgram(SessionImpl* session, uint32_t program_index) {
     for (uint32_t replica : port.replicas) armed->devices |= uint64_t{1} << buffers[replica].device;
   }
   for (const Port& port : program.outputs) armed->devices |= uint64_t{1} << buffers[port.buffer].device;
+  armed->devices &= session->runtime_impl->local;
   if (!armed->on_launch_threads) return Status::Ok();
   return StartLaunchThreads(session->runtime_impl, armed->devices);
 }

@@ -127,11 +127,16 @@ Status CheckTensor(const Ports& side, size_t port, const Given& tensor) {
   return Mistake(side, &text);
 }
 
-Status GivenTwice(const Ports& side, size_t port) {
+Status Refused(const Ports& side, size_t port, const char* why) {
   Text text;
   AddPort(side, port, &text);
-  text.Add(" is given twice");
+  text.Add("%s", why);
   return Mistake(side, &text);
+}
+
+// Whether the port's device is this process's.
+bool IsHere(const Ports& side, size_t port) {
+  return side.session->devices[BufferOf(side, port).device].device != nullptr;
 }
 
 // Whether to tell the steps of a port about an address rather than to copy. On a GPU, a copy takes as long as
@@ -146,7 +151,9 @@ Status BindOne(const Ports& side, size_t i, const Given& tensor, bool direct) {
   size_t port = 0;
   RONDO_RETURN_IF_ERROR(FindPort(side, tensor.name, tensor.index, i, &port));
   ArmedPort& armed = side.armed[port];
-  if (armed.bound.given) return GivenTwice(side, port);
+  if (armed.bound.given) return Refused(side, port, " is given twice");
+  const bool output = tensor.shape == nullptr;
+  if (output && !IsHere(side, port)) return Refused(side, port, " is on a device that another process has");
   RONDO_RETURN_IF_ERROR(CheckTensor(side, port, tensor));
   armed.bound = {tensor.data, tensor.memory, true};
   if (tensor.memory != MemoryKind::kDevice) return Status::Ok();
@@ -160,6 +167,7 @@ Status BindOne(const Ports& side, size_t i, const Given& tensor, bool direct) {
 Status CheckComplete(const Ports& inputs) {
   for (size_t i = 0; i < inputs.ports.size(); ++i) {
     if (inputs.armed[i].bound.given || inputs.ports[i].is_state) continue;
+    if (inputs.ports[i].replicas.empty() && !IsHere(inputs, i)) continue;  // only another process needs it
     Text text;
     AddPort(inputs, i, &text);
     text.Add(" (");

@@ -312,7 +312,8 @@ rondo_error* rondo_session_create_with(rondo_runtime* runtime, const rondo_plan*
   rondo_session_options full;
   if (!Widen(options, &full)) return SizeError("rondo_session_options");
   Result<rondo::Session> made = rondo::Session::Create(
-      runtime->runtime, plan->plan, {full.timeout_nanoseconds, full.run_timeout_nanoseconds});
+      runtime->runtime, plan->plan,
+      {full.timeout_nanoseconds, full.run_timeout_nanoseconds, full.watchdog_nanoseconds});
   if (!made.ok()) return ToError(made.status());
   rondo_session* handle =
       rondo::NewObject<rondo_session>(rondo::DefaultHostAllocator(), rondo::DefaultHostAllocator());

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "runtime/session_impl.h"
+#include "runtime/watchdog.h"
 
 namespace rondo {
 
@@ -38,12 +39,11 @@ Status LaunchThreads::Start(const ThreadHooks& hooks, uint64_t devices) {
 // Call with the lock held.
 void LaunchThreads::Enqueue(SessionImpl* session, uint64_t devices) {
   DeviceRun& run = session->device_run;
-  run.arrived = 0;
+  run.queued = run.left = devices;
   run.failed = false;
   run.error = Status();
   for (uint32_t d = 0; d < session->devices.size(); ++d) {
     if (!Has(devices, d)) continue;
-    ++run.left;
     session->devices[d].complete = 0;
     session->devices[d].next_run = nullptr;
     Thread& thread = threads_[d];
@@ -53,25 +53,59 @@ void LaunchThreads::Enqueue(SessionImpl* session, uint64_t devices) {
   }
 }
 
-Status LaunchThreads::Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices) {
+// Takes the run out of the queues of threads that have not come to it. Call with the lock held.
+void LaunchThreads::Withdraw(SessionImpl* session) {
   DeviceRun& run = session->device_run;
-  std::unique_lock<std::mutex> lock(mutex_);
-  run.program = program;
-  run.timer = timer;
-  Enqueue(session, devices);
-  StopSignal& stop = session->stop;
-  for (bool stopped = false; run.left != 0;) {
-    if (!stopped && stop.Asked()) {
-      stopped = true;
-      lock.unlock();
-      Fail(session, stop.status(), true);
-      lock.lock();
-    } else if (!stopped && stop.has_deadline()) {
-      const uint64_t now = MonotonicNanoseconds(), deadline = stop.Word();
-      run.changed.wait_for(lock, std::chrono::nanoseconds(deadline > now ? deadline - now : 0));
-    } else {
-      run.changed.wait(lock);
+  for (uint32_t d = 0; d < session->devices.size(); ++d) {
+    if (!Has(run.queued, d)) continue;
+    Thread& thread = threads_[d];
+    SessionImpl* before = nullptr;
+    SessionImpl** link = &thread.first;
+    while (*link != session) {
+      before = *link;
+      link = &before->devices[d].next_run;
     }
+    *link = session->devices[d].next_run;
+    if (thread.last == session) thread.last = before;
+  }
+  run.left &= ~run.queued;
+  run.queued = 0;
+}
+
+Status LaunchThreads::Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!lost_.ok()) return lost_;
+  session->device_run.program = program;
+  session->device_run.timer = timer;
+  Enqueue(session, devices);
+  return Watch(session, &lock);
+}
+
+Status LaunchThreads::Watch(SessionImpl* session, std::unique_lock<std::mutex>* lock) {
+  DeviceRun& run = session->device_run;
+  StopSignal& stop = session->stop;
+  Watchdog watchdog(session);
+  uint64_t give_up = 0;  // when the run was told to end, and the watchdog's time has passed since
+  while ((run.hold ? run.queued : run.left.load()) != 0) {
+    const uint64_t now = MonotonicNanoseconds();
+    uint64_t look = now + watchdog.interval();
+    if (give_up == 0) {
+      const Status why = stop.Asked() ? stop.status() : !lost_.ok() ? lost_ : watchdog.Look(now);
+      if (!why.ok()) {
+        give_up = watchdog.Later(now);
+        Withdraw(session);
+        lock->unlock();
+        Fail(session, why, true, false);
+        if (!IsStop(why.code())) stop.Cancel();
+        lock->lock();
+        continue;
+      }
+      if (stop.Word() < look) look = stop.Word();
+    } else if (now >= give_up) {
+      lost_ = watchdog.Lost(run.error);
+      return lost_;
+    }
+    run.changed.wait_for(*lock, std::chrono::nanoseconds(look > now ? look - now : 0));
   }
   return run.error;
 }
@@ -88,12 +122,14 @@ Status LaunchThreads::Arm(SessionImpl* session, uint32_t program, uint64_t devic
   return status;
 }
 
-void LaunchThreads::BeginHold(SessionImpl* session, uint64_t devices) {
-  DeviceRun& run = session->device_run;
+Status LaunchThreads::BeginHold(SessionImpl* session, uint64_t devices) {
   std::unique_lock<std::mutex> lock(mutex_);
-  run.hold = true;
+  session->device_run.hold = true;
   Enqueue(session, devices);
-  while (run.arrived != run.left) run.changed.wait(lock);
+  const Status status = Watch(session, &lock);
+  lock.unlock();
+  if (!status.ok()) EndHold(session);
+  return status;
 }
 
 void LaunchThreads::EndHold(SessionImpl* session) {
@@ -104,7 +140,12 @@ void LaunchThreads::EndHold(SessionImpl* session) {
   while (run.left != 0) run.changed.wait(lock);
 }
 
-void LaunchThreads::Fail(SessionImpl* session, const Status& status, bool abort) {
+Status LaunchThreads::lost() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return lost_;
+}
+
+void LaunchThreads::Fail(SessionImpl* session, const Status& status, bool abort, bool wait) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     DeviceRun& run = session->device_run;
@@ -113,7 +154,7 @@ void LaunchThreads::Fail(SessionImpl* session, const Status& status, bool abort)
     run.failed |= abort;
     run.changed.notify_all();
   }
-  if (abort) AbortCollectives(session, session->device_run.program);
+  if (abort) AbortCollectives(session, session->device_run.program, status, wait);
 }
 
 void LaunchThreads::Publish(SessionImpl* session, uint32_t device, uint32_t partition) {
@@ -145,8 +186,9 @@ void LaunchThreads::Serve(Thread* self) {
     self->first = session->devices[self->device].next_run;
     if (self->first == nullptr) self->last = nullptr;
     DeviceRun& run = session->device_run;
+    const uint64_t bit = uint64_t{1} << self->device;
+    run.queued &= ~bit;
     if (run.hold) {
-      ++run.arrived;
       run.changed.notify_all();
       while (run.hold) run.changed.wait(lock);
     } else {
@@ -154,8 +196,9 @@ void LaunchThreads::Serve(Thread* self) {
       RunOnDevice(session, self->device);
       lock.lock();
     }
-    // Once the lock is given up after the last, the session may be used, and destroyed, by others.
-    if (--run.left == 0) run.changed.notify_all();
+    // From the last change of it on, the session may be used, and destroyed, by others.
+    if (run.left == bit) run.changed.notify_all();
+    run.left &= ~bit;
   }
 }
 

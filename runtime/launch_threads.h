@@ -6,6 +6,7 @@
 #ifndef RONDO_RUNTIME_LAUNCH_THREADS_H_
 #define RONDO_RUNTIME_LAUNCH_THREADS_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -23,12 +24,12 @@ struct SessionImpl;
 struct DeviceRun {
   uint32_t program = 0;
   const RunTimer* timer = nullptr;
-  bool arm = false;      // the program is recorded instead of run
-  bool hold = false;     // the devices are only kept from other runs, while the caller uses them itself
-  uint32_t arrived = 0;  // of a hold: threads that keep their device
-  uint32_t left = 0;     // devices that have not ended
-  bool failed = false;   // the others must end
-  Status error;          // the root cause
+  bool arm = false;     // the program is recorded instead of run
+  bool hold = false;    // the devices are only kept from other runs, while the caller uses them itself
+  uint64_t queued = 0;  // devices, one bit each, whose threads have not come to it
+  std::atomic<uint64_t> left{0};  // devices that have not ended; the lock is needed to change it
+  bool failed = false;            // the others must end
+  Status error;                   // the root cause
   std::condition_variable changed;
 };
 
@@ -45,23 +46,29 @@ class LaunchThreads {
   Status Start(const ThreadHooks& hooks, uint64_t devices);
 
   // Runs `program` of the session (with `timer`, if not null) on `devices`, each on its own thread, and
-  // returns when all have ended; when the session's signal asks for it, ends them. The session must be in
-  // use, and the threads started.
+  // returns when all have ended; when the session's signal or its watchdog asks for it, ends them. A device
+  // that does not end then within the watchdog's time is lost: this run returns without it, the session must
+  // not be touched any more, and all later runs are refused. The session must be in use, and the threads
+  // started.
   Status Run(SessionImpl* session, uint32_t program, const RunTimer* timer, uint64_t devices);
   // The same, but each device records its partitions.
   Status Arm(SessionImpl* session, uint32_t program, uint64_t devices);
-  // Returns when no run but the caller's uses `devices`, which stay the caller's until EndHold.
-  void BeginHold(SessionImpl* session, uint64_t devices);
+  // Returns when no run but the caller's uses `devices`, which stay the caller's until EndHold; or why they
+  // are not to be had.
+  Status BeginHold(SessionImpl* session, uint64_t devices);
   void EndHold(SessionImpl* session);
 
   // Has Run look at the session's signal.
   void Wake(SessionImpl* session);
+  // OK, or which device was lost.
+  Status lost();
 
   // --- on a launch thread, for the run that it serves.
 
   // Records why the run fails on this device, unless another has recorded the cause before; wakes all that
-  // wait for this device and, if `abort`, ends the collectives of all.
-  void Fail(SessionImpl* session, const Status& status, bool abort);
+  // wait for this device and, if `abort`, ends the collectives of all, and waits until they have ended if
+  // `wait`.
+  void Fail(SessionImpl* session, const Status& status, bool abort, bool wait = true);
   // Device `device` has completed its partitions up to `partition`.
   void Publish(SessionImpl* session, uint32_t device, uint32_t partition);
   // Blocks until it has. kAborted if the run has failed.
@@ -80,10 +87,13 @@ class LaunchThreads {
   static void* Main(void* thread);
   void Serve(Thread* self);
   void Enqueue(SessionImpl* session, uint64_t devices);
+  void Withdraw(SessionImpl* session);
+  Status Watch(SessionImpl* session, std::unique_lock<std::mutex>* lock);
 
   ThreadHooks hooks_;
   std::mutex mutex_;  // guards what follows but `running` and `handle`, and the DeviceRun of sessions
   bool stop_ = false;
+  Status lost_;
   Thread threads_[kMaxDevices];
 };
 

@@ -153,6 +153,7 @@ Status Load(RuntimeImpl* runtime, LoadedPlan* loaded, StopSignal* stop) {
                          data.buffers.size());
   }
   for (uint32_t i = 0; i < loaded->devices.size(); ++i) {
+    if ((runtime->local >> i & 1) == 0) continue;
     RONDO_RETURN_IF_ERROR(LoadDevice(runtime, loaded, i, stop));
     char text[128];
     std::snprintf(text, sizeof(text), "device %u: plan loaded, %" PRIu64 " bytes of weights allocated", i,

@@ -122,6 +122,8 @@ void Plan::Unref(PlanImpl* impl) {
   DeleteObject(allocator, impl);
 }
 
+uint64_t Plan::contents_hash() const { return impl_->file.contents_hash ^ impl_->file.weights.hash(); }
+
 std::string_view Plan::name() const { return impl_->name; }
 
 const PlanData& Plan::data() const { return impl_->file.data; }

@@ -62,6 +62,8 @@ class Plan {
   bool valid() const { return impl_ != nullptr; }
   // Whether both are handles to the same opened plan.
   bool same(const Plan& other) const { return impl_ == other.impl_; }
+  // Names what it computes, weights included, as the file says; 0 for a plan from PlanData.
+  uint64_t contents_hash() const;
   // What metrics call it (PlanOptions::name); "" for a plan from memory that was given none.
   std::string_view name() const;
   // Everything the plan says: requirements, programs, buffers, kernels. Nothing has to be loaded for it.

@@ -47,6 +47,7 @@ Status FindSteps(SessionImpl* session, uint32_t program_index, const Port& port,
   const Program& program = data.programs[program_index];
   armed->at = session->addresses[port.buffer];
   if (port.is_state || !StandsAlone(data, program, port.buffer)) return Status::Ok();
+  if (session->devices[data.buffers[port.buffer].device].device == nullptr) return Status::Ok();
   size_t count = 0;
   for (uint32_t s = 0; s < program.steps.size(); ++s) {
     const Use use = UseOf(data, program, s, port.buffer);

@@ -342,6 +342,12 @@ typedef struct rondo_session_options {
   size_t size;
   uint64_t timeout_nanoseconds;     /* of rondo_session_create_with itself; 0: none */
   uint64_t run_timeout_nanoseconds; /* of each run whose options have none; 0: none */
+  /* How long the devices of a run with collectives may make no progress before it ends with RONDO_ABORTED,
+   * naming the device, the sync point and the source node where they stand; 0: a minute, UINT64_MAX: for
+   * ever. A device that has not ended as long again after that is lost: the run returns all the same, the
+   * memory of its tensors must stay as long as the process, rondo_runtime_ready has an error, and destroying
+   * the session gives nothing back, so that its runtime cannot be destroyed: replace the process. */
+  uint64_t watchdog_nanoseconds;
 } rondo_session_options;
 
 /* The same with `options`, which may be NULL. */

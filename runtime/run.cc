@@ -3,6 +3,7 @@
 #include "runtime/metrics.h"
 #include "runtime/session.h"
 #include "runtime/session_impl.h"
+#include "runtime/watchdog.h"
 
 namespace rondo {
 namespace {
@@ -135,10 +136,14 @@ Status Execute(SessionImpl* session, uint32_t program, const RunOptions& options
     runtime->gate.Leave();
     return ran;
   }
-  if (held) runtime->launch.BeginHold(session, armed.devices);
-  Status status = options.stepwise ? EnqueueStepwise(session, program, options, observer)
-                                   : Enqueue(session, program, options.timer, armed.devices);
-  if (!status.ok()) AbortCollectives(session, program);
+  Status status = held ? runtime->launch.BeginHold(session, armed.devices) : Status::Ok();
+  if (!status.ok()) {
+    runtime->gate.Leave();
+    return status;
+  }
+  status = options.stepwise ? EnqueueStepwise(session, program, options, observer)
+                            : Enqueue(session, program, options.timer, armed.devices);
+  if (!status.ok()) AbortCollectives(session, program, status, true);
   Status waited = SynchronizeAll(session, program, armed.devices);
   if (held) {
     runtime->launch.EndHold(session);
@@ -170,7 +175,8 @@ Status RunBound(SessionImpl* session, uint32_t program, const RunOptions& option
   bool observer = false;
   const bool begins = !session->stop.Asked();
   Status status = begins ? Execute(session, program, options, &observer) : session->stop.status();
-  session->stop.End();
+  // A device that was lost is never told to go on.
+  if (!session->abandoned()) session->stop.End();
   RunCounters& counters = *session->loaded->counters[program];
   counters.run_time.Add(MonotonicNanoseconds() - began);
   counters.runs.fetch_add(1, std::memory_order_relaxed);
@@ -229,13 +235,22 @@ Status Accept(SessionUse* use, SessionImpl* session, uint32_t program, Span<cons
 
 }  // namespace
 
-void AbortCollectives(SessionImpl* session, uint32_t program) {
+void AbortCollectives(SessionImpl* session, uint32_t program, const Status& why, bool wait) {
   Collectives* collectives = session->programs[program].collectives;
-  if (collectives != nullptr) session->runtime_impl->driver->AbortCollectives(collectives);
+  if (collectives != nullptr) session->runtime_impl->driver->AbortCollectives(collectives, why, wait);
 }
 
-// A device that has launched all its work keeps no other waiting: data out of its bounds there is no reason
-// to end the collectives of all.
+// Whether `device` has come to all its collectives, so that no other waits for it.
+bool HasStartedAll(const SessionImpl* session, uint32_t program_index, uint32_t device) {
+  const ArmedProgram& armed = session->programs[program_index];
+  if (armed.collectives == nullptr) return true;
+  CollectiveProgress at;
+  return session->runtime_impl->driver->Progress(armed.collectives, device, &at).ok() &&
+         StartOf(session->plan.data().programs[program_index], device, at.started) == kNone;
+}
+
+// A device that has come to all its collectives keeps no other waiting: data out of its bounds there is no
+// reason to end those of all.
 void RunOnDevice(SessionImpl* session, uint32_t device) {
   const uint32_t program = session->device_run.program;
   const RunTimer* timer = session->device_run.timer;
@@ -249,7 +264,10 @@ void RunOnDevice(SessionImpl* session, uint32_t device) {
   Status status = Enqueue(session, program, timer, devices);
   if (!status.ok()) threads.Fail(session, status, true);
   Status waited = SynchronizeAll(session, program, devices);
-  if (status.ok() && !waited.ok()) threads.Fail(session, waited, waited.code() != Code::kOutOfRange);
+  if (status.ok() && !waited.ok()) {
+    const bool harmless = waited.code() == Code::kOutOfRange && HasStartedAll(session, program, device);
+    threads.Fail(session, waited, !harmless);
+  }
 }
 
 Status RunHeld(SessionUse* use, SessionImpl* session, uint32_t program, Span<const Input> inputs,

@@ -32,6 +32,7 @@ struct RunTimerImpl {
 };
 
 RunTimerImpl::~RunTimerImpl() {
+  if (session->abandoned()) return;  // a device was lost
   for (uint32_t p = 0; p < timed.size(); ++p) {
     Device* device = DeviceOf(partitions()[p]).device;
     if (timed[p].graph != nullptr) device->DestroyGraph(timed[p].graph);
@@ -46,6 +47,7 @@ Status RunTimerImpl::Prepare() {
   if (timed.data() == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for a timer");
   for (uint32_t p = 0; p < timed.size(); ++p) {
     const Partition& partition = partitions()[p];
+    if (DeviceOf(partition).device == nullptr) continue;
     const Program& of = session->plan.data().programs[program];
     const uint32_t nodes = NodeOf(of, partition, partition.first_step + partition.num_steps);
     timed[p].events = memory.New<Event*>(detail == TimerDetail::kSteps ? nodes + 1 : 2);
@@ -139,6 +141,7 @@ Result<TimedInterval> RunTimer::Read(uint32_t i) const {
     Span<Event*> events = impl_->timed[p].events;
     Device* device = impl_->DeviceOf(partition).device;
     TimedInterval interval{i, partition.device};
+    if (device == nullptr) return interval;
     RONDO_ASSIGN_OR_RETURN(interval.begin,
                            device->ElapsedMicroseconds(impl_->FirstOf(partition.device), events[first]));
     for (;; ++step, interval.begin += interval.duration, interval.duration = 0) {

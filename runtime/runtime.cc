@@ -24,26 +24,30 @@ Result<Device*> RuntimeImpl::OpenDevice(uint32_t index) {
 namespace {
 
 Status ChooseDevices(RuntimeImpl* impl, Span<const uint32_t> wanted) {
-  uint32_t available = impl->driver->DeviceCount();
+  const uint32_t available = impl->driver->DeviceCount();
+  const DriverInfo info = impl->driver->Info();
+  const bool shared = info.processes > 1;
+  const uint32_t most = shared ? 1 : kMaxDevices, first = info.process;
+  if (shared) impl->local = uint64_t{1} << info.process;
+  impl->device_count = shared ? info.processes : available < kMaxDevices ? available : kMaxDevices;
   if (wanted.empty()) {
-    impl->device_count = available < kMaxDevices ? available : kMaxDevices;
-    for (uint32_t i = 0; i < impl->device_count; ++i) impl->driver_device[i] = i;
+    for (uint32_t i = 0; i < most && i < available; ++i) impl->driver_device[first + i] = i;
     return Status::Ok();
   }
-  if (wanted.size() > kMaxDevices) {
+  if (wanted.size() > most) {
     return Status::Error(Code::kInvalidArgument, "%zu devices asked for; a runtime has at most %u",
-                         wanted.size(), kMaxDevices);
+                         wanted.size(), most);
   }
   for (uint32_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] >= available) {
       return Status::Error(Code::kInvalidArgument, "device %u asked for; driver \"%s\" has %u", wanted[i],
-                           impl->driver->Info().name, available);
+                           info.name, available);
     }
-    impl->driver_device[i] = wanted[i];
+    impl->driver_device[first + i] = wanted[i];
   }
-  impl->device_count = static_cast<uint32_t>(wanted.size());
-  for (uint32_t i = 0; i < impl->device_count; ++i) {
-    RONDO_ASSIGN_OR_RETURN([[maybe_unused]] Device * device, impl->OpenDevice(i));
+  if (!shared) impl->device_count = static_cast<uint32_t>(wanted.size());
+  for (uint32_t i = 0; i < wanted.size(); ++i) {
+    RONDO_ASSIGN_OR_RETURN([[maybe_unused]] Device * device, impl->OpenDevice(first + i));
   }
   return Status::Ok();
 }
@@ -100,6 +104,7 @@ size_t Runtime::WriteMetrics(char* text, size_t size) const {
 bool Runtime::on_worker() const { return impl_->queue.OnWorker(); }
 
 Status Runtime::Ready() const {
+  RONDO_RETURN_IF_ERROR(impl_->launch.lost());
   std::unique_lock<std::mutex> lock(impl_->mutex, std::try_to_lock);
   for (uint32_t i = 0; lock.owns_lock() && i < impl_->device_count; ++i) {
     uint64_t free_bytes = 0, total_bytes = 0;
@@ -130,9 +135,10 @@ Status Runtime::Supports(const Plan& plan) const {
   if (!plan.valid()) return Status::Error(Code::kInvalidArgument, "the plan is an empty handle");
   const PlanData& data = plan.data();
   DriverInfo info = impl_->driver->Info();
-  if (data.requirements.devices.size() > impl_->device_count) {
-    return Status::Error(Code::kUnsupported, "the plan needs %zu devices; this runtime has %u",
-                         data.requirements.devices.size(), impl_->device_count);
+  const size_t devices = data.requirements.devices.size();
+  if (devices > impl_->device_count || (info.processes > 1 && devices != info.processes)) {
+    return Status::Error(Code::kUnsupported, "the plan needs %zu devices; this runtime has %u", devices,
+                         impl_->device_count);
   }
   if (data.requirements.least_driver_version > info.driver_version) {
     return Status::Error(Code::kUnsupported, "the plan needs driver version %u; \"%s\" has %u",

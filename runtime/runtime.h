@@ -33,7 +33,8 @@ struct RuntimeOptions {
   LogHook log;  // its `user` must outlive the runtime; called from any thread
   // The driver's device for each device index of a plan, opened by Create. One that is named several times
   // holds as many of the plan's devices, each with memory of its own. Empty: plan device i is the driver's
-  // device i, opened when the first session needs it.
+  // device i, opened when the first session needs it. Over several processes (DriverInfo::processes): the
+  // driver's device for the one of the plan's that is this process's; empty: its first.
   Span<const uint32_t> devices;
   // Threads, made by Create, that execute what Session::RunAsync is given, in its order; each serves one run
   // at a time. At most 64; 0: RunAsync is refused.
@@ -65,8 +66,9 @@ class Runtime {
   // nothing and allocates no device memory.
   Status Supports(const Plan& plan) const;
   // OK, or the error of a device on which nothing works any more in this process (with CUDA: on all of its
-  // devices): a supervisor should replace the process. Asks every device in use; while a plan is being
-  // loaded, which meets such errors itself, it asks none. Any thread, at any moment.
+  // devices), or that did not end a run when it was told to: a supervisor should replace the process. Asks
+  // every device in use; while a plan is being loaded, which meets such errors itself, it asks none. Any
+  // thread, at any moment.
   Status Ready() const;
   // Sessions alive now.
   uint32_t session_count() const;

@@ -40,6 +40,7 @@ struct RuntimeImpl {
   Metrics metrics;
   Arena counters;                            // of `metrics`, taken from with the mutex held
   uint32_t device_count = 0;                 // plan devices that this runtime can serve
+  uint64_t local = ~uint64_t{0};             // those that are this process's, one bit each
   uint32_t driver_device[kMaxDevices] = {};  // the driver's index of each
   std::mutex mutex;                          // guards what follows, and loading and unloading
   Device* devices[kMaxDevices] = {};

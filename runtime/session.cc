@@ -118,20 +118,38 @@ Status PlaceBuffers(SessionImpl* session) {
   return Status::Ok();
 }
 
-Status Build(SessionImpl* session) {
-  RONDO_RETURN_IF_ERROR(session->runtime.Supports(session->plan));
+Status Supports(SessionImpl* session) { return session->runtime.Supports(session->plan); }
+
+// Everything but the graphs.
+Status Prepare(SessionImpl* session) {
   RONDO_ASSIGN_OR_RETURN(session->loaded, AcquirePlan(session->runtime_impl, session->plan, &session->stop));
   const PlanData& data = session->plan.data();
   session->devices = session->memory.New<SessionDevice>(data.requirements.devices.size());
   if (session->devices.data() == nullptr) return NoMemory("devices");
   {
     const Quiet quiet(session->runtime_impl);
-    for (uint32_t i = 0; i < session->devices.size(); ++i) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
+    for (uint32_t i = 0; i < session->devices.size(); ++i) {
+      if (Has(session->runtime_impl->local, i)) RONDO_RETURN_IF_ERROR(MakeDevice(session, i));
+    }
   }
   RONDO_RETURN_IF_ERROR(PlaceBuffers(session));
   session->programs = session->memory.New<ArmedProgram>(data.programs.size());
-  if (session->programs.data() == nullptr) return NoMemory("programs");
-  return Arm(session);
+  return session->programs.data() == nullptr ? NoMemory("programs") : Status::Ok();
+}
+
+// `so_far`, but over several processes an error if another has one, or another plan.
+Status Agree(SessionImpl* session, const Status& so_far) {
+  uint64_t contents = session->plan.contents_hash();
+  for (const Program& program : session->plan.data().programs) {
+    for (uint64_t certificate : program.certificates) contents = contents * 31 + certificate;
+  }
+  return session->runtime_impl->driver->Agree(so_far, session->plan.name(), contents, &session->stop);
+}
+
+Status Build(SessionImpl* session) {
+  constexpr Status (*kParts[])(SessionImpl*) = {Supports, Prepare, Arm};
+  for (Status (*part)(SessionImpl*) : kParts) RONDO_RETURN_IF_ERROR(Agree(session, part(session)));
+  return Status::Ok();
 }
 
 void DestroyDevice(SessionDevice* d, Metrics* metrics) {
@@ -150,6 +168,10 @@ void DestroyDevice(SessionDevice* d, Metrics* metrics) {
 void Destroy(SessionImpl* session) {
   if (session == nullptr) return;
   session->runtime_impl->queue.Drain(session);
+  if (session->abandoned()) {
+    session->runtime_impl->log(LogLevel::kError, "a session with a lost device is left as it is");
+    return;
+  }
   session->runtime_impl->log(LogLevel::kDebug, "session destroyed");
   {
     const Quiet quiet(session->runtime_impl);
@@ -164,9 +186,17 @@ void Destroy(SessionImpl* session) {
   DeleteObject(allocator, session);
 }
 
-// The state that a port of any program, or the state itself, calls `name`.
-Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
-  const PlanData& data = session->plan.data();
+void ListStates(const PlanData& data, Text* text) {
+  size_t states = 0, seen = 0;
+  for (const Buffer& b : data.buffers) states += b.kind == BufferKind::kState;
+  text->Add(states == 0 ? "; it has none" : "; its state is ");
+  for (const Buffer& b : data.buffers) {
+    if (b.kind == BufferKind::kState && !text->AddItem(seen++, states, b.name)) break;
+  }
+}
+
+// The state that a port of any program, or the state itself, calls `name`; kNone if there is none.
+uint32_t FindAnyState(const PlanData& data, std::string_view name) {
   for (const Program& program : data.programs) {
     for (Span<const Port> ports : {program.inputs, program.outputs}) {
       for (const Port& port : ports) {
@@ -174,20 +204,21 @@ Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
       }
     }
   }
-  size_t states = 0;
   for (uint32_t i = 0; i < data.buffers.size(); ++i) {
-    if (data.buffers[i].kind != BufferKind::kState) continue;
-    if (data.buffers[i].name == name) return i;
-    ++states;
+    if (data.buffers[i].kind == BufferKind::kState && data.buffers[i].name == name) return i;
   }
+  return kNone;
+}
+
+// The same of a device of this process.
+Result<uint32_t> FindState(const SessionImpl* session, std::string_view name) {
+  const PlanData& data = session->plan.data();
+  const uint32_t found = FindAnyState(data, name);
+  if (found != kNone && session->devices[data.buffers[found].device].device != nullptr) return found;
   Text text;
-  text.Add("the plan has no state called ");
+  text.Add(found == kNone ? "the plan has no state called " : "another process's device has state ");
   text.AddName(name);
-  text.Add(states == 0 ? "; it has none" : "; its state is ");
-  size_t seen = 0;
-  for (const Buffer& b : data.buffers) {
-    if (b.kind == BufferKind::kState && !text.AddItem(seen++, states, b.name)) break;
-  }
+  if (found == kNone) ListStates(data, &text);
   return Status::Error(Code::kNotFound, "%s", text.get());
 }
 
@@ -266,6 +297,7 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const 
   shared->sessions.fetch_add(1, std::memory_order_acq_rel);
   Session session(impl);
   impl->run_timeout_ns = options.run_timeout_ns;
+  impl->watchdog_ns = options.watchdog_ns != 0 ? options.watchdog_ns : kDefaultWatchdogNs;
   impl->stop.Begin(options.timeout_ns);
   Status built = Build(impl);
   impl->stop.End();
@@ -278,6 +310,8 @@ Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const 
 Session::~Session() { Destroy(impl_); }
 
 const Plan& Session::plan() const { return impl_->plan; }
+
+bool Session::abandoned() const { return impl_->abandoned(); }
 
 bool Session::idle() const { return !impl_->busy.load(std::memory_order_acquire); }
 

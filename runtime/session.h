@@ -87,7 +87,14 @@ struct RunOptions {
 struct SessionOptions {
   uint64_t timeout_ns = 0;      // of Create, which then ends with kDeadlineExceeded; 0: none
   uint64_t run_timeout_ns = 0;  // of each run whose RunOptions have none; 0: none
+  // How long the devices of a run with collectives may note no progress before it ends with kAborted, naming
+  // the device, sync point and source node where they stand; 0: a minute, ~0: for ever. A device that does
+  // not end as long again after that is lost: the run returns all the same, what its tensors' memory is used
+  // for is unspecified from then on, and Runtime::Ready has an error. Destroying such a session gives nothing
+  // back.
+  uint64_t watchdog_ns = 0;
 };
+inline constexpr uint64_t kDefaultWatchdogNs = uint64_t{60} * 1000000000;
 
 // What is called, once, when a run that RunAsync accepted has ended: with no error, or with what Run would
 // have returned. Called on one of the runtime's workers, when the session is free again, perhaps before
@@ -134,6 +141,11 @@ class Session {
   // Allocates nothing, the first time included. A program on several devices is launched by a thread of each
   // (RuntimeOptions::threads); the first device that fails ends the others, and its error, which names
   // device, sync point and source node where there is one, is returned.
+  //
+  // Over several processes (DriverInfo::processes) each makes the same sessions of the same plan, and the
+  // same runs, in the same order. Each gives the inputs that its device needs (others may be given and are
+  // not looked at) and takes the outputs that are its device's. An error that ends collectives ends those of
+  // all processes, for good.
   Status Run(uint32_t program, Span<const Input> inputs, Span<const Output> outputs,
              const RunOptions& options = {});
 
@@ -162,6 +174,9 @@ class Session {
   void Cancel();
   // Whether no call and no run is using the session at this moment.
   bool idle() const;
+  // Whether one of its devices was lost (SessionOptions::watchdog_ns) and has not ended since. Then nothing
+  // that the session uses may be destroyed: its driver, the memory of the last run's tensors.
+  bool abandoned() const;
 
   // Zeroes all state; what a stopped run left sticking is forgotten.
   Status ResetState();
@@ -182,7 +197,7 @@ class Session {
   Status status() const;
 
   // --- for verification and traces. Valid as long as the session; contents change with every Run.
-  Device* device(uint32_t index) const;
+  Device* device(uint32_t index) const;   // null: another process has it
   Stream* stream(uint32_t device) const;  // idle between calls
   DeviceRegion arena(uint32_t device) const;
   DeviceRegion state(uint32_t device) const;

@@ -21,7 +21,7 @@ namespace rondo {
 
 // One session's memory and streams on one device.
 struct SessionDevice {
-  Device* device = nullptr;
+  Device* device = nullptr;  // null: another process has it
   Module* module = nullptr;
   Span<Stream*> streams;   // [0] carries copies and graphs; the others only appear inside partitions
   Event* order = nullptr;  // forks and joins the streams of a partition; null when there is one stream
@@ -72,8 +72,9 @@ struct ArmedProgram {
   Span<ArmedPartition> partitions;
   Collectives* collectives = nullptr;  // null without sync points
   bool uses_state = false;             // one of its steps is given memory of the session's state
-  uint64_t devices = 0;                // one bit per device that has a partition, an input or an output
-  bool on_launch_threads = false;      // its partitions are on more than one device
+  // Of this process, one bit per device that has a partition, an input or an output.
+  uint64_t devices = 0;
+  bool on_launch_threads = false;  // its partitions are on more than one device, here or elsewhere
   Span<ArmedPort> inputs;
   Span<ArmedPort> outputs;
 };
@@ -102,12 +103,16 @@ struct SessionImpl {
   std::atomic<bool> busy{false};
   StopSignal stop;              // of the run under way, or of Create
   uint64_t run_timeout_ns = 0;  // SessionOptions
+  uint64_t watchdog_ns = 0;     // ~0: none
   Status stuck;                 // the first error that sticks
   Span<SessionDevice> devices;
   Span<DeviceAddress> addresses;  // per buffer of the plan
   Span<ArmedProgram> programs;
   PendingRun pending;
   DeviceRun device_run;
+
+  // Whether a device that was lost may still touch it. Not during a run.
+  bool abandoned() const { return device_run.left != 0; }
 };
 
 constexpr bool Has(uint64_t devices, size_t index) { return (devices >> index & 1) != 0; }
@@ -141,8 +146,8 @@ Status ReplaySteps(SessionImpl* session, uint32_t program, const RunOptions& opt
 // On a launch thread: this device's part of the session's run there, the wait for it included. Errors go to
 // LaunchThreads::Fail.
 void RunOnDevice(SessionImpl* session, uint32_t device);
-// Ends the program's collectives that are in flight, if it has any.
-void AbortCollectives(SessionImpl* session, uint32_t program);
+// Ends the program's collectives that are in flight, if it has any, as Driver::AbortCollectives says.
+void AbortCollectives(SessionImpl* session, uint32_t program, const Status& why, bool wait);
 
 // Executes and counts the pending run of a session that is in use.
 Status ExecutePending(SessionImpl* session);

@@ -45,7 +45,8 @@ bool IsReady(const SessionImpl* session, uint32_t program_index, uint32_t index)
   }
   if (step.kind != StepKind::kCollectiveWait) return true;
   for (uint32_t rank : program.sync_points[step.sync_point].participants) {
-    if (session->devices[rank].started <= step.sync_point) return false;
+    const SessionDevice& d = session->devices[rank];
+    if (d.device != nullptr && d.started <= step.sync_point) return false;
   }
   return true;
 }
@@ -69,6 +70,7 @@ Status ReplaySteps(SessionImpl* session, uint32_t program_index, const RunOption
     waiting = 0;
     for (uint32_t device = 0; device < session->devices.size(); ++device) {
       SessionDevice& d = session->devices[device];
+      if (d.device == nullptr) continue;
       for (uint32_t next; (next = NextStep(session, program, device)) < program.steps.size();) {
         if (!IsReady(session, program_index, next)) {
           waiting = next + 1;

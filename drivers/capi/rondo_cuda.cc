@@ -4,19 +4,24 @@
 #include <cstring>
 #include <new>
 
+#include "drivers/capi/joined.h"
 #include "drivers/capi/op_libraries.h"
 #include "drivers/cuda/cuda_driver.h"
 
 namespace {
 
+struct CudaHandle : rondo::HandleWithOps {
+  std::unique_ptr<rondo::Processes> processes;
+};
+
 void Destroy(rondo_driver* driver) {
-  auto* handle = static_cast<rondo::HandleWithOps*>(driver);
+  auto* handle = static_cast<CudaHandle*>(driver);
   if (handle->driver != nullptr) rondo::DestroyCudaDriver(handle->driver);
-  handle->~HandleWithOps();
+  handle->~CudaHandle();
   std::free(handle);
 }
 
-rondo::Status MakeDriver(const rondo_cuda_options& given, rondo::OpRegistry* ops, rondo::Driver** driver) {
+rondo::Status MakeDriver(const rondo_cuda_options& given, CudaHandle* handle) {
   if (given.size < sizeof(size_t)) {
     return rondo::Status::Error(rondo::Code::kInvalidArgument,
                                 "rondo_cuda_options: its size is not set; use sizeof(rondo_cuda_options)");
@@ -26,10 +31,12 @@ rondo::Status MakeDriver(const rondo_cuda_options& given, rondo::OpRegistry* ops
                                 "rondo_cuda_options: one function of a pair is NULL; give both or none");
   }
   RONDO_RETURN_IF_ERROR(
-      rondo::LoadOpLibraries("rondo_cuda_options", given.op_libraries, given.num_op_libraries, ops));
+      rondo::LoadOpLibraries("rondo_cuda_options", given.op_libraries, given.num_op_libraries, &handle->ops));
+  RONDO_RETURN_IF_ERROR(rondo::Join(given.processes, &handle->processes));
   rondo::CudaOptions options;
   options.library_path = given.library_path;
-  options.ops = ops;
+  options.ops = &handle->ops;
+  options.processes = handle->processes.get();
   if (given.collectives != nullptr) {
     rondo::Result<rondo::CollectiveKernels> kernels = rondo::ParseCollectiveKernels(given.collectives);
     if (!kernels.ok()) return kernels.status().At("rondo_cuda_options");
@@ -38,7 +45,7 @@ rondo::Status MakeDriver(const rondo_cuda_options& given, rondo::OpRegistry* ops
   if (given.start_thread != nullptr) {
     options.thread_hooks = {given.start_thread, given.join_thread, given.thread_user};
   }
-  RONDO_ASSIGN_OR_RETURN(*driver, rondo::CreateCudaDriver(options));
+  RONDO_ASSIGN_OR_RETURN(handle->driver, rondo::CreateCudaDriver(options));
   return rondo::Status::Ok();
 }
 
@@ -58,10 +65,10 @@ extern "C" rondo_driver* rondo_cuda_driver_create_with(const rondo_cuda_options*
     std::memcpy(&full, options, options->size < sizeof(full) ? options->size : sizeof(full));
     if (options->size < sizeof(size_t)) full.size = 0;
   }
-  void* block = std::malloc(sizeof(rondo::HandleWithOps));
+  void* block = std::malloc(sizeof(CudaHandle));
   if (block == nullptr) return nullptr;
-  auto* handle = new (block) rondo::HandleWithOps;
+  auto* handle = new (block) CudaHandle;
   handle->destroy = Destroy;
-  handle->status = MakeDriver(full, &handle->ops, &handle->driver);
+  handle->status = MakeDriver(full, handle);
   return handle;
 }

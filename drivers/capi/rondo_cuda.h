@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "drivers/capi/rondo_processes.h"
+
 #if defined(__GNUC__)
 #define RONDO_CUDA_API __attribute__((visibility("default")))
 #else
@@ -54,6 +56,8 @@ typedef struct rondo_cuda_options {
   int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
   void (*join_thread)(void* user, void* thread);
   void* thread_user;
+  /* Other processes that run plans together with this one; NULL: none. Not kept. */
+  const rondo_processes* processes;
   /* Who computes collectives: "nccl" (also by NULL), "small" (kernels of the driver's own over peer memory,
    * whatever they can do) or "auto" (whichever is quicker by estimate). Not kept. */
   const char* collectives;

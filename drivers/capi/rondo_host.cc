@@ -4,19 +4,24 @@
 #include <cstring>
 #include <new>
 
+#include "drivers/capi/joined.h"
 #include "drivers/capi/op_libraries.h"
 #include "drivers/host/host_driver.h"
 
 namespace {
 
+struct HostHandle : rondo::HandleWithOps {
+  std::unique_ptr<rondo::Processes> processes;
+};
+
 void Destroy(rondo_driver* driver) {
-  auto* handle = static_cast<rondo::HandleWithOps*>(driver);
+  auto* handle = static_cast<HostHandle*>(driver);
   if (handle->driver != nullptr) rondo::DestroyHostDriver(handle->driver);
-  handle->~HandleWithOps();
+  handle->~HostHandle();
   std::free(handle);
 }
 
-rondo::Status MakeDriver(const rondo_host_options& given, rondo::OpRegistry* ops, rondo::Driver** driver) {
+rondo::Status MakeDriver(const rondo_host_options& given, HostHandle* handle) {
   if (given.size < sizeof(size_t)) {
     return rondo::Status::Error(rondo::Code::kInvalidArgument,
                                 "rondo_host_options: its size is not set; use sizeof(rondo_host_options)");
@@ -27,9 +32,11 @@ rondo::Status MakeDriver(const rondo_host_options& given, rondo::OpRegistry* ops
                                 "rondo_host_options: one function of a pair is NULL; give both or none");
   }
   RONDO_RETURN_IF_ERROR(
-      rondo::LoadOpLibraries("rondo_host_options", given.op_libraries, given.num_op_libraries, ops));
+      rondo::LoadOpLibraries("rondo_host_options", given.op_libraries, given.num_op_libraries, &handle->ops));
+  RONDO_RETURN_IF_ERROR(rondo::Join(given.processes, &handle->processes));
   rondo::HostOptions options;
-  options.ops = ops;
+  options.ops = &handle->ops;
+  options.processes = handle->processes.get();
   if (given.threads != 0) options.threads = given.threads;
   if (given.devices != 0) options.devices = given.devices;
   if (given.allocate != nullptr) {
@@ -38,16 +45,16 @@ rondo::Status MakeDriver(const rondo_host_options& given, rondo::OpRegistry* ops
   if (given.start_thread != nullptr) {
     options.thread_hooks = {given.start_thread, given.join_thread, given.thread_user};
   }
-  RONDO_ASSIGN_OR_RETURN(*driver, rondo::CreateHostDriver(options));
+  RONDO_ASSIGN_OR_RETURN(handle->driver, rondo::CreateHostDriver(options));
   return rondo::Status::Ok();
 }
 
 rondo_driver* MakeHandle(const rondo_host_options& options) {
-  void* block = std::malloc(sizeof(rondo::HandleWithOps));
+  void* block = std::malloc(sizeof(HostHandle));
   if (block == nullptr) return nullptr;
-  auto* handle = new (block) rondo::HandleWithOps;
+  auto* handle = new (block) HostHandle;
   handle->destroy = Destroy;
-  handle->status = MakeDriver(options, &handle->ops, &handle->driver);
+  handle->status = MakeDriver(options, handle);
   return handle;
 }
 

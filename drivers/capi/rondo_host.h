@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "drivers/capi/rondo_processes.h"
+
 #if defined(__GNUC__)
 #define RONDO_HOST_API __attribute__((visibility("default")))
 #else
@@ -41,6 +43,9 @@ typedef struct rondo_host_options {
    * closed when it is destroyed. The paths are not kept. */
   const char* const* op_libraries;
   size_t num_op_libraries;
+  /* Other processes that run plans together with this one, which then has one device; NULL: none. Not kept.
+   */
+  const rondo_processes* processes;
 } rondo_host_options;
 
 /* The same, with more to choose from. `options` may be NULL. */

@@ -15,13 +15,21 @@ nccl::RankPlace PlaceOf(Span<const uint32_t> numbers, uint32_t device) {
   return {numbers[device], before};
 }
 
+// What a process tells the others of its GPU.
+struct GpuCard {
+  uint64_t gpu = 0;
+  uint32_t device = 0;
+};
+
 }  // namespace
 
-Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlace> places) {
+Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlace> places,
+                                                       const nccl::UniqueId* id) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (Entry& entry : entries_) {
     const Span<const nccl::RankPlace> has = entry.communicator->places();
-    if (entry.communicator->aborted() || !std::equal(has.begin(), has.end(), places.begin(), places.end()))
+    if (id != nullptr || entry.communicator->aborted() ||
+        !std::equal(has.begin(), has.end(), places.begin(), places.end()))
       continue;
     ++entry.users;
     return entry.communicator;
@@ -29,7 +37,7 @@ Result<nccl::Communicator*> CommunicatorTable::Acquire(Span<const nccl::RankPlac
   if (!entries_.Reserve(entries_.size() + 1))
     return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
   RONDO_ASSIGN_OR_RETURN(nccl::Communicator * made,
-                         nccl::Communicator::Create(api_, places, patience_ns_, hooks_, threads_));
+                         nccl::Communicator::Create(api_, places, id, patience_ns_, hooks_, threads_));
   entries_.push_back({made, 1});
   return made;
 }
@@ -71,19 +79,61 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
     return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   for (uint32_t number : numbers) {
     Member& member = members_[num_members_++];
+    if (means_.processes != nullptr && num_members_ - 1 != means_.processes->rank()) continue;
     member.device = devices[number];
-    if (std::count(numbers.begin(), numbers.end(), number) > 1) {
+    if (means_.processes == nullptr && std::count(numbers.begin(), numbers.end(), number) > 1) {
       member.several_ranks = true;
       member.device->SeveralRanks();
     }
-    RONDO_RETURN_IF_ERROR(MakeMember(&member, program.sync_points.size()));
+    RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
-  for (uint32_t number = 0; number < communicators; ++number)
-    RONDO_RETURN_IF_ERROR(Connect(program, number, numbers));
+  RONDO_ASSIGN_OR_RETURN(const GrowingList<nccl::RankPlace> places, FindPlaces(devices, numbers));
+  for (uint32_t number = 0; number < communicators; ++number)  // the same order on all processes
+    RONDO_RETURN_IF_ERROR(Connect(program, number, {places.data(), places.size()}));
   return Status::Ok();
 }
 
-Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<const uint32_t> numbers) {
+Result<GrowingList<nccl::RankPlace>> CudaCollectives::FindPlaces(Span<CudaDevice* const> devices,
+                                                                 Span<const uint32_t> numbers) {
+  GrowingList<nccl::RankPlace> places;
+  GpuCard mine, all[kMaxProcesses];
+  if (means_.processes != nullptr) {
+    mine.device = numbers[means_.processes->rank()];
+    mine.gpu = devices[mine.device]->identity();
+    RONDO_RETURN_IF_ERROR(means_.processes->Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
+  }
+  for (uint32_t device = 0; device < numbers.size(); ++device) {
+    if (means_.processes == nullptr) {
+      places.push_back(PlaceOf(numbers, device));
+      continue;
+    }
+    const auto before = static_cast<uint32_t>(
+        std::count_if(all, all + device, [&](const GpuCard& card) { return card.gpu == all[device].gpu; }));
+    places.push_back({all[device].device, before, device, all[device].gpu});
+  }
+  if (!places.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
+  return places;
+}
+
+Result<nccl::Communicator*> CudaCollectives::ConnectNccl(Span<const nccl::RankPlace> ranks, uint32_t leader) {
+  if (means_.nccl == nullptr) return means_.nccl_status;
+  if (means_.processes == nullptr) return means_.nccl->Acquire(ranks);
+  nccl::UniqueId id = {}, all[kMaxProcesses];
+  Status made;
+  if (leader == means_.processes->rank()) {
+    Result<nccl::UniqueId> own = means_.nccl->MakeId();
+    made = own.status();
+    if (own.ok()) id = *own;
+  }
+  RONDO_RETURN_IF_ERROR(means_.processes->Gather(made, &id, all, sizeof(id), nullptr));
+  const bool takes_part = std::any_of(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
+    return rank.process == means_.processes->rank();
+  });
+  if (!takes_part) return static_cast<nccl::Communicator*>(nullptr);
+  return means_.nccl->Acquire(ranks, &all[leader]);
+}
+
+Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places) {
   const SyncPoint* first = nullptr;
   GrowingList<nccl::RankPlace> ranks;
   bool shared = false;
@@ -93,9 +143,9 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
     if (first == nullptr) {
       first = &point;
       for (uint32_t device : point.participants) {
-        ranks.push_back(PlaceOf(numbers, device));
+        ranks.push_back(places[device]);
         shared |= std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
-                    return rank.device == numbers[device];
+                    return rank.device == places[device].device;
                   }) > 1;
       }
     }
@@ -106,8 +156,8 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
   RONDO_RETURN_IF_ERROR(ConnectSmall(program, number, *first));
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     if (program.sync_points[i].communicator != number || kernels_[i] != SmallKernel::kNone) continue;
-    if (means_.nccl == nullptr) return means_.nccl_status;
-    RONDO_ASSIGN_OR_RETURN(communicators_[number], means_.nccl->Acquire({ranks.data(), ranks.size()}));
+    RONDO_ASSIGN_OR_RETURN(communicators_[number],
+                           ConnectNccl({ranks.data(), ranks.size()}, first->participants[0]));
     break;
   }
   return Status::Ok();
@@ -136,8 +186,17 @@ Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, co
   return Status::Ok();
 }
 
-Status CudaCollectives::MakeMember(Member* member, size_t sync_points) {
+Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Member* member) {
   CudaDevice* const device = member->device;
+  const size_t sync_points = program.sync_points.size();
+  member->counts = GrowingList<uint32_t>::Filled(sync_points, 0);
+  if (!member->counts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
+  uint32_t starts = 0;
+  for (const Step& step : program.steps) {
+    if (step.device == number && step.kind == StepKind::kCollectiveStart)
+      member->counts[step.sync_point] = ++starts;
+  }
+  if (!member->several_ranks) RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, starts));
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
@@ -158,7 +217,9 @@ Status CudaCollectives::MakeMember(Member* member, size_t sync_points) {
 
 CudaCollectives::~CudaCollectives() {
   for (size_t i = 0; i < num_members_; ++i) {
-    const Member& member = members_[i];
+    Member& member = members_[i];
+    if (member.device == nullptr) continue;
+    member.notes.Close();
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
     for (const GrowingList<EventHandle>* events : {&member.started, &member.ended}) {
@@ -183,15 +244,20 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   const StreamHandle on = member.several_ranks && recorded ? stream->handle : member.stream;
   const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
                                            on};
+  const bool at_once = recorded || means_.processes != nullptr;
   {
     CudaDevice::Use use(*member.device);
     if (on != stream->handle) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
-    if (recorded) {
+    if (!member.several_ranks) {
+      RONDO_RETURN_IF_ERROR(
+          member.notes.NoteStarted(member.started[part.sync_point], member.counts[part.sync_point]));
+    }
+    if (at_once) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
     }
   }
-  return recorded ? Ended(member, part.sync_point, on) : Post(part, share);
+  return at_once ? Ended(&member, part.sync_point, on) : Post(part, share);
 }
 
 // The member's own stream goes on after what `stream` has been given so far.
@@ -248,10 +314,13 @@ bool CudaCollectives::IsWaitedForAtOnce(const CollectivePart& part) const {
          wait.stream == start.stream && wait.waits.empty() && start.records == kNone;
 }
 
-Status CudaCollectives::Ended(const Member& member, uint32_t sync_point, StreamHandle on) {
-  CudaDevice::Use use(*member.device);
-  return member.device->Check(member.device->api().event_record(member.ended[sync_point], on, 0),
-                              "recording an event");
+Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle on) {
+  CudaDevice::Use use(*member->device);
+  const EventHandle ended = member->ended[sync_point];
+  RONDO_RETURN_IF_ERROR(
+      member->device->Check(member->device->api().event_record(ended, on, 0), "recording an event"));
+  if (member->several_ranks) return Status::Ok();
+  return member->notes.NoteEnded(ended, member->counts[sync_point]);
 }
 
 // Enqueues the collective for all ranks if they have all come.
@@ -266,7 +335,7 @@ Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicato
   Status status = communicators_[part.point->communicator]->EnqueueAll(*part.point, {shares_.get(), ranks});
   for (uint32_t device : part.point->participants) {
     Member& member = members_[device];
-    if (status.ok()) status = Ended(member, part.sync_point, member.stream);
+    if (status.ok()) status = Ended(&member, part.sync_point, member.stream);
     member.posted[part.sync_point] = {};
   }
   posted_.notify_all();
@@ -291,7 +360,12 @@ Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
       "waiting for a collective");
 }
 
-Status CudaCollectives::Begin() const {
+CollectiveProgress CudaCollectives::Progress(uint32_t device) const {
+  return device < num_members_ ? members_[device].notes.Read() : CollectiveProgress();
+}
+
+Status CudaCollectives::Begin() {
+  for (size_t i = 0; i < num_members_; ++i) members_[i].notes.Clear();
   bool aborted = aborted_.load(std::memory_order_acquire);
   for (const nccl::Communicator* communicator : communicators_)
     aborted |= communicator != nullptr && communicator->aborted();

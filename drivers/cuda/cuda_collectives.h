@@ -16,6 +16,7 @@
 #include "drivers/cuda/small/peers.h"
 #include "drivers/cuda/small/small_group.h"
 #include "drivers/nccl/communicator.h"
+#include "drivers/processes/processes.h"
 
 namespace rondo::cuda {
 
@@ -23,15 +24,19 @@ namespace rondo::cuda {
 class CommunicatorTable {
  public:
   // Connecting a group may take `patience_ns`.
-  CommunicatorTable(const nccl::Api& api, uint64_t patience_ns, const nccl::ContextHooks& hooks,
+  CommunicatorTable(const nccl::Api& api, uint64_t patience_ns, const nccl::ProcessHooks& hooks,
                     const ThreadHooks& threads)
       : api_(api), patience_ns_(patience_ns), hooks_(hooks), threads_(threads) {}
   ~CommunicatorTable();
   CommunicatorTable(const CommunicatorTable&) = delete;
   CommunicatorTable& operator=(const CommunicatorTable&) = delete;
   // The one over `places` (devices of the driver, in the order of their ranks), made if there is none in
-  // working order.
-  Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places);
+  // working order; by `id` a new one if its ranks are in several processes. There, every program of a session
+  // has its own: runs that come in another order in another process wait for each other, which the watchdog
+  // ends, and never mix their data.
+  Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places, const nccl::UniqueId* id = nullptr);
+  // For rank 0 to give to the others.
+  Result<nccl::UniqueId> MakeId() const { return nccl::MakeId(api_); }
   void Release(nccl::Communicator* communicator);
 
  private:
@@ -41,7 +46,7 @@ class CommunicatorTable {
   };
   const nccl::Api& api_;
   const uint64_t patience_ns_;
-  const nccl::ContextHooks hooks_;
+  const nccl::ProcessHooks hooks_;
   const ThreadHooks threads_;
   std::mutex mutex_;
   GrowingList<Entry> entries_;
@@ -52,6 +57,7 @@ struct CollectiveMeans {
   CommunicatorTable* nccl = nullptr;  // null: there is none,
   Status nccl_status;                 // and why
   PeerTable* peers = nullptr;
+  Processes* processes = nullptr;  // with which plans are run, by NCCL alone; null: this process alone
   CollectiveKernels kernels = CollectiveKernels::kNccl;
   uint64_t limit_ns = 0;  // that a rank of a small collective waits for another
 };
@@ -59,7 +65,7 @@ struct CollectiveMeans {
 class CudaCollectives {
  public:
   // `numbers[i]` is the number of the program's device i among the driver's `devices`; several may be one.
-  // `means` must outlive the result.
+  // With `means.processes`, only that of this process is one of them. `means` must outlive the result.
   static Result<CudaCollectives*> Create(const Program& program, Span<CudaDevice* const> devices,
                                          Span<const uint32_t> numbers, const CollectiveMeans& means);
   ~CudaCollectives();
@@ -68,16 +74,24 @@ class CudaCollectives {
 
   // On the device's own stream for collectives, after what `stream` has been given so far. What is recorded
   // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
-  // all (and, recorded where several ranks share a GPU, on `stream` itself: a branch of a graph takes one of
-  // the GPU's few queues), so that one thread may begin the collectives of several ranks. Wait waits for that
-  // one, or for Abort. A small one is enqueued at once in any case, and in a graph on `stream` itself also if
-  // its step is the one before its wait: the kernels around it may be launched as dependents then. `stream`
-  // is told if it does not come to its end.
+  // all where all are in this process (and, recorded where several ranks share a GPU, on `stream` itself: a
+  // branch of a graph takes one of the GPU's few queues), so that one thread may begin the collectives of
+  // several ranks. Wait waits for that one, or for Abort. A small one is enqueued at once in any case, and in
+  // a graph on `stream` itself also if its step is the one before its wait: the kernels around it may be
+  // launched as dependents then. `stream` is told if it does not come to its end.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
   Status Wait(const CollectivePart& part, CudaStream* stream);
   // OK, or that an earlier failure has ended a communicator.
-  Status Begin() const;
+  Status Begin();
   void Abort();
+  // What the program's device `device`, one of this process's, has noted. From any thread.
+  CollectiveProgress Progress(uint32_t device) const;
+  // Null where nothing is noted: ranks that share a GPU have no queue to spare for it, and small ones end by
+  // themselves.
+  CollectiveNotes* NotesOf(const CollectivePart& part) {
+    const bool noted = !MemberOf(part).several_ranks && kernels_[part.sync_point] == SmallKernel::kNone;
+    return noted ? &MemberOf(part).notes : nullptr;
+  }
 
  private:
   struct Member {
@@ -85,6 +99,8 @@ class CudaCollectives {
     bool several_ranks = false;  // on its GPU
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
+    GrowingList<uint32_t> counts;             // which of the device's starts a sync point's is, from 1 on
+    CollectiveNotes notes;
     // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
     GrowingList<nccl::Communicator::Share> posted;
     // The small collective begun last, in which recording (0: none), and on which stream.
@@ -95,16 +111,21 @@ class CudaCollectives {
   };
   CudaCollectives(const Program& program, const CollectiveMeans& means) : program_(program), means_(means) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
+  // Where all devices of the program are.
+  Result<GrowingList<nccl::RankPlace>> FindPlaces(Span<CudaDevice* const> devices,
+                                                  Span<const uint32_t> numbers);
   // What communicator `number` of the program needs: a small group, an NCCL communicator, or both.
-  Status Connect(const Program& program, uint32_t number, Span<const uint32_t> numbers);
+  Status Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places);
+  // NCCL's over `ranks`, in which the program's device `leader` is rank 0; null if none is this process's.
+  Result<nccl::Communicator*> ConnectNccl(Span<const nccl::RankPlace> ranks, uint32_t leader);
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
-  Status MakeMember(Member* member, size_t sync_points);
+  Status MakeMember(const Program& program, uint32_t device, Member* member);
   Status StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
   static Status Follow(const Member& member, uint32_t sync_point, StreamHandle stream);
   // Whether the next step of its device is the wait for it, on its stream.
   bool IsWaitedForAtOnce(const CollectivePart& part) const;
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
-  Status Ended(const Member& member, uint32_t sync_point, StreamHandle on);
+  Status Ended(Member* member, uint32_t sync_point, StreamHandle on);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   const Program& program_;

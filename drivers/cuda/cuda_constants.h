@@ -27,6 +27,9 @@ inline constexpr int kDependentLaunch = 6;         // CU_LAUNCH_ATTRIBUTE_PROGRA
 
 // CU_DEVICE_ATTRIBUTE_*
 inline constexpr int kProcessorsAttribute = 16;   // MULTIPROCESSOR_COUNT
+inline constexpr int kPciBusAttribute = 33;       // PCI_BUS_ID
+inline constexpr int kPciDeviceAttribute = 34;    // PCI_DEVICE_ID
+inline constexpr int kPciDomainAttribute = 50;    // PCI_DOMAIN_ID
 inline constexpr int kMajorAttribute = 75;        // COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kMinorAttribute = 76;        // COMPUTE_CAPABILITY_MINOR
 inline constexpr int kBlockSharedAttribute = 97;  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN

@@ -346,11 +346,26 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
 
 // ----------------------------------------------------------------------------------- collectives
 
+uint64_t CudaDevice::identity() const {
+  uint64_t identity = MachineNumber();
+  for (int attribute : {kPciDomainAttribute, kPciBusAttribute, kPciDeviceAttribute}) {
+    int value = 0;
+    api_.device_attribute(&value, attribute, id_);
+    identity = (identity ^ static_cast<uint32_t>(value)) * 0x100000001b3ull;  // FNV-1a
+  }
+  return identity | 1;
+}
+
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
   Note(s, {part.step, StepKind::kCollectiveStart});
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s);
+  auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
+  CollectiveNotes* const notes = collectives->NotesOf(part);
+  if (s->recording != nullptr && notes != nullptr && !s->recording->Joins(notes)) {
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
+  }
+  return collectives->Start(part, from, to, s);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

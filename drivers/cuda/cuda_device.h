@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/list.h"
 #include "drivers/cuda/choose_module.h"
+#include "drivers/cuda/collective_notes.h"
 #include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
@@ -82,9 +83,18 @@ struct CudaRecording {
   CudaStream* origin = nullptr;
   uint64_t number = 0;  // of no other recording of this process
   GrowingList<GraphNode> nodes;
-  GrowingList<CudaNode> recorded;    // one a node
-  GrowingList<CudaStream*> streams;  // the origin among them
-  GrowingList<CudaEvent*> events;    // last recorded in it
+  GrowingList<CudaNode> recorded;       // one a node
+  GrowingList<CudaStream*> streams;     // the origin among them
+  GrowingList<CudaEvent*> events;       // last recorded in it
+  GrowingList<CollectiveNotes*> notes;  // of collectives in it
+
+  // Adds notes that the recording's end waits for. False when out of memory.
+  bool Joins(CollectiveNotes* more) {
+    for (CollectiveNotes* one : notes) {
+      if (one == more) return true;
+    }
+    return notes.push_back(more);
+  }
 };
 
 struct CudaStream {
@@ -132,6 +142,8 @@ class CudaDevice final : public Device {
     return ChooseModule(plan, major_ * 10 + minor_, static_cast<uint32_t>(shared_));
   }
   const char* name() const { return name_; }
+  // Of the GPU, on whatever machine; never 0.
+  uint64_t identity() const;
   uint32_t index() const { return index_; }
   DeviceId id() const { return id_; }
   uint32_t processors() const { return static_cast<uint32_t>(processors_); }

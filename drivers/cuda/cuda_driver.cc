@@ -21,9 +21,16 @@ namespace {
 class CudaDriver final : public Driver {
  public:
   CudaDriver(const cuda::Api& api, int version, uint32_t count, const CudaOptions& options)
-      : api_(api), version_(version), ops_(options.ops), thread_hooks_(options.thread_hooks), count_(count) {
+      : api_(api),
+        version_(version),
+        ops_(options.ops),
+        thread_hooks_(options.thread_hooks),
+        count_(count),
+        processes_(options.processes != nullptr && options.processes->size() > 1 ? options.processes
+                                                                                 : nullptr) {
     means_.peers = &peers_;
-    means_.kernels = options.collectives;
+    means_.processes = processes_;
+    means_.kernels = processes_ == nullptr ? options.collectives : CollectiveKernels::kNccl;
     means_.limit_ns = static_cast<uint64_t>(options.collective_seconds * 1e9);
   }
   ~CudaDriver() override {
@@ -56,6 +63,10 @@ class CudaDriver final : public Driver {
     info.collectives = true;  // where NCCL is missing, Supports says so
     info.records_together = true;
     info.rebinds = true;  // the nodes of a graph whose handles are known
+    if (processes_ != nullptr) {
+      info.processes = processes_->size();
+      info.process = processes_->rank();
+    }
     return info;
   }
   uint32_t DeviceCount() const override { return count_; }
@@ -107,8 +118,25 @@ class CudaDriver final : public Driver {
     return reinterpret_cast<Collectives*>(made);
   }
   void DestroyCollectives(Collectives* collectives) override { delete ToCuda(collectives); }
-  Status BeginCollectives(Collectives* collectives) override { return ToCuda(collectives)->Begin(); }
-  void AbortCollectives(Collectives* collectives) override { ToCuda(collectives)->Abort(); }
+  Status BeginCollectives(Collectives* collectives) override {
+    RONDO_RETURN_IF_ERROR(Others());
+    return ToCuda(collectives)->Begin();
+  }
+  void AbortCollectives(Collectives* collectives, const Status& why, bool) override {
+    ToCuda(collectives)->Abort();
+    if (processes_ != nullptr) processes_->Abort(why);
+  }
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    *progress = ToCuda(collectives)->Progress(device);
+    RONDO_RETURN_IF_ERROR(Others());
+    // Whoever has ended in good order may have done its part before; NCCL does not tell.
+    constexpr uint64_t kPatience = uint64_t{2} * 1000000000;
+    if (processes_ == nullptr || progress->ended == progress->started) return Status::Ok();
+    return processes_->StateWithAll(kPatience);
+  }
+  Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override {
+    return processes_ == nullptr ? so_far : processes_->Agree(so_far, plan, contents, stop);
+  }
 
  private:
   static cuda::CudaCollectives* ToCuda(Collectives* collectives) {
@@ -138,9 +166,16 @@ class CudaDriver final : public Driver {
     return Status::Ok();
   }
 
-  nccl::ContextHooks Hooks() {
-    nccl::ContextHooks hooks;
+  // OK, or why other processes go on no more.
+  Status Others() { return processes_ == nullptr ? Status::Ok() : processes_->state(); }
+
+  nccl::ProcessHooks Hooks() {
+    nccl::ProcessHooks hooks;
     hooks.user = this;
+    if (processes_ != nullptr) {
+      hooks.process = processes_->rank();
+      hooks.others = [](void* user) { return static_cast<CudaDriver*>(user)->Others(); };
+    }
     hooks.enter = [](void* user, uint32_t device) {
       auto* self = static_cast<CudaDriver*>(user);
       self->api_.context_push(self->devices_[device]->context());
@@ -158,6 +193,7 @@ class CudaDriver final : public Driver {
   const ThreadHooks thread_hooks_;
   cuda::Ending ending_;
   const uint32_t count_;
+  Processes* const processes_;      // null: alone
   GrowingList<char> library_path_;  // with its end
   std::mutex mutex_;
   GrowingList<cuda::CudaDevice*> devices_;  // null: not opened
@@ -174,6 +210,12 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
   int version = 0, count = 0;
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->driver_version(&version), "cuDriverGetVersion"));
   RONDO_RETURN_IF_ERROR(cuda::ToStatus(*api, api->device_count(&count), "cuDeviceGetCount"));
+  if (options.collectives == CollectiveKernels::kSmall && options.processes != nullptr &&
+      options.processes->size() > 1) {
+    return Status::Error(Code::kUnsupported,
+                         "small collectives are between GPUs of one process; there are %u processes",
+                         options.processes->size());
+  }
   if (count <= 0) return Status::Error(Code::kUnsupported, "the NVIDIA driver finds no GPU on this machine");
   CudaDriver* driver = new (std::nothrow) CudaDriver(*api, version, static_cast<uint32_t>(count), options);
   if (driver != nullptr && driver->Prepare(options.library_path, options.connect_seconds))

@@ -13,6 +13,7 @@
 #include "core/driver.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "drivers/processes/processes.h"
 
 namespace rondo {
 
@@ -33,6 +34,8 @@ struct CudaOptions {
   const char* library_path = nullptr;
   // How long GPUs may take to connect for collectives, before the session that asks for it is refused.
   double connect_seconds = 120;
+  // Those that run plans together with this one; must outlive the driver. Null: this process alone.
+  Processes* processes = nullptr;
   CollectiveKernels collectives = CollectiveKernels::kNccl;
   // How long a rank of a small collective waits for another before its run fails.
   double collective_seconds = 60;

@@ -116,8 +116,8 @@ bool Make(std::unique_ptr<T[]>* array, size_t count) {
 }  // namespace
 
 HostCollectives* HostCollectives::Create(const rondo::Program& program, const Engine& engine,
-                                         ThreadPool& pool) {
-  auto* made = new (std::nothrow) HostCollectives(program, engine, pool);
+                                         ThreadPool& pool, std::unique_ptr<RemoteExchange> remote) {
+  auto* made = new (std::nothrow) HostCollectives(program, engine, pool, std::move(remote));
   if (made != nullptr && !made->Allocate()) {
     delete made;
     return nullptr;
@@ -140,6 +140,9 @@ bool HostCollectives::Allocate() {
     ++c.slots;
     first_ticket_[i] = num_postings_;
     num_postings_ += c.ranks;
+    for (uint32_t device : point.participants) {
+      if (device >= num_devices_) num_devices_ = device + 1;
+    }
   }
   uint32_t postings = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -152,7 +155,7 @@ bool HostCollectives::Allocate() {
     postings += c.slots * c.ranks;
   }
   return Make(&postings_, num_postings_) && Make(&memory_, num_postings_) && Make(&tickets_, num_postings_) &&
-         Make(&started_, num_ranks_);
+         Make(&started_, num_ranks_) && Make(&noted_, num_devices_);
 }
 
 // The place of this rank in the next slot of its communicator.
@@ -200,6 +203,15 @@ Status HostCollectives::Start(const CollectivePart& part, const RankMemory& memo
   return Status::Ok();
 }
 
+// Moves the data of a collective whose ranks have all come.
+Status HostCollectives::Move(const Posting& last, uint32_t ranks) {
+  if (remote_ != nullptr) return remote_->Run(last.part, last.memory);
+  const size_t first = static_cast<size_t>(&last - postings_.get()) - last.part.rank;
+  for (uint32_t r = 0; r < ranks; ++r) memory_[first + r] = postings_[first + r].memory;
+  Exchange(*last.part.point, &memory_[first], engine_, pool_);
+  return Status::Ok();
+}
+
 void HostCollectives::Arrive(Posting* posting, Faults& faults) {
   const Status failed = faults.Before(HostCall::kPostCollective, posting->part.step);
   std::unique_lock<std::mutex> lock(mutex_);
@@ -207,20 +219,22 @@ void HostCollectives::Arrive(Posting* posting, Faults& faults) {
   if (!failed.ok()) {
     posting->failed = failed.At("rank %u: sync point %u", posting->part.rank, posting->part.sync_point);
   } else if (!aborted_ && slot.error.ok()) {
+    noted_[posting->part.point->participants[posting->part.rank]].started.fetch_add(1);
     if (slot.first == nullptr) slot.first = posting;
     if (!Same(*slot.first->part.point, *posting->part.point)) {
       slot.error = Mismatch(slot.first->part, posting->part);
-    } else if (++slot.arrived == posting->part.point->participants.size()) {
+    } else if (++slot.arrived == (remote_ != nullptr ? 1 : posting->part.point->participants.size())) {
       slot.moving = true;
       lock.unlock();
       Status moved = faults.Before(HostCall::kCompleteCollective, posting->part.step);
-      const size_t first = static_cast<size_t>(posting - postings_.get()) - posting->part.rank;
-      for (uint32_t r = 0; r < slot.arrived; ++r) memory_[first + r] = postings_[first + r].memory;
-      if (moved.ok()) Exchange(*posting->part.point, &memory_[first], engine_, pool_);
+      if (moved.ok()) moved = Move(*posting, slot.arrived);
       lock.lock();
       slot.moving = false;
       slot.error = moved;
       slot.done = moved.ok();
+      for (uint32_t r = 0; slot.done && r < posting->part.point->participants.size(); ++r) {
+        noted_[posting->part.point->participants[r]].ended.fetch_add(1);
+      }
     }
   }
   --in_flight_;
@@ -257,17 +271,30 @@ void HostCollectives::Begin() {
   std::unique_lock<std::mutex> lock(mutex_);
   WaitUntilQuiet(&lock);
   aborted_ = false;
+  if (remote_ != nullptr) remote_->Begin();
   for (uint32_t i = 0; i < num_slots_; ++i) slots_[i] = Slot();
   for (uint32_t i = 0; i < num_postings_; ++i) postings_[i].failed = Status();
   for (uint32_t i = 0; i < num_postings_; ++i) tickets_[i] = nullptr;
   for (uint32_t i = 0; i < num_ranks_; ++i) started_[i] = 0;
+  for (uint32_t i = 0; i < num_devices_; ++i) {
+    noted_[i].started = 0;
+    noted_[i].ended = 0;
+  }
 }
 
-void HostCollectives::Abort() {
+void HostCollectives::Abort(bool wait) {
   std::unique_lock<std::mutex> lock(mutex_);
   aborted_ = true;
   changed_.notify_all();
-  WaitUntilQuiet(&lock);
+  if (wait) WaitUntilQuiet(&lock);
+}
+
+CollectiveProgress HostCollectives::Progress(uint32_t device) const {
+  CollectiveProgress progress;
+  if (device >= num_devices_) return progress;
+  progress.started = noted_[device].started.load();
+  progress.ended = noted_[device].ended.load();
+  return progress;
 }
 
 }  // namespace rondo::host

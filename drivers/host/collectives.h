@@ -1,8 +1,9 @@
-// Collectives between virtual devices: where their ranks meet, and the thread of each device that takes its
-// ranks there.
+// Collectives between virtual devices, or devices of several processes: where their ranks meet, and the
+// thread of each device that takes its ranks there.
 #ifndef RONDO_DRIVERS_HOST_COLLECTIVES_H_
 #define RONDO_DRIVERS_HOST_COLLECTIVES_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "core/driver.h"
 #include "drivers/host/exchange.h"
 #include "drivers/host/faults.h"
+#include "drivers/host/remote_exchange.h"
 
 namespace rondo::host {
 
@@ -27,7 +29,8 @@ struct Posting {
 };
 
 // A device's collective stream: a thread that takes postings to where they meet the other ranks'. It waits
-// for nobody there (the last rank to come moves the data), so that no order of postings can block it.
+// for nobody there (the last rank to come moves the data), so that no order of postings can block it; but for
+// ranks of other processes, which all start the same collectives in the same order.
 class CollectiveStream {
  public:
   explicit CollectiveStream(Faults& faults) : faults_(faults) {}
@@ -63,8 +66,9 @@ class CollectiveStream {
 // time.
 class HostCollectives {
  public:
-  // Null when out of memory.
-  static HostCollectives* Create(const rondo::Program& program, const Engine& engine, ThreadPool& pool);
+  // Null when out of memory. With `remote`, which becomes its, the ranks are in several processes, one here.
+  static HostCollectives* Create(const rondo::Program& program, const Engine& engine, ThreadPool& pool,
+                                 std::unique_ptr<RemoteExchange> remote);
   // Waits until nothing is in flight.
   ~HostCollectives();
 
@@ -73,7 +77,10 @@ class HostCollectives {
   // Blocks until the collective that the rank has started for this sync point has ended, and says how.
   Status Wait(const CollectivePart& part);
   void Begin();
-  void Abort();
+  // If `wait`, returns when no data is being moved any more.
+  void Abort(bool wait);
+  // Of the program's device `device`; from any thread.
+  CollectiveProgress Progress(uint32_t device) const;
 
   // On a collective stream: the rank joins the others.
   void Arrive(Posting* posting, Faults& faults);
@@ -93,16 +100,24 @@ class HostCollectives {
     uint32_t first_posting = 0;  // ranks a slot
   };
 
-  HostCollectives(const rondo::Program& program, const Engine& engine, ThreadPool& pool)
-      : program_(program), engine_(engine), pool_(pool) {}
+  HostCollectives(const rondo::Program& program, const Engine& engine, ThreadPool& pool,
+                  std::unique_ptr<RemoteExchange> remote)
+      : program_(program), engine_(engine), pool_(pool), remote_(std::move(remote)) {}
+  // What one device has noted.
+  struct Noted {
+    std::atomic<uint32_t> started{0}, ended{0};
+  };
+
   bool Allocate();
   Status Enter(const CollectivePart& part, Posting** posting);
   Posting** Ticket(const CollectivePart& part);
   void WaitUntilQuiet(std::unique_lock<std::mutex>* lock);
+  Status Move(const Posting& last, uint32_t ranks);
 
   const rondo::Program& program_;
   const Engine& engine_;
   ThreadPool& pool_;
+  const std::unique_ptr<RemoteExchange> remote_;
   uint32_t num_slots_ = 0, num_postings_ = 0, num_ranks_ = 0;
   std::unique_ptr<Communicator[]> communicators_;  // as many as sync points; unused ones have no ranks
   std::unique_ptr<Slot[]> slots_;
@@ -111,6 +126,8 @@ class HostCollectives {
   std::unique_ptr<uint32_t[]> started_;       // starts of each rank of each communicator in this run
   std::unique_ptr<uint32_t[]> first_ticket_;  // of each sync point in tickets_
   std::unique_ptr<Posting*[]> tickets_;       // by sync point, rank: what a wait waits for
+  std::unique_ptr<Noted[]> noted_;            // by the program's device
+  uint32_t num_devices_ = 0;
 
   std::mutex mutex_;  // guards what follows, slots, postings, counts and tickets
   std::condition_variable changed_;

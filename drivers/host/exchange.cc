@@ -52,10 +52,8 @@ void Reduce(const Exchanging& e, uint64_t first, uint64_t last, bool scatter) {
     const uint64_t byte = at * e.size(), bytes = static_cast<uint64_t>(n) * e.size();
     for (uint32_t share = 0; share < shares; ++share) {
       Sum(e, share * e.point.bytes + byte, n, narrow);
-      if (scatter) {
-        std::memcpy(Bytes(e.ranks[share].to + byte), narrow, bytes);
-      } else {
-        for (uint32_t r = 0; r < e.count(); ++r) std::memcpy(Bytes(e.ranks[r].to + byte), narrow, bytes);
+      for (uint32_t r = scatter ? share : 0; r < (scatter ? share + 1 : e.count()); ++r) {
+        if (e.ranks[r].to != 0) std::memcpy(Bytes(e.ranks[r].to + byte), narrow, bytes);
       }
     }
   }

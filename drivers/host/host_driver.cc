@@ -2,7 +2,9 @@
 
 #include <sys/sysinfo.h>
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -439,6 +441,10 @@ class HostDriver final : public Driver {
     info.collectives = true;
     info.rebinds = true;
     info.max_streams = 1024;
+    if (options_.processes != nullptr) {
+      info.processes = options_.processes->size();
+      info.process = options_.processes->rank();
+    }
     return info;
   }
   uint32_t DeviceCount() const override { return options_.devices; }
@@ -459,7 +465,7 @@ class HostDriver final : public Driver {
   }
 
   Status Supports(const PlanData& plan) const override {
-    if (plan.requirements.devices.size() > options_.devices) {
+    if (options_.processes == nullptr && plan.requirements.devices.size() > options_.devices) {
       return Status::Error(Code::kUnsupported, "the plan needs %zu devices; the host driver was made with %u",
                            plan.requirements.devices.size(), options_.devices);
     }
@@ -471,16 +477,35 @@ class HostDriver final : public Driver {
 
   // Which device a rank is does not matter here: each brings its memory along.
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t>) override {
-    HostCollectives* made = HostCollectives::Create(program, engine_, pool_);
+    std::unique_ptr<host::RemoteExchange> remote;
+    if (options_.processes != nullptr && options_.processes->size() > 1) {
+      remote.reset(host::RemoteExchange::Create(program, programs_++, *options_.processes, engine_, pool_));
+      if (remote == nullptr)
+        return Status::Error(Code::kOutOfMemory, "host driver: no memory for collectives");
+    }
+    HostCollectives* made = HostCollectives::Create(program, engine_, pool_, std::move(remote));
     if (made == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory for collectives");
     return reinterpret_cast<Collectives*>(made);
   }
   void DestroyCollectives(Collectives* collectives) override { delete ToHost(collectives); }
   Status BeginCollectives(Collectives* collectives) override {
     ToHost(collectives)->Begin();
-    return Status::Ok();
+    return State();
   }
-  void AbortCollectives(Collectives* collectives) override { ToHost(collectives)->Abort(); }
+  void AbortCollectives(Collectives* collectives, const Status& why, bool wait) override {
+    if (options_.processes != nullptr) options_.processes->Abort(why);
+    ToHost(collectives)->Abort(wait);
+  }
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    *progress = ToHost(collectives)->Progress(device);
+    return State();
+  }
+  Status Agree(const Status& so_far, std::string_view plan, uint64_t contents, StopSignal* stop) override {
+    return options_.processes == nullptr ? so_far : options_.processes->Agree(so_far, plan, contents, stop);
+  }
+
+  // Of the processes.
+  Status State() { return options_.processes == nullptr ? Status::Ok() : options_.processes->state(); }
 
   HostBooks Books(uint32_t device) { return device < kMaxHostDevices ? book_.Read(device) : HostBooks(); }
 
@@ -489,6 +514,7 @@ class HostDriver final : public Driver {
   host::Engine engine_;
   host::ThreadPool pool_;
   host::MemoryBook book_;
+  std::atomic<uint64_t> programs_{0};  // that were given collectives over several processes
   std::mutex mutex_;
   HostDevice* devices_[kMaxHostDevices] = {};
 };
@@ -503,6 +529,11 @@ Result<Driver*> CreateHostDriver(const HostOptions& options) {
   if (options.devices < 1 || options.devices > kMaxHostDevices) {
     return Status::Error(Code::kInvalidArgument, "host driver: %u devices asked for; 1 to %u are possible",
                          options.devices, kMaxHostDevices);
+  }
+  if (options.processes != nullptr && options.devices != 1) {
+    return Status::Error(Code::kInvalidArgument,
+                         "host driver: %u devices in each of several processes; 1 is possible",
+                         options.devices);
   }
   HostDriver* driver = new (std::nothrow) HostDriver(options);
   if (driver == nullptr) return Status::Error(Code::kOutOfMemory, "host driver: no memory");

@@ -19,6 +19,7 @@
 #include "core/driver.h"
 #include "core/status.h"
 #include "core/threads.h"
+#include "drivers/processes/processes.h"
 
 namespace rondo {
 
@@ -81,6 +82,9 @@ struct HostOptions {
   // Who starts the threads.
   ThreadHooks thread_hooks = DefaultThreadHooks();
   HostFaults faults;
+  // Those that run plans together with this one; must outlive the driver. Null: this process alone. Then
+  // there is one device.
+  Processes* processes = nullptr;
   // Custom ops that plans may call; must outlive the driver. Null: plans that call any are refused.
   const OpRegistry* ops = nullptr;
 };

@@ -35,8 +35,15 @@ bool CanAdd(DType dtype) { return dtype == DType::kU8 || TypeOf(dtype) != kUint8
 
 }  // namespace
 
-Result<Communicator*> Communicator::Create(const Api& api, Span<const RankPlace> places, uint64_t patience_ns,
-                                           const ContextHooks& hooks, const ThreadHooks& threads) {
+Result<UniqueId> MakeId(const Api& api) {
+  UniqueId id;
+  RONDO_RETURN_IF_ERROR(ToStatus(api, api.unique_id(&id), "ncclGetUniqueId"));
+  return id;
+}
+
+Result<Communicator*> Communicator::Create(const Api& api, Span<const RankPlace> places, const UniqueId* id,
+                                           uint64_t patience_ns, const ProcessHooks& hooks,
+                                           const ThreadHooks& threads) {
   RONDO_RETURN_IF_ERROR(CheckGroup(api, places));
   std::unique_ptr<Communicator> made(new (std::nothrow) Communicator(api, hooks, threads));
   if (made != nullptr) {
@@ -52,13 +59,14 @@ Result<Communicator*> Communicator::Create(const Api& api, Span<const RankPlace>
     made->ranks_[i].number = i;
   }
   Status status = made->StartThreads();
-  if (status.ok()) status = made->Connect(patience_ns);
+  if (status.ok()) status = made->Connect(id, patience_ns);
   if (!status.ok()) return status.At("a communicator of %zu ranks", places.size());
   return made.release();
 }
 
 Status Communicator::StartThreads() {
   for (size_t i = 0; i < num_ranks_; ++i) {
+    if (!IsHere(i)) continue;
     Rank& rank = ranks_[i];
     const int error = threads_.start(threads_.user, EndRank, &rank, &rank.thread);
     if (error != 0) {
@@ -70,13 +78,18 @@ Status Communicator::StartThreads() {
   return Status::Ok();
 }
 
-Status Communicator::Connect(uint64_t patience_ns) {
+Status Communicator::Connect(const UniqueId* given, uint64_t patience_ns) {
   UniqueId id;
-  RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.unique_id(&id), "ncclGetUniqueId"));
+  if (given != nullptr) {
+    id = *given;
+  } else {
+    RONDO_ASSIGN_OR_RETURN(id, MakeId(api_));
+  }
   Config config = ConfigOf(places());
   RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
   Status status;
   for (size_t rank = 0; rank < num_ranks_ && status.ok(); ++rank) {
+    if (!IsHere(rank)) continue;
     hooks_.enter(hooks_.user, places_[rank].device);
     status = ToStatus(
         api_,
@@ -88,6 +101,7 @@ Status Communicator::Connect(uint64_t patience_ns) {
   RONDO_RETURN_IF_ERROR(status);
   RONDO_RETURN_IF_ERROR(ended);
   for (uint32_t rank = 0; rank < num_ranks_; ++rank) {
+    if (!IsHere(rank)) continue;
     RONDO_RETURN_IF_ERROR(Settle(rank, kInProgress, "connecting with NCCL", patience_ns).At("rank %u", rank));
   }
   return Status::Ok();
@@ -95,7 +109,11 @@ Status Communicator::Connect(uint64_t patience_ns) {
 
 Status Communicator::Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns) {
   const uint64_t began = patience_ns == 0 ? 0 : MonotonicNanoseconds();
-  while (result == kInProgress) {
+  constexpr uint32_t kLooksAtOthers = 256;
+  for (uint32_t looks = 1; result == kInProgress; ++looks) {
+    if (hooks_.others != nullptr && looks % kLooksAtOthers == 0) {
+      RONDO_RETURN_IF_ERROR(hooks_.others(hooks_.user));
+    }
     if (patience_ns != 0 && MonotonicNanoseconds() - began > patience_ns) {
       return Status::Error(Code::kInternal, "%s has not come to an end within %g s", call,
                            static_cast<double>(patience_ns) / 1e9);
@@ -250,6 +268,7 @@ Communicator::~Communicator() {
   // Also after a failed connection, whose ranks only an abort ends.
   bool connected = !aborted();
   for (size_t rank = 0; connected && rank < num_ranks_; ++rank) {
+    if (!IsHere(rank)) continue;
     Result_t state = kInProgress;
     Comm comm = ranks_[rank].comm;
     connected = comm != nullptr && api_.state(comm, &state) == kSuccess && state == kSuccess;

@@ -1,4 +1,4 @@
-// Communicator: one NCCL communicator over the GPUs of a group, all of this process.
+// Communicator: one NCCL communicator over the GPUs of a group, of this process or of several.
 //
 // Non-blocking: no call waits inside NCCL, so that a rank that fails never leaves another hanging.
 // Threads: different ranks may be used by different threads at once, one rank by one at a time; Abort by any
@@ -20,20 +20,30 @@
 
 namespace rondo::nccl {
 
-// Makes the context of a rank's device current for the caller's thread, and gives the old one back.
-struct ContextHooks {
+// What a communicator wants of the process that it is in.
+struct ProcessHooks {
+  // Make the context of a rank's device current for the caller's thread, and give the old one back.
   void (*enter)(void* user, uint32_t device) = nullptr;
   void (*leave)(void* user) = nullptr;
+  // OK, or why another process's ranks will not come. Null: there are none.
+  Status (*others)(void* user) = nullptr;
   void* user = nullptr;
+  uint32_t process = 0;  // its number, in RankPlace
 };
+
+// What rank 0's process makes, and all others must be given.
+Result<UniqueId> MakeId(const Api& api);
 
 class Communicator {
  public:
-  // With a rank at each of `places`, numbered in that order. Blocks until all are connected, at most for
+  // With a rank at each of `places`, numbered in that order; those of this process are made here, the others
+  // by theirs, with the same `id` (null: all are here). Blocks until all are connected, at most for
   // `patience_ns` a rank. Each rank has a thread, which sleeps until the communicator ends. Errors:
-  // CheckGroup's, kInternal (what NCCL says, or that it takes too long), kOutOfMemory.
-  static Result<Communicator*> Create(const Api& api, Span<const RankPlace> places, uint64_t patience_ns,
-                                      const ContextHooks& hooks, const ThreadHooks& threads);
+  // CheckGroup's, kInternal (what NCCL says, or that it takes too long), kOutOfMemory, what the hooks say of
+  // others.
+  static Result<Communicator*> Create(const Api& api, Span<const RankPlace> places, const UniqueId* id,
+                                      uint64_t patience_ns, const ProcessHooks& hooks,
+                                      const ThreadHooks& threads);
   // Nothing may be in flight, and no graph that holds one of its collectives may exist.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -84,10 +94,11 @@ class Communicator {
     Communicator* const owner_;
     bool entered_ = false;
   };
-  Communicator(const Api& api, const ContextHooks& hooks, const ThreadHooks& threads)
+  Communicator(const Api& api, const ProcessHooks& hooks, const ThreadHooks& threads)
       : api_(api), hooks_(hooks), threads_(threads) {}
   Status StartThreads();
-  Status Connect(uint64_t patience_ns);
+  Status Connect(const UniqueId* given, uint64_t patience_ns);
+  bool IsHere(size_t rank) const { return places_[rank].process == hooks_.process; }
   // Has the threads of all ranks call `end`, unless they have been told before. All at once, since one rank
   // may wait for the others.
   void End(Result_t (*end)(Comm comm));
@@ -102,7 +113,7 @@ class Communicator {
   Status Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns = 0);
 
   const Api& api_;
-  const ContextHooks hooks_;
+  const ProcessHooks hooks_;
   const ThreadHooks threads_;
   size_t num_ranks_ = 0;
   std::unique_ptr<RankPlace[]> places_;

@@ -21,11 +21,15 @@ Status AskedAboutMulticast(size_t ranks) {
       ranks);
 }
 
+bool SameGpu(const RankPlace& a, const RankPlace& b) {
+  return a.process == b.process ? a.device == b.device : a.gpu != 0 && a.gpu == b.gpu;
+}
+
 // Two ranks on one GPU, the second's number; 0: there are none.
 size_t SharedBy(Span<const RankPlace> ranks, size_t* first) {
   for (size_t rank = 1; rank < ranks.size(); ++rank) {
     for (*first = 0; *first < rank; ++*first) {
-      if (ranks[*first].device == ranks[rank].device) return rank;
+      if (SameGpu(ranks[*first], ranks[rank])) return rank;
     }
   }
   return 0;

@@ -13,8 +13,10 @@ namespace rondo::nccl {
 
 // Where a rank is. Several devices of a plan may be one GPU, each a rank of its own.
 struct RankPlace {
-  uint32_t device = 0;  // the GPU's number
-  uint32_t share = 0;   // its number among the devices of the plan that are this GPU
+  uint32_t device = 0;   // the GPU's number in its process
+  uint32_t share = 0;    // its number among the devices of the plan that are this GPU
+  uint32_t process = 0;  // of those that run the plan together
+  uint64_t gpu = 0;      // tells GPUs of several processes apart, on whatever machine; 0: not known
   friend bool operator==(const RankPlace&, const RankPlace&) = default;
 };
 

@@ -106,7 +106,7 @@ TEST_F(DriverTest, StartingMoreThanTheProgramHasOrWaitingForNothingIsAnError) {
   const Status status = devices_[0]->Synchronize(streams_[0], &step);
   EXPECT_NE(std::strstr(status.message(), "all 2 collectives of communicator 0"), nullptr)
       << status.message();
-  driver_->AbortCollectives(collectives_);
+  driver_->AbortCollectives(collectives_, Status::Ok(), true);
 }
 
 // The order in which sessions start on a device does not matter: they cannot meet each other's ranks.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,11 +16,16 @@ namespace rondo {
 
 class Mesh {
  public:
-  explicit Mesh(const HostOptions& options, const RuntimeOptions& runtime_options = {}) {
+  // The runtime gets `wrap`'s driver around the host's, if there is a `wrap`.
+  using Wrap = std::function<std::unique_ptr<Driver>(Driver* host)>;
+  explicit Mesh(const HostOptions& options, const RuntimeOptions& runtime_options = {},
+                const Wrap& wrap = nullptr) {
     Result<Driver*> made = CreateHostDriver(options);
     EXPECT_TRUE(made.ok()) << made.status().message();
     driver_.reset(*made);
-    Result<Runtime> runtime = Runtime::Create(driver_.get(), runtime_options);
+    if (wrap != nullptr) wrapped_ = wrap(driver_.get());
+    Result<Runtime> runtime =
+        Runtime::Create(wrapped_ != nullptr ? wrapped_.get() : driver_.get(), runtime_options);
     EXPECT_TRUE(runtime.ok()) << runtime.status().message();
     runtime_ = runtime.Take();
   }
@@ -42,7 +48,8 @@ class Mesh {
     void operator()(Driver* driver) const { DestroyHostDriver(driver); }
   };
   std::unique_ptr<Driver, Destroy> driver_;
-  Runtime runtime_;  // goes before the driver
+  std::unique_ptr<Driver> wrapped_;
+  Runtime runtime_;  // goes before the drivers
 };
 
 inline HostOptions MeshOptions(uint32_t devices) {

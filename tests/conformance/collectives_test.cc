@@ -249,8 +249,8 @@ TEST_P(CollectiveOps, ThatAreAbortedEndAndSoDoesWhatComesLater) {
     Status first;
     std::thread waiting([&] { first = Do(Part(0, 0, made)); });
     if (round % 2 != 0) std::this_thread::sleep_for(std::chrono::milliseconds(round));
-    driver_->AbortCollectives(made);
-    driver_->AbortCollectives(made);
+    driver_->AbortCollectives(made, Status::Ok(), true);
+    driver_->AbortCollectives(made, Status::Ok(), true);
     waiting.join();  // rank 1 never comes
     uint32_t step = kNone;
     const Status later = Do(Part(1, 0, made), &step);
@@ -268,7 +268,7 @@ TEST_P(CollectiveOps, ThatAreAbortedEndAndSoDoesWhatComesLater) {
 
 TEST_P(CollectiveOps, OfAnotherSessionWorkAfterAnAbort) {
   ASSERT_NE(collectives_, nullptr);
-  driver_->AbortCollectives(collectives_);
+  driver_->AbortCollectives(collectives_, Status::Ok(), true);
   Collectives* made = Make();
   ASSERT_NE(made, nullptr);
   ExpectAllOk(OnEachRank([&](uint32_t rank) { return Do(Part(rank, 0, made)); }));
@@ -277,7 +277,7 @@ TEST_P(CollectiveOps, OfAnotherSessionWorkAfterAnAbort) {
 
 TEST_P(CollectiveOps, BeginAgainAfterAnAbortOrSayThatTheyCannot) {
   ASSERT_NE(collectives_, nullptr);
-  driver_->AbortCollectives(collectives_);
+  driver_->AbortCollectives(collectives_, Status::Ok(), true);
   const Status begun = driver_->BeginCollectives(collectives_);
   if (const std::string lack = GetParam()->Lacks(Feature::kBeginsAfterAbort); !lack.empty()) {
     EXPECT_EQ(begun.code(), Code::kFailedPrecondition) << begun.message();
@@ -294,7 +294,7 @@ TEST_P(CollectiveOps, OfOtherSessionsAreLeftAloneByAnAbort) {
   ASSERT_NE(other, nullptr);
   ExpectOk(Start(Part(0, 0)));
   ExpectOk(Start(Part(0, 0, other)));
-  driver_->AbortCollectives(other);
+  driver_->AbortCollectives(other, Status::Ok(), true);
   ExpectOk(Do(Part(1, 0)));
   ExpectOk(Wait(Part(0, 0)));
   ExpectOk(Synchronize(0));

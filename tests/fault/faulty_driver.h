@@ -31,7 +31,12 @@ class FaultyDriver : public Driver {
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override;
   void DestroyCollectives(Collectives* collectives) override;
   Status BeginCollectives(Collectives* collectives) override;
-  void AbortCollectives(Collectives* collectives) override { inner_->AbortCollectives(collectives); }
+  void AbortCollectives(Collectives* collectives, const Status& why, bool wait) override {
+    inner_->AbortCollectives(collectives, why, wait);
+  }
+  Status Progress(Collectives* collectives, uint32_t device, CollectiveProgress* progress) override {
+    return inner_->Progress(collectives, device, progress);
+  }
   DeviceBalance balance() const { return {counts_.objects, counts_.bytes, counts_.calls}; }
 
   struct Counts {

@@ -24,6 +24,7 @@ ELSEWHERE = {
     r"python3 tools/examples/custom_ops/make_model.py": "needs Python's onnx; write_models.cc writes the same model",
     r"python3 tools/bench/": "needs a GPU, PyTorch or ONNX Runtime",
     r"for model in ": "minutes of compiling for peers.py",
+    r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
     r"strip ": "carries binaries to another machine",
 }
 

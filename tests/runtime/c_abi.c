@@ -117,17 +117,18 @@ FIELD(rondo_tensor, data, 40);
 FIELD(rondo_tensor, bytes, 48);
 FIELD(rondo_tensor, memory, 56);
 
-STRUCT(rondo_session_options, 24);
+STRUCT(rondo_session_options, 32);
 FIELD(rondo_session_options, size, 0);
 FIELD(rondo_session_options, timeout_nanoseconds, 8);
 FIELD(rondo_session_options, run_timeout_nanoseconds, 16);
+FIELD(rondo_session_options, watchdog_nanoseconds, 24);
 
 STRUCT(rondo_run_options, 24);
 FIELD(rondo_run_options, size, 0);
 FIELD(rondo_run_options, stepwise, 8);
 FIELD(rondo_run_options, timeout_nanoseconds, 16);
 
-STRUCT(rondo_host_options, 80);
+STRUCT(rondo_host_options, 88);
 FIELD(rondo_host_options, size, 0);
 FIELD(rondo_host_options, threads, 8);
 FIELD(rondo_host_options, devices, 12);
@@ -139,6 +140,16 @@ FIELD(rondo_host_options, join_thread, 48);
 FIELD(rondo_host_options, thread_user, 56);
 FIELD(rondo_host_options, op_libraries, 64);
 FIELD(rondo_host_options, num_op_libraries, 72);
+FIELD(rondo_host_options, processes, 80);
+
+STRUCT(rondo_processes, 48);
+FIELD(rondo_processes, size, 0);
+FIELD(rondo_processes, rank, 8);
+FIELD(rondo_processes, count, 12);
+FIELD(rondo_processes, all_gather, 16);
+FIELD(rondo_processes, user, 24);
+FIELD(rondo_processes, address, 32);
+FIELD(rondo_processes, timeout_nanoseconds, 40);
 
 NUMBER(RONDO_OK, 0);
 NUMBER(RONDO_INVALID_ARGUMENT, 1);

@@ -8,6 +8,7 @@
 #include "tools/rondo/commands.h"
 #include "tools/rondo/device_tensors.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/plan_report.h"
@@ -72,6 +73,9 @@ class BenchCommand : public Command {
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("bench", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("bench", inputs.status());
+    if (const Status joined = JoinOthers(&load_); !joined.ok()) return Fail("bench", joined);
+    if (device_memory_ && load_.processes != nullptr)
+      return Misuse("bench", "--device-memory wants all devices of a plan in one process");
     ReadyTimes ready;
     load_.ready = &ready;
     auto loaded = LoadedSession::Open(plans_[0], load_);
@@ -93,7 +97,7 @@ class BenchCommand : public Command {
       }
       if (Status status = Measure((*loaded)->session, p, *inputs); !status.ok()) return Fail("bench", status);
     }
-    if (!trace_.empty()) {
+    if (!trace_.empty() && (load_.processes == nullptr || load_.processes->rank() == 0)) {
       if (Status status = WriteTrace((*loaded)->data(), traced_, trace_); !status.ok())
         return Fail("bench", status);
     }

@@ -8,8 +8,11 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
             "NAME")
       .Text("--library-path", &to->library_path,
             "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
-      .Text("--devices", &to->devices,
-            "the driver's devices for the plan's: how many, or which (0,0: two on one)", "N|LIST")
+      .Text(
+          "--devices", &to->devices,
+          "the driver's devices for the plan's: how many, or which (0,0: two on one); of several processes, "
+          "for those of this machine",
+          "N|LIST")
       .Text(
           "--collectives", &to->collectives,
           "on GPUs: nccl, small (kernels over peer memory where they can), or auto (the quicker by estimate)",
@@ -17,6 +20,9 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
       .Integer("--threads", &to->threads, 0, 256, "threads of the host driver; 0: one a core")
       .Texts("--ops", &to->ops, "a library of custom ops that the plan calls", "LIB.so")
       .Number("--timeout", &to->timeout, "end a run, or making ready for it, after so long; 0: never",
+              "SECONDS")
+      .Number("--watchdog", &to->watchdog,
+              "end a run whose devices make no progress with their collectives for so long; 0: never",
               "SECONDS")
       .Flag("--read-weights", &to->read_weights, "read weights into memory instead of mapping them")
       .Flag("--ignore-hashes", &to->ignore_hashes, "go on when a section's hash is wrong");

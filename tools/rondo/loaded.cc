@@ -1,5 +1,7 @@
 #include "tools/rondo/loaded.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -24,8 +26,8 @@ double Since(Clock::time_point start) {
 }
 
 uint32_t HostThreads(const LoadOptions& options) {
-  return options.threads > 0 ? static_cast<uint32_t>(options.threads)
-                             : std::clamp(std::thread::hardware_concurrency(), 1u, 256u);
+  const uint32_t cores = std::thread::hardware_concurrency() / std::max(options.local_processes, 1u);
+  return options.threads > 0 ? static_cast<uint32_t>(options.threads) : std::clamp(cores, 1u, 256u);
 }
 
 // The plan's devices are `devices` of the driver's, or the first ones.
@@ -42,7 +44,8 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
     const int version = CudaNcclVersion(driver);
     if (version != 0 && plan.requirements.devices.size() > 1) on.nccl = nccl::VersionText(version).text;
   }
-  for (uint32_t d = 0; d < plan.requirements.devices.size(); ++d) {
+  on.processes = driver->Info().processes;
+  for (uint32_t d = 0; d < (on.processes > 1 ? 1 : plan.requirements.devices.size()); ++d) {
     const uint32_t number = d < devices.size() ? devices[d] : d;
     RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(number));
     on.devices.push_back(host ? Printf("virtual device %u", number)
@@ -50,6 +53,19 @@ Result<RunsOn> DescribeDriver(const PlanData& plan, const LoadOptions& options,
     if (!host && plan.modules.size() > 1) on.code = CudaCodeChoice(device, plan);
   }
   return on;
+}
+
+// Which of the driver's devices is this process's: of those that are named, or that there are, the one at its
+// place among the processes of this machine. One that sees one device only has been given it.
+Result<std::vector<uint32_t>> OwnDevice(const LoadOptions& options, const std::vector<uint32_t>& named,
+                                        Driver* driver) {
+  const uint32_t place = options.local_process;
+  if (driver->DeviceCount() == 1) return std::vector<uint32_t>{0};
+  if (place < named.size()) return std::vector<uint32_t>{named[place]};
+  if (named.empty() && place < driver->DeviceCount()) return std::vector<uint32_t>{place};
+  return Status::Error(Code::kInvalidArgument,
+                       "process %u of this machine has no device: %zu are named, %u are here", place,
+                       named.size(), driver->DeviceCount());
 }
 
 // A plan for several devices names a GPU several times only where it is told to.
@@ -76,22 +92,39 @@ Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool 
   return static_cast<Driver*>(nullptr);
 }
 
+uint64_t Nanoseconds(double seconds) {
+  if (!(seconds > 0)) return 0;
+  return seconds < 1e9 ? static_cast<uint64_t>(seconds * 1e9) + 1 : ~uint64_t{0};
+}
+
 }  // namespace
 
-uint64_t TimeoutOf(const LoadOptions& options) {
-  if (!(options.timeout > 0)) return 0;
-  return options.timeout < 1e9 ? static_cast<uint64_t>(options.timeout * 1e9) + 1 : ~uint64_t{0};
+uint64_t TimeoutOf(const LoadOptions& options) { return Nanoseconds(options.timeout); }
+
+Result<SessionOptions> LimitsOf(const LoadOptions& options) {
+  for (const auto& [name, seconds] :
+       {std::pair("--timeout", options.timeout), {"--watchdog", options.watchdog}}) {
+    if (!(seconds >= 0)) {
+      return Status::Error(Code::kInvalidArgument, "%s %g: not a number of seconds", name, seconds);
+    }
+  }
+  SessionOptions limits;
+  limits.timeout_ns = limits.run_timeout_ns = TimeoutOf(options);
+  limits.watchdog_ns = options.watchdog == 0 ? ~uint64_t{0} : Nanoseconds(options.watchdog);
+  return limits;
 }
 
 std::string RunsOn::Text() const {
   std::string text = "driver " + driver;
   if (driver == "host") {
     text += Printf(", %u thread%s, %s", threads, threads == 1 ? "" : "s", instructions.c_str());
+    if (processes > 1) text += Printf(", %u processes", processes);
     return devices.size() > 1 ? text + Printf(", %zu virtual devices", devices.size()) : text;
   }
   text += Printf(" %u.%u", driver_version / 1000, driver_version % 1000 / 10);
   if (!nccl.empty()) text += ", NCCL " + nccl;
   for (const std::string& device : devices) text += ", " + device;
+  if (processes > 1) text += Printf(", %u processes", processes);
   return code.empty() ? text : text + ", code " + code;
 }
 
@@ -103,6 +136,7 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
+    cuda.processes = options.processes.get();
     if (!options.collectives.empty()) {
       Result<CollectiveKernels> kernels = ParseCollectiveKernels(options.collectives);
       if (!kernels.ok()) return kernels.status().At("--collectives");
@@ -113,7 +147,7 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     if (driver.ok() && *driver != nullptr) {
       DriverHandle handle(*driver, DestroyCudaDriver);
       TellNccl(CudaNcclVersion(*driver));
-      RONDO_RETURN_IF_ERROR(EnoughGpus(plan, devices, *driver));
+      if (cuda.processes == nullptr) RONDO_RETURN_IF_ERROR(EnoughGpus(plan, devices, *driver));
       return handle;
     }
     if (!driver.ok() && !options.driver.empty()) return driver.status();
@@ -127,8 +161,11 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
   }
   HostOptions host;
   host.threads = HostThreads(options);
-  host.devices = static_cast<uint32_t>(plan.requirements.devices.size());
-  for (uint32_t device : devices) host.devices = std::max(host.devices, device + 1);
+  host.processes = options.processes.get();
+  host.devices = host.processes != nullptr ? 1 : static_cast<uint32_t>(plan.requirements.devices.size());
+  for (uint32_t device : devices) {
+    if (host.processes == nullptr) host.devices = std::max(host.devices, device + 1);
+  }
   host.ops = &ops;
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateHostDriver(host));
   return DriverHandle(driver, DestroyHostDriver);
@@ -178,7 +215,10 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
   plan_options.ignore_hashes = options.ignore_hashes;
   plan_options.read_weights = options.read_weights;
   const auto start = Clock::now();
-  RONDO_ASSIGN_OR_RETURN(Plan plan, Plan::Open(path.c_str(), plan_options));
+  Result<Plan> opened = Plan::Open(path.c_str(), plan_options);
+  if (!opened.ok() && options.processes != nullptr) options.processes->Abort(opened.status());
+  if (!opened.ok()) return opened.status();
+  const Plan plan = opened.Take();
   if (options.ready != nullptr) options.ready->plan = Since(start);
   auto made = Create(plan, options);
   if (options.ready != nullptr) options.ready->total = Since(start);
@@ -186,12 +226,16 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Open(const std::string& pa
 }
 
 Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, const LoadOptions& options) {
-  if (!(options.timeout >= 0)) {
-    return Status::Error(Code::kInvalidArgument, "--timeout %g: not a number of seconds", options.timeout);
-  }
+  Result<std::unique_ptr<LoadedSession>> made = Make(plan, options);
+  if (!made.ok() && options.processes != nullptr) options.processes->Abort(made.status());
+  return made;
+}
+
+Result<std::unique_ptr<LoadedSession>> LoadedSession::Make(const Plan& plan, const LoadOptions& options) {
   std::unique_ptr<LoadedSession> loaded(new LoadedSession());
+  RONDO_ASSIGN_OR_RETURN(loaded->limits_, LimitsOf(options));
   RONDO_RETURN_IF_ERROR(LoadOps(options.ops, &loaded->ops_));
-  RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(options.devices));
+  RONDO_ASSIGN_OR_RETURN(std::vector<uint32_t> devices, ParseDevices(options.devices));
   const auto start = Clock::now();
   RONDO_ASSIGN_OR_RETURN(loaded->driver_, OpenDriver(plan.data(), options, devices, loaded->ops_));
   Driver* driver = loaded->driver_.get();
@@ -202,10 +246,12 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
       driver = loaded->timed_.get();
     }
   }
+  if (options.processes != nullptr) {
+    RONDO_ASSIGN_OR_RETURN(devices, OwnDevice(options, devices, driver));
+  }
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(driver, runtime_options));
-  loaded->limits_.timeout_ns = loaded->limits_.run_timeout_ns = TimeoutOf(options);
   RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan, loaded->limits_));
   RONDO_ASSIGN_OR_RETURN(loaded->runs_on_,
                          DescribeDriver(plan.data(), options, devices, loaded->driver_.get()));
@@ -213,6 +259,10 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
 }
 
 LoadedSession::~LoadedSession() {
+  if (session.valid() && session.abandoned()) {  // a thread of the runtime's may still use all of it
+    std::fflush(nullptr);
+    _exit(1);
+  }
   session = Session();
   runtime_ = Runtime();
 }
@@ -251,15 +301,18 @@ Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
   const auto& ports = plan.programs[program];
   const std::vector<Input> in = InputsOf(plan, program, inputs);
   std::vector<Tensor> tensors;
-  for (const Port& port : ports.outputs) {
-    const Buffer& buffer = plan.buffers[port.buffer];
+  std::vector<uint32_t> numbers;  // of their ports
+  for (uint32_t i = 0; i < ports.outputs.size(); ++i) {
+    const Buffer& buffer = plan.buffers[ports.outputs[i].buffer];
+    if (session.device(buffer.device) == nullptr) continue;
+    numbers.push_back(i);
     tensors.push_back(
-        {std::string(port.name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)});
+        {std::string(ports.outputs[i].name), buffer.dtype, buffer.shape, std::vector<uint8_t>(buffer.bytes)});
   }
   std::vector<Output> out;
   for (uint32_t i = 0; i < tensors.size(); ++i) {
     Output output;
-    output.index = i;
+    output.index = numbers[i];
     output.dtype = tensors[i].dtype;
     output.data = tensors[i].bytes.data();
     output.bytes = tensors[i].bytes.size();

@@ -10,6 +10,7 @@
 #include "core/custom_op.h"
 #include "core/driver.h"
 #include "core/status.h"
+#include "drivers/processes/processes.h"
 #include "formats/tensor/tensor.h"
 #include "runtime/plan.h"
 #include "runtime/runtime.h"
@@ -39,14 +40,22 @@ struct LoadOptions {
   bool ignore_hashes = false;
   bool read_weights = false;     // into memory, instead of mapping them
   double timeout = 0;            // seconds, of making the session and of each run; 0: none
+  double watchdog = 60;          // seconds that the devices of a run may make no progress; 0: for ever
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
   std::string collectives;       // of the cuda driver: "nccl", "small", "auto"; "": nccl
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
+  // With whom this process runs plans, a device each; null: alone. Of those on this machine: which this is,
+  // and how many, or 0 where that is not known; with `devices`, this one's GPU is the one at that place of
+  // the list.
+  std::shared_ptr<Processes> processes;
+  uint32_t local_process = 0, local_processes = 0;
 };
 
 // At least a nanosecond, of any seconds above 0; 0 for none.
 uint64_t TimeoutOf(const LoadOptions& options);
+// What `options` limit. kInvalidArgument, naming what is no number of seconds.
+Result<SessionOptions> LimitsOf(const LoadOptions& options);
 // Opens libraries of custom ops into `registry`.
 Status LoadOps(const std::vector<std::string>& paths, OpRegistry* registry);
 
@@ -55,6 +64,7 @@ struct RunsOn {
   std::string driver;                // "host", "cuda"
   std::vector<std::string> devices;  // one for each of the plan's: "virtual device 0", "NVIDIA H200 (0)"
   uint32_t threads = 0;              // of the host driver
+  uint32_t processes = 1;            // a device each; `devices` is this one's
   std::string instructions;          // of the host driver: "avx512", "avx2", "baseline"
   uint32_t driver_version = 0;       // of CUDA: 13000
   std::string nccl;                  // of CUDA, of plans for several devices: "2.31.2"
@@ -71,7 +81,8 @@ using DriverHandle = std::unique_ptr<Driver, void (*)(Driver*)>;
 Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options,
                                 const std::vector<uint32_t>& devices, const OpRegistry& ops);
 
-// Owns everything it made and gives it back in order. Not movable.
+// Owns everything it made and gives it back in order; where a device was lost, its end is the process's. Not
+// movable.
 class LoadedSession {
  public:
   static Result<std::unique_ptr<LoadedSession>> Open(const std::string& path, const LoadOptions& options);
@@ -93,6 +104,7 @@ class LoadedSession {
 
  private:
   LoadedSession() = default;
+  static Result<std::unique_ptr<LoadedSession>> Make(const Plan& plan, const LoadOptions& options);
   OpRegistry ops_;  // first: the driver calls what it holds
   DriverHandle driver_{nullptr, nullptr};
   std::unique_ptr<Driver> timed_;  // over driver_, or null
@@ -112,7 +124,7 @@ Result<std::vector<uint32_t>> ParseDevices(const std::string& text);
 std::vector<Input> InputsOf(const PlanData& plan, uint32_t program, Span<const Tensor> tensors);
 
 // Runs `program` with `inputs` (their names are those of input ports; state may be among them) and returns
-// all its outputs, state included, in the order of the program's ports.
+// all its outputs on this process's devices, state included, in the order of the program's ports.
 Result<std::vector<Tensor>> RunOnTensors(Session& session, uint32_t program,
                                          const std::vector<Tensor>& inputs, const RunOptions& options = {});
 

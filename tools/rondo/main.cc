@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
      "  rondo run model.rondo --input x=x.npy --output out\n"
      "  rondo run pycoder.rondo --program decode --input tokens=t.npy --input positions=p.npy --output "
      "out\n"
+     "  mpirun -np 2 rondo run model.rondo --input x=x.npy --output out\n"
      "  rondo run model.rondo --verify\n",
      rondo::tools::MakeRunCommand},
     {"generate", "Let a language model continue texts",

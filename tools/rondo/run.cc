@@ -6,6 +6,7 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
@@ -54,6 +55,7 @@ class RunCommand : public Command {
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("run", wrong);
     Result<std::vector<Tensor>> inputs = ReadNamedTensors(inputs_);
     if (!inputs.ok()) return Fail("run", inputs.status());
+    if (const Status joined = JoinOthers(&load_); !joined.ok()) return Fail("run", joined);
     if (verify_) return Verify(*inputs);
     auto loaded = LoadedSession::Open(plans_[0], load_);
     if (!loaded.ok()) return Fail("run", loaded.status());
@@ -94,12 +96,14 @@ class RunCommand : public Command {
   int Verify(const std::vector<Tensor>& inputs) {
     if (!trace_.empty() || !output_.empty() || repeat_ != 1)
       return Misuse("run", "--verify does without --trace, --output and --repeat");
+    if (load_.processes != nullptr)
+      return Misuse("run", "--verify wants all devices of a plan in one process");
     Result<bool> good = VerifyRun(plans_[0], load_, program_, inputs, &out_);
     return good.ok() ? out_.Finish(*good ? 0 : 1) : Fail("run", good.status());
   }
 
   Status Trace(const PlanData& plan, uint32_t program, const RunTimer& timer) const {
-    if (trace_.empty()) return Status::Ok();
+    if (trace_.empty() || (load_.processes != nullptr && load_.processes->rank() != 0)) return Status::Ok();
     RONDO_ASSIGN_OR_RETURN(std::vector<TimedInterval> intervals, ReadAll(timer));
     return WriteTrace(plan, {{program, TimerDetail::kSteps, intervals}}, trace_);
   }

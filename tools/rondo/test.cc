@@ -3,11 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/compile.h"
+#include "formats/plan/format.h"
 #include "tools/rondo/cases.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/dealt_states.h"
 #include "tools/rondo/json_parts.h"
+#include "tools/rondo/launch.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/weights_option.h"
@@ -63,6 +65,9 @@ class TestCommand : public Command {
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
                 "SECONDS")
+        .Number("--watchdog", &load_.watchdog,
+                "end a run whose devices make no progress with their collectives for so long; 0: never",
+                "SECONDS")
         .Texts("--ops", &load_.ops, "a library of custom ops that the models call", "LIB.so")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Flag("--stepwise", &stepwise_, "replay step by step, without graphs");
@@ -81,6 +86,12 @@ class TestCommand : public Command {
       return Misuse("test", "--weights " + weights_ + " is none of divide, gather");
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
+    if (Status status = JoinOthers(&load_); !status.ok()) return Fail("test", status);
+    if (load_.processes != nullptr && shared == 1) {
+      const bool one_a_device = model_.find("{rank}") != model_.npos;
+      devices_ = one_a_device ? load_.processes->size() : 0;
+      tensor_parallel_ = one_a_device ? 1 : load_.processes->size();
+    }
     std::vector<TestCase> cases;
     for (const std::string& folder : folders_) {
       Result<std::vector<TestCase>> found = FindCases(folder, model_);
@@ -143,7 +154,8 @@ class TestCommand : public Command {
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
     TakeWeights(weights_, &options);
-    options.auto_state = !no_auto_state_;
+    // Processes keep caches whole: each has only its own devices' shares of what is dealt out.
+    options.auto_state = !no_auto_state_ && load_.processes == nullptr;
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
                                                          : load_.driver == "cuda" ? "cuda:sm_90a"
                                                                                   : "host"));
@@ -175,6 +187,11 @@ class TestCommand : public Command {
     RONDO_RETURN_IF_ERROR(armed_.loaded->session.ResetState());
     RunOptions run;
     run.stepwise = stepwise_;
+    if (load_.processes != nullptr) {
+      RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> own,
+                             RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run));
+      return CompareProcesses(std::move(own), tensors.outputs, detail);
+    }
     // A case holds whole caches: of what is shared out, each device has a part.
     const PlanData& plan = armed_.loaded->data();
     const std::vector<StateShare>& shares = armed_.compiled->report.state_shares;
@@ -182,6 +199,54 @@ class TestCommand : public Command {
     RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> left, RunOnTensors(armed_.loaded->session, 0, dealt, run));
     RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> got, JoinStates(plan, 0, shares, std::move(left)));
     return CompareAll(got, tensors.outputs, detail);
+  }
+
+  // Each process compares what its device gives, which is to be the same to the bit on all.
+  Status CompareProcesses(std::vector<Tensor> got, std::vector<Tensor> want, std::string* detail) const {
+    Processes& processes = *load_.processes;
+    const std::string mark = "@" + std::to_string(processes.rank());
+    std::map<std::string, Tensor*> by_name;
+    for (Tensor& tensor : got) by_name[tensor.name] = &tensor;
+    for (Tensor& tensor : want) {
+      if (const auto own = by_name.find(tensor.name + mark); own != by_name.end())
+        own->second->name = tensor.name;
+    }
+    const size_t wanted_in_all = want.size();
+    std::erase_if(want, [&](const Tensor& wanted) {
+      return std::none_of(got.begin(), got.end(),
+                          [&](const Tensor& tensor) { return tensor.name == wanted.name; });
+    });
+    struct Verdict {
+      uint64_t digest = 0, outputs = 0;
+      char text[1024] = {};
+    } mine, all[kMaxProcesses];
+    const Status compared = CompareAll(got, want, detail);
+    std::snprintf(mine.text, sizeof(mine.text), "%s", compared.message());
+    for (const Tensor& wanted : want) {
+      for (const Tensor& tensor : got) {
+        if (tensor.name == wanted.name)
+          mine.digest = HashBytes(tensor.bytes.data(), tensor.bytes.size(), mine.digest);
+      }
+    }
+    mine.outputs = want.size();
+    RONDO_RETURN_IF_ERROR(processes.Gather(Status::Ok(), &mine, all, sizeof(mine), nullptr));
+    RONDO_RETURN_IF_ERROR(compared);
+    uint64_t outputs = 0;
+    const Verdict* first = nullptr;  // of those that have all outputs
+    for (uint32_t r = 0; r < processes.size(); ++r) {
+      if (all[r].text[0] != 0) return Status::Error(Code::kInternal, "process %u: %s", r, all[r].text);
+      outputs += all[r].outputs;
+      if (all[r].outputs != wanted_in_all) continue;
+      if (first == nullptr) first = &all[r];
+      if (all[r].digest == first->digest) continue;
+      return Status::Error(Code::kInternal, "process %u gives other bits than process %d", r,
+                           static_cast<int>(first - all));
+    }
+    if (outputs < wanted_in_all) {
+      return Status::Error(Code::kInternal, "%zu outputs are expected; the processes have %llu",
+                           wanted_in_all, static_cast<unsigned long long>(outputs));
+    }
+    return Status::Ok();
   }
 
   // What several devices give of one output is the same to the bit.

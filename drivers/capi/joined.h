@@ -1,0 +1,34 @@
+// The processes that the options of a driver name. Internal to drivers/capi.
+#ifndef RONDO_DRIVERS_CAPI_JOINED_H_
+#define RONDO_DRIVERS_CAPI_JOINED_H_
+
+#include <cstring>
+#include <memory>
+
+#include "drivers/capi/rondo_processes.h"
+#include "drivers/processes/processes.h"
+
+namespace rondo {
+
+// Connects with those that `given` names; null gives none.
+inline Status Join(const rondo_processes* given, std::unique_ptr<Processes>* joined) {
+  if (given == nullptr) return Status::Ok();
+  if (given->size < sizeof(size_t)) {
+    return Status::Error(Code::kInvalidArgument,
+                         "rondo_processes: its size is not set; use sizeof(rondo_processes)");
+  }
+  rondo_processes full = {};
+  std::memcpy(&full, given, given->size < sizeof(full) ? given->size : sizeof(full));
+  ProcessOptions options;
+  options.rank = full.rank;
+  options.size = full.count;
+  options.place = {full.all_gather, full.user, full.address};
+  if (full.timeout_nanoseconds != 0) options.timeout_ns = full.timeout_nanoseconds;
+  RONDO_ASSIGN_OR_RETURN(Processes * made, Processes::Connect(options));
+  joined->reset(made);
+  return Status::Ok();
+}
+
+}  // namespace rondo
+
+#endif  // RONDO_DRIVERS_CAPI_JOINED_H_

@@ -1,0 +1,19 @@
+// Processes that mpirun (or srun, with MPI) has started meet through MPI.
+#ifndef RONDO_DRIVERS_MPI_MPI_MEETING_H_
+#define RONDO_DRIVERS_MPI_MPI_MEETING_H_
+
+#include "core/status.h"
+#include "drivers/processes/processes.h"
+
+namespace rondo {
+
+// Opens Open MPI's library (4 or 5; looked for first in the folders of `library_path`, null: none), begins
+// MPI, has the processes of MPI_COMM_WORLD meet and connect, and ends MPI again: what they say to one another
+// from then on goes over connections of their own, so that the end of one is seen by the others. Options'
+// rank, size and place come from MPI. For programs that do not use MPI themselves: those pass an all_gather
+// of theirs.
+Result<Processes*> ConnectThroughMpi(const char* library_path, uint64_t timeout_ns);
+
+}  // namespace rondo
+
+#endif  // RONDO_DRIVERS_MPI_MPI_MEETING_H_

@@ -1,0 +1,26 @@
+// Handshake: connections between processes that know one another's cards. Internal to drivers/processes.
+#ifndef RONDO_DRIVERS_PROCESSES_HANDSHAKE_H_
+#define RONDO_DRIVERS_PROCESSES_HANDSHAKE_H_
+
+#include <cstdint>
+
+#include "core/status.h"
+#include "drivers/processes/address.h"
+#include "drivers/processes/sockets.h"
+
+namespace rondo::processes {
+
+enum Channel : uint32_t { kWords = 0, kData = 1, kChannels = 2 };
+
+struct Line {
+  File channels[kChannels];
+};
+
+// Connects process `rank` of `size` with all others: lines[r] is the one to r. `listener` is what cards[rank]
+// says. Higher ranks come to lower ones. kAborted, naming who, when one is not to be had by the deadline.
+Status ConnectAll(uint32_t rank, uint32_t size, const Card* cards, const File& listener, Deadline deadline,
+                  Line* lines);
+
+}  // namespace rondo::processes
+
+#endif  // RONDO_DRIVERS_PROCESSES_HANDSHAKE_H_

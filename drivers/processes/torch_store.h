@@ -1,0 +1,40 @@
+// TorchStore: processes that torchrun has started meet at its key-value store (c10d's TCPStore, of
+// PyTorch 2.1 and later), which listens at MASTER_ADDR and MASTER_PORT as long as the job runs.
+//
+// Spoken is what torch/csrc/distributed/c10d/TCPStore.cpp speaks: a byte that says what is asked, then
+// numbers in the machine's order, texts with their length before them as 64 bits.
+#ifndef RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_
+#define RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "core/status.h"
+#include "drivers/processes/processes.h"
+
+namespace rondo {
+
+struct TorchStoreOptions {
+  const char* address = nullptr;  // "host:port"
+  // Tells this meeting apart from all others at the same store: a job's number and how often it was
+  // restarted.
+  const char* job = "";
+  uint32_t rank = 0, size = 1;
+  uint64_t timeout_ns = uint64_t{60} * 1000000000;  // of each all_gather
+};
+
+class TorchStore {
+ public:
+  virtual ~TorchStore() = default;
+  // Its all_gather may be used as long as this lives.
+  virtual MeetingPlace place() = 0;
+  // Why the last all_gather failed.
+  virtual const Status& status() const = 0;
+};
+
+// The texts are copied. kAborted when nobody listens there in time.
+Result<TorchStore*> ConnectToTorchStore(const TorchStoreOptions& options);
+
+}  // namespace rondo
+
+#endif  // RONDO_DRIVERS_PROCESSES_TORCH_STORE_H_
