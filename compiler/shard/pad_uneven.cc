@@ -404,7 +404,7 @@ class Padding {
     return b_.Select(b_.Binary(TapeOp::kLess, low, number(dim.extent)), low, number(to));
   }
 
-  static constexpr size_t kMostValues = 1000;  // of one region
+  static constexpr size_t kMostValues = 64;  // of one region: those of an MLP are a dozen or two
 
   const Costs& costs_;
   const std::set<std::string>& leave_;
