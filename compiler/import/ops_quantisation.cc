@@ -128,6 +128,8 @@ Status DynamicQuantizeLinear(OpContext& c) {
 constexpr OpRow kOps[] = {
     {"QuantizeLinear", 2, QuantizeLinear},
     {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "", false, true},
+    {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "com.microsoft"},
+    {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "com.microsoft", false, true},
     {"DynamicQuantizeLinear", 1, DynamicQuantizeLinear},
 };
 

@@ -341,6 +341,8 @@ class CompileCommand : public Command {
       }
     }
     options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
+    if (!sample_.empty() && options_.sample_logits.empty())
+      return Misuse("compile", "--sample " + sample_ + " is not of the form LOGITS[:TOKENS]");
     if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
       options_.sample_tokens = sample_.substr(colon + 1);
     if (!ParsePrecision(precision_, &options_.precision)) {
