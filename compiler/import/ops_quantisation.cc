@@ -1,5 +1,6 @@
 // Quantisation and back.
 #include "compiler/import/decompose.h"
+#include "compiler/import/packed_weight.h"
 #include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/tensor.h"
@@ -83,6 +84,11 @@ Status QuantizeLinear(OpContext& c) {
 }
 
 Status DequantizeLinear(OpContext& c) {
+  RONDO_ASSIGN_OR_RETURN(const NodeId packed, DequantisedWeight(c));
+  if (packed != kNoNode) {
+    c.Set(0, packed);
+    return Status::Ok();
+  }
   RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));

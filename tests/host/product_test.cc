@@ -137,6 +137,62 @@ TEST(Contraction, OfDoublesAndIntegersMatchesTheReference) {
   }
 }
 
+// An operand over packed weights: `step` an n, `inner` a number along k.
+uint16_t PackedOperand(PartMaker& maker, DType dtype, int64_t elements, int64_t step, int64_t inner) {
+  const uint16_t index = maker.Operand(dtype, Mode::kRead, {});
+  Span<int64_t> strides = maker.arena->New<int64_t>(maker.loops.size());
+  strides[1] = step * maker.loops[2];
+  strides[2] = step;
+  strides[3] = inner;
+  maker.operands[index].strides = strides;
+  maker.sizes[maker.operands[index].param] = elements;
+  return index;
+}
+
+void PackedContraction(uint32_t seed) {
+  Random random(seed);
+  Arena arena;
+  PartMaker maker(&arena);
+  Part& part = maker.part;
+  constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
+                                   PackedType::kE4M3, PackedType::kE5M2, PackedType::kE2M1};
+  part.packed.type = kTypes[seed % 6];
+  part.packed.block = seed % 5 == 0 ? int64_t{1} << 20 : int64_t{16} << Between(random, 0, 4);
+  part.packed.zero = static_cast<int32_t>(Between(random, 0, 9));
+  maker.loops = {Between(random, 1, seed % 4 == 0 ? 150 : 12), Between(random, 1, 3), Between(random, 16, 200),
+                 Between(random, 4, 80) * 8};
+  part.skeleton = Skeleton::kContraction;
+  part.m = part.reduced = 1;
+  part.n = 2;
+  const PackedShape shape = {maker.loops[1] * maker.loops[2], maker.loops[3], part.packed.block,
+                             BitsOf(part.packed.type)};
+  part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {0, 3});
+  const DType scale = RandomFloat(random);
+  std::vector<uint16_t> rhs, scales, zeros;
+  for (int64_t j = 0; j < Between(random, 1, 2); ++j) {
+    const auto add = [&] { return PackedOperand(maker, scale, shape.scales_covered(), shape.ScaleStride(), 0); };
+    rhs.push_back(PackedOperand(maker, DType::kU8, shape.covered(), shape.Stride(), 1));
+    scales.push_back(add());
+    if (seed % 3 == 0) zeros.push_back(add());
+  }
+  part.rhs = arena.Copy(rhs);
+  part.scales = arena.Copy(scales);
+  if (!zeros.empty()) part.zeros = arena.Copy(zeros);
+  const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});
+  const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 2, 1});
+  MakeEpilogue(random, maker, static_cast<int>(rhs.size()), TapeType::kF32, bias, DType::kF32, out, DType::kF32);
+  Memory memory;
+  memory.Randomise(maker, random);
+  for (uint16_t codes : rhs) {
+    for (char& byte : memory.params[maker.operands[codes].param]) byte = static_cast<char>(random());
+  }
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {3e-4, 3e-3});
+}
+
+TEST(Contraction, ByPackedWeightsMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) PackedContraction(seed);
+}
+
 // Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or
 // with those of all but the input last, as in a network's first layer.
 enum class Channels { kFirst, kLast, kLastButInput };

@@ -9,7 +9,8 @@ namespace rondo {
 namespace {
 
 constexpr std::string_view kFamilyNames[] = {"",    "few_rows", "mma",    "wgmma", "simt",    "tf32", "tma",
-                                             "dot", "library",  "staged", "flash", "windows", "plain"};
+                                             "dot", "library",  "staged", "flash", "windows", "plain",
+                                             "packed"};
 
 // What plans and profiles called families before.
 struct OldName {

@@ -1,0 +1,66 @@
+// Codes of packed weights (core/packed_weights.h) as pairs of f16 or bf16, in registers.
+//
+// Whole numbers: a code in the low bits of the mantissa of a power of two is that power plus the code; what is
+// too much is subtracted together with the zero point, exactly (the trick is FasterTransformer's). Floats: sign,
+// exponent and mantissa are shifted to their places and a power of two makes up for the other bias, exactly.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_CODES_CUH_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_CODES_CUH_
+
+#include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/packed_layout.h"
+
+enum { kPackedU2 = 1, kPackedU4, kPackedU8, kPackedE4M3, kPackedE5M2, kPackedE2M1 };  // rondo::PackedType
+
+// a * b + c of pairs.
+template <bool BF16>
+DEV u32 fma_pair(u32 a, u32 b, u32 c) {
+  u32 d;
+  if (BF16)
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  else
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+
+template <PackedMatmul M>
+struct PackedCodes {
+  static constexpr bool BF16 = M.bf16, WHOLE = M.type <= kPackedU8;
+  static constexpr u32 ONE = BF16 ? 0x3f803f80u : 0x3c003c00u;
+
+  // The pair that is added to whole numbers as `pair` first makes them, so that `zero` is taken from them.
+  DEV u32 bias(float zero) {
+    const float base = !BF16 ? 1024.0f : M.type == kPackedU8 ? 0.0f : 128.0f;
+    const float low = M.type == kPackedU8 && BF16 ? 128.0f - zero : -base - zero;
+    return pack_pair<BF16>(low, low);
+  }
+  // Pair i of a word.
+  DEV u32 pair(u32 w, int i, u32 bias) {
+    const u32 x = w >> (M.bits * i);
+    if (M.type == kPackedU2) return add((x & 0x00030003u) | MAGIC, bias);
+    if (M.type == kPackedU4) return add((x & 0x000f000fu) | MAGIC, bias);
+    if (M.type == kPackedU8 && !BF16) return add((x & 0x00ff00ffu) | MAGIC, bias);
+    if (M.type == kPackedU8) {
+      // 128 + the low 7 bits, less 256 or, where the eighth is set, 128: the number less 128.
+      const u32 centred = add((x & 0x007f007fu) | MAGIC, (x & 0x00800080u) ^ 0xc380c380u);
+      return M.zeros || M.zero != 128 ? add(centred, bias) : centred;
+    }
+    return real(x);
+  }
+
+ private:
+  static constexpr u32 MAGIC = BF16 ? 0x43004300u : 0x64006400u;
+  DEV u32 add(u32 a, u32 b) { return fma_pair<BF16>(a, ONE, b); }
+  DEV u32 real(u32 x) {
+    // Bits of a code behind its sign; by how much sign and those move; the power of two, twice.
+    constexpr int MANTISSA = M.type == kPackedE4M3 ? 3 : M.type == kPackedE5M2 ? 2 : 1;
+    constexpr int BEHIND = M.bits - 1, OWN = (BF16 ? 7 : 10) - MANTISSA;
+    constexpr u32 SIGN = 0x00010001u << BEHIND, REST = ((1u << BEHIND) - 1) * 0x00010001u;
+    constexpr u32 BIAS = M.type == kPackedE4M3 ? 7 : M.type == kPackedE5M2 ? 15 : 1;
+    constexpr u32 POWER = BF16 ? (254 - BIAS) << 7 : (30 - BIAS) << 10;
+    const u32 y = (x & SIGN) << (15 - BEHIND) | (x & REST) << OWN;
+    if (!BF16 && M.type == kPackedE5M2) return y;
+    return fma_pair<BF16>(y, POWER * 0x00010001u, 0x80008000u);
+  }
+};
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_CODES_CUH_
