@@ -9,8 +9,10 @@
 namespace rondo {
 
 std::optional<WeightBits> ParseWeightBits(std::string_view text) {
-  constexpr std::pair<std::string_view, PackedType> kNames[] = {{"int2", PackedType::kU2},  {"int4", PackedType::kU4},
-                                                                {"int8", PackedType::kU8},  {"fp8", PackedType::kE4M3},
+  constexpr std::pair<std::string_view, PackedType> kNames[] = {{"int2", PackedType::kU2},
+                                                                {"int4", PackedType::kU4},
+                                                                {"int8", PackedType::kU8},
+                                                                {"fp8", PackedType::kE4M3},
                                                                 {"fp4", PackedType::kE2M1}};
   const size_t colon = std::min(text.find(':'), text.size());
   for (const auto& [name, type] : kNames) {

@@ -2,9 +2,9 @@
 //
 // A matrix [n, k] is codes of one PackedType. The weight is (value of the code - zero) * scale, with a scale
 // (and where there are any, a zero point) for each run of `block` along k; zero points are whole numbers.
-// Codes lie in the order in which tensor cores take fragments of 16 rows and 16 of k (mma.m16n8k16's A): tiles
-// of 16 rows, in each of them pieces of 512 bytes one after another along k. Of a piece, lane 4 g + t has 16
-// bytes: words of the rows g and g + 8 by turns, each with pairs of codes at k 16 s + 2 t + {0, 1} and
+// Codes lie in the order in which tensor cores take fragments of 16 rows and 16 of k (mma.m16n8k16's A):
+// tiles of 16 rows, in each of them pieces of 512 bytes one after another along k. Of a piece, lane 4 g + t
+// has 16 bytes: words of the rows g and g + 8 by turns, each with pairs of codes at k 16 s + 2 t + {0, 1} and
 // 16 s + 8 + 2 t + {0, 1}. Pair i of a word has its codes at the bits i * bits and i * bits + 16, so that a
 // shift and a mask give both at once. n and k are rounded up to whole pieces; codes there may be anything.
 // Scales and zero points lie as [n / 16][blocks][8][2]: rows g and g + 8 side by side.
@@ -61,7 +61,8 @@ struct PackedShape {
   constexpr int64_t BitAt(int64_t row, int64_t at) const {
     const int64_t in = at % piece(), word = 128 / bits, slice = in % word / 16;
     const int64_t lane = row % 8 * 4 + at % 8 / 2;
-    const int64_t place = ((row / 16 * pieces() + at / piece()) * 32 + lane) * 16 + in / word * 8 + row % 16 / 8 * 4;
+    const int64_t place =
+        ((row / 16 * pieces() + at / piece()) * 32 + lane) * 16 + in / word * 8 + row % 16 / 8 * 4;
     return place * 8 + bits * (2 * slice + at % 16 / 8) + at % 2 * 16;
   }
   constexpr int64_t ScaleAt(int64_t row, int64_t at) const {

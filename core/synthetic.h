@@ -40,8 +40,8 @@ constexpr uint64_t SyntheticKey(uint64_t seed, std::string_view name) {
   return h;
 }
 
-// Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: any bytes, or zeros if scale is 0;
-// other integers: zeros.
+// Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: any bytes, or zeros if scale
+// is 0; other integers: zeros.
 inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t first, uint64_t count,
                                void* out) {
   switch (dtype) {

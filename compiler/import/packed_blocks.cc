@@ -126,9 +126,11 @@ std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const
     if (!(z == std::floor(z) && z >= 0 && z <= 255)) return nullptr;
     zero[static_cast<size_t>(at)] = z;
   }
-  const PackedType type = blocks.bits == 2 ? PackedType::kU2 : blocks.bits == 4 ? PackedType::kU4 : PackedType::kU8;
-  return ir::Pack(type, blocks.n, blocks.k, blocks.size, codes, scale, zero, static_cast<int32_t>(blocks.middle()),
-                  ScaleType(scales->dtype, scale));
+  const PackedType type = blocks.bits == 2   ? PackedType::kU2
+                          : blocks.bits == 4 ? PackedType::kU4
+                                             : PackedType::kU8;
+  return ir::Pack(type, blocks.n, blocks.k, blocks.size, codes, scale, zero,
+                  static_cast<int32_t>(blocks.middle()), ScaleType(scales->dtype, scale));
 }
 
 }  // namespace

@@ -21,15 +21,14 @@ int CodeAt(const NarrowCodes& codes, int64_t i) {
   return (code & mask) ^ (codes.is_signed ? 1 << (codes.bits - 1) : 0);
 }
 
-// The weight as a matrix [n, k], of which element (n, k) is number n * n_stride + k * k_stride, and its scales:
-// that of a row and a block is number row * scale_row + block * scale_block.
+// The weight as a matrix [n, k], of which element (n, k) is number n * n_stride + k * k_stride, and its
+// scales: that of a row and a block is number row * scale_row + block * scale_block.
 struct Layout {
   int64_t n = 0, k = 0, n_stride = 0, k_stride = 0, block = 0;
   int64_t scale_row = 0, scale_block = 0;
 };
 
 std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, int64_t block) {
-  if (x.rank != 2) return std::nullopt;
   // k is the axis of the blocks; without them the axis that scales do not count.
   const int along = block > 0 ? axis : scales.elements() == 1 ? 0 : 1 - axis;
   Layout layout;
@@ -38,7 +37,8 @@ std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, in
   layout.k_stride = along == 1 ? 1 : x[1];
   layout.n_stride = along == 1 ? x[1] : 1;
   layout.block = block > 0 ? block : layout.k;
-  if (layout.n < 16 || layout.k < 32 || (layout.block % 16 != 0 && layout.block < layout.k)) return std::nullopt;
+  if (layout.n < 16 || layout.k < 32 || (layout.block % 16 != 0 && layout.block < layout.k))
+    return std::nullopt;
   const int64_t blocks = (layout.k + layout.block - 1) / layout.block;
   if (block == 0) {
     if (scales.elements() != 1 && !(scales == Shape({layout.n}))) return std::nullopt;
@@ -58,7 +58,9 @@ std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, in
 Result<NodeId> DequantisedWeight(OpContext& c) {
   const std::shared_ptr<const NarrowCodes> codes = c.InValue(0).narrow;
   const std::shared_ptr<const NarrowCodes> zeros = c.Has(2) ? c.InValue(2).narrow : nullptr;
-  if (codes == nullptr || codes->data->synthetic || !IsFloat(c.dtype(1)) || c.dtype(1) == DType::kF64) return kNoNode;
+  if (codes == nullptr || codes->shape.rank != 2 || codes->data->synthetic || !IsFloat(c.dtype(1)) ||
+      c.dtype(1) == DType::kF64)
+    return kNoNode;
   if (c.Has(2) && (zeros == nullptr || zeros->data->synthetic || zeros->bits != codes->bits ||
                    zeros->is_signed != codes->is_signed || !(zeros->shape == c.shape(1))))
     return kNoNode;
@@ -90,8 +92,8 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
   }
   const int32_t middle = codes->is_signed ? 1 << (codes->bits - 1) : 0;
   const std::shared_ptr<const ir::PackedMatrix> matrix =
-      ir::Pack(codes->bits == 2 ? PackedType::kU2 : PackedType::kU4, layout.n, layout.k, layout.block, numbers, scale,
-               zero, middle, scales->dtype);
+      ir::Pack(codes->bits == 2 ? PackedType::kU2 : PackedType::kU4, layout.n, layout.k, layout.block,
+               numbers, scale, zero, middle, scales->dtype);
   NodeId w = c.b.Constant(ir::PackedConstant(matrix, type, codes->data->name));
   return layout.k_stride == 1 ? w : c.b.Transpose(w, {1, 0});
 }

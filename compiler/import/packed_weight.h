@@ -6,9 +6,9 @@
 
 namespace rondo::importer {
 
-// What a DequantizeLinear of a weight gives, as a packed constant (compiler/ir/packed.h). kNoNode where it is no
-// such weight, or does not fit that form: a matrix of constants, with scales for blocks along one axis, for each
-// index of one axis, or one for all.
+// What a DequantizeLinear of a weight gives, as a packed constant (compiler/ir/packed.h). kNoNode where it is
+// no such weight, or does not fit that form: a matrix of constants, with scales for blocks along one axis,
+// for each index of one axis, or one for all.
 Result<NodeId> DequantisedWeight(OpContext& c);
 
 }  // namespace rondo::importer

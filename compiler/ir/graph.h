@@ -174,8 +174,8 @@ struct CallAttrs {
   uint32_t output = 0;  // which of the op's outputs the node is
 };
 
-// Of a kMatMul [..., m, k] x packed [n, k] -> [..., m, n]: its inputs are the left side, codes, scales and, if
-// there are any, zero points, each constants of one dimension.
+// Of a kMatMul [..., m, k] x packed [n, k] -> [..., m, n]: its inputs are the left side, codes, scales and,
+// if there are any, zero points, each constants of one dimension.
 struct PackedAttrs {
   PackedWeights weights;
   bool has_zeros = false;

@@ -114,7 +114,8 @@ std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, 
   // Both spread evenly: a mean square of a third of the scale's, times the codes'.
   const double scale = spread / std::sqrt(MeanSquare(type, matrix->zero));
   matrix->codes = Synthetic(DType::kU8, shape.covered(), key, 1);
-  matrix->scales = Synthetic(scale_type, shape.scales_covered(), SyntheticMix(key), static_cast<float>(scale));
+  matrix->scales =
+      Synthetic(scale_type, shape.scales_covered(), SyntheticMix(key), static_cast<float>(scale));
   return matrix;
 }
 

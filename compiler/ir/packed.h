@@ -34,8 +34,8 @@ std::shared_ptr<const PackedMatrix> Pack(PackedType type, int64_t n, int64_t k, 
                                          std::span<const uint8_t> codes, std::span<const float> scales,
                                          std::span<const float> zeros, int32_t zero, DType scale_type);
 
-// One whose codes are synthetic bytes and whose scales are synthetic numbers, so that its numbers spread about
-// as evenly over [-spread, spread] would.
+// One whose codes are synthetic bytes and whose scales are synthetic numbers, so that its numbers spread
+// about as evenly over [-spread, spread] would.
 std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, int64_t k, int64_t block,
                                                     DType scale_type, uint64_t key, float spread);
 

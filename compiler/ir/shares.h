@@ -10,8 +10,8 @@
 
 namespace rondo::ir {
 
-// Calls f(first, last) for runs of items that together are [0, count), each of at least `least` items, from as
-// many threads as there are cores. f neither throws nor allocates; runs are independent of each other.
+// Calls f(first, last) for runs of items that together are [0, count), each of at least `least` items, from
+// as many threads as there are cores. f neither throws nor allocates; runs are independent of each other.
 template <typename F>
 void InShares(int64_t count, int64_t least, F f) {
   const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());

@@ -99,7 +99,8 @@ class Packing {
     if (n.shape.elements() == 0) return false;
     if (options_.host) return rows <= kMostRowsOnHost;
     const bool power = (matrix.block & (matrix.block - 1)) == 0;
-    return Is16Bit(dtype) && rows <= kMostRowsOnGpu && matrix.k % 8 == 0 && (power || matrix.block >= matrix.k);
+    return Is16Bit(dtype) && rows <= kMostRowsOnGpu && matrix.k % 8 == 0 &&
+           (power || matrix.block >= matrix.k);
   }
 
   NodeId Add(NodeId like, std::shared_ptr<const ir::ConstantData> data, const char* what) {
@@ -148,7 +149,8 @@ Result<PassResult> PackWeights(Graph* graph, const PassOptions& options) {
   Packing packing(graph, options);
   for (NodeId id = 0, end = graph->size(); id < end; ++id) {
     const Node& n = graph->node(id);
-    if (!n.dead && n.op == Op::kConstant && n.As<ir::ConstantAttrs>().data->packed != nullptr) packing.Constant(id);
+    if (!n.dead && n.op == Op::kConstant && n.As<ir::ConstantAttrs>().data->packed != nullptr)
+      packing.Constant(id);
   }
   PassResult result = packing.Result();
   if (!result.text.empty()) Tidy(graph);

@@ -32,8 +32,8 @@ class Quantising {
     char error[32] = "synthetic";
     std::shared_ptr<const ir::PackedMatrix> matrix;
     if (data->synthetic) {
-      matrix = ir::SyntheticPacked(options_.quantize, layout->n, layout->k, block, scale_type, data->synthetic_key,
-                                   data->synthetic_scale);
+      matrix = ir::SyntheticPacked(options_.quantize, layout->n, layout->k, block, scale_type,
+                                   data->synthetic_key, data->synthetic_scale);
     } else {
       double relative = 0;
       matrix = RoundWeights(*data, *layout, {options_.quantize, block, scale_type}, &relative);
@@ -58,8 +58,9 @@ class Quantising {
 
   std::string Text() const {
     char line[160];
-    std::snprintf(line, sizeof(line), "%lld weights rounded to %s, %lld -> %lld bytes", static_cast<long long>(count_),
-                  Name(options_.quantize), static_cast<long long>(before_), static_cast<long long>(after_));
+    std::snprintf(line, sizeof(line), "%lld weights rounded to %s, %lld -> %lld bytes",
+                  static_cast<long long>(count_), Name(options_.quantize), static_cast<long long>(before_),
+                  static_cast<long long>(after_));
     return line + lines_;
   }
   int64_t count() const { return count_; }
@@ -68,8 +69,9 @@ class Quantising {
   // How matmuls read the constant as their right side; none if anything else reads it, or they differ.
   std::optional<WeightLayout> LayoutOf(NodeId id, const ConstantData& data) {
     const DType t = data.dtype;
-    if (data.packed != nullptr || data.shape.rank != 2 || data.shape.elements() < kLeastElements || g_->IsOutput(id) ||
-        (t != DType::kF32 && t != DType::kF16 && t != DType::kBF16) || data.synthetic_run != 0)
+    if (data.packed != nullptr || data.shape.rank != 2 || data.shape.elements() < kLeastElements ||
+        g_->IsOutput(id) || (t != DType::kF32 && t != DType::kF16 && t != DType::kBF16) ||
+        data.synthetic_run != 0)
       return std::nullopt;
     std::optional<WeightLayout> found;
     for (NodeId user : g_->UsersOf(id)) {
@@ -95,7 +97,8 @@ class Quantising {
     WeightLayout layout;
     if (step.strides[r - 2] == 1 && step.strides[r - 1] == columns && step.shape[r - 2] == columns) {
       layout = {data.shape[0], columns, columns, 1};
-    } else if (step.strides[r - 2] == columns && step.strides[r - 1] == 1 && step.shape[r - 2] == data.shape[0]) {
+    } else if (step.strides[r - 2] == columns && step.strides[r - 1] == 1 &&
+               step.shape[r - 2] == data.shape[0]) {
       layout = {columns, data.shape[0], 1, columns};
     } else {
       return false;

@@ -24,21 +24,28 @@ class Codes {
   explicit Codes(PackedType type)
       : type_(type),
         sign_(1 << (BitsOf(type) - 1)),
-        mantissa_(type == PackedType::kE4M3 ? 3 : type == PackedType::kE5M2 ? 2 : 1),
-        bias_(type == PackedType::kE4M3 ? 7 : type == PackedType::kE5M2 ? 15 : 1),
+        mantissa_(type == PackedType::kE4M3   ? 3
+                  : type == PackedType::kE5M2 ? 2
+                                              : 1),
+        bias_(type == PackedType::kE4M3   ? 7
+              : type == PackedType::kE5M2 ? 15
+                                          : 1),
         // The last codes of FP8 are no numbers.
-        last_(type == PackedType::kE4M3 ? 126 : type == PackedType::kE5M2 ? 123 : 7),
+        last_(type == PackedType::kE4M3   ? 126
+              : type == PackedType::kE5M2 ? 123
+                                          : 7),
         normal_(std::ldexp(1.0f, 1 - bias_)),
         unit_(std::ldexp(1.0f, bias_ - 1 + mantissa_)) {
     for (uint32_t code = 0; code < 256; ++code)
-      values_[code] = code < 2u * static_cast<uint32_t>(sign_) ? PackedValue(type, code) - static_cast<float>(zero()) : 0;
+      values_[code] =
+          code < 2u * static_cast<uint32_t>(sign_) ? PackedValue(type, code) - static_cast<float>(zero()) : 0;
   }
 
   bool whole() const { return type_ <= PackedType::kU8; }
   int32_t zero() const { return whole() ? sign_ : 0; }
   float Value(uint8_t code) const { return values_[code]; }
-  // Of a block whose number of greatest magnitude is `greatest`. Of whole numbers the least has no counterpart
-  // above 0.
+  // Of a block whose number of greatest magnitude is `greatest`. Of whole numbers the least has no
+  // counterpart above 0.
   float ScaleOf(float greatest) const {
     return whole() ? greatest / -static_cast<float>(sign_) : std::abs(greatest) / values_[last_];
   }
@@ -69,7 +76,8 @@ struct Lost {
 };
 
 // Rounds one row; its scales go to `scales`.
-Lost RoundRow(const Codes& codes, const WeightBlocks& blocks, const float* x, int64_t k, uint8_t* to, float* scales) {
+Lost RoundRow(const Codes& codes, const WeightBlocks& blocks, const float* x, int64_t k, uint8_t* to,
+              float* scales) {
   Lost lost;
   for (int64_t first = 0; first < k; first += blocks.size) {
     const int64_t last = std::min(first + blocks.size, k);
@@ -79,7 +87,8 @@ Lost RoundRow(const Codes& codes, const WeightBlocks& blocks, const float* x, in
     }
     uint8_t bytes[4];
     scalar::Store<float>(blocks.scale_type, bytes, 0, codes.ScaleOf(greatest));
-    const float scale = scalar::Load<float>(blocks.scale_type, bytes, 0), inverse = scale == 0 ? 0 : 1 / scale;
+    const float scale = scalar::Load<float>(blocks.scale_type, bytes, 0),
+                inverse = scale == 0 ? 0 : 1 / scale;
     *scales++ = scale;
     for (int64_t i = first; i < last; ++i) {
       to[i] = codes.CodeOf(x[i] * inverse);
@@ -92,7 +101,8 @@ Lost RoundRow(const Codes& codes, const WeightBlocks& blocks, const float* x, in
 }
 
 // `rows` rows from `first` on as f32, row after row. False if a number is not finite.
-bool ReadRows(const ir::ConstantData& data, const WeightLayout& layout, int64_t first, int64_t rows, float* out) {
+bool ReadRows(const ir::ConstantData& data, const WeightLayout& layout, int64_t first, int64_t rows,
+              float* out) {
   bool finite = true;
   const auto read = [&](auto widen) {
     const bool along_k = layout.k_stride == 1;
@@ -143,9 +153,9 @@ std::shared_ptr<const ir::PackedMatrix> RoundWeights(const ir::ConstantData& dat
       const int64_t row = group * kRows, rows = std::min(kRows, layout.n - row);
       if (!ReadRows(data, layout, row, rows, x)) finite = false;
       for (int64_t r = 0; r < rows; ++r) {
-        lost[static_cast<size_t>(row + r)] = RoundRow(codes, blocks, x + r * layout.k, layout.k,
-                                                      numbers.data() + (row + r) * layout.k,
-                                                      scales.data() + (row + r) * count);
+        lost[static_cast<size_t>(row + r)] =
+            RoundRow(codes, blocks, x + r * layout.k, layout.k, numbers.data() + (row + r) * layout.k,
+                     scales.data() + (row + r) * count);
       }
     }
   });
@@ -156,7 +166,8 @@ std::shared_ptr<const ir::PackedMatrix> RoundWeights(const ir::ConstantData& dat
     all.errors += row.errors;
   }
   *error = all.squares == 0 ? 0 : std::sqrt(all.errors / all.squares);
-  return ir::Pack(blocks.type, layout.n, layout.k, blocks.size, numbers, scales, {}, codes.zero(), blocks.scale_type);
+  return ir::Pack(blocks.type, layout.n, layout.k, blocks.size, numbers, scales, {}, codes.zero(),
+                  blocks.scale_type);
 }
 
 }  // namespace rondo::passes

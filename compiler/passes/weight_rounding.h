@@ -19,9 +19,9 @@ struct WeightBlocks {
   DType scale_type = DType::kBF16;
 };
 
-// Each number rounded to the nearest that its block's scale can say; the scale is such that the block's greatest
-// magnitude is the type's. `error`: root of the mean square of what was lost, of that of the weight. Null if a
-// number is not finite. Spread over the cores; the result does not depend on how many there are.
+// Each number rounded to the nearest that its block's scale can say; the scale is such that the block's
+// greatest magnitude is the type's. `error`: root of the mean square of what was lost, of that of the weight.
+// Null if a number is not finite. Spread over the cores; the result does not depend on how many there are.
 std::shared_ptr<const ir::PackedMatrix> RoundWeights(const ir::ConstantData& data, const WeightLayout& layout,
                                                      const WeightBlocks& blocks, double* error);
 

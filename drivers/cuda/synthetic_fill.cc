@@ -98,7 +98,8 @@ end:
 )";
 
 constexpr bool IsMade(DType dtype, float scale) {
-  return (dtype == DType::kU8 && scale != 0) || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64;
+  return (dtype == DType::kU8 && scale != 0) || dtype == DType::kF32 || dtype == DType::kF16 ||
+         dtype == DType::kBF16 || dtype == DType::kF64;
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ Status PartBuilder::BuildPacked() {
   for (size_t j = 0; j < part_.rhs.size(); ++j) {
     RONDO_RETURN_IF_ERROR(BuildAccess(part_.rhs[j], out_->tiling, &packed->codes[j]));
     RONDO_RETURN_IF_ERROR(BuildAccess(part_.scales[j], out_->tiling, &packed->scales[j]));
-    if (!part_.zeros.empty()) RONDO_RETURN_IF_ERROR(BuildAccess(part_.zeros[j], out_->tiling, &packed->zeros[j]));
+    if (!part_.zeros.empty())
+      RONDO_RETURN_IF_ERROR(BuildAccess(part_.zeros[j], out_->tiling, &packed->zeros[j]));
     // Numbers along k count as the left side's do.
     const Access& codes = *packed->codes[j];
     int64_t inner = 1;

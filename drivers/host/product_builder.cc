@@ -147,7 +147,8 @@ Status PartBuilder::BuildProduct() {
   if (part_.packed.type != PackedType::kNone) {
     const GrowingList<TapeInst> left = LhsTape();
     if (!left.ok()) return NoMemory();
-    if (TapeDepends(Tape(left.data(), left.size()), kN)) return Fail("a left side that moves with the columns");
+    if (TapeDepends(Tape(left.data(), left.size()), kN))
+      return Fail("a left side that moves with the columns");
     out_->work = points * 0.5 + products * 0.05;
     return BuildPacked();
   }

@@ -146,7 +146,8 @@ Status VerifyPacked(const Part& part, const OperandLoops* loops, const LoopGroup
     if ((g.reduced >> d & 1) != 0) shape.k *= part.loops[d];
   }
   const size_t count = part.rhs.size();
-  if (part.acc_type != TapeType::kF32 || shape.block < 16 || (shape.block % 16 != 0 && shape.block < shape.k) || shape.n < 16 || shape.k < 32 ||
+  if (part.acc_type != TapeType::kF32 || shape.block < 16 || shape.block > kMaxPoints ||
+      (shape.block % 16 != 0 && shape.block < shape.k) || shape.n < 16 || shape.k < 32 ||
       part.scales.size() != count || (part.zeros.size() != 0 && part.zeros.size() != count)) {
     return RONDO_BROKEN("packed weights [%lld, %lld] in blocks of %lld with %zu scales, %zu zero points",
                         static_cast<long long>(shape.n), static_cast<long long>(shape.k),
@@ -156,8 +157,11 @@ Status VerifyPacked(const Part& part, const OperandLoops* loops, const LoopGroup
   for (size_t j = 0; j < 3 * count; ++j) {
     const bool codes = j < count;
     if (!codes && j >= 2 * count && part.zeros.empty()) break;
-    const uint16_t index = codes ? part.rhs[j] : j < 2 * count ? part.scales[j - count] : part.zeros[j - 2 * count];
-    RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"packed weight", index, true, codes ? g.n | g.reduced : g.n, false}));
+    const uint16_t index = codes           ? part.rhs[j]
+                           : j < 2 * count ? part.scales[j - count]
+                                           : part.zeros[j - 2 * count];
+    RONDO_RETURN_IF_ERROR(
+        VerifyRole(part, loops, {"packed weight", index, true, codes ? g.n | g.reduced : g.n, false}));
     const Operand& operand = part.operands[index];
     bool fits = operand.offset == 0 && operand.guards.empty() && operand.indirects.empty() &&
                 operand.dtype == (codes ? DType::kU8 : part.operands[scales].dtype) &&

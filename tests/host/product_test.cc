@@ -159,8 +159,8 @@ void PackedContraction(uint32_t seed) {
   part.packed.type = kTypes[seed % 6];
   part.packed.block = seed % 5 == 0 ? int64_t{1} << 20 : int64_t{16} << Between(random, 0, 4);
   part.packed.zero = static_cast<int32_t>(Between(random, 0, 9));
-  maker.loops = {Between(random, 1, seed % 4 == 0 ? 150 : 12), Between(random, 1, 3), Between(random, 16, 200),
-                 Between(random, 4, 80) * 8};
+  maker.loops = {Between(random, 1, seed % 8 == 0 ? 80 : 10), Between(random, 1, 3), Between(random, 16, 60),
+                 Between(random, 4, 50) * 8};
   part.skeleton = Skeleton::kContraction;
   part.m = part.reduced = 1;
   part.n = 2;
@@ -170,7 +170,9 @@ void PackedContraction(uint32_t seed) {
   const DType scale = RandomFloat(random);
   std::vector<uint16_t> rhs, scales, zeros;
   for (int64_t j = 0; j < Between(random, 1, 2); ++j) {
-    const auto add = [&] { return PackedOperand(maker, scale, shape.scales_covered(), shape.ScaleStride(), 0); };
+    const auto add = [&] {
+      return PackedOperand(maker, scale, shape.scales_covered(), shape.ScaleStride(), 0);
+    };
     rhs.push_back(PackedOperand(maker, DType::kU8, shape.covered(), shape.Stride(), 1));
     scales.push_back(add());
     if (seed % 3 == 0) zeros.push_back(add());
@@ -180,17 +182,21 @@ void PackedContraction(uint32_t seed) {
   if (!zeros.empty()) part.zeros = arena.Copy(zeros);
   const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});
   const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 2, 1});
-  MakeEpilogue(random, maker, static_cast<int>(rhs.size()), TapeType::kF32, bias, DType::kF32, out, DType::kF32);
+  MakeEpilogue(random, maker, static_cast<int>(rhs.size()), TapeType::kF32, bias, DType::kF32, out,
+               DType::kF32);
   Memory memory;
   memory.Randomise(maker, random);
+  // FP8 of the lower half of its exponents: what nearly cancels says nothing.
+  const uint32_t least =
+      part.packed.type == PackedType::kE4M3 || part.packed.type == PackedType::kE5M2 ? 0xbf : 0xff;
   for (uint16_t codes : rhs) {
-    for (char& byte : memory.params[maker.operands[codes].param]) byte = static_cast<char>(random());
+    for (char& byte : memory.params[maker.operands[codes].param]) byte = static_cast<char>(random() & least);
   }
   ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {3e-4, 3e-3});
 }
 
 TEST(Contraction, ByPackedWeightsMatchesTheReference) {
-  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) PackedContraction(seed);
+  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) PackedContraction(seed);
 }
 
 // Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or

@@ -184,9 +184,7 @@ class Interpreter {
       (reduced ? k : n) += codes.strides[d] * point_[d];
     }
     n /= shape.Stride();
-    const auto at = [&](uint16_t operand) {
-      return ReadAt(part_.operands[operand], shape.ScaleAt(n, k));
-    };
+    const auto at = [&](uint16_t operand) { return ReadAt(part_.operands[operand], shape.ScaleAt(n, k)); };
     const int64_t bit = shape.BitAt(n, k);
     const auto byte = static_cast<uint32_t>(ReadAt(codes, bit / 8));
     const double value = PackedValue(part_.packed.type, byte >> (bit % 8) & ((1u << shape.bits) - 1));

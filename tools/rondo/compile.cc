@@ -194,7 +194,8 @@ class CompileCommand : public Command {
               "f16 and bf16 states are of that type, other inputs and outputs stay f32",
               "TYPE")
         .Text("--quantize-weights", &quantize_,
-              "rounds weights of matmuls to int4, int8, fp8, int2 or fp4, with a scale for each column or, as in "
+              "rounds weights of matmuls to int4, int8, fp8, int2 or fp4, with a scale for each column or, "
+              "as in "
               "int4:32, for each block of 16 to 256 numbers; -v says what each weight lost",
               "TYPE[:BLOCK]")
         .Text("--matmuls,--products", &matmuls_,
@@ -356,9 +357,10 @@ class CompileCommand : public Command {
     if (!quantize_.empty()) {
       const std::optional<WeightBits> bits = ParseWeightBits(quantize_);
       if (!bits) {
-        return Misuse("compile", "--quantize-weights " + quantize_ +
-                                     " is none of int2, int4, int8, fp4, fp8, alone or as in int4:32 with a block of "
-                                     "16, 32, 64, 128 or 256");
+        return Misuse("compile",
+                      "--quantize-weights " + quantize_ +
+                          " is none of int2, int4, int8, fp4, fp8, alone or as in int4:32 with a block of "
+                          "16, 32, 64, 128 or 256");
       }
       options_.quantize = *bits;
     }

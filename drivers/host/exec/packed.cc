@@ -1,5 +1,5 @@
-// The contraction path of weights in fewer bits (core/packed_weights.h): codes are unpacked into a few rows of
-// floats that stay in the nearest cache, and every row of the left side is multiplied by them there.
+// The contraction path of weights in fewer bits (core/packed_weights.h): codes are unpacked into a few rows
+// of floats that stay in the nearest cache, and every row of the left side is multiplied by them there.
 #include "drivers/host/exec/exec.h"
 #include "drivers/host/exec/product.h"
 
@@ -32,7 +32,8 @@ class Unpacking {
   }
 
  private:
-  // Half of a piece of a row: the words of four lanes, each pair of codes 8 further along k than the one before.
+  // Half of a piece of a row: the words of four lanes, each pair of codes 8 further along k than the one
+  // before.
   void Half(const char* from, float* out) {
     uint32_t w[4];
     for (int t = 0; t < 4; ++t) std::memcpy(&w[t], from + t * 16, 4);
@@ -91,10 +92,11 @@ void MultiplyTile(const PartProgram& part, Worker& w, const int64_t* pos, int n,
   const int64_t base = BaseOf(access, pos), k = part.nest.points[3];
   for (int first = 0; first < n && !Stopped(w); first += kPackedColumns) {
     const int columns = Least(kPackedColumns, n - first);
-    for (int64_t at = 0; at < k; at += kPackedDepth) {
+    for (int64_t at = 0; at < k && !Stopped(w); at += kPackedDepth) {
       const int64_t depth = Least<int64_t>(kPackedDepth, k - at);
       for (int c = 0; c < columns; ++c)
-        unpacking.Row((base + LaneOffset(access.lane, first + c)) / packed.stride, at, depth, panel + c * kPackedDepth);
+        unpacking.Row((base + LaneOffset(access.lane, first + c)) / packed.stride, at, depth,
+                      panel + c * kPackedDepth);
       for (int64_t r = 0; r < rows; r += kFewRows) {
         Dots(a + r * part.lhs_row + at, part.lhs_row, static_cast<int>(Least<int64_t>(kFewRows, rows - r)),
              reinterpret_cast<const char*>(panel), DType::kF32, kPackedDepth, depth, columns,

@@ -1,8 +1,8 @@
 // Matmuls of 1 to 16 rows of A in 16 bits by weights of fewer bits (core/packed_weights.h), by mma.sync.
 //
-// B is streamed once, as few_rows_stream does it: every warp copies pieces of it, with their scales, into slots
-// of its own, stages ahead. A piece is 16 columns, which take the 16-wide extent of the instruction. What the
-// numbers of a block add up to is multiplied by its scale, in f32.
+// B is streamed once, as few_rows_stream does it: every warp copies pieces of it, with their scales, into
+// slots of its own, stages ahead. A piece is 16 columns, which take the 16-wide extent of the instruction.
+// What the numbers of a block add up to is multiplied by its scale, in f32.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_PACKED_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_PACKED_CUH_
 
@@ -83,8 +83,8 @@ struct PackedStream {
         copy_async<16>(to + at, present ? from + ((u64)column * blocks + block) * ROW + at : from, present);
     }
   }
-  // This block's part of A, 32 of K at a time as fragments have them: thread t of four the pairs at 2t, 8 + 2t,
-  // 16 + 2t and 24 + 2t. a_at(m, k): 8 elements along K.
+  // This block's part of A, 32 of K at a time as fragments have them: thread t of four the pairs at 2t, 8 +
+  // 2t, 16 + 2t and 24 + 2t. a_at(m, k): 8 elements along K.
   template <typename A>
   MEMBER void prepare(A a_at) const {
     const int chunks = steps * M.tile_k() / 8;
@@ -122,7 +122,8 @@ struct PackedStream {
   // Adds the warp's step of a tile.
   MEMBER void multiply(float (*acc)[FRAGMENTS][4], int stage, int step) const {
     // 16s of K: of a piece; that share a scale, at most those of a piece; in a word.
-    constexpr int PIECE = PIECE_K / 16, SHARE = (M.block < PIECE_K ? M.block : PIECE_K) / 16, WORD = 8 / M.bits;
+    constexpr int PIECE = PIECE_K / 16, SHARE = (M.block < PIECE_K ? M.block : PIECE_K) / 16,
+                  WORD = 8 / M.bits;
     const int first_k = (step * SLICES + slice) * WARP_K, local = (step * M.warps + k_warp) * WARP_K;
 #pragma unroll
     for (int p = 0; p < PIECES; ++p) {
@@ -140,8 +141,10 @@ struct PackedStream {
           if (s % 2 == 0) {
 #pragma unroll
             for (int n = 0; n < FRAGMENTS; ++n)
-              x[n] = 8 * n + g < ROWS ? shared_16(a + (u32)((8 * n + g) * pitch + local + p * PIECE_K + s * 16) * 2 + t * 16)
-                                      : make_uint4(0, 0, 0, 0);
+              x[n] =
+                  8 * n + g < ROWS
+                      ? shared_16(a + (u32)((8 * n + g) * pitch + local + p * PIECE_K + s * 16) * 2 + t * 16)
+                      : make_uint4(0, 0, 0, 0);
           }
           if (s % SHARE == 0) {
             scales_of(at + PIECES * 512, block, scale);
@@ -181,14 +184,16 @@ struct PackedStream {
         for (int e = 0; e < 4; ++e) {
           const int row = 8 * n + 2 * t + (e & 1), column = n_warp * 16 + g + 8 * (e >> 1);
           if (row < ROWS)
-            partial[(j * M.warps + k_warp) * M.few_rows().points() + row * M.tile_n() + column] = acc[j][n][e];
+            partial[(j * M.warps + k_warp) * M.few_rows().points() + row * M.tile_n() + column] =
+                acc[j][n][e];
         }
   }
 };
 
 // a_at(m, k): 8 elements of A along K; epilogue(m, n, accumulators of each B).
 template <PackedMatmul M, typename A, typename Epilogue>
-DEV void matmul_packed(u32 block, u32 count, MatmulExtents problem, PackedMatrices b, A a_at, Epilogue epilogue) {
+DEV void matmul_packed(u32 block, u32 count, MatmulExtents problem, PackedMatrices b, A a_at,
+                       Epilogue epilogue) {
   typedef PackedStream<M> Stream;
   constexpr int STAGES = M.stages;
   const Stream stream(block, count, problem, b);

@@ -1,8 +1,9 @@
 // Codes of packed weights (core/packed_weights.h) as pairs of f16 or bf16, in registers.
 //
-// Whole numbers: a code in the low bits of the mantissa of a power of two is that power plus the code; what is
-// too much is subtracted together with the zero point, exactly (the trick is FasterTransformer's). Floats: sign,
-// exponent and mantissa are shifted to their places and a power of two makes up for the other bias, exactly.
+// Whole numbers: a code in the low bits of the mantissa of a power of two is that power plus the code; what
+// is too much is subtracted together with the zero point, exactly (the trick is FasterTransformer's). Floats:
+// sign, exponent and mantissa are shifted to their places and a power of two makes up for the other bias,
+// exactly.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_CODES_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_CODES_CUH_
 

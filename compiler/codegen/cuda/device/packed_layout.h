@@ -1,5 +1,5 @@
-// PackedMatmul: a matmul of few rows by weights of fewer bits (matmul_packed.cuh), as its kernel fixes it; and
-// what lies where in its shared memory. Sizes in bytes unless said otherwise.
+// PackedMatmul: a matmul of few rows by weights of fewer bits (matmul_packed.cuh), as its kernel fixes it;
+// and what lies where in its shared memory. Sizes in bytes unless said otherwise.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_LAYOUT_H_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_LAYOUT_H_
 
@@ -24,8 +24,8 @@ struct PackedMatmul {
   int scale_bf16;   // of 2 bytes: bf16, else f16
   int zeros;        // blocks have zero points, else all have `zero`
   int zero;
-  int bf16;         // what is multiplied: bf16, else f16
-  int b_constant;   // B never changes: it is copied before the kernels ahead are complete
+  int bf16;        // what is multiplied: bf16, else f16
+  int b_constant;  // B never changes: it is copied before the kernels ahead are complete
 
   HOST_DEVICE int piece_k() const { return 256 / bits; }
   HOST_DEVICE int warp_k() const { return piece_k() * pieces; }  // of a warp's step

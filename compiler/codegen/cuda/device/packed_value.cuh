@@ -27,11 +27,12 @@ DEV float packed_number(u32 code) {
 }
 
 template <int TYPE, int BITS, int SCALE>
-DEV float packed_value(const char* codes, const char* scales, const char* zeros, int zero, i64 n, i64 k, i64 pieces,
-                       i64 blocks, i64 block) {
+DEV float packed_value(const char* codes, const char* scales, const char* zeros, int zero, i64 n, i64 k,
+                       i64 pieces, i64 blocks, i64 block) {
   constexpr int PIECE = 256 / BITS, WORD = 128 / BITS;
   const int in = (int)(k % PIECE), lane = (int)(n % 8) * 4 + (int)(k % 8) / 2;
-  const i64 word = (((n / 16 * pieces + k / PIECE) * 32 + lane) * 16 + in / WORD * 8 + (int)(n % 16) / 8 * 4) / 4;
+  const i64 word =
+      (((n / 16 * pieces + k / PIECE) * 32 + lane) * 16 + in / WORD * 8 + (int)(n % 16) / 8 * 4) / 4;
   const int bit = BITS * (in % WORD / 16 * 2 + (int)(k % 16) / 8) + (int)(k % 2) * 16;
   const u32 code = ((const u32*)codes)[word] >> bit & ((1u << BITS) - 1);
   const i64 at = (n / 16 * blocks + k / block) * 16 + n % 8 * 2 + n % 16 / 8;

@@ -64,8 +64,7 @@ void WriteAValue(const PartContext& context, const MatmulProblem& problem, int l
   writer->Line("return (float)" + value + "; };");
 }
 
-void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DType type,
-                   PartWriter* writer) {
+void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DType type, PartWriter* writer) {
   const Part& part = context.part;
   const Operand& lhs = part.operands[part.lhs];
   writer->Line("auto a_at = [&](int m, int k) -> uint4 {");

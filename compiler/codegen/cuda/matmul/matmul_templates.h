@@ -22,7 +22,7 @@ extern const PartTemplate kPlainMatmul;  // a thread or a warp a point
 
 // Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kContractionTemplates[] = {
-    &kFewRowsMatmul, &kPackedMatmul, &kTmaMatmul,  &kMmaMatmul,  &kWgmmaMatmul,
+    &kFewRowsMatmul, &kPackedMatmul, &kTmaMatmul, &kMmaMatmul,  &kWgmmaMatmul,
     &kTf32Matmul,    &kSimtMatmul,   &kDotMatmul, &kPlainMatmul};
 
 }  // namespace rondo::cuda

@@ -11,7 +11,7 @@ namespace rondo::cuda {
 
 namespace {
 
-constexpr int64_t kMostRows = 16;  // that two instructions of tensor cores multiply
+constexpr int64_t kMostRows = 16;    // that two instructions of tensor cores multiply
 constexpr int64_t kReserved = 1024;  // bytes of shared memory that a block takes for itself
 
 PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
@@ -34,8 +34,8 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.zeros = !part.zeros.empty();
   matmul.zero = part.packed.zero;
   matmul.bf16 = part.packed.dtype == DType::kBF16;
-  matmul.b_constant = AreConstant(context, part.rhs) && AreConstant(context, part.scales) &&
-                      AreConstant(context, part.zeros);
+  matmul.b_constant =
+      AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
   return matmul;
 }
 
@@ -58,9 +58,9 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   if (!Suits(context, problem)) return candidates;
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes = problem.n * problem.k * problem.b_count * BitsOf(context.part.packed.type) / 8;
-  static constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1}, {10, 4, 8, 1}, {8, 2, 8, 1}, {4, 2, 8, 1},
-                                     {5, 4, 4, 1}, {6, 2, 4, 1}, {6, 1, 8, 1},  {12, 1, 8, 1}, {5, 4, 8, 2},
-                                     {6, 2, 8, 2}, {10, 4, 8, 2}, {5, 4, 8, 4}, {6, 2, 8, 4}, {3, 2, 8, 8}};
+  static constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1},  {10, 4, 8, 1}, {8, 2, 8, 1},  {4, 2, 8, 1},
+                                     {5, 4, 4, 1}, {6, 2, 4, 1},  {6, 1, 8, 1},  {12, 1, 8, 1}, {5, 4, 8, 2},
+                                     {6, 2, 8, 2}, {10, 4, 8, 2}, {5, 4, 8, 4},  {6, 2, 8, 4},  {3, 2, 8, 8}};
   for (const Tried& tried : kTried) {
     KernelConfiguration configuration;
     configuration.family = TemplateFamily::kPacked;
@@ -95,8 +95,8 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const int64_t resident =
       std::max<int64_t>(1, std::min<int64_t>(2, context.target.shared_processor / (shared + kReserved)));
   const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
-  const int64_t most = std::max<int64_t>(
-      1, static_cast<int64_t>(context.Processors()) * resident / configuration.cluster);
+  const int64_t most =
+      std::max<int64_t>(1, static_cast<int64_t>(context.Processors()) * resident / configuration.cluster);
   const int64_t blocks = std::min(tiles, most) * configuration.cluster;
   writer->Include("matmul_packed");
   writer->Line("const int batch = 0; (void)batch;");
