@@ -10,6 +10,7 @@
 #include "compiler/fusion/lowered.h"
 #include "compiler/import/import.h"
 #include "compiler/ir/graph.h"
+#include "compiler/schedule/gather_weights.h"
 #include "compiler/schedule/least_memory.h"
 
 namespace rondo {
@@ -22,6 +23,8 @@ struct ProgramInWork {
   ir::Graph graph;         // from `import` to `fuse`
   PlannedProgram planned;  // from `fuse` to `emit`
   ScheduleReport schedule;
+  WeightSharing sharing;           // with options.weights kGather, from `shard` to `gather_weights`
+  GatheredWeights gathered;        // the same, from `gather_weights` on
   std::vector<NamedValue> values;  // of the model, from `import` on
   DeviceHints hints;               // of the model, from `import` on
   FixedCaches caches;              // with options.cache_length
@@ -32,8 +35,10 @@ struct Compilation {
   explicit Compilation(const CompileOptions& o) : options(o) {}
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
-  // Names of options.shapes, options.break_before, and inputs of options.states, that some program has.
-  std::vector<std::string> shapes_found, breaks_found, states_found;
+  // Names of options.shapes, options.bound_inputs, options.break_before, and inputs of options.states, that
+  // some program has.
+  std::vector<std::string> shapes_found, bound_found, breaks_found, states_found;
+  bool sampled = false;         // some program draws tokens
   std::vector<bool> annotated;  // by options.annotations: some program has such a node
   EmittedPlan emitted;          // from `emit` on
   EmitReport emit_report;

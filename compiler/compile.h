@@ -22,6 +22,7 @@
 #include "compiler/codegen/emitted_plan.h"
 #include "compiler/codegen/kernel_profile.h"
 #include "compiler/ir/node_annotation.h"
+#include "compiler/ir/view.h"
 #include "compiler/schedule/overlap.h"
 #include "compiler/targets.h"
 #include "core/custom_op.h"
@@ -34,8 +35,9 @@ namespace rondo {
 struct ModelSource {
   std::string program;  // "main" by convention when there is only one
   std::string path;     // of the .onnx file; "{rank}" in it stands for the device's number: one file a device
-  // Like CompileOptions::shapes, for this model only, and before those.
+  // Like CompileOptions' own, for this model only, and before those.
   std::map<std::string, std::vector<int64_t>> shapes = {};
+  std::map<std::string, double> bound_inputs = {};
 };
 
 // `path` with the number of the device for its "{rank}".
@@ -60,6 +62,12 @@ struct WeightBits {
 // Of text; none if it is no such thing. Blocks are powers of two from 16 to 256.
 std::optional<WeightBits> ParseWeightBits(std::string_view text);
 
+// What becomes of the weights of a whole model that `tensor_parallel` devices run. kDivide: the work follows
+// them, each device does its share. kGather: every device does all of the work, keeps its share of each
+// weight and brings the whole of it together just before its use (compiler/schedule/gather_weights.h);
+// results are those of one device, to the bit.
+enum class Weights : uint8_t { kDivide, kGather };
+
 struct CompileOptions {
   std::vector<ModelSource> models;
   Targets targets;                   // the host, if nothing else is said
@@ -80,18 +88,25 @@ struct CompileOptions {
   // with `devices`. What the report of the pass `shard` says of each program: collectives, bytes, and what is
   // not shared out with the reason.
   uint32_t tensor_parallel = 0;
+  Weights weights = Weights::kDivide;
   // Stages that a whole model is cut into, one behind the other (compiler/shard/stages.h), each for a device,
   // or for `tensor_parallel` of them: 64 devices at most. 0 and 1: none. Results are those of one device, to
-  // the bit, where `tensor_parallel` is none.
+  // the bit, where `tensor_parallel` is none or weights are gathered.
   uint32_t pipeline_parallel = 0;
   // The dims of an input whose shape the model leaves open, or of a symbolic dimension (one value), by its
   // name: `--shape tokens=1,64`, `--shape batch=4`. Applies to every model that has the name.
   std::map<std::string, std::vector<int64_t>> shapes;
+  // Inputs that are one number in every element and part of the plan from now on, by name: what a branch
+  // depends on, say. Applies to every model that has the name; ModelSource::bound_inputs comes first.
+  std::map<std::string, double> bound_inputs;
   std::vector<StateName> states;  // applied to every model that has both names
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
   // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
   // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
   int64_t cache_length = 0;
+  // Not empty: programs that have this output draw the next token of each text from it, on the device
+  // (passes::AppendSampling). `sample_tokens`: the input that has tokens, where several could be it.
+  std::string sample_logits, sample_tokens;
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;
@@ -132,6 +147,14 @@ struct CompileOptions {
   bool deterministic = false;
 };
 
+// What one device holds of a state, where a whole model is shared out.
+struct StateShare {
+  std::string program, input, output;  // names in the model
+  uint32_t device = 0;
+  Shape whole;     // of all of it
+  ir::View share;  // of dense storage of that shape
+};
+
 struct PassReport {
   std::string program;  // "" for passes over all programs; "NAME@D" on device D of several
   std::string pass;
@@ -160,8 +183,9 @@ struct ProgramReport {
 struct CompileReport {
   std::vector<PassReport> passes;  // in the order they ran
   std::vector<ProgramReport> programs;
-  uint64_t weights_bytes = 0;    // stored as bytes
-  uint64_t synthetic_bytes = 0;  // generated instead of stored
+  std::vector<StateShare> state_shares;  // with tensor_parallel or pipeline_parallel; else none
+  uint64_t weights_bytes = 0;            // stored as bytes
+  uint64_t synthetic_bytes = 0;          // generated instead of stored
   uint64_t state_bytes = 0;
   uint64_t arena_bytes = 0;  // the largest of the programs'
   uint32_t kernels = 0;

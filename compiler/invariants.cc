@@ -170,6 +170,10 @@ std::string PartitionsBroken(const ProgramInWork& program) {
          Text(static_cast<int64_t>(lowered.ops.size()));
 }
 
+std::string MoreThanTwoUnits(const ProgramInWork& program) {
+  return GatheredBeyondTwoUnits(program.gathered, program.planned.lowered);
+}
+
 // The first of the values that take over one memory, one from the other.
 size_t FirstInMemory(const MemoryPlan& memory, size_t value) {
   while (memory.takes_over[value] >= 0) value = static_cast<size_t>(memory.takes_over[value]);
@@ -239,6 +243,10 @@ constexpr Invariant kInvariants[] = {
     {kPlaced, "placed",
      "values lie in the arena; what is in use at once, on whatever stream, does not overlap", false,
      Internal<MisPlaced>},
+    {kTwoUnits, "two units",
+     "of weights that are gathered (--weights gather), no more than two neighbouring units are in memory at "
+     "once, on whatever stream",
+     true, Internal<MoreThanTwoUnits>},
     {kVerified, "verified", "the plan passes the verifier (formats/plan)", false, Verified},
 };
 

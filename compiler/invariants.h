@@ -21,7 +21,8 @@ inline constexpr Invariants kOrdered = 1 << 4;
 inline constexpr Invariants kNoLoops = 1 << 5;
 inline constexpr Invariants kPartitioned = 1 << 6;
 inline constexpr Invariants kPlaced = 1 << 7;
-inline constexpr Invariants kVerified = 1 << 8;  // of the emitted plan
+inline constexpr Invariants kTwoUnits = 1 << 8;
+inline constexpr Invariants kVerified = 1 << 9;  // of the emitted plan
 
 struct Invariant {
   Invariants bit;

@@ -95,4 +95,12 @@ Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::ve
   return Status::Ok();
 }
 
+void BindInputs(const onnx::Model& model, const std::map<std::string, double>& bound,
+                ImportOptions* options) {
+  for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
+    const auto given = bound.find(input.name());
+    if (given != bound.end()) options->bound_inputs.insert(*given);
+  }
+}
+
 }  // namespace rondo

@@ -1,4 +1,5 @@
-// Which names of `--shape NAME=dims` are inputs of a model, and which are symbolic dimensions.
+// Which names of `--shape NAME=dims` are inputs of a model, and which are symbolic dimensions; which inputs
+// are bound to numbers.
 #ifndef RONDO_COMPILER_MODEL_SHAPES_H_
 #define RONDO_COMPILER_MODEL_SHAPES_H_
 
@@ -19,6 +20,9 @@ namespace rondo {
 // another.
 Status SplitShapes(const onnx::Model& model, const std::map<std::string, std::vector<int64_t>>& shapes,
                    ImportOptions* options, std::vector<std::string>* found);
+
+// Puts every entry of `bound` (--bind) that is an input of `model` into `options`.
+void BindInputs(const onnx::Model& model, const std::map<std::string, double>& bound, ImportOptions* options);
 
 }  // namespace rondo
 

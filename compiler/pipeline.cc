@@ -20,7 +20,7 @@ constexpr For kAny = For::kAny, kGpus = For::kGpus;
 
 // What holds of every graph, of graphs whose states are known, and of every lowered program.
 constexpr Invariants kGraphs = kWellFormed | kTidy, kPaired = kGraphs | kStatesNamed;
-constexpr Invariants kOps = kLowered | kOrdered;
+constexpr Invariants kOps = kLowered | kOrdered, kSteps = kOps | kNoLoops | kTwoUnits;
 
 // Name, function; whether it runs for each program or once, may be skipped, and for which targets it is; what
 // it leaves, what holds of that, and its promise.
@@ -38,6 +38,8 @@ constexpr PipelineEntry kPipeline[] = {
      "no node is an identity; cheap forms stand for dear ones where the result rounds the same or better"},
     {"pair_state", PairState, kEach, kNeeded, kAny, Leaves::kGraph, kGraphs | kStatesNamed,
      "inputs and outputs that are one persistent buffer are known as such", StatesWereFound},
+    {"append_sampling", AppendSampling, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "with --sample: the next token is drawn from the logits, and stays on the device", LogitsWereFound},
     {"recognise_concat", GraphAndBodies<passes::RecogniseConcat>, kEach, kOptional, kAny, Leaves::kGraph,
      kPaired, "a concatenation of evenly spaced pieces of one tensor is a view of it"},
     {"recognise_updates", GraphAndBodies<passes::RecogniseUpdates>, kEach, kOptional, kAny, Leaves::kGraph,
@@ -83,14 +85,15 @@ constexpr PipelineEntry kPipeline[] = {
      "loops are kernels that repeat; what a round hands on has its place"},
     {"streams", PutOnStreams, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
-    {"overlap", Overlap, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
-     "collectives start as early and are waited for as late as shortens the run, with compute in between; "
-     "they "
-     "keep their order, and the arena its budget"},
-    {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kPartitioned,
+    {"gather_weights", GatherAhead, kEach, kNeeded, kAny, Leaves::kLowered, kSteps,
+     "with --weights gather: each weight is brought together just before its use, two layers' worth at once"},
+    {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
+     "collectives start as early and are waited for as late as shortens the run on all devices, with compute "
+     "in between; they keep their order, and the arena its budget"},
+    {"partition", MakePartitions, kEach, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned,
      "cuts the steps into the fewest runs that replay as one graph, each cut with its reason",
      BreaksWereFound},
-    {"memory", PlanArena, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kPartitioned | kPlaced,
+    {"memory", PlanArena, kEach, kNeeded, kAny, Leaves::kLowered, kSteps | kPartitioned | kPlaced,
      "gives every value its place in the arena; what lives at once does not overlap"},
     {"emit", Emit, kOnce, kNeeded, kAny, Leaves::kPlan, kVerified,
      "makes one plan of all programs; weights, state and kernels that are equal are shared"},
@@ -144,6 +147,11 @@ Status CheckDevices(const CompileOptions& options) {
   if (sharded > kMaxDevices) {
     return Status::Error(Code::kInvalidArgument, "%llu devices; a plan is for at most %u",
                          static_cast<unsigned long long>(sharded), kMaxDevices);
+  }
+  if (options.weights == Weights::kGather && options.tensor_parallel < 2) {
+    return Status::Error(Code::kInvalidArgument,
+                         "weights are gathered from the devices that share them: give --weights gather with "
+                         "--tp N, 2 or more");
   }
   if (sharded > 1 && options.devices > 0) {
     return Status::Error(Code::kInvalidArgument,

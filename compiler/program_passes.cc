@@ -9,8 +9,6 @@
 #include "compiler/model_shapes.h"
 #include "compiler/schedule/expand_loops.h"
 #include "compiler/schedule/streams.h"
-#include "compiler/shard/shard_graph.h"
-#include "compiler/shard/stages.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
 #include "formats/plan/verifier.h"
@@ -43,6 +41,21 @@ Status ShapesOf(const ModelSource& source, const onnx::Model& model, Compilation
                          name.c_str());
   }
   compilation->shapes_found.insert(compilation->shapes_found.end(), found.begin(), found.end());
+  return Status::Ok();
+}
+
+// The inputs bound for one program, and for all.
+Status BoundOf(const ModelSource& source, const onnx::Model& model, Compilation* compilation,
+               ImportOptions* import) {
+  std::map<std::string, double> bound = source.bound_inputs;
+  bound.insert(compilation->options.bound_inputs.begin(), compilation->options.bound_inputs.end());
+  BindInputs(model, bound, import);
+  for (const auto& [name, number] : import->bound_inputs) compilation->bound_found.push_back(name);
+  for (const auto& [name, number] : source.bound_inputs) {
+    if (import->bound_inputs.count(name) != 0) continue;
+    return Status::Error(Code::kInvalidArgument, "bind \"%s\": the model has no input of that name",
+                         name.c_str());
+  }
   return Status::Ok();
 }
 
@@ -83,6 +96,7 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
   import.devices = options.devices;
   import.rank = program->device;
   RONDO_RETURN_IF_ERROR(ShapesOf(program->source, *model, compilation, &import));
+  RONDO_RETURN_IF_ERROR(BoundOf(program->source, *model, compilation, &import));
   import.ops = options.ops;
   if (compilation->options.targets.any_gpu()) import.calls_outside_graphs = "it runs on the host";
   import.longest_unrolled = options.longest_unrolled;
@@ -107,6 +121,8 @@ Status Import(Compilation* compilation, ProgramInWork* program, std::string* tex
     compilation->annotated[i] = compilation->annotated[i] || report.annotated[i];
   *text = std::to_string(report.onnx_nodes) + " ONNX nodes -> " + std::to_string(program->graph.size()) +
           " nodes, " + std::to_string(report.synthetic.size()) + " synthetic weights";
+  for (const std::string& name : report.empty_outputs)
+    *text += "\noutput \"" + name + "\" has no elements with the inputs bound so, and is left out";
   if (options.cache_length == 0) {
     const std::string note = NoteOnGrowingCaches(*model, program->graph);
     if (!note.empty()) *text += "\n" + note;
@@ -137,67 +153,6 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
   }
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
   *text = std::move(result.text);
-  return Status::Ok();
-}
-
-namespace {
-
-// Adds `device`'s part of a program to `programs`.
-void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
-              std::vector<ProgramInWork>* programs) {
-  programs->emplace_back();
-  ProgramInWork& share = programs->back();
-  share.source = whole.source;
-  share.device = device;
-  share.sharded = true;
-  share.graph = std::move(graph);
-  share.values = whole.values;
-}
-
-void AddText(const std::string& more, std::string* text) { *text += (text->empty() ? "" : "\n") + more; }
-
-}  // namespace
-
-// One program a device in place of each: cut into stages, then every stage is shared out.
-Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
-  const uint32_t devices = std::max(compilation->options.tensor_parallel, 1u);
-  const uint32_t stages = std::max(compilation->options.pipeline_parallel, 1u);
-  if (devices * stages == 1) {
-    *text = "one device runs what the model says";
-    return Status::Ok();
-  }
-  std::vector<ProgramInWork> programs;
-  shard::StagePlaces places;
-  std::vector<shard::StateForms> states(stages);
-  for (ProgramInWork& program : compilation->programs) {
-    const std::string& name = program.source.program;
-    RONDO_RETURN_IF_ERROR(shard::RefuseCollectives(program.graph).At("program \"%s\"", name.c_str()));
-    shard::StagedGraph staged;
-    if (stages > 1) {
-      RONDO_RETURN_IF_ERROR(shard::CutIntoStages(program.graph, static_cast<int>(stages),
-                                                 compilation->options.targets.deciding().is_host(), &places,
-                                                 &staged, &program.hints)
-                                .At("program \"%s\"", name.c_str()));
-      AddText(name + ": " + staged.text, text);
-    } else {
-      staged.stages.push_back(std::move(program.graph));
-    }
-    for (const std::string& hint : program.hints.not_used) AddText(name + ": not followed: " + hint, text);
-    for (uint32_t s = 0; s < stages; ++s) {
-      shard::ShardedGraph sharded;
-      if (devices > 1) {
-        RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
-                                                {s, stages}, &program.hints)
-                                  .At("program \"%s\"", name.c_str()));
-        AddText(name + (stages > 1 ? ", stage " + std::to_string(s) : "") + ": " + sharded.text, text);
-      } else {
-        sharded.ranks.push_back(std::move(staged.stages[s]));
-      }
-      for (uint32_t r = 0; r < devices; ++r)
-        AddShare(program, std::move(sharded.ranks[r]), s * devices + r, &programs);
-    }
-  }
-  compilation->programs = std::move(programs);
   return Status::Ok();
 }
 
@@ -246,16 +201,29 @@ Status PutOnStreams(Compilation*, ProgramInWork* program, std::string* text) {
   return Status::Ok();
 }
 
-Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text) {
-  uint32_t devices = 0;
-  for (const ProgramInWork& other : compilation->programs)
-    devices += other.source.program == program->source.program;
-  OverlapOptions options;
-  options.costs = CostModelOf(compilation->options.targets.deciding(), devices);
-  options.budget = compilation->options.overlap_budget;
-  options.break_before = compilation->options.break_before;
-  program->planned.overlap = OverlapCollectives(&program->planned.lowered, options);
-  *text = program->planned.overlap.text;
+// All devices of one program at once: they wait for one another.
+Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  for (size_t first = 0; first < compilation->programs.size(); ++first) {
+    const std::string& name = compilation->programs[first].source.program;
+    std::vector<ProgramInWork*> programs;
+    std::vector<ProgramOnDevice> devices;
+    for (ProgramInWork& program : compilation->programs) {
+      if (program.source.program != name) continue;
+      programs.push_back(&program);
+      devices.push_back({program.device, &program.planned.lowered, program.gathered.at_once});
+    }
+    if (programs[0] != &compilation->programs[first]) continue;
+    OverlapOptions overlap;
+    overlap.costs = CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(devices.size()));
+    overlap.budget = options.overlap_budget;
+    overlap.break_before = options.break_before;
+    std::vector<OverlapReport> reports = OverlapOnDevices(devices, overlap);
+    for (size_t d = 0; d < programs.size(); ++d) {
+      *text += (text->empty() ? "" : "\n") + NameOf(options, *programs[d]) + ": " + reports[d].text;
+      programs[d]->planned.overlap = std::move(reports[d]);
+    }
+  }
   return Status::Ok();
 }
 
@@ -372,6 +340,11 @@ Status ImportNamesWereFound(const Compilation& compilation) {
     if (Contains(compilation.shapes_found, name)) continue;
     return Status::Error(Code::kInvalidArgument,
                          "shape \"%s\": no model has an input or a symbolic dimension of that name",
+                         name.c_str());
+  }
+  for (const auto& [name, number] : compilation.options.bound_inputs) {
+    if (Contains(compilation.bound_found, name)) continue;
+    return Status::Error(Code::kInvalidArgument, "bind \"%s\": no model has an input of that name",
                          name.c_str());
   }
   const auto fixed = [](const ProgramInWork& program) { return !program.caches.inputs.empty(); };

@@ -7,6 +7,7 @@
 
 #include "compiler/compilation.h"
 #include "compiler/passes/passes.h"
+#include "compiler/shard/candidates.h"
 #include "core/status.h"
 
 namespace rondo {
@@ -37,12 +38,16 @@ Status GraphAndBodies(Compilation* compilation, ProgramInWork* program, std::str
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text);
+// States that tokens are drawn from, and with, are whole on every device: adds their forms to `states`.
+void KeepSamplingWhole(const ir::Graph& graph, shard::StateForms* states);
 Status Shard(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PutOnStreams(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PlanArena(Compilation* compilation, ProgramInWork* program, std::string* text);
@@ -52,6 +57,7 @@ Status Check(Compilation* compilation, ProgramInWork* program, std::string* text
 
 Status ImportNamesWereFound(const Compilation& compilation);
 Status StatesWereFound(const Compilation& compilation);
+Status LogitsWereFound(const Compilation& compilation);
 Status BreaksWereFound(const Compilation& compilation);
 
 }  // namespace program_passes

@@ -388,6 +388,12 @@ rondo_error* rondo_session_reset_state(rondo_session* session) {
   return ToError(session->session.ResetState());
 }
 
+rondo_error* rondo_session_copy_states(rondo_session* session, rondo_session* from) {
+  if (rondo_error* error = Refuse("rondo_session_copy_states", session, "session")) return error;
+  if (rondo_error* error = Refuse("rondo_session_copy_states", from, "from")) return error;
+  return ToError(session->session.CopyStatesFrom(from->session));
+}
+
 rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,
                                        uint64_t bytes) {
   if (rondo_error* error = Refuse("rondo_session_write_state", session, "session")) return error;

@@ -445,6 +445,11 @@ RONDO_API rondo_error* rondo_session_cancel(rondo_session* session);
 
 /* Zeroes all state; what a stopped run left sticking is forgotten. */
 RONDO_API rondo_error* rondo_session_reset_state(rondo_session* session);
+/* All state becomes what `from` has, by copies on each device (rondo_device_bytes.state): sessions that begin
+ * with one text compute it once. `from` is a session of the same plan and runtime (RONDO_INVALID_ARGUMENT
+ * otherwise), keeps its own state, and is in use meanwhile. What a stopped run left sticking to `session` is
+ * forgotten; an error that stuck to `from` is returned. Allocates nothing unless it fails. */
+RONDO_API rondo_error* rondo_session_copy_states(rondo_session* session, rondo_session* from);
 /* Writes or reads all of one state, named by a state port of any program. `bytes` must be its size. */
 RONDO_API rondo_error* rondo_session_write_state(rondo_session* session, const char* name, const void* data,
                                                  uint64_t bytes);

@@ -285,6 +285,8 @@ class Session {
   // Ends the run under way, from any thread: see rondo_session_cancel.
   void Cancel() { rondo_error_destroy(rondo_session_cancel(session_)); }
   Error ResetState() { return Error(rondo_session_reset_state(session_)); }
+  // All state becomes what `from` has, copied on the device: see rondo_session_copy_states.
+  Error CopyStates(const Session& from) { return Error(rondo_session_copy_states(session_, from.get())); }
   Error WriteState(const char* name, std::span<const std::byte> from) {
     return Error(rondo_session_write_state(session_, name, from.data(), from.size()));
   }

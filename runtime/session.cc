@@ -237,6 +237,24 @@ Status CopyState(SessionImpl* session, std::string_view name, void* data, uint64
   return use.Stick(status);
 }
 
+// All state becomes that of `from`, which the caller holds; zeros, where that is null.
+Status SetStates(SessionImpl* session, const SessionImpl* from) {
+  SessionUse use(session);
+  if (!use.held() || !IsStop(use.status().code())) RONDO_RETURN_IF_ERROR(use.status());
+  session->stuck = Status();
+  for (size_t i = 0; i < session->devices.size(); ++i) {
+    const SessionDevice& d = session->devices[i];
+    const auto& [to, bytes] = d.state;
+    if (bytes == 0) continue;
+    RONDO_RETURN_IF_ERROR(
+        use.Stick(from == nullptr ? d.device->Fill(to, 0, bytes, d.streams[0])
+                                  : d.device->Copy(to, from->devices[i].state.address, bytes, d.streams[0])));
+    uint32_t failed_step = kNone;
+    RONDO_RETURN_IF_ERROR(use.Stick(d.device->Synchronize(d.streams[0], &failed_step)));
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<Session> Session::Create(const Runtime& runtime, const Plan& plan, const SessionOptions& options) {
@@ -263,17 +281,17 @@ const Plan& Session::plan() const { return impl_->plan; }
 
 bool Session::idle() const { return !impl_->busy.load(std::memory_order_acquire); }
 
-Status Session::ResetState() {
-  SessionUse use(impl_);
-  if (!use.held() || !IsStop(use.status().code())) RONDO_RETURN_IF_ERROR(use.status());
-  impl_->stuck = Status();
-  for (SessionDevice& d : impl_->devices) {
-    if (d.state.bytes == 0) continue;
-    RONDO_RETURN_IF_ERROR(use.Stick(d.device->Fill(d.state.address, 0, d.state.bytes, d.streams[0])));
-    uint32_t failed_step = kNone;
-    RONDO_RETURN_IF_ERROR(use.Stick(d.device->Synchronize(d.streams[0], &failed_step)));
+Status Session::ResetState() { return SetStates(impl_, nullptr); }
+
+Status Session::CopyStatesFrom(const Session& other) {
+  if (other.impl_ == impl_) return Status::Ok();
+  SessionUse use(other.impl_);
+  RONDO_RETURN_IF_ERROR(use.status());
+  if (other.impl_->loaded != impl_->loaded) {
+    return Status::Error(Code::kInvalidArgument,
+                         "states are copied between sessions of one plan and runtime only");
   }
-  return Status::Ok();
+  return SetStates(impl_, other.impl_);
 }
 
 Status Session::WriteState(std::string_view name, const void* data, uint64_t bytes) {

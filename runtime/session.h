@@ -164,6 +164,11 @@ class Session {
 
   // Zeroes all state; what a stopped run left sticking is forgotten.
   Status ResetState();
+  // All state becomes what `other` has: a prefix that several sessions begin with is computed once. `other`
+  // is a session of the same plan and runtime, idle, and keeps its own; both are in use meanwhile. Copies on
+  // each device, as many bytes as it has state (DeviceBytes::state), and allocates nothing. What a stopped
+  // run left sticking here is forgotten; an error that stuck to `other` is returned.
+  Status CopyStatesFrom(const Session& other);
   // Writes or reads the whole of the state called `name` (a state port of any program, by its input or
   // output name, or the state's own name). `bytes` must be its size.
   Status WriteState(std::string_view name, const void* data, uint64_t bytes);

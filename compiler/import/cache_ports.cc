@@ -57,6 +57,22 @@ std::map<std::string, std::vector<const onnx::NodeProto*>> Readers(const onnx::G
   return readers;
 }
 
+// The symbol that is alone the last dim of an input named for a mask, and no other input's: what is masked is
+// of a length of its own, which is that of all positions. "" if there is none.
+std::string OwnLength(const onnx::GraphProto& graph, const onnx::ValueInfoProto& mask) {
+  const auto& shape = ShapeOf(mask);
+  if (shape.dim_size() < 2 || mask.name().find("mask") == std::string::npos) return "";
+  const std::string& text = shape.dim(shape.dim_size() - 1).dim_param();
+  if (SymbolsOf(text) != std::vector<std::string>{text}) return "";
+  for (const onnx::ValueInfoProto& other : graph.input()) {
+    if (other.name().find("mask") != std::string::npos) continue;
+    for (const Dim& dim : ShapeOf(other).dim()) {
+      if (Contains(SymbolsOf(dim.dim_param()), text)) return "";
+    }
+  }
+  return text;
+}
+
 bool IsOperatorWithCache(const onnx::NodeProto& node) {
   return node.domain() == "com.microsoft" && node.op_type() == "GroupQueryAttention";
 }
@@ -106,6 +122,8 @@ Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
   for (const onnx::ValueInfoProto& input : graph.input()) {
     const auto& shape = ShapeOf(input);
     if (caches.count(input.name()) != 0) continue;
+    if (const std::string own = OwnLength(graph, input); !own.empty() && !caches.empty())
+      AddOnce(&ports.total_texts, own);
     for (int d = 0; d < shape.dim_size(); ++d) {
       const std::string& text = shape.dim(d).dim_param();
       const std::vector<std::string> symbols = SymbolsOf(text);

@@ -48,13 +48,27 @@ class Fixer : Growth {
       if (!status.ok()) return Named(status, id);
     }
     for (const ir::GraphOutput& output : g_->outputs) RONDO_RETURN_IF_ERROR(CheckOutput(output));
+    FillUnread();
     RONDO_RETURN_IF_ERROR(DropOldInputs());
-    g_->RemoveDead();
+    DropIdentities();
+    DropUnusedCount();
     g_->Compact();
     return Status::Ok();
   }
 
  private:
+  // Views of all of their base in order, which were kept so that the three graphs are alike.
+  void DropIdentities() {
+    for (NodeId id = 0; id < g_->size(); ++id) {
+      const Node& n = g_->node(id);
+      if (n.dead || n.op != Op::kView) continue;
+      const Node& base = g_->node(n.inputs[0]);
+      const bool same = n.shape == base.shape && n.dtype == base.dtype;
+      if (same && ir::IsDense(n.As<ir::ViewAttrs>().view, base.shape.elements()) && !g_->IsOutput(id))
+        g_->Replace(id, base.id);
+    }
+  }
+
   // ------------------------------------------------------------------------------------ the ports
 
   // count_: how many positions are cached, i64 []. After the last real one of any batch entry the mask is 0.
@@ -72,7 +86,8 @@ class Fixer : Growth {
       count_ = b_.BinaryScalar(TapeOp::kMax, count_, 0);
       return;
     }
-    count_ = b_.Reshape(b_.Input("past_sequence_length", DType::kI64, {1}), Shape{});
+    asked_ = b_.Input("past_sequence_length", DType::kI64, {1});
+    count_ = b_.Reshape(asked_, Shape{});
   }
 
   // The input of the full length that stands for cache number `at`, of which the graph has the first part.
@@ -88,6 +103,39 @@ class Fixer : Growth {
       g_->node(it->second).As<ir::InputAttrs>().index = at;
     }
     return it->second;
+  }
+
+  // Caches that the model does not read, but gives a run's rows for: it begins them, from their first row on.
+  void FillUnread() {
+    g_->RemoveDead();
+    for (const GrowingCache& cache : ports_.caches) {
+      const auto input = std::find_if(g_->inputs.begin(), g_->inputs.end(),
+                                      [&](const ir::GraphInput& i) { return i.name == cache.past; });
+      const auto output = std::find_if(g_->outputs.begin(), g_->outputs.end(),
+                                       [&](const ir::GraphOutput& o) { return o.name == cache.present; });
+      if (input == g_->inputs.end() || output == g_->outputs.end() || !g_->UsersOf(input->node).empty())
+        continue;
+      const int at = static_cast<int>(input - g_->inputs.begin());
+      if (full_.count(at) != 0) continue;
+      const Shape rows = g_->node(output->node).shape;
+      Shape whole = rows, line = rows;
+      whole[cache.axis] = length_;
+      std::fill(line.dims, line.dims + line.rank, 1);
+      line[cache.axis] = rows[cache.axis];
+      if (rows.rank <= cache.axis || rows[cache.axis] > length_) continue;
+      const NodeId full = FullCache(at);
+      if (!(g_->node(full).shape == whole)) continue;
+      const size_t which = static_cast<size_t>(output - g_->outputs.begin());
+      g_->SetOutput(which,
+                    WriteRows(b_, full, g_->outputs[which].node, b_.Iota(line, cache.axis), cache.axis));
+    }
+  }
+
+  // Where nothing depends on how much is cached, nobody is asked.
+  void DropUnusedCount() {
+    g_->RemoveDead();
+    if (asked_ != kNoNode && g_->inputs.back().node == asked_ && g_->UsersOf(asked_).empty())
+      g_->inputs.pop_back();
   }
 
   Status DropOldInputs() {
@@ -136,7 +184,8 @@ class Fixer : Growth {
         return Refuse("the input \"" + n.name + "\" has a dimension of positions that is not its last");
       case Op::kConstant: return FixConstant(id);
       case Op::kView:
-      case Op::kIndexedRead:
+        return HasRowsInOne(id) || HasRowsInOne(second(id).inputs[0]) ? CheckRowsInOne(id) : FixMap(id);
+      case Op::kIndexedRead: return HasRowsInOne(second(id).inputs[0]) ? FixRowsInOne(id) : FixMap(id);
       case Op::kIndexedWrite: return FixMap(id);
       case Op::kConcat: return FixConcat(id);
       case Op::kReduce: return CheckReduce(id);
@@ -238,6 +287,48 @@ class Fixer : Growth {
     return Status::Ok();
   }
 
+  // Several rows of positions as one dim, or what was one as several rows: each row is `length` long in the
+  // plan, wherever it begins.
+  Status CheckRowsInOne(NodeId id) const {
+    const ir::View& view = MapOf(g_->node(id));
+    const ir::ViewStep& step = view.steps.back();
+    const bool one = view.affine() && std::all_of(step.strides, step.strides + step.shape.rank,
+                                                  [](int64_t stride) { return stride == 0; });
+    if (one || ir::IsDense(view, g_->node(g_->node(id).inputs[0]).shape.elements())) return Status::Ok();
+    return Refuse("it shows several rows of the cached positions as one, and not all of them in order");
+  }
+
+  // A read from such a dim: its index counts rows as long as the real positions are.
+  Status FixRowsInOne(NodeId id) {
+    const Node& n = g_->node(id);
+    const NodeId data = n.inputs[0];
+    ir::IndexedAttrs attrs = n.As<ir::IndexedAttrs>();
+    const std::vector<ir::IndexedDim>& then = second(id).As<ir::IndexedAttrs>().dims;
+    std::vector<NodeId> index(n.inputs.begin() + 1, n.inputs.end());
+    const Shape shape = n.shape;
+    const NodeId real = b_.BinaryScalar(TapeOp::kAdd, count_, static_cast<double>(rows_));
+    for (size_t k = 0; k < attrs.dims.size(); ++k) {
+      if (attrs.dims[k].extent == then[k].extent) continue;
+      if (attrs.dims[k].extent % length_ != 0)
+        return Refuse("it reads several rows of the cached positions as one");
+      const auto rows = static_cast<double>(attrs.dims[k].extent / length_);
+      NodeId place = b_.Cast(index[k], DType::kI64);
+      if (attrs.dims[k].wrap) {
+        const NodeId from_end = b_.Add(place, b_.BinaryScalar(TapeOp::kMul, real, rows));
+        place = b_.Select(b_.Binary(TapeOp::kLess, place, b_.Scalar(DType::kI64, 0)), from_end, place);
+        attrs.dims[k].wrap = false;
+      }
+      const NodeId row = b_.Binary(TapeOp::kDiv, place, real);
+      const NodeId behind =
+          b_.Binary(TapeOp::kSub, b_.Scalar(DType::kI64, static_cast<double>(length_)), real);
+      // Of a place behind the real ones, which nobody looks at, any will do.
+      const double last = static_cast<double>(attrs.dims[k].extent - 1);
+      index[k] = b_.BinaryScalar(TapeOp::kMin, b_.Add(place, b_.Mul(row, behind)), last);
+    }
+    g_->Replace(id, b_.IndexedRead(data, index, attrs, shape));
+    return Status::Ok();
+  }
+
   // Cached positions and new ones behind them: the new ones are written where the cached ones end.
   Status FixConcat(NodeId id) {
     const Node& n = g_->node(id);
@@ -278,6 +369,7 @@ class Fixer : Growth {
   ir::Builder b_;
   std::map<int, NodeId> full_;  // by number of an input
   NodeId count_ = kNoNode;
+  NodeId asked_ = kNoNode;  // the input that count_ is, if no mask says it
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ using ir::Op;
 
 std::optional<Extent> Growth::ExtentOf(int64_t a, int64_t b, int64_t c) const {
   if (a == b && b == c) return Extent::kFixed;
+  const bool times = a > length_ && a % length_ == 0 && b - a == a / length_ * step_ && c - b == b - a;
+  if (times) return Extent::kTimesTotal;
   if (b - a != step_ || c - b != step_) return std::nullopt;
   if (a == past()) return Extent::kPast;
   if (a == length_) return Extent::kTotal;
@@ -63,6 +65,11 @@ Status Growth::ReadExtents() {
 bool Growth::Grows(NodeId id) const {
   const std::vector<Extent>& extents = extents_[static_cast<size_t>(id)];
   return std::any_of(extents.begin(), extents.end(), [](Extent e) { return e != Extent::kFixed; });
+}
+
+bool Growth::HasRowsInOne(NodeId id) const {
+  const std::vector<Extent>& extents = extents_[static_cast<size_t>(id)];
+  return std::find(extents.begin(), extents.end(), Extent::kTimesTotal) != extents.end();
 }
 
 int Growth::CacheAt(NodeId id) const {

@@ -11,8 +11,9 @@
 
 namespace rondo::importer {
 
-// A dimension of every import alike, of the cached positions, or of those and the run's own.
-enum class Extent : uint8_t { kFixed, kPast, kTotal };
+// A dimension of every import alike, of the cached positions, of those and the run's own, or of several times
+// those and the run's own (a batch of masks in one row).
+enum class Extent : uint8_t { kFixed, kPast, kTotal, kTimesTotal };
 
 // The first graph is for `length` positions of which a run adds `rows`, the others for `step` (a run's rows,
 // more or less) and twice `step` more. They are borrowed; the first may be changed, as long as nodes that
@@ -34,6 +35,8 @@ class Growth {
     return extents_[static_cast<size_t>(id)][static_cast<size_t>(d)];
   }
   bool Grows(ir::NodeId id) const;
+  // Whether several rows of positions are one dim of it.
+  bool HasRowsInOne(ir::NodeId id) const;
 
   // Which of the graph's inputs `id` is, if it is a cache; -1 if not.
   int CacheAt(ir::NodeId id) const;

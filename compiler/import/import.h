@@ -32,6 +32,9 @@ struct ImportOptions {
   std::map<std::string, int64_t> symbols;
   // Whole shapes of inputs by input name; they replace what the model says.
   std::map<std::string, std::vector<int64_t>> input_shapes;
+  // Inputs that are one number in every element, known from now on ("use_cache_branch" -> 1), and no longer
+  // inputs.
+  std::map<std::string, double> bound_inputs;
   // Weights whose external file does not exist become synthetic (core/synthetic.h) instead of an error.
   bool allow_synthetic = false;
   uint64_t synthetic_seed = 0;
@@ -65,6 +68,7 @@ struct ImportReport {
   int64_t skipped_nodes = 0;               // of the main graph, that no output needs
   std::vector<std::string> synthetic;      // names of the weights made synthetic
   std::vector<std::string> unused_inputs;  // model inputs that no output depends on
+  std::vector<std::string> empty_outputs;  // left out: they have no elements (with bound inputs only)
   std::vector<NamedValue> values;          // of the main graph's nodes
   DeviceHints hints;                       // read if options.shared_over is above 1
   std::vector<bool> annotated;             // by annotation of the options: some node has it

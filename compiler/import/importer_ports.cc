@@ -1,4 +1,6 @@
 // Inputs and outputs of a model: shapes that are static, names that occur once.
+#include <cmath>
+
 #include "compiler/import/dim_expression.h"
 #include "compiler/import/importer.h"
 #include "formats/onnx/tensor.h"
@@ -45,6 +47,18 @@ Result<Shape> Importer::InputShape(const onnx::ValueInfoProto& info, std::vector
   return Shape(Span<const int64_t>(dims.data(), dims.size()));
 }
 
+namespace {
+
+// Whether a value of `dtype` can be `number`.
+Status CheckBound(const std::string& name, DType dtype, double number) {
+  const bool whole = number == std::floor(number) && std::abs(number) < 0x1p53;
+  if (IsFloat(dtype) || (dtype == DType::kBool ? number == 0 || number == 1 : whole)) return Status::Ok();
+  return Status::Error(Code::kInvalidArgument, "input \"%.200s\" is %s and cannot be %g", name.c_str(),
+                       Name(dtype), number);
+}
+
+}  // namespace
+
 Status Importer::AddInputs(Scope* scope) {
   std::vector<std::string> unknown;
   for (const onnx::ValueInfoProto& info : model_->proto().graph().input()) {
@@ -57,6 +71,13 @@ Status Importer::AddInputs(Scope* scope) {
     RONDO_ASSIGN_OR_RETURN(Shape shape, InputShape(info, &unknown));
     if (scope->values.count(info.name()) != 0) {
       return Status::Error(Code::kCorrupt, "two inputs are named \"%.200s\"", info.name().c_str());
+    }
+    const auto bound = options_.bound_inputs.find(info.name());
+    if (bound != options_.bound_inputs.end()) {
+      RONDO_RETURN_IF_ERROR(CheckBound(info.name(), *dtype, bound->second));
+      const NodeId number = builder_.Scalar(*dtype, bound->second);
+      scope->values[info.name()] = Value{builder_.Expand(number, shape), false, {}};
+      continue;
     }
     scope->values[info.name()] = Value{builder_.Input(info.name(), *dtype, shape), false, {}};
   }
@@ -87,6 +108,11 @@ Status Importer::AddOutputs(Scope* scope) {
                              info.name().c_str(), onnx::DataTypeName(info.type().tensor_type().elem_type()),
                              Name(dtype));
       }
+    }
+    // A branch that a bound input has chosen may have nothing to say of what the other one gives.
+    if (!options_.bound_inputs.empty() && builder_.shape(value->node).elements() == 0) {
+      report_->empty_outputs.push_back(info.name());
+      continue;
     }
     graph.outputs.push_back({info.name(), value->node});
   }

@@ -49,10 +49,10 @@ class Lowering {
     const std::vector<NodeId> order = g_->TopologicalOrder();
     for (const ir::StatePair& state : g_->states) {
       const NodeId input = g_->inputs[static_cast<size_t>(state.input)].node;
-      if (g_->node(input).dtype == DType::kF32) Lower(input);
+      if (g_->node(input).dtype == DType::kF32 && !Stays(input)) Lower(input);
     }
     for (NodeId id : order) {
-      if (g_->node(id).dtype == DType::kF32) RONDO_RETURN_IF_ERROR(Visit(id));
+      if (g_->node(id).dtype == DType::kF32 && !Stays(id)) RONDO_RETURN_IF_ERROR(Visit(id));
       if (g_->node(id).dtype == DType::kF32) facts_.Set(id, facts_.Derive(id));
     }
     for (const ir::StatePair& state : g_->states) {
@@ -68,6 +68,8 @@ class Lowering {
   int64_t kept() const { return kept_; }
 
  private:
+  bool Stays(NodeId id) const { return g_->node(id).annotations.count(kPrecisionKey) != 0; }
+
   // ----------------------------------------------------------------------------------- rewrites
 
   // Readers of `from` read `to`, except `to` itself and `except`.

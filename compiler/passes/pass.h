@@ -27,6 +27,10 @@ struct PassOptions {
   bool auto_state = true;
   // limit_to_cached: inputs that are caches of which only the first positions hold something.
   std::vector<std::string> fixed_caches;
+  // append_sampling: the output that tokens are drawn from (empty: none are), and the input that has tokens
+  // (empty: the one that can be it). Unless tokens_stay, drawn tokens are an output, and no state.
+  std::string sample_logits, sample_tokens;
+  bool tokens_stay = true;
   // lower_precision: f16 or bf16; f32 leaves the graph as it is.
   DType precision = DType::kF32;
   // quantize_weights: to what; none leaves weights as they are. Block 0: a scale a row.
@@ -42,6 +46,9 @@ struct PassResult {
   int64_t changes = 0;  // what the pass counts: nodes removed, patterns rewritten
   std::string text;  // a short line for people, e.g. "12 in-place writes"; may hold more lines with reasons
 };
+
+// An annotation of nodes, "f32", that lower_precision leaves as they are.
+inline constexpr char kPrecisionKey[] = "precision";
 
 using PassFunction = Result<PassResult> (*)(ir::Graph* graph, const PassOptions& options);
 

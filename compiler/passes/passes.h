@@ -16,6 +16,9 @@ Result<PassResult> RemoveDead(ir::Graph* graph, const PassOptions& options);
 Result<PassResult> Simplify(ir::Graph* graph, const PassOptions& options);
 // Graph::states names every input and output that are one persistent buffer.
 Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options);
+// With options.sample_logits: the program draws the next token of each text, with temperature, top-k, top-p
+// and a seed that are states, and leaves it in a state that a program of one token a text reads.
+Result<PassResult> AppendSampling(ir::Graph* graph, const PassOptions& options);
 // A concatenation of evenly spaced pieces of one tensor is a view of it, times a small vector.
 Result<PassResult> RecogniseConcat(ir::Graph* graph, const PassOptions& options);
 // A state's output is a chain of kIndexedWrites, each to the whole state, wherever its index maps allow.

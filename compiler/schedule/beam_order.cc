@@ -17,19 +17,23 @@ constexpr size_t kWidthTimesOps = 50'000;
 constexpr size_t kMostCopied = 4000;  // ops of programs of which more than one order is kept
 
 // The time from each op's beginning to the end of the run, if nothing else held it up.
-std::vector<double> WaysToTheEnd(const Arrangement& a, const std::vector<double>& times) {
-  std::vector<double> way(times.size(), 0);
+std::vector<double> WaysToTheEnd(const Arrangement& a, const Estimates& estimates) {
+  const std::vector<TimedStep>& steps = estimates.steps.steps;
+  std::vector<double> way(steps.size(), 0);
   const std::vector<LoweredOp>& ops = a.program().ops;
-  for (size_t i = times.size(); i-- > 0;) {
+  for (size_t i = steps.size(); i-- > 0;) {
     const bool start = ops[i].kind == LoweredKind::kCollectiveStart;
     for (int user : a.After(static_cast<int>(i))) {
       const size_t u = static_cast<size_t>(user);
       // Of a start, only its wait is behind the collective itself.
       const bool waits =
           start && ops[u].kind == LoweredKind::kCollectiveWait && ops[u].collective == ops[i].collective;
-      way[i] = std::max(way[i], way[u] + (waits ? times[i] : 0));
+      way[i] = std::max(way[i], way[u] + (waits ? steps[i].time : 0));
     }
-    if (!start) way[i] += times[i];
+    if (start && !estimates.peers.remain.empty())
+      way[i] =
+          std::max(way[i], steps[i].time + estimates.peers.remain[static_cast<size_t>(ops[i].collective)]);
+    if (!start) way[i] += steps[i].time;
   }
   return way;
 }
@@ -59,9 +63,13 @@ struct Child {
 
 class BeamSearch {
  public:
-  BeamSearch(const Arrangement& a, const MemoryModel& model, const std::vector<double>& times, int64_t limit)
-      : a_(a), times_(times), limit_(limit), way_(WaysToTheEnd(a, times)) {
-    const size_t count = times.size();
+  BeamSearch(const Arrangement& a, const MemoryModel& model, const Estimates& estimates, int64_t limit)
+      : a_(a),
+        steps_(estimates.steps.steps),
+        peers_(estimates.peers),
+        limit_(limit),
+        way_(WaysToTheEnd(a, estimates)) {
+    const size_t count = steps_.size();
     width_ = count > kMostCopied ? 1 : std::clamp<size_t>(kWidthTimesOps / (count + 1), 1, kWidest);
     Prefix first{LiveBytes(model), {}, {}, {}, {}, std::vector<double>(count, 0), {}, 0, 0, -1};
     for (size_t i = 0; i < count; ++i) {
@@ -69,17 +77,17 @@ class BeamSearch {
       first.waiting.push_back(static_cast<int>(a.Before(op).size()));
       if (Op(op).stream >= first.streams.size()) first.streams.resize(Op(op).stream + size_t{1}, 0);
       first.left.resize(first.streams.size(), 0);
-      if (Op(op).collective < 0) first.left[Op(op).stream] += times[i];
+      if (Op(op).collective < 0) first.left[Op(op).stream] += steps_[i].time;
     }
     beam_.push_back(std::move(first));
   }
 
   std::optional<std::vector<int>> Run() {
     size_t placed = 0;
-    for (size_t first = 0; first < times_.size(); first = end_) {
+    for (size_t first = 0; first < steps_.size(); first = end_) {
       const int segment = a_.segment(static_cast<int>(first));
       end_ = first;
-      while (end_ < times_.size() && a_.segment(static_cast<int>(end_)) == segment) ++end_;
+      while (end_ < steps_.size() && a_.segment(static_cast<int>(end_)) == segment) ++end_;
       for (Prefix& prefix : beam_) {
         for (size_t i = first; i < end_; ++i) {
           if (prefix.waiting[i] == 0) prefix.ready.push_back(static_cast<int>(i));
@@ -117,20 +125,34 @@ class BeamSearch {
     return begin;
   }
 
+  static double Of(const std::vector<double>& times, int collective) {
+    return times.empty() ? 0 : times[static_cast<size_t>(collective)];
+  }
+  // When the collective that `start`, enqueued at `time`, starts begins.
+  double Begin(const Prefix& prefix, int start, double time) const {
+    return std::max({time, prefix.last_collective, Of(peers_.arrive, Op(start).collective)});
+  }
+
   // The run ends no earlier than this if `op` comes next.
   Child ChildOf(size_t parent, int op, int64_t live) const {
     const Prefix& prefix = beam_[parent];
     const double time = Time(prefix, op),
-                 compute = Op(op).collective < 0 ? times_[static_cast<size_t>(op)] : 0;
-    Child child = {
-        parent, op, time + way_[static_cast<size_t>(op)], live, time + compute, prefix.ops ^ HashOf(op)};
+                 compute = Op(op).collective < 0 ? steps_[static_cast<size_t>(op)].time : 0;
+    Child child = {parent,
+                   op,
+                   (IsStart(op) ? Begin(prefix, op, time) : time) + way_[static_cast<size_t>(op)],
+                   live,
+                   time + compute,
+                   prefix.ops ^ HashOf(op)};
     for (size_t s = 0; s < prefix.streams.size(); ++s) {
       const bool own = s == Op(op).stream;
       child.end = std::max(child.end,
                            (own ? child.stream : prefix.streams[s]) + prefix.left[s] - (own ? compute : 0));
     }
-    for (const auto& [collective, end] : prefix.in_flight)
-      child.end = std::max(child.end, end + way_[static_cast<size_t>(a_.wait(collective))]);
+    for (const auto& [collective, end] : prefix.in_flight) {
+      const double remain = Of(peers_.remain, collective);
+      child.end = std::max(child.end, end + std::max(remain, way_[static_cast<size_t>(a_.wait(collective))]));
+    }
     for (int other : prefix.ready) {
       if (other != op)
         child.end = std::max(
@@ -168,16 +190,16 @@ class BeamSearch {
     }
     *children = std::move(kept);
   }
-  // Whether everything of `a` is over no later than in `b`, which has the same ops.
+  // Whether everything of `a` is over no later than in `b`, which has the same ops, and holds no more.
   bool NoLater(const Child& a, const Child& b) const {
     const Prefix &x = beam_[a.parent], &y = beam_[b.parent];
-    if (x.streams.size() > 1 || a.end > b.end || a.stream > b.stream) return false;
+    if (x.streams.size() > 1 || a.end > b.end || a.stream > b.stream || a.live > b.live) return false;
     const auto end_of = [&](const Prefix& prefix, const Child& child, int collective) {
       for (const auto& [other, end] : prefix.in_flight) {
         if (other == collective) return end;
       }
-      const double begin = std::max(child.stream, prefix.last_collective);
-      return begin + times_[static_cast<size_t>(a_.start(collective))];
+      const int start = a_.start(collective);
+      return Begin(prefix, start, child.stream) + steps_[static_cast<size_t>(start)].time;
     };
     for (int c = 0; c < a_.collectives(); ++c) {
       const bool flies =
@@ -193,13 +215,13 @@ class BeamSearch {
     const double time = Time(*prefix, op);
     prefix->ends[i] = time;
     if (IsStart(op)) {
-      prefix->last_collective = std::max(time, prefix->last_collective) + times_[i];
+      prefix->last_collective = Begin(*prefix, op, time) + steps_[i].time;
       prefix->in_flight.emplace_back(Op(op).collective, prefix->last_collective);
     } else if (Op(op).collective >= 0) {
       std::erase_if(prefix->in_flight, [&](const auto& flies) { return flies.first == Op(op).collective; });
     } else {
-      prefix->ends[i] += times_[i];
-      prefix->left[Op(op).stream] -= times_[i];
+      prefix->ends[i] += steps_[i].time;
+      prefix->left[Op(op).stream] -= steps_[i].time;
     }
     prefix->streams[Op(op).stream] = prefix->ends[i];
     prefix->live.Run(op);
@@ -238,7 +260,8 @@ class BeamSearch {
   }
 
   const Arrangement& a_;
-  const std::vector<double>& times_;
+  const std::vector<TimedStep>& steps_;
+  const PeerTimes& peers_;
   const int64_t limit_;
   const std::vector<double> way_;
   size_t width_ = 1;
@@ -250,8 +273,8 @@ class BeamSearch {
 }  // namespace
 
 std::optional<std::vector<int>> BeamOrder(const Arrangement& arrangement, const MemoryModel& model,
-                                          const std::vector<double>& times, int64_t limit) {
-  return BeamSearch(arrangement, model, times, limit).Run();
+                                          const Estimates& estimates, int64_t limit) {
+  return BeamSearch(arrangement, model, estimates, limit).Run();
 }
 
 }  // namespace rondo

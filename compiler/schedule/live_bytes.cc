@@ -55,7 +55,7 @@ int64_t BytesOfARound(const LoweredLoop& loop) {
 
 }  // namespace
 
-MemoryModel::MemoryModel(const LoweredProgram& program)
+MemoryModel::MemoryModel(const LoweredProgram& program, TakeOvers take_overs)
     : touches(program.ops.size()),
       donations(program.ops.size()),
       touch_count(program.values.size(), 0),
@@ -86,6 +86,22 @@ MemoryModel::MemoryModel(const LoweredProgram& program)
           {op.params[static_cast<size_t>(pair.write)].value, read, BytesOf(program, read)});
     }
     if (op.kind == LoweredKind::kLoop) AddValueOf(i, BytesOfARound(*op.rounds));
+  }
+  if (take_overs == TakeOvers::kByOrder) AddTakeOversAtStarts(program, handed);
+}
+
+void MemoryModel::AddTakeOversAtStarts(const LoweredProgram& program, const std::vector<int>& handed) {
+  at_start.assign(program.ops.size(), {-1, -1, 0});
+  start_of.assign(program.ops.size(), -1);
+  std::vector<int> start_of_collective(program.collectives.size(), -1);
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const LoweredOp& op = program.ops[i];
+    const size_t c = static_cast<size_t>(op.collective);
+    if (op.kind == LoweredKind::kCollectiveStart && handed[c] < 0 && donations[i].size() == 1) {
+      at_start[i] = donations[i][0];
+      start_of_collective[c] = static_cast<int>(i);
+    }
+    if (op.kind == LoweredKind::kCollectiveWait) start_of[i] = start_of_collective[c];
   }
 }
 
@@ -188,6 +204,15 @@ int64_t LiveBytes::Donated(int op) const {
   return bytes;
 }
 
+// Bytes of what a collective's start reads for the last time but for its wait.
+int64_t LiveBytes::TakenOverAtStart(int op) const {
+  if (model_->at_start.empty()) return 0;
+  const MemoryModel::Donation& pair = model_->at_start[static_cast<size_t>(op)];
+  if (pair.read < 0 || remaining_[static_cast<size_t>(pair.read)] != 2) return 0;
+  const size_t w = static_cast<size_t>(pair.write);
+  return remaining_[w] == model_->touch_count[w] ? pair.bytes : 0;
+}
+
 LiveBytes::Effect LiveBytes::Try(int op) const {
   int64_t begun = 0, freed = 0;
   for (const auto& [value, bytes] : model_->touches[static_cast<size_t>(op)]) {
@@ -195,7 +220,8 @@ LiveBytes::Effect LiveBytes::Try(int op) const {
     if (remaining_[v] == model_->touch_count[v] && model_->from_start[v] == 0) begun += bytes;
     if (remaining_[v] == 1 && model_->to_end[v] == 0) freed += bytes;
   }
-  return {live_ + begun - Donated(op), live_ + begun - freed};
+  const int64_t over = TakenOverAtStart(op);
+  return {live_ + begun - Donated(op) - over, live_ + begun - freed - over};
 }
 
 void LiveBytes::Count(int op, int by) {
@@ -205,6 +231,8 @@ void LiveBytes::Count(int op, int by) {
 
 LiveBytes::Effect LiveBytes::Run(int op) {
   const Effect effect = Try(op);
+  if (TakenOverAtStart(op) > 0)
+    --remaining_[static_cast<size_t>(model_->at_start[static_cast<size_t>(op)].read)];
   Count(op, -1);
   live_ = effect.after;
   return effect;

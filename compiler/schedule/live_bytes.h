@@ -29,12 +29,22 @@ struct MemoryModel {
   // Per op, values of the arena, each once; of a loop, as one value more, what its rounds hold.
   std::vector<std::vector<Touch>> touches;
   std::vector<std::vector<Donation>> donations;  // per op
-  std::vector<int> touch_count;                  // per value, ops that touch it
-  std::vector<char> from_start, to_end;          // per value: lives before the first op, after the last
-  int64_t start_bytes = 0;                       // live before the first op
+  // With TakeOvers::kByOrder, per op. Of a collective's start whose result may lie over what it reads where
+  // all other readers are done by then: that pair, also among its donations, and what it reads is then over;
+  // of others `read` is -1. And per op, of that collective's wait: the start; or -1.
+  std::vector<Donation> at_start;
+  std::vector<int> start_of;
+  std::vector<int> touch_count;          // per value, ops that touch it
+  std::vector<char> from_start, to_end;  // per value: lives before the first op, after the last
+  int64_t start_bytes = 0;               // live before the first op
+
+  // Whether collectives lie over what they read only where that is so in every order, which is what makes
+  // live bytes after a set of ops the same in each; or wherever the order lets them, as memory is planned. Of
+  // the latter there is no Reversed, Split, nor Undo.
+  enum class TakeOvers : uint8_t { kInEveryOrder, kByOrder };
 
   MemoryModel() = default;
-  explicit MemoryModel(const LoweredProgram& program);
+  explicit MemoryModel(const LoweredProgram& program, TakeOvers take_overs = TakeOvers::kInEveryOrder);
 
   // The same ops when time runs backwards, the last one being number 0: as many bytes live during each op of
   // the reversed order.
@@ -46,6 +56,7 @@ struct MemoryModel {
 
  private:
   void AddValueOf(size_t op, int64_t bytes);
+  void AddTakeOversAtStarts(const LoweredProgram& program, const std::vector<int>& handed);
   void Take(const MemoryModel& whole, size_t first, size_t end, const std::vector<int>& local);
 };
 
@@ -69,6 +80,7 @@ class LiveBytes {
  private:
   void Count(int op, int by);
   int64_t Donated(int op) const;
+  int64_t TakenOverAtStart(int op) const;
   const MemoryModel* model_ = nullptr;
   std::vector<int> remaining_;  // per value, ops still to come that touch it
   int64_t live_ = 0;

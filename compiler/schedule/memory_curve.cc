@@ -35,6 +35,14 @@ void MemoryCurve::FindEnds(int value) {
   const auto [first, last] = std::minmax_element(users.begin(), users.end(), earlier);
   first_[Index(value)] = *first;
   last_[Index(value)] = *last;
+  // What a collective lies over is over with its start, if nobody else reads it behind that.
+  if (model_.start_of.empty()) return;
+  const int start = model_.start_of[Index(*last)];
+  if (start < 0 || model_.at_start[Index(start)].read != value) return;
+  const bool alone = std::all_of(users.begin(), users.end(), [&](int user) {
+    return user == *last || position(user) <= position(start);
+  });
+  if (alone) last_[Index(value)] = start;
 }
 
 // What `op` writes over what it reads for the last time, each value once: as LiveBytes has it.
@@ -81,8 +89,19 @@ int64_t MemoryCurve::Move(int from, int to) {
   }
   const auto [low, high] = std::minmax(from, to);
   for (int p = low; p <= high; ++p) position_[Index(order_[Index(p)])] = p;
-  for (const MemoryModel::Touch& touch : model_.touches[Index(op)]) FindEnds(touch.value);
-  return Sweep(low, high);
+  // A value may end elsewhere now: up to there, too.
+  int first = low, last = high;
+  for (const MemoryModel::Touch& touch : model_.touches[Index(op)]) {
+    const int ended = last_[Index(touch.value)];
+    FindEnds(touch.value);
+    const int ends = last_[Index(touch.value)];
+    if (ends == ended || model_.start_of.empty()) continue;
+    for (int at : {position(ended), position(ends)}) {
+      first = std::min(first, at);
+      last = std::max(last, at);
+    }
+  }
+  return Sweep(first, last);
 }
 
 int64_t MemoryCurve::peak() const {

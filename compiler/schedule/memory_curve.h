@@ -20,7 +20,7 @@ class MemoryCurve {
   const std::vector<int>& order() const { return order_; }
   int position(int op) const { return position_[Index(op)]; }
   // Takes the op at position `from` out and puts it to where it then is at position `to`. Returns the most
-  // bytes alive from the lower of the two to the higher.
+  // bytes alive from the lower of the two to the higher, or further, as far as anything changes.
   int64_t Move(int from, int to);
   int64_t live(int position) const { return during_[Index(position)]; }
   int64_t peak() const;

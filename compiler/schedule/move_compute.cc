@@ -11,8 +11,8 @@ constexpr double kLeastGain = 1e-6;  // of the time of the run
 
 class Mover {
  public:
-  Mover(const std::vector<double>& times, int only, Arrangement* arrangement, int64_t* work)
-      : times_(times), only_(only), a_(*arrangement), work_(*work), now_(Look()) {}
+  Mover(const Estimates& estimates, int only, Arrangement* arrangement, int64_t* work)
+      : estimates_(estimates), only_(only), a_(*arrangement), work_(*work), now_(Look()) {}
 
   // Over all collectives, the most exposed first; false if nothing got better.
   bool Round() {
@@ -27,8 +27,8 @@ class Mover {
 
  private:
   Timeline Look() {
-    work_ -= a_.size();
-    return Simulate(a_.program(), times_, a_.order());
+    work_ -= int64_t{a_.size()} * estimates_.devices;
+    return estimates_.Of(a_.order());
   }
   double Exposed(int c) const { return now_.collectives[static_cast<size_t>(c)].exposed; }
   bool IsCompute(int op) const { return a_.program().ops[static_cast<size_t>(op)].collective < 0; }
@@ -77,7 +77,7 @@ class Mover {
     return true;
   }
 
-  const std::vector<double>& times_;
+  const Estimates& estimates_;
   const int only_;
   Arrangement& a_;
   int64_t& work_;
@@ -86,9 +86,9 @@ class Mover {
 
 }  // namespace
 
-void MoveComputeBesideCollectives(const std::vector<double>& times, int only, Arrangement* arrangement,
+void MoveComputeBesideCollectives(const Estimates& estimates, int only, Arrangement* arrangement,
                                   int64_t* work) {
-  Mover mover(times, only, arrangement, work);
+  Mover mover(estimates, only, arrangement, work);
   while (*work > 0 && mover.Round()) {
   }
 }

@@ -2,101 +2,32 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 #include <numeric>
+#include <utility>
 
-#include "compiler/memory/plan_memory.h"
-#include "compiler/schedule/communication_passes.h"
+#include "compiler/schedule/find_overlap.h"
 #include "compiler/schedule/least_memory.h"
-#include "compiler/schedule/partition.h"
+#include "compiler/schedule/op_times.h"
+#include "formats/plan/peer_times.h"
 
 namespace rondo {
 namespace {
 
-constexpr int64_t kSimulationWork = 100'000'000;  // ops looked at: about a second
-constexpr int kMostArenas = 9;                    // orders whose arenas are planned
-constexpr double kEqual = 1e-6;                   // times that differ by less are the same
+constexpr double kRounding = 1e-9;   // of the run
+constexpr double kLeastGain = 1e-4;  // of the run, for which devices that wait are looked at once more
+constexpr int kMostRounds = 4;
+constexpr size_t kMostTriedAgain =
+    1000;  // ops of all devices whose orders are looked for from more than one beginning
 
-// Runs of ops that no other may leave or enter.
-std::vector<int> SegmentsOf(const LoweredProgram& program, const std::vector<std::string>& break_before) {
-  std::vector<std::string> found;
-  const std::vector<SeamStep> steps = SeamSteps(program, break_before, &found);
-  std::vector<int> segments(steps.size(), 0);
-  for (size_t i = 1; i < steps.size(); ++i) {
-    const bool cut = !steps[i].user_break.empty() || !steps[i].unsafe.empty() ||
-                     !steps[i - 1].unsafe.empty() || program.ops[i].loop != program.ops[i - 1].loop;
-    segments[i] = segments[i - 1] + cut;
-  }
-  return segments;
+TimedDevice TimedDeviceOf(const ProgramOnDevice& on, const CostModel& costs) {
+  TimedDevice timed;
+  timed.device = on.device;
+  timed.steps = TimedStepsOf(costs, *on.program);
+  timed.order.resize(on.program->ops.size());
+  std::iota(timed.order.begin(), timed.order.end(), 0);
+  for (const LoweredCollective& c : on.program->collectives) timed.groups.push_back(c.group);
+  return timed;
 }
-
-struct Candidate {
-  std::vector<int> order;
-  double end = 0;
-};
-
-class Overlap {
- public:
-  Overlap(const LoweredProgram& program, const OverlapOptions& options)
-      : program_(program),
-        model_(program),
-        times_(OpTimes(options.costs, program)),
-        segments_(SegmentsOf(program, options.break_before)),
-        work_(kSimulationWork) {}
-
-  const std::vector<double>& times() const { return times_; }
-
-  // Orders whose live bytes stay within `limit`, those that end first first: what the passes make of the
-  // order given, what a beam search finds, and what they make of that.
-  std::vector<Candidate> Candidates(int64_t limit) {
-    Arrangement arrangement(program_, model_, segments_, limit);
-    std::vector<Candidate> candidates = {Improve(&arrangement)};
-    if (const auto order = BeamOrder(arrangement, model_, times_, limit)) {
-      arrangement.Take(*order);
-      candidates.push_back(Now(arrangement));
-      candidates.push_back(Improve(&arrangement));
-    }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.end < b.end * (1 - kEqual); });
-    return candidates;
-  }
-
-  // Why what is exposed of collective `c` in `order` is not hidden.
-  std::string LimitOf(const std::vector<int>& order, int c) {
-    Arrangement free(program_, model_, segments_, std::numeric_limits<int64_t>::max());
-    free.Take(order);
-    const int maker = free.KeptFromEarlier(free.start(c)), reader = free.KeptFromLater(free.wait(c));
-    RaiseCollectives(&free);
-    SinkWaits(&free);
-    MoveComputeBesideCollectives(times_, c, &free, &work_);
-    if (EndOf(free.order()) < EndOf(order) * (1 - kEqual)) return "memory";
-    return "nothing else is ready between " + Name(maker, "the start") + " and " + Name(reader, "the end");
-  }
-
- private:
-  Candidate Improve(Arrangement* arrangement) {
-    RaiseCollectives(arrangement);
-    SinkWaits(arrangement);
-    MoveComputeBesideCollectives(times_, -1, arrangement, &work_);
-    SinkWaits(arrangement);
-    return Now(*arrangement);
-  }
-  Candidate Now(const Arrangement& arrangement) const {
-    return {arrangement.order(), EndOf(arrangement.order())};
-  }
-  double EndOf(const std::vector<int>& order) const { return Simulate(program_, times_, order).end; }
-  std::string Name(int op, const char* none) const {
-    if (op < 0) return none;
-    const std::vector<std::string>& sources = program_.ops[static_cast<size_t>(op)].sources;
-    return sources.empty() ? "step " + std::to_string(op) : sources.front();
-  }
-
-  const LoweredProgram& program_;
-  const MemoryModel model_;
-  const std::vector<double> times_;
-  const std::vector<int> segments_;
-  int64_t work_;
-};
 
 // Between the given order and `order`.
 void CountMoves(const LoweredProgram& program, const std::vector<int>& order, int collective,
@@ -119,12 +50,6 @@ void CountMoves(const LoweredProgram& program, const std::vector<int>& order, in
   }
 }
 
-int64_t ArenaOf(const LoweredProgram& program, const std::vector<int>& order) {
-  LoweredProgram ordered = program;
-  Reorder(order, &ordered);
-  return PlanMemory(ordered).arena_bytes;
-}
-
 std::string Sentence(const OverlapReport& report) {
   double before = 0, after = 0;
   for (const OverlapNote& c : report.collectives) {
@@ -142,62 +67,187 @@ std::string Sentence(const OverlapReport& report) {
   return text;
 }
 
-}  // namespace
+// The programs of a run's devices while orders are looked for.
+class Devices {
+ public:
+  Devices(const std::vector<ProgramOnDevice>& programs, const OverlapOptions& options)
+      : programs_(programs), options_(options) {
+    for (const ProgramOnDevice& program : programs) {
+      timed_.push_back(TimedDeviceOf(program, options.costs));
+      ops_ += program.program->ops.size();
+      given_.found.push_back(
+          OverlapFinder(*program.program, options, {timed_.back().steps, {}}).Given(program.ahead));
+    }
+    const Meetings meetings(timed_);
+    given_.end = meetings.EndOfRun(timed_);
+    lines_before_ = Lines(meetings.Times(timed_));
+    state_ = given_;
+  }
 
-OverlapReport OverlapCollectives(LoweredProgram* program, const OverlapOptions& options) {
-  OverlapReport report;
-  if (program->collectives.empty()) {
-    report.text = "no collectives";
+  // Where devices wait for one another, what is best for one changes what is best for others: from several
+  // beginnings, device by device, until no run ends earlier.
+  void Find() {
+    if (!Meetings(timed_).any()) return FindOnce(false);
+    State best = given_;
+    for (const bool alone : {true, false}) {
+      for (const bool backwards : {false, true}) {
+        FindFrom(alone, backwards);
+        if (state_.end < best.end * (1 - kRounding)) best = state_;
+        if (ops_ > kMostTriedAgain) return Put(best);
+      }
+    }
+    Put(best);
+  }
+
+  // Puts the programs into the orders found.
+  std::vector<OverlapReport> Finish() {
+    const std::vector<PeerTimes> peers = Meetings(timed_).Times(timed_);
+    const std::vector<Timeline> lines = Lines(peers);
+    std::vector<OverlapReport> reports;
+    for (size_t d = 0; d < programs_.size(); ++d) {
+      reports.push_back(ReportOf(d, lines[d], peers[d]));
+      Reorder(timed_[d].order, programs_[d].program);
+    }
+    return reports;
+  }
+
+ private:
+  struct State {
+    std::vector<FoundOverlap> found;  // by program
+    double end = 0;                   // of the run on all
+  };
+
+  std::vector<Timeline> Lines(const std::vector<PeerTimes>& peers) const {
+    std::vector<Timeline> lines;
+    for (size_t d = 0; d < timed_.size(); ++d)
+      lines.push_back(Simulate(timed_[d].steps, timed_[d].order, peers[d], true));
+    return lines;
+  }
+
+  // From the orders given, or from those that are best if nobody waits.
+  void FindFrom(bool alone, bool backwards) {
+    Put(given_);
+    if (alone) {
+      std::vector<size_t> all(timed_.size());
+      std::iota(all.begin(), all.end(), 0);
+      std::vector<FoundOverlap> now;
+      for (size_t d : all) now.push_back(Finder(d, {timed_[d].steps, {}}).Find(given_.found[d]));
+      Take(all, std::move(now));
+    }
+    for (int round = 0; round < kMostRounds; ++round) {
+      const double end = state_.end;
+      FindOnce(backwards);
+      if (state_.end >= end * (1 - kLeastGain)) break;
+    }
+  }
+
+  // One kind of device after the other.
+  void FindOnce(bool backwards) {
+    const std::vector<size_t> kinds = KindsOf(timed_);
+    std::vector<bool> done(programs_.size(), false);
+    for (size_t i = 0; i < programs_.size(); ++i) {
+      const size_t d = backwards ? programs_.size() - 1 - i : i;
+      if (done[d]) continue;
+      const std::vector<PeerTimes> peers = Meetings(timed_).Times(timed_);
+      std::vector<size_t> alike;
+      for (size_t e = 0; e < programs_.size(); ++e) {
+        if (done[e] || kinds[e] != kinds[d] || peers[e] != peers[d]) continue;
+        alike.push_back(e);
+        done[e] = true;
+      }
+      FindFor(alike, peers[d]);
+    }
+  }
+
+  // Devices whose steps and peers are the same.
+  void FindFor(const std::vector<size_t>& alike, const PeerTimes& peers) {
+    std::vector<FoundOverlap> now;
+    const Meetings meetings(timed_);
+    std::vector<TimedDevice> tried;
+    if (meetings.any()) tried = timed_;
+    Estimates estimates{timed_[alike[0]].steps, peers};
+    if (meetings.any()) {
+      estimates.devices = static_cast<int>(timed_.size());
+      estimates.end_of_run = [&](const std::vector<int>& order) {
+        for (size_t d : alike) tried[d].order = order;
+        return meetings.EndOfRun(tried);
+      };
+    }
+    for (size_t d : alike) now.push_back(Finder(d, estimates).Find(given_.found[d]));
+    Take(alike, std::move(now));
+  }
+
+  // What the devices have stays if the run on all would end later.
+  void Take(const std::vector<size_t>& devices, std::vector<FoundOverlap> now) {
+    State had = state_;
+    for (size_t i = 0; i < devices.size(); ++i) {
+      state_.found[devices[i]] = std::move(now[i]);
+      timed_[devices[i]].order = state_.found[devices[i]].order;
+    }
+    state_.end = Meetings(timed_).EndOfRun(timed_);
+    if (state_.end > had.end * (1 + kRounding)) Put(std::move(had));
+  }
+  void Put(State state) {
+    state_ = std::move(state);
+    for (size_t d = 0; d < timed_.size(); ++d) timed_[d].order = state_.found[d].order;
+  }
+  OverlapFinder Finder(size_t d, Estimates estimates) const {
+    return {*programs_[d].program, options_, std::move(estimates)};
+  }
+
+  OverlapReport ReportOf(size_t d, const Timeline& line, const PeerTimes& peers) const {
+    const LoweredProgram& program = *programs_[d].program;
+    OverlapFinder finder = Finder(d, {timed_[d].steps, peers});
+    OverlapReport report;
+    report.end_before = given_.end;
+    report.end_after = state_.end;
+    report.arena_before = state_.found[d].arena_before;
+    report.arena_after = state_.found[d].arena_after;
+    report.arena_limit = state_.found[d].arena_limit;
+    for (size_t c = 0; c < program.collectives.size(); ++c) {
+      const CollectiveTimes &was = lines_before_[d].collectives[c], &is = line.collectives[c];
+      OverlapNote note;
+      note.sync_point = static_cast<uint32_t>(c);
+      note.time = is.end - is.begin;
+      note.late = is.begin - is.arrive;
+      note.beside_before = was.beside;
+      note.beside_after = is.beside;
+      note.exposed_before = was.exposed;
+      note.exposed_after = is.exposed;
+      CountMoves(program, timed_[d].order, static_cast<int>(c), &note);
+      if (is.exposed > 0.01 * note.time) note.limit = finder.LimitOf(timed_[d].order, static_cast<int>(c));
+      report.collectives.push_back(std::move(note));
+    }
+    report.text = Sentence(report);
     return report;
   }
-  std::vector<int> given(program->ops.size());
-  std::iota(given.begin(), given.end(), 0);
-  Overlap overlap(*program, options);
-  const Timeline before = Simulate(*program, overlap.times(), given, true);
-  report.arena_before = report.arena_after = ArenaOf(*program, given);
-  report.arena_limit =
-      report.arena_before + static_cast<int64_t>(static_cast<double>(report.arena_before) * options.budget);
 
-  // Live bytes say what an arena needs at least: where packing or streams take more, with less live.
-  Candidate found;
-  found.order = given;
-  int64_t live = report.arena_limit;
-  double end = before.end;
-  for (int arenas = 0; arenas < kMostArenas;) {
-    int64_t least_over = std::numeric_limits<int64_t>::max();
-    for (Candidate& candidate : overlap.Candidates(live)) {
-      if (candidate.end >= end * (1 - kEqual)) continue;
-      const int64_t arena = ArenaOf(*program, candidate.order);
-      ++arenas;
-      least_over = std::min(least_over, arena - report.arena_limit);
-      if (arena > report.arena_limit) continue;
-      end = candidate.end;
-      found = std::move(candidate);
-      report.arena_after = arena;
-    }
-    if (least_over <= 0 || least_over > live) break;
-    live -= least_over;
-  }
+  const std::vector<ProgramOnDevice>& programs_;
+  const OverlapOptions& options_;
+  size_t ops_ = 0;
+  State given_, state_;
+  std::vector<TimedDevice> timed_;  // by program, with the orders of state_
+  std::vector<Timeline> lines_before_;
+};
 
-  const Timeline after = Simulate(*program, overlap.times(), found.order, true);
-  report.end_before = before.end;
-  report.end_after = after.end;
-  for (size_t c = 0; c < program->collectives.size(); ++c) {
-    const CollectiveTimes &was = before.collectives[c], &is = after.collectives[c];
-    OverlapNote note;
-    note.sync_point = static_cast<uint32_t>(c);
-    note.time = is.end - is.begin;
-    note.beside_before = was.beside;
-    note.beside_after = is.beside;
-    note.exposed_before = was.exposed;
-    note.exposed_after = is.exposed;
-    CountMoves(*program, found.order, static_cast<int>(c), &note);
-    if (is.exposed > 0.01 * note.time) note.limit = overlap.LimitOf(found.order, static_cast<int>(c));
-    report.collectives.push_back(std::move(note));
+}  // namespace
+
+std::vector<OverlapReport> OverlapOnDevices(const std::vector<ProgramOnDevice>& programs,
+                                            const OverlapOptions& options) {
+  const bool none = std::all_of(programs.begin(), programs.end(),
+                                [](const ProgramOnDevice& p) { return p.program->collectives.empty(); });
+  if (none) {
+    OverlapReport report;
+    report.text = "no collectives";
+    return std::vector<OverlapReport>(programs.size(), report);
   }
-  Reorder(found.order, program);
-  report.text = Sentence(report);
-  return report;
+  Devices devices(programs, options);
+  devices.Find();
+  return devices.Finish();
+}
+
+OverlapReport OverlapCollectives(LoweredProgram* program, const OverlapOptions& options) {
+  return OverlapOnDevices({{0, program}}, options)[0];
 }
 
 }  // namespace rondo

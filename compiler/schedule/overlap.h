@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/fusion/lowered.h"
-#include "compiler/schedule/cost_model.h"
+#include "formats/plan/cost_model.h"
 #include "formats/plan/overlap_note.h"
 
 namespace rondo {
@@ -22,16 +22,30 @@ struct OverlapOptions {
 struct OverlapReport {
   // In the order in which they start: numbers count from there; programs and devices are not named.
   std::vector<OverlapNote> collectives;
-  double end_before = 0, end_after = 0;                        // of a run, microseconds
+  double end_before = 0, end_after = 0;                        // of a run on all devices, microseconds
   int64_t arena_before = 0, arena_after = 0, arena_limit = 0;  // bytes, as planned (compiler/memory)
   std::string text;                                            // for reports
 };
 
-// Puts program->ops into an order in which collectives start as early and are waited for as late as that
-// shortens the run, with compute that does not need them in between; deps renumbered. Collectives keep their
-// order, and the arena, planned for the order, is at most `budget` larger than for the order given: else the
-// order given stays. Deterministic; the same for equal programs. What no graph may contain, loops, and
-// breaks that were asked for are not moved, nor moved past.
+// What one device runs of a program.
+struct ProgramOnDevice {
+  uint32_t device = 0;
+  LoweredProgram* program = nullptr;
+  int64_t ahead =
+      0;  // bytes by which the arena may grow, too: of weights that are gathered ahead of their use
+};
+
+// Puts each program's ops into an order in which collectives start as early and are waited for as late as
+// that shortens the run on all devices, which wait for one another (stages of a pipeline), with compute that
+// does not need them in between; deps renumbered. Collectives keep their order, and the arena, planned for
+// the order, is at most `budget` larger than for the order given: else the order given stays. The run never
+// ends later, by estimate. Deterministic; the same for devices with equal programs and equal peers. What no
+// graph may contain, loops, and breaks that were asked for are not moved, nor moved past. One report a
+// program.
+std::vector<OverlapReport> OverlapOnDevices(const std::vector<ProgramOnDevice>& programs,
+                                            const OverlapOptions& options);
+
+// The same of one program, whose devices all run it.
 OverlapReport OverlapCollectives(LoweredProgram* program, const OverlapOptions& options);
 
 }  // namespace rondo

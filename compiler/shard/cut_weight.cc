@@ -133,11 +133,7 @@ std::optional<Part> PartOf(const View& view, int64_t elements) {
 
 Data ShareOf(const Data& whole, Form form, int64_t devices, int64_t rank) {
   if (!IsSplit(form)) return whole;
-  const Form run = RunOf(form);
-  const int64_t parts = PartsOf(form, devices);
-  const Shape flat({whole->shape.elements() / (run * parts), parts, run});
-  const View share = ir::Slice(ir::DenseView(flat), 1, rank / CopiesOf(form), 1, 1);
-  auto cut = std::make_shared<ConstantData>(*Cut(whole, share));
+  auto cut = std::make_shared<ConstantData>(*Cut(whole, ShareView(whole->shape, form, devices, rank)));
   cut->shape = LocalShape(whole->shape, form, devices);
   return cut;
 }

@@ -25,6 +25,14 @@ Form SplitOf(const Shape& shape, int dim, int64_t inner, int64_t devices, int64_
   return WithCopies(run, copies);
 }
 
+ir::View ShareView(const Shape& shape, Form form, int64_t devices, int64_t rank) {
+  if (!IsSplit(form)) return ir::DenseView(shape);
+  const Form run = RunOf(form);
+  const int64_t parts = PartsOf(form, devices);
+  const Shape runs({shape.elements() / (run * parts), parts, run});
+  return ir::Slice(ir::DenseView(runs), 1, rank / CopiesOf(form), 1, 1);
+}
+
 Shape LocalShape(const Shape& shape, Form form, int64_t devices) {
   Shape local = shape;
   const SplitDim split = DimOf(shape, form, devices);

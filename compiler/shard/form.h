@@ -11,6 +11,7 @@
 
 #include <cstdint>
 
+#include "compiler/ir/view.h"
 #include "core/shape.h"
 
 namespace rondo::shard {
@@ -45,6 +46,8 @@ SplitDim DimOf(const Shape& shape, Form form, int64_t devices);
 // way.
 Form SplitOf(const Shape& shape, int dim, int64_t inner, int64_t devices, int64_t copies = 1);
 
+// What device `rank` holds of dense storage of `shape`.
+ir::View ShareView(const Shape& shape, Form form, int64_t devices, int64_t rank);
 // What one device holds of `shape`.
 Shape LocalShape(const Shape& shape, Form form, int64_t devices);
 

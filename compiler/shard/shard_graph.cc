@@ -123,6 +123,7 @@ Status RefuseCollectives(const Graph& graph) {
 
 Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
                   const DeviceHints* hints) {
+  *out = {};
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
@@ -134,10 +135,10 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
     if (node.op != ir::Op::kInput) continue;
     const auto input = static_cast<size_t>(node.As<ir::InputAttrs>().index);
     if (PairOfInput(graph, input) < 0) continue;
-    states->emplace(StateKey(graph, input),
-                    candidates.forms[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)]);
+    const Form form = candidates.forms[static_cast<size_t>(step.node)][static_cast<size_t>(step.choice)];
+    states->emplace(StateKey(graph, input), form);
+    out->states[graph.inputs[input].name] = form;
   }
-  out->ranks.clear();
   for (int64_t rank = 0; rank < devices; ++rank) {
     RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage));
     out->ranks.push_back(std::move(local));

@@ -11,6 +11,7 @@
 #define RONDO_COMPILER_SHARD_SHARD_GRAPH_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@
 namespace rondo::shard {
 
 struct ShardedGraph {
-  std::vector<ir::Graph> ranks;  // one a device, compact
+  std::vector<ir::Graph> ranks;        // one a device, compact
+  std::map<std::string, Form> states;  // by input
   // For people: collectives, bytes of weights and states a device, and what is not shared out with the
   // reason.
   std::string text;

@@ -211,6 +211,13 @@ void Settle(const Graph& graph, const StageCut& cut, StagePlaces* places) {
 
 }  // namespace
 
+RowRange RowsOn(const StageCut& cut, size_t state, int stage) {
+  const std::vector<int>& of = cut.row_stages[state];
+  const auto first = std::find(of.begin(), of.end(), stage);
+  const auto end = std::find_if(first, of.end(), [&](int s) { return s != stage; });
+  return {first - of.begin(), end - of.begin()};
+}
+
 std::string WeightKey(const ir::ConstantData& data) {
   if (data.name.empty()) return "";
   std::string key = data.name + " " + Name(data.dtype);

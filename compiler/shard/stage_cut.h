@@ -52,6 +52,9 @@ Result<StageCut> CutAsGiven(const ir::Graph& graph, const std::map<std::string, 
 // cuts. None of them parts what must stay together (StageLoads::Parts).
 StageCut CutAt(const ir::Graph& graph, const StageOrder& order, const std::vector<size_t>& cuts);
 
+// The rows of a state that a stage holds.
+RowRange RowsOn(const StageCut& cut, size_t state, int stage);
+
 // The key of a weight in StagePlaces; empty if it has no name.
 std::string WeightKey(const ir::ConstantData& data);
 

@@ -17,14 +17,6 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-// The rows [first, end) of a state that a stage holds.
-RowRange RowsOn(const StageCut& cut, size_t state, int stage) {
-  const std::vector<int>& of = cut.row_stages[state];
-  const auto first = std::find(of.begin(), of.end(), stage);
-  const auto end = std::find_if(first, of.end(), [&](int s) { return s != stage; });
-  return {first - of.begin(), end - of.begin()};
-}
-
 class Stage {
  public:
   Stage(const Graph& graph, const StageCut& cut, const std::vector<Transfer>& transfers, int stage,

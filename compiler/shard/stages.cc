@@ -40,6 +40,20 @@ std::string DescribeStage(const Graph& graph, const StageCut& cut, const std::ve
   return text;
 }
 
+// What `stage` holds of states, by input.
+std::map<std::string, ir::View> RowsOf(const Graph& graph, const StageCut& cut, int stage) {
+  std::map<std::string, ir::View> rows;
+  for (size_t i = 0; i < graph.states.size(); ++i) {
+    const StateRows& state = cut.states[i];
+    const RowRange range = RowsOn(cut, i, stage);
+    const ir::GraphInput& input = graph.inputs[static_cast<size_t>(graph.states[i].input)];
+    const Shape& whole = graph.node(input.node).shape;
+    if (whole.rank == 0 || range.first == range.end) continue;
+    rows[input.name] = ir::Slice(ir::DenseView(whole), state.axis, range.first, 1, range.end - range.first);
+  }
+  return rows;
+}
+
 std::string DescribeShared(const std::vector<Graph>& stages) {
   struct Holder {
     std::string name, stages;
@@ -86,6 +100,7 @@ Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* pla
   const StageCut& cut = *found;
   const std::vector<Transfer> transfers = FindTransfers(graph, cut, host);
   RONDO_ASSIGN_OR_RETURN(out->stages, StageGraphs(graph, cut, transfers));
+  for (int s = 0; s < stages; ++s) out->rows.push_back(RowsOf(graph, cut, s));
   int64_t bytes = 0;
   for (const Transfer& transfer : transfers) bytes += SentBy(graph, transfer);
   out->text = std::to_string(stages) + " stages, " + std::to_string(transfers.size()) +
@@ -100,6 +115,18 @@ Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* pla
                  std::to_string(said) + " stages";
   }
   return Status::Ok();
+}
+
+std::vector<ir::Graph> OnEveryDevice(const ir::Graph& stage, int64_t devices) {
+  std::vector<ir::Graph> all(static_cast<size_t>(devices), stage);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    for (ir::NodeId id = 0; id < stage.size(); ++id) {
+      if (stage.node(id).op != ir::Op::kCollective) continue;
+      for (uint32_t& device : all[rank].node(id).As<ir::CollectiveAttrs>().group)
+        device = device * static_cast<uint32_t>(devices) + static_cast<uint32_t>(rank);
+    }
+  }
+  return all;
 }
 
 }  // namespace rondo::shard

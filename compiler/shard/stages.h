@@ -10,6 +10,7 @@
 #ifndef RONDO_COMPILER_SHARD_STAGES_H_
 #define RONDO_COMPILER_SHARD_STAGES_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ namespace rondo::shard {
 
 struct StagedGraph {
   std::vector<ir::Graph> stages;  // compact; their sends name stages where devices will be
+  // By stage and input: what it holds of a state that is held row by row.
+  std::vector<std::map<std::string, ir::View>> rows;
   // For people: what each stage holds and sends, and the weights that several hold.
   std::string text;
 };
@@ -31,6 +34,10 @@ struct StagedGraph {
 // `hints`, may be null: what the model itself says; its stages are taken as given if they are as many.
 Status CutIntoStages(const ir::Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out,
                      const DeviceHints* hints = nullptr);
+
+// What each of so many devices runs of a stage (or of a whole model) if all do all of it: alike, but for whom
+// they send to: the device of the same rank in the other stage.
+std::vector<ir::Graph> OnEveryDevice(const ir::Graph& stage, int64_t devices);
 
 }  // namespace rondo::shard
 

@@ -30,6 +30,11 @@ rondo::Status MakeDriver(const rondo_cuda_options& given, rondo::OpRegistry* ops
   rondo::CudaOptions options;
   options.library_path = given.library_path;
   options.ops = ops;
+  if (given.collectives != nullptr) {
+    rondo::Result<rondo::CollectiveKernels> kernels = rondo::ParseCollectiveKernels(given.collectives);
+    if (!kernels.ok()) return kernels.status().At("rondo_cuda_options");
+    options.collectives = *kernels;
+  }
   if (given.start_thread != nullptr) {
     options.thread_hooks = {given.start_thread, given.join_thread, given.thread_user};
   }

@@ -54,6 +54,9 @@ typedef struct rondo_cuda_options {
   int (*start_thread)(void* user, void* (*entry)(void*), void* argument, void** thread);
   void (*join_thread)(void* user, void* thread);
   void* thread_user;
+  /* Who computes collectives: "nccl" (also by NULL), "small" (kernels of the driver's own over peer memory,
+   * whatever they can do) or "auto" (whichever is quicker by estimate). Not kept. */
+  const char* collectives;
 } rondo_cuda_options;
 
 /* The same, with more to choose from. `options` may be NULL. */

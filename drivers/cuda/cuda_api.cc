@@ -20,6 +20,8 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(device_get, "cuDeviceGet"),
     RONDO_SYMBOL(device_attribute, "cuDeviceGetAttribute"),
     RONDO_SYMBOL(device_name, "cuDeviceGetName"),
+    RONDO_SYMBOL(can_access_peer, "cuDeviceCanAccessPeer"),
+    RONDO_SYMBOL(enable_peer, "cuCtxEnablePeerAccess"),
     RONDO_SYMBOL(context_retain, "cuDevicePrimaryCtxRetain"),
     RONDO_SYMBOL(context_release, "cuDevicePrimaryCtxRelease_v2"),
     RONDO_SYMBOL(context_push, "cuCtxPushCurrent_v2"),

@@ -81,6 +81,9 @@ struct Api {
   Error (*device_get)(DeviceId* device, int ordinal);
   Error (*device_attribute)(int* value, int attribute, DeviceId device);
   Error (*device_name)(char* name, int length, DeviceId device);
+  Error (*can_access_peer)(int* can, DeviceId from, DeviceId to);
+  // From the current context on.
+  Error (*enable_peer)(Context to, unsigned flags);
   Error (*context_retain)(Context* context, DeviceId device);
   Error (*context_release)(DeviceId device);
   Error (*context_push)(Context context);

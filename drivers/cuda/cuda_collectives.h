@@ -3,6 +3,8 @@
 #ifndef RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 #define RONDO_DRIVERS_CUDA_CUDA_COLLECTIVES_H_
 
+#include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 
@@ -10,6 +12,9 @@
 #include "core/list.h"
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/small/choose.h"
+#include "drivers/cuda/small/peers.h"
+#include "drivers/cuda/small/small_group.h"
 #include "drivers/nccl/communicator.h"
 
 namespace rondo::cuda {
@@ -42,17 +47,31 @@ class CommunicatorTable {
   GrowingList<Entry> entries_;
 };
 
+// What the collectives of a driver share.
+struct CollectiveMeans {
+  CommunicatorTable* nccl = nullptr;  // null: there is none,
+  Status nccl_status;                 // and why
+  PeerTable* peers = nullptr;
+  CollectiveKernels kernels = CollectiveKernels::kNccl;
+  uint64_t limit_ns = 0;  // that a rank of a small collective waits for another
+};
+
 class CudaCollectives {
  public:
   // `numbers[i]` is the number of the program's device i among the driver's `devices`; several may be one.
+  // `means` must outlive the result.
   static Result<CudaCollectives*> Create(const Program& program, Span<CudaDevice* const> devices,
-                                         Span<const uint32_t> numbers, CommunicatorTable& table);
+                                         Span<const uint32_t> numbers, const CollectiveMeans& means);
   ~CudaCollectives();
   CudaCollectives(const CudaCollectives&) = delete;
   CudaCollectives& operator=(const CudaCollectives&) = delete;
 
-  // On the device's own stream for collectives, after what `stream` has been given so far.
-  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, StreamHandle stream);
+  // On the device's own stream for collectives, after what `stream` has been given so far. What is recorded
+  // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
+  // all, so that one thread may begin the collectives of several ranks. Wait waits for that one, or for
+  // Abort. A small one waits for nobody here; if it does not come to its end, `faults` tells.
+  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
+               StreamHandle stream, bool recorded);
   Status Wait(const CollectivePart& part, StreamHandle stream);
   // OK, or that an earlier failure has ended a communicator.
   Status Begin() const;
@@ -63,16 +82,29 @@ class CudaCollectives {
     CudaDevice* device = nullptr;
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
+    // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
+    GrowingList<nccl::Communicator::Share> posted;
   };
-  explicit CudaCollectives(CommunicatorTable& table) : table_(table) {}
+  explicit CudaCollectives(const CollectiveMeans& means) : means_(means) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
+  // What communicator `number` of the program needs: a small group, an NCCL communicator, or both.
+  Status Connect(const Program& program, uint32_t number, Span<const uint32_t> numbers);
+  Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(Member* member, size_t sync_points);
+  Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
+  Status Ended(const Member& member, uint32_t sync_point);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
-  CommunicatorTable& table_;
-  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator
-  std::unique_ptr<Member[]> members_;               // by the program's device
+  const CollectiveMeans& means_;
+  GrowingList<SmallKernel> kernels_;                // by sync point; kNone: NCCL does it
+  GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator; null where it is not needed
+  GrowingList<SmallGroup*> groups_;                 // the same; owned
+  std::atomic<bool> aborted_{false};
+  std::unique_ptr<Member[]> members_;  // by the program's device
   size_t num_members_ = 0;
+  std::mutex mutex_;
+  std::unique_ptr<nccl::Communicator::Share[]> shares_;  // of one collective; guarded by mutex_
+  std::condition_variable posted_;                       // something has been enqueued, or will not be
 };
 
 }  // namespace rondo::cuda

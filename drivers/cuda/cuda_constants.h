@@ -8,7 +8,8 @@
 namespace rondo::cuda {
 
 // CUDA_ERROR_*
-inline constexpr Error kOutOfMemoryError = 2;  // OUT_OF_MEMORY
+inline constexpr Error kOutOfMemoryError = 2;    // OUT_OF_MEMORY
+inline constexpr Error kPeerEnabledError = 704;  // PEER_ACCESS_ALREADY_ENABLED
 // Those that cuda.h describes as leaving the process in a state from which it must be started again.
 inline constexpr Error kEccUncorrectable = 214, kContained = 226, kIllegalAddress = 700, kLaunchTimeout = 702,
                        kContextIsDestroyed = 709, kAssert = 710, kHardwareStackError = 714,
@@ -25,6 +26,7 @@ inline constexpr int kThreadLocalCapture = 1;      // CU_STREAM_CAPTURE_MODE_THR
 inline constexpr int kDependentLaunch = 6;         // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 // CU_DEVICE_ATTRIBUTE_*
+inline constexpr int kProcessorsAttribute = 16;   // MULTIPROCESSOR_COUNT
 inline constexpr int kMajorAttribute = 75;        // COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kMinorAttribute = 76;        // COMPUTE_CAPABILITY_MINOR
 inline constexpr int kBlockSharedAttribute = 97;  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN

@@ -23,6 +23,7 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
   Error error = api.device_get(&device->id_, static_cast<int>(index));
   if (error == 0) error = api.device_attribute(&device->major_, kMajorAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->minor_, kMinorAttribute, device->id_);
+  if (error == 0) error = api.device_attribute(&device->processors_, kProcessorsAttribute, device->id_);
   if (error == 0) error = api.device_attribute(&device->shared_, kBlockSharedAttribute, device->id_);
   if (error == 0) error = api.device_name(device->name_, sizeof(device->name_), device->id_);
   if (error == 0) error = api.context_retain(&device->context_, device->id_);
@@ -42,6 +43,7 @@ CudaDevice::~CudaDevice() {
   }
   weight_copy_.reset();
   fill_.Unload();
+  small_.Unload();
   api_.context_release(id_);
 }
 
@@ -124,6 +126,7 @@ Status CudaDevice::CopyOut(void* host, DeviceAddress from, uint64_t bytes, Strea
   if (bytes == 0) return Status::Ok();
   CudaStream* s = ToCuda(stream);
   Use use(*this);
+  if (s->has_graph) RONDO_RETURN_IF_ERROR(Idle(s));
   if (s->staging != nullptr) {
     RONDO_ASSIGN_OR_RETURN(const bool ordinary, IsOrdinary(host, bytes));
     if (ordinary) return s->staging->CopyOut(host, from, bytes, s->handle);
@@ -135,6 +138,7 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
   Use use(*this);
+  if (s->has_graph && s->recording == nullptr) RONDO_RETURN_IF_ERROR(Idle(s));
   RONDO_RETURN_IF_ERROR(Check(api_.copy(to, from, bytes, s->handle), "copying on the device"));
   CudaNode node;
   node.bytes = bytes;
@@ -347,7 +351,11 @@ Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress fro
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveStart});
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s->handle);
+  // A graph's faults are told by the stream that it is launched on.
+  const bool recorded = s->recording != nullptr;
+  FaultRecord* const faults = recorded ? s->recording->origin->faults : s->faults;
+  return reinterpret_cast<CudaCollectives*>(part.collectives)
+      ->Start(part, from, to, faults, s->handle, recorded);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

@@ -17,6 +17,7 @@
 #include "drivers/cuda/device_blocks.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
+#include "drivers/cuda/small/small_kernels.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
 #include "drivers/cuda/weight_copy.h"
@@ -93,6 +94,7 @@ struct CudaStream {
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
+  bool has_graph = false;  // a graph was launched since the stream was last known to be idle
 };
 
 struct CudaEvent {
@@ -129,11 +131,20 @@ class CudaDevice final : public Device {
     return ChooseModule(plan, major_ * 10 + minor_, static_cast<uint32_t>(shared_));
   }
   const char* name() const { return name_; }
+  uint32_t index() const { return index_; }
+  DeviceId id() const { return id_; }
+  uint32_t processors() const { return static_cast<uint32_t>(processors_); }
+  SmallKernels& small() { return small_; }
   const Api& api() const { return api_; }
   Context context() const { return context_; }
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
   // call on every device says so.
   Status Check(Error error, const char* call);
+
+  // From now on several ranks of one program run here. A GPU has few queues, so a stream's work may wait
+  // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
+  // graph behind copies.
+  void SeveralRanks() { several_ranks_.store(true, std::memory_order_release); }
 
   // Makes the device's context current for a scope.
   class Use {
@@ -187,7 +198,7 @@ class CudaDevice final : public Device {
 
  private:
   CudaDevice(const Api& api, const OpRegistry* ops, const ThreadHooks& hooks, Ending* ending)
-      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this) {}
+      : api_(api), ops_(ops), hooks_(hooks), ending_(ending), blocks_(api), fill_(*this), small_(*this) {}
   Status LoadKernels(const PlanData& plan, const CodeModule& code, CudaModule* module);
   // Makes weight_copy_ if the plan has weights worth it.
   Status PrepareWeightCopy(const PlanData& plan);
@@ -199,6 +210,8 @@ class CudaDevice final : public Device {
   // Where the streams and events of a recording part from it; it is gone then.
   static void Leave(CudaRecording* recording);
   Result<Event*> MakeEvent(bool timed);
+  // Where several ranks run, waits for what the stream has been given.
+  Status Idle(CudaStream* stream);
   // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
   // With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
@@ -217,11 +230,13 @@ class CudaDevice final : public Device {
   DeviceBlocks blocks_;
   std::mutex mutex_;  // guards team_
   SyntheticFill fill_;
+  SmallKernels small_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
   // and if there were none for this device, when a session begins to record.
   std::mutex copy_mutex_;
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
+  std::atomic<bool> several_ranks_{false};
   std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;
@@ -230,6 +245,7 @@ class CudaDevice final : public Device {
   const cublaslt::Api* cublaslt_ = nullptr;  // with its handle, from the first plan on that needs them
   cublaslt::Handle cublaslt_handle_ = nullptr;
   int major_ = 0, minor_ = 0;
+  int processors_ = 0;
   int shared_ = 0;  // bytes that a block can have
   char name_[128] = {};
 };

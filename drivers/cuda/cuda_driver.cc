@@ -1,10 +1,12 @@
 #include "drivers/cuda/cuda_driver.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "core/custom_op.h"
 #include "core/list.h"
@@ -19,7 +21,11 @@ namespace {
 class CudaDriver final : public Driver {
  public:
   CudaDriver(const cuda::Api& api, int version, uint32_t count, const CudaOptions& options)
-      : api_(api), version_(version), ops_(options.ops), thread_hooks_(options.thread_hooks), count_(count) {}
+      : api_(api), version_(version), ops_(options.ops), thread_hooks_(options.thread_hooks), count_(count) {
+    means_.peers = &peers_;
+    means_.kernels = options.collectives;
+    means_.limit_ns = static_cast<uint64_t>(options.collective_seconds * 1e9);
+  }
   ~CudaDriver() override {
     table_.reset();
     for (cuda::CudaDevice* device : devices_) delete device;
@@ -31,11 +37,12 @@ class CudaDriver final : public Driver {
     library_path_ = GrowingList<char>(library_path, std::strlen(library_path) + 1);
     devices_ = GrowingList<cuda::CudaDevice*>::Filled(count_, nullptr);
     Result<const nccl::Api*> nccl = nccl::OpenApi(library_path);
-    nccl_status_ = nccl.status();
+    means_.nccl_status = nccl.status();
     if (!library_path_.ok() || !devices_.ok() || !nccl.ok()) return library_path_.ok() && devices_.ok();
     nccl_version_ = nccl::VersionOf(**nccl);
     table_.reset(new (std::nothrow) cuda::CommunicatorTable(
         **nccl, static_cast<uint64_t>(connect_seconds * 1e9), Hooks(), thread_hooks_));
+    means_.nccl = table_.get();
     return table_ != nullptr;
   }
 
@@ -85,18 +92,18 @@ class CudaDriver final : public Driver {
       RONDO_RETURN_IF_ERROR(cuda::NeedsLibrary(plan, module, library));
     }
     for (const Program& program : plan.programs) {
-      if (program.sync_points.empty() || nccl_status_.ok()) continue;
-      return nccl_status_.At("program \"%.*s\" has %zu collectives", static_cast<int>(program.name.size()),
-                             program.name.data(), program.sync_points.size());
+      if (!NeedsNccl(program) || means_.nccl_status.ok()) continue;
+      return means_.nccl_status.At("program \"%.*s\" has %zu collectives",
+                                   static_cast<int>(program.name.size()), program.name.data(),
+                                   program.sync_points.size());
     }
     return Status::Ok();
   }
 
   Result<Collectives*> CreateCollectives(const Program& program, Span<const uint32_t> devices) override {
-    if (!nccl_status_.ok()) return nccl_status_;
     RONDO_ASSIGN_OR_RETURN(
         cuda::CudaCollectives * made,
-        cuda::CudaCollectives::Create(program, {devices_.data(), devices_.size()}, devices, *table_));
+        cuda::CudaCollectives::Create(program, {devices_.data(), devices_.size()}, devices, means_));
     return reinterpret_cast<Collectives*>(made);
   }
   void DestroyCollectives(Collectives* collectives) override { delete ToCuda(collectives); }
@@ -108,6 +115,12 @@ class CudaDriver final : public Driver {
     return reinterpret_cast<cuda::CudaCollectives*>(collectives);
   }
 
+  // Whether GPUs that reach each other can do without it is asked when a session is made.
+  bool NeedsNccl(const Program& program) const {
+    return std::any_of(program.sync_points.begin(), program.sync_points.end(), [&](const SyncPoint& point) {
+      return means_.kernels == CollectiveKernels::kNccl || !cuda::CanBeSmall(point);
+    });
+  }
   // Custom ops run on the host, between graphs.
   Status SupportsCalls(const PlanData& plan) const {
     for (uint32_t i = 0; i < plan.custom_ops.size(); ++i) {
@@ -148,7 +161,8 @@ class CudaDriver final : public Driver {
   GrowingList<char> library_path_;  // with its end
   std::mutex mutex_;
   GrowingList<cuda::CudaDevice*> devices_;  // null: not opened
-  Status nccl_status_;
+  cuda::PeerTable peers_;
+  cuda::CollectiveMeans means_;
   int nccl_version_ = 0;
   std::unique_ptr<cuda::CommunicatorTable> table_;  // null without NCCL
 };
@@ -166,6 +180,17 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
     return static_cast<Driver*>(driver);
   delete driver;
   return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
+}
+
+Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name) {
+  constexpr std::pair<std::string_view, CollectiveKernels> kNames[] = {{"nccl", CollectiveKernels::kNccl},
+                                                                       {"small", CollectiveKernels::kSmall},
+                                                                       {"auto", CollectiveKernels::kAuto}};
+  for (const auto& [known, kernels] : kNames) {
+    if (name == known) return CollectiveKernels{kernels};
+  }
+  return Status::Error(Code::kInvalidArgument, "collectives \"%.*s\" are none of nccl, small and auto",
+                       static_cast<int>(name.size()), name.data());
 }
 
 void DestroyCudaDriver(Driver* driver) { delete driver; }

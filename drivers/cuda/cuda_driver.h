@@ -7,6 +7,7 @@
 #define RONDO_DRIVERS_CUDA_CUDA_DRIVER_H_
 
 #include <string>
+#include <string_view>
 
 #include "core/custom_op.h"
 #include "core/driver.h"
@@ -15,12 +16,26 @@
 
 namespace rondo {
 
+// Who computes collectives.
+enum class CollectiveKernels : uint8_t {
+  kNccl,
+  kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
+           // the rest
+  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
+};
+
+// Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
+Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name);
+
 struct CudaOptions {
   // Folders, separated by ':', in which libraries (NCCL, cuBLASLt) are looked for before the system's places.
   // Need not outlive the call.
   const char* library_path = nullptr;
   // How long GPUs may take to connect for collectives, before the session that asks for it is refused.
   double connect_seconds = 120;
+  CollectiveKernels collectives = CollectiveKernels::kNccl;
+  // How long a rank of a small collective waits for another before its run fails.
+  double collective_seconds = 60;
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that
   // call any are refused.
   const OpRegistry* ops = nullptr;

@@ -103,7 +103,15 @@ Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
 
 Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
   Use use(*this);
+  RONDO_RETURN_IF_ERROR(Idle(ToCuda(stream)));
+  ToCuda(stream)->has_graph = true;
   return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
+}
+
+Status CudaDevice::Idle(CudaStream* stream) {
+  if (!several_ranks_.load(std::memory_order_acquire)) return Status::Ok();
+  stream->has_graph = false;
+  return Check(api_.stream_synchronize(stream->handle), "waiting for a stream");
 }
 
 Status CudaDevice::SetAddresses(Graph* graph, uint32_t node, Span<const DeviceAddress> addresses) {

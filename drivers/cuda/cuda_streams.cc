@@ -13,6 +13,15 @@ namespace {
 
 constexpr uint64_t kLeastForTeam = 2 << 20;  // bytes a run copies
 
+// Of a small collective that has not come to its end.
+Status CollectiveFault(const FaultRecord& fault) {
+  if (fault.taken == small::kAbortFault)
+    return Status::Error(Code::kAborted, "the collective was aborted while it waited for rank %llu",
+                         fault.value);
+  return Status::Error(Code::kDeadlineExceeded, "the collective has waited %g s for rank %llu",
+                       static_cast<double>(fault.extent) / 1e9, fault.value);
+}
+
 }  // namespace
 
 Result<Stream*> CudaDevice::CreateStream() {
@@ -146,6 +155,7 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   FaultRecord fault = *s->faults;
   std::memset(s->faults, 0, sizeof(FaultRecord));
   *failed_step = static_cast<uint32_t>(fault.step);
+  if (fault.taken != 1) return CollectiveFault(fault);
   return Status::Error(Code::kOutOfRange, "index %lld is out of range: it must be within 0 to %lld",
                        static_cast<long long>(fault.value), static_cast<long long>(fault.extent) - 1);
 }

@@ -25,6 +25,11 @@ int TypeOf(DType dtype) {
   }
 }
 
+constexpr Result_t kInvalidArgument = 4;  // ncclInvalidArgument
+
+// What comes of a call that has not failed: it may be under way.
+bool IsFine(Result_t result) { return result == kSuccess || result == kInProgress; }
+
 bool CanAdd(DType dtype) { return dtype == DType::kU8 || TypeOf(dtype) != kUint8; }
 
 }  // namespace
@@ -102,51 +107,93 @@ Status Communicator::Settle(uint32_t rank, Result_t result, const char* call, ui
   return ToStatus(api_, result, call, ranks_[rank].comm);
 }
 
-Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to,
-                             Stream stream) {
+Status Communicator::CheckAdds(const SyncPoint& point) const {
   const bool adds = point.op == CollectiveOp::kAllReduce || point.op == CollectiveOp::kReduceScatter;
   if (adds && !CanAdd(point.dtype)) {
     return Status::Error(Code::kUnsupported, "NCCL has no %s of %s", Name(point.op), Name(point.dtype));
   }
   if (aborted()) return Status::Error(Code::kAborted, "the communicator was aborted");
+  return Status::Ok();
+}
+
+Result_t Communicator::Call(uint32_t rank, const SyncPoint& point, const Share& share, const char** name) {
   const int type = TypeOf(point.dtype);
   const auto bytes = static_cast<size_t>(CanAdd(point.dtype) ? ByteSize(point.dtype) : 1);
   const size_t count = static_cast<size_t>(point.bytes) / bytes;
   Comm comm = ranks_[rank].comm;
+  const auto& [from, to, stream] = share;
   switch (point.op) {
     case CollectiveOp::kAllReduce:
-      return Settle(rank, api_.all_reduce(from, to, count, type, kSum, comm, stream), "ncclAllReduce");
+      *name = "ncclAllReduce";
+      return api_.all_reduce(from, to, count, type, kSum, comm, stream);
     case CollectiveOp::kAllGather:
-      return Settle(rank, api_.all_gather(from, to, count, type, comm, stream), "ncclAllGather");
+      *name = "ncclAllGather";
+      return api_.all_gather(from, to, count, type, comm, stream);
     case CollectiveOp::kReduceScatter:
-      return Settle(rank, api_.reduce_scatter(from, to, count, type, kSum, comm, stream),
-                    "ncclReduceScatter");
+      *name = "ncclReduceScatter";
+      return api_.reduce_scatter(from, to, count, type, kSum, comm, stream);
     case CollectiveOp::kBroadcast:
-      return Settle(rank, api_.broadcast(from, to, count, type, 0, comm, stream), "ncclBroadcast");
+      *name = "ncclBroadcast";
+      return api_.broadcast(from, to, count, type, 0, comm, stream);
     case CollectiveOp::kSend:
-      if (rank == 0) return Settle(rank, api_.send(from, count, type, 1, comm, stream), "ncclSend");
-      return Settle(rank, api_.receive(to, count, type, 0, comm, stream), "ncclRecv");
-    case CollectiveOp::kAllToAll:
-      return EnqueueAllToAll(rank, static_cast<const char*>(from), static_cast<char*>(to), count / num_ranks_,
-                             type, bytes, stream);
+      *name = rank == 0 ? "ncclSend" : "ncclRecv";
+      return rank == 0 ? api_.send(from, count, type, 1, comm, stream)
+                       : api_.receive(to, count, type, 0, comm, stream);
+    case CollectiveOp::kAllToAll: return CallAllToAll(rank, share, count / num_ranks_, type, bytes, name);
   }
-  return Status::Error(Code::kInternal, "collective %d is unknown", static_cast<int>(point.op));
+  *name = "a collective that is unknown";
+  return kInvalidArgument;
 }
 
-Status Communicator::EnqueueAllToAll(uint32_t rank, const char* from, char* to, size_t count, int type,
-                                     size_t bytes, Stream stream) {
+Result_t Communicator::CallAllToAll(uint32_t rank, const Share& share, size_t count, int type, size_t bytes,
+                                    const char** name) {
   Comm comm = ranks_[rank].comm;
-  RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
-  Status status;
-  for (size_t peer = 0; peer < num_ranks_ && status.ok(); ++peer) {
+  const char* from = static_cast<const char*>(share.from);
+  char* to = static_cast<char*>(share.to);
+  *name = "ncclGroupStart";
+  Result_t result = api_.group_start();
+  if (result != kSuccess) return result;
+  for (size_t peer = 0; peer < num_ranks_ && IsFine(result); ++peer) {
     const size_t part = peer * count * bytes;
     const int number = static_cast<int>(peer);
-    status = ToStatus(api_, api_.send(from + part, count, type, number, comm, stream), "ncclSend", comm);
-    if (!status.ok()) break;
-    status = ToStatus(api_, api_.receive(to + part, count, type, number, comm, stream), "ncclRecv", comm);
+    *name = "ncclSend";
+    result = api_.send(from + part, count, type, number, comm, share.stream);
+    if (!IsFine(result)) break;
+    *name = "ncclRecv";
+    result = api_.receive(to + part, count, type, number, comm, share.stream);
   }
-  const Status ended = Settle(rank, api_.group_end(), "ncclGroupEnd");
-  return status.ok() ? ended : status;
+  const Result_t ended = api_.group_end();
+  if (!IsFine(result)) return result;
+  *name = "ncclGroupEnd";
+  return ended;
+}
+
+Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to,
+                             Stream stream) {
+  RONDO_RETURN_IF_ERROR(CheckAdds(point));
+  const char* name = "";
+  const Result_t result = Call(rank, point, {from, to, stream}, &name);
+  return Settle(rank, result, name);
+}
+
+Status Communicator::EnqueueAll(const SyncPoint& point, Span<const Share> shares) {
+  RONDO_RETURN_IF_ERROR(CheckAdds(point));
+  RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
+  Status status;
+  for (uint32_t rank = 0; rank < num_ranks_ && status.ok(); ++rank) {
+    const char* name = "";
+    hooks_.enter(hooks_.user, places_[rank].device);
+    const Result_t result = Call(rank, point, shares[rank], &name);
+    hooks_.leave(hooks_.user);
+    if (!IsFine(result)) status = ToStatus(api_, result, name, ranks_[rank].comm);
+  }
+  const Result_t ended = api_.group_end();
+  RONDO_RETURN_IF_ERROR(status);
+  if (!IsFine(ended)) return ToStatus(api_, ended, "ncclGroupEnd", ranks_[0].comm);
+  for (uint32_t rank = 0; rank < num_ranks_; ++rank) {
+    RONDO_RETURN_IF_ERROR(Settle(rank, kInProgress, "ncclGroupEnd").At("rank %u", rank));
+  }
+  return Status::Ok();
 }
 
 void* Communicator::EndRank(void* rank) {

@@ -46,6 +46,16 @@ class Communicator {
   // Returns once NCCL has enqueued it.
   Status Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to, Stream stream);
 
+  // What one rank does about a collective.
+  struct Share {
+    const void* from = nullptr;
+    void* to = nullptr;
+    Stream stream = nullptr;
+  };
+  // The same of all ranks, on the caller's thread: one call for each would wait for the others, who come
+  // after it. Contexts are seen to.
+  Status EnqueueAll(const SyncPoint& point, Span<const Share> shares);
+
   // Ends all that is in flight, on all ranks: kernels stop within moments, and the communicator is of no use
   // from then on. Waits for nothing: NCCL's own abort raises its flags and then may wait until graphs are
   // destroyed, which is what the ranks' threads are for.
@@ -68,9 +78,12 @@ class Communicator {
   // may wait for the others.
   void End(Result_t (*end)(Comm comm));
   static void* EndRank(void* rank);
+  // One call of NCCL, whose name becomes `name`.
+  Result_t Call(uint32_t rank, const SyncPoint& point, const Share& share, const char** name);
   // To and from every rank, itself included.
-  Status EnqueueAllToAll(uint32_t rank, const char* from, char* to, size_t count, int type, size_t bytes,
-                         Stream stream);
+  Result_t CallAllToAll(uint32_t rank, const Share& share, size_t count, int type, size_t bytes,
+                        const char** name);
+  Status CheckAdds(const SyncPoint& point) const;
   // Waits until the rank's last call is through, at most for `patience_ns` (0: without limit).
   Status Settle(uint32_t rank, Result_t result, const char* call, uint64_t patience_ns = 0);
 

@@ -8,7 +8,8 @@
 namespace rondo::cuda {
 
 // The first index out of range that a kernel met: whether there was one, in which step, the index, and the
-// extent that it should have been below.
+// extent that it should have been below. The cuda driver's small collectives have other uses for it
+// (drivers/cuda/small/exchange_layout.h).
 struct FaultRecord {
   unsigned long long taken, step, value, extent;
 };

@@ -56,6 +56,10 @@ std::string TextOf(const OverlapNote& note) {
       note.time, note.beside_before, note.beside_after, note.exposed_before, note.exposed_after, note.raised,
       note.sunk, note.moved);
   text += numbers;
+  if (note.late >= 0.05) {
+    std::snprintf(numbers, sizeof numbers, "; others %.1f us later", note.late);
+    text += numbers;
+  }
   return note.limit.empty() ? text : text + "; stopped by: " + note.limit;
 }
 
@@ -86,6 +90,10 @@ std::optional<OverlapNote> ParseOverlapNote(std::string_view source) {
   in.Number(&note.sunk);
   in.Expect(", moved ");
   in.Number(&note.moved);
+  if (in.Take("; others ")) {
+    in.Number(&note.late);
+    in.Expect(" us later");
+  }
   if (in.Take("; stopped by: ")) {
     note.limit = in.Rest();
   } else if (!in.Rest().empty()) {

@@ -18,6 +18,7 @@ struct OverlapNote {
   std::string program;
   std::vector<uint32_t> devices;                 // of which this holds
   double time = 0;                               // that the collective takes
+  double late = 0;                               // that other devices come to it later, as planned
   double beside_before = 0, beside_after = 0;    // compute that runs meanwhile
   double exposed_before = 0, exposed_after = 0;  // that its wait holds the device up
   int raised = 0, sunk = 0,

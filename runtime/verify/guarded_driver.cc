@@ -36,6 +36,9 @@ class GuardedDevice : public ForwardingDevice {
  public:
   GuardedDevice(Device* inner, GuardedDriver* driver, uint32_t index)
       : ForwardingDevice(inner), driver_(driver), index_(index) {}
+  ~GuardedDevice() override {
+    if (stream_ != nullptr) inner_->DestroyStream(stream_);
+  }
 
   Result<DeviceAddress> Allocate(uint64_t bytes, uint64_t alignment) override;
   void Free(DeviceAddress address, uint64_t bytes) override;
@@ -71,6 +74,7 @@ class GuardedDevice : public ForwardingDevice {
   void Forget() {
     for (const auto& [address, block] : blocks_) inner_->Free(block.inner, block.inner_bytes);
     blocks_.clear();
+    if (stream_ != nullptr) inner_->DestroyStream(std::exchange(stream_, nullptr));
   }
 
  private:
@@ -84,34 +88,50 @@ class GuardedDevice : public ForwardingDevice {
     const uint64_t behind = b.inner_bytes - b.front - b.bytes;
     return {{{b.inner, b.front}, {address + b.bytes, behind}}};
   }
+  Status MakeStream();
   Status FillGuards(DeviceAddress address, const Block& block);
-  Status Finish(Stream* stream, Status status);
+  Status FillOnStream(DeviceAddress address, const Block& block);
+  Status Finish(Status status);
 
   GuardedDriver* driver_;
   const uint32_t index_;
   std::map<DeviceAddress, Block> blocks_;  // by address given to the caller; guarded by the driver's mutex
+  // For canaries. Kept from the first block on: a GPU may end a stream, or make one, only once its
+  // collectives in flight are over, and other ranks have yet to start theirs.
+  Stream* stream_ = nullptr;
+  std::mutex on_stream_;  // guards it; taken before the driver's mutex, where both are
 };
 
-// Waits for what was enqueued on `stream`, and gives the stream back.
-Status GuardedDevice::Finish(Stream* stream, Status status) {
+Status GuardedDevice::MakeStream() {
+  if (stream_ != nullptr) return Status::Ok();
+  RONDO_ASSIGN_OR_RETURN(stream_, inner_->CreateStream());
+  return Status::Ok();
+}
+
+// Waits for what was enqueued on the stream.
+Status GuardedDevice::Finish(Status status) {
   uint32_t failed_step = kNone;
-  const Status waited = inner_->Synchronize(stream, &failed_step);
-  inner_->DestroyStream(stream);
+  const Status waited = inner_->Synchronize(stream_, &failed_step);
   return status.ok() ? waited : status;
 }
 
 Status GuardedDevice::FillGuards(DeviceAddress address, const Block& block) {
-  RONDO_ASSIGN_OR_RETURN(Stream * stream, inner_->CreateStream());
+  std::lock_guard<std::mutex> lock(on_stream_);
+  return FillOnStream(address, block);
+}
+
+Status GuardedDevice::FillOnStream(DeviceAddress address, const Block& block) {
+  RONDO_RETURN_IF_ERROR(MakeStream());
   Status status;
   std::vector<uint8_t> canaries[2];
   int side = 0;
   for (const auto& [at, bytes] : GuardsOf(address, block)) {
     canaries[side].resize(bytes);
     Poison(false).Fill(at - block.inner, bytes, canaries[side].data());
-    if (status.ok()) status = inner_->CopyIn(at, canaries[side].data(), bytes, stream);
+    if (status.ok()) status = inner_->CopyIn(at, canaries[side].data(), bytes, stream_);
     ++side;
   }
-  return Finish(stream, status);
+  return Finish(status);
 }
 
 Result<DeviceAddress> GuardedDevice::Allocate(uint64_t bytes, uint64_t alignment) {
@@ -171,7 +191,8 @@ Status GuardedDevice::CheckGuards(uint32_t program, uint32_t step) {
     blocks = blocks_;
   }
   if (blocks.empty()) return Status::Ok();
-  RONDO_ASSIGN_OR_RETURN(Stream * stream, inner_->CreateStream());
+  std::lock_guard<std::mutex> lock(on_stream_);
+  RONDO_RETURN_IF_ERROR(MakeStream());
   Status status;
   std::vector<uint8_t> now, canaries;
   for (const auto& [address, block] : blocks) {
@@ -181,8 +202,8 @@ Status GuardedDevice::CheckGuards(uint32_t program, uint32_t step) {
       canaries.resize(bytes);
       Poison(false).Fill(at - block.inner, bytes, canaries.data());
       uint32_t failed_step = kNone;
-      if (status.ok()) status = inner_->CopyOut(now.data(), at, bytes, stream);
-      if (status.ok()) status = inner_->Synchronize(stream, &failed_step);
+      if (status.ok()) status = inner_->CopyOut(now.data(), at, bytes, stream_);
+      if (status.ok()) status = inner_->Synchronize(stream_, &failed_step);
       if (!status.ok() || now == canaries) continue;
       const auto differ = std::mismatch(now.begin(), now.end(), canaries.begin());
       const auto byte = static_cast<uint64_t>(differ.first - now.begin());
@@ -195,9 +216,9 @@ Status GuardedDevice::CheckGuards(uint32_t program, uint32_t step) {
                      HexText({&*differ.first, 1}), program, step);
       damaged = true;
     }
-    if (damaged && status.ok()) status = FillGuards(address, block);
+    if (damaged && status.ok()) status = FillOnStream(address, block);
   }
-  return Finish(stream, status);
+  return Finish(status);
 }
 
 GuardedDriver::GuardedDriver(Driver* inner, FindingList* findings)

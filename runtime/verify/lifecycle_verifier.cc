@@ -35,6 +35,10 @@ class Verifier {
  private:
   Status CheckRoom() const;
   Status OneSession();
+  void Tell(const char* what, uint64_t done, uint64_t all) const {
+    if (options_.progress) options_.progress(what, done, all);
+  }
+  uint64_t TurnsOf(uint32_t program) const;
   Status StepByStep(Session* session, const Poison& poison, const LeftBytes* before, LeftBytes* left,
                     RunResults* results, bool* ran);
   Status AsGraphs(Session* session, const Poison& poison, RunResults* results, bool* ran);
@@ -129,12 +133,17 @@ Status Verifier::CheckWeights(Session* session, const char* when) {
   return Status::Ok();
 }
 
+uint64_t Verifier::TurnsOf(uint32_t program) const {
+  uint64_t turns = 0;
+  for (uint32_t s = 0; s < data_.programs[program].steps.size(); ++s)
+    turns += RoundsOf(data_.programs[program], s);
+  return turns;
+}
+
 Status Verifier::StepByStep(Session* session, const Poison& poison, const LeftBytes* before, LeftBytes* left,
                             RunResults* results, bool* ran) {
   uint64_t turns = 0, arena = 0;
-  for (uint32_t p : runs_.programs()) {
-    for (uint32_t s = 0; s < data_.programs[p].steps.size(); ++s) turns += RoundsOf(data_.programs[p], s);
-  }
+  for (uint32_t p : runs_.programs()) turns += TurnsOf(p);
   for (const DeviceBytes& device : data_.requirements.devices)
     arena = std::max(arena, device.arena + device.state);
   const uint64_t passes = 2 * turns, most = options_.scan_bytes;
@@ -142,10 +151,16 @@ Status Verifier::StepByStep(Session* session, const Poison& poison, const LeftBy
       arena == 0 || passes <= most / arena ? 1 : passes / std::max<uint64_t>(1, most / arena) + 1;
   RONDO_RETURN_IF_ERROR(session->ResetState());
   StepwiseReplay replay(session, accesses_, poison, before, report_.stride, &findings_);
+  uint64_t before_program = 0;  // turns of the programs before this one
+  replay.TellTurns([&](uint64_t done) { Tell("steps one by one", before_program + done, turns); });
   RONDO_RETURN_IF_ERROR(replay.Start(host_memory_));
-  *ran = runs_.Run([&](uint32_t program, Span<const Input> inputs,
-                       Span<const Output> outputs) { return replay.Run(program, inputs, outputs); },
-                   "step by step", &findings_, results);
+  *ran = runs_.Run(
+      [&](uint32_t program, Span<const Input> inputs, Span<const Output> outputs) {
+        const Status status = replay.Run(program, inputs, outputs);
+        before_program += TurnsOf(program);
+        return status;
+      },
+      "step by step", &findings_, results);
   report_.steps += turns;
   *left = replay.TakeLeft();
   return Status::Ok();
@@ -287,6 +302,7 @@ Status Verifier::Reopen() {
   // goes on.
   constexpr uint32_t kMore = 8;
   for (uint32_t i = 0; i < options_.reopenings || (heap.Grows() && i < options_.reopenings + kMore); ++i) {
+    Tell("opening, running and closing again", i, options_.reopenings);
     CountedHostMemory host;
     Status status;
     // On a thread that ends: what its own lists of free memory hold is given back then.

@@ -34,6 +34,8 @@ struct VerifyOptions {
   // Of host memory, at most, to keep account of device memory in (about five times its bytes): 0: three
   // quarters of what the machine has.
   uint64_t host_bytes = 0;
+  // Told what goes on, and how far it is: `done` of `all` steps, programs or openings. On the calling thread.
+  std::function<void(const char* what, uint64_t done, uint64_t all)> progress;
 };
 
 struct VerifyReport {

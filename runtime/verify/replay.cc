@@ -210,6 +210,7 @@ Status StepwiseReplay::AfterStep(uint32_t step) {
   if (++turn_ % stride_ == 0) RONDO_RETURN_IF_ERROR(Scan(device, step));
   RONDO_RETURN_IF_ERROR(EndBuffers(step));
   ++rounds_[step];
+  if (told_) told_(turn_);
   return Status::Ok();
 }
 

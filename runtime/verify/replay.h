@@ -7,8 +7,10 @@
 #define RONDO_RUNTIME_VERIFY_REPLAY_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "runtime/session.h"
@@ -31,6 +33,8 @@ class StepwiseReplay {
   StepwiseReplay(Session* session, const std::vector<ProgramAccesses>& accesses, const Poison& poison,
                  const LeftBytes* before, uint64_t stride, FindingList* findings);
 
+  // Calls `told` after each turn, with the turns of this run so far.
+  void TellTurns(std::function<void(uint64_t turns)> told) { told_ = std::move(told); }
   // Takes shadows of all memory. Once, before Run.
   Status Start(bool host_memory);
   // Runs `program`; state carries on from the program before. An error is the run's.
@@ -90,6 +94,7 @@ class StepwiseReplay {
   std::vector<DeviceIo> io_;           // of each device
   std::vector<ShadowRegion> shadows_;  // arena and state of each device
   LeftBytes left_;
+  std::function<void(uint64_t)> told_;
   // Of the run.
   uint32_t program_ = 0;
   bool begun_ = false;

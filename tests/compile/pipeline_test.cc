@@ -182,6 +182,23 @@ std::string BrokenProgram(Invariants invariants, const std::function<void(Planne
   return made.Broken(invariants);
 }
 
+// Units of gathered weights: t, another, u, all in use by one op.
+TEST(Invariants, NoMoreThanTwoUnitsOfGatheredWeights) {
+  Made made;
+  HandMade m;
+  const int x = m.Input("x", 64), t = m.Temporary(64, "t"), u = m.Temporary(64, "u"), y = m.Output("y", 64);
+  m.Sum({x}, t);
+  m.Sum({x}, u);
+  m.Sum({t, u}, y);
+  made.program().planned.lowered = m.Take();
+  made.program().gathered.units = {{{t}, 256}, {{u}, 256}};
+  EXPECT_EQ(made.Broken(kTwoUnits), "");
+  made.program().gathered.units = {{{t}, 256}, {}, {{u}, 256}};
+  EXPECT_NE(
+      made.Broken(kTwoUnits).find("\"t\" of unit 0 may still be in use when \"u\" of unit 2 is gathered"),
+      std::string::npos);
+}
+
 TEST(Invariants, OfLoweredPrograms) {
   const auto has = [](const std::string& text, const char* what) {
     EXPECT_NE(text.find(what), std::string::npos) << text;

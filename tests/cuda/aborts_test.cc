@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "drivers/cuda/cuda_driver.h"
@@ -31,12 +32,15 @@ T Must(Result<T> result) {
 
 bool cuda_ended = false;  // a test was the last of this process that can use CUDA
 
-class GpuAborts : public testing::TestWithParam<bool> {
+// Whether the ranks share a GPU, and who computes their collectives.
+using Place = std::tuple<bool, CollectiveKernels>;
+
+class GpuAborts : public testing::TestWithParam<Place> {
  protected:
   void SetUp() override {
-    const bool shared = GetParam();
+    const auto [shared, kernels] = GetParam();
     if (cuda_ended && !BeginCudaAgain()) GTEST_SKIP() << "CUDA has ended for this process";
-    Result<Driver*> driver = CreateCudaDriver();
+    Result<Driver*> driver = CreateCudaDriverFor(kernels);
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
     const uint32_t gpus = shared ? 1 : kGpus;
     if (const std::string lack = LackFor(*driver, kGpus, gpus); !lack.empty()) {
@@ -222,9 +226,15 @@ TEST_P(GpuAborts, AFaultOnOneRankEndsTheRunAndTheHostGoesOn) {
   DestroyHostDriver(host);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, GpuAborts, testing::Bool(), [](const testing::TestParamInfo<bool>& shared) {
-  return shared.param ? "OnOneGpu" : "OnTwoGpus";
-});
+std::string NameOfPlace(const testing::TestParamInfo<Place>& of) {
+  const auto [shared, kernels] = of.param;
+  return std::string(kernels == CollectiveKernels::kNccl ? "Nccl" : "Small") +
+         (shared ? "OnOneGpu" : "OnTwoGpus");
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, GpuAborts,
+                         testing::Combine(testing::Bool(), testing::Values(CollectiveKernels::kNccl,
+                                                                           CollectiveKernels::kSmall)),
+                         NameOfPlace);
 
 }  // namespace
 }  // namespace rondo

@@ -82,22 +82,25 @@ struct AllReduces {
   Session session;
 };
 
-class AllReduceTimes : public testing::TestWithParam<uint32_t> {};
+class AllReduceTimes : public testing::TestWithParam<RankCase> {};
 
 TEST_P(AllReduceTimes, BySize) {
-  Result<Driver*> driver = CreateCudaDriver();
+  Result<Driver*> driver = CreateCudaDriverFor(GetParam().kernels);
+  const uint32_t count = GetParam().ranks;
   if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-  const uint32_t gpus = std::min((*driver)->DeviceCount(), GetParam());
+  const uint32_t gpus = std::min((*driver)->DeviceCount(), count);
   if (const std::string lack = LackFor(*driver, GetParam(), gpus); !lack.empty()) {
     DestroyCudaDriver(*driver);
     GTEST_SKIP() << lack;
   }
   const int version = CudaNcclVersion(*driver);
-  RankDevices ranks(*driver, GetParam(), gpus);
+  RankDevices ranks(*driver, count, gpus);
   std::vector<std::unique_ptr<AllReduces>> all;  // kept, and with them the communicator that all share
   std::string line;
-  for (int64_t kib : {4, 16, 64, 256, 1024, 4096, 16384}) {
-    all.push_back(std::make_unique<AllReduces>(GetParam(), kib * 256));
+  const bool nccl = GetParam().kernels == CollectiveKernels::kNccl;
+  for (int64_t kib : {4, 16, 64, 128, 256, 512, 1024, 4096, 16384}) {
+    if (!nccl && kib > 4096) break;
+    all.push_back(std::make_unique<AllReduces>(count, kib * 256));
     const Status opened = all.back()->Open(&ranks);
     ASSERT_TRUE(opened.ok()) << opened.message();
     Result<double> us = all.back()->Measure();
@@ -106,11 +109,12 @@ TEST_P(AllReduceTimes, BySize) {
     std::snprintf(text, sizeof(text), "  %lld KiB %.1f", static_cast<long long>(kib), *us);
     line += text;
   }
-  std::printf("%u ranks on %u GPU%s, NCCL %s, us an all-reduce:%s\n", GetParam(), gpus, gpus == 1 ? "" : "s",
-              nccl::VersionText(version).text, line.c_str());
+  std::printf("%u ranks on %u GPU%s, %s, us an all-reduce:%s\n", count, gpus, gpus == 1 ? "" : "s",
+              nccl ? (std::string("NCCL ") + nccl::VersionText(version).text).c_str() : "small",
+              line.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, AllReduceTimes, testing::Values(2u, 4u, 8u));
+INSTANTIATE_TEST_SUITE_P(Ranks, AllReduceTimes, testing::ValuesIn(kRankCases), NameOf);
 
 }  // namespace
 }  // namespace rondo

@@ -1,8 +1,9 @@
-// The tensor-parallel model of tests/compile on GPUs, through NCCL: against its unsharded twin on the host
-// driver, all ranks to the bit, from two threads at once, many times. Ranks share GPUs where there are fewer
-// (skipped where NCCL is older than 2.30).
+// The tensor-parallel model of tests/compile on GPUs, through NCCL and small kernels: against its unsharded
+// twin on the host driver, all ranks to the bit, from two threads at once, many times. Ranks share GPUs where
+// there are fewer (skipped where NCCL is older than 2.30).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -10,9 +11,8 @@
 #include <thread>
 
 #include "compiler/codegen/cuda/nvrtc.h"
-#include "drivers/cuda/cuda_driver.h"
-#include "drivers/nccl/nccl_api.h"
 #include "tests/compile/tensor_parallel.h"
+#include "tests/cuda/rank_devices.h"
 #include "tests/e2e/harness.h"
 #include "tests/temporary_folder.h"
 
@@ -36,27 +36,28 @@ struct GpuDriver {
   }
 };
 
-class GpuCollectives : public testing::TestWithParam<uint32_t> {
+class GpuCollectives : public testing::TestWithParam<RankCase> {
  protected:
   void SetUp() override {
-    Result<Driver*> driver = CreateCudaDriver();
+    Result<Driver*> driver = CreateCudaDriverFor(GetParam().kernels);
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
     gpus_.driver = *driver;
     const uint32_t gpus = (*driver)->DeviceCount();
-    if (gpus < GetParam() && CudaNcclVersion(*driver) < nccl::Version(2, 30))
-      GTEST_SKIP() << "fewer than " << GetParam() << " GPUs, and NCCL is older than 2.30";
+    if (const std::string lack = LackFor(*driver, GetParam(), std::min(gpus, Count())); !lack.empty())
+      GTEST_SKIP() << lack;
     std::vector<uint32_t> devices;
-    for (uint32_t rank = 0; rank < GetParam(); ++rank) devices.push_back(rank % gpus);
-    TensorParallelModel({Sharing::kAttributes, GetParam()}).Write(folder_.File("m.onnx"));
-    TensorParallelModel({Sharing::kTwin, GetParam()}).Write(folder_.File("twin.onnx"));
+    for (uint32_t rank = 0; rank < Count(); ++rank) devices.push_back(rank % gpus);
+    TensorParallelModel({Sharing::kAttributes, Count()}).Write(folder_.File("m.onnx"));
+    TensorParallelModel({Sharing::kTwin, Count()}).Write(folder_.File("twin.onnx"));
     CompileOptions options;
     options.models = {{"main", folder_.File("m.onnx")}};
-    options.devices = GetParam();
+    options.devices = Count();
     options.targets = *ParseTargets("cuda:sm_90a");
     model_ = std::make_unique<LiveModel>(options, *gpus_.driver, devices);
     ASSERT_TRUE(model_->session().valid());
   }
 
+  static uint32_t Count() { return GetParam().ranks; }
   static Input InputOf(const std::vector<float>& x) {
     Input input;
     input.name = "x";
@@ -70,9 +71,9 @@ class GpuCollectives : public testing::TestWithParam<uint32_t> {
   std::vector<Bytes> Run(Session& session, uint32_t seed) {
     const std::vector<float> x = Weight(1000 + seed, kRows, kWidth, 0, 0, kRows);
     const Input input = InputOf(x);
-    std::vector<Bytes> bytes(GetParam(), Bytes(x.size() * 4));
-    std::vector<Output> outputs(GetParam());
-    for (uint32_t rank = 0; rank < GetParam(); ++rank) {
+    std::vector<Bytes> bytes(Count(), Bytes(x.size() * 4));
+    std::vector<Output> outputs(Count());
+    for (uint32_t rank = 0; rank < Count(); ++rank) {
       outputs[rank].index = rank;
       outputs[rank].dtype = DType::kF32;
       outputs[rank].data = bytes[rank].data();
@@ -151,7 +152,7 @@ TEST_P(GpuCollectives, StepwiseGivesTheSame) {
   EXPECT_EQ(bytes, graphs[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpus, GpuCollectives, testing::Values(2u, 4u, 8u));
+INSTANTIATE_TEST_SUITE_P(Gpus, GpuCollectives, testing::ValuesIn(kRankCases), NameOf);
 
 }  // namespace
 }  // namespace rondo

@@ -3,6 +3,8 @@
 #ifndef RONDO_TESTS_CUDA_RANK_DEVICES_H_
 #define RONDO_TESTS_CUDA_RANK_DEVICES_H_
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -62,11 +64,32 @@ class RankDevices : public ForwardingDriver {
   const uint32_t gpus_;
 };
 
-// Why `cuda` cannot have `ranks` ranks on `gpus` GPUs; "" if it can.
+// So many ranks, and who computes their collectives.
+struct RankCase {
+  uint32_t ranks;
+  CollectiveKernels kernels;
+};
+inline std::string NameOf(const testing::TestParamInfo<RankCase>& of) {
+  return (of.param.kernels == CollectiveKernels::kNccl ? "Nccl" : "Small") + std::to_string(of.param.ranks);
+}
+inline constexpr RankCase kRankCases[] = {{2, CollectiveKernels::kNccl},  {4, CollectiveKernels::kNccl},
+                                          {8, CollectiveKernels::kNccl},  {2, CollectiveKernels::kSmall},
+                                          {4, CollectiveKernels::kSmall}, {8, CollectiveKernels::kSmall}};
+
+inline Result<Driver*> CreateCudaDriverFor(CollectiveKernels kernels) {
+  CudaOptions options;
+  options.collectives = kernels;
+  return CreateCudaDriver(options);
+}
+
+// Why `cuda` cannot have `ranks` ranks of NCCL on `gpus` GPUs; "" if it can.
 inline std::string LackFor(Driver* cuda, uint32_t ranks, uint32_t gpus) {
   if (cuda->DeviceCount() < gpus) return "fewer than " + std::to_string(gpus) + " GPUs";
   const bool shared = ranks > gpus;
   return shared && CudaNcclVersion(cuda) < nccl::Version(2, 30) ? "NCCL is older than 2.30" : "";
+}
+inline std::string LackFor(Driver* cuda, const RankCase& of, uint32_t gpus) {
+  return of.kernels == CollectiveKernels::kNccl ? LackFor(cuda, of.ranks, gpus) : "";
 }
 
 }  // namespace rondo

@@ -1,6 +1,6 @@
-// Runs of 2, 4 and 8 ranks through the cuda driver and NCCL, on GPUs of their own or, where there are fewer,
-// on shared ones: many of them with random delays, from two threads, beside sessions that come and go; late
-// ranks.
+// Runs of 2, 4 and 8 ranks through the cuda driver, with NCCL and with small collectives, on GPUs of their
+// own or, where there are fewer, on shared ones: many of them with random delays, from two threads, beside
+// sessions that come and go; late ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,22 +51,22 @@ struct Model {
   std::unique_ptr<MachineCode> code;
 };
 
-class Ranks : public testing::TestWithParam<uint32_t> {
+class Ranks : public testing::TestWithParam<RankCase> {
  protected:
   void SetUp() override {
     BeginCudaAgain();
-    Result<Driver*> driver = CreateCudaDriver();
+    Result<Driver*> driver = CreateCudaDriverFor(GetParam().kernels);
     if (!driver.ok()) GTEST_SKIP() << driver.status().message();
-    const uint32_t gpus = std::min((*driver)->DeviceCount(), GetParam());
+    const uint32_t gpus = std::min((*driver)->DeviceCount(), Count());
     if (const std::string lack = LackFor(*driver, GetParam(), gpus); !lack.empty()) {
       DestroyCudaDriver(*driver);
       GTEST_SKIP() << lack;
     }
-    ranks_ = std::make_unique<RankDevices>(*driver, GetParam(), gpus);
+    ranks_ = std::make_unique<RankDevices>(*driver, Count(), gpus);
     Result<Runtime> runtime = Runtime::Create(ranks_.get());
     ASSERT_TRUE(runtime.ok()) << runtime.status().message();
     runtime_ = runtime.Take();
-    Result<Plan> plan = Plan::FromData(Model::Of(GetParam()), {});
+    Result<Plan> plan = Plan::FromData(Model::Of(Count()), {});
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     plan_ = plan.Take();
   }
@@ -75,6 +75,7 @@ class Ranks : public testing::TestWithParam<uint32_t> {
     runtime_ = Runtime();
   }
 
+  static uint32_t Count() { return GetParam().ranks; }
   Session MakeSession() {
     Result<Session> session = Session::Create(runtime_, plan_);
     EXPECT_TRUE(session.ok()) << session.status().message();
@@ -96,7 +97,7 @@ class Ranks : public testing::TestWithParam<uint32_t> {
   }
   // Runs, which all give the bits of the first; how many.
   uint64_t RunMany(Session* session, uint64_t most, double seconds) {
-    Layers layers(GetParam(), kLayers, kElements, /*split=*/true);
+    Layers layers(Count(), kLayers, kElements, /*split=*/true);
     Run(&layers, session);
     ExpectNear(layers);
     const std::vector<float> first = layers.out;
@@ -109,7 +110,7 @@ class Ranks : public testing::TestWithParam<uint32_t> {
     return runs;
   }
 
-  Layers layers_{GetParam(), kLayers, kElements, /*split=*/true};
+  Layers layers_{Count(), kLayers, kElements, /*split=*/true};
   std::unique_ptr<RankDevices> ranks_;
   Plan plan_;
   Runtime runtime_;
@@ -126,7 +127,7 @@ TEST_P(Ranks, ManyRunsOfTwoSessionsWithRandomDelaysGiveTheSameBits) {
   std::thread other([&] { others = RunMany(&second, most / 2, seconds); });
   const uint64_t runs = RunMany(&first, most / 2, seconds);
   other.join();
-  std::printf("%u ranks: %llu runs in %.1f s, no hang, no wrong bit\n", GetParam(),
+  std::printf("%u ranks: %llu runs in %.1f s, no hang, no wrong bit\n", Count(),
               static_cast<unsigned long long>(runs + others), Since(start));
 }
 
@@ -142,14 +143,14 @@ TEST_P(Ranks, SessionsComeAndGoWhileAnotherRuns) {
   for (int i = 0; i < 8; ++i) {
     Session other = MakeSession();
     if (!other.valid()) break;
-    Layers layers(GetParam(), kLayers, kElements, /*split=*/true);
+    Layers layers(Count(), kLayers, kElements, /*split=*/true);
     Run(&layers, &other);
     ExpectNear(layers);
   }
   const double took = Since(start);
   done = true;
   running.join();
-  std::printf("%u ranks: 8 sessions made and destroyed in %.2f s beside %llu runs of another\n", GetParam(),
+  std::printf("%u ranks: 8 sessions made and destroyed in %.2f s beside %llu runs of another\n", Count(),
               took, static_cast<unsigned long long>(runs));
 }
 
@@ -170,7 +171,7 @@ TEST_P(Ranks, OthersTakeMemoryMeanwhile) {
   const uint64_t runs = RunMany(&session, 2000, 5);
   done = true;
   others.join();
-  std::printf("%u ranks: %llu runs while another thread took and gave memory\n", GetParam(),
+  std::printf("%u ranks: %llu runs while another thread took and gave memory\n", Count(),
               static_cast<unsigned long long>(runs));
 }
 
@@ -201,7 +202,7 @@ TEST_P(Ranks, OneThatIsTooLateEndsTheRunOfAll) {
   EXPECT_LT(took, 10);
   ranks_->ranks.back().late_us = 0;
   EXPECT_SAYS(layers_.Run(&session, &ignored), "make the session anew");
-  std::printf("%u ranks: %.2f s: %s\n", GetParam(), took, late.message());
+  std::printf("%u ranks: %.2f s: %s\n", Count(), took, late.message());
   Session again = MakeSession();
   ASSERT_TRUE(again.valid());
   Run(&layers_, &again);
@@ -221,7 +222,7 @@ TEST_P(Ranks, AnyThatDoesNotLaunchEndsTheRunOfAll) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, Ranks, testing::Values(2u, 4u, 8u));
+INSTANTIATE_TEST_SUITE_P(Of, Ranks, testing::ValuesIn(kRankCases), NameOf);
 
 }  // namespace
 }  // namespace rondo

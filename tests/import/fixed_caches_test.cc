@@ -63,21 +63,25 @@ void Set(onnx::NodeProto* node, const char* name, const std::vector<int64_t>& va
 }
 
 // How a model keeps later keys, and what is no position, from queries.
-enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow };
+// kGathered: two texts, whose masks are read as one row, and rows that keep nothing give zeros.
+enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kGathered };
 
-// x [1, heads, s, size] is its own query, key and value; keys and values are cached by concatenation. With
-// `positions` the number of its position is added to each row.
+// x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
+// With `positions` the number of its position is added to each row.
 struct Decoder : ModelMaker {
-  explicit Decoder(Masks masks, bool positions = true, int table = 32) {
+  explicit Decoder(Masks masks, bool positions = true, int table = 32)
+      : batch(masks == Masks::kGathered ? 2 : 1) {
     const std::string both = "past_sequence_length + rows", size = std::to_string(kSize),
-                      heads = std::to_string(kHeads);
-    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", heads, "rows", size});
+                      heads = std::to_string(kHeads), texts = std::to_string(batch);
+    Port(graph()->add_input(), "x", onnx::TensorProto::FLOAT, {texts, heads, "rows", size});
     if (masks == Masks::kInput)
       Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {"1", both});
+    if (masks == Masks::kGathered)
+      Port(graph()->add_input(), "attention_mask", onnx::TensorProto::INT64, {texts, "all_positions"});
     for (const char* part : {"key", "value"}) {
       const std::string name = part;
       Port(graph()->add_input(), "past_" + name, onnx::TensorProto::FLOAT,
-           {"1", heads, "past_sequence_length", size});
+           {texts, heads, "past_sequence_length", size});
     }
     Ints("zero", {0});
     Ints("one", {1});
@@ -104,11 +108,14 @@ struct Decoder : ModelMaker {
     Set(Node("Concat", {"past_value", "x"}, {"present_value"}), "axis", {2});
     Set(Node("Transpose", {"present_key"}, {"turned"}), "perm", {0, 1, 3, 2});
     Node("MatMul", {"now", "turned"}, {"scores"});
-    Node("Softmax", {Masked(masks, table)}, {"weights"});
+    Node("Softmax", {Masked(masks, table)}, {"softmax"});
+    Node("IsNaN", {"softmax"}, {"none_kept"});
+    Floats("nothing", {1}, {0});
+    Node("Where", {"none_kept", "nothing", "softmax"}, {"weights"});
     Node("MatMul", {"weights", "present_value"}, {"y"});
     Output("y");
     for (const char* name : {"present_key", "present_value"})
-      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {"1", heads, both, size});
+      Port(graph()->add_output(), name, onnx::TensorProto::FLOAT, {texts, heads, both, size});
   }
 
   void Scalar(const std::string& name, int64_t value) {
@@ -132,7 +139,20 @@ struct Decoder : ModelMaker {
     }
     Node("Unsqueeze", {"places", "one"}, {"queries"});
     Node("Range", {"start", "total_number", "step"}, {"keys"});
-    if (masks == Masks::kInput) {
+    if (masks == Masks::kGathered) {
+      Node("Shape", {"attention_mask"}, {"mask_shape"});
+      Node("Gather", {"mask_shape", "one"}, {"mask_length"});
+      Ints("minus_one", {-1});
+      Ints("entries", {0, 1});
+      Node("Unsqueeze", {"entries", "one"}, {"entry"});
+      Node("Mul", {"entry", "mask_length"}, {"first"});
+      Node("Add", {"first", "keys"}, {"where"});
+      Node("Reshape", {"attention_mask", "minus_one"}, {"in_one"});
+      Node("Gather", {"in_one", "where"}, {"kept"});
+      Node("Equal", {"kept", "zero"}, {"each_dropped"});
+      Ints("one_two", {1, 2});
+      Node("Unsqueeze", {"each_dropped", "one_two"}, {"dropped"});
+    } else if (masks == Masks::kInput) {
       Node("Equal", {"attention_mask", "zero"}, {"dropped"});
     } else {
       Node("Greater", {"keys", "queries"}, {"dropped"});
@@ -144,6 +164,8 @@ struct Decoder : ModelMaker {
     Node("Where", {"old", "least", "masked"}, {"windowed"});
     return "windowed";
   }
+
+  const int64_t batch;
 };
 
 ImportOptions Rows(int64_t rows) {
@@ -174,26 +196,29 @@ Result<ir::Graph> Fixed(Decoder& m, int64_t rows) {
 void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t rows) {
   ImportOptions options = Rows(rows);
   options.symbols["past_sequence_length"] = past;
+  if (m.batch == 2) options.symbols["all_positions"] = past + rows;
   auto growing = ImportModel(m.Make(), options, nullptr);
   ASSERT_TRUE(growing.ok()) << growing.status().message();
   const auto cache_of = [&](uint32_t seed, int64_t length) {
-    Numbers cache(static_cast<size_t>(kHeads * length * kSize), 1e3f);
-    for (int64_t h = 0; h < kHeads; ++h) {
+    Numbers cache(static_cast<size_t>(m.batch * kHeads * length * kSize), 1e3f);
+    for (int64_t h = 0; h < m.batch * kHeads; ++h) {
       const Numbers held = Random(static_cast<size_t>(past * kSize), seed + static_cast<uint32_t>(h));
       std::copy(held.begin(), held.end(), cache.begin() + h * length * kSize);
     }
-    return Data(Shape({1, kHeads, length, kSize}), cache);
+    return Data(Shape({m.batch, kHeads, length, kSize}), cache);
   };
   const auto inputs_of = [&](const ir::Graph& graph, int64_t length, int64_t total) {
     ir::Values inputs;
     for (const ir::GraphInput& input : graph.inputs) {
       if (input.name == "x") {
-        inputs.push_back(
-            Data(Shape({1, kHeads, rows, kSize}), Random(static_cast<size_t>(kHeads * rows * kSize), 9)));
+        inputs.push_back(Data(Shape({m.batch, kHeads, rows, kSize}),
+                              Random(static_cast<size_t>(m.batch * kHeads * rows * kSize), 9)));
       } else if (input.name == "attention_mask") {
-        std::vector<int64_t> mask(static_cast<size_t>(total));
+        std::vector<int64_t> mask(static_cast<size_t>(m.batch * total));
         for (int64_t j = past == 0 ? 0 : 1; j < past + rows; ++j) mask[static_cast<size_t>(j)] = 1;
-        inputs.push_back(Data(Shape({1, total}), mask));
+        for (int64_t j = 0; m.batch == 2 && j < past + rows; ++j)  // its first three are no text
+          mask[static_cast<size_t>(total + j)] = j >= std::min<int64_t>(3, past);
+        inputs.push_back(Data(Shape({m.batch, total}), mask));
       } else if (input.name == "past_sequence_length") {
         inputs.push_back(Data(Shape({1}), std::vector<int64_t>{past}));
       } else {
@@ -222,7 +247,8 @@ void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t row
 }
 
 TEST(FixedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
-  for (const Masks masks : {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow}) {
+  for (const Masks masks :
+       {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow, Masks::kGathered}) {
     for (const int64_t rows : {1, 2}) {
       if (masks == Masks::kInput && rows == 2) continue;
       Decoder m(masks);
@@ -253,6 +279,32 @@ TEST(FixedCachesTest, AMaskSaysHowManyPositionsAreCachedAndElseAnInputDoes) {
   Decoder masked(Masks::kInput), plain(Masks::kRanges);
   EXPECT_FALSE(has_count(*Fixed(masked, 1)));
   EXPECT_TRUE(has_count(*Fixed(plain, 1)));
+}
+
+// As the branch of a decoder that has no past.
+TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
+  ModelMaker m;
+  const std::string size = std::to_string(kSize);
+  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "1", "rows", size});
+  Port(m.graph()->add_input(), "past_key", onnx::TensorProto::FLOAT,
+       {"1", "1", "past_sequence_length", size});
+  m.Node("Neg", {"x"}, {"present_key"});
+  Port(m.graph()->add_output(), "present_key", onnx::TensorProto::FLOAT,
+       {"1", "1", "past_sequence_length + rows", size});
+  FixedCaches caches;
+  auto graph = ImportWithFixedCaches(m.Make(), Rows(2), kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  ASSERT_EQ(graph->inputs.size(), 2u) << "nobody need say how many positions are cached";
+  const Numbers x = Random(2 * kSize, 5);
+  const auto got = ir::EvaluateGraph(
+      *graph, {Data(Shape({1, 1, 2, kSize}), x),
+               Data(Shape({1, 1, kLength, kSize}), Numbers(static_cast<size_t>(kLength * kSize), 7.0f))});
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  for (size_t i = 0; i < static_cast<size_t>(kLength * kSize); ++i) {
+    float value;
+    std::memcpy(&value, (*got)[0]->bytes.data() + 4 * i, 4);
+    EXPECT_EQ(value, i < x.size() ? -x[i] : 7.0f) << "element " << i;
+  }
 }
 
 // ------------------------------------------------------------------------------------------ refusals

@@ -374,6 +374,29 @@ TEST(Import, ATransformAndItsInverseGiveTheSignalBack) {
   }
 }
 
+TEST(Import, ABoundInputIsANumberFromNowOnAndDecidesBranches) {
+  for (const double value : {1.0, 0.0}) {
+    ModelMaker m;
+    m.Input("x", {2});
+    m.Input("use_it", {1}, onnx::TensorProto::BOOL);
+    AddIf(&m, "use_it");
+    ImportOptions options;
+    options.bound_inputs["use_it"] = value;
+    auto graph = Import(m, options);
+    ASSERT_TRUE(graph.ok()) << graph.status().message();
+    EXPECT_EQ(graph->inputs.size(), 1u);
+    EXPECT_EQ(LiveNodes(*graph, ir::Op::kInput), 1);
+    EXPECT_EQ(Evaluate(*graph, {1, 2}), (value == 1 ? std::vector<double>{2, 4} : std::vector<double>{3, 6}));
+  }
+  ModelMaker m;
+  m.Input("x", {2}, onnx::TensorProto::INT64);
+  m.Node("Neg", {"x"}, {"y"});
+  m.Output("y");
+  ImportOptions options;
+  options.bound_inputs["x"] = 0.5;
+  EXPECT_TRUE(Says(Import(m, options).status(), {"input \"x\" is i64 and cannot be 0.5"}));
+}
+
 TEST(Import, SamplesBetweenElementsWeighTheirNeighbours) {
   ModelMaker m;
   m.Input("x", {1, 1, 1, 3});

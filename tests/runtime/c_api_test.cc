@@ -67,6 +67,12 @@ TEST(CppWrapper, RunsAPlan) {
   std::vector<float> y(4), total(4);
   error = session.Run(0, {rondo::api::In("x", x, {4})},
                       {rondo::api::Out("y", y), rondo::api::Out("total_out", total)});
+  rondo::api::Session next;
+  EXPECT_FALSE(rondo::api::Session::Create(runtime, plan, &next));
+  EXPECT_FALSE(next.CopyStates(session));
+  float copied[4] = {};
+  EXPECT_FALSE(next.ReadState("total", std::as_writable_bytes(std::span(copied))));
+  EXPECT_EQ(copied[3], total[3]);
   ASSERT_FALSE(error) << error.message();
   EXPECT_EQ(y, (std::vector<float>{10, 40, 90, 160}));
   EXPECT_EQ(total, y);

@@ -123,6 +123,16 @@ static const char* RunSession(rondo_session* session) {
   return NULL;
 }
 
+static const char* CopyStates(rondo_session* session, rondo_session* from) {
+  float given[4] = {1, 2, 3, 4}, total[4] = {0};
+  TRY(rondo_session_write_state(from, "total", given, sizeof(given)));
+  TRY(rondo_session_copy_states(session, from));
+  TRY(rondo_session_read_state(session, "total", total, sizeof(total)));
+  EXPECT(memcmp(given, total, sizeof(total)) == 0);
+  EXPECT_FAILS(rondo_session_copy_states(session, NULL), RONDO_INVALID_ARGUMENT, "from is NULL");
+  return NULL;
+}
+
 /* The tensors of a program that was built with a later rondo.h: larger structs. */
 static const char* RunWithLargerStructs(rondo_session* session) {
   struct {
@@ -166,7 +176,7 @@ static const char* RunAsynchronously(rondo_session* session) {
 static const char* ReadMetrics(const rondo_runtime* runtime, uint64_t runs) {
   rondo_metrics metrics = RONDO_INIT(rondo_metrics);
   TRY(rondo_runtime_get_metrics(runtime, &metrics));
-  EXPECT(metrics.runs == runs && metrics.sessions == 1 && metrics.plans == 1);
+  EXPECT(metrics.runs == runs && metrics.sessions == 2 && metrics.plans == 1);
   EXPECT(metrics.errors[RONDO_OUT_OF_RANGE] == 1 && metrics.errors[RONDO_INVALID_ARGUMENT] == 1);
   EXPECT(metrics.run_time.count == runs && metrics.queue_wait.count == 2);
   EXPECT(rondo_histogram_limit(0) == 50000);
@@ -227,8 +237,9 @@ const char* UsePlanFromC(const void* bytes, size_t size, rondo_driver* driver) {
   TRY(rondo_runtime_create(driver, &options, &runtime));
   TRY(rondo_runtime_supports(runtime, plan));
   TRY(rondo_runtime_ready(runtime));
-  rondo_session* session = NULL;
+  rondo_session *session = NULL, *other = NULL;
   TRY(rondo_session_create(runtime, plan, &session));
+  TRY(rondo_session_create(runtime, plan, &other));
   EXPECT(logged > 0);
   rondo_plan_destroy(plan); /* the session keeps what it needs */
   trouble = RunSession(session);
@@ -236,7 +247,9 @@ const char* UsePlanFromC(const void* bytes, size_t size, rondo_driver* driver) {
   if (trouble == NULL) trouble = RunAsynchronously(session);
   if (trouble == NULL) trouble = ReadMetrics(runtime, 7);
   if (trouble == NULL) trouble = RunInDeviceMemory(session);
+  if (trouble == NULL) trouble = CopyStates(session, other);
   if (trouble != NULL) return trouble;
+  TRY(rondo_session_destroy(other));
   TRY(rondo_session_destroy(session));
   TRY(rondo_runtime_destroy(runtime));
   EXPECT(*last_told == RONDO_OK);

@@ -88,6 +88,41 @@ TEST_P(SessionTest, StateBeginsAtZeroPersistsAndResets) {
   EXPECT_EQ(Peek(session), kZero);
 }
 
+TEST_P(SessionTest, SeveralSessionsBeginWithTheStateOfOne) {
+  for (bool split : {false, true}) {
+    TinyPlan tiny(split);
+    Open(&tiny);
+    Session prefix = MakeSession(), first = MakeSession(), second = MakeSession();
+    RunAdd(prefix);
+    RunAdd(second);
+    ASSERT_TRUE(first.CopyStatesFrom(prefix).ok());
+    ASSERT_TRUE(second.CopyStatesFrom(prefix).ok());
+    EXPECT_EQ(Peek(first), kOnce);
+    EXPECT_EQ(Peek(second), kOnce) << "what it had before is gone";
+    RunAdd(first);
+    EXPECT_EQ(Peek(first), kTwice);
+    EXPECT_EQ(Peek(second), kOnce) << "each goes on alone";
+    EXPECT_EQ(Peek(prefix), kOnce);
+    ASSERT_TRUE(first.CopyStatesFrom(first).ok());
+    EXPECT_EQ(Peek(first), kTwice);
+    for (Session* session : {&prefix, &first, &second}) *session = Session();
+    plan_ = Plan();
+    runtime_ = Runtime();
+  }
+}
+
+TEST_P(SessionTest, StatesAreCopiedBetweenSessionsOfOnePlanOnly) {
+  TinyPlan split(/*split=*/true);
+  Result<Plan> other_plan = Plan::FromData(split.data, split.weight_bytes());
+  ASSERT_TRUE(other_plan.ok());
+  Session session = MakeSession(), other = rondo::MakeSession(runtime_, *other_plan);
+  RunAdd(session);
+  const Status status = session.CopyStatesFrom(other);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_STREQ(status.message(), "states are copied between sessions of one plan and runtime only");
+  EXPECT_EQ(Peek(session), kOnce);
+}
+
 TEST_P(SessionTest, StateIsReadAndWrittenByAnyOfItsNames) {
   Session session = MakeSession();
   const float written[4] = {1, 1, 1, 1};

@@ -103,6 +103,11 @@ TEST_P(EndlessTest, AStateThatMayBeHalfWrittenMustBeReset) {
       "a run was stopped and state may be half written; reset it to go on: program \"add\", step 1 (Add "
       "\"add_node\"): stopped at the time limit of 20000 us");
   EXPECT_EQ(session_.ReadState("total", now_, 16).code(), Code::kDeadlineExceeded);
+  Session fresh = MakeSession(runtime_, plan_);
+  EXPECT_EQ(fresh.CopyStatesFrom(session_).code(), Code::kDeadlineExceeded) << "of which half is written";
+  EXPECT_TRUE(session_.CopyStatesFrom(fresh).ok()) << "all of it is written anew";
+  EXPECT_TRUE(Peek().ok());
+  EXPECT_EQ(Add(Limit(20)).code(), Code::kDeadlineExceeded);
   EXPECT_TRUE(session_.ResetState().ok());
   ASSERT_TRUE(session_.ReadState("total", now_, 16).ok());
   EXPECT_EQ(now_[0], 0);

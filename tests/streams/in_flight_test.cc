@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/codegen/emit_plan.h"
+#include "compiler/schedule/op_times.h"
 #include "compiler/schedule/overlap.h"
 #include "drivers/host/host_driver.h"
 #include "formats/plan/check/checker.h"
@@ -20,15 +20,10 @@
 #include "runtime/verify/unchecked_plan.h"
 #include "tests/sanitized.h"
 #include "tests/streams/random_program.h"
+#include "tests/streams/timed_devices.h"
 
 namespace rondo {
 namespace {
-
-void Sleep(uint64_t microseconds) {
-  const timespec time{static_cast<time_t>(microseconds / 1000000),
-                      static_cast<long>(microseconds % 1000000 * 1000)};
-  nanosleep(&time, nullptr);
-}
 
 // Virtual devices whose collectives take long, before they meet and before data moves, each another time.
 class LateDevices {
@@ -146,7 +141,7 @@ TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
       LoweredProgram program = Synchronous(RandomProgram(seed, shape));
       const std::vector<float> expected = Expected(program, shape.devices);
       OverlapOptions options;
-      options.costs = CostModelOf(Target(), shape.devices);
+      options.costs = CostModelOf(false, shape.devices);
       options.budget = static_cast<double>(seed % 3) / 2;
       const OverlapReport report = OverlapCollectives(&program, options);
       EXPECT_LE(report.end_after, report.end_before);
@@ -160,36 +155,6 @@ TEST(CollectivesInFlight, ScheduledBesideComputeTheyGiveTheSame) {
     }
   }
 }
-
-// Devices on which every step takes as long as the compiler thinks, times so many.
-class TimedDevices {
- public:
-  TimedDevices(uint32_t devices, std::vector<double> times, double slower)
-      : times_(std::move(times)), slower_(slower) {
-    HostOptions options;
-    options.devices = devices;
-    options.faults.user = this;
-    options.faults.before = &TimedDevices::Before;
-    Result<Driver*> driver = CreateHostDriver(options);
-    EXPECT_TRUE(driver.ok()) << driver.status().message();
-    driver_ = *driver;
-  }
-  ~TimedDevices() { DestroyHostDriver(driver_); }
-  TimedDevices(const TimedDevices&) = delete;
-  Driver* driver() { return driver_; }
-
- private:
-  static Status Before(void* user, HostCall call, uint32_t, uint32_t step) {
-    auto* self = static_cast<TimedDevices*>(user);
-    if ((call == HostCall::kStep || call == HostCall::kCompleteCollective) && step != kNone)
-      Sleep(static_cast<uint64_t>(self->times_[step % self->times_.size()] * self->slower_));
-    return Status::Ok();
-  }
-
-  const std::vector<double> times_;  // by step of a device
-  const double slower_;
-  Driver* driver_ = nullptr;
-};
 
 // The shortest of some runs, in microseconds: of as many as it takes, on a busy machine, to be as short as
 // `enough`.
@@ -215,7 +180,7 @@ TEST(CollectivesInFlight, RunsTakeAsLongAsEstimated) {
   for (uint64_t seed = 3; seed < 6; ++seed) {
     LoweredProgram program = Synchronous(RandomProgram(seed, {1, 2, 40}));
     OverlapOptions options;
-    options.costs = CostModelOf(ParseTargets("cuda:sm_90a")->all[0], 2);
+    options.costs = CostModelOf(true, 2);
     options.budget = 10;
     const LoweredProgram given = program;
     const OverlapReport report = OverlapCollectives(&program, options);

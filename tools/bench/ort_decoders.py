@@ -5,10 +5,15 @@ Each model of decoder_models.py is compiled twice into one plan (a prefill and a
 cache: --cache-length). The prompt and then --steps tokens, which ONNX Runtime's logits choose, go through both; a second
 text follows in the same session, with the first one's rows still behind it. Prints how far logits ever are apart.
 
+With --generate, `rondo generate` continues the prompt by --steps tokens, which are drawn on the device (--sample), through
+a prefill of 4 tokens and decode, and the tokens are compared with ONNX Runtime's greedy ones.
+
   tools/setup --venv
   build/venv/bin/python tools/bench/ort_decoders.py
+  build/venv/bin/python tools/bench/ort_decoders.py --generate
 """
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -47,10 +52,10 @@ class Growing:
         return results["logits"]
 
 
-def compile_model(arguments, path, plan, prompt):
+def compile_model(arguments, path, plan, prompt, more=()):
     command = [arguments.binaries / "rondo", "compile", f"prefill={path}", f"decode={path}", "-o", plan,
                "--cache-length", arguments.length, "--shape", f"batch_size={arguments.batch}",
-               "--shape", f"prefill:sequence_length={prompt}", "--shape", "decode:sequence_length=1"]
+               "--shape", f"prefill:sequence_length={prompt}", "--shape", "decode:sequence_length=1", *more]
     said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     if said.returncode != 0:
         raise RuntimeError(said.stderr.strip())
@@ -93,6 +98,40 @@ def compare(arguments, name):
     return worst
 
 
+def greedy(arguments, path, prompt):
+    """What ONNX Runtime continues the prompt with: [batch, steps]."""
+    growing = Growing(path, arguments.batch)
+    tokens, done, texts = prompt, 0, []
+    for _ in range(arguments.steps):
+        total = done + tokens.shape[1]
+        inputs = {"input_ids": tokens, "attention_mask": np.ones((arguments.batch, total), np.int64),
+                  "position_ids": np.broadcast_to(np.arange(done, total), tokens.shape)}
+        tokens, done = growing.run(inputs)[:, -1:].argmax(-1), total
+        texts.append(tokens)
+    return np.concatenate(texts, 1), growing.encoded
+
+
+def generate(arguments, name):
+    """How many of the tokens that `rondo generate` writes are not ONNX Runtime's."""
+    folder = ROOT / "build/decoders" / "".join(c if c.isalnum() else "_" for c in name)
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(decoder_models.ALL[name](), folder / "model.onnx")
+    prompt = np.random.default_rng(arguments.seed).integers(0, decoder_models.WORDS, (arguments.batch, arguments.prompt))
+    expected, encoded = greedy(arguments, folder / "model.onnx", prompt)
+    compile_model(arguments, folder / "model.onnx", folder / "drawn.rondo", 4, ["--sample", "logits", *arguments.compile.split()])
+    command = [arguments.binaries / "rondo", "generate", folder / "drawn.rondo", "--ids", "--json", "--max-tokens", arguments.steps]
+    for row in prompt:
+        command += ["--prompt", " ".join(map(str, row))]
+    for port, array in encoded.items():
+        np.save(folder / f"{port}.npy", array)
+        command += ["--input", f"{port}={folder / port}.npy"]
+    said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        raise RuntimeError(said.stderr.strip())
+    got = np.array([text["tokens"] for text in json.loads(said.stdout)["texts"]])
+    return int((got != expected).sum())
+
+
 def write_case(folder, name, filled=9, length=16):
     """A decode step over a cache of a fixed length as a case for `rondo test` (models of the builder's form only)."""
     data = folder / "test_data_set_0"
@@ -122,6 +161,8 @@ def main():
     parser.add_argument("--length", type=int, default=80)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--tolerance", type=float, default=1e-4)
+    parser.add_argument("--generate", action="store_true", help="compare the tokens of `rondo generate`")
+    parser.add_argument("--compile", default="", help="more options of rondo compile, with --generate: '--tp 2'")
     parser.add_argument("--write-case", type=pathlib.Path, metavar="FOLDER",
                         help="only write a decode step of the model named as a case for rondo test")
     arguments = parser.parse_args()
@@ -129,18 +170,20 @@ def main():
         return write_case(arguments.write_case, arguments.models[0])
     print(f"ONNX Runtime {ort.__version__}; batch {arguments.batch}, a prompt of {arguments.prompt}, {arguments.steps} "
           f"steps, two texts, a cache of {arguments.length}\n")
-    print("| model | apart at most, of the greatest logit |")
+    print(f"| model | {'tokens that differ' if arguments.generate else 'apart at most, of the greatest logit'} |")
     print("|---|---|")
     bad = []
     for name in arguments.models or decoder_models.ALL:
         try:
-            worst = compare(arguments, name)
+            worst = generate(arguments, name) if arguments.generate else compare(arguments, name)
         except RuntimeError as error:
             bad.append(f"{name}: {error}")
             print(f"| {name} | failed |", flush=True)
             continue
-        print(f"| {name} | {worst:.1e} |", flush=True)
-        if not worst <= arguments.tolerance:
+        print(f"| {name} | {worst:{'d' if arguments.generate else '.1e'}} |", flush=True)
+        if arguments.generate and worst > 0:
+            bad.append(f"{name}: {worst} tokens are not ONNX Runtime's")
+        elif not worst <= arguments.tolerance:
             bad.append(f"{name}: logits are {worst:.1e} apart, more than {arguments.tolerance:g}")
     return "\n".join(bad) or None
 

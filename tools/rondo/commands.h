@@ -8,14 +8,15 @@
 
 namespace rondo::tools {
 
-std::unique_ptr<Command> MakeBenchCommand();    // bench.cc
-std::unique_ptr<Command> MakeCheckCommand();    // check.cc
-std::unique_ptr<Command> MakeCompileCommand();  // compile.cc
-std::unique_ptr<Command> MakeInspectCommand();  // inspect.cc
-std::unique_ptr<Command> MakePackCommand();     // pack.cc
-std::unique_ptr<Command> MakeRunCommand();      // run.cc
-std::unique_ptr<Command> MakeTestCommand();     // test.cc
-std::unique_ptr<Command> MakeTuneCommand();     // tune.cc
+std::unique_ptr<Command> MakeBenchCommand();     // bench.cc
+std::unique_ptr<Command> MakeCheckCommand();     // check.cc
+std::unique_ptr<Command> MakeCompileCommand();   // compile.cc
+std::unique_ptr<Command> MakeGenerateCommand();  // generate.cc
+std::unique_ptr<Command> MakeInspectCommand();   // inspect.cc
+std::unique_ptr<Command> MakePackCommand();      // pack.cc
+std::unique_ptr<Command> MakeRunCommand();       // run.cc
+std::unique_ptr<Command> MakeTestCommand();      // test.cc
+std::unique_ptr<Command> MakeTuneCommand();      // tune.cc
 
 }  // namespace rondo::tools
 

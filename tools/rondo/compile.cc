@@ -11,47 +11,17 @@
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/loaded.h"
+#include "tools/rondo/model_arguments.h"
 #include "tools/rondo/overlap_section.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/profile.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// "NAME=PATH" or "PATH"; a path may hold '=' itself if such a file exists.
-ModelSource ParseModel(const std::string& argument) {
-  const size_t equals = argument.find('=');
-  std::error_code ignored;
-  if (equals == std::string::npos || equals == 0 ||
-      argument.substr(0, equals).find('/') != std::string::npos ||
-      std::filesystem::exists(argument, ignored)) {
-    return {"main", argument};
-  }
-  return {argument.substr(0, equals), argument.substr(equals + 1)};
-}
-
-// "NAME=1x128", "NAME=1,128" or "NAME=" for a scalar.
-bool ParseShape(const std::string& argument, std::map<std::string, std::vector<int64_t>>* shapes) {
-  const size_t equals = argument.rfind('=');
-  if (equals == 0 || equals == std::string::npos) return false;
-  std::vector<int64_t> dims;
-  const char* at = argument.data() + equals + 1;
-  const char* end = argument.data() + argument.size();
-  while (at < end) {
-    int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc() || value < 0) return false;
-    dims.push_back(value);
-    at = next;
-    if (at == end) break;
-    if (*at != 'x' && *at != ',') return false;
-    if (++at == end) return false;
-  }
-  return shapes->emplace(argument.substr(0, equals), std::move(dims)).second;
-}
 
 bool ParsePrecision(const std::string& text, Precision* precision) {
   constexpr std::pair<const char*, Precision> kNames[] = {{"f32", Precision::kF32},
@@ -65,16 +35,19 @@ bool ParsePrecision(const std::string& text, Precision* precision) {
 }
 
 // How a whole model was shared out, and what import has to say beside its counts: the passes' table has the
-// same with -v.
+// same with -v. What several devices say alike is said once.
 void PrintRemarks(const CompileReport& report, bool shared_out, CommandOutput* out) {
+  std::string last;
   for (const PassReport& pass : report.passes) {
-    const bool imported = pass.pass == "import";
-    if (!imported && (pass.pass != "shard" || !shared_out)) continue;
+    const bool imported = pass.pass == "import", gathered = pass.pass == "gather_weights";
+    if (!imported && ((pass.pass != "shard" && !gathered) || !shared_out)) continue;
+    if (gathered && pass.text == last) continue;
+    last = pass.text;
     size_t at = imported ? pass.text.find('\n') : 0;
     if (at != std::string::npos && imported) ++at;
     while (at < pass.text.size()) {
       const size_t end = std::min(pass.text.find('\n', at), pass.text.size());
-      const std::string program = imported ? "program " + pass.program + ": " : "";
+      const std::string program = imported || gathered ? "program " + pass.program + ": " : "";
       out->Line("%s%s", program.c_str(), pass.text.substr(at, end - at).c_str());
       at = end + 1;
     }
@@ -214,6 +187,7 @@ class CompileCommand : public Command {
         .Integer("--tp", &tensor_parallel_, 1, 64,
                  "share the whole model out over N devices: weights, states and work (tensor parallelism)",
                  "N")
+        .Text("--weights", &weights_, kWeightsHelp, "HOW")
         .Integer("--pp", &pipeline_parallel_, 1, 64,
                  "cut the whole model into N stages, one behind the other (pipeline parallelism); with --tp, "
                  "each stage is shared out",
@@ -230,8 +204,19 @@ class CompileCommand : public Command {
                "of an input (x=1x128) or a symbolic dimension (batch=4), in every program that has it, or "
                "in one (prefill:x=1x128)",
                "NAME=DIMS")
+        .Texts(
+            "--bind", &bound_,
+            "an input is this number in every element from now on (use_cache_branch=true), in every program "
+            "that has it, or in one (prefill:use_cache_branch=false)",
+            "NAME=VALUE")
         .Integer("--cache-length", &options_.cache_length, 1, int64_t{1} << 32,
                  "caches that grow by what a run adds become caches of N positions, changed in place", "N")
+        .Text(
+            "--sample", &sample_,
+            "draw the next token of each text from the output LOGITS, on the device: temperature, top-k, "
+            "top-p "
+            "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
+            "LOGITS[:TOKENS]")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
@@ -302,7 +287,7 @@ class CompileCommand : public Command {
     out_.object().update(ToJson(*report, output_));
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_, &out_);
-    PrintRemarks(*report, tensor_parallel_ > 1 || pipeline_parallel_ > 1, &out_);
+    PrintRemarks(*report, options_.tensor_parallel > 1 || options_.pipeline_parallel > 1, &out_);
     if (!profile_.empty()) PrintProfileUse(report->profile);
     return out_.Finish(0);
   }
@@ -327,13 +312,8 @@ class CompileCommand : public Command {
                                      "\": name each, as in prefill=a.onnx decode=b.onnx");
       }
     }
-    for (const std::string& shape : shapes_) {
-      auto [shapes, argument] = ProgramOf(shape);
-      if (!ParseShape(argument, shapes)) {
-        return Misuse("compile",
-                      "--shape " + shape + " is not of the form NAME=1x128, or its name is given twice");
-      }
-    }
+    if (const std::string wrong = ReadModelArguments(shapes_, bound_, &options_); !wrong.empty())
+      return Misuse("compile", wrong);
     for (const std::string& annotation : annotations_) {
       const size_t equals = annotation.rfind('=');
       const size_t colon = annotation.rfind(':', equals);
@@ -351,6 +331,9 @@ class CompileCommand : public Command {
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
+    options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
+    if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
+      options_.sample_tokens = sample_.substr(colon + 1);
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
     }
@@ -373,6 +356,8 @@ class CompileCommand : public Command {
     options_.devices = static_cast<uint32_t>(devices_);
     options_.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options_.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
+    if (!TakeWeights(weights_, &options_))
+      return Misuse("compile", "--weights " + weights_ + " is none of divide, gather");
     options_.auto_state = !no_auto_state_;
     if (matmuls_ == "generated") {
       options_.matmuls = Matmuls::kGenerated;
@@ -401,15 +386,6 @@ class CompileCommand : public Command {
       return Misuse("compile", "--weights-file takes a name without folders: the file lies beside the plan");
     }
     return 0;
-  }
-
-  // Whose shape "prefill:x=1x128" is, and "x=1x128". A name may hold ':' itself where no program has it.
-  std::pair<std::map<std::string, std::vector<int64_t>>*, std::string> ProgramOf(const std::string& shape) {
-    for (ModelSource& model : options_.models) {
-      if (shape.rfind(model.program + ":", 0) == 0)
-        return {&model.shapes, shape.substr(model.program.size() + 1)};
-    }
-    return {&options_.shapes, shape};
   }
 
   void PrintProfileUse(const ProfileUse& use) {
@@ -450,9 +426,10 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, states_, ops_, annotations_;
+  std::vector<std::string> models_, shapes_, bound_, states_, ops_, annotations_;
   std::string precision_ = "f32", profile_, quantize_;
-  std::string output_, seed_, write_synthetic_, kernel_cache_, matmuls_ = "auto", target_ = "host";
+  std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
+                                                                        weights_ = "divide", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;
   CommandOutput out_;
   bool no_auto_state_ = false, no_kernel_cache_ = false, list_passes_ = false, verbose_ = false;

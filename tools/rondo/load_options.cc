@@ -10,6 +10,10 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
             "folders (a:b) in which NCCL and cuBLASLt are looked for first", "DIRS")
       .Text("--devices", &to->devices,
             "the driver's devices for the plan's: how many, or which (0,0: two on one)", "N|LIST")
+      .Text(
+          "--collectives", &to->collectives,
+          "on GPUs: nccl, small (kernels over peer memory where they can), or auto (the quicker by estimate)",
+          "WHO")
       .Integer("--threads", &to->threads, 0, 256, "threads of the host driver; 0: one a core")
       .Texts("--ops", &to->ops, "a library of custom ops that the plan calls", "LIB.so")
       .Number("--timeout", &to->timeout, "end a run, or making ready for it, after so long; 0: never",

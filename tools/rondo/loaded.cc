@@ -103,6 +103,11 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
     CudaOptions cuda;
     cuda.library_path = options.library_path.c_str();
     cuda.ops = &ops;
+    if (!options.collectives.empty()) {
+      Result<CollectiveKernels> kernels = ParseCollectiveKernels(options.collectives);
+      if (!kernels.ok()) return kernels.status().At("--collectives");
+      cuda.collectives = *kernels;
+    }
     AllowSharedGpus(devices);
     Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
     if (driver.ok() && *driver != nullptr) {
@@ -200,9 +205,8 @@ Result<std::unique_ptr<LoadedSession>> LoadedSession::Create(const Plan& plan, c
   RuntimeOptions runtime_options;
   runtime_options.devices = {devices.data(), devices.size()};
   RONDO_ASSIGN_OR_RETURN(loaded->runtime_, Runtime::Create(driver, runtime_options));
-  SessionOptions limits;
-  limits.timeout_ns = limits.run_timeout_ns = TimeoutOf(options);
-  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan, limits));
+  loaded->limits_.timeout_ns = loaded->limits_.run_timeout_ns = TimeoutOf(options);
+  RONDO_ASSIGN_OR_RETURN(loaded->session, Session::Create(loaded->runtime_, plan, loaded->limits_));
   RONDO_ASSIGN_OR_RETURN(loaded->runs_on_,
                          DescribeDriver(plan.data(), options, devices, loaded->driver_.get()));
   return loaded;

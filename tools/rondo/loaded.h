@@ -40,6 +40,7 @@ struct LoadOptions {
   bool read_weights = false;     // into memory, instead of mapping them
   double timeout = 0;            // seconds, of making the session and of each run; 0: none
   std::string library_path;      // folders (a:b) in which vendor libraries are looked for first
+  std::string collectives;       // of the cuda driver: "nccl", "small", "auto"; "": nccl
   ReadyTimes* ready = nullptr;   // filled in by Open; of plans of one device, in detail
   std::vector<std::string> ops;  // libraries of custom ops, by path
 };
@@ -85,6 +86,9 @@ class LoadedSession {
   // The program called `name`; for "" the only one, or kInvalidArgument naming them all.
   Result<uint32_t> Program(const std::string& name) const;
 
+  // One more session over the same plan, with memory of its own; to be destroyed before this object.
+  Result<Session> Another() const { return Session::Create(runtime_, session.plan(), limits_); }
+
   Session session;
 
  private:
@@ -93,6 +97,7 @@ class LoadedSession {
   DriverHandle driver_{nullptr, nullptr};
   std::unique_ptr<Driver> timed_;  // over driver_, or null
   Runtime runtime_;
+  SessionOptions limits_;
   RunsOn runs_on_;
 };
 

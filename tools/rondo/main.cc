@@ -32,6 +32,13 @@ int main(int argc, char** argv) {
      "out\n"
      "  rondo run model.rondo --verify\n",
      rondo::tools::MakeRunCommand},
+    {"generate", "Let a language model continue texts",
+     "  rondo compile prefill=prefill64.onnx decode=decode.onnx -o pycoder.rondo --sample logits\n"
+     "  rondo generate pycoder.rondo --prompt 'import os' --max-tokens 100\n"
+     "  rondo generate pycoder.rondo --prompt-file p.txt --temperature 0.8 --top-k 40 --top-p 0.95 --seed 7\n"
+     "  rondo generate pycoder.rondo --prefix-file p.txt --prompt 'class' --prompt 'def'\n"
+     "  rondo generate llama.rondo --ids --prompt '128000 9906' --stop 128001 --driver cuda\n",
+     rondo::tools::MakeGenerateCommand},
     {"bench", "Measure how long a program takes, and each of its steps",
      "  rondo bench model.rondo\n"
      "  rondo bench model.rondo --driver cuda --trace trace.json\n"

@@ -6,16 +6,16 @@ Section OverlapSection(const std::string& program, const std::vector<OverlapNote
   Section section;
   section.title = Printf("Program %s: compute beside collectives, by estimate", program.c_str());
   section.lines.push_back("microseconds, with each collective waited for at once -> as planned");
-  section.table.head = {"sync point", "takes", "beside it",  "exposed", "raised",
-                        "sunk",       "moved", "stopped by", "devices"};
+  section.table.head = {"sync point", "takes", "others later", "beside it",  "exposed",
+                        "raised",     "sunk",  "moved",        "stopped by", "devices"};
   for (const OverlapNote& note : notes) {
     std::string devices;
     for (uint32_t device : note.devices) devices += (devices.empty() ? "" : ", ") + std::to_string(device);
-    section.table.rows.push_back({std::to_string(note.sync_point), Printf("%.1f", note.time),
-                                  Printf("%.1f -> %.1f", note.beside_before, note.beside_after),
-                                  Printf("%.1f -> %.1f", note.exposed_before, note.exposed_after),
-                                  std::to_string(note.raised), std::to_string(note.sunk),
-                                  std::to_string(note.moved), note.limit, devices});
+    section.table.rows.push_back(
+        {std::to_string(note.sync_point), Printf("%.1f", note.time), Printf("%.1f", note.late),
+         Printf("%.1f -> %.1f", note.beside_before, note.beside_after),
+         Printf("%.1f -> %.1f", note.exposed_before, note.exposed_after), std::to_string(note.raised),
+         std::to_string(note.sunk), std::to_string(note.moved), note.limit, devices});
   }
   return section;
 }

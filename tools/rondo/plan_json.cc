@@ -7,6 +7,7 @@
 #include "formats/plan/overlap_note.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/plan_report.h"
 
 namespace rondo::tools {
@@ -120,12 +121,22 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
     overlaps.push_back({{"sync_point", note->sync_point},
                         {"devices", note->devices},
                         {"us", note->time},
+                        {"late_us", note->late},
                         {"beside_us", {note->beside_before, note->beside_after}},
                         {"exposed_us", {note->exposed_before, note->exposed_after}},
                         {"raised", note->raised},
                         {"sunk", note->sunk},
                         {"moved", note->moved},
                         {"stopped_by", note->limit}});
+  }
+  Json gathers = Json::array();
+  for (const DeviceGathers& device : GathersOf(plan, program)) {
+    gathers.push_back({{"device", device.device},
+                       {"held_bytes", device.held},
+                       {"gathers", device.gathers},
+                       {"gathered_bytes", device.bytes},
+                       {"at_once_bytes", device.at_once},
+                       {"peak_bytes", device.peak()}});
   }
   return {{"name", std::string(program.name)},
           {"inputs", PortsJson(plan, program.inputs)},
@@ -138,6 +149,7 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"partitions", partitions},
           {"sync_points", points},
           {"overlaps", overlaps},
+          {"gathered_weights", gathers},
           {"loops", loops},
           {"copies", copies},
           {"steps", steps}};

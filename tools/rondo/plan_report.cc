@@ -8,6 +8,7 @@
 #include "formats/plan/device_memory.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/overlap_section.h"
 
 namespace rondo::tools {
@@ -412,6 +413,8 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
     if (Section copies = Copies(plan, p); !copies.table.rows.empty())
       report.sections.push_back(std::move(copies));
     if (!program.sync_points.empty()) report.sections.push_back(SyncPoints(plan, program));
+    if (Section gathers = GatherSection(plan, program); !gathers.table.rows.empty())
+      report.sections.push_back(std::move(gathers));
     if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty())
       report.sections.push_back(OverlapSection(std::string(program.name), notes));
   }

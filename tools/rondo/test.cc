@@ -6,9 +6,11 @@
 #include "tools/rondo/cases.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
+#include "tools/rondo/dealt_states.h"
 #include "tools/rondo/json_parts.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/report.h"
+#include "tools/rondo/weights_option.h"
 
 namespace rondo::tools {
 namespace {
@@ -50,9 +52,14 @@ class TestCommand : public Command {
             "on one)",
             "N|LIST")
         .Integer("--tp", &tensor_parallel_, 1, 64, "devices to share each whole model out over", "N")
+        .Text("--weights", &weights_, kWeightsHelp, "HOW")
         .Integer("--pp", &pipeline_parallel_, 1, 64, "stages to cut each whole model into", "N")
         .Text("--library-path", &load_.library_path,
               "folders (a:b) in which libnvrtc, NCCL and cuBLASLt are looked for first", "DIRS")
+        .Text("--collectives", &load_.collectives,
+              "on GPUs: nccl, small (kernels over peer memory where they can), or auto (the quicker by "
+              "estimate)",
+              "WHO")
         .Integer("--threads", &load_.threads, 0, 256, "threads of the host driver; 0: one a core")
         .Number("--timeout", &load_.timeout, "end a run, or making ready for it, after so long; 0: never",
                 "SECONDS")
@@ -70,6 +77,8 @@ class TestCommand : public Command {
       return Misuse("test", Printf("--tp %d, --pp %d: --devices %s names %zu devices",
                                    static_cast<int>(tensor_parallel_), static_cast<int>(pipeline_parallel_),
                                    load_.devices.c_str(), devices->size()));
+    if (CompileOptions ignored; !TakeWeights(weights_, &ignored))
+      return Misuse("test", "--weights " + weights_ + " is none of divide, gather");
     if (shared <= 1) devices_ = static_cast<uint32_t>(devices->size());
     if (Status status = LoadOps(load_.ops, &ops_); !status.ok()) return Fail("test", status);
     std::vector<TestCase> cases;
@@ -133,8 +142,8 @@ class TestCommand : public Command {
     options.devices = devices_;
     options.tensor_parallel = static_cast<uint32_t>(tensor_parallel_);
     options.pipeline_parallel = static_cast<uint32_t>(pipeline_parallel_);
-    // A case holds whole caches: shared out, each device would have a part of them for itself.
-    options.auto_state = !no_auto_state_ && tensor_parallel_ * pipeline_parallel_ == 1;
+    TakeWeights(weights_, &options);
+    options.auto_state = !no_auto_state_;
     RONDO_ASSIGN_OR_RETURN(options.targets, ParseTargets(!target_.empty()         ? target_
                                                          : load_.driver == "cuda" ? "cuda:sm_90a"
                                                                                   : "host"));
@@ -166,8 +175,12 @@ class TestCommand : public Command {
     RONDO_RETURN_IF_ERROR(armed_.loaded->session.ResetState());
     RunOptions run;
     run.stepwise = stepwise_;
-    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> got,
-                           RunOnTensors(armed_.loaded->session, 0, tensors.inputs, run));
+    // A case holds whole caches: of what is shared out, each device has a part.
+    const PlanData& plan = armed_.loaded->data();
+    const std::vector<StateShare>& shares = armed_.compiled->report.state_shares;
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> dealt, DealStates(plan, 0, shares, tensors.inputs));
+    RONDO_ASSIGN_OR_RETURN(std::vector<Tensor> left, RunOnTensors(armed_.loaded->session, 0, dealt, run));
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> got, JoinStates(plan, 0, shares, std::move(left)));
     return CompareAll(got, tensors.outputs, detail);
   }
 
@@ -215,7 +228,7 @@ class TestCommand : public Command {
     return Status::Ok();
   }
 
-  std::string target_;
+  std::string target_, weights_ = "divide";
   int64_t tensor_parallel_ = 1, pipeline_parallel_ = 1;
   uint32_t devices_ = 0;  // of models that are there once a device; 0: one model
   std::vector<std::string> folders_;

@@ -83,7 +83,13 @@ Result<bool> VerifyRun(const std::string& path, const LoadOptions& load, const s
     again.allocator = given.allocator;
     return Plan::Open(path.c_str(), again);
   };
+  Progress progress;
+  options.progress = [&](const char* what, uint64_t done, uint64_t all) {
+    progress.Show("%s: %llu of %llu ...", what, static_cast<unsigned long long>(done),
+                  static_cast<unsigned long long>(all));
+  };
   RONDO_ASSIGN_OR_RETURN(const VerifyReport report, VerifyLifecycle(plan, driver.get(), options));
+  progress.Clear();
   out->Line(
       "%s: %s on driver %s", path.c_str(),
       report.ok()

@@ -51,7 +51,8 @@ RONDO_FAKE_API Error cuDeviceGetAttribute(int* value, int attribute, DeviceId) {
   Lock lock(W().mutex);
   if (const Error error = Point("cuDeviceGetAttribute"); error != 0) return error;
   const rondo::fake_cuda::Machine& machine = W().machine;
-  *value = attribute == 75   ? machine.major
+  *value = attribute == 16   ? machine.processors
+           : attribute == 75 ? machine.major
            : attribute == 76 ? machine.minor
            : attribute == 97 ? machine.block_shared
                              : 0;
@@ -63,6 +64,18 @@ RONDO_FAKE_API Error cuDeviceGetName(char* name, int length, DeviceId) {
   if (const Error error = Point("cuDeviceGetName"); error != 0) return error;
   std::snprintf(name, static_cast<size_t>(length), "Fake GPU");
   return 0;
+}
+RONDO_FAKE_API Error cuDeviceCanAccessPeer(int* can, DeviceId, DeviceId) {
+  const rondo::fake_cuda::Working working;
+  Lock lock(W().mutex);
+  if (const Error error = Point("cuDeviceCanAccessPeer"); error != 0) return error;
+  *can = W().machine.peers;
+  return 0;
+}
+RONDO_FAKE_API Error cuCtxEnablePeerAccess(rondo::cuda::Context to, unsigned) {
+  const rondo::fake_cuda::Working working;
+  POINT("cuCtxEnablePeerAccess");
+  return current.back()->peers.insert(to).second ? 0 : kPeerEnabled;
 }
 RONDO_FAKE_API Error cuDevicePrimaryCtxRetain(rondo::cuda::Context* context, DeviceId device) {
   const rondo::fake_cuda::Working working;
@@ -174,6 +187,7 @@ RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, 
   POINT("cuMemcpyDtoHAsync");
   if (!IsOwn(from, bytes)) return kInvalidValue;
   CountCopy(to);
+  rondo::fake_cuda::CountQueue(stream);
   return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; });
 }
 RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, StreamHandle stream) {

@@ -45,19 +45,23 @@ struct Machine {
   uint64_t device_bytes = 1 << 30;
   int block_shared = 227 << 10;                          // bytes that a block can have
   int function_threads = 1024, function_registers = 32;  // as cuFuncGetAttribute says of every function
+  int processors = 132;
+  // Whether GPUs say that they reach each other's memory, and whether what they write there arrives.
+  bool peers = true, peers_arrive = true;
   // What a loaded module and a node of an instantiated graph take of free device memory, each kind in steps.
   uint64_t module_bytes = 0, node_bytes = 0;
 };
 RONDO_FAKE_API void SetMachine(const Machine& machine);
 
-// A kernel of any module: the bytes of each parameter (at most 8), and what it does when its turn comes. What
-// it returns is the error that ends its context; 0: none.
+// A kernel of any module: the bytes of each parameter, and what it does when its turn comes with the words of
+// all of them. What it returns is the error that ends its context, 0: none, or kNotYet.
 struct Kernel {
   std::vector<size_t> params;
   std::function<int(const std::vector<uint64_t>& params)> run;
 };
 RONDO_FAKE_API void SetKernel(const std::string& name, Kernel kernel);
 RONDO_FAKE_API void RemoveKernel(const std::string& name);
+RONDO_FAKE_API Machine GetMachine();
 // What images of other fakes begin with. Those of plans are ELF images or PTX.
 inline constexpr char kImage[] = "fake";
 
@@ -80,6 +84,9 @@ RONDO_FAKE_API HostCopies CountHostCopies();
 // nobody had added yet, a collective for another rank. CUDA may hang then: such a call waits for the device
 // and keeps others from adding work.
 RONDO_FAKE_API uint64_t CountStalls();
+
+// Graphs, and copies to the host, that were put behind work of their stream that had not been done.
+RONDO_FAKE_API uint64_t CountQueued();
 
 inline constexpr uint64_t kNoCall = ~uint64_t{0};
 // Counts calls that can fail, from 0 on, and fails the `fail`-th with `error`.

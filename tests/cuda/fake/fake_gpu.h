@@ -10,6 +10,7 @@
 #include "core/plan.h"
 #include "drivers/host/host_driver.h"
 #include "tests/cuda/fake/fake_cuda.h"
+#include "tests/cuda/fake/fake_small.h"
 
 namespace rondo {
 
@@ -30,6 +31,7 @@ class FakeGpu {
   // An ELF image of the functions, or PTX.
   std::vector<uint8_t> MakeCode(Span<const Kernel> kernels, const std::string& architecture) const;
 
+  FakeSmall small_;
   Driver* host_ = nullptr;
   Device* device_ = nullptr;
   Stream* stream_ = nullptr;

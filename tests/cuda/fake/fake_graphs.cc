@@ -58,6 +58,7 @@ RONDO_FAKE_API Error cuGraphUpload(GraphExec, StreamHandle) {
 RONDO_FAKE_API Error cuGraphLaunch(GraphExec exec, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
   POINT("cuGraphLaunch");
+  rondo::fake_cuda::CountQueue(stream);
   auto* graph = reinterpret_cast<rondo::fake_cuda::Graph*>(exec);
   for (const std::shared_ptr<Node>& node : graph->nodes) {
     const auto changed = graph->changed.find(node.get());
@@ -108,8 +109,9 @@ static Error Bound(rondo::cuda::Function function, void** params, Work* work) {
   if (found == W().kernels.end()) return kInvalidHandle;
   std::vector<uint64_t> values;
   for (size_t i = 0; i < found->second.params.size(); ++i) {
-    values.push_back(0);
-    std::memcpy(&values.back(), params[i], found->second.params[i]);
+    const size_t first = values.size(), bytes = found->second.params[i];
+    values.resize(first + (bytes + 7) / 8);
+    std::memcpy(&values[first], params[i], bytes);
   }
   *work = [run = found->second.run, values] { return run(values); };
   return 0;

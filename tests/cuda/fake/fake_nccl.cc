@@ -41,7 +41,8 @@ struct Group {
   Result_t connected = 0;                                               // of all
   std::map<std::pair<size_t, size_t>, std::vector<Post>> sent, wanted;  // by sender and taker, to be met
   bool aborted = false;
-  std::vector<uint64_t> next;  // by rank: its next meeting
+  std::vector<uint64_t> next;      // by rank: its next meeting
+  std::vector<uint64_t> enqueued;  // by rank: collectives so far
   std::map<uint64_t, Meeting> meetings;
 };
 
@@ -51,7 +52,13 @@ struct Member {
   Result_t failed = 0;  // what its state says
   uint32_t late = 0;    // how often it is still in progress
   bool connected = false;
+  uint64_t awaits = 0;  // so many collectives of every rank, before the last call of this one is through
+  uint32_t asked = 0;   // how often in vain
 };
+
+// NCCL may need all ranks for a collective to be enqueued at all: to connect them, for one. Here it always
+// does. Who waits for a rank that never comes fails after so many looks.
+constexpr uint32_t kPatience = 20'000'000;
 
 enum class Op { kAllReduce, kAllGather, kReduceScatter, kBroadcast };
 
@@ -135,6 +142,14 @@ void Do(const Meeting& m, Op op, size_t count, size_t bytes) {
 
 size_t BytesOf(size_t count, int type) { return count * (type == kFloat ? sizeof(float) : 1); }
 
+// Whether all ranks have enqueued what this one has. With the mutex held.
+bool HaveCome(const Member& member) {
+  const std::vector<uint64_t>& all = member.group->enqueued;
+  return member.group->aborted || *std::min_element(all.begin(), all.end()) >= member.awaits;
+}
+
+thread_local int depth = 0;  // of ncclGroupStart
+
 // Each time it runs in a stream, it is the rank's next meeting.
 Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, int type,
              rondo::nccl::Comm comm, Stream stream) {
@@ -143,8 +158,11 @@ Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, 
   {
     std::lock_guard<std::mutex> lock(mutex);
     result = Point(name, member);
+    if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) return result;
+    member->awaits = ++member->group->enqueued[member->rank];
+    member->asked = 0;
+    if (depth == 0 && !HaveCome(*member)) result = rondo::nccl::kInProgress;
   }
-  if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) return result;
   const std::shared_ptr<Group> group = member->group;
   const size_t rank = member->rank, bytes = BytesOf(count, type);
   auto waiting = std::make_shared<bool>(false);
@@ -176,14 +194,14 @@ Result_t Add(Op op, const char* name, const void* from, void* to, size_t count, 
   return error == 0 ? result : 1;  // ncclUnhandledCudaError
 }
 
-// Sends and takes that a thread has put between ncclGroupStart and ncclGroupEnd: they go on together.
+// Sends and takes of one rank that a thread has put between ncclGroupStart and ncclGroupEnd: they go on
+// together, once the group has ended.
 struct Exchange {
   rondo::nccl::Comm comm = nullptr;
-  Stream stream = nullptr;
   std::vector<std::pair<size_t, Post>> sends, takes;  // with the other rank
+  bool ended = false, dropped = false;                // dropped: it does nothing
 };
-thread_local Exchange exchange;
-thread_local int depth = 0;
+thread_local std::vector<std::shared_ptr<Exchange>> exchanges;
 
 void Meet(Group* group, const std::pair<size_t, size_t>& pair) {
   std::vector<Post>&sent = group->sent[pair], &wanted = group->wanted[pair];
@@ -197,30 +215,42 @@ void Meet(Group* group, const std::pair<size_t, size_t>& pair) {
 }
 
 // Each time it runs in a stream, its sends and takes are posted once, and it is over when all have met.
-Result_t AddExchange(const Exchange& posts) {
-  const std::shared_ptr<Group> group = ToMember(posts.comm)->group;
-  const size_t rank = ToMember(posts.comm)->rank;
+Result_t AddExchange(const std::shared_ptr<Exchange>& posts, Stream stream) {
+  const std::shared_ptr<Group> group = ToMember(posts->comm)->group;
+  const size_t rank = ToMember(posts->comm)->rank;
   auto posted = std::make_shared<bool>(false);
-  const int error = rondo::fake_cuda::AddWork(posts.stream, [=]() -> int {
+  const int error = rondo::fake_cuda::AddWork(stream, [=]() -> int {
     std::lock_guard<std::mutex> lock(mutex);
-    for (const auto& [peer, post] : posts.sends) {
+    if (posts->dropped) return 0;
+    if (!posts->ended) return rondo::fake_cuda::kNotYet;
+    for (const auto& [peer, post] : posts->sends) {
       if (!*posted) group->sent[{rank, peer}].push_back(post);
       if (!*posted) *post.done = false;
       Meet(group.get(), {rank, peer});
     }
-    for (const auto& [peer, post] : posts.takes) {
+    for (const auto& [peer, post] : posts->takes) {
       if (!*posted) group->wanted[{peer, rank}].push_back(post);
       if (!*posted) *post.done = false;
       Meet(group.get(), {peer, rank});
     }
     bool done = true;
-    for (const auto* of : {&posts.sends, &posts.takes}) {
+    for (const auto* of : {&posts->sends, &posts->takes}) {
       for (const auto& [peer, post] : *of) done = done && *post.done;
     }
     *posted = !done && !group->aborted;
     return *posted ? rondo::fake_cuda::kNotYet : 0;
   });
   return error == 0 ? 0 : 1;  // ncclUnhandledCudaError
+}
+
+// Ends the group of this thread's sends and takes, or drops them.
+void EndExchanges(bool drop) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (const std::shared_ptr<Exchange>& one : exchanges) (drop ? one->dropped : one->ended) = true;
+  }
+  exchanges.clear();
+  rondo::fake_cuda::Wake();
 }
 
 Result_t AddPost(const char* name, const Post& post, int peer, rondo::nccl::Comm comm, Stream stream) {
@@ -230,12 +260,17 @@ Result_t AddPost(const char* name, const Post& post, int peer, rondo::nccl::Comm
     result = Point(name, ToMember(comm));
   }
   if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) return result;
-  exchange.comm = comm;
-  exchange.stream = stream;
-  (post.to == nullptr ? exchange.sends : exchange.takes).emplace_back(static_cast<size_t>(peer), post);
-  if (depth > 0) return 0;
-  const Result_t added = AddExchange(std::exchange(exchange, {}));
-  return added != 0 ? added : result;
+  auto mine = std::find_if(exchanges.begin(), exchanges.end(),
+                           [&](const std::shared_ptr<Exchange>& one) { return one->comm == comm; });
+  if (mine == exchanges.end()) {
+    mine = exchanges.insert(mine, std::make_shared<Exchange>());
+    (*mine)->comm = comm;
+    const Result_t added = AddExchange(*mine, stream);
+    if (added != 0) return added;
+  }
+  (post.to == nullptr ? (*mine)->sends : (*mine)->takes).emplace_back(static_cast<size_t>(peer), post);
+  if (depth == 0) EndExchanges(false);
+  return result;
 }
 
 void Leave(rondo::nccl::Comm comm, bool abort) {
@@ -313,6 +348,7 @@ RONDO_FAKE_API Result_t ncclCommInitRankConfig(rondo::nccl::Comm* comm, int rank
   if (group == nullptr) group = std::make_shared<Group>();
   group->ranks = static_cast<size_t>(ranks);
   group->next.resize(group->ranks);
+  group->enqueued.resize(group->ranks);
   auto* member = new Member{group, static_cast<size_t>(rank)};
   const Result_t result = Point("ncclCommInitRankConfig", member);
   if (result != rondo::nccl::kSuccess && result != rondo::nccl::kInProgress) {
@@ -333,7 +369,12 @@ RONDO_FAKE_API Result_t ncclCommGetAsyncError(rondo::nccl::Comm comm, Result_t* 
   Member* member = ToMember(comm);
   const bool late = member->late > 0;
   member->late -= late;
-  *state = late ? rondo::nccl::kInProgress : member->failed != 0 ? member->failed : member->group->connected;
+  const bool alone = !HaveCome(*member);
+  if (alone && ++member->asked > kPatience) member->failed = kInternal;
+  *state = late                  ? rondo::nccl::kInProgress
+           : member->failed != 0 ? member->failed
+           : alone               ? rondo::nccl::kInProgress
+                                 : member->group->connected;
   return 0;
 }
 RONDO_FAKE_API Result_t ncclCommAbort(rondo::nccl::Comm comm) {
@@ -358,18 +399,18 @@ RONDO_FAKE_API Result_t ncclGroupEnd() {
   const rondo::fake_cuda::Working working;
   --depth;
   Result_t result = 0;
+  bool drop = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (Fails("ncclGroupEnd")) {
-      exchange = {};
-      return kInternal;
+    drop = Fails("ncclGroupEnd");
+    if (!drop && depth > 0) return 0;
+    for (const std::shared_ptr<Exchange>& one : exchanges) {
+      const Member& member = *ToMember(one->comm);
+      if (member.late != 0 || member.failed != 0) result = rondo::nccl::kInProgress;
     }
-    if (depth > 0 || exchange.comm == nullptr) return 0;
-    const Member& member = *ToMember(exchange.comm);
-    if (member.late != 0 || member.failed != 0) result = rondo::nccl::kInProgress;
   }
-  const Result_t added = AddExchange(std::exchange(exchange, {}));
-  return added != 0 ? added : result;
+  EndExchanges(drop);
+  return drop ? kInternal : result;
 }
 RONDO_FAKE_API Result_t ncclSend(const void* from, size_t count, int type, int peer, rondo::nccl::Comm comm,
                                  Stream stream) {

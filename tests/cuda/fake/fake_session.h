@@ -24,6 +24,7 @@ struct FakeSession {
     options.ops = ops;
     options.library_path = library_path;
     options.connect_seconds = connect_seconds;
+    options.collectives = collectives;
     RONDO_ASSIGN_OR_RETURN(driver, CreateCudaDriver(options));
     RONDO_ASSIGN_OR_RETURN(plan, Plan::FromData(data, weights));
     RuntimeOptions runtime_options;
@@ -45,6 +46,7 @@ struct FakeSession {
 
   const char* library_path = nullptr;  // of vendors' libraries
   double connect_seconds = 120;
+  CollectiveKernels collectives = CollectiveKernels::kNccl;
   Driver* driver = nullptr;
   Plan plan;
   Runtime runtime;

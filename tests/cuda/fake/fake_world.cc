@@ -91,6 +91,11 @@ Error Enqueue(cuda::StreamHandle handle, Work work) {
   return 0;
 }
 
+void CountQueue(cuda::StreamHandle handle) {
+  const Stream* stream = ToStream(handle);
+  W().queued += stream != nullptr && stream->capture == nullptr && !stream->queue.empty();
+}
+
 bool IsOwn(Address address, size_t bytes) {
   auto after = W().blocks.upper_bound(address);
   if (after == W().blocks.begin()) return false;
@@ -115,6 +120,11 @@ void CountCopy(const void* host) {
 void SetMachine(const Machine& machine) {
   Lock lock(W().mutex);
   W().machine = machine;
+}
+
+Machine GetMachine() {
+  Lock lock(W().mutex);
+  return W().machine;
 }
 
 void SetKernel(const std::string& name, Kernel kernel) {
@@ -145,6 +155,11 @@ Balance Held() {
 HostCopies CountHostCopies() {
   Lock lock(W().mutex);
   return W().copies;
+}
+
+uint64_t CountQueued() {
+  Lock lock(W().mutex);
+  return W().queued;
 }
 
 uint64_t CountStalls() {

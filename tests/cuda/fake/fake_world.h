@@ -21,8 +21,8 @@ using cuda::Address;
 using cuda::Error;
 
 inline constexpr Error kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200, kInvalidContext = 201,
-                       kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kUnsupportedInCapture = 900,
-                       kCaptureUnmatched = 903, kCaptureIsolation = 905;
+                       kInvalidHandle = 400, kNotFound = 500, kNotReady = 600, kPeerEnabled = 704,
+                       kUnsupportedInCapture = 900, kCaptureUnmatched = 903, kCaptureIsolation = 905;
 
 using Work = std::function<Error()>;
 
@@ -30,6 +30,7 @@ struct Context {
   int device = 0;
   int retained = 0;
   Error lost = 0;
+  std::set<const void*> peers;  // access to them has been enabled
 };
 // Something captured. Its address is its handle.
 struct Node {
@@ -81,7 +82,7 @@ struct World {
   Error error = 0;
   Count count;
   HostCopies copies;
-  uint64_t stalls = 0;
+  uint64_t stalls = 0, queued = 0;
 
   World();
 };
@@ -129,6 +130,9 @@ Event* ToEvent(cuda::EventHandle handle);
 
 // Adds to the stream, or to what it captures.
 Error Enqueue(cuda::StreamHandle handle, Work work);
+
+// Counts what is about to be added, if the stream is not idle.
+void CountQueue(cuda::StreamHandle handle);
 
 // Whether a block of the current device holds all of these bytes.
 bool IsOwn(Address address, size_t bytes);

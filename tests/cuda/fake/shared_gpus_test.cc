@@ -63,6 +63,20 @@ TEST_F(SharedGpus, GiveTheSameBitsAsDevicesOfTheirOwn) {
   }
 }
 
+// A GPU has few queues, which its ranks' streams share: what waits there may keep a rank from beginning that
+// others wait for.
+TEST_F(SharedGpus, NothingIsQueuedBehindAGraph) {
+  ASSERT_TRUE(Open(4, {0, 0, 0, 0}).ok());
+  layers_->ExpectRight(&session_.sessions[0]);
+  uint64_t before = fake_cuda::CountQueued();
+  for (int run = 0; run < 3; ++run) layers_->ExpectRight(&session_.sessions[0]);
+  EXPECT_EQ(fake_cuda::CountQueued(), before);
+  ASSERT_TRUE(Open(2, {0, 1}).ok());  // each on its own: nothing need be waited for
+  before = fake_cuda::CountQueued();
+  layers_->ExpectRight(&session_.sessions[0]);
+  EXPECT_GT(fake_cuda::CountQueued(), before);
+}
+
 TEST_F(SharedGpus, HaveMemoriesOfTheirOwn) {
   ASSERT_TRUE(Open(4, {0, 0, 0, 0}).ok());
   const Session& session = session_.sessions[0];

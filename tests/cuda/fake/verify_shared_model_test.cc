@@ -1,5 +1,6 @@
 // pycoder shared out over devices, as --tp does, on the cuda driver over fake_cuda and fake_nccl: the
-// lifecycle verifier has nothing to say.
+// lifecycle verifier has nothing to say, and makes no call that a GPU would answer only once a collective in
+// flight is over: other ranks would never start it.
 #include "drivers/cuda/cuda_driver.h"
 #include "runtime/verify/lifecycle_verifier.h"
 #include "tests/cuda/fake/fake_gpu.h"
@@ -26,7 +27,9 @@ TEST_P(VerifySharedModel, HasNoFindings) {
     const FakeGpu gpu(&data);
     Driver* const driver = CreateCudaDriver().Take();
     const Plan plan = Plan::FromData(data, weights).Take();
+    const uint64_t stalls = fake_cuda::CountStalls();
     const Result<VerifyReport> report = VerifyLifecycle(plan, driver);
+    EXPECT_EQ(fake_cuda::CountStalls(), stalls);
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_GT(report->graph_runs, 0u);
     for (const Finding& finding : report->findings) ADD_FAILURE() << finding.Text();

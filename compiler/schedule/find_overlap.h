@@ -1,0 +1,56 @@
+// OverlapFinder: the search behind OverlapCollectives (overlap.h), for one device.
+#ifndef RONDO_COMPILER_SCHEDULE_FIND_OVERLAP_H_
+#define RONDO_COMPILER_SCHEDULE_FIND_OVERLAP_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/schedule/arrangement.h"
+#include "compiler/schedule/communication_passes.h"
+#include "compiler/schedule/overlap.h"
+
+namespace rondo {
+
+struct FoundOverlap {
+  std::vector<int> order;  // of the program's ops; as given where none is better
+  double end = 0;          // of the run, as Simulate has it
+  int64_t arena_before = 0, arena_after = 0, arena_limit = 0;  // bytes, as planned
+};
+
+// Borrows the program.
+class OverlapFinder {
+ public:
+  OverlapFinder(const LoweredProgram& program, const OverlapOptions& options, Estimates estimates);
+
+  // The program as it is; its arena may grow by `ahead` bytes beside the budget.
+  FoundOverlap Given(int64_t ahead) const;
+  // The order that ends first of those whose arenas are at most `options.budget` larger than that of the
+  // order given: `found`, as Given has it, or better.
+  FoundOverlap Find(FoundOverlap found);
+  // Why what is exposed of collective `c` in `order` is not hidden.
+  std::string LimitOf(const std::vector<int>& order, int c);
+
+ private:
+  struct Candidate {
+    std::vector<int> order;
+    double end = 0;
+  };
+  int64_t TryWith(int64_t live, FoundOverlap* found);
+  std::vector<Candidate> Candidates(int64_t limit);
+  Candidate Improve(Arrangement* arrangement);
+  Candidate Now(const Arrangement& arrangement) const;
+  double EndOf(const std::vector<int>& order) const;
+  std::string Name(int op, const char* none) const;
+
+  const LoweredProgram& program_;
+  const double budget_;
+  const MemoryModel model_;
+  const Estimates estimates_;
+  const std::vector<int> segments_;
+  int64_t work_;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_COMPILER_SCHEDULE_FIND_OVERLAP_H_

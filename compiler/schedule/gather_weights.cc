@@ -1,0 +1,343 @@
+#include "compiler/schedule/gather_weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "compiler/memory/stream_lives.h"
+#include "compiler/shard/cut_weight.h"
+#include "compiler/shard/describe.h"
+
+namespace rondo {
+namespace {
+
+using Data = std::shared_ptr<const ir::ConstantData>;
+
+constexpr int64_t kWorthGathering = 16 << 10;  // bytes of a weight, whatever the model
+constexpr int64_t kSmallPart = 1000;           // of all weights, or a thousandth
+constexpr int64_t kLeast = 256;
+constexpr size_t kLongestPeriod = 4096;
+
+// A step, or the steps of a loop, with the weights that it reads.
+struct Item {
+  size_t first = 0, end = 0;
+  std::vector<int> needs;    // values, ascending
+  std::vector<int> gathers;  // those of them that are gathered for it
+  int unit = -1;
+};
+
+// Elements [rank * own, (rank + 1) * own) of a constant as a flat one; zeros, or whatever follows, behind its
+// end.
+Data FlatShare(const Data& whole, int64_t own, int64_t devices, int64_t rank) {
+  const int64_t elements = whole->shape.elements();
+  auto flat = std::make_shared<ir::ConstantData>(*whole);
+  flat->shape = Shape({elements});
+  if (own * devices == elements) return shard::ShareOf(flat, own, devices, rank);
+  const Data from = ir::WithBytes(flat);
+  const auto size = static_cast<size_t>(ByteSize(from->dtype));
+  const int64_t first = std::min(rank * own, elements), count = std::min(own, elements - first);
+  std::vector<uint8_t> bytes(static_cast<size_t>(own) * size, 0);
+  if (count > 0)
+    std::memcpy(bytes.data(), from->bytes.data() + static_cast<size_t>(first) * size,
+                static_cast<size_t>(count) * size);
+  return ir::ConstantData::Own(from->dtype, Shape({own}), std::move(bytes));
+}
+
+// What repeats: the shortest run of items whose like follows it again and again, for more than half of them.
+// [begin, end) of its first, or nothing.
+std::pair<size_t, size_t> FindLayer(const std::vector<int>& kinds) {
+  std::pair<size_t, size_t> layer = {0, 0};
+  size_t covered = kinds.size() / 2;
+  for (size_t period = 1; period <= std::min(kinds.size() / 2, kLongestPeriod); ++period) {
+    size_t run = 0;
+    for (size_t i = 0; i + period < kinds.size(); ++i) {
+      run = kinds[i] == kinds[i + period] ? run + 1 : 0;
+      if (run < period || run + period <= covered) continue;
+      covered = run + period;
+      const size_t begin = i + 1 - run;
+      layer = {begin, begin + period};
+    }
+  }
+  return layer;
+}
+
+class Gathering {
+ public:
+  Gathering(const WeightSharing& sharing, LoweredProgram* program) : sharing_(sharing), p_(*program) {}
+
+  GatheredWeights Run() {
+    FindWorthwhile();
+    FindItems();
+    out_.layer = BytesOfALayer();
+    FindUnits();
+    Rebuild();
+    Describe();
+    return std::move(out_);
+  }
+
+ private:
+  const LoweredValue& Value(int v) const { return p_.values[static_cast<size_t>(v)]; }
+  bool IsWorthwhile(int v) const { return worthwhile_[static_cast<size_t>(v)]; }
+
+  void FindWorthwhile() {
+    worthwhile_.assign(p_.values.size(), false);
+    std::vector<bool> bound(p_.values.size(), false);
+    for (const LoweredOp& op : p_.ops) {
+      for (const LoweredBinding& param : op.params) {
+        if (Value(param.value).kind != BufferKind::kConstant || bound[static_cast<size_t>(param.value)])
+          continue;
+        bound[static_cast<size_t>(param.value)] = true;
+        all_ += Value(param.value).bytes;
+      }
+    }
+    const int64_t least = std::clamp(all_ / kSmallPart, kLeast, kWorthGathering);
+    for (size_t v = 0; v < bound.size(); ++v) {
+      worthwhile_[v] = bound[v] && p_.values[v].bytes >= least;
+      if (bound[v] && !worthwhile_[v]) small_ += p_.values[v].bytes;
+    }
+  }
+
+  void FindItems() {
+    for (size_t i = 0; i < p_.ops.size();) {
+      Item item;
+      item.first = i;
+      do {
+        for (const LoweredBinding& param : p_.ops[i].params) {
+          if (IsWorthwhile(param.value)) item.needs.push_back(param.value);
+        }
+        ++i;
+      } while (i < p_.ops.size() && p_.ops[i].loop >= 0 && p_.ops[i].loop == p_.ops[i - 1].loop);
+      item.end = i;
+      std::sort(item.needs.begin(), item.needs.end());
+      item.needs.erase(std::unique(item.needs.begin(), item.needs.end()), item.needs.end());
+      items_.push_back(std::move(item));
+    }
+  }
+
+  int64_t BytesOf(const std::vector<int>& values) const {
+    int64_t bytes = 0;
+    for (int v : values) bytes += GatheredBytes(v);
+    return bytes;
+  }
+  int64_t OwnElements(int v) const {
+    return (Value(v).shape.elements() + sharing_.devices - 1) / sharing_.devices;
+  }
+  int64_t GatheredBytes(int v) const { return OwnElements(v) * sharing_.devices * ByteSize(Value(v).dtype); }
+
+  int64_t BytesOfALayer() const {
+    std::vector<int> kinds;
+    std::vector<const Item*> readers;
+    std::map<std::vector<int64_t>, int> kind_of;
+    int64_t most = 0;
+    for (const Item& item : items_) {
+      if (item.needs.empty()) continue;
+      std::vector<int64_t> sizes;
+      for (int v : item.needs) sizes.push_back(Value(v).bytes);
+      kinds.push_back(kind_of.emplace(std::move(sizes), static_cast<int>(kind_of.size())).first->second);
+      readers.push_back(&item);
+      most = std::max(most, BytesOf(item.needs));
+    }
+    const auto [begin, end] = FindLayer(kinds);
+    if (begin == end) return most;
+    std::vector<int> values;
+    for (size_t i = begin; i < end; ++i)
+      values.insert(values.end(), readers[i]->needs.begin(), readers[i]->needs.end());
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    return BytesOf(values);
+  }
+
+  // Along the order: what an item reads is there if its own unit or the one before has it.
+  void FindUnits() {
+    std::map<int, int> in_unit;  // by value: the last unit that gathers it
+    for (Item& item : items_) {
+      if (item.needs.empty()) continue;
+      const auto missing = [&](int current) {
+        std::vector<int> values;
+        for (int v : item.needs) {
+          const auto there = in_unit.find(v);
+          if (there == in_unit.end() || there->second < current - 1) values.push_back(v);
+        }
+        return values;
+      };
+      int current = static_cast<int>(out_.units.size()) - 1;
+      item.gathers = missing(current);
+      const int64_t more = BytesOf(item.gathers);
+      if (current < 0 ||
+          (more > 0 && out_.units.back().bytes > 0 && out_.units.back().bytes + more > out_.layer)) {
+        out_.units.emplace_back();
+        item.gathers = missing(++current);
+      }
+      item.unit = current;
+      out_.units.back().bytes += BytesOf(item.gathers);
+      for (int v : item.gathers) in_unit[v] = current;
+    }
+    for (size_t u = 0; u < out_.units.size(); ++u) {
+      const int64_t next = u + 1 < out_.units.size() ? out_.units[u + 1].bytes : 0;
+      out_.at_once = std::max(out_.at_once, out_.units[u].bytes + next);
+    }
+  }
+
+  // ----------------------------------------------------------------------------------- the new program
+
+  // All of a weight, while it is there.
+  struct There {
+    int value = -1, wait = -1, unit = -1;
+  };
+
+  void Rebuild() {
+    std::vector<LoweredOp> old = std::move(p_.ops);
+    old_collectives_ = std::move(p_.collectives);
+    p_.ops.clear();
+    p_.collectives.clear();
+    readers_.resize(out_.units.size());
+    std::vector<int> moved(old.size());                        // by op: its number now
+    std::vector<int> renumbered(old_collectives_.size(), -1);  // by collective
+    for (Item& item : items_) {
+      for (int v : item.gathers) Gather(v, item.unit, old[item.first]);
+      for (size_t i = item.first; i < item.end; ++i) {
+        LoweredOp& op = old[i];
+        for (int& dep : op.deps) dep = moved[static_cast<size_t>(dep)];
+        moved[i] = static_cast<int>(p_.ops.size());
+        Bind(&op);
+        if (op.collective >= 0) Renumber(&op, &renumbered);
+        p_.ops.push_back(std::move(op));
+      }
+    }
+  }
+
+  // The op reads what was gathered, and runs after it is there.
+  void Bind(LoweredOp* op) {
+    for (LoweredBinding& param : op->params) {
+      if (static_cast<size_t>(param.value) >= worthwhile_.size() || !IsWorthwhile(param.value)) continue;
+      const There& there = there_.at(param.value);
+      param.value = there.value;
+      op->deps.push_back(there.wait);
+      std::vector<int>& readers = readers_[static_cast<size_t>(there.unit)];
+      const int number = static_cast<int>(p_.ops.size());
+      if (readers.empty() || readers.back() != number) readers.push_back(number);
+    }
+    Tidy(&op->deps);
+  }
+
+  void Renumber(LoweredOp* op, std::vector<int>* renumbered) {
+    int& number = (*renumbered)[static_cast<size_t>(op->collective)];
+    if (op->kind == LoweredKind::kCollectiveStart) {
+      number = static_cast<int>(p_.collectives.size());
+      p_.collectives.push_back(std::move(old_collectives_[static_cast<size_t>(op->collective)]));
+      FollowLastStart(op);
+    }
+    op->collective = number;
+  }
+
+  void Gather(int v, int unit, const LoweredOp& reader) {
+    const int share = AddShare(v), whole = AddWhole(v);
+    LoweredOp start;
+    start.kind = LoweredKind::kCollectiveStart;
+    start.collective = static_cast<int>(p_.collectives.size());
+    start.stream = reader.stream;
+    start.params = {{share, 0, Mode::kRead}, {whole, 0, Mode::kWrite}};
+    start.sources = {"AllGather of the shares of weight \"" + Value(v).name + "\", for " +
+                     (reader.sources.empty() ? "a step" : reader.sources.front())};
+    if (unit >= 2) start.deps = readers_[static_cast<size_t>(unit - 2)];
+    FollowLastStart(&start);
+    p_.collectives.push_back({CollectiveOp::kAllGather, Value(v).dtype, Value(share).bytes, sharing_.group});
+    const int at = static_cast<int>(p_.ops.size());
+    LoweredOp wait = start;
+    wait.kind = LoweredKind::kCollectiveWait;
+    wait.deps = {at};
+    p_.ops.push_back(std::move(start));
+    p_.ops.push_back(std::move(wait));
+    there_[v] = {whole, at + 1, unit};
+    out_.units[static_cast<size_t>(unit)].values.push_back(whole);
+  }
+
+  void FollowLastStart(LoweredOp* start) {
+    if (last_start_ >= 0) start->deps.push_back(last_start_);
+    Tidy(&start->deps);
+    last_start_ = static_cast<int>(p_.ops.size());
+  }
+  static void Tidy(std::vector<int>* deps) {
+    std::sort(deps->begin(), deps->end());
+    deps->erase(std::unique(deps->begin(), deps->end()), deps->end());
+  }
+
+  // The device's share, one value however often it is gathered.
+  int AddShare(int v) {
+    const auto [known, added] = shares_.emplace(v, -1);
+    if (!added) return known->second;
+    LoweredValue share = Value(v);
+    share.constant = FlatShare(share.constant, OwnElements(v), sharing_.devices, sharing_.rank);
+    share.shape = share.constant->shape;
+    share.bytes = share.constant->byte_size();
+    out_.held += share.bytes;
+    return known->second = Add(std::move(share));
+  }
+  int AddWhole(int v) {
+    LoweredValue whole = Value(v);
+    whole.kind = BufferKind::kTemporary;
+    whole.constant = nullptr;
+    whole.bytes = GatheredBytes(v);
+    return Add(std::move(whole));
+  }
+  int Add(LoweredValue value) {
+    p_.values.push_back(std::move(value));
+    return static_cast<int>(p_.values.size()) - 1;
+  }
+
+  void Describe() {
+    using shard::BytesText;
+    out_.held += small_;
+    size_t gathers = 0;
+    for (const GatheredUnit& unit : out_.units) gathers += unit.values.size();
+    out_.text = std::to_string(sharing_.devices) + " devices share the weights; each holds " +
+                BytesText(out_.held) + " of " + BytesText(all_);
+    if (small_ > 0) out_.text += " (" + BytesText(small_) + " of it in small ones, whole)";
+    out_.text += " and makes " + std::to_string(gathers) + " gathers of " + std::to_string(shares_.size()) +
+                 " weights, in " + std::to_string(out_.units.size()) + " units of a layer (" +
+                 BytesText(out_.layer) + ") at most, or of one step; two units at once are at most " +
+                 BytesText(out_.at_once) + ": weights take " + BytesText(out_.held + out_.at_once) +
+                 " at their peak";
+  }
+
+  const WeightSharing& sharing_;
+  LoweredProgram& p_;
+  GatheredWeights out_;
+  int64_t all_ = 0, small_ = 0;   // bytes of weights, of those that stay whole
+  std::vector<bool> worthwhile_;  // by value of the program as it was
+  std::vector<Item> items_;
+  std::vector<LoweredCollective> old_collectives_;
+  std::map<int, There> there_;             // by value: where all of it is, or was
+  std::map<int, int> shares_;              // by value: the device's share
+  std::vector<std::vector<int>> readers_;  // by unit: ops
+  int last_start_ = -1;                    // of a collective
+};
+
+}  // namespace
+
+GatheredWeights GatherWeights(const WeightSharing& sharing, LoweredProgram* program) {
+  if (sharing.devices <= 1) return {};
+  return Gathering(sharing, program).Run();
+}
+
+std::string GatheredBeyondTwoUnits(const GatheredWeights& gathered, const LoweredProgram& program) {
+  if (gathered.units.empty()) return "";
+  const StreamOrder order(program);
+  const StreamLives lives(program, order, Lifetimes(program));
+  const auto name = [&](int v) { return "\"" + program.values[static_cast<size_t>(v)].name + "\""; };
+  for (size_t u = 0; u < gathered.units.size(); ++u) {
+    for (size_t later = u + 2; later < gathered.units.size(); ++later) {
+      for (int a : gathered.units[u].values) {
+        for (int b : gathered.units[later].values) {
+          if (lives.Before(static_cast<size_t>(a), static_cast<size_t>(b))) continue;
+          return "weight " + name(a) + " of unit " + std::to_string(u) + " may still be in use when " +
+                 name(b) + " of unit " + std::to_string(later) + " is gathered";
+        }
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace rondo

@@ -1,0 +1,138 @@
+// The passes that share a whole model out over devices: its work and weights (--tp, --pp), or its weights
+// alone
+// (--weights gather).
+#include <algorithm>
+#include <map>
+
+#include "compiler/program_passes.h"
+#include "compiler/shard/shard_graph.h"
+#include "compiler/shard/stages.h"
+
+namespace rondo::program_passes {
+namespace {
+
+// Adds `device`'s part of a program to `programs`.
+void AddShare(const ProgramInWork& whole, ir::Graph graph, uint32_t device,
+              std::vector<ProgramInWork>* programs) {
+  programs->emplace_back();
+  ProgramInWork& share = programs->back();
+  share.source = whole.source;
+  share.device = device;
+  share.sharded = true;
+  share.graph = std::move(graph);
+  share.values = whole.values;
+}
+
+// A device of several: one of a stage's.
+struct DeviceNumber {
+  uint32_t stage = 0, rank = 0;
+  uint32_t ranks = 1, stages = 1;  // of each stage; in all
+  uint32_t device() const { return stage * ranks + rank; }
+};
+
+// The devices of a stage, which share its weights.
+WeightSharing SharingOf(const DeviceNumber& number) {
+  WeightSharing sharing = {number.ranks, number.rank, {}};
+  for (uint32_t r = 0; r < number.ranks && number.stages > 1; ++r)
+    sharing.group.push_back(number.stage * number.ranks + r);
+  return sharing;
+}
+
+// What the device, which runs `graph`, holds of the program's states: of the stage's `rows` (of all, of those
+// without) what `forms` gives it.
+std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& graph,
+                                 const std::map<std::string, ir::View>& rows,
+                                 const std::map<std::string, shard::Form>& forms,
+                                 const DeviceNumber& number) {
+  std::vector<StateShare> shares;
+  for (const ir::StatePair& pair : graph.states) {
+    StateShare share;
+    share.program = program.source.program;
+    share.input = graph.inputs[static_cast<size_t>(pair.input)].name;
+    share.output = graph.outputs[static_cast<size_t>(pair.output)].name;
+    share.device = number.device();
+    for (const ir::GraphInput& input : program.graph.inputs) {
+      if (input.name == share.input) share.whole = program.graph.node(input.node).shape;
+    }
+    const auto held = rows.find(share.input);
+    share.share = held == rows.end() ? ir::DenseView(share.whole) : held->second;
+    const auto form = forms.find(share.input);
+    if (form != forms.end())
+      share.share = ir::Compose(
+          share.share, shard::ShareView(share.share.shape(), form->second, number.ranks, number.rank));
+    shares.push_back(std::move(share));
+  }
+  return shares;
+}
+
+void AddText(const std::string& more, std::string* text) { *text += (text->empty() ? "" : "\n") + more; }
+
+}  // namespace
+
+// One program a device in place of each: cut into stages, then every stage is shared out.
+Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const uint32_t devices = std::max(compilation->options.tensor_parallel, 1u);
+  const uint32_t stages = std::max(compilation->options.pipeline_parallel, 1u);
+  const bool gather = compilation->options.weights == Weights::kGather;
+  if (devices * stages == 1) {
+    *text = "one device runs what the model says";
+    return Status::Ok();
+  }
+  std::vector<ProgramInWork> programs;
+  shard::StagePlaces places;
+  std::vector<shard::StateForms> states(stages);
+  if (gather) *text = "every device does all of the work, and gathers weights as it comes to them";
+  for (ProgramInWork& program : compilation->programs) {
+    const std::string& name = program.source.program;
+    RONDO_RETURN_IF_ERROR(shard::RefuseCollectives(program.graph).At("program \"%s\"", name.c_str()));
+    shard::StagedGraph staged;
+    if (stages > 1) {
+      RONDO_RETURN_IF_ERROR(shard::CutIntoStages(program.graph, static_cast<int>(stages),
+                                                 compilation->options.targets.deciding().is_host(), &places,
+                                                 &staged, &program.hints)
+                                .At("program \"%s\"", name.c_str()));
+      AddText(name + ": " + staged.text, text);
+    } else {
+      staged.stages.push_back(program.graph);
+      staged.rows.emplace_back();
+    }
+    for (const std::string& hint : program.hints.not_used) AddText(name + ": not followed: " + hint, text);
+    for (uint32_t s = 0; s < stages; ++s) {
+      shard::ShardedGraph sharded;
+      if (!compilation->options.sample_logits.empty()) KeepSamplingWhole(staged.stages[s], &states[s]);
+      if (gather) {
+        sharded.ranks = shard::OnEveryDevice(staged.stages[s], devices);
+      } else if (devices > 1) {
+        RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
+                                                {s, stages}, &program.hints)
+                                  .At("program \"%s\"", name.c_str()));
+        AddText(name + (stages > 1 ? ", stage " + std::to_string(s) : "") + ": " + sharded.text, text);
+      } else {
+        sharded.ranks.push_back(std::move(staged.stages[s]));
+      }
+      for (uint32_t r = 0; r < devices; ++r) {
+        const DeviceNumber number = {s, r, devices, stages};
+        const std::vector<StateShare> shares =
+            SharesOf(program, sharded.ranks[r], staged.rows[s], sharded.states, number);
+        compilation->report.state_shares.insert(compilation->report.state_shares.end(), shares.begin(),
+                                                shares.end());
+        AddShare(program, std::move(sharded.ranks[r]), number.device(), &programs);
+        if (gather) programs.back().sharing = SharingOf(number);
+      }
+    }
+  }
+  compilation->programs = std::move(programs);
+  return Status::Ok();
+}
+
+Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text) {
+  if (compilation->options.weights != Weights::kGather) {
+    *text = "";
+    return Status::Ok();
+  }
+  program->gathered = GatherWeights(program->sharing, &program->planned.lowered);
+  *text = program->gathered.text;
+  return Status::Ok();
+}
+
+}  // namespace rondo::program_passes

@@ -1,0 +1,11 @@
+// kernels.ptx, zero-terminated.
+#ifndef RONDO_DRIVERS_CUDA_SMALL_KERNELS_TEXT_H_
+#define RONDO_DRIVERS_CUDA_SMALL_KERNELS_TEXT_H_
+
+namespace rondo::cuda {
+
+extern const char kSmallKernelsText[];
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_DRIVERS_CUDA_SMALL_KERNELS_TEXT_H_

@@ -1,0 +1,59 @@
+#include "drivers/cuda/small/small_kernels.h"
+
+#include "drivers/cuda/cuda_device.h"
+#include "drivers/cuda/small/kernels_text.h"
+
+namespace rondo::cuda {
+namespace {
+
+// By SmallKernel; kNone's is the probe.
+constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
+                                  "rondo_small_reduce_scatter", "rondo_small_all_gather"};
+
+}  // namespace
+
+Status SmallKernels::Load() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!tried_) failed_ = LoadFunctions();
+  tried_ = true;
+  return failed_;
+}
+
+Status SmallKernels::LoadFunctions() {
+  const Api& api = device_.api();
+  CudaDevice::Use use(device_);
+  RONDO_RETURN_IF_ERROR(
+      device_.Check(api.module_load(&module_, kSmallKernelsText), "compiling the small collectives"));
+  for (size_t i = 0; i < kKernels; ++i) {
+    RONDO_RETURN_IF_ERROR(device_.Check(api.module_function(&functions_[i], module_, kNames[i]), kNames[i]));
+  }
+  return Status::Ok();
+}
+
+void SmallKernels::Unload() {
+  if (module_ == nullptr) return;
+  CudaDevice::Use use(device_);
+  device_.api().module_unload(module_);
+}
+
+Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
+                             StreamHandle stream) {
+  void* params[] = {&group, &call};
+  LaunchConfig config;
+  config.grid[0] = blocks;
+  config.block[0] = kThreads;
+  config.stream = stream;
+  const Function function = functions_[static_cast<size_t>(kernel)];
+  return device_.Check(device_.api().launch(&config, function, params, nullptr), "launching a collective");
+}
+
+Status SmallKernels::EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream) {
+  void* params[] = {&to, &seed, &count};
+  LaunchConfig config;
+  config.grid[0] = (count + kThreads - 1) / kThreads;
+  config.block[0] = kThreads;
+  config.stream = stream;
+  return device_.Check(device_.api().launch(&config, functions_[0], params, nullptr), "launching a kernel");
+}
+
+}  // namespace rondo::cuda

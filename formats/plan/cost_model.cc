@@ -1,0 +1,47 @@
+#include "formats/plan/cost_model.h"
+
+#include <algorithm>
+
+namespace rondo {
+namespace {
+
+constexpr AllReduceTime kThreads[] = {{0, 15, 40}, {1 << 20, 400, 1600}};
+
+constexpr CostModel kH200 = {2.5, 4.3e6, 6.6e8, 3.2e7, {}, 1, {}};
+constexpr CostModel kCore = {0.3, 1.0e4, 4.0e4, 8.0e4, {}, 1, {}};
+
+bool Narrow(const Kernel& kernel) {
+  return std::any_of(kernel.parts.begin(), kernel.parts.end(), [](const Part& part) {
+    return std::any_of(part.operands.begin(), part.operands.end(), [](const Operand& operand) {
+      return operand.dtype == DType::kF16 || operand.dtype == DType::kBF16;
+    });
+  });
+}
+
+}  // namespace
+
+double CostModel::KernelTime(const Kernel* kernel, const Traffic& traffic) const {
+  const double moved = static_cast<double>(traffic.read + traffic.written) / memory;
+  const double rate = kernel != nullptr && Narrow(*kernel) ? narrow : wide;
+  return start + std::max(moved, static_cast<double>(traffic.operations) / rate);
+}
+
+double CostModel::CollectiveTime(CollectiveOp op, int64_t bytes, size_t group) const {
+  const double ranks = static_cast<double>(group == 0 ? devices : group);
+  const bool pieces = op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter;
+  double size = static_cast<double>(bytes) * (pieces ? ranks : 1);
+  if (op != CollectiveOp::kAllReduce) size /= 2;
+  const double time = AllReduceMicroseconds(all_reduces, size, ranks);
+  if (small.empty() || size > small[small.size() - 1].bytes) return time;
+  return std::min(time, AllReduceMicroseconds(small, size, ranks));
+}
+
+CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by) {
+  CostModel model = gpu ? kH200 : kCore;
+  model.all_reduces = gpu ? Span<const AllReduceTime>(kNcclTimes) : Span<const AllReduceTime>(kThreads);
+  if (gpu && by == CollectivesBy::kSmallKernels) model.small = Span<const AllReduceTime>(kSmallTimes);
+  model.devices = std::max(devices, 1u);
+  return model;
+}
+
+}  // namespace rondo

@@ -1,0 +1,45 @@
+// CostModel: how long steps take, by estimate: what schedules of collectives are compared with, and what
+// tools show of a plan. A function of the kind of target and the number of devices, and so the same for every
+// device of a plan.
+#ifndef RONDO_FORMATS_PLAN_COST_MODEL_H_
+#define RONDO_FORMATS_PLAN_COST_MODEL_H_
+
+#include <cstdint>
+
+#include "core/collective_time.h"
+#include "core/kernel.h"
+#include "core/plan.h"
+#include "core/span.h"
+#include "formats/plan/traffic.h"
+
+namespace rondo {
+
+// A plain value; all times in microseconds.
+struct CostModel {
+  double start = 0;                       // of a kernel, beside its work
+  double memory = 1;                      // bytes a microsecond
+  double narrow = 1;                      // operations a microsecond, of factors of 16 bits
+  double wide = 1;                        // of others
+  Span<const AllReduceTime> all_reduces;  // ascending in bytes
+  uint32_t devices = 1;                   // of the program
+  // The same where kernels over peer memory do it, up to the bytes of the last row; empty: there are none.
+  Span<const AllReduceTime> small = {};
+
+  // One launch of `kernel`, or, if that is null, of what moves the bytes of `traffic`.
+  double KernelTime(const Kernel* kernel, const Traffic& traffic) const;
+  // A collective with SyncPoint::bytes of `bytes` among `ranks` devices (0: all of the program), alone on the
+  // box. Between sizes and numbers of devices of the table, in proportion; others move half of what an
+  // all-reduce of the whole does.
+  double CollectiveTime(CollectiveOp op, int64_t bytes, size_t ranks) const;
+};
+
+enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter where they are quicker
+
+// Measured on H200 (kernels: bytes and operations as compiler/codegen/cuda/gpu_table.h has them; collectives:
+// NCCL 2.28 in graphs, and one-shot kernels over peer memory); other GPUs are taken for one. The host: one
+// core of a server, collectives by a thread of each device.
+CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by = CollectivesBy::kNccl);
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_PLAN_COST_MODEL_H_

@@ -1,0 +1,106 @@
+#include "tests/cuda/fake/fake_small.h"
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "core/dtype.h"
+#include "drivers/cuda/small/exchange.h"
+#include "tests/cuda/fake/fake_cuda.h"
+
+namespace rondo {
+namespace {
+
+using namespace small;  // NOLINT: its kernels are made here
+
+constexpr u32 kThreads = 3;
+constexpr const char* kNames[] = {"rondo_small_one_shot", "rondo_small_two_shot",
+                                  "rondo_small_reduce_scatter", "rondo_small_all_gather",
+                                  "rondo_small_probe"};
+
+std::atomic<uint64_t> ended{0};
+std::atomic<bool> all_late{false};
+
+// A kernel is tried again from its beginning until all that it waits for has come: what it sends is the same
+// each time, and what it writes beside waits until then.
+struct Machine {
+  std::vector<std::pair<char*, u64>> written;
+  bool missing = false;
+
+  static Words Load(const Words* at) { return *at; }
+  static void Store(Words* at, Words words) { *at = words; }
+  static u64 ReadPack(const char* at) {
+    u64 pack = 0;
+    std::memcpy(&pack, at, sizeof(pack));
+    return pack;
+  }
+  void WritePack(char* at, u64 pack) { written.emplace_back(at, pack); }
+  static float HalfToFloat(u32 bits) { return F16ToFloat(static_cast<uint16_t>(bits)); }
+  static u32 FloatToHalf(float value) { return FloatToF16(value); }
+  bool GoOn(u32, u32) {
+    missing = true;
+    return false;
+  }
+};
+
+template <typename T>
+T Take(const std::vector<uint64_t>& words, size_t first) {
+  T value;
+  std::memcpy(&value, &words[first], sizeof(T));
+  return value;
+}
+
+int Run(void (Exchange<Machine>::*body)(), const std::vector<uint64_t>& words) {
+  const auto group = Take<Group>(words, 0);
+  const auto call = Take<Call>(words, sizeof(Group) / 8);
+  State& state = *group.state;
+  const bool aborted = __atomic_load_n(group.abort, __ATOMIC_ACQUIRE) != 0;
+  if (state.dead != 0) return 0;
+  if (aborted || all_late) {
+    state.dead = 1;
+    if (call.faults->taken == 0)
+      *call.faults = {aborted ? kAbortFault : kLateFault, call.step, 1, group.limit_ns};
+    return 0;
+  }
+  Machine machine;
+  for (u32 thread = 0; thread < kThreads; ++thread) {
+    Exchange<Machine> exchange(machine, group, call, state.epoch, thread, kThreads);
+    (exchange.*body)();
+  }
+  if (machine.missing) return fake_cuda::kNotYet;
+  for (const auto& [at, pack] : machine.written) std::memcpy(at, &pack, sizeof(pack));
+  ++state.epoch;
+  ++ended;
+  return 0;
+}
+
+int Probe(const std::vector<uint64_t>& words) {
+  if (!fake_cuda::GetMachine().peers_arrive) return 0;
+  auto* to = reinterpret_cast<Words*>(words[0]);
+  for (u64 i = 0; i < words[2]; ++i) to[i] = {words[1] + i, ~(words[1] + i)};
+  return 0;
+}
+
+}  // namespace
+
+FakeSmall::FakeSmall() {
+  using E = Exchange<Machine>;
+  constexpr void (E::*kBodies[])() = {&E::AllReduceOneShot, &E::AllReduceTwoShot, &E::ReduceScatter,
+                                      &E::AllGather};
+  for (size_t i = 0; i < 4; ++i) {
+    fake_cuda::SetKernel(kNames[i], {{sizeof(Group), sizeof(Call)},
+                                     [body = kBodies[i]](const auto& words) { return Run(body, words); }});
+  }
+  fake_cuda::SetKernel(kNames[4], {{8, 8, 4}, Probe});
+}
+
+FakeSmall::~FakeSmall() {
+  for (const char* name : kNames) fake_cuda::RemoveKernel(name);
+}
+
+uint64_t CountSmallCollectives() { return ended; }
+
+void SetSmallLate(bool late) { all_late = late; }
+
+}  // namespace rondo

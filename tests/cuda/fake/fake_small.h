@@ -1,0 +1,25 @@
+// FakeSmall: the kernels of small collectives on fake_cuda's GPUs: what each of their threads does is the
+// source that GPUs run (drivers/cuda/small/exchange.h).
+#ifndef RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
+#define RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_
+
+#include <cstdint>
+
+namespace rondo {
+
+class FakeSmall {
+ public:
+  FakeSmall();
+  ~FakeSmall();
+  FakeSmall(const FakeSmall&) = delete;
+  FakeSmall& operator=(const FakeSmall&) = delete;
+};
+
+// Collectives that have come to their end so far.
+uint64_t CountSmallCollectives();
+// From now on each says that it has waited too long for rank 1 (false: no more).
+void SetSmallLate(bool late);
+
+}  // namespace rondo
+
+#endif  // RONDO_TESTS_CUDA_FAKE_FAKE_SMALL_H_

@@ -1,0 +1,62 @@
+// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FILE writes
+// what it should be: `RONDO_WRITE_PTX=drivers/cuda/small/kernels.ptx cuda_test --gtest_filter=SmallKernels.*`
+// from the root.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "drivers/cuda/small/kernels_text.h"
+#include "tests/folders.h"
+
+namespace rondo {
+namespace {
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(SourceFolder() + "/" + path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// NVRTC writes the version of the PTX language that is its own; what is used of it is older, and so are
+// drivers.
+std::string WithoutItsMaker(const std::string& ptx) {
+  std::string kept;
+  std::stringstream lines(ptx);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(".version", 0) == 0) line = ".version 8.0";
+    while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.pop_back();
+    if (!line.empty() && line.rfind("//", 0) != 0 && line.find("\t//") == line.npos) kept += line + "\n";
+  }
+  return kept;
+}
+
+TEST(SmallKernels, PtxIsThatOfTheSource) {
+  const std::vector<std::string> names = {"drivers/cuda/small/exchange.h",
+                                          "drivers/cuda/small/exchange_layout.h",
+                                          "formats/machine_code/kernel_params.h"};
+  std::vector<std::string> texts;
+  for (const std::string& name : names) texts.push_back(TextOf(name));
+  std::vector<DeviceHeader> headers;
+  for (size_t i = 0; i < names.size(); ++i) headers.push_back({names[i].c_str(), texts[i].c_str()});
+  const Result<Nvrtc> nvrtc = Nvrtc::Open("");
+  if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status().message();
+  const Result<std::vector<uint8_t>> made =
+      nvrtc->Compile(TextOf("drivers/cuda/small/kernels.cu"), headers, "compute_80");
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  const std::string ptx(made->begin(), made->end() - 1);
+  if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr)
+    std::ofstream(to) << WithoutItsMaker(ptx);
+  if (ptx.find("release 13.0, V13.0.88") == ptx.npos)
+    GTEST_SKIP() << "NVRTC is not the one that made the file";
+  EXPECT_TRUE(WithoutItsMaker(ptx) == cuda::kSmallKernelsText)
+      << "kernels.ptx is not made of kernels.cu any more";
+}
+
+}  // namespace
+}  // namespace rondo

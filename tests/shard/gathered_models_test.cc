@@ -1,0 +1,120 @@
+// Whole models with --weights gather on virtual devices: results are those of one device to the bit, on every
+// device, and each holds its share of the weights and two units of whole ones at most.
+#include <algorithm>
+#include <map>
+
+#include "tests/e2e/harness.h"
+#include "tests/passes/model_case.h"
+#include "tools/rondo/gathered_weights.h"
+
+namespace rondo {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+CompileOptions Shared(std::vector<ModelSource> models, uint32_t devices, uint32_t stages = 1) {
+  CompileOptions options;
+  options.models = std::move(models);
+  options.tensor_parallel = devices;
+  options.pipeline_parallel = stages;
+  if (devices > 1) options.weights = Weights::kGather;
+  return options;
+}
+
+void ExpectLittle(const PlanData& plan, uint64_t whole, uint32_t devices, const std::string& what) {
+  for (const Program& program : plan.programs) {
+    const std::vector<tools::DeviceGathers> gathers = tools::GathersOf(plan, program);
+    ASSERT_EQ(gathers.size(), plan.requirements.devices.size()) << what;
+    for (const tools::DeviceGathers& device : gathers) {
+      // What is small stays whole: 1 % and what alignment takes.
+      EXPECT_LE(device.held, whole / devices + whole / 100 + 64 * plan.buffers.size()) << what;
+      EXPECT_GT(device.gathers, 0u);
+      EXPECT_LE(device.at_once, program.arena_bytes);
+    }
+  }
+}
+
+class GatheredFixtures : public testing::TestWithParam<const char*> {};
+
+std::string BaseOf(std::string_view port) { return std::string(port.substr(0, port.find('@'))); }
+
+// Results by name, of every device that gives them.
+std::multimap<std::string, Bytes> RunOn(const passes::ModelCase& given, LiveModel* model) {
+  LiveModel::Buffers buffers = model->MakeBuffers(0);
+  const Program& program = model->data().programs[0];
+  for (size_t p = 0; p < program.inputs.size(); ++p) {
+    for (size_t i = 0; i < given.inputs.size(); ++i) {
+      if (given.graph.inputs[i].name != BaseOf(program.inputs[p].name)) continue;
+      const std::span<const uint8_t> bytes = given.inputs[i]->bytes;
+      EXPECT_EQ(buffers.input_bytes[p].size(), bytes.size());
+      std::copy(bytes.begin(), bytes.end(), buffers.input_bytes[p].begin());
+    }
+  }
+  const Status status = model->session().Run(0, buffers.inputs, buffers.outputs);
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::multimap<std::string, Bytes> results;
+  for (size_t p = 0; p < program.outputs.size(); ++p)
+    results.emplace(BaseOf(program.outputs[p].name), buffers.output_bytes[p]);
+  return results;
+}
+
+TEST_P(GatheredFixtures, GiveTheBitsOfOneDeviceOnEvery) {
+  const std::string folder = DataPath(std::string("fixtures/") + GetParam());
+  Result<passes::ModelCase> given = passes::LoadCase(folder + "/model.onnx", folder + "/test_data_set_0");
+  ASSERT_TRUE(given.ok()) << given.status().message();
+  std::multimap<std::string, Bytes> want;
+  uint64_t whole = 0;
+  for (const auto& [devices, stages] : {std::pair(1u, 1u), {2u, 1u}, {3u, 1u}, {4u, 1u}, {2u, 2u}}) {
+    CompileOptions options = Shared({{"main", folder + "/model.onnx"}}, devices, stages);
+    options.auto_state = false;
+    LiveModel model(options, HostOptions());
+    ASSERT_TRUE(model.session().valid());
+    std::multimap<std::string, Bytes> got = RunOn(*given, &model);
+    const std::string what = std::to_string(devices) + " devices, " + std::to_string(stages) + " stages";
+    if (devices == 1) {
+      want = std::move(got);
+      whole = model.data().requirements.devices[0].weights;
+      continue;
+    }
+    EXPECT_EQ(got.size(), want.size() * devices) << what;
+    for (const auto& [name, bytes] : got) {
+      ASSERT_EQ(want.count(name), 1u) << name;
+      EXPECT_TRUE(bytes == want.find(name)->second) << name << ", " << what;
+    }
+    if (stages == 1) ExpectLittle(model.data(), whole, devices, what);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GatheredFixtures,
+                         testing::Values("bert_ts17", "llama_decode_op23", "mobilenetv2", "resnet",
+                                         "unet_op23", "vit_op23"));
+
+// Two programs share the shares; two of six layers are whole at once.
+TEST(GatheredModels, PycoderHasTwoLayersAtOnce) {
+  const std::vector<ModelSource> models = {{"prefill", DataPath("pycoder/prefill64.onnx")},
+                                           {"decode", DataPath("pycoder/decode.onnx")}};
+  constexpr uint64_t kLayer = 1'572'864;
+  const LiveModel one(Shared(models, 1), HostOptions());
+  const uint64_t whole = one.data().requirements.devices[0].weights;
+  for (uint32_t devices : {2u, 4u}) {
+    const LiveModel model(Shared(models, devices), HostOptions());
+    ASSERT_TRUE(model.data().programs.size() == 2);
+    ExpectLittle(model.data(), whole, devices, std::to_string(devices) + " devices");
+    for (const Program& program : model.data().programs) {
+      for (const tools::DeviceGathers& device : tools::GathersOf(model.data(), program)) {
+        EXPECT_EQ(device.at_once, 2 * kLayer);
+        EXPECT_LE(device.peak(), whole / devices + whole / 100 + 2 * kLayer);
+      }
+    }
+  }
+}
+
+TEST(GatheredModels, NeedDevicesThatShareTheWeights) {
+  CompileOptions options = Shared({{"main", DataPath("pycoder/decode.onnx")}}, 1, 2);
+  options.weights = Weights::kGather;
+  const Status status = CompileToMemory(options).status();
+  EXPECT_NE(std::string(status.message()).find("give --weights gather with --tp N"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rondo

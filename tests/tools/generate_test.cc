@@ -1,0 +1,233 @@
+// rondo generate: texts that a language model continues, and plans that it cannot continue any with.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/folders.h"
+#include "tests/import/model_maker.h"
+#include "tests/temporary_folder.h"
+#include "tests/tools/run_command.h"
+
+namespace rondo {
+namespace {
+
+const std::string kRondo = RONDO_COMMAND;
+const std::string kData = SourceFolder() + "/tests/data/";
+const std::string kPycoder =
+    " prefill=" + kData + "pycoder/prefill64.onnx decode=" + kData + "pycoder/decode.onnx ";
+
+std::string Greedy() {
+  std::ifstream file(kData + "pycoder/greedy.bytes", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Generate : public testing::Test {
+ protected:
+  void Compile(const std::string& models, const std::string& options) {
+    const Outcome made = Shell(kRondo + " compile" + models + " " + options + " -o " + Plan());
+    ASSERT_EQ(made.status, 0) << made.text;
+  }
+  std::string Plan() const { return folder_.File("plan.rondo"); }
+  // The file's name.
+  std::string Text(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_.File(name), std::ios::binary) << text;
+    return folder_.File(name);
+  }
+  // Standard output alone.
+  std::string Say(const std::string& options) const {
+    const Outcome said = Shell("sh -c '" + kRondo + " generate " + Plan() + " " + options + " 2>/dev/null'");
+    EXPECT_EQ(said.status, 0) << options << Run(options).text;
+    return said.text;
+  }
+  Outcome Run(const std::string& options) const {
+    return Shell(kRondo + " generate " + Plan() + " " + options);
+  }
+  nlohmann::json Json(const std::string& options) const {
+    return nlohmann::json::parse(Say(options + " --json"), nullptr, false);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Generate, GreedyTextIsWhatPyTorchWrites) {
+  const std::string want = Greedy(), prompt = Text("p", want.substr(0, 32));
+  for (const char* options : {"", "--sample logits", "--sample logits --tp 2", "--sample logits --pp 2"}) {
+    Compile(kPycoder, options);
+    EXPECT_EQ(Say("--prompt-file " + prompt + " --max-tokens 120 --raw"), want) << options;
+    EXPECT_EQ(Say("--prompt-file " + prompt + " --max-tokens 120 --raw --program decode"), want) << options;
+    for (size_t length : {33u, 64u, 127u}) {
+      const std::string more = Text("q", want.substr(0, length));
+      EXPECT_EQ(Say("--prompt-file " + more + " --max-tokens 2 --raw"), want.substr(0, length + 2)) << length;
+    }
+  }
+}
+
+TEST_F(Generate, OneSeedIsOneText) {
+  const std::string drawn =
+      " --temperature 0.9 --top-k 30 --top-p 0.95 --max-tokens 60 --prompt import --raw";
+  Compile(kPycoder, "--sample logits");
+  const std::string first = Say("--seed 5" + drawn);
+  EXPECT_EQ(Say("--seed 5" + drawn), first);
+  EXPECT_EQ(Say("--seed 5 --threads 2" + drawn), first);
+  EXPECT_NE(Say("--seed 6" + drawn), first);
+  EXPECT_EQ(Say("--seed 6 --top-k 1 --temperature 0.9 --max-tokens 60 --prompt import --raw"),
+            Say("--max-tokens 60 --prompt import --raw"));
+  Compile(kPycoder, "--sample logits --tp 2");
+  EXPECT_EQ(Say("--seed 5" + drawn), first) << "on two devices";
+  Compile(kPycoder, "");
+  const Outcome refused = Run("--seed 5" + drawn);
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_PRINTS(refused, "the plan draws no tokens; compile it with --sample logits");
+}
+
+TEST_F(Generate, SessionsThatBeginWithAPrefixSayWhatWholePromptsDo) {
+  const std::string want = Greedy(), prefix = Text("prefix", want.substr(0, 70));
+  Compile(kPycoder, "--sample logits");
+  const std::string drawn = " --temperature 0.8 --max-tokens 30 --seed 4 --prompt class --prompt \"  # x\"";
+  const nlohmann::json shared = Json("--prefix-file " + prefix + drawn);
+  ASSERT_EQ(shared["texts"].size(), 2u) << shared;
+  for (size_t i = 0; i < 2; ++i) {
+    const std::string whole = Text("whole", want.substr(0, 70) + (i == 0 ? "class" : "  # x"));
+    const nlohmann::json alone =
+        Json("--prompt-file " + whole + " --temperature 0.8 --max-tokens 30 --seed " + std::to_string(4 + i));
+    EXPECT_EQ(shared["texts"][i]["tokens"], alone["texts"][0]["tokens"]) << i;
+  }
+  EXPECT_NE(shared["texts"][0]["tokens"], shared["texts"][1]["tokens"]);
+  EXPECT_EQ(shared["prefix"]["tokens"], 70);
+  // Two caches of 393,216 bytes, and what is drawn with, each in blocks.
+  EXPECT_GE(shared["prefix"]["copied_bytes"], 786432);
+  EXPECT_LT(shared["prefix"]["copied_bytes"], 800000);
+  EXPECT_PRINTS(Run("--prefix-file " + prefix + drawn), "prefix of 70 tokens");
+}
+
+TEST_F(Generate, ATextEndsAtAStopToken) {
+  const std::string want = Greedy(), prompt = Text("p", want.substr(0, 32));
+  Compile(kPycoder, "");
+  const size_t end = want.find('\n', 32);
+  ASSERT_NE(end, want.npos);
+  EXPECT_EQ(Say("--prompt-file " + prompt + " --max-tokens 120 --raw --stop 10 --stop 300"),
+            want.substr(0, end));
+}
+
+TEST_F(Generate, TokensGoInAndComeOutAsNumbers) {
+  const std::string want = Greedy();
+  Compile(kPycoder, "");
+  std::string ids;
+  for (char c : want.substr(0, 32)) ids += std::to_string(static_cast<unsigned char>(c)) + "\n";
+  std::istringstream said(Say("--ids --prompt-file " + Text("p", ids) + " --max-tokens 120"));
+  std::string text;
+  for (int token; said >> token;) text += static_cast<char>(token);
+  EXPECT_EQ(want.substr(0, 32) + text, want);
+  EXPECT_PRINTS(Run("--ids --prompt '1 x'"), "--prompt: \"x\" is no number of a token");
+  EXPECT_PRINTS(Run("--ids --prompt '1 256'"), "--prompt: token 256 is not one of the model's 256");
+  EXPECT_PRINTS(Run("--ids --prompt ' '"), "--prompt is empty");
+}
+
+// A decoder as ONNX Runtime's builder writes them: its plan has one prefill of 4 tokens and one of 16.
+TEST_F(Generate, TextsOfABatchGoOnTogether) {
+  const std::string model = kData + "open_shapes/builder_decode/model.onnx";
+  const auto compile = [&](int batch) {
+    Compile(" a=" + model + " b=" + model + " c=" + model,
+            " --cache-length 48 --sample logits --shape batch_size=" + std::to_string(batch) +
+                " --shape a:sequence_length=16 --shape b:sequence_length=4 --shape c:sequence_length=1");
+  };
+  const std::string prompts[] = {"3 1 4 1 5 9 2 6", "2 7 1 8 2 8 1 8", "1 4 1 4 2 1 3 5"};
+  for (const char* drawn : {"", " --temperature 1.2 --top-p 0.9 "}) {
+    compile(3);
+    std::string all;
+    for (const std::string& prompt : prompts) all += " --prompt \"" + prompt + "\"";
+    const nlohmann::json together = Json("--ids --max-tokens 30 --seed 9" + std::string(drawn) + all);
+    ASSERT_EQ(together["texts"].size(), 3u) << together;
+    EXPECT_EQ(Json("--ids --max-tokens 3 --prompt 7")["texts"].size(), 3u) << "one prompt is that of all";
+    EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8"), "2 prompts, but the plan continues 3 at a time");
+    EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8 --prompt \"8 9\""), "prompts of 1 and 2 tokens");
+    EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 48"),
+                  "the prompt's 1 tokens and 48 after it exceed the model's context of 48");
+    EXPECT_PRINTS(Run("--prompt 7"), "--prompt: token 55 is not one of the model's 50");
+    EXPECT_PRINTS(Run("--ids --prompt 7 --context 49"),
+                  "--context 49: the mask of the plan has 48 positions");
+    EXPECT_EQ(Json("--ids --max-tokens 30 --context 40 --seed 9" + std::string(drawn) + all)["texts"],
+              together["texts"]);
+    compile(1);
+    for (int i = 0; i < 3; ++i) {
+      const nlohmann::json alone = Json("--ids --max-tokens 30 --seed " + std::to_string(9 + i) + drawn +
+                                        " --prompt \"" + prompts[i] + "\"");
+      EXPECT_EQ(together["texts"][static_cast<size_t>(i)]["tokens"], alone["texts"][0]["tokens"])
+          << i << drawn;
+    }
+  }
+}
+
+// A model that counts the tokens it has read, in a state of which no part is a position's, and says their
+// number.
+std::string CountingModel(int64_t length, const std::string& state) {
+  ModelMaker m;
+  m.Input("words", {1, length}, onnx::TensorProto::INT64);
+  m.Input(state, {1, 1});
+  m.Floats("more", {1}, {static_cast<float>(length)});
+  std::vector<float> numbers(60);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  m.Floats("numbers", {1, 60}, numbers);
+  m.Node("Add", {state, "more"}, {state + "_out"});
+  m.Node("Sub", {"numbers", state + "_out"}, {"apart"});
+  m.Node("Mul", {"apart", "apart"}, {"square"});
+  m.Node("Neg", {"square"}, {"scores"});
+  m.Output("scores");
+  m.Output(state + "_out");
+  return m.proto.SerializeAsString();
+}
+
+TEST_F(Generate, StatesThatAreNoCachesSeeNoPadding) {
+  const std::string three = Text("three.onnx", CountingModel(3, "h")),
+                    one = Text("one.onnx", CountingModel(1, "h"));
+  for (const char* options : {"--state h:h_out", "--state h:h_out --sample scores"}) {
+    Compile(" a=" + three + " b=" + one, options);
+    EXPECT_EQ(Say("--ids --prompt \"0 0 0 0 0\" --max-tokens 3 --context 50"), "5 6 7 \n") << options;
+    EXPECT_EQ(Say("--ids --prompt \"0 0 0 0 0\" --prompt 0 --max-tokens 2 --context 50 --port logits=scores"),
+              "5 6 \n1 2 \n");
+    EXPECT_PRINTS(Run("--ids --prompt 0"), "do not say how many positions they hold: give --context N");
+  }
+  Compile(" a=" + three + " b=" + Text("other.onnx", CountingModel(1, "g")),
+          "--state h:h_out --state g:g_out");
+  EXPECT_PRINTS(Run("--ids --prompt 0 --context 50"),
+                "programs \"a\" and \"b\" are no decoder together: they have not the same states");
+  EXPECT_EQ(Say("--ids --prompt 0 --context 50 --program b --max-tokens 2"), "1 2 \n");
+}
+
+TEST_F(Generate, WhatIsNoDecoderIsRefusedInASentence) {
+  ModelMaker m;
+  m.Input("x", {2, 3});
+  m.Node("Relu", {"x"}, {"y"});
+  m.Output("y");
+  const std::string model = folder_.File("m.onnx");
+  std::ofstream(model, std::ios::binary) << m.proto.SerializeAsString();
+  Compile(" " + model, "");
+  Outcome refused = Run("--prompt a");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_PRINTS(refused,
+                "program \"main\" is no part of a decoder: no input has tokens: integers [texts, tokens]");
+
+  Compile(" " + kData + "pycoder/prefill64.onnx", "");
+  EXPECT_PRINTS(Run("--prompt a"), "no program of the plan reads one token of each text");
+  Compile(" " + kData + "pycoder/decode.onnx", "--no-auto-state");
+  EXPECT_PRINTS(Run("--prompt a"),
+                "generate does not know what to give the input \"k_cache\" (f32[6, 1, 2, 256, 32])");
+
+  Compile(kPycoder, "");
+  EXPECT_PRINTS(Run("--prompt a --program decoder"), "the plan has no program \"decoder\"");
+  EXPECT_PRINTS(Run("--prompt a --port tokens=positions"), "no tokens: integers [texts, tokens]");
+  EXPECT_PRINTS(Run("--prompt a --port logits=lo"), "no output has logits called \"lo\"");
+  EXPECT_PRINTS(Run("--prompt-file " + folder_.File("none")), "No such file");
+  for (const char* wrong :
+       {"", "--prompt a --top-p 0", "--prompt a --temperature -1", "--prompt a --port x=y",
+        "--prompt a --stop x", "--prompt a --seed -1", "--prompt a --input x"}) {
+    EXPECT_EQ(Run(wrong).status, 2) << wrong;
+  }
+  EXPECT_PRINTS(Shell(kRondo + " compile" + kPycoder + "--sample logit -o " + Plan()),
+                "--sample: no model has an output \"logit\"");
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# tools/generate: a prompt goes through a tokenizer.json into the model and comes back as text.
+# tokenizer_test.sh RONDO PYCODER; skipped (77) where Python has no tokenizers.
+set -euo pipefail
+rondo=$1 model=$2
+top=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python=
+for candidate in python3 "$top/build/venv/bin/python"; do
+  if "$candidate" -c 'import tokenizers' 2>/dev/null; then python=$candidate; break; fi
+done
+[ -n "$python" ] || { echo "Python's tokenizers is not here (tools/setup --venv)"; exit 77; }
+# Pycoder's tokens are bytes: a vocabulary of the names that byte-level tokenizers give them, with no merges.
+"$python" - "$work/tokenizer.json" <<'END'
+import sys
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+rest = [byte for byte in range(256) if byte not in plain]
+names = {chr(byte): byte for byte in plain} | {chr(256 + i): byte for i, byte in enumerate(rest)}
+tokenizer = Tokenizer(models.BPE(vocab=names, merges=[]))
+tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+tokenizer.decoder = decoders.ByteLevel()
+tokenizer.save(sys.argv[1])
+END
+"$rondo" compile prefill="$model/prefill64.onnx" decode="$model/decode.onnx" --sample logits -o "$work/plan"
+head -c 32 "$model/greedy.bytes" >"$work/prompt"
+generate=("$python" "$top/tools/generate" "$work/plan" --rondo "$rondo" --tokenizer "$work/tokenizer.json")
+{ cat "$work/prompt"; "${generate[@]}" --prompt-file "$work/prompt" --max-tokens 120; } >"$work/out"
+cmp "$work/out" <(cat "$model/greedy.bytes"; echo)
+"${generate[@]}" --prefix-file "$work/prompt" --prompt ' "' --prompt ' é' --max-tokens 20 --seed 3 --temperature 0.5 >"$work/two"
+grep -q '^== text 2$' "$work/two"
+if "${generate[@]}" --prompt a --stop-token nothing 2>"$work/error"; then exit 1; fi
+grep -q "the tokenizer has no token 'nothing'" "$work/error"
+echo '{' >"$work/tokenizer.json"
+if "${generate[@]}" --prompt a 2>"$work/error"; then exit 1; fi
+grep -q "^tools/generate: $work/tokenizer.json: " "$work/error"
+echo "tokenizer: text in, the expected text out"

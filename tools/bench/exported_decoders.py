@@ -1,0 +1,140 @@
+"""Small decoders of the families that people export, with random weights, as ONNX models with growing caches: by both of
+PyTorch's exporters, from transformers' own definitions. A name and a function each."""
+import torch
+import transformers as t
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+
+WORDS, LAYERS, HEADS, SIZE = 97, 2, 4, 16
+ENCODED = {"whisper": 20}  # positions of the encoder's output; others: any number
+
+_PLAIN = {"vocab_size": WORDS, "hidden_size": HEADS * SIZE, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+_LONG = _PLAIN | {"max_position_embeddings": 128, "intermediate_size": 96}
+_FEW = _LONG | {"num_key_value_heads": 2}
+_WINDOW = _FEW | {"head_dim": SIZE, "sliding_window": 8}
+_GPT = {"vocab_size": WORDS, "n_embd": HEADS * SIZE, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 128}
+_PAIR = {"vocab_size": WORDS, "d_model": HEADS * SIZE, "encoder_layers": LAYERS, "decoder_layers": LAYERS,
+         "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96}
+_ENDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+
+DECODERS = {
+    "llama": lambda: t.LlamaForCausalLM(t.LlamaConfig(**_FEW)),
+    "qwen2": lambda: t.Qwen2ForCausalLM(t.Qwen2Config(**_FEW)),
+    "qwen3": lambda: t.Qwen3ForCausalLM(t.Qwen3Config(**_FEW, head_dim=SIZE)),
+    "mistral": lambda: t.MistralForCausalLM(t.MistralConfig(**_FEW, sliding_window=8)),
+    "gemma": lambda: t.GemmaForCausalLM(t.GemmaConfig(**_LONG, num_key_value_heads=1, head_dim=SIZE)),
+    "gemma2": lambda: t.Gemma2ForCausalLM(t.Gemma2Config(**_WINDOW)),
+    "gemma3": lambda: t.Gemma3ForCausalLM(t.Gemma3TextConfig(**_WINDOW)),
+    "phi": lambda: t.PhiForCausalLM(t.PhiConfig(**_LONG)),
+    "phi3": lambda: t.Phi3ForCausalLM(t.Phi3Config(**_FEW, pad_token_id=0)),
+    "gpt2": lambda: t.GPT2LMHeadModel(t.GPT2Config(**_GPT)),
+    "gptj": lambda: t.GPTJForCausalLM(t.GPTJConfig(**_GPT, rotary_dim=8)),
+    "gpt neox": lambda: t.GPTNeoXForCausalLM(t.GPTNeoXConfig(**_LONG)),
+    "opt": lambda: t.OPTForCausalLM(t.OPTConfig(**_PLAIN, max_position_embeddings=128, ffn_dim=96,
+                                                word_embed_proj_dim=HEADS * SIZE)),
+    "bloom": lambda: t.BloomForCausalLM(t.BloomConfig(vocab_size=WORDS, hidden_size=HEADS * SIZE, n_layer=LAYERS,
+                                                      n_head=HEADS)),
+    "falcon": lambda: t.FalconForCausalLM(t.FalconConfig(**_PLAIN)),
+    "olmo": lambda: t.OlmoForCausalLM(t.OlmoConfig(**_LONG)),
+    "stablelm": lambda: t.StableLmForCausalLM(t.StableLmConfig(**_FEW)),
+    "starcoder2": lambda: t.Starcoder2ForCausalLM(t.Starcoder2Config(**_FEW)),
+    "cohere": lambda: t.CohereForCausalLM(t.CohereConfig(**_FEW)),
+    "smollm3": lambda: t.SmolLM3ForCausalLM(t.SmolLM3Config(**_FEW, **_ENDS)),
+    "granite": lambda: t.GraniteForCausalLM(t.GraniteConfig(**_FEW)),
+}
+WITH_ENCODER = {
+    "t5": lambda: t.T5ForConditionalGeneration(t.T5Config(
+        vocab_size=WORDS, d_model=HEADS * SIZE, d_kv=SIZE, d_ff=96, num_layers=LAYERS, num_heads=HEADS,
+        decoder_start_token_id=0)),
+    "bart": lambda: t.BartForConditionalGeneration(t.BartConfig(**_PAIR, max_position_embeddings=128)),
+    "marian": lambda: t.MarianMTModel(t.MarianConfig(**_PAIR, max_position_embeddings=128, pad_token_id=0,
+                                                     decoder_start_token_id=0)),
+    "whisper": lambda: t.WhisperForConditionalGeneration(t.WhisperConfig(
+        **_PAIR, **_ENDS, max_target_positions=128, max_source_positions=ENCODED["whisper"], num_mel_bins=8,
+        decoder_start_token_id=1)),
+}
+ALL = list(DECODERS) + list(WITH_ENCODER)
+
+
+def _flat(cache):
+    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
+
+
+class _Decoder(torch.nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask, position_ids, *past):
+        cache = DynamicCache()
+        for layer in range(LAYERS):
+            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        takes = self.model.forward.__code__.co_varnames
+        more = {"position_ids": position_ids} if "position_ids" in takes else {}
+        out = self.model(input_ids=input_ids, attention_mask=attention_mask, past_key_values=cache, use_cache=True, **more)
+        return (out.logits, *_flat(out.past_key_values))
+
+
+class _WithEncoder(torch.nn.Module):
+    """What the encoder gives is projected once, by others: its keys and values are inputs."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, encoder_hidden_states, *past):
+        cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
+        for layer in range(LAYERS):
+            cache.self_attention_cache.update(past[4 * layer], past[4 * layer + 1], layer)
+            cache.cross_attention_cache.update(past[4 * layer + 2], past[4 * layer + 3], layer)
+            cache.is_updated[layer] = True
+        out = self.model(decoder_input_ids=input_ids, encoder_outputs=(encoder_hidden_states,), past_key_values=cache,
+                         use_cache=True)
+        return (out.logits, *_flat(out.past_key_values.self_attention_cache))
+
+
+def _heads_of_keys(config):
+    if getattr(config, "multi_query", False):
+        return 1
+    return getattr(config, "num_key_value_heads", None) or HEADS
+
+
+def _ports(name, config):
+    """Inputs as (name, example, dims that vary), and the names of outputs with theirs."""
+    rows, past, total = "sequence_length", "past_sequence_length", "past_sequence_length + sequence_length"
+    ids = torch.randint(0, WORDS, (2, 3))
+    inputs, outputs = [("input_ids", ids, {0: "batch_size", 1: rows})], [("logits", {0: "batch_size", 1: rows})]
+    if name in DECODERS:
+        inputs.append(("attention_mask", torch.ones(2, 8, dtype=torch.int64), {0: "batch_size", 1: "total_sequence_length"}))
+        inputs.append(("position_ids", torch.arange(5, 8).repeat(2, 1), {0: "batch_size", 1: rows}))
+        kinds, encoded = [("", 5, past)], 0
+    else:
+        encoded = ENCODED.get(name, 7)
+        dims = {0: "batch_size"} | ({} if name in ENCODED else {1: "encoder_sequence_length"})
+        inputs.append(("encoder_hidden_states", torch.randn(2, encoded, HEADS * SIZE), dims))
+        kinds = [(".decoder", 5, past), (".encoder", encoded, "encoder_sequence_length")]
+    for layer in range(LAYERS):
+        for kind, length, symbol in kinds:
+            for part in ("key", "value"):
+                inputs.append((f"past_key_values.{layer}{kind}.{part}",
+                               torch.randn(2, _heads_of_keys(config), length, SIZE), {0: "batch_size", 2: symbol}))
+                if kind != ".encoder":
+                    outputs.append((f"present.{layer}{kind}.{part}", {0: "batch_size", 2: total}))
+    return inputs, outputs
+
+
+def export(name, exporter, path):
+    """Writes the model `name` by the exporter "script" or "dynamo"."""
+    torch.manual_seed(1)
+    model = (DECODERS | WITH_ENCODER)[name]().eval()
+    inputs, outputs = _ports(name, model.config)
+    wrapped = (_Decoder if name in DECODERS else _WithEncoder)(model).eval()
+    tensors = tuple(example for _, example, _ in inputs)
+    names = {"input_names": [port for port, _, _ in inputs], "output_names": [port for port, _ in outputs]}
+    if exporter == "script":
+        axes = {port: dims for port, _, dims in inputs} | dict(outputs)
+        torch.onnx.export(wrapped, tensors, path, dynamic_axes=axes, opset_version=17, dynamo=False, **names)
+        return
+    named = 3 if name in DECODERS else 2  # the others are *past
+    shapes = [dims for _, _, dims in inputs]
+    torch.onnx.export(wrapped, tensors, path, dynamic_shapes=(*shapes[:named], tuple(shapes[named:])), opset_version=18,
+                      dynamo=True, verbose=False, external_data=False, **names)

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Decoders exported from transformers by both of PyTorch's exporters (exported_decoders.py), with a cache of a fixed
+length, against ONNX Runtime, whose caches grow: two texts at once, the second padded on the left; a prompt and --steps
+tokens; then other texts in the same session. Prints how far logits ever are apart.
+
+  tools/setup --venv && build/venv/bin/pip install torch transformers onnxscript
+  build/venv/bin/python tools/bench/ort_exported.py
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+import exported_decoders
+from ort_peer import ROOT, cpu_session
+from rondo_session import Session
+
+BATCH = 2
+
+
+class ExportError(Exception):
+    pass
+
+
+def exported(name, exporter):
+    folder = ROOT / "build/exported"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name.replace(' ', '_')}.{exporter}.onnx"
+    if not path.exists():
+        # In a process of its own, since exporters print much.
+        words = f"import exported_decoders as e; e.export({name!r}, {exporter!r}, {str(path)!r})"
+        said = subprocess.run([sys.executable, "-c", words], cwd=ROOT / "tools/bench", capture_output=True, text=True,
+                              check=False)
+        if said.returncode != 0:
+            lines = [line for line in said.stderr.splitlines() if "Error" in line] or ["Error"]
+            raise ExportError(lines[-1].split(":")[0].split(".")[-1])
+    return path
+
+
+def encoded_positions(path):
+    return exported_decoders.ENCODED.get(path.stem.split(".")[0], 7)
+
+
+def compile_plan(arguments, path):
+    plan = path.with_suffix(".rondo")
+    symbols = {d.dim_param for port in onnx.load(path).graph.input for d in port.type.tensor_type.shape.dim}
+    given = {"batch_size": BATCH, "prefill:sequence_length": arguments.prompt, "decode:sequence_length": 1}
+    if "encoder_sequence_length" in symbols:
+        given["encoder_sequence_length"] = encoded_positions(path)
+    command = [arguments.binaries / "rondo", "compile", f"prefill={path}", f"decode={path}", "-o", plan,
+               "--cache-length", arguments.length]
+    for name, value in given.items():
+        command += ["--shape", f"{name}={value}"]
+    said = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    if said.returncode != 0:
+        raise RuntimeError(said.stderr.strip())
+    return plan
+
+
+def text(arguments, peer, session, encoded, random):
+    """One pair of texts: how far logits are apart at most, of the greatest."""
+    def shape_of(port):
+        known = {"batch_size": BATCH, "past_sequence_length": 0, "encoder_sequence_length": encoded}
+        return [known.get(d, d) for d in port.shape]
+
+    names = [port.name for port in peer.get_inputs()]
+    past = {port.name: random.standard_normal(shape_of(port)).astype(np.float32) for port in peer.get_inputs()
+            if port.name.startswith("past") or port.name == "encoder_hidden_states"}
+    tokens, done, apart, size = random.integers(0, exported_decoders.WORDS, (BATCH, arguments.prompt)), 0, 0.0, 0.0
+    for step in range(arguments.steps + 1):
+        total = done + tokens.shape[1]
+        mask = np.zeros((BATCH, arguments.length), np.int64)
+        mask[:, :total] = 1
+        mask[1, :2] = "attention_mask" not in names
+        positions = np.maximum(mask.cumsum(1) - 1, 0)[:, done:total]
+        inputs = {"input_ids": tokens, "position_ids": positions, "attention_mask": mask[:, :total]}
+        given = {name: array for name, array in (inputs | past).items() if name in names}
+        results = dict(zip([port.name for port in peer.get_outputs()], peer.run(None, given)))
+        fixed = inputs | {name: array for name, array in past.items() if "encoder" in name}
+        fixed |= {"attention_mask": mask, "past_sequence_length": np.array([done], np.int64)}
+        got = session.run("prefill" if step == 0 else "decode", fixed)["logits"]
+        seen = slice(2, None) if step == 0 else slice(None)  # what stands for padding sees nothing
+        expected = results["logits"]
+        apart = max(apart, float(np.abs(got - expected)[:, seen].max()))
+        size = max(size, float(np.abs(expected).max()))
+        past |= {name: results[name.replace("past_key_values", "present")] for name in past
+                 if name.replace("past_key_values", "present") in results}
+        tokens, done = expected[:, -1:].argmax(-1), total
+    return apart / size
+
+
+def compare(arguments, name, exporter):
+    path = exported(name, exporter)
+    session = Session(arguments.binaries.parent / "lib", compile_plan(arguments, path))
+    peer, random = cpu_session(path, 1), np.random.default_rng(arguments.seed)
+    worst = max(text(arguments, peer, session, encoded_positions(path), random) for _ in range(2))
+    session.close()
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", help=", ".join(exported_decoders.ALL))
+    parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--steps", type=int, default=64)
+    parser.add_argument("--prompt", type=int, default=5)
+    parser.add_argument("--length", type=int, default=80)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tolerance", type=float, default=1e-4)
+    arguments = parser.parse_args()
+    print(f"ONNX Runtime {ort.__version__}, torch {exported_decoders.torch.__version__}, transformers "
+          f"{exported_decoders.t.__version__}; two texts, one padded on the left, a prompt of {arguments.prompt}, "
+          f"{arguments.steps} steps, a cache of {arguments.length}; logits apart at most, of the greatest\n")
+    print("| model | torch.onnx.export | with dynamo |\n|---|---|---|")
+    bad = []
+    for name in arguments.models or exported_decoders.ALL:
+        cells = []
+        for exporter in ("script", "dynamo"):
+            try:
+                exported(name, exporter)
+            except ExportError as error:
+                cells.append(f"not exported ({error})")
+                continue
+            try:
+                worst = compare(arguments, name, exporter)
+                cells.append(f"{worst:.1e}")
+                if not worst <= arguments.tolerance:
+                    bad.append(f"{name}, {exporter}: logits are {worst:.1e} apart, more than {arguments.tolerance:g}")
+            except RuntimeError as error:
+                cells.append("failed")
+                bad.append(f"{name}, {exporter}: {error}")
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+    return "\n".join(bad) or None
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())

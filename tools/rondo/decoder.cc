@@ -1,0 +1,186 @@
+#include "tools/rondo/decoder.h"
+
+#include <algorithm>
+
+#include "core/scalar.h"
+#include "tools/rondo/loaded.h"
+
+namespace rondo::tools {
+
+Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given,
+                 int64_t position)
+    : session_(session), form_(form), given_(given), position_(position) {
+  const PlanData& plan = session->plan().data();
+  for (const DecoderProgram& program : form->programs) {
+    const Program& of = plan.programs[program.program];
+    Buffers buffers;
+    for (const DecoderInput& input : program.inputs)
+      buffers.inputs.emplace_back(plan.buffers[of.inputs[input.port].buffer].bytes);
+    buffers.result.resize(
+        plan.buffers[of.outputs[program.next != kNone ? program.next : program.logits].buffer].bytes);
+    buffers_.push_back(std::move(buffers));
+  }
+}
+
+// The longest program that the rest fills. In place of one token after the other: the shortest that it does
+// not fill, where what lies behind the end does no harm and is within the caches.
+const DecoderProgram& Decoder::Choose(int64_t rest) const {
+  const DecoderProgram* padded = nullptr;
+  for (const DecoderProgram& program : form_->programs) {
+    if (program.length > rest) {
+      if (form_->pads && position_ + program.length <= form_->context) padded = &program;
+    } else if (program.length > 1 || rest == 1 || padded == nullptr) {
+      return program;
+    }
+  }
+  return *padded;
+}
+
+// Whether a run of so many tokens gives what follows the last of them.
+bool Decoder::Ends(const DecoderProgram& program, int64_t count) const {
+  return (program.next != kNone || !form_->draws) && (program.all_rows || count == program.length);
+}
+
+Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next) {
+  const int64_t count = static_cast<int64_t>(texts[0].size());
+  for (int64_t done = 0; done < count;) {
+    const DecoderProgram& program = Choose(count - done);
+    const size_t number = static_cast<size_t>(&program - form_->programs.data());
+    Chunk chunk{&texts, done, std::min(program.length, count - done)};
+    const bool last = done + chunk.count == count && next != nullptr;
+    const bool ends = last && Ends(program, chunk.count);
+    if (ends) chunk.sampling = &sampling;
+    RONDO_RETURN_IF_ERROR(Run(number, chunk, position_, ends ? next : nullptr));
+    done += chunk.count;
+    position_ += chunk.count;
+    if (!last || ends) continue;
+    // The last token once more, by the program that says what follows one.
+    chunk = {&texts, count - 1, 1, &sampling};
+    RONDO_RETURN_IF_ERROR(Run(form_->programs.size() - 1, chunk, position_ - 1, next));
+  }
+  return Status::Ok();
+}
+
+Status Decoder::Next(const Tokens& last, Tokens* next) {
+  std::vector<Tokens> texts;
+  for (int64_t token : last) texts.push_back({token});
+  Chunk chunk{&texts, 0, 1};
+  chunk.drawn = form_->programs.back().reads_drawn;
+  RONDO_RETURN_IF_ERROR(Run(form_->programs.size() - 1, chunk, position_, next));
+  ++position_;
+  return Status::Ok();
+}
+
+Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens* next) {
+  const DecoderProgram& program = form_->programs[number];
+  const PlanData& plan = session_->plan().data();
+  const Program& of = plan.programs[program.program];
+  Buffers& buffers = buffers_[number];
+  std::vector<Input> inputs;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    if (!Fill(program, program.inputs[i], chunk, position, &buffers.inputs[i])) continue;
+    Input input;
+    input.index = program.inputs[i].port;
+    input.dtype = plan.buffers[of.inputs[input.index].buffer].dtype;
+    input.shape = plan.buffers[of.inputs[input.index].buffer].shape;
+    input.data = buffers.inputs[i].data();
+    input.bytes = buffers.inputs[i].size();
+    inputs.push_back(input);
+  }
+  for (const Input& input : InputsOf(plan, program.program, {given_->data(), given_->size()})) {
+    const bool has = std::any_of(of.inputs.begin(), of.inputs.end(),
+                                 [&](const Port& port) { return port.name == input.name; });
+    if (has) inputs.push_back(input);
+  }
+  Output output;
+  output.index = program.next != kNone ? program.next : program.logits;
+  output.dtype = plan.buffers[of.outputs[output.index].buffer].dtype;
+  output.data = buffers.result.data();
+  output.bytes = buffers.result.size();
+  RONDO_RETURN_IF_ERROR(
+      session_->Run(program.program, {inputs.data(), inputs.size()},
+                    next == nullptr ? Span<const Output>() : Span<const Output>(&output, 1)));
+  if (next != nullptr) TakeResult(program, chunk, buffers, next);
+  return Status::Ok();
+}
+
+// What the input is given in this run; false: nothing.
+bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk,
+                   int64_t position, std::vector<uint8_t>* bytes) const {
+  const PlanData& plan = session_->plan().data();
+  const Buffer& b = plan.buffers[plan.programs[program.program].inputs[input.port].buffer];
+  const int64_t elements = b.shape.elements(), length = program.length, total = position + length;
+  const auto store = [&](int64_t i, int64_t value) { scalar::Store(b.dtype, bytes->data(), i, value); };
+  const auto token = [&](int64_t text, int64_t i) {
+    return i < chunk.count ? (*chunk.texts)[static_cast<size_t>(text)][static_cast<size_t>(chunk.first + i)]
+                           : 0;
+  };
+  switch (input.role) {
+    case PortRole::kTokens:
+    case PortRole::kLastTokens:
+      if (input.role == PortRole::kLastTokens && (!program.reads_drawn || chunk.drawn)) return false;
+      for (int64_t i = 0; i < elements; ++i) store(i, token(i / length, i % length));
+      return true;
+    case PortRole::kPositions:
+      for (int64_t i = 0; i < elements; ++i) store(i, position + i % length);
+      return true;
+    case PortRole::kMask:
+      for (int64_t i = 0; i < elements; ++i) store(i, i % b.shape[1] < total ? 1 : 0);
+      return true;
+    case PortRole::kPast:
+    case PortRole::kTotal:
+    case PortRole::kLast:
+    case PortRole::kSampleRows: {
+      const int64_t value = input.role == PortRole::kPast    ? position
+                            : input.role == PortRole::kTotal ? total
+                            : input.role == PortRole::kLast  ? total - 1
+                                                             : chunk.count - 1;
+      for (int64_t i = 0; i < elements; ++i) store(i, value);
+      return true;
+    }
+    case PortRole::kSampling:
+      if (chunk.sampling == nullptr) return false;
+      for (int64_t i = 0; i < elements; ++i) {
+        const Sampling& s = *chunk.sampling;
+        scalar::Store(b.dtype, bytes->data(), i,
+                      i % 3 == 0   ? s.temperature
+                      : i % 3 == 1 ? static_cast<double>(s.top_k)
+                                   : s.top_p);
+      }
+      return true;
+    case PortRole::kDraws:
+      if (chunk.sampling == nullptr) return false;
+      for (int64_t i = 0; i < elements; ++i)
+        store(i, i % 2 == 0 ? static_cast<int64_t>(chunk.sampling->seed + static_cast<uint64_t>(i / 2)) : 0);
+      return true;
+  }
+  return false;
+}
+
+void Decoder::TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
+                         Tokens* next) const {
+  const PlanData& plan = session_->plan().data();
+  const Program& of = plan.programs[program.program];
+  const bool drawn = program.next != kNone;
+  const DType type = plan.buffers[of.outputs[drawn ? program.next : program.logits].buffer].dtype;
+  const uint8_t* bytes = buffers.result.data();
+  next->clear();
+  for (int64_t text = 0; text < form_->texts; ++text) {
+    if (drawn) {
+      next->push_back(scalar::Load<int64_t>(type, bytes, text));
+      continue;
+    }
+    const int64_t row = program.all_rows ? text * program.length + chunk.count - 1 : text;
+    int64_t best = 0;
+    float greatest = scalar::Load<float>(type, bytes, row * form_->words);
+    for (int64_t word = 1; word < form_->words; ++word) {
+      const float logit = scalar::Load<float>(type, bytes, row * form_->words + word);
+      if (!(logit > greatest)) continue;
+      best = word;
+      greatest = logit;
+    }
+    next->push_back(best);
+  }
+}
+
+}  // namespace rondo::tools

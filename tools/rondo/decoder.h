@@ -1,0 +1,75 @@
+// Decoder: texts on their way through a session: prompts are read in chunks, as the plan's programs take
+// them, then one token of each text a step.
+//
+// The texts of a session go in step: all have as many tokens. Tokens are drawn on the device where the plan
+// does so (compile --sample), and are the greatest logit's, found on the host, where not. Borrows the
+// session, the form and the given tensors. Not thread-safe.
+#ifndef RONDO_TOOLS_RONDO_DECODER_H_
+#define RONDO_TOOLS_RONDO_DECODER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.h"
+#include "formats/tensor/tensor.h"
+#include "runtime/session.h"
+#include "tools/rondo/decoder_form.h"
+
+namespace rondo::tools {
+
+// How tokens are drawn. Text r of a session has the seed seed + r; draws are counted from 0 on.
+struct Sampling {
+  double temperature = 0;  // 0: the greatest logit
+  int64_t top_k = 0;       // 0: all
+  double top_p = 1;
+  uint64_t seed = 0;
+};
+
+using Tokens = std::vector<int64_t>;
+
+class Decoder {
+ public:
+  // `given` are inputs of every run. The session's states are as they are: begin at 0, or where a session
+  // that they were copied from (`position`) has come to.
+  Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, int64_t position = 0);
+
+  // Reads one text for each of the form's, all of one length >= 1. `next`, if not null, gets the token that
+  // follows each, drawn as `sampling` says from the first draw on.
+  Status Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next);
+  // Reads what follows the last ones and gives the next. `last` must be what was given before.
+  Status Next(const Tokens& last, Tokens* next);
+  // Tokens of each text that were read.
+  int64_t position() const { return position_; }
+
+ private:
+  struct Buffers {
+    std::vector<std::vector<uint8_t>> inputs;  // of DecoderProgram::inputs
+    std::vector<uint8_t> result;               // tokens drawn, or logits
+  };
+  // A run of some tokens of each text, from `first` of the texts on.
+  struct Chunk {
+    const std::vector<Tokens>* texts = nullptr;
+    int64_t first = 0, count = 0;
+    const Sampling* sampling = nullptr;  // draws are counted anew
+    bool drawn = false;                  // the tokens are those the device has
+  };
+
+  const DecoderProgram& Choose(int64_t rest) const;
+  bool Ends(const DecoderProgram& program, int64_t count) const;
+  Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
+  bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
+            std::vector<uint8_t>* bytes) const;
+  void TakeResult(const DecoderProgram& program, const Chunk& chunk, const Buffers& buffers,
+                  Tokens* next) const;
+
+  Session* session_;
+  const DecoderForm* form_;
+  const std::vector<Tensor>* given_;
+  int64_t position_;
+  std::vector<Buffers> buffers_;  // by program of the form
+};
+
+}  // namespace rondo::tools
+
+#endif  // RONDO_TOOLS_RONDO_DECODER_H_

@@ -1,0 +1,318 @@
+#include "tools/rondo/decoder_form.h"
+
+#include <algorithm>
+
+namespace rondo::tools {
+namespace {
+
+struct KnownName {
+  const char* name;
+  PortRole role;
+};
+
+constexpr KnownName kKnown[] = {
+    {"input_ids", PortRole::kTokens},
+    {"tokens", PortRole::kTokens},
+    {"token_ids", PortRole::kTokens},
+    {"decoder_input_ids", PortRole::kTokens},
+    {"ids", PortRole::kTokens},
+    {"position_ids", PortRole::kPositions},
+    {"positions", PortRole::kPositions},
+    {"cache_position", PortRole::kPositions},
+    {"attention_mask", PortRole::kMask},
+    {"past_sequence_length", PortRole::kPast},
+    {"total_sequence_length", PortRole::kTotal},
+    {"seqlens_k", PortRole::kLast},
+    {"sample_rows", PortRole::kSampleRows},
+};
+constexpr KnownName kStates[] = {
+    {"last_tokens", PortRole::kLastTokens}, {"sampling", PortRole::kSampling}, {"draws", PortRole::kDraws}};
+constexpr KnownName kRoles[] = {{"tokens", PortRole::kTokens}, {"positions", PortRole::kPositions},
+                                {"mask", PortRole::kMask},     {"past", PortRole::kPast},
+                                {"total", PortRole::kTotal},   {"last", PortRole::kLast}};
+
+template <size_t N>
+bool Look(const KnownName (&table)[N], std::string_view name, PortRole* role) {
+  for (const KnownName& known : table) {
+    if (known.name != name) continue;
+    *role = known.role;
+    return true;
+  }
+  return false;
+}
+
+// What a port of several devices is called on each: "NAME@2".
+std::string_view OnAnyDevice(std::string_view name) {
+  const size_t at = name.rfind('@');
+  const bool number =
+      at != name.npos && at + 1 < name.size() && name.find_first_not_of("0123456789", at + 1) == name.npos;
+  return number ? name.substr(0, at) : name;
+}
+
+class Finder {
+ public:
+  Finder(const PlanData& plan, const FormOptions& options, uint32_t program, DecoderForm* form)
+      : plan_(plan), options_(options), program_(plan.programs[program]), form_(form) {
+    found_.program = program;
+  }
+
+  Result<DecoderProgram> Run() {
+    RONDO_RETURN_IF_ERROR(FindNamed());
+    RONDO_RETURN_IF_ERROR(FindTokens());
+    RONDO_RETURN_IF_ERROR(FindPositions());
+    for (uint32_t port : unknown_) {
+      if (options_.given.count(std::string(program_.inputs[port].name)) != 0) continue;
+      return Refuse("generate does not know what to give the input " + Text(program_.inputs[port]) +
+                    ": say what it is (--port ROLE=NAME), or give it (--input NAME=FILE)");
+    }
+    for (const DecoderInput& input : found_.inputs) RONDO_RETURN_IF_ERROR(CheckShape(input));
+    RONDO_RETURN_IF_ERROR(FindOutputs());
+    return std::move(found_);
+  }
+
+ private:
+  const Buffer& BufferOf(const Port& port) const { return plan_.buffers[port.buffer]; }
+  const Shape& ShapeOf(uint32_t input) const { return BufferOf(program_.inputs[input]).shape; }
+  bool IsInteger(uint32_t input) const {
+    const DType type = BufferOf(program_.inputs[input]).dtype;
+    return type == DType::kI64 || type == DType::kI32;
+  }
+
+  std::string Text(const Port& port) const {
+    char shape[160];
+    return "\"" + std::string(port.name) + "\" (" + Name(BufferOf(port).dtype) +
+           Format(BufferOf(port).shape, shape, sizeof(shape)) + ")";
+  }
+
+  Status Refuse(const std::string& why) const {
+    return Status::Error(Code::kUnsupported, "program \"%s\" is no part of a decoder: %s",
+                         std::string(program_.name).c_str(), why.c_str());
+  }
+
+  Status FindNamed() {
+    for (uint32_t i = 0; i < program_.inputs.size(); ++i) {
+      const Port& port = program_.inputs[i];
+      PortRole role;
+      if (port.is_state) {
+        if (Look(kStates, OnAnyDevice(port.name), &role)) found_.inputs.push_back({role, i});
+        continue;
+      }
+      const auto said = options_.roles.find(std::string(port.name));
+      if (said != options_.roles.end()) {
+        found_.inputs.push_back({said->second, i});
+      } else if (options_.given.count(std::string(port.name)) == 0 && Look(kKnown, port.name, &role) &&
+                 !IsSaid(role)) {
+        found_.inputs.push_back({role, i});
+      } else {
+        unknown_.push_back(i);
+      }
+    }
+    return Status::Ok();
+  }
+
+  // Whether the user names the input of that role.
+  bool IsSaid(PortRole role) const {
+    return std::any_of(options_.roles.begin(), options_.roles.end(),
+                       [&](const auto& said) { return said.second == role; });
+  }
+
+  const DecoderInput* InputOf(PortRole role) const {
+    const auto found = std::find_if(found_.inputs.begin(), found_.inputs.end(),
+                                    [&](const DecoderInput& input) { return input.role == role; });
+    return found == found_.inputs.end() ? nullptr : &*found;
+  }
+
+  // The one unknown input of integers of that rank and `least` to `most` of its last dim, if there is one.
+  bool TakeOnly(int rank, int64_t least, int64_t most, PortRole role) {
+    const auto fits = [&](uint32_t i) {
+      const Shape& shape = ShapeOf(i);
+      return IsInteger(i) && shape.rank == rank && shape[rank - 1] >= least && shape[rank - 1] <= most;
+    };
+    if (std::count_if(unknown_.begin(), unknown_.end(), fits) != 1) return false;
+    const auto found = std::find_if(unknown_.begin(), unknown_.end(), fits);
+    found_.inputs.push_back({role, *found});
+    unknown_.erase(found);
+    return true;
+  }
+
+  Status FindTokens() {
+    // Single tokens are drawn ones, where there are any.
+    const int64_t least = InputOf(PortRole::kLastTokens) == nullptr ? 1 : 2;
+    if (InputOf(PortRole::kTokens) == nullptr) TakeOnly(2, least, INT64_MAX, PortRole::kTokens);
+    const DecoderInput* tokens = InputOf(PortRole::kTokens);
+    if (tokens == nullptr) tokens = InputOf(PortRole::kLastTokens);
+    if (tokens == nullptr) return Refuse("no input has tokens: integers [texts, tokens]");
+    const Shape& shape = ShapeOf(tokens->port);
+    if (!IsInteger(tokens->port) || shape.rank != 2 || shape[0] < 1 || shape[1] < 1)
+      return Refuse("the input " + Text(program_.inputs[tokens->port]) +
+                    " is no tokens: integers [texts, tokens]");
+    found_.reads_drawn = tokens->role == PortRole::kLastTokens;
+    found_.length = shape[1];
+    if (form_->texts == 0) form_->texts = shape[0];
+    if (form_->texts == shape[0]) return Status::Ok();
+    return Refuse("it reads " + std::to_string(shape[0]) + " texts, another program " +
+                  std::to_string(form_->texts));
+  }
+
+  Status FindPositions() {
+    if (InputOf(PortRole::kPositions) == nullptr)
+      TakeOnly(1, found_.length, found_.length, PortRole::kPositions);
+    return Status::Ok();
+  }
+
+  Status CheckShape(const DecoderInput& input) const {
+    const Shape& shape = ShapeOf(input.port);
+    const int64_t texts = form_->texts, length = found_.length, count = shape.elements();
+    bool good = IsInteger(input.port);
+    switch (input.role) {
+      case PortRole::kTokens: good = good && count == texts * length; break;
+      case PortRole::kPositions: good = good && (count == length || count == texts * length); break;
+      case PortRole::kMask:
+        good = shape.rank == 2 && shape[0] == texts && (form_->context == 0 || form_->context == shape[1]);
+        if (good) form_->context = shape[1];
+        break;
+      case PortRole::kPast:
+      case PortRole::kTotal:
+      case PortRole::kLast:
+      case PortRole::kSampleRows: good = good && (count == 1 || count == texts); break;
+      case PortRole::kSampling:
+        good = BufferOf(program_.inputs[input.port]).dtype == DType::kF32 && count == 3 * texts;
+        break;
+      case PortRole::kDraws: good = good && count == 2 * texts; break;
+      case PortRole::kLastTokens: good = good && count == texts; break;
+    }
+    if (good) return Status::Ok();
+    return Refuse("the input " + Text(program_.inputs[input.port]) + " does not fit " +
+                  std::to_string(texts) + " texts of " + std::to_string(length) + " tokens" +
+                  (form_->context > 0 ? " and " + std::to_string(form_->context) + " positions" : ""));
+  }
+
+  Status FindOutputs() {
+    for (uint32_t i = 0; i < program_.outputs.size(); ++i) {
+      const Port& port = program_.outputs[i];
+      const Buffer& b = BufferOf(port);
+      if (OnAnyDevice(port.name) == "next_tokens" && found_.next == kNone) {
+        if (b.shape.elements() != form_->texts)
+          return Refuse("the output " + Text(port) + " is no token a text");
+        found_.next = i;
+        continue;
+      }
+      const bool named = port.name == (options_.logits.empty() ? "logits" : options_.logits);
+      if (port.is_state || !IsFloat(b.dtype) || b.shape.rank < 2 || (!options_.logits.empty() && !named))
+        continue;
+      if (found_.logits == kNone || named) found_.logits = i;
+    }
+    if (found_.logits == kNone)
+      return Refuse("no output has logits" +
+                    (options_.logits.empty() ? "" : " called \"" + options_.logits + "\""));
+    const Port& port = program_.outputs[found_.logits];
+    const Shape& shape = BufferOf(port).shape;
+    const int64_t words = shape[shape.rank - 1], rows = words == 0 ? 0 : shape.elements() / words;
+    found_.all_rows = rows == form_->texts * found_.length;
+    if (words < 1 || shape[0] != form_->texts || (!found_.all_rows && rows != form_->texts))
+      return Refuse("the output " + Text(port) +
+                    " is no logits: floats [texts, words] or [texts, tokens, words]");
+    if (form_->words == 0) form_->words = words;
+    if (form_->words == words) return Status::Ok();
+    return Refuse("its logits are of " + std::to_string(words) + " words, another program's of " +
+                  std::to_string(form_->words));
+  }
+
+  const PlanData& plan_;
+  const FormOptions& options_;
+  const Program& program_;
+  DecoderForm* form_;
+  DecoderProgram found_;
+  std::vector<uint32_t> unknown_;  // inputs
+};
+
+// All programs work on the same states: what one reads, the next finds.
+Status CheckStates(const PlanData& plan, const DecoderForm& form) {
+  std::vector<std::set<uint32_t>> states;
+  for (const DecoderProgram& program : form.programs) {
+    states.emplace_back();
+    for (const Port& port : plan.programs[program.program].inputs) {
+      PortRole role;
+      const bool cache = port.is_state && !Look(kStates, OnAnyDevice(port.name), &role);
+      if (cache) states.back().insert(port.buffer);
+    }
+    if (states.back() == states.front()) continue;
+    const Program &first = plan.programs[form.programs[0].program], &other = plan.programs[program.program];
+    return Status::Error(
+        Code::kUnsupported,
+        "programs \"%s\" and \"%s\" are no decoder together: they have not the same states (of "
+        "one name, type and shape); choose programs with --program",
+        std::string(first.name).c_str(), std::string(other.name).c_str());
+  }
+  return Status::Ok();
+}
+
+// How many positions the states hold, as far as they say: the last dim but one.
+Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm* form) {
+  std::set<int64_t> lengths;
+  for (const DecoderProgram& program : form->programs) {
+    for (const Port& port : plan.programs[program.program].inputs) {
+      const Shape& shape = plan.buffers[port.buffer].shape;
+      PortRole role;
+      if (!port.is_state || Look(kStates, OnAnyDevice(port.name), &role)) continue;
+      lengths.insert(shape.rank < 3 ? 0 : shape[shape.rank - 2]);
+    }
+  }
+  if (lengths.empty())
+    return Status::Error(
+        Code::kUnsupported,
+        "the plan has no state to cache what was read: compile it with --state INPUT:OUTPUT, or "
+        "with --cache-length N if its caches grow");
+  if (form->context > 0 && options.context > form->context)
+    return Status::Error(Code::kInvalidArgument, "--context %lld: the mask of the plan has %lld positions",
+                         static_cast<long long>(options.context), static_cast<long long>(form->context));
+  if (options.context > 0) form->context = options.context;
+  if (form->context == 0 && lengths.size() == 1) form->context = *lengths.begin();
+  if (form->context == 0)
+    return Status::Error(Code::kUnsupported,
+                         "the plan's states do not say how many positions they hold: give --context N");
+  form->pads = lengths.size() == 1 && *lengths.begin() == form->context;
+  return Status::Ok();
+}
+
+bool Draws(const DecoderProgram& program) {
+  const auto has = [&](PortRole role) {
+    return std::any_of(program.inputs.begin(), program.inputs.end(),
+                       [&](const DecoderInput& input) { return input.role == role; });
+  };
+  return program.next != kNone && has(PortRole::kSampling) && has(PortRole::kDraws);
+}
+
+}  // namespace
+
+bool ParseRole(const std::string& text, PortRole* role) { return Look(kRoles, text, role); }
+
+Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& options) {
+  DecoderForm form;
+  std::vector<uint32_t> programs;
+  for (const std::string& name : options.programs) {
+    const auto found = std::find_if(plan.programs.begin(), plan.programs.end(),
+                                    [&](const Program& program) { return program.name == name; });
+    if (found == plan.programs.end())
+      return Status::Error(Code::kNotFound, "the plan has no program \"%s\"", name.c_str());
+    programs.push_back(static_cast<uint32_t>(found - plan.programs.begin()));
+  }
+  for (uint32_t i = 0; options.programs.empty() && i < plan.programs.size(); ++i) programs.push_back(i);
+  for (uint32_t program : programs) {
+    RONDO_ASSIGN_OR_RETURN(DecoderProgram found, Finder(plan, options, program, &form).Run());
+    form.programs.push_back(std::move(found));
+  }
+  std::stable_sort(form.programs.begin(), form.programs.end(),
+                   [](const DecoderProgram& a, const DecoderProgram& b) { return a.length > b.length; });
+  if (form.programs.empty() || form.programs.back().length != 1)
+    return Status::Error(
+        Code::kUnsupported,
+        "no program of the plan reads one token of each text, as tokens are generated: compile "
+        "one more (prefill=..., decode=...)");
+  RONDO_RETURN_IF_ERROR(CheckStates(plan, form));
+  RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));
+  form.draws = Draws(form.programs.back());
+  return form;
+}
+
+}  // namespace rondo::tools

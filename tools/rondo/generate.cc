@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "tools/rondo/command_output.h"
+#include "tools/rondo/commands.h"
+#include "tools/rondo/decoder.h"
+#include "tools/rondo/decoder_form.h"
+#include "tools/rondo/generate_texts.h"
+#include "tools/rondo/json_parts.h"
+#include "tools/rondo/load_options.h"
+#include "tools/rondo/loaded.h"
+#include "tools/rondo/report.h"
+
+namespace rondo::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double Since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr int64_t kMostTokens = 1000000000, kUsualTokens = 128;
+
+// As many texts as a session has, from their prompts on.
+struct Group {
+  std::vector<Tokens> prompts, generated;
+  double copied = 0, first = 0, rest = 0;  // seconds: of the prefix, to the first token, of the others
+  int64_t steps = 0;                       // that gave tokens
+};
+
+class GenerateCommand : public Command {
+ public:
+  void Declare(OptionSet& options) override {
+    options
+        .Positional("PLAN", &plans_, 1, 1,
+                    "a plan of a prefill program, or several, and one of single tokens")
+        .Texts("--prompt", &prompts_,
+               "a text to continue; several are continued each, those of a batch together", "TEXT")
+        .Texts("--prompt-file", &prompt_files_, "the same, from a file", "F")
+        .Text("--prefix-file", &prefix_file_,
+              "what all texts begin with: computed once, by a session from which each other one copies its "
+              "states, "
+              "on the device",
+              "F")
+        .Flag("--ids", &ids_, "texts are numbers of tokens with space between, here and in what is written")
+        .Integer("--max-tokens,--tokens", &max_tokens_, 0, kMostTokens,
+                 "how many tokens to add to each text; by default 128, or what the caches hold", "N")
+        .Texts("--stop", &stops_, "a text ends where this token would follow", "ID")
+        .Number("--temperature", &sampling_.temperature, "0: the likeliest token (the default)", "T")
+        .Integer("--top-k", &sampling_.top_k, 0, 1 << 24, "draw from the K likeliest tokens only; 0: all",
+                 "K")
+        .Number("--top-p", &sampling_.top_p,
+                "draw from the fewest tokens that are so likely together (default 1)", "P")
+        .Text("--seed", &seed_,
+              "of the first text, 0 to 2^64 - 1; the next has the next. The same seed, the same text", "SEED")
+        .Flag("--raw", &raw_, "write the texts alone, prompts and what follows, and no times")
+        .Texts("--program", &form_.programs, "use these programs of the plan; by default all", "NAME")
+        .Texts("--port", &ports_,
+               "what an input is (tokens, positions, mask, past, total, last), or which output has logits",
+               "ROLE=NAME")
+        .Integer("--context", &form_.context, 1, int64_t{1} << 40, "positions that the caches hold", "N")
+        .Texts("--input", &inputs_, "an input of every run, from a .npy or .pb file", "NAME=FILE");
+    DeclareLoad(options, &load_);
+    out_.Declare(options);
+  }
+
+  int Run() override {
+    if (const std::string wrong = ReadArguments(); !wrong.empty()) return Misuse("generate", wrong);
+    const Status status = Generate();
+    if (!status.ok()) return Fail("generate", status);
+    return out_.Finish(0);
+  }
+
+ private:
+  // What is wrong with the command line, or "".
+  std::string ReadArguments() {
+    if (prompts_.empty() && prompt_files_.empty())
+      return "a text to continue is needed: --prompt or --prompt-file";
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
+    if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
+    if (!(sampling_.temperature >= 0 && sampling_.temperature < 1e30))
+      return "--temperature is a number from 0 on";
+    if (!(sampling_.top_p > 0 && sampling_.top_p <= 1)) return "--top-p is a number above 0, at most 1";
+    const auto number = [](const std::string& text, auto* to) {
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *to);
+      return error == std::errc() && end == text.data() + text.size();
+    };
+    if (!seed_.empty() && !number(seed_, &sampling_.seed))
+      return "--seed " + seed_ + " is not a number from 0 to 2^64 - 1";
+    for (const std::string& stop : stops_) {
+      int64_t token = -1;
+      if (!number(stop, &token) || token < 0) return "--stop " + stop + " is no number of a token";
+      stop_tokens_.push_back(token);
+    }
+    for (const std::string& port : ports_) {
+      const size_t equals = port.find('=');
+      const std::string role = port.substr(0, equals),
+                        name = equals == port.npos ? "" : port.substr(equals + 1);
+      PortRole found;
+      if (!name.empty() && role == "logits") {
+        form_.logits = name;
+      } else if (!name.empty() && ParseRole(role, &found)) {
+        form_.roles[name] = found;
+      } else {
+        return "--port " + port +
+               " is not of the form ROLE=NAME, where ROLE is tokens, positions, mask, past, total, "
+               "last or logits";
+      }
+    }
+    return "";
+  }
+
+  Status Generate() {
+    RONDO_ASSIGN_OR_RETURN(given_, ReadNamedTensors(inputs_));
+    for (const Tensor& tensor : given_) form_.given.insert(tensor.name);
+    RONDO_ASSIGN_OR_RETURN(loaded_, LoadedSession::Open(plans_[0], load_));
+    RONDO_ASSIGN_OR_RETURN(decoder_, FindDecoderForm(loaded_->data(), form_));
+    if (!decoder_.draws && sampling_.temperature > 0) {
+      return Status::Error(Code::kUnsupported,
+                           "--temperature %g: the plan draws no tokens; compile it with --sample logits",
+                           sampling_.temperature);
+    }
+    RONDO_ASSIGN_OR_RETURN(std::vector<Group> groups, ReadGroups());
+    out_.object() = {{"plan", plans_[0]}, {"runs_on", ToJson(loaded_->runs_on())}};
+    Decoder prefix(&loaded_->session, &decoder_, &given_);
+    if (!prefix_.empty()) RONDO_RETURN_IF_ERROR(ReadPrefix(&prefix));
+    for (size_t g = 0; g < groups.size(); ++g) {
+      RONDO_RETURN_IF_ERROR(
+          Continue(prefix.position(), g, groups.size() * groups[g].prompts.size() == 1, &groups[g]));
+    }
+    return Status::Ok();
+  }
+
+  // The prompts, a session's together; one alone is that of all its texts.
+  Result<std::vector<Group>> ReadGroups() {
+    if (!ids_ && decoder_.words > 256) {
+      return Status::Error(Code::kInvalidArgument,
+                           "the model knows %lld tokens, which are no bytes: give their numbers (--ids), as "
+                           "tools/generate does with the model's tokenizer",
+                           static_cast<long long>(decoder_.words));
+    }
+    if (!prefix_file_.empty()) {
+      RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(prefix_file_));
+      RONDO_ASSIGN_OR_RETURN(prefix_,
+                             ParseTokens(text, ids_, decoder_.words, "prefix file \"" + prefix_file_ + "\""));
+    }
+    std::vector<Tokens> prompts;
+    for (const std::string& text : prompts_) {
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, decoder_.words, "--prompt"));
+      prompts.push_back(std::move(tokens));
+    }
+    for (const std::string& path : prompt_files_) {
+      RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(path));
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens,
+                             ParseTokens(text, ids_, decoder_.words, "prompt file \"" + path + "\""));
+      prompts.push_back(std::move(tokens));
+    }
+    const size_t texts = static_cast<size_t>(decoder_.texts);
+    if (prompts.size() == 1) prompts.resize(texts, prompts[0]);
+    if (prompts.size() % texts != 0) {
+      return Status::Error(Code::kInvalidArgument, "%zu prompts, but the plan continues %zu at a time",
+                           prompts.size(), texts);
+    }
+    std::vector<Group> groups(prompts.size() / texts);
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      Group& group = groups[i / texts];
+      RONDO_RETURN_IF_ERROR(CheckLength(prompts[i].size(),
+                                        group.prompts.empty() ? prompts[i].size() : group.prompts[0].size()));
+      group.prompts.push_back(std::move(prompts[i]));
+    }
+    return groups;
+  }
+
+  Status CheckLength(size_t prompt, size_t first) const {
+    if (prompt != first) {
+      return Status::Error(
+          Code::kInvalidArgument,
+          "prompts of %zu and %zu tokens: texts of one batch go in step, and need prompts of one "
+          "length",
+          first, prompt);
+    }
+    const int64_t read = static_cast<int64_t>(prefix_.size() + prompt),
+                  added = std::max<int64_t>(max_tokens_, 0);
+    if (read + added <= decoder_.context) return Status::Ok();
+    return Status::Error(Code::kInvalidArgument,
+                         "the prompt's %lld tokens and %lld after it exceed the model's context of %lld",
+                         static_cast<long long>(read), static_cast<long long>(added),
+                         static_cast<long long>(decoder_.context));
+  }
+
+  Status ReadPrefix(Decoder* decoder) {
+    const Clock::time_point start = Clock::now();
+    const std::vector<Tokens> texts(static_cast<size_t>(decoder_.texts), prefix_);
+    RONDO_RETURN_IF_ERROR(decoder->Read(texts, sampling_, nullptr));
+    const double took = Since(start);
+    uint64_t state = 0, arena = 0;
+    for (const DeviceBytes& device : loaded_->data().requirements.devices) {
+      state += device.state;
+      arena += device.arena;
+    }
+    out_.object()["prefix"] = {{"tokens", prefix_.size()}, {"seconds", took}, {"copied_bytes", state}};
+    out_.object()["session_bytes"] = {{"state", state}, {"arena", arena}};
+    if (raw_) return Status::Ok();
+    std::fprintf(
+        stderr,
+        "prefix of %zu tokens in %.3f s, once; its session, and each that begins with it, has %s of state, "
+        "which is copied, and %s of arena\n",
+        prefix_.size(), took, BytesText(state).c_str(), BytesText(arena).c_str());
+    return Status::Ok();
+  }
+
+  Status Continue(int64_t position, size_t number, bool alone, Group* group) {
+    Session own;
+    Session* session = &loaded_->session;
+    if (position > 0) {
+      RONDO_ASSIGN_OR_RETURN(own, loaded_->Another());
+      session = &own;
+      const Clock::time_point start = Clock::now();
+      RONDO_RETURN_IF_ERROR(own.CopyStatesFrom(loaded_->session));
+      group->copied = Since(start);
+    } else if (number > 0) {
+      RONDO_RETURN_IF_ERROR(session->ResetState());
+    }
+    const bool streams = alone && !out_.json();
+    if (streams) RONDO_RETURN_IF_ERROR(WritePrompt(group->prompts[0]));
+    Decoder decoder(session, &decoder_, &given_, position);
+    RONDO_RETURN_IF_ERROR(Steps(&decoder, number, streams, group));
+    if (streams && ids_ && std::putchar('\n') == EOF)
+      return Status::Error(Code::kIo, "standard output is closed");
+    return Report(number, streams, *group);
+  }
+
+  // Bytes follow their prompt; numbers stand alone.
+  Status WritePrompt(const Tokens& prompt) {
+    if (ids_) return Status::Ok();
+    RONDO_RETURN_IF_ERROR(WriteTokens(prefix_, ids_));
+    return WriteTokens(prompt, ids_);
+  }
+
+  Status Steps(Decoder* decoder, size_t number, bool streams, Group* group) {
+    const size_t texts = group->prompts.size();
+    const int64_t read = static_cast<int64_t>(prefix_.size() + group->prompts[0].size());
+    const int64_t most = max_tokens_ >= 0 ? max_tokens_ : std::min(kUsualTokens, decoder_.context - read);
+    group->generated.resize(texts);
+    std::vector<bool> ended(texts, false);
+    Sampling sampling = sampling_;
+    sampling.seed += number * texts;
+    Tokens next;
+    Clock::time_point start = Clock::now();
+    for (int64_t i = 0; i < most; ++i) {
+      const Tokens last = next;
+      RONDO_RETURN_IF_ERROR(i == 0 ? decoder->Read(group->prompts, sampling, &next)
+                                   : decoder->Next(last, &next));
+      ++group->steps;
+      if (i == 0) {
+        group->first = Since(start);
+        start = Clock::now();
+      }
+      for (size_t t = 0; t < texts; ++t) {
+        ended[t] =
+            ended[t] || std::find(stop_tokens_.begin(), stop_tokens_.end(), next[t]) != stop_tokens_.end();
+        if (ended[t]) continue;
+        group->generated[t].push_back(next[t]);
+        if (streams) RONDO_RETURN_IF_ERROR(WriteTokens({next[t]}, ids_));
+      }
+      if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;
+    }
+    group->rest = Since(start);
+    return Status::Ok();
+  }
+
+  Status Report(size_t number, bool streamed, const Group& group) {
+    const size_t texts = group.prompts.size();
+    // The first tokens came with the prompts.
+    const double rate = group.steps > 1 && group.rest > 0
+                            ? static_cast<double>(group.steps - 1) * static_cast<double>(texts) / group.rest
+                            : 0;
+    for (size_t t = 0; t < texts; ++t) {
+      out_.object()["texts"].push_back({{"session", number},
+                                        {"seed", sampling_.seed + number * texts + t},
+                                        {"prompt", group.prompts[t].size()},
+                                        {"tokens", group.generated[t]}});
+      if (streamed || out_.json()) continue;
+      if (!raw_ && !ids_) out_.Line("== text %zu", number * texts + t + 1);
+      RONDO_RETURN_IF_ERROR(WritePrompt(group.prompts[t]));
+      RONDO_RETURN_IF_ERROR(WriteTokens(group.generated[t], ids_));
+      if (ids_ || !raw_) out_.Line("%s", "");
+    }
+    out_.object()["sessions"].push_back({{"seconds_to_copy_prefix", group.copied},
+                                         {"seconds_to_first_token", group.first},
+                                         {"seconds_after", group.rest},
+                                         {"tokens_per_second", rate}});
+    if (raw_ || group.steps == 0) return Status::Ok();
+    std::fprintf(stderr, "%s%sprompt of %zu tokens: the first token after %.3f s, %lld more in %.3f s",
+                 streamed && !ids_ ? "\n" : "",
+                 group.copied > 0 ? Printf("states copied in %.1f us; ", group.copied * 1e6).c_str() : "",
+                 group.prompts[0].size(), group.first, static_cast<long long>(group.steps - 1), group.rest);
+    if (rate > 0)
+      std::fprintf(stderr, ": %.0f tokens/s%s", rate,
+                   texts > 1 ? Printf(" of %zu texts", texts).c_str() : "");
+    std::fputc('\n', stderr);
+    return Status::Ok();
+  }
+
+  std::vector<std::string> plans_, prompts_, prompt_files_, stops_, ports_, inputs_;
+  std::string prefix_file_, seed_;
+  int64_t max_tokens_ = -1;
+  bool ids_ = false, raw_ = false;
+  Sampling sampling_;
+  FormOptions form_;
+  LoadOptions load_;
+  CommandOutput out_;
+  std::vector<int64_t> stop_tokens_;
+  std::vector<Tensor> given_;
+  std::unique_ptr<LoadedSession> loaded_;
+  DecoderForm decoder_;
+  Tokens prefix_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeGenerateCommand() { return std::make_unique<GenerateCommand>(); }
+
+}  // namespace rondo::tools
