@@ -31,6 +31,7 @@ struct NarrowCodes {
   Shape shape;                                   // of the numbers
   int bits = 0;
   bool is_signed = false;
+  PackedType type = PackedType::kNone;
 };
 
 // What an ONNX value name stands for: a tensor, or a sequence of tensors whose length is known.

@@ -89,14 +89,16 @@ Status DequantizeLinear(OpContext& c) {
     c.Set(0, packed);
     return Status::Ok();
   }
-  RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
+  const bool real = c.InValue(0).bits != 0 && c.dtype(0) == DType::kF32;  // FP8, FP4
+  if (!real) RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
-  NodeId x = c.b.Cast(c.In(0), DType::kI32);
+  const DType exact = real ? DType::kF32 : DType::kI32;
+  NodeId x = c.b.Cast(c.In(0), exact);
   if (c.Has(2)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
     RONDO_ASSIGN_OR_RETURN(NodeId zero, Spread(c, 2));
-    x = c.b.Sub(x, c.b.Cast(zero, DType::kI32));
+    x = c.b.Sub(x, c.b.Cast(zero, exact));
   }
   DType type = c.dtype(1);
   if (c.Int("output_dtype", 0) != 0) {

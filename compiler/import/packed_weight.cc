@@ -21,6 +21,11 @@ int CodeAt(const NarrowCodes& codes, int64_t i) {
   return (code & mask) ^ (codes.is_signed ? 1 << (codes.bits - 1) : 0);
 }
 
+bool IsNoNumber(PackedType type, int code) {
+  return (type == PackedType::kE4M3 && (code & 0x7f) == 0x7f) ||
+         (type == PackedType::kE5M2 && (code & 0x7f) >= 0x7c);
+}
+
 // The weight as a matrix [n, k], of which element (n, k) is number n * n_stride + k * k_stride, and its
 // scales: that of a row and a block is number row * scale_row + block * scale_block.
 struct Layout {
@@ -61,9 +66,10 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
   if (codes == nullptr || codes->shape.rank != 2 || codes->data->synthetic || !IsFloat(c.dtype(1)) ||
       c.dtype(1) == DType::kF64)
     return kNoNode;
-  if (c.Has(2) && (zeros == nullptr || zeros->data->synthetic || zeros->bits != codes->bits ||
+  if (c.Has(2) && (zeros == nullptr || zeros->data->synthetic || zeros->type != codes->type ||
                    zeros->is_signed != codes->is_signed || !(zeros->shape == c.shape(1))))
     return kNoNode;
+  const bool whole = codes->type <= PackedType::kU8;
   DataPointer scales;
   if (!c.b.ConstantValue(c.In(1), kMostBytes, &scales)) return kNoNode;
   DType type = c.dtype(1);
@@ -77,23 +83,25 @@ Result<NodeId> DequantisedWeight(OpContext& c) {
   const Layout& layout = *found;
   const int64_t blocks = (layout.k + layout.block - 1) / layout.block;
   std::vector<uint8_t> numbers(static_cast<size_t>(layout.n * layout.k));
-  std::vector<float> scale(static_cast<size_t>(layout.n * blocks)), zero(zeros == nullptr ? 0 : scale.size());
+  std::vector<float> scale(static_cast<size_t>(layout.n * blocks));
+  std::vector<float> zero(zeros == nullptr ? 0 : scale.size());
   for (int64_t n = 0; n < layout.n; ++n) {
     for (int64_t k = 0; k < layout.k; ++k) {
-      numbers[static_cast<size_t>(n * layout.k + k)] =
-          static_cast<uint8_t>(CodeAt(*codes, n * layout.n_stride + k * layout.k_stride));
+      const int code = CodeAt(*codes, n * layout.n_stride + k * layout.k_stride);
+      if (IsNoNumber(codes->type, code)) return kNoNode;
+      numbers[static_cast<size_t>(n * layout.k + k)] = static_cast<uint8_t>(code);
     }
     for (int64_t b = 0; b < blocks; ++b) {
       const int64_t from = n * layout.scale_row + b * layout.scale_block;
       const size_t to = static_cast<size_t>(n * blocks + b);
       scale[to] = scalar::Load<float>(scales->dtype, scales->bytes.data(), from);
       if (zeros != nullptr) zero[to] = static_cast<float>(CodeAt(*zeros, from));
+      if (!whole && zeros != nullptr && zero[to] != 0) return kNoNode;  // ONNX has none there
     }
   }
   const int32_t middle = codes->is_signed ? 1 << (codes->bits - 1) : 0;
   const std::shared_ptr<const ir::PackedMatrix> matrix =
-      ir::Pack(codes->bits == 2 ? PackedType::kU2 : PackedType::kU4, layout.n, layout.k, layout.block,
-               numbers, scale, zero, middle, scales->dtype);
+      ir::Pack(codes->type, layout.n, layout.k, layout.block, numbers, scale, zero, middle, scales->dtype);
   NodeId w = c.b.Constant(ir::PackedConstant(matrix, type, codes->data->name));
   return layout.k_stride == 1 ? w : c.b.Transpose(w, {1, 0});
 }

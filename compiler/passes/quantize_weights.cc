@@ -41,9 +41,9 @@ class Quantising {
       std::snprintf(error, sizeof(error), "%.5f", relative);
     }
     char line[512];
-    std::snprintf(line, sizeof(line), "\n  %-48s [%lld, %lld] %s relative RMS error %s, %lld -> %lld bytes",
-                  data->name.c_str(), static_cast<long long>(layout->n), static_cast<long long>(layout->k),
-                  Name(data->dtype), error, static_cast<long long>(data->byte_size()),
+    std::snprintf(line, sizeof(line), "\n%s\t[%lld, %lld]\t%s\t%s\t%lld\t%lld", data->name.c_str(),
+                  static_cast<long long>(layout->n), static_cast<long long>(layout->k), Name(data->dtype),
+                  error, static_cast<long long>(data->byte_size()),
                   static_cast<long long>(matrix->byte_size()));
     lines_ += line;
     before_ += data->byte_size();

@@ -1,5 +1,5 @@
-// Models whose weights are in fewer bits, on the host: how far they are from f32, what they take, and that plans
-// that say something else of their weights than is there are refused.
+// Models whose weights are in fewer bits, on the host: how far they are from f32, what they take, and that
+// plans that say something else of their weights than is there are refused.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -12,7 +12,8 @@ namespace {
 
 CompileOptions Pycoder(const char* bits) {
   CompileOptions options;
-  options.models = {{"prefill", DataPath("pycoder/prefill64.onnx")}, {"decode", DataPath("pycoder/decode.onnx")}};
+  options.models = {{"prefill", DataPath("pycoder/prefill64.onnx")},
+                    {"decode", DataPath("pycoder/decode.onnx")}};
   if (bits != nullptr) options.quantize = *ParseWeightBits(bits);
   return options;
 }
@@ -82,7 +83,9 @@ TEST(PackedModels, WeightsThatDoNotLieAsTheirPartSaysAreRefused) {
   ASSERT_NE(part, nullptr);
   ASSERT_TRUE(VerifyPlan(compiled->plan).ok());
   const Part good = *part;
-  const auto operand = [&](uint16_t index) -> Operand& { return const_cast<Operand&>(part->operands[index]); };
+  const auto operand = [&](uint16_t index) -> Operand& {
+    return const_cast<Operand&>(part->operands[index]);
+  };
   const auto stride = [&](uint16_t index, size_t loop) -> int64_t& {
     return const_cast<int64_t&>(operand(index).strides[loop]);
   };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/host/driver_case.h"
+#include "tests/host/packed_part.h"
 #include "tests/host/random_layout.h"
 
 namespace rondo::test {
@@ -137,49 +138,23 @@ TEST(Contraction, OfDoublesAndIntegersMatchesTheReference) {
   }
 }
 
-// An operand over packed weights: `step` an n, `inner` a number along k.
-uint16_t PackedOperand(PartMaker& maker, DType dtype, int64_t elements, int64_t step, int64_t inner) {
-  const uint16_t index = maker.Operand(dtype, Mode::kRead, {});
-  Span<int64_t> strides = maker.arena->New<int64_t>(maker.loops.size());
-  strides[1] = step * maker.loops[2];
-  strides[2] = step;
-  strides[3] = inner;
-  maker.operands[index].strides = strides;
-  maker.sizes[maker.operands[index].param] = elements;
-  return index;
-}
-
 void PackedContraction(uint32_t seed) {
   Random random(seed);
   Arena arena;
   PartMaker maker(&arena);
-  Part& part = maker.part;
   constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
                                    PackedType::kE4M3, PackedType::kE5M2, PackedType::kE2M1};
-  part.packed.type = kTypes[seed % 6];
-  part.packed.block = seed % 5 == 0 ? int64_t{1} << 20 : int64_t{16} << Between(random, 0, 4);
-  part.packed.zero = static_cast<int32_t>(Between(random, 0, 9));
-  maker.loops = {Between(random, 1, seed % 8 == 0 ? 80 : 10), Between(random, 1, 3), Between(random, 16, 60),
-                 Between(random, 4, 50) * 8};
-  part.skeleton = Skeleton::kContraction;
-  part.m = part.reduced = 1;
-  part.n = 2;
-  const PackedShape shape = {maker.loops[1] * maker.loops[2], maker.loops[3], part.packed.block,
-                             BitsOf(part.packed.type)};
+  PackedWeights packed = {kTypes[seed % 6], DType::kF32, int64_t{16} << Between(random, 0, 4), 0};
+  if (seed % 5 == 0) packed.block = int64_t{1} << 20;
+  packed.zero = static_cast<int32_t>(Between(random, 0, 9));
+  const PackedShape shape = BeginPacked(maker,
+                                        {Between(random, 1, seed % 8 == 0 ? 80 : 10), Between(random, 1, 3),
+                                         Between(random, 16, 60), Between(random, 4, 50) * 8},
+                                        packed);
+  Part& part = maker.part;
   part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {0, 3});
-  const DType scale = RandomFloat(random);
-  std::vector<uint16_t> rhs, scales, zeros;
-  for (int64_t j = 0; j < Between(random, 1, 2); ++j) {
-    const auto add = [&] {
-      return PackedOperand(maker, scale, shape.scales_covered(), shape.ScaleStride(), 0);
-    };
-    rhs.push_back(PackedOperand(maker, DType::kU8, shape.covered(), shape.Stride(), 1));
-    scales.push_back(add());
-    if (seed % 3 == 0) zeros.push_back(add());
-  }
-  part.rhs = arena.Copy(rhs);
-  part.scales = arena.Copy(scales);
-  if (!zeros.empty()) part.zeros = arena.Copy(zeros);
+  const std::vector<uint16_t> rhs =
+      AddPacked(maker, shape, Between(random, 1, 2), RandomFloat(random), seed % 3 == 0);
   const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});
   const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 2, 1});
   MakeEpilogue(random, maker, static_cast<int>(rhs.size()), TapeType::kF32, bias, DType::kF32, out,

@@ -400,18 +400,38 @@ class CompileCommand : public Command {
                                 {"unused", use.unused}};
   }
 
+  // What --quantize-weights did to each weight: the lines of the pass's text behind the first, by tabs.
+  void PrintWeights(const PassReport& pass) {
+    Section section;
+    section.title = "Weights in fewer bits: " + pass.program;
+    section.table.head = {"weight", "[n, k]", "type", "relative RMS error", "bytes before", "after"};
+    std::istringstream lines(pass.text);
+    std::string line, field;
+    for (std::getline(lines, line); std::getline(lines, line);) {
+      std::istringstream fields(line);
+      std::vector<std::string> row;
+      while (std::getline(fields, field, '\t')) row.push_back(field);
+      section.table.rows.push_back(row);
+    }
+    if (!section.table.rows.empty()) out_.Print(section);
+  }
+
   void PrintPasses(const CompileReport& report) {
     Section section;
     section.title = "Passes";
     section.table.head = {"program", "pass", "ms", "what it did"};
     for (const PassReport& pass : report.passes) {
-      std::string text = pass.text;
+      std::string text =
+          pass.pass == "quantize_weights" ? pass.text.substr(0, pass.text.find('\n')) : pass.text;
       for (char& c : text) {
         if (c == '\n') c = ';';
       }
       section.table.rows.push_back({pass.program, pass.pass, Printf("%.1f", pass.seconds * 1e3), text});
     }
     out_.Print(section);
+    for (const PassReport& pass : report.passes) {
+      if (pass.pass == "quantize_weights") PrintWeights(pass);
+    }
     Section orders;
     orders.title = "Order of steps";
     for (const ProgramReport& program : report.programs)

@@ -23,6 +23,29 @@ DEV u32 fma_pair(u32 a, u32 b, u32 c) {
   return d;
 }
 
+// (x & MASK) | SET, (x & MASK) ^ FLIP, and x where the bits of MASK are set, else y: one instruction each,
+// which two constants in plain C++ are not.
+template <u32 MASK, u32 SET>
+DEV u32 masked_or(u32 x) {
+  u32 d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(x), "n"(MASK), "n"(SET));
+  return d;
+}
+template <u32 MASK, u32 FLIP>
+DEV u32 masked_xor(u32 x) {
+  u32 d;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(d) : "r"(x), "n"(MASK), "n"(FLIP));
+  return d;
+}
+template <u32 MASK>
+DEV u32 merged(u32 x, u32 y) {
+  u32 d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xe4;" : "=r"(d) : "r"(x), "r"(y), "n"(MASK));
+  return d;
+}
+// Left by so many bits, or right.
+DEV u32 moved(u32 x, int left) { return left >= 0 ? x << left : x >> -left; }
+
 template <PackedMatmul M>
 struct PackedCodes {
   static constexpr bool BF16 = M.bf16, WHOLE = M.type <= kPackedU8;
@@ -36,31 +59,30 @@ struct PackedCodes {
   }
   // Pair i of a word.
   DEV u32 pair(u32 w, int i, u32 bias) {
+    if (!WHOLE) return real(w, i);
     const u32 x = w >> (M.bits * i);
-    if (M.type == kPackedU2) return add((x & 0x00030003u) | MAGIC, bias);
-    if (M.type == kPackedU4) return add((x & 0x000f000fu) | MAGIC, bias);
-    if (M.type == kPackedU8 && !BF16) return add((x & 0x00ff00ffu) | MAGIC, bias);
-    if (M.type == kPackedU8) {
-      // 128 + the low 7 bits, less 256 or, where the eighth is set, 128: the number less 128.
-      const u32 centred = add((x & 0x007f007fu) | MAGIC, (x & 0x00800080u) ^ 0xc380c380u);
-      return M.zeros || M.zero != 128 ? add(centred, bias) : centred;
-    }
-    return real(x);
+    if (M.type == kPackedU2) return add(masked_or<0x00030003u, MAGIC>(x), bias);
+    if (M.type == kPackedU4) return add(masked_or<0x000f000fu, MAGIC>(x), bias);
+    if (!BF16) return add(masked_or<0x00ff00ffu, MAGIC>(x), bias);
+    // 128 + the low 7 bits, less 256 or, where the eighth is set, 128: the number less 128.
+    const u32 centred = add(masked_or<0x007f007fu, MAGIC>(x), masked_xor<0x00800080u, 0xc380c380u>(x));
+    return M.zeros || M.zero != 128 ? add(centred, bias) : centred;
   }
 
  private:
   static constexpr u32 MAGIC = BF16 ? 0x43004300u : 0x64006400u;
   DEV u32 add(u32 a, u32 b) { return fma_pair<BF16>(a, ONE, b); }
-  DEV u32 real(u32 x) {
-    // Bits of a code behind its sign; by how much sign and those move; the power of two, twice.
+  DEV u32 real(u32 w, int i) {
+    // Bits of a code behind its sign; by how much those move; what is left of both; the power of two, twice.
     constexpr int MANTISSA = M.type == kPackedE4M3 ? 3 : M.type == kPackedE5M2 ? 2 : 1;
     constexpr int BEHIND = M.bits - 1, OWN = (BF16 ? 7 : 10) - MANTISSA;
-    constexpr u32 SIGN = 0x00010001u << BEHIND, REST = ((1u << BEHIND) - 1) * 0x00010001u;
+    constexpr u32 SIGN = 0x80008000u, KEPT = SIGN | ((((1u << BEHIND) - 1) << OWN) * 0x00010001u);
     constexpr u32 BIAS = M.type == kPackedE4M3 ? 7 : M.type == kPackedE5M2 ? 15 : 1;
     constexpr u32 POWER = BF16 ? (254 - BIAS) << 7 : (30 - BIAS) << 10;
-    const u32 y = (x & SIGN) << (15 - BEHIND) | (x & REST) << OWN;
+    const int at = M.bits * i;
+    const u32 y = merged<SIGN>(moved(w, 15 - BEHIND - at), moved(w, OWN - at)) & KEPT;
     if (!BF16 && M.type == kPackedE5M2) return y;
-    return fma_pair<BF16>(y, POWER * 0x00010001u, 0x80008000u);
+    return fma_pair<BF16>(y, POWER * 0x00010001u, SIGN);
   }
 };
 

@@ -11,7 +11,7 @@ namespace rondo::cuda {
 // `warps` of a block, and the blocks of a cluster, split K; the others take other columns. All are ints, as
 // those of TileMatmul.
 struct PackedMatmul {
-  int m;            // rows
+  int m, n, k;      // rows; the other extents
   int b_count;      // matrices B that share A
   int warps;        // of the block's 8, that split K
   int stages;       // of copies
@@ -36,28 +36,20 @@ struct PackedMatmul {
   HOST_DEVICE int one() const { return pieces * 512 + scales() * (zeros ? 2 : 1); }   // B's part of a slot
   HOST_DEVICE int slot() const { return b_count * one(); }
   HOST_DEVICE int stage() const { return 8 * slot(); }
+  HOST_DEVICE int k_pieces() const { return (k + piece_k() - 1) / piece_k(); }
+  HOST_DEVICE int k_blocks() const { return k / block + (k % block != 0); }
   // Steps of a block along K.
-  template <typename Int>
-  HOST_DEVICE Int steps(Int k) const {
-    return (k + tile_k() * cluster - 1) / (tile_k() * cluster);
-  }
+  HOST_DEVICE int steps() const { return (k + tile_k() * cluster - 1) / (tile_k() * cluster); }
+  // All steps of all warps are of numbers that are there.
+  HOST_DEVICE bool even_k() const { return k % (tile_k() * cluster) == 0; }
   // Elements from one row of a block's part of A to the next: rows lie in different banks.
-  template <typename Int>
-  HOST_DEVICE Int a_pitch(Int k) const {
-    return (steps(k) * tile_k() + 63) / 64 * 64 + 32;
-  }
-  template <typename Int>
-  HOST_DEVICE Int a_bytes(Int k) const {
-    return m * a_pitch(k) * 2;
-  }
+  HOST_DEVICE int a_pitch() const { return (steps() * tile_k() + 63) / 64 * 64 + 32; }
+  HOST_DEVICE int a_bytes() const { return m * a_pitch() * 2; }
   // What adds the accumulators up.
   HOST_DEVICE FewRowsMatmul few_rows() const {
     return {m, b_count, warps, stages, cluster, 0, 0, bf16, b_constant};
   }
-  template <typename Int>
-  HOST_DEVICE Int shared(Int k) const {
-    return stages * stage() + a_bytes(k) + few_rows().accumulators();
-  }
+  HOST_DEVICE int shared() const { return stages * stage() + a_bytes() + few_rows().accumulators(); }
 };
 
 }  // namespace rondo::cuda
