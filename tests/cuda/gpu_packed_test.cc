@@ -36,7 +36,8 @@ void Add(Suite* suite, const PackedCase& p, uint32_t seed) {
   for (uint16_t codes : c.maker.part.rhs) {
     for (char& byte : c.memory.params[c.maker.operands[codes].param]) {
       // FP8 of the lower half of its exponents; whole numbers that zero points take to both sides.
-      byte = static_cast<char>(random() & (p.type == PackedType::kE4M3 || p.type == PackedType::kE5M2 ? 0xbf : 0xff));
+      byte = static_cast<char>(random() &
+                               (p.type == PackedType::kE4M3 || p.type == PackedType::kE5M2 ? 0xbf : 0xff));
     }
   }
   const double most = p.type == PackedType::kU8 ? 512 : p.type == PackedType::kU4 ? 32 : 8;
@@ -65,7 +66,8 @@ TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   for (const char* choice :
        {"packed 5x4 warps 8 cluster 1", "packed 6x2 warps 8 cluster 1", "packed 4x2 warps 8 cluster 1",
         "packed 12x1 warps 8 cluster 1", "packed 5x4 warps 4 cluster 1", "packed 6x2 warps 8 cluster 2",
-        "packed 6x2 warps 8 cluster 4", "packed 3x2 warps 8 cluster 8", "packed 3x2 warps 4 cluster 8", "plain"}) {
+        "packed 6x2 warps 8 cluster 4", "packed 3x2 warps 8 cluster 8", "packed 3x2 warps 4 cluster 8",
+        "plain"}) {
     Suite suite;
     suite.configuration = *ParseKernelConfiguration(choice);
     SCOPED_TRACE(choice);

@@ -10,7 +10,8 @@
 namespace rondo::test {
 
 // Loops m, n, n, k of a contraction whose operands are still to come; `packed` says how its weights lie.
-inline PackedShape BeginPacked(PartMaker& maker, const std::vector<int64_t>& loops, const PackedWeights& packed) {
+inline PackedShape BeginPacked(PartMaker& maker, const std::vector<int64_t>& loops,
+                               const PackedWeights& packed) {
   maker.loops = loops;
   maker.part.skeleton = Skeleton::kContraction;
   maker.part.m = maker.part.reduced = 1;
@@ -32,9 +33,12 @@ inline uint16_t PackedOperand(PartMaker& maker, DType dtype, int64_t elements, i
 }
 
 // `count` right sides, with scales of that type and, if asked for, zero points.
-inline std::vector<uint16_t> AddPacked(PartMaker& maker, const PackedShape& shape, int64_t count, DType scale, bool zeros) {
+inline std::vector<uint16_t> AddPacked(PartMaker& maker, const PackedShape& shape, int64_t count, DType scale,
+                                       bool zeros) {
   std::vector<uint16_t> codes, scales, points;
-  const auto add = [&] { return PackedOperand(maker, scale, shape.scales_covered(), shape.ScaleStride(), 0); };
+  const auto add = [&] {
+    return PackedOperand(maker, scale, shape.scales_covered(), shape.ScaleStride(), 0);
+  };
   for (int64_t j = 0; j < count; ++j) {
     codes.push_back(PackedOperand(maker, DType::kU8, shape.covered(), shape.Stride(), 1));
     scales.push_back(add());
