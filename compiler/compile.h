@@ -101,6 +101,10 @@ struct CompileOptions {
   std::map<std::string, double> bound_inputs;
   std::vector<StateName> states;  // applied to every model that has both names
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
+  // Inputs whose memory the caller gives away with each run: an output of the same shape and type is computed
+  // there, where all that reads the input can run before; else temporaries may lie there. Of every model that
+  // has the name. For plans of one device.
+  std::vector<std::string> donations;
   // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
   // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
   int64_t cache_length = 0;
@@ -119,7 +123,8 @@ struct CompileOptions {
   // (compiler/schedule/overlap.h).
   double overlap_budget = 0.1;
   // Of nodes of the models: "fuse" is "off" (a kernel of its own), "graph" is "off" (in no graph with
-  // others), "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
+  // others), "keep" is "together" (with those that it exchanges values with: compiler/import/kept_regions.h),
+  // "stream" is 0 to 63 (compiler/schedule/streams.h), "after" and "needs" are names of nodes
   // (compiler/import/control_edges.h). Models say the same by metadata of their nodes.
   std::vector<NodeAnnotation> annotations;
   std::vector<std::string> break_before;  // ONNX node names: a partition ends before each

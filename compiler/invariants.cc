@@ -7,6 +7,7 @@
 #include "compiler/codegen/lowered_rules.h"
 #include "compiler/ir/loop.h"
 #include "compiler/memory/stream_lives.h"
+#include "compiler/schedule/keep_together.h"
 #include "formats/plan/verifier.h"
 
 namespace rondo {
@@ -174,6 +175,8 @@ std::string MoreThanTwoUnits(const ProgramInWork& program) {
   return GatheredBeyondTwoUnits(program.gathered, program.planned.lowered);
 }
 
+std::string Parted(const ProgramInWork& program) { return RegionParted(program.planned.lowered); }
+
 // The first of the values that take over one memory, one from the other.
 size_t FirstInMemory(const MemoryPlan& memory, size_t value) {
   while (memory.takes_over[value] >= 0) value = static_cast<size_t>(memory.takes_over[value]);
@@ -247,6 +250,7 @@ constexpr Invariant kInvariants[] = {
      "of weights that are gathered (--weights gather), no more than two neighbouring units are in memory at "
      "once, on whatever stream",
      true, Internal<MoreThanTwoUnits>},
+    {kTogether, "together", "nothing stands between ops that are kept together", true, Internal<Parted>},
     {kVerified, "verified", "the plan passes the verifier (formats/plan)", false, Verified},
 };
 

@@ -22,7 +22,8 @@ inline constexpr Invariants kNoLoops = 1 << 5;
 inline constexpr Invariants kPartitioned = 1 << 6;
 inline constexpr Invariants kPlaced = 1 << 7;
 inline constexpr Invariants kTwoUnits = 1 << 8;
-inline constexpr Invariants kVerified = 1 << 9;  // of the emitted plan
+inline constexpr Invariants kTogether = 1 << 9;
+inline constexpr Invariants kVerified = 1 << 10;  // of the emitted plan
 
 struct Invariant {
   Invariants bit;

@@ -20,7 +20,7 @@ constexpr For kAny = For::kAny, kGpus = For::kGpus;
 
 // What holds of every graph, of graphs whose states are known, and of every lowered program.
 constexpr Invariants kGraphs = kWellFormed | kTidy, kPaired = kGraphs | kStatesNamed;
-constexpr Invariants kOps = kLowered | kOrdered, kSteps = kOps | kNoLoops | kTwoUnits;
+constexpr Invariants kOps = kLowered | kOrdered, kSteps = kOps | kNoLoops | kTwoUnits | kTogether;
 
 // Name, function; whether it runs for each program or once, may be skipped, and for which targets it is; what
 // it leaves, what holds of that, and its promise.
@@ -28,6 +28,9 @@ constexpr PipelineEntry kPipeline[] = {
     {"import", Import, kEach, kNeeded, kAny, Leaves::kGraph, kWellFormed,
      "reads the ONNX model and decomposes its operators into the IR; shapes are static from here on",
      ImportNamesWereFound},
+    {"integer_products", GraphAndBodies<passes::IntegerProducts>, kEach, kOptional, kAny, Leaves::kGraph,
+     kGraphs,
+     "products of quantised numbers multiply 8-bit integers; scales and zero points follow the sums"},
     {"fold_constants", GraphAndBodies<passes::FoldConstants>, kEach, kOptional, kAny, Leaves::kGraph, kGraphs,
      "nodes that depend on small constants alone are constants; weights stay as they are"},
     {"eliminate_common_subexpressions", GraphAndBodies<passes::EliminateCommonSubexpressions>, kEach,
@@ -85,6 +88,8 @@ constexpr PipelineEntry kPipeline[] = {
      "loops are kernels that repeat; what a round hands on has its place"},
     {"streams", PutOnStreams, kEach, kOptional, kAny, Leaves::kLowered, kOps | kNoLoops,
      "steps are on the streams that annotations say; what must be ordered between streams is by dependences"},
+    {"keep_together", KeepRegions, kEach, kNeeded, kAny, Leaves::kLowered, kOps | kNoLoops | kTogether,
+     "what annotations keep together stands one after another"},
     {"gather_weights", GatherAhead, kEach, kNeeded, kAny, Leaves::kLowered, kSteps,
      "with --weights gather: each weight is brought together just before its use, two layers' worth at once"},
     {"overlap", Overlap, kOnce, kOptional, kAny, Leaves::kLowered, kSteps,
@@ -162,6 +167,15 @@ Status CheckDevices(const CompileOptions& options) {
   return Status::Ok();
 }
 
+Status CheckDonations(const CompileOptions& options) {
+  if (options.donations.empty() || (options.devices < 2 && SharingText(options).empty())) return Status::Ok();
+  return Status::Error(
+      Code::kUnsupported,
+      "donated input \"%s\": a plan for several devices copies its inputs to each of them, and "
+      "takes over none",
+      options.donations[0].c_str());
+}
+
 Status CheckModels(const CompileOptions& options) {
   std::set<std::string> names;
   for (const ModelSource& model : options.models) {
@@ -182,13 +196,14 @@ Status CheckAnnotations(const CompileOptions& options) {
   for (const NodeAnnotation& a : options.annotations) {
     const bool known = a.key == "stream" ? IsStreamNumber(a.value)
                        : IsOrder(a.key)  ? !a.value.empty()
+                       : a.key == "keep" ? a.value == "together"
                                          : (a.key == "fuse" || a.key == "graph") && a.value == "off";
     if (known) continue;
-    return Status::Error(
-        Code::kInvalidArgument,
-        "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, graph: off, after: "
-        "NODES, needs: NODES",
-        a.key.c_str(), a.value.c_str(), a.node.c_str(), kMaxAnnotatedStreams - 1);
+    return Status::Error(Code::kInvalidArgument,
+                         "annotation %.50s: %.50s of node \"%s\" is none of stream: 0 to %u, fuse: off, "
+                         "graph: off, keep: together, "
+                         "after: NODES, needs: NODES",
+                         a.key.c_str(), a.value.c_str(), a.node.c_str(), kMaxAnnotatedStreams - 1);
   }
   return Status::Ok();
 }
@@ -226,6 +241,7 @@ Status CheckOptions(const CompileOptions& options) {
   }
   RONDO_RETURN_IF_ERROR(CheckDevices(options));
   RONDO_RETURN_IF_ERROR(CheckModels(options));
+  RONDO_RETURN_IF_ERROR(CheckDonations(options));
   RONDO_RETURN_IF_ERROR(CheckAnnotations(options));
   return CheckPassNames(options);
 }

@@ -8,6 +8,7 @@
 #include "compiler/ir/loop.h"
 #include "compiler/model_shapes.h"
 #include "compiler/schedule/expand_loops.h"
+#include "compiler/schedule/keep_together.h"
 #include "compiler/schedule/streams.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
@@ -151,6 +152,12 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
       compilation->states_found.push_back(state.input);
     }
   }
+  for (const std::string& name : compilation->options.donations) {
+    const auto& inputs = program->graph.inputs;
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == name; })) continue;
+    options.donations.push_back(name);
+    compilation->donations_found.push_back(name);
+  }
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
   *text = std::move(result.text);
   return Status::Ok();
@@ -227,6 +234,11 @@ Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
   return Status::Ok();
 }
 
+Status KeepRegions(Compilation*, ProgramInWork* program, std::string* text) {
+  *text = KeepTogether(&program->planned.lowered);
+  return Status::Ok();
+}
+
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text) {
   LoweredProgram* lowered = &program->planned.lowered;
   const auto& breaks = compilation->options.break_before;
@@ -237,7 +249,15 @@ Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::str
   program->planned.partitions = PartitionSteps(steps);
   *text = std::to_string(program->planned.lowered.ops.size()) + " steps in " +
           std::to_string(program->planned.partitions.size()) + " partitions";
-  for (const PlannedPartition& partition : program->planned.partitions) *text += "\n" + partition.detail;
+  for (const PlannedPartition& partition : program->planned.partitions) {
+    *text += "\n" + partition.detail;
+    const size_t end = partition.first_step + partition.num_steps;
+    if (end >= lowered->ops.size() || RegionOf(lowered->ops[end]).empty()) continue;
+    if (RegionOf(lowered->ops[end - 1]) != RegionOf(lowered->ops[end])) continue;
+    return Status::Error(Code::kInvalidArgument,
+                         "nodes are to be kept together, but a graph ends amid them: %s",
+                         partition.detail.c_str());
+  }
   return Status::Ok();
 }
 
@@ -365,6 +385,11 @@ Status StatesWereFound(const Compilation& compilation) {
     return Status::Error(Code::kInvalidArgument,
                          "state \"%s:%s\": no model has an input or output of these names",
                          state.input.c_str(), state.output.c_str());
+  }
+  for (const std::string& name : compilation.options.donations) {
+    if (Contains(compilation.donations_found, name)) continue;
+    return Status::Error(Code::kInvalidArgument, "donated input \"%s\": no model has an input of this name",
+                         name.c_str());
   }
   return Status::Ok();
 }

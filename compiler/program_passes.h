@@ -47,6 +47,7 @@ Status PickLibraries(Compilation* compilation, ProgramInWork* program, std::stri
 Status Schedule(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status WriteOutLoops(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PutOnStreams(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status KeepRegions(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status Overlap(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status MakePartitions(Compilation* compilation, ProgramInWork* program, std::string* text);

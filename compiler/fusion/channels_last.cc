@@ -12,6 +12,8 @@ namespace {
 
 bool Is16Bit(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
+bool IsNarrow(DType dtype) { return Is16Bit(dtype) || dtype == DType::kI8 || dtype == DType::kU8; }
+
 // A pixel of eight channels, or of the four of a picture, is read as vectors.
 bool CanLieChannelsLast(const Node& node) {
   return node.shape.rank >= 3 && (node.shape[1] % 8 == 0 || node.shape[1] == 4);
@@ -119,7 +121,7 @@ bool TensorCoresWantOwnOrder(const Context& c, NodeId id) {
 }
 
 bool TensorCoresWantChannelsLast(const Context& c, NodeId id) {
-  if (c.images[static_cast<size_t>(id)] != kImage || !Is16Bit(c.node(id).dtype)) return false;
+  if (c.images[static_cast<size_t>(id)] != kImage || !IsNarrow(c.node(id).dtype)) return false;
   for (NodeId reader : c.readers[id]) {
     if (c.node(reader).op == Op::kConcat && c.images[static_cast<size_t>(reader)] == 0) return false;
     if (c.node(reader).op == Op::kCollective && !SentChannelsLast(c, c.node(reader).inputs[0])) return false;

@@ -17,12 +17,14 @@ bool IsConvolution(const Context& c, NodeId id) {
   return group >= 0 && c.groups[group].skeleton == Skeleton::kConvolution;
 }
 
+bool IsImage(DType t) { return IsFloat(t) || t == DType::kI8 || t == DType::kU8; }
+
 // On the host, whatever a convolution or pool makes or reads, and what lies between them: its loops run along
 // the channels. Only where all readers see images and channels as they are, however they count the points.
 bool VectorsWantChannelsLast(const Context& c, NodeId id, int depth = 0) {
   const Node& node = c.node(id);
   constexpr int kMostDepth = 4;  // of pointwise kernels and concatenations up to the convolution
-  if (node.shape.rank < 3 || node.shape[1] == 1 || !IsFloat(node.dtype) || depth > kMostDepth) return false;
+  if (node.shape.rank < 3 || node.shape[1] == 1 || !IsImage(node.dtype) || depth > kMostDepth) return false;
   const auto same = [&](NodeId input) {
     const Shape& shape = c.node(input).shape;
     return shape.rank >= 3 && shape[0] == node.shape[0] && shape[1] == node.shape[1] &&

@@ -89,7 +89,8 @@ class ConvolutionEmission {
       return Status::Ok();
     }
     const bool lowest = part.combine == Combine::kMax && node_.op == Op::kPool;
-    Guarded(part.lhs, lowest ? -std::numeric_limits<double>::infinity() : 0.0);
+    const double absent = node_.op == Op::kPool ? 0 : static_cast<double>(node_.As<ir::ConvAttrs>().absent);
+    Guarded(part.lhs, lowest ? -std::numeric_limits<double>::infinity() : absent);
     builder_.BeginEmitting();
     TapeWriter tape;
     StoreSink(c_, group_, all, &builder_, &tape);

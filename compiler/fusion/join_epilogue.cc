@@ -63,7 +63,7 @@ bool Grouping::Joins(const Group& group, NodeId at, const std::vector<NodeId>& r
   const Node& node = c_.node(id);
   bool write = node.op == Op::kIndexedWrite;
   if (!Free(id) || c_.FusionOff(id) || (node.op != Op::kPointwise && !write)) return false;
-  if (!c_.SameStream(at, id) || budget_.Exceeds(group, region, id)) return false;
+  if (!c_.SamePlace(at, id) || budget_.Exceeds(group, region, id)) return false;
   for (NodeId member : region) {
     if (c_.stored[member] || c_.node(member).op == Op::kIndexedWrite) return false;
   }

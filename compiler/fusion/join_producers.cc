@@ -86,7 +86,7 @@ bool Grouping::TryAbsorb(Group* group, NodeId producer) {
   if (op != Op::kMatMul && op != Op::kPointwise && op != Op::kIndexedRead) return false;
   if (!Free(producer) || c_.stored[producer] || !AllReadersIn(producer, group->id)) return false;
   if (c_.FusionOff(group->nodes[0]) || c_.FusionOff(producer) || IsRoundedForMemory(producer)) return false;
-  if (ReadsWhatIsWritten(group->sink, producer) || !c_.SameStream(group->nodes[0], producer)) return false;
+  if (ReadsWhatIsWritten(group->sink, producer) || !c_.SamePlace(group->nodes[0], producer)) return false;
   if (op == Op::kMatMul) return TryTwin(group, producer);
   if (!c_.IsInlinable(producer) || !WorthComputingInside(*group, producer)) return false;
   if (cycles_.WouldCycleAsProducer(group->nodes, producer)) return false;

@@ -10,6 +10,8 @@ using ir::Op;
 
 void Grouping::AbsorbPrologue(int id) {
   const Node& anchor = c_.node(c_.groups[id].anchors[0]);
+  const DType left = c_.node(anchor.inputs[0]).dtype;
+  if (left == DType::kI8 || left == DType::kU8) return;  // tiles of 8-bit integers are read as they lie
   if (anchor.op != Op::kMatMul || !c_.options.inlining || c_.FusionOff(anchor.id)) return;
   std::vector<NodeId> work = {c_.base(anchor.inputs[0])};
   bool outermost = true;
@@ -17,7 +19,7 @@ void Grouping::AbsorbPrologue(int id) {
     NodeId producer = work.back();
     work.pop_back();
     bool fits =
-        Free(producer) && c_.SameStream(anchor.id, producer) && !c_.stored[producer] &&
+        Free(producer) && c_.SamePlace(anchor.id, producer) && !c_.stored[producer] &&
         c_.node(producer).op == Op::kPointwise && c_.IsInlinable(producer) &&
         CostOf(c_.node(producer)) <= 4 &&
         (!outermost || c_.node(producer).shape.elements() == c_.node(anchor.inputs[0]).shape.elements());

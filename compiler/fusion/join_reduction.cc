@@ -94,7 +94,7 @@ void Grouping::ReductionGroup(NodeId first) {
 }
 
 bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
-  if (!Free(id) || !c_.SameStream(c_.groups[group].nodes[0], id)) return false;
+  if (!Free(id) || !c_.SamePlace(c_.groups[group].nodes[0], id)) return false;
   // A reduction of what the cluster reads anyway joins too: its producers may first have to.
   Kind kind = KindOf(rows, *kinds, id);
   if (kind == Kind::kNone) return false;
@@ -122,7 +122,7 @@ void Grouping::AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::ve
         continue;
       bool element = c_.node(base).shape.elements() == rows.domain.elements() &&
                      ir::IsDense(c_.graph.ViewOf(input), rows.domain.elements());
-      if (!element || !c_.SameStream(at, base) || !AllReadersIn(base, group)) continue;
+      if (!element || !c_.SamePlace(at, base) || !AllReadersIn(base, group)) continue;
       if (cycles_.WouldCycleAsProducer(c_.groups[group].nodes, base)) continue;
       if (KindOf(rows, *kinds, base) == Kind::kNone) continue;
       if (!budget_.Take(c_.groups[group], base)) continue;

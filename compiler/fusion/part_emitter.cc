@@ -1,6 +1,7 @@
 #include "compiler/fusion/part_emitter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace rondo::fusion {
@@ -184,6 +185,54 @@ int PartEmitter::InputValue(TapeWriter* tape, NodeId reader, int slot, const Vie
   return reg;
 }
 
+namespace {
+
+// Whether a register holds whole numbers (or no number).
+bool IsWhole(const TapeWriter& tape, int reg, int depth = 0) {
+  const TapeInst& inst = tape.insts()[static_cast<size_t>(reg)];
+  constexpr int kMostDepth = 4;
+  switch (inst.op) {
+    case TapeOp::kRound:
+    case TapeOp::kFloor:
+    case TapeOp::kCeil:
+    case TapeOp::kTrunc: return true;
+    case TapeOp::kConst: return inst.imm.f == std::trunc(inst.imm.f);
+    case TapeOp::kCast: return tape.type(inst.a) == TapeType::kI64;
+    case TapeOp::kAdd:
+    case TapeOp::kMin:
+    case TapeOp::kMax:
+      return depth < kMostDepth && IsWhole(tape, inst.a, depth + 1) && IsWhole(tape, inst.b, depth + 1);
+    default: return false;
+  }
+}
+
+// The float that register `reg` was before it became an integer of few bits, if that has not changed it:
+// whole and clamped to what the bits hold, as quantisation makes it. -1: no such.
+int BeforeNarrowing(const TapeWriter& tape, int reg) {
+  const TapeInst& cast = tape.insts()[static_cast<size_t>(reg)];
+  if (cast.op != TapeOp::kCast || tape.type(cast.a) != TapeType::kF32) return -1;
+  double low = 0, high = 0;
+  switch (static_cast<DType>(cast.imm.i)) {
+    case DType::kI8: low = -128, high = 127; break;
+    case DType::kU8: low = 0, high = 255; break;
+    case DType::kI16: low = -32768, high = 32767; break;
+    case DType::kU16: low = 0, high = 65535; break;
+    default: return -1;
+  }
+  // Whether it is `op` of something and a constant that is no less (kMax), or no more (kMin), than `limit`.
+  const auto clamps = [&](const TapeInst& inst, TapeOp op, double limit) {
+    const TapeInst& other = tape.insts()[inst.b];
+    if (inst.op != op || other.op != TapeOp::kConst) return false;
+    return op == TapeOp::kMin ? other.imm.f <= limit : other.imm.f >= limit;
+  };
+  const TapeInst& least = tape.insts()[cast.a];
+  if (!clamps(least, TapeOp::kMin, high)) return -1;
+  if (!clamps(tape.insts()[least.a], TapeOp::kMax, low) || tape.insts()[least.b].imm.f < low) return -1;
+  return IsWhole(tape, cast.a) ? cast.a : -1;
+}
+
+}  // namespace
+
 int PartEmitter::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
   const Node& node = c_.node(id);
   const ir::PointwiseAttrs& attrs = node.As<ir::PointwiseAttrs>();
@@ -194,6 +243,8 @@ int PartEmitter::Pointwise(TapeWriter* tape, NodeId id, const View& view) {
   if (attrs.op == TapeOp::kCast) {
     DType from = c_.node(node.inputs[0]).dtype;
     if (Widens(from, node.dtype)) return regs[0];
+    const int before = node.dtype == DType::kF32 ? BeforeNarrowing(*tape, regs[0]) : -1;
+    if (before >= 0) return before;
     return tape->Add(Inst(TapeOp::kCast, type, 0, regs[0], 0, 0, static_cast<int64_t>(node.dtype)));
   }
   int reg = tape->Add(Inst(attrs.op, type, 0, regs[0], regs[1], regs[2], attrs.immediate));

@@ -28,8 +28,11 @@ std::string JoinKey(const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return "";
   const Part& part = op.kernel.parts[0];
   if (op.annotations.count("fuse") > 0) return "";
-  const auto stream = op.annotations.find("stream");
-  const std::string on = stream == op.annotations.end() ? "" : " on stream " + stream->second;
+  std::string on;
+  for (const char* key : {"stream", "keep"}) {
+    const auto said = op.annotations.find(key);
+    if (said != op.annotations.end()) on += " " + std::string(key) + " " + said->second;
+  }
   if (part.skeleton == Skeleton::kContraction) {
     const Operand& lhs = part.operands[part.lhs];
     const LoweredBinding& binding = op.params[lhs.param];

@@ -22,6 +22,7 @@ std::optional<Extent> Growth::ExtentOf(int64_t a, int64_t b, int64_t c) const {
   if (b - a != step_ || c - b != step_) return std::nullopt;
   if (a == past()) return Extent::kPast;
   if (a == length_) return Extent::kTotal;
+  if (a > length_) return Extent::kBeyondTotal;
   return std::nullopt;
 }
 

@@ -11,9 +11,10 @@
 
 namespace rondo::importer {
 
-// A dimension of every import alike, of the cached positions, of those and the run's own, or of several times
-// those and the run's own (a batch of masks in one row).
-enum class Extent : uint8_t { kFixed, kPast, kTotal, kTimesTotal };
+// A dimension of every import alike, of the cached positions, of those and the run's own, of several times
+// those and the run's own (a batch of masks in one row), or of some more than those (masks that exporters
+// make one too long, and cut).
+enum class Extent : uint8_t { kFixed, kPast, kTotal, kTimesTotal, kBeyondTotal };
 
 // The first graph is for `length` positions of which a run adds `rows`, the others for `step` (a run's rows,
 // more or less) and twice `step` more. They are borrowed; the first may be changed, as long as nodes that

@@ -6,6 +6,7 @@
 #include "compiler/import/annotations.h"
 #include "compiler/import/device_hints.h"
 #include "compiler/import/import_call.h"
+#include "compiler/import/kept_regions.h"
 #include "formats/onnx/tensor.h"
 
 namespace rondo::importer {
@@ -128,6 +129,7 @@ Status Importer::Run() {
   RONDO_RETURN_IF_ERROR(AddOutputs(&scope));
   report_->annotated = control_.used();
   RONDO_RETURN_IF_ERROR(control_.AddTo(&builder_.graph()));
+  RONDO_RETURN_IF_ERROR(KeepRegions(&builder_.graph()));
   return options_.shared_over > 1 ? ReadHints(scope) : Status::Ok();
 }
 

@@ -23,9 +23,13 @@ NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype
 }
 
 DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
-  std::vector<int> all = AxisRange(0, b.shape(x).rank);
-  NodeId max = all.empty() ? x : b.Reduce(ir::ReduceKind::kMax, x, all, false);
-  NodeId min = all.empty() ? x : b.Reduce(ir::ReduceKind::kMin, x, all, false);
+  // Row by row first: many rows at once, where x is made.
+  const int rank = b.shape(x).rank;
+  const auto extreme = [&](ir::ReduceKind kind) {
+    NodeId of = rank > 1 ? b.Reduce(kind, x, {rank - 1}, true) : x;
+    return rank > 0 ? b.Reduce(kind, of, AxisRange(0, rank), false) : of;
+  };
+  NodeId max = extreme(ir::ReduceKind::kMax), min = extreme(ir::ReduceKind::kMin);
   max = b.BinaryScalar(TapeOp::kMax, max, 0);
   min = b.BinaryScalar(TapeOp::kMin, min, 0);
   NodeId scale = b.BinaryScalar(TapeOp::kDiv, b.Sub(max, min), 255);
@@ -83,6 +87,7 @@ Status QuantizeLinear(OpContext& c) {
   return Status::Ok();
 }
 
+// A weight stays what it is until it is known who reads it: nothing is folded into it yet.
 Status DequantizeLinear(OpContext& c) {
   RONDO_ASSIGN_OR_RETURN(const NodeId packed, DequantisedWeight(c));
   if (packed != kNoNode) {
@@ -92,21 +97,26 @@ Status DequantizeLinear(OpContext& c) {
   const bool real = c.InValue(0).bits != 0 && c.dtype(0) == DType::kF32;  // FP8, FP4
   if (!real) RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
+  const bool weight = c.rank(0) >= 2;
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
-  const DType exact = real ? DType::kF32 : DType::kI32;
-  NodeId x = c.b.Cast(c.In(0), exact);
-  if (c.Has(2)) {
-    RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
-    RONDO_ASSIGN_OR_RETURN(NodeId zero, Spread(c, 2));
-    x = c.b.Sub(x, c.b.Cast(zero, exact));
-  }
+  scale = Widen(c.b, scale);
   DType type = c.dtype(1);
   if (c.Int("output_dtype", 0) != 0) {
     RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
     if (!IsFloat(type)) return Status::Error(Code::kUnsupported, "dequantisation to %s", Name(type));
   }
-  scale = Widen(c.b, scale);
+  const DType exact = real || Narrow(c.dtype(0)) ? DType::kF32 : DType::kI32;  // differences are
+  NodeId zero = kNoNode;
+  if (c.Has(2)) {
+    RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
+    RONDO_ASSIGN_OR_RETURN(zero, Spread(c, 2));
+    zero = c.b.Cast(zero, exact);
+  }
+  c.b.FoldConstants(!weight);
+  NodeId x = c.b.Cast(c.In(0), exact);
+  if (zero != kNoNode) x = c.b.Sub(x, zero);
   c.Set(0, c.b.Cast(c.b.Mul(c.b.Cast(x, c.b.dtype(scale)), scale), type));
+  c.b.FoldConstants(true);
   return Status::Ok();
 }
 

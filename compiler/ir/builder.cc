@@ -28,6 +28,9 @@ std::vector<uint8_t> Bytes(DType dtype, const std::vector<T>& values) {
   return bytes;
 }
 
+// Of the exact sums of products of such numbers.
+DType SumType(DType t) { return t == DType::kI8 || t == DType::kU8 ? DType::kI32 : t; }
+
 // `shape` with dim `axis` taken out, `with` put in its place.
 Shape Spliced(const Shape& shape, int axis, const Shape& with) {
   Shape out;
@@ -61,7 +64,7 @@ NodeId Builder::Finish(Op op, DType dtype, const Shape& shape, Attrs attrs, std:
   node.inputs = std::move(inputs);
   node.sources = sources_;
   node.annotations = annotations_;
-  bool fold = op != Op::kInput && op != Op::kConstant && op != Op::kView && op != Op::kIota &&
+  bool fold = fold_ && op != Op::kInput && op != Op::kConstant && op != Op::kView && op != Op::kIota &&
               !node.inputs.empty() && shape.elements() * ByteSize(dtype) <= kFoldBytes;
   Values values;
   for (size_t i = 0; fold && i < node.inputs.size(); ++i) {
@@ -253,7 +256,7 @@ NodeId Builder::MatMul(NodeId a, NodeId b) {
   int64_t m = as[as.rank - 2], k = as[as.rank - 1], n = bs[bs.rank - 1];
   a = Expand(a, with(common, m, k));
   b = Expand(b, with(common, k, n));
-  NodeId out = Finish(Op::kMatMul, dtype(a), with(common, m, n), std::monostate(), {a, b});
+  NodeId out = Finish(Op::kMatMul, SumType(dtype(a)), with(common, m, n), std::monostate(), {a, b});
   if (vector_b) out = Squeeze(out, shape(out).rank - 1);
   if (vector_a) out = Squeeze(out, shape(out).rank - (vector_b ? 1 : 2));
   return out;
@@ -268,7 +271,7 @@ NodeId Builder::Conv(NodeId x, NodeId w, const ConvAttrs& attrs) {
     int64_t reach = attrs.dilations[i] * (ws[d] - 1) + 1;
     out[d] = (out[d] + attrs.pads_begin[i] + attrs.pads_end[i] - reach) / attrs.strides[i] + 1;
   }
-  return Finish(Op::kConv, dtype(x), out, attrs, {x, w});
+  return Finish(Op::kConv, SumType(dtype(x)), out, attrs, {x, w});
 }
 
 NodeId Builder::Pool(NodeId x, const PoolAttrs& attrs) {

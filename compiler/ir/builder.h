@@ -29,6 +29,9 @@ class Builder {
     annotations_ = std::move(annotations);
   }
 
+  // Whether nodes over small constants become constants at once (they do, unless told otherwise).
+  void FoldConstants(bool fold) { fold_ = fold; }
+
   // Views that show all there is, as it is, are nodes too: so that graphs which differ in a length only have
   // the same nodes.
   void KeepIdentities() { keep_identities_ = true; }
@@ -69,7 +72,7 @@ class Builder {
   // keep: reduced dims stay as 1.
   NodeId Reduce(ReduceKind kind, NodeId x, std::vector<int> axes, bool keep, bool last_index = false);
   NodeId Mean(NodeId x, std::vector<int> axes, bool keep);
-  // Numpy matmul semantics for ranks >= 1, batch dims broadcast.
+  // Numpy matmul semantics for ranks >= 1, batch dims broadcast. Of 8-bit integers: i32, as Conv.
   NodeId MatMul(NodeId a, NodeId b);
   NodeId Conv(NodeId x, NodeId w, const ConvAttrs& attrs);
   NodeId Pool(NodeId x, const PoolAttrs& attrs);
@@ -108,6 +111,7 @@ class Builder {
   std::vector<std::string> sources_;
   std::map<std::string, std::string> annotations_;
   bool keep_identities_ = false;
+  bool fold_ = true;
   NodeId last_collective_ = kNoNode;
   NodeId last_effect_ = kNoNode;
 };

@@ -69,8 +69,9 @@ Data EvalConvAs(const Node& node, const Values& in) {
             &x[static_cast<size_t>((n * in[0]->shape[1] + o / o_per_group * channels + c) * in_size)];
         const T* weight = &w[static_cast<size_t>((o * channels + c) * taps)];
         window.Visit([&](int64_t e, int64_t at, int64_t tap) {
-          if (at >= 0)
-            acc[static_cast<size_t>(e)] += static_cast<double>(plane[at]) * static_cast<double>(weight[tap]);
+          const double value = at < 0 ? static_cast<double>(attrs.absent) : static_cast<double>(plane[at]);
+          if (at >= 0 || attrs.absent != 0)
+            acc[static_cast<size_t>(e)] += value * static_cast<double>(weight[tap]);
         });
       }
       for (int64_t e = 0; e < out_size; ++e) {

@@ -45,8 +45,9 @@ enum class Op : uint8_t {
   kPointwise,     // PointwiseAttrs; inputs have this node's shape
   kIota,          // IotaAttrs; i64, no inputs: the coordinate along one axis
   kReduce,        // ReduceAttrs; reduced dims stay, with extent 1
-  kMatMul,        // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). With
-                  // PackedAttrs: by weights in fewer bits (packed.h)
+  kMatMul,        // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). Of 8-bit
+                  // integers, i8 or u8 each, the exact sums as i32; so does kConv. With PackedAttrs: by weights
+                  // in fewer bits (packed.h)
   kConv,          // ConvAttrs; x [n, c, spatial...], w [o, c / groups, kernel...] -> [n, o, out...]
   kPool,          // PoolAttrs; x [n, c, spatial...] -> [n, c, out...]
   kIndexedRead,   // IndexedAttrs; data, index... -> shape of the indices
@@ -114,6 +115,7 @@ struct ReduceAttrs {
 struct ConvAttrs {
   std::vector<int64_t> strides, dilations, pads_begin, pads_end;  // one a spatial axis
   int64_t groups = 1;
+  int64_t absent = 0;  // what lies outside of x, where x is of 8-bit integers; else 0
 };
 struct PoolAttrs {
   Combine kind = Combine::kMax;  // kMax, kSum or kMean (kMean divides by the number of present points)
@@ -229,6 +231,12 @@ struct GraphOutput {
 struct StatePair {
   int input = 0;
   int output = 0;
+  bool donated = false;  // a buffer of one run, that the caller gives away (fusion makes these of donations)
+};
+// An input whose memory its user gives away, and the output that is it with some elements replaced, or -1.
+struct Donation {
+  int input = 0;
+  int output = -1;
 };
 
 // Who reads each node; of one moment, as lists one behind the other.
@@ -251,6 +259,7 @@ class Graph {
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<StatePair> states;
+  std::vector<Donation> donations;
   // Somebody has said in what order nodes run: control edges are then kept of nodes, too, that die because
   // what needs them alone is replaced.
   bool ordered = false;

@@ -69,9 +69,30 @@ std::string CheckPackedMatMul(const Graph& g, const Node& n, const PackedAttrs& 
   return "";
 }
 
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+// Of the factors of a product: those of 8 bits are summed as i32.
+std::string CheckFactors(const Graph& g, const Node& n) {
+  if (n.inputs.size() != 2) return "takes two inputs";
+  const DType a = Input(g, n, 0).dtype, b = Input(g, n, 1).dtype;
+  if (!Is8Bit(a) && !Is8Bit(b)) return "";
+  return Is8Bit(a) && Is8Bit(b) && n.dtype == DType::kI32 ? "" : "multiplies 8-bit integers with others";
+}
+
+std::string CheckConv(const Graph& g, const Node& n) {
+  const std::string wrong = CheckFactors(g, n);
+  if (!wrong.empty()) return wrong;
+  const int64_t absent = n.As<ConvAttrs>().absent;
+  const DType type = Input(g, n, 0).dtype;
+  const bool fits = type == DType::kI8 ? absent >= -128 && absent < 128
+                                       : absent >= 0 && absent < (type == DType::kU8 ? 256 : 1);
+  return fits ? "" : Text("is surrounded by %lld", static_cast<long long>(absent));
+}
+
 std::string CheckMatMul(const Graph& g, const Node& n) {
   if (const auto* packed = std::get_if<PackedAttrs>(&n.attrs)) return CheckPackedMatMul(g, n, *packed);
-  if (n.inputs.size() != 2) return "takes two inputs";
+  const std::string wrong = CheckFactors(g, n);
+  if (!wrong.empty()) return wrong;
   const Shape &a = Input(g, n, 0).shape, &b = Input(g, n, 1).shape;
   int r = n.shape.rank;
   if (r < 2 || a.rank != r || b.rank != r) return "has inputs of another rank";
@@ -229,7 +250,7 @@ std::string CheckShapes(const Graph& g, const Node& n) {
     case Op::kCallResult: return CheckCallResult(g, n);
     case Op::kLoop: return CheckLoop(*n.As<LoopAttrs>().info, g, n);
     case Op::kLoopResult: return CheckLoopResult(g, n);
-    case Op::kConv: return n.inputs.size() == 2 ? "" : "takes two inputs";
+    case Op::kConv: return CheckConv(g, n);
     case Op::kPool: return n.inputs.size() == 1 ? "" : "takes one input";
   }
   return "";

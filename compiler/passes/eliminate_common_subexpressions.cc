@@ -89,6 +89,7 @@ struct AddAttrs {
   }
   void operator()(const ir::ConvAttrs& a) {
     for (const auto* list : {&a.strides, &a.dilations, &a.pads_begin, &a.pads_end}) key->AddAll(*list);
+    key->Add(a.absent);
     key->Add(a.groups);
   }
   void operator()(const ir::PoolAttrs& a) {

@@ -12,6 +12,8 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
 // Of a convolution on a GPU with one channel a group: a thread has neighbouring groups.
 bool IsDepthwise(const ConstantData& data) { return data.shape[1] == 1; }
 
@@ -26,6 +28,7 @@ const ConstantData* WeightOf(const ir::Graph& graph, const Node& node, bool host
   const int64_t outputs = data->shape[0], channels = data->shape[1], elements = data->shape.elements();
   constexpr int64_t kMostBytes = 64 << 20;
   if (elements == 0 || data->byte_size() > kMostBytes) return nullptr;
+  if (Is8Bit(weight.dtype)) return elements > outputs * channels && channels > 1 ? data : nullptr;
   if (host) return outputs > 1 && (half || weight.dtype == DType::kF32) ? data : nullptr;
   const bool vectors = IsDepthwise(*data) ? outputs % 8 == 0 : channels % 8 == 0 || channels == 4;
   return half && elements > outputs * channels && vectors ? data : nullptr;
@@ -79,7 +82,8 @@ Result<PassResult> OrderConvolutionWeights(ir::Graph* graph, const PassOptions& 
     if (data == nullptr) continue;
     NodeId weight = graph->node(id).inputs[1];
     ir::Builder b = BuilderLike(graph, weight);
-    const std::vector<int> order = OrderOf(data->shape.rank, options.host || IsDepthwise(*data));
+    const std::vector<int> order =
+        OrderOf(data->shape.rank, !Is8Bit(data->dtype) && (options.host || IsDepthwise(*data)));
     std::vector<int> back(order.size());
     for (size_t d = 0; d < order.size(); ++d) back[static_cast<size_t>(order[d])] = static_cast<int>(d);
     NodeId ordered =

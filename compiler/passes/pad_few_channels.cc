@@ -1,8 +1,8 @@
 // PadFewChannels: a convolution of a picture's three channels, whose elements a GPU would fetch one by one,
 // reads a copy of four channels, a pixel at a time.
 //
-// The copy has its channels last (fusion/channels_last.cc), so that a pixel is one access of 8 bytes; what is
-// added is zero, as are the weights that meet it.
+// The copy has its channels last (fusion/channels_last.cc), so that a pixel is one access of 8 bytes (of 4,
+// of 8-bit integers); what is added is zero, as are the weights that meet it.
 #include <algorithm>
 #include <cstring>
 
@@ -34,7 +34,9 @@ bool Pays(const Node& conv, const Shape& x, const Shape& w) {
 bool Suits(const ir::Graph& graph, const Node& node) {
   if (node.op != Op::kConv || node.As<ir::ConvAttrs>().groups != 1) return false;
   const Node &x = graph.node(node.inputs[0]), &w = graph.node(node.inputs[1]);
-  const bool typed = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
+  const auto is_8bit = [](DType t) { return t == DType::kI8 || t == DType::kU8; };
+  const bool half = (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && w.dtype == x.dtype;
+  const bool typed = half || (is_8bit(x.dtype) && is_8bit(w.dtype));
   return typed && w.op == Op::kConstant && x.shape[1] == kPixel - 1 && node.shape.elements() > 0 &&
          w.shape[0] >= 8 && Pays(node, x.shape, w.shape);
 }

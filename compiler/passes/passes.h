@@ -6,6 +6,9 @@
 
 namespace rondo::passes {
 
+// Products and convolutions of quantised factors multiply 8-bit integers: zero points become corrections of
+// the sums, scales multiply them. Weights keep their 8 bits.
+Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions& options);
 // Nodes that depend on small constants alone are constants; weights and synthetic weights stay as they are.
 Result<PassResult> FoldConstants(ir::Graph* graph, const PassOptions& options);
 // Of equal nodes with equal annotations one is left.
@@ -55,7 +58,8 @@ Result<PassResult> PackWeights(ir::Graph* graph, const PassOptions& options);
 // is a product; with options.channels_last, products of 16-bit values are made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);
 
-// With options.channels_last, a convolution of 16-bit pictures of three channels reads a copy of four.
+// With options.channels_last, a convolution of pictures (16-bit floats, 8-bit integers) of three channels
+// reads a copy of four.
 Result<PassResult> PadFewChannels(ir::Graph* graph, const PassOptions& options);
 
 // Constant weights of convolutions lie as they are read: on a host with their output channels last, for

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/memory/plan_memory.h"
+#include "compiler/schedule/keep_together.h"
 #include "compiler/schedule/least_memory.h"
 #include "compiler/schedule/partition.h"
 
@@ -23,7 +24,8 @@ std::vector<int> SegmentsOf(const LoweredProgram& program, const std::vector<std
   std::vector<int> segments(steps.size(), 0);
   for (size_t i = 1; i < steps.size(); ++i) {
     const bool cut = !steps[i].user_break.empty() || !steps[i].unsafe.empty() ||
-                     !steps[i - 1].unsafe.empty() || program.ops[i].loop != program.ops[i - 1].loop;
+                     !steps[i - 1].unsafe.empty() || program.ops[i].loop != program.ops[i - 1].loop ||
+                     RegionOf(program.ops[i]) != RegionOf(program.ops[i - 1]);
     segments[i] = segments[i - 1] + cut;
   }
   return segments;

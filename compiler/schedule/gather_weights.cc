@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/memory/stream_lives.h"
+#include "compiler/schedule/keep_together.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
 
@@ -19,7 +20,13 @@ constexpr int64_t kSmallPart = 1000;           // of all weights, or a thousandt
 constexpr int64_t kLeast = 256;
 constexpr size_t kLongestPeriod = 4096;
 
-// A step, or the steps of a loop, with the weights that it reads.
+// Whether nothing may stand between two neighbours.
+bool GoTogether(const LoweredOp& before, const LoweredOp& op) {
+  return (op.loop >= 0 && op.loop == before.loop) ||
+         (!RegionOf(op).empty() && RegionOf(op) == RegionOf(before));
+}
+
+// A step, or the steps of a loop or a region, with the weights that it reads.
 struct Item {
   size_t first = 0, end = 0;
   std::vector<int> needs;    // values, ascending
@@ -107,7 +114,7 @@ class Gathering {
           if (IsWorthwhile(param.value)) item.needs.push_back(param.value);
         }
         ++i;
-      } while (i < p_.ops.size() && p_.ops[i].loop >= 0 && p_.ops[i].loop == p_.ops[i - 1].loop);
+      } while (i < p_.ops.size() && GoTogether(p_.ops[i - 1], p_.ops[i]));
       item.end = i;
       std::sort(item.needs.begin(), item.needs.end());
       item.needs.erase(std::unique(item.needs.begin(), item.needs.end()), item.needs.end());

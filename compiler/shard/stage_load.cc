@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
 #include <unordered_map>
 
 #include "compiler/shard/assign.h"
@@ -18,6 +20,8 @@ constexpr int64_t kSmallMatrix = 4096;   // elements
 constexpr int64_t kWorthKnowing = 256;   // bytes of a constant
 constexpr double kMessagesToRepeat = 8;  // what is made again on each stage costs no more than so many
 constexpr size_t kMostAgain = 1000;
+
+bool HasNoWork(Op op) { return op == Op::kInput || op == Op::kConstant || op == Op::kView; }
 
 // What it costs to make each node from inputs and constants alone; infinite where that is out of question.
 class Repeating {
@@ -40,6 +44,7 @@ class Repeating {
  private:
   double Of(const Node& node) const {
     if (!node.weak_after.empty() || !node.strong_after.empty()) return kNever;
+    if (!HasNoWork(node.op) && node.annotations.count("keep") > 0) return kNever;
     switch (node.op) {
       case Op::kInput: return is_state_[static_cast<size_t>(node.As<ir::InputAttrs>().index)] ? kNever : 0;
       case Op::kConstant: return static_cast<double>(BytesOf(node));
@@ -68,8 +73,6 @@ class Repeating {
 };
 
 bool HasEpilogue(Op op) { return op == Op::kMatMul || op == Op::kConv; }
-
-bool HasNoWork(Op op) { return op == Op::kInput || op == Op::kConstant || op == Op::kView; }
 
 }  // namespace
 
@@ -142,8 +145,11 @@ void StageLoads::KeepStates(const StageOrder& order, const std::vector<StateRows
       KeepTogether(static_cast<size_t>(span.first), static_cast<size_t>(span.last));
     }
   }
+  std::map<std::string, size_t> regions;  // by what is said of a kept region: its first position
   for (size_t at = 0; at < order.nodes.size(); ++at) {
     const Node& node = g_.node(order.nodes[at]);
+    if (const auto keep = node.annotations.find("keep"); keep != node.annotations.end())
+      KeepTogether(regions.emplace(keep->second, at).first->second, at);
     if (node.op != Op::kCallResult && node.op != Op::kLoopResult) continue;
     KeepTogether(static_cast<size_t>(order.position[static_cast<size_t>(node.inputs[0])]), at);
   }

@@ -72,7 +72,10 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
   for (uint32_t number : numbers) {
     Member& member = members_[num_members_++];
     member.device = devices[number];
-    if (std::count(numbers.begin(), numbers.end(), number) > 1) member.device->SeveralRanks();
+    if (std::count(numbers.begin(), numbers.end(), number) > 1) {
+      member.several_ranks = true;
+      member.device->SeveralRanks();
+    }
     RONDO_RETURN_IF_ERROR(MakeMember(&member, program.sync_points.size()));
   }
   for (uint32_t number = 0; number < communicators; ++number)
@@ -175,14 +178,17 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   Member& member = MemberOf(part);
   CudaDevice* device = member.device;
   const Api& api = device->api();
+  const StreamHandle on = member.several_ranks && recorded ? stream : member.stream;
   const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
-                                           member.stream};
+                                           on};
   const SmallKernel kernel = kernels_[part.sync_point];
   {
     CudaDevice::Use use(*device);
     const EventHandle started = member.started[part.sync_point];
-    RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
-    RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event"));
+    if (on != stream) {
+      RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
+      RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(on, started, 0), "waiting for an event"));
+    }
     if (kernel != SmallKernel::kNone) {
       small::Call call = {};
       call.from = reinterpret_cast<const char*>(from);
@@ -190,18 +196,18 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
       call.faults = faults;
       call.step = part.step;
       RONDO_RETURN_IF_ERROR(
-          groups_[part.point->communicator]->Enqueue(part.rank, kernel, *part.point, call, member.stream));
+          groups_[part.point->communicator]->Enqueue(part.rank, kernel, *part.point, call, on));
     } else if (recorded) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
     }
   }
-  return recorded || kernel != SmallKernel::kNone ? Ended(member, part.sync_point) : Post(part, share);
+  return recorded || kernel != SmallKernel::kNone ? Ended(member, part.sync_point, on) : Post(part, share);
 }
 
-Status CudaCollectives::Ended(const Member& member, uint32_t sync_point) {
+Status CudaCollectives::Ended(const Member& member, uint32_t sync_point, StreamHandle on) {
   CudaDevice::Use use(*member.device);
-  return member.device->Check(member.device->api().event_record(member.ended[sync_point], member.stream, 0),
+  return member.device->Check(member.device->api().event_record(member.ended[sync_point], on, 0),
                               "recording an event");
 }
 
@@ -217,7 +223,7 @@ Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicato
   Status status = communicators_[part.point->communicator]->EnqueueAll(*part.point, {shares_.get(), ranks});
   for (uint32_t device : part.point->participants) {
     Member& member = members_[device];
-    if (status.ok()) status = Ended(member, part.sync_point);
+    if (status.ok()) status = Ended(member, part.sync_point, member.stream);
     member.posted[part.sync_point] = {};
   }
   posted_.notify_all();

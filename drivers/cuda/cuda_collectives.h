@@ -68,8 +68,9 @@ class CudaCollectives {
 
   // On the device's own stream for collectives, after what `stream` has been given so far. What is recorded
   // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
-  // all, so that one thread may begin the collectives of several ranks. Wait waits for that one, or for
-  // Abort. A small one waits for nobody here; if it does not come to its end, `faults` tells.
+  // all (and, recorded where several ranks share a GPU, on `stream` itself: a branch of a graph takes one of
+  // the GPU's few queues), so that one thread may begin the collectives of several ranks. Wait waits for that
+  // one, or for Abort. A small one waits for nobody here; if it does not come to its end, `faults` tells.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
                StreamHandle stream, bool recorded);
   Status Wait(const CollectivePart& part, StreamHandle stream);
@@ -80,6 +81,7 @@ class CudaCollectives {
  private:
   struct Member {
     CudaDevice* device = nullptr;
+    bool several_ranks = false;  // on its GPU
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
     // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
@@ -92,7 +94,7 @@ class CudaCollectives {
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(Member* member, size_t sync_points);
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
-  Status Ended(const Member& member, uint32_t sync_point);
+  Status Ended(const Member& member, uint32_t sync_point, StreamHandle on);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
   const CollectiveMeans& means_;

@@ -33,7 +33,7 @@ Status PartBuilder::BuildChannels() {
   RONDO_RETURN_IF_ERROR(BuildAccess(part_.lhs, out_->tiling, &out_->rhs[0].by_n));
   if (out_->has_lhs) RONDO_RETURN_IF_ERROR(BuildAccess(part_.rhs[0], out_->tiling, &out_->weight));
   RONDO_RETURN_IF_ERROR(BuildEpilogue());
-  RONDO_RETURN_IF_ERROR(BuildTaps(-1));
+  RONDO_RETURN_IF_ERROR(BuildTaps(*out_->rhs[0].by_n, -1));
   const int64_t rows = nest.points[kM];
   out_->acc_row = AccumulatorRow(out_->tiling, engine_);
   constexpr int64_t kMostAcc = int64_t{16} << 10;  // floats: what the second cache holds beside the input
@@ -52,9 +52,8 @@ Status PartBuilder::BuildChannels() {
 }
 
 // Where the taps lie, and the range of their coordinates, which the guards' tests then allow for.
-Status PartBuilder::BuildTaps(int run) {
+Status PartBuilder::BuildTaps(const Access& input, int run) {
   const Nest& nest = out_->nest;
-  Access& input = const_cast<Access&>(*out_->rhs[0].by_n);  // made by this builder, not yet shared
   out_->taps = nest.points[kK] / (run < 0 ? 1 : nest.extent[run]);
   const size_t taps = static_cast<size_t>(out_->taps);
   Span<int64_t> at = arena_.New<int64_t>(taps), weight = arena_.New<int64_t>(taps);
@@ -71,7 +70,7 @@ Status PartBuilder::BuildTaps(int run) {
     weight[t] =
         out_->weight == nullptr ? 0 : walked(out_->weight->num_loops, out_->weight->loop, out_->weight->step);
     for (size_t g = 0; g < input.num_guards; ++g) {
-      GuardTest& guard = const_cast<GuardTest&>(input.guards[g]);
+      GuardTest& guard = const_cast<GuardTest&>(input.guards[g]);  // made by this builder, not yet shared
       const int64_t c = coordinates[g * taps + t] = walked(guard.loops, guard.loop, guard.step);
       if (t == 0 || c < guard.least) guard.least = c;
       if (t == 0 || c > guard.greatest) guard.greatest = c;

@@ -83,7 +83,7 @@ Status PartBuilder::BuildDirect(bool* built) {
     out_->tap_step = StepAlong(*out_->rhs[0].by_n, run);
     out_->tap_weight_step = StepAlong(*out_->weight, run);
   }
-  RONDO_RETURN_IF_ERROR(BuildTaps(run));
+  RONDO_RETURN_IF_ERROR(BuildTaps(*out_->rhs[0].by_n, run));
   RONDO_RETURN_IF_ERROR(BuildEpilogue());
   const int64_t vector = engine_.columns / engine_.vectors, rows = nest.points[kM];
   out_->acc_row = (nest.points[kN] + vector - 1) / vector * vector;

@@ -73,6 +73,8 @@ bool ChannelsLast(const Part& part) {
   if (pool) return part.loops[kGroup] > 1 && input.strides[kGroup] == 1;
   if (part.rhs[0] >= part.operands.size()) return false;
   const Operand& weight = part.operands[part.rhs[0]];
+  const bool bytes = weight.dtype == DType::kI8 || weight.dtype == DType::kU8;  // dot products along k
+  if (part.loops[kOut] > 1 && bytes) return true;
   if (part.loops[kOut] > 1) return weight.strides[kOut] == 1;
   return part.loops[kGroup] > 1 && weight.strides[kGroup] == 1 && input.strides[kGroup] == 1;
 }

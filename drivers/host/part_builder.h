@@ -75,7 +75,11 @@ class PartBuilder {
   bool FitsDirect() const;
   Status BuildDirect(bool* built);  // not where no zeros can stand for what is absent
   int RunOfTaps(int64_t* zeros) const;
-  Status BuildTaps(int run);  // but for loop `run` of k, if not -1
+  Status BuildTaps(const Access& input, int run);  // but for loop `run` of k, if not -1
+  bool FitsBytes() const;
+  Status BuildBytes();
+  Status BuildRuns(BytesProgram* bytes);
+  Status BuildFloatSums(BytesProgram* bytes);
   Status BuildEpilogue();
   Status BuildAttention();
   bool PreferColumns();
@@ -99,6 +103,9 @@ class PartBuilder {
   bool channels_ = false;  // see MakeNest
   PartProgram* out_ = nullptr;
 };
+
+// Whether a plain access walks the loops of the group as one, and by how much.
+bool Linear(const Access& access, const Nest& nest, int group, int64_t* step);
 
 // Floats from row to row of accumulators over a tile of n: whole vectors, of register blocks as well.
 int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine);

@@ -43,7 +43,8 @@ const Access* Direct(const Access* access, const Nest& nest, int group, int64_t*
   return access;
 }
 
-// Whether a plain access walks the loops of the group as one, and by how much.
+}  // namespace
+
 bool Linear(const Access& access, const Nest& nest, int group, int64_t* step) {
   int64_t steps[kMaxNest] = {};
   for (int i = 0; i < access.num_loops; ++i) steps[access.loop[i]] = access.step[i];
@@ -53,8 +54,6 @@ bool Linear(const Access& access, const Nest& nest, int group, int64_t* step) {
   for (int e = nest.first[group]; e < last; ++e) linear &= steps[e] == steps[e + 1] * nest.extent[e + 1];
   return linear;
 }
-
-}  // namespace
 
 int64_t AccumulatorRow(const Tiling& tiling, const Engine& engine) {
   const int64_t lanes = tiling.chunk * tiling.inner;
@@ -152,6 +151,7 @@ Status PartBuilder::BuildProduct() {
     out_->work = points * 0.5 + products * 0.05;
     return BuildPacked();
   }
+  if (FitsBytes()) return BuildBytes();
   if (FitsChannels()) return BuildChannels();
   if (!pool && FitsDirect()) {
     bool built = false;

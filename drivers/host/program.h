@@ -206,9 +206,10 @@ enum class Path : uint8_t {
   kChannels = 8,  // depthwise convolution, pool: lanes along channels that lie side by side
   kDirect = 9,    // convolution of few output channels a group: the input is read where it is
   kPlanes = 10,   // depthwise convolution, pool: channels are planes, lanes along the points
-  kPacked = 11,   // contraction by weights in fewer bits, unpacked a few columns at a time
+  kBytes = 11,    // contraction or convolution of 8-bit integers
+  kPacked = 12,   // contraction by weights in fewer bits, unpacked a few columns at a time
 };
-inline constexpr int kNumPaths = 12;
+inline constexpr int kNumPaths = 13;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -251,6 +252,31 @@ struct PackedProgram {
   uint32_t bits = 0, mask = 0;
   float zero = 0;
   const float* values = nullptr;  // of each code; null: the code itself
+};
+
+// acc[m * acc_row + j] = sum over i < k of a[m * a_row + i] * (b[j * b_step + i] ^ flip), a unsigned, b (with
+// its bits flipped) signed; modulo 2^32. Rows of a are 0 from k to the next multiple of 64; acc is written up
+// to the next multiple of 4 columns.
+using MultiplyBytes = void (*)(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_step,
+                               int columns, int64_t k, uint8_t flip, int32_t* acc, int64_t acc_row);
+
+// kBytes. The points of k are PartProgram::taps, each of tap_run bytes, if the left side lies so.
+struct BytesProgram {
+  MultiplyBytes multiply = nullptr;
+  bool in_runs = false;
+  int64_t tap_run = 0;
+  int64_t runs = 0;                          // of taps that lie one behind the other, where none is absent
+  const int64_t* run_at = nullptr;           // bytes from tap 0
+  const int64_t* run_bytes = nullptr;        // of each
+  uint8_t absent = 0;                        // the byte of an absent tap
+  uint8_t left_flip = 0;                     // 0x80: the left side is signed
+  uint8_t right_flip[kMaxSlots] = {};        // 0x80: the right side is unsigned
+  bool sum_rows = false;                     // one of them is
+  int64_t wide_stride = 0;                   // bytes of the sums of one right side, widened for the epilogue
+  bool float_sums = false;                   // the epilogue gets them as f32, else as i64
+  const Access* correction[kMaxSlots] = {};  // float_sums: of each column, taken from its sums; may be null
+  int64_t correction_at = 0;                 // of the columns of a tile, i32, kLanes a right side
+  int64_t columns_at = 0;                    // packed columns, where k is not contiguous
 };
 
 struct PartProgram {
@@ -310,6 +336,8 @@ struct PartProgram {
 
   const PlanesProgram* planes = nullptr;  // kPlanes
   const PackedProgram* packed = nullptr;  // kPacked
+  const BytesProgram* bytes =
+      nullptr;  // kBytes: left_* in lhs_load, lhs_at, lhs_row; sums of rows at count_at
 
   // Attention.
   const Access* q = nullptr;
@@ -363,6 +391,9 @@ struct Engine {
   GatherFn gather[kNumDTypes] = {};
   ScatterFn scatter[kNumDTypes] = {};
   FillFn fill[3] = {};
+  MultiplyBytes multiply_bytes = nullptr;  // by what this machine has
+  MultiplyBytes multiply_bytes_widened =
+      nullptr;  // without dot products of bytes: on any that the engine is for
   RunFn run[kNumPaths] = {};
 };
 

@@ -7,8 +7,9 @@ namespace {
 
 constexpr AllReduceTime kThreads[] = {{0, 15, 40}, {1 << 20, 400, 1600}};
 
-constexpr CostModel kH200 = {2.5, 4.3e6, 6.6e8, 3.2e7, {}, 1, {}};
-constexpr CostModel kCore = {0.3, 1.0e4, 4.0e4, 8.0e4, {}, 1, {}};
+// map, reduction, contraction, convolution, attention
+constexpr CostModel kH200 = {{0.9, 1.5, 3.5, 3.5, 2.3}, 4.55e6, 6.6e8, 3.2e7, {}, 1, {}};
+constexpr CostModel kCore = {{0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 4.0e4, 8.0e4, {}, 1, {}};
 
 bool Narrow(const Kernel& kernel) {
   return std::any_of(kernel.parts.begin(), kernel.parts.end(), [](const Part& part) {
@@ -23,6 +24,9 @@ bool Narrow(const Kernel& kernel) {
 double CostModel::KernelTime(const Kernel* kernel, const Traffic& traffic) const {
   const double moved = static_cast<double>(traffic.read + traffic.written) / memory;
   const double rate = kernel != nullptr && Narrow(*kernel) ? narrow : wide;
+  double start = starts[0];
+  for (size_t p = 0; kernel != nullptr && p < kernel->parts.size(); ++p)
+    start = std::max(start, starts[static_cast<size_t>(kernel->parts[p].skeleton)]);
   return start + std::max(moved, static_cast<double>(traffic.operations) / rate);
 }
 

@@ -14,9 +14,11 @@
 
 namespace rondo {
 
+inline constexpr size_t kSkeletons = 5;
+
 // A plain value; all times in microseconds.
 struct CostModel {
-  double start = 0;                       // of a kernel, beside its work
+  double starts[kSkeletons] = {};         // starting and ending a kernel, by the Skeleton of its dearest part
   double memory = 1;                      // bytes a microsecond
   double narrow = 1;                      // operations a microsecond, of factors of 16 bits
   double wide = 1;                        // of others
@@ -35,9 +37,10 @@ struct CostModel {
 
 enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter where they are quicker
 
-// Measured on H200 (kernels: bytes and operations as compiler/codegen/cuda/gpu_table.h has them; collectives:
-// NCCL 2.28 in graphs, and one-shot kernels over peer memory); other GPUs are taken for one. The host: one
-// core of a server, collectives by a thread of each device.
+// Measured on H200 (kernels: what starting and ending, bytes and operations cost as
+// compiler/codegen/cuda/gpu_table.h has it; bytes as matmuls of few rows read them; collectives: NCCL 2.28 in
+// graphs, and one-shot kernels over peer memory); other GPUs are taken for one. The host: one core of a
+// server, collectives by a thread of each device.
 CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by = CollectivesBy::kNccl);
 
 }  // namespace rondo

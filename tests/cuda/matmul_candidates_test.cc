@@ -37,6 +37,7 @@ class Matmul {
     part.skeleton = Skeleton::kContraction;
     part.m = part.n = part.reduced = 1;
     part.tf32 = m.tf32;
+    part.acc_type = NaturalType(m.type);
     part.loops = arena_.Copy(std::vector<int64_t>{m.m, m.n, m.k});
     part.lhs = operand(Mode::kRead, {m.k, 0, 1});
     std::vector<uint16_t> rhs;
@@ -48,7 +49,9 @@ class Matmul {
     std::vector<TapeInst> tape(2);
     tape[0].op = TapeOp::kAcc;
     tape[1].op = TapeOp::kStore;
+    tape[0].type = tape[1].type = part.acc_type;
     tape[1].arg = operand(Mode::kWrite, {m.n, 1, 0});
+    if (part.acc_type == TapeType::kI64) operands_.back().dtype = DType::kI32;
     part.epilogue = arena_.Copy(tape);
     part.operands = arena_.Copy(operands_);
     kernel_.num_params = static_cast<uint16_t>(operands_.size());
@@ -80,7 +83,7 @@ class Matmul {
 
 std::string TemplateOf(const KernelText& kernel) {
   for (const char* name : {"matmul_few_rows", "matmul_few_rows_f32", "matmul_mma", "matmul_wgmma",
-                           "matmul_tma", "matmul_simt", "matmul_tf32"}) {
+                           "matmul_tma", "matmul_simt", "matmul_tf32", "matmul_imma"}) {
     if (kernel.text.find(std::string(name) + "<") != std::string::npos) return name;
   }
   return "plain";
@@ -118,6 +121,14 @@ TEST(CudaMatmuls, TheTemplateFollowsShapeTypeAndAlignment) {
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64, false, 1, true}), "plain");
   EXPECT_EQ(TemplateOf({128, 768, 768, DType::kF64}), "plain");
   EXPECT_EQ(TemplateOf({1, 8, 8}), "plain");
+  for (DType type : {DType::kI8, DType::kU8}) {
+    EXPECT_EQ(TemplateOf({128, 768, 768, type, true}), "matmul_imma");
+    EXPECT_EQ(TemplateOf({1, 4096, 4096, type, true, 3}), "matmul_imma");
+    EXPECT_EQ(TemplateOf({128, 768, 768, type}), "matmul_imma");
+    // More than 32 bits of sums.
+    EXPECT_EQ(TemplateOf({128, 64, 70000, type, true}), "plain");
+  }
+  EXPECT_EQ(TemplateOf({128, 768, 768, DType::kI16}), "plain");
   // No vectors: a tile takes its elements one by one, a stream does not.
   EXPECT_EQ(TemplateOf({1, 4096, 4096}, 2), "matmul_mma");
 }

@@ -37,6 +37,8 @@ const Case kCases[] = {
      1,
      0},
     {"many products", Skeleton::kContraction, DType::kF32, {kEndless, 50, 70, 40}, 1, 1, 1, 1, 0},
+    {"many products of bytes", Skeleton::kContraction, DType::kU8, {kEndless, 50, 70, 40}, 1, 1, 1, 1, 0},
+    {"many images of bytes", Skeleton::kConvolution, DType::kI8, {kEndless, 1, 20, 9, 8, 3}, 1, 2, 1, 2, 0},
     {"many rows of a product", Skeleton::kContraction, DType::kF32, {kEndless, 70, 40}, 0, 1, 1, 1, 0},
     {"many images", Skeleton::kConvolution, DType::kF32, {kEndless, 2, 20, 9, 8, 3}, 1, 2, 1, 2, 0},
     {"many planes", Skeleton::kConvolution, DType::kF32, {1, kEndless, 1, 9, 1, 3}, 1, 2, 1, 2, 0},

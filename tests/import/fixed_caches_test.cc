@@ -63,8 +63,9 @@ void Set(onnx::NodeProto* node, const char* name, const std::vector<int64_t>& va
 }
 
 // How a model keeps later keys, and what is no position, from queries.
-// kGathered: two texts, whose masks are read as one row, and rows that keep nothing give zeros.
-enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kGathered };
+// kCut: a mask one longer than the positions, of which the last is cut off. kGathered: two texts, whose masks
+// are read as one row, and rows that keep nothing give zeros.
+enum class Masks { kNone, kTriangle, kRanges, kInput, kWindow, kCut, kGathered };
 
 // x [batch, heads, s, size] is its own query, key and value; keys and values are cached by concatenation.
 // With `positions` the number of its position is added to each row.
@@ -152,6 +153,11 @@ struct Decoder : ModelMaker {
       Node("Equal", {"kept", "zero"}, {"each_dropped"});
       Ints("one_two", {1, 2});
       Node("Unsqueeze", {"each_dropped", "one_two"}, {"dropped"});
+    } else if (masks == Masks::kCut) {
+      Node("Add", {"total_number", "step"}, {"one_more"});
+      Node("Range", {"start", "one_more", "step"}, {"more_keys"});
+      Node("Greater", {"more_keys", "queries"}, {"more_dropped"});
+      Node("Slice", {"more_dropped", "zero", "total", "one"}, {"dropped"});
     } else if (masks == Masks::kInput) {
       Node("Equal", {"attention_mask", "zero"}, {"dropped"});
     } else {
@@ -247,8 +253,8 @@ void ExpectSameRun(Decoder& m, const ir::Graph& fixed, int64_t past, int64_t row
 }
 
 TEST(FixedCachesTest, MeanWhatGrowingOnesDoAtEveryNumberOfPositions) {
-  for (const Masks masks :
-       {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow, Masks::kGathered}) {
+  for (const Masks masks : {Masks::kNone, Masks::kTriangle, Masks::kRanges, Masks::kInput, Masks::kWindow,
+                            Masks::kCut, Masks::kGathered}) {
     for (const int64_t rows : {1, 2}) {
       if (masks == Masks::kInput && rows == 2) continue;
       Decoder m(masks);

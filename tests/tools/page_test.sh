@@ -77,6 +77,55 @@ rows=$(grep -oE 'class="row[ "]' seen.html | wc -l)
 [ "$rows" -gt 5 ] && [ "$rows" -lt 200 ] || fail "$rows lines are in the list of steps"
 ! grep -qE '(src|href)=|https?:|url\(|@import|fetch\(' long.html || fail "the page names another file"
 
+# The timeline: collectives of every device, with what is exposed as the compiler says of device 0, before and after.
+"$rondo" compile "$data/fixtures/llama_decode_op23/model.onnx" --tp 2 --pp 2 -o shared.rondo --json >/dev/null
+"$rondo" inspect shared.rondo --html shared.html >/dev/null
+"$rondo" inspect shared.rondo --json >shared.json
+look 'shared.html#begin=50&end=90'
+python3 - <<'PY' || fail "the timeline of shared.html"
+import json, re
+program = json.load(open("shared.json"))["programs"][0]
+page = open("seen.html").read()
+starts = [s for s in program["steps"] if s["kind"] == "collective start"]
+drawn = re.findall(r'<rect class="s-collective" data-c="\d+"', page)
+assert len(starts) == len(drawn) > 8, (len(starts), len(drawn))
+own = [o for o in program["overlaps"] if 0 in o["devices"]]
+before, after = (sum(o["exposed_us"][i] for o in own) for i in (0, 1))
+said = re.search(r"; (\d+) collectives on device 0: exposed ([\d.]+) µs → ([\d.]+) µs", page)
+assert int(said[1]) == len(own), (said[0], len(own))
+assert abs(float(said[2]) - before) < 1 and abs(float(said[3]) - after) < 1, (said[0], before, after)
+assert before > after, (before, after)
+for lane in ("device 0, stream 0", "device 3, collectives"):
+    assert lane in page, lane
+waits = re.findall(r'<rect class="t-exposed" data-s="(\d+)"', page)
+assert waits and all(program["steps"][int(s)]["kind"] == "collective wait" for s in waits), waits
+assert re.search(r'id="timeline"><svg [^>]*viewBox="50 0 40 ', page), "what the address asks for is not shown"
+PY
+
+# Thousands of steps with collectives among them are drawn at once.
+{
+  echo 'ir_version: 8 opset_import { domain: "" version: 17 } opset_import { domain: "com.microsoft" version: 1 } graph { name: "many"'
+  awk 'BEGIN { last = "x"
+    for (i = 0; i < 2100; ++i) {
+      printf "node { name: \"n%d\" output: \"v%d\" input: \"%s\" ", i, i, last
+      if (i % 5 == 4) print "op_type: \"AllReduce\" domain: \"com.microsoft\" }"
+      else print i % 2 ? "op_type: \"Softmax\" }" : "op_type: \"CumSum\" input: \"axis\" }"
+      last = "v" i
+    }
+    shape = "type { tensor_type { elem_type: 1 shape { dim { dim_value: 4 } dim { dim_value: 8 } } } } }"
+    print "input { name: \"x\" " shape " output { name: \"" last "\" " shape
+    print "initializer { name: \"axis\" data_type: 7 int64_data: 1 } }" }'
+} | protoc --proto_path="$schema" --encode=rondo.onnx.ModelProto onnx.proto >many.onnx
+"$rondo" compile many.onnx --devices 2 -o many.rondo --json >/dev/null
+"$rondo" inspect many.rondo --html many.html >/dev/null
+echo '<script>{ const begin = Date.now(); showProgram(0, 0); document.body.dataset.took = Date.now() - begin; }</script>' >>many.html
+timeout 100 "$browser" --headless --no-sandbox --disable-gpu --dump-dom "file://$folder/many.html" >seen.html 2>said.txt
+steps=$(grep -oE '<rect data-s="[0-9]' seen.html | wc -l)
+[ "$steps" -ge 5000 ] || fail "$steps steps are drawn instead of 5,000"
+took=$(grep -oE 'data-took="[0-9]+' seen.html | grep -oE '[0-9]+$')
+echo "$steps steps are drawn in $took ms"
+[ "$took" -lt 10000 ] || fail "$steps steps take $took ms"
+
 timeout 100 "$browser" --headless --no-sandbox --disable-gpu --virtual-time-budget=5000 --print-to-pdf="$folder/two.pdf" \
   --no-pdf-header-footer "file://$folder/two.html" >said.txt 2>&1 || { cat said.txt; fail "the page cannot be printed"; }
 [ "$(grep -acE '/Type ?/Page([^s]|$)' two.pdf)" -ge 3 ] || fail "print leaves out the steps"

@@ -5,7 +5,7 @@ kernels, and PyTorch, in one table beside what the compiler's cost model said.
   python3 tools/bench/many_gpus.py --rondo RONDO --models DIR [--counts 2,4,8] [--runs 300] [--torch] [--out F.json]
 
 The models are graphs without weights (synthetic ones are made on the GPUs); plans are compiled here, or taken from
---plans DIR (MODEL.tpN.rondo). --devices 0,0,... puts several ranks on one GPU (NCCL 2.30 and up). Times are medians of
+--plans DIR (MODEL.tpN.rondo). --by pp cuts models into stages instead. --devices 0,0,... puts several ranks on one GPU (NCCL 2.30 and up). Times are medians of
 the wall time and of the device time of a run; ratios are what counts. --torch runs peers/tensor_parallel.py by torchrun.
 """
 import argparse
@@ -49,9 +49,9 @@ class Measuring:
     def plan(self, model, count):
         """-> (plan, estimate in us or None, error)"""
         if self.options.plans:
-            return self.options.plans / f"{model}.tp{count}.rondo", None, None
+            return self.options.plans / f"{model}.{self.options.by}{count}.rondo", None, None
         plan = self.folder / "plan.rondo"
-        said, error = run([self.options.rondo, "compile", self.options.models / f"{model}.onnx", "--tp", count, "--target",
+        said, error = run([self.options.rondo, "compile", self.options.models / f"{model}.onnx", f"--{self.options.by}", count, "--target",
                            self.options.target, "--synthetic-weights", 1, "-o", plan, "--json"], 120)
         return plan, None if error else json.loads(said)["programs"][0]["run_us"][1], error
 
@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--models", type=pathlib.Path, help="folder of the ONNX graphs")
     parser.add_argument("--plans", type=pathlib.Path, help="folder of plans, instead")
     parser.add_argument("--model", action="append", choices=MODELS, help="only these")
+    parser.add_argument("--by", choices=["tp", "pp"], default="tp", help="how models are shared out")
     parser.add_argument("--counts", default="2,4,8", help="numbers of GPUs")
     parser.add_argument("--devices", help="the driver's devices for the plan's, instead of 0,1,...")
     parser.add_argument("--driver", default="cuda")
@@ -100,7 +101,7 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         measuring = Measuring(options, folder)
-        print("| model | GPUs | estimate | " + " | ".join(f"{c or 'rondo'} device, wall" for c in measuring.choices)
+        print(f"| model, --{options.by} | GPUs | estimate | " + " | ".join(f"{c or 'rondo'} device, wall" for c in measuring.choices)
               + " | eager graph | compile | measured before: eager, compile |")
         print("|" + "---|" * (6 + len(measuring.choices)), flush=True)
         for model in options.model or MODELS:
@@ -111,7 +112,8 @@ def main():
                 torch = measuring.torch(model, count) if options.torch else {}
                 rows.append({"model": model, "gpus": count, "estimate": estimate, "rondo": times, "torch": torch})
                 ours = " | ".join(f"{cell(t, 'device')}, {cell(t, 'wall')}" for t in times.values())
-                before = ", ".join(str(us) for us in PEERS.get((model, count), ("–",)))
+                known = PEERS.get((model, count), ("–",)) if options.by == "tp" else ("–",)
+                before = ", ".join(str(us) for us in known)
                 print(f"| `{model}` | {count} | {estimate or 0:.0f} | {ours} | {cell(torch, 'eager')} | "
                       f"{cell(torch, 'compile')} | {before} |", flush=True)
     if options.out:

@@ -218,6 +218,10 @@ class CompileCommand : public Command {
             "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
             "LOGITS[:TOKENS]")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
+        .Texts("--donate", &donations_,
+               "inputs whose memory is given away with each run: outputs of the same shape and type, or else "
+               "temporaries, may lie there",
+               "INPUT[,...]")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
         .Text("--write-synthetic", &write_synthetic_, "write the missing external data file of those weights",
@@ -232,7 +236,9 @@ class CompileCommand : public Command {
             "--annotate", &annotations_,
             "say of an ONNX node (or of several: * stands for any characters): stream=N, on another stream "
             "than the rest; "
-            "fuse=off, a kernel of its own; graph=off, in no graph with others; after=NODES (names, "
+            "fuse=off, a kernel of its own; graph=off, in no graph with others; keep=together, with "
+            "those marked so that it exchanges values with: one after another, in one graph and stage; "
+            "after=NODES (names, "
             "with commas between), what runs for it runs after what runs for those; needs=NODES, the same, "
             "and those run even if nothing reads them",
             "NODE:KEY=VALUE")
@@ -330,6 +336,14 @@ class CompileCommand : public Command {
         return Misuse("compile", "--state " + state + " is not of the form INPUT:OUTPUT");
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
+    }
+    for (const std::string& names : donations_) {
+      for (size_t at = 0; at <= names.size();) {
+        const size_t end = std::min(names.find(',', at), names.size());
+        if (end == at) return Misuse("compile", "--donate " + names + " is not of the form INPUT[,...]");
+        options_.donations.push_back(names.substr(at, end - at));
+        at = end + 1;
+      }
     }
     options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
     if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
@@ -446,7 +460,7 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, bound_, states_, ops_, annotations_;
+  std::vector<std::string> models_, shapes_, bound_, states_, donations_, ops_, annotations_;
   std::string precision_ = "f32", profile_, quantize_;
   std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
                                                                         weights_ = "divide", target_ = "host";

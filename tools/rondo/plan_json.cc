@@ -4,7 +4,6 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
-#include "formats/plan/overlap_note.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
 #include "tools/rondo/gathered_weights.h"
@@ -43,7 +42,7 @@ Json BufferJson(const PlanData& plan, uint32_t index) {
   return json;
 }
 
-Json PortsJson(const PlanData& plan, Span<const Port> ports) {
+Json PortsJson(const PlanData& plan, const Program& program, Span<const Port> ports) {
   Json list = Json::array();
   for (const Port& port : ports) {
     const Buffer& buffer = plan.buffers[port.buffer];
@@ -53,6 +52,8 @@ Json PortsJson(const PlanData& plan, Span<const Port> ports) {
                     {"shape", Dims(buffer.shape)},
                     {"bytes", buffer.bytes},
                     {"state", port.is_state}});
+    if (const std::string_view kept = WhyKept(plan, program, port.name); !kept.empty())
+      list.back()["kept_because"] = std::string(kept);
   }
   return list;
 }
@@ -115,19 +116,17 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                       {"source", SourceText(plan, point.source)}});
   }
   Json overlaps = Json::array();
-  for (std::string_view source : plan.sources) {
-    const std::optional<OverlapNote> note = ParseOverlapNote(source);
-    if (!note || note->program != program.name) continue;
-    overlaps.push_back({{"sync_point", note->sync_point},
-                        {"devices", note->devices},
-                        {"us", note->time},
-                        {"late_us", note->late},
-                        {"beside_us", {note->beside_before, note->beside_after}},
-                        {"exposed_us", {note->exposed_before, note->exposed_after}},
-                        {"raised", note->raised},
-                        {"sunk", note->sunk},
-                        {"moved", note->moved},
-                        {"stopped_by", note->limit}});
+  for (const OverlapNote& note : OverlapsOf(plan, program)) {
+    overlaps.push_back({{"sync_point", note.sync_point},
+                        {"devices", note.devices},
+                        {"us", note.time},
+                        {"late_us", note.late},
+                        {"beside_us", {note.beside_before, note.beside_after}},
+                        {"exposed_us", {note.exposed_before, note.exposed_after}},
+                        {"raised", note.raised},
+                        {"sunk", note.sunk},
+                        {"moved", note.moved},
+                        {"stopped_by", note.limit}});
   }
   Json gathers = Json::array();
   for (const DeviceGathers& device : GathersOf(plan, program)) {
@@ -139,8 +138,8 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                        {"peak_bytes", device.peak()}});
   }
   return {{"name", std::string(program.name)},
-          {"inputs", PortsJson(plan, program.inputs)},
-          {"outputs", PortsJson(plan, program.outputs)},
+          {"inputs", PortsJson(plan, program, program.inputs)},
+          {"outputs", PortsJson(plan, program, program.outputs)},
           {"arena_bytes", program.arena_bytes},
           {"arena_lower_bound", program.arena_lower_bound},
           {"arena_percent_of_bound", PercentOfBound(program.arena_bytes, program.arena_lower_bound)},

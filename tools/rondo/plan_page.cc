@@ -1,9 +1,11 @@
 #include "tools/rondo/plan_page.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "formats/plan/plan_timeline.h"
 #include "formats/plan/traffic.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
@@ -50,7 +52,10 @@ Touched TouchedBy(const PlanData& plan, const Step& step) {
   return touched;
 }
 
-Json StepJson(const PlanData& plan, const Step& step) {
+// Microseconds, as short as they can be read.
+double Rounded(double us) { return std::round(us * 1000) / 1000; }
+
+Json StepJson(const PlanData& plan, const Step& step, double begin, double end) {
   const Touched touched = TouchedBy(plan, step);
   const Traffic traffic = StepTraffic(plan, step);
   return {{"kind", Name(step.kind)},
@@ -62,12 +67,41 @@ Json StepJson(const PlanData& plan, const Step& step) {
           {"written", traffic.written},
           {"reads", touched.reads},
           {"writes", touched.writes},
+          {"begin", Rounded(begin)},
+          {"end", Rounded(end)},
           {"source", SourceText(plan, step.source)}};
+}
+
+// Collectives as each device sees them. `before` null: the compiler has not said what was exposed.
+Json FlightsJson(const PlanData& plan, const Program& program, const ProgramTimeline& timeline) {
+  const std::vector<OverlapNote> notes = OverlapsOf(plan, program);
+  Json flights = Json::array();
+  for (const PlannedCollective& c : timeline.collectives) {
+    const SyncPoint& point = program.sync_points[c.sync_point];
+    const auto note = std::find_if(notes.begin(), notes.end(), [&](const OverlapNote& n) {
+      return n.sync_point == c.sync_point &&
+             std::find(n.devices.begin(), n.devices.end(), c.device) != n.devices.end();
+    });
+    flights.push_back({{"device", c.device},
+                       {"point", c.sync_point},
+                       {"what", Printf("%s of %s", Name(point.op), BytesText(point.bytes).c_str())},
+                       {"arrive", Rounded(c.times.arrive)},
+                       {"begin", Rounded(c.times.begin)},
+                       {"end", Rounded(c.times.end)},
+                       {"beside", Rounded(c.times.beside)},
+                       {"exposed", Rounded(c.times.exposed)},
+                       {"before", note == notes.end() ? Json() : Json(note->exposed_before)},
+                       {"limit", note == notes.end() ? "" : note->limit},
+                       {"source", SourceText(plan, point.source)}});
+  }
+  return flights;
 }
 
 Json ProgramJson(const PlanData& plan, const Program& program) {
   Json steps = Json::array(), partitions = Json::array(), loops = Json::array();
-  for (const Step& step : program.steps) steps.push_back(StepJson(plan, step));
+  const ProgramTimeline timeline = TimelineOf(plan, program);
+  for (size_t s = 0; s < program.steps.size(); ++s)
+    steps.push_back(StepJson(plan, program.steps[s], timeline.begins[s], timeline.ends[s]));
   for (const Partition& p : program.partitions) {
     partitions.push_back({{"device", p.device},
                           {"first", p.first_step},
@@ -79,7 +113,8 @@ Json ProgramJson(const PlanData& plan, const Program& program) {
     loops.push_back({{"first", loop.first_step}, {"steps", loop.num_steps}, {"trips", loop.trips}});
   return {{"name", std::string(program.name)},  {"arena", program.arena_bytes},
           {"bound", program.arena_lower_bound}, {"steps", steps},
-          {"partitions", partitions},           {"loops", loops}};
+          {"partitions", partitions},           {"loops", loops},
+          {"end", Rounded(timeline.end)},       {"flights", FlightsJson(plan, program, timeline)}};
 }
 
 // `first` > `last`: never in an arena. `program` and `alias` -1: none.

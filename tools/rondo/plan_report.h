@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/plan.h"
+#include "formats/plan/overlap_note.h"
 #include "formats/plan/reader.h"
 #include "tools/rondo/report.h"
 
@@ -39,6 +40,8 @@ std::string StepText(const PlanData& plan, const Step& step);
 std::string ArenaText(uint64_t bytes, uint64_t lower_bound);
 // Arena bytes in percent of the bound; 100 when both are 0.
 double PercentOfBound(uint64_t bytes, uint64_t lower_bound);
+// What the compiler has noted of the program's collectives.
+std::vector<OverlapNote> OverlapsOf(const PlanData& plan, const Program& program);
 // The first step that launches each kernel, over all programs; null for kernels that no step launches.
 std::vector<const Step*> FirstUses(const PlanData& plan, std::vector<uint32_t>* counts);
 

@@ -22,6 +22,7 @@
 //                                    the keys
 //   windows 8x4x3                    depthwise convolutions and pools: channels, outputs along the last axis
 //                                    and taps that a thread has at a time
+//   imma 64x64x128 2x2x2 cluster 1   8-bit integers by mma.sync: as mma, K in bytes
 //   plain                            what runs everything
 //
 // What a name leaves out is 0. As a pattern (Matches), what is left out may be anything: "mma", "wgmma
@@ -54,6 +55,7 @@ enum class TemplateFamily : uint8_t {
   kFlash,
   kWindows,
   kPlain,
+  kImma,
   kPacked,
 };
 

@@ -19,6 +19,7 @@ void FillEngine(Engine* engine) {
   engine->find_op = FindOp;
   engine->add_clamp = AddClamp();
   FillLoads(engine);
+  FillMultiplyBytes(engine);
   engine->run[static_cast<int>(Path::kMap)] = RunMap;
   engine->run[static_cast<int>(Path::kRows)] = RunRowReduction;
   engine->run[static_cast<int>(Path::kColumns)] = RunColumnReduction;
@@ -31,6 +32,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kChannels)] = RunChannels;
   engine->run[static_cast<int>(Path::kPlanes)] = RunPlanes;
   engine->run[static_cast<int>(Path::kDirect)] = RunDirect;
+  engine->run[static_cast<int>(Path::kBytes)] = RunBytes;
 }
 
 }  // namespace RONDO_ISA

@@ -207,11 +207,13 @@ void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunConvolution(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunPlanes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunDirect(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAttention(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 
 OpFn FindOp(TapeOp op, TapeType result, TapeType operand);
 OpFn AddClamp();
+void FillMultiplyBytes(Engine* engine);
 void FillLoads(Engine* engine);
 
 }  // namespace rondo::host::RONDO_ISA

@@ -9,13 +9,16 @@ const bufferLine = (b) => '<b>' + escaped(b.name || 'buffer #' + b.index) + '</b
     (b.source ? '<br>from ' + escaped(b.source) : '');
 
 const stepLine = (step, s) => '<b>step ' + s + ': ' + escaped(stepName(step)) + '</b>, device ' + step.device + ', stream ' + step.stream +
-    ', reads ' + bytesText(step.read) + ', writes ' + bytesText(step.written) + (step.source ? '<br>from ' + escaped(step.source) : '');
+    ', reads ' + bytesText(step.read) + ', writes ' + bytesText(step.written) +
+    ', ' + microseconds(step.end - step.begin) + ' from ' + microseconds(step.begin) + ' on by estimate' + (step.source ? '<br>from ' + escaped(step.source) : '');
 
 const partitionLine = (p, i) => '<b>partition ' + i + '</b>, device ' + p.device + ', steps ' + p.first + ' to ' + (p.first + p.steps - 1) +
     '; ends because of ' + escaped(p.reason) + (p.detail ? ': ' + escaped(p.detail) : '');
 
 const lineOf = (data) => data.b !== undefined ? bufferLine(plan.buffers[+data.b])
     : data.s !== undefined ? stepLine(state.program.steps[+data.s], +data.s)
+    
+    : data.c !== undefined ? flightLine(state.program.flights[+data.c])
     : data.p !== undefined ? partitionLine(state.program.partitions[+data.p], +data.p) : '';
 
 const showDetails = () => {

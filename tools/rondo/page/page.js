@@ -1,8 +1,8 @@
 // What is shown and chosen, and what the reader does. The part of the address after '#' sets it: program, device, find,
-// step, buffer, from, to ("#program=1&find=rotary"), so that a place in a plan can be linked.
+// step, buffer, from, to, begin, end (microseconds) ("#program=1&find=rotary"), so that a place in a plan can be linked.
 'use strict';
 
-const state = {program: null, device: 0, shown: [], memory: null, edges: null, view: [0, 1], found: null, chosen: null};
+const state = {program: null, device: 0, shown: [], memory: null, edges: null, view: [0, 1], span: [0, 1], found: null, chosen: null};
 const element = (id) => document.getElementById(id);
 
 const search = (words) => {
@@ -40,7 +40,7 @@ const choose = (data) => {
 const showProgram = (index, device) => {
   const program = plan.programs[index];
   Object.assign(state, {program, device, chosen: null, shown: arenaBuffers(index, device), edges: edgesOf(program),
-                        view: [0, Math.max(1, program.steps.length)]});
+                        view: [0, Math.max(1, program.steps.length)], span: [0, Math.max(1e-3, program.end)]});
   state.memory = liveBytes(state.shown, program.steps.length);
   const percent = program.bound > 0 ? (100 * program.arena / program.bound).toFixed(1) : '100.0';
   element('arena-facts').textContent = program.steps.length + ' steps, arena ' + bytesText(program.arena) + ', lower bound ' +
@@ -67,9 +67,9 @@ const listen = () => {
     markPictures();
     showGraph(false);
   };
-  element('closer').onclick = () => zoom(.5, .5);
-  element('wider').onclick = () => zoom(2, .5);
-  element('whole').onclick = () => zoom(1e9, .5);
+  element('closer').onclick = () => zoomAll(.5);
+  element('wider').onclick = () => zoomAll(2);
+  element('whole').onclick = () => zoomAll(1e9);
   element('graph').onscroll = () => showGraph(false);
   document.addEventListener('click', (event) => {
     const target = event.target.closest('[data-b],[data-s]');
@@ -77,7 +77,7 @@ const listen = () => {
   });
   const tip = element('tip');
   document.addEventListener('mousemove', (event) => {
-    const target = event.target.closest && event.target.closest('svg [data-b],svg [data-s],svg [data-p]');
+    const target = event.target.closest && event.target.closest('svg [data-b],svg [data-s],svg [data-p],svg [data-c]');
     tip.style.display = target ? 'block' : 'none';
     if (!target) return;
     tip.innerHTML = lineOf(target.dataset);
@@ -89,22 +89,20 @@ const listen = () => {
     plot.addEventListener('wheel', (event) => {
       if (!event.ctrlKey && Math.abs(event.deltaY) < Math.abs(event.deltaX)) return;
       event.preventDefault();
-      const box = plot.getBoundingClientRect();
-      zoom(Math.exp(event.deltaY / 400), (event.clientX - box.left) / box.width);
+      const box = plot.querySelector('svg').getBoundingClientRect();
+      zoom(axisOf(plot), Math.exp(event.deltaY / 400), (event.clientX - box.left) / box.width);
     }, {passive: false});
-    plot.addEventListener('pointerdown', (event) => { dragged = {x: event.clientX, view: state.view}; });
+    plot.addEventListener('pointerdown', (event) => { dragged = {x: event.clientX, shown: axisOf(plot).shown()}; });
     plot.addEventListener('pointermove', (event) => {
       if (!dragged || !event.buttons) return;
-      const [from, to] = dragged.view, all = Math.max(1, state.program.steps.length);
-      const left = Math.max(0, Math.min(all - (to - from), from - (event.clientX - dragged.x) / plot.clientWidth * (to - from)));
-      state.view = [left, left + to - from];
-      showView();
+      const [from, to] = dragged.shown;
+      showFrom(axisOf(plot), from - (event.clientX - dragged.x) / plot.querySelector('svg').clientWidth * (to - from), to - from);
     });
     plot.addEventListener('pointerup', () => { dragged = null; });
   }
   addEventListener('resize', labelArena);
   addEventListener('beforeprint', () => {
-    zoom(1e9, .5);
+    zoomAll(1e9);
     showGraph(true);
     for (const one of document.querySelectorAll('details')) one.open = true;
   });
@@ -126,6 +124,10 @@ const start = () => {
     const all = state.program.steps.length, from = number('from', all);
     state.view = [from, Math.max(from + 1, asked.has('to') ? number('to', all) + 1 : all)];
     showView();
+  }
+  if (asked.has('begin')) {
+    const begin = parseFloat(asked.get('begin')) || 0, end = parseFloat(asked.get('end')) || state.program.end;
+    showFrom(kAxes.time, begin, Math.min(state.program.end, Math.max(1, end - begin)));
   }
   if (asked.has('step')) choose({s: number('step', state.program.steps.length)});
   if (asked.has('buffer')) choose({b: number('buffer', plan.buffers.length)});

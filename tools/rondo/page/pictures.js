@@ -85,6 +85,7 @@ const drawPictures = () => {
   drawCurve();
   drawArena();
   drawLanes();
+  drawTimeline();
   labelArena();
   markPictures();
 };
@@ -98,14 +99,28 @@ const showView = () => {
   labelArena();
 };
 
-// Keeps the step under `at` (0 to 1 across) where it is.
-const zoom = (factor, at) => {
-  const all = Math.max(1, state.program.steps.length), [from, to] = state.view;
-  const width = Math.min(all, Math.max(Math.min(4, all), (to - from) * factor)), middle = from + (to - from) * at;
-  const left = Math.max(0, Math.min(all - width, middle - width * at));
-  state.view = [left, left + width];
-  showView();
+// What a picture has across, of which a part is shown: steps, or the time of the run.
+const kAxes = {
+  steps: {least: 4, all: () => Math.max(1, state.program.steps.length), shown: () => state.view,
+          show: (view) => { state.view = view; showView(); }},
+  time: {least: 1, all: () => Math.max(1e-3, state.program.end), shown: () => state.span,
+         show: (span) => { state.span = span; showSpan(); }},
 };
+const axisOf = (plot) => plot.id === 'timeline' ? kAxes.time : kAxes.steps;
+
+// Shows `width` from `left` on, or as near to that as there is.
+const showFrom = (axis, left, width) => {
+  const from = Math.max(0, Math.min(axis.all() - width, left));
+  axis.show([from, from + width]);
+};
+
+// Keeps what is under `at` (0 to 1 across) where it is.
+const zoom = (axis, factor, at) => {
+  const all = axis.all(), [from, to] = axis.shown();
+  const width = Math.min(all, Math.max(Math.min(axis.least, all), (to - from) * factor));
+  showFrom(axis, from + (to - from) * at - width * at, width);
+};
+const zoomAll = (factor) => Object.values(kAxes).forEach((axis) => zoom(axis, factor, .5));
 
 const markPictures = () => {
   const {found, chosen} = state, touched = chosen && chosen.step !== undefined ? state.program.steps[chosen.step] : null;
@@ -116,7 +131,7 @@ const markPictures = () => {
     box.classList.toggle('faded', found !== null && !found.buffers.has(b) && !mine);
     box.classList.toggle('chosen-box', !!mine);
   }
-  for (const box of document.querySelectorAll('#lanes rect[data-s]')) {
+  for (const box of document.querySelectorAll('#lanes rect[data-s], #timeline rect[data-s]')) {
     const s = +box.dataset.s;
     box.classList.toggle('found', found !== null && found.steps.has(s));
     box.classList.toggle('faded', found !== null && !found.steps.has(s));

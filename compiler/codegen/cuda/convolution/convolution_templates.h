@@ -11,8 +11,8 @@ extern const PartTemplate kPlainConvolution;   // a thread an output point
 
 // As a matmul (implicit GEMM), or by windows. Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kConvolutionTemplates[] = {
-    &kFewRowsMatmul, &kMmaMatmul,         &kWgmmaMatmul,     &kTf32Matmul,
-    &kSimtMatmul,    &kWindowConvolution, &kPlainConvolution};
+    &kFewRowsMatmul, &kMmaMatmul,  &kImmaMatmul,        &kWgmmaMatmul,
+    &kTf32Matmul,    &kSimtMatmul, &kWindowConvolution, &kPlainConvolution};
 
 }  // namespace rondo::cuda
 

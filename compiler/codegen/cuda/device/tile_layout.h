@@ -75,6 +75,8 @@ struct TileMatmul {
   HOST_DEVICE TileLayout mma_layout() const {
     return {m, n, k, b_count, OperandTileLayout{m, k, true}.bytes(), OperandTileLayout{n, k, true}.bytes()};
   }
+  // Of 8-bit integers; lines along K.
+  HOST_DEVICE TileLayout byte_layout() const { return {m, n, k, b_count, m * k, n * k}; }
   HOST_DEVICE TileLayout wgmma_layout() const {
     TileLayout layout = mma_layout();
     layout.alignment = 1024;

@@ -157,11 +157,11 @@ TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem
 
 Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProblem& problem,
                                    std::string_view device_template, const TileMatmul& matmul, int shared,
-                                   PartWriter* writer) {
+                                   PartWriter* writer, const std::string& more) {
   WriteTilePlaces(context, problem, matmul, writer);
   WriteEpilogue(context, problem, matmul.lanes, "", writer);
   const MatmulExtents extents = ExtentsOf(problem);
-  writer->Line(std::string(device_template) + "<" + Aggregate("TileMatmul", matmul) +
+  writer->Line(std::string(device_template) + "<" + Aggregate("TileMatmul", matmul) + more +
                ">(m_tile, n_tile, rank, " + Aggregate("MatmulExtents", extents) + ", p" +
                Text(context.part.operands[context.part.lhs].param) +
                ", b, a_row, a_k_place, a_present, a_value, b_n_place, b_k_place, b_value, epilogue);");

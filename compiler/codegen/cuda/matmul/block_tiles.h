@@ -54,10 +54,10 @@ TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem
                         const KernelConfiguration& configuration);
 
 // The text of a tiled matmul, which calls the device template of that name (device/matmul_mma.cuh and
-// others), and its launch with so many bytes of shared memory. `a_lanes`: of what makes A.
+// others), and its launch with so many bytes of shared memory. `more`: of the template's arguments, ", ...".
 Result<PartLaunch> WriteTileMatmul(const PartContext& context, const MatmulProblem& problem,
                                    std::string_view device_template, const TileMatmul& matmul, int shared,
-                                   PartWriter* writer);
+                                   PartWriter* writer, const std::string& more = "");
 
 }  // namespace rondo::cuda
 

@@ -159,17 +159,23 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
   writer->DecodeLoops("(u32)m", problem.m_loops);
   writer->DecodeLoops("(u32)n", problem.n_loops);
   writer->ZeroLoops(problem.k_loops);
+  // Sums of integers are the bits of floats.
+  const bool whole = part.acc_type == TapeType::kI64;
+  const std::string type = whole ? "const i64 acc" : "const float acc";
+  const auto sum = [&](const std::string& at) {
+    return whole ? "__float_as_int(sums[" + at + "])" : "sums[" + at + "]";
+  };
   if (lanes == 1) {
     for (size_t j = 0; j < part.rhs.size(); ++j) {
       std::string n = Text(j);
-      writer->Line("const float acc" + n + " = sums[" + n + "];");
+      writer->Line(type + n + " = " + sum(n) + ";");
     }
     writer->WriteTape(part.epilogue, "r");
   } else {
     std::string sums;
     for (size_t j = 0; j < part.rhs.size(); ++j) {
       std::string n = Text(j);
-      sums += "const float acc" + n + " = sums[" + n + " * " + Text(lanes) + " + e];";
+      sums += type + n + " = " + sum(n + " * " + Text(lanes) + " + e") + ";";
     }
     writer->WriteLanes(part.epilogue, "r", problem.n_loops.back(), lanes, sums);
   }

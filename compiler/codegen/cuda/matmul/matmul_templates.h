@@ -13,6 +13,7 @@ extern const PartTemplate kFewRowsMatmul;  // 1 to 16 rows: B streamed once
 extern const PartTemplate kPackedMatmul;   // 1 to 16 rows by weights in fewer bits
 extern const PartTemplate kTmaMatmul;      // wgmma, tiles brought by TMA
 extern const PartTemplate kMmaMatmul;      // mma.sync of 16-bit types
+extern const PartTemplate kImmaMatmul;     // mma.sync of 8-bit integers
 extern const PartTemplate kWgmmaMatmul;    // wgmma, tiles copied by threads
 extern const PartTemplate kTf32Matmul;     // mma.sync of f32 rounded to tf32
 extern const PartTemplate kSimtMatmul;     // FMA in f32
@@ -22,8 +23,8 @@ extern const PartTemplate kPlainMatmul;  // a thread or a warp a point
 
 // Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kContractionTemplates[] = {
-    &kFewRowsMatmul, &kPackedMatmul, &kTmaMatmul, &kMmaMatmul,  &kWgmmaMatmul,
-    &kTf32Matmul,    &kSimtMatmul,   &kDotMatmul, &kPlainMatmul};
+    &kFewRowsMatmul, &kPackedMatmul, &kTmaMatmul,  &kMmaMatmul, &kImmaMatmul,
+    &kWgmmaMatmul,   &kTf32Matmul,   &kSimtMatmul, &kDotMatmul, &kPlainMatmul};
 
 }  // namespace rondo::cuda
 

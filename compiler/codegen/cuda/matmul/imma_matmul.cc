@@ -1,0 +1,102 @@
+// Matmuls of 8-bit integers through tiles by mma.sync (device/matmul_imma.cuh).
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "compiler/codegen/cuda/matmul/block_tiles.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/operand_access.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_imma"};
+
+constexpr KernelConfiguration Tile(int64_t m, int64_t n, int64_t k, int64_t warps_m, int64_t warps_n,
+                                   int64_t warps_k) {
+  return {TemplateFamily::kImma, m, n, k, warps_m, warps_n, warps_k};
+}
+
+// 8 warps; K in bytes. Of tiles that cost the same, the first is taken.
+constexpr KernelConfiguration kTiles[] = {
+    Tile(128, 128, 128, 2, 4, 1), Tile(128, 128, 64, 2, 4, 1), Tile(128, 64, 128, 4, 2, 1),
+    Tile(128, 64, 64, 4, 2, 1),   Tile(64, 128, 128, 2, 4, 1), Tile(64, 64, 128, 2, 2, 2),
+    Tile(64, 64, 64, 2, 2, 2),    Tile(32, 64, 128, 1, 2, 4),  Tile(64, 32, 128, 2, 1, 4),
+    Tile(32, 32, 128, 1, 2, 4),
+};
+
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+// Sums that 32 bits hold, of bytes that lie somewhere.
+bool Suits(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kMostDepth = 33000, kMostB = 3;
+  constexpr size_t kMostCoordinates = 3;  // that a place of the device templates has
+  const Part& part = context.part;
+  const Operand& a = part.operands[part.lhs];
+  return part.acc_type == TapeType::kI64 && part.prologue.empty() && Is8Bit(a.dtype) &&
+         Is8Bit(part.operands[part.rhs[0]].dtype) && a.indirects.empty() &&
+         Flatten(part, a).coordinates.size() <= kMostCoordinates && problem.k <= kMostDepth &&
+         problem.n >= 8 && problem.b_count <= kMostB;
+}
+
+TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
+                    const KernelConfiguration& configuration) {
+  TileMatmul matmul = TileMatmulOf(context, problem, configuration);
+  if (!problem.a_k_major) matmul.a_vector = 1;
+  if (!problem.b_k_major) matmul.b_vector = 1;
+  return matmul;
+}
+
+// Stages of copies that a block has; none if too few fit.
+std::optional<int> StagesOf(const CudaTarget& target, const TileMatmul& matmul, int64_t steps) {
+  constexpr int64_t kLeast = 3, kMost = 8;
+  const TileLayout layout = matmul.byte_layout();
+  const int64_t room = target.shared;
+  const int64_t stages =
+      std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(kLeast, steps + 1)});
+  if (stages < kLeast || layout.shared(static_cast<int>(stages)) > room) return std::nullopt;
+  return static_cast<int>(stages);
+}
+
+// As for 16-bit types, whose tensor cores multiply half as many.
+std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
+                                 const TileCase& tile) {
+  if (tile.configuration.cluster != 1) return std::nullopt;  // sums in 32 bits are not added across blocks
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const TileMatmul matmul = MatmulOf(context, problem, tile.configuration);
+  if (!StagesOf(context.target, matmul, tile.own_steps)) return std::nullopt;
+  const double area = matmul.m * matmul.n * matmul.b_count;
+  const double own_area = area / (matmul.warps_m * matmul.warps_n);
+  const double rate = 2 * gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
+  return StepCycles{matmul.byte_layout().stage() / gpu.l2_copy_bytes, area * matmul.k / rate};
+}
+
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  if (!context.matmul || !Suits(context, *context.matmul)) return {};
+  return TileCandidates(context, *context.matmul, kTiles, 0, StepOf);
+}
+
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
+  const Part& part = context.part;
+  TileMatmul matmul = MatmulOf(context, problem, configuration);
+  matmul.stages =
+      *StagesOf(context.target, matmul, CaseOf(context, problem, configuration.k, configuration).own_steps);
+  const Operand& a = part.operands[part.lhs];
+  const auto sign = [](DType t) { return t == DType::kI8 ? "true" : "false"; };
+  const std::string types = std::string(", ") + sign(a.dtype) + ", " +
+                            sign(part.operands[part.rhs[0]].dtype) + ", " +
+                            Text(static_cast<int64_t>(static_cast<uint8_t>(static_cast<int64_t>(a.absent))));
+  return WriteTileMatmul(context, problem, "matmul_imma", matmul, matmul.byte_layout().shared(matmul.stages),
+                         writer, types);
+}
+
+std::vector<KernelConfiguration> Tiles(const CudaTarget&) { return {std::begin(kTiles), std::end(kTiles)}; }
+
+}  // namespace
+
+constinit const PartTemplate kImmaMatmul = {TemplateFamily::kImma, kHeaders, Candidates, Write, Tiles};
+
+}  // namespace rondo::cuda

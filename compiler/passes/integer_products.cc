@@ -1,0 +1,355 @@
+// Products of quantised numbers. A factor (q - zero) * scale, as it comes from DequantizeLinear or from what
+// ONNX's integer operators subtract, is *quantised*; of two such factors
+//   sum (a - za)(w - zw) = sum a w - za sum w - zw sum a + count za zw,
+// so that the product itself is one of 8-bit integers, exact in i32, what is known of the weight is a
+// constant, and the scales multiply the sums.
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::Builder;
+using ir::ConstantData;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+constexpr int64_t kMostWeightBytes = int64_t{1} << 31;
+
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+// (numbers - zero) * scale. Zero (integers) and scale (floats) broadcast to the numbers; kNoNode where there
+// is none.
+struct Quantised {
+  NodeId numbers = kNoNode, zero = kNoNode, scale = kNoNode;
+};
+
+// What multiplies a product of such factors: sums of a tensor's numbers, and how many there are.
+class Rewriter {
+ public:
+  Rewriter(ir::Graph* graph, NodeId id) : g_(*graph), b_(BuilderLike(graph, id)), id_(id) {}
+
+  // What computes the same on integers; kNoNode where a factor is not quantised.
+  NodeId Rewrite() {
+    const Node& node = g_.node(id_);
+    return node.op == Op::kMatMul ? MatMul(node) : Conv(node);
+  }
+
+ private:
+  // Input `i` of the node that `id` shows, shown as `id` shows the node.
+  NodeId Through(NodeId id, size_t i) {
+    const NodeId input = g_.node(g_.BaseOf(id)).inputs[i];
+    const ir::View view = ir::Compose(g_.ViewOf(input), g_.ViewOf(id));
+    const NodeId base = g_.BaseOf(input);
+    return view == ir::DenseView(g_.node(base).shape) ? base : b_.ViewNode(base, view);
+  }
+  // Without the axes along which nothing changes.
+  NodeId Once(NodeId id) {
+    if (id == kNoNode) return id;
+    const ir::View view = g_.ViewOf(id), once = ShownOnce(view);
+    return once == view ? id : b_.ViewNode(g_.BaseOf(id), once);
+  }
+  bool IsZero(NodeId id) const {
+    const std::optional<double> value = UniformValue(g_, id);
+    return value && *value == 0;
+  }
+
+  // The parts of a quantised factor, from outside in: a scale, a cast, a zero point, a cast.
+  bool Read(NodeId id, Quantised* q) {
+    constexpr int kMostSteps = 8;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const Node& node = g_.node(g_.BaseOf(id));
+      if (Is8Bit(node.dtype)) {
+        q->numbers = id;
+        q->zero = Once(q->zero);
+        q->scale = Once(q->scale);
+        return true;
+      }
+      if (node.op != Op::kPointwise) return false;
+      const TapeOp op = node.As<ir::PointwiseAttrs>().op;
+      if (op == TapeOp::kMul && IsFloat(node.dtype) && q->scale == kNoNode && q->zero == kNoNode) {
+        // The scale is what was no integer.
+        const bool second = IsWidened(Through(id, 0));
+        q->scale = Through(id, second ? 1 : 0);
+        id = Through(id, second ? 0 : 1);
+      } else if (op == TapeOp::kSub && q->zero == kNoNode && IsWholeAndSmall(Through(id, 1))) {
+        const NodeId zero = Through(id, 1);
+        id = Through(id, 0);
+        if (!IsZero(zero)) q->zero = zero;
+      } else if (op == TapeOp::kCast && KeepsNumbers(node)) {
+        id = Through(id, 0);
+      } else {
+        return false;
+      }
+    }
+    return false;
+  }
+  // Whether a cast of 8-bit numbers, or of what they become, changes none (but by rounding what was scaled).
+  bool KeepsNumbers(const Node& cast) const {
+    const DType to = cast.dtype, from = g_.node(cast.inputs[0]).dtype;
+    const bool wide = IsFloat(to) || to == DType::kI16 || to == DType::kI32 || to == DType::kI64;
+    return wide && (IsFloat(to) || !IsFloat(from)) && from != DType::kBool;
+  }
+  // Whether zero points are whole numbers that 32 bits hold many times over.
+  bool IsWholeAndSmall(NodeId id) {
+    const Node& node = g_.node(g_.BaseOf(id));
+    if (Is8Bit(node.dtype)) return true;
+    if (AsPointwise(g_, node.id, TapeOp::kCast) != nullptr && KeepsNumbers(node))
+      return IsWholeAndSmall(node.inputs[0]);
+    constexpr double kMost = 1 << 15;
+    std::shared_ptr<const ConstantData> data;
+    const NodeId once = Once(id);
+    if (!b_.ConstantValue(once, ir::kMaxReadBytes, &data)) return false;
+    std::vector<double> values;
+    std::vector<int64_t> integers;
+    if (IsFloat(data->dtype) ? !b_.ConstantFloats(once, &values) : !b_.ConstantInts(once, &integers))
+      return false;
+    values.insert(values.end(), integers.begin(), integers.end());
+    return std::all_of(values.begin(), values.end(), [](double v) {
+      return v == static_cast<double>(static_cast<int64_t>(v)) && v <= kMost && v >= -kMost;
+    });
+  }
+  // Whether it is made of integers by casts and differences.
+  bool IsWidened(NodeId id) {
+    for (int step = 0; step < 4; ++step) {
+      const Node& node = g_.node(g_.BaseOf(id));
+      if (!IsFloat(node.dtype)) return true;
+      if (node.op != Op::kPointwise) return false;
+      const TapeOp op = node.As<ir::PointwiseAttrs>().op;
+      if (op != TapeOp::kCast && op != TapeOp::kSub) return false;
+      id = Through(id, 0);
+    }
+    return false;
+  }
+
+  // As i32: exact for zero points.
+  NodeId Whole(NodeId zero) { return zero == kNoNode ? zero : b_.Cast(zero, DType::kI32); }
+
+  // The bytes of a weight, signed: u8 numbers less 128, the zero point, too. Rank r with dims that only
+  // repeat shown once. Null where it is no constant.
+  std::shared_ptr<const ConstantData> Signed(Quantised* w) {
+    std::shared_ptr<const ConstantData> value;
+    if (!b_.ConstantValue(Once(w->numbers), kMostWeightBytes, &value)) return nullptr;
+    if (value->dtype == DType::kI8) return value;
+    std::vector<uint8_t> bytes(value->bytes.begin(), value->bytes.end());
+    for (uint8_t& byte : bytes) byte ^= 0x80;
+    const NodeId offset = b_.Scalar(DType::kI32, 128);
+    w->zero = w->zero == kNoNode ? b_.Unary(TapeOp::kNeg, offset) : b_.Sub(Whole(w->zero), offset);
+    if (IsZero(w->zero)) w->zero = kNoNode;
+    return ConstantData::Own(DType::kI8, value->shape, std::move(bytes));
+  }
+  NodeId Weight(std::shared_ptr<const ConstantData> data, NodeId like) {
+    const NodeId weight = b_.Constant(std::move(data));
+    g_.node(weight).name = g_.node(g_.BaseOf(like)).name;
+    return weight;
+  }
+
+  // ------------------------------------------------------------------------------------ matmul
+
+  // The weight laid out with k innermost, shown as before; and, if it is known, what each column sums to,
+  // [..., 1, n].
+  NodeId MatMulWeight(Quantised* w, NodeId* sums) {
+    const Shape shown = g_.node(w->numbers).shape;
+    const std::shared_ptr<const ConstantData> data = Signed(w);
+    if (data == nullptr) return w->numbers;
+    const Shape s = data->shape;
+    const int r = s.rank;
+    const int64_t k = s[r - 2], n = s[r - 1];
+    if (k != shown[r - 2] || n != shown[r - 1]) return w->numbers;  // one row or column for all
+    const size_t batches = static_cast<size_t>(s.elements() / (k * n));
+    std::vector<uint8_t> turned(data->bytes.size());
+    std::vector<int64_t> columns(batches * static_cast<size_t>(n), 0);
+    for (size_t at = 0, batch = 0; batch < batches; ++batch) {
+      for (size_t i = 0; i < static_cast<size_t>(k); ++i) {
+        for (size_t j = 0; j < static_cast<size_t>(n); ++j, ++at) {
+          turned[(batch * static_cast<size_t>(n) + j) * static_cast<size_t>(k) + i] = data->bytes[at];
+          columns[batch * static_cast<size_t>(n) + j] += static_cast<int8_t>(data->bytes[at]);
+        }
+      }
+    }
+    Shape laid = s, summed = s;
+    std::swap(laid[r - 2], laid[r - 1]);
+    summed[r - 2] = 1;
+    std::vector<int> perm;
+    for (int d = 0; d < r; ++d) perm.push_back(d < r - 2 ? d : d == r - 2 ? r - 1 : r - 2);
+    *sums = b_.Ints(DType::kI32, summed, columns);
+    const NodeId weight = Weight(ConstantData::Own(DType::kI8, laid, std::move(turned)), w->numbers);
+    return b_.Expand(b_.Transpose(weight, perm), shown);
+  }
+
+  // Sums of 8-bit numbers along one axis, as i32.
+  NodeId Sums(NodeId numbers, int axis) {
+    return b_.Reduce(ir::ReduceKind::kSum, b_.Cast(numbers, DType::kI32), {axis}, true);
+  }
+
+  NodeId MatMul(const Node& node) {
+    Quantised a, w;
+    const NodeId left = node.inputs[0], right = node.inputs[1];
+    const DType type = node.dtype;
+    const int r = node.shape.rank;
+    if (type != DType::kI32 && !IsFloat(type)) return kNoNode;
+    if (!Read(left, &a) || !Read(right, &w) || node.shape.elements() == 0) return kNoNode;
+    if (type == DType::kI32 && (a.scale != kNoNode || w.scale != kNoNode)) return kNoNode;
+    for (NodeId each : {a.zero, a.scale}) {
+      if (each != kNoNode && g_.node(each).shape[r - 1] != 1) return kNoNode;  // changes along k
+    }
+    for (NodeId each : {w.zero, w.scale}) {
+      if (each != kNoNode && g_.node(each).shape[r - 2] != 1) return kNoNode;
+    }
+    const int64_t k = g_.node(left).shape[r - 1];
+    NodeId columns = kNoNode;
+    const NodeId weight = MatMulWeight(&w, &columns);
+    if (a.zero != kNoNode && columns == kNoNode) columns = Sums(w.numbers, r - 2);
+    NodeId y = b_.MatMul(a.numbers, weight);
+    if (w.zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(w.zero), Sums(a.numbers, r - 1)));
+    if (a.zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(a.zero), Centred(columns, w.zero, k)));
+    return Scaled(y, a.scale, w.scale, type);
+  }
+
+  // Sums of `count` numbers less their zero point.
+  NodeId Centred(NodeId sums, NodeId zero, int64_t count) {
+    if (zero == kNoNode) return sums;
+    return b_.Sub(sums, b_.BinaryScalar(TapeOp::kMul, Whole(zero), static_cast<double>(count)));
+  }
+
+  NodeId Scaled(NodeId y, NodeId a, NodeId w, DType type) {
+    if (type == DType::kI32) return y;
+    y = b_.Cast(y, DType::kF32);
+    if (a != kNoNode) a = b_.Cast(a, DType::kF32);
+    if (w != kNoNode) w = b_.Cast(w, DType::kF32);
+    const NodeId scale = a == kNoNode ? w : w == kNoNode ? a : b_.Mul(a, w);
+    if (scale != kNoNode) y = b_.Mul(y, scale);
+    return b_.Cast(y, type);
+  }
+
+  // ------------------------------------------------------------------------------- convolution
+
+  // [o, 1, ...] as [1, o, 1, ...]; what is one number stays so.
+  NodeId AlongChannels(NodeId x, int rank) {
+    if (x == kNoNode) return x;
+    const int64_t count = g_.node(x).shape.elements();
+    Shape shape;
+    shape.rank = rank;
+    for (int d = 0; d < rank; ++d) shape[d] = d == 1 ? count : 1;
+    return b_.Reshape(x, shape);
+  }
+
+  // What every window of the input sums to: [n, o, ...], where the weight has a zero point.
+  NodeId WindowSums(NodeId x, const Shape& weight, const ir::ConvAttrs& attrs) {
+    Shape one = weight;
+    one[0] = attrs.groups;
+    std::vector<uint8_t> bytes(static_cast<size_t>(one.elements()), 1);
+    const NodeId sums = b_.Conv(x, b_.Constant(ConstantData::Own(DType::kI8, one, std::move(bytes))), attrs);
+    Shape each = g_.node(sums).shape, all = each;
+    all[1] = weight[0];
+    if (attrs.groups == 1) return b_.Expand(sums, all);
+    // Every group's for each of its output channels.
+    const Shape flat{each[0], each[1], 1, each.elements() / (each[0] * each[1])};
+    const NodeId spread = b_.Expand(b_.Reshape(sums, flat), {flat[0], flat[1], all[1] / flat[1], flat[3]});
+    return b_.Reshape(spread, all);
+  }
+
+  NodeId Conv(const Node& node) {
+    constexpr int64_t kFewChannels = 16;  // of a group among several: vectors along them pay no more
+    Quantised a, w;
+    const DType type = node.dtype;
+    const int r = node.shape.rank;
+    const Shape weight_shape = g_.node(node.inputs[1]).shape;
+    ir::ConvAttrs attrs = node.As<ir::ConvAttrs>();
+    if (!IsFloat(type) || node.shape.elements() == 0) return kNoNode;
+    if (attrs.groups > 1 && weight_shape[1] < kFewChannels) return kNoNode;
+    if (!Read(node.inputs[0], &a) || !Read(node.inputs[1], &w)) return kNoNode;
+    for (NodeId each : {a.zero, a.scale}) {
+      if (each != kNoNode && g_.node(each).shape.elements() != 1) return kNoNode;
+    }
+    for (NodeId each : {w.zero, w.scale}) {
+      if (each != kNoNode && g_.node(each).shape.elements() != g_.node(each).shape[0]) return kNoNode;
+    }
+    const std::shared_ptr<const ConstantData> data = Signed(&w);
+    if (data == nullptr || !(data->shape == weight_shape)) return kNoNode;
+    const int64_t outputs = weight_shape[0], count = weight_shape.elements() / outputs;
+    std::vector<int64_t> sums(static_cast<size_t>(outputs), 0);
+    for (size_t i = 0; i < data->bytes.size(); ++i)
+      sums[i / static_cast<size_t>(count)] += static_cast<int8_t>(data->bytes[i]);
+    const NodeId x = Padded(a, &attrs);
+    NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
+    const NodeId weight_zero = AlongChannels(w.zero, r);
+    if (weight_zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(x, weight_shape, attrs)));
+    if (a.zero != kNoNode) {
+      const NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
+      y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), Centred(all, weight_zero, count)));
+    }
+    return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);
+  }
+
+  // Outside of the input is its zero point: an attribute where that is known, else memory.
+  NodeId Padded(const Quantised& a, ir::ConvAttrs* attrs) {
+    const bool none =
+        std::all_of(attrs->pads_begin.begin(), attrs->pads_begin.end(), [](auto p) { return p == 0; }) &&
+        std::all_of(attrs->pads_end.begin(), attrs->pads_end.end(), [](auto p) { return p == 0; });
+    if (a.zero == kNoNode || none) return a.numbers;
+    const std::optional<double> known = UniformValue(g_, a.zero);
+    if (known) {
+      attrs->absent = static_cast<int64_t>(*known);
+      return a.numbers;
+    }
+    std::vector<int64_t> before = {0, 0}, after = {0, 0};
+    before.insert(before.end(), attrs->pads_begin.begin(), attrs->pads_begin.end());
+    after.insert(after.end(), attrs->pads_end.begin(), attrs->pads_end.end());
+    const DType type = g_.node(a.numbers).dtype;
+    const NodeId inside = b_.PadConstant(a.numbers, b_.Scalar(type, 0), before, after);
+    // 1 outside of the input, 0 inside, by place.
+    const Shape& all = g_.node(inside).shape;
+    Shape places = all;
+    places[0] = places[1] = 1;
+    std::vector<int64_t> outside(static_cast<size_t>(places.elements()), 0);
+    for (size_t at = 0; at < outside.size(); ++at) {
+      int64_t rest = static_cast<int64_t>(at);
+      for (int d = places.rank - 1; d >= 2; rest /= places[d--]) {
+        const int64_t i = rest % places[d], last = places[d] - after[static_cast<size_t>(d)];
+        if (i < before[static_cast<size_t>(d)] || i >= last) outside[at] = 1;
+      }
+    }
+    b_.FoldConstants(false);  // a byte a place
+    const NodeId around = b_.Mul(b_.Cast(b_.Ints(DType::kU8, places, outside), DType::kF32),
+                                 b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32));
+    b_.FoldConstants(true);
+    const NodeId padded = b_.Cast(b_.Add(b_.Cast(inside, DType::kF32), around), type);
+    std::fill(attrs->pads_begin.begin(), attrs->pads_begin.end(), 0);
+    std::fill(attrs->pads_end.begin(), attrs->pads_end.end(), 0);
+    return padded;
+  }
+
+  ir::Graph& g_;
+  Builder b_;
+  const NodeId id_;
+};
+
+}  // namespace
+
+Result<PassResult> IntegerProducts(ir::Graph* graph, const PassOptions&) {
+  PassResult result;
+  for (NodeId id : graph->TopologicalOrder()) {
+    const Op op = graph->node(id).op;
+    if (op != Op::kMatMul && op != Op::kConv) continue;
+    graph->Try();
+    const NodeId integers = Rewriter(graph, id).Rewrite();
+    if (integers == kNoNode) {
+      graph->TakeBack();
+      continue;
+    }
+    graph->Keep();
+    graph->Replace(id, integers);
+    ++result.changes;
+  }
+  Tidy(graph);
+  result.text = Count(result.changes, "product") + " of 8-bit integers";
+  return result;
+}
+
+}  // namespace rondo::passes

@@ -1,0 +1,196 @@
+// Products of 8-bit integers (Path::kBytes): rows of the left side are packed as bytes, columns of the right
+// side are read where they lie if their k is contiguous.
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+namespace {
+
+constexpr int kOuter = 0, kM = 1, kN = 2, kK = 3;  // groups of the nest
+
+constexpr int64_t kMostDepth = 33000;     // u8 times u8: sums stay within 32 bits
+constexpr int64_t kMostTaps = 1 << 12;    // of which each has an address
+constexpr int64_t kVector = 64;           // bytes: rows of packed bytes are whole vectors
+constexpr int64_t kMostPacked = 1 << 18;  // bytes of packed rows, which a second cache holds
+constexpr int64_t kMostRows = 64;
+
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+int64_t StepAlong(const Access& access, int loop) {
+  for (int i = 0; i < access.num_loops; ++i) {
+    if (access.loop[i] == loop) return access.step[i];
+  }
+  return 0;
+}
+
+}  // namespace
+
+// Exact sums of products of bytes, as the left and right side of a matmul.
+bool PartBuilder::FitsBytes() const {
+  const Nest& nest = out_->nest;
+  if (part_.acc_type != TapeType::kI64 || part_.combine != Combine::kProduct || !part_.prologue.empty() ||
+      nest.points[kK] > kMostDepth) {
+    return false;
+  }
+  if (part_.skeleton == Skeleton::kConvolution && !channels_) return false;
+  const Operand& left = part_.operands[LeftOperand()];
+  bool fits = Is8Bit(left.dtype) && !Depends(left, kN);
+  for (size_t j = 0; j < part_.rhs.size(); ++j) {
+    const Operand& right = part_.operands[RightOperand(static_cast<int>(j))];
+    fits &= Is8Bit(right.dtype) && !Depends(right, kM);
+  }
+  return fits;
+}
+
+// The left side as runs of bytes: none where it does not have them.
+Status PartBuilder::BuildRuns(BytesProgram* bytes) {
+  const Nest& nest = out_->nest;
+  const Access& left = *out_->lhs_load;
+  const int last = nest.first[kK + 1] - 1;
+  bool fits = left.num_indices == 0 && left.num_guards <= kMaxLoops && StepAlong(left, last) == 1;
+  for (int g = 0; g < left.num_guards; ++g) {
+    const GuardTest& guard = left.guards[g];
+    for (int i = 0; i < guard.loops; ++i) fits &= guard.loop[i] != last;
+  }
+  const int64_t run = nest.extent[last], taps = nest.points[kK] / run;
+  if (!fits || taps > kMostTaps) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(BuildTaps(left, last));
+  Span<int64_t> at = arena_.New<int64_t>(static_cast<size_t>(taps));
+  Span<int64_t> length = arena_.New<int64_t>(static_cast<size_t>(taps));
+  if (at.data() == nullptr || length.data() == nullptr) return NoMemory();
+  size_t runs = 0;
+  for (int64_t t = 0; t < taps; ++t) {
+    if (runs > 0 && at[runs - 1] + length[runs - 1] == out_->tap_at[t]) {
+      length[runs - 1] += run;
+      continue;
+    }
+    at[runs] = out_->tap_at[t];
+    length[runs++] = run;
+  }
+  bytes->in_runs = true;
+  bytes->tap_run = run;
+  bytes->runs = static_cast<int64_t>(runs);
+  bytes->run_at = at.data();
+  bytes->run_bytes = length.data();
+  return Status::Ok();
+}
+
+// An epilogue that begins by making floats of the sums, perhaps less a correction for each column, gets them
+// so: its first instructions are done where the sums are made.
+Status PartBuilder::BuildFloatSums(BytesProgram* bytes) {
+  GrowingList<TapeInst> tape(part_.epilogue.begin(), part_.epilogue.size());
+  if (!tape.ok()) return NoMemory();
+  const size_t size = tape.size();
+  const auto uses = [&](size_t reg) {
+    int count = 0;
+    for (size_t k = 0; k < size; ++k) {
+      const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
+      for (int r = 0; r < Inputs(tape[k].op); ++r) count += reads[r] == reg;
+    }
+    return count;
+  };
+  // The instruction that alone reads `reg`.
+  const auto reader = [&](size_t reg) {
+    for (size_t k = reg + 1; k < size && uses(reg) == 1; ++k) {
+      const uint16_t reads[3] = {tape[k].a, tape[k].b, tape[k].c};
+      for (int r = 0; r < Inputs(tape[k].op); ++r) {
+        if (reads[r] == reg) return k;
+      }
+    }
+    return size;
+  };
+  const auto casts = [&](size_t k, DType to) {
+    return k < size && tape[k].op == TapeOp::kCast && tape[k].imm.i == static_cast<int64_t>(to);
+  };
+  uint16_t corrections[kMaxSlots];
+  size_t sums[kMaxSlots], floats[kMaxSlots];
+  size_t found = 0;
+  for (size_t k = 0; k < size; ++k) {
+    if (tape[k].op != TapeOp::kAcc) continue;
+    if (found == part_.rhs.size() || tape[k].arg != found) return Status::Ok();
+    corrections[found] = kNoOperand;
+    size_t next = reader(k);
+    if (next < size && tape[next].op == TapeOp::kSub && tape[next].a == k) {
+      const TapeInst& less = tape[tape[next].b];
+      if (less.op != TapeOp::kLoad || less.arg >= part_.operands.size()) return Status::Ok();
+      const Operand& operand = part_.operands[less.arg];
+      if (operand.dtype != DType::kI32 || Depends(operand, kM) || uses(tape[next].b) != 1)
+        return Status::Ok();
+      corrections[found] = less.arg;
+      next = reader(next);
+      if (casts(next, DType::kI32)) next = reader(next);
+    }
+    if (!casts(next, DType::kF32) || tape[next].type != TapeType::kF32) return Status::Ok();
+    sums[found] = k;
+    floats[found++] = next;
+  }
+  if (found != part_.rhs.size()) return Status::Ok();
+  for (size_t j = 0; j < found; ++j) {
+    TapeInst& sum = tape[floats[j]];
+    sum = TapeInst();
+    sum.op = TapeOp::kAcc;
+    sum.type = TapeType::kF32;
+    sum.arg = static_cast<uint16_t>(j);
+    tape[sums[j]].op = TapeOp::kConst;  // nobody reads it
+    if (corrections[j] != kNoOperand)
+      RONDO_RETURN_IF_ERROR(BuildAccess(corrections[j], out_->tiling, &bytes->correction[j]));
+  }
+  part_.epilogue = arena_.Copy(tape);
+  if (part_.epilogue.data() == nullptr) return NoMemory();
+  part_.acc_type = out_->acc_type = TapeType::kF32;
+  bytes->float_sums = true;
+  return Status::Ok();
+}
+
+Status PartBuilder::BuildBytes() {
+  const Nest& nest = out_->nest;
+  const int64_t rows = nest.points[kM], k = nest.points[kK];
+  Span<BytesProgram> made = arena_.New<BytesProgram>(1);
+  if (made.data() == nullptr) return NoMemory();
+  BytesProgram& bytes = made[0];
+  out_->bytes = &bytes;
+  out_->path = Path::kBytes;
+  bytes.multiply = engine_.multiply_bytes;
+  out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
+  RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
+  RONDO_RETURN_IF_ERROR(BuildRuns(&bytes));
+  const Operand& left = part_.operands[LeftOperand()];
+  bytes.left_flip = left.dtype == DType::kI8 ? 0x80 : 0;
+  bytes.absent = static_cast<uint8_t>(static_cast<int64_t>(left.absent));
+  out_->num_rhs = static_cast<int>(part_.rhs.size());
+  bool in_place = true;
+  for (int j = 0; j < out_->num_rhs; ++j) {
+    RhsProgram& rhs = out_->rhs[j];
+    const uint16_t operand = RightOperand(j);
+    RONDO_RETURN_IF_ERROR(BuildAccess(operand, out_->tiling, &rhs.by_n));
+    rhs.k_unit = rhs.by_n->lane.kind != LaneKind::kTable && Linear(*rhs.by_n, nest, kK, &rhs.k_step) &&
+                 (rhs.k_step == 1 || k == 1);
+    in_place &= rhs.k_unit;
+    bytes.right_flip[j] = part_.operands[operand].dtype == DType::kU8 ? 0x80 : 0;
+    bytes.sum_rows |= bytes.right_flip[j] != 0;
+  }
+  RONDO_RETURN_IF_ERROR(BuildFloatSums(&bytes));
+  RONDO_RETURN_IF_ERROR(BuildEpilogue());
+  out_->lhs_row = (k + kVector - 1) / kVector * kVector;
+  int64_t most = kMostPacked / out_->lhs_row;
+  most = most < 8 ? 8 : most > kMostRows ? kMostRows : most;
+  const int64_t blocks = (rows + most - 1) / most;
+  out_->block_rows = (rows + blocks - 1) / blocks;
+  out_->tasks = nest.points[kOuter] * blocks * out_->tiling.tiles;
+  out_->acc_row = (out_->tiling.chunk * out_->tiling.inner + 3) / 4 * 4;
+  const int64_t packed_rows = out_->block_rows + 1;
+  out_->lhs_at = Take(Bytes(packed_rows, out_->lhs_row));
+  out_->count_at = Take(Bytes(packed_rows, sizeof(int64_t)));
+  out_->acc_stride = Bytes(packed_rows, out_->acc_row, sizeof(int32_t));
+  out_->acc_at = Take(Bytes(out_->acc_stride, out_->num_rhs));
+  bytes.wide_stride = kLanes * static_cast<int64_t>(sizeof(int64_t));
+  out_->rhs_at = Take(Bytes(bytes.wide_stride, out_->num_rhs));
+  out_->temp_at = Take(kLanes * static_cast<int64_t>(sizeof(int64_t)));
+  bytes.correction_at = Take(Bytes(kLanes, out_->num_rhs, sizeof(int32_t)));
+  if (!in_place) bytes.columns_at = Take(Bytes(kLanes, out_->lhs_row));
+  const double points = static_cast<double>(nest.points[kOuter]) * static_cast<double>(rows) *
+                        static_cast<double>(nest.points[kN]);
+  out_->work = points * (1 + 0.005 * static_cast<double>(k));
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

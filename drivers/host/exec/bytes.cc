@@ -1,0 +1,355 @@
+// Products of 8-bit integers (Path::kBytes): rows of the left side packed as unsigned bytes, columns of the
+// right side where they lie, and dot products along k, exact in 32 bits.
+//
+// The instructions multiply unsigned by signed bytes. Signed bytes of the left side are packed with 128
+// added, unsigned ones of the right side read with 128 taken away, both by flipping the top bit; what that
+// adds to the sums is taken away again: 128 times the sum of a row (known when it is packed) and of a column
+// (one more row of the left side, all 128). GCC 12 warns of its own intrinsics, whose results begin as
+// "undefined".
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+
+#include "drivers/host/exec/exec.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace rondo::host::RONDO_ISA {
+namespace {
+
+#if defined(__AVX2__)
+
+// Four sums over a vector's halves of 128 bits, beside each other.
+inline __m128i Fold(__m256i x) {
+  return _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+}
+inline __m256i SumOfFour(const __m256i* s) {
+  const __m256i p = _mm256_add_epi32(_mm256_unpacklo_epi32(s[0], s[1]), _mm256_unpackhi_epi32(s[0], s[1]));
+  const __m256i q = _mm256_add_epi32(_mm256_unpacklo_epi32(s[2], s[3]), _mm256_unpackhi_epi32(s[2], s[3]));
+  return _mm256_add_epi32(_mm256_unpacklo_epi64(p, q), _mm256_unpackhi_epi64(p, q));
+}
+inline void StoreSums(__m128i sums, int32_t* to) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), sums); }
+
+#endif
+
+#if defined(__AVX512BW__)
+
+#define RONDO_BYTES_512                                                                                      \
+  using Bytes = __m512i;                                                                                     \
+  using Sums = __m512i;                                                                                      \
+  constexpr int kStep = 64, kRows = 6;                                                                       \
+  inline Bytes Load(const char* p) { return _mm512_loadu_si512(p); }                                         \
+  inline Bytes LoadSome(const char* p, int n) { return _mm512_maskz_loadu_epi8((uint64_t{1} << n) - 1, p); } \
+  inline Bytes Same(uint8_t x) { return _mm512_set1_epi8(static_cast<char>(x)); }                            \
+  inline Bytes Flip(Bytes x, Bytes flip) { return _mm512_xor_si512(x, flip); }                               \
+  inline Sums Zero() { return _mm512_setzero_si512(); }                                                      \
+  inline void Reduce(const Sums* s, int32_t* to) {                                                           \
+    const Sums p = _mm512_add_epi32(_mm512_unpacklo_epi32(s[0], s[1]), _mm512_unpackhi_epi32(s[0], s[1]));   \
+    const Sums q = _mm512_add_epi32(_mm512_unpacklo_epi32(s[2], s[3]), _mm512_unpackhi_epi32(s[2], s[3]));   \
+    const Sums all = _mm512_add_epi32(_mm512_unpacklo_epi64(p, q), _mm512_unpackhi_epi64(p, q));             \
+    StoreSums(Fold(_mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1))), to);   \
+  }
+
+namespace widened {
+RONDO_BYTES_512
+inline Sums Dot(Sums sum, Bytes a, Bytes b) {
+  const Sums low = _mm512_madd_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(a)),
+                                     _mm512_cvtepi8_epi16(_mm512_castsi512_si256(b)));
+  const Sums high = _mm512_madd_epi16(_mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(a, 1)),
+                                      _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64(b, 1)));
+  return _mm512_add_epi32(sum, _mm512_add_epi32(low, high));
+}
+#include "drivers/host/exec/byte_blocks.inc"
+}  // namespace widened
+
+#pragma GCC push_options
+#pragma GCC target("avx512vnni")
+namespace vnni {
+RONDO_BYTES_512
+inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a, b); }
+#include "drivers/host/exec/byte_blocks.inc"
+}  // namespace vnni
+#pragma GCC pop_options
+
+bool HasVnni() { return __builtin_cpu_supports("avx512vnni"); }
+
+#elif defined(__AVX2__)
+
+#define RONDO_BYTES_256                                                                                \
+  using Bytes = __m256i;                                                                               \
+  using Sums = __m256i;                                                                                \
+  constexpr int kStep = 32, kRows = 2;                                                                 \
+  inline Bytes Load(const char* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); } \
+  inline Bytes LoadSome(const char* p, int n) {                                                        \
+    alignas(32) char some[32] = {};                                                                    \
+    std::memcpy(some, p, static_cast<size_t>(n));                                                      \
+    return Load(some);                                                                                 \
+  }                                                                                                    \
+  inline Bytes Same(uint8_t x) { return _mm256_set1_epi8(static_cast<char>(x)); }                      \
+  inline Bytes Flip(Bytes x, Bytes flip) { return _mm256_xor_si256(x, flip); }                         \
+  inline Sums Zero() { return _mm256_setzero_si256(); }                                                \
+  inline void Reduce(const Sums* s, int32_t* to) { StoreSums(Fold(SumOfFour(s)), to); }
+
+namespace widened {
+RONDO_BYTES_256
+inline Sums Dot(Sums sum, Bytes a, Bytes b) {
+  const Sums low = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)),
+                                     _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b)));
+  const Sums high = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm256_extracti128_si256(a, 1)),
+                                      _mm256_cvtepi8_epi16(_mm256_extracti128_si256(b, 1)));
+  return _mm256_add_epi32(sum, _mm256_add_epi32(low, high));
+}
+#include "drivers/host/exec/byte_blocks.inc"
+}  // namespace widened
+
+#pragma GCC push_options
+#pragma GCC target("avxvnni")
+namespace vnni {
+RONDO_BYTES_256
+inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum, a, b); }
+#include "drivers/host/exec/byte_blocks.inc"
+}  // namespace vnni
+#pragma GCC pop_options
+
+bool HasVnni() { return __builtin_cpu_supports("avxvnni"); }
+
+#else
+
+namespace widened {
+void Tile(const uint8_t* a, int64_t a_row, int rows, const char* b, int64_t b_step, int columns, int64_t k,
+          uint8_t flip, int32_t* acc, int64_t acc_row) {
+  for (int j = 0; j < columns; ++j) {
+    const char* column = b + j * b_step;
+    for (int m = 0; m < rows; ++m) {
+      const uint8_t* row = a + m * a_row;
+      int32_t sum = 0;
+      for (int64_t i = 0; i < k; ++i)
+        sum += row[i] * static_cast<int8_t>(static_cast<uint8_t>(column[i]) ^ flip);
+      acc[m * acc_row + j] = sum;
+    }
+  }
+}
+}  // namespace widened
+namespace vnni = widened;
+bool HasVnni() { return false; }
+
+#endif
+
+// One part in one launch.
+class Product {
+ public:
+  Product(const PartProgram& part, Worker& w)
+      : part_(part),
+        bytes_(*part.bytes),
+        w_(w),
+        left_(reinterpret_cast<uint8_t*>(w.scratch + part.lhs_at)),
+        sums_(reinterpret_cast<int64_t*>(w.scratch + part.count_at)) {}
+
+  // Rows [row, row + rows) of group m, and one of 128s behind them where columns are summed.
+  void PackRows(int64_t* pos, int64_t row, int64_t rows) {
+    const Nest& nest = part_.nest;
+    Decode(nest, nest.first[1], nest.first[2], row, pos);
+    for (int64_t r = 0; r < rows && !Stopped(w_); ++r) {
+      uint8_t* to = left_ + r * part_.lhs_row;
+      bytes_.in_runs ? PackRuns(pos, to) : PackEach(pos, to);
+      if (bytes_.left_flip != 0) {
+        for (int64_t i = 0; i < K(); ++i) to[i] ^= bytes_.left_flip;
+      }
+      std::memset(to + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
+      if (bytes_.sum_rows) {
+        uint32_t sum = 0;
+        for (int64_t i = 0; i < K(); ++i) sum += to[i];
+        sums_[r] = static_cast<int64_t>(sum) * 128;
+      }
+      Advance(nest, nest.first[1], nest.first[2], pos);
+    }
+    if (bytes_.left_flip == 0) return;
+    uint8_t* last = left_ + rows * part_.lhs_row;
+    std::memset(last, 128, static_cast<size_t>(K()));
+    std::memset(last + K(), 0, static_cast<size_t>(part_.lhs_row - K()));
+  }
+
+  // All rows with the `n` columns of the tile at pos.
+  void Multiply(int64_t* pos, int64_t rows, int n) {
+    for (int j = 0; j < part_.num_rhs && !Stopped(w_); ++j) {
+      const RhsProgram& rhs = part_.rhs[j];
+      const char* b = Pointer(*rhs.by_n, w_, BaseOf(*rhs.by_n, pos));
+      int64_t step = rhs.by_n->lane.stride;
+      if (!rhs.k_unit) {
+        b = PackColumns(*rhs.by_n, pos, n);
+        step = part_.lhs_row;
+      }
+      const int all = static_cast<int>(rows) + (bytes_.left_flip != 0 ? 1 : 0);
+      bytes_.multiply(left_, part_.lhs_row, all, b, step, n, K(), bytes_.right_flip[j], Acc(j),
+                      part_.acc_row);
+    }
+  }
+
+  // Runs the epilogue of rows [row, row + rows) over the n lanes of the tile at pos.
+  void Finish(int64_t* pos, int64_t row, int64_t rows, int n) {
+    const Nest& nest = part_.nest;
+    const int inner = nest.first[2] - 1;
+    if (bytes_.float_sums) LoadCorrections(pos, n);
+    TapeFrame frame;
+    frame.worker = &w_;
+    frame.acc = w_.scratch + part_.rhs_at;
+    frame.acc_stride = bytes_.wide_stride;
+    Decode(nest, nest.first[1], nest.first[2], row, pos);
+    for (int64_t r = 0; r < rows;) {
+      const int64_t count = part_.epilogue_rows == 1 ? 1
+                                                     : Least(Least(part_.epilogue_rows, rows - r),
+                                                             nest.extent[inner] - pos[inner]);
+      for (int j = 0; j < part_.num_rhs; ++j) {
+        char* wide = w_.scratch + part_.rhs_at + j * bytes_.wide_stride;
+        for (int64_t i = 0; i < count; ++i) {
+          if (bytes_.float_sums) {
+            Convert<float>(j, r + i, rows, n, Corrections(j), reinterpret_cast<float*>(wide) + i * n);
+          } else {
+            Convert<int64_t>(j, r + i, rows, n, nullptr, reinterpret_cast<int64_t*>(wide) + i * n);
+          }
+        }
+      }
+      RunTape(part_.program, frame, pos, static_cast<int>(count) * n);
+      r += count;
+      pos[inner] += count - 1;
+      Advance(nest, nest.first[1], nest.first[2], pos);
+    }
+  }
+
+ private:
+  int64_t K() const { return part_.nest.points[3]; }
+  int32_t* Acc(int j) const {
+    return reinterpret_cast<int32_t*>(w_.scratch + part_.acc_at + j * part_.acc_stride);
+  }
+
+  // Where no tap is absent, taps that lie one behind the other are copied as one.
+  void PackRuns(const int64_t* pos, uint8_t* to) {
+    const Access& access = *part_.lhs_load;
+    const char* from = Pointer(access, w_, BaseOf(access, pos));
+    int64_t at[kMaxLoops];
+    bool all = true;
+    for (int g = 0; g < access.num_guards; ++g) {
+      const GuardTest& guard = access.guards[g];
+      at[g] = guard.offset;
+      for (int i = 0; i < guard.loops; ++i) at[g] += guard.step[i] * pos[guard.loop[i]];
+      all = all && at[g] + guard.least >= 0 && at[g] + guard.greatest < guard.extent;
+    }
+    if (all) {
+      for (int64_t r = 0; r < bytes_.runs; ++r) {
+        std::memcpy(to, from + bytes_.run_at[r], static_cast<size_t>(bytes_.run_bytes[r]));
+        to += bytes_.run_bytes[r];
+      }
+      return;
+    }
+    const int64_t run = bytes_.tap_run;
+    for (int64_t tap = 0; tap < part_.taps; ++tap, to += run) {
+      bool present = true;
+      for (int g = 0; g < access.num_guards; ++g) {
+        const int64_t c = at[g] + part_.tap_coordinate[g * part_.taps + tap];
+        present = present && c >= 0 && c < access.guards[g].extent;
+      }
+      if (present) {
+        std::memcpy(to, from + part_.tap_at[tap], static_cast<size_t>(run));
+      } else {
+        std::memset(to, bytes_.absent, static_cast<size_t>(run));
+      }
+    }
+  }
+
+  void PackEach(int64_t* pos, uint8_t* to) {
+    const Nest& nest = part_.nest;
+    int64_t* lanes = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
+    int n = DecodeTile(nest, part_.k_tiling, 0, pos);
+    for (int64_t t = 0;;) {
+      LoadLanes(*part_.lhs_load, w_, pos, n, lanes);
+      for (int i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(lanes[i]);
+      if (++t == part_.k_tiling.tiles || Stopped(w_)) break;
+      to += n;
+      n = NextTile(nest, part_.k_tiling, pos);
+    }
+    for (int d = nest.first[3]; d < nest.first[4]; ++d) pos[d] = 0;
+  }
+
+  // Columns one behind the other, of a right side whose k is not contiguous.
+  const char* PackColumns(const Access& access, int64_t* pos, int n) {
+    const Nest& nest = part_.nest;
+    char* columns = w_.scratch + bytes_.columns_at;
+    int64_t* lanes = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
+    for (int64_t k = 0; k < K(); ++k) {
+      LoadLanes(access, w_, pos, n, lanes);
+      for (int i = 0; i < n; ++i) columns[i * part_.lhs_row + k] = static_cast<char>(lanes[i]);
+      Advance(nest, nest.first[3], nest.first[4], pos);
+    }
+    return columns;
+  }
+
+  int32_t* Corrections(int j) const {
+    return reinterpret_cast<int32_t*>(w_.scratch + bytes_.correction_at) + j * kLanes;
+  }
+  void LoadCorrections(const int64_t* pos, int n) {
+    int64_t* lanes = reinterpret_cast<int64_t*>(w_.scratch + part_.temp_at);
+    for (int j = 0; j < part_.num_rhs; ++j) {
+      int32_t* to = Corrections(j);
+      if (bytes_.correction[j] == nullptr) {
+        std::memset(to, 0, static_cast<size_t>(n) * sizeof(int32_t));
+        continue;
+      }
+      LoadLanes(*bytes_.correction[j], w_, pos, n, lanes);
+      for (int i = 0; i < n; ++i) to[i] = static_cast<int32_t>(lanes[i]);
+    }
+  }
+
+  // Sums of row r of right side j, less what flipped bits have added and `less`. Modulo 2^32, as the sums.
+  template <typename T>
+  void Convert(int j, int64_t r, int64_t rows, int n, const int32_t* less, T* to) {
+    const int32_t* sums = Acc(j) + r * part_.acc_row;
+    const int32_t* columns = Acc(j) + rows * part_.acc_row;
+    uint32_t more = bytes_.right_flip[j] != 0 ? static_cast<uint32_t>(sums_[r]) : 0;
+    const bool signed_left = bytes_.left_flip != 0;
+    if (signed_left && bytes_.right_flip[j] != 0) more -= static_cast<uint32_t>(K()) << 14;
+    for (int i = 0; i < n; ++i) {
+      uint32_t sum = static_cast<uint32_t>(sums[i]) + more;
+      if (signed_left) sum -= static_cast<uint32_t>(columns[i]);
+      if (less != nullptr) sum -= static_cast<uint32_t>(less[i]);
+      to[i] = static_cast<T>(static_cast<int32_t>(sum));
+    }
+  }
+
+  const PartProgram& part_;
+  const BytesProgram& bytes_;
+  Worker& w_;
+  uint8_t* const left_;
+  int64_t* const sums_;
+};
+
+}  // namespace
+
+void FillMultiplyBytes(Engine* engine) {
+  engine->multiply_bytes = HasVnni() ? vnni::Tile : widened::Tile;
+  engine->multiply_bytes_widened = widened::Tile;
+}
+
+void RunBytes(const PartProgram& part, Worker& w, int64_t first, int64_t last) {
+  const Nest& nest = part.nest;
+  const int64_t m = nest.points[1], tiles = part.tiling.tiles;
+  const int64_t row_blocks = (m + part.block_rows - 1) / part.block_rows;
+  Product product(part, w);
+  BeginTape(part.program, w);
+  int64_t pos[kMaxNest] = {};
+  int64_t packed = -1;
+  for (int64_t task = first; task < last && !Stopped(w); ++task) {
+    const int64_t block = task / tiles, row = block % row_blocks * part.block_rows;
+    const int64_t rows = Least(part.block_rows, m - row);
+    Decode(nest, 0, nest.first[1], block / row_blocks, pos);
+    for (int d = nest.first[2]; d < nest.first[4]; ++d) pos[d] = 0;
+    if (block != packed) product.PackRows(pos, row, rows);
+    packed = block;
+    for (int d = nest.first[1]; d < nest.first[2]; ++d) pos[d] = 0;
+    const int n = DecodeTile(nest, part.tiling, task % tiles, pos);
+    product.Multiply(pos, rows, n);
+    product.Finish(pos, row, rows, n);
+  }
+}
+
+}  // namespace rondo::host::RONDO_ISA

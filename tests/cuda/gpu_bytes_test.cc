@@ -1,0 +1,137 @@
+// Generated matmuls and convolutions of 8-bit integers against the reference: every tile, all signs.
+#include "compiler/codegen/cuda/kernel_candidates.h"
+#include "tests/cuda/gpu_suite.h"
+#include "tests/host/random_layout.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr DType kBytes[] = {DType::kU8, DType::kI8};
+
+struct BytesCase {
+  int64_t batch, rows, columns, depth;
+  int rights = 1;
+  bool left_along_k = true, right_along_k = true;
+};
+
+// The sum, as it is in i32, and quantised to i8 after half a correction for each column.
+Tape Epilogue(PartMaker& maker, size_t rights, uint16_t correction, uint16_t whole, uint16_t narrow) {
+  TapeMaker tape;
+  uint16_t sum = tape.Add(TapeOp::kAcc, TapeType::kI64, 0);
+  for (uint16_t j = 1; j < rights; ++j)
+    sum = tape.Binary(TapeOp::kSub, sum, tape.Add(TapeOp::kAcc, TapeType::kI64, j));
+  sum = tape.Binary(TapeOp::kSub, sum, tape.Load(correction, DType::kI32));
+  tape.Store(whole, DType::kI32, sum);
+  uint16_t x = tape.Cast(sum, TapeType::kF32, DType::kF32);
+  x = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kMul, x, tape.Const(1.0f / 1024)));
+  x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(-128)), tape.Const(127));
+  tape.Store(narrow, DType::kI8, x);
+  return maker.Keep(tape);
+}
+
+// Numbers of all bits.
+void Fill(Case* c, Random& random) {
+  c->memory.Randomise(c->maker, random);
+  for (size_t p = 0; p < c->memory.params.size(); ++p) {
+    if (ByteSize(c->maker.dtypes[p]) != 1) continue;
+    for (char& byte : c->memory.params[p]) byte = static_cast<char>(Between(random, 0, 255));
+  }
+}
+
+void AddProduct(Suite* suite, const BytesCase& p, uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("bytes " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kContraction;
+  part.acc_type = TapeType::kI64;
+  maker.loops = {p.batch, p.rows, p.columns, p.depth};
+  part.outer = part.m = part.n = part.reduced = 1;
+  part.lhs = maker.Operand(kBytes[seed % 2], Mode::kRead,
+                           p.left_along_k ? std::vector<int>{0, 1, 3} : std::vector<int>{0, 3, 1});
+  std::vector<uint16_t> rhs;
+  for (int j = 0; j < p.rights; ++j) {
+    rhs.push_back(maker.Operand(kBytes[seed / 2 % 2], Mode::kRead,
+                                p.right_along_k ? std::vector<int>{0, 2, 3} : std::vector<int>{0, 3, 2}));
+  }
+  part.rhs = c.arena.Copy(rhs);
+  const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {2}),
+                 whole = maker.Operand(DType::kI32, Mode::kWrite, {0, 1, 2}),
+                 narrow = maker.Operand(DType::kI8, Mode::kWrite, {0, 1, 2});
+  part.epilogue = Epilogue(maker, rhs.size(), correction, whole, narrow);
+  Fill(&c, random);
+}
+
+TEST(GpuBytes, EveryTileMatchesTheReference) {
+  const BytesCase cases[] = {
+      {1, 150, 200, 336},
+      {1, 130, 264, 144},
+      {2, 40, 72, 272},
+      {1, 70, 136, 200, 2},
+      {1, 1, 64, 512},
+      {1, 49, 136, 2400, 3},
+      {1, 33, 65, 97, 1, true},
+      {1, 60, 40, 80, 1, false, true},
+      {3, 32, 48, 64, 1, true, false},
+  };
+  std::vector<KernelConfiguration> tiles = TilesOf(TemplateFamily::kImma, TargetOf("sm_90a"));
+  ASSERT_FALSE(tiles.empty());
+  uint32_t seed = 0;
+  for (const KernelConfiguration& tile : tiles) {
+    Suite suite;
+    suite.configuration = tile;
+    suite.configuration.cluster = 1;
+    for (const BytesCase& p : cases) AddProduct(&suite, p, seed++);
+    suite.Run();
+    if (testing::Test::HasFatalFailure()) return;
+    EXPECT_EQ(suite.Count("matmul_imma<"), std::size(cases)) << Text(tile);
+  }
+}
+
+// Padded with a byte that is not zero. Loops: n, g, o, out height and width, kernel height and width, c.
+void AddConvolution(Suite* suite, int64_t channels, int64_t size, int64_t kernel, int64_t step,
+                    uint32_t seed) {
+  Random random(seed);
+  Case& c = suite->Add("convolution of bytes " + std::to_string(seed));
+  PartMaker& maker = c.maker;
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kConvolution;
+  part.acc_type = TapeType::kI64;
+  const int64_t pad = kernel / 2, out = (size + 2 * pad - kernel) / step + 1;
+  maker.loops = {2, 1, 40, out, out, channels, kernel, kernel};
+  part.outer = 1;
+  part.m = part.n = 2;
+  part.reduced = 3;
+  part.lhs = maker.Operand(kBytes[seed % 2], Mode::kRead, {});
+  maker.sizes[part.lhs] = 2 * size * size * channels;
+  maker.operands[part.lhs].absent = seed % 2 == 0 ? 200 : -3;
+  maker.operands[part.lhs].strides =
+      c.arena.Copy(std::vector<int64_t>{size * size * channels, 0, 0, 0, 0, 1, 0, 0});
+  maker.operands[part.lhs].guards = c.arena.Copy(std::vector<Guard>{
+      {size * channels, -pad, size, c.arena.Copy(std::vector<int64_t>{0, 0, 0, step, 0, 0, 1, 0})},
+      {channels, -pad, size, c.arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, 1})}});
+  part.rhs =
+      c.arena.Copy(std::vector<uint16_t>{maker.Operand(kBytes[seed / 2 % 2], Mode::kRead, {1, 2, 6, 7, 5})});
+  const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {2}),
+                 whole = maker.Operand(DType::kI32, Mode::kWrite, {0, 3, 4, 1, 2}),
+                 narrow = maker.Operand(DType::kI8, Mode::kWrite, {0, 3, 4, 1, 2});
+  part.epilogue = Epilogue(maker, 1, correction, whole, narrow);
+  Fill(&c, random);
+}
+
+TEST(GpuBytes, ConvolutionsMatchTheReference) {
+  Suite suite;
+  uint32_t seed = 0;
+  for (const int64_t channels : {3, 4, 16, 64}) {
+    AddConvolution(&suite, channels, 20, 3, 1, seed++);
+    AddConvolution(&suite, channels, 15, 3, 2, seed++);
+    AddConvolution(&suite, channels, 14, 1, 2, seed++);
+  }
+  AddConvolution(&suite, 3, 33, 7, 2, seed++);
+  suite.Run();
+  if (testing::Test::HasFatalFailure()) return;
+  EXPECT_EQ(suite.Count("matmul_imma<"), 13u);
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,212 @@
+// Products of 8-bit integers: all signs, layouts and epilogues against the reference, and what multiplies on
+// machines that have no instruction for it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "drivers/host/exec/engine.h"
+#include "drivers/host/program.h"
+#include "tests/host/driver_case.h"
+#include "tests/host/random_layout.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr DType kBytes[] = {DType::kU8, DType::kI8};
+
+// Numbers of all bits, where they are of 8.
+void Fill(const PartMaker& maker, Random& random, Memory* memory) {
+  memory->Randomise(maker, random);
+  for (size_t p = 0; p < memory->params.size(); ++p) {
+    if (ByteSize(maker.dtypes[p]) != 1) continue;
+    for (char& byte : memory->params[p]) byte = static_cast<char>(Between(random, 0, 255));
+  }
+}
+
+// How an epilogue begins: with the sums as they are, as floats, or as floats less a number for each column.
+enum class Begin { kWhole, kFloats, kCorrected };
+
+uint16_t Begun(TapeMaker& tape, Begin begin, uint16_t j, uint16_t correction) {
+  const uint16_t sum = tape.Add(TapeOp::kAcc, TapeType::kI64, j);
+  if (begin == Begin::kFloats) return tape.Cast(sum, TapeType::kF32, DType::kF32);
+  if (begin == Begin::kWhole) return sum;
+  uint16_t less = tape.Binary(TapeOp::kSub, sum, tape.Load(correction, DType::kI32));
+  less = tape.Add(TapeOp::kCast, TapeType::kI64, 0, less);
+  tape.list[less].imm.i = static_cast<int64_t>(DType::kI32);
+  return tape.Cast(less, TapeType::kF32, DType::kF32);
+}
+
+// The sums of all right sides, quantised to `out`'s u8 where they are floats.
+Tape Epilogue(PartMaker& maker, Begin begin, size_t rights, const std::vector<uint16_t>& corrections,
+              uint16_t out) {
+  TapeMaker tape;
+  uint16_t x = Begun(tape, begin, 0, corrections[0]);
+  for (uint16_t j = 1; j < rights; ++j)
+    x = tape.Binary(TapeOp::kAdd, x, Begun(tape, begin, j, corrections[j]));
+  if (begin != Begin::kWhole) {
+    x = tape.Unary(TapeOp::kRound, tape.Binary(TapeOp::kMul, x, tape.Const(0.001f)));
+    x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(-100)), tape.Const(100));
+  }
+  tape.Store(out, maker.operands[out].dtype, x);
+  return maker.Keep(tape);
+}
+
+void RandomProduct(uint32_t seed, int64_t most_m, int64_t most_n, int64_t most_k) {
+  Random random(seed);
+  Arena arena;
+  PartMaker maker(&arena);
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kContraction;
+  part.acc_type = TapeType::kI64;
+  part.outer = part.m = part.n = 1;
+  part.reduced = static_cast<uint8_t>(Between(random, 1, 2));
+  maker.loops = {Between(random, 1, 2), Between(random, 1, most_m), Between(random, 1, most_n),
+                 Between(random, 1, most_k)};
+  if (part.reduced == 2) maker.loops.push_back(Between(random, 1, 5));
+  const std::vector<int> k = Range(3, 3 + part.reduced);
+  part.lhs =
+      maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, RandomOrder(random, Joined({0, 1}, k)), 3);
+  std::vector<uint16_t> rhs, corrections;
+  const size_t rights = static_cast<size_t>(Between(random, 1, 3));
+  for (size_t j = 0; j < rights; ++j) {
+    std::vector<int> order = Joined({0, 2}, k);
+    if (Between(random, 0, 1) == 0) order = Joined({0}, Joined(k, {2}));
+    if (Between(random, 0, 2) == 0) order.erase(order.begin());
+    rhs.push_back(maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order, 5));
+    corrections.push_back(maker.Operand(
+        DType::kI32, Mode::kRead, Between(random, 0, 2) == 0 ? std::vector<int>{1} : std::vector<int>{2}));
+  }
+  part.rhs = arena.Copy(rhs);
+  const Begin begin = static_cast<Begin>(Between(random, 0, 2));
+  const DType type = begin == Begin::kWhole       ? DType::kI32
+                     : Between(random, 0, 1) == 0 ? DType::kF32
+                                                  : DType::kI8;
+  const uint16_t out = maker.Operand(type, Mode::kWrite, RandomOrder(random, {0, 1, 2}), 7);
+  part.epilogue = Epilogue(maker, begin, rights, corrections, out);
+  Memory memory;
+  Fill(maker, random, &memory);
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+}
+
+TEST(ProductOfBytes, MatchesTheReference) {
+  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed)
+    RandomProduct(seed, 90, 60, 150);
+}
+TEST(ProductOfBytes, OfOneRowMatchesTheReference) {
+  for (uint32_t seed = 100; seed < 110 && !testing::Test::HasFatalFailure(); ++seed)
+    RandomProduct(seed, 1, 600, 300);
+}
+// Sums near what 32 bits hold, and beyond: those are added up in 64.
+TEST(ProductOfBytes, OfLongRowsIsExact) {
+  for (const int64_t depth : {33000, 40000}) {
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {2, 3, depth};
+    maker.part.skeleton = Skeleton::kContraction;
+    maker.part.acc_type = TapeType::kI64;
+    maker.part.m = maker.part.n = maker.part.reduced = 1;
+    maker.part.lhs = maker.Operand(DType::kU8, Mode::kRead, {0, 2});
+    maker.part.rhs = arena.Copy(std::vector<uint16_t>{maker.Operand(DType::kU8, Mode::kRead, {1, 2})});
+    maker.StoreAccumulators(maker.Operand(DType::kI64, Mode::kWrite, {0, 1}), TapeType::kI64);
+    Memory memory;
+    memory.Resize(maker);
+    for (size_t p = 0; p < 2; ++p) std::fill(memory.params[p].begin(), memory.params[p].end(), '\xff');
+    ExpectMatchesReference(maker, memory, std::to_string(depth), {});
+  }
+}
+
+// Images with their channels last or first; padded with `absent`.
+void RandomConvolution(uint32_t seed) {
+  Random random(seed);
+  Arena arena;
+  PartMaker maker(&arena);
+  Part& part = maker.part;
+  part.skeleton = Skeleton::kConvolution;
+  part.acc_type = TapeType::kI64;
+  part.outer = 1;
+  part.m = part.n = 2;
+  part.reduced = 3;
+  const int64_t groups = Between(random, 1, 2), o = Between(random, 1, 40), c = Between(random, 1, 24);
+  const int64_t height = Between(random, 3, 12), width = Between(random, 3, 12),
+                kernel = Between(random, 1, 3);
+  const int64_t step = Between(random, 1, 2), dilation = kernel == 3 ? 1 : Between(random, 1, 2),
+                pad = Between(random, 0, 2);
+  const auto points = [&](int64_t in) { return (in + 2 * pad - (kernel - 1) * dilation - 1) / step + 1; };
+  maker.loops = {Between(random, 1, 2), groups, o, points(height), points(width), c, kernel, kernel};
+  const DType type = kBytes[Between(random, 0, 1)];
+  part.lhs = maker.Operand(type, Mode::kRead, {});
+  const bool last = Between(random, 0, 3) > 0;
+  const int64_t channel = last ? 1 : height * width, column = last ? groups * c : 1;
+  std::vector<int64_t> strides(8, 0);
+  strides[0] = groups * c * height * width;
+  strides[1] = channel * c;
+  strides[5] = channel;
+  const std::vector<Guard> guards = {
+      {column * width, -pad, height, arena.Copy(std::vector<int64_t>{0, 0, 0, step, 0, 0, dilation, 0})},
+      {column, -pad, width, arena.Copy(std::vector<int64_t>{0, 0, 0, 0, step, 0, 0, dilation})}};
+  maker.sizes[0] = strides[0] * maker.loops[0];
+  maker.operands[0].strides = arena.Copy(strides);
+  maker.operands[0].guards = arena.Copy(guards);
+  maker.operands[0].absent = type == DType::kU8 ? 131 : -77;
+  const std::vector<int> order =
+      Between(random, 0, 3) == 0 ? std::vector<int>{1, 2, 5, 6, 7} : std::vector<int>{1, 2, 6, 7, 5};
+  part.rhs =
+      arena.Copy(std::vector<uint16_t>{maker.Operand(kBytes[Between(random, 0, 1)], Mode::kRead, order)});
+  const uint16_t correction = maker.Operand(DType::kI32, Mode::kRead, {1, 2});
+  const Begin begin = static_cast<Begin>(Between(random, 0, 2));
+  const uint16_t out =
+      maker.Operand(begin == Begin::kWhole ? DType::kI32 : DType::kI8, Mode::kWrite, {0, 3, 4, 1, 2});
+  part.epilogue = Epilogue(maker, begin, 1, {correction}, out);
+  Memory memory;
+  Fill(maker, random, &memory);
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+}
+
+TEST(ConvolutionOfBytes, MatchesTheReference) {
+  for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) RandomConvolution(seed);
+}
+
+// Every function that multiplies, those of machines with fewer instructions included.
+TEST(ProductOfBytes, IsTheSameWithWhateverInstructions) {
+  std::vector<host::Engine> engines(1);
+  host::baseline::FillEngine(&engines[0]);
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) host::avx2::FillEngine(&engines.emplace_back());
+  if (__builtin_cpu_supports("avx512bw")) host::avx512::FillEngine(&engines.emplace_back());
+#endif
+  Random random(5);
+  for (const int64_t k : {1, 31, 64, 100, 257}) {
+    const int rows = static_cast<int>(Between(random, 1, 15)),
+              columns = static_cast<int>(Between(random, 1, 9));
+    const int64_t row = (k + 63) / 64 * 64, acc_row = (columns + 3) / 4 * 4;
+    std::vector<uint8_t> a(static_cast<size_t>(rows * row), 0);
+    std::vector<char> b(static_cast<size_t>(columns * k));
+    for (int m = 0; m < rows; ++m) {
+      for (int64_t i = 0; i < k; ++i)
+        a[static_cast<size_t>(m * row + i)] = static_cast<uint8_t>(Between(random, 0, 255));
+    }
+    for (char& x : b) x = static_cast<char>(Between(random, 0, 255));
+    for (const uint8_t flip : {0, 128}) {
+      for (const host::Engine& engine : engines) {
+        for (host::MultiplyBytes multiply : {engine.multiply_bytes, engine.multiply_bytes_widened}) {
+          std::vector<int32_t> acc(static_cast<size_t>(rows * acc_row), -1);
+          multiply(a.data(), row, rows, b.data(), k, columns, k, flip, acc.data(), acc_row);
+          for (int m = 0; m < rows; ++m) {
+            for (int j = 0; j < columns; ++j) {
+              int32_t sum = 0;
+              for (int64_t i = 0; i < k; ++i) {
+                const uint8_t bits =
+                    static_cast<uint8_t>(static_cast<uint8_t>(b[static_cast<size_t>(j * k + i)]) ^ flip);
+                sum += a[static_cast<size_t>(m * row + i)] * static_cast<int8_t>(bits);
+              }
+              ASSERT_EQ(acc[static_cast<size_t>(m * acc_row + j)], sum) << engine.name << " depth " << k;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,171 @@
+// integer_products: what is quantised is multiplied as 8-bit integers, and nothing else is.
+#include "tests/passes/small_graph.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::NodeId;
+using ir::Op;
+
+ir::ConvAttrs Conv(int64_t pad = 0, int64_t groups = 1) {
+  ir::ConvAttrs attrs;
+  attrs.strides = attrs.dilations = {1, 1};
+  attrs.pads_begin = attrs.pads_end = {pad, pad};
+  attrs.groups = groups;
+  return attrs;
+}
+
+// Graphs whose weights nobody has folded.
+struct Quantised : SmallGraph {
+  Quantised() { b.FoldConstants(false); }
+
+  // (x - zero) * scale, as DequantizeLinear is imported.
+  NodeId Real(NodeId x, NodeId zero, NodeId scale) {
+    NodeId y = b.Cast(x, DType::kF32);
+    if (zero != ir::kNoNode) y = b.Sub(y, b.Cast(zero, DType::kF32));
+    return b.Mul(y, scale);
+  }
+  NodeId Weight(DType dtype, const Shape& shape) {
+    std::vector<int64_t> values;
+    for (int64_t i = 0; i < shape.elements(); ++i)
+      values.push_back((i * 37 + 11) % 251 - (dtype == DType::kI8 ? 128 : 0));
+    return b.Ints(dtype, shape, values);
+  }
+  NodeId Number(DType dtype, double value) { return b.Scalar(dtype, value); }
+
+  int64_t Changed() { return ExpectSame(this, IntegerProducts, {}, 100).changes; }
+  // Products of 8-bit integers.
+  int64_t Products() const {
+    int64_t n = 0;
+    for (NodeId id = 0; id < g.size(); ++id) {
+      const ir::Node& node = g.node(id);
+      n += !node.dead && (node.op == Op::kMatMul || node.op == Op::kConv) && node.dtype == DType::kI32 &&
+           ByteSize(g.node(node.inputs[0]).dtype) == 1;
+    }
+    return n;
+  }
+  // Of constants.
+  int64_t WeightBytes() const {
+    int64_t bytes = 0;
+    for (NodeId id = 0; id < g.size(); ++id) {
+      if (!g.node(id).dead && g.IsConstant(id)) bytes += g.node(id).As<ir::ConstantAttrs>().data->byte_size();
+    }
+    return bytes;
+  }
+};
+
+TEST(IntegerProducts, QuantisedFactorsOfAllTypesAreMultipliedAsIntegers) {
+  for (DType left : {DType::kU8, DType::kI8}) {
+    for (DType right : {DType::kU8, DType::kI8}) {
+      for (int zeros = 0; zeros < 4; ++zeros) {
+        Quantised s;
+        const NodeId x = s.In("x", Shape({2, 3, 8}), left);
+        const NodeId columns = s.b.Ints(right, Shape({5}), {3, 0, 7, 1, 100});
+        const NodeId scales = s.b.Floats(DType::kF32, Shape({5}), {0.1, 0.2, 0.3, 0.4, 0.5});
+        const NodeId a =
+            s.Real(x, (zeros & 1) != 0 ? s.Number(left, 17) : ir::kNoNode, s.Number(DType::kF32, 0.5));
+        const NodeId w =
+            s.Real(s.Weight(right, Shape({8, 5})), (zeros & 2) != 0 ? columns : ir::kNoNode, scales);
+        s.Out("y", s.b.MatMul(a, w));
+        EXPECT_EQ(s.Changed(), 1);
+        EXPECT_EQ(s.Products(), 1);
+      }
+    }
+  }
+}
+
+TEST(IntegerProducts, AWeightKeepsItsBytesWithItsRowsAlongK) {
+  Quantised s;
+  const NodeId w =
+      s.Real(s.Weight(DType::kU8, Shape({64, 32})), s.Number(DType::kU8, 128), s.Number(DType::kF32, 0.125));
+  const NodeId x =
+      s.Real(s.In("x", Shape({4, 64}), DType::kU8), s.Number(DType::kU8, 9), s.Number(DType::kF32, 0.125));
+  s.Out("y", s.b.MatMul(x, s.b.Transpose(s.b.Transpose(w, {1, 0}), {1, 0})));
+  s.b.FoldConstants(true);
+  EXPECT_EQ(s.Changed(), 1);
+  EXPECT_LE(s.WeightBytes(), 64 * 32 * 11 / 10 + 32 * 4);
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    const ir::Node& node = s.g.node(id);
+    if (node.op != Op::kMatMul) continue;
+    const ir::View view = s.g.ViewOf(node.inputs[1]);
+    EXPECT_EQ(view.steps[0].strides[0], 1);
+    EXPECT_EQ(s.g.node(s.g.BaseOf(node.inputs[1])).dtype, DType::kI8);
+  }
+}
+
+TEST(IntegerProducts, IntegersLessTheirZeroPointsAreMultipliedExactly) {
+  Quantised s;
+  const NodeId x = s.In("x", Shape({3, 8}), DType::kU8), w = s.In("w", Shape({8, 4}), DType::kI8);
+  const NodeId zero = s.In("zero", Shape{}, DType::kU8);
+  const NodeId a = s.b.Sub(s.b.Cast(x, DType::kI32), s.b.Cast(zero, DType::kI32));
+  s.Out("y", s.b.MatMul(a, s.b.Cast(w, DType::kI32)));
+  EXPECT_EQ(s.Changed(), 1);
+  EXPECT_EQ(s.Products(), 1);
+}
+
+TEST(IntegerProducts, ConvolutionsArePaddedWithTheZeroPoint) {
+  for (DType type : {DType::kU8, DType::kI8}) {
+    for (const bool known : {true, false}) {
+      Quantised s;
+      const NodeId zero = known ? s.Number(type, 33) : s.In("zero", Shape{}, type);
+      const NodeId x = s.Real(s.In("x", Shape({2, 3, 5, 6}), type), zero, s.Number(DType::kF32, 0.25));
+      const NodeId scales = s.b.Floats(DType::kF32, Shape({4, 1, 1, 1}), {0.1, 0.2, 0.3, 0.4});
+      const NodeId zeros = s.b.Ints(type, Shape({4, 1, 1, 1}), {0, 3, 0, 100});
+      const NodeId w = s.Real(s.Weight(type, Shape({4, 3, 3, 3})), zeros, scales);
+      s.Out("y", s.b.Conv(x, w, Conv(1)));
+      EXPECT_EQ(s.Changed(), 1);
+      EXPECT_EQ(s.Products(), 2);  // the other sums windows, for the weight's zero points
+    }
+  }
+}
+
+TEST(IntegerProducts, GroupsHaveTheirOwnSums) {
+  Quantised s;
+  const NodeId x = s.Real(s.In("x", Shape({1, 32, 4, 4}), DType::kU8), s.Number(DType::kU8, 5),
+                          s.Number(DType::kF32, 0.25));
+  const NodeId w = s.Real(s.Weight(DType::kU8, Shape({6, 16, 3, 3})), s.Number(DType::kU8, 100),
+                          s.Number(DType::kF32, 0.1));
+  s.Out("y", s.b.Conv(x, w, Conv(1, 2)));
+  EXPECT_EQ(s.Changed(), 1);
+}
+
+// What looks like it, and is not.
+TEST(IntegerProducts, OtherProductsStay) {
+  const auto product = [](Quantised& s, NodeId left) {
+    const NodeId w = s.Real(s.Weight(DType::kI8, Shape({8, 4})), ir::kNoNode, s.Number(DType::kF32, 0.5));
+    s.Out("y", s.b.MatMul(left, w));
+    return s.Changed();
+  };
+  const Shape shape({3, 8});
+  {
+    Quantised s;  // a float
+    EXPECT_EQ(product(s, s.In("x", shape)), 0);
+  }
+  {
+    Quantised s;  // a zero point that is no whole number
+    EXPECT_EQ(
+        product(s, s.b.Sub(s.b.Cast(s.In("x", shape, DType::kU8), DType::kF32), s.Number(DType::kF32, 0.5))),
+        0);
+  }
+  {
+    Quantised s;  // a scale that changes along k
+    const NodeId scale = s.b.Floats(DType::kF32, Shape({8}), {1, 2, 3, 4, 5, 6, 7, 8});
+    EXPECT_EQ(product(s, s.Real(s.In("x", shape, DType::kU8), ir::kNoNode, scale)), 0);
+  }
+  {
+    Quantised s;  // what was scaled is cut to whole numbers
+    const NodeId scaled = s.Real(s.In("x", shape, DType::kU8), ir::kNoNode, s.Number(DType::kF32, 0.3));
+    EXPECT_EQ(product(s, s.b.Cast(s.b.Cast(scaled, DType::kI32), DType::kF32)), 0);
+  }
+  {
+    Quantised s;  // truths
+    EXPECT_EQ(product(s, s.b.Cast(s.b.Cast(s.In("x", shape, DType::kU8), DType::kBool), DType::kF32)), 0);
+  }
+  {
+    Quantised s;  // 16 bits
+    EXPECT_EQ(product(s, s.Real(s.In("x", shape, DType::kI16), ir::kNoNode, s.Number(DType::kF32, 0.5))), 0);
+  }
+}
+
+}  // namespace
+}  // namespace rondo::passes

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Writes an encoder and an image network in f32 and in 8-bit integers, as ONNX Runtime's quantisation makes them:
+
+  encoder.f32.onnx  encoder.dynamic.onnx  encoder.qdq.onnx     6 layers of width 384, 12 heads, 128 rows (MiniLM's shape)
+  resnet18.f32.onnx  resnet18.qdq.onnx                         ResNet-18 at 224 x 224, batch norms folded
+  resnet18.integer.onnx                                        the same with ConvInteger and DynamicQuantizeLinear
+
+Weights are random (a fixed seed), and so is what static quantisation is calibrated with. Static: u8 activations, i8
+weights, a scale for each output channel.
+
+  tools/setup --venv
+  build/venv/bin/python tools/bench/quantised_models.py build/quantised
+"""
+import argparse
+import logging
+import pathlib
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+
+
+class Maker:
+    """A graph that grows node by node; `add` gives the name of the node's result."""
+
+    def __init__(self, seed):
+        self.random, self.nodes, self.constants = np.random.default_rng(seed), [], []
+
+    def add(self, op, *inputs, **attributes):
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def weight(self, *shape, fan):
+        return self.constant((self.random.standard_normal(shape) * fan ** -0.5).astype(np.float32))
+
+    def vector(self, n, around=0.0):
+        return self.constant((around + 0.1 * self.random.standard_normal(n)).astype(np.float32))
+
+    def model(self, x, y, shape):
+        ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)] for name, dims in ((x, shape), (y, None))]
+        graph = helper.make_graph(self.nodes, "main", *ports, self.constants)
+        return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9))
+
+
+def dense(m, x, inputs, outputs):
+    return m.add("Add", m.add("MatMul", x, m.weight(inputs, outputs, fan=inputs)), m.vector(outputs))
+
+
+def encoder(layers=6, width=384, heads=12, inner=1536, rows=128):
+    m, x, size = Maker(1), "x", width // heads
+    split = m.constant(np.array([1, rows, heads, size]))
+    joined = m.constant(np.array([1, rows, width]))
+    def heads_of(x, perm):
+        return m.add("Transpose", m.add("Reshape", x, split), perm=perm)
+
+    def norm(x):
+        return m.add("LayerNormalization", x, m.vector(width, 1), m.vector(width), axis=-1)
+
+    for _ in range(layers):
+        q, k, v = (heads_of(dense(m, x, width, width), perm) for perm in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+        scores = m.add("Mul", m.add("MatMul", q, k), m.constant(np.float32(size ** -0.5)))
+        mixed = m.add("MatMul", m.add("Softmax", scores, axis=-1), v)
+        mixed = m.add("Reshape", m.add("Transpose", mixed, perm=[0, 2, 1, 3]), joined)
+        x = norm(m.add("Add", dense(m, mixed, width, width), x))
+        h = dense(m, x, width, inner)
+        erf = m.add("Erf", m.add("Div", h, m.constant(np.float32(2 ** 0.5))))
+        gelu = m.add("Mul", m.add("Mul", h, m.add("Add", erf, m.constant(np.float32(1)))), m.constant(np.float32(0.5)))
+        x = norm(m.add("Add", dense(m, gelu, inner, width), x))
+    return m.model("x", x, [1, rows, width])
+
+
+def resnet18(image=224):
+    m = Maker(2)
+
+    def conv(x, inputs, outputs, size, stride, relu=True):
+        pad = size // 2
+        y = m.add("Conv", x, m.weight(outputs, inputs, size, size, fan=inputs * size * size / (2 if relu else 1)), m.vector(outputs),
+                  kernel_shape=[size, size], strides=[stride, stride], pads=[pad] * 4)
+        return m.add("Relu", y) if relu else y
+
+    x, channels = conv("x", 3, 64, 7, 2), 64
+    x = m.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for outputs, stride in ((64, 1), (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1)):
+        past = x if channels == outputs else conv(x, channels, outputs, 1, stride, relu=False)
+        x = conv(conv(x, channels, outputs, 3, stride), outputs, outputs, 3, 1, relu=False)
+        x, channels = m.add("Relu", m.add("Add", x, past)), outputs
+    x = m.add("Flatten", m.add("GlobalAveragePool", x))
+    y = m.add("Gemm", x, m.weight(1000, 512, fan=512), m.vector(1000), transB=1)
+    return m.model("x", y, [1, 3, image, image])
+
+
+class Calibration(CalibrationDataReader):
+    def __init__(self, shape, runs=4):
+        random = np.random.default_rng(3)
+        self.left = [{"x": random.standard_normal(shape).astype(np.float32)} for _ in range(runs)]
+
+    def get_next(self):
+        return self.left.pop() if self.left else None
+
+
+def write(folder, name, model, dynamic):
+    folder.mkdir(parents=True, exist_ok=True)
+    shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    f32 = folder / f"{name}.f32.onnx"
+    onnx.save(model, f32)
+    quantize_dynamic(f32, folder / f"{name}.{dynamic}.onnx", weight_type=QuantType.QUInt8 if dynamic == "integer" else QuantType.QInt8)
+    quantize_static(f32, folder / f"{name}.qdq.onnx", Calibration(shape), quant_format=QuantFormat.QDQ, per_channel=True,
+                    activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--layers", type=int, default=6, help="of the encoder")
+    arguments = parser.parse_args()
+    logging.disable(logging.WARNING)
+    write(arguments.folder, "encoder", encoder(arguments.layers), "dynamic")
+    write(arguments.folder, "resnet18", resnet18(), "integer")
+
+
+if __name__ == "__main__":
+    main()
