@@ -1,5 +1,6 @@
 // Quantisation and back.
 #include "compiler/import/decompose.h"
+#include "compiler/import/packed_weight.h"
 #include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/tensor.h"
@@ -89,7 +90,13 @@ Status QuantizeLinear(OpContext& c) {
 
 // A weight stays what it is until it is known who reads it: nothing is folded into it yet.
 Status DequantizeLinear(OpContext& c) {
-  RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
+  RONDO_ASSIGN_OR_RETURN(const NodeId packed, DequantisedWeight(c));
+  if (packed != kNoNode) {
+    c.Set(0, packed);
+    return Status::Ok();
+  }
+  const bool real = c.InValue(0).bits != 0 && c.dtype(0) == DType::kF32;  // FP8, FP4
+  if (!real) RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
   const bool weight = c.rank(0) >= 2;
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
@@ -99,7 +106,7 @@ Status DequantizeLinear(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
     if (!IsFloat(type)) return Status::Error(Code::kUnsupported, "dequantisation to %s", Name(type));
   }
-  const DType exact = Narrow(c.dtype(0)) ? DType::kF32 : DType::kI32;  // differences are
+  const DType exact = real || Narrow(c.dtype(0)) ? DType::kF32 : DType::kI32;  // differences are
   NodeId zero = kNoNode;
   if (c.Has(2)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));

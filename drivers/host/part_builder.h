@@ -69,6 +69,8 @@ class PartBuilder {
   Status BuildProduct();
   Status BuildAccumulate();
   Status BuildBlocked(bool convolution);
+  Status BuildLeft();
+  Status BuildPacked();
   bool FitsChannels() const;
   Status BuildChannels();
   bool FitsPlanes() const;
