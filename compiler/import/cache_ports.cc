@@ -77,6 +77,46 @@ bool IsOperatorWithCache(const onnx::NodeProto& node) {
   return node.domain() == "com.microsoft" && node.op_type() == "GroupQueryAttention";
 }
 
+int64_t IntOf(const onnx::NodeProto& node, const char* name, int64_t otherwise) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() == name) return attribute.i();
+  }
+  return otherwise;
+}
+
+// How many columns a product gives whose result becomes `name` through additions, norms and reshapes. 0 if
+// that is not known.
+int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
+  constexpr int kMostSteps = 16;
+  for (int step = 0; step < kMostSteps; ++step) {
+    const auto made = std::find_if(
+        graph.node().begin(), graph.node().end(),
+        [&](const onnx::NodeProto& node) { return node.output_size() > 0 && node.output(0) == name; });
+    if (made == graph.node().end() || made->input_size() == 0) return 0;
+    if (made->op_type() == "MatMulNBits") return IntOf(*made, "N", 0);
+    if (made->op_type() == "MatMul" || made->op_type() == "Gemm") {
+      for (const onnx::TensorProto& weight : graph.initializer()) {
+        if (made->input_size() < 2 || weight.name() != made->input(1) || weight.dims_size() != 2) continue;
+        return weight.dims(IntOf(*made, "transB", 0) != 0 ? 0 : 1);
+      }
+      return 0;
+    }
+    name = made->input(0);
+  }
+  return 0;
+}
+
+// The size of a head of a GroupQueryAttention, by what its keys, or all of its packed input, come from. 0 if
+// that is not known.
+int64_t HeadSizeOf(const onnx::GraphProto& graph, const onnx::NodeProto& attention) {
+  const int64_t heads = IntOf(attention, "num_heads", 0), of_keys = IntOf(attention, "kv_num_heads", 0);
+  const bool packed = attention.input_size() < 2 || attention.input(1).empty();
+  const int64_t in_all = packed ? heads + 2 * of_keys : of_keys;
+  if (attention.input_size() == 0 || heads < 1 || of_keys < 1) return 0;
+  const int64_t columns = ColumnsOf(graph, attention.input(packed ? 0 : 1));
+  return columns % in_all == 0 ? columns / in_all : 0;
+}
+
 }  // namespace
 
 Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
@@ -105,6 +145,12 @@ Result<CachePorts> FindGrowingCaches(const onnx::Model& model,
     if (axis < ShapeOf(output).dim_size() && !ShapeOf(output).dim(axis).dim_param().empty())
       AddOnce(&ports.total_texts, ShapeOf(output).dim(axis).dim_param());
     const auto found = readers.find(input.name());
+    const std::string& size = ShapeOf(input).dim(ShapeOf(input).dim_size() - 1).dim_param();
+    for (const onnx::NodeProto* reader :
+         found == readers.end() ? std::vector<const onnx::NodeProto*>() : found->second) {
+      if (size.empty() || !IsOperatorWithCache(*reader)) continue;
+      if (const int64_t known = HeadSizeOf(graph, *reader); known > 0) ports.head_sizes.emplace(size, known);
+    }
     by_operators +=
         found != readers.end() && std::any_of(found->second.begin(), found->second.end(),
                                               [](const auto* node) { return IsOperatorWithCache(*node); });
@@ -171,6 +217,7 @@ void BindPast(const onnx::Model& model, const CachePorts& ports, int64_t past, i
               ImportOptions* options) {
   for (const std::string& symbol : ports.past_symbols) options->symbols[symbol] = past;
   for (const std::string& text : ports.total_texts) options->symbols[text] = total;
+  for (const auto& [symbol, size] : ports.head_sizes) options->symbols.emplace(symbol, size);
   // Caches whose lengths are numbers, not names.
   for (const onnx::ValueInfoProto& input : model.proto().graph().input()) {
     for (const GrowingCache& cache : ports.caches) {

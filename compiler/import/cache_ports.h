@@ -2,6 +2,7 @@
 #ifndef RONDO_COMPILER_IMPORT_CACHE_PORTS_H_
 #define RONDO_COMPILER_IMPORT_CACHE_PORTS_H_
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,9 @@ struct CachePorts {
   std::vector<std::string> past_symbols;  // dimensions that are the number of cached positions
   std::vector<std::string> total_texts;   // and those that are that number with this run's added
   std::vector<std::string> masks;         // inputs with such a dimension last, one element a position
+  // Symbols that GroupQueryAttention decides ("kv_cache_dim": the size of a head), where its products are
+  // known.
+  std::map<std::string, int64_t> head_sizes;
 };
 
 // The caches of `model`: inputs and outputs that are named as such (ir/port_names.h), or in `states`, and

@@ -30,7 +30,7 @@ Status SelectBranch(OpContext& c, const onnx::GraphProto& then_graph, const onnx
       return Status::Error(
           Code::kUnsupported,
           "its condition depends on the model's inputs, and the branches differ in shape or type "
-          "(output %zu)",
+          "(output %zu); where one input decides it, say which branch is meant (--bind INPUT=VALUE)",
           i);
     }
     c.Set(static_cast<int>(i), c.b.Select(condition, a.node, d.node));

@@ -39,17 +39,17 @@ using NodeId = int32_t;
 inline constexpr NodeId kNoNode = -1;
 
 enum class Op : uint8_t {
-  kInput,         // InputAttrs
-  kConstant,      // ConstantAttrs
-  kView,          // ViewAttrs; input 0 is never itself a view
-  kPointwise,     // PointwiseAttrs; inputs have this node's shape
-  kIota,          // IotaAttrs; i64, no inputs: the coordinate along one axis
-  kReduce,        // ReduceAttrs; reduced dims stay, with extent 1
-  kMatMul,        // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). Of 8-bit
-                  // integers, i8 or u8 each, the exact sums as i32; so does kConv. With PackedAttrs: by weights
-                  // in fewer bits (packed.h)
-  kConv,          // ConvAttrs; x [n, c, spatial...], w [o, c / groups, kernel...] -> [n, o, out...]
-  kPool,          // PoolAttrs; x [n, c, spatial...] -> [n, c, out...]
+  kInput,      // InputAttrs
+  kConstant,   // ConstantAttrs
+  kView,       // ViewAttrs; input 0 is never itself a view
+  kPointwise,  // PointwiseAttrs; inputs have this node's shape
+  kIota,       // IotaAttrs; i64, no inputs: the coordinate along one axis
+  kReduce,     // ReduceAttrs; reduced dims stay, with extent 1
+  kMatMul,     // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). Of 8-bit
+               // integers, i8 or u8 each, the exact sums as i32; so does kConv. With PackedAttrs: by weights
+               // in fewer bits (packed.h)
+  kConv,       // ConvAttrs; x [n, c, spatial...], w [o, c / groups, kernel...] -> [n, o, out...]
+  kPool,       // PoolAttrs; x [n, c, spatial...] -> [n, c, out...]
   kIndexedRead,   // IndexedAttrs; data, index... -> shape of the indices
   kIndexedWrite,  // IndexedAttrs; data, updates, index... -> data with some elements replaced
   kConcat,        // ConcatAttrs; inputs along one axis
