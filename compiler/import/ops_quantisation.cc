@@ -22,10 +22,11 @@ NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype
 }
 
 DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
-  // Row by row first: many rows at once, where x is made.
-  const int rank = b.shape(x).rank;
+  // Row by row first: many rows at once, where x is made. Of images, over an axis along which nothing lies side
+  // by side, in either order of their channels.
+  const int rank = b.shape(x).rank, along = rank >= 4 ? 2 : rank - 1;
   const auto extreme = [&](ir::ReduceKind kind) {
-    NodeId of = rank > 1 ? b.Reduce(kind, x, {rank - 1}, true) : x;
+    NodeId of = rank > 1 ? b.Reduce(kind, x, {along}, true) : x;
     return rank > 0 ? b.Reduce(kind, of, AxisRange(0, rank), false) : of;
   };
   NodeId max = extreme(ir::ReduceKind::kMax), min = extreme(ir::ReduceKind::kMin);

@@ -70,10 +70,11 @@ class CudaCollectives {
   // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
   // all (and, recorded where several ranks share a GPU, on `stream` itself: a branch of a graph takes one of
   // the GPU's few queues), so that one thread may begin the collectives of several ranks. Wait waits for that
-  // one, or for Abort. A small one waits for nobody here; if it does not come to its end, `faults` tells.
-  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
-               StreamHandle stream, bool recorded);
-  Status Wait(const CollectivePart& part, StreamHandle stream);
+  // one, or for Abort. A small one is enqueued at once in any case, and in a graph on `stream` itself also if
+  // its step is the one before its wait: the kernels around it may be launched as dependents then. `stream`
+  // is told if it does not come to its end.
+  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
+  Status Wait(const CollectivePart& part, CudaStream* stream);
   // OK, or that an earlier failure has ended a communicator.
   Status Begin() const;
   void Abort();
@@ -86,17 +87,27 @@ class CudaCollectives {
     GrowingList<EventHandle> started, ended;  // one a sync point
     // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
     GrowingList<nccl::Communicator::Share> posted;
+    // The small collective begun last, in which recording (0: none), and on which stream.
+    uint32_t last = kNone;
+    uint64_t last_recording = 0;
+    StreamHandle last_stream = nullptr;
+    GrowingList<StreamHandle> between;  // one a sync point: the stream of kernels that it runs among, or null
   };
-  explicit CudaCollectives(const CollectiveMeans& means) : means_(means) {}
+  CudaCollectives(const Program& program, const CollectiveMeans& means) : program_(program), means_(means) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
   // What communicator `number` of the program needs: a small group, an NCCL communicator, or both.
   Status Connect(const Program& program, uint32_t number, Span<const uint32_t> numbers);
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(Member* member, size_t sync_points);
+  Status StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
+  static Status Follow(const Member& member, uint32_t sync_point, StreamHandle stream);
+  // Whether the next step of its device is the wait for it, on its stream.
+  bool IsWaitedForAtOnce(const CollectivePart& part) const;
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
   Status Ended(const Member& member, uint32_t sync_point, StreamHandle on);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
+  const Program& program_;
   const CollectiveMeans& means_;
   GrowingList<SmallKernel> kernels_;                // by sync point; kNone: NCCL does it
   GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator; null where it is not needed

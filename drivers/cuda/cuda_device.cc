@@ -349,20 +349,14 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
-  s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveStart});
-  // A graph's faults are told by the stream that it is launched on.
-  const bool recorded = s->recording != nullptr;
-  FaultRecord* const faults = recorded ? s->recording->origin->faults : s->faults;
-  return reinterpret_cast<CudaCollectives*>(part.collectives)
-      ->Start(part, from, to, faults, s->handle, recorded);
+  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {
   CudaStream* s = ToCuda(stream);
-  s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveWait});
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Wait(part, s->handle);
+  return reinterpret_cast<CudaCollectives*>(part.collectives)->Wait(part, s);
 }
 
 }  // namespace rondo::cuda

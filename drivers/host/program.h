@@ -76,6 +76,7 @@ struct Access {
   uint16_t operand = 0;  // in its part
   DType dtype = DType::kF32;
   uint8_t size = 4;        // bytes of an element
+  uint8_t wide = 4;        // of one in a register
   bool plain = true;       // no guards, no indices
   bool same_tests = true;  // guards and indices are the same for all lanes
   uint8_t num_loops = 0;   // loops with a stride: loop[], step[]
@@ -373,6 +374,8 @@ struct Engine {
   OpFn add_clamp = nullptr;  // f32: a + b, then the range; NaN stays
   LoadFn load[kNumDTypes][4] = {};
   StoreFn store[kNumDTypes][4] = {};
+  LoadFn load_float[kNumDTypes][4] = {};  // of i8 and u8, as f32
+  StoreFn store_float[kNumDTypes][4] = {};
   GatherFn gather[kNumDTypes] = {};
   ScatterFn scatter[kNumDTypes] = {};
   FillFn fill[3] = {};
