@@ -22,8 +22,8 @@ NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype
 }
 
 DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
-  // Row by row first: many rows at once, where x is made. Of images, over an axis along which nothing lies side
-  // by side, in either order of their channels.
+  // Row by row first: many rows at once, where x is made. Of images, over an axis along which nothing lies
+  // side by side, in either order of their channels.
   const int rank = b.shape(x).rank, along = rank >= 4 ? 2 : rank - 1;
   const auto extreme = [&](ir::ReduceKind kind) {
     NodeId of = rank > 1 ? b.Reduce(kind, x, {along}, true) : x;
