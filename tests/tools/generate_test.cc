@@ -220,6 +220,8 @@ TEST_F(Generate, WhatIsNoDecoderIsRefusedInASentence) {
   EXPECT_PRINTS(Run("--prompt a --port tokens=positions"), "no tokens: integers [texts, tokens]");
   EXPECT_PRINTS(Run("--prompt a --port mask=tokenz"), "no program has an input \"tokenz\"");
   EXPECT_PRINTS(Run("--prompt a --port positions=k_cache"), "no program has an input \"k_cache\"");
+  EXPECT_PRINTS(Run("--prompt a --input none=" + kData + "fixtures/resnet/test_data_set_0/input_0.pb"),
+                "--input: no program has an input \"none\"");
   EXPECT_PRINTS(Run("--prompt a --port logits=lo"), "no output has logits called \"lo\"");
   EXPECT_PRINTS(Run("--prompt-file " + folder_.File("none")), "No such file");
   for (const char* wrong :

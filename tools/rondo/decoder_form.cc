@@ -275,18 +275,25 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
   return Status::Ok();
 }
 
-// A name that no program knows must not pass unnoticed.
-Status CheckPorts(const PlanData& plan, const FormOptions& options, const DecoderForm& form) {
+// Names that no program knows must not pass unnoticed.
+Status CheckNames(const PlanData& plan, const FormOptions& options, const DecoderForm& form) {
+  const auto known = [&](const std::string& name, bool also_states) {
+    const auto is = [&](const Port& port) {
+      return (also_states || !port.is_state) && (port.name == name || OnAnyDevice(port.name) == name);
+    };
+    return std::any_of(form.programs.begin(), form.programs.end(), [&](const DecoderProgram& program) {
+      const auto& inputs = plan.programs[program.program].inputs;
+      return std::any_of(inputs.begin(), inputs.end(), is);
+    });
+  };
   for (const auto& said : options.roles) {
-    const auto names = [&](const Port& port) { return !port.is_state && port.name == said.first; };
-    const bool found =
-        std::any_of(form.programs.begin(), form.programs.end(), [&](const DecoderProgram& program) {
-          const auto& inputs = plan.programs[program.program].inputs;
-          return std::any_of(inputs.begin(), inputs.end(), names);
-        });
-    if (!found)
-      return Status::Error(Code::kNotFound, "--port: no program has an input \"%s\" that is given with runs",
+    if (!known(said.first, false))
+      return Status::Error(Code::kNotFound, "--port: no program has an input \"%s\" that is not a state",
                            said.first.c_str());
+  }
+  for (const std::string& name : options.given) {
+    if (!known(name, true))
+      return Status::Error(Code::kNotFound, "--input: no program has an input \"%s\"", name.c_str());
   }
   return Status::Ok();
 }
@@ -325,7 +332,7 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
         Code::kUnsupported,
         "no program of the plan reads one token of each text, as tokens are generated: compile "
         "one more (prefill=..., decode=...)");
-  RONDO_RETURN_IF_ERROR(CheckPorts(plan, options, form));
+  RONDO_RETURN_IF_ERROR(CheckNames(plan, options, form));
   RONDO_RETURN_IF_ERROR(CheckStates(plan, form));
   RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));
   form.draws = Draws(form.programs.back());
