@@ -35,9 +35,9 @@ struct Compilation {
   explicit Compilation(const CompileOptions& o) : options(o) {}
   const CompileOptions& options;
   std::vector<ProgramInWork> programs;
-  // Names of options.shapes, options.bound_inputs, options.break_before, and inputs of options.states, that
-  // some program has.
-  std::vector<std::string> shapes_found, bound_found, breaks_found, states_found;
+  // Names of options.shapes, options.bound_inputs, options.break_before, inputs of options.states, and
+  // options.donations that some program has.
+  std::vector<std::string> shapes_found, bound_found, breaks_found, states_found, donations_found;
   bool sampled = false;         // some program draws tokens
   std::vector<bool> annotated;  // by options.annotations: some program has such a node
   EmittedPlan emitted;          // from `emit` on

@@ -93,6 +93,10 @@ struct CompileOptions {
   std::map<std::string, double> bound_inputs;
   std::vector<StateName> states;  // applied to every model that has both names
   bool auto_state = true;         // also pair inputs and outputs by naming conventions
+  // Inputs whose memory the caller gives away with each run: an output of the same shape and type is computed
+  // there, where all that reads the input can run before; else temporaries may lie there. Of every model that
+  // has the name. For plans of one device.
+  std::vector<std::string> donations;
   // Not 0: caches that grow by the positions of a run become caches of so many positions, changed in place
   // (ImportWithFixedCaches). kInvalidArgument if no model has such a cache.
   int64_t cache_length = 0;

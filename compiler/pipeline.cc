@@ -161,6 +161,15 @@ Status CheckDevices(const CompileOptions& options) {
   return Status::Ok();
 }
 
+Status CheckDonations(const CompileOptions& options) {
+  if (options.donations.empty() || (options.devices < 2 && SharingText(options).empty())) return Status::Ok();
+  return Status::Error(
+      Code::kUnsupported,
+      "donated input \"%s\": a plan for several devices copies its inputs to each of them, and "
+      "takes over none",
+      options.donations[0].c_str());
+}
+
 Status CheckModels(const CompileOptions& options) {
   std::set<std::string> names;
   for (const ModelSource& model : options.models) {
@@ -226,6 +235,7 @@ Status CheckOptions(const CompileOptions& options) {
   }
   RONDO_RETURN_IF_ERROR(CheckDevices(options));
   RONDO_RETURN_IF_ERROR(CheckModels(options));
+  RONDO_RETURN_IF_ERROR(CheckDonations(options));
   RONDO_RETURN_IF_ERROR(CheckAnnotations(options));
   return CheckPassNames(options);
 }

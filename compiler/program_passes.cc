@@ -150,6 +150,12 @@ Status PairState(Compilation* compilation, ProgramInWork* program, std::string* 
       compilation->states_found.push_back(state.input);
     }
   }
+  for (const std::string& name : compilation->options.donations) {
+    const auto& inputs = program->graph.inputs;
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const auto& i) { return i.name == name; })) continue;
+    options.donations.push_back(name);
+    compilation->donations_found.push_back(name);
+  }
   RONDO_ASSIGN_OR_RETURN(passes::PassResult result, passes::PairState(&program->graph, options));
   *text = std::move(result.text);
   return Status::Ok();
@@ -377,6 +383,11 @@ Status StatesWereFound(const Compilation& compilation) {
     return Status::Error(Code::kInvalidArgument,
                          "state \"%s:%s\": no model has an input or output of these names",
                          state.input.c_str(), state.output.c_str());
+  }
+  for (const std::string& name : compilation.options.donations) {
+    if (Contains(compilation.donations_found, name)) continue;
+    return Status::Error(Code::kInvalidArgument, "donated input \"%s\": no model has an input of this name",
+                         name.c_str());
   }
   return Status::Ok();
 }

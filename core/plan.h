@@ -44,7 +44,17 @@ enum class BufferKind : uint8_t {
   kState = 3,      // in the session's state
   kTemporary = 4,  // in the arena
   kWorkspace = 5,  // in the arena
+  // In the arena: an input that its user gives away and that becomes an output, a port on both sides. It is
+  // written in place.
+  kUpdatedInput = 6,
 };
+// Whether whoever runs a program writes such a buffer before it, and reads it after it.
+constexpr bool IsInput(BufferKind kind) {
+  return kind == BufferKind::kInput || kind == BufferKind::kUpdatedInput;
+}
+constexpr bool IsOutput(BufferKind kind) {
+  return kind == BufferKind::kOutput || kind == BufferKind::kUpdatedInput;
+}
 
 enum class WeightSource : uint8_t {
   kBytes = 0,      // `file_offset` in the weights section or file
@@ -65,8 +75,10 @@ struct Buffer {
   // outputs end at the last step. first > last: never used.
   uint32_t first_step = 0;
   uint32_t last_step = 0;
-  uint32_t aliases = kNone;  // another buffer whose memory this one takes over in place
-  uint32_t source = kNone;   // into PlanData::sources
+  // Another buffer whose memory this one takes over in place. Who runs a plan gives the memory of an input
+  // away that is taken over.
+  uint32_t aliases = kNone;
+  uint32_t source = kNone;  // into PlanData::sources
   // kConstant only.
   WeightSource weight = WeightSource::kBytes;
   uint64_t file_offset = 0;
@@ -351,7 +363,8 @@ struct PlanData {
 };
 
 constexpr const char* Name(BufferKind k) {
-  constexpr const char* kNames[] = {"input", "output", "constant", "state", "temporary", "workspace"};
+  constexpr const char* kNames[] = {"input",     "output",    "constant",     "state",
+                                    "temporary", "workspace", "updated input"};
   return kNames[static_cast<int>(k)];
 }
 constexpr const char* Name(Skeleton s) {

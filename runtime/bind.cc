@@ -186,6 +186,14 @@ bool Overlap(const DeviceRegion& a, const DeviceRegion& b) {
   return a.bytes != 0 && b.bytes != 0 && a.address < b.address + b.bytes && b.address < a.address + a.bytes;
 }
 
+// Whether two tensors overlap, and are not one: an input, and the output that takes its memory.
+bool InTheWay(const Ports& side, size_t i, const Ports& other, size_t k) {
+  const DeviceRegion a = RegionOf(side, i), b = RegionOf(other, k);
+  const PlanData& data = side.session->plan.data();
+  return Overlap(a, b) && (a.address != b.address ||
+                           OwnerOf(data, side.ports[i].buffer) != OwnerOf(data, other.ports[k].buffer));
+}
+
 Status Overlapping(const Ports& side, size_t port, const char* noun, std::string_view with) {
   Text text;
   AddPort(side, port, &text);
@@ -202,19 +210,13 @@ Status CheckOutside(const Ports& side, size_t port, const SessionDevice& d) {
   return Status::Ok();
 }
 
-// A tensor in device memory is apart from the session's memory; if it is written, or the other is, from all
-// others, too.
+// A tensor in device memory is apart from all others, if it is written, or the other is. An output may be the
+// input whose memory it takes.
 Status CheckApart(const Ports& side, size_t port, const Ports& outputs, const Ports& inputs) {
-  const DeviceRegion region = RegionOf(side, port);
-  RONDO_RETURN_IF_ERROR(CheckOutside(side, port, side.session->devices[BufferOf(side, port).device]));
-  const bool written = &side == &outputs;
-  for (size_t i = 0; i < outputs.ports.size(); ++i) {
-    if ((written && i == port) || !Overlap(region, RegionOf(outputs, i))) continue;
-    return Overlapping(side, port, outputs.noun, outputs.ports[i].name);
-  }
-  for (size_t i = 0; written && i < inputs.ports.size(); ++i) {
-    if (Overlap(region, RegionOf(inputs, i))) {
-      return Overlapping(side, port, inputs.noun, inputs.ports[i].name);
+  for (const Ports* other : {&outputs, &inputs}) {
+    if (&side == &inputs && other == &inputs) break;
+    for (size_t i = 0; i < other->ports.size(); ++i) {
+      if (InTheWay(side, port, *other, i)) return Overlapping(side, port, other->noun, other->ports[i].name);
     }
   }
   return Status::Ok();
@@ -243,11 +245,12 @@ Status BindTensors(SessionImpl* session, uint32_t program_index, Span<const Inpu
   }
   for (const Ports* side : {&in, &out}) {
     for (size_t i = 0; i < side->ports.size(); ++i) {
-      for (size_t d = 0; side == &out && d < session->devices.size(); ++d) {  // host memory may be a device's
-        RONDO_RETURN_IF_ERROR(CheckOutside(out, i, session->devices[d]));
+      const bool on_device = side->armed[i].bound.memory == MemoryKind::kDevice;
+      if (!on_device && side == &in) continue;
+      for (const SessionDevice& device : session->devices) {  // host memory may be a device's
+        RONDO_RETURN_IF_ERROR(CheckOutside(*side, i, device));
       }
-      if (side->armed[i].bound.memory != MemoryKind::kDevice) continue;
-      RONDO_RETURN_IF_ERROR(CheckApart(*side, i, out, in));
+      if (on_device) RONDO_RETURN_IF_ERROR(CheckApart(*side, i, out, in));
     }
   }
   return Status::Ok();

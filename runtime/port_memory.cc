@@ -6,27 +6,29 @@ namespace {
 
 enum class Use : uint8_t { kNone, kMovable, kFixed };
 
-// How a step uses a port's memory: in a loop, many nodes do. That an input's is never written is for the
-// checker to know.
-Use UseOf(const Program& program, uint32_t index, uint32_t buffer) {
+// How a step uses a port's memory: in a loop, many nodes do. That an input's is written only where its user
+// gives it away is for the checker to know.
+Use UseOf(const PlanData& data, const Program& program, uint32_t index, uint32_t buffer) {
   const Step& step = program.steps[index];
   for (const Binding& binding : step.bindings) {
-    if (binding.buffer != buffer) continue;
+    if (OwnerOf(data, binding.buffer) != buffer) continue;
     if (LoopOf(program, index) != nullptr) return Use::kFixed;
     return step.kind == StepKind::kLaunch || step.kind == StepKind::kCopy ? Use::kMovable : Use::kFixed;
   }
   return Use::kNone;
 }
 
-// Whether a buffer's contents lie in its memory only, for one port: none takes the memory over in place.
+// Whether a buffer and what takes its memory over lie in that memory only, for one port a side.
 bool StandsAlone(const PlanData& data, const Program& program, uint32_t buffer) {
-  if (data.buffers[buffer].aliases != kNone) return false;
-  for (const Buffer& other : data.buffers) {
-    if (other.aliases == buffer) return false;
+  const Buffer& own = data.buffers[buffer];
+  for (uint32_t b = 0; b < data.buffers.size(); ++b) {
+    const Buffer& other = data.buffers[b];
+    const bool within = other.offset == own.offset && other.bytes <= own.bytes;
+    if (!within && other.aliases != kNone && OwnerOf(data, b) == buffer) return false;
   }
   uint32_t outputs = 0;
-  for (const Port& port : program.outputs) outputs += port.buffer == buffer;
-  return outputs <= 1;
+  for (const Port& port : program.outputs) outputs += OwnerOf(data, port.buffer) == buffer;
+  return own.aliases == kNone && outputs <= 1;
 }
 
 Status TellStep(SessionImpl* session, uint32_t program_index, uint32_t index) {
@@ -48,7 +50,7 @@ Status FindSteps(SessionImpl* session, uint32_t program_index, const Port& port,
   if (session->devices[data.buffers[port.buffer].device].device == nullptr) return Status::Ok();
   size_t count = 0;
   for (uint32_t s = 0; s < program.steps.size(); ++s) {
-    const Use use = UseOf(program, s, port.buffer);
+    const Use use = UseOf(data, program, s, port.buffer);
     if (use == Use::kFixed) return Status::Ok();
     if (use == Use::kNone) continue;
     // The node is told the addresses that it has: whether it can be.
@@ -62,13 +64,18 @@ Status FindSteps(SessionImpl* session, uint32_t program_index, const Port& port,
     return Status::Error(Code::kOutOfMemory, "no host memory for the steps of a port");
   }
   for (uint32_t s = 0; count != 0; ++s) {
-    if (UseOf(program, s, port.buffer) != Use::kNone) steps[steps.size() - count--] = s;
+    if (UseOf(data, program, s, port.buffer) != Use::kNone) steps[steps.size() - count--] = s;
   }
   armed->steps = steps;
   return Status::Ok();
 }
 
 }  // namespace
+
+uint32_t OwnerOf(const PlanData& data, uint32_t buffer) {
+  while (buffer != kNone && data.buffers[buffer].aliases != kNone) buffer = data.buffers[buffer].aliases;
+  return buffer;
+}
 
 Status FindPortSteps(SessionImpl* session, uint32_t program_index) {
   if (!session->runtime_impl->driver->Info().rebinds) return Status::Ok();
@@ -78,6 +85,8 @@ Status FindPortSteps(SessionImpl* session, uint32_t program_index) {
     RONDO_RETURN_IF_ERROR(FindSteps(session, program_index, program.inputs[i], &armed.inputs[i]));
   }
   for (size_t i = 0; i < program.outputs.size(); ++i) {
+    // An input that becomes an output lies where the input is.
+    if (IsInput(session->plan.data().buffers[program.outputs[i].buffer].kind)) continue;
     RONDO_RETURN_IF_ERROR(FindSteps(session, program_index, program.outputs[i], &armed.outputs[i]));
   }
   return Status::Ok();
@@ -93,12 +102,16 @@ Status PlacePorts(SessionImpl* session, uint32_t program_index, uint64_t devices
     if (to.steps.empty() || !Has(devices, data.buffers[port.buffer].device)) return;
     const DeviceAddress at = to.bound.direct ? to.bound.address() : session->addresses[port.buffer];
     if (at == to.at) return;
+    for (size_t o = 0; o < program.outputs.size(); ++o) {
+      if (OwnerOf(data, program.outputs[o].buffer) == port.buffer) armed.outputs[o].at = at;
+    }
     to.at = at;
     moved = true;
     for (uint32_t s : to.steps) {
       const Span<const Binding> bindings = program.steps[s].bindings;
       for (size_t b = 0; b < bindings.size(); ++b) {
-        if (bindings[b].buffer == port.buffer) armed.steps[s].addresses[b] = at + bindings[b].offset;
+        if (OwnerOf(data, bindings[b].buffer) == port.buffer)
+          armed.steps[s].addresses[b] = at + bindings[b].offset;
       }
       armed.steps[s].moved = true;
     }

@@ -234,6 +234,7 @@ typedef enum rondo_buffer_kind {
   RONDO_BUFFER_STATE = 3,    /* in the state */
   RONDO_BUFFER_TEMPORARY = 4,
   RONDO_BUFFER_WORKSPACE = 5,
+  RONDO_BUFFER_UPDATED_INPUT = 6, /* an input that its user gives away and that becomes an output */
 } rondo_buffer_kind;
 
 #define RONDO_NO_INDEX 0xffffffffu
@@ -366,10 +367,14 @@ typedef enum rondo_memory {
    * Order: what has been enqueued to write an input, or to read what an output's memory held, must be
    * complete before the run is called. When the run has ended, its own work is complete.
    *
-   * Ownership: the caller's throughout. It must stay until the run has ended, and is not touched later.
+   * Ownership: the caller's throughout. It must stay until the run has ended, and is not touched later. An
+   * input is only read, unless the plan was compiled to give it away (rondo compile --donate): it is then
+   * written, and where an output takes its memory (rondo_plan_get_buffer says so: an updated input, or a
+   * buffer that aliases it) the result lies there, whether the run names the output or not.
    *
    * Overlap with the session's own memory, or of an output with any other tensor of the run, is refused with
-   * RONDO_INVALID_ARGUMENT. Inputs may share memory.
+   * RONDO_INVALID_ARGUMENT, but an output may be given the very memory of the input that it takes. Inputs may
+   * share memory.
    *
    * Copies: the run uses the memory itself, with no copy, if the driver can and the plan's steps let it. An
    * address that is a multiple of 256 always suits; one that does not suit the plan is copied on the device.

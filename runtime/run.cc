@@ -64,7 +64,9 @@ Status CopyOutputs(SessionImpl* session, uint32_t program_index, uint64_t device
     const BoundPort& bound = armed.outputs[i].bound;
     if (!bound.given || bound.direct || b.bytes == 0 || !Has(devices, b.device)) continue;
     SessionDevice& d = session->devices[b.device];
-    const DeviceAddress from = session->addresses[buffer];
+    // Where an input is that it took over, if that is not in the session's memory.
+    const DeviceAddress at = armed.outputs[i].at, from = at != 0 ? at : session->addresses[buffer];
+    if (bound.memory == MemoryKind::kDevice && bound.address() == from) continue;
     Status status = bound.memory == MemoryKind::kDevice
                         ? d.device->Copy(bound.address(), from, b.bytes, d.streams[0])
                         : d.device->CopyOut(bound.data, from, b.bytes, d.streams[0]);

@@ -44,7 +44,8 @@ struct SessionImpl;
 // Runs step by step, and those timed step by step, copy.
 enum class MemoryKind : uint8_t { kHost = 0, kDevice = 1 };
 
-// A tensor given to a run: dense, row-major, any alignment. Read during the call only.
+// A tensor given to a run: dense, row-major, any alignment. Read during the call only; on the device, written
+// as well if the plan was compiled to give it away (kUpdatedInput, or a buffer that aliases the input's).
 struct Input {
   std::string_view name;   // of an input port; empty: `index` says which
   uint32_t index = kNone;  // into Program::inputs, used when `name` is empty

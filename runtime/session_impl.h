@@ -167,6 +167,9 @@ Status BindTensors(SessionImpl* session, uint32_t program, Span<const Input> inp
 // As if the caller had given nothing.
 void ForgetTensors(SessionImpl* session, uint32_t program);
 
+// Whose memory `buffer` has: its own, or that of the buffer which it took over, directly or not.
+uint32_t OwnerOf(const PlanData& data, uint32_t buffer);
+
 // Finds the steps of each port that can be made to use other memory. The program must be recorded.
 Status FindPortSteps(SessionImpl* session, uint32_t program);
 // Makes the steps of the ports on `devices` use the memory that the run has for them: the caller's where it

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/plan_emitter.h"
 #include "compiler/codegen/weight_table.h"
+#include "formats/plan/copies.h"
 #include "formats/plan/writer.h"
 
 namespace rondo {
@@ -119,13 +120,13 @@ void PlanEmitter::AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t fi
   const LoweredProgram& program = programs_[p].lowered;
   const MemoryPlan& memory = programs_[p].memory;
   auto& buffer_of = value_buffers_[p];
-  for (BufferKind kind :
-       {BufferKind::kInput, BufferKind::kOutput, BufferKind::kTemporary, BufferKind::kWorkspace}) {
+  for (BufferKind kind : {BufferKind::kInput, BufferKind::kUpdatedInput, BufferKind::kOutput,
+                          BufferKind::kTemporary, BufferKind::kWorkspace}) {
     for (size_t v = 0; v < program.values.size(); ++v) {
       const LoweredValue& value = program.values[v];
       const Life& life = memory.lives[v];
       if (value.kind != kind) continue;
-      const bool is_port = kind == BufferKind::kInput || kind == BufferKind::kOutput;
+      const bool is_port = IsInput(kind) || IsOutput(kind);
       if (!is_port && !life.used()) continue;
       buffer_of[v] = AddBuffer(value, value.name, programs_[p].device);
       Buffer& buffer = buffers_[buffer_of[v]];
@@ -138,13 +139,23 @@ void PlanEmitter::AddDeviceBuffers(size_t p, uint32_t program_index, uint32_t fi
         workspace = std::max(workspace, buffer.bytes);
       }
       if (!life.used()) continue;
-      buffer.first_step = kind == BufferKind::kInput ? 0 : buffer.first_step + first_step;
-      buffer.last_step = kind == BufferKind::kOutput ? steps - 1 : buffer.last_step + first_step;
+      buffer.first_step = IsInput(kind) ? 0 : buffer.first_step + first_step;
+      buffer.last_step = IsOutput(kind) ? steps - 1 : buffer.last_step + first_step;
     }
   }
   for (size_t v = 0; v < program.values.size(); ++v) {
     if (buffer_of[v] == kNone || memory.takes_over[v] < 0) continue;
     buffers_[buffer_of[v]].aliases = buffer_of[static_cast<size_t>(memory.takes_over[v])];
+  }
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    const LoweredValue& value = program.values[v];
+    const auto takes = [&](int other) { return other == static_cast<int>(v); };
+    if (value.kind != BufferKind::kInput || !value.donated ||
+        std::any_of(memory.takes_over.begin(), memory.takes_over.end(), takes))
+      continue;
+    const char* untaken = "what touches it and its output are not one after the other";
+    reasons_.push_back(DonatedInput(program.name, value.name) +
+                       (value.kept_because.empty() ? untaken : value.kept_because));
   }
 }
 

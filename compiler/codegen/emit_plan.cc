@@ -226,8 +226,7 @@ Status PlanEmitter::AddProgram(const Group& group) {
       loop = op.loop;
       if (loop >= 0) ++loops.back().num_steps;
       if (!op.moves_because.empty())
-        copy_reasons_.push_back(CopyInStep(program.name, static_cast<uint32_t>(steps.size())) +
-                                op.moves_because);
+        reasons_.push_back(CopyInStep(program.name, static_cast<uint32_t>(steps.size())) + op.moves_because);
       steps.push_back(StepOf(p, i, edges));
       program.num_streams = std::max(program.num_streams, op.stream + 1);
     }
@@ -289,7 +288,7 @@ void PlanEmitter::Finish(EmitReport* report) {
   }
   plan.requirements.devices = out_.arena->Copy(devices_);
   NameOtherValues();
-  for (const std::string& reason : copy_reasons_) Source({reason});
+  for (const std::string& reason : reasons_) Source({reason});
   plan.sources = out_.arena->Copy(sources_);
   plan.buffers = out_.arena->Copy(buffers_);
   plan.kernels = out_.arena->Copy(kernels);

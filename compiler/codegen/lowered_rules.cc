@@ -104,7 +104,7 @@ std::string PortBroken(const LoweredProgram& program, const LoweredPort& port, B
   }
   const BufferKind is = program.values[static_cast<size_t>(port.value)].kind;
   const BufferKind must = port.is_state ? BufferKind::kState : kind;
-  if (is == must) return "";
+  if (is == must || (is == BufferKind::kUpdatedInput && !port.is_state)) return "";
   return name + " is a " + Name(is) + " where a " + Name(must) + " must be";
 }
 

@@ -85,7 +85,7 @@ class PlanEmitter {
   KernelTable kernels_;
   std::map<std::string, uint32_t> source_numbers_;
   std::vector<std::string_view> sources_;
-  std::vector<std::string> copy_reasons_;  // formats/plan/copies.h
+  std::vector<std::string> reasons_;  // formats/plan/copies.h
   std::vector<Group> groups_;
   std::vector<DeviceBytes> devices_;
   // Of the program being added: its first device program, and of each the sync points it has part in.

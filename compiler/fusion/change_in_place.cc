@@ -55,6 +55,7 @@ std::string Preparation::ChangeInPlace(NodeId id) {
   }
   std::vector<LateRead>& all = late_[own.first];
   all.insert(all.end(), late.begin(), late.end());
+  if (IsGivenAway(own.first)) c_.changed_inputs.insert(own.first);
   own.place = ir::Reshape(own.place, g_.node(id).shape);
   placed_.emplace(own.first, Placed{own.first, ir::DenseView(g_.node(own.first).shape)});
   placed_[id] = own;
@@ -64,7 +65,8 @@ std::string Preparation::ChangeInPlace(NodeId id) {
 // Whether `base` has memory of its own, which no other name may show at the end.
 bool Preparation::IsChangeable(NodeId base) {
   const Op op = g_.node(base).op;
-  return !c_.IsLeaf(base) && op != Op::kIota && !in_place_[base] && !IsOutput(base) && ReadsPiecesAlone(base);
+  return (!c_.IsLeaf(base) || IsGivenAway(base)) && op != Op::kIota && !in_place_[base] && !IsOutput(base) &&
+         ReadsPiecesAlone(base);
 }
 
 // Whether nothing but the concatenation `base` reads its pieces, or those of concatenations among them:

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -63,8 +64,16 @@ struct Context {
       storage_of;          // by node: the state input whose memory this version of it lies in, or kNoNode
   std::vector<char> made;  // by node: a copy that preparing made
   std::unordered_map<NodeId, std::string> copied_because;  // of copies: why there must be one
+  // Of donated inputs that are no output's (donated_memory.cc): why none is computed in their memory; "": one
+  // is, or what changes them is no output. And by output: the input in whose memory it is.
+  std::unordered_map<NodeId, std::string> given_away;
+  std::map<int, NodeId> taken_by;
+  std::set<NodeId> changed_inputs;  // donated ones that are written where they lie, for no output
   // By node: where it is a state's new value, its kernel cannot write it into the state (constraints.h).
   std::vector<char> through_copy;
+  // Copies that bring elements of a state to lower places in it: their parts walk the memory upwards, so that
+  // each is read before it is written over (output_memory.cc).
+  std::set<NodeId> upwards;
   std::vector<char> alone;   // by node: no part computes it together with others (constraints.h)
   std::vector<char> images;  // by node: lies between convolutions and pools (channels_last.cc); GPUs only
   std::vector<Group> groups;

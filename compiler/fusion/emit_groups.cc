@@ -72,9 +72,10 @@ Status EmitMap(Context* context, const Group& group, LoweredOp* op, Obstacle* ob
   Part part;
   part.skeleton = Skeleton::kMap;
   bool write = sink.op == Op::kIndexedWrite;
-  part.sequential = write && sink.As<ir::IndexedAttrs>().may_collide;
+  const bool collides = write && sink.As<ir::IndexedAttrs>().may_collide;
+  part.sequential = collides || context->upwards.count(group.sink) != 0;
   // Updates that meet must keep their order; otherwise the loops follow the memory that is written.
-  space.Arrange(part.sequential ? -1 : 0, {Role::kOuter});
+  space.Arrange(collides ? -1 : 0, {Role::kOuter});
   builder.BeginEmitting();
   TapeWriter tape;
   StoreSink(*context, group, all, &builder, &tape);
@@ -146,11 +147,14 @@ class Dependencies {
     }
   }
 
-  // A node that overwrites a whole state waits for all readers of the state's old contents.
+  // A node that overwrites a whole state, or a donated input, waits for all readers of the state's old
+  // contents.
   void StateReaders(NodeId id, std::set<int>* ops) const {
     if (ir::VersionStepOf(c_.graph, id).runs != kNoNode || !c_.stored[id]) return;
     int value = c_.homes[id].value;
-    if (value < 0 || c_.program.values[value].kind != BufferKind::kState) return;
+    if (value < 0) return;
+    if (c_.program.values[value].takes >= 0) value = c_.program.values[value].takes;
+    if (c_.program.values[value].kind != BufferKind::kState && !c_.program.values[value].donated) return;
     for (NodeId input : inputs_of_.at(value)) {
       for (NodeId reader : c_.readers[input]) {
         if (c_.group_of[reader] >= 0) ops->insert(c_.group_of[reader]);
@@ -341,7 +345,7 @@ Status EmitGroups(Context* context, std::vector<Obstacle>* obstacles) {
       return status.At("%s", what.c_str()).FromNode(what);
     } else if (!found.found && TooLong(*op)) {
       found = {true, group.nodes[0], -1, ""};
-    } else if (!found.found) {
+    } else if (!found.found && c.upwards.count(group.sink) == 0) {
       found.written = StateReadElsewhere(c, *op);
       found.found = found.written != kNoNode;
     }

@@ -65,9 +65,8 @@ bool ReadsFirst(const LoweredOp& op, const Part& part, size_t read, size_t write
          LoadsComeFirst(part, read, write);
 }
 
-// Whether some operand reads what `write` writes after that, or at other points.
-bool ReadsElsewhere(const LoweredOp& op, const Part& part, size_t write) {
-  const int value = op.params[part.operands[write].param].value;
+// Whether some operand reads `value` after `write` has written there, or at other points.
+bool ReadsElsewhere(const LoweredOp& op, const Part& part, int value, size_t write) {
   for (size_t k = 0; k < part.operands.size(); ++k) {
     const bool same = op.params[part.operands[k].param].value == value;
     if (k != write && same && !ReadsFirst(op, part, k, write)) return true;
@@ -97,19 +96,26 @@ void FindInPlace(const Context& c, LoweredOp* op) {
 
 NodeId StateReadElsewhere(const Context& c, const LoweredOp& op) {
   if (op.kind != LoweredKind::kKernel) return kNoNode;
+  const auto reads_elsewhere = [&](int read, int written) {
+    for (const Part& part : op.kernel.parts) {
+      for (size_t k = 0; k < part.operands.size(); ++k) {
+        const Operand& operand = part.operands[k];
+        if (operand.mode != Mode::kRead && op.params[operand.param].value == written &&
+            ReadsElsewhere(op, part, read, k))
+          return true;
+      }
+    }
+    return false;
+  };
   for (const ir::StatePair& pair : c.graph.states) {
     const NodeId base = c.base(c.graph.outputs[pair.output].node);
     const NodeId input = c.graph.inputs[pair.input].node;
     if (c.storage_of[base] == input) continue;  // its writes and reads never share a kernel
-    const int value = c.homes[input].value;
-    for (const Part& part : op.kernel.parts) {
-      for (size_t k = 0; k < part.operands.size(); ++k) {
-        const Operand& operand = part.operands[k];
-        if (operand.mode != Mode::kRead && op.params[operand.param].value == value &&
-            ReadsElsewhere(op, part, k))
-          return base;
-      }
-    }
+    if (reads_elsewhere(c.homes[input].value, c.homes[input].value)) return base;
+  }
+  for (const auto& [output, input] : c.taken_by) {
+    const NodeId base = c.base(c.graph.outputs[static_cast<size_t>(output)].node);
+    if (reads_elsewhere(c.homes[input].value, c.homes[FirstVersion(c.graph, base)].value)) return base;
   }
   return kNoNode;
 }

@@ -28,6 +28,9 @@ struct LoweredValue {
   int64_t bytes = 0;
   std::shared_ptr<const ir::ConstantData> constant;  // kConstant only
   std::vector<std::string> sources;
+  bool donated = false;      // kInput, kUpdatedInput: the caller gives its memory away
+  std::string kept_because;  // of these: why no output is computed there
+  int takes = -1;            // kOutput: the donated input in whose memory it is computed
 };
 
 struct LoweredBinding {

@@ -10,6 +10,7 @@ namespace rondo::fusion {
 using ir::kNoNode;
 using ir::Node;
 using ir::Op;
+using ir::View;
 
 // Every output ends as a node of its own that lives in the output's memory.
 void Preparation::SettleOutputs() {
@@ -107,8 +108,9 @@ std::string Preparation::WhyNotDirectly(const ir::StatePair& pair, NodeId id) {
 }
 
 std::string Preparation::ReadsOtherPlaces(const ir::StatePair& pair) const {
-  return "the kernel that computes state \"" + g_.inputs[pair.input].name +
-         "\" reads it at other places than it writes";
+  const std::string memory = NameOf(g_, g_.inputs[pair.input].node);
+  if (pair.donated) return "the kernel that computes it reads " + memory + " at other places than it writes";
+  return "the kernel that computes " + memory + " reads it at other places than it writes";
 }
 
 // What computes `base`, where that lies in one memory: all pieces of a concatenation, all versions.
@@ -149,13 +151,49 @@ std::vector<NodeId> Preparation::ReadersOf(NodeId id) {
   return readers;
 }
 
-// Copies that bring elements of `storage` to other places in it read them from a copy.
+// Whether copy `writer`, a piece of what a state becomes, reads each element from a higher place than it
+// writes it to, all by as much.
+bool Preparation::MovesDown(NodeId writer) const {
+  View place = ir::DenseView(g_.node(writer).shape);
+  for (NodeId id = writer; static_cast<size_t>(id) < c_.concat_of.size() && c_.concat_of[id] != kNoNode;
+       id = c_.concat_of[id])
+    place = ir::Compose(c_.concat_places.at(id), place);
+  const View from = g_.ViewOf(g_.node(writer).inputs[0]);
+  if (!from.affine() || !place.affine()) return false;
+  const ir::ViewStep &read = from.steps[0], &write = place.steps[0];
+  const Shape& shape = g_.node(writer).shape;
+  int64_t reach = 1;  // of the inner dimensions: elements that lie one behind the other, in order
+  for (int d = shape.rank - 1; d >= 0; --d) {
+    if (shape[d] == 1) continue;
+    if (read.strides[d] != write.strides[d] || write.strides[d] < reach) return false;
+    reach = write.strides[d] * shape[d];
+  }
+  return read.offset > write.offset;
+}
+
+// One of the copies that bring elements of `storage` to other places in it may do so in one pass, for which
+// its loops run in order, on one thread: on GPUs two copies take less time. Returns it, or kNoNode.
+NodeId Preparation::MoveUpwards(NodeId storage, const std::vector<NodeId>& writers) {
+  for (NodeId writer : writers) {
+    const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
+    if (!moves || !c_.options.target.is_host() || ReadsInPlace(writer, storage) || !MovesDown(writer))
+      continue;
+    c_.upwards.insert(writer);
+    c_.alone[writer] = 1;
+    return writer;
+  }
+  return kNoNode;
+}
+
+// Copies that bring elements of `storage` to other places in it read them from a copy, but one.
 void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writers) {
+  const NodeId upwards = MoveUpwards(storage, writers);
   for (NodeId writer : writers) {
     const bool moves = Made(writer) && g_.BaseOf(g_.node(writer).inputs[0]) == storage;
     if (!moves || ReadsInPlace(writer, storage)) continue;
     const std::string because = "elements of " + NameOf(g_, storage) + " move within it";
     c_.copied_because[writer] = because;
+    if (writer == upwards) continue;
     const NodeId aside = MakeCopy(g_.node(writer).inputs[0], because, writer);
     c_.alone[aside] = 1;
     g_.SetInput(writer, 0, aside);
@@ -166,13 +204,14 @@ void Preparation::TakeMovesAside(NodeId storage, const std::vector<NodeId>& writ
 // where it is written. Returns "", or who cannot.
 std::string Preparation::OrderOldReaders(const ir::StatePair& pair, NodeId copy,
                                          const std::vector<NodeId>& writers) {
-  const std::string state = "state \"" + g_.inputs[pair.input].name + "\"";
+  const std::string state = NameOf(g_, g_.inputs[pair.input].node);
   const NodeId input = g_.inputs[pair.input].node;
   std::vector<NodeId> readers = ReadersOf(input);
   std::erase(readers, copy);
   for (NodeId reader : readers) {
     for (NodeId writer : writers) {
-      if (reader == writer && !ReadsInPlace(reader, input)) return ReadsOtherPlaces(pair);
+      const bool first = ReadsInPlace(reader, input) || c_.upwards.count(reader) != 0;
+      if (reader == writer && !first) return ReadsOtherPlaces(pair);
       if (reader != writer && g_.Reaches(writer, reader))
         return NameOf(g_, reader) + " reads " + state + " as it was when the new value is already there";
     }

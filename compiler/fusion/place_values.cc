@@ -52,32 +52,42 @@ class Placing {
   }
 
   void PlaceInputs() {
-    std::vector<char> state(g_.inputs.size(), 0);
-    for (const ir::StatePair& pair : g_.states) state[static_cast<size_t>(pair.input)] = 1;
+    std::vector<BufferKind> kinds(g_.inputs.size(), BufferKind::kInput);
+    for (const ir::StatePair& pair : g_.states)
+      kinds[static_cast<size_t>(pair.input)] = pair.donated ? BufferKind::kUpdatedInput : BufferKind::kState;
     for (size_t i = 0; i < g_.inputs.size(); ++i) {
       const Node& node = g_.node(g_.inputs[i].node);
-      const BufferKind kind = state[i] != 0 ? BufferKind::kState : BufferKind::kInput;
-      const int value = AddValue(node, kind, g_.inputs[i].name);
+      if (c_.changed_inputs.count(node.id) != 0) kinds[i] = BufferKind::kUpdatedInput;
+      const int value = AddValue(node, kinds[i], g_.inputs[i].name);
+      const auto given = c_.given_away.find(node.id);
+      c_.program.values.back().donated = given != c_.given_away.end();
+      if (given != c_.given_away.end()) c_.program.values.back().kept_because = given->second;
       c_.homes[node.id] = {value, ir::DenseView(node.shape)};
-      c_.program.inputs.push_back({g_.inputs[i].name, value, state[i] != 0});
+      c_.program.inputs.push_back({g_.inputs[i].name, value, kinds[i] == BufferKind::kState});
     }
   }
 
   void PlaceOutputs() {
     std::vector<int> state(g_.outputs.size(), -1);  // the input that it is one buffer with
-    for (const ir::StatePair& pair : g_.states) state[static_cast<size_t>(pair.output)] = pair.input;
+    std::vector<bool> persists(g_.outputs.size(), false);
+    for (const ir::StatePair& pair : g_.states) {
+      state[static_cast<size_t>(pair.output)] = pair.input;
+      persists[static_cast<size_t>(pair.output)] = !pair.donated;
+    }
     for (size_t o = 0; o < g_.outputs.size(); ++o) {
       const ir::GraphOutput& output = g_.outputs[o];
       const NodeId base = g_.BaseOf(output.node);
       if (state[o] >= 0) {
         const int value = c_.homes[g_.inputs[static_cast<size_t>(state[o])].node].value;
-        c_.program.outputs.push_back({output.name, value, true});
+        c_.program.outputs.push_back({output.name, value, persists[o]});
         const NodeId holder = FirstVersion(g_, base);
         if (c_.homes[holder].value < 0) c_.homes[holder] = {value, ir::DenseView(g_.node(holder).shape)};
         continue;
       }
       const int value = AddValue(g_.node(output.node), BufferKind::kOutput, output.name);
       c_.program.outputs.push_back({output.name, value, false});
+      const auto taken = c_.taken_by.find(static_cast<int>(o));
+      if (taken != c_.taken_by.end()) c_.program.values.back().takes = c_.homes[taken->second].value;
       const NodeId holder = FirstVersion(g_, base);
       c_.homes[holder] = {value, ir::DenseView(g_.node(holder).shape)};
     }

@@ -5,6 +5,7 @@
 //   change_in_place.cc  other writes
 //   output_memory.cc    outputs, and states that are written as a whole
 //   concat_pieces.cc    pieces of concatenations
+//   donated_memory.cc   inputs whose memory the caller gives away
 //   runs_of_memory.cc   what calls and collectives read and write: elements one after another
 // Every copy that is made has its reason (Context::copied_because). Internal to these files.
 #ifndef RONDO_COMPILER_FUSION_PREPARATION_H_
@@ -90,9 +91,17 @@ class Preparation {
   std::string ReadsOtherPlaces(const ir::StatePair& pair) const;
   std::vector<NodeId> WritersOf(NodeId base) const;
   std::vector<NodeId> ReadersOf(NodeId id);
+  NodeId MoveUpwards(NodeId storage, const std::vector<NodeId>& writers);
+  bool MovesDown(NodeId writer) const;
   void TakeMovesAside(NodeId storage, const std::vector<NodeId>& writers);
   std::string OrderOldReaders(const ir::StatePair& pair, NodeId copy, const std::vector<NodeId>& writers);
   bool ReadsInPlace(NodeId id, NodeId storage) const;
+
+  // donated_memory.cc
+  void PairDonations();
+  bool IsGivenAway(NodeId id) const;
+  void TakeDonations();
+  std::string WhyNotTaken(int input, NodeId id);
 
   // concat_pieces.cc
   void CopyConcatPieces();

@@ -39,8 +39,9 @@ std::string NameOf(const Graph& graph, NodeId id) {
   const Node& node = graph.node(graph.BaseOf(id));
   if (node.op == Op::kInput) {
     const int index = node.As<ir::InputAttrs>().index;
-    const bool state = std::any_of(graph.states.begin(), graph.states.end(),
-                                   [&](const ir::StatePair& pair) { return pair.input == index; });
+    const bool state = std::any_of(graph.states.begin(), graph.states.end(), [&](const ir::StatePair& pair) {
+      return pair.input == index && !pair.donated;
+    });
     return (state ? "state \"" : "input \"") + graph.inputs[static_cast<size_t>(index)].name + "\"";
   }
   if (node.op == Op::kConstant) {
@@ -54,6 +55,7 @@ Status Preparation::Run() {
   RONDO_RETURN_IF_ERROR(RefuseEmptyOutputs());
   g_.RemoveDead();  // an order that leads past what is dead is none
   Grow();
+  PairDonations();
   IndexStates();
   CopyCallInputs();
   CopyLoopInputs();
@@ -65,6 +67,7 @@ Status Preparation::Run() {
   GatherInPlace();
   RONDO_RETURN_IF_ERROR(OrderCopies());
   WriteStatesDirectly();
+  TakeDonations();
   return Index();
 }
 

@@ -47,11 +47,17 @@ std::vector<NodeId> Preparation::VersionsOf(const ir::StatePair& pair) const {
 // too late: the state is then written as a whole, after everything else.
 void Preparation::FindStateChains() {
   in_place_.assign(static_cast<size_t>(g_.size()), 0);
-  for (const ir::StatePair& pair : g_.states) {
+  for (size_t p = 0; p < g_.states.size(); ++p) {
+    const ir::StatePair pair = g_.states[p];
     std::vector<NodeId> versions = VersionsOf(pair);
     if (versions.size() < 2) continue;
     CopyOwnReads(versions);
-    if (!ir::OrderReaders(&g_, versions).empty()) continue;
+    if (const std::string late = ir::OrderReaders(&g_, versions); !late.empty()) {
+      if (!pair.donated) continue;
+      g_.states.erase(g_.states.begin() + static_cast<int64_t>(p--));
+      IndexStates();
+      continue;
+    }
     for (size_t v = 1; v < versions.size(); ++v) in_place_[versions[v]] = 1;
     for (NodeId version : versions) storage_.emplace(version, versions[0]);
     chains_.push_back(std::move(versions));
@@ -100,7 +106,7 @@ bool Preparation::IsWhole(NodeId version) const {
 // Why a write to `data` changes a copy.
 std::string Preparation::WhyNotChanged(NodeId data) const {
   const NodeId base = g_.BaseOf(data);
-  if (g_.node(base).op == Op::kInput && !IsState(base))
+  if (g_.node(base).op == Op::kInput && !IsState(base) && !IsGivenAway(base))
     return NameOf(g_, base) + " is written to, and stays as the caller gave it";
   if (c_.IsLeaf(base)) return NameOf(g_, base) + " is written to, and others need it as it was";
   return "what " + NameOf(g_, base) + " computes is written to, and others read it as it was";
@@ -124,7 +130,10 @@ void Preparation::CopyCallTargets() {
       if (!info->IsVersion(i) || VersionInPlace(users[id], id, i)) continue;
       const size_t slot = info->SlotOf(info->output(i).alias);
       const NodeId data = g_.node(id).inputs[slot];
-      if (data < count && MayBeChanged(data, id, users[data])) continue;
+      if (data < count && MayBeChanged(data, id, users[data])) {
+        if (IsGivenAway(data)) c_.changed_inputs.insert(data);
+        continue;
+      }
       const NodeId copy = MakeCopy(data, WhyNotChanged(data), id);
       g_.SetInput(id, slot, copy);
     }
@@ -142,7 +151,8 @@ bool Preparation::VersionInPlace(std::span<const NodeId> results, NodeId call, u
 // Whether `data` is memory of its own that nothing but one argument of `call` reads.
 bool Preparation::MayBeChanged(NodeId data, NodeId call, std::span<const NodeId> users) const {
   const Op op = g_.node(data).op;
-  if (op == Op::kView || op == Op::kInput || op == Op::kConstant || op == Op::kConcat || op == Op::kIota)
+  if (op == Op::kView || (op == Op::kInput && !IsGivenAway(data)) || op == Op::kConstant ||
+      op == Op::kConcat || op == Op::kIota)
     return false;
   const auto& inputs = g_.node(call).inputs;
   const auto reads =

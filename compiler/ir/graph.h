@@ -219,6 +219,12 @@ struct GraphOutput {
 struct StatePair {
   int input = 0;
   int output = 0;
+  bool donated = false;  // a buffer of one run, that the caller gives away (fusion makes these of donations)
+};
+// An input whose memory its user gives away, and the output that is it with some elements replaced, or -1.
+struct Donation {
+  int input = 0;
+  int output = -1;
 };
 
 // Who reads each node; of one moment, as lists one behind the other.
@@ -241,6 +247,7 @@ class Graph {
   std::vector<GraphInput> inputs;
   std::vector<GraphOutput> outputs;
   std::vector<StatePair> states;
+  std::vector<Donation> donations;
   // Somebody has said in what order nodes run: control edges are then kept of nodes, too, that die because
   // what needs them alone is replaced.
   bool ordered = false;

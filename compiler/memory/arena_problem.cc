@@ -19,8 +19,8 @@ constexpr int64_t kBoundWork = 100'000'000;
 Life MemoryLife(const LoweredProgram& program, const LoweredValue& value, Life life) {
   if (life.used()) return life;
   const int last_step = std::max(static_cast<int>(program.ops.size()) - 1, 0);
-  if (value.kind == BufferKind::kInput) return {0, 0};
-  if (value.kind == BufferKind::kOutput) return {last_step, last_step};
+  if (IsInput(value.kind)) return {0, IsOutput(value.kind) ? last_step : 0};
+  if (IsOutput(value.kind)) return {last_step, last_step};
   return life;
 }
 

@@ -69,33 +69,67 @@ std::vector<Life> Lifetimes(const LoweredProgram& program) {
     const BufferKind kind = program.values[v].kind;
     if (!InArena(kind)) {
       lives[v] = {0, 0};
-    } else if (!touched[v]) {
-      continue;
-    } else if (kind == BufferKind::kInput) {
-      lives[v].first = 0;
-    } else if (kind == BufferKind::kOutput) {
-      lives[v].last = last_step;
+    } else if (touched[v] || kind == BufferKind::kUpdatedInput) {
+      if (IsInput(kind)) lives[v].first = 0;
+      if (IsOutput(kind)) lives[v].last = last_step;
     }
   }
   return lives;
 }
+
+namespace {
+
+// Whether kinds and the caller's word let `to` take the memory of `from` over.
+bool MayHave(const LoweredValue& to, const LoweredValue& from) {
+  const bool given = from.kind == BufferKind::kInput && from.donated;
+  return (given && to.kind == BufferKind::kOutput) ||
+         (to.kind == BufferKind::kTemporary && (given || from.kind == BufferKind::kTemporary));
+}
+
+}  // namespace
 
 bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPlacePair& pair) {
   const LoweredBinding& write = op.params[static_cast<size_t>(pair.write)];
   const LoweredBinding& read = op.params[static_cast<size_t>(pair.read)];
   const LoweredValue& to = program.values[static_cast<size_t>(write.value)];
   const LoweredValue& from = program.values[static_cast<size_t>(read.value)];
-  return to.kind == BufferKind::kTemporary && from.kind == BufferKind::kTemporary &&
-         write.value != read.value && to.bytes == from.bytes && write.byte_offset == 0 &&
+  return MayHave(to, from) && write.value != read.value && to.bytes == from.bytes && write.byte_offset == 0 &&
          read.byte_offset == 0 && write.mode == Mode::kWrite && read.mode == Mode::kRead &&
          BoundOnce(op, write.value) && BoundOnce(op, read.value);
 }
+
+namespace {
+
+// Outputs that fusion computes in the memory of donated inputs, where all that touches the inputs is over
+// when the first op begins that touches the output, or is that op.
+void TakeInputs(const LoweredProgram& program, const StreamOrder& order,
+                const std::vector<std::vector<int>>& users, std::vector<int>* takes_over,
+                std::vector<bool>* taken) {
+  for (size_t v = 0; v < program.values.size(); ++v) {
+    const int input = program.values[v].takes;
+    if (input < 0 || (*taken)[static_cast<size_t>(input)] || users[v].empty()) continue;
+    const std::vector<int>& readers = users[static_cast<size_t>(input)];
+    const bool apart = std::all_of(users[v].begin(), users[v].end(), [&](int writer) {
+      return program.ops[static_cast<size_t>(writer)].loop < 0 &&
+             std::all_of(readers.begin(), readers.end(), [&](int reader) {
+               return program.ops[static_cast<size_t>(reader)].loop < 0 &&
+                      (reader == writer || order.Before(order.End(reader), writer));
+             });
+    });
+    if (!apart) continue;
+    (*takes_over)[v] = input;
+    (*taken)[static_cast<size_t>(input)] = true;
+  }
+}
+
+}  // namespace
 
 std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& order,
                            const std::vector<Life>& lives) {
   const std::vector<std::vector<int>> users = UsersOf(program);
   std::vector<int> takes_over(program.values.size(), -1);
   std::vector<bool> taken(program.values.size(), false);
+  TakeInputs(program, order, users, &takes_over, &taken);
   for (size_t step = 0; step < program.ops.size(); ++step) {
     const LoweredOp& op = program.ops[step];
     for (const InPlacePair& pair : op.in_place) {

@@ -37,13 +37,15 @@ constexpr bool InArena(BufferKind kind) {
 }
 
 // Whether what `pair` of `op` writes may lie where what it reads lies, as far as the op alone can tell: both
-// are temporaries of one size, bound whole and to no other parameter of it.
+// are temporaries of one size, bound whole and to no other parameter of it. What is read may be a donated
+// input, and then what is written an output.
 bool MayTakeOver(const LoweredProgram& program, const LoweredOp& op, const InPlacePair& pair);
 
-// One a value: the value whose memory it takes over in place, or -1. A temporary may take over a temporary
-// that an op reads for the last time, where MayTakeOver says that it may, and first touches what it writes.
-// Whatever the timing, all other uses of the one are over before the op, and those of the other begin after
-// it (of a collective: its wait). Nothing is taken over twice.
+// One a value: the value whose memory it takes over in place, or -1. An output takes the memory of the
+// donated input that fusion has found for it (LoweredValue::takes) if all reads of that are over. A temporary
+// may take over a temporary that an op reads for the last time, where MayTakeOver says that it may, and first
+// touches what it writes. Whatever the timing, all other uses of the one are over before the op, and those of
+// the other begin after it (of a collective: its wait). Nothing is taken over twice.
 std::vector<int> Donations(const LoweredProgram& program, const StreamOrder& order,
                            const std::vector<Life>& lives);
 

@@ -25,8 +25,8 @@ StreamLives::StreamLives(const LoweredProgram& program, const StreamOrder& order
   }
   const int last_step = static_cast<int>(program.ops.size()) - 1;
   for (size_t v = 0; v < program.values.size(); ++v) {
-    before_all_[v] = program.values[v].kind == BufferKind::kInput;
-    after_all_[v] = program.values[v].kind == BufferKind::kOutput;
+    before_all_[v] = IsInput(program.values[v].kind);
+    after_all_[v] = IsOutput(program.values[v].kind);
     if (lives[v].used() || last_step < 0) continue;
     if (before_all_[v]) Use(v, 0, 0);
     if (after_all_[v]) Use(v, last_step, last_step);

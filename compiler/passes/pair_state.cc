@@ -49,6 +49,34 @@ std::string TypeText(const Node& n) {
   return std::string(Name(n.dtype)) + Format(n.shape, text, sizeof(text));
 }
 
+// `states`, `taken`: inputs and outputs that are states.
+Status PairDonations(ir::Graph* graph, const std::vector<std::string>& names, const std::set<int>& states,
+                     std::set<int> taken) {
+  graph->donations.clear();
+  for (const std::string& name : names) {
+    const int in = IndexOf(graph->inputs, name);
+    if (states.count(in) != 0) {
+      return Status::Error(
+          Code::kInvalidArgument,
+          "input %s cannot be donated: it is a state, which the session keeps and changes in "
+          "place already",
+          name.c_str());
+    }
+    const NodeId input = graph->inputs[static_cast<size_t>(in)].node;
+    ir::Donation donation{in, -1};
+    for (size_t o = 0; o < graph->outputs.size() && donation.output < 0; ++o) {
+      const NodeId output = graph->outputs[o].node;
+      const Node &a = graph->node(input), &b = graph->node(output);
+      if (a.shape == b.shape && a.dtype == b.dtype && taken.count(static_cast<int>(o)) == 0 &&
+          IsUpdateOf(*graph, output, input))
+        donation.output = static_cast<int>(o);
+    }
+    taken.insert(donation.output);
+    graph->donations.push_back(donation);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
@@ -94,9 +122,12 @@ Result<PassResult> PairState(ir::Graph* graph, const PassOptions& options) {
     }
   }
   graph->states = std::move(pairs);
+  RONDO_RETURN_IF_ERROR(PairDonations(graph, options.donations, inputs, std::move(outputs)));
   PassResult result;
   result.changes = static_cast<int64_t>(graph->states.size());
   result.text = Count(result.changes, "state");
+  if (!graph->donations.empty())
+    result.text += ", " + Count(static_cast<int64_t>(graph->donations.size()), "donated input");
   return result;
 }
 

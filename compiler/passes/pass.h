@@ -25,6 +25,8 @@ struct PassOptions {
   // conventions say.
   std::vector<std::pair<std::string, std::string>> states;
   bool auto_state = true;
+  // pair_state: inputs whose memory their user gives away.
+  std::vector<std::string> donations;
   // limit_to_cached: inputs that are caches of which only the first positions hold something.
   std::vector<std::string> fixed_caches;
   // append_sampling: the output that tokens are drawn from (empty: none are), and the input that has tokens

@@ -313,7 +313,11 @@ Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions&) {
   PassResult result;
   std::string failures;
   int64_t states = 0;
-  for (const ir::StatePair& pair : std::vector<ir::StatePair>(graph->states)) {
+  std::vector<ir::StatePair> pairs = graph->states;
+  for (const ir::Donation& donation : graph->donations) {
+    if (donation.output >= 0) pairs.push_back({donation.input, donation.output, true});
+  }
+  for (const ir::StatePair& pair : pairs) {
     const std::string name = graph->inputs[static_cast<size_t>(pair.input)].name;
     if (graph->outputs[static_cast<size_t>(pair.output)].node ==
         graph->inputs[static_cast<size_t>(pair.input)].node) {
@@ -324,7 +328,8 @@ Result<PassResult> RecogniseUpdates(ir::Graph* graph, const PassOptions&) {
     State state(graph, pair);
     if (!state.Rewrite()) {
       graph->TakeBack();
-      failures += "\nstate " + name + " is written as a whole: " + state.why();
+      failures += std::string(pair.donated ? "\ndonated input " : "\nstate ") + name +
+                  " is written as a whole: " + state.why();
       continue;
     }
     graph->Keep();

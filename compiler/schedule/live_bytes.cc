@@ -45,8 +45,7 @@ std::vector<int> HandedOverAtStart(const LoweredProgram& program) {
 int64_t BytesOfARound(const LoweredLoop& loop) {
   LoweredProgram body = loop.body;
   for (LoweredValue& value : body.values) {
-    if (value.kind == BufferKind::kInput || value.kind == BufferKind::kOutput)
-      value.kind = BufferKind::kState;
+    if (IsInput(value.kind) || IsOutput(value.kind)) value.kind = BufferKind::kState;
   }
   std::vector<int> order(body.ops.size());
   for (size_t op = 0; op < order.size(); ++op) order[op] = static_cast<int>(op);
@@ -63,8 +62,8 @@ MemoryModel::MemoryModel(const LoweredProgram& program, TakeOvers take_overs)
       to_end(program.values.size()) {
   const std::vector<int> handed = HandedOverAtStart(program);
   for (size_t v = 0; v < program.values.size(); ++v) {
-    from_start[v] = program.values[v].kind == BufferKind::kInput;
-    to_end[v] = program.values[v].kind == BufferKind::kOutput;
+    from_start[v] = IsInput(program.values[v].kind);
+    to_end[v] = IsOutput(program.values[v].kind);
   }
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const LoweredOp& op = program.ops[i];

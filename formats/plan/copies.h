@@ -1,8 +1,9 @@
-// Copies: steps of a plan that move bytes without computing anything, and why each has to.
+// Copies: steps of a plan that move bytes without computing anything, and why each has to. And why a donated
+// input is nobody else's memory.
 //
 // Why is a text of the plan that nothing refers to, as `value "NAME" of Op "node"` is: PlanData::sources says
-// `copy in step 3 of "main": REASON`. For the compiler, which writes it, and tools; the runtime passes over
-// it.
+// `copy in step 3 of "main": REASON`, `donated input "x" of "main": REASON`. For the compiler, which writes
+// it, and tools; the runtime passes over it.
 #ifndef RONDO_FORMATS_PLAN_COPIES_H_
 #define RONDO_FORMATS_PLAN_COPIES_H_
 
@@ -30,13 +31,27 @@ inline std::string CopyInStep(std::string_view program, uint32_t step) {
   return "copy in step " + std::to_string(step) + " of \"" + std::string(program) + "\": ";
 }
 
-// Why step `step` of `program` copies; "" if the plan does not say.
-inline std::string_view WhyCopied(const PlanData& plan, const Program& program, uint32_t step) {
-  const std::string begins = CopyInStep(program.name, step);
+inline std::string DonatedInput(std::string_view program, std::string_view input) {
+  return "donated input \"" + std::string(input) + "\" of \"" + std::string(program) + "\": ";
+}
+
+// What the plan's text that begins so goes on with; "" if there is none.
+inline std::string_view ReasonAfter(const PlanData& plan, const std::string& begins) {
   for (std::string_view source : plan.sources) {
     if (source.substr(0, begins.size()) == begins) return source.substr(begins.size());
   }
   return {};
+}
+
+// Why step `step` of `program` copies; "" if the plan does not say.
+inline std::string_view WhyCopied(const PlanData& plan, const Program& program, uint32_t step) {
+  return ReasonAfter(plan, CopyInStep(program.name, step));
+}
+
+// Why nothing lies in the memory of input `input` of `program`, which was donated; "" if something does, or
+// it was not.
+inline std::string_view WhyKept(const PlanData& plan, const Program& program, std::string_view input) {
+  return ReasonAfter(plan, DonatedInput(program.name, input));
 }
 
 }  // namespace rondo

@@ -75,9 +75,10 @@ class Devices {
       started_[{step.device, step.sync_point}] = timed.collective;
       points_[d].push_back(step.sync_point);
       timed_[d].groups.emplace_back(point.participants.begin(), point.participants.end());
-    } else if (step.kind == StepKind::kCollectiveWait) {
+    } else if (const auto started = started_.find({step.device, step.sync_point});
+               step.kind == StepKind::kCollectiveWait && started != started_.end()) {
       timed.kind = TimedKind::kWait;
-      timed.collective = started_.at({step.device, step.sync_point});
+      timed.collective = started->second;
     }
     steps_[d].push_back(s);
     timed_[d].steps.steps.push_back(std::move(timed));

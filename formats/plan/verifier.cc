@@ -215,7 +215,7 @@ Status VerifyAlias(const PlanData& plan, uint32_t index) {
 
 Status VerifyBuffer(const PlanData& plan, uint32_t index) {
   const Buffer& buffer = plan.buffers[index];
-  if (buffer.kind > BufferKind::kWorkspace)
+  if (buffer.kind > BufferKind::kUpdatedInput)
     return RONDO_BROKEN("kind %d is unknown", static_cast<int>(buffer.kind));
   if (static_cast<int>(buffer.dtype) >= kNumDTypes)
     return RONDO_BROKEN("dtype %d is unknown", static_cast<int>(buffer.dtype));
@@ -375,7 +375,7 @@ Status VerifyPrograms(const PlanData& plan, const KernelRanges& ranges, Arena& s
   }
   for (uint32_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer& buffer = plan.buffers[i];
-    if (named[i] || (buffer.kind != BufferKind::kInput && buffer.kind != BufferKind::kOutput)) continue;
+    if (named[i] || (!IsInput(buffer.kind) && !IsOutput(buffer.kind))) continue;
     // Nobody would ever fill it, or read it.
     return RONDO_BROKEN("buffer %u \"%.*s\" is an %s that no port of its program names", i,
                         static_cast<int>(buffer.name.size()), buffer.name.data(), Name(buffer.kind));

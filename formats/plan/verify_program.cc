@@ -94,15 +94,15 @@ Status ProgramVerifier::Ports(Span<const Port> ports, bool inputs) {
       return RONDO_BROKEN("%s %zu is buffer %u of %zu", what, i, port.buffer, plan_.buffers.size());
     }
     const Buffer& buffer = plan_.buffers[port.buffer];
-    const BufferKind kind = port.is_state ? BufferKind::kState
-                            : inputs      ? BufferKind::kInput
-                                          : BufferKind::kOutput;
-    if (buffer.kind != kind || (!port.is_state && buffer.program != index_)) {
+    const bool fits = port.is_state ? buffer.kind == BufferKind::kState
+                      : inputs      ? IsInput(buffer.kind)
+                                    : IsOutput(buffer.kind);
+    if (!fits || (!port.is_state && buffer.program != index_)) {
       return RONDO_BROKEN("%s %zu \"%.*s\" is buffer %u, which is %s of program %u, not its %s", what, i,
                           static_cast<int>(port.name.size()), port.name.data(), port.buffer,
-                          Name(buffer.kind), buffer.program, Name(kind));
+                          Name(buffer.kind), buffer.program, port.is_state ? "state" : what);
     }
-    if (buffer.kind == BufferKind::kInput && named_[port.buffer]) {
+    if (inputs && !port.is_state && named_[port.buffer]) {
       return RONDO_BROKEN("buffer %u is two of its inputs", port.buffer);
     }
     named_[port.buffer] = true;

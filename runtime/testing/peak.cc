@@ -37,7 +37,8 @@ Fullest FindFullest(const std::vector<rondo_buffer>& buffers) {
     if (!InArena(b)) continue;
     auto& steps = changes[{b.program, b.device}];
     const auto bytes = static_cast<int64_t>(b.bytes);
-    steps[b.first_step + (b.aliases == RONDO_NO_INDEX ? 0 : 1)] += bytes;
+    const bool at_once = b.aliases != RONDO_NO_INDEX && buffers[b.aliases].last_step >= b.first_step;
+    steps[b.first_step + (at_once ? 1 : 0)] += bytes;
     steps[b.last_step + 1] -= bytes;
   }
   Fullest fullest;
@@ -53,7 +54,8 @@ Fullest FindFullest(const std::vector<rondo_buffer>& buffers) {
 }
 
 std::string LineOf(const rondo_buffer& b) {
-  constexpr const char* kKinds[] = {"input", "output", "constant", "state", "temporary", "workspace"};
+  constexpr const char* kKinds[] = {"input",     "output",    "constant",     "state",
+                                    "temporary", "workspace", "updated input"};
   std::string text = "  " + std::to_string(b.bytes) + " bytes  " + kKinds[b.kind] + " \"" +
                      std::string(b.name, b.name_bytes) + "\"";
   if (b.source_bytes > 0) text += " of " + std::string(b.source, b.source_bytes);

@@ -94,7 +94,12 @@ void ProgramAccesses::Derive() {
   for (uint32_t b = 0; b < count; ++b) {
     const Buffer& buffer = plan_.buffers[b];
     const std::vector<const StepAccess*>& accesses = by_buffer[b];
-    if (buffer.program != index_ || accesses.empty()) continue;
+    if (buffer.program != index_) continue;
+    if (accesses.empty()) {  // an input that is an output as it is lives all the same
+      if (buffer.kind == BufferKind::kUpdatedInput && !steps_.empty())
+        lifetimes_[b] = {0, static_cast<uint32_t>(steps_.size() - 1)};
+      continue;
+    }
     const Loop* only = LoopOf(program(), accesses[0]->begin);
     const bool inside = buffer.kind == BufferKind::kTemporary || buffer.kind == BufferKind::kWorkspace;
     local_[b] = only != nullptr && inside &&
@@ -110,8 +115,8 @@ void ProgramAccesses::Derive() {
       life = life.first > life.last ? Lifetime{first, last}
                                     : Lifetime{std::min(life.first, first), std::max(life.last, last)};
     }
-    if (buffer.kind == BufferKind::kInput) life.first = 0;
-    if (buffer.kind == BufferKind::kOutput) life.last = static_cast<uint32_t>(steps_.size() - 1);
+    if (IsInput(buffer.kind)) life.first = 0;
+    if (IsOutput(buffer.kind)) life.last = static_cast<uint32_t>(steps_.size() - 1);
   }
   for (uint32_t b = 0; b < count; ++b) {
     const uint32_t other = plan_.buffers[b].aliases;

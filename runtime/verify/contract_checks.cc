@@ -80,8 +80,7 @@ void ContractChecks::CheckLifetimes() {
     if (buffer.program != index_) continue;
     const Lifetime& life = accesses_.lifetimes()[b];
     const bool used = life.first <= life.last, stated = buffer.first_step <= buffer.last_step;
-    const bool unread =
-        !used && buffer.kind == BufferKind::kInput && buffer.first_step == 0 && buffer.last_step == 0;
+    const bool unread = !used && IsInput(buffer.kind) && buffer.first_step == 0 && buffer.last_step == 0;
     if (unread || (!used && !stated)) continue;
     if (used && buffer.first_step == life.first && buffer.last_step == life.last) continue;
     Finding finding = At(LifecycleRule::kLifetime, kNone, b);

@@ -179,7 +179,7 @@ std::string Expecter::Death(uint32_t program, uint32_t b, const std::vector<uint
   const std::string expected = "expected " + Quoted(e_.value) + " to die after node " + Quoted(e_.other) +
                                ", in " + names_.DescribeStep(program, steps.back()) + "; found " +
                                names_.Describe(b);
-  if (buffer.kind == BufferKind::kOutput) return expected + ", an output: it lives until the run has ended";
+  if (IsOutput(buffer.kind)) return expected + ", an output: it lives until the run has ended";
   if (buffer.program == kNone)
     return expected + ", which is " + Name(buffer.kind) + " and outlives every run";
   if (buffer.first_step > buffer.last_step) return expected;
@@ -206,7 +206,7 @@ std::string Expecter::Update(uint32_t program, uint32_t b) {
   const std::string expected =
       "expected " + Quoted(e_.value) + " to be updated in place; found " + names_.Describe(b);
   if (buffer.kind == BufferKind::kConstant) return expected + ", a constant, which no step writes";
-  if (buffer.kind != BufferKind::kState) {
+  if (buffer.kind != BufferKind::kState && buffer.kind != BufferKind::kUpdatedInput) {
     for (const Buffer& other : plan_.buffers) {
       if (other.aliases == b) return "";
     }
@@ -309,7 +309,8 @@ std::vector<MemoryExpectation> ExpectationsOf(const PlanData& plan) {
     const Buffer& buffer = plan.buffers[b];
     const std::string name(buffer.name);
     if (name.empty()) continue;
-    if (buffer.kind == BufferKind::kState) keep({ExpectationKind::kUpdatedInPlace, name, "", "", 0});
+    if (buffer.kind == BufferKind::kState || buffer.kind == BufferKind::kUpdatedInput)
+      keep({ExpectationKind::kUpdatedInPlace, name, "", "", 0});
     if (buffer.program == kNone) continue;
     const std::string program(plan.programs[buffer.program].name);
     if (buffer.aliases != kNone && !plan.buffers[buffer.aliases].name.empty()) {

@@ -128,7 +128,7 @@ Status StepwiseReplay::Begin() {
     if (buffer.bytes == 0) return Status::Ok();
     ShadowRegion& region = RegionOf(b);
     const uint32_t other = region.owner(buffer.offset);
-    if (buffer.kind == BufferKind::kInput && other != kNone && other != b &&
+    if (IsInput(buffer.kind) && other != kNone && other != b &&
         accesses().lifetimes()[b].first <= accesses().lifetimes()[b].last &&
         accesses().lifetimes()[other].first <= accesses().lifetimes()[other].last) {
       Finding finding = FindingAt(LifecycleRule::kOverlap, kNone, b);
@@ -151,7 +151,7 @@ Status StepwiseReplay::Begin() {
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
     const Lifetime& life = accesses().lifetimes()[b];
     const bool unread = life.first > life.last;
-    if (plan_.buffers[b].program == program_ && plan_.buffers[b].kind == BufferKind::kInput && unread)
+    if (plan_.buffers[b].program == program_ && IsInput(plan_.buffers[b].kind) && unread)
       RONDO_RETURN_IF_ERROR(Release(b));
   }
   for (uint32_t d = 0; d < plan_.requirements.devices.size(); ++d) RONDO_RETURN_IF_ERROR(Scan(d, kNone));
@@ -221,7 +221,7 @@ Status StepwiseReplay::EndBuffers(uint32_t step) {
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
     const Buffer& buffer = plan_.buffers[b];
     if (buffer.program != program_ || buffer.last_step != step || buffer.first_step > buffer.last_step ||
-        buffer.kind == BufferKind::kOutput || buffer.bytes == 0 || (again && !accesses().local(b)))
+        IsOutput(buffer.kind) || buffer.bytes == 0 || (again && !accesses().local(b)))
       continue;
     RONDO_RETURN_IF_ERROR(Release(b));
   }
@@ -338,7 +338,7 @@ Status StepwiseReplay::End() {
     RONDO_RETURN_IF_ERROR(Scan(d, steps == 0 ? kNone : steps - 1));
   for (uint32_t b = 0; b < plan_.buffers.size(); ++b) {
     const Buffer& buffer = plan_.buffers[b];
-    if (buffer.program == program_ && buffer.kind == BufferKind::kOutput && buffer.bytes > 0)
+    if (buffer.program == program_ && IsOutput(buffer.kind) && buffer.bytes > 0)
       CheckReadRange(kNone, b, RangeOf(buffer));
   }
   return Status::Ok();

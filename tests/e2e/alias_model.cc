@@ -71,6 +71,7 @@ void AliasModel::Check() {
   CompileOptions options;
   options.models = {{"main", path}};
   options.states = states_;
+  options.donations = donations_;
   options.auto_state = false;
   model_ = std::make_unique<LiveModel>(options, HostOptions());
   ASSERT_TRUE(model_->session().valid());

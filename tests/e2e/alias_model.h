@@ -30,6 +30,8 @@ class AliasModel : public ModelMaker {
   // An input and an output of that name that are one persistent buffer.
   void State(const std::string& input, const std::vector<int64_t>& dims, const std::string& output,
              int type = onnx::TensorProto::FLOAT);
+  // The input's memory is given away.
+  void Donate(const std::string& input) { donations_.push_back(input); }
   // Integer inputs are drawn from [0, below).
   void IntegersBelow(int64_t below) { below_ = below; }
 
@@ -40,6 +42,7 @@ class AliasModel : public ModelMaker {
 
   // After Check. Of a plan that could not be made: 0, empty.
   const PlanData& plan() const { return model_->data(); }
+  LiveModel& live() { return *model_; }
   size_t steps() const { return plan().programs[0].steps.size(); }
   uint64_t arena() const { return plan().programs[0].arena_bytes; }
   uint64_t copied() const { return CopiedBytes(plan(), 0); }
@@ -56,6 +59,7 @@ class AliasModel : public ModelMaker {
   void CheckLifecycle();
 
   std::vector<StateName> states_;
+  std::vector<std::string> donations_;
   int64_t below_ = 2;
   std::unique_ptr<LiveModel> model_;
 };

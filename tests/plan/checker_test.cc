@@ -50,6 +50,31 @@ TEST(Checker, LowerBoundMustNotBeUnderstated) {
   EXPECT_FALSE(CheckPlan(s.data).ok());
 }
 
+TEST(Checker, AnInputIsWrittenOnlyWhereItBecomesAnOutput) {
+  for (const BufferKind kind : {BufferKind::kInput, BufferKind::kUpdatedInput}) {
+    Maker m;
+    m.buffers[m.kIn].kind = kind;
+    const uint32_t a = m.AddBuffer("a", kTemp, 64, 512);
+    m.Copy(m.kIn, a);
+    m.Copy(a, m.kIn);
+    m.Copy(a, m.kOut);
+    if (kind == BufferKind::kInput) EXPECT_BROKEN(m, "which is input and never to be written");
+    if (kind == BufferKind::kUpdatedInput) EXPECT_GOOD(m);
+  }
+}
+
+TEST(Checker, AnInputThatBecomesAnOutputKeepsItsMemoryToTheEnd) {
+  for (const BufferKind kind : {BufferKind::kInput, BufferKind::kUpdatedInput}) {
+    Maker m;
+    m.buffers[m.kIn].kind = kind;
+    const uint32_t a = m.AddBuffer("a", kTemp, 64, 0);
+    m.Copy(m.kIn, m.kOut);
+    m.Copy(m.kOut, a);
+    if (kind == BufferKind::kInput) EXPECT_GOOD(m);
+    if (kind == BufferKind::kUpdatedInput) EXPECT_BROKEN(m, "in use at once and overlap");
+  }
+}
+
 TEST(Checker, BuffersLiveAtOnceMustNotOverlap) {
   Maker m;
   const uint32_t a = m.AddBuffer("a", kTemp, 64, 512), b = m.AddBuffer("b", kTemp, 64, 512 + 192);

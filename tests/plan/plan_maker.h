@@ -115,8 +115,8 @@ class Maker {
     }
     for (uint32_t b = 0; b < buffers.size(); ++b) {
       if (buffers[b].program == kNone) continue;
-      if (first[b] <= last[b] && buffers[b].kind == BufferKind::kInput) first[b] = 0;
-      if (first[b] <= last[b] && buffers[b].kind == BufferKind::kOutput) last[b] = count - 1;
+      if (first[b] <= last[b] && IsInput(buffers[b].kind)) first[b] = 0;
+      if (first[b] <= last[b] && IsOutput(buffers[b].kind)) last[b] = count - 1;
       buffers[b].first_step = first[b];
       buffers[b].last_step = last[b];
     }

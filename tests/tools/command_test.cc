@@ -81,6 +81,7 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "compile x.onnx",
                                 "compile x.onnx -o p --shape x",
                                 "compile x.onnx -o p --state y",
+                                "compile x.onnx -o p --donate y,,z",
                                 "compile a.onnx b.onnx -o p",
                                 "compile x.onnx -o p --synthetic-weights abc",
                                 "compile x.onnx -o p --precision f64",

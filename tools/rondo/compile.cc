@@ -213,6 +213,10 @@ class CompileCommand : public Command {
             "and a seed become states; a program of one token a text (the input TOKENS) reads what was drawn",
             "LOGITS[:TOKENS]")
         .Texts("--state", &states_, "an input and an output that are one persistent buffer", "INPUT:OUTPUT")
+        .Texts("--donate", &donations_,
+               "inputs whose memory is given away with each run: outputs of the same shape and type, or else "
+               "temporaries, may lie there",
+               "INPUT[,...]")
         .Flag("--no-auto-state", &no_auto_state_, "do not find state by naming conventions")
         .Text("--synthetic-weights", &seed_, "missing external weights become numbers made from SEED", "SEED")
         .Text("--write-synthetic", &write_synthetic_, "write the missing external data file of those weights",
@@ -328,6 +332,14 @@ class CompileCommand : public Command {
       }
       options_.states.push_back({state.substr(0, colon), state.substr(colon + 1)});
     }
+    for (const std::string& names : donations_) {
+      for (size_t at = 0; at <= names.size();) {
+        const size_t end = std::min(names.find(',', at), names.size());
+        if (end == at) return Misuse("compile", "--donate " + names + " is not of the form INPUT[,...]");
+        options_.donations.push_back(names.substr(at, end - at));
+        at = end + 1;
+      }
+    }
     options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
     if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
       options_.sample_tokens = sample_.substr(colon + 1);
@@ -413,7 +425,7 @@ class CompileCommand : public Command {
   }
 
   CompileOptions options_;
-  std::vector<std::string> models_, shapes_, bound_, states_, ops_, annotations_;
+  std::vector<std::string> models_, shapes_, bound_, states_, donations_, ops_, annotations_;
   std::string precision_ = "f32", profile_;
   std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
                                                                         weights_ = "divide", target_ = "host";

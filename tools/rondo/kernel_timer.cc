@@ -135,8 +135,7 @@ Result<double> KernelTimer::TimeRun(const std::vector<size_t>& images) {
     std::set<uint32_t> inputs;
     for (const Port& port : program.inputs) {
       const Buffer& buffer = plan_.buffers[port.buffer];
-      if (buffer.kind == BufferKind::kInput && buffer.device == 0 && buffer.bytes > 0)
-        inputs.insert(port.buffer);
+      if (IsInput(buffer.kind) && buffer.device == 0 && buffer.bytes > 0) inputs.insert(port.buffer);
     }
     RONDO_RETURN_IF_ERROR(device_->BeginRecord(stream_));
     for (Turn turn; turn.step < program.steps.size(); turn = Next(program, turn)) {

@@ -42,7 +42,7 @@ Json BufferJson(const PlanData& plan, uint32_t index) {
   return json;
 }
 
-Json PortsJson(const PlanData& plan, Span<const Port> ports) {
+Json PortsJson(const PlanData& plan, const Program& program, Span<const Port> ports) {
   Json list = Json::array();
   for (const Port& port : ports) {
     const Buffer& buffer = plan.buffers[port.buffer];
@@ -52,6 +52,8 @@ Json PortsJson(const PlanData& plan, Span<const Port> ports) {
                     {"shape", Dims(buffer.shape)},
                     {"bytes", buffer.bytes},
                     {"state", port.is_state}});
+    if (const std::string_view kept = WhyKept(plan, program, port.name); !kept.empty())
+      list.back()["kept_because"] = std::string(kept);
   }
   return list;
 }
@@ -136,8 +138,8 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
                        {"peak_bytes", device.peak()}});
   }
   return {{"name", std::string(program.name)},
-          {"inputs", PortsJson(plan, program.inputs)},
-          {"outputs", PortsJson(plan, program.outputs)},
+          {"inputs", PortsJson(plan, program, program.inputs)},
+          {"outputs", PortsJson(plan, program, program.outputs)},
           {"arena_bytes", program.arena_bytes},
           {"arena_lower_bound", program.arena_lower_bound},
           {"arena_percent_of_bound", PercentOfBound(program.arena_bytes, program.arena_lower_bound)},

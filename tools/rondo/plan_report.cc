@@ -60,6 +60,31 @@ Section RequirementsOf(const PlanFile& file) {
   return section;
 }
 
+// Whose memory a port has, and who else's it is.
+std::string MemoryText(const PlanData& plan, const Program& program, const Port& port) {
+  const Buffer& buffer = plan.buffers[port.buffer];
+  const std::string name(buffer.name);
+  if (port.is_state) return "state \"" + name + "\", kept between runs";
+  if (buffer.kind == BufferKind::kUpdatedInput) {
+    for (const Port& output : program.outputs) {
+      if (&output == &port) return "that of donated input \"" + name + "\", updated in place";
+      if (output.buffer == port.buffer)
+        return "donated: output \"" + std::string(output.name) + "\" is it, updated in place";
+    }
+    return "donated: it is written";
+  }
+  if (buffer.aliases != kNone && IsInput(plan.buffers[buffer.aliases].kind))
+    return "that of donated input \"" + std::string(plan.buffers[buffer.aliases].name) + "\"";
+  if (buffer.kind != BufferKind::kInput) return Name(buffer.kind);
+  for (const Buffer& other : plan.buffers) {
+    if (other.aliases == port.buffer)
+      return "donated: " + std::string(Name(other.kind)) + " \"" + std::string(other.name) +
+             "\" takes it over";
+  }
+  const std::string_view kept = WhyKept(plan, program, port.name);
+  return kept.empty() ? Name(buffer.kind) : "donated, and kept: " + std::string(kept);
+}
+
 Section Ports(const PlanData& plan, const Program& program) {
   Section section;
   section.title = Printf("Program %s: inputs and outputs", std::string(program.name).c_str());
@@ -67,10 +92,8 @@ Section Ports(const PlanData& plan, const Program& program) {
   const auto add = [&](const char* direction, Span<const Port> ports) {
     for (const Port& port : ports) {
       const Buffer& buffer = plan.buffers[port.buffer];
-      section.table.rows.push_back(
-          {direction, std::string(port.name), TypeText(buffer), Number(buffer.bytes),
-           port.is_state ? Printf("state \"%s\", kept between runs", std::string(buffer.name).c_str())
-                         : Name(buffer.kind)});
+      section.table.rows.push_back({direction, std::string(port.name), TypeText(buffer), Number(buffer.bytes),
+                                    MemoryText(plan, program, port)});
     }
   };
   add("in", program.inputs);

@@ -160,7 +160,7 @@ Status ProgramCheck::DeriveLifetimes() {
       if (life.first > life.last || begin < life.first) life.first = begin;
       if (end > life.last) life.last = end;
     }
-    const bool used = !Of(b).empty();
+    const bool used = !Of(b).empty() || (IsInput(b) && IsOutput(b) && steps != 0);
     if (used && IsInput(b)) life.first = 0;
     if (used && IsOutput(b)) life.last = steps - 1;
     lifetimes_[b] = life;

@@ -46,7 +46,9 @@ struct CheckReport {
 //   A custom op's output that is its input's memory takes it over whole: read before the op, written by it.
 //   A collective may also work in place, at the place its op gives its rank.
 // - Buffer::first_step and last_step are the lifetime derived here.
-// - Constants and inputs are never written (an input may be taken over in place).
+// - Constants and inputs are never written (an input may be taken over in place; a kUpdatedInput is an
+// output,
+//   too, and written as one).
 // - Every read sees writes: what may be read of outputs and temporaries is covered by writes that come before
 //   (its own, or those of the buffers it took over). Exact: through guards, for every point that exists;
 //   through an index from data, for all that the index may be. What is written through such an index covers

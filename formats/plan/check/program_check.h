@@ -116,8 +116,8 @@ class ProgramCheck {
   size_t CountUntil(uint32_t buffer, uint32_t step) const;
   // The buffer that `buffer` takes over with its contents, or kNone.
   uint32_t Inherits(uint32_t buffer) const;
-  bool IsInput(uint32_t b) const { return plan_.buffers[b].kind == BufferKind::kInput; }
-  bool IsOutput(uint32_t b) const { return plan_.buffers[b].kind == BufferKind::kOutput; }
+  bool IsInput(uint32_t b) const { return rondo::IsInput(plan_.buffers[b].kind); }
+  bool IsOutput(uint32_t b) const { return rondo::IsOutput(plan_.buffers[b].kind); }
   Status AtStep(const Status& status, uint32_t step) const;
   Status OutOfMemory() const;
   Status TooMuchWork() const;

@@ -1,0 +1,75 @@
+// Inputs whose memory their user gives away: which output is computed there, or what is written there.
+#include <algorithm>
+
+#include "compiler/fusion/preparation.h"
+#include "compiler/ir/versions.h"
+
+namespace rondo::fusion {
+
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+// An output that is its donated input with some elements replaced, or as it was, is the input's memory, as of
+// a state. What a round before has found out may say otherwise now: it is all looked at anew.
+void Preparation::PairDonations() {
+  std::erase_if(g_.states, [](const ir::StatePair& pair) { return pair.donated; });
+  c_.taken_by.clear();
+  c_.given_away.clear();
+  c_.changed_inputs.clear();
+  bool computes = false;  // a program of no steps has no buffers to speak of
+  for (NodeId id = 0; id < g_.size(); ++id)
+    computes |= !g_.node(id).dead && g_.node(id).op != Op::kView && !c_.IsLeaf(id);
+  for (const ir::Donation& donation : g_.donations) {
+    const NodeId input = g_.inputs[static_cast<size_t>(donation.input)].node;
+    c_.given_away[input] = "";
+    if (donation.output < 0) continue;
+    const ir::StatePair pair{donation.input, donation.output, true};
+    const NodeId shown = g_.outputs[static_cast<size_t>(donation.output)].node;
+    const bool same =
+        g_.BaseOf(shown) == input && ir::IsDense(g_.ViewOf(shown), g_.node(input).shape.elements());
+    if ((same && computes) || VersionsOf(pair).size() > 1) g_.states.push_back(pair);
+  }
+}
+
+// Whether `id` is an input whose memory may be written, and no output of its own has it.
+bool Preparation::IsGivenAway(NodeId id) const { return c_.given_away.count(id) != 0 && !IsState(id); }
+
+// Outputs of the shape and type of a donated input are computed in its memory, where all that reads the input
+// can run before. After all else has its memory: nothing is copied for it.
+void Preparation::TakeDonations() {
+  MarkOutputs();
+  for (const ir::Donation& donation : g_.donations) {
+    const ir::GraphInput& input = g_.inputs[static_cast<size_t>(donation.input)];
+    if (!IsGivenAway(input.node) || c_.changed_inputs.count(input.node) != 0) continue;
+    std::string& because = c_.given_away[input.node];
+    because = "no output is of its shape and type";
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      const Node& of = g_.node(g_.outputs[o].node);
+      const bool fits = of.dtype == g_.node(input.node).dtype && of.shape == g_.node(input.node).shape;
+      if (!fits || state_of_output_[o] >= 0 || c_.taken_by.count(static_cast<int>(o)) != 0) continue;
+      because = WhyNotTaken(donation.input, g_.outputs[o].node);
+      if (!because.empty()) continue;
+      c_.taken_by[static_cast<int>(o)] = input.node;
+      break;
+    }
+  }
+}
+
+// Why output `id` cannot be computed in the memory of input `input`; "" if it can, and is ordered so.
+std::string Preparation::WhyNotTaken(int input, NodeId id) {
+  const NodeId base = g_.BaseOf(id), first = FirstVersion(g_, base);
+  const std::string what = "what " + NameOf(g_, base) + " computes ";
+  const Op op = g_.node(first).op;
+  if (c_.through_copy[base])
+    return "the kernel that computes " + NameOf(g_, base) + " reads it at other places";
+  if (in_place_[base] || c_.IsLeaf(first) || op == Op::kIota || c_.concat_of[first] != kNoNode)
+    return what + "lies in memory of its own";
+  if (!ir::IsDense(g_.ViewOf(id), g_.node(base).shape.elements()) || !IsWhole(base))
+    return what + "is an output in part, or in another order";
+  if (op == Op::kLoopResult) return "the rounds of " + NameOf(g_, base) + " hand it on";
+  return OrderOldReaders({input, 0, true}, kNoNode, WritersOf(base));
+}
+
+}  // namespace rondo::fusion
