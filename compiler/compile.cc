@@ -8,6 +8,24 @@
 
 namespace rondo {
 
+std::optional<WeightBits> ParseWeightBits(std::string_view text) {
+  constexpr std::pair<std::string_view, PackedType> kNames[] = {{"int2", PackedType::kU2},
+                                                                {"int4", PackedType::kU4},
+                                                                {"int8", PackedType::kU8},
+                                                                {"fp8", PackedType::kE4M3},
+                                                                {"fp4", PackedType::kE2M1}};
+  const size_t colon = std::min(text.find(':'), text.size());
+  for (const auto& [name, type] : kNames) {
+    if (text.substr(0, colon) != name) continue;
+    WeightBits bits = {type, 0};
+    if (colon == text.size()) return bits;
+    for (int64_t block : {16, 32, 64, 128, 256}) {
+      if (text.substr(colon + 1) == std::to_string(block)) return WeightBits{type, block};
+    }
+  }
+  return std::nullopt;
+}
+
 std::string ModelPathOn(const std::string& path, uint32_t device) {
   constexpr std::string_view kRank = "{rank}";
   const size_t at = path.find(kRank);

@@ -54,6 +54,14 @@ struct StateName {
 // are.
 enum class Precision : uint8_t { kF32, kTf32, kF16, kBF16 };
 
+// Weights of matmuls rounded to fewer bits (compiler/passes/quantize_weights.cc): "int4:32", "int8", "fp8".
+struct WeightBits {
+  PackedType type = PackedType::kNone;
+  int64_t block = 0;  // numbers that share a scale; 0: a column's
+};
+// Of text; none if it is no such thing. Blocks are powers of two from 16 to 256.
+std::optional<WeightBits> ParseWeightBits(std::string_view text);
+
 // What becomes of the weights of a whole model that `tensor_parallel` devices run. kDivide: the work follows
 // them, each device does its share. kGather: every device does all of the work, keeps its share of each
 // weight and brings the whole of it together just before its use (compiler/schedule/gather_weights.h);
@@ -106,6 +114,7 @@ struct CompileOptions {
   // Weights whose external file is missing become synthetic with this seed; none: that is an error.
   std::optional<uint64_t> synthetic_seed;
   Precision precision = Precision::kF32;
+  WeightBits quantize;
   int64_t longest_unrolled = 16;  // rounds of recurrent operators that become straight steps, not a loop
   // Custom ops that the models may call. May be null; must outlive the call. Libraries loaded in another
   // order or from another folder make no difference to the plan.

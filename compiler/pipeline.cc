@@ -61,10 +61,16 @@ constexpr PipelineEntry kPipeline[] = {
     {"shard", Shard, kOnce, kNeeded, kAny, Leaves::kGraph, kPaired,
      "with --tp or --pp N: each device holds its share of weights and state, and collectives say what is "
      "exchanged"},
+    {"quantize_weights", GraphAndBodies<passes::QuantizeWeights>, kEach, kNeeded, kAny, Leaves::kGraph,
+     kPaired,
+     "with --quantize-weights: weights of matmuls are of so few bits, and the report says what that changed"},
     {"label", GraphAndBodies<passes::Label>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"lower_precision", GraphAndBodies<passes::LowerPrecision>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
      "with --precision f16 or bf16: matmuls, and what kernels keep in memory, are of that type"},
+    {"pack_weights", GraphAndBodies<passes::PackWeights>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "matmuls of few rows read weights of fewer bits as they are; other readers have them unpacked in each "
+     "run"},
     {"simplify_windows", Graph<passes::SimplifyWindows>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "pools of one window are reductions; for GPUs, convolutions that are matmuls are matmuls"},
     {"pad_few_channels", Graph<passes::PadFewChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,

@@ -66,6 +66,8 @@ passes::PassOptions OptionsFor(const CompileOptions& options) {
   out.auto_state = options.auto_state;
   if (options.precision == Precision::kF16) out.precision = DType::kF16;
   if (options.precision == Precision::kBF16) out.precision = DType::kBF16;
+  out.quantize = options.quantize.type;
+  out.quantize_block = options.quantize.block;
   out.host = options.targets.deciding().is_host();
   out.channels_last = !out.host;
   return out;

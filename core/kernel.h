@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "core/dtype.h"
+#include "core/packed_weights.h"
 #include "core/span.h"
 #include "core/tape_ops.h"
 
@@ -146,6 +147,11 @@ struct Part {
   Span<const int64_t> loops;  // extents, each >= 1
   Span<const Operand> operands;
   Span<const uint16_t> rhs;  // contraction: one or more; convolution: the weight (none for pools)
+  // Contraction with packed weights (core/packed_weights.h): rhs are codes (u8), and for each there are
+  // scales and, unless there are none, zero points, all of one float type. n and k count through the loops of
+  // their role in the order of the rhs's strides, largest first.
+  PackedWeights packed;
+  Span<const uint16_t> scales, zeros;
   // Prologue of the lhs over the loops of lhs (contraction); empty: the loaded lhs itself.
   Tape prologue;
   Tape body;                      // kMap

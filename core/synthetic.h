@@ -40,7 +40,8 @@ constexpr uint64_t SyntheticKey(uint64_t seed, std::string_view name) {
   return h;
 }
 
-// Writes elements [first, first + count) of the weight as `dtype` to `out`.
+// Writes elements [first, first + count) of the weight as `dtype` to `out`. u8: any bytes, or zeros if scale
+// is 0; other integers: zeros.
 inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t first, uint64_t count,
                                void* out) {
   switch (dtype) {
@@ -60,6 +61,12 @@ inline void FillSyntheticRange(DType dtype, uint64_t key, float scale, uint64_t 
     case DType::kBF16:
       for (uint64_t i = 0; i < count; ++i) {
         static_cast<uint16_t*>(out)[i] = FloatToBF16(SyntheticValue(key, first + i, scale));
+      }
+      return;
+    case DType::kU8:
+      for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t bits = SyntheticMix(key + (first + i) * kSyntheticStride);
+        static_cast<uint8_t*>(out)[i] = scale == 0 ? uint8_t{0} : static_cast<uint8_t>(bits >> 56);
       }
       return;
     default: std::memset(out, 0, static_cast<size_t>(count * ByteSize(dtype)));

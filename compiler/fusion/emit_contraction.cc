@@ -196,12 +196,20 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
   std::vector<int64_t> lhs_step = DenseStrides(lhs);
   lhs_step[rank - 1] = 0;
   std::vector<int64_t> lhs_walk = acc.Walk(lhs_step);
-  std::vector<int64_t> rhs_step = DenseStrides(c.node(first.inputs[1]).shape);
+  const auto* packed = std::get_if<ir::PackedAttrs>(&first.attrs);
+  PackedShape shape = {n, k, 1, 8};
+  if (packed != nullptr) shape = {n, k, packed->weights.block, BitsOf(packed->weights.type)};
+  std::vector<int64_t> rhs_step = packed != nullptr ? std::vector<int64_t>(static_cast<size_t>(rank), 0)
+                                                    : DenseStrides(c.node(first.inputs[1]).shape);
   rhs_step[rank - 2] = 0;
+  if (packed != nullptr) rhs_step[rank - 1] = shape.Stride();
   std::vector<int64_t> rhs_walk = acc.Walk(rhs_step);
+  rhs_step[rank - 1] = shape.ScaleStride();
+  std::vector<int64_t> scale_walk = acc.Walk(rhs_step);
   int k_loop = acc.space().AddLoop(k, Role::kReduced);
   lhs_walk.resize(static_cast<size_t>(k_loop) + 1, 1);
-  rhs_walk.resize(static_cast<size_t>(k_loop) + 1, n);
+  rhs_walk.resize(static_cast<size_t>(k_loop) + 1, packed != nullptr ? 1 : n);
+  scale_walk.resize(static_cast<size_t>(k_loop) + 1, 0);
   Part part;
   part.skeleton = Skeleton::kContraction;
   part.acc_type = NaturalType(first.dtype);
@@ -214,6 +222,14 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
     int operand = acc.AddRole(group.anchors[j], 1, "rhs" + std::to_string(j), rhs_walk);
     rhs.push_back(static_cast<uint16_t>(operand));
   }
+  std::vector<uint16_t> scales, zeros;
+  for (size_t j = 0; packed != nullptr && j < group.anchors.size(); ++j) {
+    const auto add = [&](int slot, const char* name) {
+      return static_cast<uint16_t>(acc.AddRole(group.anchors[j], slot, name + std::to_string(j), scale_walk));
+    };
+    scales.push_back(add(2, "scales"));
+    if (packed->has_zeros) zeros.push_back(add(3, "zeros"));
+  }
   if (!acc.Resolve()) {
     *obstacle = acc.obstacle();
     return Status::Ok();
@@ -221,6 +237,11 @@ Status EmitContraction(Context* context, const Group& group, LoweredOp* op, Obst
   acc.MergeBatches(LoadedBy(collected, part.lhs), rhs);
   acc.Arrange({Role::kM, Role::kN, Role::kReduced});
   part.rhs = c.program.arena->Copy(rhs);
+  if (packed != nullptr) {
+    part.packed = packed->weights;
+    part.scales = c.program.arena->Copy(scales);
+    part.zeros = c.program.arena->Copy(zeros);
+  }
   part.epilogue = acc.Epilogue();
   if (!group.prologue.empty()) {
     TapeWriter prologue;

@@ -53,6 +53,7 @@ class Grouping {
   bool InPrologue(int group, NodeId id) const;
 
   // join_siblings.cc: contractions of one left side.
+  bool ArePackedAlike(const ir::Node& a, const ir::Node& b) const;
   bool TryTwin(Group* group, NodeId id);
   bool SameRead(NodeId a, NodeId b) const;
   std::optional<ir::View> PathTo(NodeId from, NodeId to, const Group& group) const;

@@ -11,6 +11,15 @@ using ir::Node;
 using ir::Op;
 using ir::View;
 
+// Whether weights of both are packed in one way, or of neither.
+bool Grouping::ArePackedAlike(const Node& a, const Node& b) const {
+  const auto *x = std::get_if<ir::PackedAttrs>(&a.attrs), *y = std::get_if<ir::PackedAttrs>(&b.attrs);
+  if (x == nullptr || y == nullptr) return x == y;
+  const PackedWeights &v = x->weights, &w = y->weights;
+  return v.type == w.type && v.dtype == w.dtype && v.block == w.block && v.zero == w.zero &&
+         x->has_zeros == y->has_zeros && c_.node(a.inputs[2]).dtype == c_.node(b.inputs[2]).dtype;
+}
+
 // A second contraction of the same left side whose result is read at the same points: one more accumulator.
 bool Grouping::TryTwin(Group* group, NodeId id) {
   if (group->skeleton != Skeleton::kContraction || group->anchors.size() >= kMaxSlots) return false;
@@ -18,7 +27,8 @@ bool Grouping::TryTwin(Group* group, NodeId id) {
   const Node& twin = c_.node(id);
   if (twin.inputs[0] != first.inputs[0] && !SameRead(twin.inputs[0], first.inputs[0])) return false;
   if (!(twin.shape == first.shape) || twin.dtype != first.dtype) return false;
-  if (c_.node(twin.inputs[1]).dtype != c_.node(first.inputs[1]).dtype) return false;
+  if (c_.node(twin.inputs[1]).dtype != c_.node(first.inputs[1]).dtype || !ArePackedAlike(twin, first))
+    return false;
   std::optional<View> a = PathTo(group->sink, group->anchors[0], *group);
   Join(group, id);
   std::optional<View> b = PathTo(group->sink, id, *group);

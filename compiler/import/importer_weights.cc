@@ -19,7 +19,7 @@ std::shared_ptr<ir::ConstantData> Importer::DataOf(const onnx::TensorValue& valu
   if (value.missing) {
     data->synthetic = true;
     data->synthetic_key = SyntheticKey(options_.synthetic_seed, name);
-    data->synthetic_scale = SyntheticScale(value.shape);
+    data->synthetic_scale = IsFloat(value.dtype) ? SyntheticScale(value.shape) : 0;
     report_->synthetic.push_back(name);
   }
   return data;
@@ -62,6 +62,8 @@ Result<Value> Importer::LoadNarrow(const onnx::TensorProto& tensor) {
   Value narrow;
   narrow.node = Widened(builder_, builder_.Constant(data), packed);
   narrow.bits = packed.bits;
+  narrow.narrow = std::make_shared<NarrowCodes>(
+      NarrowCodes{data, packed.shape, packed.bits, packed.is_signed, packed.type});
   return narrow;
 }
 

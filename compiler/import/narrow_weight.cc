@@ -1,5 +1,8 @@
 #include "compiler/import/narrow_weight.h"
 
+#include <cmath>
+#include <vector>
+
 #include "compiler/import/packed_bits.h"
 #include "formats/onnx/tensor.h"
 
@@ -10,8 +13,21 @@ namespace {
 struct NarrowType {
   int data_type, bits;
   bool is_signed;
+  PackedType type;
 };
-constexpr NarrowType kNarrow[] = {{21, 4, false}, {22, 4, true}, {25, 2, false}, {26, 2, true}};
+constexpr NarrowType kNarrow[] = {{21, 4, false, PackedType::kU4},   {22, 4, true, PackedType::kU4},
+                                  {25, 2, false, PackedType::kU2},   {26, 2, true, PackedType::kU2},
+                                  {17, 8, false, PackedType::kE4M3}, {19, 8, false, PackedType::kE5M2},
+                                  {23, 4, false, PackedType::kE2M1}};
+
+// Of E4M3 all bits set are no number, of E5M2 those with the last exponent infinite or none.
+double NumberOf(PackedType type, uint32_t code) {
+  const uint32_t rest = code & 0x7f;
+  if (type == PackedType::kE4M3 && rest == 0x7f) return NAN;
+  if (type == PackedType::kE5M2 && rest >= 0x7c)
+    return rest > 0x7c ? NAN : code > 0x7f ? -INFINITY : INFINITY;
+  return double{PackedValue(type, code)};
+}
 
 const NarrowType* Find(int data_type) {
   for (const NarrowType& type : kNarrow) {
@@ -33,6 +49,7 @@ Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor) {
   packed.bytes = tensor;
   packed.bits = type.bits;
   packed.is_signed = type.is_signed;
+  packed.type = type.type;
   RONDO_ASSIGN_OR_RETURN(packed.shape, onnx::ShapeOf(tensor, DType::kU8));
   packed.bytes.set_data_type(onnx::TensorProto::UINT8);
   packed.bytes.clear_dims();
@@ -43,10 +60,18 @@ Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor) {
 ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed) {
   const int64_t count = packed.shape.elements();
   if (count == 0) {
-    const DType dtype = packed.is_signed ? DType::kI8 : DType::kU8;
+    const DType dtype = packed.type > PackedType::kU8 ? DType::kF32
+                        : packed.is_signed            ? DType::kI8
+                                                      : DType::kU8;
     return b.Constant(ir::ConstantData::Own(dtype, packed.shape, {}));
   }
   ir::NodeId x = b.Reshape(b.Slice(UnpackBits(b, bytes, packed.bits), 0, 0, 1, count), packed.shape);
+  if (packed.type > PackedType::kU8) {
+    std::vector<double> numbers;
+    for (uint32_t code = 0; code < 1u << packed.bits; ++code) numbers.push_back(NumberOf(packed.type, code));
+    const ir::NodeId table = b.Floats(DType::kF32, {static_cast<int64_t>(numbers.size())}, numbers);
+    return b.Gather(table, b.Cast(x, DType::kI64), 0, false);
+  }
   if (!packed.is_signed) return x;
   // The sign bit counts negative.
   const double sign = static_cast<double>(1 << (packed.bits - 1));

@@ -1,9 +1,10 @@
-// Weights of ONNX types with less than 8 bits (INT4, UINT4, INT2, UINT2): two or four numbers a byte in the
-// file.
+// Weights of ONNX types that the plan knows only packed: INT4, UINT4, INT2, UINT2, FLOAT4E2M1 (two or four
+// numbers a byte in the file), FLOAT8E4M3FN, FLOAT8E5M2.
 #ifndef RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 #define RONDO_COMPILER_IMPORT_NARROW_WEIGHT_H_
 
 #include "compiler/ir/builder.h"
+#include "core/packed_weights.h"
 #include "core/status.h"
 #include "formats/onnx/onnx.pb.h"
 
@@ -17,12 +18,13 @@ struct PackedTensor {
   Shape shape;              // of the numbers
   int bits = 0;
   bool is_signed = false;
+  PackedType type = PackedType::kNone;
 };
 
 // kCorrupt or kUnsupported for shapes that are none.
 Result<PackedTensor> PackedBytesOf(const onnx::TensorProto& tensor);
 
-// `bytes` (u8, those of `packed`) as i8 or u8 numbers of packed.shape.
+// `bytes` (u8, those of `packed`) as i8, u8 or (of float types) f32 numbers of packed.shape.
 ir::NodeId Widened(ir::Builder& b, ir::NodeId bytes, const PackedTensor& packed);
 
 }  // namespace rondo::importer

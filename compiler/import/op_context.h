@@ -25,12 +25,22 @@ namespace rondo::importer {
 using ir::kNoNode;
 using ir::NodeId;
 
+// The codes of a weight with less than 8 bits, as the file has them: the first in the lowest bits.
+struct NarrowCodes {
+  std::shared_ptr<const ir::ConstantData> data;  // u8; has bytes, or is synthetic
+  Shape shape;                                   // of the numbers
+  int bits = 0;
+  bool is_signed = false;
+  PackedType type = PackedType::kNone;
+};
+
 // What an ONNX value name stands for: a tensor, or a sequence of tensors whose length is known.
 struct Value {
   NodeId node = kNoNode;
   bool is_sequence = false;
   std::vector<NodeId> sequence;
   int bits = 0;  // not 0: the 8-bit numbers of a weight whose own type has so few; most handlers refuse it
+  std::shared_ptr<const NarrowCodes> narrow = {};  // its codes
 };
 
 // Attributes by name, references to a function's attributes resolved.

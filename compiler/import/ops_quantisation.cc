@@ -1,5 +1,6 @@
 // Quantisation and back.
 #include "compiler/import/decompose.h"
+#include "compiler/import/packed_weight.h"
 #include "compiler/import/quantise.h"
 #include "compiler/import/registry.h"
 #include "formats/onnx/tensor.h"
@@ -22,10 +23,11 @@ NodeId Quantise(ir::Builder& b, NodeId x, NodeId scale, NodeId zero, DType dtype
 }
 
 DynamicallyQuantised QuantiseDynamically(ir::Builder& b, NodeId x) {
-  // Row by row first: many rows at once, where x is made.
-  const int rank = b.shape(x).rank;
+  // Row by row first: many rows at once, where x is made. Of images, over an axis along which nothing lies
+  // side by side, in either order of their channels.
+  const int rank = b.shape(x).rank, along = rank >= 4 ? 2 : rank - 1;
   const auto extreme = [&](ir::ReduceKind kind) {
-    NodeId of = rank > 1 ? b.Reduce(kind, x, {rank - 1}, true) : x;
+    NodeId of = rank > 1 ? b.Reduce(kind, x, {along}, true) : x;
     return rank > 0 ? b.Reduce(kind, of, AxisRange(0, rank), false) : of;
   };
   NodeId max = extreme(ir::ReduceKind::kMax), min = extreme(ir::ReduceKind::kMin);
@@ -88,7 +90,13 @@ Status QuantizeLinear(OpContext& c) {
 
 // A weight stays what it is until it is known who reads it: nothing is folded into it yet.
 Status DequantizeLinear(OpContext& c) {
-  RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
+  RONDO_ASSIGN_OR_RETURN(const NodeId packed, DequantisedWeight(c));
+  if (packed != kNoNode) {
+    c.Set(0, packed);
+    return Status::Ok();
+  }
+  const bool real = c.InValue(0).bits != 0 && c.dtype(0) == DType::kF32;  // FP8, FP4
+  if (!real) RONDO_RETURN_IF_ERROR(c.RequireInteger(0));
   RONDO_RETURN_IF_ERROR(c.RequireFloat(1));
   const bool weight = c.rank(0) >= 2;
   RONDO_ASSIGN_OR_RETURN(NodeId scale, Spread(c, 1));
@@ -98,7 +106,7 @@ Status DequantizeLinear(OpContext& c) {
     RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
     if (!IsFloat(type)) return Status::Error(Code::kUnsupported, "dequantisation to %s", Name(type));
   }
-  const DType exact = Narrow(c.dtype(0)) ? DType::kF32 : DType::kI32;  // differences are
+  const DType exact = real || Narrow(c.dtype(0)) ? DType::kF32 : DType::kI32;  // differences are
   NodeId zero = kNoNode;
   if (c.Has(2)) {
     RONDO_RETURN_IF_ERROR(c.RequireSameType(0, 2));
@@ -127,6 +135,8 @@ Status DynamicQuantizeLinear(OpContext& c) {
 constexpr OpRow kOps[] = {
     {"QuantizeLinear", 2, QuantizeLinear},
     {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "", false, true},
+    {"QuantizeLinear", 2, QuantizeLinear, 1, kLatest, "com.microsoft"},
+    {"DequantizeLinear", 2, DequantizeLinear, 1, kLatest, "com.microsoft", false, true},
     {"DynamicQuantizeLinear", 1, DynamicQuantizeLinear},
 };
 

@@ -1,8 +1,10 @@
 #include "compiler/import/packed_blocks.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/import/packed_bits.h"
+#include "compiler/ir/packed.h"
 #include "core/scalar.h"
 
 namespace rondo::importer {
@@ -90,6 +92,47 @@ std::vector<uint8_t> Folded(const PackedBlocks& blocks, const DataPointer& weigh
   return out;
 }
 
+// The narrowest type that holds all of them.
+DType ScaleType(DType given, const std::vector<float>& scales) {
+  if (given != DType::kF32) return given == DType::kF64 ? DType::kF32 : given;
+  for (DType type : {DType::kF16, DType::kBF16}) {
+    const bool holds = std::all_of(scales.begin(), scales.end(), [&](float x) {
+      uint8_t bytes[2];
+      scalar::Store<float>(type, bytes, 0, x);
+      return scalar::Load<float>(type, bytes, 0) == x;
+    });
+    if (holds) return type;
+  }
+  return DType::kF32;
+}
+
+// The weights in the form that kernels read; null where they do not fit it (zero points that are no whole
+// numbers, too few weights for a tile).
+std::shared_ptr<const ir::PackedMatrix> Packed(const PackedBlocks& blocks, const DataPointer& weights,
+                                               const DataPointer& scales, const DataPointer& zeros) {
+  if (blocks.n < 16 || blocks.k < 32 || (blocks.size % 16 != 0 && blocks.size < blocks.k)) return nullptr;
+  std::vector<uint8_t> codes(static_cast<size_t>(blocks.n * blocks.k));
+  const int64_t all = blocks.n * blocks.count();
+  std::vector<float> scale(static_cast<size_t>(all)), zero(zeros == nullptr ? 0 : static_cast<size_t>(all));
+  for (int64_t at = 0; at < all; ++at) {
+    const int64_t row = at / blocks.count(), first = at % blocks.count() * blocks.size;
+    const uint8_t* bytes = weights->bytes.data() + at * blocks.bytes();
+    uint8_t* to = codes.data() + row * blocks.k + first;
+    for (int64_t i = 0; i < std::min(blocks.size, blocks.k - first); ++i)
+      to[i] = static_cast<uint8_t>(NumberAt(bytes, i, blocks.bits));
+    scale[static_cast<size_t>(at)] = scalar::Load<float>(scales->dtype, scales->bytes.data(), at);
+    if (zeros == nullptr) continue;
+    const float z = ZeroAt(blocks, zeros, at);
+    if (!(z == std::floor(z) && z >= 0 && z <= 255)) return nullptr;
+    zero[static_cast<size_t>(at)] = z;
+  }
+  const PackedType type = blocks.bits == 2   ? PackedType::kU2
+                          : blocks.bits == 4 ? PackedType::kU4
+                                             : PackedType::kU8;
+  return ir::Pack(type, blocks.n, blocks.k, blocks.size, codes, scale, zero,
+                  static_cast<int32_t>(blocks.middle()), ScaleType(scales->dtype, scale));
+}
+
 }  // namespace
 
 Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights, int scales, int zeros,
@@ -101,6 +144,10 @@ Result<NodeId> Dequantised(OpContext& c, const PackedBlocks& blocks, int weights
     return Unpacked(c, blocks, weights, scales, zeros, dtype);
   }
   const Shape shape = {blocks.n, blocks.k};
+  if (!c.host.shapes_only()) {
+    const std::shared_ptr<const ir::PackedMatrix> packed = Packed(blocks, w, s, z);
+    if (packed != nullptr) return c.b.Constant(ir::PackedConstant(packed, dtype, w->name));
+  }
   if (!c.host.shapes_only())
     return c.b.Constant(ir::ConstantData::Own(dtype, shape, Folded(blocks, w, s, z, dtype)));
   auto data = std::make_shared<ir::ConstantData>();

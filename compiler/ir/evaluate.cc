@@ -6,6 +6,7 @@
 
 #include "compiler/ir/evaluate_nodes.h"
 #include "compiler/ir/loop.h"
+#include "compiler/ir/packed.h"
 #include "compiler/ir/walk.h"
 #include "core/scalar.h"
 
@@ -227,6 +228,22 @@ Result<Data> EvalLoop(const Node& node, const Values& in) {
   return ConstantData::Own(DType::kU8, node.shape, std::move(bytes));
 }
 
+Result<Data> EvalPackedMatMul(const Node& node, const Values& in) {
+  const Shape& a = in[0]->shape;
+  const int64_t n = node.shape[node.shape.rank - 1], k = a[a.rank - 1];
+  const std::vector<float> w = Unpacked(PackedOf(node.As<PackedAttrs>(), n, k, in));
+  const std::vector<float> x = Widen<float>(*in[0]);
+  std::vector<float> out(static_cast<size_t>(node.shape.elements()));
+  for (size_t at = 0; at < out.size(); ++at) {
+    const size_t row = at / static_cast<size_t>(n) * static_cast<size_t>(k);
+    const size_t column = at % static_cast<size_t>(n) * static_cast<size_t>(k);
+    double sum = 0;
+    for (size_t i = 0; i < static_cast<size_t>(k); ++i) sum += double{x[row + i]} * w[column + i];
+    out[at] = static_cast<float>(sum);
+  }
+  return Narrow(node.dtype, node.shape, out);
+}
+
 }  // namespace
 
 Result<Data> EvaluateNode(const Node& node, const Values& given) {
@@ -242,6 +259,7 @@ Result<Data> EvaluateNode(const Node& node, const Values& given) {
     case Op::kReduce:
       return WithType(in[0]->dtype, [&](auto t) { return EvalReduceAs<decltype(t)>(node, *in[0]); });
     case Op::kMatMul:
+      if (std::holds_alternative<PackedAttrs>(node.attrs)) return EvalPackedMatMul(node, in);
       return WithType(node.dtype, [&](auto t) { return EvalMatMulAs<decltype(t)>(node, in); });
     case Op::kConv: return EvalConv(node, in);
     case Op::kPool: return EvalPool(node, in);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <queue>
 
+#include "compiler/ir/packed.h"
+#include "core/scalar.h"
 #include "core/synthetic.h"
 
 namespace rondo::ir {
@@ -19,8 +21,23 @@ std::shared_ptr<const ConstantData> ConstantData::Own(DType dtype, const Shape& 
   return data;
 }
 
+namespace {
+
+std::shared_ptr<const ConstantData> Widened(const ConstantData& data) {
+  const std::vector<float> values = Unpacked(*data.packed);
+  std::vector<uint8_t> bytes(static_cast<size_t>(data.byte_size()));
+  for (size_t i = 0; i < values.size(); ++i)
+    scalar::Store<float>(data.dtype, bytes.data(), static_cast<int64_t>(i), values[i]);
+  auto out = std::make_shared<ConstantData>(*ConstantData::Own(data.dtype, data.shape, std::move(bytes)));
+  out->name = data.name;
+  return out;
+}
+
+}  // namespace
+
 std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const ConstantData>& data) {
   if (!data->synthetic) return data;
+  if (data->packed != nullptr) return Widened(*data);
   std::vector<uint8_t> bytes(static_cast<size_t>(data->byte_size()));
   FillSyntheticRuns(data->dtype, data->synthetic_key, data->synthetic_scale,
                     static_cast<uint64_t>(data->synthetic_run), static_cast<uint64_t>(data->synthetic_step),

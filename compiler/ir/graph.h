@@ -46,7 +46,8 @@ enum class Op : uint8_t {
   kIota,          // IotaAttrs; i64, no inputs: the coordinate along one axis
   kReduce,        // ReduceAttrs; reduced dims stay, with extent 1
   kMatMul,        // [b..., m, k] x [b..., k, n] -> [b..., m, n]; equal batch dims (views broadcast). Of 8-bit
-                  // integers, i8 or u8 each, the exact sums as i32; so does kConv
+                  // integers, i8 or u8 each, the exact sums as i32; so does kConv. With PackedAttrs: by weights
+                  // in fewer bits (packed.h)
   kConv,          // ConvAttrs; x [n, c, spatial...], w [o, c / groups, kernel...] -> [n, o, out...]
   kPool,          // PoolAttrs; x [n, c, spatial...] -> [n, c, out...]
   kIndexedRead,   // IndexedAttrs; data, index... -> shape of the indices
@@ -60,6 +61,8 @@ enum class Op : uint8_t {
   kLoopResult,    // LoopAttrs; a kLoop -> one of its results
 };
 
+struct PackedMatrix;  // packed.h
+
 // The bytes of a constant, or how to make them. Immutable and shared.
 struct ConstantData {
   DType dtype = DType::kF32;
@@ -72,6 +75,8 @@ struct ConstantData {
   float synthetic_scale = 0;
   // A part of a synthetic weight: element i is the weight's (i / run) * step + i % run. Run 0: element i.
   int64_t synthetic_run = 0, synthetic_step = 0;
+  // The numbers, in fewer bits (packed.h); `synthetic` is then set, and synthetic_scale bounds them.
+  std::shared_ptr<const PackedMatrix> packed = {};
   std::string name;  // of the ONNX initializer, if it is one
 
   int64_t byte_size() const { return shape.elements() * ByteSize(dtype); }
@@ -79,7 +84,7 @@ struct ConstantData {
   static std::shared_ptr<const ConstantData> Own(DType dtype, const Shape& shape, std::vector<uint8_t> bytes);
 };
 
-// The same with its bytes, if it is synthetic.
+// The same with its bytes, if it is synthetic or packed.
 std::shared_ptr<const ConstantData> WithBytes(const std::shared_ptr<const ConstantData>& data);
 
 struct InputAttrs {
@@ -171,6 +176,13 @@ struct CallAttrs {
   uint32_t output = 0;  // which of the op's outputs the node is
 };
 
+// Of a kMatMul [..., m, k] x packed [n, k] -> [..., m, n]: its inputs are the left side, codes, scales and,
+// if there are any, zero points, each constants of one dimension.
+struct PackedAttrs {
+  PackedWeights weights;
+  bool has_zeros = false;
+};
+
 struct LoopInfo;  // compiler/ir/loop.h
 struct LoopAttrs {
   std::shared_ptr<const LoopInfo> info;
@@ -179,7 +191,7 @@ struct LoopAttrs {
 
 using Attrs = std::variant<std::monostate, InputAttrs, ConstantAttrs, ViewAttrs, PointwiseAttrs, IotaAttrs,
                            ReduceAttrs, ConvAttrs, PoolAttrs, IndexedAttrs, ConcatAttrs, AttentionAttrs,
-                           CollectiveAttrs, CallAttrs, LoopAttrs>;
+                           CollectiveAttrs, CallAttrs, LoopAttrs, PackedAttrs>;
 
 struct Node {
   NodeId id = kNoNode;

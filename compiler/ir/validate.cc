@@ -50,6 +50,25 @@ std::string CheckReduce(const Graph& g, const Node& n) {
   return expected == n.shape ? "" : "has a wrong shape";
 }
 
+std::string CheckPackedMatMul(const Graph& g, const Node& n, const PackedAttrs& attrs) {
+  if (n.inputs.size() != (attrs.has_zeros ? 4u : 3u)) return "has a wrong number of inputs";
+  const Shape& a = Input(g, n, 0).shape;
+  const int r = n.shape.rank;
+  if (r < 2 || a.rank != r || attrs.weights.block < 16) return "has inputs that do not fit";
+  for (int d = 0; d < r - 1; ++d) {
+    if (a[d] != n.shape[d]) return "has shapes that do not fit";
+  }
+  const PackedShape shape = {n.shape[r - 1], a[r - 1], attrs.weights.block, BitsOf(attrs.weights.type)};
+  for (size_t k = 1; k < n.inputs.size(); ++k) {
+    const Node& packed = Input(g, n, k);
+    const bool fits = packed.op == Op::kConstant && packed.shape.rank == 1 &&
+                      (k == 1 ? packed.dtype == DType::kU8 : IsFloat(packed.dtype)) &&
+                      packed.shape[0] >= (k == 1 ? shape.covered() : shape.scales_covered());
+    if (!fits) return Text("has an input %zu that is not packed as it says", k);
+  }
+  return "";
+}
+
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
 // Of the factors of a product: those of 8 bits are summed as i32.
@@ -71,6 +90,7 @@ std::string CheckConv(const Graph& g, const Node& n) {
 }
 
 std::string CheckMatMul(const Graph& g, const Node& n) {
+  if (const auto* packed = std::get_if<PackedAttrs>(&n.attrs)) return CheckPackedMatMul(g, n, *packed);
   const std::string wrong = CheckFactors(g, n);
   if (!wrong.empty()) return wrong;
   const Shape &a = Input(g, n, 0).shape, &b = Input(g, n, 1).shape;

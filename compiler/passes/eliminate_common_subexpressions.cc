@@ -58,6 +58,7 @@ class Key {
 void AddConstant(Key* key, const ir::ConstantData& data) {
   constexpr size_t kCompareBytes = 1 << 20;  // larger ones are equal only if they are the same memory
   key->Add(data.synthetic);
+  key->Add(data.packed.get());
   if (data.synthetic) {
     key->Add(data.synthetic_key);
     key->Add(data.synthetic_scale);
@@ -114,6 +115,13 @@ struct AddAttrs {
     key->Add(a.has_mask);
     key->Add(a.has_limit);
     key->Add(a.nan_to_zero);
+  }
+  void operator()(const ir::PackedAttrs& a) {
+    key->Add(a.weights.type);
+    key->Add(a.weights.dtype);
+    key->Add(a.weights.block);
+    key->Add(a.weights.zero);
+    key->Add(a.has_zeros);
   }
   void operator()(const ir::LoopAttrs& a) {
     key->Add(a.info.get());

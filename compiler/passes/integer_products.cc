@@ -19,6 +19,7 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
+constexpr int64_t kMostDepth = 32768;  // of a convolution: sums stay within 32 bits
 constexpr int64_t kMostWeightBytes = int64_t{1} << 31;
 
 bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
@@ -182,9 +183,9 @@ class Rewriter {
     return b_.Expand(b_.Transpose(weight, perm), shown);
   }
 
-  // Sums of 8-bit numbers along one axis, as i32.
-  NodeId Sums(NodeId numbers, int axis) {
-    return b_.Reduce(ir::ReduceKind::kSum, b_.Cast(numbers, DType::kI32), {axis}, true);
+  // Sums of 8-bit numbers along one axis.
+  NodeId Sums(NodeId numbers, int axis, DType type) {
+    return b_.Reduce(ir::ReduceKind::kSum, b_.Cast(numbers, type), {axis}, true);
   }
 
   NodeId MatMul(const Node& node) {
@@ -204,17 +205,24 @@ class Rewriter {
     const int64_t k = g_.node(left).shape[r - 1];
     NodeId columns = kNoNode;
     const NodeId weight = MatMulWeight(&w, &columns);
-    if (a.zero != kNoNode && columns == kNoNode) columns = Sums(w.numbers, r - 2);
     NodeId y = b_.MatMul(a.numbers, weight);
-    if (w.zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(w.zero), Sums(a.numbers, r - 1)));
-    if (a.zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(a.zero), Centred(columns, w.zero, k)));
+    // Short sums are exact in f32, which most machines are quicker with.
+    constexpr int64_t kShort = (1 << 24) / (2 * 255 * 255);
+    const DType whole = k <= kShort && IsFloat(type) ? DType::kF32 : DType::kI32;
+    y = b_.Cast(y, whole);
+    const auto of = [&](NodeId x) { return x == kNoNode ? x : b_.Cast(x, whole); };
+    if (a.zero != kNoNode) {
+      columns = of(columns == kNoNode ? Sums(w.numbers, r - 2, whole) : columns);
+      y = b_.Sub(y, b_.Mul(of(a.zero), Centred(columns, of(w.zero), k)));
+    }
+    if (w.zero != kNoNode) y = b_.Sub(y, b_.Mul(of(w.zero), Sums(a.numbers, r - 1, whole)));
     return Scaled(y, a.scale, w.scale, type);
   }
 
-  // Sums of `count` numbers less their zero point.
+  // Sums of `count` numbers less their zero point, which is of the same type.
   NodeId Centred(NodeId sums, NodeId zero, int64_t count) {
     if (zero == kNoNode) return sums;
-    return b_.Sub(sums, b_.BinaryScalar(TapeOp::kMul, Whole(zero), static_cast<double>(count)));
+    return b_.Sub(sums, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(count)));
   }
 
   NodeId Scaled(NodeId y, NodeId a, NodeId w, DType type) {
@@ -239,12 +247,28 @@ class Rewriter {
     return b_.Reshape(x, shape);
   }
 
-  // What every window of the input sums to: [n, o, ...], where the weight has a zero point.
-  NodeId WindowSums(NodeId x, const Shape& weight, const ir::ConvAttrs& attrs) {
-    Shape one = weight;
-    one[0] = attrs.groups;
-    std::vector<uint8_t> bytes(static_cast<size_t>(one.elements()), 1);
-    const NodeId sums = b_.Conv(x, b_.Constant(ConstantData::Own(DType::kI8, one, std::move(bytes))), attrs);
+  // What every window of the input sums to, less the zero point, for each output channel: [n, o, ...] as i32.
+  // Floats on the way are whole and less than 2^24.
+  NodeId WindowSums(const Quantised& a, const Shape& weight, const ir::ConvAttrs& attrs) {
+    NodeId x = b_.Cast(a.numbers, DType::kF32);
+    const Shape shape = g_.node(x).shape;
+    Shape split{shape[0], attrs.groups, shape[1] / attrs.groups};
+    Shape grouped = shape;
+    grouped[1] = attrs.groups;
+    split.dims[split.rank++] = shape.elements() / (shape[0] * shape[1]);
+    x = b_.Reduce(ir::ReduceKind::kSum, b_.Reshape(x, split), {2}, false);
+    if (a.zero != kNoNode) {
+      const NodeId zero = b_.Cast(b_.Reshape(a.zero, Shape{}), DType::kF32);
+      x = b_.Sub(x, b_.BinaryScalar(TapeOp::kMul, zero, static_cast<double>(weight[1])));
+    }
+    ir::PoolAttrs pool;
+    pool.kind = Combine::kSum;
+    pool.kernel.assign(weight.begin() + 2, weight.end());
+    pool.strides = attrs.strides;
+    pool.dilations = attrs.dilations;
+    pool.pads_begin = attrs.pads_begin;
+    pool.pads_end = attrs.pads_end;
+    const NodeId sums = b_.Cast(b_.Pool(b_.Reshape(x, grouped), pool), DType::kI32);
     Shape each = g_.node(sums).shape, all = each;
     all[1] = weight[0];
     if (attrs.groups == 1) return b_.Expand(sums, all);
@@ -263,6 +287,7 @@ class Rewriter {
     ir::ConvAttrs attrs = node.As<ir::ConvAttrs>();
     if (!IsFloat(type) || node.shape.elements() == 0) return kNoNode;
     if (attrs.groups > 1 && weight_shape[1] < kFewChannels) return kNoNode;
+    if (weight_shape.elements() / weight_shape[0] > kMostDepth) return kNoNode;
     if (!Read(node.inputs[0], &a) || !Read(node.inputs[1], &w)) return kNoNode;
     for (NodeId each : {a.zero, a.scale}) {
       if (each != kNoNode && g_.node(each).shape.elements() != 1) return kNoNode;
@@ -276,14 +301,16 @@ class Rewriter {
     std::vector<int64_t> sums(static_cast<size_t>(outputs), 0);
     for (size_t i = 0; i < data->bytes.size(); ++i)
       sums[i / static_cast<size_t>(count)] += static_cast<int8_t>(data->bytes[i]);
+    const NodeId weight_zero = AlongChannels(w.zero, r);
+    const ir::ConvAttrs windows = attrs;
     const NodeId x = Padded(a, &attrs);
     NodeId y = b_.Conv(x, Weight(data, w.numbers), attrs);
-    const NodeId weight_zero = AlongChannels(w.zero, r);
-    if (weight_zero != kNoNode) y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(x, weight_shape, attrs)));
     if (a.zero != kNoNode) {
       const NodeId all = AlongChannels(b_.Ints(DType::kI32, Shape{outputs}, sums), r);
-      y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), Centred(all, weight_zero, count)));
+      y = b_.Sub(y, b_.Mul(b_.Reshape(Whole(a.zero), Shape{}), all));
     }
+    if (weight_zero != kNoNode)
+      y = b_.Sub(y, b_.Mul(Whole(weight_zero), WindowSums(a, weight_shape, windows)));
     return Scaled(y, AlongChannels(a.scale, r), AlongChannels(w.scale, r), type);
   }
 

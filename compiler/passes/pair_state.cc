@@ -55,6 +55,8 @@ Status PairDonations(ir::Graph* graph, const std::vector<std::string>& names, co
   graph->donations.clear();
   for (const std::string& name : names) {
     const int in = IndexOf(graph->inputs, name);
+    const auto named = [&](const ir::Donation& donation) { return donation.input == in; };
+    if (std::any_of(graph->donations.begin(), graph->donations.end(), named)) continue;
     if (states.count(in) != 0) {
       return Status::Error(
           Code::kInvalidArgument,

@@ -35,9 +35,12 @@ struct PassOptions {
   bool tokens_stay = true;
   // lower_precision: f16 or bf16; f32 leaves the graph as it is.
   DType precision = DType::kF32;
+  // quantize_weights: to what; none leaves weights as they are. Block 0: a scale a row.
+  PackedType quantize = PackedType::kNone;
+  int64_t quantize_block = 0;
   // simplify_windows, pad_few_channels: the target keeps 16-bit images with their channels last.
   bool channels_last = false;
-  // simplify_windows, order_convolution_weights: for CPUs, else for GPUs.
+  // simplify_windows, order_convolution_weights, pack_weights: for CPUs, else for GPUs.
   bool host = false;
 };
 

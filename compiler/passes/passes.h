@@ -45,6 +45,15 @@ Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 // that the type does not hold.
 Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 
+// Constant weights of matmuls are of options.quantize, in blocks of options.quantize_block; the text has a
+// line for each behind its first: name, [n, k], type, relative RMS error, bytes before and after, with tabs
+// between. Weights that something else reads as well, and small ones, stay as they are.
+Result<PassResult> QuantizeWeights(ir::Graph* graph, const PassOptions& options);
+
+// No constant is packed any more: matmuls of few rows read codes (ir::PackedAttrs), all others numbers that
+// are unpacked in every run.
+Result<PassResult> PackWeights(ir::Graph* graph, const PassOptions& options);
+
 // A pool of one window is a reduction. Unless options.host, a convolution of single pixels, or of one window,
 // is a product; with options.channels_last, products of 16-bit values are made pixel by pixel.
 Result<PassResult> SimplifyWindows(ir::Graph* graph, const PassOptions& options);

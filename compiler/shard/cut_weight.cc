@@ -56,7 +56,7 @@ std::optional<Data> CutSynthetic(const ConstantData& whole, const View& view) {
 }
 
 Data Cut(const Data& whole, const View& view) {
-  if (whole->synthetic) {
+  if (whole->synthetic && whole->packed == nullptr) {
     if (auto cut = CutSynthetic(*whole, view)) return *cut;
   }
   const Data from = ir::WithBytes(whole);

@@ -8,6 +8,7 @@
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
 #include "compiler/shard/given_forms.h"
+#include "compiler/shard/pad_uneven.h"
 #include "compiler/shard/rank_graph.h"
 
 namespace rondo::shard {
@@ -121,11 +122,44 @@ Status RefuseCollectives(const Graph& graph) {
   return Status::Ok();
 }
 
-Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
-                  const DeviceHints* hints) {
+namespace {
+
+// The padded dims that device 0 holds most of the weights of as they are: to pad them was for nothing.
+std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const Graph& rank) {
+  std::set<const ir::ConstantData*> kept;
+  for (NodeId id = 0; id < rank.size(); ++id) {
+    if (rank.IsConstant(id)) kept.insert(rank.node(id).As<ir::ConstantAttrs>().data.get());
+  }
+  std::set<std::string> names;
+  for (const PaddedDim& dim : padded) {
+    int64_t all = 0, whole = 0;
+    for (const auto& data : dim.weights) {
+      all += data->byte_size();
+      whole += kept.count(data.get()) != 0 ? data->byte_size() : 0;
+    }
+    if (2 * whole > all) names.insert(dim.name);
+  }
+  return names;
+}
+
+std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> dims;
+  for (const PaddedDim& dim : padded) dims[{dim.from, dim.to}].push_back(dim.name);
+  std::string text;
+  for (const auto& [dim, names] : dims) {
+    text += "\npadded, for " + std::to_string(devices) +
+            " devices to divide it: " + std::to_string(dim.first) + " to " + std::to_string(dim.second) +
+            ", " + names[0];
+    if (names.size() > 1) text += " and " + std::to_string(names.size() - 1) + " more";
+  }
+  return text;
+}
+
+// Of a graph whose weights are separate and whose dims are as they are to be.
+Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hints, StageNumber stage,
+                   StateForms* states, ShardedGraph* out) {
+  const int64_t devices = costs.devices();
   *out = {};
-  SeparateWeights(&graph);
-  const Costs costs(graph, devices);
   const Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
   Candidates candidates = FindCandidates(graph, costs, *states, given.forms);
   RONDO_RETURN_IF_ERROR(FollowGiven(graph, costs, given, &candidates));
@@ -145,6 +179,32 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
   }
   out->text = Describe(graph, candidates, out->ranks) + given.text;
   return Status::Ok();
+}
+
+}  // namespace
+
+Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
+                  const DeviceHints* hints) {
+  SeparateWeights(&graph);
+  const Costs costs(graph, devices);
+  const bool given = hints != nullptr && !hints->shares.empty();
+  // Dims are padded where that lets weights be shared out: those where it did not, known only afterwards,
+  // stay.
+  std::set<std::string> leave;
+  for (;;) {
+    Graph padded = graph;
+    std::vector<PaddedDim> dims;
+    if (!given) dims = PadUneven(costs, leave, &padded);
+    StateForms forms = *states;
+    RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, out));
+    const std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
+    const size_t before = leave.size();
+    leave.insert(in_vain.begin(), in_vain.end());
+    if (leave.size() > before) continue;
+    *states = std::move(forms);
+    out->text += PaddedText(dims, devices);
+    return Status::Ok();
+  }
 }
 
 }  // namespace rondo::shard

@@ -59,7 +59,7 @@ CommunicatorTable::~CommunicatorTable() {
 
 Result<CudaCollectives*> CudaCollectives::Create(const Program& program, Span<CudaDevice* const> devices,
                                                  Span<const uint32_t> numbers, const CollectiveMeans& means) {
-  std::unique_ptr<CudaCollectives> made(new (std::nothrow) CudaCollectives(means));
+  std::unique_ptr<CudaCollectives> made(new (std::nothrow) CudaCollectives(program, means));
   if (made == nullptr) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   RONDO_RETURN_IF_ERROR(made->Prepare(program, devices, numbers));
   return made.release();
@@ -201,7 +201,8 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
   member->posted = GrowingList<nccl::Communicator::Share>::Filled(sync_points, {});
-  if (!member->posted.ok())
+  member->between = GrowingList<StreamHandle>::Filled(sync_points, nullptr);
+  if (!member->posted.ok() || !member->between.ok())
     return Status::Error(Code::kOutOfMemory, "no host memory for %zu collectives", sync_points);
   for (GrowingList<EventHandle>* events : {&member->started, &member->ended}) {
     *events = GrowingList<EventHandle>::Filled(sync_points, nullptr);
@@ -235,38 +236,82 @@ CudaCollectives::~CudaCollectives() {
 }
 
 Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
-                              FaultRecord* faults, StreamHandle stream, bool recorded) {
+                              CudaStream* stream) {
+  if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
+  stream->after_kernel = false;
   Member& member = MemberOf(part);
-  CudaDevice* device = member.device;
-  const Api& api = device->api();
-  const StreamHandle on = member.several_ranks && recorded ? stream : member.stream;
+  const bool recorded = stream->recording != nullptr;
+  const StreamHandle on = member.several_ranks && recorded ? stream->handle : member.stream;
   const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
                                            on};
-  const SmallKernel kernel = kernels_[part.sync_point];
-  const bool at_once = recorded || kernel != SmallKernel::kNone || means_.processes != nullptr;
+  const bool at_once = recorded || means_.processes != nullptr;
   {
-    CudaDevice::Use use(*device);
-    const EventHandle started = member.started[part.sync_point];
-    if (on != stream) {
-      RONDO_RETURN_IF_ERROR(device->Check(api.event_record(started, stream, 0), "recording an event"));
-      RONDO_RETURN_IF_ERROR(device->Check(api.stream_wait(on, started, 0), "waiting for an event"));
-    }
-    if (!member.several_ranks)
-      RONDO_RETURN_IF_ERROR(member.notes.NoteStarted(started, member.counts[part.sync_point]));
-    if (kernel != SmallKernel::kNone) {
-      small::Call call = {};
-      call.from = reinterpret_cast<const char*>(from);
-      call.to = reinterpret_cast<char*>(to);
-      call.faults = faults;
-      call.step = part.step;
+    CudaDevice::Use use(*member.device);
+    if (on != stream->handle) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
+    if (!member.several_ranks) {
       RONDO_RETURN_IF_ERROR(
-          groups_[part.point->communicator]->Enqueue(part.rank, kernel, *part.point, call, on));
-    } else if (at_once) {
+          member.notes.NoteStarted(member.started[part.sync_point], member.counts[part.sync_point]));
+    }
+    if (at_once) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
     }
   }
   return at_once ? Ended(&member, part.sync_point, on) : Post(part, share);
+}
+
+// The member's own stream goes on after what `stream` has been given so far.
+Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, StreamHandle stream) {
+  const Api& api = member.device->api();
+  const EventHandle started = member.started[sync_point];
+  RONDO_RETURN_IF_ERROR(member.device->Check(api.event_record(started, stream, 0), "recording an event"));
+  return member.device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event");
+}
+
+// One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,
+// between its kernels; others on the member's own.
+Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                                   CudaStream* stream) {
+  Member& member = MemberOf(part);
+  CudaDevice::Use use(*member.device);
+  const Api& api = member.device->api();
+  const bool between = stream->recording != nullptr && (member.several_ranks || IsWaitedForAtOnce(part));
+  const StreamHandle on = between ? stream->handle : member.stream;
+  bool after_kernel = between && stream->after_kernel;
+  stream->after_kernel = between;
+  member.between[part.sync_point] = between ? on : nullptr;
+  if (!between) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
+  // They are in order whichever streams they are on.
+  const uint64_t recording = stream->recording != nullptr ? stream->recording->number : 0;
+  if (member.last != kNone && member.last_recording == recording && member.last_stream != on) {
+    RONDO_RETURN_IF_ERROR(
+        member.device->Check(api.stream_wait(on, member.ended[member.last], 0), "waiting for an event"));
+    after_kernel = false;
+  }
+  small::Call call = {};
+  call.from = reinterpret_cast<const char*>(from);
+  call.to = reinterpret_cast<char*>(to);
+  // A graph's faults are told by the stream that it is launched on.
+  call.faults = stream->recording != nullptr ? stream->recording->origin->faults : stream->faults;
+  call.step = part.step;
+  RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(part.rank, kernels_[part.sync_point],
+                                                                   *part.point, call, after_kernel, on));
+  member.last = part.sync_point;
+  member.last_recording = recording;
+  member.last_stream = on;
+  return member.device->Check(api.event_record(member.ended[part.sync_point], on, 0), "recording an event");
+}
+
+bool CudaCollectives::IsWaitedForAtOnce(const CollectivePart& part) const {
+  const Span<const Step> steps = program_.steps;
+  if (part.step >= steps.size()) return false;
+  const Step& start = steps[part.step];
+  size_t next = part.step + size_t{1};
+  while (next < steps.size() && steps[next].device != start.device) ++next;
+  if (next == steps.size()) return false;
+  const Step& wait = steps[next];
+  return wait.kind == StepKind::kCollectiveWait && wait.sync_point == part.sync_point &&
+         wait.stream == start.stream && wait.waits.empty() && start.records == kNone;
 }
 
 Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle on) {
@@ -297,8 +342,10 @@ Status CudaCollectives::Post(const CollectivePart& part, const nccl::Communicato
   return status;
 }
 
-Status CudaCollectives::Wait(const CollectivePart& part, StreamHandle stream) {
+Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
   Member& member = MemberOf(part);
+  if (member.between[part.sync_point] == stream->handle) return Status::Ok();
+  stream->after_kernel = false;
   {
     std::unique_lock<std::mutex> lock(mutex_);
     while (member.posted[part.sync_point].stream != nullptr) {
@@ -308,8 +355,9 @@ Status CudaCollectives::Wait(const CollectivePart& part, StreamHandle stream) {
     }
   }
   CudaDevice::Use use(*member.device);
-  return member.device->Check(member.device->api().stream_wait(stream, member.ended[part.sync_point], 0),
-                              "waiting for a collective");
+  return member.device->Check(
+      member.device->api().stream_wait(stream->handle, member.ended[part.sync_point], 0),
+      "waiting for a collective");
 }
 
 CollectiveProgress CudaCollectives::Progress(uint32_t device) const {

@@ -76,19 +76,21 @@ class CudaCollectives {
   // is enqueued at once, each rank's on a thread of its own; what is not, by the rank that comes last, for
   // all where all are in this process (and, recorded where several ranks share a GPU, on `stream` itself: a
   // branch of a graph takes one of the GPU's few queues), so that one thread may begin the collectives of
-  // several ranks. Wait waits for that one, or for Abort. A small one waits for nobody here; if it does not
-  // come to its end, `faults` tells.
-  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, FaultRecord* faults,
-               StreamHandle stream, bool recorded);
-  Status Wait(const CollectivePart& part, StreamHandle stream);
+  // several ranks. Wait waits for that one, or for Abort. A small one is enqueued at once in any case, and in
+  // a graph on `stream` itself also if its step is the one before its wait: the kernels around it may be
+  // launched as dependents then. `stream` is told if it does not come to its end.
+  Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
+  Status Wait(const CollectivePart& part, CudaStream* stream);
   // OK, or that an earlier failure has ended a communicator.
   Status Begin();
   void Abort();
   // What the program's device `device`, one of this process's, has noted. From any thread.
   CollectiveProgress Progress(uint32_t device) const;
-  // Null where nothing is noted: ranks that share a GPU have no queue to spare for it.
+  // Null where nothing is noted: ranks that share a GPU have no queue to spare for it, and small ones end by
+  // themselves.
   CollectiveNotes* NotesOf(const CollectivePart& part) {
-    return MemberOf(part).several_ranks ? nullptr : &MemberOf(part).notes;
+    const bool noted = !MemberOf(part).several_ranks && kernels_[part.sync_point] == SmallKernel::kNone;
+    return noted ? &MemberOf(part).notes : nullptr;
   }
 
  private:
@@ -101,8 +103,13 @@ class CudaCollectives {
     CollectiveNotes notes;
     // The same: what is to be enqueued when the last rank has come; no stream: nothing. Guarded by mutex_.
     GrowingList<nccl::Communicator::Share> posted;
+    // The small collective begun last, in which recording (0: none), and on which stream.
+    uint32_t last = kNone;
+    uint64_t last_recording = 0;
+    StreamHandle last_stream = nullptr;
+    GrowingList<StreamHandle> between;  // one a sync point: the stream of kernels that it runs among, or null
   };
-  explicit CudaCollectives(const CollectiveMeans& means) : means_(means) {}
+  CudaCollectives(const Program& program, const CollectiveMeans& means) : program_(program), means_(means) {}
   Status Prepare(const Program& program, Span<CudaDevice* const> devices, Span<const uint32_t> numbers);
   // Where all devices of the program are.
   Result<GrowingList<nccl::RankPlace>> FindPlaces(Span<CudaDevice* const> devices,
@@ -113,10 +120,15 @@ class CudaCollectives {
   Result<nccl::Communicator*> ConnectNccl(Span<const nccl::RankPlace> ranks, uint32_t leader);
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(const Program& program, uint32_t device, Member* member);
+  Status StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
+  static Status Follow(const Member& member, uint32_t sync_point, StreamHandle stream);
+  // Whether the next step of its device is the wait for it, on its stream.
+  bool IsWaitedForAtOnce(const CollectivePart& part) const;
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);
   Status Ended(Member* member, uint32_t sync_point, StreamHandle on);
   Member& MemberOf(const CollectivePart& part) { return members_[part.point->participants[part.rank]]; }
 
+  const Program& program_;
   const CollectiveMeans& means_;
   GrowingList<SmallKernel> kernels_;                // by sync point; kNone: NCCL does it
   GrowingList<nccl::Communicator*> communicators_;  // by SyncPoint::communicator; null where it is not needed

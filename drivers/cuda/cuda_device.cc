@@ -359,24 +359,19 @@ uint64_t CudaDevice::identity() const {
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
-  s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveStart});
-  // A graph's faults are told by the stream that it is launched on.
-  const bool recorded = s->recording != nullptr;
-  FaultRecord* const faults = recorded ? s->recording->origin->faults : s->faults;
   auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
   CollectiveNotes* const notes = collectives->NotesOf(part);
-  if (recorded && notes != nullptr && !s->recording->Joins(notes)) {
+  if (s->recording != nullptr && notes != nullptr && !s->recording->Joins(notes)) {
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   }
-  return collectives->Start(part, from, to, faults, s->handle, recorded);
+  return collectives->Start(part, from, to, s);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {
   CudaStream* s = ToCuda(stream);
-  s->after_kernel = false;
   Note(s, {part.step, StepKind::kCollectiveWait});
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Wait(part, s->handle);
+  return reinterpret_cast<CudaCollectives*>(part.collectives)->Wait(part, s);
 }
 
 }  // namespace rondo::cuda

@@ -81,6 +81,7 @@ struct CudaEvent;
 // A graph in the making: one stream began it; others join it when they wait for an event of it.
 struct CudaRecording {
   CudaStream* origin = nullptr;
+  uint64_t number = 0;  // of no other recording of this process
   GrowingList<GraphNode> nodes;
   GrowingList<CudaNode> recorded;       // one a node
   GrowingList<CudaStream*> streams;     // the origin among them

@@ -1,4 +1,5 @@
 // CudaDevice's graphs: recorded by capture, launched, told other addresses.
+#include <atomic>
 #include <memory>
 #include <new>
 #include <utility>
@@ -51,6 +52,8 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   if (recording == nullptr || !recording->streams.push_back(s))
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   RONDO_RETURN_IF_ERROR(Check(api_.capture_begin(s->handle, kThreadLocalCapture), "beginning a recording"));
+  static std::atomic<uint64_t> recordings{0};
+  recording->number = ++recordings;
   recording->origin = s;
   s->recording = recording.release();
   s->after_kernel = false;

@@ -10,14 +10,15 @@ namespace {
 constexpr uint32_t kBlock = 256, kMostBlocks = 8192;
 
 // For each element i of its thread: x = key + i * odd constant through fmix64; u = (x >> 48) - 2^15; then
-// u * 2^-15 * scale, rounded to the element type. `dtype` is DType's number: 0 f32, 1 f16, 2 bf16, 3 f64.
+// u * 2^-15 * scale, rounded to the element type. `dtype` is DType's number: 0 f32, 1 f16, 2 bf16, 3 f64;
+// 8 u8, which takes the highest bits of x.
 constexpr char kText[] = R"(.version 7.0
 .target sm_80
 .address_size 64
 .visible .entry rondo_synthetic(.param .u64 to, .param .u64 count, .param .u64 key, .param .f32 scale,
                                 .param .u32 dtype)
 {
-  .reg .pred %p, %f16, %bf16, %f64;
+  .reg .pred %p, %f16, %bf16, %f64, %u8;
   .reg .b16 %h;
   .reg .b32 %a, %b, %c, %d;
   .reg .f32 %scale, %v;
@@ -32,6 +33,7 @@ constexpr char kText[] = R"(.version 7.0
   setp.eq.u32 %f16, %d, 1;
   setp.eq.u32 %bf16, %d, 2;
   setp.eq.u32 %f64, %d, 3;
+  setp.eq.u32 %u8, %d, 8;
   mov.u32 %a, %ctaid.x;
   mov.u32 %b, %ntid.x;
   mul.wide.u32 %i, %a, %b;
@@ -55,6 +57,7 @@ next:
   xor.b64 %x, %x, %y;
   shr.u64 %x, %x, 48;
   cvt.u32.u64 %a, %x;
+  @%u8 bra byte;
   sub.s32 %a, %a, 32768;
   cvt.rn.f32.s32 %v, %a;
   mul.rn.f32 %v, %v, 0f38000000;
@@ -76,6 +79,11 @@ two:
   add.u64 %y, %y, %to;
   st.global.b16 [%y], %h;
   bra step;
+byte:
+  shr.u32 %a, %a, 8;
+  add.u64 %y, %i, %to;
+  st.global.u8 [%y], %a;
+  bra step;
 double:
   cvt.f64.f32 %w, %v;
   shl.b64 %y, %i, 3;
@@ -89,8 +97,9 @@ end:
 }
 )";
 
-constexpr bool IsFloating(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64;
+constexpr bool IsMade(DType dtype, float scale) {
+  return (dtype == DType::kU8 && scale != 0) || dtype == DType::kF32 || dtype == DType::kF16 ||
+         dtype == DType::kBF16 || dtype == DType::kF64;
 }
 
 }  // namespace
@@ -116,7 +125,7 @@ Status SyntheticFill::Enqueue(Address to, DType dtype, uint64_t elements, uint64
   if (elements == 0) return Status::Ok();
   const Api& api = device_.api();
   CudaDevice::Use use(device_);
-  if (!IsFloating(dtype)) {
+  if (!IsMade(dtype, scale)) {
     return device_.Check(api.fill(to, 0, elements * static_cast<uint64_t>(ByteSize(dtype)), stream),
                          "filling device memory");
   }

@@ -39,7 +39,8 @@ int KindOf(const LanePattern& lane) { return static_cast<int>(lane.kind); }
 
 }  // namespace
 
-Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, const Access** out, int depth) {
+Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, const Access** out, int depth,
+                                bool as_float) {
   if (operand_index >= part_.operands.size()) return Fail("an operand that the part does not have");
   if (depth > kMaxIndexDepth) return Fail("indices read through more than 4 levels of indices");
   const Operand& operand = part_.operands[operand_index];
@@ -50,6 +51,9 @@ Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, co
   access.operand = operand_index;
   access.dtype = operand.dtype;
   access.size = static_cast<uint8_t>(ByteSize(operand.dtype));
+  access.wide = as_float || NaturalType(operand.dtype) == TapeType::kF32 ? 4 : 8;
+  const auto& loads = as_float ? engine_.load_float : engine_.load;
+  const auto& stores = as_float ? engine_.store_float : engine_.store;
   access.absent = operand.absent;
   access.offset = operand.offset;
   for (const Guard& guard : operand.guards) access.offset += guard.stride * guard.offset;
@@ -70,8 +74,8 @@ Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, co
   access.run_lanes = run == tiling.split ? tiling.chunk * tiling.inner : out_->nest.extent[run];
   access.run.stride = coefficients[run];
   access.run.kind = coefficients[run] == 1 ? LaneKind::kUnit : LaneKind::kStride;
-  access.load_run = engine_.load[static_cast<int>(operand.dtype)][KindOf(access.run)];
-  access.store_run = engine_.store[static_cast<int>(operand.dtype)][KindOf(access.run)];
+  access.load_run = loads[static_cast<int>(operand.dtype)][KindOf(access.run)];
+  access.store_run = stores[static_cast<int>(operand.dtype)][KindOf(access.run)];
   constexpr int64_t kShortRun = 4;
   access.by_runs = access.lane.kind == LaneKind::kTable && access.run.kind == LaneKind::kUnit &&
                    access.run_lanes >= kShortRun;
@@ -80,8 +84,8 @@ Status PartBuilder::BuildAccess(uint16_t operand_index, const Tiling& tiling, co
   access.plain = access.num_guards == 0 && access.num_indices == 0;
 
   const int dtype = static_cast<int>(operand.dtype);
-  access.load = engine_.load[dtype][KindOf(access.lane)];
-  access.store = engine_.store[dtype][KindOf(access.lane)];
+  access.load = loads[dtype][KindOf(access.lane)];
+  access.store = stores[dtype][KindOf(access.lane)];
   access.gather = engine_.gather[dtype];
   access.scatter = engine_.scatter[dtype];
   access.fill = engine_.fill[static_cast<int>(NaturalType(operand.dtype))];

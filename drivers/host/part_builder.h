@@ -42,7 +42,9 @@ class PartBuilder {
   int64_t Take(int64_t bytes);
 
   // accesses
-  Status BuildAccess(uint16_t operand, const Tiling& tiling, const Access** out, int depth = 0);
+  // `as_float`: bytes that a tape loads as f32, or stores from it; of an operand without guards and indices.
+  Status BuildAccess(uint16_t operand, const Tiling& tiling, const Access** out, int depth = 0,
+                     bool as_float = false);
   Status BuildGuards(const Operand& operand, const Tiling& tiling, Access* access);
   Status BuildIndices(const Operand& operand, const Tiling& tiling, Access* access, int depth);
 
@@ -54,6 +56,9 @@ class PartBuilder {
   };
   Status BuildTape(Tape tape, const Tiling& tiling, const TapeUse& use, Program* out);
   Status BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling, Inst* out);
+  bool IsPlainByte(uint16_t operand) const;
+  void LoadBytesAsFloats(GrowingList<TapeInst>& tape) const;
+  void StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const;
   Status CheckInst(const TapeInst& in, size_t k, const GrowingList<TapeInst>& tape) const;
   Status Finish(const GrowingList<Inst>& once, const GrowingList<Inst>& body, Program* out);
 
@@ -64,6 +69,8 @@ class PartBuilder {
   Status BuildProduct();
   Status BuildAccumulate();
   Status BuildBlocked(bool convolution);
+  Status BuildLeft();
+  Status BuildPacked();
   bool FitsChannels() const;
   Status BuildChannels();
   bool FitsPlanes() const;

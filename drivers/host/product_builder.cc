@@ -143,6 +143,14 @@ Status PartBuilder::BuildProduct() {
   const double products = points * static_cast<double>(nest.points[kK]);
   out_->has_lhs = !pool;
   out_->work = points * 0.5 + products * 0.5;
+  if (part_.packed.type != PackedType::kNone) {
+    const GrowingList<TapeInst> left = LhsTape();
+    if (!left.ok()) return NoMemory();
+    if (TapeDepends(Tape(left.data(), left.size()), kN))
+      return Fail("a left side that moves with the columns");
+    out_->work = points * 0.5 + products * 0.05;
+    return BuildPacked();
+  }
   if (FitsBytes()) return BuildBytes();
   if (FitsChannels()) return BuildChannels();
   if (!pool && FitsDirect()) {
@@ -234,23 +242,28 @@ Status PartBuilder::BuildAccumulate() {
   return Finish(once, body, &program);
 }
 
-// f32 accumulators, lhs without n, rhs without m: packed blocks, or a few rows against a streamed rhs.
-Status PartBuilder::BuildBlocked(bool convolution) {
+// What loads the left side along k, or computes it.
+Status PartBuilder::BuildLeft() {
   const Nest& nest = out_->nest;
-  const int64_t rows = nest.points[kM], k = nest.points[kK];
   out_->k_tiling = MakeTiling(nest, nest.first[kK], nest.first[kK + 1], kLanes, linear_);
   const GrowingList<TapeInst> lhs = LhsTape();
   if (!lhs.ok()) return NoMemory();
   RONDO_RETURN_IF_ERROR(BuildTape(Tape(lhs.data(), lhs.size()), out_->k_tiling, {}, &out_->lhs_by_k));
-  if (part_.prologue.empty() && WidensToF32(part_.operands[LeftOperand()].dtype)) {
-    RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
-    constexpr int64_t kRowsAhead = 8;
-    Access& left = const_cast<Access&>(*out_->lhs_load);  // made by this builder, not yet shared
-    for (int i = 0; i < left.num_loops; ++i) {
-      if (left.loop[i] + 1 == nest.first[kM + 1]) left.ahead = kRowsAhead * left.step[i];
-    }
+  if (!part_.prologue.empty() || !WidensToF32(part_.operands[LeftOperand()].dtype)) return Status::Ok();
+  RONDO_RETURN_IF_ERROR(BuildAccess(LeftOperand(), out_->k_tiling, &out_->lhs_load));
+  constexpr int64_t kRowsAhead = 8;
+  Access& left = const_cast<Access&>(*out_->lhs_load);  // made by this builder, not yet shared
+  for (int i = 0; i < left.num_loops; ++i) {
+    if (left.loop[i] + 1 == nest.first[kM + 1]) left.ahead = kRowsAhead * left.step[i];
   }
+  return Status::Ok();
+}
 
+// f32 accumulators, lhs without n, rhs without m: packed blocks, or a few rows against a streamed rhs.
+Status PartBuilder::BuildBlocked(bool convolution) {
+  const Nest& nest = out_->nest;
+  const int64_t rows = nest.points[kM], k = nest.points[kK];
+  RONDO_RETURN_IF_ERROR(BuildLeft());
   bool stream = !convolution && rows <= kFewRows;
   for (int j = 0; j < out_->num_rhs; ++j) {
     RhsProgram& rhs = out_->rhs[j];

@@ -76,6 +76,7 @@ struct Access {
   uint16_t operand = 0;  // in its part
   DType dtype = DType::kF32;
   uint8_t size = 4;        // bytes of an element
+  uint8_t wide = 4;        // of one in a register
   bool plain = true;       // no guards, no indices
   bool same_tests = true;  // guards and indices are the same for all lanes
   uint8_t num_loops = 0;   // loops with a stride: loop[], step[]
@@ -207,8 +208,9 @@ enum class Path : uint8_t {
   kDirect = 9,    // convolution of few output channels a group: the input is read where it is
   kPlanes = 10,   // depthwise convolution, pool: channels are planes, lanes along the points
   kBytes = 11,    // contraction or convolution of 8-bit integers
+  kPacked = 12,   // contraction by weights in fewer bits, unpacked a few columns at a time
 };
-inline constexpr int kNumPaths = 12;
+inline constexpr int kNumPaths = 13;
 
 // One rhs (or convolution input) of a contraction.
 struct RhsProgram {
@@ -238,6 +240,19 @@ struct PlanesProgram {
   int64_t flat = 0;                     // points of all rows and what lies between
   const int64_t* tap_at = nullptr;      // floats of the phases
   const int64_t* tap_weight = nullptr;  // elements of the weight
+};
+
+// kPacked. How codes lie: core/packed_weights.h.
+inline constexpr int64_t kPackedDepth = 256;  // of k, whole pieces, and columns that are unpacked at a time
+inline constexpr int kPackedColumns = 16;
+struct PackedProgram {
+  const Access* codes[kMaxSlots] = {};  // lanes along n; `stride` from one n to the next
+  const Access* scales[kMaxSlots] = {};
+  const Access* zeros[kMaxSlots] = {};  // null: `zero` everywhere
+  int64_t stride = 1, piece = 0, pieces = 0, block = 0, blocks = 0;
+  uint32_t bits = 0, mask = 0;
+  float zero = 0;
+  const float* values = nullptr;  // of each code; null: the code itself
 };
 
 // acc[m * acc_row + j] = sum over i < k of a[m * a_row + i] * (b[j * b_step + i] ^ flip), a unsigned, b (with
@@ -321,6 +336,7 @@ struct PartProgram {
   int64_t zeros = 0, zeros_at = 0;  // floats that stand for an absent tap in all groups
 
   const PlanesProgram* planes = nullptr;  // kPlanes
+  const PackedProgram* packed = nullptr;  // kPacked
   const BytesProgram* bytes =
       nullptr;  // kBytes: left_* in lhs_load, lhs_at, lhs_row; sums of rows at count_at
 
@@ -373,6 +389,8 @@ struct Engine {
   OpFn add_clamp = nullptr;  // f32: a + b, then the range; NaN stays
   LoadFn load[kNumDTypes][4] = {};
   StoreFn store[kNumDTypes][4] = {};
+  LoadFn load_float[kNumDTypes][4] = {};  // of i8 and u8, as f32
+  StoreFn store_float[kNumDTypes][4] = {};
   GatherFn gather[kNumDTypes] = {};
   ScatterFn scatter[kNumDTypes] = {};
   FillFn fill[3] = {};

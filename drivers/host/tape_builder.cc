@@ -101,6 +101,55 @@ Status PartBuilder::CheckInst(const TapeInst& in, size_t k, const GrowingList<Ta
   return Status::Ok();
 }
 
+bool PartBuilder::IsPlainByte(uint16_t operand) const {
+  if (operand >= part_.operands.size()) return false;
+  const Operand& o = part_.operands[operand];
+  return (o.dtype == DType::kI8 || o.dtype == DType::kU8) && o.guards.empty() && o.indirects.empty();
+}
+
+// Bytes that are only cast to f32 are loaded as f32. The casts stay, for nobody.
+void PartBuilder::LoadBytesAsFloats(GrowingList<TapeInst>& tape) const {
+  const auto reads = [&](size_t k, size_t reg) {
+    const uint16_t regs[3] = {tape[k].a, tape[k].b, tape[k].c};
+    bool found = false;
+    for (int r = 0; r < Inputs(tape[k].op); ++r) found |= regs[r] == reg;
+    return found;
+  };
+  const auto widens = [&](size_t k) { return tape[k].op == TapeOp::kCast && tape[k].type == TapeType::kF32; };
+  for (size_t l = 0; l < tape.size(); ++l) {
+    if (tape[l].op != TapeOp::kLoad || !IsPlainByte(tape[l].arg)) continue;
+    bool all = true;
+    for (size_t k = l + 1; k < tape.size(); ++k) all &= !reads(k, l) || widens(k);
+    if (!all) continue;
+    tape[l].type = TapeType::kF32;
+    for (size_t cast = l + 1; cast < tape.size(); ++cast) {
+      if (!widens(cast) || tape[cast].a != l) continue;
+      for (size_t k = cast + 1; k < tape.size(); ++k) {
+        for (uint16_t* reg : {&tape[k].a, &tape[k].b, &tape[k].c}) {
+          if (*reg == cast) *reg = static_cast<uint16_t>(l);
+        }
+      }
+    }
+  }
+}
+
+// Floats that were clamped to what a byte holds are stored from f32.
+void PartBuilder::StoreFloatsAsBytes(GrowingList<TapeInst>& tape) const {
+  for (TapeInst& store : tape) {
+    if (store.op != TapeOp::kStore || !IsPlainByte(store.arg)) continue;
+    const DType dtype = part_.operands[store.arg].dtype;
+    const float low = dtype == DType::kI8 ? -128 : 0, high = dtype == DType::kI8 ? 127 : 255;
+    const TapeInst& cast = tape[store.a];
+    if (cast.op != TapeOp::kCast || cast.imm.i != static_cast<int64_t>(dtype)) continue;
+    const TapeInst &most = tape[cast.a], &limit = tape[most.b];
+    if (most.op != TapeOp::kMin || most.type != TapeType::kF32 || limit.op != TapeOp::kConst) continue;
+    const TapeInst &least = tape[most.a], &floor = tape[least.b];
+    if (least.op != TapeOp::kMax || floor.op != TapeOp::kConst) continue;
+    const float top = static_cast<float>(limit.imm.f), bottom = static_cast<float>(floor.imm.f);
+    if (bottom >= low && bottom <= top && top <= high) store.a = cast.a;
+  }
+}
+
 Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& tape, const Tiling& tiling,
                               Inst* out) {
   out->op = in.op;
@@ -113,8 +162,10 @@ Status PartBuilder::BuildInst(const TapeInst& in, const GrowingList<TapeInst>& t
     case TapeOp::kStore: {
       const bool load = in.op == TapeOp::kLoad;
       out->kind = load ? InstKind::kLoad : InstKind::kStore;
-      RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &out->access));
-      if (NaturalType(out->access->dtype) != (load ? in.type : out->of)) {
+      const TapeType type = load ? in.type : out->of;
+      const bool as_float = type == TapeType::kF32 && IsPlainByte(in.arg);
+      RONDO_RETURN_IF_ERROR(BuildAccess(in.arg, tiling, &out->access, 0, as_float));
+      if (NaturalType(out->access->dtype) != type && !as_float) {
         return Fail("a load or store whose register has another type than its operand");
       }
       return Status::Ok();
@@ -165,16 +216,22 @@ Status PartBuilder::Finish(const GrowingList<Inst>& once, const GrowingList<Inst
 Status PartBuilder::BuildTape(Tape source, const Tiling& tiling, const TapeUse& use, Program* out) {
   GrowingList<TapeInst> tape(source.begin(), source.size());
   if (!tape.ok() || !use.keep.ok()) return NoMemory();
-  bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
   for (size_t k = 0; k < tape.size(); ++k) {
     RONDO_RETURN_IF_ERROR(CheckInst(tape[k], k, tape));
     SimplifyPow(tape, tape[k]);
-    narrow &= IsEffect(tape[k].op) || tape[k].type == TapeType::kF32;
+  }
+  if (use.keep.empty()) {
+    LoadBytesAsFloats(tape);
+    StoreFloatsAsBytes(tape);
   }
   const GrowingList<int> last = LastUses(tape, use.keep);
+  if (!last.ok()) return NoMemory();
+  bool narrow = out_->acc_type == TapeType::kF32;  // every register is f32
+  for (size_t k = 0; k < tape.size(); ++k)
+    narrow &= IsEffect(tape[k].op) || last[k] < 0 || tape[k].type == TapeType::kF32;
   const uint32_t slot = narrow ? kLanes * 4 : kLanes * 8;
   GrowingList<uint32_t> at = GrowingList<uint32_t>::Filled(tape.size(), 0);
-  if (!last.ok() || !at.ok()) return NoMemory();
+  if (!at.ok()) return NoMemory();
   // What is read after a store may have been overwritten by it.
   int first_store = static_cast<int>(tape.size()) - 1;
   for (int k = first_store; k >= 0; --k) first_store = tape[k].op == TapeOp::kStore ? k : first_store;

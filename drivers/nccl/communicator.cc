@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <chrono>
 #include <new>
 
 #include "core/stop.h"
@@ -189,6 +190,8 @@ Result_t Communicator::CallAllToAll(uint32_t rank, const Share& share, size_t co
 Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* from, void* to,
                              Stream stream) {
   RONDO_RETURN_IF_ERROR(CheckAdds(point));
+  const Calling calling(this);
+  RONDO_RETURN_IF_ERROR(calling.status());
   const char* name = "";
   const Result_t result = Call(rank, point, {from, to, stream}, &name);
   return Settle(rank, result, name);
@@ -196,6 +199,8 @@ Status Communicator::Enqueue(uint32_t rank, const SyncPoint& point, const void* 
 
 Status Communicator::EnqueueAll(const SyncPoint& point, Span<const Share> shares) {
   RONDO_RETURN_IF_ERROR(CheckAdds(point));
+  const Calling calling(this);
+  RONDO_RETURN_IF_ERROR(calling.status());
   RONDO_RETURN_IF_ERROR(ToStatus(api_, api_.group_start(), "ncclGroupStart"));
   Status status;
   for (uint32_t rank = 0; rank < num_ranks_ && status.ok(); ++rank) {
@@ -214,6 +219,22 @@ Status Communicator::EnqueueAll(const SyncPoint& point, Span<const Share> shares
   return Status::Ok();
 }
 
+Communicator::Calling::Calling(Communicator* owner) : owner_(owner) {
+  std::lock_guard<std::mutex> lock(owner_->mutex_);
+  entered_ = owner_->end_ == nullptr && !owner_->aborted();
+  owner_->calling_ += entered_;
+}
+
+Communicator::Calling::~Calling() {
+  if (!entered_) return;
+  std::lock_guard<std::mutex> lock(owner_->mutex_);
+  if (--owner_->calling_ == 0) owner_->ends_.notify_all();
+}
+
+Status Communicator::Calling::status() const {
+  return entered_ ? Status::Ok() : Status::Error(Code::kAborted, "the communicator was aborted");
+}
+
 void* Communicator::EndRank(void* rank) {
   const Rank& self = *static_cast<const Rank*>(rank);
   Communicator& owner = *self.owner;
@@ -222,6 +243,8 @@ void* Communicator::EndRank(void* rank) {
     std::unique_lock<std::mutex> lock(owner.mutex_);
     while (owner.end_ == nullptr) owner.ends_.wait(lock);
     end = owner.end_;
+    // Threads in calls see at once that the ranks end; one that NCCL does not let go is what an abort is for.
+    owner.ends_.wait_for(lock, std::chrono::seconds(1), [&] { return owner.calling_ == 0; });
   }
   if (self.comm == nullptr) return nullptr;
   owner.hooks_.enter(owner.hooks_.user, owner.places_[self.number].device);

@@ -80,6 +80,20 @@ class Communicator {
     void* thread = nullptr;
     bool started = false;
   };
+  // A thread that is in calls of NCCL's on the ranks: they are not ended under it.
+  class Calling {
+   public:
+    explicit Calling(Communicator* owner);
+    ~Calling();
+    Calling(const Calling&) = delete;
+    Calling& operator=(const Calling&) = delete;
+    // OK, or that the ranks are being ended.
+    Status status() const;
+
+   private:
+    Communicator* const owner_;
+    bool entered_ = false;
+  };
   Communicator(const Api& api, const ProcessHooks& hooks, const ThreadHooks& threads)
       : api_(api), hooks_(hooks), threads_(threads) {}
   Status StartThreads();
@@ -105,8 +119,9 @@ class Communicator {
   std::unique_ptr<RankPlace[]> places_;
   std::unique_ptr<Rank[]> ranks_;
   std::atomic<bool> aborted_{false};
-  std::mutex mutex_;  // guards end_
+  std::mutex mutex_;  // guards end_ and calling_
   std::condition_variable ends_;
+  uint32_t calling_ = 0;                  // threads
   Result_t (*end_)(Comm comm) = nullptr;  // ncclCommAbort or ncclCommDestroy
 };
 

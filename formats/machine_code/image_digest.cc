@@ -51,6 +51,10 @@ class Bytes {
     *this << part.scale << part.softcap << part.tf32 << part.acc_type << part.loops << part.operands
           << part.rhs;
     *this << part.prologue << part.body << part.stages << part.scalars << part.kept << part.epilogue;
+    if (part.packed.type != PackedType::kNone) {
+      *this << part.packed.type << part.packed.dtype << part.packed.block << part.packed.zero << part.scales
+            << part.zeros;
+    }
     return *this;
   }
   Bytes& operator<<(const TensorMap& map) {

@@ -240,6 +240,12 @@ void Decoder::One(const fbs::Part& in, Part& out) {
   out.kept = in.kept();
   out.tf32 = in.tf32();
   out.epilogue = All<TapeInst>(in.epilogue());
+  out.packed.type = static_cast<PackedType>(in.packed_type());
+  out.packed.dtype = static_cast<DType>(in.packed_dtype());
+  out.packed.block = in.packed_block();
+  out.packed.zero = in.packed_zero();
+  out.scales = Numbers<uint16_t>(in.scales());
+  out.zeros = Numbers<uint16_t>(in.zeros());
 }
 
 void Decoder::One(const fbs::Kernel& in, Kernel& out) {

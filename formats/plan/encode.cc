@@ -113,10 +113,14 @@ class Encoder {
     auto body = Instructions(in.body);
     auto stages = Tables<fbs::Stage>(in.stages);
     auto epilogue = Instructions(in.epilogue);
+    Offset<fb::Vector<uint16_t>> scales, zeros;
+    if (!in.scales.empty()) scales = Numbers<uint16_t>(in.scales);
+    if (!in.zeros.empty()) zeros = Numbers<uint16_t>(in.zeros);
     return fbs::CreatePart(builder_, Byte(in.skeleton), in.sequential, Byte(in.combine), in.nan_to_zero,
                            in.outer, in.m, in.n, in.reduced, in.features, in.lhs, in.keys, in.values, in.mask,
                            in.limit, in.scale, in.softcap, Byte(in.acc_type), loops, operands, rhs, prologue,
-                           body, stages, in.scalars, in.kept, epilogue, in.tf32);
+                           body, stages, in.scalars, in.kept, epilogue, in.tf32, Byte(in.packed.type),
+                           Byte(in.packed.dtype), in.packed.block, in.packed.zero, scales, zeros);
   }
   Offset<fbs::Kernel> One(const Kernel& in) {
     auto name = Text(in.name);

@@ -135,6 +135,51 @@ Status VerifyNoRole(uint16_t operand, const char* name, const Part& part) {
   return RONDO_BROKEN("a %s has no %s, but operand %u is named", Name(part.skeleton), name, operand);
 }
 
+// The operands of packed weights cover, by strides that PackedShape gives, all that may be read of them.
+Status VerifyPacked(const Part& part, const OperandLoops* loops, const LoopGroups& g) {
+  const PackedWeights& packed = part.packed;
+  if (packed.type >= PackedType{kNumPackedTypes} || packed.dtype > DType::kBF16)
+    return RONDO_BROKEN("weights packed as type %d", static_cast<int>(packed.type));
+  PackedShape shape = {1, 1, packed.block, BitsOf(packed.type)};
+  for (size_t d = 0; d < part.loops.size(); ++d) {
+    if ((g.n >> d & 1) != 0) shape.n *= part.loops[d];
+    if ((g.reduced >> d & 1) != 0) shape.k *= part.loops[d];
+  }
+  const size_t count = part.rhs.size();
+  if (part.acc_type != TapeType::kF32 || shape.block < 16 || shape.block > kMaxPoints ||
+      (shape.block % 16 != 0 && shape.block < shape.k) || shape.n < 16 || shape.k < 32 ||
+      part.scales.size() != count || (part.zeros.size() != 0 && part.zeros.size() != count)) {
+    return RONDO_BROKEN("packed weights [%lld, %lld] in blocks of %lld with %zu scales, %zu zero points",
+                        static_cast<long long>(shape.n), static_cast<long long>(shape.k),
+                        static_cast<long long>(shape.block), part.scales.size(), part.zeros.size());
+  }
+  const uint16_t scales = part.scales[0] < part.operands.size() ? part.scales[0] : part.rhs[0];
+  for (size_t j = 0; j < 3 * count; ++j) {
+    const bool codes = j < count;
+    if (!codes && j >= 2 * count && part.zeros.empty()) break;
+    const uint16_t index = codes           ? part.rhs[j]
+                           : j < 2 * count ? part.scales[j - count]
+                                           : part.zeros[j - 2 * count];
+    RONDO_RETURN_IF_ERROR(
+        VerifyRole(part, loops, {"packed weight", index, true, codes ? g.n | g.reduced : g.n, false}));
+    const Operand& operand = part.operands[index];
+    bool fits = operand.offset == 0 && operand.guards.empty() && operand.indirects.empty() &&
+                operand.dtype == (codes ? DType::kU8 : part.operands[scales].dtype) &&
+                (codes || operand.dtype <= DType::kBF16);
+    // From the first row to the last, and from the first of k to the last, moves by as much as there is.
+    int64_t over_n = 0, over_k = 0;
+    for (size_t d = 0; d < part.loops.size(); ++d) {
+      const int64_t moved = operand.strides[d] * (part.loops[d] - 1);
+      fits = fits && operand.strides[d] >= 0;
+      ((g.n >> d & 1) != 0 ? over_n : over_k) += moved;
+    }
+    fits = fits && over_n == (shape.n - 1) * (codes ? shape.Stride() : shape.ScaleStride()) &&
+           over_k == (codes ? shape.k - 1 : 0);
+    if (!fits) return RONDO_BROKEN("operand %u does not lie as packed weights do", index);
+  }
+  return Status::Ok();
+}
+
 Status VerifyRoles(const Part& part, const OperandLoops* loops) {
   const LoopGroups g(part);
   const bool contraction = part.skeleton == Skeleton::kContraction;
@@ -155,10 +200,11 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
   if (contraction) {
     const bool typed = part.prologue.empty();
     RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"lhs", part.lhs, true, g.outer | g.m | g.reduced, typed}));
+    const bool packed = part.packed.type != PackedType::kNone;
     for (uint16_t rhs : part.rhs) {
-      RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"rhs", rhs, true, g.outer | g.n | g.reduced, true}));
+      RONDO_RETURN_IF_ERROR(VerifyRole(part, loops, {"rhs", rhs, true, g.outer | g.n | g.reduced, !packed}));
     }
-    return Status::Ok();
+    return packed ? VerifyPacked(part, loops, g) : Status::Ok();
   }
   if (convolution) {
     const LoopMask group = LoopRange(1, 1), out_channel = LoopRange(2, 1);

@@ -17,7 +17,7 @@ ProgramRuns::ProgramRuns(const PlanData& plan, const std::vector<std::vector<Inp
       if (port.is_state || std::any_of(inputs_[p].begin(), inputs_[p].end(), named)) continue;
       const Buffer& b = plan.buffers[port.buffer];
       std::vector<uint8_t> bytes(b.bytes);
-      FillSyntheticRange(b.dtype, SyntheticKey(1, port.name), 1.0f, 0,
+      FillSyntheticRange(b.dtype, SyntheticKey(1, port.name), IsFloat(b.dtype) ? 1.0f : 0.0f, 0,
                          b.bytes / static_cast<uint64_t>(ByteSize(b.dtype)), bytes.data());
       synthetic_.push_back(std::move(bytes));
       inputs_[p].push_back({port.name, kNone, b.dtype, b.shape, synthetic_.back().data(), b.bytes});

@@ -174,6 +174,60 @@ TEST_P(GpuAborts, EveryCollectiveOpIsAsOnVirtualDevices) {
   for (size_t i = 0; i < on_host.size(); ++i) EXPECT_EQ(on_gpus[i], on_host[i]) << Name(kKinds[i % 4].op);
 }
 
+// Small ones that are waited for at once run among the kernels of their stream, others beside them: one after
+// another all the same.
+TEST_P(GpuAborts, CollectivesOfSeveralStreamsAreInOrder) {
+  constexpr int64_t kElements = 2000;
+  MeshPlan mesh(kGpus);
+  const uint32_t add = mesh.AddKernel(kElements);
+  for (const char* name : {"beside", "other stream", "among", "again beside"})
+    mesh.AddSyncPoint(CollectiveOp::kAllReduce, DType::kF32, kElements * 4, 0, mesh.AllDevices(), name);
+  for (uint32_t d = 0; d < kGpus; ++d) {
+    const std::string number = std::to_string(d);
+    const uint32_t in = mesh.Add(BufferKind::kInput, d, "in" + number, kElements),
+                   twice = mesh.Add(BufferKind::kTemporary, d, "twice" + number, kElements);
+    std::vector<uint32_t> out;
+    for (uint32_t i = 0; i < 4; ++i)
+      out.push_back(mesh.Add(BufferKind::kOutput, d, "out" + number + std::to_string(i), kElements));
+    const uint32_t launched = mesh.Launch(d, add, {in, in, twice});
+    mesh.Start(d, 0, {in, 0}, {out[0], 0});
+    const uint32_t other = mesh.Start(d, 1, {twice, 0}, {out[1], 0}, 1), waited = mesh.Wait(d, 1, 1);
+    mesh.Start(d, 2, {twice, 0}, {out[2], 0});
+    mesh.Wait(d, 2);
+    mesh.Start(d, 3, {in, 0}, {out[3], 0});
+    const uint32_t last = mesh.Wait(d, 0);
+    mesh.Wait(d, 3);
+    mesh.Order(launched, other);
+    mesh.Order(waited, last);
+  }
+  mesh.Finish();
+  PlanData data = mesh.data;
+  const MachineCode code(&data);
+  Runtime runtime = Must(Runtime::Create(gpus_.get()));
+  Plan plan = Must(Plan::FromData(data, {}));
+  Session session = Must(Session::Create(runtime, plan));
+  std::vector<std::vector<float>> in(kGpus), out(4 * kGpus, std::vector<float>(kElements));
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  for (uint32_t d = 0; d < kGpus; ++d) {
+    in[d].assign(kElements, static_cast<float>(10 * d + 1));
+    inputs.push_back(
+        {data.programs[0].inputs[d].name, kNone, DType::kF32, {kElements}, in[d].data(), kElements * 4});
+  }
+  for (size_t o = 0; o < out.size(); ++o)
+    outputs.push_back({data.programs[0].outputs[o].name, kNone, DType::kF32, out[o].data(), kElements * 4});
+  for (int run = 0; run < 100; ++run) {
+    RunOptions options;
+    options.stepwise = run % 10 == 9;
+    const Status ran = session.Run(0, inputs, outputs, options);
+    ASSERT_TRUE(ran.ok()) << ran.message();
+    for (size_t o = 0; o < out.size(); ++o) {
+      const float sum = o % 4 == 0 || o % 4 == 3 ? 12 : 24;
+      EXPECT_EQ(out[o], std::vector<float>(kElements, sum)) << "output " << o << " run " << run;
+    }
+  }
+}
+
 // The order of collectives is compared before anything is made on any device.
 TEST_P(GpuAborts, RanksThatDisagreeAreRefusedBeforeTheFirstLaunch) {
   Layers layers(kGpus, 2, 4096);

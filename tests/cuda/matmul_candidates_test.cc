@@ -272,9 +272,11 @@ TEST(CudaMatmuls, EveryCandidateCompiles) {
     CudaTarget target = TargetOf(architecture);
     std::string all;
     int kernels = 0;
-    for (const Matrices& m : {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
-                              Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
-                              Matrices{200, 256, 512, DType::kF32, false, 1, true}}) {
+    for (const Matrices& m :
+         {Matrices{4, 4096, 512}, Matrices{8, 4096, 512, DType::kF16, true},
+          Matrices{4, 4096, 512, DType::kF32}, Matrices{2, 4096, 512, DType::kF32, true},
+          Matrices{200, 256, 512, DType::kF32, false, 1, true}, Matrices{200, 256, 512, DType::kU8, true},
+          Matrices{200, 256, 512, DType::kI8}}) {
       for (const auto& [configuration, microseconds] : Matmul(m).Candidates(target)) {
         if (configuration.family == TemplateFamily::kMma || configuration.cluster > 1) continue;  // as below
         target.configuration = configuration;

@@ -66,7 +66,7 @@ constexpr u32 kThreads = 5;  // of a rank's kernel: packs are taken in turns
 struct Ranks {
   Ranks(u32 count, u64 capacity, u32 epoch = kFirstEpoch) : count(count), capacity(capacity) {
     for (u32 rank = 0; rank < count; ++rank) inboxes.emplace_back(kSlots * count * capacity, Words{});
-    states.resize(count, State{epoch, 0, 0, 0});
+    states.resize(count, State{u64{epoch} * kTicks, 0, 0});
     faults.resize(count);
   }
   Group Of(u32 rank) {
@@ -84,7 +84,7 @@ struct Ranks {
   void Do(u32 rank, Kind kind, Element element, const char* from, char* to, u64 bytes) {
     const Group group = Of(rank);
     Call call = {from, to, bytes, &faults[rank], 7, element};
-    const u32 epoch = states[rank].epoch;
+    const u32 epoch = static_cast<u32>(states[rank].ticks / kTicks);
     for (u32 thread = 0; thread < kThreads && states[rank].dead == 0; ++thread) {
       Cpu cpu{group, call};
       Exchange<Cpu> exchange(cpu, group, call, epoch, thread, kThreads);
@@ -93,7 +93,7 @@ struct Ranks {
       if (kind == Kind::kReduceScatter) exchange.ReduceScatter();
       if (kind == Kind::kAllGather) exchange.AllGather();
     }
-    states[rank].epoch = epoch + 1;
+    states[rank].ticks += kTicks;
   }
   // `work` on a thread for each rank.
   void Together(const std::function<void(u32 rank)>& work) const {
@@ -321,7 +321,7 @@ TEST_P(SmallExchange, OldWordsAreGoneBeforeTheEpochComesRound) {
       EXPECT_EQ(Try(&ranks, kind, kF32, InputsOf(GetParam(), kind, kF32, kBytes, seed), kBytes), "");
     for (u32 few = 0; few < kSlots; ++few)
       EXPECT_EQ(Try(&ranks, kind, kF32, InputsOf(GetParam(), kind, kF32, kFew, few), kFew), "");
-    for (State& state : ranks.states) state.epoch = before;
+    for (State& state : ranks.states) state.ticks = u64{before} * kTicks;
     for (u32 seed : {3u, 4u}) {
       EXPECT_EQ(Try(&ranks, kind, kF32, InputsOf(GetParam(), kind, kF32, kBytes, seed), kBytes, 0, seed % 2),
                 "")

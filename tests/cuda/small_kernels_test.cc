@@ -31,7 +31,9 @@ std::string WithoutItsMaker(const std::string& ptx) {
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind(".version", 0) == 0) line = ".version 8.0";
     while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.pop_back();
-    if (!line.empty() && line.rfind("//", 0) != 0 && line.find("\t//") == line.npos) kept += line + "\n";
+    const bool said =
+        line.rfind("//", 0) != 0 && (line.find("\t//") == line.npos || line.find("//+90") != line.npos);
+    if (!line.empty() && said) kept += line + "\n";
   }
   return kept;
 }

@@ -62,6 +62,32 @@ TEST_F(Structure, APointwiseChainIsOneMap) {
   EXPECT_EQ(program.ops[0].kernel.parts[0].skeleton, Skeleton::kMap);
 }
 
+// Rounded and clamped to what its type holds, a number is the same as a float; anything else becomes an
+// integer.
+TEST_F(Structure, WhatIsQuantisedAndBackInOneKernelStaysAFloat) {
+  const auto widened = [](DType type, bool whole, double least, double most) {
+    Graph graph;
+    Builder b(&graph);
+    const NodeId x = b.BinaryScalar(TapeOp::kMul, b.Input("x", DType::kF32, Shape{5, 7}), 90);
+    NodeId y = b.BinaryScalar(TapeOp::kAdd, whole ? b.Unary(TapeOp::kRound, x) : x, 3);
+    y = b.BinaryScalar(TapeOp::kMin, b.BinaryScalar(TapeOp::kMax, y, least), most);
+    y = b.BinaryScalar(TapeOp::kSub, b.Cast(b.Cast(y, type), DType::kF32), 3);
+    graph.outputs.push_back({"y", b.Unary(TapeOp::kTanh, y)});
+    const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1);
+    int count = 0;
+    for (const TapeInst& inst : program.ops[0].kernel.parts[0].body)
+      count += inst.op == TapeOp::kCast && inst.type == TapeType::kF32;
+    return count;
+  };
+  EXPECT_EQ(widened(DType::kU8, true, 0, 255), 0);
+  EXPECT_EQ(widened(DType::kI8, true, -128, 127), 0);
+  EXPECT_EQ(widened(DType::kI16, true, -32768, 32767), 0);
+  EXPECT_EQ(widened(DType::kU8, true, 0, 256), 1);
+  EXPECT_EQ(widened(DType::kU8, true, -1, 255), 1);
+  EXPECT_EQ(widened(DType::kI8, true, 0, 255), 1);
+  EXPECT_EQ(widened(DType::kU8, false, 0, 255), 1);
+}
+
 TEST_F(Structure, ANormIsOneReductionWithItsPointwiseTail) {
   NodeId x = Input(Shape{2, 3, 16});
   LoweredProgram program = FuseTo({Silu(RmsNorm(x, Weight(Shape{16})))});

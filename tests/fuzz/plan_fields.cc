@@ -195,6 +195,12 @@ class Collector {
     List(p.operands, __LINE__);
     for (Operand& operand : Entries(p.operands)) Of(operand, params, operands);
     Indices(p.rhs, operands, __LINE__);
+    Enum(p.packed.type, kNumPackedTypes, __LINE__);
+    Enum(p.packed.dtype, kNumDTypes, __LINE__);
+    Number(p.packed.block, __LINE__);
+    Number(p.packed.zero, __LINE__);
+    Indices(p.scales, operands, __LINE__);
+    Indices(p.zeros, operands, __LINE__);
     Number(p.scalars, __LINE__);
     Number(p.kept, __LINE__);
     Of(p.prologue, operands);

@@ -166,6 +166,42 @@ TEST(ConvolutionOfBytes, MatchesTheReference) {
   for (uint32_t seed = 0; seed < 60 && !testing::Test::HasFatalFailure(); ++seed) RandomConvolution(seed);
 }
 
+// Bytes that a tape computes with as floats, in whatever order they lie; one is read as an integer as well.
+TEST(TapesOverBytes, MatchTheReference) {
+  for (uint32_t seed = 0; seed < 30 && !testing::Test::HasFatalFailure(); ++seed) {
+    Random random(seed);
+    Arena arena;
+    PartMaker maker(&arena);
+    maker.loops = {Between(random, 1, 5), Between(random, 1, 70), Between(random, 1, 40)};
+    maker.part.outer = 3;
+    TapeMaker tape;
+    uint16_t sum = tape.Const(0.25f);
+    for (int i = 0; i < 3; ++i) {
+      const DType type = kBytes[Between(random, 0, 1)];
+      const uint16_t operand =
+          maker.Operand(type, Mode::kRead, RandomOrder(random, Thinned(random, {0, 1, 2})), 3);
+      const uint16_t byte = tape.Load(operand, type);
+      sum = tape.Binary(TapeOp::kAdd, sum, tape.Cast(byte, TapeType::kF32, DType::kF32));
+      if (i == 0 && Between(random, 0, 1) == 0) {
+        const uint16_t twice = tape.Binary(TapeOp::kAdd, byte, byte);
+        sum = tape.Binary(TapeOp::kSub, sum, tape.Cast(twice, TapeType::kF32, DType::kF32));
+      }
+    }
+    for (DType type : kBytes) {
+      const float low = type == DType::kI8 ? -128 : 0;
+      uint16_t x = tape.Binary(TapeOp::kAdd, tape.Unary(TapeOp::kRound, sum), tape.Const(low / 2));
+      x = tape.Binary(TapeOp::kMin, tape.Binary(TapeOp::kMax, x, tape.Const(low)), tape.Const(low + 255));
+      const uint16_t out = maker.Operand(type, Mode::kWrite, RandomOrder(random, {0, 1, 2}), 5);
+      tape.Store(out, type, x);
+    }
+    tape.Store(maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2}), DType::kF32, sum);
+    maker.part.body = maker.Keep(tape);
+    Memory memory;
+    Fill(maker, random, &memory);
+    ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {});
+  }
+}
+
 // Every function that multiplies, those of machines with fewer instructions included.
 TEST(ProductOfBytes, IsTheSameWithWhateverInstructions) {
   std::vector<host::Engine> engines(1);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tests/host/driver_case.h"
+#include "tests/host/packed_part.h"
 #include "tests/host/random_layout.h"
 
 namespace rondo::test {
@@ -135,6 +136,42 @@ TEST(Contraction, OfDoublesAndIntegersMatchesTheReference) {
                                       : DType::kI8,
                       10, 40, 30);
   }
+}
+
+void PackedContraction(uint32_t seed) {
+  Random random(seed);
+  Arena arena;
+  PartMaker maker(&arena);
+  constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
+                                   PackedType::kE4M3, PackedType::kE5M2, PackedType::kE2M1};
+  PackedWeights packed = {kTypes[seed % 6], DType::kF32, int64_t{16} << Between(random, 0, 4), 0};
+  if (seed % 5 == 0) packed.block = int64_t{1} << 20;
+  packed.zero = static_cast<int32_t>(Between(random, 0, 9));
+  const PackedShape shape = BeginPacked(maker,
+                                        {Between(random, 1, seed % 8 == 0 ? 80 : 10), Between(random, 1, 3),
+                                         Between(random, 16, 60), Between(random, 4, 50) * 8},
+                                        packed);
+  Part& part = maker.part;
+  part.lhs = maker.Operand(RandomFloat(random), Mode::kRead, {0, 3});
+  const std::vector<uint16_t> rhs =
+      AddPacked(maker, shape, Between(random, 1, 2), RandomFloat(random), seed % 3 == 0);
+  const uint16_t bias = maker.Operand(DType::kF32, Mode::kRead, {1, 2});
+  const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 2, 1});
+  MakeEpilogue(random, maker, static_cast<int>(rhs.size()), TapeType::kF32, bias, DType::kF32, out,
+               DType::kF32);
+  Memory memory;
+  memory.Randomise(maker, random);
+  // FP8 of the lower half of its exponents: what nearly cancels says nothing.
+  const uint32_t least =
+      part.packed.type == PackedType::kE4M3 || part.packed.type == PackedType::kE5M2 ? 0xbf : 0xff;
+  for (uint16_t codes : rhs) {
+    for (char& byte : memory.params[maker.operands[codes].param]) byte = static_cast<char>(random() & least);
+  }
+  ExpectMatchesReference(maker, memory, "seed " + std::to_string(seed), {3e-4, 3e-3});
+}
+
+TEST(Contraction, ByPackedWeightsMatchesTheReference) {
+  for (uint32_t seed = 0; seed < 24 && !testing::Test::HasFatalFailure(); ++seed) PackedContraction(seed);
 }
 
 // Convolutions and pools over 1 to 3 spatial axes; of images [n, c, ...], or with their channels last, or

@@ -93,6 +93,11 @@ class Interpreter {
     return ToDouble(NaturalType(o.dtype), Read(o, &present));
   }
 
+  double ReadAt(const Operand& operand, int64_t at) const {
+    ExpectWithin(operand, at);
+    return ToDouble(NaturalType(operand.dtype), scalar::LoadValue(operand.dtype, Data(operand), at));
+  }
+
   // Returns what the tape yields.
   Value RunTape(Tape tape) {
     std::vector<Value> r(tape.size());
@@ -168,6 +173,25 @@ class Interpreter {
     });
   }
 
+  // The packed weight of right side j at the present point.
+  double ReadPacked(size_t j) {
+    const Operand& codes = part_.operands[part_.rhs[j]];
+    PackedShape shape = {1, 1, part_.packed.block, BitsOf(part_.packed.type)};
+    int64_t n = 0, k = 0;
+    for (size_t d = 0; d < part_.loops.size(); ++d) {
+      const bool reduced = d >= static_cast<size_t>(EpilogueLoops(part_));
+      if (codes.strides[d] != 0) (reduced ? shape.k : shape.n) *= part_.loops[d];
+      (reduced ? k : n) += codes.strides[d] * point_[d];
+    }
+    n /= shape.Stride();
+    const auto at = [&](uint16_t operand) { return ReadAt(part_.operands[operand], shape.ScaleAt(n, k)); };
+    const int64_t bit = shape.BitAt(n, k);
+    const auto byte = static_cast<uint32_t>(ReadAt(codes, bit / 8));
+    const double value = PackedValue(part_.packed.type, byte >> (bit % 8) & ((1u << shape.bits) - 1));
+    const double zero = part_.zeros.empty() ? part_.packed.zero : at(part_.zeros[j]);
+    return (value - zero) * at(part_.scales[j]);
+  }
+
   void Contraction() {
     const size_t outer = static_cast<size_t>(EpilogueLoops(part_));
     ForEach(0, outer, [&] {
@@ -185,7 +209,7 @@ class Interpreter {
           x = ToDouble(type, RunTape(part_.prologue));
         }
         for (size_t j = 0; j < sums.size(); ++j) {
-          const double y = ReadDouble(part_.rhs[j]);
+          const double y = part_.packed.type == PackedType::kNone ? ReadDouble(part_.rhs[j]) : ReadPacked(j);
           sums[j] += x * y;
           whole[j] += static_cast<int64_t>(x) * static_cast<int64_t>(y);
         }

@@ -269,6 +269,24 @@ TEST(NarrowWeights, OddCountsAndSignsComeOutOfTheirBytes) {
   ExpectNear(Evaluate(m, {})[0], {-2, -16, 14});
 }
 
+// ONNX Runtime's quantiser writes these where the model's opset lacks the type, or with UseQDQContribOps.
+TEST(NarrowWeights, TheDomainOfContribsQuantisesAndDequantisesAsWell) {
+  constexpr int kInt4 = 22;
+  ModelMaker m(17);
+  m.Input("x", {3});
+  Bytes(m, "w", {3}, std::string("\x8f\x07", 2), kInt4);  // -1, -8, 7
+  Bytes(m, "zero", {}, std::string(1, '\x80'));
+  m.Floats("scale", {}, {2});
+  Microsoft(m, "QuantizeLinear", {"x", "scale", "zero"}, {"q"});
+  Microsoft(m, "DequantizeLinear", {"q", "scale", "zero"}, {"y"});
+  Microsoft(m, "DequantizeLinear", {"w", "scale"}, {"z"});
+  m.Output("y");
+  m.Output("z");
+  const auto got = Evaluate(m, {Data(DType::kF32, {3}, std::vector<float>{3.5f, -5.0f, 1000.0f})});
+  ExpectNear(got[0], {4, -4, 254});
+  ExpectNear(got[1], {-2, -16, 14});
+}
+
 TEST(NarrowWeights, WhatDoesNotDequantiseThemRefusesThem) {
   constexpr int kUint4 = 21;
   ModelMaker m(21);

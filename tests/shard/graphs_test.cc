@@ -6,6 +6,7 @@
 
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
+#include "compiler/shard/pad_uneven.h"
 #include "compiler/shard/rank_graph.h"
 #include "compiler/shard/shard_graph.h"
 #include "tests/shard/mesh_evaluate.h"
@@ -151,6 +152,127 @@ TEST(ShardTest, PartsOnSeveralDevicesAreNeverSummed) {
   EXPECT_EQ(rules(0, x, 0, 2), 1u);
 }
 
+// A vocabulary and an inner dim that the devices do not divide are made longer, and the results are the same.
+TEST(ShardTest, UnevenDimsArePadded) {
+  for (int64_t devices : {2, 3, 4}) {
+    DecoderShape shape;
+    shape.hidden = 96;
+    shape.heads = 12;
+    shape.groups = 12;
+    shape.inner = 211;
+    shape.vocabulary = 1499;
+    SmallGraph s;
+    MakeDecoder(shape, &s);
+    const ShardedGraph sharded = Sharded(s.g, devices);
+    const std::string by = "padded, for " + std::to_string(devices) + " devices to divide it: ";
+    EXPECT_NE(sharded.text.find(by + "211 to 2"), std::string::npos) << sharded.text;
+    EXPECT_NE(sharded.text.find(by + "1499 to "), std::string::npos) << sharded.text;
+    EXPECT_LT(WeightBytes(sharded.ranks[0]), 1.1 * static_cast<double>(WeightBytes(s.g) / devices) + 3000)
+        << sharded.text;
+    EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2 * shape.layers + 1) << sharded.text;
+    ExpectSame(s.g, sharded.ranks, std::to_string(devices) + " devices");
+  }
+}
+
+TEST(ShardTest, PaddingChangesNoResult) {
+  int padded = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SmallGraph s;
+    if (seed % 3 == 0) {
+      DecoderShape shape;
+      shape.inner = 61 + seed;
+      shape.vocabulary = 301 + seed;
+      shape.parallel = seed % 2 == 0;
+      MakeDecoder(shape, &s);
+    } else {
+      MakeRandom(seed, &s);
+    }
+    SeparateWeights(&s.g);
+    for (int64_t devices : {2, 5, 7}) {
+      ir::Graph graph = s.g;
+      const auto dims = PadUneven(Costs(graph, devices), {}, &graph);
+      padded += dims.empty() ? 0 : 1;
+      ASSERT_EQ(ir::Validate(graph), "") << seed;
+      const ir::Values inputs = passes::RandomInputs(s.g);
+      const auto want = ir::EvaluateGraph(s.g, inputs), got = ir::EvaluateGraph(graph, inputs);
+      ASSERT_TRUE(want.ok() && got.ok()) << seed;
+      for (size_t o = 0; o < want->size(); ++o)
+        ExpectNear(*(*want)[o], *(*got)[o], "seed " + std::to_string(seed));
+    }
+  }
+  EXPECT_GT(padded, 30);
+}
+
+// Synthetic weights go on behind their end: what is computed there is not summed.
+TEST(ShardTest, PaddedSyntheticWeightsAddNothing) {
+  SmallGraph s;
+  const auto synthetic = [&](const Shape& shape, uint64_t key) {
+    auto data = std::make_shared<ir::ConstantData>();
+    data->shape = shape;
+    data->synthetic = true;
+    data->synthetic_key = key;
+    data->synthetic_scale = 0.05f;
+    return s.b.Constant(data);
+  };
+  const ir::NodeId both = synthetic(Shape({64, 602}), 1);  // two weights side by side
+  const ir::NodeId x = s.In("x", Shape({3, 64}));
+  const ir::NodeId gate = s.b.MatMul(x, s.b.Slice(both, 1, 0, 1, 301)),
+                   up = s.b.MatMul(x, s.b.Slice(both, 1, 301, 1, 301));
+  const ir::NodeId inner = s.b.Mul(s.b.Unary(TapeOp::kExp, gate), up);
+  s.Out("y", s.b.MatMul(inner, synthetic(Shape({301, 64}), 2)));
+  for (int64_t devices : {2, 3}) {
+    const ShardedGraph sharded = Sharded(s.g, devices);
+    EXPECT_NE(sharded.text.find("padded"), std::string::npos) << sharded.text;
+    ExpectSame(s.g, sharded.ranks, std::to_string(devices) + " devices");
+  }
+}
+
+// Whether a device finds all that it reads by index, up to where it exchanges something.
+bool AllInRange(const ir::Graph& rank, const ir::Values& inputs) {
+  ir::Values values(static_cast<size_t>(rank.size()));
+  for (ir::NodeId id : rank.TopologicalOrder()) {
+    const ir::Node& node = rank.node(id);
+    if (node.op == ir::Op::kCollective) return true;
+    ir::Values in;
+    for (ir::NodeId i : node.inputs) in.push_back(values[static_cast<size_t>(i)]);
+    if (node.op == ir::Op::kInput) {
+      values[static_cast<size_t>(id)] = inputs[static_cast<size_t>(node.As<ir::InputAttrs>().index)];
+      continue;
+    }
+    auto value = ir::EvaluateNode(node, in);
+    if (!value.ok()) return false;
+    values[static_cast<size_t>(id)] = value.Take();
+  }
+  return true;
+}
+
+// Row 1499 of a table that is 1536 rows long now is out of range as it was; row -1 is its last.
+TEST(ShardTest, RowsThatPaddingAddsAreOutOfRange) {
+  SmallGraph s;
+  const ir::NodeId ids = s.b.Input("ids", DType::kI64, Shape({4}));
+  std::vector<double> rows(1499 * 96);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<double>(i % 7919);
+  const ir::NodeId table = s.b.Floats(DType::kF32, Shape({1499, 96}), rows);
+  s.g.outputs.push_back({"y", s.b.Gather(table, ids, 0)});
+  const ShardedGraph sharded = Sharded(s.g, 4);
+  ASSERT_NE(sharded.text.find("padded"), std::string::npos) << sharded.text;
+  for (const int64_t id :
+       {int64_t{0}, int64_t{1498}, int64_t{-1}, int64_t{-1499}, int64_t{1499}, int64_t{-1500}}) {
+    const std::vector<int64_t> numbers = {1, id, 2, 3};
+    const auto* bytes = reinterpret_cast<const uint8_t*>(numbers.data());
+    const ir::Values inputs = {
+        ir::ConstantData::Own(DType::kI64, Shape({4}), std::vector<uint8_t>(bytes, bytes + 32))};
+    const auto want = ir::EvaluateGraph(s.g, inputs);
+    bool found = true;
+    for (const ir::Graph& rank : sharded.ranks) found = found && AllInRange(rank, inputs);
+    EXPECT_EQ(want.ok(), found) << id;
+    if (want.ok()) {
+      const auto got = EvaluateMesh(sharded.ranks, std::vector<ir::Values>(4, inputs));
+      ExpectNear(*(*want)[0], *got[0][0], std::to_string(id));
+    }
+  }
+}
+
 TEST(ShardTest, AttentionAndMlpBesideOneAnotherShareAnAllReduce) {
   DecoderShape shape;
   shape.parallel = true;
@@ -191,11 +313,12 @@ TEST(ShardTest, ConvolutionsAreSharedOutByChannels) {
   }
 }
 
-TEST(ShardTest, WhatDoesNotDivideIsOnEveryDeviceAndNamed) {
+TEST(ShardTest, WhatDoesNotDivideAndIsNotPaddedIsOnEveryDeviceAndNamed) {
   SmallGraph s;
   MakeDecoder({}, &s);
   const ShardedGraph sharded = Sharded(s.g, 7);
-  EXPECT_EQ(WeightBytes(sharded.ranks[0]), WeightBytes(s.g));
+  for (const char* heads : {"w20 (", "w21 ("})
+    EXPECT_NE(sharded.text.find(std::string("on every device: ") + heads), std::string::npos) << sharded.text;
   EXPECT_NE(sharded.text.find("no dim of it divides by 7"), std::string::npos) << sharded.text;
   ExpectSame(s.g, sharded.ranks, "7 devices");
 }

@@ -82,6 +82,7 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "compile x.onnx -o p --shape x",
                                 "compile x.onnx -o p --state y",
                                 "compile x.onnx -o p --donate y,,z",
+                                "compile x.onnx -o p --sample :tokens",
                                 "compile a.onnx b.onnx -o p",
                                 "compile x.onnx -o p --synthetic-weights abc",
                                 "compile x.onnx -o p --precision f64",
@@ -100,6 +101,10 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "run p --input x",
                                 "bench p --input =f.npy",
                                 "bench p --runs 0",
+                                "test c --rtol nan",
+                                "test c --atol nan",
+                                "test c --rtol inf",
+                                "test c --atol -1e-5",
                                 "check p --frobnicate"}) {
     EXPECT_EQ(Rondo(arguments).status, 2) << arguments;
   }

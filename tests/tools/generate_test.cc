@@ -218,6 +218,8 @@ TEST_F(Generate, WhatIsNoDecoderIsRefusedInASentence) {
   Compile(kPycoder, "");
   EXPECT_PRINTS(Run("--prompt a --program decoder"), "the plan has no program \"decoder\"");
   EXPECT_PRINTS(Run("--prompt a --port tokens=positions"), "no tokens: integers [texts, tokens]");
+  EXPECT_PRINTS(Run("--prompt a --port mask=tokenz"), "no program has an input \"tokenz\"");
+  EXPECT_PRINTS(Run("--prompt a --port positions=k_cache"), "no program has an input \"k_cache\"");
   EXPECT_PRINTS(Run("--prompt a --port logits=lo"), "no output has logits called \"lo\"");
   EXPECT_PRINTS(Run("--prompt-file " + folder_.File("none")), "No such file");
   for (const char* wrong :

@@ -30,6 +30,12 @@ generate=("$python" "$top/tools/generate" "$work/plan" --rondo "$rondo" --tokeni
 cmp "$work/out" <(cat "$model/greedy.bytes"; echo)
 "${generate[@]}" --prefix-file "$work/prompt" --prompt ' "' --prompt ' é' --max-tokens 20 --seed 3 --temperature 0.5 >"$work/two"
 grep -q '^== text 2$' "$work/two"
+"${generate[@]}" --prompt a --max-tokens 5 --json 2>"$work/error" >"$work/json"
+"$python" -c 'import json, sys; assert len(json.load(sys.stdin)["texts"][0]["tokens"]) == 5' <"$work/json"
+if "${generate[@]}" --prompt '' 2>"$work/error"; then exit 1; fi
+grep -q "^tools/generate: the text '' gives no token" "$work/error"
+if "${generate[@]}" --prompt a --rondo "$work/none" 2>"$work/error"; then exit 1; fi
+grep -q "^tools/generate: there is no rondo command $work/none" "$work/error"
 if "${generate[@]}" --prompt a --stop-token nothing 2>"$work/error"; then exit 1; fi
 grep -q "the tokenizer has no token 'nothing'" "$work/error"
 echo '{' >"$work/tokenizer.json"

@@ -166,6 +166,11 @@ class CompileCommand : public Command {
               "what f32 matmuls, convolutions and attention compute in: f32 (default), tf32, f16, bf16; with "
               "f16 and bf16 states are of that type, other inputs and outputs stay f32",
               "TYPE")
+        .Text("--quantize-weights", &quantize_,
+              "rounds weights of matmuls to int4, int8, fp8, int2 or fp4, with a scale for each column or, "
+              "as in "
+              "int4:32, for each block of 16 to 256 numbers; -v says what each weight lost",
+              "TYPE[:BLOCK]")
         .Text("--matmuls,--products", &matmuls_,
               "matmuls on GPUs: generated, by cuBLASLt wherever it can (library), or what is quicker by "
               "estimate (auto, the default)",
@@ -341,10 +346,22 @@ class CompileCommand : public Command {
       }
     }
     options_.sample_logits = sample_.substr(0, sample_.rfind(':'));
+    if (!sample_.empty() && options_.sample_logits.empty())
+      return Misuse("compile", "--sample " + sample_ + " is not of the form LOGITS[:TOKENS]");
     if (const size_t colon = sample_.rfind(':'); colon != std::string::npos)
       options_.sample_tokens = sample_.substr(colon + 1);
     if (!ParsePrecision(precision_, &options_.precision)) {
       return Misuse("compile", "--precision " + precision_ + " is none of f32, tf32, f16, bf16");
+    }
+    if (!quantize_.empty()) {
+      const std::optional<WeightBits> bits = ParseWeightBits(quantize_);
+      if (!bits) {
+        return Misuse("compile",
+                      "--quantize-weights " + quantize_ +
+                          " is none of int2, int4, int8, fp4, fp8, alone or as in int4:32 with a block of "
+                          "16, 32, 64, 128 or 256");
+      }
+      options_.quantize = *bits;
     }
     if ((!profile_.empty() || options_.alternatives > 0) && !options_.targets.any_gpu()) {
       return Misuse("compile", "--profile and --alternatives are for GPUs: give --target cuda:sm_90a");
@@ -399,18 +416,38 @@ class CompileCommand : public Command {
                                 {"unused", use.unused}};
   }
 
+  // What --quantize-weights did to each weight: the lines of the pass's text behind the first, by tabs.
+  void PrintWeights(const PassReport& pass) {
+    Section section;
+    section.title = "Weights in fewer bits: " + pass.program;
+    section.table.head = {"weight", "[n, k]", "type", "relative RMS error", "bytes before", "after"};
+    std::istringstream lines(pass.text);
+    std::string line, field;
+    for (std::getline(lines, line); std::getline(lines, line);) {
+      std::istringstream fields(line);
+      std::vector<std::string> row;
+      while (std::getline(fields, field, '\t')) row.push_back(field);
+      section.table.rows.push_back(row);
+    }
+    if (!section.table.rows.empty()) out_.Print(section);
+  }
+
   void PrintPasses(const CompileReport& report) {
     Section section;
     section.title = "Passes";
     section.table.head = {"program", "pass", "ms", "what it did"};
     for (const PassReport& pass : report.passes) {
-      std::string text = pass.text;
+      std::string text =
+          pass.pass == "quantize_weights" ? pass.text.substr(0, pass.text.find('\n')) : pass.text;
       for (char& c : text) {
         if (c == '\n') c = ';';
       }
       section.table.rows.push_back({pass.program, pass.pass, Printf("%.1f", pass.seconds * 1e3), text});
     }
     out_.Print(section);
+    for (const PassReport& pass : report.passes) {
+      if (pass.pass == "quantize_weights") PrintWeights(pass);
+    }
     Section orders;
     orders.title = "Order of steps";
     for (const ProgramReport& program : report.programs)
@@ -426,7 +463,7 @@ class CompileCommand : public Command {
 
   CompileOptions options_;
   std::vector<std::string> models_, shapes_, bound_, states_, donations_, ops_, annotations_;
-  std::string precision_ = "f32", profile_;
+  std::string precision_ = "f32", profile_, quantize_;
   std::string output_, seed_, sample_, write_synthetic_, kernel_cache_, matmuls_ = "auto",
                                                                         weights_ = "divide", target_ = "host";
   int64_t devices_ = 0, tensor_parallel_ = 0, pipeline_parallel_ = 0;

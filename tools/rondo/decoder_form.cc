@@ -275,6 +275,22 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
   return Status::Ok();
 }
 
+// A name that no program knows must not pass unnoticed.
+Status CheckPorts(const PlanData& plan, const FormOptions& options, const DecoderForm& form) {
+  for (const auto& said : options.roles) {
+    const auto names = [&](const Port& port) { return !port.is_state && port.name == said.first; };
+    const bool found =
+        std::any_of(form.programs.begin(), form.programs.end(), [&](const DecoderProgram& program) {
+          const auto& inputs = plan.programs[program.program].inputs;
+          return std::any_of(inputs.begin(), inputs.end(), names);
+        });
+    if (!found)
+      return Status::Error(Code::kNotFound, "--port: no program has an input \"%s\" that is given with runs",
+                           said.first.c_str());
+  }
+  return Status::Ok();
+}
+
 bool Draws(const DecoderProgram& program) {
   const auto has = [&](PortRole role) {
     return std::any_of(program.inputs.begin(), program.inputs.end(),
@@ -309,6 +325,7 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
         Code::kUnsupported,
         "no program of the plan reads one token of each text, as tokens are generated: compile "
         "one more (prefill=..., decode=...)");
+  RONDO_RETURN_IF_ERROR(CheckPorts(plan, options, form));
   RONDO_RETURN_IF_ERROR(CheckStates(plan, form));
   RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));
   form.draws = Draws(form.programs.back());

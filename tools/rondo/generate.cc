@@ -80,7 +80,7 @@ class GenerateCommand : public Command {
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
     if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
     if (!(sampling_.temperature >= 0 && sampling_.temperature < 1e30))
-      return "--temperature is a number from 0 on";
+      return "--temperature is a number from 0 on, below 1e30";
     if (!(sampling_.top_p > 0 && sampling_.top_p <= 1)) return "--top-p is a number above 0, at most 1";
     const auto number = [](const std::string& text, auto* to) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *to);

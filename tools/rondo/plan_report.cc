@@ -81,8 +81,7 @@ std::string MemoryText(const PlanData& plan, const Program& program, const Port&
       return "donated: " + std::string(Name(other.kind)) + " \"" + std::string(other.name) +
              "\" takes it over";
   }
-  const std::string_view kept = WhyKept(plan, program, port.name);
-  return kept.empty() ? Name(buffer.kind) : "donated, and kept: " + std::string(kept);
+  return WhyKept(plan, program, port.name).empty() ? Name(buffer.kind) : "donated, and kept as it is";
 }
 
 Section Ports(const PlanData& plan, const Program& program) {
@@ -96,6 +95,12 @@ Section Ports(const PlanData& plan, const Program& program) {
                                     MemoryText(plan, program, port)});
     }
   };
+  for (const Port& port : program.inputs) {
+    const std::string_view kept = WhyKept(plan, program, port.name);
+    if (!kept.empty())
+      section.lines.push_back("nothing lies in donated input \"" + std::string(port.name) +
+                              "\": " + std::string(kept));
+  }
   add("in", program.inputs);
   add("out", program.outputs);
   return section;

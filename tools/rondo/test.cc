@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -77,6 +78,10 @@ class TestCommand : public Command {
   int Run() override {
     Result<std::vector<uint32_t>> devices = ParseDevices(load_.devices);
     if (!devices.ok()) return Misuse("test", devices.status().message());
+    for (const auto& [name, value] : {std::pair("--rtol", rtol_), std::pair("--atol", atol_)}) {
+      if (!(value >= 0) || std::isinf(value))
+        return Misuse("test", Printf("%s %g is not a finite number from 0 on", name, value));
+    }
     const size_t shared = static_cast<size_t>(tensor_parallel_ * pipeline_parallel_);
     if (shared > 1 && !devices->empty() && devices->size() != shared)
       return Misuse("test", Printf("--tp %d, --pp %d: --devices %s names %zu devices",

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kFamilyNames[] = {"",      "few_rows", "mma",   "wgmma",   "simt",
                                              "tf32",  "tma",      "dot",   "library", "staged",
-                                             "flash", "windows",  "plain", "imma"};
+                                             "flash", "windows",  "plain", "imma",    "packed"};
 
 // What plans and profiles called families before.
 struct OldName {

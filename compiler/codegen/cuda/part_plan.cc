@@ -32,6 +32,12 @@ Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
   return {};
 }
 
+// Packed weights are what few templates know.
+bool Takes(const PartTemplate& one, const Part& part) {
+  return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||
+         one.family == TemplateFamily::kPlain;
+}
+
 // The lines about other kernels with which a part begins, unless its templates write them themselves.
 void WriteNeighbours(Skeleton skeleton, PartWriter* writer) {
   writer->Include("dependent_launch");
@@ -50,7 +56,8 @@ void WriteNeighbours(Skeleton skeleton, PartWriter* writer) {
 void PutStreamsFirst(std::vector<KernelCandidate>* candidates) {
   double stream = 0;
   const auto few_rows = [](const KernelCandidate& one) {
-    return one.configuration.family == TemplateFamily::kFewRows;
+    return one.configuration.family == TemplateFamily::kFewRows ||
+           one.configuration.family == TemplateFamily::kPacked;
   };
   for (const KernelCandidate& one : *candidates) {
     if (few_rows(one)) stream = std::max(stream, one.microseconds);
@@ -74,6 +81,7 @@ PartPlan PlanPart(const PartContext& context) {
   if (skeleton == Skeleton::kContraction || skeleton == Skeleton::kConvolution)
     plan.context.matmul = MatmulProblemOf(context.part, context.params);
   for (const PartTemplate* one : TemplatesOf(skeleton)) {
+    if (!Takes(*one, context.part)) continue;
     const std::vector<KernelCandidate> candidates = one->candidates(plan.context);
     plan.candidates.insert(plan.candidates.end(), candidates.begin(), candidates.end());
     plan.by.resize(plan.candidates.size(), one);

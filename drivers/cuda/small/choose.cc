@@ -36,14 +36,14 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-// By estimate.
-bool IsQuicker(const SyncPoint& point) {
+// Than NCCL by estimate; among ranks of one GPU at any size that the estimate knows.
+bool IsQuicker(const SyncPoint& point, bool shared) {
   const double ranks = static_cast<double>(point.participants.size());
   // Others move half of what an all-reduce of the whole does.
   const double size =
       static_cast<double>(point.bytes) * (point.op == CollectiveOp::kAllReduce ? 1 : ranks / 2);
-  const AllReduceTime& last = std::end(kSmallTimes)[-1];
-  return size <= last.bytes &&
+  if (size > std::end(kSmallTimes)[-1].bytes) return false;
+  return shared ||
          AllReduceMicroseconds(kSmallTimes, size, ranks) < AllReduceMicroseconds(kNcclTimes, size, ranks);
 }
 
@@ -71,7 +71,7 @@ bool CanBeSmall(const SyncPoint& point) {
 SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  const bool small = kernels == CollectiveKernels::kSmall || shared || IsQuicker(point);
+  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, shared);
   return small ? kernel : SmallKernel::kNone;
 }
 

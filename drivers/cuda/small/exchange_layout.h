@@ -33,11 +33,11 @@ struct alignas(16) Words {
 
 // Of a rank, in its memory: which collective comes next, whatever graph holds it.
 struct State {
-  u32 epoch;
-  u32 arrived;  // blocks that have ended the one under way
-  u32 dead;     // one of them has failed: nothing is sent or waited for any more
+  u64 ticks;  // kTicks a collective, of which each of its blocks adds a share once it knows the epoch
+  u32 dead;   // one of them has failed: nothing is sent or waited for any more
   u32 padding;
 };
+enum : u32 { kTicks = 1u << 16 };  // at least as many as blocks
 
 // A rank's view of its group. A plain value, which kernels take.
 struct Group {

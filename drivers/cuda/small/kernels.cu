@@ -7,7 +7,10 @@ namespace rondo::small {
 struct Gpu {
   const Group& group;
   const Call& call;
-  u64 began = 0;
+  long long began = 0, next = 0;  // of the wait under way: clocks when it began, and when to look again
+
+  enum : long long { kFirstLook = 200'000, kSeldom = 4'000'000 };  // clocks: 100 us and 2 ms, or a little more
+  enum : u64 { kClocksPerNanosecond = 2 };                         // at most
 
   static __device__ __forceinline__ Words Load(const Words* at) {
     Words words;
@@ -34,20 +37,21 @@ struct Gpu {
   static __device__ __forceinline__ u32 Now(const u32* at) {
     return *const_cast<const volatile u32*>(at);
   }
-  static __device__ __forceinline__ u64 Nanoseconds() {
-    u64 now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
-    return now;
-  }
-
-  // Looks at the clock, and over the bus at the flag, now and then.
-  __device__ __noinline__ bool GoOn(u32 tries, u32 rank) {
-    if (tries % 64 != 0) return true;
+  __device__ __forceinline__ bool GoOn(u32 tries, u32 rank) { return tries % 32 != 0 || Look(tries == 32, rank); }
+  // Looks over the bus at the flag, more and more seldom: many warps do at once. Time is that of the
+  // multiprocessor's clock: the GPU's own would have them queue for it.
+  __device__ __noinline__ bool Look(bool first, u32 rank) {
+    const long long now = clock64();
+    if (first) {
+      began = now;
+      next = now + kFirstLook;
+    }
+    if (now < next) return true;
+    const long long waited = now - began;
+    next = now + (waited < kSeldom ? waited : kSeldom);
     if (Now(&group.state->dead) != 0) return false;
     if (Now(group.abort) != 0) return Fail(kAbortFault, rank);
-    const u64 now = Nanoseconds();
-    if (began == 0) began = now;
-    return now - began <= group.limit_ns || Fail(kLateFault, rank);
+    return static_cast<u64>(waited) / kClocksPerNanosecond <= group.limit_ns || Fail(kLateFault, rank);
   }
   __device__ bool Fail(u32 fault, u32 rank) {
     *const_cast<volatile u32*>(&group.state->dead) = 1;
@@ -61,21 +65,30 @@ struct Gpu {
   }
 };
 
-// All blocks of the kernel before have ended, so the epoch is that of this one until its last block ends.
+// Waits for the kernels before it, which it may have begun beside: where the GPU can. The driver takes "//+90" away
+// there (SmallKernels::LoadFunctions): the text is for older ones too.
+__device__ __forceinline__ void WaitForKernelsBefore() { asm volatile("//+90 griddepcontrol.wait;" ::: "memory"); }
+
+// All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them have
+// read the epoch. Nobody waits for the sum.
+__device__ __forceinline__ u32 NextEpoch(State* state) {
+  const u64 ticks = *const_cast<const volatile u64*>(&state->ticks);
+  __syncthreads();
+  const u32 share = kTicks / gridDim.x, rest = kTicks - share * (gridDim.x - 1);
+  if (threadIdx.x == 0) atomicAdd(&state->ticks, u64{blockIdx.x == 0 ? rest : share});
+  return static_cast<u32>(ticks / kTicks);
+}
+
 template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
-  State* const state = group.state;
-  const u32 epoch = Gpu::Now(&state->epoch);
+  WaitForKernelsBefore();
+  const bool dead = Gpu::Now(&group.state->dead) != 0;
+  const u32 epoch = NextEpoch(group.state);
+  if (dead) return;
   Gpu gpu{group, call};
-  if (Gpu::Now(&state->dead) == 0) {
-    Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
-                           u64{gridDim.x} * blockDim.x);
-    body(exchange);
-  }
-  __syncthreads();
-  if (threadIdx.x != 0 || atomicAdd(&state->arrived, 1u) + 1 != gridDim.x) return;
-  state->arrived = 0;
-  state->epoch = epoch + 1;
+  Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
+                         u64{gridDim.x} * blockDim.x);
+  body(exchange);
 }
 
 }  // namespace rondo::small

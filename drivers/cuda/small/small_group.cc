@@ -62,7 +62,7 @@ Status SmallGroup::MakeRank(Rank* rank, uint64_t inbox_bytes) {
   RONDO_RETURN_IF_ERROR(device.small().Load());
   RONDO_ASSIGN_OR_RETURN(rank->memory, device.Allocate(rank_bytes_, 256));
   RONDO_ASSIGN_OR_RETURN(Stream * stream, device.CreateStream());
-  const small::State first = {small::kFirstEpoch, 0, 0, 0};
+  const small::State first = {uint64_t{small::kFirstEpoch} * small::kTicks, 0, 0};
   Status status = device.Fill(rank->memory, 0, inbox_bytes, stream);
   if (status.ok()) status = device.CopyIn(rank->memory + inbox_bytes, &first, sizeof(first), stream);
   uint32_t ignored = 0;
@@ -82,14 +82,14 @@ SmallGroup::~SmallGroup() {
 }
 
 Status SmallGroup::Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
-                           StreamHandle stream) {
+                           bool after_kernel, StreamHandle stream) {
   small::Call with = call;
   with.bytes = point.bytes;
   with.element = ElementOf(point.dtype);
   const uint64_t blocks = (PacksShared(kernel, point) + SmallKernels::kThreads - 1) / SmallKernels::kThreads;
   return ranks_[rank].device->small().Enqueue(kernel,
                                               static_cast<uint32_t>(std::min<uint64_t>(blocks, most_blocks_)),
-                                              ranks_[rank].group, with, stream);
+                                              ranks_[rank].group, with, after_kernel, stream);
 }
 
 void SmallGroup::Abort() { __atomic_store_n(abort_, 1, __ATOMIC_RELEASE); }

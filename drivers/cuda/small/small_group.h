@@ -24,10 +24,11 @@ class SmallGroup {
   SmallGroup(const SmallGroup&) = delete;
   SmallGroup& operator=(const SmallGroup&) = delete;
 
+  // `after_kernel` as SmallKernels has it.
   // Enqueues (or records) `rank`'s part on `stream`. Collectives of a rank must be in order. One that does
   // not end is told in `faults`. Different ranks may be used by different threads at once.
   Status Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
-                 StreamHandle stream);
+                 bool after_kernel, StreamHandle stream);
   // Ends what is in flight within moments; the group is of no use from then on. From any thread.
   void Abort();
 

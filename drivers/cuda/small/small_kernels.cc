@@ -1,5 +1,9 @@
 #include "drivers/cuda/small/small_kernels.h"
 
+#include <cstring>
+
+#include "core/list.h"
+#include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 #include "drivers/cuda/small/kernels_text.h"
 
@@ -10,7 +14,17 @@ namespace {
 constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
                                   "rondo_small_reduce_scatter", "rondo_small_all_gather"};
 
+// Makes the text one for sm_90, whose kernels wait for those before them (kernels.cu).
+void MakeWait(char* text) {
+  constexpr char kTarget[] = ".target sm_80", kMark[] = "//+90";
+  if (char* target = std::strstr(text, kTarget); target != nullptr) target[sizeof(kTarget) - 3] = '9';
+  for (char* mark = text; (mark = std::strstr(mark, kMark)) != nullptr;)
+    std::memset(mark, ' ', sizeof(kMark) - 1);
+}
+
 }  // namespace
+
+bool SmallKernels::CanWait() const { return device_.major() >= 9; }
 
 Status SmallKernels::Load() {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -21,9 +35,12 @@ Status SmallKernels::Load() {
 
 Status SmallKernels::LoadFunctions() {
   const Api& api = device_.api();
+  GrowingList<char> text(kSmallKernelsText, std::strlen(kSmallKernelsText) + 1);
+  if (!text.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for the small collectives");
+  if (CanWait()) MakeWait(text.data());
   CudaDevice::Use use(device_);
   RONDO_RETURN_IF_ERROR(
-      device_.Check(api.module_load(&module_, kSmallKernelsText), "compiling the small collectives"));
+      device_.Check(api.module_load(&module_, text.data()), "compiling the small collectives"));
   for (size_t i = 0; i < kKernels; ++i) {
     RONDO_RETURN_IF_ERROR(device_.Check(api.module_function(&functions_[i], module_, kNames[i]), kNames[i]));
   }
@@ -37,9 +54,14 @@ void SmallKernels::Unload() {
 }
 
 Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
-                             StreamHandle stream) {
+                             bool after_kernel, StreamHandle stream) {
   void* params[] = {&group, &call};
+  LaunchAttribute dependent;
+  dependent.id = kDependentLaunch;
+  dependent.number = 1;
   LaunchConfig config;
+  config.attributes = &dependent;
+  config.num_attributes = after_kernel && CanWait() ? 1 : 0;
   config.grid[0] = blocks;
   config.block[0] = kThreads;
   config.stream = stream;

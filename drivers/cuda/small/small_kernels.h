@@ -28,8 +28,9 @@ class SmallKernels {
 
   // Threads of a block.
   static constexpr uint32_t kThreads = 256;
-  // Enqueues (or records) a collective of `blocks` blocks, with the device's context current.
-  Status Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
+  // Enqueues (or records) a collective of `blocks` blocks, with the device's context current. `after_kernel`:
+  // it may begin before the kernel ahead of it on the stream, the last there, ends.
+  Status Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call, bool after_kernel,
                  StreamHandle stream);
   // Enqueues the writing of `count` packs, the i-th {seed + i, ~(seed + i)}, to memory that may be another
   // GPU's.
@@ -38,6 +39,8 @@ class SmallKernels {
  private:
   static constexpr size_t kKernels = 5;  // the probe's, and one a SmallKernel
   Status LoadFunctions();
+  // Whether its kernels wait for those before them.
+  bool CanWait() const;
 
   CudaDevice& device_;
   std::mutex mutex_;  // guards the rest; functions_ does not change once loaded

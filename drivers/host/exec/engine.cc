@@ -25,6 +25,7 @@ void FillEngine(Engine* engine) {
   engine->run[static_cast<int>(Path::kColumns)] = RunColumnReduction;
   engine->run[static_cast<int>(Path::kAccumulate)] = RunAccumulate;
   engine->run[static_cast<int>(Path::kFewRows)] = RunFewRows;
+  engine->run[static_cast<int>(Path::kPacked)] = RunPacked;
   engine->run[static_cast<int>(Path::kGemm)] = RunGemm;
   engine->run[static_cast<int>(Path::kConvolution)] = RunConvolution;
   engine->run[static_cast<int>(Path::kAttention)] = RunAttention;

@@ -202,6 +202,7 @@ void RunRowReduction(const PartProgram& part, Worker& w, int64_t first, int64_t 
 void RunColumnReduction(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunAccumulate(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunFewRows(const PartProgram& part, Worker& w, int64_t first, int64_t last);
+void RunPacked(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunGemm(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunConvolution(const PartProgram& part, Worker& w, int64_t first, int64_t last);
 void RunChannels(const PartProgram& part, Worker& w, int64_t first, int64_t last);

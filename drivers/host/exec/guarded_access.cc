@@ -165,7 +165,7 @@ void LoadByRuns(const Access& a, const char* from, int n, void* out) {
     }
     return;
   }
-  const int64_t wide = NaturalType(a.dtype) == TapeType::kF32 ? 4 : 8;
+  const int64_t wide = a.wide;
   for (int64_t start = 0; start < n; start += a.run_lanes) {
     const int64_t lanes = Least<int64_t>(a.run_lanes, n - start);
     const char* run = from + a.lane.table[start] * int64_t{a.size};
@@ -180,7 +180,7 @@ void LoadByRuns(const Access& a, const char* from, int n, void* out) {
 
 void StoreByRuns(const Access& a, char* to, int n, const void* in) {
   const bool floats = a.dtype == DType::kF32;
-  const int64_t wide = NaturalType(a.dtype) == TapeType::kF32 ? 4 : 8;
+  const int64_t wide = a.wide;
   for (int64_t start = 0; start < n; start += a.run_lanes) {
     const int64_t lanes = Least<int64_t>(a.run_lanes, n - start);
     char* run = to + a.lane.table[start] * int64_t{a.size};

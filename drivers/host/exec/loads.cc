@@ -63,9 +63,20 @@ struct Element<DType::kF16> {
 #endif
 };
 
-template <DType kType>
+// Bytes that are computed with as floats. What is stored is whole, and within the type, or no number.
+#define RONDO_FLOAT_ELEMENT(name, raw)                                                           \
+  struct name {                                                                                  \
+    using Raw = raw;                                                                             \
+    using Wide = float;                                                                          \
+    static Wide Widen(Raw x) { return static_cast<Wide>(x); }                                    \
+    static Raw Narrow(Wide x) { return static_cast<Raw>(static_cast<int32_t>(x == x ? x : 0)); } \
+  };
+RONDO_FLOAT_ELEMENT(FloatI8, int8_t)
+RONDO_FLOAT_ELEMENT(FloatU8, uint8_t)
+#undef RONDO_FLOAT_ELEMENT
+
+template <DType kType, typename E = Element<kType>>
 void LoadUnit(void* out_bytes, const char* from, const LanePattern&, int n) {
-  using E = Element<kType>;
   auto* out = static_cast<typename E::Wide*>(out_bytes);
   auto* in = reinterpret_cast<const typename E::Raw*>(from);
   int i = 0;
@@ -80,18 +91,16 @@ void LoadUnit(void* out_bytes, const char* from, const LanePattern&, int n) {
   for (; i < n; ++i) out[i] = E::Widen(in[i]);
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void LoadSame(void* out_bytes, const char* from, const LanePattern&, int n) {
-  using E = Element<kType>;
   auto* out = static_cast<typename E::Wide*>(out_bytes);
   const auto value = E::Widen(*reinterpret_cast<const typename E::Raw*>(from));
   const int end = (n + 15) & ~15;
   for (int i = 0; i < end; ++i) out[i] = value;
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void LoadStride(void* out_bytes, const char* from, const LanePattern& lane, int n) {
-  using E = Element<kType>;
   auto* out = static_cast<typename E::Wide*>(out_bytes);
   auto* in = reinterpret_cast<const typename E::Raw*>(from);
   const int64_t stride = lane.stride;
@@ -99,9 +108,8 @@ void LoadStride(void* out_bytes, const char* from, const LanePattern& lane, int 
   for (int i = 0; i < n; ++i) out[i] = E::Widen(in[i * stride]);
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void LoadTable(void* out_bytes, const char* from, const LanePattern& lane, int n) {
-  using E = Element<kType>;
   auto* out = static_cast<typename E::Wide*>(out_bytes);
   auto* in = reinterpret_cast<const typename E::Raw*>(from);
   const int32_t* table = lane.table;
@@ -109,9 +117,8 @@ void LoadTable(void* out_bytes, const char* from, const LanePattern& lane, int n
   for (int i = 0; i < n; ++i) out[i] = E::Widen(in[table[i]]);
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void StoreUnit(char* to, const void* in_bytes, const LanePattern&, int n) {
-  using E = Element<kType>;
   auto* out = reinterpret_cast<typename E::Raw*>(to);
   auto* in = static_cast<const typename E::Wide*>(in_bytes);
   int i = 0;
@@ -126,36 +133,32 @@ void StoreUnit(char* to, const void* in_bytes, const LanePattern&, int n) {
   for (; i < n; ++i) out[i] = E::Narrow(in[i]);
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void StoreStride(char* to, const void* in_bytes, const LanePattern& lane, int n) {
-  using E = Element<kType>;
   auto* out = reinterpret_cast<typename E::Raw*>(to);
   auto* in = static_cast<const typename E::Wide*>(in_bytes);
   const int64_t stride = lane.stride;
   for (int i = 0; i < n; ++i) out[i * stride] = E::Narrow(in[i]);
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void StoreTable(char* to, const void* in_bytes, const LanePattern& lane, int n) {
-  using E = Element<kType>;
   auto* out = reinterpret_cast<typename E::Raw*>(to);
   auto* in = static_cast<const typename E::Wide*>(in_bytes);
   for (int i = 0; i < n; ++i) out[lane.table[i]] = E::Narrow(in[i]);
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void GatherLanes(void* out_bytes, const char* from, const int64_t* offsets, const uint8_t* mask,
                  double absent_value, int n) {
-  using E = Element<kType>;
   auto* out = static_cast<typename E::Wide*>(out_bytes);
   auto* in = reinterpret_cast<const typename E::Raw*>(from);
   const auto absent = scalar::Convert<typename E::Wide>(absent_value);
   for (int i = 0; i < n; ++i) out[i] = mask[i] != 0 ? E::Widen(in[offsets[i]]) : absent;
 }
 
-template <DType kType>
+template <DType kType, typename E = Element<kType>>
 void ScatterLanes(char* to, const void* in_bytes, const int64_t* offsets, const uint8_t* mask, int n) {
-  using E = Element<kType>;
   auto* out = reinterpret_cast<typename E::Raw*>(to);
   auto* in = static_cast<const typename E::Wide*>(in_bytes);
   for (int i = 0; i < n; ++i) {
@@ -185,9 +188,24 @@ void FillDType(Engine* engine) {
   engine->scatter[t] = ScatterLanes<kType>;
 }
 
+template <DType kType, typename E>
+void FillFloats(Engine* engine) {
+  const int t = static_cast<int>(kType);
+  engine->load_float[t][static_cast<int>(LaneKind::kUnit)] = LoadUnit<kType, E>;
+  engine->load_float[t][static_cast<int>(LaneKind::kSame)] = LoadSame<kType, E>;
+  engine->load_float[t][static_cast<int>(LaneKind::kStride)] = LoadStride<kType, E>;
+  engine->load_float[t][static_cast<int>(LaneKind::kTable)] = LoadTable<kType, E>;
+  engine->store_float[t][static_cast<int>(LaneKind::kUnit)] = StoreUnit<kType, E>;
+  engine->store_float[t][static_cast<int>(LaneKind::kSame)] = StoreStride<kType, E>;
+  engine->store_float[t][static_cast<int>(LaneKind::kStride)] = StoreStride<kType, E>;
+  engine->store_float[t][static_cast<int>(LaneKind::kTable)] = StoreTable<kType, E>;
+}
+
 }  // namespace
 
 void FillLoads(Engine* engine) {
+  FillFloats<DType::kI8, FloatI8>(engine);
+  FillFloats<DType::kU8, FloatU8>(engine);
   FillDType<DType::kF32>(engine);
   FillDType<DType::kF16>(engine);
   FillDType<DType::kBF16>(engine);

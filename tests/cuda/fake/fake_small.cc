@@ -65,12 +65,13 @@ int Run(void (Exchange<Machine>::*body)(), const std::vector<uint64_t>& words) {
   }
   Machine machine;
   for (u32 thread = 0; thread < kThreads; ++thread) {
-    Exchange<Machine> exchange(machine, group, call, state.epoch, thread, kThreads);
+    Exchange<Machine> exchange(machine, group, call, static_cast<u32>(state.ticks / kTicks), thread,
+                               kThreads);
     (exchange.*body)();
   }
   if (machine.missing) return fake_cuda::kNotYet;
   for (const auto& [at, pack] : machine.written) std::memcpy(at, &pack, sizeof(pack));
-  ++state.epoch;
+  state.ticks += kTicks;
   ++ended;
   return 0;
 }

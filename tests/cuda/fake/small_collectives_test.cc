@@ -57,7 +57,9 @@ TEST(ChooseSmall, WhatIsAskedForAndCanBe) {
   EXPECT_EQ(asked(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 64, 2)), SmallKernel::kNone);
   EXPECT_EQ(asked(CollectiveKernels::kAuto, large), SmallKernel::kNone);
   EXPECT_NE(asked(CollectiveKernels::kSmall, large), SmallKernel::kNone);
-  EXPECT_NE(ChooseSmall(CollectiveKernels::kAuto, large, /*shared=*/true), SmallKernel::kNone);
+  EXPECT_EQ(ChooseSmall(CollectiveKernels::kAuto, large, /*shared=*/true), SmallKernel::kNone);
+  EXPECT_NE(ChooseSmall(CollectiveKernels::kAuto, Point(CollectiveOp::kAllReduce, 256 << 10, 2), true),
+            SmallKernel::kNone);
   // Nobody knows that all have begun where one has nothing to add.
   EXPECT_EQ(asked(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 72, 8)), SmallKernel::kOneShot);
   for (const SyncPoint& never :

@@ -16,8 +16,9 @@ DEV u32 remote_shared(u32 address, u32 block) {
   return far;
 }
 // V floats (1, 2 or a multiple of 4) from the shared memory of COUNT blocks of the cluster, `stride` apart
-// from block `first` on, added up. All are asked for before the first is waited for.
-template <int COUNT, int V>
+// from block `first` on, added up. All are asked for before the first is waited for. WHOLE: they are the bits
+// of 32-bit integers.
+template <int COUNT, int V, bool WHOLE = false>
 DEV void sum_blocks(u32 address, u32 first, u32 stride, float* out) {
   float x[COUNT][V];
 #pragma unroll
@@ -36,14 +37,15 @@ DEV void sum_blocks(u32 address, u32 first, u32 stride, float* out) {
   for (int v = 0; v < V; ++v) {
     float sum = x[0][v];
 #pragma unroll
-    for (int r = 1; r < COUNT; ++r) sum += x[r][v];
+    for (int r = 1; r < COUNT; ++r)
+      sum = WHOLE ? __int_as_float(__float_as_int(sum) + __float_as_int(x[r][v])) : sum + x[r][v];
     out[v] = sum;
   }
 }
 // Of all blocks.
-template <int CLUSTER, int V>
+template <int CLUSTER, int V, bool WHOLE = false>
 DEV void sum_cluster(u32 address, float* out) {
-  sum_blocks<CLUSTER, V>(address, 0, 1, out);
+  sum_blocks<CLUSTER, V, WHOLE>(address, 0, 1, out);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_CLUSTER_CUH_

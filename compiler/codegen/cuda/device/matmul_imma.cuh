@@ -26,16 +26,15 @@ DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
 #undef MMA
 }
 
-// The Multiply of matmul_tiles by the warps of a block, warps_m x warps_n x warps_k. Sums leave as the bits
-// of floats: nothing may add them, so that a cluster has one block. ABSENT: the byte of A where it is padded.
+// The Multiply of matmul_tiles by the warps of a block, warps_m x warps_n x warps_k. ABSENT: the byte
+// of A where it is padded.
 template <TileMatmul T, bool A_SIGNED, bool B_SIGNED, int ABSENT>
 struct ImmaTile {
   static constexpr TileMatmul MATMUL = T;
   static constexpr TileLayout LAYOUT = T.byte_layout();
   static constexpr int WARPS_M = T.warps_m, WARPS_N = T.warps_n, WARPS_K = T.warps_k, B_COUNT = T.b_count;
   static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
-  static constexpr bool RUNS_ON = false;
-  static_assert(T.cluster == 1, "sums of several blocks are not added up");
+  static constexpr bool WHOLE = true, RUNS_ON = false;
   using A = ByteOperandTile<T.m, T.k, T.a_vector, ABSENT>;
   using B = ByteOperandTile<T.n, T.k, T.b_vector, 0>;
   static constexpr int WARP_M = T.m / WARPS_M, WARP_N = T.n / WARPS_N, MS = WARP_M / 16, NS = WARP_N / 8;

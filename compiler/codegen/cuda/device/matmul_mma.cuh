@@ -14,6 +14,7 @@ struct MmaTile {
   static constexpr int WARPS_M = T.warps_m, WARPS_N = T.warps_n, WARPS_K = T.warps_k, B_COUNT = T.b_count;
   static constexpr bool A_K_MAJOR = T.a_k_major, B_K_MAJOR = T.b_k_major, BF16 = T.bf16;
   static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
+  static constexpr bool WHOLE = false;
   static constexpr bool RUNS_ON = false;
   using A = OperandTile<T.m, T.k, A_K_MAJOR, T.a_vector, BF16>;
   using B = OperandTile<T.n, T.k, B_K_MAJOR, T.b_vector, BF16>;

@@ -14,6 +14,7 @@ struct SimtTile {
   static constexpr bool A_K_MAJOR = T.a_k_major, B_K_MAJOR = T.b_k_major;
   static_assert(T.m == T.n && T.k == kFloatTileK, "square tiles");
   static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
+  static constexpr bool WHOLE = false;
   static constexpr bool RUNS_ON = false;
   using A = FloatOperandTile<SIZE, kFloatTileK, A_K_MAJOR, T.a_vector>;
   using B = FloatOperandTile<SIZE, kFloatTileK, B_K_MAJOR, T.b_vector>;

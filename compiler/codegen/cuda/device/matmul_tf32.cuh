@@ -27,6 +27,7 @@ struct Tf32Tile {
   static constexpr int WARPS_M = T.warps_m, WARPS_N = T.warps_n, B_COUNT = T.b_count;
   static constexpr bool A_K_MAJOR = T.a_k_major, B_K_MAJOR = T.b_k_major;
   static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
+  static constexpr bool WHOLE = false;
   static constexpr bool RUNS_ON = false;
   using A = FloatOperandTile<T.m, kFloatTileK, A_K_MAJOR, T.a_vector>;
   using B = FloatOperandTile<T.n, kFloatTileK, B_K_MAJOR, T.b_vector>;

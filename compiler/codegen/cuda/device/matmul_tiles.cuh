@@ -13,6 +13,7 @@
 //   PANELS: a B is so many of `B`, 64 columns each where there are several
 //   Multiply(memory): has accumulators of 0; `memory`: shared address of the first stage
 //   wait(): until all that was begun is complete
+//   WHOLE: its sums are integers, stored as the bits of floats
 //   store(accumulators): B after B, in rows of AccumulatorsPitch floats, and a barrier after them
 //
 // (tile_m, tile_n): the tile's place; `rank`: the block's in its cluster. An element of A lies at the sum of
@@ -63,7 +64,7 @@ DEV void matmul_tiles(u32 tile_m, u32 tile_n, u32 rank, MatmulExtents problem, c
   stages.drain();
   float* accumulators = (float*)(shared_memory + (memory - base));
   multiply.store(accumulators);
-  tile_epilogue<MATMUL>(accumulators, rank, m, n, problem, epilogue);
+  tile_epilogue<MATMUL, Multiply::WHOLE>(accumulators, rank, m, n, problem, epilogue);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_MATMUL_TILES_CUH_

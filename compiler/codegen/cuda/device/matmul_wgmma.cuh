@@ -14,6 +14,7 @@ template <TileMatmul T>
 struct TwoWarpgroups {
   static constexpr TileMatmul MATMUL = T;
   static constexpr TileLayout LAYOUT = T.wgmma_layout();
+  static constexpr bool WHOLE = false;
   static constexpr bool B_K_MAJOR = T.b_k_major, BF16 = T.bf16, RUNS_ON = true;
   static constexpr int PANELS = B_K_MAJOR ? 1 : T.n / 64, STAGE = LAYOUT.stage(),
                        PITCH = AccumulatorsPitch(T.n);

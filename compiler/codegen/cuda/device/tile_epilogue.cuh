@@ -30,8 +30,8 @@ DEV void store_fragments(float* sums, int row, int column, const float (*acc)[NS
 }
 
 // The accumulators of a tile, rows AccumulatorsPitch(N) apart, of all blocks of the cluster; each block
-// has its share of the rows.
-template <TileMatmul MATMUL, typename Epilogue>
+// has its share of the rows. WHOLE: they are the bits of 32-bit integers, before and after.
+template <TileMatmul MATMUL, bool WHOLE, typename Epilogue>
 DEV void tile_epilogue(const float* accumulators, u32 rank, int row, int column, MatmulExtents problem,
                        Epilogue epilogue) {
   constexpr int M = MATMUL.m, N = MATMUL.n, B_COUNT = MATMUL.b_count, CLUSTER = MATMUL.cluster,
@@ -45,7 +45,7 @@ DEV void tile_epilogue(const float* accumulators, u32 rank, int row, int column,
     for (int j = 0; j < B_COUNT; ++j) {
       const float* from = accumulators + (j * M + r) * PITCH + c;
       if (CLUSTER > 1)
-        sum_cluster<CLUSTER, LANES>(shared_address(from), x + j * LANES);
+        sum_cluster<CLUSTER, LANES, WHOLE>(shared_address(from), x + j * LANES);
       else
         load_shared<LANES>(from, x + j * LANES);
     }

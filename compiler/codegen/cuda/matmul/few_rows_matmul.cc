@@ -109,29 +109,6 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return candidates;
 }
 
-// auto a_at = [&](m, k) -> uint4: eight elements of A along K, in B's type.
-void WriteAVectors(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
-  const Part& part = context.part;
-  const Operand &lhs = part.operands[part.lhs], &rhs = part.operands[part.rhs[0]];
-  writer->Line("auto a_at = [&](int m, int k) -> uint4 {");
-  if (part.prologue.empty() && lhs.dtype == rhs.dtype && IsPlain(lhs) && problem.a_k_major &&
-      problem.a_vector == 8) {
-    const FlatOperand a = Flatten(part, lhs);
-    WritePlace("a_m_place", problem.m_loops, a, true, writer);
-    WritePlace("a_k_place", problem.k_loops, a, false, writer);
-    writer->Line("return *(const uint4*)(p" + Text(lhs.param) +
-                 " + 2 * (a_m_place(m).a + a_k_place(k).a)); };");
-    return;
-  }
-  const std::string type = Truth(rhs.dtype == DType::kBF16);
-  std::string words;
-  for (int w = 0; w < 4; ++w) {
-    words += std::string(w == 0 ? "" : ", ") + "pack_pair<" + type + ">(a_value(m, k + " + Text(2 * w) +
-             "), a_value(m, k + " + Text(2 * w + 1) + "))";
-  }
-  writer->Line("return make_uint4(" + words + "); };");
-}
-
 Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
                          PartWriter* writer) {
   const MatmulProblem& problem = *context.matmul;
@@ -146,7 +123,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   WritePlace("b_k_place", problem.k_loops, b, false, writer);
   WriteBases(part, "", writer);
   WriteAValue(context, problem, 1, writer);
-  if (!matmul.f32) WriteAVectors(context, problem, writer);
+  if (!matmul.f32) WriteAVectors(context, problem, part.operands[part.rhs[0]].dtype, writer);
   WriteEpilogue(context, problem, 1, "", writer);
   writer->Line((matmul.f32 ? "matmul_few_rows_f32<" : "matmul_few_rows<") +
                Aggregate("FewRowsMatmul", matmul) + ">(block, " + Text(blocks) + "u, " +

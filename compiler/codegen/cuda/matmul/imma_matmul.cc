@@ -62,7 +62,6 @@ std::optional<int> StagesOf(const CudaTarget& target, const TileMatmul& matmul, 
 // As for 16-bit types, whose tensor cores multiply half as many.
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
-  if (tile.configuration.cluster != 1) return std::nullopt;  // sums in 32 bits are not added across blocks
   const GpuTable& gpu = GpuTableOf(context.target);
   const TileMatmul matmul = MatmulOf(context, problem, tile.configuration);
   if (!StagesOf(context.target, matmul, tile.own_steps)) return std::nullopt;

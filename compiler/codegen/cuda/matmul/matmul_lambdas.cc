@@ -64,6 +64,28 @@ void WriteAValue(const PartContext& context, const MatmulProblem& problem, int l
   writer->Line("return (float)" + value + "; };");
 }
 
+void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DType type, PartWriter* writer) {
+  const Part& part = context.part;
+  const Operand& lhs = part.operands[part.lhs];
+  writer->Line("auto a_at = [&](int m, int k) -> uint4 {");
+  if (part.prologue.empty() && lhs.dtype == type && IsPlain(lhs) && problem.a_k_major &&
+      problem.a_vector == 8) {
+    const FlatOperand a = Flatten(part, lhs);
+    WritePlace("a_m_place", problem.m_loops, a, true, writer);
+    WritePlace("a_k_place", problem.k_loops, a, false, writer);
+    writer->Line("return *(const uint4*)(p" + Text(lhs.param) +
+                 " + 2 * (a_m_place(m).a + a_k_place(k).a)); };");
+    return;
+  }
+  const std::string bf16 = Truth(type == DType::kBF16);
+  std::string words;
+  for (int w = 0; w < 4; ++w) {
+    words += std::string(w == 0 ? "" : ", ") + "pack_pair<" + bf16 + ">(a_value(m, k + " + Text(2 * w) +
+             "), a_value(m, k + " + Text(2 * w + 1) + "))";
+  }
+  writer->Line("return make_uint4(" + words + "); };");
+}
+
 void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("auto b_value = [&](int which, int n, int k) -> float {");

@@ -22,6 +22,9 @@ void WritePresent(const FlatOperand& operand, PartWriter* writer);
 // auto a_value = [&](m, k) -> float: A's element, through its prologue. Of several `lanes`: [&](m, k, float*
 // x), elements along K.
 void WriteAValue(const PartContext& context, const MatmulProblem& problem, int lanes, PartWriter* writer);
+// auto a_at = [&](m, k) -> uint4: eight elements of A along K as f16 or bf16 (`type`); a_value is written
+// before.
+void WriteAVectors(const PartContext& context, const MatmulProblem& problem, DType type, PartWriter* writer);
 // auto b_value = [&](which B, n, k) -> float
 void WriteBValue(const PartContext& context, const MatmulProblem& problem, PartWriter* writer);
 // const char* const b[]: where each B begins. `start`: what is added to the elements before it.

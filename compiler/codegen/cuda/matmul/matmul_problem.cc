@@ -38,8 +38,13 @@ class Reader {
     }
     b_ = Flatten(part_, rhs);
     Split();
-    PutContiguousLast(part_, b_, &problem_.n_loops);
-    PutContiguousLast(part_, b_, &problem_.k_loops);
+    if (packed()) {
+      SortByB(&problem_.n_loops);
+      SortByB(&problem_.k_loops);
+    } else {
+      PutContiguousLast(part_, b_, &problem_.n_loops);
+      PutContiguousLast(part_, b_, &problem_.k_loops);
+    }
     problem_.b_count = static_cast<int64_t>(part_.rhs.size());
     ReadA();
     ReadB();
@@ -69,6 +74,14 @@ class Reader {
     for (size_t l = first; l < part_.loops.size(); ++l) problem_.k_loops.push_back(l);
   }
 
+  bool packed() const { return part_.packed.type != PackedType::kNone; }
+
+  // Packed weights count through N and K in one order.
+  void SortByB(std::vector<size_t>* loops) const {
+    std::stable_sort(loops->begin(), loops->end(),
+                     [&](size_t x, size_t y) { return b_.strides[x] > b_.strides[y]; });
+  }
+
   bool AMoves(size_t loop) const {
     if (part_.prologue.empty()) return MovesAlong(part_, part_.operands[part_.lhs], loop);
     for (const TapeInst& inst : part_.prologue) {
@@ -83,7 +96,7 @@ class Reader {
     if (!part_.prologue.empty() || !lhs.indirects.empty()) return;
     FlatOperand flat = Flatten(part_, lhs);
     // K is counted as A lies, if it is contiguous along it.
-    PutContiguousLast(part_, flat, &problem_.k_loops);
+    if (!packed()) PutContiguousLast(part_, flat, &problem_.k_loops);
     PutContiguousLast(part_, flat, &problem_.m_loops);
     const ParamFacts& facts = params_[lhs.param];
     const int along_k = VectorAlong(part_, lhs, problem_.k_loops.back(), facts);

@@ -8,6 +8,29 @@ namespace {
 
 constexpr std::string_view kHeaders[] = {"reductions", "scalar"};
 
+// const float NAME: the packed weight at the counters' n and k.
+void WritePackedValue(const Part& part, size_t j, const std::string& name, PartWriter* writer) {
+  const Operand& codes = part.operands[part.rhs[j]];
+  const DType scale = part.operands[part.scales[j]].dtype;
+  std::vector<int64_t> over_n(codes.strides.begin(), codes.strides.end()), over_k = over_n;
+  PackedShape shape = {1, 1, part.packed.block, BitsOf(part.packed.type)};
+  for (size_t l = 0; l < part.loops.size(); ++l) {
+    const bool reduced = l >= static_cast<size_t>(EpilogueLoops(part));
+    (reduced ? over_n : over_k)[l] = 0;
+    (reduced ? shape.k : shape.n) *= codes.strides[l] == 0 ? 1 : part.loops[l];
+  }
+  const auto pointer = [&](Span<const uint16_t> operands) {
+    return operands.empty() ? std::string("nullptr") : "p" + Text(part.operands[operands[j]].param);
+  };
+  writer->Include("packed_value");
+  writer->Line("const float " + name + " = packed_value<" + Text(static_cast<int>(part.packed.type)) + ", " +
+               Text(shape.bits) + ", " + Text(static_cast<int>(scale)) + ">(" + pointer(part.rhs) + ", " +
+               pointer(part.scales) + ", " + pointer(part.zeros) + ", " + Text(part.packed.zero) + ", (" +
+               AffineText(0, {over_n.data(), over_n.size()}) + ") / " + Text(shape.Stride()) + ", " +
+               AffineText(0, {over_k.data(), over_k.size()}) + ", " + Text(shape.pieces()) + ", " +
+               Text(shape.blocks()) + ", " + IntText(shape.block) + ");");
+}
+
 Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   writer->Line("wait_for_earlier();");
@@ -15,7 +38,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   const int64_t points = context.Points(0, first), k = context.Points(first, all);
   const std::string type = TypeText(part.acc_type);
   const Operand& rhs = part.operands[part.rhs[0]];
-  const bool warp = rhs.strides[all - 1] == 1 && k >= 32;
+  const bool warp = rhs.strides[all - 1] == 1 && k >= 32 && part.packed.type == PackedType::kNone;
   const int64_t points_a_block = warp ? kCudaBlock / 32 : kCudaBlock;
   writer->Line("const u64 point = (u64)block * " + Text(points_a_block) + " + threadIdx.x" +
                (warp ? " / 32;" : ";"));
@@ -33,7 +56,11 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
   }
   for (size_t j = 0; j < part.rhs.size(); ++j) {
     std::string n = Text(j);
-    writer->Load(part.rhs[j], "rhs" + n);
+    if (part.packed.type == PackedType::kNone) {
+      writer->Load(part.rhs[j], "rhs" + n);
+    } else {
+      WritePackedValue(part, j, "rhs" + n, writer);
+    }
     writer->Line("acc" + n + " = op_add(acc" + n + ", op_mul((" + type + ")" + lhs + ", (" + type + ")rhs" +
                  n + "));");
   }

@@ -64,8 +64,8 @@ class Splitter {
 
   bool ReadPart(size_t index) {
     const Part& part = op_.kernel.parts[index];
-    if (part.skeleton != Skeleton::kContraction || part.sequential || !part.prologue.empty() ||
-        part.acc_type != TapeType::kF32)
+    if (part.skeleton != Skeleton::kContraction || part.packed.type != PackedType::kNone || part.sequential ||
+        !part.prologue.empty() || part.acc_type != TapeType::kF32)
       return false;
     const std::vector<cuda::ParamFacts> facts(op_.kernel.num_params);
     const std::optional<MatmulProblem> problem = cuda::MatmulProblemOf(part, facts);

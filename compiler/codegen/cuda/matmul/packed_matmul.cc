@@ -1,0 +1,143 @@
+// Matmuls of few rows by weights of fewer bits: codes are streamed once and unpacked in registers
+// (device/matmul_packed.cuh).
+#include <algorithm>
+
+#include "compiler/codegen/cuda/device/packed_layout.h"
+#include "compiler/codegen/cuda/matmul/matmul_cost.h"
+#include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr int64_t kMostRows = 16;                  // that two instructions of tensor cores multiply
+constexpr int64_t kMostScales = int64_t{1} << 25;  // of 64 bytes: their places are 32-bit numbers
+constexpr int64_t kReserved = 1024;                // bytes of shared memory that a block takes for itself
+
+PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
+                      const KernelConfiguration& configuration) {
+  const Part& part = context.part;
+  const Operand& scales = part.operands[part.scales[0]];
+  PackedMatmul matmul = {};
+  matmul.m = static_cast<int>(problem.m);
+  matmul.n = static_cast<int>(problem.n);
+  matmul.k = static_cast<int>(problem.k);
+  matmul.b_count = static_cast<int>(problem.b_count);
+  matmul.warps = static_cast<int>(configuration.warps);
+  matmul.stages = static_cast<int>(configuration.m);
+  matmul.pieces = static_cast<int>(configuration.n);
+  matmul.cluster = static_cast<int>(configuration.cluster);
+  matmul.type = static_cast<int>(part.packed.type);
+  matmul.bits = BitsOf(part.packed.type);
+  // One block is any number not below all of K.
+  matmul.block = static_cast<int>(std::min(part.packed.block, int64_t{1} << 30));
+  matmul.scale_bytes = static_cast<int>(ByteSize(scales.dtype));
+  matmul.scale_bf16 = scales.dtype == DType::kBF16;
+  matmul.zeros = !part.zeros.empty();
+  matmul.zero = part.packed.zero;
+  matmul.bf16 = part.packed.dtype == DType::kBF16;
+  matmul.b_constant =
+      AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
+  return matmul;
+}
+
+bool Suits(const PartContext& context, const MatmulProblem& problem) {
+  const Part& part = context.part;
+  const int64_t block = part.packed.block;
+  const bool power = (block & (block - 1)) == 0;
+  return Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.m <= kMostRows && problem.k % 8 == 0 &&
+         (power || block >= problem.k) &&
+         problem.n / 16 * (problem.k / std::min(block, problem.k) + 1) < kMostScales;
+}
+
+// Stages of copies, pieces of a step, warps and blocks that split K.
+struct Tried {
+  int64_t stages, pieces, warps, cluster;
+};
+constexpr Tried kTried[] = {{5, 4, 8, 1},  {6, 2, 8, 1},  {4, 2, 8, 1}, {8, 2, 8, 1},
+                            {10, 4, 8, 1}, {12, 1, 8, 1}, {6, 1, 8, 1}, {5, 4, 4, 1},
+                            {6, 2, 4, 1},  {4, 2, 4, 1},  {5, 4, 8, 2}, {6, 2, 8, 2},
+                            {6, 2, 8, 4},  {3, 2, 8, 8},  {3, 2, 4, 8}, {4, 2, 4, 4}};
+
+// What was quickest of the matmuls of a decoder; the others come in the order of the list.
+Tried QuickestOf(const MatmulProblem& problem) {
+  constexpr int64_t kDeep = 8192;
+  if (problem.m > 8 && problem.k >= kDeep) return {3, 2, 8, 8};
+  if (problem.b_count > 1) return {4, 2, 8, 1};
+  return problem.k >= kDeep ? Tried{6, 2, 8, 1} : Tried{5, 4, 8, 1};
+}
+
+KernelConfiguration ConfigurationOf(const Tried& tried) {
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kPacked;
+  configuration.m = tried.stages;
+  configuration.n = tried.pieces;
+  configuration.warps = tried.warps;
+  configuration.cluster = tried.cluster;
+  return configuration;
+}
+
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  std::vector<KernelCandidate> candidates;
+  if (!context.matmul || context.part.packed.type == PackedType::kNone) return candidates;
+  const MatmulProblem& problem = *context.matmul;
+  if (!Suits(context, problem)) return candidates;
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const int64_t bytes = problem.n * problem.k * problem.b_count * BitsOf(context.part.packed.type) / 8;
+  const KernelConfiguration quickest = ConfigurationOf(QuickestOf(problem));
+  for (const Tried& tried : kTried) {
+    const KernelConfiguration configuration = ConfigurationOf(tried);
+    if (tried.cluster > 1 && !context.target.clusters()) continue;
+    if (context.cluster != 0 && static_cast<int64_t>(context.cluster) != tried.cluster) continue;
+    const PackedMatmul matmul = MatmulOf(context, problem, configuration);
+    if (matmul.shared() > static_cast<int64_t>(context.target.shared)) continue;
+    const double place = configuration == quickest ? 0 : 1 + static_cast<double>(candidates.size());
+    const double cycles =
+        gpu.stream_start + static_cast<double>(bytes) / gpu.memory_bytes + gpu.stream_next_best * place;
+    candidates.push_back({configuration, cycles / gpu.cycles_a_microsecond});
+  }
+  return candidates;
+}
+
+std::string Pointers(const Part& part, Span<const uint16_t> operands) {
+  std::string text;
+  for (uint16_t index : operands) text += (text.empty() ? "p" : ", p") + Text(part.operands[index].param);
+  return text.empty() ? "nullptr" : text;
+}
+
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
+  const Part& part = context.part;
+  const PackedMatmul matmul = MatmulOf(context, problem, configuration);
+  const int64_t shared = matmul.shared();
+  // Several blocks a multiprocessor where there is room: each fills what the others' ends leave.
+  const int64_t resident =
+      std::max<int64_t>(1, std::min<int64_t>(3, context.target.shared_processor / (shared + kReserved)));
+  const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
+  const int64_t most =
+      std::max<int64_t>(1, static_cast<int64_t>(context.Processors()) * resident / configuration.cluster);
+  const int64_t blocks = std::min(tiles, most) * configuration.cluster;
+  writer->Include("matmul_packed");
+  writer->Line("const int batch = 0; (void)batch;");
+  writer->Line("const char* const codes[] = {" + Pointers(part, part.rhs) + "};");
+  writer->Line("const char* const scales[] = {" + Pointers(part, part.scales) + "};");
+  writer->Line("const char* const zeros[] = {" + Pointers(part, part.zeros) + "};");
+  WriteAValue(context, problem, 1, writer);
+  WriteAVectors(context, problem, part.packed.dtype, writer);
+  WriteEpilogue(context, problem, 1, "", writer);
+  writer->Line("matmul_packed<" + Aggregate("PackedMatmul", matmul) + ">(block, " + Text(blocks) +
+               "u, PackedMatrices{codes, scales, zeros}, a_at, epilogue);");
+  PartLaunch launch;
+  launch.shared = static_cast<uint32_t>(shared);
+  launch.cluster = static_cast<uint32_t>(configuration.cluster);
+  launch.resident = static_cast<uint32_t>(resident);
+  return WithBlocks(launch, blocks);
+}
+
+}  // namespace
+
+constinit const PartTemplate kPackedMatmul = {TemplateFamily::kPacked, {}, Candidates, Write};
+
+}  // namespace rondo::cuda

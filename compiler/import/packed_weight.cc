@@ -1,0 +1,109 @@
+#include "compiler/import/packed_weight.h"
+
+#include <optional>
+
+#include "compiler/ir/packed.h"
+#include "core/scalar.h"
+#include "formats/onnx/tensor.h"
+
+namespace rondo::importer {
+
+namespace {
+
+using DataPointer = std::shared_ptr<const ir::ConstantData>;
+
+constexpr int64_t kMostBytes = int64_t{1} << 44;
+
+// Number `i` of those that are packed into the bytes, as it counts from the least one.
+int CodeAt(const NarrowCodes& codes, int64_t i) {
+  const int code = codes.data->bytes[static_cast<size_t>(i * codes.bits / 8)] >> (i * codes.bits % 8);
+  const int mask = (1 << codes.bits) - 1;
+  return (code & mask) ^ (codes.is_signed ? 1 << (codes.bits - 1) : 0);
+}
+
+bool IsNoNumber(PackedType type, int code) {
+  return (type == PackedType::kE4M3 && (code & 0x7f) == 0x7f) ||
+         (type == PackedType::kE5M2 && (code & 0x7f) >= 0x7c);
+}
+
+// The weight as a matrix [n, k], of which element (n, k) is number n * n_stride + k * k_stride, and its
+// scales: that of a row and a block is number row * scale_row + block * scale_block.
+struct Layout {
+  int64_t n = 0, k = 0, n_stride = 0, k_stride = 0, block = 0;
+  int64_t scale_row = 0, scale_block = 0;
+};
+
+std::optional<Layout> LayoutOf(const Shape& x, const Shape& scales, int axis, int64_t block) {
+  // k is the axis of the blocks; without them the axis that scales do not count.
+  const int along = block > 0 ? axis : scales.elements() == 1 ? 0 : 1 - axis;
+  Layout layout;
+  layout.k = x[along];
+  layout.n = x[1 - along];
+  layout.k_stride = along == 1 ? 1 : x[1];
+  layout.n_stride = along == 1 ? x[1] : 1;
+  layout.block = block > 0 ? block : layout.k;
+  if (layout.n < 16 || layout.k < 32 || (layout.block % 16 != 0 && layout.block < layout.k))
+    return std::nullopt;
+  const int64_t blocks = (layout.k + layout.block - 1) / layout.block;
+  if (block == 0) {
+    if (scales.elements() != 1 && !(scales == Shape({layout.n}))) return std::nullopt;
+    layout.scale_row = scales.elements() == 1 ? 0 : 1;
+    return layout;
+  }
+  Shape expected = x;
+  expected[along] = blocks;
+  if (!(scales == expected)) return std::nullopt;
+  layout.scale_row = along == 1 ? blocks : 1;
+  layout.scale_block = along == 1 ? 1 : layout.n;
+  return layout;
+}
+
+}  // namespace
+
+Result<NodeId> DequantisedWeight(OpContext& c) {
+  const std::shared_ptr<const NarrowCodes> codes = c.InValue(0).narrow;
+  const std::shared_ptr<const NarrowCodes> zeros = c.Has(2) ? c.InValue(2).narrow : nullptr;
+  if (codes == nullptr || codes->shape.rank != 2 || codes->data->synthetic || !IsFloat(c.dtype(1)) ||
+      c.dtype(1) == DType::kF64)
+    return kNoNode;
+  if (c.Has(2) && (zeros == nullptr || zeros->data->synthetic || zeros->type != codes->type ||
+                   zeros->is_signed != codes->is_signed || !(zeros->shape == c.shape(1))))
+    return kNoNode;
+  const bool whole = codes->type <= PackedType::kU8;
+  DataPointer scales;
+  if (!c.b.ConstantValue(c.In(1), kMostBytes, &scales)) return kNoNode;
+  DType type = c.dtype(1);
+  if (c.Int("output_dtype", 0) != 0) {
+    RONDO_ASSIGN_OR_RETURN(type, onnx::DTypeOf(static_cast<int>(c.Int("output_dtype", 0))));
+  }
+  if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16) return kNoNode;
+  RONDO_ASSIGN_OR_RETURN(const int axis, c.Axis(c.Int("axis", 1), codes->shape.rank));
+  const std::optional<Layout> found = LayoutOf(codes->shape, c.shape(1), axis, c.Int("block_size", 0));
+  if (!found) return kNoNode;
+  const Layout& layout = *found;
+  const int64_t blocks = (layout.k + layout.block - 1) / layout.block;
+  std::vector<uint8_t> numbers(static_cast<size_t>(layout.n * layout.k));
+  std::vector<float> scale(static_cast<size_t>(layout.n * blocks));
+  std::vector<float> zero(zeros == nullptr ? 0 : scale.size());
+  for (int64_t n = 0; n < layout.n; ++n) {
+    for (int64_t k = 0; k < layout.k; ++k) {
+      const int code = CodeAt(*codes, n * layout.n_stride + k * layout.k_stride);
+      if (IsNoNumber(codes->type, code)) return kNoNode;
+      numbers[static_cast<size_t>(n * layout.k + k)] = static_cast<uint8_t>(code);
+    }
+    for (int64_t b = 0; b < blocks; ++b) {
+      const int64_t from = n * layout.scale_row + b * layout.scale_block;
+      const size_t to = static_cast<size_t>(n * blocks + b);
+      scale[to] = scalar::Load<float>(scales->dtype, scales->bytes.data(), from);
+      if (zeros != nullptr) zero[to] = static_cast<float>(CodeAt(*zeros, from));
+      if (!whole && zeros != nullptr && zero[to] != 0) return kNoNode;  // ONNX has none there
+    }
+  }
+  const int32_t middle = codes->is_signed ? 1 << (codes->bits - 1) : 0;
+  const std::shared_ptr<const ir::PackedMatrix> matrix =
+      ir::Pack(codes->type, layout.n, layout.k, layout.block, numbers, scale, zero, middle, scales->dtype);
+  NodeId w = c.b.Constant(ir::PackedConstant(matrix, type, codes->data->name));
+  return layout.k_stride == 1 ? w : c.b.Transpose(w, {1, 0});
+}
+
+}  // namespace rondo::importer

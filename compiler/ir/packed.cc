@@ -1,0 +1,189 @@
+#include "compiler/ir/packed.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/ir/shares.h"
+#include "core/scalar.h"
+#include "core/synthetic.h"
+
+namespace rondo::ir {
+namespace {
+
+using Data = std::shared_ptr<const ConstantData>;
+
+Data ScalesAs(DType type, const PackedShape& shape, std::span<const float> values) {
+  std::vector<uint8_t> bytes(static_cast<size_t>(shape.scales_covered() * ByteSize(type)));
+  for (int64_t row = 0; row < shape.n; ++row) {
+    for (int64_t b = 0; b < shape.blocks(); ++b) {
+      scalar::Store<float>(type, bytes.data(), shape.ScaleAt(row, b * shape.block),
+                           values[static_cast<size_t>(row * shape.blocks() + b)]);
+    }
+  }
+  return ConstantData::Own(type, {shape.scales_covered()}, std::move(bytes));
+}
+
+Data Synthetic(DType dtype, int64_t elements, uint64_t key, float scale) {
+  auto data = std::make_shared<ConstantData>();
+  data->dtype = dtype;
+  data->shape = {elements};
+  data->synthetic = true;
+  data->synthetic_key = key;
+  data->synthetic_scale = scale;
+  return data;
+}
+
+// Elements [first, first + count) of a constant of one dimension; those past its end are 0.
+Data Part(const Data& whole, int64_t first, int64_t count) {
+  auto part = std::make_shared<ConstantData>(*whole);
+  part->shape = {count};
+  const auto size = static_cast<size_t>(ByteSize(whole->dtype));
+  if (whole->synthetic) {
+    part->synthetic_key += static_cast<uint64_t>(first) * kSyntheticStride;
+    return part;
+  }
+  const size_t from = static_cast<size_t>(first) * size, bytes = static_cast<size_t>(count) * size;
+  if (from + bytes <= whole->bytes.size()) {
+    part->bytes = whole->bytes.subspan(from, bytes);
+    return part;
+  }
+  std::vector<uint8_t> copy(whole->bytes.begin() + static_cast<ptrdiff_t>(from), whole->bytes.end());
+  copy.resize(bytes);
+  return ConstantData::Own(whole->dtype, part->shape, std::move(copy));
+}
+
+// The mean square of the numbers that codes drawn evenly stand for.
+double MeanSquare(PackedType type, int32_t zero) {
+  const uint32_t codes = 1u << BitsOf(type);
+  double sum = 0;
+  for (uint32_t code = 0; code < codes; ++code) {
+    const double value = PackedValue(type, code) - static_cast<float>(zero);
+    sum += value * value;
+  }
+  return sum / codes;
+}
+
+}  // namespace
+
+int64_t PackedMatrix::byte_size() const {
+  return codes->byte_size() + scales->byte_size() + (zeros == nullptr ? 0 : zeros->byte_size());
+}
+
+std::shared_ptr<const PackedMatrix> Pack(PackedType type, int64_t n, int64_t k, int64_t block,
+                                         std::span<const uint8_t> codes, std::span<const float> scales,
+                                         std::span<const float> zeros, int32_t zero, DType scale_type) {
+  auto matrix = std::make_shared<PackedMatrix>();
+  matrix->type = type;
+  matrix->n = n;
+  matrix->k = k;
+  matrix->block = block;
+  matrix->zero = zero;
+  const PackedShape shape = matrix->shape();
+  std::vector<uint8_t> bytes(static_cast<size_t>(shape.covered()));
+  const int64_t piece = shape.piece();
+  std::vector<int64_t> bits(static_cast<size_t>(piece));  // of row 0
+  for (int64_t i = 0; i < piece; ++i) bits[static_cast<size_t>(i)] = shape.BitAt(0, i);
+  InShares(shape.tiles(), 1, [&](int64_t first, int64_t last) {
+    for (int64_t row = first * 16; row < std::min(n, last * 16); ++row) {
+      uint8_t* to = bytes.data() + (shape.BitAt(row, 0) - bits[0]) / 8;
+      const uint8_t* from = codes.data() + row * k;
+      for (int64_t at = 0; at < k; at += piece, to += 512) {
+        for (int64_t i = 0; i < std::min(piece, k - at); ++i) {
+          const int64_t bit = bits[static_cast<size_t>(i)];
+          const int code = from[at + i] & ((1 << shape.bits) - 1);
+          to[bit / 8] = static_cast<uint8_t>(to[bit / 8] | code << (bit % 8));
+        }
+      }
+    }
+  });
+  matrix->codes = ConstantData::Own(DType::kU8, {shape.covered()}, std::move(bytes));
+  matrix->scales = ScalesAs(scale_type, shape, scales);
+  if (!zeros.empty()) matrix->zeros = ScalesAs(scale_type, shape, zeros);
+  return matrix;
+}
+
+std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, int64_t k, int64_t block,
+                                                    DType scale_type, uint64_t key, float spread) {
+  auto matrix = std::make_shared<PackedMatrix>();
+  matrix->type = type;
+  matrix->n = n;
+  matrix->k = k;
+  matrix->block = block;
+  matrix->zero = type <= PackedType::kU8 ? 1 << (BitsOf(type) - 1) : 0;
+  const PackedShape shape = matrix->shape();
+  // Both spread evenly: a mean square of a third of the scale's, times the codes'.
+  const double scale = spread / std::sqrt(MeanSquare(type, matrix->zero));
+  matrix->codes = Synthetic(DType::kU8, shape.covered(), key, 1);
+  matrix->scales =
+      Synthetic(scale_type, shape.scales_covered(), SyntheticMix(key), static_cast<float>(scale));
+  return matrix;
+}
+
+std::shared_ptr<const PackedMatrix> RowsOf(const PackedMatrix& matrix, int64_t first, int64_t n) {
+  auto rows = std::make_shared<PackedMatrix>(matrix);
+  rows->n = n;
+  const PackedShape shape = rows->shape();
+  rows->codes = Part(matrix.codes, first / 16 * shape.pieces() * 512, shape.covered());
+  rows->scales = Part(matrix.scales, first / 16 * shape.blocks() * 16, shape.scales_covered());
+  if (matrix.zeros != nullptr)
+    rows->zeros = Part(matrix.zeros, first / 16 * shape.blocks() * 16, shape.scales_covered());
+  return rows;
+}
+
+Data PackedConstant(std::shared_ptr<const PackedMatrix> matrix, DType dtype, std::string name) {
+  auto data = std::make_shared<ConstantData>();
+  data->dtype = dtype;
+  data->shape = {matrix->n, matrix->k};
+  data->synthetic = true;
+  // No number is larger.
+  double scale = std::abs(matrix->scales->synthetic_scale), zero = std::abs(matrix->zero);
+  if (!matrix->scales->synthetic) {
+    const ConstantData &s = *matrix->scales, *z = matrix->zeros.get();
+    for (int64_t i = 0; i < s.shape.elements(); ++i) {
+      scale = std::max(scale, std::abs(scalar::Load<double>(s.dtype, s.bytes.data(), i)));
+      if (z != nullptr) zero = std::max(zero, std::abs(scalar::Load<double>(z->dtype, z->bytes.data(), i)));
+    }
+  }
+  double code = 0;
+  for (uint32_t c = 0; c < 1u << BitsOf(matrix->type); ++c)
+    code = std::max(code, std::abs(double{PackedValue(matrix->type, c)}));
+  data->synthetic_scale = static_cast<float>(scale * (code + zero));
+  data->packed = std::move(matrix);
+  data->name = std::move(name);
+  return data;
+}
+
+std::vector<float> Unpacked(const PackedMatrix& matrix) {
+  const Data codes = WithBytes(matrix.codes), scales = WithBytes(matrix.scales);
+  const Data zeros = matrix.zeros == nullptr ? nullptr : WithBytes(matrix.zeros);
+  const PackedShape shape = matrix.shape();
+  float values[256];
+  for (uint32_t code = 0; code < 1u << shape.bits; ++code) values[code] = PackedValue(matrix.type, code);
+  std::vector<float> out(static_cast<size_t>(matrix.n * matrix.k));
+  for (int64_t row = 0; row < matrix.n; ++row) {
+    for (int64_t at = 0; at < matrix.k; ++at) {
+      const int64_t bit = shape.BitAt(row, at), block = shape.ScaleAt(row, at);
+      const int code = codes->bytes[static_cast<size_t>(bit / 8)] >> (bit % 8) & ((1 << shape.bits) - 1);
+      const float zero = zeros == nullptr ? static_cast<float>(matrix.zero)
+                                          : scalar::Load<float>(zeros->dtype, zeros->bytes.data(), block);
+      out[static_cast<size_t>(row * matrix.k + at)] =
+          (values[code] - zero) * scalar::Load<float>(scales->dtype, scales->bytes.data(), block);
+    }
+  }
+  return out;
+}
+
+PackedMatrix PackedOf(const PackedAttrs& attrs, int64_t n, int64_t k, std::span<const Data> inputs) {
+  PackedMatrix matrix;
+  matrix.type = attrs.weights.type;
+  matrix.n = n;
+  matrix.k = k;
+  matrix.block = attrs.weights.block;
+  matrix.zero = attrs.weights.zero;
+  matrix.codes = inputs[1];
+  matrix.scales = inputs[2];
+  if (attrs.has_zeros) matrix.zeros = inputs[3];
+  return matrix;
+}
+
+}  // namespace rondo::ir

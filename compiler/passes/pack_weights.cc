@@ -1,0 +1,160 @@
+// PackWeights: matmuls of few rows read packed weights as they are; for other readers they are unpacked.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "compiler/ir/packed.h"
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/unpack.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+using ir::PackedMatrix;
+using Matrix = std::shared_ptr<const PackedMatrix>;
+
+bool Is16Bit(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+
+// Rows of the matrix: what a view shows of it as the right side of a matmul.
+struct Rows {
+  int64_t first = 0, count = 0;
+  auto operator<=>(const Rows&) const = default;
+};
+
+// None unless the view shows whole rows as columns [..., k, n], in tiles that can be taken by themselves.
+std::optional<Rows> RowsShown(const PackedMatrix& matrix, const ir::View& view) {
+  if (!view.affine()) return std::nullopt;
+  const ir::ViewStep& step = view.steps[0];
+  const int r = step.shape.rank;
+  if (r < 2 || step.shape[r - 2] != matrix.k || step.strides[r - 2] != 1) return std::nullopt;
+  for (int d = 0; d < r - 2; ++d) {
+    if (step.shape[d] != 1 && step.strides[d] != 0) return std::nullopt;
+  }
+  const Rows rows = {step.offset / matrix.k, step.shape[r - 1]};
+  const bool all = rows.first == 0 && rows.count == matrix.n;
+  const bool tiles = rows.first % 16 == 0 && rows.count % 16 == 0 && rows.count >= 16;
+  const bool fits = step.strides[r - 1] == matrix.k && step.offset % matrix.k == 0 && step.offset >= 0 &&
+                    rows.first + rows.count <= matrix.n;
+  return fits && (all || tiles) ? std::optional<Rows>(rows) : std::nullopt;
+}
+
+class Packing {
+ public:
+  Packing(Graph* graph, const PassOptions& options) : g_(graph), options_(options) {}
+
+  void Constant(NodeId id) {
+    const Matrix matrix = g_->node(id).As<ir::ConstantAttrs>().data->packed;
+    bytes_ += matrix->byte_size();
+    std::map<Rows, std::vector<NodeId>> inputs;  // constants of each run of rows
+    for (NodeId reader : MatMulsOf(id)) {
+      const Node& n = g_->node(reader);
+      const std::optional<Rows> rows = RowsShown(*matrix, g_->ViewOf(n.inputs[1]));
+      if (!rows || g_->BaseOf(n.inputs[0]) == id || !Suits(n, *matrix, g_->node(id).dtype)) continue;
+      const auto [entry, added] = inputs.try_emplace(*rows);
+      if (added) entry->second = Constants(id, *ir::RowsOf(*matrix, rows->first, rows->count));
+      Replace(reader, *matrix, g_->node(id).dtype, entry->second);
+    }
+    if (g_->node(id).dead || (g_->UsersOf(id).empty() && !g_->IsOutput(id))) return;
+    ir::Builder b = BuilderLike(g_, id);
+    g_->Replace(id, Unpack(b, *matrix, g_->node(id).dtype));
+    ++unpacked_;
+  }
+
+  PassResult Result() const {
+    PassResult result;
+    result.changes = packed_;
+    if (packed_ + unpacked_ == 0) return result;
+    result.text = Count(packed_, "matmul") + " by packed weights of " + std::to_string(bytes_) + " bytes";
+    if (unpacked_ > 0) result.text += ", " + Count(unpacked_, "weight") + " unpacked in every run";
+    return result;
+  }
+
+ private:
+  // The matmuls whose right side shows the constant.
+  std::vector<NodeId> MatMulsOf(NodeId id) {
+    std::vector<NodeId> found;
+    const auto look = [&](NodeId shown) {
+      for (NodeId user : g_->UsersOf(shown)) {
+        const Node& n = g_->node(user);
+        if (n.op == Op::kMatMul && n.inputs[1] == shown && n.inputs.size() == 2) found.push_back(user);
+      }
+    };
+    look(id);
+    for (NodeId user : g_->UsersOf(id)) {
+      if (g_->node(user).op == Op::kView) look(user);
+    }
+    return found;
+  }
+
+  // Whether kernels of the target are better off with the codes than with numbers unpacked before.
+  bool Suits(const Node& n, const PackedMatrix& matrix, DType dtype) const {
+    const int64_t rows = n.shape.elements() / std::max<int64_t>(1, n.shape[n.shape.rank - 1]);
+    if (n.shape.elements() == 0) return false;
+    if (options_.host) return rows <= kMostRowsOnHost;
+    const bool power = (matrix.block & (matrix.block - 1)) == 0;
+    return Is16Bit(dtype) && rows <= kMostRowsOnGpu && matrix.k % 8 == 0 &&
+           (power || matrix.block >= matrix.k);
+  }
+
+  NodeId Add(NodeId like, std::shared_ptr<const ir::ConstantData> data, const char* what) {
+    Node constant;
+    constant.op = Op::kConstant;
+    constant.dtype = data->dtype;
+    constant.shape = data->shape;
+    constant.sources = g_->node(like).sources;
+    if (!g_->node(like).name.empty()) constant.name = g_->node(like).name + what;
+    constant.attrs = ir::ConstantAttrs{std::move(data)};
+    return g_->Add(std::move(constant));
+  }
+
+  std::vector<NodeId> Constants(NodeId id, const PackedMatrix& matrix) {
+    std::vector<NodeId> nodes = {Add(id, matrix.codes, ""), Add(id, matrix.scales, ".scales")};
+    if (matrix.zeros != nullptr) nodes.push_back(Add(id, matrix.zeros, ".zeros"));
+    return nodes;
+  }
+
+  void Replace(NodeId matmul, const PackedMatrix& matrix, DType dtype, const std::vector<NodeId>& constants) {
+    const Node& old = g_->node(matmul);
+    Node node;
+    node.op = Op::kMatMul;
+    node.dtype = old.dtype;
+    node.shape = old.shape;
+    node.annotations = old.annotations;
+    node.name = old.name;
+    node.attrs = ir::PackedAttrs{{matrix.type, dtype, matrix.block, matrix.zero}, matrix.zeros != nullptr};
+    node.inputs = {old.inputs[0]};
+    node.inputs.insert(node.inputs.end(), constants.begin(), constants.end());
+    const NodeId shown = old.inputs[1];
+    g_->Replace(matmul, g_->Add(std::move(node)));
+    g_->RemoveUnused({shown});
+    ++packed_;
+  }
+
+  static constexpr int64_t kMostRowsOnHost = 64, kMostRowsOnGpu = 16;
+  Graph* g_;
+  const PassOptions& options_;
+  int64_t packed_ = 0, unpacked_ = 0, bytes_ = 0;
+};
+
+}  // namespace
+
+Result<PassResult> PackWeights(Graph* graph, const PassOptions& options) {
+  Packing packing(graph, options);
+  for (NodeId id = 0, end = graph->size(); id < end; ++id) {
+    const Node& n = graph->node(id);
+    if (!n.dead && n.op == Op::kConstant && n.As<ir::ConstantAttrs>().data->packed != nullptr)
+      packing.Constant(id);
+  }
+  PassResult result = packing.Result();
+  if (!result.text.empty()) Tidy(graph);
+  return result;
+}
+
+}  // namespace rondo::passes

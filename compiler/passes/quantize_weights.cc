@@ -1,0 +1,136 @@
+// QuantizeWeights: weights of matmuls rounded to fewer bits, for models that come in f32, f16 or bf16.
+#include <cstdio>
+#include <optional>
+
+#include "compiler/ir/packed.h"
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+#include "compiler/passes/weight_rounding.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::ConstantData;
+using ir::Graph;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+constexpr int64_t kLeastElements = 4096;  // of a weight that is worth it
+
+class Quantising {
+ public:
+  Quantising(Graph* graph, const PassOptions& options) : g_(graph), options_(options) {}
+
+  void Constant(NodeId id) {
+    const std::shared_ptr<const ConstantData> data = g_->node(id).As<ir::ConstantAttrs>().data;
+    const std::optional<WeightLayout> layout = LayoutOf(id, *data);
+    if (!layout) return;
+    const int64_t block = options_.quantize_block == 0 ? layout->k : options_.quantize_block;
+    const DType scale_type = data->dtype == DType::kF16 ? DType::kF16 : DType::kBF16;
+    char error[32] = "synthetic";
+    std::shared_ptr<const ir::PackedMatrix> matrix;
+    if (data->synthetic) {
+      matrix = ir::SyntheticPacked(options_.quantize, layout->n, layout->k, block, scale_type,
+                                   data->synthetic_key, data->synthetic_scale);
+    } else {
+      double relative = 0;
+      matrix = RoundWeights(*data, *layout, {options_.quantize, block, scale_type}, &relative);
+      if (matrix == nullptr) return;
+      std::snprintf(error, sizeof(error), "%.5f", relative);
+    }
+    char line[512];
+    std::snprintf(line, sizeof(line), "\n%s\t[%lld, %lld]\t%s\t%s\t%lld\t%lld", data->name.c_str(),
+                  static_cast<long long>(layout->n), static_cast<long long>(layout->k), Name(data->dtype),
+                  error, static_cast<long long>(data->byte_size()),
+                  static_cast<long long>(matrix->byte_size()));
+    lines_ += line;
+    before_ += data->byte_size();
+    after_ += matrix->byte_size();
+    ++count_;
+    ir::Builder b = BuilderLike(g_, id);
+    NodeId packed = b.Constant(ir::PackedConstant(matrix, data->dtype, data->name));
+    g_->node(packed).name = g_->node(id).name;
+    if (layout->k_stride != 1) packed = b.Transpose(packed, {1, 0});
+    g_->Replace(id, packed);
+  }
+
+  std::string Text() const {
+    char line[160];
+    std::snprintf(line, sizeof(line), "%lld weights rounded to %s, %lld -> %lld bytes",
+                  static_cast<long long>(count_), Name(options_.quantize), static_cast<long long>(before_),
+                  static_cast<long long>(after_));
+    return line + lines_;
+  }
+  int64_t count() const { return count_; }
+
+ private:
+  // How matmuls read the constant as their right side; none if anything else reads it, or they differ.
+  std::optional<WeightLayout> LayoutOf(NodeId id, const ConstantData& data) {
+    const DType t = data.dtype;
+    if (data.packed != nullptr || data.shape.rank != 2 || data.shape.elements() < kLeastElements ||
+        g_->IsOutput(id) || (t != DType::kF32 && t != DType::kF16 && t != DType::kBF16) ||
+        data.synthetic_run != 0)
+      return std::nullopt;
+    std::optional<WeightLayout> found;
+    for (NodeId user : g_->UsersOf(id)) {
+      if (g_->node(user).op != Op::kView) {
+        if (!Read(user, id, data, &found)) return std::nullopt;
+        continue;
+      }
+      for (NodeId reader : g_->UsersOf(user)) {
+        if (!Read(reader, user, data, &found)) return std::nullopt;
+      }
+    }
+    if (found && (found->n < 16 || found->k < 32)) return std::nullopt;
+    return found;
+  }
+  bool Read(NodeId reader, NodeId shown, const ConstantData& data, std::optional<WeightLayout>* found) const {
+    const Node& n = g_->node(reader);
+    if (n.op != Op::kMatMul || n.inputs[1] != shown || n.inputs[0] == shown) return false;
+    const ir::View view = g_->ViewOf(shown);
+    if (!view.affine()) return false;
+    const ir::ViewStep& step = view.steps[0];
+    const int r = step.shape.rank;
+    const int64_t columns = data.shape[1];
+    WeightLayout layout;
+    if (step.strides[r - 2] == 1 && step.strides[r - 1] == columns && step.shape[r - 2] == columns) {
+      layout = {data.shape[0], columns, columns, 1};
+    } else if (step.strides[r - 2] == columns && step.strides[r - 1] == 1 &&
+               step.shape[r - 2] == data.shape[0]) {
+      layout = {columns, data.shape[0], 1, columns};
+    } else {
+      return false;
+    }
+    if (*found && (*found)->k_stride != layout.k_stride) return false;
+    *found = layout;
+    return true;
+  }
+
+  Graph* g_;
+  const PassOptions& options_;
+  std::string lines_;
+  int64_t before_ = 0, after_ = 0, count_ = 0;
+};
+
+}  // namespace
+
+Result<PassResult> QuantizeWeights(Graph* graph, const PassOptions& options) {
+  PassResult result;
+  if (options.quantize == PackedType::kNone) {
+    result.text = "as the model has them";
+    return result;
+  }
+  Quantising quantising(graph, options);
+  for (NodeId id = 0, end = graph->size(); id < end; ++id) {
+    const Node& n = graph->node(id);
+    if (!n.dead && n.op == Op::kConstant) quantising.Constant(id);
+  }
+  Tidy(graph);
+  result.changes = quantising.count();
+  result.text = quantising.Text();
+  return result;
+}
+
+}  // namespace rondo::passes

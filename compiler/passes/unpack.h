@@ -1,0 +1,16 @@
+// Unpack: the numbers of packed weights, worked out in every run. Internal to compiler/passes.
+#ifndef RONDO_COMPILER_PASSES_UNPACK_H_
+#define RONDO_COMPILER_PASSES_UNPACK_H_
+
+#include "compiler/ir/builder.h"
+#include "compiler/ir/packed.h"
+
+namespace rondo::passes {
+
+// The matrix as [n, k] of `dtype`: views of its bytes, shifts and masks, so that fusion has it as it has all
+// other arithmetic.
+ir::NodeId Unpack(ir::Builder& b, const ir::PackedMatrix& matrix, DType dtype);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_UNPACK_H_

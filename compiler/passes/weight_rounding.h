@@ -1,0 +1,30 @@
+// RoundWeights: a weight in f32, f16 or bf16 as numbers of fewer bits. Internal to compiler/passes.
+#ifndef RONDO_COMPILER_PASSES_WEIGHT_ROUNDING_H_
+#define RONDO_COMPILER_PASSES_WEIGHT_ROUNDING_H_
+
+#include <memory>
+
+#include "compiler/ir/packed.h"
+
+namespace rondo::passes {
+
+// A weight as a matrix whose rows are n: element (n, k) is number n * n_stride + k * k_stride.
+struct WeightLayout {
+  int64_t n = 0, k = 0, n_stride = 0, k_stride = 0;
+};
+
+struct WeightBlocks {
+  PackedType type = PackedType::kNone;
+  int64_t size = 0;  // numbers along k that share a scale
+  DType scale_type = DType::kBF16;
+};
+
+// Each number rounded to the nearest that its block's scale can say; the scale is such that the block's
+// greatest magnitude is the type's. `error`: root of the mean square of what was lost, of that of the weight.
+// Null if a number is not finite. Spread over the cores; the result does not depend on how many there are.
+std::shared_ptr<const ir::PackedMatrix> RoundWeights(const ir::ConstantData& data, const WeightLayout& layout,
+                                                     const WeightBlocks& blocks, double* error);
+
+}  // namespace rondo::passes
+
+#endif  // RONDO_COMPILER_PASSES_WEIGHT_ROUNDING_H_

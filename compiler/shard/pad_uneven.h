@@ -1,0 +1,35 @@
+// PadUneven: dims that the devices do not divide are made longer, so that they do.
+//
+// Two kinds: columns of matmuls by a weight whose results go, through pointwise work, into matmuls that sum
+// over them (a gated MLP's 11,008 on three devices), or are far more than what is summed over (a vocabulary's
+// 50,257 on four); and rows of tables. Weights get zeros (synthetic ones whatever follows). What is computed
+// beyond the old end is never seen: a matmul that sums over a padded dim reads zeros there, whoever else
+// reads it sees the old part, and an index beyond a table's old end is out of range as before. Heads are not
+// padded: caches are shaped by them.
+#ifndef RONDO_COMPILER_SHARD_PAD_UNEVEN_H_
+#define RONDO_COMPILER_SHARD_PAD_UNEVEN_H_
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/graph.h"
+#include "compiler/shard/costs.h"
+
+namespace rondo::shard {
+
+struct PaddedDim {
+  std::string name;  // of its first weight
+  int64_t from = 0, to = 0;
+  std::vector<std::shared_ptr<const ir::ConstantData>> weights;  // as they are now
+};
+
+// Changes `graph`, whose results stay what they are but for the order of sums. Those named in `leave` stay.
+// Of equal graphs the same.
+std::vector<PaddedDim> PadUneven(const Costs& costs, const std::set<std::string>& leave, ir::Graph* graph);
+
+}  // namespace rondo::shard
+
+#endif  // RONDO_COMPILER_SHARD_PAD_UNEVEN_H_

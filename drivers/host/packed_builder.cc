@@ -1,0 +1,58 @@
+// Contractions by weights in fewer bits (Path::kPacked).
+#include "drivers/host/part_builder.h"
+
+namespace rondo::host {
+
+Status PartBuilder::BuildPacked() {
+  constexpr int kM = 1, kN = 2, kK = 3;  // groups of the nest
+  constexpr int64_t kMostRows = 64;      // at a time, of the left side
+  const Nest& nest = out_->nest;
+  const PackedShape shape = {nest.points[kN], nest.points[kK], part_.packed.block, BitsOf(part_.packed.type)};
+  PackedProgram* packed = arena_.New<PackedProgram>(1).data();
+  float* values = arena_.New<float>(256).data();
+  if (packed == nullptr || values == nullptr) return NoMemory();
+  packed->stride = shape.Stride();
+  packed->piece = shape.piece();
+  packed->pieces = shape.pieces();
+  packed->block = shape.block;
+  packed->blocks = shape.blocks();
+  packed->bits = static_cast<uint32_t>(shape.bits);
+  packed->mask = (1u << shape.bits) - 1;
+  packed->zero = static_cast<float>(part_.packed.zero);
+  for (uint32_t code = 0; code <= packed->mask; ++code) values[code] = PackedValue(part_.packed.type, code);
+  if (part_.packed.type > PackedType::kU8) packed->values = values;
+
+  RONDO_RETURN_IF_ERROR(BuildLeft());
+  out_->num_rhs = static_cast<int>(part_.rhs.size());
+  for (size_t j = 0; j < part_.rhs.size(); ++j) {
+    RONDO_RETURN_IF_ERROR(BuildAccess(part_.rhs[j], out_->tiling, &packed->codes[j]));
+    RONDO_RETURN_IF_ERROR(BuildAccess(part_.scales[j], out_->tiling, &packed->scales[j]));
+    if (!part_.zeros.empty())
+      RONDO_RETURN_IF_ERROR(BuildAccess(part_.zeros[j], out_->tiling, &packed->zeros[j]));
+    // Numbers along k count as the left side's do.
+    const Access& codes = *packed->codes[j];
+    int64_t inner = 1;
+    for (int e = nest.first[kK + 1] - 1; e >= nest.first[kK]; --e) {
+      int64_t step = nest.extent[e] == 1 ? inner : 0;
+      for (int i = 0; i < codes.num_loops; ++i) {
+        if (codes.loop[i] == e) step = codes.step[i];
+      }
+      if (step != inner) return Fail("packed weights whose numbers do not lie in the order of its loops");
+      inner *= nest.extent[e];
+    }
+  }
+  RONDO_RETURN_IF_ERROR(BuildTape(part_.epilogue, out_->tiling, {}, &out_->program));
+  out_->path = Path::kPacked;
+  out_->packed = packed;
+  const int64_t rows = nest.points[kM];
+  out_->block_rows = rows < kMostRows ? rows : kMostRows;
+  out_->tasks = nest.points[0] * ((rows + out_->block_rows - 1) / out_->block_rows) * out_->tiling.tiles;
+  out_->lhs_row = (nest.points[kK] + kLanes - 1) / kLanes * kLanes + 16;
+  out_->lhs_at = Take(Bytes(out_->block_rows, out_->lhs_row, 4));
+  out_->rhs_at = Take(kPackedColumns * kPackedDepth * 4);
+  out_->acc_stride = Bytes(out_->block_rows, kLanes, 4);
+  out_->acc_at = Take(Bytes(out_->acc_stride, out_->num_rhs));
+  return Status::Ok();
+}
+
+}  // namespace rondo::host

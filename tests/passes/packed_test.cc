@@ -1,0 +1,186 @@
+// Weights in fewer bits: what rounding loses, how codes lie, and that who reads them sees the same numbers.
+#include "compiler/ir/packed.h"
+
+#include "tests/passes/small_graph.h"
+
+namespace rondo::passes {
+namespace {
+
+using ir::NodeId;
+
+NodeId Weight(SmallGraph* s, const Shape& shape) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < shape.elements(); ++i) values.push_back(std::sin(static_cast<double>(i) * 0.7));
+  return s->b.Floats(DType::kF32, shape, values);
+}
+
+PassOptions Bits(PackedType type, int64_t block) {
+  PassOptions options;
+  options.quantize = type;
+  options.quantize_block = block;
+  options.host = true;
+  return options;
+}
+
+std::vector<float> Output(const SmallGraph& s, size_t output = 0) {
+  const Result<ir::Values> values = ir::EvaluateGraph(s.g, RandomInputs(s.g));
+  EXPECT_TRUE(values.ok()) << values.status().message();
+  std::vector<float> out;
+  const ir::ConstantData& data = *(*values)[output];
+  for (int64_t i = 0; i < data.shape.elements(); ++i)
+    out.push_back(scalar::Load<float>(data.dtype, data.bytes.data(), i));
+  return out;
+}
+
+void ExpectAlike(const std::vector<float>& x, const std::vector<float>& y) {
+  ASSERT_EQ(x.size(), y.size());
+  for (size_t i = 0; i < x.size(); ++i) ASSERT_NEAR(x[i], y[i], 1e-4 * (1 + std::abs(x[i]))) << i;
+}
+
+// A matmul of so many rows by a weight [k, n], or the transpose of one [n, k].
+SmallGraph Product(int64_t rows, int64_t k, int64_t n, bool transposed) {
+  SmallGraph s;
+  const NodeId x = s.In("x", {rows, k});
+  const NodeId w = transposed ? s.b.Transpose(Weight(&s, {n, k}), {1, 0}) : Weight(&s, {k, n});
+  s.Out("y", s.b.MatMul(x, w));
+  return s;
+}
+
+const ir::PackedAttrs* PackedIn(const ir::Graph& g) {
+  for (NodeId id = 0; id < g.size(); ++id) {
+    if (!g.node(id).dead && std::holds_alternative<ir::PackedAttrs>(g.node(id).attrs))
+      return &g.node(id).As<ir::PackedAttrs>();
+  }
+  return nullptr;
+}
+
+constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
+                                 PackedType::kE4M3, PackedType::kE5M2, PackedType::kE2M1};
+
+TEST(PackedWeights, EveryCodeHasAPlaceOfItsOwn) {
+  for (int bits : {2, 4, 8}) {
+    const PackedShape shape = {37, 300, 32, bits};
+    std::vector<int> seen(static_cast<size_t>(shape.bytes() * 8));
+    for (int64_t n = 0; n < shape.n; ++n) {
+      for (int64_t k = 0; k < shape.k; ++k) {
+        for (int b = 0; b < bits; ++b) ASSERT_EQ(seen.at(static_cast<size_t>(shape.BitAt(n, k) + b))++, 0);
+      }
+    }
+    EXPECT_GE((shape.n - 1) * shape.Stride() + shape.k, shape.bytes());
+    EXPECT_GE((shape.n - 1) * shape.ScaleStride() + 1, shape.scales());
+  }
+}
+
+TEST(PackedWeights, FewRowsReadCodesAndManyReadNumbersAndBothAreTheSame) {
+  for (PackedType type : kTypes) {
+    for (const bool transposed : {false, true}) {
+      for (int64_t rows : {3, 80}) {
+        SmallGraph s = Product(rows, 208, 40, transposed);
+        const PassOptions options = Bits(type, 32);
+        ASSERT_EQ(QuantizeWeights(&s.g, options)->changes, 1);
+        const std::vector<float> rounded = Output(s);
+        ASSERT_TRUE(PackWeights(&s.g, options).ok());
+        EXPECT_EQ(ir::Validate(s.g), "") << ir::Dump(s.g);
+        EXPECT_EQ(PackedIn(s.g) != nullptr, rows == 3) << ir::Dump(s.g);
+        ExpectAlike(Output(s), rounded);
+      }
+    }
+  }
+}
+
+// The error of the one weight.
+double ErrorIn(const PassResult& result) {
+  double error = -1;
+  EXPECT_EQ(std::sscanf(result.text.c_str(), "%*[^\n]\n%*[^]]]\tf32\t%lf", &error), 1) << result.text;
+  return error;
+}
+
+TEST(PackedWeights, RoundingLosesAsMuchAsItsBitsDo) {
+  const struct {
+    PackedType type;
+    int64_t block;
+    double least, most;
+  } cases[] = {{PackedType::kU8, 0, 0.0005, 0.01}, {PackedType::kU4, 32, 0.02, 0.12},
+               {PackedType::kU4, 0, 0.02, 0.13},   {PackedType::kE4M3, 0, 0.005, 0.04},
+               {PackedType::kE5M2, 0, 0.01, 0.08}, {PackedType::kE2M1, 16, 0.02, 0.16},
+               {PackedType::kU2, 32, 0.1, 0.6}};
+  for (const auto& c : cases) {
+    SmallGraph s = Product(1, 256, 64, false);
+    const std::vector<float> exact = Output(s);
+    const Result<PassResult> result = QuantizeWeights(&s.g, Bits(c.type, c.block));
+    ASSERT_TRUE(result.ok());
+    const double error = ErrorIn(*result);
+    EXPECT_GT(error, c.least) << Name(c.type) << result->text;
+    EXPECT_LT(error, c.most) << Name(c.type) << result->text;
+    EXPECT_NE(Output(s), exact) << Name(c.type);
+  }
+}
+
+TEST(PackedWeights, NumbersThatTheBitsHoldStayAsTheyAre) {
+  SmallGraph s;
+  std::vector<double> values;
+  for (int64_t i = 0; i < 64 * 64; ++i) values.push_back(i % 64 < 32 ? static_cast<double>(i % 16 - 8) : 0);
+  const NodeId w = s.b.Transpose(s.b.Floats(DType::kF32, {64, 64}, values), {1, 0});
+  s.Out("y", s.b.MatMul(s.In("x", {2, 64}), w));
+  const std::vector<float> exact = Output(s);
+  for (PackedType type : {PackedType::kU4, PackedType::kU8}) {
+    SmallGraph copy = s;
+    const Result<PassResult> result = QuantizeWeights(&copy.g, Bits(type, 32));
+    EXPECT_EQ(ErrorIn(*result), 0);
+    ExpectAlike(Output(copy), exact);
+  }
+}
+
+TEST(PackedWeights, WeightsThatSomethingElseReadsAreLeftAlone) {
+  SmallGraph s;
+  const NodeId w = Weight(&s, {512, 160}), x = s.In("x", {2, 512});  // too large to be folded
+  s.Out("y", s.b.MatMul(x, w));
+  s.Out("sum", s.b.Reduce(ir::ReduceKind::kSum, w, {0}, false));
+  EXPECT_EQ(QuantizeWeights(&s.g, Bits(PackedType::kU4, 32))->changes, 0);
+  SmallGraph bad = Product(1, 128, 64, false);  // no number stays none
+  const NodeId inf = bad.b.Floats(DType::kF32, {128, 64}, std::vector<double>(128 * 64, INFINITY));
+  bad.Out("z", bad.b.MatMul(bad.In("v", {1, 128}), inf));
+  EXPECT_EQ(QuantizeWeights(&bad.g, Bits(PackedType::kU4, 32))->changes, 1);
+}
+
+TEST(PackedWeights, ColumnsThatAreReadByThemselvesAreTilesOfTheWhole) {
+  SmallGraph s;
+  const NodeId w = Weight(&s, {128, 96}), x = s.In("x", {1, 128});
+  s.Out("a", s.b.MatMul(x, s.b.Slice(w, 1, 0, 1, 32)));
+  s.Out("b", s.b.MatMul(x, s.b.Slice(w, 1, 32, 1, 64)));
+  ASSERT_EQ(QuantizeWeights(&s.g, Bits(PackedType::kU4, 32))->changes, 1);
+  const std::vector<float> a = Output(s, 0), b = Output(s, 1);
+  const Result<PassResult> result = PackWeights(&s.g, Bits(PackedType::kU4, 32));
+  EXPECT_EQ(result->changes, 2);
+  EXPECT_EQ(result->text.find("unpacked"), std::string::npos) << result->text;
+  ExpectAlike(Output(s, 0), a);
+  ExpectAlike(Output(s, 1), b);
+}
+
+TEST(PackedWeights, SyntheticWeightsStaySynthetic) {
+  SmallGraph s;
+  auto data = std::make_shared<ir::ConstantData>();
+  data->dtype = DType::kBF16;
+  data->shape = {256, 512};
+  data->synthetic = true;
+  data->synthetic_key = 7;
+  data->synthetic_scale = 0.1f;
+  s.Out("y", s.b.MatMul(s.In("x", {1, 256}, DType::kBF16), s.b.Constant(data)));
+  ASSERT_EQ(QuantizeWeights(&s.g, Bits(PackedType::kU4, 32))->changes, 1);
+  ASSERT_TRUE(PackWeights(&s.g, Bits(PackedType::kU4, 32)).ok());
+  int64_t bytes = 0;
+  double squares = 0;
+  for (NodeId id = 0; id < s.g.size(); ++id) {
+    if (!s.g.IsConstant(id)) continue;
+    const auto constant = s.g.node(id).As<ir::ConstantAttrs>().data;
+    EXPECT_TRUE(constant->synthetic && constant->packed == nullptr);
+    bytes += constant->byte_size();
+  }
+  EXPECT_LT(bytes, 256 * 512 * 9 / 16 + 2048);
+  const auto matrix = ir::SyntheticPacked(PackedType::kU4, 512, 256, 32, DType::kBF16, 7, 0.1f);
+  for (float x : ir::Unpacked(*matrix)) squares += double{x} * x;
+  EXPECT_NEAR(std::sqrt(squares / (256 * 512)), 0.1 / std::sqrt(3.0), 0.01);
+}
+
+}  // namespace
+}  // namespace rondo::passes
