@@ -206,6 +206,8 @@ Status VerifyRoles(const Part& part, const OperandLoops* loops) {
     }
     return packed ? VerifyPacked(part, loops, g) : Status::Ok();
   }
+  if (part.packed.type != PackedType::kNone)
+    return RONDO_BROKEN("a %s has no packed weights", Name(part.skeleton));
   if (convolution) {
     const LoopMask group = LoopRange(1, 1), out_channel = LoopRange(2, 1);
     if ((part.combine == Combine::kProduct) == part.rhs.empty()) {

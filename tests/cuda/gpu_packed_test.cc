@@ -40,6 +40,12 @@ void Add(Suite* suite, const PackedCase& p, uint32_t seed) {
                                (p.type == PackedType::kE4M3 || p.type == PackedType::kE5M2 ? 0xbf : 0xff));
     }
   }
+  for (uint16_t points : c.maker.part.zeros) {  // whole numbers, as they are in plans
+    std::vector<char>& memory = c.memory.params[c.maker.operands[points].param];
+    const auto count = static_cast<int64_t>(memory.size()) / ByteSize(p.scale);
+    for (int64_t i = 0; i < count; ++i)
+      scalar::Store<double>(p.scale, memory.data(), i, static_cast<double>(random() % 4));
+  }
   const double most = p.type == PackedType::kU8 ? 512 : p.type == PackedType::kU4 ? 32 : 8;
   c.tolerance = {2e-3, 1e-4 * most * std::sqrt(static_cast<double>(p.depth))};
   c.canaries = false;  // codes drawn as numbers are small
