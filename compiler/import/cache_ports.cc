@@ -1,6 +1,7 @@
 #include "compiler/import/cache_ports.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -84,15 +85,42 @@ int64_t IntOf(const onnx::NodeProto& node, const char* name, int64_t otherwise) 
   return otherwise;
 }
 
+// The whole numbers of a constant, an initializer or a node's; none if `name` is something else.
+std::vector<int64_t> NumbersOf(const onnx::GraphProto& graph, const std::string& name) {
+  const onnx::TensorProto* tensor = nullptr;
+  for (const onnx::TensorProto& t : graph.initializer()) {
+    if (t.name() == name) tensor = &t;
+  }
+  for (const onnx::NodeProto& node : graph.node()) {
+    if (node.op_type() != "Constant" || node.output_size() == 0 || node.output(0) != name) continue;
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.name() == "value") tensor = &attribute.t();
+    }
+  }
+  if (tensor == nullptr || tensor->data_type() != onnx::TensorProto::INT64) return {};
+  std::vector<int64_t> numbers(tensor->int64_data().begin(), tensor->int64_data().end());
+  if (numbers.empty()) {
+    numbers.resize(tensor->raw_data().size() / sizeof(int64_t));
+    std::memcpy(numbers.data(), tensor->raw_data().data(), numbers.size() * sizeof(int64_t));
+  }
+  return numbers;
+}
+
 // How many columns a product gives whose result becomes `name` through additions, norms and reshapes. 0 if
 // that is not known.
 int64_t ColumnsOf(const onnx::GraphProto& graph, std::string name) {
   constexpr int kMostSteps = 16;
   for (int step = 0; step < kMostSteps; ++step) {
-    const auto made = std::find_if(
-        graph.node().begin(), graph.node().end(),
-        [&](const onnx::NodeProto& node) { return node.output_size() > 0 && node.output(0) == name; });
+    const auto gives = [&](const onnx::NodeProto& node) { return Contains(node.output(), name); };
+    const auto made = std::find_if(graph.node().begin(), graph.node().end(), gives);
     if (made == graph.node().end() || made->input_size() == 0) return 0;
+    if (made->op_type() == "Split") {
+      const auto which =
+          std::find(made->output().begin(), made->output().end(), name) - made->output().begin();
+      const std::vector<int64_t> sizes =
+          made->input_size() < 2 ? std::vector<int64_t>() : NumbersOf(graph, made->input(1));
+      return which < std::ssize(sizes) ? sizes[static_cast<size_t>(which)] : 0;
+    }
     if (made->op_type() == "MatMulNBits") return IntOf(*made, "N", 0);
     if (made->op_type() == "MatMul" || made->op_type() == "Gemm") {
       for (const onnx::TensorProto& weight : graph.initializer()) {

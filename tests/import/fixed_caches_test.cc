@@ -313,6 +313,34 @@ TEST(FixedCachesTest, ACacheThatIsNotReadIsBegunByTheRun) {
   }
 }
 
+// Builders leave it open: it is what the product before gives, over the heads that share it.
+TEST(FixedCachesTest, TheSizeOfAHeadFollowsFromTheProductBefore) {
+  ModelMaker m;
+  Port(m.graph()->add_input(), "x", onnx::TensorProto::FLOAT, {"1", "rows", "8"});
+  for (const char* name : {"past_key", "past_value"})
+    Port(m.graph()->add_input(), name, onnx::TensorProto::FLOAT,
+         {"1", "1", "past_sequence_length", "kv_cache_dim"});
+  m.Input("last", {1}, onnx::TensorProto::INT32);
+  m.Input("total", {}, onnx::TensorProto::INT32);
+  m.Floats("weight", {8, 64}, Random(8 * 64, 1));
+  m.Node("MatMul", {"x", "weight"}, {"qkv"});
+  onnx::NodeProto* node =
+      m.Node("GroupQueryAttention", {"qkv", "", "", "past_key", "past_value", "last", "total"},
+             {"y", "present_key", "present_value"});
+  node->set_domain("com.microsoft");
+  Set(node, "num_heads", {2});
+  Set(node, "kv_num_heads", {1});
+  m.Output("y");
+  for (const char* name : {"present_key", "present_value"})
+    Port(m.graph()->add_output(), name, onnx::TensorProto::FLOAT,
+         {"1", "1", "total_sequence_length", "kv_cache_dim"});
+  FixedCaches caches;
+  auto graph = ImportWithFixedCaches(m.Make(), Rows(1), kLength, {}, nullptr, &caches);
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (size_t i : {size_t{1}, size_t{2}})
+    EXPECT_EQ(graph->node(graph->inputs[i].node).shape, Shape({1, 1, kLength, 16})) << graph->inputs[i].name;
+}
+
 // ------------------------------------------------------------------------------------------ refusals
 
 Status Refusal(Decoder& m) {
