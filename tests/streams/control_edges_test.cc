@@ -4,41 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 
-#include "runtime/plan.h"
-#include "tests/defects/effect.h"
-#include "tests/e2e/harness.h"
+#include "tests/streams/compiled_models.h"
 #include "tests/streams/ordered_model.h"
-#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
 
-using defects::EffectRunner;
 using defects::Results;
 using Pairs = std::set<std::pair<int, int>>;
 
-class ControlEdges : public testing::Test {
+class ControlEdges : public CompiledModels {
  protected:
-  // What compiling `model` so gives; options' models are replaced.
-  Result<CompiledPlan> Compile(const ModelMaker& model, CompileOptions options) {
-    std::ofstream file(folder_ / "m.onnx", std::ios::binary);
-    model.proto.SerializeToOstream(&file);
-    file.close();
-    options.models = {{"main", folder_ / "m.onnx"}};
-    options.check_passes = true;
-    return CompileToMemory(options);
-  }
-  Results Run(const CompiledPlan& compiled, uint32_t devices = 1) {
-    const std::vector<uint8_t> weights = AssembleWeights(compiled);
-    Result<Plan> plan = Plan::FromData(compiled.plan, weights);
-    EXPECT_TRUE(plan.ok()) << plan.status().message();
-    Result<std::vector<Results>> results = EffectRunner(devices).Run(*plan);
-    EXPECT_TRUE(results.ok()) << results.status().message();
-    for (const Results& each : *results) EXPECT_EQ(each, results->front());
-    return results->front();
-  }
   // Kernels that are cut elsewhere round elsewhere.
   static void ExpectNear(const Results& results, const Results& expected) {
     ASSERT_EQ(results.error, expected.error);
@@ -55,8 +32,6 @@ class ControlEdges : public testing::Test {
     options.annotations = annotations;
     return Compile(model, options).status();
   }
-
-  TemporaryFolder folder_;
 };
 
 // The steps that come from node `name`.

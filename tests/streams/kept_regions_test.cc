@@ -3,16 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <numeric>
 
 #include "compiler/schedule/keep_together.h"
-#include "runtime/plan.h"
 #include "tests/compile/hand_made.h"
-#include "tests/defects/effect.h"
-#include "tests/e2e/harness.h"
+#include "tests/streams/compiled_models.h"
 #include "tests/streams/ordered_model.h"
-#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -58,26 +54,7 @@ bool Contradicts(const OrderedModel& model, const std::vector<int>& region) {
   return false;
 }
 
-class KeptRegions : public testing::Test {
- protected:
-  Result<CompiledPlan> Compile(const ModelMaker& model, CompileOptions options) {
-    std::ofstream file(folder_ / "m.onnx", std::ios::binary);
-    model.proto.SerializeToOstream(&file);
-    file.close();
-    options.models = {{"main", folder_ / "m.onnx"}};
-    options.check_passes = true;
-    return CompileToMemory(options);
-  }
-  Results Run(const CompiledPlan& compiled) {
-    const std::vector<uint8_t> weights = AssembleWeights(compiled);
-    Result<Plan> plan = Plan::FromData(compiled.plan, weights);
-    EXPECT_TRUE(plan.ok()) << plan.status().message();
-    Result<std::vector<Results>> results = EffectRunner(1).Run(*plan);
-    EXPECT_TRUE(results.ok()) << results.status().message();
-    return results->front();
-  }
-  TemporaryFolder folder_;
-};
+class KeptRegions : public CompiledModels {};
 
 bool ComesFrom(const PlanData& plan, const Step& step, const std::string& name) {
   return step.source != kNone && plan.sources[step.source].find("\"" + name + "\"") != std::string_view::npos;
