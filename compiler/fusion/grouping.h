@@ -75,6 +75,7 @@ class Grouping {
   Kind KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const;
   void ReductionGroup(NodeId first);
   bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool AddsToCollective(NodeId id) const;
   void AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work);
 
   Context& c_;
