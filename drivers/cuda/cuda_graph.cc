@@ -57,6 +57,7 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   recording->origin = s;
   s->recording = recording.release();
   s->after_kernel = false;
+  s->held = {};
   return Status::Ok();
 }
 
@@ -72,8 +73,8 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     graph->nodes = std::move(s->recording->nodes);
     graph->recorded = std::move(s->recording->recorded);
   }
+  Status joined = Settle(s);
   Use use(*this);
-  Status joined;
   for (CollectiveNotes* notes : s->recording->notes) {
     if (joined.ok()) joined = notes->JoinTo(s->handle);
   }

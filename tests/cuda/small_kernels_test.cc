@@ -40,7 +40,7 @@ std::string WithoutItsMaker(const std::string& ptx) {
 
 TEST(SmallKernels, PtxIsThatOfTheSource) {
   const std::vector<std::string> names = {"drivers/cuda/small/exchange.h",
-                                          "drivers/cuda/small/exchange_layout.h",
+                                          "drivers/cuda/small/exchange_layout.h", "drivers/cuda/small/norm.h",
                                           "formats/machine_code/kernel_params.h"};
   std::vector<std::string> texts;
   for (const std::string& name : names) texts.push_back(TextOf(name));

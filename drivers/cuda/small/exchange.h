@@ -82,12 +82,10 @@ class Exchange {
       : m_(machine),
         g_(group),
         c_(call),
-        epoch_(epoch),
         first_(first),
-        stride_(stride),
-        slot_(epoch % kSlots * group.ranks * group.capacity),
-        sends_(slot_ + group.rank * group.capacity),
-        receives_(group.inbox[group.rank] + slot_) {}
+        stride_(stride) {
+    Begin(epoch);
+  }
 
   RONDO_SMALL void AllReduceOneShot() {
     const u64 packs = PacksOf(c_.bytes);
@@ -174,7 +172,13 @@ class Exchange {
     }
   }
 
- private:
+ protected:
+  RONDO_SMALL void Begin(u32 epoch) {
+    epoch_ = epoch;
+    const u64 slot = epoch % kSlots * g_.ranks * g_.capacity;
+    sends_ = slot + g_.rank * g_.capacity;
+    receives_ = g_.inbox[g_.rank] + slot;
+  }
   // How many parts of `part` packs reach beyond their pack `i`.
   RONDO_SMALL static u64 PartsWith(u64 i, u64 packs, u64 part) { return (packs - i + part - 1) / part; }
 
@@ -213,30 +217,51 @@ class Exchange {
       if (rank != g_.rank) Send(rank, i, pack);
     }
   }
-  // Now and then, what this rank could have sent beyond its first `packs`.
-  RONDO_SMALL void Clean(u64 packs) {
+  // Now and then, what this rank could have sent beyond its first `packs`, and noted beyond its first `notes`.
+  RONDO_SMALL void Clean(u64 packs, u64 notes = 0) {
     if (epoch_ % kCleaningPeriod >= kSlots) return;
     RONDO_NO_UNROLL
     for (u64 i = packs + first_; i < g_.capacity; i += stride_) SendToAll(i, 0);
+    RONDO_NO_UNROLL
+    for (u64 i = notes + first_; i < g_.capacity; i += stride_) Send(g_.rank, i, 0);
   }
   // Pack `i` of the first `senders` ranks, but not this one's. False: it has been given up.
   RONDO_SMALL bool Receive(u64 i, u32 senders, u64 (&packs)[kMostRanks]) {
+    u64 one[1][kMostRanks] = {};
+    if (!ReceiveSeveral(i, senders, one)) return false;
+    RONDO_UNROLL
+    for (u32 rank = 0; rank < kMostRanks; ++rank) packs[rank] = one[0][rank];
+    return true;
+  }
+  // As many from pack `i` on as there is room for, all asked for at once.
+  template <u32 kPacks>
+  RONDO_SMALL bool ReceiveSeveral(u64 i, u32 senders, u64 (&packs)[kPacks][kMostRanks]) {
     for (u32 tries = 1;; ++tries) {
-      Words words[kMostRanks] = {};
+      Words words[kPacks][kMostRanks] = {};
       u32 missing = kMostRanks;
       RONDO_UNROLL
       for (u32 rank = 0; rank < kMostRanks; ++rank) {
-        if (rank < senders && rank != g_.rank) words[rank] = m_.Load(receives_ + rank * g_.capacity + i);
+        RONDO_UNROLL
+        for (u32 p = 0; p < kPacks; ++p) {
+          if (rank < senders && rank != g_.rank)
+            words[p][rank] = m_.Load(receives_ + rank * g_.capacity + i + p);
+        }
       }
       RONDO_UNROLL
       for (u32 rank = 0; rank < kMostRanks; ++rank) {
-        if (rank >= senders || rank == g_.rank) continue;
-        if (words[rank].low >> 32 != epoch_ || words[rank].high >> 32 != epoch_) missing = rank;
-        packs[rank] = (words[rank].low & 0xffffffff) | words[rank].high << 32;
+        RONDO_UNROLL
+        for (u32 p = 0; p < kPacks; ++p) {
+          if (rank >= senders || rank == g_.rank) continue;
+          if (!HasCome(words[p][rank])) missing = rank;
+          packs[p][rank] = (words[p][rank].low & 0xffffffff) | words[p][rank].high << 32;
+        }
       }
       if (missing == kMostRanks) return true;
       if (!m_.GoOn(tries, missing)) return false;
     }
+  }
+  RONDO_SMALL bool HasCome(const Words& words) const {
+    return words.low >> 32 == epoch_ && words.high >> 32 == epoch_;
   }
 
   RONDO_SMALL u64 Sum(u64 own, const u64 (&of)[kMostRanks]) const {
@@ -270,10 +295,10 @@ class Exchange {
   Machine& m_;
   const Group& g_;
   const Call& c_;
-  const u32 epoch_;
   const u64 first_, stride_;
-  const u64 slot_, sends_;       // where its slot begins, and in that what this rank sends
-  const Words* const receives_;  // this rank's slot
+  u32 epoch_ = 0;
+  u64 sends_ = 0;                    // where what this rank sends begins in the slot of the collective
+  const Words* receives_ = nullptr;  // this rank's slot
 };
 
 }  // namespace rondo::small

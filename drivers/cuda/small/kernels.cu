@@ -1,6 +1,6 @@
 // The kernels of small collectives, for GPUs from sm_80 on. kernels.ptx is what NVRTC makes of it
 // (tests/cuda/small_kernels_test.cc compares, and writes it again when asked): the driver carries that.
-#include "drivers/cuda/small/exchange.h"
+#include "drivers/cuda/small/norm.h"
 
 namespace rondo::small {
 
@@ -34,6 +34,7 @@ struct Gpu {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
   }
+  static __device__ __forceinline__ float Root(float value) { return __fsqrt_rn(value); }
   static __device__ __forceinline__ u32 Now(const u32* at) {
     return *const_cast<const volatile u32*>(at);
   }
@@ -79,6 +80,11 @@ __device__ __forceinline__ u32 NextEpoch(State* state) {
   return static_cast<u32>(ticks / kTicks);
 }
 
+// The kernels behind it may begin where they wait for it: it waits for no rank any more.
+__device__ __forceinline__ void LaunchDependents() {
+  asm volatile("//+90 griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
   WaitForKernelsBefore();
@@ -89,6 +95,58 @@ __device__ __forceinline__ void Run(const Group& group, const Call& call, Body b
   Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
                          u64{gridDim.x} * blockDim.x);
   body(exchange);
+}
+
+// A thread with those of its block.
+template <class Type>
+struct Team {
+  using Thread = NormThread<Gpu, Type>;
+  Thread& thread;
+
+  template <class F>
+  __device__ __forceinline__ void Each(F f) {
+    f(thread);
+  }
+  __device__ __forceinline__ void Sum() {
+    __shared__ float sums[kRowBlock];
+    __syncthreads();
+    if (thread.IsOfShortRow()) {
+      sums[threadIdx.x] = thread.sum();
+      __syncthreads();
+      thread.SetSum(OfWarp(thread.SumOfWarps(sums)));
+      return;
+    }
+    const float of_warp = OfWarp(thread.sum());
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = of_warp;
+    __syncthreads();
+    float sum = sums[0];
+    RONDO_UNROLL
+    for (u32 w = 1; w < kRowBlock / 32; ++w) sum = sum + sums[w];
+    thread.SetSum(sum);
+  }
+  static __device__ __forceinline__ float OfWarp(float sum) {
+    RONDO_UNROLL
+    for (int d = 16; d > 0; d >>= 1) sum = sum + __shfl_xor_sync(0xffffffffu, sum, d);
+    return sum;
+  }
+};
+
+template <class Type>
+__device__ __forceinline__ void RunNorm(const Group& group, const Call& call, const Norm& norm) {
+  const bool constant = (norm.flags & kConstantRows) != 0;
+  Gpu gpu{group, call};
+  NormThread<Gpu, Type> thread(gpu, group, call, norm, blockIdx.x, gridDim.x, threadIdx.x);
+  if (constant) thread.ReadRows();
+  WaitForKernelsBefore();
+  const bool dead = Gpu::Now(&group.state->dead) != 0;
+  thread.Begin(NextEpoch(group.state));
+  if (dead) return;
+  thread.Send();
+  if (!constant) thread.ReadRows();
+  thread.Reduce();
+  LaunchDependents();
+  Team<Type> team{thread};
+  NormRows(team, norm);
 }
 
 }  // namespace rondo::small
@@ -105,6 +163,17 @@ SMALL_KERNEL(rondo_small_one_shot, AllReduceOneShot)
 SMALL_KERNEL(rondo_small_two_shot, AllReduceTwoShot)
 SMALL_KERNEL(rondo_small_reduce_scatter, ReduceScatter)
 SMALL_KERNEL(rondo_small_all_gather, AllGather)
+
+#define NORM_KERNEL(name, type)                                                                            \
+  extern "C" __global__ void __launch_bounds__(256)                                                        \
+      name(const __grid_constant__ Group group, const __grid_constant__ Call call,                         \
+           const __grid_constant__ Norm norm) {                                                            \
+    RunNorm<type>(group, call, norm);                                                                      \
+  }
+
+NORM_KERNEL(rondo_small_norm_f32, F32)
+NORM_KERNEL(rondo_small_norm_f16, F16)
+NORM_KERNEL(rondo_small_norm_bf16, BF16)
 
 // Writes `count` packs to another rank's memory as collectives do, each of its number.
 extern "C" __global__ void __launch_bounds__(256) rondo_small_probe(Words* to, u64 seed, u32 count) {

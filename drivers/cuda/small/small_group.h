@@ -24,11 +24,14 @@ class SmallGroup {
   SmallGroup(const SmallGroup&) = delete;
   SmallGroup& operator=(const SmallGroup&) = delete;
 
-  // `after_kernel` as SmallKernels has it.
+  // `after_kernel` as SmallKernels has it. `norm`: null, or what a one-shot all-reduce goes on with.
   // Enqueues (or records) `rank`'s part on `stream`. Collectives of a rank must be in order. One that does
   // not end is told in `faults`. Different ranks may be used by different threads at once.
   Status Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
-                 bool after_kernel, StreamHandle stream);
+                 const small::Norm* norm, bool after_kernel, StreamHandle stream);
+  // Whether an all-reduce can go on with `norm` (else null): its blocks are resident at once, and have room for
+  // what they tell each other.
+  bool Takes(const small::Norm& norm, const SyncPoint& point) const;
   // Ends what is in flight within moments; the group is of no use from then on. From any thread.
   void Abort();
 

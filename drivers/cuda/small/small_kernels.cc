@@ -10,9 +10,11 @@
 namespace rondo::cuda {
 namespace {
 
-// By SmallKernel; kNone's is the probe.
+// By SmallKernel; kNone's is the probe. Norms by small::Element.
 constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
-                                  "rondo_small_reduce_scatter", "rondo_small_all_gather"};
+                                  "rondo_small_reduce_scatter", "rondo_small_all_gather",
+                                  "rondo_small_norm_f32", "rondo_small_norm_f16",
+                                  "rondo_small_norm_bf16"};
 
 // Makes the text one for sm_90, whose kernels wait for those before them (kernels.cu).
 void MakeWait(char* text) {
@@ -54,8 +56,9 @@ void SmallKernels::Unload() {
 }
 
 Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
-                             bool after_kernel, StreamHandle stream) {
-  void* params[] = {&group, &call};
+                             const small::Norm* norm, bool after_kernel, StreamHandle stream) {
+  small::Norm with = norm != nullptr ? *norm : small::Norm();
+  void* params[] = {&group, &call, &with};  // the last of norms alone
   LaunchAttribute dependent;
   dependent.id = kDependentLaunch;
   dependent.number = 1;
@@ -65,7 +68,7 @@ Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group g
   config.grid[0] = blocks;
   config.block[0] = kThreads;
   config.stream = stream;
-  const Function function = functions_[static_cast<size_t>(kernel)];
+  const Function function = functions_[norm != nullptr ? kNorms + call.element : static_cast<size_t>(kernel)];
   return device_.Check(device_.api().launch(&config, function, params, nullptr), "launching a collective");
 }
 

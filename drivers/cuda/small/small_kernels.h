@@ -30,14 +30,16 @@ class SmallKernels {
   static constexpr uint32_t kThreads = 256;
   // Enqueues (or records) a collective of `blocks` blocks, with the device's context current. `after_kernel`:
   // it may begin before the kernel ahead of it on the stream, the last there, ends.
-  Status Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call, bool after_kernel,
-                 StreamHandle stream);
+  // `norm`: null, or what an all-reduce, by one shot, goes on with.
+  Status Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
+                 const small::Norm* norm, bool after_kernel, StreamHandle stream);
   // Enqueues the writing of `count` packs, the i-th {seed + i, ~(seed + i)}, to memory that may be another
   // GPU's.
   Status EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream);
 
  private:
-  static constexpr size_t kKernels = 5;  // the probe's, and one a SmallKernel
+  static constexpr size_t kNorms = 5;             // the probe's, and one a SmallKernel;
+  static constexpr size_t kKernels = kNorms + 3;  // then norms, by small::Element
   Status LoadFunctions();
   // Whether its kernels wait for those before them.
   bool CanWait() const;
