@@ -6,61 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "drivers/cuda/small/norm.h"
+#include "tests/cuda/small_block.h"
 #include "tests/cuda/small_ranks.h"
 
 namespace rondo::small {
 namespace {
-
-// The threads of a block, one after another.
-template <class Type>
-struct Block {
-  using Thread = NormThread<Cpu, Type>;
-
-  Block(const Group& group, Call& call, const Norm& norm, u32 block, u32 blocks) : cpu{group, call} {
-    for (u32 t = 0; t < kRowBlock; ++t)
-      threads.push_back(std::make_unique<Thread>(cpu, group, call, norm, block, blocks, t));
-  }
-  template <class F>
-  void Each(F f) {
-    for (const auto& thread : threads) f(*thread);
-  }
-  void Sum() {
-    std::vector<float> sums, before;
-    for (const auto& thread : threads) before.push_back(thread->sum());
-    const bool is_short = threads[0]->IsOfShortRow();
-    for (const auto& thread : threads)
-      sums.push_back(is_short ? thread->SumOfWarps(before.data()) : thread->sum());
-    for (u32 first = 0; first < kRowBlock; first += 32) OfWarp(sums.data() + first);
-    for (u32 t = 0; t < kRowBlock; ++t) {
-      float sum = sums[0];
-      for (u32 warp = 32; warp < kRowBlock; warp += 32) sum += sums[warp];
-      threads[t]->SetSum(is_short ? sums[t] : sum);
-    }
-  }
-  // As a warp's threads add up what they have.
-  static void OfWarp(float* sums) {
-    for (u32 d = 16; d > 0; d >>= 1) {
-      float next[32];
-      for (u32 t = 0; t < 32; ++t) next[t] = sums[t] + sums[t ^ d];
-      std::copy(next, next + 32, sums);
-    }
-  }
-
-  Cpu cpu;
-  std::vector<std::unique_ptr<Thread>> threads;
-};
-
-template <class Type>
-void RunBlock(const Group& group, Call call, const Norm& norm, u32 epoch, u32 number, u32 blocks) {
-  Block<Type> block(group, call, norm, number, blocks);
-  using Thread = NormThread<Cpu, Type>;
-  block.Each([](Thread& t) { t.ReadRows(); });
-  block.Each([&](Thread& t) { t.Begin(epoch); });
-  block.Each([](Thread& t) { t.Send(); });
-  block.Each([](Thread& t) { t.Reduce(); });
-  NormRows(block, norm);
-}
 
 struct Case {
   Element element = kF32;
@@ -102,10 +52,14 @@ void DoNorm(Ranks* ranks, u32 rank, const Case& c, Memory* memory) {
   const u32 epoch = static_cast<u32>(ranks->states[rank].ticks / kTicks);
   std::vector<std::thread> threads;
   for (u32 block = 0; block < blocks; ++block) {
-    const auto run = c.element == kF32   ? RunBlock<F32>
-                     : c.element == kF16 ? RunBlock<F16>
-                                         : RunBlock<BF16>;
-    threads.emplace_back([=, &group, &norm] { run(group, call, norm, epoch, block, blocks); });
+    const auto run = c.element == kF32   ? RunBlock<F32, Cpu>
+                     : c.element == kF16 ? RunBlock<F16, Cpu>
+                                         : RunBlock<BF16, Cpu>;
+    threads.emplace_back([=, &group, &norm] {
+      Call of_block = call;
+      Cpu cpu{group, of_block};
+      run(cpu, group, of_block, norm, epoch, block, blocks);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   ranks->states[rank].ticks += kTicks;
@@ -128,7 +82,7 @@ float SumOfRow(const std::vector<float>& values, Element element) {
       sums[t] += sum;
     }
   }
-  for (size_t warp = 0; warp < width; warp += 32) Block<F32>::OfWarp(sums.data() + warp);
+  for (size_t warp = 0; warp < width; warp += 32) SumWarp(sums.data() + warp);
   float sum = sums[0];
   for (size_t warp = 32; warp < width; warp += 32) sum += sums[warp];
   return sum;
@@ -247,7 +201,8 @@ TEST_P(SmallNorm, WorksInPlace) {
     std::vector<std::thread> threads;
     for (u32 block = 0; block < blocks; ++block)
       threads.emplace_back([&, block] {
-        RunBlock<F32>(group, call, norm, static_cast<u32>(ranks.states[rank].ticks / kTicks), block, blocks);
+        Cpu cpu{group, call};
+        RunBlock<F32>(cpu, group, call, norm, static_cast<u32>(ranks.states[rank].ticks / kTicks), block, blocks);
       });
     for (std::thread& thread : threads) thread.join();
   });

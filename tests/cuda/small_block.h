@@ -1,0 +1,66 @@
+// A block of a kernel that goes on with a norm (drivers/cuda/small/norm.h), on one thread of the CPU.
+#ifndef RONDO_TESTS_CUDA_SMALL_BLOCK_H_
+#define RONDO_TESTS_CUDA_SMALL_BLOCK_H_
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "drivers/cuda/small/norm.h"
+
+namespace rondo::small {
+
+// As a warp's threads add up what they have.
+inline void SumWarp(float* sums) {
+  for (u32 d = 16; d > 0; d >>= 1) {
+    float next[32];
+    for (u32 t = 0; t < 32; ++t) next[t] = sums[t] + sums[t ^ d];
+    std::copy(next, next + 32, sums);
+  }
+}
+
+// Its threads, one after another.
+template <class Type, class Machine>
+struct Block {
+  using Thread = NormThread<Machine, Type>;
+
+  Block(Machine& machine, const Group& group, const Call& call, const Norm& norm, u32 block, u32 blocks) {
+    for (u32 t = 0; t < kRowBlock; ++t)
+      threads.push_back(std::make_unique<Thread>(machine, group, call, norm, block, blocks, t));
+  }
+  template <class F>
+  void Each(F f) {
+    for (const auto& thread : threads) f(*thread);
+  }
+  void Sum() {
+    std::vector<float> sums, before;
+    for (const auto& thread : threads) before.push_back(thread->sum());
+    const bool is_short = threads[0]->IsOfShortRow();
+    for (const auto& thread : threads)
+      sums.push_back(is_short ? thread->SumOfWarps(before.data()) : thread->sum());
+    for (u32 first = 0; first < kRowBlock; first += 32) SumWarp(sums.data() + first);
+    for (u32 t = 0; t < kRowBlock; ++t) {
+      float sum = sums[0];
+      for (u32 warp = 32; warp < kRowBlock; warp += 32) sum += sums[warp];
+      threads[t]->SetSum(is_short ? sums[t] : sum);
+    }
+  }
+
+  std::vector<std::unique_ptr<Thread>> threads;
+};
+
+template <class Type, class Machine>
+void RunBlock(Machine& machine, const Group& group, const Call& call, const Norm& norm, u32 epoch, u32 number,
+              u32 blocks) {
+  Block<Type, Machine> block(machine, group, call, norm, number, blocks);
+  using Thread = NormThread<Machine, Type>;
+  block.Each([](Thread& t) { t.ReadRows(); });
+  block.Each([&](Thread& t) { t.Begin(epoch); });
+  block.Each([](Thread& t) { t.Send(); });
+  block.Each([](Thread& t) { t.Reduce(); });
+  NormRows(block, norm);
+}
+
+}  // namespace rondo::small
+
+#endif  // RONDO_TESTS_CUDA_SMALL_BLOCK_H_
