@@ -31,7 +31,7 @@ struct LatencyAndRate {
 struct MeasuredCollective {
   CollectiveOp op = CollectiveOp::kAllReduce;
   uint32_t ranks = 2;
-  bool small = false;                      // by kernels over peer memory, not by NCCL (or the host's threads)
+  bool small = false;  // by kernels over peer memory, not by NCCL (or the host's threads)
   std::map<uint64_t, double> microseconds = {};  // by SyncPoint::bytes
 
   // The line that all times are closest to, by the squares of their relative errors. Of one time: its
@@ -43,7 +43,7 @@ struct MeasuredCollective {
 };
 
 struct MeasuredTimes {
-  std::string profile;                // for people: `0123456789abcdef of NVIDIA H200, sm_90a`
+  std::string profile;                      // for people: `0123456789abcdef of NVIDIA H200, sm_90a`
   std::map<uint64_t, double> kernels = {};  // of a launch, by KernelDigest (formats/machine_code)
   std::vector<MeasuredCollective> collectives = {};
 

@@ -21,7 +21,8 @@ namespace rondo {
 namespace {
 
 MeasuredTimes SomeTimes() {
-  MeasuredTimes times = {"0123456789abcdef of NVIDIA H200, sm_90a", {{0xfedcba9876543210, 12.345}, {7, 0.001}}};
+  MeasuredTimes times = {"0123456789abcdef of NVIDIA H200, sm_90a",
+                         {{0xfedcba9876543210, 12.345}, {7, 0.001}}};
   times.collectives = {
       {CollectiveOp::kAllReduce, 2, false, {{4096, 7.5}, {65536, 9}, {1048576, 24}}},
       {CollectiveOp::kAllReduce, 2, true, {{4096, 3.5}}},
@@ -77,7 +78,8 @@ TEST(MeasuredTimes, OfACollectiveAreInProportionAndEndAtFourTimesTheLargest) {
 
 TEST(MeasuredTimes, AreFittedByALineThatGoesThroughThem) {
   MeasuredCollective exact = {CollectiveOp::kAllReduce, 2};
-  for (uint64_t bytes : {1000, 5000, 100000}) exact.microseconds[bytes] = 6 + static_cast<double>(bytes) / 250;
+  for (uint64_t bytes : {1000, 5000, 100000})
+    exact.microseconds[bytes] = 6 + static_cast<double>(bytes) / 250;
   EXPECT_NEAR(exact.Fit().latency, 6, 1e-9);
   EXPECT_NEAR(exact.Fit().rate, 250, 1e-6);
   exact.microseconds = {{1000, 5}, {1000000, 4}};  // more bytes take no longer

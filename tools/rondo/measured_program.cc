@@ -21,7 +21,8 @@ bool WaitedForAtOnce(const Program& program, uint32_t step) {
   if (step + 1 >= program.steps.size()) return false;
   const Step &start = program.steps[step], &next = program.steps[step + 1];
   return next.kind == StepKind::kCollectiveWait && next.device == start.device &&
-         next.sync_point == start.sync_point && program.sync_points[start.sync_point].op != CollectiveOp::kSend;
+         next.sync_point == start.sync_point &&
+         program.sync_points[start.sync_point].op != CollectiveOp::kSend;
 }
 
 // The same run by steps, for one cost of an event after another.
@@ -29,7 +30,10 @@ class Steps {
  public:
   Steps(const PlanData& plan, const Program& program, const std::vector<double>& with_events,
         const CostModel& costs)
-      : program_(program), with_events_(with_events), known_(with_events.size()), timed_(known_.size(), true) {
+      : program_(program),
+        with_events_(with_events),
+        known_(with_events.size()),
+        timed_(known_.size(), true) {
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
       known_[s] = StepTime(costs, plan, program, s);
       const StepKind kind = program.steps[s].kind;
@@ -45,8 +49,8 @@ class Steps {
       if (!timed_[s]) continue;
       const bool start = program_.steps[s].kind == StepKind::kCollectiveStart;
       const double rounds = RoundsOf(program_, s);
-      const double all = start ? with_events_[s] + with_events_[s + 1] - 2 * event
-                               : with_events_[s] / rounds - event;
+      const double all =
+          start ? with_events_[s] + with_events_[s + 1] - 2 * event : with_events_[s] / rounds - event;
       times[s] = std::max(all, kLeastMeasured);
       if (!start) continue;
       const auto [entry, added] = least.try_emplace(program_.steps[s].sync_point, times[s]);

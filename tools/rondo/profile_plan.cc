@@ -167,7 +167,8 @@ class ProfileCommand : public Command {
     }
     for (const auto& [key, sum] : kernels) {
       profile_.times[key] = {std::string(plan.kernels[sum.kernel].name), SourceText(plan, sum.source),
-                             static_cast<uint64_t>(sum.launches), ToThousandths(sum.microseconds / sum.launches)};
+                             static_cast<uint64_t>(sum.launches),
+                             ToThousandths(sum.microseconds / sum.launches)};
     }
     // What a run says of a size goes before what was measured alone. Of --collectives auto nobody knows who
     // did it.
@@ -176,8 +177,8 @@ class ProfileCommand : public Command {
       for (MeasuredCollective& swept : swept_) {
         if (swept.op != op || swept.ranks != ranks || load_.collectives == "auto") continue;
         if (swept.small == (load_.collectives == "small"))
-          swept.microseconds[bytes] =
-              ToThousandths(std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size()));
+          swept.microseconds[bytes] = ToThousandths(std::accumulate(times.begin(), times.end(), 0.0) /
+                                                    static_cast<double>(times.size()));
       }
     }
     for (MeasuredCollective& swept : swept_) {
@@ -193,25 +194,28 @@ class ProfileCommand : public Command {
     const PlanData& data = plan.data();
     CostModel with = CostModelOf(data);
     const EstimateOrigins origins = OriginsOf(with, data);
-    if (load_.collectives == "small" || load_.collectives == "auto") with.small = Span<const AllReduceTime>(kSmallTimes);
+    if (load_.collectives == "small" || load_.collectives == "auto")
+      with.small = Span<const AllReduceTime>(kSmallTimes);
     with.measured = TimesOf(profile_);
     out_.Line("estimates of the plan are by %s", origins.Text().c_str());
     for (const auto& [p, measured] : measured_) {
       const Program& program = data.programs[p];
       const double estimated = TimelineOf(data, program).end, now = EndWith(with, data, program);
       const std::string name(program.name);
-      out_.Line("program %s: a run takes %.1f µs on the devices; estimated %.1f µs (%.3f times); with the "
-                "profile %.1f µs (%.3f times)",
-                name.c_str(), measured.run, estimated, estimated / measured.run, now, now / measured.run);
+      out_.Line(
+          "program %s: a run takes %.1f µs on the devices; estimated %.1f µs (%.3f times); with the "
+          "profile %.1f µs (%.3f times)",
+          name.c_str(), measured.run, estimated, estimated / measured.run, now, now / measured.run);
       out_.object()["programs"].push_back({{"name", name},
                                            {"measured_us", measured.run},
                                            {"estimated_us", estimated},
                                            {"with_profile_us", now},
                                            {"event_us", measured.event}});
       const std::string hash = Printf("%016" PRIx64, plan.contents_hash());
-      std::erase_if(profile_.runs, [&](const TimedRun& run) { return run.plan == hash && run.program == name; });
-      profile_.runs.push_back({hash, name, static_cast<uint32_t>(data.requirements.devices.size()),
-                               measured.run, estimated});
+      std::erase_if(profile_.runs,
+                    [&](const TimedRun& run) { return run.plan == hash && run.program == name; });
+      profile_.runs.push_back(
+          {hash, name, static_cast<uint32_t>(data.requirements.devices.size()), measured.run, estimated});
     }
   }
 
