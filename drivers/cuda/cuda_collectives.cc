@@ -320,8 +320,8 @@ Status CudaCollectives::EnqueueSmall(const CollectivePart& part, DeviceAddress f
   // A graph's faults are told by the stream that it is launched on.
   call.faults = stream->recording != nullptr ? stream->recording->origin->faults : stream->faults;
   call.step = part.step;
-  RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(part.rank, kernels_[part.sync_point],
-                                                                   *part.point, call, norm, after_kernel, on));
+  RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(
+      part.rank, kernels_[part.sync_point], *part.point, call, norm, after_kernel, on));
   member.last = part.sync_point;
   member.last_recording = recording;
   member.last_stream = on;

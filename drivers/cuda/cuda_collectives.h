@@ -126,8 +126,8 @@ class CudaCollectives {
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(const Program& program, uint32_t device, Member* member);
   Status StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
-  Status EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to, const small::Norm* norm,
-                      CudaStream* stream);
+  Status EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                      const small::Norm* norm, CudaStream* stream);
   static Status Follow(const Member& member, uint32_t sync_point, StreamHandle stream);
   // Whether the next step of its device is the wait for it, on its stream.
   bool IsWaitedForAtOnce(const CollectivePart& part) const;

@@ -56,7 +56,7 @@ struct CudaKernel {
   Span<const TensorMap> tensor_maps;  // in the module's arena
   bool waits = false;
   std::unique_ptr<LibraryMatmulRun> matmul;  // null: the function computes it
-  const NormKernel* norm = nullptr;          // in the module's arena: what an all-reduce before it can do as well
+  const NormKernel* norm = nullptr;  // in the module's arena: what an all-reduce before it can do as well
 };
 
 struct CudaModule {
@@ -101,8 +101,8 @@ struct CudaRecording {
 
 class CudaCollectives;
 
-// A small all-reduce that has been started and not yet enqueued: the kernel that comes next may be one that it
-// can do as well.
+// A small all-reduce that has been started and not yet enqueued: the kernel that comes next may be one that
+// it can do as well.
 struct HeldCollective {
   CudaCollectives* of = nullptr;  // null: there is none
   CollectivePart part;
@@ -117,7 +117,7 @@ struct CudaStream {
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
-  HeldCollective held;  // before all that is enqueued from now on
+  HeldCollective held;     // before all that is enqueued from now on
   bool has_graph = false;  // a graph was launched since the stream was last known to be idle
 };
 

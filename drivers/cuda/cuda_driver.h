@@ -20,10 +20,10 @@ namespace rondo {
 // Who computes collectives.
 enum class CollectiveKernels : uint8_t {
   kNccl,
-  kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
-           // the rest
+  kSmall,    // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
+             // the rest
   kUnfused,  // the same, with norms behind them as kernels of their own: to compare
-  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
+  kAuto,     // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
 };
 
 // Of "nccl", "small", "unfused" or "auto". kInvalidArgument: `name` is none of them.

@@ -1,6 +1,6 @@
-// All-reduces with a residual and a norm behind them: by one kernel, by small kernels and those of their own, and
-// by NCCL. The bits must be the same; the times are printed. On GPUs of their own or, where there are fewer, on
-// shared ones.
+// All-reduces with a residual and a norm behind them: by one kernel, by small kernels and those of their own,
+// and by NCCL. The bits must be the same; the times are printed. On GPUs of their own or, where there are
+// fewer, on shared ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/dtype.h"
 #include "runtime/run_timer.h"
-#include "tests/cuda/norm_chain.h"
+#include "tests/compile/norm_chain.h"
 #include "tests/cuda/rank_devices.h"
 #include "tests/e2e/harness.h"
 #include "tests/temporary_folder.h"
@@ -99,8 +99,7 @@ class Norms : public testing::TestWithParam<uint32_t> {
     for (int run = 0; run < runs; ++run) {
       RunOptions options;
       options.timer = &*timer;
-      const Status status =
-          session->Run(0, Span<const Input>(inputs), Span<const Output>(outputs), options);
+      const Status status = session->Run(0, Span<const Input>(inputs), Span<const Output>(outputs), options);
       if (!status.ok()) return status.message();
       if (run > 0 && bytes != got->outputs) return "another result in run " + std::to_string(run);
       got->outputs = bytes;
@@ -166,8 +165,7 @@ TEST_P(Norms, Times) {
 TEST_P(Norms, AreTheBitsOfKernelsOfTheirOwn) {
   if (const std::string lack = Lack(); !lack.empty()) GTEST_SKIP() << lack;
   for (const int type : {onnx::TensorProto::FLOAT, onnx::TensorProto::FLOAT16, onnx::TensorProto::BFLOAT16}) {
-    for (const auto& [rows, columns] :
-         {std::pair<int64_t, int64_t>{3, 64}, {7, 768}, {2, 1032}, {1, 6168}}) {
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{3, 64}, {7, 768}, {2, 1032}, {1, 6168}}) {
       for (const bool layer_norm : {false, true}) {
         NormChain chain{rows, columns, GetParam(), type, layer_norm};
         chain.length = 2;

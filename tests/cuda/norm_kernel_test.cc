@@ -9,7 +9,7 @@
 
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
-#include "tests/cuda/norm_chain.h"
+#include "tests/compile/norm_chain.h"
 #include "tests/temporary_folder.h"
 
 namespace rondo::cuda {
@@ -57,7 +57,8 @@ TEST_F(NormKernels, EveryNormBehindAnAllReduceIsOne) {
           EXPECT_EQ(norm->count, static_cast<float>(columns));
           EXPECT_TRUE(norm->constant_rows);
         }
-        EXPECT_EQ(norms, 16u) << rows << " x " << columns << ", type " << type << ", layer norm " << layer_norm;
+        EXPECT_EQ(norms, 16u) << rows << " x " << columns << ", type " << type << ", layer norm "
+                              << layer_norm;
         EXPECT_EQ(stored, 14u);    // nobody needs the last one's
         EXPECT_EQ(launches, 18u);  // a first scaling on each device
       }
@@ -77,7 +78,8 @@ struct Copy {
     }
     part = kernel.parts[0];
     for (const Operand& operand : part.operands) operands.push_back(operand);
-    for (const Operand& operand : operands) strides.emplace_back(operand.strides.begin(), operand.strides.end());
+    for (const Operand& operand : operands)
+      strides.emplace_back(operand.strides.begin(), operand.strides.end());
     for (const Stage& stage : part.stages) {
       tapes.emplace_back(stage.tape.begin(), stage.tape.end());
       stages.push_back(stage);
@@ -124,12 +126,12 @@ TEST_F(NormKernels, WhatDoesAnythingElseIsNone) {
         {"a maximum", [](Copy* c) { c->Find(TapeOp::kAdd, 0).op = TapeOp::kMax; }},
         {"a difference", [](Copy* c) { c->Find(TapeOp::kAdd, 0).op = TapeOp::kSub; }},
         {"a product", [](Copy* c) { c->Find(TapeOp::kReduceSum, 0).op = TapeOp::kReduceMax; }},
-        {"another divisor in one stage",
-         [](Copy* c) { c->Find(TapeOp::kDiv, 1).op = TapeOp::kMul; }},
+        {"another divisor in one stage", [](Copy* c) { c->Find(TapeOp::kDiv, 1).op = TapeOp::kMul; }},
         {"no root", [last](Copy* c) { c->Find(TapeOp::kRsqrt, last - 1).op = TapeOp::kReciprocal; }},
         {"other addends later", [last](Copy* c) { c->Find(TapeOp::kLoad, last).arg = c->scale; }},
         {"the norm stored twice", [last](Copy* c) { c->tapes[last].push_back(c->tapes[last].back()); }},
-        {"scaled by itself", [last](Copy* c) { c->Find(TapeOp::kMul, last).b = c->Find(TapeOp::kMul, last).a; }},
+        {"scaled by itself",
+         [last](Copy* c) { c->Find(TapeOp::kMul, last).b = c->Find(TapeOp::kMul, last).a; }},
         {"an offset", [](Copy* c) { c->operands[0].offset = 4; }},
         {"columns apart", [](Copy* c) { c->strides[0].back() = 2; }},
         {"rows apart", [](Copy* c) { c->strides[0].front() = 1024; }},
@@ -137,7 +139,8 @@ TEST_F(NormKernels, WhatDoesAnythingElseIsNone) {
         {"an alignment of 8", [](Copy* c) { c->relies[0] = 8; }},
         {"a text that relies on nothing", [](Copy* c) { c->relies.clear(); }},
         {"one thread", [](Copy* c) { c->part.sequential = true; }},
-        {"long rows", [](Copy* c) {
+        {"long rows",
+         [](Copy* c) {
            const std::vector<int64_t> loops = {4, 1 << 15};
            c->part.loops = Span<const int64_t>(loops);
            for (std::vector<int64_t>& of : c->strides) of[0] = of[0] == 0 ? 0 : 1 << 15;

@@ -195,7 +195,8 @@ TEST_P(SmallExchange, ManyInARowWhileTheEpochWraps) {
     std::mt19937 pace(rank);
     for (u32 r = 0; r < kRuns; ++r) {
       if (pace() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(pace() % 200));
-      Do(&ranks, rank, runs[r].kind, runs[r].element, from[r][rank].data(), out[r][rank].data(), runs[r].bytes);
+      Do(&ranks, rank, runs[r].kind, runs[r].element, from[r][rank].data(), out[r][rank].data(),
+         runs[r].bytes);
     }
   });
   for (u32 r = 0; r < kRuns && !HasFailure(); ++r) {

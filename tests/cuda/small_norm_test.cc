@@ -44,8 +44,8 @@ Norm NormOf(const Case& c, Memory* memory) {
 // One collective of a rank, each block on a thread of its own.
 void DoNorm(Ranks* ranks, u32 rank, const Case& c, Memory* memory) {
   const Group group = ranks->Of(rank);
-  Call call = {memory->from.data(), memory->to.data(),    memory->from.size(),
-               &ranks->faults[rank], 7, c.element};
+  Call call = {
+      memory->from.data(), memory->to.data(), memory->from.size(), &ranks->faults[rank], 7, c.element};
   const Norm norm = NormOf(c, memory);
   if (ranks->states[rank].dead != 0) return;
   const auto blocks = static_cast<u32>(BlocksOf(norm, c.element));
@@ -202,7 +202,8 @@ TEST_P(SmallNorm, WorksInPlace) {
     for (u32 block = 0; block < blocks; ++block)
       threads.emplace_back([&, block] {
         Cpu cpu{group, call};
-        RunBlock<F32>(cpu, group, call, norm, static_cast<u32>(ranks.states[rank].ticks / kTicks), block, blocks);
+        RunBlock<F32>(cpu, group, call, norm, static_cast<u32>(ranks.states[rank].ticks / kTicks), block,
+                      blocks);
       });
     for (std::thread& thread : threads) thread.join();
   });
@@ -218,7 +219,8 @@ TEST_P(SmallNorm, ManyInARowWhileTheEpochWraps) {
   for (std::vector<Words>& inbox : ranks.inboxes)
     std::fill(inbox.begin(), inbox.end(), Words{u64{5} << 32, u64{5} << 32});
   for (u32 run = 0; run < 40; ++run) {
-    const Case c{run % 2 == 0 ? kBF16 : kF32, 1 + run % 2, run % 3 == 0 ? 64u : 1600u, run % 4 == 1 ? u32{kCentred} : 0u};
+    const Case c{run % 2 == 0 ? kBF16 : kF32, 1 + run % 2, run % 3 == 0 ? 64u : 1600u,
+                 run % 4 == 1 ? u32{kCentred} : 0u};
     EXPECT_EQ(Try(&ranks, c, run), "") << "run " << run;
   }
 }

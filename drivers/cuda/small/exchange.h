@@ -79,11 +79,7 @@ class Exchange {
  public:
   RONDO_SMALL Exchange(Machine& machine, const Group& group, const Call& call, u32 epoch, u64 first,
                        u64 stride)
-      : m_(machine),
-        g_(group),
-        c_(call),
-        first_(first),
-        stride_(stride) {
+      : m_(machine), g_(group), c_(call), first_(first), stride_(stride) {
     Begin(epoch);
   }
 
@@ -217,7 +213,8 @@ class Exchange {
       if (rank != g_.rank) Send(rank, i, pack);
     }
   }
-  // Now and then, what this rank could have sent beyond its first `packs`, and noted beyond its first `notes`.
+  // Now and then, what this rank could have sent beyond its first `packs`, and noted beyond its first
+  // `notes`.
   RONDO_SMALL void Clean(u64 packs, u64 notes = 0) {
     if (epoch_ % kCleaningPeriod >= kSlots) return;
     RONDO_NO_UNROLL

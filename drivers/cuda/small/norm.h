@@ -1,13 +1,14 @@
-// What one thread of an all-reduce does that goes on with a residual and a norm (Norm, exchange_layout.h), for
-// device code and, with threads as blocks, for tests on the CPU.
+// What one thread of an all-reduce does that goes on with a residual and a norm (Norm, exchange_layout.h),
+// for device code and, with threads as blocks, for tests on the CPU.
 //
 // The sum of the ranks is taken by one shot, so a thread has its vector as soon as the other ranks have sent
 // it, and keeps it. Blocks that share a row tell each other what their threads' vectors add up to in the
 // rank's own part of its inbox, as ranks tell each other data; each then adds up the whole row. The order of
-// all sums is that of a kernel of its own for the same norm (compiler/codegen/cuda/reduction/row_reduction.cc),
-// and so are the bits.
+// all sums is that of a kernel of its own for the same norm
+// (compiler/codegen/cuda/reduction/row_reduction.cc), and so are the bits.
 //
-// A thread reads what it writes over before it does so, and no other thread's: memory may be written in place.
+// A thread reads what it writes over before it does so, and no other thread's: memory may be written in
+// place.
 #ifndef RONDO_DRIVERS_CUDA_SMALL_NORM_H_
 #define RONDO_DRIVERS_CUDA_SMALL_NORM_H_
 
@@ -87,8 +88,8 @@ class NormThread : public Exchange<Machine> {
     if (n_.sum != nullptr) WriteRounded(n_.sum, s_);
   }
 
-  // What its vector adds up to, or, `squares`, the squares of s - mean: told to the blocks that share the row, if
-  // any do.
+  // What its vector adds up to, or, `squares`, the squares of s - mean: told to the blocks that share the
+  // row, if any do.
   RONDO_SMALL void Note(bool squares) {
     sum_ = 0;
     if (!has_) return;

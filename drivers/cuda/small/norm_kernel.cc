@@ -70,9 +70,7 @@ class NormReader {
       case TapeOp::kScalar: *to = scalars_[inst.arg % kMaxSlots]; return true;
       case TapeOp::kSetScalar: scalars_[inst.arg % kMaxSlots] = a; return true;
       case TapeOp::kAdd: return Add(a, b, to) || Add(b, a, to);
-      case TapeOp::kSub:
-        to->term = Term::kDifference;
-        return IsSum(a) && b.term == Term::kMean;
+      case TapeOp::kSub: to->term = Term::kDifference; return IsSum(a) && b.term == Term::kMean;
       case TapeOp::kMul: return inst.a == inst.b ? Square(a, to) : Multiply(a, b, to) || Multiply(b, a, to);
       case TapeOp::kDiv: return Divide(a, b, to);
       case TapeOp::kSqrt: to->term = Term::kRoot; return a.term == Term::kShifted;
@@ -196,7 +194,8 @@ Lie LieOf(const Part& part, const Operand& operand) {
   return whole ? Lie::kWhole : row ? Lie::kRow : Lie::kElsewhere;
 }
 
-// Whether its text is that of rows whose vectors threads keep (row_reduction.cc), in as many as small/norm.h has.
+// Whether its text is that of rows whose vectors threads keep (row_reduction.cc), in as many as small/norm.h
+// has.
 bool KeepsVectors(const NormKernel& norm, const Part& part) {
   const int64_t size = ByteSize(norm.dtype);
   if (part.loops.back() * size % small::kVectorBytes != 0) return false;
@@ -230,7 +229,8 @@ std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelImage& image)
     return std::nullopt;
   NormKernel norm;
   norm.dtype = part.operands[0].dtype;
-  if (norm.dtype != DType::kF32 && norm.dtype != DType::kF16 && norm.dtype != DType::kBF16) return std::nullopt;
+  if (norm.dtype != DType::kF32 && norm.dtype != DType::kF16 && norm.dtype != DType::kBF16)
+    return std::nullopt;
   constexpr int64_t kMost = 1 << 20;
   int64_t rows = 1, columns = 1;
   for (size_t l = 0; l < part.loops.size(); ++l) {
@@ -258,7 +258,9 @@ std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelImage& image)
     return lies(operand, Lie::kRow) || (rows == 1 && lies(operand, Lie::kWhole));
   };
   const auto param = [&](uint16_t operand) { return part.operands[operand].param; };
-  const auto is_constant = [&](uint16_t p) { return p == kNoParam || (image.relies[p] & kReliesOnConstant) != 0; };
+  const auto is_constant = [&](uint16_t p) {
+    return p == kNoParam || (image.relies[p] & kReliesOnConstant) != 0;
+  };
   for (uint32_t i = 0; i < reader.num_addends(); ++i) {
     const uint16_t operand = reader.addend(i);
     const bool row = lies(operand, Lie::kRow);

@@ -1,5 +1,5 @@
-// NormOf: kernels that add a residual and take the norm of the sum, which an all-reduce can do in one go with its
-// own work. Pure functions of contracts.
+// NormOf: kernels that add a residual and take the norm of the sum, which an all-reduce can do in one go with
+// its own work. Pure functions of contracts.
 #ifndef RONDO_DRIVERS_CUDA_SMALL_NORM_KERNEL_H_
 #define RONDO_DRIVERS_CUDA_SMALL_NORM_KERNEL_H_
 
@@ -36,8 +36,8 @@ struct NormKernel {
 // the bits are.
 std::optional<NormKernel> NormOf(const Kernel& kernel, const KernelImage& image);
 
-// What a launch of it with `addresses` does after an all-reduce of `bytes` at `from` to `to`; nothing: it does
-// not add what is at `to`, or what one thread writes another might have to read.
+// What a launch of it with `addresses` does after an all-reduce of `bytes` at `from` to `to`; nothing: it
+// does not add what is at `to`, or what one thread writes another might have to read.
 std::optional<small::Norm> NormAfter(const NormKernel& kernel, const SyncPoint& point, DeviceAddress from,
                                      DeviceAddress to, Span<const DeviceAddress> addresses);
 

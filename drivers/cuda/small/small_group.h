@@ -29,8 +29,8 @@ class SmallGroup {
   // not end is told in `faults`. Different ranks may be used by different threads at once.
   Status Enqueue(uint32_t rank, SmallKernel kernel, const SyncPoint& point, const small::Call& call,
                  const small::Norm* norm, bool after_kernel, StreamHandle stream);
-  // Whether an all-reduce can go on with `norm` (else null): its blocks are resident at once, and have room for
-  // what they tell each other.
+  // Whether an all-reduce can go on with `norm` (else null): its blocks are resident at once, and have room
+  // for what they tell each other.
   bool Takes(const small::Norm& norm, const SyncPoint& point) const;
   // Ends what is in flight within moments; the group is of no use from then on. From any thread.
   void Abort();

@@ -11,10 +11,9 @@ namespace rondo::cuda {
 namespace {
 
 // By SmallKernel; kNone's is the probe. Norms by small::Element.
-constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
-                                  "rondo_small_reduce_scatter", "rondo_small_all_gather",
-                                  "rondo_small_norm_f32", "rondo_small_norm_f16",
-                                  "rondo_small_norm_bf16"};
+constexpr const char* kNames[] = {
+    "rondo_small_probe",      "rondo_small_one_shot", "rondo_small_two_shot", "rondo_small_reduce_scatter",
+    "rondo_small_all_gather", "rondo_small_norm_f32", "rondo_small_norm_f16", "rondo_small_norm_bf16"};
 
 // Makes the text one for sm_90, whose kernels wait for those before them (kernels.cu).
 void MakeWait(char* text) {

@@ -112,8 +112,9 @@ FakeSmall::FakeSmall() {
   constexpr void (E::*kBodies[])() = {&E::AllReduceOneShot, &E::AllReduceTwoShot, &E::ReduceScatter,
                                       &E::AllGather};
   for (size_t i = 0; i < 4; ++i) {
-    fake_cuda::SetKernel(kNames[i], {{sizeof(Group), sizeof(Call)},
-                                     [body = kBodies[i]](const auto& words) { return RunExchange(body, words); }});
+    fake_cuda::SetKernel(kNames[i], {{sizeof(Group), sizeof(Call)}, [body = kBodies[i]](const auto& words) {
+                                       return RunExchange(body, words);
+                                     }});
   }
   constexpr int (*kOfTypes[])(const std::vector<uint64_t>&) = {RunNorm<F32>, RunNorm<F16>, RunNorm<BF16>};
   for (size_t i = 0; i < 3; ++i)

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/compile/norm_chain.h"
 #include "tests/cuda/fake/fake_session.h"
-#include "tests/cuda/norm_chain.h"
 #include "tests/e2e/harness.h"
 #include "tests/temporary_folder.h"
 
@@ -29,7 +29,8 @@ class SmallNorms : public testing::Test {
   }
 
   // What a run through `kernels` gives, and how many of its all-reduces went on with a norm.
-  std::vector<float> Run(CollectiveKernels kernels, uint32_t alignment, const RunOptions& run, uint64_t* norms) {
+  std::vector<float> Run(CollectiveKernels kernels, uint32_t alignment, const RunOptions& run,
+                         uint64_t* norms) {
     PlanData data = compiled_.plan;
     const FakeGpu gpu(&data, "sm_90", alignment);
     FakeSession session;
@@ -42,8 +43,8 @@ class SmallNorms : public testing::Test {
     for (Input& input : tensors.inputs) std::memcpy(const_cast<void*>(input.data), x.data(), input.bytes);
     const uint64_t before = CountSmallNorms();
     for (int i = 0; i < 2; ++i) {
-      const Status status =
-          session.sessions[0].Run(0, Span<const Input>(tensors.inputs), Span<const Output>(tensors.outputs), run);
+      const Status status = session.sessions[0].Run(0, Span<const Input>(tensors.inputs),
+                                                    Span<const Output>(tensors.outputs), run);
       EXPECT_TRUE(status.ok()) << status.message();
     }
     *norms = CountSmallNorms() - before;

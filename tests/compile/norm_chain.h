@@ -1,7 +1,7 @@
-// NormChain: a model of a few all-reduces, each with a residual and a norm behind it, for ranks whose norms are
-// scaled differently, so that each gives the next sum something else.
-#ifndef RONDO_TESTS_CUDA_NORM_CHAIN_H_
-#define RONDO_TESTS_CUDA_NORM_CHAIN_H_
+// NormChain: a model of a few all-reduces, each with a residual and a norm behind it, for ranks whose norms
+// are scaled differently, so that each gives the next sum something else.
+#ifndef RONDO_TESTS_COMPILE_NORM_CHAIN_H_
+#define RONDO_TESTS_COMPILE_NORM_CHAIN_H_
 
 #include <cstdint>
 #include <fstream>
@@ -69,10 +69,12 @@ class NormChainModel : public ModelMaker {
     t->add_dims(chain_.columns);
     for (float value : Weight(seed, 1, chain_.columns, 0, 0, 1)) {
       value += 0.5f;
-      const uint16_t half = chain_.type == onnx::TensorProto::FLOAT16 ? FloatToF16(value) : FloatToBF16(value);
+      const uint16_t half =
+          chain_.type == onnx::TensorProto::FLOAT16 ? FloatToF16(value) : FloatToBF16(value);
       const bool whole = chain_.type == onnx::TensorProto::FLOAT;
-      t->mutable_raw_data()->append(whole ? reinterpret_cast<const char*>(&value) : reinterpret_cast<const char*>(&half),
-                                    whole ? 4 : 2);
+      t->mutable_raw_data()->append(
+          whole ? reinterpret_cast<const char*>(&value) : reinterpret_cast<const char*>(&half),
+          whole ? 4 : 2);
     }
   }
   void Collective(const std::string& from, const std::string& to) {
@@ -89,4 +91,4 @@ class NormChainModel : public ModelMaker {
 
 }  // namespace rondo
 
-#endif  // RONDO_TESTS_CUDA_NORM_CHAIN_H_
+#endif  // RONDO_TESTS_COMPILE_NORM_CHAIN_H_
