@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/run_timer.h"
 #include "tests/compile/norm_chain.h"
 #include "tests/cuda/fake/fake_session.h"
 #include "tests/e2e/harness.h"
@@ -28,9 +29,11 @@ class SmallNorms : public testing::Test {
     weights_ = AssembleWeights(compiled_);
   }
 
+  // How a run is made.
+  enum class Way { kGraphs, kStepwise, kTimedSteps };
+
   // What a run through `kernels` gives, and how many of its all-reduces went on with a norm.
-  std::vector<float> Run(CollectiveKernels kernels, uint32_t alignment, const RunOptions& run,
-                         uint64_t* norms) {
+  std::vector<float> Run(CollectiveKernels kernels, uint32_t alignment, Way way, uint64_t* norms) {
     PlanData data = compiled_.plan;
     const FakeGpu gpu(&data, "sm_90", alignment);
     FakeSession session;
@@ -41,10 +44,17 @@ class SmallNorms : public testing::Test {
     Tensors tensors(data, 0);
     const std::vector<float> x = Weight(1000, kChain.rows, kChain.columns, 0, 0, kChain.rows);
     for (Input& input : tensors.inputs) std::memcpy(const_cast<void*>(input.data), x.data(), input.bytes);
+    RunTimer timer;
+    RunOptions options;
+    options.stepwise = way == Way::kStepwise;
+    if (way == Way::kTimedSteps) {
+      timer = RunTimer::Create(session.sessions[0], 0, TimerDetail::kSteps).Take();
+      options.timer = &timer;
+    }
     const uint64_t before = CountSmallNorms();
     for (int i = 0; i < 2; ++i) {
       const Status status = session.sessions[0].Run(0, Span<const Input>(tensors.inputs),
-                                                    Span<const Output>(tensors.outputs), run);
+                                                    Span<const Output>(tensors.outputs), options);
       EXPECT_TRUE(status.ok()) << status.message();
     }
     *norms = CountSmallNorms() - before;
@@ -64,27 +74,28 @@ class SmallNorms : public testing::Test {
 
 TEST_F(SmallNorms, GoWithTheAllReducesBeforeThem) {
   uint64_t norms = 0;
-  const std::vector<float> unfused = Run(CollectiveKernels::kUnfused, 16, {}, &norms);
+  const std::vector<float> unfused = Run(CollectiveKernels::kUnfused, 16, Way::kGraphs, &norms);
   EXPECT_EQ(norms, 0u);
   for (const CollectiveKernels kernels : {CollectiveKernels::kSmall, CollectiveKernels::kAuto}) {
-    ExpectNear(Run(kernels, 16, {}, &norms), unfused);
+    ExpectNear(Run(kernels, 16, Way::kGraphs, &norms), unfused);
     EXPECT_EQ(norms, 2u * 4 * 2);  // two runs of four on two ranks
   }
 }
 
 TEST_F(SmallNorms, StayWithKernelsWhoseTextAddsUpOtherwise) {
   uint64_t norms = 0;
-  Run(CollectiveKernels::kSmall, 0, {}, &norms);
+  Run(CollectiveKernels::kSmall, 0, Way::kGraphs, &norms);
   EXPECT_EQ(norms, 0u);
 }
 
-TEST_F(SmallNorms, AreStepsOfTheirOwnWithoutGraphs) {
+// Nothing may stand between the two.
+TEST_F(SmallNorms, AreStepsOfTheirOwnWithoutGraphsAndWhereStepsAreTimed) {
   uint64_t norms = 0;
-  const std::vector<float> graphs = Run(CollectiveKernels::kSmall, 16, {}, &norms);
-  RunOptions stepwise;
-  stepwise.stepwise = true;
-  ExpectNear(Run(CollectiveKernels::kSmall, 16, stepwise, &norms), graphs);
-  EXPECT_EQ(norms, 0u);
+  const std::vector<float> graphs = Run(CollectiveKernels::kSmall, 16, Way::kGraphs, &norms);
+  for (const Way way : {Way::kStepwise, Way::kTimedSteps}) {
+    ExpectNear(Run(CollectiveKernels::kSmall, 16, way, &norms), graphs);
+    EXPECT_EQ(norms, 0u);
+  }
 }
 
 }  // namespace
