@@ -273,21 +273,21 @@ Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, Stream
 Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    CudaStream* stream) {
   Member& member = MemberOf(part);
-  if (member.holder != nullptr) RONDO_RETURN_IF_ERROR(EnqueueHeld(nullptr, member.holder));
+  if (member.holder != nullptr) RONDO_RETURN_IF_ERROR(EnqueueHeld(member.holder));
   const bool held = means_.kernels != CollectiveKernels::kUnfused && stream->recording != nullptr &&
                     part.point->op == CollectiveOp::kAllReduce &&
                     kernels_[part.sync_point] == SmallKernel::kOneShot && IsWaitedForAtOnce(part);
   if (!held) return EnqueueSmall(part, from, to, nullptr, stream);
-  stream->held = {this, part, from, to};
+  stream->held = {this, part, from, to, false, {}};
   member.holder = stream;
   member.between[part.sync_point] = stream->handle;
   return Status::Ok();
 }
 
-Status CudaCollectives::EnqueueHeld(const small::Norm* norm, CudaStream* stream) {
+Status CudaCollectives::EnqueueHeld(CudaStream* stream) {
   const HeldCollective held = std::exchange(stream->held, HeldCollective());
   MemberOf(held.part).holder = nullptr;
-  return EnqueueSmall(held.part, held.from, held.to, norm, stream);
+  return EnqueueSmall(held.part, held.from, held.to, held.goes_on ? &held.norm : nullptr, stream);
 }
 
 bool CudaCollectives::Takes(const small::Norm& norm, const CollectivePart& part) const {

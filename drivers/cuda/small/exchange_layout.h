@@ -76,6 +76,12 @@ enum NormFlag : u32 {
   kConstantRows = 32,  // nothing writes scale and bias while graphs run
   kWideRows = 64       // they are f32
 };
+// Constants that kernels behind it read: blocks beyond its own bring them into L2 meanwhile, pieces a thread.
+enum : u32 { kMostAhead = 4, kAheadPiece = 4096, kAheadBlocks = 16 };
+struct Ahead {
+  const char* from;
+  u64 bytes;  // a multiple of 16
+};
 struct Norm {
   const char* addends[2];    // null: there is none
   const char *scale, *bias;  // rows; bias may be null
@@ -84,6 +90,8 @@ struct Norm {
   u32 parts;                 // blocks of a row, or, if it is short, warps
   u32 flags;
   float count, epsilon;  // what sums of a row are divided by to be means
+  u32 blocks;            // its own, of the grid's
+  Ahead ahead[kMostAhead];
 };
 
 // FaultRecord::taken of a collective that has not come to its end; `value` is the rank that it waited for.

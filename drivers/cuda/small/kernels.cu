@@ -72,10 +72,10 @@ __device__ __forceinline__ void WaitForKernelsBefore() { asm volatile("//+90 gri
 
 // All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them have
 // read the epoch. Nobody waits for the sum.
-__device__ __forceinline__ u32 NextEpoch(State* state) {
+__device__ __forceinline__ u32 NextEpoch(State* state, u32 blocks) {
   const u64 ticks = *const_cast<const volatile u64*>(&state->ticks);
   __syncthreads();
-  const u32 share = kTicks / gridDim.x, rest = kTicks - share * (gridDim.x - 1);
+  const u32 share = kTicks / blocks, rest = kTicks - share * (blocks - 1);
   if (threadIdx.x == 0) atomicAdd(&state->ticks, u64{blockIdx.x == 0 ? rest : share});
   return static_cast<u32>(ticks / kTicks);
 }
@@ -89,7 +89,7 @@ template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
   WaitForKernelsBefore();
   const bool dead = Gpu::Now(&group.state->dead) != 0;
-  const u32 epoch = NextEpoch(group.state);
+  const u32 epoch = NextEpoch(group.state, gridDim.x);
   if (dead) return;
   Gpu gpu{group, call};
   Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
@@ -131,15 +131,27 @@ struct Team {
   }
 };
 
+__device__ __forceinline__ void ReadAhead(const Norm& norm) {
+  const u64 threads = u64{gridDim.x - norm.blocks} * kRowBlock;
+  const u64 first = u64{blockIdx.x - norm.blocks} * kRowBlock + threadIdx.x;
+  for (const Ahead& ahead : norm.ahead) {
+    for (u64 at = first * kAheadPiece; at < ahead.bytes; at += threads * kAheadPiece) {
+      const u32 bytes = static_cast<u32>(LeastOf(ahead.bytes - at, kAheadPiece));
+      asm volatile("//+90 cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(ahead.from + at), "r"(bytes) : "memory");
+    }
+  }
+}
+
 template <class Type>
 __device__ __forceinline__ void RunNorm(const Group& group, const Call& call, const Norm& norm) {
+  if (blockIdx.x >= norm.blocks) return ReadAhead(norm);
   const bool constant = (norm.flags & kConstantRows) != 0;
   Gpu gpu{group, call};
-  NormThread<Gpu, Type> thread(gpu, group, call, norm, blockIdx.x, gridDim.x, threadIdx.x);
+  NormThread<Gpu, Type> thread(gpu, group, call, norm, blockIdx.x, norm.blocks, threadIdx.x);
   if (constant) thread.ReadRows();
   WaitForKernelsBefore();
   const bool dead = Gpu::Now(&group.state->dead) != 0;
-  thread.Begin(NextEpoch(group.state));
+  thread.Begin(NextEpoch(group.state, norm.blocks));
   if (dead) return;
   thread.Send();
   if (!constant) thread.ReadRows();

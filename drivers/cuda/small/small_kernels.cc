@@ -64,7 +64,8 @@ Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group g
   LaunchConfig config;
   config.attributes = &dependent;
   config.num_attributes = after_kernel && CanWait() ? 1 : 0;
-  config.grid[0] = blocks;
+  with.blocks = blocks;
+  config.grid[0] = blocks + (CanWait() && with.ahead[0].bytes > 0 ? uint32_t{small::kAheadBlocks} : 0u);
   config.block[0] = kThreads;
   config.stream = stream;
   const Function function = functions_[norm != nullptr ? kNorms + call.element : static_cast<size_t>(kernel)];
