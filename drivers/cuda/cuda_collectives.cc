@@ -220,6 +220,7 @@ CudaCollectives::~CudaCollectives() {
   for (size_t i = 0; i < num_members_; ++i) {
     Member& member = members_[i];
     if (member.device == nullptr) continue;
+    if (member.holder != nullptr) Drop(member.holder);
     member.notes.Close();
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
@@ -288,6 +289,11 @@ Status CudaCollectives::EnqueueHeld(CudaStream* stream) {
   const HeldCollective held = std::exchange(stream->held, HeldCollective());
   MemberOf(held.part).holder = nullptr;
   return EnqueueSmall(held.part, held.from, held.to, held.goes_on ? &held.norm : nullptr, stream);
+}
+
+void CudaCollectives::Drop(CudaStream* stream) {
+  const HeldCollective held = std::exchange(stream->held, HeldCollective());
+  if (held.of != nullptr) held.of->MemberOf(held.part).holder = nullptr;
 }
 
 bool CudaCollectives::Takes(const small::Norm& norm, const CollectivePart& part) const {

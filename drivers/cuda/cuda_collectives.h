@@ -81,8 +81,10 @@ class CudaCollectives {
   // launched as dependents then. `stream` is told if it does not come to its end.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
   Status Wait(const CollectivePart& part, CudaStream* stream);
-  // Enqueues what `stream` holds.
+  // Enqueues what `stream`, which records, holds.
   Status EnqueueHeld(CudaStream* stream);
+  // What `stream` holds, if anything, is not enqueued any more.
+  static void Drop(CudaStream* stream);
   // Whether the kernels of a collective can go on with `norm`.
   bool Takes(const small::Norm& norm, const CollectivePart& part) const;
   // OK, or that an earlier failure has ended a communicator.

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
@@ -50,6 +51,7 @@ void CudaDevice::DestroyStream(Stream* stream) {
       Leave(recording);
     } else {
       recording->streams.Forget(ToCuda(stream));
+      CudaCollectives::Drop(ToCuda(stream));
     }
   }
   Use use(*this);

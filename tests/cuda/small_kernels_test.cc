@@ -1,9 +1,13 @@
 // The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FILE writes
 // what it should be: `RONDO_WRITE_PTX=drivers/cuda/small/kernels.ptx cuda_test --gtest_filter=SmallKernels.*`
 // from the root.
+#include "drivers/cuda/small/small_kernels.h"
+
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -12,6 +16,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "drivers/cuda/small/kernels_text.h"
 #include "tests/folders.h"
+#include "tests/temporary_folder.h"
 
 namespace rondo {
 namespace {
@@ -23,8 +28,8 @@ std::string TextOf(const std::string& path) {
   return text.str();
 }
 
-// NVRTC writes the version of the PTX language that is its own; what is used of it is older, and so are
-// drivers.
+// NVRTC writes the version of the PTX language that is its own; what is used of it is older, but for a
+// pragma, and so are drivers.
 std::string WithoutItsMaker(const std::string& ptx) {
   std::string kept;
   std::stringstream lines(ptx);
@@ -33,7 +38,8 @@ std::string WithoutItsMaker(const std::string& ptx) {
     while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.pop_back();
     const bool said =
         line.rfind("//", 0) != 0 && (line.find("\t//") == line.npos || line.find("//+90") != line.npos);
-    if (!line.empty() && said) kept += line + "\n";
+    const bool older = line.find(".pragma \"used_bytes_mask") == line.npos;
+    if (!line.empty() && said && older) kept += line + "\n";
   }
   return kept;
 }
@@ -58,6 +64,25 @@ TEST(SmallKernels, PtxIsThatOfTheSource) {
     GTEST_SKIP() << "NVRTC is not the one that made the file";
   EXPECT_TRUE(WithoutItsMaker(ptx) == cuda::kSmallKernelsText)
       << "kernels.ptx is not made of kernels.cu any more";
+}
+
+// The NVIDIA driver compiles it when a session is made: here what a toolkit's assembler says.
+TEST(SmallKernels, PtxAssembles) {
+  const char* const ptxas = "/usr/local/cuda/bin/ptxas";
+  if (!std::filesystem::exists(ptxas)) GTEST_SKIP() << "there is no " << ptxas;
+  const TemporaryFolder folder;
+  for (const std::string target : {"sm_80", "sm_90", "sm_90a"}) {
+    std::string text = cuda::kSmallKernelsText;
+    if (target != "sm_80") cuda::MakeWait(text.data());
+    std::ofstream(folder.File("kernels.ptx")) << text;
+    const std::string command = std::string(ptxas) + " -arch=" + target + " " + folder.File("kernels.ptx") +
+                                " -o " + folder.File("kernels.cubin") + " 2>&1";
+    std::string said;
+    FILE* const pipe = popen(command.c_str(), "r");
+    ASSERT_NE(pipe, nullptr);
+    for (char line[512]; std::fgets(line, sizeof(line), pipe) != nullptr;) said += line;
+    EXPECT_EQ(pclose(pipe), 0) << target << ": " << said;
+  }
 }
 
 }  // namespace

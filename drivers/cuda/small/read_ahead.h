@@ -1,4 +1,5 @@
-// What of the next kernel's weights an all-reduce brings into L2 while it waits for other ranks. Pure functions.
+// What of the next kernel's weights an all-reduce brings into L2 while it waits for other ranks. Pure
+// functions.
 #ifndef RONDO_DRIVERS_CUDA_SMALL_READ_AHEAD_H_
 #define RONDO_DRIVERS_CUDA_SMALL_READ_AHEAD_H_
 

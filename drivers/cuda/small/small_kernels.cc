@@ -15,15 +15,14 @@ constexpr const char* kNames[] = {
     "rondo_small_probe",      "rondo_small_one_shot", "rondo_small_two_shot", "rondo_small_reduce_scatter",
     "rondo_small_all_gather", "rondo_small_norm_f32", "rondo_small_norm_f16", "rondo_small_norm_bf16"};
 
-// Makes the text one for sm_90, whose kernels wait for those before them (kernels.cu).
+}  // namespace
+
 void MakeWait(char* text) {
   constexpr char kTarget[] = ".target sm_80", kMark[] = "//+90";
   if (char* target = std::strstr(text, kTarget); target != nullptr) target[sizeof(kTarget) - 3] = '9';
   for (char* mark = text; (mark = std::strstr(mark, kMark)) != nullptr;)
     std::memset(mark, ' ', sizeof(kMark) - 1);
 }
-
-}  // namespace
 
 bool SmallKernels::CanWait() const { return device_.major() >= 9; }
 

@@ -13,6 +13,10 @@ namespace rondo::cuda {
 
 class CudaDevice;
 
+// Makes kSmallKernelsText (kernels_text.h), or a copy of it, one for sm_90, whose kernels wait for those
+// before them (kernels.cu).
+void MakeWait(char* text);
+
 // Kept here as PTX (kernels.ptx), which the NVIDIA driver compiles for the device when the first session that
 // has small collectives is made: any device from sm_80 on. Thread-safe.
 class SmallKernels {
