@@ -252,10 +252,11 @@ class ProfileCommand : public Command {
         return c.op == swept.op && c.ranks == swept.ranks && c.small == swept.small;
       };
       const auto had = std::find_if(profile_.collectives.begin(), profile_.collectives.end(), same);
-      if (had == profile_.collectives.end()) profile_.collectives.push_back(swept);
-      for (const auto& [bytes, time] : swept.microseconds) {
-        if (had != profile_.collectives.end()) had->microseconds[bytes] = time;
+      if (had == profile_.collectives.end()) {
+        profile_.collectives.push_back(swept);
+        continue;
       }
+      for (const auto& [bytes, time] : swept.microseconds) had->microseconds[bytes] = time;
     }
   }
 
