@@ -184,6 +184,10 @@ Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, co
   }
   RONDO_RETURN_IF_ERROR(reached.At("small collectives"));
   RONDO_ASSIGN_OR_RETURN(groups_[number], SmallGroup::Create({devices, ranks}, packs, means_.limit_ns));
+  for (size_t i = 0; i < program.sync_points.size(); ++i) {
+    const bool may = program.sync_points[i].communicator == number && MayGoOn(static_cast<uint32_t>(i));
+    if (may) RONDO_RETURN_IF_ERROR(groups_[number]->LoadNorm(program.sync_points[i].dtype));
+  }
   return Status::Ok();
 }
 
@@ -275,14 +279,16 @@ Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress fro
                                    CudaStream* stream) {
   Member& member = MemberOf(part);
   if (member.holder != nullptr) RONDO_RETURN_IF_ERROR(EnqueueHeld(member.holder));
-  const bool held = means_.kernels != CollectiveKernels::kUnfused && stream->recording != nullptr &&
-                    part.point->op == CollectiveOp::kAllReduce &&
-                    kernels_[part.sync_point] == SmallKernel::kOneShot && IsWaitedForAtOnce(part);
+  const bool held = stream->recording != nullptr && MayGoOn(part.sync_point) && IsWaitedForAtOnce(part);
   if (!held) return EnqueueSmall(part, from, to, nullptr, stream);
   stream->held = {this, part, from, to, false, {}};
   member.holder = stream;
   member.between[part.sync_point] = stream->handle;
   return Status::Ok();
+}
+
+bool CudaCollectives::MayGoOn(uint32_t sync_point) const {
+  return means_.kernels != CollectiveKernels::kUnfused && kernels_[sync_point] == SmallKernel::kOneShot;
 }
 
 Status CudaCollectives::EnqueueHeld(CudaStream* stream) {

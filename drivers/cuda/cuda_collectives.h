@@ -132,6 +132,8 @@ class CudaCollectives {
   Status EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                       const small::Norm* norm, CudaStream* stream);
   static Status Follow(const Member& member, uint32_t sync_point, StreamHandle stream);
+  // Whether it may go on with a norm.
+  bool MayGoOn(uint32_t sync_point) const;
   // Whether the next step of its device is the wait for it, on its stream.
   bool IsWaitedForAtOnce(const CollectivePart& part) const;
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);

@@ -1,6 +1,5 @@
-// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FILE writes
-// what it should be: `RONDO_WRITE_PTX=drivers/cuda/small/kernels.ptx cuda_test --gtest_filter=SmallKernels.*`
-// from the root.
+// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER writes
+// what it should be: `RONDO_WRITE_PTX=drivers/cuda/small cuda_test --gtest_filter=SmallKernels.*` from the root.
 #include "drivers/cuda/small/small_kernels.h"
 
 #include <gtest/gtest.h>
@@ -44,44 +43,65 @@ std::string WithoutItsMaker(const std::string& ptx) {
   return kept;
 }
 
+// A text that the driver carries, and what it is made of.
+struct Made {
+  const char* file;     // NAME.ptx
+  const char* carried;
+  const char* source;
+  const char* before;   // what is said before the source
+};
+std::vector<Made> AllMade() {
+  return {{"kernels.ptx", cuda::kSmallKernelsText, "kernels.cu", ""},
+          {"norm_f32.ptx", cuda::kSmallNormF32Text, "norm.cu",
+           "#define RONDO_NORM rondo_small_norm_f32\n#define RONDO_ELEMENT F32\n"},
+          {"norm_f16.ptx", cuda::kSmallNormF16Text, "norm.cu",
+           "#define RONDO_NORM rondo_small_norm_f16\n#define RONDO_ELEMENT F16\n"},
+          {"norm_bf16.ptx", cuda::kSmallNormBF16Text, "norm.cu",
+           "#define RONDO_NORM rondo_small_norm_bf16\n#define RONDO_ELEMENT BF16\n"}};
+}
+
 TEST(SmallKernels, PtxIsThatOfTheSource) {
-  const std::vector<std::string> names = {"drivers/cuda/small/exchange.h",
-                                          "drivers/cuda/small/exchange_layout.h", "drivers/cuda/small/norm.h",
-                                          "formats/machine_code/kernel_params.h"};
+  const std::string folder = "drivers/cuda/small/";
+  const std::vector<std::string> names = {folder + "exchange.h", folder + "exchange_layout.h", folder + "gpu.h",
+                                          folder + "norm.h", "formats/machine_code/kernel_params.h"};
   std::vector<std::string> texts;
   for (const std::string& name : names) texts.push_back(TextOf(name));
   std::vector<DeviceHeader> headers;
   for (size_t i = 0; i < names.size(); ++i) headers.push_back({names[i].c_str(), texts[i].c_str()});
   const Result<Nvrtc> nvrtc = Nvrtc::Open("");
   if (!nvrtc.ok()) GTEST_SKIP() << nvrtc.status().message();
-  const Result<std::vector<uint8_t>> made =
-      nvrtc->Compile(TextOf("drivers/cuda/small/kernels.cu"), headers, "compute_80");
-  ASSERT_TRUE(made.ok()) << made.status().message();
-  const std::string ptx(made->begin(), made->end() - 1);
-  if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr)
-    std::ofstream(to) << WithoutItsMaker(ptx);
-  if (ptx.find("release 13.0, V13.0.88") == ptx.npos)
-    GTEST_SKIP() << "NVRTC is not the one that made the file";
-  EXPECT_TRUE(WithoutItsMaker(ptx) == cuda::kSmallKernelsText)
-      << "kernels.ptx is not made of kernels.cu any more";
+  for (const Made& made : AllMade()) {
+    const Result<std::vector<uint8_t>> bytes =
+        nvrtc->Compile(made.before + TextOf(folder + made.source), headers, "compute_80");
+    ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+    const std::string ptx(bytes->begin(), bytes->end() - 1);
+    if (const char* to = std::getenv("RONDO_WRITE_PTX"); to != nullptr)
+      std::ofstream(std::string(to) + "/" + made.file) << WithoutItsMaker(ptx);
+    if (ptx.find("release 13.0, V13.0.88") == ptx.npos)
+      GTEST_SKIP() << "NVRTC is not the one that made the files";
+    EXPECT_TRUE(WithoutItsMaker(ptx) == made.carried)
+        << made.file << " is not made of " << made.source << " any more";
+  }
 }
 
-// The NVIDIA driver compiles it when a session is made: here what a toolkit's assembler says.
+// The NVIDIA driver compiles them when a session is made: here what a toolkit's assembler says.
 TEST(SmallKernels, PtxAssembles) {
   const char* const ptxas = "/usr/local/cuda/bin/ptxas";
   if (!std::filesystem::exists(ptxas)) GTEST_SKIP() << "there is no " << ptxas;
   const TemporaryFolder folder;
-  for (const std::string target : {"sm_80", "sm_90", "sm_90a"}) {
-    std::string text = cuda::kSmallKernelsText;
-    if (target != "sm_80") cuda::MakeWait(text.data());
-    std::ofstream(folder.File("kernels.ptx")) << text;
-    const std::string command = std::string(ptxas) + " -arch=" + target + " " + folder.File("kernels.ptx") +
-                                " -o " + folder.File("kernels.cubin") + " 2>&1";
-    std::string said;
-    FILE* const pipe = popen(command.c_str(), "r");
-    ASSERT_NE(pipe, nullptr);
-    for (char line[512]; std::fgets(line, sizeof(line), pipe) != nullptr;) said += line;
-    EXPECT_EQ(pclose(pipe), 0) << target << ": " << said;
+  for (const Made& made : AllMade()) {
+    for (const std::string target : {"sm_80", "sm_90", "sm_90a"}) {
+      std::string text = made.carried;
+      if (target != "sm_80") cuda::MakeWait(text.data());
+      std::ofstream(folder.File("kernels.ptx")) << text;
+      const std::string command = std::string(ptxas) + " -arch=" + target + " " + folder.File("kernels.ptx") +
+                                  " -o " + folder.File("kernels.cubin") + " 2>&1";
+      std::string said;
+      FILE* const pipe = popen(command.c_str(), "r");
+      ASSERT_NE(pipe, nullptr);
+      for (char line[512]; std::fgets(line, sizeof(line), pipe) != nullptr;) said += line;
+      EXPECT_EQ(pclose(pipe), 0) << made.file << " for " << target << ": " << said;
+    }
   }
 }
 

@@ -82,9 +82,17 @@ SmallGroup::~SmallGroup() {
   device.api().host_release(abort_);
 }
 
+Status SmallGroup::LoadNorm(DType dtype) {
+  const small::Element element = ElementOf(dtype);
+  for (uint32_t rank = 0; rank < num_ranks_ && !norms_[element]; ++rank)
+    RONDO_RETURN_IF_ERROR(ranks_[rank].device->small().LoadNorm(element));
+  norms_[element] = true;
+  return Status::Ok();
+}
+
 bool SmallGroup::Takes(const small::Norm& norm, const SyncPoint& point) const {
   const small::Element element = ElementOf(point.dtype);
-  return small::BlocksOf(norm, element) <= most_blocks_ &&
+  return norms_[element] && small::BlocksOf(norm, element) <= most_blocks_ &&
          small::NotesOf(norm, element) <= ranks_[0].group.capacity;
 }
 

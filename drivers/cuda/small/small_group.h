@@ -19,6 +19,8 @@ class SmallGroup {
   // Of ranks on `devices` (several may be one GPU), which can write to each other (PeerTable), of which one
   // sends another at most `packs` in a collective. A rank waits for another at most for `limit_ns`.
   static Result<SmallGroup*> Create(Span<CudaDevice* const> devices, uint64_t packs, uint64_t limit_ns);
+  // From now on, all-reduces of `dtype` may go on with norms.
+  Status LoadNorm(DType dtype);
   // Nothing may be in flight.
   ~SmallGroup();
   SmallGroup(const SmallGroup&) = delete;
@@ -48,6 +50,7 @@ class SmallGroup {
   uint32_t num_ranks_ = 0;
   uint64_t rank_bytes_ = 0;
   uint32_t most_blocks_ = 1;
+  bool norms_[3] = {};  // by small::Element: their kernels are loaded
   uint32_t* abort_ = nullptr;  // page-locked
 };
 

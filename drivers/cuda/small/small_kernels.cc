@@ -10,10 +10,10 @@
 namespace rondo::cuda {
 namespace {
 
-// By SmallKernel; kNone's is the probe. Norms by small::Element.
-constexpr const char* kNames[] = {
-    "rondo_small_probe",      "rondo_small_one_shot", "rondo_small_two_shot", "rondo_small_reduce_scatter",
-    "rondo_small_all_gather", "rondo_small_norm_f32", "rondo_small_norm_f16", "rondo_small_norm_bf16"};
+// By SmallKernel; kNone's is the probe.
+constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
+                                  "rondo_small_reduce_scatter", "rondo_small_all_gather"};
+constexpr const char* kNormNames[] = {"rondo_small_norm_f32", "rondo_small_norm_f16", "rondo_small_norm_bf16"};
 
 }  // namespace
 
@@ -26,31 +26,39 @@ void MakeWait(char* text) {
 
 bool SmallKernels::CanWait() const { return device_.major() >= 9; }
 
-Status SmallKernels::Load() {
+Status SmallKernels::Load(size_t which) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (!tried_) failed_ = LoadFunctions();
-  tried_ = true;
-  return failed_;
+  Text& text = texts_[which];
+  if (!text.tried) text.failed = LoadText(which, &text.module);
+  text.tried = true;
+  return text.failed;
 }
 
-Status SmallKernels::LoadFunctions() {
+Status SmallKernels::LoadText(size_t which, ModuleHandle* module) {
+  constexpr const char* kTextOf[kTexts] = {kSmallKernelsText, kSmallNormF32Text, kSmallNormF16Text,
+                                           kSmallNormBF16Text};
   const Api& api = device_.api();
-  GrowingList<char> text(kSmallKernelsText, std::strlen(kSmallKernelsText) + 1);
+  GrowingList<char> text(kTextOf[which], std::strlen(kTextOf[which]) + 1);
   if (!text.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for the small collectives");
   if (CanWait()) MakeWait(text.data());
   CudaDevice::Use use(device_);
   RONDO_RETURN_IF_ERROR(
-      device_.Check(api.module_load(&module_, text.data()), "compiling the small collectives"));
+      device_.Check(api.module_load(module, text.data()), "compiling the small collectives"));
+  if (which != kPlain) {
+    const char* const name = kNormNames[which - kNorms];
+    return device_.Check(api.module_function(&norms_[which - kNorms], *module, name), name);
+  }
   for (size_t i = 0; i < kKernels; ++i) {
-    RONDO_RETURN_IF_ERROR(device_.Check(api.module_function(&functions_[i], module_, kNames[i]), kNames[i]));
+    RONDO_RETURN_IF_ERROR(device_.Check(api.module_function(&functions_[i], *module, kNames[i]), kNames[i]));
   }
   return Status::Ok();
 }
 
 void SmallKernels::Unload() {
-  if (module_ == nullptr) return;
   CudaDevice::Use use(device_);
-  device_.api().module_unload(module_);
+  for (Text& text : texts_) {
+    if (text.module != nullptr) device_.api().module_unload(text.module);
+  }
 }
 
 Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group group, small::Call call,
@@ -67,7 +75,7 @@ Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group g
   config.grid[0] = blocks + (CanWait() && with.ahead[0].bytes > 0 ? uint32_t{small::kAheadBlocks} : 0u);
   config.block[0] = kThreads;
   config.stream = stream;
-  const Function function = functions_[norm != nullptr ? kNorms + call.element : static_cast<size_t>(kernel)];
+  const Function function = norm != nullptr ? norms_[call.element] : functions_[static_cast<size_t>(kernel)];
   return device_.Check(device_.api().launch(&config, function, params, nullptr), "launching a collective");
 }
 

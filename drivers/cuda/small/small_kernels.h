@@ -26,7 +26,9 @@ class SmallKernels {
   SmallKernels& operator=(const SmallKernels&) = delete;
 
   // Before anything is enqueued. kUnsupported and others: the NVIDIA driver's own, said again each time.
-  Status Load();
+  Status Load() { return Load(kPlain); }
+  // Before an all-reduce of `element` goes on with a norm.
+  Status LoadNorm(small::Element element) { return Load(kNorms + uint32_t{element}); }
   // Unloads them; none may be running any more.
   void Unload();
 
@@ -42,18 +44,23 @@ class SmallKernels {
   Status EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream);
 
  private:
-  static constexpr size_t kNorms = 5;             // the probe's, and one a SmallKernel;
-  static constexpr size_t kKernels = kNorms + 3;  // then norms, by small::Element
-  Status LoadFunctions();
+  // What is compiled together: all but norms; norms, by small::Element.
+  static constexpr size_t kPlain = 0, kNorms = 1, kTexts = kNorms + 3;
+  static constexpr size_t kKernels = 5;  // of kPlain: the probe's, and one a SmallKernel
+  struct Text {
+    bool tried = false;
+    Status failed;
+    ModuleHandle module = nullptr;
+  };
+  Status Load(size_t which);
+  Status LoadText(size_t which, ModuleHandle* module);
   // Whether its kernels wait for those before them.
   bool CanWait() const;
 
   CudaDevice& device_;
-  std::mutex mutex_;  // guards the rest; functions_ does not change once loaded
-  ModuleHandle module_ = nullptr;
-  Function functions_[kKernels] = {};
-  bool tried_ = false;
-  Status failed_;
+  std::mutex mutex_;  // guards the rest; functions do not change once loaded
+  Text texts_[kTexts];
+  Function functions_[kKernels] = {}, norms_[3] = {};
 };
 
 }  // namespace rondo::cuda
