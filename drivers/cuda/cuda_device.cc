@@ -60,6 +60,16 @@ Status CudaDevice::Check(Error error, const char* call) {
   return ToStatus(api_, error, call).At("cuda device %u", index_);
 }
 
+Status CudaDevice::LoadCode(ModuleHandle* module, const void* image, const char* call) {
+  char log[512] = {};
+  int options[] = {kErrorLog, kErrorLogBytes};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof(log) - 1)};
+  const Status status = Check(api_.module_load_logged(module, image, 2, options, values), call);
+  if (status.ok() || log[0] == 0) return status;
+  std::replace(log, log + sizeof(log), '\n', ' ');
+  return Status::Error(status.code(), "%s: %s", status.message(), log);
+}
+
 // ------------------------------------------------------------------------------------- memory
 
 Result<DeviceAddress> CudaDevice::Allocate(uint64_t bytes, uint64_t alignment) {
@@ -219,7 +229,7 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
   module->num_kernels = plan.kernels.size();
   for (size_t c = 0; c < code.codes.size() && status.ok(); ++c) {
     ModuleHandle handle = nullptr;
-    status = Check(api_.module_load(&handle, code.codes[c].data()), "loading machine code");
+    status = LoadCode(&handle, code.codes[c].data(), "loading machine code");
     if (status.ok()) module->handles.push_back(handle);  // there is room
   }
   for (size_t k = 0; k < plan.kernels.size() && status.ok(); ++k) {

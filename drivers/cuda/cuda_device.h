@@ -170,6 +170,9 @@ class CudaDevice final : public Device {
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
   // call on every device says so.
   Status Check(Error error, const char* call);
+  // Loads machine code or PTX, with the device's context current. What the NVIDIA driver's compiler says is
+  // in the error.
+  Status LoadCode(ModuleHandle* module, const void* image, const char* call);
 
   // From now on several ranks of one program run here. A GPU has few queues, so a stream's work may wait
   // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a

@@ -1,5 +1,6 @@
-// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER writes
-// what it should be: `RONDO_WRITE_PTX=drivers/cuda/small cuda_test --gtest_filter=SmallKernels.*` from the root.
+// The driver's small collectives: their PTX is what NVRTC makes of their source. RONDO_WRITE_PTX=FOLDER
+// writes what it should be: `RONDO_WRITE_PTX=drivers/cuda/small cuda_test --gtest_filter=SmallKernels.*` from
+// the root.
 #include "drivers/cuda/small/small_kernels.h"
 
 #include <gtest/gtest.h>
@@ -45,10 +46,10 @@ std::string WithoutItsMaker(const std::string& ptx) {
 
 // A text that the driver carries, and what it is made of.
 struct Made {
-  const char* file;     // NAME.ptx
+  const char* file;  // NAME.ptx
   const char* carried;
   const char* source;
-  const char* before;   // what is said before the source
+  const char* before;  // what is said before the source
 };
 std::vector<Made> AllMade() {
   return {{"kernels.ptx", cuda::kSmallKernelsText, "kernels.cu", ""},
@@ -62,8 +63,9 @@ std::vector<Made> AllMade() {
 
 TEST(SmallKernels, PtxIsThatOfTheSource) {
   const std::string folder = "drivers/cuda/small/";
-  const std::vector<std::string> names = {folder + "exchange.h", folder + "exchange_layout.h", folder + "gpu.h",
-                                          folder + "norm.h", "formats/machine_code/kernel_params.h"};
+  const std::vector<std::string> names = {folder + "exchange.h", folder + "exchange_layout.h",
+                                          folder + "gpu.h", folder + "norm.h",
+                                          "formats/machine_code/kernel_params.h"};
   std::vector<std::string> texts;
   for (const std::string& name : names) texts.push_back(TextOf(name));
   std::vector<DeviceHeader> headers;

@@ -1,5 +1,5 @@
-// What kernels of small collectives are on a GPU: the machine of exchange.h, and how they begin and end. Device
-// code.
+// What kernels of small collectives are on a GPU: the machine of exchange.h, and how they begin and end.
+// Device code.
 #ifndef RONDO_DRIVERS_CUDA_SMALL_GPU_H_
 #define RONDO_DRIVERS_CUDA_SMALL_GPU_H_
 
@@ -12,8 +12,11 @@ struct Gpu {
   const Call& call;
   long long began = 0, next = 0;  // of the wait under way: clocks when it began, and when to look again
 
-  enum : long long { kFirstLook = 200'000, kSeldom = 4'000'000 };  // clocks: 100 us and 2 ms, or a little more
-  enum : u64 { kClocksPerNanosecond = 2 };                         // at most
+  enum : long long {
+    kFirstLook = 200'000,
+    kSeldom = 4'000'000
+  };                                        // clocks: 100 us and 2 ms, or a little more
+  enum : u64 { kClocksPerNanosecond = 2 };  // at most
 
   static __device__ __forceinline__ Words Load(const Words* at) {
     Words words;
@@ -38,10 +41,10 @@ struct Gpu {
     return bits;
   }
   static __device__ __forceinline__ float Root(float value) { return __fsqrt_rn(value); }
-  static __device__ __forceinline__ u32 Now(const u32* at) {
-    return *const_cast<const volatile u32*>(at);
+  static __device__ __forceinline__ u32 Now(const u32* at) { return *const_cast<const volatile u32*>(at); }
+  __device__ __forceinline__ bool GoOn(u32 tries, u32 rank) {
+    return tries % 32 != 0 || Look(tries == 32, rank);
   }
-  __device__ __forceinline__ bool GoOn(u32 tries, u32 rank) { return tries % 32 != 0 || Look(tries == 32, rank); }
   // Looks over the bus at the flag, more and more seldom: many warps do at once. Time is that of the
   // multiprocessor's clock: the GPU's own would have them queue for it.
   __device__ __noinline__ bool Look(bool first, u32 rank) {
@@ -69,12 +72,14 @@ struct Gpu {
   }
 };
 
-// Waits for the kernels before it, which it may have begun beside: where the GPU can. The driver takes "//+90" away
-// there (SmallKernels::LoadFunctions): the text is for older ones too.
-__device__ __forceinline__ void WaitForKernelsBefore() { asm volatile("//+90 griddepcontrol.wait;" ::: "memory"); }
+// Waits for the kernels before it, which it may have begun beside: where the GPU can. The driver takes
+// "//+90" away there (SmallKernels::LoadFunctions): the text is for older ones too.
+__device__ __forceinline__ void WaitForKernelsBefore() {
+  asm volatile("//+90 griddepcontrol.wait;" ::: "memory");
+}
 
-// All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them have
-// read the epoch. Nobody waits for the sum.
+// All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them
+// have read the epoch. Nobody waits for the sum.
 __device__ __forceinline__ u32 NextEpoch(State* state, u32 blocks) {
   const u64 ticks = *const_cast<const volatile u64*>(&state->ticks);
   __syncthreads();

@@ -50,7 +50,7 @@ class SmallGroup {
   uint32_t num_ranks_ = 0;
   uint64_t rank_bytes_ = 0;
   uint32_t most_blocks_ = 1;
-  bool norms_[3] = {};  // by small::Element: their kernels are loaded
+  bool norms_[3] = {};         // by small::Element: their kernels are loaded
   uint32_t* abort_ = nullptr;  // page-locked
 };
 

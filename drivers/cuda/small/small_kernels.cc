@@ -13,7 +13,8 @@ namespace {
 // By SmallKernel; kNone's is the probe.
 constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
                                   "rondo_small_reduce_scatter", "rondo_small_all_gather"};
-constexpr const char* kNormNames[] = {"rondo_small_norm_f32", "rondo_small_norm_f16", "rondo_small_norm_bf16"};
+constexpr const char* kNormNames[] = {"rondo_small_norm_f32", "rondo_small_norm_f16",
+                                      "rondo_small_norm_bf16"};
 
 }  // namespace
 
@@ -42,8 +43,7 @@ Status SmallKernels::LoadText(size_t which, ModuleHandle* module) {
   if (!text.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for the small collectives");
   if (CanWait()) MakeWait(text.data());
   CudaDevice::Use use(device_);
-  RONDO_RETURN_IF_ERROR(
-      device_.Check(api.module_load(module, text.data()), "compiling the small collectives"));
+  RONDO_RETURN_IF_ERROR(device_.LoadCode(module, text.data(), "compiling the small collectives"));
   if (which != kPlain) {
     const char* const name = kNormNames[which - kNorms];
     return device_.Check(api.module_function(&norms_[which - kNorms], *module, name), name);
