@@ -278,10 +278,10 @@ Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, Stream
 Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    CudaStream* stream) {
   Member& member = MemberOf(part);
-  if (member.holder != nullptr) RONDO_RETURN_IF_ERROR(EnqueueHeld(member.holder));
+  if (member.holder != nullptr) RONDO_RETURN_IF_ERROR(EnqueueHeld(nullptr, member.holder));
   const bool held = stream->recording != nullptr && MayGoOn(part.sync_point) && IsWaitedForAtOnce(part);
   if (!held) return EnqueueSmall(part, from, to, nullptr, stream);
-  stream->held = {this, part, from, to, false, {}};
+  stream->held = {this, part, from, to};
   member.holder = stream;
   member.between[part.sync_point] = stream->handle;
   return Status::Ok();
@@ -291,10 +291,10 @@ bool CudaCollectives::MayGoOn(uint32_t sync_point) const {
   return means_.kernels != CollectiveKernels::kUnfused && kernels_[sync_point] == SmallKernel::kOneShot;
 }
 
-Status CudaCollectives::EnqueueHeld(CudaStream* stream) {
+Status CudaCollectives::EnqueueHeld(const small::Norm* norm, CudaStream* stream) {
   const HeldCollective held = std::exchange(stream->held, HeldCollective());
   MemberOf(held.part).holder = nullptr;
-  return EnqueueSmall(held.part, held.from, held.to, held.goes_on ? &held.norm : nullptr, stream);
+  return EnqueueSmall(held.part, held.from, held.to, norm, stream);
 }
 
 void CudaCollectives::Drop(CudaStream* stream) {

@@ -82,8 +82,8 @@ class CudaCollectives {
   // launched as dependents then. `stream` is told if it does not come to its end.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
   Status Wait(const CollectivePart& part, CudaStream* stream);
-  // Enqueues what `stream`, which records, holds.
-  Status EnqueueHeld(CudaStream* stream);
+  // Enqueues what `stream`, which records, holds; with `norm` if that is not null: Takes has said so.
+  Status EnqueueHeld(const small::Norm* norm, CudaStream* stream);
   // What `stream` holds, if anything, is not enqueued any more.
   static void Drop(CudaStream* stream);
   // Whether the kernels of a collective can go on with `norm`.

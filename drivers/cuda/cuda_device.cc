@@ -261,7 +261,6 @@ Status CudaDevice::LoadKernels(const PlanData& plan, const CodeModule& code, Cud
     kernel.params = plan.kernels[k].num_params;
     kernel.tensor_maps = module->arena.Copy(image.tensor_maps);
     kernel.waits = image.waits && major_ >= 9;
-    kernel.weights = WeightsOf(plan.kernels[k], image);
     if (const std::optional<NormKernel> norm = NormOf(plan.kernels[k], image)) {
       kernel.norm = module->arena.Copy(Span<const NormKernel>(&*norm, 1)).data();
       if (kernel.norm == nullptr && status.ok())
@@ -371,22 +370,18 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
 // ----------------------------------------------------------------------------------- collectives
 
 Status CudaDevice::Settle(CudaStream* stream) {
-  return stream->held.of == nullptr ? Status::Ok() : stream->held.of->EnqueueHeld(stream);
+  return stream->held.of == nullptr ? Status::Ok() : stream->held.of->EnqueueHeld(nullptr, stream);
 }
 
 Result<bool> CudaDevice::LaunchHeld(const CudaKernel& kernel, Span<const DeviceAddress> addresses,
                                     CudaStream* stream) {
-  HeldCollective& held = stream->held;
+  const HeldCollective& held = stream->held;
   if (held.of == nullptr) return false;
-  if (!held.goes_on && kernel.norm != nullptr) {
-    const auto norm = NormAfter(*kernel.norm, *held.part.point, held.from, held.to, addresses);
-    held.goes_on = norm.has_value() && held.of->Takes(*norm, held.part);
-    if (held.goes_on) held.norm = *norm;
-    if (held.goes_on) return true;
-  }
-  if (held.goes_on) ReadAhead(kernel.weights, addresses, &held.norm);
-  RONDO_RETURN_IF_ERROR(Settle(stream));
-  return false;
+  std::optional<small::Norm> norm;
+  if (kernel.norm != nullptr) norm = NormAfter(*kernel.norm, *held.part.point, held.from, held.to, addresses);
+  const bool takes = norm.has_value() && held.of->Takes(*norm, held.part);
+  RONDO_RETURN_IF_ERROR(held.of->EnqueueHeld(takes ? &*norm : nullptr, stream));
+  return takes;
 }
 
 uint64_t CudaDevice::identity() const {

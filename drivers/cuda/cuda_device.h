@@ -19,7 +19,6 @@
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
 #include "drivers/cuda/small/norm_kernel.h"
-#include "drivers/cuda/small/read_ahead.h"
 #include "drivers/cuda/small/small_kernels.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
@@ -57,7 +56,6 @@ struct CudaKernel {
   Span<const TensorMap> tensor_maps;  // in the module's arena
   bool waits = false;
   std::unique_ptr<LibraryMatmulRun> matmul;  // null: the function computes it
-  StreamedWeights weights;
   const NormKernel* norm = nullptr;  // in the module's arena: what an all-reduce before it can do as well
 };
 
@@ -109,8 +107,6 @@ struct HeldCollective {
   CudaCollectives* of = nullptr;  // null: there is none
   CollectivePart part;
   DeviceAddress from = 0, to = 0;
-  bool goes_on = false;  // with `norm`: the next kernel's weights may be brought meanwhile
-  small::Norm norm = {};
 };
 
 struct CudaStream {
@@ -239,7 +235,7 @@ class CudaDevice final : public Device {
   void DropWeightCopy(StreamHandle of);
   // Enqueues what the stream holds: before all that is enqueued on it or ordered after it.
   static Status Settle(CudaStream* stream);
-  // Whether the collective that the stream holds does this launch, too.
+  // Whether the collective that the stream holds does this launch, too; it is enqueued.
   Result<bool> LaunchHeld(const CudaKernel& kernel, Span<const DeviceAddress> addresses, CudaStream* stream);
   // Notes what has just been captured on `stream`, if it is recording. `from` becomes the node's, with its
   // handle; without, the node keeps its addresses.

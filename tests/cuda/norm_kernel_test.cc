@@ -9,7 +9,6 @@
 
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/compile.h"
-#include "drivers/cuda/small/read_ahead.h"
 #include "tests/compile/norm_chain.h"
 #include "tests/temporary_folder.h"
 
@@ -215,77 +214,6 @@ TEST(NormAfterAllReduce, IsRefusedWhereItIsNotTheSumOrThreadsWouldMeet) {
     in_place.addresses[written] = in_place.from;
     EXPECT_TRUE(in_place.Ask().has_value()) << "in place of what the rank gave";
   }
-}
-
-// Two matmuls of one row: B of 64 columns and k = 128, [n, k], behind 16 elements, and one of 32 columns.
-struct TwoMatmuls {
-  TwoMatmuls() {
-    for (int i = 0; i < 2; ++i) {
-      loops[i] = {i == 0 ? 64 : 32, 128};
-      strides[i] = {128, 1};
-      operands[i].param = static_cast<uint16_t>(1 + i);
-      operands[i].dtype = DType::kBF16;
-      operands[i].offset = i == 0 ? 16 : 0;
-      operands[i].strides = strides[i];
-      parts[i].skeleton = Skeleton::kContraction;
-      parts[i].loops = loops[i];
-      parts[i].operands = Span<const Operand>(&operands[i], 1);
-      parts[i].rhs = Span<const uint16_t>(&kFirst, 1);
-    }
-    kernel.num_params = 3;
-  }
-  StreamedWeights Read() {
-    kernel.parts = parts;
-    image.relies = relies;
-    return WeightsOf(kernel, image);
-  }
-
-  static constexpr uint16_t kFirst = 0;
-  std::vector<int64_t> loops[2], strides[2];
-  Operand operands[2];
-  std::vector<Part> parts = std::vector<Part>(2);
-  Kernel kernel;
-  KernelImage image;
-  std::vector<uint32_t> relies = {16, 64 | kReliesOnConstant, 64 | kReliesOnConstant};
-};
-
-TEST(ReadAhead, IsOfWeightsThatNothingWritesAndWithinThem) {
-  TwoMatmuls two;
-  StreamedWeights weights = two.Read();
-  ASSERT_EQ(weights.count, 2u);
-  EXPECT_EQ(weights.of[0].bytes, (16 + 64 * 128) * 2u);
-  EXPECT_EQ(weights.of[1].bytes, 32 * 128 * 2u);
-  two.relies[1] = 64;
-  EXPECT_EQ(two.Read().count, 1u) << "the first may be written";
-  two.relies[2] = 8 | kReliesOnConstant;
-  EXPECT_EQ(two.Read().count, 0u) << "the second is not aligned";
-  two.relies = {16, 64 | kReliesOnConstant, 64 | kReliesOnConstant};
-  two.strides[0] = {-128, 1};
-  EXPECT_EQ(two.Read().count, 1u) << "the first begins before its address";
-  two.parts[1].skeleton = Skeleton::kMap;
-  EXPECT_EQ(two.Read().count, 0u);
-}
-
-TEST(ReadAhead, BringsOfEachItsShareOfTheMost) {
-  StreamedWeights weights;
-  weights.of[0] = {1, 30 << 20};
-  weights.of[1] = {0, (10 << 20) + 7};
-  weights.count = 2;
-  const std::vector<DeviceAddress> addresses = {0x1000, 0x2000};
-  small::Norm norm = {};
-  ReadAhead(weights, addresses, &norm);
-  EXPECT_EQ(norm.ahead[0].from, reinterpret_cast<const char*>(0x2000));
-  EXPECT_LE(norm.ahead[0].bytes + norm.ahead[1].bytes, kMostReadAhead);
-  EXPECT_GT(norm.ahead[0].bytes + norm.ahead[1].bytes, kMostReadAhead - 64);
-  EXPECT_NEAR(static_cast<double>(norm.ahead[0].bytes) / static_cast<double>(norm.ahead[1].bytes), 3, 1e-3);
-  for (const small::Ahead& ahead : norm.ahead) EXPECT_EQ(ahead.bytes % 16, 0u);
-  weights.of[0].bytes = weights.of[1].bytes = 1000;
-  norm = {};
-  ReadAhead(weights, addresses, &norm);
-  EXPECT_EQ(norm.ahead[0].bytes, 992u);
-  norm = {};
-  ReadAhead({}, addresses, &norm);
-  EXPECT_EQ(norm.ahead[0].bytes, 0u);
 }
 
 }  // namespace

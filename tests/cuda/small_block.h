@@ -22,42 +22,44 @@ inline void SumWarp(float* sums) {
 // Its threads, one after another.
 template <class Type, class Machine>
 struct Block {
-  using Thread = NormThread<Machine, Type>;
+  using Thread = NormThread<Machine, Type, kMostRanks>;
 
   Block(Machine& machine, const Group& group, const Call& call, const Norm& norm, u32 block, u32 blocks) {
-    for (u32 t = 0; t < kRowBlock; ++t)
+    for (u32 t = 0; t < kNormThreads; ++t)
       threads.push_back(std::make_unique<Thread>(machine, group, call, norm, block, blocks, t));
   }
   template <class F>
   void Each(F f) {
-    for (const auto& thread : threads) f(*thread);
+    for (u32 t = 0; t < kNormThreads; ++t) f(*threads[t], sums[t % kRowBlock]);
   }
-  void Sum() {
-    std::vector<float> sums, before;
-    for (const auto& thread : threads) before.push_back(thread->sum());
-    const bool is_short = threads[0]->IsOfShortRow();
-    for (const auto& thread : threads)
-      sums.push_back(is_short ? thread->SumOfWarps(before.data()) : thread->sum());
-    for (u32 first = 0; first < kRowBlock; first += 32) SumWarp(sums.data() + first);
+  void SumOfRows(bool squares) {
+    std::vector<float> vectors;
     for (u32 t = 0; t < kRowBlock; ++t) {
-      float sum = sums[0];
-      for (u32 warp = 32; warp < kRowBlock; warp += 32) sum += sums[warp];
-      threads[t]->SetSum(is_short ? sums[t] : sum);
+      Thread& second = *threads[kRowBlock + t];
+      vectors.push_back(second.TellAndGather(second.AddUp(threads[t]->AddUp(0, squares), squares), squares));
     }
+    const bool is_short = threads[0]->IsOfShortRow();
+    for (u32 t = 0; t < kRowBlock; ++t)
+      sums[t] = is_short ? threads[t]->SumOfWarps(vectors.data()) : vectors[t];
+    for (u32 first = 0; first < kRowBlock; first += 32) SumWarp(sums.data() + first);
+    if (is_short) return;
+    float sum = sums[0];
+    for (u32 warp = 32; warp < kRowBlock; warp += 32) sum += sums[warp];
+    sums.assign(kRowBlock, sum);
   }
 
   std::vector<std::unique_ptr<Thread>> threads;
+  std::vector<float> sums = std::vector<float>(kRowBlock, 0);  // of the row of each thread
 };
 
 template <class Type, class Machine>
 void RunBlock(Machine& machine, const Group& group, const Call& call, const Norm& norm, u32 epoch, u32 number,
               u32 blocks) {
   Block<Type, Machine> block(machine, group, call, norm, number, blocks);
-  using Thread = NormThread<Machine, Type>;
-  block.Each([](Thread& t) { t.ReadRows(); });
-  block.Each([&](Thread& t) { t.Begin(epoch); });
-  block.Each([](Thread& t) { t.Send(); });
-  block.Each([](Thread& t) { t.Reduce(); });
+  for (const auto& thread : block.threads) thread->ReadRows();
+  for (const auto& thread : block.threads) thread->Read();
+  for (const auto& thread : block.threads) thread->Send(epoch);
+  for (const auto& thread : block.threads) thread->Reduce();
   NormRows(block, norm);
 }
 

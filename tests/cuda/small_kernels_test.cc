@@ -46,19 +46,22 @@ std::string WithoutItsMaker(const std::string& ptx) {
 
 // A text that the driver carries, and what it is made of.
 struct Made {
-  const char* file;  // NAME.ptx
+  std::string file;  // NAME.ptx
   const char* carried;
-  const char* source;
-  const char* before;  // what is said before the source
+  std::string source, before;  // what is said before the source
 };
 std::vector<Made> AllMade() {
-  return {{"kernels.ptx", cuda::kSmallKernelsText, "kernels.cu", ""},
-          {"norm_f32.ptx", cuda::kSmallNormF32Text, "norm.cu",
-           "#define RONDO_NORM rondo_small_norm_f32\n#define RONDO_ELEMENT F32\n"},
-          {"norm_f16.ptx", cuda::kSmallNormF16Text, "norm.cu",
-           "#define RONDO_NORM rondo_small_norm_f16\n#define RONDO_ELEMENT F16\n"},
-          {"norm_bf16.ptx", cuda::kSmallNormBF16Text, "norm.cu",
-           "#define RONDO_NORM rondo_small_norm_bf16\n#define RONDO_ELEMENT BF16\n"}};
+  std::vector<Made> all = {{"kernels.ptx", cuda::kSmallKernelsText, "kernels.cu", ""}};
+  for (const auto& [name, element] :
+       {std::pair<std::string, std::string>{"f32", "F32"}, {"f16", "F16"}, {"bf16", "BF16"}}) {
+    for (const std::string ranks : {"2", "4", "8"}) {
+      const std::string norm = "norm_" + name + "_" + ranks;
+      all.push_back({norm + ".ptx", cuda::kSmallNormTexts[all.size() - 1], "norm.cu",
+                     "#define RONDO_NORM rondo_small_" + norm + "\n#define RONDO_ELEMENT " + element +
+                         "\n#define RONDO_RANKS " + ranks + "\n"});
+    }
+  }
+  return all;
 }
 
 TEST(SmallKernels, PtxIsThatOfTheSource) {

@@ -41,7 +41,10 @@ struct Cpu {
   }
   static void WritePack(char* at, u64 pack) { std::memcpy(at, &pack, sizeof(pack)); }
   static float HalfToFloat(u32 bits) { return F16ToFloat(static_cast<uint16_t>(bits)); }
-  static u32 FloatToHalf(float value) { return FloatToF16(value); }
+  static u32 FloatsToHalves(float low, float high) { return FloatToF16(low) | u32{FloatToF16(high)} << 16; }
+  static u32 FloatsToBHalves(float low, float high) {
+    return FloatToBF16(low) | u32{FloatToBF16(high)} << 16;
+  }
   static float Root(float value) { return std::sqrt(value); }
   bool GoOn(u32, u32 rank) {
     std::this_thread::yield();

@@ -11,8 +11,9 @@
 // `Machine` reads and writes memory:
 //   Words Load(const Words* at), void Store(Words* at, Words words): as two 64-bit words, each whole
 //   u64 ReadPack(const char* at), void WritePack(char* at, u64 pack): 8 bytes, aligned
-//   float HalfToFloat(u32), u32 FloatToHalf(float)
-//   bool GoOn(u32 tries, u32 rank): whether to look again for what `rank` has not sent yet; false ends it all
+//   float HalfToFloat(u32), u32 FloatsToHalves(float low, float high), u32 FloatsToBHalves(float low, float
+//   high) bool GoOn(u32 tries, u32 rank): whether to look again for what `rank` has not sent yet; false ends
+//   it all
 #ifndef RONDO_DRIVERS_CUDA_SMALL_EXCHANGE_H_
 #define RONDO_DRIVERS_CUDA_SMALL_EXCHANGE_H_
 
@@ -49,30 +50,45 @@ struct F32 {
     return __builtin_bit_cast(u32, value);
   }
 };
+// Types of 16 bits have Pair, too: the bits of two, the first the low ones.
 struct F16 {
   enum : u32 { kBits = 16 };
   template <class Machine>
-  RONDO_SMALL static float Value(u32 bits) {
-    return Machine::HalfToFloat(bits);
+  RONDO_SMALL static u32 Pair(float low, float high) {
+    return Machine::FloatsToHalves(low, high);
   }
   template <class Machine>
-  RONDO_SMALL static u32 Bits(float value) {
-    return Machine::FloatToHalf(value);
+  RONDO_SMALL static float Value(u32 bits) {
+    return Machine::HalfToFloat(bits);
   }
 };
 struct BF16 {
   enum : u32 { kBits = 16 };
   template <class Machine>
+  RONDO_SMALL static u32 Pair(float low, float high) {
+    return Machine::FloatsToBHalves(low, high);
+  }
+  template <class Machine>
   RONDO_SMALL static float Value(u32 bits) {
     return __builtin_bit_cast(float, bits << 16);
   }
-  template <class Machine>
-  RONDO_SMALL static u32 Bits(float value) {
-    const u32 bits = __builtin_bit_cast(u32, value);
-    if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  }
 };
+
+// A pack of as many elements as there is room for.
+template <class Machine, class Element>
+RONDO_SMALL u64 PackOf(const float (&values)[64 / Element::kBits]) {
+  if constexpr (Element::kBits == 32) {
+    return u64{F32::Bits<Machine>(values[0])} | u64{F32::Bits<Machine>(values[1])} << 32;
+  } else {
+    return u64{Element::template Pair<Machine>(values[0], values[1])} |
+           u64{Element::template Pair<Machine>(values[2], values[3])} << 32;
+  }
+}
+template <class Machine, class Element>
+RONDO_SMALL float ElementOf(u64 pack, u32 e) {
+  const u64 bits = pack >> (e * Element::kBits) & ~u64{0} >> (64 - Element::kBits);
+  return Element::template Value<Machine>(static_cast<u32>(bits));
+}
 
 template <class Machine>
 class Exchange {
@@ -222,38 +238,24 @@ class Exchange {
     RONDO_NO_UNROLL
     for (u64 i = notes + first_; i < g_.capacity; i += stride_) Send(g_.rank, i, 0);
   }
-  // Pack `i` of the first `senders` ranks, but not this one's. False: it has been given up.
-  RONDO_SMALL bool Receive(u64 i, u32 senders, u64 (&packs)[kMostRanks]) {
-    u64 one[1][kMostRanks] = {};
-    if (!ReceiveSeveral(i, senders, one)) return false;
-    RONDO_UNROLL
-    for (u32 rank = 0; rank < kMostRanks; ++rank) packs[rank] = one[0][rank];
-    return true;
-  }
-  // As many from pack `i` on as there is room for, all asked for at once.
-  template <u32 kPacks>
-  RONDO_SMALL bool ReceiveSeveral(u64 i, u32 senders, u64 (&packs)[kPacks][kMostRanks]) {
+  // Pack `i` of the first `senders` ranks, but not this one's. False: it has been given up. kMost: at least
+  // as many as there are ranks.
+  template <u32 kMost>
+  RONDO_SMALL bool Receive(u64 i, u32 senders, u64 (&packs)[kMost]) {
     for (u32 tries = 1;; ++tries) {
-      Words words[kPacks][kMostRanks] = {};
-      u32 missing = kMostRanks;
+      Words words[kMost] = {};
+      u32 missing = kMost;
       RONDO_UNROLL
-      for (u32 rank = 0; rank < kMostRanks; ++rank) {
-        RONDO_UNROLL
-        for (u32 p = 0; p < kPacks; ++p) {
-          if (rank < senders && rank != g_.rank)
-            words[p][rank] = m_.Load(receives_ + rank * g_.capacity + i + p);
-        }
+      for (u32 rank = 0; rank < kMost; ++rank) {
+        if (rank < senders && rank != g_.rank) words[rank] = m_.Load(receives_ + rank * g_.capacity + i);
       }
       RONDO_UNROLL
-      for (u32 rank = 0; rank < kMostRanks; ++rank) {
-        RONDO_UNROLL
-        for (u32 p = 0; p < kPacks; ++p) {
-          if (rank >= senders || rank == g_.rank) continue;
-          if (!HasCome(words[p][rank])) missing = rank;
-          packs[p][rank] = (words[p][rank].low & 0xffffffff) | words[p][rank].high << 32;
-        }
+      for (u32 rank = 0; rank < kMost; ++rank) {
+        if (rank >= senders || rank == g_.rank) continue;
+        if (!HasCome(words[rank])) missing = rank;
+        packs[rank] = (words[rank].low & 0xffffffff) | words[rank].high << 32;
       }
-      if (missing == kMostRanks) return true;
+      if (missing == kMost) return true;
       if (!m_.GoOn(tries, missing)) return false;
     }
   }
@@ -265,28 +267,21 @@ class Exchange {
     if (c_.element == kBF16) return SumOf<BF16>(own, of);
     return c_.element == kF16 ? SumOf<F16>(own, of) : SumOf<F32>(own, of);
   }
-  template <class Element>
-  RONDO_SMALL u64 SumOf(u64 own, const u64 (&of)[kMostRanks]) const {
+  template <class Element, u32 kMost>
+  RONDO_SMALL u64 SumOf(u64 own, const u64 (&of)[kMost]) const {
     constexpr u32 kElements = 64 / Element::kBits;
-    constexpr u64 kMask = ~u64{0} >> (64 - Element::kBits);
     float sums[kElements] = {};
     RONDO_UNROLL
-    for (u32 rank = 0; rank < kMostRanks; ++rank) {
+    for (u32 rank = 0; rank < kMost; ++rank) {
       if (rank >= g_.ranks) continue;
       const u64 pack = rank == g_.rank ? own : of[rank];
       RONDO_UNROLL
       for (u32 e = 0; e < kElements; ++e) {
-        const u32 bits = static_cast<u32>(pack >> (e * Element::kBits) & kMask);
-        const float value = Element::template Value<Machine>(bits);
+        const float value = ElementOf<Machine, Element>(pack, e);
         sums[e] = rank == 0 ? value : sums[e] + value;
       }
     }
-    u64 sum = 0;
-    RONDO_UNROLL
-    for (u32 e = 0; e < kElements; ++e) {
-      sum |= u64{Element::template Bits<Machine>(sums[e])} << (e * Element::kBits);
-    }
-    return sum;
+    return PackOf<Machine, Element>(sums);
   }
 
   Machine& m_;

@@ -64,9 +64,16 @@ struct Call {
 
 // What an all-reduce goes on with (norm.h): s = sum of the ranks, as it is written to Call::to, + addends; of
 // each row of s its norm, (s - mean, if kCentred) / sqrt(mean of its squares + epsilon) * scale + bias. All
-// are of the element that is summed (but kWideRows) and begin at multiples of 16 bytes. A thread has one
-// vector of 16 bytes: rows of up to kShortRow are some warps' of a block each, longer ones several blocks'.
-enum : u32 { kVectorBytes = 16, kRowBlock = 256, kShortRow = 128, kMostParts = 8 };
+// are of the element that is summed (but kWideRows) and begin at multiples of 16 bytes. A block has up to
+// kRowBlock vectors of 16 bytes, and two threads for each. Rows of up to kShortRow vectors are a part of a
+// block, in which warps begin with them; longer ones several blocks.
+enum : u32 {
+  kVectorBytes = 16,
+  kRowBlock = 256,
+  kNormThreads = 2 * kRowBlock,
+  kShortRow = 128,
+  kMostParts = 8
+};
 enum NormFlag : u32 {
   kLastOfSum = 1,      // the sum of the ranks comes last, after two addends; else first
   kFirstIsRow = 2,     // the first addend is one row, added to all
@@ -76,12 +83,6 @@ enum NormFlag : u32 {
   kConstantRows = 32,  // nothing writes scale and bias while graphs run
   kWideRows = 64       // they are f32
 };
-// Constants that kernels behind it read: blocks beyond its own bring them into L2 meanwhile, pieces a thread.
-enum : u32 { kMostAhead = 4, kAheadPiece = 4096, kAheadBlocks = 16 };
-struct Ahead {
-  const char* from;
-  u64 bytes;  // a multiple of 16
-};
 struct Norm {
   const char* addends[2];    // null: there is none
   const char *scale, *bias;  // rows; bias may be null
@@ -90,8 +91,6 @@ struct Norm {
   u32 parts;                 // blocks of a row, or, if it is short, warps
   u32 flags;
   float count, epsilon;  // what sums of a row are divided by to be means
-  u32 blocks;            // its own, of the grid's
-  Ahead ahead[kMostAhead];
 };
 
 // FaultRecord::taken of a collective that has not come to its end; `value` is the rank that it waited for.

@@ -35,9 +35,14 @@ struct Gpu {
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(bits)));
     return value;
   }
-  static __device__ __forceinline__ u32 FloatToHalf(float value) {
-    unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  static __device__ __forceinline__ u32 FloatsToHalves(float low, float high) {
+    u32 bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+  }
+  static __device__ __forceinline__ u32 FloatsToBHalves(float low, float high) {
+    u32 bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
     return bits;
   }
   static __device__ __forceinline__ float Root(float value) { return __fsqrt_rn(value); }
@@ -80,10 +85,10 @@ __device__ __forceinline__ void WaitForKernelsBefore() {
 
 // All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them
 // have read the epoch. Nobody waits for the sum.
-__device__ __forceinline__ u32 NextEpoch(State* state, u32 blocks) {
+__device__ __forceinline__ u32 NextEpoch(State* state) {
   const u64 ticks = *const_cast<const volatile u64*>(&state->ticks);
   __syncthreads();
-  const u32 share = kTicks / blocks, rest = kTicks - share * (blocks - 1);
+  const u32 share = kTicks / gridDim.x, rest = kTicks - share * (gridDim.x - 1);
   if (threadIdx.x == 0) atomicAdd(&state->ticks, u64{blockIdx.x == 0 ? rest : share});
   return static_cast<u32>(ticks / kTicks);
 }

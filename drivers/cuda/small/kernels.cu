@@ -8,7 +8,7 @@ template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
   WaitForKernelsBefore();
   const bool dead = Gpu::Now(&group.state->dead) != 0;
-  const u32 epoch = NextEpoch(group.state, gridDim.x);
+  const u32 epoch = NextEpoch(group.state);
   if (dead) return;
   Gpu gpu{group, call};
   Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,

@@ -4,7 +4,10 @@
 
 namespace rondo::cuda {
 
-extern const char kSmallKernelsText[], kSmallNormF32Text[], kSmallNormF16Text[], kSmallNormBF16Text[];
+extern const char kSmallKernelsText[];
+// One for each type and number of ranks: f32 for up to 2, 4 and 8, then f16, then bf16.
+inline constexpr int kSmallNorms = 9;
+extern const char* const kSmallNormTexts[kSmallNorms];
 
 }  // namespace rondo::cuda
 

@@ -1,11 +1,11 @@
 // What one thread of an all-reduce does that goes on with a residual and a norm (Norm, exchange_layout.h),
 // for device code and, with threads as blocks, for tests on the CPU.
 //
-// The sum of the ranks is taken by one shot, so a thread has its vector as soon as the other ranks have sent
-// it, and keeps it. Blocks that share a row tell each other what their threads' vectors add up to in the
-// rank's own part of its inbox, as ranks tell each other data; each then adds up the whole row. The order of
-// all sums is that of a kernel of its own for the same norm
-// (compiler/codegen/cuda/reduction/row_reduction.cc), and so are the bits.
+// The sum of the ranks is taken by one shot. A thread has one pack, half of a vector, and keeps what it makes
+// of it. Blocks that share a row tell each other what their vectors add up to in the rank's own part of its
+// inbox, as ranks tell each other data; each then adds up the whole row. The order of all sums is that of a
+// kernel of its own for the same norm (compiler/codegen/cuda/reduction/row_reduction.cc), in which a thread
+// has whole vectors, and so are the bits.
 //
 // A thread reads what it writes over before it does so, and no other thread's: memory may be written in
 // place.
@@ -16,94 +16,112 @@
 
 namespace rondo::small {
 
-RONDO_SMALL constexpr u64 VectorsOf(const Norm& norm, u32 element) {
-  return u64{norm.columns} * (element == kF32 ? 4 : 2) / kVectorBytes;
+RONDO_SMALL constexpr u32 VectorsOf(const Norm& norm, u32 element) {
+  return norm.columns / (kVectorBytes / (element == kF32 ? 4u : 2u));
 }
 RONDO_SMALL constexpr bool IsShort(const Norm& norm, u32 element) {
   return VectorsOf(norm, element) <= kShortRow;
 }
 // How many blocks or, of a short row, warps a row takes.
-RONDO_SMALL constexpr u64 PartsOf(const Norm& norm, u32 element) {
-  const u64 vectors = VectorsOf(norm, element), width = IsShort(norm, element) ? 32u : u32{kRowBlock};
+RONDO_SMALL constexpr u32 PartsOf(const Norm& norm, u32 element) {
+  const u32 vectors = VectorsOf(norm, element), width = IsShort(norm, element) ? 32u : u32{kRowBlock};
   return (vectors + width - 1) / width;
 }
 RONDO_SMALL constexpr u64 BlocksOf(const Norm& norm, u32 element) {
-  const u64 a_block = kRowBlock / 32 / norm.parts;  // short rows
+  const u32 a_block = kRowBlock / 32 / norm.parts;  // short rows
   return IsShort(norm, element) ? (norm.rows + a_block - 1) / a_block : u64{norm.rows} * norm.parts;
 }
-// Words that blocks tell each other: one a thread, or two.
+// Words that blocks tell each other: one a vector, or two.
 RONDO_SMALL constexpr u64 NotesOf(const Norm& norm, u32 element) {
   if (norm.parts <= 1 || IsShort(norm, element)) return 0;
   return u64{norm.rows} * norm.parts * kRowBlock * ((norm.flags & kCentred) != 0 ? 2 : 1);
 }
 
-// Thread `thread` of block `block` of `blocks`; what it does is in the order of its functions.
-template <class Machine, class Type>
+// Thread `thread` of block `block` of `blocks`; what it does is in the order of its functions. kRanks: at
+// least as many as there are.
+template <class Machine, class Type, u32 kRanks>
 class NormThread : public Exchange<Machine> {
   using Base = Exchange<Machine>;
 
  public:
   RONDO_SMALL NormThread(Machine& machine, const Group& group, const Call& call, const Norm& norm, u32 block,
                          u32 blocks, u32 thread)
-      : Base(machine, group, call, 0, u64{block} * kRowBlock + thread, u64{blocks} * kRowBlock),
+      : Base(machine, group, call, 0, u64{block} * kNormThreads + thread, u64{blocks} * kNormThreads),
         n_(norm),
-        short_(IsShort(norm, call.element)),
-        thread_(thread),
-        vectors_(VectorsOf(norm, call.element)) {
-    const u32 a_block = kRowBlock / 32 / norm.parts, warp = thread / 32;
-    row_ = short_ ? u64{block} * a_block + warp / norm.parts : block / norm.parts;
-    vector_ = short_ ? warp % norm.parts * 32 + thread % 32 : block % norm.parts * kRowBlock + thread;
-    has_ = vector_ < vectors_ && row_ < norm.rows && (!short_ || warp < a_block * norm.parts);
-    place_ = row_ * vectors_ + vector_;
+        second_(thread / kRowBlock),
+        thread_(thread % kRowBlock),
+        vectors_(norm.columns * (Type::kBits / 8) / kVectorBytes) {
+    const u32 a_block = kRowBlock / 32 / norm.parts, warp = thread_ / 32;
+    const u32 warps_row = block * a_block + warp / norm.parts;
+    row_ = IsOfShortRow() ? warps_row : block / norm.parts;
+    vector_ =
+        IsOfShortRow() ? warp % norm.parts * 32 + thread_ % 32 : block % norm.parts * kRowBlock + thread_;
+    has_ = vector_ < vectors_ && row_ < norm.rows && (!IsOfShortRow() || warp < a_block * norm.parts);
+    pack_ = 2 * vector_ + second_;
+    place_ = u64{row_} * vectors_ * 2 + pack_;
   }
 
-  // Before the rest, and before kernels ahead have ended if kConstantRows says so.
+  // What it needs of scale and bias: before kernels ahead have ended, if kConstantRows says so.
   RONDO_SMALL void ReadRows() {
     if (!has_) return;
     ReadRow(n_.scale, scale_);
     if (n_.bias != nullptr) ReadRow(n_.bias, bias_);
   }
-  // `epoch`: the collective's; before what follows.
-  RONDO_SMALL void Begin(u32 epoch) { Base::Begin(epoch); }
-
-  RONDO_SMALL void Send() {
-    if (has_) {
-      ReadVector(this->c_.from, place_, own_);
-      this->SendToAll(2 * place_, own_[0]);
-      this->SendToAll(2 * place_ + 1, own_[1]);
-    }
+  // And of what kernels ahead have written.
+  RONDO_SMALL void Read() {
+    if (!has_) return;
+    own_ = ReadPack(this->c_.from, place_);
+    if (n_.addends[0] != nullptr)
+      first_addend_ = ReadPack(n_.addends[0], (n_.flags & kFirstIsRow) != 0 ? pack_ : place_);
+    if (n_.addends[1] != nullptr)
+      second_addend_ = ReadPack(n_.addends[1], (n_.flags & kSecondIsRow) != 0 ? pack_ : place_);
+  }
+  // `epoch`: the collective's.
+  RONDO_SMALL void Send(u32 epoch) {
+    Base::Begin(epoch);
+    if (has_) this->SendToAll(place_, own_);
     this->Clean(PacksOf(this->c_.bytes), NotesOf(n_, this->c_.element));
   }
 
   // What all have sent, and s.
   RONDO_SMALL void Reduce() {
     if (!has_) return;
-    u64 of[2][kMostRanks] = {};
-    ok_ = this->ReceiveSeveral(2 * place_, this->g_.ranks, of);
+    u64 of[kRanks] = {};
+    ok_ = this->Receive(place_, this->g_.ranks, of);
     if (!ok_) return;
-    const u64 sums[2] = {this->template SumOf<Type>(own_[0], of[0]),
-                         this->template SumOf<Type>(own_[1], of[1])};
-    Add(sums);
-    WriteVector(this->c_.to, sums);
-    if (n_.sum != nullptr) WriteRounded(n_.sum, s_);
+    const u64 sum = this->template SumOf<Type>(own_, of);
+    const bool last = (n_.flags & kLastOfSum) != 0;
+    RONDO_UNROLL
+    for (u32 e = 0; e < kElements; ++e) {
+      const float of_ranks = ElementOf<Machine, Type>(sum, e);
+      const float first = ElementOf<Machine, Type>(first_addend_, e),
+                  second = ElementOf<Machine, Type>(second_addend_, e);
+      s_[e] = last ? first + second : of_ranks;
+      if (last) s_[e] = s_[e] + of_ranks;
+      if (!last && n_.addends[0] != nullptr) s_[e] = s_[e] + first;
+      if (!last && n_.addends[1] != nullptr) s_[e] = s_[e] + second;
+    }
+    WritePack(this->c_.to, sum);
+    if (n_.sum != nullptr) WritePack(n_.sum, PackOf<Machine, Type>(s_));
   }
 
-  // What its vector adds up to, or, `squares`, the squares of s - mean: told to the blocks that share the
-  // row, if any do.
-  RONDO_SMALL void Note(bool squares) {
-    sum_ = 0;
-    if (!has_) return;
+  // What its elements add up to, or, `squares`, the squares of s - mean, from `before` on.
+  RONDO_SMALL float AddUp(float before, bool squares) const {
+    if (!has_) return before;
     RONDO_UNROLL
     for (u32 e = 0; e < kElements; ++e) {
       const float value = squares ? Centred(e) : s_[e];
-      sum_ = sum_ + (squares ? value * value : value);
+      before = before + (squares ? value * value : value);
     }
-    if (!ok_ || n_.parts <= 1 || short_) return;
-    Base::Send(this->g_.rank, NoteOf(squares, vector_ / kRowBlock), u64{__builtin_bit_cast(u32, sum_)});
+    return before;
   }
-  // What those of the threads of its number in these blocks do.
-  RONDO_SMALL void Gather(bool squares) {
-    if (!ok_ || n_.parts <= 1 || short_) return;
+  // The thread of a vector's second half has the vector's sum: it tells it the blocks that share the row, if
+  // any do, and returns what those of its number in these blocks add up to.
+  RONDO_SMALL float TellAndGather(float sum, bool squares) {
+    if (n_.parts <= 1 || IsOfShortRow() || !ok_) return sum;
+    if (has_)
+      this->Base::Send(this->g_.rank, NoteOf(squares, vector_ / kRowBlock),
+                       u64{__builtin_bit_cast(u32, sum)});
     const Words* const notes = this->receives_ + this->g_.rank * this->g_.capacity;
     for (u32 tries = 1; ok_; ++tries) {
       Words words[kMostParts] = {};
@@ -112,19 +130,20 @@ class NormThread : public Exchange<Machine> {
         if (HasPart(part)) words[part] = this->m_.Load(notes + NoteOf(squares, part));
       }
       bool come = true;
-      sum_ = 0;
+      sum = 0;
       RONDO_UNROLL
       for (u32 part = 0; part < kMostParts; ++part) {
         if (!HasPart(part)) continue;
         come = come && this->HasCome(words[part]);
-        sum_ = sum_ + __builtin_bit_cast(float, static_cast<u32>(words[part].low));
+        sum = sum + __builtin_bit_cast(float, static_cast<u32>(words[part].low));
       }
-      if (come) return;
+      if (come) break;
       ok_ = this->m_.GoOn(tries, this->g_.rank);
     }
+    return sum;
   }
-  RONDO_SMALL float sum() const { return sum_; }
-  // Of a short row: what threads 32 apart have is added up first, from `sums` of the block.
+  // Of a short row: `sums` has what its vectors add up to, by their threads; those 32 apart are added up
+  // first.
   RONDO_SMALL float SumOfWarps(const float* sums) const {
     const u32 first = thread_ - vector_ / 32 * 32;
     float sum = 0;
@@ -133,121 +152,85 @@ class NormThread : public Exchange<Machine> {
     }
     return sum;
   }
-  RONDO_SMALL bool IsOfShortRow() const { return short_; }
-  // Of all threads of the row.
-  RONDO_SMALL void SetSum(float sum) { sum_ = sum; }
-  RONDO_SMALL void TakeMean() { mean_ = sum_ / n_.count; }
+  RONDO_SMALL bool IsOfShortRow() const { return vectors_ <= kShortRow; }
+  RONDO_SMALL void TakeMean(float sum) { mean_ = sum / n_.count; }
 
-  // The norm, once sum() is that of the squares.
-  RONDO_SMALL void Write() {
+  // The norm; `sum` is the row's, of squares.
+  RONDO_SMALL void Write(float sum) {
     if (!ok_ || !has_) return;
-    const float scale = 1.0f / Machine::Root(sum_ / n_.count + n_.epsilon);
+    const float factor = 1.0f / Machine::Root(sum / n_.count + n_.epsilon);
     float values[kElements];
     RONDO_UNROLL
-    for (u32 e = 0; e < kElements; ++e) {
-      float value = Centred(e) * scale;
-      if ((n_.flags & kRounded) != 0)
-        value = Type::template Value<Machine>(Type::template Bits<Machine>(value));
-      value = value * scale_[e];
-      values[e] = n_.bias != nullptr ? value + bias_[e] : value;
+    for (u32 e = 0; e < kElements; ++e) values[e] = Centred(e) * factor;
+    if ((n_.flags & kRounded) != 0) {
+      const u64 rounded = PackOf<Machine, Type>(values);
+      RONDO_UNROLL
+      for (u32 e = 0; e < kElements; ++e) values[e] = ElementOf<Machine, Type>(rounded, e);
     }
-    WriteRounded(n_.normed, values);
+    RONDO_UNROLL
+    for (u32 e = 0; e < kElements; ++e) {
+      values[e] = values[e] * scale_[e];
+      if (n_.bias != nullptr) values[e] = values[e] + bias_[e];
+    }
+    WritePack(n_.normed, PackOf<Machine, Type>(values));
   }
 
  private:
-  enum : u32 { kElements = 128 / Type::kBits, kOfPack = 64 / Type::kBits };
+  enum : u32 { kElements = 64 / Type::kBits };
 
   RONDO_SMALL bool HasPart(u32 part) const {
     return part < n_.parts && part * kRowBlock + thread_ < vectors_;
   }
   RONDO_SMALL float Centred(u32 e) const { return (n_.flags & kCentred) != 0 ? s_[e] - mean_ : s_[e]; }
-  RONDO_SMALL u64 NoteOf(bool squares, u64 part) const {
-    const u64 second = squares && (n_.flags & kCentred) != 0 ? n_.rows : 0;
-    return ((second + row_) * n_.parts + part) * kRowBlock + thread_;
+  RONDO_SMALL u64 NoteOf(bool squares, u32 part) const {
+    const u32 second = squares && (n_.flags & kCentred) != 0 ? n_.rows : 0;
+    return u64{(second + row_) * n_.parts + part} * kRowBlock + thread_;
   }
-  RONDO_SMALL void ReadVector(const char* from, u64 vector, u64 (&packs)[2]) const {
-    packs[0] = this->m_.ReadPack(from + kVectorBytes * vector);
-    packs[1] = this->m_.ReadPack(from + kVectorBytes * vector + kPackBytes);
+  RONDO_SMALL u64 ReadPack(const char* from, u64 pack) const {
+    return this->m_.ReadPack(from + kPackBytes * pack);
   }
-  // What a row has for its vector.
+  RONDO_SMALL void WritePack(char* to, u64 pack) const { this->m_.WritePack(to + kPackBytes * place_, pack); }
+  // What a row has for its pack.
   RONDO_SMALL void ReadRow(const char* from, float (&values)[kElements]) const {
     if ((n_.flags & kWideRows) != 0) {
       RONDO_UNROLL
-      for (u32 e = 0; e < kElements; e += 2) {
-        const u64 pack = this->m_.ReadPack(from + 4 * (vector_ * kElements + e));
-        values[e] = F32::Value<Machine>(static_cast<u32>(pack));
-        values[e + 1] = F32::Value<Machine>(static_cast<u32>(pack >> 32));
-      }
+      for (u32 e = 0; e < kElements; ++e)
+        values[e] = ElementOf<Machine, F32>(ReadPack(from, (u64{pack_} * kElements + e) / 2), e % 2);
       return;
     }
-    u64 packs[2] = {};
-    ReadVector(from, vector_, packs);
+    const u64 pack = ReadPack(from, pack_);
     RONDO_UNROLL
-    for (u32 e = 0; e < kElements; ++e) values[e] = ElementOf(packs, e);
-  }
-  RONDO_SMALL void WriteVector(char* to, const u64 (&packs)[2]) const {
-    this->m_.WritePack(to + kVectorBytes * place_, packs[0]);
-    this->m_.WritePack(to + kVectorBytes * place_ + kPackBytes, packs[1]);
-  }
-  RONDO_SMALL void WriteRounded(char* to, const float (&values)[kElements]) const {
-    u64 packs[2] = {};
-    RONDO_UNROLL
-    for (u32 e = 0; e < kElements; ++e) {
-      packs[e / kOfPack] |= u64{Type::template Bits<Machine>(values[e])} << (e % kOfPack * Type::kBits);
-    }
-    WriteVector(to, packs);
-  }
-  RONDO_SMALL static float ElementOf(const u64 (&packs)[2], u32 e) {
-    const u64 bits = packs[e / kOfPack] >> (e % kOfPack * Type::kBits);
-    return Type::template Value<Machine>(static_cast<u32>(bits & ~u64{0} >> (64 - Type::kBits)));
-  }
-  // s, of what the ranks sum up to.
-  RONDO_SMALL void Add(const u64 (&sums)[2]) {
-    u64 addends[2][2] = {};
-    RONDO_UNROLL
-    for (u32 a = 0; a < 2; ++a) {
-      const bool row = (n_.flags & (a == 0 ? kFirstIsRow : kSecondIsRow)) != 0;
-      if (n_.addends[a] != nullptr) ReadVector(n_.addends[a], row ? vector_ : place_, addends[a]);
-    }
-    const bool last = (n_.flags & kLastOfSum) != 0;
-    RONDO_UNROLL
-    for (u32 e = 0; e < kElements; ++e) {
-      const float of_ranks = ElementOf(sums, e), first = ElementOf(addends[0], e),
-                  second = ElementOf(addends[1], e);
-      s_[e] = last ? first + second : of_ranks;
-      if (last) s_[e] = s_[e] + of_ranks;
-      if (!last && n_.addends[0] != nullptr) s_[e] = s_[e] + first;
-      if (!last && n_.addends[1] != nullptr) s_[e] = s_[e] + second;
-    }
+    for (u32 e = 0; e < kElements; ++e) values[e] = ElementOf<Machine, Type>(pack, e);
   }
 
   const Norm& n_;
-  const bool short_;
-  const u32 thread_;
-  const u64 vectors_;         // of a row
-  u64 row_ = 0, vector_ = 0;  // its vector, in its row
-  u64 place_ = 0;             // the vector's among all
+  const u32 second_;          // 1: it has the second half of a vector
+  const u32 thread_;          // of those of such halves
+  const u32 vectors_;         // of a row
+  u32 row_ = 0, vector_ = 0;  // its vector, in its row
+  u32 pack_ = 0;              // its pack, in its row
+  u64 place_ = 0;             // and among all
   bool has_ = false;          // there is one
   bool ok_ = true;
-  u64 own_[2] = {};
+  u64 own_ = 0, first_addend_ = 0, second_addend_ = 0;
   float s_[kElements] = {}, scale_[kElements] = {}, bias_[kElements] = {};
-  float sum_ = 0, mean_ = 0;
+  float mean_ = 0;
 };
 
-// The threads of a block, once each has done Reduce. `team.Each(f)` calls f(thread) for each of them,
-// `team.Sum()` sets the sum of each to that of its row: over a warp's threads, or a block's, as
-// compiler/codegen/cuda/device/reductions.cuh adds them.
+// The threads of a block, once each has done Reduce. `team.SumOfRows(squares)` adds up: each thread of a
+// first half from 0 on, each of a second from what that of the first has on, which is told and gathered; then
+// over a warp's threads, or a block's, as compiler/codegen/cuda/device/reductions.cuh adds them.
+// `team.Each(f)` calls f(thread, what its row adds up to) for all.
 template <class Team>
 RONDO_SMALL void NormRows(Team& team, const Norm& norm) {
   using Thread = typename Team::Thread;
   RONDO_NO_UNROLL
-  for (u32 pass = (norm.flags & kCentred) != 0 ? 0 : 1; pass < 2; ++pass) {
-    team.Each([pass](Thread& thread) { thread.Note(pass != 0); });
-    team.Each([pass](Thread& thread) { thread.Gather(pass != 0); });
-    team.Sum();
-    if (pass == 0) team.Each([](Thread& thread) { thread.TakeMean(); });
+  for (bool squares = (norm.flags & kCentred) == 0;; squares = true) {
+    team.SumOfRows(squares);
+    if (squares) break;
+    team.Each([](Thread& thread, float sum) { thread.TakeMean(sum); });
   }
-  team.Each([](Thread& thread) { thread.Write(); });
+  team.Each([](Thread& thread, float sum) { thread.Write(sum); });
 }
 
 }  // namespace rondo::small

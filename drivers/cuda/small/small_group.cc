@@ -85,7 +85,7 @@ SmallGroup::~SmallGroup() {
 Status SmallGroup::LoadNorm(DType dtype) {
   const small::Element element = ElementOf(dtype);
   for (uint32_t rank = 0; rank < num_ranks_ && !norms_[element]; ++rank)
-    RONDO_RETURN_IF_ERROR(ranks_[rank].device->small().LoadNorm(element));
+    RONDO_RETURN_IF_ERROR(ranks_[rank].device->small().LoadNorm(element, num_ranks_));
   norms_[element] = true;
   return Status::Ok();
 }

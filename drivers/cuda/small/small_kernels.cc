@@ -13,8 +13,10 @@ namespace {
 // By SmallKernel; kNone's is the probe.
 constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
                                   "rondo_small_reduce_scatter", "rondo_small_all_gather"};
-constexpr const char* kNormNames[] = {"rondo_small_norm_f32", "rondo_small_norm_f16",
-                                      "rondo_small_norm_bf16"};
+constexpr const char* kNormNames[kSmallNorms] = {
+    "rondo_small_norm_f32_2",  "rondo_small_norm_f32_4",  "rondo_small_norm_f32_8",
+    "rondo_small_norm_f16_2",  "rondo_small_norm_f16_4",  "rondo_small_norm_f16_8",
+    "rondo_small_norm_bf16_2", "rondo_small_norm_bf16_4", "rondo_small_norm_bf16_8"};
 
 }  // namespace
 
@@ -36,10 +38,9 @@ Status SmallKernels::Load(size_t which) {
 }
 
 Status SmallKernels::LoadText(size_t which, ModuleHandle* module) {
-  constexpr const char* kTextOf[kTexts] = {kSmallKernelsText, kSmallNormF32Text, kSmallNormF16Text,
-                                           kSmallNormBF16Text};
+  const char* const source = which == kPlain ? kSmallKernelsText : kSmallNormTexts[which - kNorms];
   const Api& api = device_.api();
-  GrowingList<char> text(kTextOf[which], std::strlen(kTextOf[which]) + 1);
+  GrowingList<char> text(source, std::strlen(source) + 1);
   if (!text.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for the small collectives");
   if (CanWait()) MakeWait(text.data());
   CudaDevice::Use use(device_);
@@ -71,11 +72,11 @@ Status SmallKernels::Enqueue(SmallKernel kernel, uint32_t blocks, small::Group g
   LaunchConfig config;
   config.attributes = &dependent;
   config.num_attributes = after_kernel && CanWait() ? 1 : 0;
-  with.blocks = blocks;
-  config.grid[0] = blocks + (CanWait() && with.ahead[0].bytes > 0 ? uint32_t{small::kAheadBlocks} : 0u);
-  config.block[0] = kThreads;
+  config.grid[0] = blocks;
+  config.block[0] = norm != nullptr ? uint32_t{small::kNormThreads} : kThreads;
   config.stream = stream;
-  const Function function = norm != nullptr ? norms_[call.element] : functions_[static_cast<size_t>(kernel)];
+  const Function function =
+      norm != nullptr ? norms_[NormOf(call.element, group.ranks)] : functions_[static_cast<size_t>(kernel)];
   return device_.Check(device_.api().launch(&config, function, params, nullptr), "launching a collective");
 }
 

@@ -8,6 +8,7 @@
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/cuda/small/choose.h"
 #include "drivers/cuda/small/exchange_layout.h"
+#include "drivers/cuda/small/kernels_text.h"
 
 namespace rondo::cuda {
 
@@ -27,8 +28,8 @@ class SmallKernels {
 
   // Before anything is enqueued. kUnsupported and others: the NVIDIA driver's own, said again each time.
   Status Load() { return Load(kPlain); }
-  // Before an all-reduce of `element` goes on with a norm.
-  Status LoadNorm(small::Element element) { return Load(kNorms + uint32_t{element}); }
+  // Before an all-reduce of `element` by `ranks` goes on with a norm.
+  Status LoadNorm(small::Element element, uint32_t ranks) { return Load(kNorms + NormOf(element, ranks)); }
   // Unloads them; none may be running any more.
   void Unload();
 
@@ -44,14 +45,17 @@ class SmallKernels {
   Status EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream);
 
  private:
-  // What is compiled together: all but norms; norms, by small::Element.
-  static constexpr size_t kPlain = 0, kNorms = 1, kTexts = kNorms + 3;
+  // What is compiled together: all but norms; each norm, as kernels_text.h has them.
+  static constexpr size_t kPlain = 0, kNorms = 1, kTexts = kNorms + kSmallNorms;
   static constexpr size_t kKernels = 5;  // of kPlain: the probe's, and one a SmallKernel
   struct Text {
     bool tried = false;
     Status failed;
     ModuleHandle module = nullptr;
   };
+  static constexpr size_t NormOf(uint32_t element, uint32_t ranks) {
+    return 3 * element + (ranks <= 2 ? 0 : ranks <= 4 ? 1 : 2);
+  }
   Status Load(size_t which);
   Status LoadText(size_t which, ModuleHandle* module);
   // Whether its kernels wait for those before them.
@@ -60,7 +64,7 @@ class SmallKernels {
   CudaDevice& device_;
   std::mutex mutex_;  // guards the rest; functions do not change once loaded
   Text texts_[kTexts];
-  Function functions_[kKernels] = {}, norms_[3] = {};
+  Function functions_[kKernels] = {}, norms_[kSmallNorms] = {};
 };
 
 }  // namespace rondo::cuda

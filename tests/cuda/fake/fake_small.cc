@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,8 @@ constexpr u32 kThreads = 3;
 constexpr const char* kNames[] = {"rondo_small_one_shot", "rondo_small_two_shot",
                                   "rondo_small_reduce_scatter", "rondo_small_all_gather",
                                   "rondo_small_probe"};
-constexpr const char* kNorms[] = {"rondo_small_norm_f32", "rondo_small_norm_f16", "rondo_small_norm_bf16"};
+constexpr const char* kNorms[] = {"rondo_small_norm_f32_", "rondo_small_norm_f16_", "rondo_small_norm_bf16_"};
+constexpr const char* kRanks[] = {"2", "4", "8"};
 
 std::atomic<uint64_t> ended{0}, norms{0};
 std::atomic<bool> all_late{false};
@@ -39,7 +41,10 @@ struct Machine {
   }
   void WritePack(char* at, u64 pack) { written.emplace_back(at, pack); }
   static float HalfToFloat(u32 bits) { return F16ToFloat(static_cast<uint16_t>(bits)); }
-  static u32 FloatToHalf(float value) { return FloatToF16(value); }
+  static u32 FloatsToHalves(float low, float high) { return FloatToF16(low) | u32{FloatToF16(high)} << 16; }
+  static u32 FloatsToBHalves(float low, float high) {
+    return FloatToBF16(low) | u32{FloatToBF16(high)} << 16;
+  }
   static float Root(float value) { return std::sqrt(value); }
   bool GoOn(u32, u32) {
     missing = true;
@@ -117,14 +122,20 @@ FakeSmall::FakeSmall() {
                                      }});
   }
   constexpr int (*kOfTypes[])(const std::vector<uint64_t>&) = {RunNorm<F32>, RunNorm<F16>, RunNorm<BF16>};
-  for (size_t i = 0; i < 3; ++i)
-    fake_cuda::SetKernel(kNorms[i], {{sizeof(Group), sizeof(Call), sizeof(Norm)}, kOfTypes[i]});
+  for (size_t i = 0; i < 3; ++i) {
+    for (const char* ranks : kRanks) {
+      fake_cuda::SetKernel(std::string(kNorms[i]) + ranks,
+                           {{sizeof(Group), sizeof(Call), sizeof(Norm)}, kOfTypes[i]});
+    }
+  }
   fake_cuda::SetKernel(kNames[4], {{8, 8, 4}, Probe});
 }
 
 FakeSmall::~FakeSmall() {
   for (const char* name : kNames) fake_cuda::RemoveKernel(name);
-  for (const char* name : kNorms) fake_cuda::RemoveKernel(name);
+  for (const char* name : kNorms) {
+    for (const char* ranks : kRanks) fake_cuda::RemoveKernel(std::string(name) + ranks);
+  }
 }
 
 uint64_t CountSmallCollectives() { return ended; }
