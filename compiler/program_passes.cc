@@ -167,6 +167,15 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   FuseOptions options;
   options.target = compilation->options.targets.deciding();
   if (!options.target.is_host()) options.longest_kept_row = 1024;
+  const std::vector<Target>& targets = compilation->options.targets.all;
+  const bool teams = std::all_of(targets.begin(), targets.end(), [](const Target& target) {
+    return target.is_host() || TargetOf(target.gpu->architecture).clusters();
+  });
+  if (teams && !options.target.is_host()) {
+    options.least_shared_row = kLeastTeamRow;
+    options.most_shared_row = kMostTeamRow;
+    options.most_shared_rows = kMostTeamRows;
+  }
   options.tf32 = compilation->options.precision == Precision::kTf32;
   options.device = program->device;
   FuseReport report;
