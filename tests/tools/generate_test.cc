@@ -141,8 +141,6 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
     const nlohmann::json together = Json("--ids --max-tokens 30 --seed 9" + std::string(drawn) + all);
     ASSERT_EQ(together["texts"].size(), 3u) << together;
     EXPECT_EQ(Json("--ids --max-tokens 3 --prompt 7")["texts"].size(), 3u) << "one prompt is that of all";
-    EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8"), "2 prompts, but the plan continues 3 at a time");
-    EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8 --prompt \"8 9\""), "prompts of 1 and 2 tokens");
     EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 48"),
                   "the prompt's 1 tokens and 48 after it exceed the model's context of 48");
     EXPECT_PRINTS(Run("--prompt 7"), "--prompt: token 55 is not one of the model's 50");
@@ -158,6 +156,41 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
           << i << drawn;
     }
   }
+}
+
+// Texts of one batch with prompts of any lengths, and stops of their own: each is what it is alone.
+TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
+  const std::string model = kData + "open_shapes/builder_decode/model.onnx";
+  const auto compile = [&](int batch) {
+    Compile(" b=" + model + " c=" + model,
+            " --cache-length 48 --sample logits --shape batch_size=" + std::to_string(batch) +
+                " --shape b:sequence_length=4 --shape c:sequence_length=1");
+  };
+  const std::string prompts[] = {"3 1 4 1 5 9 2 6 5 3 5", "7", "1 4 1 4 2 1", "2 7 1 8 2 8", "9 9 9"};
+  const std::string prefix = Text("prefix", "4 4 2 1 0");
+  for (const std::string& said : {std::string("--ids --stop 3 "), "--ids --stop 3 --prefix-file " + prefix}) {
+    for (const char* drawn : {" ", " --temperature 1.2 --top-p 0.9 "}) {
+      compile(3);
+      std::string all;
+      for (const std::string& prompt : prompts) all += " --prompt \"" + prompt + "\"";
+      const nlohmann::json together = Json(said + " --max-tokens 30 --seed 9" + drawn + all);
+      ASSERT_EQ(together["texts"].size(), 5u) << "two sessions, one of them not full: " << together;
+      compile(1);
+      for (size_t i = 0; i < 5; ++i) {
+        const nlohmann::json alone = Json(said + " --max-tokens 30 --seed " + std::to_string(9 + i) + drawn +
+                                          " --prompt \"" + prompts[i] + "\"");
+        EXPECT_EQ(together["texts"][i]["tokens"], alone["texts"][0]["tokens"]) << i << drawn;
+        EXPECT_EQ(together["texts"][i]["prompt"], alone["texts"][0]["prompt"]);
+      }
+    }
+  }
+  // As many tokens as fit behind each prompt.
+  compile(3);
+  const nlohmann::json filled = Json("--ids --prompt \"1 2 3 4 5 6 7 8\" --prompt 5");
+  EXPECT_EQ(filled["texts"][0]["tokens"].size(), 40u);
+  EXPECT_EQ(filled["texts"][1]["tokens"].size(), 47u);
+  EXPECT_PRINTS(Run("--ids --prompt \"1 2 3 4 5 6 7 8\" --prompt 5"),
+                "prompts of 1 to 8 tokens: the first token");
 }
 
 // A model that counts the tokens it has read, in a state of which no part is a position's, and says their

@@ -62,10 +62,20 @@ Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling,
 }
 
 Status Decoder::Next(const Tokens& last, Tokens* next) {
-  std::vector<Tokens> texts;
-  for (int64_t token : last) texts.push_back({token});
-  Chunk chunk{&texts, 0, 1};
+  Chunk chunk{nullptr, 0, 1};
   chunk.drawn = form_->programs.back().reads_drawn;
+  return Step(last, chunk, next);
+}
+
+Status Decoder::Next(const Tokens& tokens, const Sampling& sampling, const std::vector<int64_t>& draws,
+                     Tokens* next) {
+  return Step(tokens, {nullptr, 0, 1, &sampling, &draws}, next);
+}
+
+Status Decoder::Step(const Tokens& tokens, Chunk chunk, Tokens* next) {
+  std::vector<Tokens> texts;
+  for (int64_t token : tokens) texts.push_back({token});
+  chunk.texts = &texts;
   RONDO_RETURN_IF_ERROR(Run(form_->programs.size() - 1, chunk, position_, next));
   ++position_;
   return Status::Ok();
@@ -150,8 +160,11 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       return true;
     case PortRole::kDraws:
       if (chunk.sampling == nullptr) return false;
-      for (int64_t i = 0; i < elements; ++i)
-        store(i, i % 2 == 0 ? static_cast<int64_t>(chunk.sampling->seed + static_cast<uint64_t>(i / 2)) : 0);
+      for (int64_t i = 0; i < elements; ++i) {
+        const int64_t draw = chunk.draws == nullptr ? 0 : (*chunk.draws)[static_cast<size_t>(i / 2)];
+        store(i,
+              i % 2 == 0 ? static_cast<int64_t>(chunk.sampling->seed + static_cast<uint64_t>(i / 2)) : draw);
+      }
       return true;
   }
   return false;
