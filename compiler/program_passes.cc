@@ -143,6 +143,7 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 // Of the pairs given by name, those that this model has one name of: the other must be there as well.
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
+  options.states = program->shared_caches;
   for (const StateName& state : compilation->options.states) {
     const auto& inputs = program->graph.inputs;
     const auto& outputs = program->graph.outputs;

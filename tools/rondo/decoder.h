@@ -35,6 +35,9 @@ class Decoder {
   // that they were copied from (`position`) has come to.
   Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, int64_t position = 0);
 
+  // Runs the encoder, whose result the texts that are read next attend to: `sources` has one for each text,
+  // or none where its inputs are given. kInvalidArgument for one that does not fit it.
+  Status Encode(const std::vector<Tokens>& sources);
   // Reads one text for each of the form's, all of one length >= 1. `next`, if not null, gets the token that
   // follows each, drawn as `sampling` says from the first draw on.
   Status Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next);
@@ -60,8 +63,9 @@ class Decoder {
     bool drawn = false;                           // the tokens are those the device has
   };
 
+  void AddGiven(uint32_t program, std::vector<Input>* inputs) const;
   Status Step(const Tokens& tokens, Chunk chunk, Tokens* next);
-  const DecoderProgram& Choose(int64_t rest) const;
+  const DecoderProgram* Choose(int64_t rest) const;
   bool Ends(const DecoderProgram& program, int64_t count) const;
   Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
@@ -73,7 +77,9 @@ class Decoder {
   const DecoderForm* form_;
   const std::vector<Tensor>* given_;
   int64_t position_;
-  std::vector<Buffers> buffers_;  // by program of the form
+  std::vector<Buffers> buffers_;         // by program of the form
+  std::vector<uint8_t> encoded_;         // the encoder's result
+  std::vector<int64_t> source_lengths_;  // of each text
 };
 
 }  // namespace rondo::tools

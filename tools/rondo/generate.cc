@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tools/rondo/command_output.h"
@@ -24,7 +25,7 @@ constexpr int64_t kMostTokens = 1000000000, kUsualTokens = 128;
 
 // As many texts as a session has, from their prompts on; behind the `wanted` ones, others fill it up.
 struct Group {
-  std::vector<Tokens> prompts, generated;
+  std::vector<Tokens> sources, prompts, generated;  // sources: of an encoder
   size_t wanted = 0;
   double copied = 0, first = 0, rest = 0;  // seconds: of the prefix, to the first token, of the others
   int64_t steps = 0;                       // that gave tokens
@@ -39,6 +40,10 @@ class GenerateCommand : public Command {
         .Texts("--prompt", &prompts_,
                "a text to continue; several are continued each, those of a batch together", "TEXT")
         .Texts("--prompt-file", &prompt_files_, "the same, from a file", "F")
+        .Texts("--source", &sources_, "what an encoder reads, a text each; or give its inputs (--input)",
+               "TEXT")
+        .Texts("--source-file", &source_files_, "the same, from a file", "F")
+        .Text("--start", &start_, "the token that every prompt begins with", "ID")
         .Text("--prefix-file", &prefix_file_,
               "what all texts begin with: computed once, by a session from which each other one copies its "
               "states, "
@@ -76,7 +81,7 @@ class GenerateCommand : public Command {
  private:
   // What is wrong with the command line, or "".
   std::string ReadArguments() {
-    if (prompts_.empty() && prompt_files_.empty())
+    if (prompts_.empty() && prompt_files_.empty() && start_.empty())
       return "a text to continue is needed: --prompt or --prompt-file";
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
     if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
@@ -89,6 +94,10 @@ class GenerateCommand : public Command {
     };
     if (!seed_.empty() && !number(seed_, &sampling_.seed))
       return "--seed " + seed_ + " is not a number from 0 to 2^64 - 1";
+    if (int64_t token = -1; !start_.empty()) {
+      if (!number(start_, &token) || token < 0) return "--start " + start_ + " is no number of a token";
+      start_tokens_.push_back(token);
+    }
     for (const std::string& stop : stops_) {
       int64_t token = -1;
       if (!number(stop, &token) || token < 0) return "--stop " + stop + " is no number of a token";
@@ -146,27 +155,66 @@ class GenerateCommand : public Command {
       RONDO_ASSIGN_OR_RETURN(prefix_,
                              ParseTokens(text, ids_, decoder_.words, "prefix file \"" + prefix_file_ + "\""));
     }
-    std::vector<Tokens> prompts;
-    for (const std::string& text : prompts_) {
-      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, decoder_.words, "--prompt"));
-      prompts.push_back(std::move(tokens));
-    }
-    for (const std::string& path : prompt_files_) {
-      RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(path));
-      RONDO_ASSIGN_OR_RETURN(Tokens tokens,
-                             ParseTokens(text, ids_, decoder_.words, "prompt file \"" + path + "\""));
-      prompts.push_back(std::move(tokens));
-    }
+    if (!start_tokens_.empty() && start_tokens_[0] >= decoder_.words)
+      return Status::Error(Code::kInvalidArgument, "--start %s is not one of the model's %lld tokens",
+                           start_.c_str(), static_cast<long long>(decoder_.words));
+    RONDO_ASSIGN_OR_RETURN(std::vector<Tokens> prompts,
+                           ReadTexts("prompt", prompts_, prompt_files_, decoder_.words));
+    if (prompts.empty()) prompts.emplace_back();
+    for (Tokens& prompt : prompts) prompt.insert(prompt.begin(), start_tokens_.begin(), start_tokens_.end());
+    RONDO_ASSIGN_OR_RETURN(std::vector<Tokens> sources,
+                           ReadTexts("source", sources_, source_files_, std::numeric_limits<int32_t>::max()));
+    RONDO_RETURN_IF_ERROR(CheckSources(sources.size(), prompts.size()));
     const size_t texts = static_cast<size_t>(decoder_.texts);
-    if (prompts.size() == 1) prompts.resize(texts, prompts[0]);
+    const size_t wanted = std::max(prompts.size(), sources.size());
+    if (prompts.size() == 1) prompts.resize(wanted == 1 ? texts : wanted, Tokens(prompts[0]));
+    if (sources.size() == 1) sources.resize(prompts.size(), Tokens(sources[0]));
+    return Grouped(std::move(prompts), std::move(sources));
+  }
+
+  // Those of the command line, then those of files.
+  Result<std::vector<Tokens>> ReadTexts(const std::string& what, const std::vector<std::string>& said,
+                                        const std::vector<std::string>& files, int64_t words) const {
+    std::vector<Tokens> texts;
+    for (const std::string& text : said) {
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, words, "--" + what));
+      texts.push_back(std::move(tokens));
+    }
+    for (const std::string& path : files) {
+      RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(path));
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, words, what + " file \"" + path + "\""));
+      texts.push_back(std::move(tokens));
+    }
+    return texts;
+  }
+
+  Status CheckSources(size_t sources, size_t prompts) const {
+    const auto refuse = [](const std::string& why) {
+      return Status::Error(Code::kInvalidArgument, "%s", why.c_str());
+    };
+    const bool reads = decoder_.encoder.tokens != kNone;
+    if (reads && sources == 0) return refuse("the plan's encoder reads tokens: --source or --source-file");
+    if (!reads && sources > 0) return refuse("--source: the plan has no encoder that reads tokens");
+    if (decoder_.encoder.program != kNone && !prefix_.empty())
+      return refuse("--prefix-file: what texts attend to is their encoder's, and no two have it in common");
+    if (sources <= 1 || prompts == 1 || sources == prompts) return Status::Ok();
+    return refuse(std::to_string(sources) + " sources and " + std::to_string(prompts) +
+                  " prompts: there must be as many, or one of either");
+  }
+
+  // A session's together; the last is filled up.
+  Result<std::vector<Group>> Grouped(std::vector<Tokens> prompts, std::vector<Tokens> sources) const {
+    const size_t texts = static_cast<size_t>(decoder_.texts);
     std::vector<Group> groups((prompts.size() + texts - 1) / texts);
     for (size_t i = 0; i < prompts.size(); ++i) {
       RONDO_RETURN_IF_ERROR(CheckLength(prompts[i].size()));
       groups[i / texts].prompts.push_back(std::move(prompts[i]));
+      if (!sources.empty()) groups[i / texts].sources.push_back(std::move(sources[i]));
     }
     for (Group& group : groups) {
       group.wanted = group.prompts.size();
-      group.prompts.resize(texts, Shortest(group));
+      group.prompts.resize(texts, Tokens(Shortest(group)));
+      if (!sources.empty()) group.sources.resize(texts, Tokens(group.sources[0]));
     }
     return groups;
   }
@@ -222,6 +270,7 @@ class GenerateCommand : public Command {
     const bool streams = alone && !out_.json();
     if (streams) RONDO_RETURN_IF_ERROR(WritePrompt(group->prompts[0]));
     Decoder decoder(session, &decoder_, &given_, position);
+    if (decoder_.encoder.program != kNone) RONDO_RETURN_IF_ERROR(decoder.Encode(group->sources));
     RONDO_RETURN_IF_ERROR(Steps(&decoder, number, streams, group));
     if (streams && ids_ && std::putchar('\n') == EOF)
       return Status::Error(Code::kIo, "standard output is closed");
@@ -342,15 +391,15 @@ class GenerateCommand : public Command {
     return Status::Ok();
   }
 
-  std::vector<std::string> plans_, prompts_, prompt_files_, stops_, ports_, inputs_;
-  std::string prefix_file_, seed_;
+  std::vector<std::string> plans_, prompts_, prompt_files_, sources_, source_files_, stops_, ports_, inputs_;
+  std::string prefix_file_, seed_, start_;
   int64_t max_tokens_ = -1;
   bool ids_ = false, raw_ = false;
   Sampling sampling_;
   FormOptions form_;
   LoadOptions load_;
   CommandOutput out_;
-  std::vector<int64_t> stop_tokens_;
+  std::vector<int64_t> start_tokens_, stop_tokens_;
   std::vector<Tensor> given_;
   std::unique_ptr<LoadedSession> loaded_;
   DecoderForm decoder_;
