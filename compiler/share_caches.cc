@@ -1,5 +1,5 @@
-// Caches that one program begins and others read: keys and values of an encoder's output, which the first step
-// of a decoder computes, and caches of a decoder whose first step is a model of its own, without a past.
+// Caches that one program begins and others read: keys and values of an encoder's output, which the first
+// step of a decoder computes, and caches of a decoder whose first step is a model of its own, without a past.
 //
 // A port named as a past ("past_key_values.0.encoder.key") is the output named as its present ("present.0.
 // encoder.key") of another program. Each program gets the port that it lacks: a reader hands on what it was
