@@ -58,10 +58,10 @@ class HeadPadding {
   struct Region {
     int64_t heads = 0, to = 0;
     std::map<NodeId, Form> values;
-    std::map<NodeId, Rule> rules;          // by value that is no view: how it is computed
-    std::vector<Use> weights, same;        // the latter: broadcast over the heads
-    std::map<NodeId, Form> sums;           // matmuls: the form of their weight
-    std::deque<NodeId> left;               // to be looked at
+    std::map<NodeId, Rule> rules;    // by value that is no view: how it is computed
+    std::vector<Use> weights, same;  // the latter: broadcast over the heads
+    std::map<NodeId, Form> sums;     // matmuls: the form of their weight
+    std::deque<NodeId> left;         // to be looked at
     std::set<NodeId> constants;
   };
 
@@ -219,7 +219,8 @@ class HeadPadding {
   }
   std::optional<View> LongerShown(const Node& view, const Region& region) const {
     const NodeId base = view.inputs[0];
-    return Longer(view.As<ir::ViewAttrs>().view, g_.node(base).shape.elements(), region.values.at(base), region);
+    return Longer(view.As<ir::ViewAttrs>().view, g_.node(base).shape.elements(), region.values.at(base),
+                  region);
   }
 
   // The view of a storage in which more heads lie behind those of `form`, along one dim of it.
@@ -231,8 +232,7 @@ class HeadPadding {
       int64_t inner = 0;
       const auto dim = HeadsDim(step.shape, shown, region.heads, &inner);
       if (!IsSplit(shown) || !dim || step.strides[*dim] * inner != RunOf(form)) return std::nullopt;
-      const auto wide =
-          Widen(alone, *dim, step.strides[*dim], region.heads * inner, region.to * inner);
+      const auto wide = Widen(alone, *dim, step.strides[*dim], region.heads * inner, region.to * inner);
       if (!wide) return std::nullopt;
       longer.steps.push_back(wide->steps[0]);
       elements = step.shape.elements();

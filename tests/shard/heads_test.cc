@@ -10,9 +10,9 @@ namespace {
 struct EncoderShape {
   int64_t tokens = 5, heads = 6, groups = 6, features = 8, hidden = 48, out = 40;
   bool bias = false, normed = false, turned = false, mask = false, slopes = false, synthetic = false;
-  bool gated = false;       // what attention gives is multiplied by something of its shape
-  bool looked_at = false;   // something reads one head alone
-  bool summed = false;      // something reads the sum over the heads
+  bool gated = false;      // what attention gives is multiplied by something of its shape
+  bool looked_at = false;  // something reads one head alone
+  bool summed = false;     // something reads the sum over the heads
 };
 
 class Encoder {
@@ -52,7 +52,8 @@ class Encoder {
     y = b.Transpose(b.Reshape(y, Shape({2, d_.tokens, count, d_.features})), {0, 2, 1, 3});
     if (!d_.normed) return y;
     const NodeId mean = b.Mean(b.Mul(y, y), {3}, true);
-    return b.Mul(b.Mul(y, b.Unary(TapeOp::kRsqrt, mean)), Weight(Shape({d_.features})));  // 0 / 0 where padded
+    return b.Mul(b.Mul(y, b.Unary(TapeOp::kRsqrt, mean)),
+                 Weight(Shape({d_.features})));  // 0 / 0 where padded
   }
   NodeId Turned(NodeId y) {
     if (!d_.turned) return y;
@@ -140,8 +141,9 @@ TEST(PadHeads, LetsAttentionBeSharedOut) {
       const int64_t to = (shape.groups + devices - 1) / devices * devices;
       if (4 * to > 3 * shape.groups * devices) continue;
       const ShardedGraph sharded = Sharded(whole, devices);
-      const std::string says = "padded, for " + std::to_string(devices) + " devices to divide it: " +
-                               std::to_string(shape.groups) + " to " + std::to_string(to) + " heads, ";
+      const std::string says = "padded, for " + std::to_string(devices) +
+                               " devices to divide it: " + std::to_string(shape.groups) + " to " +
+                               std::to_string(to) + " heads, ";
       EXPECT_NE(sharded.text.find(says), std::string::npos) << sharded.text;
       EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2) << sharded.text;
       EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllGather), 0) << sharded.text;
