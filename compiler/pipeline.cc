@@ -58,6 +58,9 @@ constexpr PipelineEntry kPipeline[] = {
      kPaired, "a matmul whose readers take disjoint columns is one matmul for each of them"},
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "what recognition left behind is folded, simplified and shared"},
+    {"simplify_quantisation", GraphAndBodies<passes::SimplifyQuantisation>, kEach, kOptional, kAny,
+     Leaves::kGraph, kPaired,
+     "what is quantised, and quantised again in the same way, is not scaled in between"},
     {"shard", Shard, kOnce, kNeeded, kAny, Leaves::kGraph, kPaired,
      "with --tp or --pp N: each device holds its share of weights and state, and collectives say what is "
      "exchanged"},

@@ -68,6 +68,7 @@ class Grouping {
     Shape domain;   // the reduced input's shape
     Shape reduced;  // the same with the reduced dims 1
     std::vector<int> axes;
+    NodeId input = ir::kNoNode;  // what the first reduction reads
   };
   enum class Kind { kNone, kElement, kRow };
   using Kinds = std::unordered_map<NodeId, Kind>;  // of the cluster's members
@@ -75,6 +76,12 @@ class Grouping {
   Kind KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const;
   void ReductionGroup(NodeId first);
   bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool HasRoomForReduction(int group) const;
+  bool CanReduceBeside(const Rows& rows, int group, NodeId id) const;
+  bool TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool LeadsToReductionBeside(const Rows& rows, int group, NodeId id, int depth) const;
+  bool TryRowProducer(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool TakeReductionsBeside(const Rows& rows, int group, Kinds* kinds, NodeId member);
   void AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work);
 
   Context& c_;
