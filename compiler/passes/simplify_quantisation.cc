@@ -60,10 +60,12 @@ class Rules {
  private:
   // `x`, of the shape of the base of `shown`, as that shows its base.
   NodeId Like(NodeId shown, NodeId x) {
-    return g_.BaseOf(shown) == shown ? x : b_.ViewNode(g_.BaseOf(x), ir::Compose(g_.ViewOf(x), g_.ViewOf(shown)));
+    return g_.BaseOf(shown) == shown ? x
+                                     : b_.ViewNode(g_.BaseOf(x), ir::Compose(g_.ViewOf(x), g_.ViewOf(shown)));
   }
 
-  // `id` as `op` of something and a number that is the same for all elements; the number second, unless either may.
+  // `id` as `op` of something and a number that is the same for all elements; the number second, unless
+  // either may.
   std::optional<ScalarUse> With(NodeId id, TapeOp op) const {
     const Node* node = AsPointwise(g_, g_.BaseOf(id), op);
     if (node == nullptr || node->dtype != DType::kF32) return std::nullopt;
@@ -84,7 +86,8 @@ class Rules {
       if (!Is8Bit(from)) return std::nullopt;
       return from == DType::kU8 ? Range{0, 255} : Range{-128, 127};
     }
-    if (op != TapeOp::kAdd && op != TapeOp::kSub && op != TapeOp::kMax && op != TapeOp::kMin) return std::nullopt;
+    if (op != TapeOp::kAdd && op != TapeOp::kSub && op != TapeOp::kMax && op != TapeOp::kMin)
+      return std::nullopt;
     const std::optional<ScalarUse> use = With(base, op);
     if (!use || !IsWhole(use->value)) return std::nullopt;
     std::optional<Range> range = WholeRange(use->x, steps + 1);
@@ -149,9 +152,11 @@ class Rules {
       x = Like(x, sub->x);
     }
     const Node* cast = AsPointwise(g_, g_.BaseOf(x), TapeOp::kCast);
-    if (cast == nullptr || cast->dtype != DType::kF32 || !Is8Bit(g_.node(cast->inputs[0]).dtype)) return std::nullopt;
+    if (cast == nullptr || cast->dtype != DType::kF32 || !Is8Bit(g_.node(cast->inputs[0]).dtype))
+      return std::nullopt;
     d.numbers = Like(x, cast->inputs[0]);
-    return d.scale > 0 && std::isfinite(d.scale) && IsWhole(d.zero) ? std::optional<Dequantised>(d) : std::nullopt;
+    return d.scale > 0 && std::isfinite(d.scale) && IsWhole(d.zero) ? std::optional<Dequantised>(d)
+                                                                    : std::nullopt;
   }
   NodeId Scaled(NodeId numbers, const Dequantised& as) {
     NodeId x = b_.Cast(numbers, DType::kF32);

@@ -68,11 +68,12 @@ bool Has(const std::string& text, const char* words) { return text.find(words) !
 
 TEST(QuantisedText, QuantisationByConstantsHasNoDivision) {
   const std::string text = Quantising().Text(0.03f, 128, 0, 255);
-  EXPECT_TRUE(Has(text, "= quantised(r0, ") && Has(text, "__float2int_rz(") && Has(text, "store_u8<8>")) << text;
+  EXPECT_TRUE(Has(text, "= quantised(r0, ") && Has(text, "__float2int_rz(") && Has(text, "store_u8<8>"))
+      << text;
   EXPECT_TRUE(Has(Quantising().Text(0.03f, 0, 0, 255), "= quantised("));
-  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0.5f, 0, 255), "= quantised("));   // no whole number
-  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0, 255, 0), "= quantised("));      // nothing between
-  EXPECT_FALSE(Has(Quantising().Text(1e-30f, 0, 0, 255), "= quantised("));     // remainders that are no numbers
+  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0.5f, 0, 255), "= quantised("));  // no whole number
+  EXPECT_FALSE(Has(Quantising().Text(0.03f, 0, 255, 0), "= quantised("));     // nothing between
+  EXPECT_FALSE(Has(Quantising().Text(1e-30f, 0, 0, 255), "= quantised("));  // remainders that are no numbers
   EXPECT_FALSE(Has(Quantising().Text(-0.03f, 0, 0, 255), "= quantised("));
   EXPECT_FALSE(Has(Quantising().Text(0.03f, 0, 0, 1e9f), "= quantised("));
 }

@@ -1,5 +1,5 @@
-// Attention in f32 by FMA: the queries of a block share keys and values, which go through shared memory; online
-// softmax, so that no more than a stage of scores exists.
+// Attention in f32 by FMA: the queries of a block share keys and values, which go through shared memory;
+// online softmax, so that no more than a stage of scores exists.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_FMA_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_FMA_CUH_
 

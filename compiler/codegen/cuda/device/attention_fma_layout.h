@@ -22,8 +22,8 @@ struct FmaAttention {
   // The features of a value that a thread has, and how many of them lie side by side.
   HOST_DEVICE int columns() const { return (values + kLanes - 1) / kLanes; }
   HOST_DEVICE int vector() const { return columns() % 4 == 0 ? 4 : columns() % 2 == 0 ? 2 : 1; }
-  // From line to line. Of queries and keys an odd number of 16-byte pieces: equal pieces of eight lines lie in
-  // different banks.
+  // From line to line. Of queries and keys an odd number of 16-byte pieces: equal pieces of eight lines lie
+  // in different banks.
   HOST_DEVICE int pitch() const { return (features / 4 | 1) * 4; }
   HOST_DEVICE int value_pitch() const { return columns() * kLanes; }
   HOST_DEVICE int weight_pitch() const { return kKeys + kLanes; }

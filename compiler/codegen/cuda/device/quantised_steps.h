@@ -7,10 +7,10 @@
 namespace rondo::cuda {
 
 // The whole number nearest to RN(x / scale), halves to even, where it is less than 2^22; -0 may become 0.
-// `reciprocal` is RN(1 / scale), `scale` between 2^-64 and 2^64. The quotient is first that by the reciprocal,
-// then corrected by its own remainder, twice: the second time it is the one that rounding gives (P. Markstein,
-// Computation of elementary functions on the IBM RISC System/6000 processor, 1990). Adding 3 * 2^22 leaves no
-// fraction. (The host includes <math.h> before.)
+// `reciprocal` is RN(1 / scale), `scale` between 2^-64 and 2^64. The quotient is first that by the
+// reciprocal, then corrected by its own remainder, twice: the second time it is the one that rounding gives
+// (P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, 1990). Adding 3 *
+// 2^22 leaves no fraction. (The host includes <math.h> before.)
 HOST_DEVICE float WholeSteps(float x, float scale, float reciprocal) {
   float q = x * reciprocal;
   q = fmaf(fmaf(-q, scale, x), reciprocal, q);
