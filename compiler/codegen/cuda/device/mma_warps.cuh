@@ -4,8 +4,8 @@
 
 #include "compiler/codegen/cuda/device/tile_epilogue.cuh"
 
-// What is the same of all policies Multiply of matmul_tiles by mma.sync: DEPTH of K an instruction, accumulators
-// of type SUM, stages as LAYOUT has them.
+// What is the same of all policies Multiply of matmul_tiles by mma.sync: DEPTH of K an instruction,
+// accumulators of type SUM, stages as LAYOUT has them.
 template <TileMatmul T, int DEPTH, typename SUM, TileLayout OF>
 struct MmaWarps {
   static constexpr TileMatmul MATMUL = T;
