@@ -6,7 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
