@@ -249,7 +249,10 @@ class HeadPadding {
     if (!map || !attrs.map.affine()) return std::nullopt;
     const ir::ViewStep& step = map->steps[0];
     int64_t within = step.offset % run;  // how far an access reaches inside a head
-    for (int d = 0; d < step.shape.rank; ++d) within += step.strides[d] % run * (step.shape[d] - 1);
+    for (int d = 0; d < step.shape.rank; ++d) {
+      if (step.strides[d] < 0) return std::nullopt;
+      within += step.strides[d] % run * (step.shape[d] - 1);
+    }
     for (ir::IndexedDim& dim : attrs.dims) {
       const auto wide = Widened(dim.stride, run, region.heads, region.to);
       if (!wide) return std::nullopt;

@@ -62,6 +62,11 @@ class Encoder {
     if (!d_.turned) return y;
     const int64_t half = d_.features / 2;
     ir::Builder& b = s_.b;
+    if (d_.bias) {  // the halves the other way round, by one view
+      const Shape shape = b.shape(y), halves({shape[0], shape[1], shape[2], 2, half});
+      return b.Reshape(b.ViewNode(y, ir::Slice(ir::Reshape(ir::DenseView(shape), halves), 3, 1, -1, 2)),
+                       shape);
+    }
     return b.Concat({b.Unary(TapeOp::kNeg, b.Slice(y, 3, half, 1, half)), b.Slice(y, 3, 0, 1, half)}, 3);
   }
 
