@@ -57,6 +57,7 @@ class HeadPadding {
   // a form by value (form.h) says along which dim of it they lie.
   struct Region {
     int64_t heads = 0, to = 0;
+    int64_t queries = 0;  // their heads
     std::map<NodeId, Form> values;
     std::map<NodeId, Rule> rules;    // by value that is no view: how it is computed
     std::vector<Use> weights, same;  // the latter: broadcast over the heads
@@ -71,6 +72,7 @@ class HeadPadding {
     const Node& node = g_.node(id);
     const int64_t devices = costs_.devices(), heads = node.shape[1];
     Region region;
+    region.queries = heads;
     region.heads = g_.node(node.inputs[1]).shape[1];
     region.to = (region.heads + devices - 1) / devices * devices;
     // Few heads of keys can be on several devices each.
@@ -283,9 +285,20 @@ class HeadPadding {
   }
 
   bool WorthIt(const Region& region) const {
-    int64_t bytes = 0;
-    for (NodeId id : region.constants) bytes += BytesOf(g_.node(id));
-    return costs_.PaysAMessage(bytes) && leave_.count(NameFor(region)) == 0;
+    int64_t weights = 0, states = 0;
+    for (NodeId id : region.constants) weights += BytesOf(g_.node(id));
+    for (const auto& [id, form] : region.values) {
+      if (g_.node(id).op == Op::kInput) states += BytesOf(g_.node(id));
+    }
+    if (!costs_.PaysAMessage(weights) || leave_.count(NameFor(region)) != 0) return false;
+    if (region.queries % costs_.devices() != 0) return true;
+    // Heads of queries divide as they are; every device then holds all of keys and values.
+    const auto devices = static_cast<double>(costs_.devices()), all = static_cast<double>(weights);
+    const double keys =
+        all * static_cast<double>(region.heads) / static_cast<double>(region.heads + region.queries);
+    const double whole = (all - keys) / devices + keys + static_cast<double>(states);
+    const double share = static_cast<double>(region.to) / (static_cast<double>(region.heads) * devices);
+    return share * (all + static_cast<double>(states)) < whole;
   }
   std::string NameFor(const Region& region) const { return NameOf(g_.node(*region.constants.begin())); }
 

@@ -21,7 +21,8 @@ namespace rondo::shard {
 
 // Changes `graph`, whose results stay what they are but for the order of sums. Only where the weights that a
 // device then does not hold are worth the messages (Costs::PaysAMessage) and each device does three quarters
-// of the work at most; those named in `leave` stay. `states`: heads in states, too. Of equal graphs the same.
+// of the work at most; where queries divide without it, only if a device then holds less. Those named in
+// `leave` stay. `states`: heads in states, too. Of equal graphs the same.
 std::vector<PaddedDim> PadHeads(const Costs& costs, const std::set<std::string>& leave, bool states,
                                 ir::Graph* graph);
 
