@@ -5,6 +5,7 @@
 #include <map>
 
 #include "compiler/program_passes.h"
+#include "compiler/shard/on_every_device.h"
 #include "compiler/shard/shard_graph.h"
 #include "compiler/shard/stages.h"
 
@@ -102,7 +103,11 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
       shard::ShardedGraph sharded;
       if (!compilation->options.sample_logits.empty()) KeepSamplingWhole(staged.stages[s], &states[s]);
       if (gather) {
-        sharded.ranks = shard::OnEveryDevice(staged.stages[s], devices);
+        shard::CopiedGraph copied;
+        RONDO_RETURN_IF_ERROR(
+            shard::OnEveryDevice(std::move(staged.stages[s]), devices, {s, stages}, &copied));
+        sharded.ranks = std::move(copied.ranks);
+        if (!copied.text.empty()) AddText(name + ": " + copied.text, text);
       } else if (devices > 1) {
         RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
                                                 {s, stages}, &program.hints, &weights[s])

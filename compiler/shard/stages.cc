@@ -117,16 +117,4 @@ Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* pla
   return Status::Ok();
 }
 
-std::vector<ir::Graph> OnEveryDevice(const ir::Graph& stage, int64_t devices) {
-  std::vector<ir::Graph> all(static_cast<size_t>(devices), stage);
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    for (ir::NodeId id = 0; id < stage.size(); ++id) {
-      if (stage.node(id).op != ir::Op::kCollective) continue;
-      for (uint32_t& device : all[rank].node(id).As<ir::CollectiveAttrs>().group)
-        device = device * static_cast<uint32_t>(devices) + static_cast<uint32_t>(rank);
-    }
-  }
-  return all;
-}
-
 }  // namespace rondo::shard

@@ -1,5 +1,5 @@
-// Graphs whose weights are packed, as models bring them or --quantize-weights makes them: every device's share
-// stays packed, and numbers are never rounded again.
+// Graphs whose weights are packed, as models bring them or --quantize-weights makes them: every device's
+// share stays packed, and numbers are never rounded again.
 #include "compiler/ir/packed.h"
 #include "tests/shard/same_results.h"
 
