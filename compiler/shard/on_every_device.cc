@@ -52,8 +52,8 @@ Candidates Lookups(const Graph& graph, const Costs& costs, std::vector<std::stri
   return out;
 }
 
-// Shares lie as those that are gathered do (schedule/gather_weights.h): where a table is read in both ways, the
-// plan holds one.
+// Shares lie as those that are gathered do (schedule/gather_weights.h): where a table is read in both ways,
+// the plan holds one.
 void Flatten(Graph* graph) {
   for (NodeId id = 0; id < graph->size(); ++id) {
     if (!graph->IsConstant(id)) continue;

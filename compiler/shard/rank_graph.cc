@@ -296,7 +296,7 @@ class Rewriter {
     const auto data = ShareOf(node.As<ir::ConstantAttrs>().data, form, devices_, rank_);
     node.shape = data->shape;
     node.attrs = ir::ConstantAttrs{data};
-    const std::string key = held_ == nullptr ? "" : WeightKey(g_.node(id));
+    const std::string key = held_ == nullptr ? "" : WeightKey(*g_.node(id).As<ir::ConstantAttrs>().data);
     if (!key.empty()) (*held_)[key].push_back(form);
     return there[form] = out_.Add(std::move(node));
   }

@@ -90,12 +90,12 @@ std::string DescribeShared(const std::vector<Graph>& stages) {
 
 Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out,
                      const DeviceHints* hints) {
-  int said = 0;  // stages of the model's own
+  int64_t said = 0;  // stages of the model's own
   if (hints != nullptr) {
-    for (const auto& [node, stage] : hints->stages) said = std::max(said, stage + 1);
+    for (const auto& [node, stage] : hints->stages) said = std::max(said, int64_t{stage} + 1);
   }
   Result<StageCut> found =
-      said == stages ? CutAsGiven(graph, hints->stages, places) : CutStages(graph, stages, places);
+      said == stages ? CutAsGiven(graph, hints->stages, stages, places) : CutStages(graph, stages, places);
   if (!found.ok()) return found.status();
   const StageCut& cut = *found;
   const std::vector<Transfer> transfers = FindTransfers(graph, cut, host);
