@@ -198,7 +198,8 @@ Lie LieOf(const Part& part, const Operand& operand) {
 // has.
 bool KeepsVectors(const NormKernel& norm, const Part& part) {
   const int64_t size = ByteSize(norm.dtype);
-  if (part.loops.back() * size % small::kVectorBytes != 0) return false;
+  constexpr uint32_t kLongRow = 1 << 14;  // blocks of a cluster share those
+  if (part.loops.back() * size % small::kVectorBytes != 0 || norm.columns >= kLongRow) return false;
   small::Norm row = {};
   row.columns = norm.columns;
   const auto rounds = static_cast<int64_t>(small::PartsOf(row, ElementOf(norm.dtype)));
