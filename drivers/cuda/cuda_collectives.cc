@@ -288,7 +288,7 @@ Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress fro
 }
 
 bool CudaCollectives::MayGoOn(uint32_t sync_point) const {
-  return means_.kernels != CollectiveKernels::kUnfused && kernels_[sync_point] == SmallKernel::kOneShot;
+  return MayNorm(means_.kernels, kernels_[sync_point]);
 }
 
 Status CudaCollectives::EnqueueHeld(const small::Norm* norm, CudaStream* stream) {

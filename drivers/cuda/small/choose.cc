@@ -88,4 +88,8 @@ SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool 
   return small ? kernel : SmallKernel::kNone;
 }
 
+bool MayNorm(CollectiveKernels kernels, SmallKernel kernel) {
+  return kernels == CollectiveKernels::kFused && kernel == SmallKernel::kOneShot;
+}
+
 }  // namespace rondo::cuda
