@@ -81,9 +81,11 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
     Member& member = members_[num_members_++];
     if (means_.processes != nullptr && num_members_ - 1 != means_.processes->rank()) continue;
     member.device = devices[number];
-    if (means_.processes == nullptr && std::count(numbers.begin(), numbers.end(), number) > 1) {
+    const auto here = static_cast<uint32_t>(std::count(numbers.begin(), numbers.end(), number));
+    if (means_.processes == nullptr && here > 1) {
       member.several_ranks = true;
-      member.device->SeveralRanks();
+      RONDO_RETURN_IF_ERROR(member.device->SeveralRanks(here));
+      member.lane = member.device->lane(PlaceOf(numbers, static_cast<uint32_t>(num_members_ - 1)).share);
     }
     RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
@@ -237,11 +239,13 @@ CudaCollectives::~CudaCollectives() {
 
 Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                               CudaStream* stream) {
-  if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
-  stream->after_kernel = false;
   Member& member = MemberOf(part);
   const bool recorded = stream->recording != nullptr;
+  if (recorded) stream->recording->origin->lane = member.lane;
+  if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
+  stream->after_kernel = false;
   const StreamHandle on = member.several_ranks && recorded ? stream->handle : member.stream;
+  member.between[part.sync_point] = on == stream->handle ? on : nullptr;
   const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
                                            on};
   const bool at_once = recorded || means_.processes != nullptr;

@@ -97,6 +97,7 @@ class CudaCollectives {
   struct Member {
     CudaDevice* device = nullptr;
     bool several_ranks = false;  // on its GPU
+    StreamHandle lane = nullptr;  // which its graphs are launched on; null: on their own streams
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
     GrowingList<uint32_t> counts;             // which of the device's starts a sync point's is, from 1 on

@@ -37,9 +37,10 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
 
 CudaDevice::~CudaDevice() {
   if (context_ == nullptr) return;
-  if (cublaslt_handle_ != nullptr) {
+  {
     Use use(*this);
-    cublaslt_->destroy(cublaslt_handle_);
+    if (cublaslt_handle_ != nullptr) cublaslt_->destroy(cublaslt_handle_);
+    for (uint32_t lane = 0; lane < num_lanes_; ++lane) api_.stream_destroy(lanes_[lane]);
   }
   weight_copy_.reset();
   fill_.Unload();
@@ -309,6 +310,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
   }
   const CudaKernel& k = m->kernels[kernel];
   if (k.matmul != nullptr) return LaunchMatmul(k.matmul.get(), addresses, s, step);
+  Turn(s);
   Use use(*this);
   // A graph's faults are told by the stream that it is launched on.
   FaultRecord* const faults = s->recording != nullptr ? s->recording->origin->faults : s->faults;
@@ -359,6 +361,7 @@ uint64_t CudaDevice::identity() const {
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
+  Turn(s);
   Note(s, {part.step, StepKind::kCollectiveStart});
   auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
   CollectiveNotes* const notes = collectives->NotesOf(part);

@@ -82,6 +82,8 @@ struct CudaEvent;
 struct CudaRecording {
   CudaStream* origin = nullptr;
   uint64_t number = 0;  // of no other recording of this process
+  bool in_line = false;  // all its streams record on the origin's
+  const CudaStream* last = nullptr;  // which has recorded its last node
   GrowingList<GraphNode> nodes;
   GrowingList<CudaNode> recorded;       // one a node
   GrowingList<CudaStream*> streams;     // the origin among them
@@ -99,6 +101,8 @@ struct CudaRecording {
 
 struct CudaStream {
   StreamHandle handle = nullptr;
+  StreamHandle own = nullptr;   // while it records on another's
+  StreamHandle lane = nullptr;  // the device's, which its graphs are launched on; null: on its own
   FaultRecord* faults = nullptr;
   CudaRecording* recording = nullptr;  // null: work is done
   Status fault;                        // of a custom op since the last Synchronize
@@ -154,10 +158,14 @@ class CudaDevice final : public Device {
   // call on every device says so.
   Status Check(Error error, const char* call);
 
-  // From now on several ranks of one program run here. A GPU has few queues, so a stream's work may wait
+  // From now on `ranks` ranks of one program run here. A GPU has few queues, so a stream's work may wait
   // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
-  // graph behind copies.
-  void SeveralRanks() { several_ranks_.store(true, std::memory_order_release); }
+  // graph behind copies. More than kMostWithBranches have a stream each that the graphs of all sessions are
+  // launched on, and graphs without branches: a queue a rank.
+  Status SeveralRanks(uint32_t ranks);
+  static constexpr uint32_t kMostWithBranches = 4, kMostLanes = 64;
+  // That of the rank with this number among those here; null where it has none.
+  StreamHandle lane(uint32_t rank) const { return rank < num_lanes_ ? lanes_[rank] : nullptr; }
 
   // Makes the device's context current for a scope.
   class Use {
@@ -225,6 +233,8 @@ class CudaDevice final : public Device {
   Result<Event*> MakeEvent(bool timed);
   // Where several ranks run, waits for what the stream has been given.
   Status Idle(CudaStream* stream);
+  // Tells the stream that it records next.
+  static void Turn(CudaStream* stream);
   // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
   // With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
@@ -241,7 +251,7 @@ class CudaDevice final : public Device {
   const ThreadHooks hooks_;
   Ending* const ending_;
   DeviceBlocks blocks_;
-  std::mutex mutex_;  // guards team_
+  std::mutex mutex_;  // guards team_, and the making of lanes_
   SyntheticFill fill_;
   SmallKernels small_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
@@ -250,6 +260,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
   std::atomic<bool> several_ranks_{false};
+  std::atomic<uint32_t> num_lanes_{0};
+  StreamHandle lanes_[kMostLanes] = {};  // made under mutex_
   std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;

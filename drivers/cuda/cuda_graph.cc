@@ -1,4 +1,5 @@
 // CudaDevice's graphs: recorded by capture, launched, told other addresses.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <new>
@@ -25,6 +26,7 @@ NodeHandle LastNode(const Api& api, StreamHandle stream) {
 
 void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) {
   if (stream->recording == nullptr) return;
+  stream->recording->last = stream;
   CudaNode recorded;
   if (from != nullptr) {
     recorded = *from;
@@ -34,8 +36,16 @@ void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) 
   stream->recording->recorded.push_back(recorded);
 }
 
+void CudaDevice::Turn(CudaStream* stream) {
+  CudaRecording* const recording = stream->recording;
+  if (recording != nullptr && recording->in_line && recording->last != stream) stream->after_kernel = false;
+}
+
 void CudaDevice::Leave(CudaRecording* recording) {
-  for (CudaStream* stream : recording->streams) stream->recording = nullptr;
+  for (CudaStream* stream : recording->streams) {
+    stream->recording = nullptr;
+    if (stream->own != nullptr) stream->handle = std::exchange(stream->own, nullptr);
+  }
   for (CudaEvent* event : recording->events) event->recording = nullptr;
   delete recording;
 }
@@ -55,6 +65,7 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   static std::atomic<uint64_t> recordings{0};
   recording->number = ++recordings;
   recording->origin = s;
+  recording->in_line = num_lanes_.load(std::memory_order_acquire) != 0;
   s->recording = recording.release();
   s->after_kernel = false;
   return Status::Ok();
@@ -111,14 +122,30 @@ Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
 
 Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
   Use use(*this);
-  RONDO_RETURN_IF_ERROR(Idle(ToCuda(stream)));
-  ToCuda(stream)->has_graph = true;
-  return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
+  CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Idle(s));
+  s->has_graph = true;
+  return Check(api_.graph_launch(ToCuda(graph)->exec, s->lane != nullptr ? s->lane : s->handle),
+               "launching a graph");
+}
+
+Status CudaDevice::SeveralRanks(uint32_t ranks) {
+  several_ranks_.store(true, std::memory_order_release);
+  if (ranks <= kMostWithBranches) return Status::Ok();
+  std::lock_guard<std::mutex> lock(mutex_);
+  Use use(*this);
+  for (uint32_t lane = num_lanes_; lane < std::min(ranks, kMostLanes); ++lane) {
+    RONDO_RETURN_IF_ERROR(Check(api_.stream_create(&lanes_[lane], kNonBlockingStream), "creating a stream"));
+    num_lanes_.store(lane + 1, std::memory_order_release);
+  }
+  return Status::Ok();
 }
 
 Status CudaDevice::Idle(CudaStream* stream) {
   if (!several_ranks_.load(std::memory_order_acquire)) return Status::Ok();
   stream->has_graph = false;
+  if (stream->lane != nullptr)
+    RONDO_RETURN_IF_ERROR(Check(api_.stream_synchronize(stream->lane), "waiting for a stream"));
   return Check(api_.stream_synchronize(stream->handle), "waiting for a stream");
 }
 

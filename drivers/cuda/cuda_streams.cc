@@ -50,6 +50,7 @@ void CudaDevice::DestroyStream(Stream* stream) {
       Leave(recording);
     } else {
       recording->streams.Forget(ToCuda(stream));
+      if (ToCuda(stream)->own != nullptr) ToCuda(stream)->handle = ToCuda(stream)->own;
     }
   }
   Use use(*this);
@@ -114,7 +115,8 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
   if (e->timed) s->after_kernel = false;
   // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
   unsigned flags = e->timed && s->recording != nullptr ? kRecordExternal : 0;
-  RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, s->handle, flags), "recording an event"));
+  const StreamHandle on = s->lane != nullptr && s->has_graph && s->recording == nullptr ? s->lane : s->handle;
+  RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, on, flags), "recording an event"));
   if (e->recording == s->recording || e->timed) return Status::Ok();
   if (e->recording != nullptr) e->recording->events.Forget(e);
   e->recording = nullptr;
@@ -128,12 +130,16 @@ Status CudaDevice::Wait(Event* event, Stream* stream) {
   CudaStream* s = ToCuda(stream);
   s->after_kernel = false;
   Use use(*this);
-  RONDO_RETURN_IF_ERROR(Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));
-  if (CudaRecording* recording = ToCuda(event)->recording; recording != nullptr && s->recording == nullptr) {
-    if (!recording->streams.push_back(s))
-      return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
-    s->recording = recording;
-  }
+  CudaRecording* const recording = ToCuda(event)->recording;
+  const bool in_line = recording != nullptr && recording->in_line;  // what it waits for is before it
+  if (!in_line)
+    RONDO_RETURN_IF_ERROR(
+        Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));
+  if (recording == nullptr || s->recording != nullptr) return Status::Ok();
+  if (!recording->streams.push_back(s))
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
+  s->recording = recording;
+  if (in_line) s->own = std::exchange(s->handle, recording->origin->handle);
   return Status::Ok();
 }
 
@@ -142,6 +148,7 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   *failed_step = kNone;
   {
     Use use(*this);
+    if (s->lane != nullptr && s->has_graph) RONDO_RETURN_IF_ERROR(Idle(s));
     RONDO_RETURN_IF_ERROR(s->staging != nullptr
                               ? s->staging->Finish(s->handle)
                               : Check(api_.stream_synchronize(s->handle), "running on the device"));
