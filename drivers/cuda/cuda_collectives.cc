@@ -193,12 +193,14 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
   const size_t sync_points = program.sync_points.size();
   member->counts = GrowingList<uint32_t>::Filled(sync_points, 0);
   if (!member->counts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
-  uint32_t starts = 0;
   for (const Step& step : program.steps) {
-    if (step.device == number && step.kind == StepKind::kCollectiveStart)
-      member->counts[step.sync_point] = ++starts;
+    if (step.device != number || step.kind != StepKind::kCollectiveStart) continue;
+    member->counts[step.sync_point] = static_cast<uint32_t>(member->starts.size());
+    member->starts.push_back(step.sync_point);
   }
-  if (!member->several_ranks) RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, starts));
+  if (!member->starts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
+  RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, static_cast<uint32_t>(member->starts.size()),
+                                              means_.processes != nullptr));
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
@@ -252,10 +254,7 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   {
     CudaDevice::Use use(*member.device);
     if (on != stream->handle) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
-    if (!member.several_ranks) {
-      RONDO_RETURN_IF_ERROR(
-          member.notes.NoteStarted(member.started[part.sync_point], member.counts[part.sync_point]));
-    }
+    RONDO_RETURN_IF_ERROR(member.notes.Note(member.notes.Start(member.counts[part.sync_point]), on));
     if (at_once) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
@@ -298,6 +297,7 @@ Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress fro
   // A graph's faults are told by the stream that it is launched on.
   call.faults = stream->recording != nullptr ? stream->recording->origin->faults : stream->faults;
   call.step = part.step;
+  call.note = member.notes.Start(member.counts[part.sync_point]);
   RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(part.rank, kernels_[part.sync_point],
                                                                    *part.point, call, after_kernel, on));
   member.last = part.sync_point;
@@ -320,11 +320,8 @@ bool CudaCollectives::IsWaitedForAtOnce(const CollectivePart& part) const {
 
 Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle on) {
   CudaDevice::Use use(*member->device);
-  const EventHandle ended = member->ended[sync_point];
-  RONDO_RETURN_IF_ERROR(
-      member->device->Check(member->device->api().event_record(ended, on, 0), "recording an event"));
-  if (member->several_ranks) return Status::Ok();
-  return member->notes.NoteEnded(ended, member->counts[sync_point]);
+  return member->device->Check(member->device->api().event_record(member->ended[sync_point], on, 0),
+                               "recording an event");
 }
 
 // Enqueues the collective for all ranks if they have all come.
@@ -359,13 +356,29 @@ Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
     }
   }
   CudaDevice::Use use(*member.device);
-  return member.device->Check(
+  RONDO_RETURN_IF_ERROR(member.device->Check(
       member.device->api().stream_wait(stream->handle, member.ended[part.sync_point], 0),
-      "waiting for a collective");
+      "waiting for a collective"));
+  if (means_.processes == nullptr) return Status::Ok();
+  return member.notes.Note(member.notes.End(member.counts[part.sync_point]), stream->handle);
 }
 
 CollectiveProgress CudaCollectives::Progress(uint32_t device) const {
-  return device < num_members_ ? members_[device].notes.Read() : CollectiveProgress();
+  CollectiveProgress progress;
+  if (device >= num_members_) return progress;
+  const Member& member = members_[device];
+  progress.started = member.notes.Started();
+  progress.ended = member.notes.Ended();
+  if (means_.processes != nullptr) return progress;
+  while (progress.ended < progress.started && AllHaveStarted(member.starts[progress.ended])) ++progress.ended;
+  return progress;
+}
+
+bool CudaCollectives::AllHaveStarted(uint32_t sync_point) const {
+  const Span<const uint32_t> devices = program_.sync_points[sync_point].participants;
+  return std::all_of(devices.begin(), devices.end(), [&](uint32_t device) {
+    return members_[device].notes.HasStarted(members_[device].counts[sync_point]);
+  });
 }
 
 Status CudaCollectives::Begin() {

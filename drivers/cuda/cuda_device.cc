@@ -363,12 +363,7 @@ Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress fro
   CudaStream* s = ToCuda(stream);
   Turn(s);
   Note(s, {part.step, StepKind::kCollectiveStart});
-  auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
-  CollectiveNotes* const notes = collectives->NotesOf(part);
-  if (s->recording != nullptr && notes != nullptr && !s->recording->Joins(notes)) {
-    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
-  }
-  return collectives->Start(part, from, to, s);
+  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

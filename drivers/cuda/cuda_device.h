@@ -10,7 +10,6 @@
 #include "core/driver.h"
 #include "core/list.h"
 #include "drivers/cuda/choose_module.h"
-#include "drivers/cuda/collective_notes.h"
 #include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
@@ -85,18 +84,9 @@ struct CudaRecording {
   bool in_line = false;  // all its streams record on the origin's
   const CudaStream* last = nullptr;  // which has recorded its last node
   GrowingList<GraphNode> nodes;
-  GrowingList<CudaNode> recorded;       // one a node
-  GrowingList<CudaStream*> streams;     // the origin among them
-  GrowingList<CudaEvent*> events;       // last recorded in it
-  GrowingList<CollectiveNotes*> notes;  // of collectives in it
-
-  // Adds notes that the recording's end waits for. False when out of memory.
-  bool Joins(CollectiveNotes* more) {
-    for (CollectiveNotes* one : notes) {
-      if (one == more) return true;
-    }
-    return notes.push_back(more);
-  }
+  GrowingList<CudaNode> recorded;    // one a node
+  GrowingList<CudaStream*> streams;  // the origin among them
+  GrowingList<CudaEvent*> events;    // last recorded in it
 };
 
 struct CudaStream {

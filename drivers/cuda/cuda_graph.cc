@@ -84,10 +84,6 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     graph->recorded = std::move(s->recording->recorded);
   }
   Use use(*this);
-  Status joined;
-  for (CollectiveNotes* notes : s->recording->notes) {
-    if (joined.ok()) joined = notes->JoinTo(s->handle);
-  }
   Leave(s->recording);
   if (!whole) {
     delete graph;
@@ -96,7 +92,6 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
   }
   Status status = Check(api_.capture_end(s->handle, &graph->graph), "ending a recording");
-  if (status.ok()) status = joined;
   if (status.ok())
     status = Check(api_.graph_instantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
   if (status.ok()) status = Check(api_.graph_upload(graph->exec, s->handle), "uploading a graph");

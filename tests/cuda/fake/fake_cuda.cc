@@ -199,7 +199,7 @@ RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes
 RONDO_FAKE_API Error cuMemsetD8Async(Address to, unsigned char byte, size_t bytes, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemsetD8Async");
-  if (!IsOwn(to, bytes)) return kInvalidValue;
+  if (!IsOwn(to, bytes) && !IsPageLocked(Pointer<void>(to))) return kInvalidValue;
   return Enqueue(stream, [=] { return std::memset(Pointer<void>(to), byte, bytes), 0; });
 }
 RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {

@@ -54,6 +54,7 @@ T Take(const std::vector<uint64_t>& words, size_t first) {
 int Run(void (Exchange<Machine>::*body)(), const std::vector<uint64_t>& words) {
   const auto group = Take<Group>(words, 0);
   const auto call = Take<Call>(words, sizeof(Group) / 8);
+  if (call.note != nullptr) __atomic_store_n(call.note, 1, __ATOMIC_RELAXED);
   State& state = *group.state;
   const bool aborted = __atomic_load_n(group.abort, __ATOMIC_ACQUIRE) != 0;
   if (state.dead != 0) return 0;
