@@ -16,17 +16,23 @@ struct AllReduceTime {
   double bytes, us2, us8;
 };
 
-// NCCL 2.28.
-inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6},
-                                               {64 << 10, 8.0, 25.5},
-                                               {1 << 20, 14.5, 31.6},
-                                               {16 << 20, 73, 121},
-                                               {256 << 20, 886, 1356}};
+// NCCL, among devices that are GPUs of their own: 2.28, but for 4 MiB among 2, 2.31.
+inline constexpr AllReduceTime kNcclTimes[] = {{4 << 10, 7.1, 22.6},  {64 << 10, 8.0, 25.5},
+                                               {1 << 20, 14.5, 31.6}, {4 << 20, 34.2, 49.5},
+                                               {16 << 20, 73, 121},   {256 << 20, 886, 1356}};
+// The same where they share a GPU.
+inline constexpr AllReduceTime kNcclSharedTimes[] = {{4 << 10, 5.9, 21.6},    {64 << 10, 9.3, 21.3},
+                                                     {256 << 10, 20.2, 36.9}, {1 << 20, 69.5, 118},
+                                                     {4 << 20, 121, 276},     {16 << 20, 478, 1082}};
 
-// Kernels over peer memory, which are for no more than the last row. Among 2 devices those of the cuda
-// driver, among 8 a plain one-shot kernel.
+// The cuda driver's kernels over peer memory, which are for no more than the last row. Among 8 GPUs of their
+// own: a plain one-shot kernel up to 256 KiB, and from there on what two shots send over such links.
 inline constexpr AllReduceTime kSmallTimes[] = {
-    {4 << 10, 3.9, 6.7}, {16 << 10, 3.9, 6.9}, {64 << 10, 5.3, 8.0}, {256 << 10, 8.4, 13.7}};
+    {4 << 10, 3.1, 6.7},    {16 << 10, 3.4, 6.9},  {64 << 10, 4.4, 8.0}, {256 << 10, 6.6, 13.7},
+    {512 << 10, 8.4, 15.8}, {1 << 20, 12.4, 23.2}, {4 << 20, 47.1, 67}};
+inline constexpr AllReduceTime kSmallSharedTimes[] = {{4 << 10, 4.1, 6.9},    {64 << 10, 5.2, 14.3},
+                                                      {256 << 10, 5.7, 13.7}, {512 << 10, 7, 21.2},
+                                                      {1 << 20, 10.9, 33.9},  {4 << 20, 51.5, 1183}};
 
 // Of a table with ascending sizes. Between sizes and numbers of devices of the table in proportion; beyond
 // the last row as between the last two.

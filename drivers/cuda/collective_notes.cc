@@ -17,9 +17,9 @@ Status CollectiveNotes::Prepare(CudaDevice* device, uint32_t starts, bool ends) 
   device_ = device;
   void* bytes = nullptr;
   CudaDevice::Use use(*device);
-  RONDO_RETURN_IF_ERROR(
-      device->Check(device->api().host_allocate(&bytes, uint64_t{starts} * (ends ? 2 : 1), kPortable | kMapped),
-                    "page-locked memory"));
+  RONDO_RETURN_IF_ERROR(device->Check(
+      device->api().host_allocate(&bytes, uint64_t{starts} * (ends ? 2 : 1), kPortable | kMapped),
+      "page-locked memory"));
   bytes_ = static_cast<uint8_t*>(bytes);
   starts_ = starts;
   ends_ = ends;

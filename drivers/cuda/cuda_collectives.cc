@@ -138,7 +138,8 @@ Result<nccl::Communicator*> CudaCollectives::ConnectNccl(Span<const nccl::RankPl
 Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places) {
   const SyncPoint* first = nullptr;
   GrowingList<nccl::RankPlace> ranks;
-  bool shared = false;
+  uint32_t sharing = 0;  // at most, ranks of one GPU
+  CollectiveKernels kernels = means_.kernels;
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     const SyncPoint& point = program.sync_points[i];
     if (point.communicator != number) continue;
@@ -146,12 +147,16 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
       first = &point;
       for (uint32_t device : point.participants) {
         ranks.push_back(places[device]);
-        shared |= std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
-                    return rank.device == places[device].device;
-                  }) > 1;
+        const auto here = std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
+          return rank.device == places[device].device;
+        });
+        sharing = std::max(sharing, static_cast<uint32_t>(here));
       }
+      // Where NCCL cannot be had, small kernels do all they can.
+      const bool nccl = means_.nccl != nullptr && means_.nccl->Check({ranks.data(), ranks.size()}).ok();
+      if (kernels == CollectiveKernels::kAuto && !nccl) kernels = CollectiveKernels::kSmall;
     }
-    kernels_[i] = ChooseSmall(means_.kernels, point, shared);
+    kernels_[i] = ChooseSmall(kernels, point, sharing);
   }
   if (first == nullptr) return Status::Ok();
   if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
@@ -356,9 +361,9 @@ Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
     }
   }
   CudaDevice::Use use(*member.device);
-  RONDO_RETURN_IF_ERROR(member.device->Check(
-      member.device->api().stream_wait(stream->handle, member.ended[part.sync_point], 0),
-      "waiting for a collective"));
+  RONDO_RETURN_IF_ERROR(
+      member.device->Check(member.device->api().stream_wait(stream->handle, member.ended[part.sync_point], 0),
+                           "waiting for a collective"));
   if (means_.processes == nullptr) return Status::Ok();
   return member.notes.Note(member.notes.End(member.counts[part.sync_point]), stream->handle);
 }

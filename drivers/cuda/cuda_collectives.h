@@ -36,6 +36,8 @@ class CommunicatorTable {
   // has its own: runs that come in another order in another process wait for each other, which the watchdog
   // ends, and never mix their data.
   Result<nccl::Communicator*> Acquire(Span<const nccl::RankPlace> places, const nccl::UniqueId* id = nullptr);
+  // Whether ranks at `places` can be connected (nccl::CanConnect).
+  Status Check(Span<const nccl::RankPlace> places) const { return nccl::CanConnect(api_, places); }
   // For rank 0 to give to the others.
   Result<nccl::UniqueId> MakeId() const { return nccl::MakeId(api_); }
   void Release(nccl::Communicator* communicator);
@@ -93,7 +95,7 @@ class CudaCollectives {
  private:
   struct Member {
     CudaDevice* device = nullptr;
-    bool several_ranks = false;  // on its GPU
+    bool several_ranks = false;   // on its GPU
     StreamHandle lane = nullptr;  // which its graphs are launched on; null: on their own streams
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point

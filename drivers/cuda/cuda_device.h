@@ -80,8 +80,8 @@ struct CudaEvent;
 // A graph in the making: one stream began it; others join it when they wait for an event of it.
 struct CudaRecording {
   CudaStream* origin = nullptr;
-  uint64_t number = 0;  // of no other recording of this process
-  bool in_line = false;  // all its streams record on the origin's
+  uint64_t number = 0;               // of no other recording of this process
+  bool in_line = false;              // all its streams record on the origin's
   const CudaStream* last = nullptr;  // which has recorded its last node
   GrowingList<GraphNode> nodes;
   GrowingList<CudaNode> recorded;    // one a node
@@ -252,7 +252,7 @@ class CudaDevice final : public Device {
   std::atomic<bool> several_ranks_{false};
   std::atomic<uint32_t> num_lanes_{0};
   StreamHandle lanes_[kMostLanes] = {};  // made under mutex_
-  std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
+  std::unique_ptr<CopyTeam> team_;       // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;

@@ -22,7 +22,8 @@ enum class CollectiveKernels : uint8_t {
   kNccl,
   kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
            // the rest
-  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
+  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory, and
+           // between processes; small kernels for all they can do where NCCL cannot be had
 };
 
 // Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
@@ -36,7 +37,7 @@ struct CudaOptions {
   double connect_seconds = 120;
   // Those that run plans together with this one; must outlive the driver. Null: this process alone.
   Processes* processes = nullptr;
-  CollectiveKernels collectives = CollectiveKernels::kNccl;
+  CollectiveKernels collectives = CollectiveKernels::kAuto;
   // How long a rank of a small collective waits for another before its run fails.
   double collective_seconds = 60;
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that

@@ -226,7 +226,8 @@ TEST_P(Ranks, OneThatStopsIsNamedWithSyncPointAndNodeInTheWatchdogsTime) {
     const double took = Since(start);
     last.late_us = 0;
     EXPECT_EQ(status.code(), Code::kAborted);
-    EXPECT_SAYS(status, "device " + std::to_string(Count() - 1) + ", sync point " + std::to_string(2 * layer));
+    EXPECT_SAYS(status,
+                "device " + std::to_string(Count() - 1) + ", sync point " + std::to_string(2 * layer));
     EXPECT_SAYS(status, "the device has not come to this sync point");
     EXPECT_SAYS(status, "Collective \"sum" + std::to_string(layer));
     EXPECT_GE(took, 1);

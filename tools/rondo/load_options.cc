@@ -13,10 +13,11 @@ void DeclareLoad(OptionSet& options, LoadOptions* to) {
           "the driver's devices for the plan's: how many, or which (0,0: two on one); of several processes, "
           "for those of this machine",
           "N|LIST")
-      .Text(
-          "--collectives", &to->collectives,
-          "on GPUs: nccl, small (kernels over peer memory where they can), or auto (the quicker by estimate)",
-          "WHO")
+      .Text("--collectives", &to->collectives,
+            "on GPUs: nccl, small (kernels over peer memory where they can), or auto (the quicker by "
+            "estimate, which is "
+            "what is done without)",
+            "WHO")
       .Integer("--threads", &to->threads, 0, 256, "threads of the host driver; 0: one a core")
       .Texts("--ops", &to->ops, "a library of custom ops that the plan calls", "LIB.so")
       .Number("--timeout", &to->timeout, "end a run, or making ready for it, after so long; 0: never",

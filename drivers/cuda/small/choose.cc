@@ -1,7 +1,5 @@
 #include "drivers/cuda/small/choose.h"
 
-#include <iterator>
-
 #include "core/collective_time.h"
 #include "drivers/cuda/small/exchange.h"
 
@@ -36,15 +34,18 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-// Than NCCL by estimate; among ranks of one GPU at any size that the estimate knows.
-bool IsQuicker(const SyncPoint& point, bool shared) {
+// Than NCCL by estimate.
+bool IsQuicker(const SyncPoint& point, uint32_t sharing) {
+  const Span<const AllReduceTime> small = sharing > 1 ? Span<const AllReduceTime>(kSmallSharedTimes)
+                                                      : kSmallTimes,
+                                  nccl =
+                                      sharing > 1 ? Span<const AllReduceTime>(kNcclSharedTimes) : kNcclTimes;
   const double ranks = static_cast<double>(point.participants.size());
   // Others move half of what an all-reduce of the whole does.
   const double size =
       static_cast<double>(point.bytes) * (point.op == CollectiveOp::kAllReduce ? 1 : ranks / 2);
-  if (size > std::end(kSmallTimes)[-1].bytes) return false;
-  return shared ||
-         AllReduceMicroseconds(kSmallTimes, size, ranks) < AllReduceMicroseconds(kNcclTimes, size, ranks);
+  if (size > small[small.size() - 1].bytes) return false;
+  return AllReduceMicroseconds(small, size, ranks) < AllReduceMicroseconds(nccl, size, ranks);
 }
 
 }  // namespace
@@ -68,10 +69,10 @@ bool CanBeSmall(const SyncPoint& point) {
   return kernel != SmallKernel::kNone && InboxBytes(kernel, point) <= kMostInbox;
 }
 
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared) {
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, shared);
+  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, sharing);
   return small ? kernel : SmallKernel::kNone;
 }
 

@@ -16,9 +16,9 @@ inline constexpr uint64_t kMostInbox = uint64_t{64} << 20;
 // all-gather, of 2 to 8 ranks, in an inbox of kMostInbox.
 bool CanBeSmall(const SyncPoint& point);
 
-// kNone: NCCL does it. By what `kernels` asks for; kAuto: what takes less time (core/collective_time.h),
-// which among ranks of one GPU (`shared`) is a small kernel up to the last size that the table has.
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared);
+// kNone: NCCL does it. By what `kernels` asks for; kAuto: what takes less time (core/collective_time.h) where
+// at most `sharing` of the ranks are on one GPU.
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing);
 
 // Packs (drivers/cuda/small/exchange_layout.h) that a rank sends to another.
 uint64_t PacksSent(SmallKernel kernel, const SyncPoint& point);
