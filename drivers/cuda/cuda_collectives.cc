@@ -152,8 +152,9 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
         });
         sharing = std::max(sharing, static_cast<uint32_t>(here));
       }
-      // Where NCCL cannot be had, small kernels do all they can.
-      const bool nccl = means_.nccl != nullptr && means_.nccl->Check({ranks.data(), ranks.size()}).ok();
+      // Where NCCL cannot have them, small kernels do all they can.
+      const bool nccl = means_.nccl != nullptr &&
+                        means_.nccl->Check({ranks.data(), ranks.size()}).code() != Code::kUnsupported;
       if (kernels == CollectiveKernels::kAuto && !nccl) kernels = CollectiveKernels::kSmall;
     }
     kernels_[i] = ChooseSmall(kernels, point, sharing);
