@@ -174,13 +174,13 @@ RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t b
   if (!IsOwn(to, bytes)) return kInvalidValue;
   CountCopy(from);
   if (IsPageLocked(from)) {
-    return Enqueue(stream, [=] { return std::memcpy(Pointer<void>(to), from, bytes), 0; });
+    return Enqueue(stream, [=] { return std::memcpy(Pointer<void>(to), from, bytes), 0; }, true);
   }
   const auto* first = static_cast<const uint8_t*>(from);
   std::vector<uint8_t> now(first, first + bytes);
-  return Enqueue(stream, [to, now = std::move(now)] {
-    return std::memcpy(Pointer<void>(to), now.data(), now.size()), 0;
-  });
+  return Enqueue(
+      stream,
+      [to, now = std::move(now)] { return std::memcpy(Pointer<void>(to), now.data(), now.size()), 0; }, true);
 }
 RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
@@ -188,7 +188,7 @@ RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, 
   if (!IsOwn(from, bytes)) return kInvalidValue;
   CountCopy(to);
   rondo::fake_cuda::CountQueue(stream);
-  return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; });
+  return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; }, true);
 }
 RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
@@ -255,6 +255,7 @@ RONDO_FAKE_API Error cuStreamCreate(StreamHandle* stream, unsigned) {
   POINT("cuStreamCreate");
   auto* made = new rondo::fake_cuda::Stream;
   made->context = current.back();
+  made->numbers = {W().queues_taken++};
   W().streams.insert(made);
   *stream = reinterpret_cast<StreamHandle>(made);
   return 0;
