@@ -140,7 +140,10 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
   s->after_kernel = false;
   Use use(*this);
   if (s->has_graph && s->recording == nullptr) RONDO_RETURN_IF_ERROR(Idle(s));
-  RONDO_RETURN_IF_ERROR(Check(api_.copy(to, from, bytes, s->handle), "copying on the device"));
+  const bool in_lane = s->lane != nullptr && s->recording == nullptr;  // a kernel, as CUDA does it
+  s->has_graph |= in_lane;
+  RONDO_RETURN_IF_ERROR(
+      Check(api_.copy(to, from, bytes, in_lane ? s->lane : s->handle), "copying on the device"));
   CudaNode node;
   node.bytes = bytes;
   node.addresses = 2;

@@ -99,7 +99,7 @@ struct CudaStream {
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
-  bool has_graph = false;  // a graph was launched since the stream was last known to be idle
+  bool has_graph = false;  // a graph was launched, or its lane used, since it was last known to be idle
 };
 
 struct CudaEvent {
