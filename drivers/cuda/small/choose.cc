@@ -1,5 +1,7 @@
 #include "drivers/cuda/small/choose.h"
 
+#include <algorithm>
+
 #include "core/collective_time.h"
 #include "drivers/cuda/small/exchange.h"
 
@@ -45,7 +47,9 @@ bool IsQuicker(const SyncPoint& point, uint32_t sharing) {
   const double size =
       static_cast<double>(point.bytes) * (point.op == CollectiveOp::kAllReduce ? 1 : ranks / 2);
   if (size > small[small.size() - 1].bytes) return false;
-  return AllReduceMicroseconds(small, size, ranks) < AllReduceMicroseconds(nccl, size, ranks);
+  // Groups that are on several GPUs, several ranks on each, are like so many on one.
+  const double like = sharing > 1 ? std::max(static_cast<double>(sharing), std::min(ranks, 4.0)) : ranks;
+  return AllReduceMicroseconds(small, size, like) < AllReduceMicroseconds(nccl, size, like);
 }
 
 }  // namespace

@@ -174,7 +174,8 @@ RONDO_FAKE_API Error cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t b
   if (!IsOwn(to, bytes)) return kInvalidValue;
   CountCopy(from);
   if (IsPageLocked(from)) {
-    return Enqueue(stream, [=] { return std::memcpy(Pointer<void>(to), from, bytes), 0; }, true);
+    return Enqueue(
+        stream, [=] { return std::memcpy(Pointer<void>(to), from, bytes), 0; }, true);
   }
   const auto* first = static_cast<const uint8_t*>(from);
   std::vector<uint8_t> now(first, first + bytes);
@@ -188,7 +189,8 @@ RONDO_FAKE_API Error cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, 
   if (!IsOwn(from, bytes)) return kInvalidValue;
   CountCopy(to);
   rondo::fake_cuda::CountQueue(stream);
-  return Enqueue(stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; }, true);
+  return Enqueue(
+      stream, [=] { return std::memcpy(to, Pointer<void>(from), bytes), 0; }, true);
 }
 RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, StreamHandle stream) {
   const rondo::fake_cuda::Working working;

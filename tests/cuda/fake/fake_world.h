@@ -5,6 +5,7 @@
 #ifndef RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
 #define RONDO_TESTS_CUDA_FAKE_FAKE_WORLD_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -47,8 +48,9 @@ struct Stream {
     bool copy = false;  // from or to the host: engines of its own do it
   };
   std::deque<Item> queue;
-  uint64_t since = 0;             // its queue has had work: grows with whatever comes
-  std::vector<uint64_t> numbers;  // of the GPU's queues that it uses: its own and those of its graph's branches
+  uint64_t since = 0;  // its queue has had work: grows with whatever comes
+  std::vector<uint64_t>
+      numbers;  // of the GPU's queues that it uses: its own and those of its graph's branches
   std::shared_ptr<Capture> capture;
   bool origin = false;
   cuda::NodeHandle last = nullptr;  // captured
@@ -130,7 +132,7 @@ Error Finish(Error failed, Stream* stream, Done done) {
       return failed;
     }
     if (done()) return current.back()->lost;
-    w.changed.wait(w.mutex);
+    w.changed.wait_for(w.mutex, std::chrono::milliseconds(1));  // kernels look at what the host writes, too
   }
 }
 

@@ -66,7 +66,11 @@ TEST(ChooseSmall, ByHowManyRanksShareAGpu) {
                         {1024, 4, 2, true},
                         {4096, 4, 2, false},
                         {1024, 8, 4, true},
-                        {4096, 8, 8, false}}) {
+                        {1024, 4, 4, true},
+                        {4096, 4, 4, false},
+                        {4096, 8, 4, false},
+                        {512, 8, 8, true},
+                        {1024, 8, 8, false}}) {
     const SyncPoint point = Point(CollectiveOp::kAllReduce, c.kib << 10, c.ranks);
     EXPECT_EQ(ChooseSmall(CollectiveKernels::kAuto, point, c.sharing) != SmallKernel::kNone, c.small)
         << c.kib << " KiB among " << c.ranks << " ranks, " << c.sharing << " on a GPU";
