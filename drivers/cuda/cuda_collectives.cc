@@ -157,7 +157,7 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
                         means_.nccl->Check({ranks.data(), ranks.size()}).code() != Code::kUnsupported;
       if (kernels == CollectiveKernels::kAuto && !nccl) kernels = CollectiveKernels::kSmall;
     }
-    kernels_[i] = ChooseSmall(kernels, point, sharing);
+    kernels_[i] = ChooseSmall(kernels, point, sharing, means_.small_up_to);
   }
   if (first == nullptr) return Status::Ok();
   if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");

@@ -36,12 +36,15 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-// Than NCCL by estimate.
-bool IsQuicker(const SyncPoint& point, uint32_t sharing) {
-  const Span<const AllReduceTime> small = sharing > 1 ? Span<const AllReduceTime>(kSmallSharedTimes)
-                                                      : kSmallTimes,
-                                  nccl =
-                                      sharing > 1 ? Span<const AllReduceTime>(kNcclSharedTimes) : kNcclTimes;
+// Than NCCL as measured, or else by estimate.
+bool IsQuicker(const SyncPoint& point, uint32_t sharing, Span<const SmallUpTo> measured) {
+  for (const SmallUpTo& row : measured) {
+    if (sharing == 1 && row.op == point.op && row.ranks == point.participants.size())
+      return point.bytes <= row.bytes;
+  }
+  const bool shared = sharing > 1;
+  const Span<const AllReduceTime> small = shared ? Span<const AllReduceTime>(kSmallSharedTimes) : kSmallTimes,
+                                  nccl = shared ? Span<const AllReduceTime>(kNcclSharedTimes) : kNcclTimes;
   const double ranks = static_cast<double>(point.participants.size());
   // Others move half of what an all-reduce of the whole does.
   const double size =
@@ -73,10 +76,11 @@ bool CanBeSmall(const SyncPoint& point) {
   return kernel != SmallKernel::kNone && InboxBytes(kernel, point) <= kMostInbox;
 }
 
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing) {
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing,
+                        Span<const SmallUpTo> measured) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, sharing);
+  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, sharing, measured);
   return small ? kernel : SmallKernel::kNone;
 }
 

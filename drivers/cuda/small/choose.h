@@ -17,8 +17,10 @@ inline constexpr uint64_t kMostInbox = uint64_t{64} << 20;
 bool CanBeSmall(const SyncPoint& point);
 
 // kNone: NCCL does it. By what `kernels` asks for; kAuto: what takes less time (core/collective_time.h) where
-// at most `sharing` of the ranks are on one GPU.
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing);
+// at most `sharing` of the ranks are on one GPU, or, if that is 1, as `measured` says of the op and as many
+// ranks.
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing,
+                        Span<const SmallUpTo> measured = {});
 
 // Packs (drivers/cuda/small/exchange_layout.h) that a rank sends to another.
 uint64_t PacksSent(SmallKernel kernel, const SyncPoint& point);

@@ -77,6 +77,27 @@ TEST(ChooseSmall, ByHowManyRanksShareAGpu) {
   }
 }
 
+TEST(ChooseSmall, AsMeasuredWhereItWas) {
+  const SmallUpTo measured[] = {{CollectiveOp::kAllReduce, 2, 1 << 20}, {CollectiveOp::kAllReduce, 4, 0}};
+  const auto automatic = [&](CollectiveOp op, uint64_t bytes, size_t ranks, uint32_t sharing = 1) {
+    return ChooseSmall(CollectiveKernels::kAuto, Point(op, bytes, ranks), sharing, measured) !=
+           SmallKernel::kNone;
+  };
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 1 << 20, 2));
+  EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, (1 << 20) + 16, 2));
+  EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4));
+  // Of others, and among ranks of one GPU, as estimated.
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 8));
+  EXPECT_TRUE(automatic(CollectiveOp::kAllGather, 4 << 10, 4));
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4, 4));
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 2 << 20, 2, 2));
+  // What is asked for comes first.
+  EXPECT_NE(ChooseSmall(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 4 << 10, 4), 1, measured),
+            SmallKernel::kNone);
+  EXPECT_EQ(ChooseSmall(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 4 << 10, 2), 1, measured),
+            SmallKernel::kNone);
+}
+
 TEST(ChooseSmall, WhatIsAskedForAndCanBe) {
   const auto asked = [](CollectiveKernels kernels, const SyncPoint& point) {
     return ChooseSmall(kernels, point, 1);
