@@ -84,8 +84,7 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
     const auto here = static_cast<uint32_t>(std::count(numbers.begin(), numbers.end(), number));
     if (means_.processes == nullptr && here > 1) {
       member.several_ranks = true;
-      RONDO_RETURN_IF_ERROR(member.device->SeveralRanks(here));
-      member.lane = member.device->lane(PlaceOf(numbers, static_cast<uint32_t>(num_members_ - 1)).share);
+      member.device->SeveralRanks(here);
     }
     RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
@@ -206,7 +205,7 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
   }
   if (!member->starts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
   RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, static_cast<uint32_t>(member->starts.size()),
-                                              means_.processes != nullptr));
+                                              means_.processes != nullptr, member->several_ranks));
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
@@ -249,7 +248,6 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
                               CudaStream* stream) {
   Member& member = MemberOf(part);
   const bool recorded = stream->recording != nullptr;
-  if (recorded) stream->recording->origin->lane = member.lane;
   if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
   stream->after_kernel = false;
   const StreamHandle on = member.several_ranks && recorded ? stream->handle : member.stream;
@@ -260,7 +258,8 @@ Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, De
   {
     CudaDevice::Use use(*member.device);
     if (on != stream->handle) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
-    RONDO_RETURN_IF_ERROR(member.notes.Note(member.notes.Start(member.counts[part.sync_point]), on));
+    RONDO_RETURN_IF_ERROR(member.notes.Note(member.notes.Start(member.counts[part.sync_point]),
+                                            member.started[part.sync_point], on));
     if (at_once) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
@@ -326,8 +325,11 @@ bool CudaCollectives::IsWaitedForAtOnce(const CollectivePart& part) const {
 
 Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle on) {
   CudaDevice::Use use(*member->device);
-  return member->device->Check(member->device->api().event_record(member->ended[sync_point], on, 0),
-                               "recording an event");
+  const EventHandle ended = member->ended[sync_point];
+  RONDO_RETURN_IF_ERROR(
+      member->device->Check(member->device->api().event_record(ended, on, 0), "recording an event"));
+  if (means_.processes == nullptr) return Status::Ok();
+  return member->notes.Note(member->notes.End(member->counts[sync_point]), ended, on);
 }
 
 // Enqueues the collective for all ranks if they have all come.
@@ -362,11 +364,14 @@ Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
     }
   }
   CudaDevice::Use use(*member.device);
-  RONDO_RETURN_IF_ERROR(
-      member.device->Check(member.device->api().stream_wait(stream->handle, member.ended[part.sync_point], 0),
-                           "waiting for a collective"));
-  if (means_.processes == nullptr) return Status::Ok();
-  return member.notes.Note(member.notes.End(member.counts[part.sync_point]), stream->handle);
+  return member.device->Check(
+      member.device->api().stream_wait(stream->handle, member.ended[part.sync_point], 0),
+      "waiting for a collective");
+}
+
+CollectiveNotes* CudaCollectives::NotesBeside(const CollectivePart& part) {
+  CollectiveNotes& notes = MemberOf(part).notes;
+  return kernels_[part.sync_point] == SmallKernel::kNone && notes.are_beside() ? &notes : nullptr;
 }
 
 CollectiveProgress CudaCollectives::Progress(uint32_t device) const {

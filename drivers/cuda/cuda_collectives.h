@@ -92,12 +92,13 @@ class CudaCollectives {
   // devices are this process's, none notes an end: a collective that all have come to is taken for ended.
   // From any thread.
   CollectiveProgress Progress(uint32_t device) const;
+  // Of the part's device, where they are noted on a stream beside those that work; else null.
+  CollectiveNotes* NotesBeside(const CollectivePart& part);
 
  private:
   struct Member {
     CudaDevice* device = nullptr;
-    bool several_ranks = false;   // on its GPU
-    StreamHandle lane = nullptr;  // which its graphs are launched on; null: on their own streams
+    bool several_ranks = false;  // on its GPU
     StreamHandle stream = nullptr;
     GrowingList<EventHandle> started, ended;  // one a sync point
     GrowingList<uint32_t> starts;             // the sync points that the device starts, in order

@@ -40,7 +40,6 @@ CudaDevice::~CudaDevice() {
   {
     Use use(*this);
     if (cublaslt_handle_ != nullptr) cublaslt_->destroy(cublaslt_handle_);
-    for (uint32_t lane = 0; lane < num_lanes_; ++lane) api_.stream_destroy(lanes_[lane]);
   }
   weight_copy_.reset();
   fill_.Unload();
@@ -140,10 +139,7 @@ Status CudaDevice::Copy(DeviceAddress to, DeviceAddress from, uint64_t bytes, St
   s->after_kernel = false;
   Use use(*this);
   if (s->has_graph && s->recording == nullptr) RONDO_RETURN_IF_ERROR(Idle(s));
-  const bool in_lane = s->lane != nullptr && s->recording == nullptr;  // a kernel, as CUDA does it
-  s->has_graph |= in_lane;
-  RONDO_RETURN_IF_ERROR(
-      Check(api_.copy(to, from, bytes, in_lane ? s->lane : s->handle), "copying on the device"));
+  RONDO_RETURN_IF_ERROR(Check(api_.copy(to, from, bytes, s->handle), "copying on the device"));
   CudaNode node;
   node.bytes = bytes;
   node.addresses = 2;
@@ -366,7 +362,12 @@ Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress fro
   CudaStream* s = ToCuda(stream);
   Turn(s);
   Note(s, {part.step, StepKind::kCollectiveStart});
-  return reinterpret_cast<CudaCollectives*>(part.collectives)->Start(part, from, to, s);
+  auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
+  CollectiveNotes* const notes = collectives->NotesBeside(part);
+  if (s->recording != nullptr && notes != nullptr && !s->recording->Joins(notes)) {
+    return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
+  }
+  return collectives->Start(part, from, to, s);
 }
 
 Status CudaDevice::WaitCollective(const CollectivePart& part, Stream* stream) {

@@ -10,6 +10,7 @@
 #include "core/driver.h"
 #include "core/list.h"
 #include "drivers/cuda/choose_module.h"
+#include "drivers/cuda/collective_notes.h"
 #include "drivers/cuda/copy_team.h"
 #include "drivers/cuda/cublaslt_api.h"
 #include "drivers/cuda/cuda_api.h"
@@ -84,22 +85,30 @@ struct CudaRecording {
   bool in_line = false;              // all its streams record on the origin's
   const CudaStream* last = nullptr;  // which has recorded its last node
   GrowingList<GraphNode> nodes;
-  GrowingList<CudaNode> recorded;    // one a node
-  GrowingList<CudaStream*> streams;  // the origin among them
-  GrowingList<CudaEvent*> events;    // last recorded in it
+  GrowingList<CudaNode> recorded;       // one a node
+  GrowingList<CudaStream*> streams;     // the origin among them
+  GrowingList<CudaEvent*> events;       // last recorded in it
+  GrowingList<CollectiveNotes*> notes;  // made beside its streams
+
+  // Adds notes that the recording's end waits for. False when out of memory.
+  bool Joins(CollectiveNotes* more) {
+    for (CollectiveNotes* one : notes) {
+      if (one == more) return true;
+    }
+    return notes.push_back(more);
+  }
 };
 
 struct CudaStream {
   StreamHandle handle = nullptr;
-  StreamHandle own = nullptr;   // while it records on another's
-  StreamHandle lane = nullptr;  // the device's, which its graphs are launched on; null: on its own
+  StreamHandle own = nullptr;  // while it records on another's
   FaultRecord* faults = nullptr;
   CudaRecording* recording = nullptr;  // null: work is done
   Status fault;                        // of a custom op since the last Synchronize
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
-  bool has_graph = false;  // a graph was launched, or its lane used, since it was last known to be idle
+  bool has_graph = false;  // a graph was launched since the stream was last known to be idle
 };
 
 struct CudaEvent {
@@ -150,12 +159,9 @@ class CudaDevice final : public Device {
 
   // From now on `ranks` ranks of one program run here. A GPU has few queues, so a stream's work may wait
   // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
-  // graph behind copies. More than kMostWithBranches have a stream each that the graphs of all sessions are
-  // launched on, and graphs without branches: a queue a rank.
-  Status SeveralRanks(uint32_t ranks);
-  static constexpr uint32_t kMostWithBranches = 4, kMostLanes = 64;
-  // That of the rank with this number among those here; null where it has none.
-  StreamHandle lane(uint32_t rank) const { return rank < num_lanes_ ? lanes_[rank] : nullptr; }
+  // graph behind copies. More than kMostWithBranches have graphs without branches, a queue a rank.
+  void SeveralRanks(uint32_t ranks);
+  static constexpr uint32_t kMostWithBranches = 4;
 
   // Makes the device's context current for a scope.
   class Use {
@@ -241,7 +247,7 @@ class CudaDevice final : public Device {
   const ThreadHooks hooks_;
   Ending* const ending_;
   DeviceBlocks blocks_;
-  std::mutex mutex_;  // guards team_, and the making of lanes_
+  std::mutex mutex_;  // guards team_
   SyntheticFill fill_;
   SmallKernels small_;
   // Of the plan whose weights are being copied; given back when their stream is waited for,
@@ -250,9 +256,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
   std::atomic<bool> several_ranks_{false};
-  std::atomic<uint32_t> num_lanes_{0};
-  StreamHandle lanes_[kMostLanes] = {};  // made under mutex_
-  std::unique_ptr<CopyTeam> team_;       // guarded by mutex_; from the first stream on that copies much
+  std::atomic<bool> in_line_{false};
+  std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;
   Context context_ = nullptr;

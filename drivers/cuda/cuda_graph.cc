@@ -1,5 +1,4 @@
 // CudaDevice's graphs: recorded by capture, launched, told other addresses.
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <new>
@@ -65,7 +64,7 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   static std::atomic<uint64_t> recordings{0};
   recording->number = ++recordings;
   recording->origin = s;
-  recording->in_line = num_lanes_.load(std::memory_order_acquire) != 0;
+  recording->in_line = in_line_.load(std::memory_order_acquire);
   s->recording = recording.release();
   s->after_kernel = false;
   return Status::Ok();
@@ -84,6 +83,10 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     graph->recorded = std::move(s->recording->recorded);
   }
   Use use(*this);
+  Status joined;
+  for (CollectiveNotes* notes : s->recording->notes) {
+    if (joined.ok()) joined = notes->JoinTo(s->handle);
+  }
   Leave(s->recording);
   if (!whole) {
     delete graph;
@@ -92,6 +95,7 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a graph", index_);
   }
   Status status = Check(api_.capture_end(s->handle, &graph->graph), "ending a recording");
+  if (status.ok()) status = joined;
   if (status.ok())
     status = Check(api_.graph_instantiate(&graph->exec, graph->graph, 0), "instantiating a graph");
   if (status.ok()) status = Check(api_.graph_upload(graph->exec, s->handle), "uploading a graph");
@@ -120,27 +124,17 @@ Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
   CudaStream* s = ToCuda(stream);
   RONDO_RETURN_IF_ERROR(Idle(s));
   s->has_graph = true;
-  return Check(api_.graph_launch(ToCuda(graph)->exec, s->lane != nullptr ? s->lane : s->handle),
-               "launching a graph");
+  return Check(api_.graph_launch(ToCuda(graph)->exec, s->handle), "launching a graph");
 }
 
-Status CudaDevice::SeveralRanks(uint32_t ranks) {
+void CudaDevice::SeveralRanks(uint32_t ranks) {
   several_ranks_.store(true, std::memory_order_release);
-  if (ranks <= kMostWithBranches) return Status::Ok();
-  std::lock_guard<std::mutex> lock(mutex_);
-  Use use(*this);
-  for (uint32_t lane = num_lanes_; lane < std::min(ranks, kMostLanes); ++lane) {
-    RONDO_RETURN_IF_ERROR(Check(api_.stream_create(&lanes_[lane], kNonBlockingStream), "creating a stream"));
-    num_lanes_.store(lane + 1, std::memory_order_release);
-  }
-  return Status::Ok();
+  if (ranks > kMostWithBranches) in_line_.store(true, std::memory_order_release);
 }
 
 Status CudaDevice::Idle(CudaStream* stream) {
   if (!several_ranks_.load(std::memory_order_acquire)) return Status::Ok();
   stream->has_graph = false;
-  if (stream->lane != nullptr)
-    RONDO_RETURN_IF_ERROR(Check(api_.stream_synchronize(stream->lane), "waiting for a stream"));
   return Check(api_.stream_synchronize(stream->handle), "waiting for a stream");
 }
 

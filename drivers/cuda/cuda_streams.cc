@@ -115,8 +115,7 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
   if (e->timed) s->after_kernel = false;
   // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
   unsigned flags = e->timed && s->recording != nullptr ? kRecordExternal : 0;
-  const StreamHandle on = s->lane != nullptr && s->has_graph && s->recording == nullptr ? s->lane : s->handle;
-  RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, on, flags), "recording an event"));
+  RONDO_RETURN_IF_ERROR(Check(api_.event_record(e->handle, s->handle, flags), "recording an event"));
   if (e->recording == s->recording || e->timed) return Status::Ok();
   if (e->recording != nullptr) e->recording->events.Forget(e);
   e->recording = nullptr;
@@ -148,7 +147,6 @@ Status CudaDevice::Synchronize(Stream* stream, uint32_t* failed_step) {
   *failed_step = kNone;
   {
     Use use(*this);
-    if (s->lane != nullptr && s->has_graph) RONDO_RETURN_IF_ERROR(Idle(s));
     RONDO_RETURN_IF_ERROR(s->staging != nullptr
                               ? s->staging->Finish(s->handle)
                               : Check(api_.stream_synchronize(s->handle), "running on the device"));

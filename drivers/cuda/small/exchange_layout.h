@@ -59,8 +59,8 @@ struct Call {
   u64 bytes;  // as SyncPoint::bytes
   cuda::FaultRecord* faults;
   u32 step;
-  u32 element;          // Element, of what adds
-  unsigned char* note;  // page-locked: not 0 once the rank has come to it; null: nobody asks
+  u32 element;  // Element, of what adds
+  u32* note;    // page-locked: not 0 once the rank has come to it; null: nobody asks
 };
 
 // FaultRecord::taken of a collective that has not come to its end; `value` is the rank that it waited for.

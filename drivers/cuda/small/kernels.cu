@@ -70,9 +70,8 @@ struct Gpu {
 __device__ __forceinline__ void WaitForKernelsBefore() { asm volatile("//+90 griddepcontrol.wait;" ::: "memory"); }
 
 // For the watchdog. Nobody waits for it.
-__device__ __forceinline__ void Note(unsigned char* at) {
-  const unsigned short value = 1;
-  asm volatile("st.relaxed.sys.global.u8 [%0], %1;" ::"l"(at), "h"(value));
+__device__ __forceinline__ void Note(u32* at) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(1));
 }
 
 // All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them have
@@ -88,9 +87,10 @@ __device__ __forceinline__ u32 NextEpoch(State* state) {
 template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
   WaitForKernelsBefore();
-  if (blockIdx.x == 0 && threadIdx.x == 0 && call.note != nullptr) Note(call.note);
   const bool dead = Gpu::Now(&group.state->dead) != 0;
   const u32 epoch = NextEpoch(group.state);
+  // The thread that has the least to do.
+  if (blockIdx.x == 0 && threadIdx.x == blockDim.x - 1 && call.note != nullptr) Note(call.note);
   if (dead) return;
   Gpu gpu{group, call};
   Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
@@ -117,4 +117,9 @@ SMALL_KERNEL(rondo_small_all_gather, AllGather)
 extern "C" __global__ void __launch_bounds__(256) rondo_small_probe(Words* to, u64 seed, u32 count) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) Gpu::Store(to + i, Words{seed + i, ~(seed + i)});
+}
+
+extern "C" __global__ void rondo_small_note(u32* at) {
+  WaitForKernelsBefore();
+  Note(at);
 }

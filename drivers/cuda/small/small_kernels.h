@@ -35,9 +35,11 @@ class SmallKernels {
   // Enqueues the writing of `count` packs, the i-th {seed + i, ~(seed + i)}, to memory that may be another
   // GPU's.
   Status EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream);
+  // Enqueues (or records) that 1 is written to page-locked memory, with the device's context current.
+  Status EnqueueNote(uint32_t* to, StreamHandle stream);
 
  private:
-  static constexpr size_t kKernels = 5;  // the probe's, and one a SmallKernel
+  static constexpr size_t kKernels = 6;  // the probe's, one a SmallKernel, the note's
   Status LoadFunctions();
   // Whether its kernels wait for those before them.
   bool CanWait() const;

@@ -201,7 +201,7 @@ RONDO_FAKE_API Error cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes
 RONDO_FAKE_API Error cuMemsetD8Async(Address to, unsigned char byte, size_t bytes, StreamHandle stream) {
   const rondo::fake_cuda::Working working;
   POINT("cuMemsetD8Async");
-  if (!IsOwn(to, bytes) && !IsPageLocked(Pointer<void>(to))) return kInvalidValue;
+  if (!IsOwn(to, bytes)) return kInvalidValue;
   return Enqueue(stream, [=] { return std::memset(Pointer<void>(to), byte, bytes), 0; });
 }
 RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
@@ -291,6 +291,12 @@ RONDO_FAKE_API Error cuStreamWaitEvent(StreamHandle stream, EventHandle event, u
   return Enqueue(stream, [passing = e->passing, recorded = e->passing->recorded] {
     return passing->passed >= recorded ? 0 : kNotYet;
   });
+}
+RONDO_FAKE_API Error cuStreamWriteValue32_v2(StreamHandle stream, Address to, uint32_t value, unsigned) {
+  const rondo::fake_cuda::Working working;
+  POINT("cuStreamWriteValue32");
+  if (!IsPageLocked(Pointer<void>(to)) || to % 4 != 0) return kInvalidValue;
+  return Enqueue(stream, [=] { return __atomic_store_n(Pointer<uint32_t>(to), value, __ATOMIC_RELAXED), 0; });
 }
 RONDO_FAKE_API Error cuEventCreate(EventHandle* event, unsigned) {
   const rondo::fake_cuda::Working working;

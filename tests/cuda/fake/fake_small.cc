@@ -15,9 +15,9 @@ namespace {
 using namespace small;  // NOLINT: its kernels are made here
 
 constexpr u32 kThreads = 3;
-constexpr const char* kNames[] = {"rondo_small_one_shot", "rondo_small_two_shot",
+constexpr const char* kNames[] = {"rondo_small_one_shot",       "rondo_small_two_shot",
                                   "rondo_small_reduce_scatter", "rondo_small_all_gather",
-                                  "rondo_small_probe"};
+                                  "rondo_small_probe",          "rondo_small_note"};
 
 std::atomic<uint64_t> ended{0};
 std::atomic<bool> all_late{false};
@@ -95,6 +95,11 @@ FakeSmall::FakeSmall() {
                                      [body = kBodies[i]](const auto& words) { return Run(body, words); }});
   }
   fake_cuda::SetKernel(kNames[4], {{8, 8, 4}, Probe});
+  fake_cuda::SetKernel(kNames[5], {{8}, [](const auto& words) {
+                                     __atomic_store_n(reinterpret_cast<uint32_t*>(words[0]), 1,
+                                                      __ATOMIC_RELAXED);
+                                     return 0;
+                                   }});
 }
 
 FakeSmall::~FakeSmall() {

@@ -101,10 +101,10 @@ TEST_F(SharedGpus, TwoSessionsFromTwoThreads) {
   EXPECT_EQ(fake_nccl::HeldRanks(), 4);  // one communicator for both sessions, and for both of each plan
 }
 
-// As many queues as ranks are enough, and whatever has been made before is in the way of none.
+// Two branches of each rank's graph would have none left for some of them.
 TEST_F(SharedGpus, EightRanksOfSeveralSessionsNeedAQueueEach) {
   fake_cuda::Machine machine;
-  machine.queues = 8;
+  machine.queues = 15;
   fake_cuda::SetMachine(machine);
   SessionOptions options;
   options.watchdog_ns = 5'000'000'000;
