@@ -59,7 +59,8 @@ typedef struct rondo_cuda_options {
   /* Other processes that run plans together with this one; NULL: none. Not kept. */
   const rondo_processes* processes;
   /* Who computes collectives: "nccl", "small" (kernels of the driver's own over peer memory, whatever they
-   * can do) or "auto" (also by NULL: whichever is quicker by estimate; between processes NCCL). Not kept. */
+   * can do), "unfused" (the same, with norms behind them apart) or "auto" (also by NULL: whichever is quicker
+   * by estimate; between processes NCCL). Not kept. */
   const char* collectives;
 } rondo_cuda_options;
 

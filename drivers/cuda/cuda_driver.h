@@ -20,13 +20,14 @@ namespace rondo {
 // Who computes collectives.
 enum class CollectiveKernels : uint8_t {
   kNccl,
-  kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
-           // the rest
-  kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory, and
-           // between processes; small kernels for all they can do where NCCL cannot be had
+  kSmall,    // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
+             // the rest
+  kUnfused,  // the same, with norms behind them as kernels of their own: to compare
+  kAuto,  // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory, and
+          // between processes; small kernels for all they can do where NCCL cannot be had
 };
 
-// Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
+// Of "nccl", "small", "unfused" or "auto". kInvalidArgument: `name` is none of them.
 Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name);
 
 // What was measured of a kind of collectives: up to so many bytes (SyncPoint::bytes) small kernels are

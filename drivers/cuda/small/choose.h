@@ -24,6 +24,8 @@ SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint3
 
 // Packs (drivers/cuda/small/exchange_layout.h) that a rank sends to another.
 uint64_t PacksSent(SmallKernel kernel, const SyncPoint& point);
+// Packs that there should be room for: those, and the notes of blocks that share rows (small/norm.h).
+uint64_t PacksOfInbox(SmallKernel kernel, const SyncPoint& point);
 // Packs that its threads share out among them.
 uint64_t PacksShared(SmallKernel kernel, const SyncPoint& point);
 
