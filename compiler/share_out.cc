@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compiler/program_passes.h"
+#include "compiler/shard/on_every_device.h"
 #include "compiler/shard/shard_graph.h"
 #include "compiler/shard/stages.h"
 
@@ -130,7 +131,11 @@ Status ShareOut(Compilation* compilation, bool pad_states, std::vector<ProgramIn
       shard::ShardedGraph sharded;
       if (!compilation->options.sample_logits.empty()) KeepSamplingWhole(staged.stages[s], &states[s]);
       if (gather) {
-        sharded.ranks = shard::OnEveryDevice(staged.stages[s], devices);
+        shard::CopiedGraph copied;
+        RONDO_RETURN_IF_ERROR(
+            shard::OnEveryDevice(std::move(staged.stages[s]), devices, {s, stages}, &copied));
+        sharded.ranks = std::move(copied.ranks);
+        if (!copied.text.empty()) AddText(name + ": " + copied.text, text);
       } else if (devices > 1) {
         RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
                                                 {s, stages}, &program.hints, &weights[s], pad_states)

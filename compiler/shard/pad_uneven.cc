@@ -36,13 +36,15 @@ class Padding {
   Padding(const Costs& costs, const std::set<std::string>& leave, Graph* graph)
       : costs_(costs), leave_(leave), g_(*graph), b_(graph), old_(graph->size()) {}
 
-  std::vector<PaddedDim> Run() {
+  // All, or tables alone.
+  std::vector<PaddedDim> Run(bool tables = false) {
+    tables_ = tables;
     for (NodeId id = 0; id < old_; ++id) {
       if (g_.IsConstant(id) && g_.node(id).As<ir::ConstantAttrs>().data->packed != nullptr)
         unit_ = kPackedUnit;
     }
     for (NodeId id : g_.TopologicalOrder()) {
-      if (g_.node(id).op == Op::kMatMul) PadColumns(id);
+      if (g_.node(id).op == Op::kMatMul && !tables) PadColumns(id);
       if (g_.node(id).op == Op::kIndexedRead) PadTable(id);
     }
     if (!done_.empty()) {
@@ -304,7 +306,9 @@ class Padding {
     const auto& dims = node.As<ir::IndexedAttrs>().dims;
     const auto by_row = [&](const ir::IndexedDim& dim) { return dim.stride == row && dim.extent == rows; };
     if (std::count_if(dims.begin(), dims.end(), by_row) != 1) return;
-    PaddedDim done{NameOf(g_.node(base)), rows, PaddedTo(rows, costs_.devices(), unit_), {}};
+    const int64_t devices = costs_.devices();
+    const int64_t to = tables_ ? (rows + devices - 1) / devices * devices : PaddedTo(rows, devices, unit_);
+    PaddedDim done{NameOf(g_.node(base)), rows, to, {}};
     if (leave_.count(done.name) != 0 || !OthersArePadded(base, id, rows)) return;
     Speak(node);
     const auto k = static_cast<size_t>(std::find_if(dims.begin(), dims.end(), by_row) - dims.begin());
@@ -323,7 +327,7 @@ class Padding {
   bool OthersArePadded(NodeId table, NodeId reader, int64_t rows) {
     for (NodeId user : g_.UsersOf(table)) {
       if (user == reader) continue;
-      if (g_.node(user).op != Op::kView) return false;
+      if (g_.node(user).op != Op::kView || tables_) return false;
       for (NodeId id : g_.UsersOf(user)) {
         const Node& node = g_.node(id);
         if (node.op != Op::kMatMul || node.inputs[1] != user || !IsProducer(id, rows)) return false;
@@ -351,6 +355,7 @@ class Padding {
   ir::Builder b_;
   const NodeId old_;        // nodes before it were there
   int64_t unit_ = 1;        // of a share
+  bool tables_ = false;     // nothing else is padded
   std::set<NodeId> taken_;  // padded already
   std::map<std::tuple<NodeId, int, int64_t>, NodeId> constants_;
   std::vector<PaddedDim> done_;
@@ -361,5 +366,7 @@ class Padding {
 std::vector<PaddedDim> PadUneven(const Costs& costs, const std::set<std::string>& leave, Graph* graph) {
   return Padding(costs, leave, graph).Run();
 }
+
+void PadTables(const Costs& costs, Graph* graph) { Padding(costs, {}, graph).Run(true); }
 
 }  // namespace rondo::shard

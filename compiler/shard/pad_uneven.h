@@ -40,6 +40,9 @@ struct PaddedDim {
 // Of equal graphs the same.
 std::vector<PaddedDim> PadUneven(const Costs& costs, const std::set<std::string>& leave, ir::Graph* graph);
 
+// The same for tables alone that nothing but lookups reads.
+void PadTables(const Costs& costs, ir::Graph* graph);
+
 }  // namespace rondo::shard
 
 #endif  // RONDO_COMPILER_SHARD_PAD_UNEVEN_H_
