@@ -75,8 +75,9 @@ class Grouping {
   static Kind Of(const Kinds& kinds, NodeId id);
   Kind KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const;
   void ReductionGroup(NodeId first);
+  bool AllMayJoin(const Rows& rows, NodeId id, int group) const;
+  bool TakesReduction(const Group& group, NodeId id) const;
   bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
-  bool HasRoomForReduction(int group) const;
   bool CanReduceBeside(const Rows& rows, int group, NodeId id) const;
   bool TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id);
   bool LeadsToReductionBeside(const Rows& rows, int group, NodeId id, int depth) const;
