@@ -74,6 +74,8 @@ class Grouping {
   static Kind Of(const Kinds& kinds, NodeId id);
   Kind KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const;
   void ReductionGroup(NodeId first);
+  bool AllMayJoin(const Rows& rows, NodeId id, int group) const;
+  bool TakesReduction(const Group& group, NodeId id) const;
   bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
   void AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work);
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
 #include "compiler/shard/given_forms.h"
+#include "compiler/shard/pad_heads.h"
 #include "compiler/shard/pad_uneven.h"
 #include "compiler/shard/rank_graph.h"
 
@@ -146,13 +148,13 @@ std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const G
 }
 
 std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> dims;
-  for (const PaddedDim& dim : padded) dims[{dim.from, dim.to}].push_back(dim.name);
+  std::map<std::tuple<bool, int64_t, int64_t>, std::vector<std::string>> dims;
+  for (const PaddedDim& dim : padded) dims[{dim.heads, dim.from, dim.to}].push_back(dim.name);
   std::string text;
   for (const auto& [dim, names] : dims) {
-    text += "\npadded, for " + std::to_string(devices) +
-            " devices to divide it: " + std::to_string(dim.first) + " to " + std::to_string(dim.second) +
-            ", " + names[0];
+    const auto& [heads, from, to] = dim;
+    text += "\npadded, for " + std::to_string(devices) + " devices to divide it: " + std::to_string(from) +
+            " to " + std::to_string(to) + (heads ? " heads, " : ", ") + names[0];
     if (names.size() > 1) text += " and " + std::to_string(names.size() - 1) + " more";
   }
   return text;
@@ -199,7 +201,10 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
   for (;;) {
     Graph padded = graph;
     std::vector<PaddedDim> dims;
-    if (!given) dims = PadUneven(costs, leave, &padded);
+    if (!given) {
+      dims = PadHeads(costs, leave, &padded);
+      for (PaddedDim& dim : PadUneven(costs, leave, &padded)) dims.push_back(std::move(dim));
+    }
     StateForms forms = *states;
     WeightForms held = weights == nullptr ? WeightForms() : *weights;
     RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, &held, out));

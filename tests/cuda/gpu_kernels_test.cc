@@ -209,7 +209,7 @@ void AddSoftmax(Suite* suite, int64_t rows, int64_t row, DType type, uint32_t se
 TEST(GpuKernels, RowsMatchTheReference) {
   Suite suite;
   uint32_t seed = 0;
-  for (int64_t row : {1, 8, 24, 49, 384, 768, 1000, 4096, 8192, 20000}) {
+  for (int64_t row : {1, 8, 24, 49, 384, 768, 1000, 4096, 8192, 20000, 50257, 128256}) {
     for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
       AddNorm(&suite, row > 1000 ? 3 : 19, {row}, type, DType::kF16, seed++);
       if (row <= 8192) AddSoftmax(&suite, row > 1000 ? 3 : 19, row, type, seed++);

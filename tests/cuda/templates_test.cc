@@ -173,10 +173,32 @@ TEST(CudaTemplates, RowsAreReadOnceAndKeptInRegisters) {
   EXPECT_NE(first, std::string::npos);
   EXPECT_EQ(text.text.find("load_words", first + 1), std::string::npos);
   EXPECT_EQ(text.grid, 3u);  // a warp a row
-  RowMaker wide(19, 4096, DType::kF16), odd(19, 49, DType::kF16), endless(2, 1 << 20, DType::kF16);
+  RowMaker wide(19, 4096, DType::kF16), odd(19, 49, DType::kF16), endless(999, 1 << 20, DType::kF16);
   EXPECT_EQ(Text(wide.maker).grid, 19u);  // a block a row
   EXPECT_FALSE(Has(Text(odd.maker), "load_words"));
   EXPECT_FALSE(Has(Text(endless.maker), "load_words"));
+}
+
+TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
+  const auto clusters = [](int64_t rows, int64_t elements, const CudaTarget& target) {
+    RowMaker row(rows, elements, DType::kF16);
+    const KernelText text = Text(row.maker, target);
+    for (int blocks : {2, 4, 8}) {
+      if (!Has(text, "__cluster_dims__(" + std::to_string(blocks))) continue;
+      EXPECT_EQ(text.grid, static_cast<uint32_t>(rows * blocks));
+      EXPECT_TRUE(Has(text, "team_send<Sum, float, " + std::to_string(blocks)));
+      return blocks;
+    }
+    EXPECT_FALSE(Has(text, "team_"));
+    return 1;
+  };
+  EXPECT_EQ(clusters(1, 128256, kHopper), 8);
+  EXPECT_EQ(clusters(16, 128256, kHopper), 8);
+  EXPECT_EQ(clusters(40, 50257, kHopper), 2) << "elements one by one";
+  EXPECT_EQ(clusters(16, 1 << 22, kHopper), 8) << "too long for registers";
+  EXPECT_EQ(clusters(400, 128256, kHopper), 1) << "rows enough";
+  EXPECT_EQ(clusters(1, 8192, kHopper), 1) << "too short";
+  EXPECT_EQ(clusters(16, 128256, kAmpere), 1);
 }
 
 TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {

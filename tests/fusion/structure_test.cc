@@ -116,6 +116,34 @@ TEST_F(Structure, AKeptRowIsNotTakenForTheValuesOfOtherRows) {
   EXPECT_EQ(program.ops[0].kernel.parts[0].kept, 1);
 }
 
+// Sixteen scalars a row are enough for any number of reductions one after the other: a search by halves.
+TEST_F(Structure, ReductionsOneAfterTheOtherAreOneKernelWhoseStagesRepeat) {
+  NodeId x = b_.BinaryScalar(TapeOp::kMax, Input(Shape{3, 32}), -9);
+  NodeId at = b_.Reduce(ir::ReduceKind::kMin, x, {1}, true);
+  NodeId width = b_.Sub(b_.Reduce(ir::ReduceKind::kMax, x, {1}, true), at);
+  for (int round = 0; round < 20; ++round) {
+    width = b_.BinaryScalar(TapeOp::kMul, width, 0.5);
+    NodeId next = b_.Add(at, width), from = at;
+    NodeId above = b_.Cast(b_.Binary(TapeOp::kLessEqual, next, x), DType::kF32);
+    NodeId enough = b_.Binary(TapeOp::kLessEqual, b_.Scalar(DType::kF32, 5),
+                              b_.Reduce(ir::ReduceKind::kSum, above, {1}, true));
+    at = b_.Select(enough, next, from);
+    width = b_.Sub(next, from);
+  }
+  graph_.outputs.push_back({"y", at});
+  LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+  ASSERT_EQ(program.ops.size(), 1u);
+  const Part& part = program.ops[0].kernel.parts[0];
+  EXPECT_LE(part.scalars, 8);
+  ASSERT_EQ(part.stages.size(), 2 * 21u) << "elements and a row in turns";
+  for (size_t s = 5; s + 5 < part.stages.size(); ++s) {
+    const Tape a = part.stages[s].tape, b = part.stages[s + 2].tape;
+    EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TapeInst& p, const TapeInst& q) {
+      return p.op == q.op && p.arg == q.arg && p.a == q.a && p.b == q.b && p.c == q.c;
+    })) << s;
+  }
+}
+
 TEST_F(Structure, AnAnnotationKeepsATwinOutOfAProduct) {
   NodeId x = Input(Shape{5, 8});
   NodeId gate = b_.MatMul(x, Weight(Shape{8, 12})), up = b_.MatMul(x, Weight(Shape{8, 12}));
