@@ -23,17 +23,17 @@ using ir::Op;
 using ir::View;
 using Data = std::shared_ptr<const ir::ConstantData>;
 
-constexpr size_t kMostValues = 256;  // of one region: those of a layer are some dozens
+constexpr size_t kMostValues = 4096;  // of one region: of a layer some dozens, of all if they share a state
 
 bool DoesHeadByHead(Op op) {
   return op == Op::kView || op == Op::kPointwise || op == Op::kReduce || op == Op::kMatMul ||
-         op == Op::kConcat || op == Op::kAttention;
+         op == Op::kConcat || op == Op::kAttention || op == Op::kIndexedWrite;
 }
 
 class HeadPadding {
  public:
-  HeadPadding(const Costs& costs, const std::set<std::string>& leave, Graph* graph)
-      : costs_(costs), leave_(leave), g_(*graph), b_(graph), old_(graph->size()) {}
+  HeadPadding(const Costs& costs, const std::set<std::string>& leave, bool states, Graph* graph)
+      : costs_(costs), leave_(leave), states_(states), g_(*graph), b_(graph), old_(graph->size()) {}
 
   std::vector<PaddedDim> Run() {
     for (NodeId id : g_.TopologicalOrder()) {
@@ -57,6 +57,7 @@ class HeadPadding {
   // a form by value (form.h) says along which dim of it they lie.
   struct Region {
     int64_t heads = 0, to = 0;
+    int64_t queries = 0;  // their heads
     std::map<NodeId, Form> values;
     std::map<NodeId, Rule> rules;    // by value that is no view: how it is computed
     std::vector<Use> weights, same;  // the latter: broadcast over the heads
@@ -71,6 +72,7 @@ class HeadPadding {
     const Node& node = g_.node(id);
     const int64_t devices = costs_.devices(), heads = node.shape[1];
     Region region;
+    region.queries = heads;
     region.heads = g_.node(node.inputs[1]).shape[1];
     region.to = (region.heads + devices - 1) / devices * devices;
     // Few heads of keys can be on several devices each.
@@ -101,23 +103,40 @@ class HeadPadding {
     const auto known = region->values.find(id);
     if (known != region->values.end()) return known->second == form;
     const Node& node = g_.node(id);
-    if (id >= old_ || taken_.count(id) != 0 || !DoesHeadByHead(node.op) || g_.IsOutput(id) ||
-        !LieAlongADim(node.shape, form, *region) || region->values.size() >= kMostValues ||
-        std::holds_alternative<ir::PackedAttrs>(node.attrs))
+    const size_t twins = TwinsOf(id).size();
+    const bool state = node.op == Op::kInput && twins > 0;
+    if (id >= old_ || taken_.count(id) != 0 || !(DoesHeadByHead(node.op) || state) ||
+        twins != g_.OutputsAt(id).size() + state || !LieAlongADim(node.shape, form, *region) ||
+        region->values.size() >= kMostValues || std::holds_alternative<ir::PackedAttrs>(node.attrs))
       return false;
     region->values.emplace(id, form);
     region->left.push_back(id);
     return true;
   }
 
+  // The other ends of the states of which this is an input or output. None where states stay as they are.
+  std::vector<NodeId> TwinsOf(NodeId id) const {
+    std::vector<NodeId> twins;
+    for (const ir::StatePair& pair : g_.states) {
+      const NodeId in = g_.inputs[static_cast<size_t>(pair.input)].node,
+                   out = g_.outputs[static_cast<size_t>(pair.output)].node;
+      if (states_ && id == in) twins.push_back(out);
+      if (states_ && id == out) twins.push_back(in);
+    }
+    return twins;
+  }
+
   bool LookAt(NodeId id, Region* region) {
     const Form form = region->values.at(id);
     const Node& node = g_.node(id);
+    for (NodeId twin : TwinsOf(id)) {
+      if (!Add(twin, form, region)) return false;
+    }
     if (node.op == Op::kView) {
       const int64_t elements = g_.node(node.inputs[0]).shape.elements();
       const Form base = FormBehind(node.As<ir::ViewAttrs>().view, elements, form, region->heads);
       if (!IsSplit(base) || !Add(node.inputs[0], base, region)) return false;
-    } else {
+    } else if (node.op != Op::kInput) {
       const std::vector<Rule> rules = RulesWith(g_, node, -1, form, region->heads);
       if (rules.empty()) return false;
       region->rules[id] = rules[0];
@@ -214,6 +233,7 @@ class HeadPadding {
     for (const auto& [id, form] : region.values) {
       const Node& node = g_.node(id);
       if (node.op == Op::kView && !LongerShown(node, region)) return false;
+      if (node.op == Op::kIndexedWrite && !LongerWritten(node, form, region)) return false;
     }
     return true;
   }
@@ -221,6 +241,29 @@ class HeadPadding {
     const NodeId base = view.inputs[0];
     return Longer(view.As<ir::ViewAttrs>().view, g_.node(base).shape.elements(), region.values.at(base),
                   region);
+  }
+
+  // A write into a storage of `form` that gets longer. None where an index could leave a head.
+  std::optional<ir::IndexedAttrs> LongerWritten(const Node& node, Form form, const Region& region) const {
+    ir::IndexedAttrs attrs = node.As<ir::IndexedAttrs>();
+    const auto map = Longer(attrs.map, node.shape.elements(), form, region);
+    const int64_t run = RunOf(form);
+    if (!map || !attrs.map.affine()) return std::nullopt;
+    const ir::ViewStep& step = map->steps[0];
+    int64_t within = step.offset % run;  // how far an access reaches inside a head
+    for (int d = 0; d < step.shape.rank; ++d) {
+      if (step.strides[d] < 0) return std::nullopt;
+      within += step.strides[d] % run * (step.shape[d] - 1);
+    }
+    for (ir::IndexedDim& dim : attrs.dims) {
+      const auto wide = Widened(dim.stride, run, region.heads, region.to);
+      if (!wide) return std::nullopt;
+      within += *wide % run * (dim.extent - 1);
+      dim.stride = *wide;
+    }
+    if (within >= run) return std::nullopt;
+    attrs.map = *map;
+    return attrs;
   }
 
   // The view of a storage in which more heads lie behind those of `form`, along one dim of it.
@@ -242,9 +285,20 @@ class HeadPadding {
   }
 
   bool WorthIt(const Region& region) const {
-    int64_t bytes = 0;
-    for (NodeId id : region.constants) bytes += BytesOf(g_.node(id));
-    return costs_.PaysAMessage(bytes) && leave_.count(NameFor(region)) == 0;
+    int64_t weights = 0, states = 0;
+    for (NodeId id : region.constants) weights += BytesOf(g_.node(id));
+    for (const auto& [id, form] : region.values) {
+      if (g_.node(id).op == Op::kInput) states += BytesOf(g_.node(id));
+    }
+    if (!costs_.PaysAMessage(weights) || leave_.count(NameFor(region)) != 0) return false;
+    if (region.queries % costs_.devices() != 0) return true;
+    // Heads of queries divide as they are; every device then holds all of keys and values.
+    const auto devices = static_cast<double>(costs_.devices()), all = static_cast<double>(weights);
+    const double keys =
+        all * static_cast<double>(region.heads) / static_cast<double>(region.heads + region.queries);
+    const double whole = (all - keys) / devices + keys + static_cast<double>(states);
+    const double share = static_cast<double>(region.to) / (static_cast<double>(region.heads) * devices);
+    return share * (all + static_cast<double>(states)) < whole;
   }
   std::string NameFor(const Region& region) const { return NameOf(g_.node(*region.constants.begin())); }
 
@@ -260,9 +314,11 @@ class HeadPadding {
       inputs.emplace_back(use.reader, use.slot, LongerBroadcast(use, region));
     for (const auto& [id, form] : region.sums)
       inputs.emplace_back(id, 1, LongerWeight({id, 1, form}, region, &done));
-    std::map<NodeId, View> views;
+    std::map<NodeId, ir::Attrs> maps;
     for (const auto& [id, form] : region.values) {
-      if (g_.node(id).op == Op::kView) views.emplace(id, *LongerShown(g_.node(id), region));
+      const Node& node = g_.node(id);
+      if (node.op == Op::kView) maps[id] = ir::ViewAttrs{*LongerShown(node, region)};
+      if (node.op == Op::kIndexedWrite) maps[id] = *LongerWritten(node, form, region);
     }
     for (const auto& [id, form] : region.values) {
       Node& node = g_.node(id);
@@ -270,8 +326,11 @@ class HeadPadding {
       const int dim = *HeadsDim(node.shape, form, region.heads, &inner);
       node.shape[dim] = region.to * inner;
       taken_.insert(id);
-      const auto view = views.find(id);
-      if (view != views.end()) node.As<ir::ViewAttrs>().view = view->second;
+      const auto map = maps.find(id);
+      if (map != maps.end()) node.attrs = map->second;
+      if (node.op != Op::kInput) continue;
+      const auto input = static_cast<size_t>(node.As<ir::InputAttrs>().index);
+      done.states.push_back({g_.inputs[input].name, dim, region.heads, region.to, inner});
     }
     for (const auto& [id, slot, input] : inputs) g_.SetInput(id, slot, input);
     for (const auto& [id, form] : region.sums) SumOverOldHeads(id, region);
@@ -331,6 +390,7 @@ class HeadPadding {
 
   const Costs& costs_;
   const std::set<std::string>& leave_;
+  const bool states_;
   Graph& g_;
   ir::Builder b_;
   const NodeId old_;        // nodes before it were there
@@ -341,8 +401,9 @@ class HeadPadding {
 
 }  // namespace
 
-std::vector<PaddedDim> PadHeads(const Costs& costs, const std::set<std::string>& leave, Graph* graph) {
-  return HeadPadding(costs, leave, graph).Run();
+std::vector<PaddedDim> PadHeads(const Costs& costs, const std::set<std::string>& leave, bool states,
+                                Graph* graph) {
+  return HeadPadding(costs, leave, states, graph).Run();
 }
 
 }  // namespace rondo::shard

@@ -20,11 +20,20 @@
 
 namespace rondo::shard {
 
+// A state that has more heads than the model says: indices `from * inner` and above of dim `dim` are
+// nobody's.
+struct PaddedState {
+  std::string input;
+  int dim = 0;
+  int64_t from = 0, to = 0, inner = 1;
+};
+
 struct PaddedDim {
   std::string name;  // of its first weight
   int64_t from = 0, to = 0;
   std::vector<std::shared_ptr<const ir::ConstantData>> weights;  // as they are now
   bool heads = false;                                            // of attention, not indices of a dim
+  std::vector<PaddedState> states = {};
 };
 
 // Changes `graph`, whose results stay what they are but for the order of sums. Those named in `leave` stay.

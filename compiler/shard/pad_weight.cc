@@ -37,15 +37,20 @@ std::optional<View> Widen(const View& view, int dim, int64_t stride, int64_t ext
   const auto offset = Widened(step.offset, stride, extent, to);
   if (!offset) return std::nullopt;
   step.offset = *offset;
-  int64_t within = *offset % stride;  // how far the other dims reach inside one index
+  int64_t low = *offset % stride, high = low;  // what the other dims reach inside one index
   for (int d = 0; d < step.shape.rank; ++d) {
     if (d == dim || step.shape[d] == 1) continue;
+    if (step.strides[d] < 0) {  // backwards
+      if (-step.strides[d] >= stride) return std::nullopt;
+      low += step.strides[d] * (step.shape[d] - 1);
+      continue;
+    }
     const auto wide = Widened(step.strides[d], stride, extent, to);
     if (!wide) return std::nullopt;
-    within += *wide % stride * (step.shape[d] - 1);
+    high += *wide % stride * (step.shape[d] - 1);
     step.strides[d] = *wide;
   }
-  if (within >= stride) return std::nullopt;
+  if (low < 0 || high >= stride) return std::nullopt;
   step.shape[dim] = to;
   return View{{step}};
 }

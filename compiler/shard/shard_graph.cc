@@ -147,6 +147,16 @@ std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const G
   return names;
 }
 
+// Whether each device has equally many of its heads, one range of them.
+bool IsDealtOut(const PaddedState& state, const Graph& padded, Form form, int64_t devices) {
+  for (const ir::GraphInput& input : padded.inputs) {
+    if (input.name != state.input || !IsSplit(form) || CopiesOf(form) != 1) continue;
+    const SplitDim split = DimOf(padded.node(input.node).shape, form, devices);
+    return split.dim == state.dim && split.inner * devices == state.to * state.inner;
+  }
+  return false;
+}
+
 std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
   std::map<std::tuple<bool, int64_t, int64_t>, std::vector<std::string>> dims;
   for (const PaddedDim& dim : padded) dims[{dim.heads, dim.from, dim.to}].push_back(dim.name);
@@ -191,7 +201,7 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
 }  // namespace
 
 Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
-                  const DeviceHints* hints, WeightForms* weights) {
+                  const DeviceHints* hints, WeightForms* weights, bool pad_states) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const bool given = hints != nullptr && !hints->shares.empty();
@@ -202,13 +212,19 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
     Graph padded = graph;
     std::vector<PaddedDim> dims;
     if (!given) {
-      dims = PadHeads(costs, leave, &padded);
+      dims = PadHeads(costs, leave, pad_states, &padded);
       for (PaddedDim& dim : PadUneven(costs, leave, &padded)) dims.push_back(std::move(dim));
     }
     StateForms forms = *states;
     WeightForms held = weights == nullptr ? WeightForms() : *weights;
     RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, &held, out));
-    const std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
+    std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
+    for (const PaddedDim& dim : dims) {
+      for (const PaddedState& state : dim.states) {
+        out->padded.push_back(state);
+        if (!IsDealtOut(state, padded, out->states[state.input], devices)) in_vain.insert(dim.name);
+      }
+    }
     const size_t before = leave.size();
     leave.insert(in_vain.begin(), in_vain.end());
     if (leave.size() > before) continue;

@@ -1,5 +1,8 @@
 // Heads of attention that the devices do not divide: padded where no state has them, and the results are the
 // same.
+#include <cmath>
+#include <tuple>
+
 #include "compiler/shard/pad_heads.h"
 #include "compiler/shard/pad_uneven.h"
 #include "tests/shard/same_results.h"
@@ -59,6 +62,11 @@ class Encoder {
     if (!d_.turned) return y;
     const int64_t half = d_.features / 2;
     ir::Builder& b = s_.b;
+    if (d_.bias) {  // the halves the other way round, by one view
+      const Shape shape = b.shape(y), halves({shape[0], shape[1], shape[2], 2, half});
+      return b.Reshape(b.ViewNode(y, ir::Slice(ir::Reshape(ir::DenseView(shape), halves), 3, 1, -1, 2)),
+                       shape);
+    }
     return b.Concat({b.Unary(TapeOp::kNeg, b.Slice(y, 3, half, 1, half)), b.Slice(y, 3, 0, 1, half)}, 3);
   }
 
@@ -115,7 +123,7 @@ TEST(PadHeads, ChangesNoResult) {
     const ir::Graph& whole = encoder.graph().g;
     for (int64_t devices : {2, 3, 4, 8}) {
       ir::Graph graph = whole;
-      const std::vector<PaddedDim> dims = PadHeads(Costs(graph, devices), {}, &graph);
+      const std::vector<PaddedDim> dims = PadHeads(Costs(graph, devices), {}, false, &graph);
       padded += !dims.empty();
       ASSERT_EQ(ir::Validate(graph), "");
       const ir::Values inputs = passes::RandomInputs(whole);
@@ -163,14 +171,14 @@ TEST(PadHeads, WhatIsReadInAnotherWayStays) {
     shape.looked_at = !summed;
     Encoder encoder(shape);
     ir::Graph graph = encoder.graph().g;
-    EXPECT_TRUE(PadHeads(Costs(graph, 4), {}, &graph).empty());
+    EXPECT_TRUE(PadHeads(Costs(graph, 4), {}, false, &graph).empty());
     ExpectSame(encoder.graph().g, Sharded(encoder.graph().g, 4).ranks, "4 devices");
   }
   SmallGraph decoder;  // caches
   DecoderShape shape;
   shape.heads = shape.groups = 6;
   MakeDecoder(shape, &decoder);
-  EXPECT_TRUE(PadHeads(Costs(decoder.g, 4), {}, &decoder.g).empty());
+  EXPECT_TRUE(PadHeads(Costs(decoder.g, 4), {}, false, &decoder.g).empty());
 }
 
 // Two heads on three devices: each would do half of the work; nine on eight: more than that is saved.
@@ -180,7 +188,7 @@ TEST(PadHeads, OnlyWhereEachDeviceDoesClearlyLess) {
     shape.heads = shape.groups = heads;
     shape.features = 64;  // worth a message
     Encoder encoder(shape);
-    return !PadHeads(Costs(encoder.graph().g, devices), {}, &encoder.graph().g).empty();
+    return !PadHeads(Costs(encoder.graph().g, devices), {}, false, &encoder.graph().g).empty();
   };
   EXPECT_TRUE(padded(2, 3));
   EXPECT_TRUE(padded(9, 8));
@@ -189,6 +197,90 @@ TEST(PadHeads, OnlyWhereEachDeviceDoesClearlyLess) {
   EXPECT_FALSE(padded(1, 2));
   EXPECT_TRUE(padded(3, 8));
   EXPECT_FALSE(padded(3, 3));
+}
+
+// What a device has of a state: heads of `whole` along dim 1 where there are any, else numbers that would
+// spoil every sum.
+Data Dealt(const Data& whole, const Shape& local, int64_t rank) {
+  const int64_t own = local[1], all = whole->shape[1], head = local[2] * local[3];
+  std::vector<uint8_t> bytes(static_cast<size_t>(local.elements()) * 4);
+  for (int64_t i = 0; i < local.elements(); ++i) {
+    const int64_t h = i / head % own + rank * own, outer = i / (head * own);
+    const double value =
+        h < all ? scalar::Load<double>(DType::kF32, whole->bytes.data(), (outer * all + h) * head + i % head)
+                : std::nan("");
+    scalar::Store<double>(DType::kF32, bytes.data(), i, value);
+  }
+  return ir::ConstantData::Own(DType::kF32, local, bytes);
+}
+
+void ExpectSameOfPaddedStates(const ir::Graph& whole, const std::vector<ir::Graph>& ranks,
+                              const std::string& what) {
+  const ir::Values inputs = passes::RandomInputs(whole);
+  const auto want = ir::EvaluateGraph(whole, inputs);
+  ASSERT_TRUE(want.ok()) << want.status().message();
+  std::vector<ir::Values> shares(ranks.size());
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Shape& local = ranks[r].node(ranks[r].inputs[i].node).shape;
+      shares[r].push_back(PairOfInput(whole, i) < 0 ? inputs[i]
+                                                    : Dealt(inputs[i], local, static_cast<int64_t>(r)));
+    }
+  }
+  const std::vector<ir::Values> got = EvaluateMesh(ranks, shares);
+  for (size_t o = 0; o < want->size(); ++o) {
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const Data& mine = got[r][o];
+      if (PairOfOutput(whole, o) < 0) {
+        ExpectNear(*(*want)[o], *mine, what);
+        continue;
+      }
+      const Data expected = Dealt((*want)[o], mine->shape, static_cast<int64_t>(r));
+      for (int64_t i = 0; i < mine->shape.elements(); ++i) {
+        const double a = scalar::Load<double>(DType::kF32, expected->bytes.data(), i);
+        if (std::isnan(a)) continue;
+        ASSERT_NEAR(a, scalar::Load<double>(DType::kF32, mine->bytes.data(), i), 1e-4) << what;
+      }
+    }
+  }
+}
+
+TEST(PadHeads, CachesGetMoreHeadsWhereTheyMay) {
+  for (const bool stacked : {false, true}) {
+    for (const auto& [heads, groups, devices] : {std::tuple<int64_t, int64_t, int64_t>{6, 6, 4},
+                                                 {5, 5, 2},
+                                                 {10, 5, 2},
+                                                 {14, 2, 4},
+                                                 {9, 3, 2},
+                                                 {12, 12, 8}}) {
+      DecoderShape shape;
+      shape.heads = heads;
+      shape.groups = groups;
+      shape.hidden = 96;
+      shape.inner = 192;
+      shape.stacked = stacked;
+      SmallGraph s;
+      MakeDecoder(shape, &s);
+      const std::string what = std::to_string(heads) + ", " + std::to_string(groups) + " heads on " +
+                               std::to_string(devices) + (stacked ? ", stacked" : "");
+      StateForms states;
+      ShardedGraph sharded;
+      const Status status = ShardGraph(s.g, devices, &states, &sharded, {}, nullptr, nullptr, true);
+      ASSERT_TRUE(status.ok()) << status.message();
+      const int64_t own = (groups + devices - 1) / devices;
+      EXPECT_NE(
+          sharded.text.find(std::to_string(groups) + " to " + std::to_string(own * devices) + " heads, "),
+          std::string::npos)
+          << what << sharded.text;
+      EXPECT_EQ(sharded.padded.size(), s.g.states.size()) << what;
+      for (const ir::StatePair& pair : sharded.ranks[0].states) {
+        const ir::GraphInput& input = sharded.ranks[0].inputs[static_cast<size_t>(pair.input)];
+        EXPECT_EQ(sharded.ranks[0].node(input.node).shape[1], own) << what;
+      }
+      EXPECT_EQ(CountOf(sharded.ranks[0], CollectiveOp::kAllReduce), 2 * shape.layers + 1) << sharded.text;
+      ExpectSameOfPaddedStates(s.g, sharded.ranks, what);
+    }
+  }
 }
 
 }  // namespace
