@@ -1,4 +1,5 @@
-// PackWeights: matmuls of few rows read packed weights as they are; for other readers they are unpacked.
+// PackWeights: matmuls for which the target has kernels read packed weights as they are; for other readers they
+// are unpacked.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -99,8 +100,9 @@ class Packing {
     if (n.shape.elements() == 0) return false;
     if (options_.host) return rows <= kMostRowsOnHost;
     const bool power = (matrix.block & (matrix.block - 1)) == 0;
-    return Is16Bit(dtype) && rows <= kMostRowsOnGpu && matrix.k % 8 == 0 &&
-           (power || matrix.block >= matrix.k);
+    if (!Is16Bit(dtype) || (!power && matrix.block < matrix.k)) return false;
+    if (rows <= kMostRowsOnGpu) return matrix.k % 8 == 0;
+    return options_.wgmma && matrix.k % (matrix.shape().bits == 2 ? 128 : 64) == 0;
   }
 
   NodeId Add(NodeId like, std::shared_ptr<const ir::ConstantData> data, const char* what) {

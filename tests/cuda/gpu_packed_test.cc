@@ -13,12 +13,13 @@ struct PackedCase {
   DType dtype = DType::kF16, scale = DType::kF16;
   bool zeros = false;
   int64_t rights = 1;
+  DType left = dtype;
 };
 
 void Fill(PartMaker& maker, const PackedCase& p) {
   const PackedWeights packed = {p.type, p.dtype, p.block, p.type <= PackedType::kU8 ? 3 : 0};
   const PackedShape shape = BeginPacked(maker, {p.rows, p.outer, p.inner, p.depth}, packed);
-  maker.part.lhs = maker.Operand(p.dtype, Mode::kRead, {0, 3});
+  maker.part.lhs = maker.Operand(p.left, Mode::kRead, {0, 3});
   AddPacked(maker, shape, p.rights, p.scale, p.zeros);
   const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2});
   TapeMaker tape;
@@ -49,6 +50,23 @@ void Add(Suite* suite, const PackedCase& p, uint32_t seed) {
   const double most = p.type == PackedType::kU8 ? 512 : p.type == PackedType::kU4 ? 32 : 8;
   c.tolerance = {2e-3, 1e-4 * most * std::sqrt(static_cast<double>(p.depth))};
   c.canaries = false;  // codes drawn as numbers are small
+}
+
+// As Add, of numbers whose products and sums f32 holds, and f16 and bf16 the weights: whatever is rounded where,
+// the result is the same to the last bits.
+void AddExact(Suite* suite, const PackedCase& p, uint32_t seed) {
+  Add(suite, p, seed);
+  Case& c = suite->Last();
+  Random random(seed);
+  const auto fill = [&](uint16_t index, DType dtype, auto draw) {
+    std::vector<char>& memory = c.memory.params[c.maker.operands[index].param];
+    const auto count = static_cast<int64_t>(memory.size()) / ByteSize(dtype);
+    for (int64_t i = 0; i < count; ++i) scalar::Store<double>(dtype, memory.data(), i, draw());
+  };
+  fill(c.maker.part.lhs, p.left, [&] { return static_cast<double>(random() % 5) - 2; });
+  for (uint16_t scales : c.maker.part.scales)
+    fill(scales, p.scale, [&] { return std::ldexp(1.0, static_cast<int>(random() % 3) - 1); });
+  c.tolerance = {1e-6, 1e-3};
 }
 
 constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
@@ -84,8 +102,47 @@ TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   }
 }
 
+TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
+  Suite suite;
+  uint32_t seed = 200;
+  for (PackedType type : kTypes) {
+    const bool whole = type <= PackedType::kU8;
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      AddExact(&suite, {40, 2, 64, 512, type, 32, dtype, dtype, whole}, seed++);
+      AddExact(&suite, {130, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
+      AddExact(&suite, {70, 1, 48, 384, type, 16, dtype, DType::kF32}, seed++);
+      Add(&suite, {17, 3, 17, 256, type, 128, dtype, dtype, whole}, seed++);
+    }
+  }
+  suite.Run();
+}
+
+// Each tile with one split of K; more tiles than blocks, ragged ends, A as it lies and A that threads make.
+TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
+  Result<Driver*> driver = CreateCudaDriver();
+  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+  DestroyCudaDriver(*driver);
+  size_t number = 0;
+  for (const KernelConfiguration& choice : TilesOf(TemplateFamily::kPackedTiles, TargetOf("sm_90a"))) {
+    const size_t tile = number / 4, split = number++ % 4;
+    if (split != tile % 4) continue;
+    Suite suite;
+    suite.configuration = choice;
+    suite.processors = 8;
+    SCOPED_TRACE(Text(choice));
+    const bool first = tile % 2 == 0;
+    AddExact(&suite, {200, 1, 712, 1024, PackedType::kU4, first ? 32 : 128, DType::kBF16, DType::kBF16}, 300);
+    AddExact(&suite, {150, 1, 328, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 301);
+    AddExact(&suite, {65, 2, 144, 1024, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16}, 302);
+    AddExact(&suite, {99, 1, 264, 1024, first ? PackedType::kU8 : PackedType::kU2, 32, DType::kF16, DType::kF16,
+                      false, 1, DType::kF32},
+             303);
+    suite.Run();
+  }
+}
+
 TEST(GpuPacked, CandidatesFitAMultiprocessor) {
-  for (int64_t rows : {1, 16}) {
+  for (int64_t rows : {1, 16, 17, 512}) {
     for (int64_t depth : {512, 14336}) {
       Arena arena;
       PartMaker maker(&arena);
@@ -96,7 +153,9 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
       int families = 0;
       for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
         if (candidate.configuration.family == TemplateFamily::kPlain) continue;
-        ASSERT_EQ(candidate.configuration.family, TemplateFamily::kPacked) << Text(candidate.configuration);
+        ASSERT_EQ(candidate.configuration.family,
+                  rows > 16 ? TemplateFamily::kPackedTiles : TemplateFamily::kPacked)
+            << Text(candidate.configuration);
         target.configuration = candidate.configuration;
         const Result<KernelText> text = WriteKernelText(kernel, target, facts);
         ASSERT_TRUE(text.ok()) << text.status().message();

@@ -42,6 +42,7 @@ struct GpuTable {
   double wgmma_tma = 1500;         // wgmma, tiles brought by TMA: 700 TFLOP/s with starts and ends [products]
   double wgmma_tma_shared = 1600;  // the same where blocks of a cluster share what they read [products]
   double wgmma = 1250;             // wgmma, tiles copied by threads: 550 TFLOP/s [products]
+  double wgmma_packed = 1450;      // wgmma, packed weights unpacked in registers [fit]
   double mma = 750;                // mma.sync, warps with tiles of at least mma_full points [products]
   double mma_full = 2048;          // points of a warp's tile; smaller ones load as the root of that [fit]
   double tf32 = 300;  // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]
