@@ -1,5 +1,5 @@
-// PackWeights: matmuls for which the target has kernels read packed weights as they are; for other readers they
-// are unpacked.
+// PackWeights: matmuls for which the target has kernels read packed weights as they are; for other readers
+// they are unpacked.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -52,8 +52,8 @@ void Add(Suite* suite, const PackedCase& p, uint32_t seed) {
   c.canaries = false;  // codes drawn as numbers are small
 }
 
-// As Add, of numbers whose products and sums f32 holds, and f16 and bf16 the weights: whatever is rounded where,
-// the result is the same to the last bits.
+// As Add, of numbers whose products and sums f32 holds, and f16 and bf16 the weights: whatever is rounded
+// where, the result is the same to the last bits.
 void AddExact(Suite* suite, const PackedCase& p, uint32_t seed) {
   Add(suite, p, seed);
   Case& c = suite->Last();
@@ -133,12 +133,84 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
     const bool first = tile % 2 == 0;
     AddExact(&suite, {200, 1, 712, 1024, PackedType::kU4, first ? 32 : 128, DType::kBF16, DType::kBF16}, 300);
     AddExact(&suite, {150, 1, 328, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 301);
-    AddExact(&suite, {65, 2, 144, 1024, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16}, 302);
-    AddExact(&suite, {99, 1, 264, 1024, first ? PackedType::kU8 : PackedType::kU2, 32, DType::kF16, DType::kF16,
-                      false, 1, DType::kF32},
+    AddExact(&suite, {65, 2, 144, 1024, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16},
+             302);
+    AddExact(&suite,
+             {99, 1, 264, 1024, first ? PackedType::kU8 : PackedType::kU2, 32, DType::kF16, DType::kF16,
+              false, 1, DType::kF32},
              303);
     suite.Run();
   }
+}
+
+// The error in norm against the same weights in double, over all results of a matmul [rows, n].
+double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
+  const Part& part = c.maker.part;
+  const auto memory = [&](const Memory& of, uint16_t operand) {
+    return of.params[c.maker.operands[operand].param].data();
+  };
+  const PackedShape shape = {p.outer * p.inner, p.depth, p.block, BitsOf(p.type)};
+  const char *left = memory(c.memory, part.lhs), *codes = memory(c.memory, part.rhs[0]),
+             *scales = memory(c.memory, part.scales[0]);
+  const double zero = part.packed.zero;
+  std::vector<double> row(static_cast<size_t>(p.depth));
+  double errors = 0, squares = 0;
+  for (int64_t n = 0; n < shape.n; ++n) {
+    for (int64_t k = 0; k < p.depth; ++k) {
+      const int64_t bit = shape.BitAt(n, k);
+      const uint32_t code = static_cast<uint8_t>(codes[bit / 8]) >> bit % 8 & ((1u << shape.bits) - 1);
+      row[static_cast<size_t>(k)] = (double{PackedValue(p.type, code)} - zero) *
+                                    scalar::Load<double>(p.scale, scales, shape.ScaleAt(n, k));
+    }
+    for (int64_t m = 0; m < p.rows; ++m) {
+      double want = 0;
+      for (int64_t k = 0; k < p.depth; ++k)
+        want += scalar::Load<double>(p.dtype, left, m * p.depth + k) * row[static_cast<size_t>(k)];
+      const double off = scalar::Load<double>(DType::kF32, got.params.back().data(), m * shape.n + n) - want;
+      errors += off * off;
+      squares += want * want;
+    }
+  }
+  return std::sqrt(errors / squares);
+}
+
+// A block's scale multiplies weights, which are rounded once, to the type that is multiplied; a column's
+// multiplies sums.
+TEST(GpuPackedTiles, RoundsAWeightOnceAndASumNever) {
+  Suite suite;
+  uint32_t seed = 400;
+  struct Bound {
+    PackedType type;
+    int64_t block;
+    DType dtype, scale;
+    double most;
+  };
+  for (const Bound& bound : {Bound{PackedType::kU4, 32, DType::kBF16, DType::kBF16, 0x1p-9},
+                             Bound{PackedType::kU4, 128, DType::kBF16, DType::kF32, 0x1p-9},
+                             Bound{PackedType::kU4, 32, DType::kF16, DType::kF16, 0x1p-12},
+                             Bound{PackedType::kU8, 64, DType::kF16, DType::kF32, 0x1p-12},
+                             Bound{PackedType::kU8, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6},
+                             Bound{PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6}}) {
+    const PackedCase p = {64, 1, 128, 2048, bound.type, bound.block, bound.dtype, bound.scale};
+    Add(&suite, p, seed);
+    Case& c = suite.Last();
+    Random random(seed++);
+    std::uniform_real_distribution<double> numbers(-1, 1), sizes(0.001, 0.01);
+    const auto fill = [&](uint16_t index, DType dtype, auto& draw) {
+      std::vector<char>& memory = c.memory.params[c.maker.operands[index].param];
+      const auto count = static_cast<int64_t>(memory.size()) / ByteSize(dtype);
+      for (int64_t i = 0; i < count; ++i) scalar::Store<double>(dtype, memory.data(), i, draw(random));
+    };
+    fill(c.maker.part.lhs, p.left, numbers);
+    fill(c.maker.part.scales[0], p.scale, sizes);
+    c.difference = [p, bound, &c](const Memory& got) -> std::string {
+      const double error = ErrorOf(p, c, got);
+      std::printf("%s, blocks of %lld, scales of %s, by %s: relative error %.2e\n", Name(p.type),
+                  static_cast<long long>(p.block), Name(p.scale), Name(p.dtype), error);
+      return error <= bound.most ? "" : "relative error " + std::to_string(error);
+    };
+  }
+  suite.Run();
 }
 
 TEST(GpuPacked, CandidatesFitAMultiprocessor) {

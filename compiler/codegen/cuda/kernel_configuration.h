@@ -15,8 +15,8 @@
 //   packed 5x4 warps 8 cluster 2     1 to 16 rows by weights in fewer bits: stages of copies, pieces of 512
 //                                    bytes that a warp takes at a time; then as few_rows
 //   packed_tiles 128x128x64 1x1x2 cluster 2
-//                                    more rows by weights in fewer bits, wgmma: M and N (columns of each B) of
-//                                    a tile, K of a stage; blocks that split K; blocks a cluster
+//                                    more rows by weights in fewer bits, wgmma: M and N (columns of each B)
+//                                    of a tile, K of a stage; blocks that split K; blocks a cluster
 //   dot                              little work: a warp a point
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //   staged                           attention, keys and values through shared memory

@@ -30,12 +30,10 @@ template <PackedTiles MATMUL>
 struct PackedTilesBlock {
   static constexpr int SPLIT_K = MATMUL.split_k, STAGE = MATMUL.stage(), STAGES = MATMUL.stages;
   static constexpr int STEPS = MATMUL.k / MATMUL.stage_k, EACH = (STEPS + SPLIT_K - 1) / SPLIT_K;
-  static constexpr int CODES_AT = MATMUL.a_bytes(), SCALES_AT = CODES_AT + MATMUL.tiles() * MATMUL.tile_codes(),
-                       ZEROS_AT = SCALES_AT + MATMUL.tiles() * MATMUL.tile_scales();
 
   const TmaExtents problem;
   const u32 rank, first, stride, tall, tiles;
-  const int begin, end;  // steps of K
+  const int begin, end;                 // steps of K
   const u32 base, memory, full, empty;  // shared addresses: of all, of stages, of barriers
 
   MEMBER PackedTilesBlock(u32 block, u32 blocks, TmaExtents problem)
@@ -67,7 +65,7 @@ struct PackedTilesBlock {
 // A.
 template <PackedTiles MATMUL, typename MakeA>
 struct PackedTilesCopies {
-  static constexpr int M = MATMUL.m, STAGE_K = MATMUL.stage_k, TILES = MATMUL.n / 16;
+  static constexpr int M = MATMUL.m, STAGE_K = MATMUL.stage_k;
 
   const PackedTilesBlock<MATMUL>& own;
   const PackedTilesB b;
@@ -84,14 +82,13 @@ struct PackedTilesCopies {
     for (int j = 0; j < MATMUL.b_count; ++j) {
 #pragma unroll
       for (int r = 0; r < MATMUL.tile_codes(); r += RUN)
-        tma_copy<false>(to + own.CODES_AT + j * TILES * MATMUL.tile_codes() + r * TILES, b.codes[j], barrier, 0,
+        tma_copy<false>(to + MATMUL.codes_box(j, r), b.codes[j], barrier, 0,
                         (step * MATMUL.tile_codes() + r) / 4, n / 16, 0);
       if (MATMUL.by_column()) continue;
-      constexpr int SCALES = TILES * MATMUL.tile_scales();
       const int block = step * STAGE_K / MATMUL.block * 16;
-      tma_copy<false>(to + own.SCALES_AT + j * SCALES, b.scale_maps[j], barrier, 0, block, n / 16, 0);
+      tma_copy<false>(to + MATMUL.scales_box(j), b.scale_maps[j], barrier, 0, block, n / 16, 0);
       if (MATMUL.zeros)
-        tma_copy<false>(to + own.ZEROS_AT + j * SCALES, b.zero_maps[j], barrier, 0, block, n / 16, 0);
+        tma_copy<false>(to + MATMUL.zeros_box(j), b.zero_maps[j], barrier, 0, block, n / 16, 0);
     }
   }
   MEMBER void fill_a(int stage, int m, int step) const {
@@ -190,10 +187,7 @@ struct PackedTilesSums {
   template <int HALF>
   MEMBER void multiply(u32 (*fragments)[4], int last) {
     const u32 from = own.memory + stage * MATMUL.stage();
-    const int tile = warp % (N / 16);
-    unpack.load<HALF>(from + own.CODES_AT + (warp - tile) * MATMUL.tile_codes() + tile * MATMUL.code_run(),
-                      from + own.SCALES_AT + warp * MATMUL.tile_scales(),
-                      from + own.ZEROS_AT + warp * MATMUL.tile_scales());
+    unpack.load<HALF>(from, warp);
     wgmma_wait<1>();
     if (HALF == 1 && last >= 0) release(last);
     unpack.unpack(fragments);
@@ -202,8 +196,7 @@ struct PackedTilesSums {
     for (int s = 0; s < SLICES; ++s) {
       constexpr int FIRST = HALF * SLICES;
       wgmma_registers<M, MATMUL.bf16>(
-          acc, fragments[s],
-          wgmma_descriptor(from + (FIRST + s) / 4 * (M * 128) + (FIRST + s) % 4 * 32, 0));
+          acc, fragments[s], wgmma_descriptor(from + (FIRST + s) / 4 * (M * 128) + (FIRST + s) % 4 * 32, 0));
     }
     wgmma_commit();
   }

@@ -29,7 +29,7 @@ struct PackedTiles {
   int a_made;      // threads make A's tiles; else TMA brings them
   int b_constant;  // B never changes: it is copied before the kernels ahead are complete
 
-  HOST_DEVICE int groups() const { return b_count * n / 64; }  // warpgroups, which multiply 64 columns each
+  HOST_DEVICE int groups() const { return b_count * n / 64; }    // warpgroups, which multiply 64 columns each
   HOST_DEVICE int copiers() const { return a_made ? 128 : 32; }  // threads that fill stages
   HOST_DEVICE int threads() const { return groups() * 128 + copiers(); }
   // Half a stage is unpacked while the half before is multiplied.
@@ -45,10 +45,30 @@ struct PackedTiles {
   // Of each B, run after run of what a box has of a tile's codes, tile after tile.
   HOST_DEVICE int code_run() const { return tile_codes() < 1024 ? tile_codes() : 1024; }
   HOST_DEVICE int tile_scales() const { return stage_blocks() * 16 * scale_bytes; }
-  HOST_DEVICE int b_bytes() const {
-    return tiles() * (tile_codes() + tile_scales() * (zeros ? 2 : 1));
-  }
+  HOST_DEVICE int b_bytes() const { return tiles() * (tile_codes() + tile_scales() * (zeros ? 2 : 1)); }
   HOST_DEVICE int filled() const { return (a_made ? 0 : a_bytes()) + b_bytes(); }  // by copies that count
+  // Where boxes of B number j lie in a stage: of codes from byte `first` of a tile's on, and of scales.
+  HOST_DEVICE int codes_box(int j, int first) const {
+    return a_bytes() + n / 16 * (j * tile_codes() + first);
+  }
+  HOST_DEVICE int scales_box(int j) const {
+    return a_bytes() + tiles() * tile_codes() + j * (n / 16) * tile_scales();
+  }
+  HOST_DEVICE int zeros_box(int j) const { return scales_box(j) + tiles() * tile_scales(); }
+  // Where lane 0 of warp `tile` finds words of its columns, the pairs of each half of a stage one after
+  // another; the other lanes' follow, 16 bytes apart. The sum of what depends on either.
+  HOST_DEVICE int tile_at(int tile) const {
+    return codes_box(tile / (n / 16), 0) + tile % (n / 16) * code_run();
+  }
+  HOST_DEVICE int pair_at(int half, int pair) const {
+    const int byte = half * (tile_codes() / 2) + pair * 256;
+    return byte / code_run() * (n / 16) * code_run() + byte % code_run() / 512 * 512 + byte / 256 % 2 * 8;
+  }
+  // Scales of block number `block` of a half; a column's lie as ScaleAt of core/packed_weights.h has them.
+  HOST_DEVICE int scales_at(int tile) const { return scales_box(0) + tile * tile_scales(); }
+  HOST_DEVICE int block_at(int half, int block) const {
+    return (half * stage_blocks() / 2 + block) * 16 * scale_bytes;
+  }
   HOST_DEVICE int stage() const { return (a_bytes() + b_bytes() + 1023) / 1024 * 1024; }
   // Accumulators go through shared memory, so many rows at a time, where K is not split; else they lie where
   // the stages were.

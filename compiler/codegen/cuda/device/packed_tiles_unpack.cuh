@@ -36,7 +36,8 @@ template <PackedTiles MATMUL>
 struct PackedTilesUnpack {
   static constexpr bool BF16 = MATMUL.bf16;
   static constexpr int BITS = MATMUL.bits, HALF_K = MATMUL.half_k(), SLICES = HALF_K / 16;
-  static constexpr int SCALE_BYTES = MATMUL.scale_bytes, SCALE_TYPE = SCALE_BYTES == 4 ? 0 : 1 + MATMUL.scale_bf16;
+  static constexpr int SCALE_BYTES = MATMUL.scale_bytes,
+                       SCALE_TYPE = SCALE_BYTES == 4 ? 0 : 1 + MATMUL.scale_bf16;
   static constexpr bool BY_COLUMN = MATMUL.by_column();
   // Scales of the type that is multiplied are a pair of it each; others multiply in f32.
   static constexpr bool AS_PAIRS = SCALE_BYTES == 2 && (bool)MATMUL.scale_bf16 == BF16;
@@ -49,33 +50,28 @@ struct PackedTilesUnpack {
   u32 words[2 * PAIRS], scales[BLOCKS][SCALE_BYTES / 2], zeros[BLOCKS][SCALE_BYTES / 2];
   float column_zeros[2];  // with a scale a column
 
-  // Of half HALF of a stage. `codes`: the shared address of the warp's tile in the first run;
-  // `at_scales`, `at_zeros`: of the tile's.
+  // Of half HALF of a stage, whose shared address it is; `tile`: the warp's number.
   template <int HALF>
-  MEMBER void load(u32 codes, u32 at_scales, u32 at_zeros) {
+  MEMBER void load(u32 stage, int tile) {
     const int lane = threadIdx.x & 31;
-    // Half a stage is of one run, or is one.
-    constexpr int BYTES = MATMUL.tile_codes() / 2, IN_RUN = HALF * BYTES % MATMUL.code_run(),
-                  BEFORE = HALF * BYTES - IN_RUN;
+    const u32 codes = stage + MATMUL.tile_at(tile) + lane * 16;
 #pragma unroll
     for (int p = 0; p < PAIRS; p += 2) {
-      const u32 from = codes + BEFORE * (MATMUL.n / 16) + (IN_RUN / 256 + p) / 2 * 512 + lane * 16 +
-                       (IN_RUN / 256 + p) % 2 * 8;
       if constexpr (PAIRS >= 2) {
-        const uint4 w = shared_16(from);
+        const uint4 w = shared_16(codes + MATMUL.pair_at(HALF, p));
         words[2 * p] = w.x, words[2 * p + 1] = w.y, words[2 * p + 2] = w.z, words[2 * p + 3] = w.w;
       } else {
-        const uint2 w = shared_8(from);
+        const uint2 w = shared_8(codes + MATMUL.pair_at(HALF, p));
         words[0] = w.x, words[1] = w.y;
       }
     }
     if constexpr (!BY_COLUMN) {
+      const u32 own = stage + MATMUL.scales_at(tile) + (lane >> 2) * 2 * SCALE_BYTES;
 #pragma unroll
       for (int b = 0; b < BLOCKS; ++b) {
-        constexpr int STAGE_BLOCKS = MATMUL.stage_blocks();
-        const u32 at = ((HALF * STAGE_BLOCKS / 2 + b) * 16 + (lane >> 2) * 2) * SCALE_BYTES;
-        load_scales(at_scales + at, scales[b]);
-        if (MATMUL.zeros) load_scales(at_zeros + at, zeros[b]);
+        load_scales(own + MATMUL.block_at(HALF, b), scales[b]);
+        if (MATMUL.zeros)
+          load_scales(own + MATMUL.zeros_box(0) - MATMUL.scales_box(0) + MATMUL.block_at(HALF, b), zeros[b]);
       }
     }
   }

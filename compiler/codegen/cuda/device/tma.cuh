@@ -36,10 +36,10 @@ DEV void prefetch_tensor_map(const TensorMap* map) {
 }
 // So many bytes that lie one after another, a multiple of 16 at multiples of 16.
 DEV void copy_bulk(u32 to, const char* from, u32 bytes, u32 barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
 }
 // The box at these coordinates, into the same place of every block of the cluster that `blocks` has a bit
 // for.

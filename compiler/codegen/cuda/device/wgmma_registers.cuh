@@ -20,8 +20,8 @@
   if constexpr (N == n && !BF16) WGMMA_REGISTERS_TYPED("f16", n, count, a_names, b_name)
 
 // d (64 x N; N / 2 accumulators of each thread) += A (64 x 16) * B (16 x N), begun: complete after
-// wgmma_wait, and until then `a` must stay as it is. a[0..3]: of the warp's 16 rows what mma.m16n8k16 takes as
-// A. `b` as wgmma_descriptor makes it; its lines run along K.
+// wgmma_wait, and until then `a` must stay as it is. a[0..3]: of the warp's 16 rows what mma.m16n8k16 takes
+// as A. `b` as wgmma_descriptor makes it; its lines run along K.
 template <int N, bool BF16>
 DEV void wgmma_registers(float* d, const u32* a, u64 b) {
   static_assert(N == 32 || N == 64 || N == 96 || N == 128 || N == 160 || N == 192 || N == 224 || N == 256,

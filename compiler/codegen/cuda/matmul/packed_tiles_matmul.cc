@@ -23,11 +23,12 @@ struct Tile {
   int64_t m, n, k;
 };
 // Of tiles that cost the same, the first is taken.
-constexpr Tile kTiles[] = {{256, 128, 64}, {224, 128, 64}, {192, 128, 64}, {160, 128, 64},  {128, 128, 64},
-                           {96, 128, 64},  {64, 128, 64},  {32, 128, 64},  {128, 192, 64},  {96, 192, 64},
-                           {96, 256, 64},  {64, 256, 64},  {256, 64, 64},  {192, 64, 64},   {128, 64, 64},
-                           {96, 64, 64},   {64, 64, 64},   {32, 64, 64},   {192, 128, 128}, {128, 128, 128},
-                           {64, 128, 128}, {32, 128, 128}, {128, 64, 128}, {64, 64, 128},   {32, 64, 128}};
+constexpr Tile kTiles[] = {{256, 128, 64}, {224, 128, 64},  {192, 128, 64}, {160, 128, 64}, {128, 128, 64},
+                           {96, 128, 64},  {64, 128, 64},   {32, 128, 64},  {160, 192, 64}, {128, 192, 64},
+                           {96, 192, 64},  {64, 192, 64},   {96, 256, 64},  {64, 256, 64},  {32, 256, 64},
+                           {256, 64, 64},  {192, 64, 64},   {128, 64, 64},  {96, 64, 64},   {64, 64, 64},
+                           {32, 64, 64},   {128, 128, 128}, {64, 128, 128}, {32, 128, 128}, {128, 64, 128},
+                           {64, 64, 128},  {32, 64, 128}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
 KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
@@ -90,10 +91,12 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
 
 // Whether a tile is of the problem, and its accumulators fit registers beside what is unpacked.
 bool Fits(const MatmulProblem& problem, const PackedTiles& matmul) {
-  constexpr int64_t kRegisters = 65536, kMostRegisters = 255, kOthers = 56;
+  constexpr int64_t kRegisters = 65536, kMostRegisters = 255, kOthers = 24;
   if (problem.k % matmul.stage_k != 0 || matmul.half_k() * matmul.bits < 128) return false;
   if (matmul.split_k > 1 && matmul.split_k * 2 > problem.k / matmul.stage_k) return false;
-  const int64_t each = std::min(kMostRegisters, kRegisters / matmul.threads() / 8 * 8);
+  // Four warps at a time have registers.
+  const int64_t threads = (matmul.threads() + 127) / 128 * 128;
+  const int64_t each = std::min(kMostRegisters, kRegisters / threads / 8 * 8);
   return matmul.m / 2 + matmul.half_k() / 2 + kOthers <= each;
 }
 
@@ -183,7 +186,8 @@ TensorMap CodesMap(const PackedTiles& matmul, const PackedShape& shape, uint16_t
   map.param = param;
   map.dtype = DType::kF32;
   map.rank = 3;
-  const uint64_t words = static_cast<uint64_t>(shape.pieces()) * 128, tiles = static_cast<uint64_t>(shape.tiles());
+  const uint64_t words = static_cast<uint64_t>(shape.pieces()) * 128,
+                 tiles = static_cast<uint64_t>(shape.tiles());
   map.extents[0] = words;
   map.extents[1] = tiles;
   map.extents[2] = 1;
@@ -229,7 +233,8 @@ class RightSides {
     for (uint16_t index : operands) {
       text += (text.empty() ? "&m" : ", &m") + Text(maps_->size());
       const Operand& operand = part_.operands[index];
-      maps_->push_back(scales ? ScalesMap(matmul_, shape_, operand) : CodesMap(matmul_, shape_, operand.param));
+      maps_->push_back(scales ? ScalesMap(matmul_, shape_, operand)
+                              : CodesMap(matmul_, shape_, operand.param));
     }
     writer->Line("const TensorMap* const " + name + "[] = {" + (text.empty() ? "nullptr" : text) + "};");
   }
