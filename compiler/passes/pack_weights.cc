@@ -100,9 +100,8 @@ class Packing {
     if (n.shape.elements() == 0) return false;
     if (options_.host) return rows <= kMostRowsOnHost;
     const bool power = (matrix.block & (matrix.block - 1)) == 0;
-    if (!Is16Bit(dtype) || (!power && matrix.block < matrix.k)) return false;
-    if (rows <= kMostRowsOnGpu) return matrix.k % 8 == 0;
-    return options_.wgmma && matrix.k % (matrix.shape().bits == 2 ? 128 : 64) == 0;
+    return Is16Bit(dtype) && (rows <= kMostRowsOnGpu || options_.wgmma) && matrix.k % 8 == 0 &&
+           (power || matrix.block >= matrix.k);
   }
 
   NodeId Add(NodeId like, std::shared_ptr<const ir::ConstantData> data, const char* what) {

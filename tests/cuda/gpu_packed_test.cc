@@ -111,7 +111,7 @@ TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
       AddExact(&suite, {40, 2, 64, 512, type, 32, dtype, dtype, whole}, seed++);
       AddExact(&suite, {130, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
       AddExact(&suite, {70, 1, 48, 384, type, 16, dtype, DType::kF32}, seed++);
-      Add(&suite, {17, 3, 17, 256, type, 128, dtype, dtype, whole}, seed++);
+      Add(&suite, {17, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
     }
   }
   suite.Run();
@@ -133,7 +133,7 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
     const bool first = tile % 2 == 0;
     AddExact(&suite, {200, 1, 712, 1024, PackedType::kU4, first ? 32 : 128, DType::kBF16, DType::kBF16}, 300);
     AddExact(&suite, {150, 1, 328, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 301);
-    AddExact(&suite, {65, 2, 144, 1024, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16},
+    AddExact(&suite, {65, 2, 144, 1000, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16},
              302);
     AddExact(&suite,
              {99, 1, 264, 1024, first ? PackedType::kU8 : PackedType::kU2, 32, DType::kF16, DType::kF16,

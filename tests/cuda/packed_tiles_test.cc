@@ -1,13 +1,13 @@
-// Where matmuls by packed weights find them in shared memory, lane by lane: boxes of a stage are copied as TMA
-// does, and what each lane makes its fragments of is compared with where core/packed_weights.h has a number.
-#include "compiler/codegen/cuda/device/packed_tiles_layout.h"
-
+// Where matmuls by packed weights find them in shared memory, lane by lane: boxes of a stage are copied as
+// TMA does, and what each lane makes its fragments of is compared with where core/packed_weights.h has a
+// number.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 #include <vector>
 
+#include "compiler/codegen/cuda/device/packed_tiles_layout.h"
 #include "core/packed_weights.h"
 
 namespace rondo::cuda {
@@ -55,8 +55,8 @@ std::vector<uint8_t> Stage(const PackedTiles& m, const Drawn& drawn, int n, int 
 }
 
 // What lane `lane` of warp `warp` makes of half `half`; counts what is not as it should be.
-int Wrong(const PackedTiles& m, const Drawn& drawn, const std::vector<uint8_t>& stage, int n, int step, int warp,
-          int lane, int half) {
+int Wrong(const PackedTiles& m, const Drawn& drawn, const std::vector<uint8_t>& stage, int n, int step,
+          int warp, int lane, int half) {
   int wrong = 0;
   const int g = lane / 4, t = lane % 4, word = 8 / m.bits;
   for (int s = 0; s < m.half_k() / 16; ++s) {
@@ -71,9 +71,10 @@ int Wrong(const PackedTiles& m, const Drawn& drawn, const std::vector<uint8_t>& 
         wrong += (words >> (at + 16 * e) & ((1u << m.bits) - 1)) != drawn.Code(row, k + e);
       const int blocks = m.block < m.half_k() ? m.half_k() / m.block : 1;
       uint16_t scale;
-      std::memcpy(&scale,
-                  &stage[m.scales_at(warp) + m.block_at(half, s * blocks / (m.half_k() / 16)) + g * 4 + f % 2 * 2],
-                  2);
+      std::memcpy(
+          &scale,
+          &stage[m.scales_at(warp) + m.block_at(half, s * blocks / (m.half_k() / 16)) + g * 4 + f % 2 * 2],
+          2);
       wrong += scale != drawn.scales[static_cast<size_t>(drawn.shape.ScaleAt(row, k))];
     }
   }

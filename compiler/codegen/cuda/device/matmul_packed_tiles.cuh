@@ -29,7 +29,7 @@ struct PackedTilesB {
 template <PackedTiles MATMUL>
 struct PackedTilesBlock {
   static constexpr int SPLIT_K = MATMUL.split_k, STAGE = MATMUL.stage(), STAGES = MATMUL.stages;
-  static constexpr int STEPS = MATMUL.k / MATMUL.stage_k, EACH = (STEPS + SPLIT_K - 1) / SPLIT_K;
+  static constexpr int STEPS = MATMUL.steps(), EACH = (STEPS + SPLIT_K - 1) / SPLIT_K;
 
   const TmaExtents problem;
   const u32 rank, first, stride, tall, tiles;
@@ -98,7 +98,7 @@ struct PackedTilesCopies {
       for (int p = thread; p < M * STAGE_K / 8; p += 128) {
         const int line = p / 8 % M, k = step * STAGE_K + p / (8 * M) * 64 + p % 8 * 8;
         uint4 x = make_uint4(0, 0, 0, 0);
-        if (m + line < own.problem.m) x = a_at(m + line, k);
+        if (m + line < own.problem.m && k < MATMUL.k) x = a_at(m + line, k);
         store_shared_16(to + p / (8 * M) * (M * 128) + swizzled<128>(line, p % 8), x);
       }
       fence_proxy_async();

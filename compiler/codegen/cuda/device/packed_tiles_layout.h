@@ -11,7 +11,7 @@ namespace rondo::cuda {
 // zero points of each B, tile of 16 columns after tile. All are ints, as those of TileMatmul.
 struct PackedTiles {
   int m, n;     // the tile: rows, and columns of each B
-  int stage_k;  // of K, of a stage: 64 or 128, of which K is a multiple
+  int stage_k;  // of K, of a stage: 64 or 128; behind K's end boxes are filled with zeros
   int columns, k;
   int b_count;  // matrices B that share A
   int split_k;  // blocks of a cluster, that divide K
@@ -35,6 +35,7 @@ struct PackedTiles {
   // Half a stage is unpacked while the half before is multiplied.
   HOST_DEVICE int half_k() const { return stage_k / 2; }
   HOST_DEVICE int tiles() const { return b_count * n / 16; }  // of 16 columns, of a stage
+  HOST_DEVICE int steps() const { return (k + stage_k - 1) / stage_k; }
   HOST_DEVICE int k_pieces() const { return (k + 256 / bits - 1) / (256 / bits); }
   HOST_DEVICE int k_blocks() const { return k / block + (k % block != 0); }
   // A scale a column multiplies sums; others multiply weights.

@@ -85,15 +85,14 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
   return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
          part.packed.type != PackedType::kNone && part.acc_type == TapeType::kF32 &&
          Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.b_count <= 2 &&
-         problem.m > kMostRows && problem.n >= 16 && problem.k % kTmaTileK == 0 &&
+         problem.m > kMostRows && problem.n >= 16 && problem.k % 8 == 0 &&
          ((block & (block - 1)) == 0 || block >= problem.k);
 }
 
 // Whether a tile is of the problem, and its accumulators fit registers beside what is unpacked.
-bool Fits(const MatmulProblem& problem, const PackedTiles& matmul) {
+bool Fits(const PackedTiles& matmul) {
   constexpr int64_t kRegisters = 65536, kMostRegisters = 255, kOthers = 24;
-  if (problem.k % matmul.stage_k != 0 || matmul.half_k() * matmul.bits < 128) return false;
-  if (matmul.split_k > 1 && matmul.split_k * 2 > problem.k / matmul.stage_k) return false;
+  if (matmul.half_k() * matmul.bits < 128 || matmul.split_k * 2 > std::max(2, matmul.steps())) return false;
   // Four warps at a time have registers.
   const int64_t threads = (matmul.threads() + 127) / 128 * 128;
   const int64_t each = std::min(kMostRegisters, kRegisters / threads / 8 * 8);
@@ -152,7 +151,7 @@ double Cycles(const PartContext& context, const MatmulProblem& problem, const Pa
   const double at_once = std::max(1.0, std::floor(used * processors / cluster));
   const double tiles = static_cast<double>(ClusterTiles(problem, matmul));
   const double busiest = std::ceil(tiles / at_once);
-  const double steps = std::ceil(static_cast<double>(problem.k / matmul.stage_k) / cluster);
+  const double steps = std::ceil(static_cast<double>(matmul.steps()) / cluster);
   const double blocks = std::min(tiles, at_once) * cluster, device = gpu.processors / processors;
   // All of B comes once from memory, as fast as the blocks at work ask for it.
   const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * matmul.bits) / 8;
@@ -172,7 +171,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
       const KernelConfiguration configuration = ConfigurationOf(tile, split);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const PackedTiles matmul = MatmulOf(context, problem, !left, configuration);
-      if (!Fits(problem, matmul) || Stages(problem, matmul, context.target) == 0) continue;
+      if (!Fits(matmul) || Stages(problem, matmul, context.target) == 0) continue;
       candidates.push_back(
           {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul))});
     }
