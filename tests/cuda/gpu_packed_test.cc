@@ -1,4 +1,7 @@
 // Matmuls by weights in fewer bits against the reference (gpu_suite.h), in every configuration.
+#include <algorithm>
+#include <cstring>
+
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/packed_part.h"
@@ -211,6 +214,46 @@ TEST(GpuPackedTiles, RoundsAWeightOnceAndASumNever) {
     };
   }
   suite.Run();
+}
+
+// Bytes of local memory of a function: the greatest of its attributes of that kind (EIATTR_MIN_STACK_SIZE).
+uint32_t StackOf(const std::vector<uint8_t>& image) {
+  constexpr uint8_t kStack[] = {4, 0x12, 8, 0};
+  uint32_t most = 0;
+  for (auto at = image.begin(); at != image.end(); ++at) {
+    at = std::search(at, image.end(), std::begin(kStack), std::end(kStack));
+    if (image.end() - at < 12) break;
+    uint32_t bytes;
+    std::memcpy(&bytes, &*at + 8, 4);
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+// What the compiler counts a thread's registers by holds: no configuration that it offers needs more.
+TEST(GpuPackedTiles, NoConfigurationSpills) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  for (const PackedCase& p :
+       {PackedCase{512, 1, 512, 4096, PackedType::kU4, 32, DType::kBF16, DType::kF32, true},
+        PackedCase{512, 1, 512, 4096, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, false,
+                   2}}) {
+    Arena arena;
+    PartMaker maker(&arena);
+    Fill(maker, p);
+    const Kernel kernel = maker.Make();
+    const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, true});
+    CudaTarget target = TargetOf("sm_90a");
+    for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
+      const KernelConfiguration& choice = candidate.configuration;
+      if (choice.family != TemplateFamily::kPackedTiles || choice.cluster > 1) continue;
+      target.configuration = choice;
+      const Result<KernelText> text = WriteKernelText(kernel, target, facts);
+      ASSERT_TRUE(text.ok()) << text.status().message();
+      const Result<std::vector<uint8_t>> code = CompileCuda(text->text, "sm_90a", "");
+      ASSERT_TRUE(code.ok()) << code.status().message();
+      EXPECT_EQ(StackOf(*code), 0u) << Name(p.type) << ", " << Text(choice);
+    }
+  }
 }
 
 TEST(GpuPacked, CandidatesFitAMultiprocessor) {
