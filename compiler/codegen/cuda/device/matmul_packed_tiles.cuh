@@ -187,7 +187,7 @@ struct PackedTilesSums {
   template <int HALF>
   MEMBER void multiply(u32 (*fragments)[4], int last) {
     const u32 from = own.memory + stage * MATMUL.stage();
-    unpack.load<HALF>(from, warp);
+    unpack.template load<HALF>(from, warp);
     wgmma_wait<1>();
     if (HALF == 1 && last >= 0) release(last);
     unpack.unpack(fragments);

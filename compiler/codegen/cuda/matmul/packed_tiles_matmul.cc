@@ -89,18 +89,39 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
          ((block & (block - 1)) == 0 || block >= problem.k);
 }
 
-// Whether a tile is of the problem, and its accumulators fit registers beside what is unpacked.
-bool Fits(const PackedTiles& matmul) {
-  constexpr int64_t kRegisters = 65536, kMostRegisters = 255, kOthers = 24;
-  if (matmul.half_k() * matmul.bits < 128 || matmul.split_k * 2 > std::max(2, matmul.steps())) return false;
+// Registers that each thread of so many blocks a multiprocessor can have, and those that a thread needs,
+// about.
+int64_t RegistersOf(const PackedTiles& matmul, int64_t resident) {
+  constexpr int64_t kAll = 65536, kMost = 255;
   // Four warps at a time have registers.
-  const int64_t threads = (matmul.threads() + 127) / 128 * 128;
-  const int64_t each = std::min(kMostRegisters, kRegisters / threads / 8 * 8);
-  return matmul.m / 2 + matmul.half_k() / 2 + kOthers <= each;
+  const int64_t threads = (matmul.threads() + 127) / 128 * 128 * resident;
+  return std::min(kMost, kAll / threads / 8 * 8);
+}
+int64_t RegistersNeeded(const PackedTiles& matmul) {
+  constexpr int64_t kOthers = 24;
+  return matmul.m / 2 + matmul.half_k() / 2 + kOthers;
+}
+
+// Whether a half of a stage has whole words of codes, blocks that split K have steps, and accumulators fit
+// registers beside what is unpacked.
+bool Fits(const PackedTiles& matmul) {
+  return matmul.half_k() * matmul.bits >= 128 && matmul.split_k * 2 <= std::max(2, matmul.steps()) &&
+         RegistersNeeded(matmul) <= RegistersOf(matmul, 1);
 }
 
 int64_t ClusterTiles(const MatmulProblem& problem, const PackedTiles& matmul) {
   return problem.Tiles(matmul.m, matmul.n);
+}
+
+// Blocks that a multiprocessor holds at once: of little work several, each of which fills what the others'
+// ends leave. More than one only where K is split: others are persistent.
+int64_t Resident(const MatmulProblem& problem, const PackedTiles& matmul, double processors) {
+  constexpr int64_t kMost = 3, kMostRows = 64, kSlack = 24;
+  if (matmul.split_k == 1 || matmul.m > kMostRows) return 1;
+  const auto all = static_cast<double>(ClusterTiles(problem, matmul) * matmul.split_k);
+  int64_t resident = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(all / processors)), 1, kMost);
+  while (resident > 1 && RegistersOf(matmul, resident) < RegistersNeeded(matmul) + kSlack) --resident;
+  return resident;
 }
 
 // As many clusters as run at once, each with one tile after another; where they split K, one tile each.
@@ -111,11 +132,14 @@ int64_t Blocks(const MatmulProblem& problem, const PackedTiles& matmul, double p
 }
 
 // Stages that fit, 0 if too few do. The accumulators of a split K lie where the stages were.
-int Stages(const MatmulProblem& problem, const PackedTiles& matmul, const CudaTarget& target) {
-  constexpr int64_t kMost = 12, kLeast = 3;
+int Stages(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
+  constexpr int64_t kMost = 32, kLeast = 3, kReserved = 1024;
+  const CudaTarget& target = context.target;
   const int64_t split = matmul.split_k, bytes = matmul.stage(), accumulators = matmul.accumulators();
-  const int64_t fit = (static_cast<int64_t>(target.shared) - matmul.besides_stages(kMost)) / bytes;
-  const int64_t useful = split > 1 ? (problem.Steps(matmul.stage_k) + split - 1) / split : kMost;
+  const int64_t resident = Resident(problem, matmul, context.Processors());
+  const int64_t shared = std::min<int64_t>(target.shared, target.shared_processor / resident - kReserved);
+  const int64_t fit = (shared - matmul.besides_stages(kMost)) / bytes;
+  const int64_t useful = (matmul.steps() + split - 1) / split;
   const int64_t stages =
       std::min({fit, kMost, std::max({kLeast, useful, (accumulators + bytes - 1) / bytes})});
   return stages < kLeast || stages * bytes < accumulators ? 0 : static_cast<int>(stages);
@@ -171,7 +195,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
       const KernelConfiguration configuration = ConfigurationOf(tile, split);
       if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
       const PackedTiles matmul = MatmulOf(context, problem, !left, configuration);
-      if (!Fits(matmul) || Stages(problem, matmul, context.target) == 0) continue;
+      if (!Fits(matmul) || Stages(context, problem, matmul) == 0) continue;
       candidates.push_back(
           {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul))});
     }
@@ -272,7 +296,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const MatmulProblem& problem = *context.matmul;
   const std::optional<TmaOperands> left = LeftOf(context, problem);
   PackedTiles matmul = MatmulOf(context, problem, !left, configuration);
-  matmul.stages = Stages(problem, matmul, context.target);
+  matmul.stages = Stages(context, problem, matmul);
   const int64_t blocks = Blocks(problem, matmul, context.Processors());
   PartLaunch launch;
   writer->Line("const int batch = 0; (void)batch;");
@@ -289,6 +313,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   launch.block = static_cast<uint32_t>(matmul.threads());
   launch.shared = static_cast<uint32_t>(matmul.shared());
   launch.cluster = static_cast<uint32_t>(configuration.cluster);
+  launch.resident = static_cast<uint32_t>(Resident(problem, matmul, context.Processors()));
   return WithBlocks(launch, blocks);
 }
 
