@@ -111,10 +111,10 @@ TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
   for (PackedType type : kTypes) {
     const bool whole = type <= PackedType::kU8;
     for (DType dtype : {DType::kF16, DType::kBF16}) {
-      AddExact(&suite, {40, 2, 64, 512, type, 32, dtype, dtype, whole}, seed++);
-      AddExact(&suite, {130, 1, 80, 1024, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
-      AddExact(&suite, {70, 1, 48, 384, type, 16, dtype, DType::kF32}, seed++);
-      Add(&suite, {17, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
+      AddExact(&suite, {40, 2, 32, 256, type, 32, dtype, dtype, whole}, seed++);
+      AddExact(&suite, {36, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
+      AddExact(&suite, {70, 1, 48, 192, type, 16, dtype, DType::kF32}, seed++);
+      AddExact(&suite, {17, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
     }
   }
   suite.Run();
@@ -131,15 +131,18 @@ TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
     if (split != tile % 4) continue;
     Suite suite;
     suite.configuration = choice;
-    suite.processors = 8;
+    suite.processors = 2;
     SCOPED_TRACE(Text(choice));
+    // Of K at least two steps for each block that splits it.
+    const int64_t depth = 256 * choice.cluster, rows = choice.cluster > 2 ? 40 : 140;
     const bool first = tile % 2 == 0;
-    AddExact(&suite, {200, 1, 712, 1024, PackedType::kU4, first ? 32 : 128, DType::kBF16, DType::kBF16}, 300);
-    AddExact(&suite, {150, 1, 328, 2048, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 301);
-    AddExact(&suite, {65, 2, 144, 1000, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16},
+    AddExact(&suite, {rows, 1, 152, depth, PackedType::kU4, first ? 32 : 128, DType::kBF16, DType::kBF16},
+             300);
+    AddExact(&suite, {rows, 1, 72, depth, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 301);
+    AddExact(&suite, {65, 2, 40, depth - 24, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16},
              302);
     AddExact(&suite,
-             {99, 1, 264, 1024, first ? PackedType::kU8 : PackedType::kU2, 32, DType::kF16, DType::kF16,
+             {99, 1, 40, depth, first ? PackedType::kU8 : PackedType::kU2, 32, DType::kF16, DType::kF16,
               false, 1, DType::kF32},
              303);
     suite.Run();
@@ -194,7 +197,7 @@ TEST(GpuPackedTiles, RoundsAWeightOnceAndASumNever) {
                              Bound{PackedType::kU8, 64, DType::kF16, DType::kF32, 0x1p-12},
                              Bound{PackedType::kU8, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6},
                              Bound{PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6}}) {
-    const PackedCase p = {64, 1, 128, 2048, bound.type, bound.block, bound.dtype, bound.scale};
+    const PackedCase p = {32, 1, 64, 1024, bound.type, bound.block, bound.dtype, bound.scale};
     Add(&suite, p, seed);
     Case& c = suite.Last();
     Random random(seed++);

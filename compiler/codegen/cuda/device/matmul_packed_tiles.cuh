@@ -327,10 +327,12 @@ DEV void matmul_packed_tiles(u32 block, u32 blocks, TmaExtents problem, const Te
   else
     __syncthreads();
   if (warp >= 4 * GROUPS) {
+    if constexpr (MATMUL.registers > 0) fewer_registers<kCopierRegisters>();
     const int thread = (int)threadIdx.x - GROUPS * 128;
-    PackedTilesCopies<MATMUL, MakeA>{own, b, a, a_at, thread}.run();
+    if (MATMUL.a_made || thread < 32) PackedTilesCopies<MATMUL, MakeA>{own, b, a, a_at, thread}.run();
     if (SPLIT_K > 1) cluster_barrier();
   } else {
+    if constexpr (MATMUL.registers > 0) more_registers<MATMUL.registers>();
     wait_for_earlier();
     PackedTilesSums<MATMUL> sums(own, warp);
 #pragma unroll 1

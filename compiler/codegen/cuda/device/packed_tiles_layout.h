@@ -7,6 +7,9 @@
 
 namespace rondo::cuda {
 
+// Registers that a thread keeps which only copies, where it leaves others to those that multiply.
+enum : int { kCopierRegisters = 40 };
+
 // A stage has lines of 128 bytes of A, 64 of K each, one run of them after another; then codes, scales and
 // zero points of each B, tile of 16 columns after tile. All are ints, as those of TileMatmul.
 struct PackedTiles {
@@ -28,9 +31,10 @@ struct PackedTiles {
   int bf16;        // what is multiplied: bf16, else f16
   int a_made;      // threads make A's tiles; else TMA brings them
   int b_constant;  // B never changes: it is copied before the kernels ahead are complete
+  int registers;   // of a thread that multiplies, where those that copy leave theirs; else 0
 
-  HOST_DEVICE int groups() const { return b_count * n / 64; }    // warpgroups, which multiply 64 columns each
-  HOST_DEVICE int copiers() const { return a_made ? 128 : 32; }  // threads that fill stages
+  HOST_DEVICE int groups() const { return b_count * n / 64; }  // warpgroups, which multiply 64 columns each
+  HOST_DEVICE int copiers() const { return a_made || registers ? 128 : 32; }  // threads that fill stages
   HOST_DEVICE int threads() const { return groups() * 128 + copiers(); }
   // Half a stage is unpacked while the half before is multiplied.
   HOST_DEVICE int half_k() const { return stage_k / 2; }

@@ -7,6 +7,17 @@
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
+// A warpgroup gives back registers, or takes those that others gave back, until each thread has COUNT (a
+// multiple of 8).
+template <int COUNT>
+DEV void fewer_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+template <int COUNT>
+DEV void more_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
 #define WGMMA_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define WGMMA_ACCUMULATORS_16 WGMMA_ACCUMULATORS_8(0), WGMMA_ACCUMULATORS_8(8)
 // `a_names`, `b_name`: the names of the operands after the accumulators.

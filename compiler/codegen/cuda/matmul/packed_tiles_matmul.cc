@@ -23,12 +23,12 @@ struct Tile {
   int64_t m, n, k;
 };
 // Of tiles that cost the same, the first is taken.
-constexpr Tile kTiles[] = {{256, 128, 64}, {224, 128, 64},  {192, 128, 64}, {160, 128, 64}, {128, 128, 64},
-                           {96, 128, 64},  {64, 128, 64},   {32, 128, 64},  {160, 192, 64}, {128, 192, 64},
-                           {96, 192, 64},  {64, 192, 64},   {96, 256, 64},  {64, 256, 64},  {32, 256, 64},
-                           {256, 64, 64},  {192, 64, 64},   {128, 64, 64},  {96, 64, 64},   {64, 64, 64},
-                           {32, 64, 64},   {128, 128, 128}, {64, 128, 128}, {32, 128, 128}, {128, 64, 128},
-                           {64, 64, 128},  {32, 64, 128}};
+constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {160, 128, 64}, {128, 128, 64},
+                           {96, 128, 64},   {64, 128, 64},   {160, 192, 64},  {128, 192, 64}, {96, 192, 64},
+                           {96, 256, 64},   {64, 256, 64},   {256, 64, 64},   {192, 64, 64},  {128, 64, 64},
+                           {192, 128, 128}, {160, 128, 128}, {128, 128, 128}, {96, 128, 128}, {64, 128, 128},
+                           {32, 128, 128},  {128, 192, 128}, {64, 192, 128},  {64, 256, 128}, {32, 256, 128},
+                           {256, 64, 128},  {192, 64, 128},  {128, 64, 128},  {64, 64, 128},  {32, 64, 128}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
 KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
@@ -48,6 +48,28 @@ std::optional<TmaOperands> LeftOf(const PartContext& context, const MatmulProble
   const bool plain = part.prologue.empty() && part.operands[part.lhs].dtype == part.packed.dtype &&
                      problem.a_k_major && problem.a_vector == 8;
   return plain ? TmaLeftOf(part, problem) : std::nullopt;
+}
+
+constexpr int64_t kRegisters = 65536, kMostRegisters = 255;  // of a multiprocessor, of a thread
+
+// Registers that each thread of so many blocks a multiprocessor has.
+int64_t RegistersOf(const PackedTiles& matmul, int64_t resident) {
+  // Four warps at a time have registers.
+  const int64_t threads = (matmul.threads() + 127) / 128 * 128 * resident;
+  return std::min(kMostRegisters, kRegisters / threads / 8 * 8);
+}
+// Those that a thread needs, about; with fewer, instructions of wgmma wait for one another.
+int64_t RegistersNeeded(const PackedTiles& matmul) {
+  constexpr int64_t kOthers = 36;
+  return matmul.m / 2 + matmul.half_k() / 2 + kOthers;
+}
+// Those that threads which multiply can have where the others leave theirs: the launch's, less what these
+// keep.
+int RegistersLeft(const PackedTiles& matmul) {
+  const int64_t groups = matmul.groups(), launched = kRegisters / ((groups + 1) * 128) / 8 * 8;
+  const int64_t left = ((groups + 1) * launched - kCopierRegisters) / groups / 8 * 8;
+  constexpr int64_t kMost = 240;
+  return static_cast<int>(std::min(left, kMost));
 }
 
 // All but stages and the words that are read ahead.
@@ -74,6 +96,9 @@ PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, b
   matmul.zero = part.packed.zero;
   matmul.bf16 = part.packed.dtype == DType::kBF16;
   matmul.a_made = a_made;
+  // Parts of one kernel have one launch: what is left over of it, only a kernel of one part knows.
+  if (!a_made && context.share == 1 && RegistersNeeded(matmul) > RegistersOf(matmul, 1))
+    matmul.registers = RegistersLeft(matmul);
   matmul.b_constant =
       AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
   return matmul;
@@ -89,24 +114,12 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
          ((block & (block - 1)) == 0 || block >= problem.k);
 }
 
-// Registers that each thread of so many blocks a multiprocessor can have, and those that a thread needs,
-// about.
-int64_t RegistersOf(const PackedTiles& matmul, int64_t resident) {
-  constexpr int64_t kAll = 65536, kMost = 255;
-  // Four warps at a time have registers.
-  const int64_t threads = (matmul.threads() + 127) / 128 * 128 * resident;
-  return std::min(kMost, kAll / threads / 8 * 8);
-}
-int64_t RegistersNeeded(const PackedTiles& matmul) {
-  constexpr int64_t kOthers = 24;
-  return matmul.m / 2 + matmul.half_k() / 2 + kOthers;
-}
-
 // Whether a half of a stage has whole words of codes, blocks that split K have steps, and accumulators fit
 // registers beside what is unpacked.
 bool Fits(const PackedTiles& matmul) {
+  const int64_t registers = matmul.registers > 0 ? matmul.registers : RegistersOf(matmul, 1);
   return matmul.half_k() * matmul.bits >= 128 && matmul.split_k * 2 <= std::max(2, matmul.steps()) &&
-         RegistersNeeded(matmul) <= RegistersOf(matmul, 1);
+         RegistersNeeded(matmul) <= registers;
 }
 
 int64_t ClusterTiles(const MatmulProblem& problem, const PackedTiles& matmul) {
@@ -145,15 +158,16 @@ int Stages(const PartContext& context, const MatmulProblem& problem, const Packe
   return stages < kLeast || stages * bytes < accumulators ? 0 : static_cast<int>(stages);
 }
 
-// Cycles of a stage: bound by what is copied, by one multiprocessor or by all, by what is unpacked, or by
-// what is multiplied. `blocks` are at work at once, on `device` of the GPU.
-double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double blocks, double device) {
-  const double bytes = matmul.a_bytes() + matmul.b_bytes();
-  const double copy = std::max(bytes / gpu.l2_tma_bytes, bytes * blocks * device / gpu.l2_all_bytes);
-  const double columns = matmul.b_count * matmul.n, stage = matmul.stage_k;
-  const double multiply = matmul.m * columns * stage / gpu.wgmma_packed;
-  const double unpack = columns / 64 * stage / 16 * (matmul.bits == 8 ? 36 : 28);
-  return std::max({copy, multiply, unpack});
+// Cycles of a stage of so many blocks on one multiprocessor: bound by what is copied, and by what is
+// multiplied and unpacked, which do not wholly go on beside each other.
+double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double resident) {
+  constexpr double kPower = 2.5;
+  const double copy = (matmul.a_bytes() + matmul.b_bytes()) * resident / gpu.l2_tma_bytes;
+  // Of half a stage: 16s of K of all warpgroups, and what they multiply.
+  const double slices = matmul.groups() * resident * matmul.half_k() / 16.0;
+  const double multiply = slices * matmul.m * 64 * 16 / gpu.wgmma_packed;
+  const double unpack = gpu.unpack_start + gpu.unpack_slice * slices;
+  return std::max(copy, 2 * std::pow(std::pow(multiply, kPower) + std::pow(unpack, kPower), 1 / kPower));
 }
 
 double EndCycles(const GpuTable& gpu, const Part& part, const PackedTiles& matmul) {
@@ -170,18 +184,18 @@ double EndCycles(const GpuTable& gpu, const Part& part, const PackedTiles& matmu
 // Cycles of the busiest multiprocessor.
 double Cycles(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
   const GpuTable& gpu = GpuTableOf(context.target);
-  const double processors = context.Processors(), cluster = matmul.split_k;
+  const double processors = context.Processors(), split = matmul.split_k;
+  const auto resident = static_cast<double>(Resident(problem, matmul, processors));
   const double used = UsedByClusters(gpu, matmul.split_k);
-  const double at_once = std::max(1.0, std::floor(used * processors / cluster));
+  const double at_once = std::max(1.0, std::floor(used * processors * resident / split));
   const double tiles = static_cast<double>(ClusterTiles(problem, matmul));
-  const double busiest = std::ceil(tiles / at_once);
-  const double steps = std::ceil(static_cast<double>(matmul.steps()) / cluster);
-  const double blocks = std::min(tiles, at_once) * cluster, device = gpu.processors / processors;
+  const double rounds = std::ceil(tiles / at_once), steps = std::ceil(matmul.steps() / split);
+  const double blocks = std::min(tiles, at_once) * split;
   // All of B comes once from memory, as fast as the blocks at work ask for it.
   const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * matmul.bits) / 8;
   const double memory = bytes / (gpu.memory_bytes * std::min(1.0, blocks / gpu.memory_processors));
-  return gpu.tma_start + std::max(memory, busiest * (steps * StepCycles(gpu, matmul, blocks, device) +
-                                                     EndCycles(gpu, context.part, matmul)));
+  return gpu.tma_start + std::max(memory, rounds * (steps * StepCycles(gpu, matmul, resident) +
+                                                    resident * EndCycles(gpu, context.part, matmul)));
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
