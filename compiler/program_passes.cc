@@ -12,6 +12,7 @@
 #include "compiler/schedule/streams.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
+#include "formats/plan/plan_timeline.h"
 #include "formats/plan/verifier.h"
 
 namespace rondo {
@@ -144,6 +145,7 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 // Of the pairs given by name, those that this model has one name of: the other must be there as well.
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
+  options.states = program->shared_caches;
   for (const StateName& state : compilation->options.states) {
     const auto& inputs = program->graph.inputs;
     const auto& outputs = program->graph.outputs;
@@ -168,6 +170,15 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   FuseOptions options;
   options.target = compilation->options.targets.deciding();
   if (!options.target.is_host()) options.longest_kept_row = 1024;
+  const std::vector<Target>& targets = compilation->options.targets.all;
+  const bool teams = std::all_of(targets.begin(), targets.end(), [](const Target& target) {
+    return target.is_host() || TargetOf(target.gpu->architecture).clusters();
+  });
+  if (teams && !options.target.is_host()) {
+    options.least_shared_row = kLeastTeamRow;
+    options.most_shared_row = kMostTeamRow;
+    options.most_shared_rows = kMostTeamRows;
+  }
   options.tf32 = compilation->options.precision == Precision::kTf32;
   options.device = program->device;
   FuseReport report;
@@ -224,6 +235,7 @@ Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
     if (programs[0] != &compilation->programs[first]) continue;
     OverlapOptions overlap;
     overlap.costs = CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(devices.size()));
+    overlap.costs.measured = options.profile.times;
     overlap.budget = options.overlap_budget;
     overlap.break_before = options.break_before;
     std::vector<OverlapReport> reports = OverlapOnDevices(devices, overlap);
@@ -308,9 +320,12 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
     options.values.insert(options.values.end(), program.values.begin(), program.values.end());
   options.targets = compilation->options.targets;
   options.weights_file = compilation->options.weights_file;
+  options.times = compilation->options.profile.times;
   RONDO_ASSIGN_OR_RETURN(compilation->emitted,
                          EmitPlan(std::move(planned), options, &compilation->emit_report));
   FinishReport(compilation->emit_report, &compilation->report);
+  const PlanData& plan = compilation->emitted.plan;
+  compilation->report.estimates = OriginsOf(CostModelOf(plan), plan).Text();
   *text = compilation->emit_report.text;
   return Status::Ok();
 }

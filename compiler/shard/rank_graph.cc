@@ -22,13 +22,14 @@ using ir::Op;
 class Rewriter {
  public:
   Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank,
-           StageNumber stage)
+           StageNumber stage, WeightForms* held)
       : g_(graph),
         c_(candidates),
         costs_(costs),
         devices_(costs.devices()),
         rank_(rank),
         stage_(stage),
+        held_(held),
         there_(static_cast<size_t>(graph.size())),
         runs_(static_cast<size_t>(graph.size()), kNoNode) {}
 
@@ -211,11 +212,11 @@ class Rewriter {
     return b->Select(below, outside, b->Select(fits, inside, outside));
   }
 
-  // What was read where `place` is this device's, else 0.
+  // What was read where `place` is this device's, else what changes no number that it is added to.
   NodeId OnlyOwn(NodeId read, NodeId place, const std::vector<std::string>& sources) {
     ir::Builder b(&out_);
     b.SetSources(sources);
-    const NodeId nothing = b.Scalar(b.dtype(read), 0);
+    const NodeId nothing = b.Scalar(b.dtype(read), -0.0);  // to which -0 adds up as well
     const int64_t own = out_.node(read).As<ir::IndexedAttrs>().dims[static_cast<size_t>(over_)].extent;
     return InRange(&b, place, own, read, nothing);
   }
@@ -295,6 +296,8 @@ class Rewriter {
     const auto data = ShareOf(node.As<ir::ConstantAttrs>().data, form, devices_, rank_);
     node.shape = data->shape;
     node.attrs = ir::ConstantAttrs{data};
+    const std::string key = held_ == nullptr ? "" : WeightKey(*g_.node(id).As<ir::ConstantAttrs>().data);
+    if (!key.empty()) (*held_)[key].push_back(form);
     return there[form] = out_.Add(std::move(node));
   }
 
@@ -353,6 +356,7 @@ class Rewriter {
   const Costs& costs_;
   const int64_t devices_, rank_;
   const StageNumber stage_;
+  WeightForms* held_;
   Graph out_;
   std::vector<std::map<Form, NodeId>> there_;  // by node of the old graph
   std::vector<NodeId> runs_;                   // by node of the old graph: what does its work
@@ -364,8 +368,8 @@ class Rewriter {
 }  // namespace
 
 Result<Graph> RankGraph(const Graph& graph, const Candidates& candidates, const Costs& costs,
-                        const Assignment& assignment, int64_t rank, StageNumber stage) {
-  Rewriter rewriter(graph, candidates, costs, rank, stage);
+                        const Assignment& assignment, int64_t rank, StageNumber stage, WeightForms* held) {
+  Rewriter rewriter(graph, candidates, costs, rank, stage, held);
   rewriter.NoteOutputs();
   return rewriter.Run(assignment);
 }

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
 #include "compiler/shard/given_forms.h"
+#include "compiler/shard/pad_heads.h"
 #include "compiler/shard/pad_uneven.h"
 #include "compiler/shard/rank_graph.h"
 
@@ -29,6 +31,9 @@ bool Divides(const Shape& shape, int64_t devices) {
 std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, int64_t devices) {
   if (!Divides(graph.node(id).shape, devices)) return "no dim of it divides by " + std::to_string(devices);
   const auto& forms = candidates.forms[static_cast<size_t>(id)];
+  if (graph.IsConstant(id) && graph.node(id).As<ir::ConstantAttrs>().data->packed != nullptr &&
+      std::none_of(forms.begin(), forms.end(), IsSplit))
+    return "no share of it has whole blocks of scales, 16 columns and 32 rows";
   if (std::none_of(forms.begin(), forms.end(), IsSplit)) return "what reads it does not divide";
   return "to share it would send more than it saves";
 }
@@ -142,14 +147,24 @@ std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const G
   return names;
 }
 
+// Whether each device has equally many of its heads, one range of them.
+bool IsDealtOut(const PaddedState& state, const Graph& padded, Form form, int64_t devices) {
+  for (const ir::GraphInput& input : padded.inputs) {
+    if (input.name != state.input || !IsSplit(form) || CopiesOf(form) != 1) continue;
+    const SplitDim split = DimOf(padded.node(input.node).shape, form, devices);
+    return split.dim == state.dim && split.inner * devices == state.to * state.inner;
+  }
+  return false;
+}
+
 std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> dims;
-  for (const PaddedDim& dim : padded) dims[{dim.from, dim.to}].push_back(dim.name);
+  std::map<std::tuple<bool, int64_t, int64_t>, std::vector<std::string>> dims;
+  for (const PaddedDim& dim : padded) dims[{dim.heads, dim.from, dim.to}].push_back(dim.name);
   std::string text;
   for (const auto& [dim, names] : dims) {
-    text += "\npadded, for " + std::to_string(devices) +
-            " devices to divide it: " + std::to_string(dim.first) + " to " + std::to_string(dim.second) +
-            ", " + names[0];
+    const auto& [heads, from, to] = dim;
+    text += "\npadded, for " + std::to_string(devices) + " devices to divide it: " + std::to_string(from) +
+            " to " + std::to_string(to) + (heads ? " heads, " : ", ") + names[0];
     if (names.size() > 1) text += " and " + std::to_string(names.size() - 1) + " more";
   }
   return text;
@@ -157,11 +172,12 @@ std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
 
 // Of a graph whose weights are separate and whose dims are as they are to be.
 Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hints, StageNumber stage,
-                   StateForms* states, ShardedGraph* out) {
+                   StateForms* states, WeightForms* weights, ShardedGraph* out) {
   const int64_t devices = costs.devices();
   *out = {};
   const Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
   Candidates candidates = FindCandidates(graph, costs, *states, given.forms);
+  NoteHeld(graph, *weights, &candidates);
   RONDO_RETURN_IF_ERROR(FollowGiven(graph, costs, given, &candidates));
   const Assignment assignment = Assign(graph, candidates, costs, *states);
   for (const Step& step : assignment.steps) {
@@ -174,7 +190,8 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
     out->states[graph.inputs[input].name] = form;
   }
   for (int64_t rank = 0; rank < devices; ++rank) {
-    RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage));
+    RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage,
+                                                      rank == 0 ? weights : nullptr));
     out->ranks.push_back(std::move(local));
   }
   out->text = Describe(graph, candidates, out->ranks) + given.text;
@@ -184,7 +201,7 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
 }  // namespace
 
 Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
-                  const DeviceHints* hints) {
+                  const DeviceHints* hints, WeightForms* weights, bool pad_states) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const bool given = hints != nullptr && !hints->shares.empty();
@@ -194,14 +211,25 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
   for (;;) {
     Graph padded = graph;
     std::vector<PaddedDim> dims;
-    if (!given) dims = PadUneven(costs, leave, &padded);
+    if (!given) {
+      dims = PadHeads(costs, leave, pad_states, &padded);
+      for (PaddedDim& dim : PadUneven(costs, leave, &padded)) dims.push_back(std::move(dim));
+    }
     StateForms forms = *states;
-    RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, out));
-    const std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
+    WeightForms held = weights == nullptr ? WeightForms() : *weights;
+    RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, &held, out));
+    std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
+    for (const PaddedDim& dim : dims) {
+      for (const PaddedState& state : dim.states) {
+        out->padded.push_back(state);
+        if (!IsDealtOut(state, padded, out->states[state.input], devices)) in_vain.insert(dim.name);
+      }
+    }
     const size_t before = leave.size();
     leave.insert(in_vain.begin(), in_vain.end());
     if (leave.size() > before) continue;
     *states = std::move(forms);
+    if (weights != nullptr) *weights = std::move(held);
     out->text += PaddedText(dims, devices);
     return Status::Ok();
   }
