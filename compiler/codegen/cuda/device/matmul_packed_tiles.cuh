@@ -168,14 +168,18 @@ struct PackedTilesSums {
       constexpr int LAST = (MATMUL.columns + 15) / 16 - 1;
       const int wanted = n / 16 + warp % (N / 16), tile = wanted < LAST ? wanted : LAST;
       const i64 at = (i64)tile * 16 + (lane >> 2) * 2;
-      const bool second = MATMUL.b_count > 1 && warp >= N / 16;
-      const char* scales = second ? b.scales[MATMUL.b_count - 1] : b.scales[0];
+      const char *scales = b.scales[0], *zeros = b.zeros[0];
+#pragma unroll
+      for (int j = 1; j < MATMUL.b_count; ++j) {
+        const bool own_matrix = warp / (N / 16) == j;
+        const char* const scales_j = b.scales[j];
+        scales = own_matrix ? scales_j : scales;
+        if (MATMUL.zeros) zeros = own_matrix ? b.zeros[j] : zeros;
+      }
 #pragma unroll
       for (int c = 0; c < 2; ++c) {
         scale[c] = packed_scale<Unpack::SCALE_TYPE>(scales, at + c);
-        if (MATMUL.zeros)
-          unpack.column_zeros[c] =
-              packed_scale<Unpack::SCALE_TYPE>(second ? b.zeros[MATMUL.b_count - 1] : b.zeros[0], at + c);
+        if (MATMUL.zeros) unpack.column_zeros[c] = packed_scale<Unpack::SCALE_TYPE>(zeros, at + c);
       }
     }
   }

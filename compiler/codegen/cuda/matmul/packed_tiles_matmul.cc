@@ -42,12 +42,15 @@ KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
   return configuration;
 }
 
-// A's map, where TMA can bring A as it is.
+// A's map, where TMA can bring A as it is, in the least tiles at least.
 std::optional<TmaOperands> LeftOf(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kLeastRows = 32;
   const Part& part = context.part;
   const bool plain = part.prologue.empty() && part.operands[part.lhs].dtype == part.packed.dtype &&
                      problem.a_k_major && problem.a_vector == 8;
-  return plain ? TmaLeftOf(part, problem) : std::nullopt;
+  const std::optional<TmaOperands> left = plain ? TmaLeftOf(part, problem) : std::nullopt;
+  const bool whole = left && (left->m_run >= problem.m || left->m_run % kLeastRows == 0);
+  return whole ? left : std::nullopt;
 }
 
 constexpr int64_t kRegisters = 65536, kMostRegisters = 255;  // of a multiprocessor, of a thread
@@ -109,7 +112,7 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
   const int64_t block = part.packed.block;
   return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
          part.packed.type != PackedType::kNone && part.acc_type == TapeType::kF32 &&
-         Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.b_count <= 2 &&
+         Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.b_count <= 4 &&
          problem.m > kMostRows && problem.n >= 16 && problem.k % 8 == 0 &&
          ((block & (block - 1)) == 0 || block >= problem.k);
 }
