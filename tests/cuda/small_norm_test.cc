@@ -44,8 +44,13 @@ Norm NormOf(const Case& c, Memory* memory) {
 // One collective of a rank, each block on a thread of its own.
 void DoNorm(Ranks* ranks, u32 rank, const Case& c, Memory* memory) {
   const Group group = ranks->Of(rank);
-  Call call = {
-      memory->from.data(), memory->to.data(), memory->from.size(), &ranks->faults[rank], 7, c.element, nullptr};
+  Call call = {memory->from.data(),
+               memory->to.data(),
+               memory->from.size(),
+               &ranks->faults[rank],
+               7,
+               c.element,
+               nullptr};
   const Norm norm = NormOf(c, memory);
   if (ranks->states[rank].dead != 0) return;
   const auto blocks = static_cast<u32>(BlocksOf(norm, c.element));
