@@ -73,6 +73,7 @@ void Grouping::ReductionGroup(NodeId first) {
   rows.domain = c_.node(input).shape;
   rows.reduced = c_.node(first).shape;
   rows.axes = c_.node(first).As<ir::ReduceAttrs>().axes;
+  rows.input = input;
   Kinds kinds;
   kinds.emplace(first, Kind::kRow);
   group->rows.push_back(first);
@@ -91,6 +92,7 @@ void Grouping::ReductionGroup(NodeId first) {
       for (NodeId reader : c_.readers[member]) {
         grew |= TryCluster(rows, id, &kinds, reader);
       }
+      grew |= TakeReductionsBeside(rows, id, &kinds, member);
     }
   }
   c_.groups[id].anchors = {first};
@@ -120,6 +122,68 @@ bool Grouping::TakesReduction(const Group& group, NodeId id) const {
     levels[member] = level;
   }
   return true;
+}
+
+// Whether it is a reduction over rows of the same shape that reads no member.
+bool Grouping::CanReduceBeside(const Rows& rows, int group, NodeId id) const {
+  const Node& node = c_.node(id);
+  if (node.op != Op::kReduce || !Free(id) || c_.FusionOff(id) || !TakesReduction(c_.groups[group], id))
+    return false;
+  const NodeId input = node.inputs[0], base = c_.base(input);
+  const View view = c_.graph.ViewOf(input);
+  const bool same = base == c_.base(rows.input) && view == c_.graph.ViewOf(rows.input);
+  return view.shape() == rows.domain && node.As<ir::ReduceAttrs>().axes == rows.axes &&
+         (same || ir::IsDense(view, rows.domain.elements())) && !c_.InGroup(base, group) &&
+         c_.SamePlace(c_.groups[group].nodes[0], id);
+}
+
+// A reduction of what the cluster's first reads, too, or one whose result members read.
+bool Grouping::TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id) {
+  if (!CanReduceBeside(rows, group, id)) return false;
+  const std::vector<NodeId>& members = c_.groups[group].nodes;
+  if (cycles_.WouldCycleAsReader(members, id) || cycles_.WouldCycleAsProducer(members, id)) return false;
+  if (!budget_.Take(c_.groups[group], id)) return false;
+  Join(&c_.groups[group], id);
+  (*kinds)[id] = Kind::kRow;
+  c_.groups[group].rows.push_back(id);
+  AbsorbElements(rows, group, kinds, {id});
+  return true;
+}
+
+// Whether it is made, by pointwise steps, of a reduction that can be taken in.
+bool Grouping::LeadsToReductionBeside(const Rows& rows, int group, NodeId id, int depth) const {
+  constexpr int kMostDepth = 4;
+  const Node& node = c_.node(id);
+  if (node.op != Op::kPointwise || !Free(id)) return CanReduceBeside(rows, group, id);
+  return depth < kMostDepth && std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+           return LeadsToReductionBeside(rows, group, c_.base(input), depth + 1);
+         });
+}
+
+// What only members read, once a row, of a reduction that can then be taken in itself.
+bool Grouping::TryRowProducer(const Rows& rows, int group, Kinds* kinds, NodeId id) {
+  const Node& node = c_.node(id);
+  if (node.op != Op::kPointwise || !Free(id) || c_.stored[id] || !AllReadersIn(id, group)) return false;
+  if (!LeadsToReductionBeside(rows, group, id, 0) || KindOf(rows, *kinds, id) != Kind::kRow ||
+      !c_.SamePlace(c_.groups[group].nodes[0], id) ||
+      cycles_.WouldCycleAsProducer(c_.groups[group].nodes, id) || !budget_.Take(c_.groups[group], id))
+    return false;
+  Join(&c_.groups[group], id);
+  (*kinds)[id] = Kind::kRow;
+  c_.groups[group].rows.push_back(id);
+  return true;
+}
+
+bool Grouping::TakeReductionsBeside(const Rows& rows, int group, Kinds* kinds, NodeId member) {
+  bool grew = false;
+  for (NodeId input : c_.node(member).inputs) {
+    const NodeId base = c_.base(input);
+    grew |= TryBeside(rows, group, kinds, base) || TryRowProducer(rows, group, kinds, base);
+    if (c_.node(member).op != Op::kReduce) continue;
+    const std::vector<NodeId> readers = c_.readers[base];
+    for (NodeId reader : readers) grew |= TryBeside(rows, group, kinds, reader);
+  }
+  return grew;
 }
 
 bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {

@@ -80,6 +80,18 @@ TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
   EXPECT_FALSE(Has(Text(few_blocks.maker, small), "staged_attention<"));
 }
 
+TEST(CudaTemplates, BlocksOfQueriesInFloatsShareTheirKeysInSharedMemory) {
+  AttentionMaker few({12, 1, 128, 32, 128, 32}, DType::kF32), many({192, 1, 256, 64, 256, 64}, DType::kF32),
+      odd({12, 1, 128, 30, 128, 30}, DType::kF32);
+  EXPECT_TRUE(
+      Has(Text(few.maker), "fma_attention<FmaAttention{1, 32, 32, 2}"));  // a block for each 16 queries
+  EXPECT_EQ(Text(few.maker).grid, 12u * 8);
+  EXPECT_TRUE(Has(Text(many.maker), "fma_attention<FmaAttention{4, 64, 64, 2}"));
+  EXPECT_TRUE(Has(Text(many.maker, kAmpere), "fma_attention<"));
+  EXPECT_FALSE(Has(Text(odd.maker), "fma_attention<"));              // vectors of four have no such end
+  EXPECT_FALSE(Has(Text(few.maker, kHopper, 4), "fma_attention<"));  // nor would they be aligned
+}
+
 TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
   AttentionMaker attention({12, 1, 128, 64, 128, 64}, DType::kF16);
   const Kernel kernel = attention.maker.Make();
@@ -217,6 +229,25 @@ TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
   EXPECT_EQ(Text(maker, kHopper, 2).grid, 32u);  // 1
 }
 
+TEST(CudaTemplates, BytesMoveAsVectors) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {16, 512};
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = 2;
+  const uint16_t x = maker.Operand(DType::kU8, Mode::kRead, {0, 1}),
+                 y = maker.Operand(DType::kI8, Mode::kWrite, {0, 1});
+  TapeMaker body;
+  body.Store(y, DType::kI8, body.Load(x, DType::kU8));
+  maker.part.body = maker.Keep(body);
+  const KernelText text = Text(maker);
+  EXPECT_TRUE(Has(text, "widen_u8<8>") && Has(text, "store_i8<8>")) << text.text;
+  EXPECT_EQ(text.grid, 4u);
+  EXPECT_FALSE(Has(Text(maker, kHopper, 2), "store_i8<"));  // two bytes are no word
+  const Result<std::vector<uint8_t>> code = CompileCuda(text.text, "sm_90a", "");
+  EXPECT_TRUE(code.ok()) << code.status().message();
+}
+
 struct WindowText {
   Arena arena;
   PartMaker maker{&arena};
@@ -227,6 +258,13 @@ struct WindowText {
     text = Text(maker, kHopper, alignment);
   }
 };
+
+TEST(CudaTemplates, TheGreatestOfBytesIsFoundAmongTheFloatsThatTheyAre) {
+  WindowCase v{Combine::kMax, 1, 64, {56, 56}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, true};
+  EXPECT_TRUE(Has(WindowText(v, DType::kU8).text, "WindowLine<LaneU8, WINDOW_MAX, "));
+  v.combine = Combine::kSum;
+  EXPECT_FALSE(Has(WindowText(v, DType::kU8).text, "WindowLine<"));
+}
 
 TEST(CudaTemplates, ConvolutionsOfOneChannelAGroupSlideAlongTheLastAxis) {
   WindowCase v{Combine::kProduct, 1, 96, {56, 56}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, true, true};
