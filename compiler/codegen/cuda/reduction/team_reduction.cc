@@ -166,8 +166,10 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   }
   PartLaunch launch;
   launch.cluster = static_cast<uint32_t>(shape.cluster);
-  // Not every multiprocessor is in a place for a cluster: where they are all wanted, two blocks share one.
-  if (2 * blocks > context.target.processors) launch.resident = 2;
+  // Not every multiprocessor is in a place for a cluster: where all are wanted for long, two blocks share
+  // one.
+  constexpr size_t kManyStages = 8;
+  if (2 * blocks > context.target.processors && part.stages.size() > kManyStages) launch.resident = 2;
   return WithBlocks(launch, blocks);
 }
 
