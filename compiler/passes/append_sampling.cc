@@ -45,7 +45,7 @@ class Sampler {
   // `logits` [rows, words], `sampling` [rows, 3], `draws` [rows, 2].
   Sampler(Builder& b, NodeId logits, NodeId sampling, NodeId draws)
       : b_(b), words_(b.shape(logits)[1]), draws_(draws) {
-    // One reader of the logits, who keeps them finite.
+    raw_ = logits;
     logits_ = b.BinaryScalar(TapeOp::kMax, logits, kLeast);
     greatest_ = Reduce(ReduceKind::kMax, logits_);
     temperature_ = b.Slice(sampling, 1, 0, 1, 1);
@@ -80,7 +80,7 @@ class Sampler {
       range = b_.Sub(b_.Add(from, width), from);
       for (int part = 1; part < kParts; ++part) {
         at = b_.Add(at, width);
-        const NodeId above = b_.Binary(TapeOp::kLessEqual, at, logits_);
+        const NodeId above = b_.Binary(TapeOp::kLessEqual, at, raw_);
         const NodeId each =
             weights == kNoNode ? b_.Cast(above, DType::kF32) : b_.Select(above, weights, F32(0));
         const NodeId enough = b_.Binary(TapeOp::kLessEqual, least, Reduce(ReduceKind::kSum, each));
@@ -100,7 +100,7 @@ class Sampler {
   }
 
   NodeId TopP(NodeId from, NodeId scaled) {
-    const NodeId kept = b_.Binary(TapeOp::kLessEqual, from, logits_);
+    const NodeId kept = b_.Binary(TapeOp::kLessEqual, from, raw_);
     const NodeId weights = b_.Unary(TapeOp::kExp, scaled);
     const NodeId all = Reduce(ReduceKind::kSum, b_.Select(kept, weights, F32(0)));
     const NodeId found = Search(from, b_.Mul(mass_, all), weights);
@@ -132,7 +132,7 @@ class Sampler {
   Builder& b_;
   const int64_t words_;
   const NodeId draws_;
-  NodeId logits_ = kNoNode;  // [rows, words], finite
+  NodeId raw_ = kNoNode, logits_ = kNoNode;  // [rows, words]: as they are, and finite
   NodeId greatest_ = kNoNode, temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode;  // [rows, 1]
 };
 

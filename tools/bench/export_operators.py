@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One operator of an image network alone, between inputs and outputs of the model, as ONNX models with random weights.
+"""One operator of an image network alone, between inputs and outputs of the model, as ONNX models with random weights;
+and reductions of long rows of f16, which are few (for rondo bench on a GPU).
 
 What a network does with the order of its channels does not help here: both sides have their channels first. Each
 model is one file FOLDER/NAME.onnx, for ort_networks.py.
@@ -25,6 +26,29 @@ OPERATORS = {
     "averagepool2x2_64_56x56": ("AveragePool", [1, 64, 56, 56], 0, [2, 2], 2, 1),
 }
 
+# name: operator, rows and their elements
+ROWS = {f"{operator.lower()}_{rows}x{elements}": (operator, [rows, elements])
+        for operator, elements in (("Softmax", 128256), ("ArgMax", 128256), ("ReduceMax", 1 << 20)) for rows in (1, 16)}
+
+
+def save(node, name, folder, ports, weights=()):
+    graph = helper.make_graph([node], name, ports[:1], ports[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 9
+    onnx.checker.check_model(model)
+    onnx.save(model, folder / f"{name}.onnx")
+
+
+def export_rows(name, folder):
+    operator, shape = ROWS[name]
+    listed = operator == "ReduceMax"  # its axes are an input
+    node = helper.make_node(operator, ["x", "axes"] if listed else ["x"], ["y"], **({} if listed else {"axis": -1}))
+    weights = [numpy_helper.from_array(np.array([1]), "axes")] if listed else []
+    out = onnx.TensorProto.INT64 if operator == "ArgMax" else onnx.TensorProto.FLOAT16
+    of = shape if operator == "Softmax" else [shape[0], 1]
+    save(node, name, folder, [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT16, shape),
+                              helper.make_tensor_value_info("y", out, of)], weights)
+
 
 def export(name, folder, generator):
     operator, shape, channels, kernel, stride, groups = OPERATORS[name]
@@ -41,22 +65,21 @@ def export(name, folder, generator):
     node = helper.make_node(operator, ["x"] + [w.name for w in weights], ["y"], **attributes)
     ports = [helper.make_tensor_value_info(port, onnx.TensorProto.FLOAT, of)
              for port, of in (("x", shape), ("y", [1, channels or shape[1]] + points))]
-    graph = helper.make_graph([node], name, ports[:1], ports[1:], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
-    model.ir_version = 9
-    onnx.checker.check_model(model)
-    onnx.save(model, folder / f"{name}.onnx")
+    save(node, name, folder, ports, weights)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="by default all of them")
+    parser.add_argument("names", nargs="*", help=f"by default all of networks; of rows: {', '.join(ROWS)}")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the models")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or OPERATORS:
-        export(name, arguments.out, np.random.default_rng(arguments.seed))
+        if name in ROWS:
+            export_rows(name, arguments.out)
+        else:
+            export(name, arguments.out, np.random.default_rng(arguments.seed))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 // Reductions of rows that all threads of a cluster share: warps, then blocks, each of which tells every other
-// one. In order: team_warp by all threads, __syncthreads, team_send by one warp, cluster_barrier, team_take
-// by all. What was sent may be overwritten after the next but one cluster_barrier: two places take turns.
+// one. In order: team_warp by all threads, __syncthreads, team_expect, team_send by one warp each, team_wait,
+// team_take by all. There are two places, which take turns: who has heard from a block in one round knows
+// that it has read what was there the round before.
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ROW_TEAM_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ROW_TEAM_CUH_
 
 #include "compiler/codegen/cuda/device/cluster.cuh"
+#include "compiler/codegen/cuda/device/mbarrier.cuh"
 #include "compiler/codegen/cuda/device/reductions.cuh"
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 
@@ -19,9 +21,20 @@ template <typename T>
 DEV T team_value(const u64& stored) {
   return *(const T*)&stored;
 }
-// Into the shared memory of another block of the cluster.
-DEV void store_far(u32 address, u64 value) {
-  asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(address), "l"(value) : "memory");
+// Before anything is sent: of the block's own two barriers.
+DEV void team_begin(u64 (&done)[2]) {
+  if (threadIdx.x == 0) {
+    mbarrier_init(shared_address(&done[0]), 1);
+    mbarrier_init(shared_address(&done[1]), 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  cluster_barrier();
+}
+DEV void team_expect(u64 (&done)[2], u32 round, u32 bytes) {
+  if (threadIdx.x == 0) mbarrier_expect(shared_address(&done[round & 1]), bytes);
+}
+DEV void team_wait(u64 (&done)[2], u32 round) {
+  mbarrier_wait(shared_address(&done[round & 1]), round >> 1 & 1);
 }
 template <typename T>
 DEV u64 team_bits(T value) {
@@ -37,13 +50,14 @@ DEV void team_warp(T v, TeamWarps& warps) {
   if ((threadIdx.x & 31) == 0) warps.values[threadIdx.x >> 5] = team_bits(v);
 }
 template <typename Op, typename T, int BLOCKS>
-DEV void team_send(const TeamWarps& warps, TeamBlocks& blocks, u32 rank) {
+DEV void team_send(const TeamWarps& warps, TeamBlocks& blocks, u64& done, u32 rank) {
   const u32 to = threadIdx.x & 31;
   T v = team_value<T>(warps.values[0]);
 #pragma unroll
   for (int w = 1; w < 8; ++w) v = Op::of(v, team_value<T>(warps.values[w]));
-  if (to < BLOCKS) store_far(remote_shared(shared_address(&blocks.values[rank]), to), team_bits(v));
-  __syncwarp();
+  if (to >= BLOCKS) return;
+  store_async(remote_shared(shared_address(&blocks.values[rank]), to), team_bits(v),
+              remote_shared(shared_address(&done), to));
 }
 template <typename Op, typename T, int BLOCKS>
 DEV T team_take(const TeamBlocks& blocks) {
@@ -80,16 +94,15 @@ DEV void team_best(const TeamWarps& found, T& v, i64& at) {
     team_better<max, last>(team_value<T>(found.values[k]), found.positions[k], v, at);
 }
 template <bool max, bool last, typename T, int BLOCKS>
-DEV void team_send_position(const TeamWarps& warps, TeamBlocks& blocks, u32 rank) {
+DEV void team_send_position(const TeamWarps& warps, TeamBlocks& blocks, u64& done, u32 rank) {
   const u32 to = threadIdx.x & 31;
   T v;
   i64 at;
   team_best<max, last, 8>(warps, v, at);
-  if (to < BLOCKS) {
-    store_far(remote_shared(shared_address(&blocks.values[rank]), to), team_bits(v));
-    store_far(remote_shared(shared_address(&blocks.positions[rank]), to), (u64)at);
-  }
-  __syncwarp();
+  if (to >= BLOCKS) return;
+  const u32 barrier = remote_shared(shared_address(&done), to);
+  store_async(remote_shared(shared_address(&blocks.values[rank]), to), team_bits(v), barrier);
+  store_async(remote_shared(shared_address(&blocks.positions[rank]), to), (u64)at, barrier);
 }
 template <bool max, bool last, typename T, int BLOCKS>
 DEV i64 team_take_position(const TeamBlocks& blocks) {

@@ -3,33 +3,16 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_TMA_CUH_
 
-#include "compiler/codegen/cuda/device/types.cuh"
+#include "compiler/codegen/cuda/device/mbarrier.cuh"
 
 typedef TensorMapParam TensorMap;  // a parameter of the kernel
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-DEV void mbarrier_init(u32 barrier, u32 count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
-DEV void mbarrier_expect(u32 barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
 DEV void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 DEV void mbarrier_arrive_remote(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-DEV void mbarrier_wait(u32 barrier, u32 parity) {
-  u32 done;
-  do {
-    asm volatile(
-        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  } while (!done);
 }
 DEV void prefetch_tensor_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");

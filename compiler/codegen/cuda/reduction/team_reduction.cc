@@ -2,6 +2,7 @@
 // they find room there.
 // Stages that repeat are a loop: text that is run once waits for its own instructions.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "compiler/codegen/cuda/gpu_table.h"
@@ -87,22 +88,25 @@ void JoinTeam(Tape tape, const RowShape& shape, PartWriter* writer) {
   };
   const std::string blocks = Text(shape.cluster);
   const auto mine = [](size_t r) { return "team_warps[" + Text(r) + "]"; };
-  const auto all = [](size_t r) { return "team_all[turn][" + Text(r) + "]"; };
+  const auto all = [](size_t r) { return "team_all[round_of_team & 1][" + Text(r) + "]"; };
   each("warp",
        [&](size_t r, const std::string& slot, const std::string& call, const std::string& type, bool at) {
          writer->Line(call + type + ">(v" + slot + (at ? ", at" + slot : "") + ", " + mine(r) + ");");
        });
+  const auto places = [](size_t n, const TapeInst* inst) { return n + (IsArgReduction(inst->op) ? 2 : 1); };
+  const size_t words = std::accumulate(reductions.begin(), reductions.end(), size_t{0}, places);
   writer->Line("__syncthreads();");
+  writer->Line("team_expect(team_done, round_of_team, " + Text(words * 8) + "u * " + blocks + "u);");
   each("send", [&](size_t r, const std::string&, const std::string& call, const std::string& type, bool) {
     writer->Line("if (threadIdx.x / 32 == " + Text(r % 8) + ") " + call + type + ", " + blocks + ">(" +
-                 mine(r) + ", " + all(r) + ", rank);");
+                 mine(r) + ", " + all(r) + ", team_done[round_of_team & 1], rank);");
   });
-  writer->Line("cluster_barrier();");
+  writer->Line("team_wait(team_done, round_of_team);");
   each("take",
        [&](size_t r, const std::string& slot, const std::string& call, const std::string& type, bool) {
          writer->Line("s" + slot + " = " + call + type + ", " + blocks + ">(" + all(r) + ");");
        });
-  writer->Line("turn ^= 1;");
+  writer->Line("++round_of_team;");
 }
 
 void WriteStage(const PartContext& context, const RowShape& shape, const Stage& stage,
@@ -136,13 +140,14 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   writer->Line("const u32 rank = block % " + Text(shape.cluster) + "u, row = block / " + Text(shape.cluster) +
                "u;");
   writer->Line("const u32 lane = rank * " + Text(kCudaBlock) + "u + threadIdx.x;");
-  writer->Line("u32 turn = 0; (void)turn;");
+  writer->Line("__shared__ __align__(8) u64 team_done[2];");
+  writer->Line("u32 round_of_team = 0; (void)round_of_team;");
   writer->Decode("row", 0, part.outer);
   DeclareKept(types, shape, writer);
   const bool early = context.LeavesRoom(blocks);
   if (early) writer->Line("launch_dependents();");
   CacheOperands(context, shape, true, writer);
-  writer->Line("cluster_barrier();");  // who is written to must have begun
+  writer->Line("team_begin(team_done);");  // who is written to must have begun
   writer->Line("wait_for_earlier();");
   CacheOperands(context, shape, false, writer);
   DeclareScalars(types, writer);
@@ -161,6 +166,10 @@ Result<PartLaunch> WriteTeams(const PartContext& context, const KernelConfigurat
   }
   PartLaunch launch;
   launch.cluster = static_cast<uint32_t>(shape.cluster);
+  // Not every multiprocessor is in a place for a cluster: where all are wanted for long, two blocks share
+  // one.
+  constexpr size_t kManyStages = 8;
+  if (2 * blocks > context.target.processors && part.stages.size() > kManyStages) launch.resident = 2;
   return WithBlocks(launch, blocks);
 }
 
