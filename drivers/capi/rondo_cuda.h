@@ -59,7 +59,8 @@ typedef struct rondo_cuda_options {
   /* Other processes that run plans together with this one; NULL: none. Not kept. */
   const rondo_processes* processes;
   /* Who computes collectives: "nccl" (also by NULL), "small" (kernels of the driver's own over peer memory,
-   * whatever they can do) or "auto" (whichever is quicker by estimate). Not kept. */
+   * whatever they can do), "fused" (the same, and norms behind them) or "auto" (whichever is quicker
+   * by estimate). Not kept. */
   const char* collectives;
 } rondo_cuda_options;
 

@@ -37,6 +37,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(copy, "cuMemcpyDtoDAsync_v2"),
     RONDO_SYMBOL(fill, "cuMemsetD8Async"),
     RONDO_SYMBOL(module_load, "cuModuleLoadData"),
+    RONDO_SYMBOL(module_load_logged, "cuModuleLoadDataEx"),
     RONDO_SYMBOL(module_unload, "cuModuleUnload"),
     RONDO_SYMBOL(module_function, "cuModuleGetFunction"),
     RONDO_SYMBOL(function_attribute, "cuFuncSetAttribute"),

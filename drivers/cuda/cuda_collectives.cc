@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "drivers/cuda/cuda_constants.h"
 
@@ -168,7 +169,7 @@ Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, co
   uint64_t packs = 0;
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     if (program.sync_points[i].communicator == number && kernels_[i] != SmallKernel::kNone)
-      packs = std::max(packs, PacksSent(kernels_[i], program.sync_points[i]));
+      packs = std::max(packs, PacksOfInbox(kernels_[i], program.sync_points[i]));
   }
   if (packs == 0) return Status::Ok();
   CudaDevice* devices[small::kMostRanks] = {};
@@ -183,6 +184,10 @@ Status CudaCollectives::ConnectSmall(const Program& program, uint32_t number, co
   }
   RONDO_RETURN_IF_ERROR(reached.At("small collectives"));
   RONDO_ASSIGN_OR_RETURN(groups_[number], SmallGroup::Create({devices, ranks}, packs, means_.limit_ns));
+  for (size_t i = 0; i < program.sync_points.size(); ++i) {
+    const bool may = program.sync_points[i].communicator == number && MayGoOn(static_cast<uint32_t>(i));
+    if (may) RONDO_RETURN_IF_ERROR(groups_[number]->LoadNorm(program.sync_points[i].dtype));
+  }
   return Status::Ok();
 }
 
@@ -219,6 +224,7 @@ CudaCollectives::~CudaCollectives() {
   for (size_t i = 0; i < num_members_; ++i) {
     Member& member = members_[i];
     if (member.device == nullptr) continue;
+    if (member.holder != nullptr) Drop(member.holder);
     member.notes.Close();
     CudaDevice::Use use(*member.device);
     const Api& api = member.device->api();
@@ -268,10 +274,42 @@ Status CudaCollectives::Follow(const Member& member, uint32_t sync_point, Stream
   return member.device->Check(api.stream_wait(member.stream, started, 0), "waiting for an event");
 }
 
-// One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,
-// between its kernels; others on the member's own.
+// One of a graph that is waited for at once is held until it is known what comes next.
 Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    CudaStream* stream) {
+  Member& member = MemberOf(part);
+  if (member.holder != nullptr) RONDO_RETURN_IF_ERROR(EnqueueHeld(nullptr, member.holder));
+  const bool held = stream->recording != nullptr && MayGoOn(part.sync_point) && IsWaitedForAtOnce(part);
+  if (!held) return EnqueueSmall(part, from, to, nullptr, stream);
+  stream->held = {this, part, from, to};
+  member.holder = stream;
+  member.between[part.sync_point] = stream->handle;
+  return Status::Ok();
+}
+
+bool CudaCollectives::MayGoOn(uint32_t sync_point) const {
+  return MayNorm(means_.kernels, kernels_[sync_point]);
+}
+
+Status CudaCollectives::EnqueueHeld(const small::Norm* norm, CudaStream* stream) {
+  const HeldCollective held = std::exchange(stream->held, HeldCollective());
+  MemberOf(held.part).holder = nullptr;
+  return EnqueueSmall(held.part, held.from, held.to, norm, stream);
+}
+
+void CudaCollectives::Drop(CudaStream* stream) {
+  const HeldCollective held = std::exchange(stream->held, HeldCollective());
+  if (held.of != nullptr) held.of->MemberOf(held.part).holder = nullptr;
+}
+
+bool CudaCollectives::Takes(const small::Norm& norm, const CollectivePart& part) const {
+  return groups_[part.point->communicator]->Takes(norm, *part.point);
+}
+
+// One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,
+// between its kernels; others on the member's own.
+Status CudaCollectives::EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                                     const small::Norm* norm, CudaStream* stream) {
   Member& member = MemberOf(part);
   CudaDevice::Use use(*member.device);
   const Api& api = member.device->api();
@@ -294,8 +332,8 @@ Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress fro
   // A graph's faults are told by the stream that it is launched on.
   call.faults = stream->recording != nullptr ? stream->recording->origin->faults : stream->faults;
   call.step = part.step;
-  RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(part.rank, kernels_[part.sync_point],
-                                                                   *part.point, call, after_kernel, on));
+  RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(
+      part.rank, kernels_[part.sync_point], *part.point, call, norm, after_kernel, on));
   member.last = part.sync_point;
   member.last_recording = recording;
   member.last_stream = on;

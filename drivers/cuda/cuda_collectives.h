@@ -82,6 +82,12 @@ class CudaCollectives {
   // launched as dependents then. `stream` is told if it does not come to its end.
   Status Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
   Status Wait(const CollectivePart& part, CudaStream* stream);
+  // Enqueues what `stream`, which records, holds; with `norm` if that is not null: Takes has said so.
+  Status EnqueueHeld(const small::Norm* norm, CudaStream* stream);
+  // What `stream` holds, if anything, is not enqueued any more.
+  static void Drop(CudaStream* stream);
+  // Whether the kernels of a collective can go on with `norm`.
+  bool Takes(const small::Norm& norm, const CollectivePart& part) const;
   // OK, or that an earlier failure has ended a communicator.
   Status Begin();
   void Abort();
@@ -108,6 +114,7 @@ class CudaCollectives {
     uint32_t last = kNone;
     uint64_t last_recording = 0;
     StreamHandle last_stream = nullptr;
+    CudaStream* holder = nullptr;       // whose next collective is one of this member's
     GrowingList<StreamHandle> between;  // one a sync point: the stream of kernels that it runs among, or null
   };
   CudaCollectives(const Program& program, const CollectiveMeans& means) : program_(program), means_(means) {}
@@ -122,7 +129,11 @@ class CudaCollectives {
   Status ConnectSmall(const Program& program, uint32_t number, const SyncPoint& first);
   Status MakeMember(const Program& program, uint32_t device, Member* member);
   Status StartSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to, CudaStream* stream);
+  Status EnqueueSmall(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
+                      const small::Norm* norm, CudaStream* stream);
   static Status Follow(const Member& member, uint32_t sync_point, StreamHandle stream);
+  // Whether it may go on with a norm.
+  bool MayGoOn(uint32_t sync_point) const;
   // Whether the next step of its device is the wait for it, on its stream.
   bool IsWaitedForAtOnce(const CollectivePart& part) const;
   Status Post(const CollectivePart& part, const nccl::Communicator::Share& share);

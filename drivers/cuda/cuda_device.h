@@ -18,6 +18,7 @@
 #include "drivers/cuda/device_blocks.h"
 #include "drivers/cuda/launch_params.h"
 #include "drivers/cuda/library_matmuls.h"
+#include "drivers/cuda/small/norm_kernel.h"
 #include "drivers/cuda/small/small_kernels.h"
 #include "drivers/cuda/staging.h"
 #include "drivers/cuda/synthetic_fill.h"
@@ -55,6 +56,7 @@ struct CudaKernel {
   Span<const TensorMap> tensor_maps;  // in the module's arena
   bool waits = false;
   std::unique_ptr<LibraryMatmulRun> matmul;  // null: the function computes it
+  const NormKernel* norm = nullptr;  // in the module's arena: what an all-reduce before it can do as well
 };
 
 struct CudaModule {
@@ -97,6 +99,16 @@ struct CudaRecording {
   }
 };
 
+class CudaCollectives;
+
+// A small all-reduce that has been started and not yet enqueued: the kernel that comes next may be one that
+// it can do as well.
+struct HeldCollective {
+  CudaCollectives* of = nullptr;  // null: there is none
+  CollectivePart part;
+  DeviceAddress from = 0, to = 0;
+};
+
 struct CudaStream {
   StreamHandle handle = nullptr;
   FaultRecord* faults = nullptr;
@@ -105,6 +117,7 @@ struct CudaStream {
   uint32_t fault_step = 0;
   bool after_kernel = false;  // the recording's last node on this stream is a kernel
   std::unique_ptr<Staging> staging;
+  HeldCollective held;     // before all that is enqueued from now on
   bool has_graph = false;  // a graph was launched since the stream was last known to be idle
 };
 
@@ -153,6 +166,9 @@ class CudaDevice final : public Device {
   // OK, or what `call` met, as a sentence. A fault that CUDA makes final is kept: from then on every
   // call on every device says so.
   Status Check(Error error, const char* call);
+  // Loads machine code or PTX, with the device's context current. What the NVIDIA driver's compiler says is
+  // in the error.
+  Status LoadCode(ModuleHandle* module, const void* image, const char* call);
 
   // From now on several ranks of one program run here. A GPU has few queues, so a stream's work may wait
   // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
@@ -217,6 +233,10 @@ class CudaDevice final : public Device {
   Status PrepareWeightCopy(const PlanData& plan);
   // Gives weight_copy_ back if `of` is the stream that it last copied on; null: if it never did.
   void DropWeightCopy(StreamHandle of);
+  // Enqueues what the stream holds: before all that is enqueued on it or ordered after it.
+  static Status Settle(CudaStream* stream);
+  // Whether the collective that the stream holds does this launch, too; it is enqueued.
+  Result<bool> LaunchHeld(const CudaKernel& kernel, Span<const DeviceAddress> addresses, CudaStream* stream);
   // Notes what has just been captured on `stream`, if it is recording. `from` becomes the node's, with its
   // handle; without, the node keeps its addresses.
   void Note(CudaStream* stream, GraphNode node, const CudaNode* from = nullptr);

@@ -22,10 +22,11 @@ enum class CollectiveKernels : uint8_t {
   kNccl,
   kSmall,  // kernels of the driver's own over peer memory, whatever they can do (drivers/cuda/small); NCCL
            // the rest
+  kFused,  // the same, and an all-reduce, the residual and the norm behind it as one kernel
   kAuto,   // for each whichever is quicker by estimate; NCCL where GPUs do not reach each other's memory
 };
 
-// Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
+// Of "nccl", "small", "fused" or "auto". kInvalidArgument: `name` is none of them.
 Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name);
 
 // What was measured of a kind of collectives: up to so many bytes (SyncPoint::bytes) small kernels are

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
@@ -35,7 +36,10 @@ void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) 
 }
 
 void CudaDevice::Leave(CudaRecording* recording) {
-  for (CudaStream* stream : recording->streams) stream->recording = nullptr;
+  for (CudaStream* stream : recording->streams) {
+    stream->recording = nullptr;
+    CudaCollectives::Drop(stream);
+  }
   for (CudaEvent* event : recording->events) event->recording = nullptr;
   delete recording;
 }
@@ -72,8 +76,11 @@ Result<Graph*> CudaDevice::EndRecord(Stream* stream) {
     graph->nodes = std::move(s->recording->nodes);
     graph->recorded = std::move(s->recording->recorded);
   }
-  Use use(*this);
   Status joined;
+  for (CudaStream* with : s->recording->streams) {
+    if (joined.ok()) joined = Settle(with);
+  }
+  Use use(*this);
   for (CollectiveNotes* notes : s->recording->notes) {
     if (joined.ok()) joined = notes->JoinTo(s->handle);
   }

@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "drivers/cuda/cuda_collectives.h"
 #include "drivers/cuda/cuda_constants.h"
 #include "drivers/cuda/cuda_device.h"
 
@@ -50,6 +51,7 @@ void CudaDevice::DestroyStream(Stream* stream) {
       Leave(recording);
     } else {
       recording->streams.Forget(ToCuda(stream));
+      CudaCollectives::Drop(ToCuda(stream));
     }
   }
   Use use(*this);
@@ -110,6 +112,7 @@ void CudaDevice::DestroyEvent(Event* event) {
 Status CudaDevice::Record(Event* event, Stream* stream) {
   CudaEvent* e = ToCuda(event);
   CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Settle(s));
   Use use(*this);
   if (e->timed) s->after_kernel = false;
   // Recorded in a graph, an event is an edge; with this flag it is a node that takes the time.
@@ -126,6 +129,7 @@ Status CudaDevice::Record(Event* event, Stream* stream) {
 
 Status CudaDevice::Wait(Event* event, Stream* stream) {
   CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Settle(s));
   s->after_kernel = false;
   Use use(*this);
   RONDO_RETURN_IF_ERROR(Check(api_.stream_wait(s->handle, ToCuda(event)->handle, 0), "waiting for an event"));

@@ -1,9 +1,10 @@
 #include "drivers/cuda/small/choose.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "core/collective_time.h"
-#include "drivers/cuda/small/exchange.h"
+#include "drivers/cuda/small/norm.h"
 
 namespace rondo::cuda {
 namespace {
@@ -59,6 +60,13 @@ uint64_t PacksSent(SmallKernel kernel, const SyncPoint& point) {
   return kernel == SmallKernel::kTwoShot ? 2 * small::PartOf(packs, ranks) : packs;
 }
 
+uint64_t PacksOfInbox(SmallKernel kernel, const SyncPoint& point) {
+  constexpr uint64_t kMostNotes = 64 * 2 * small::kRowBlock;
+  const uint64_t packs = PacksSent(kernel, point);
+  if (kernel != SmallKernel::kOneShot) return packs;
+  return std::max(packs, std::min(2 * packs, kMostNotes));
+}
+
 uint64_t PacksShared(SmallKernel kernel, const SyncPoint& point) {
   const uint64_t packs = PacksSent(kernel, point);
   return kernel == SmallKernel::kTwoShot ? packs / 2 : packs;
@@ -76,8 +84,12 @@ SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool 
                         Span<const SmallUpTo> measured) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, shared, measured);
+  const bool small = kernels != CollectiveKernels::kAuto || IsQuicker(point, shared, measured);
   return small ? kernel : SmallKernel::kNone;
+}
+
+bool MayNorm(CollectiveKernels kernels, SmallKernel kernel) {
+  return kernels == CollectiveKernels::kFused && kernel == SmallKernel::kOneShot;
 }
 
 }  // namespace rondo::cuda

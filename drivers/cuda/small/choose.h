@@ -22,8 +22,13 @@ bool CanBeSmall(const SyncPoint& point);
 SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared,
                         Span<const SmallUpTo> measured = {});
 
+// Whether such a collective may go on with a norm.
+bool MayNorm(CollectiveKernels kernels, SmallKernel kernel);
+
 // Packs (drivers/cuda/small/exchange_layout.h) that a rank sends to another.
 uint64_t PacksSent(SmallKernel kernel, const SyncPoint& point);
+// Packs that there should be room for: those, and the notes of blocks that share rows (small/norm.h).
+uint64_t PacksOfInbox(SmallKernel kernel, const SyncPoint& point);
 // Packs that its threads share out among them.
 uint64_t PacksShared(SmallKernel kernel, const SyncPoint& point);
 

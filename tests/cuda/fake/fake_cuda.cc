@@ -220,6 +220,15 @@ RONDO_FAKE_API Error cuModuleLoadData(ModuleHandle* module, const void* image) {
   *module = reinterpret_cast<ModuleHandle>(made);
   return 0;
 }
+RONDO_FAKE_API Error cuModuleLoadDataEx(ModuleHandle* module, const void* image, unsigned count, int* options,
+                                        void** values) {
+  const Error error = cuModuleLoadData(module, image);
+  constexpr int kErrorLog = 5;
+  for (unsigned i = 0; i < count && error == kInvalidImage; ++i) {
+    if (options[i] == kErrorLog) std::strcpy(static_cast<char*>(values[i]), "no image begins\nlike this");
+  }
+  return error;
+}
 RONDO_FAKE_API Error cuModuleUnload(ModuleHandle module) {
   const rondo::fake_cuda::Working working;
   Lock lock(W().mutex);
