@@ -59,6 +59,7 @@ void AddConstant(Key* key, const ir::ConstantData& data) {
   constexpr size_t kCompareBytes = 1 << 20;  // larger ones are equal only if they are the same memory
   key->Add(data.synthetic);
   key->Add(data.packed.get());
+  key->Add(data.part_of.get());  // shares that are equal on one device may differ on others
   if (data.synthetic) {
     key->Add(data.synthetic_key);
     key->Add(data.synthetic_scale);

@@ -120,5 +120,26 @@ TEST(ShardTest, DevicesAgreeAboutThePrecisionOfTheirShares) {
   EXPECT_EQ(dumps[0], dumps[1]);
 }
 
+// Two weights of which one device's shares are equal, the other's are not: both run the same nodes.
+TEST(ShardTest, SharesThatAreEqualOnOneDeviceAreNotOne) {
+  SmallGraph s;
+  std::vector<double> numbers(64 * 256), others;
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = std::sin(static_cast<double>(i));
+  others = numbers;
+  for (size_t i = 0; i < others.size(); ++i) others[i] += i % 256 < 128 ? 0 : 1;
+  const ir::NodeId x = s.In("x", Shape({2, 64}));
+  const ir::NodeId a = s.b.MatMul(x, s.b.Floats(DType::kF32, Shape({64, 256}), numbers));
+  const ir::NodeId c = s.b.MatMul(x, s.b.Floats(DType::kF32, Shape({64, 256}), others));
+  s.Out("y", a);
+  s.Out("z", c);
+  ShardedGraph sharded = Sharded(s.g, 2);
+  for (ir::Graph& rank : sharded.ranks) {
+    ASSERT_TRUE(passes::EliminateCommonSubexpressions(&rank, {}).ok());
+    EXPECT_EQ(CountOf(rank, CollectiveOp::kAllGather), 2) << ir::Dump(rank);
+    rank.Compact();
+  }
+  ExpectSame(s.g, sharded.ranks, "two weights");
+}
+
 }  // namespace
 }  // namespace rondo::shard
