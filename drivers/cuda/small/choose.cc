@@ -89,7 +89,7 @@ SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool 
 }
 
 bool MayNorm(CollectiveKernels kernels, SmallKernel kernel) {
-  return kernels == CollectiveKernels::kFused && kernel == SmallKernel::kOneShot;
+  return kernels != CollectiveKernels::kNccl && kernel == SmallKernel::kOneShot;
 }
 
 }  // namespace rondo::cuda
