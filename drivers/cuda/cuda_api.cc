@@ -46,6 +46,7 @@ constexpr Symbol kSymbols[] = {
     RONDO_SYMBOL(stream_destroy, "cuStreamDestroy_v2"),
     RONDO_SYMBOL(stream_synchronize, "cuStreamSynchronize"),
     RONDO_SYMBOL(stream_wait, "cuStreamWaitEvent"),
+    RONDO_SYMBOL(write_value, "cuStreamWriteValue32_v2"),
     RONDO_SYMBOL(event_create, "cuEventCreate"),
     RONDO_SYMBOL(event_destroy, "cuEventDestroy_v2"),
     RONDO_SYMBOL(event_record, "cuEventRecordWithFlags"),

@@ -110,6 +110,7 @@ struct Api {
   Error (*stream_destroy)(StreamHandle stream);
   Error (*stream_synchronize)(StreamHandle stream);
   Error (*stream_wait)(StreamHandle stream, EventHandle event, unsigned flags);
+  Error (*write_value)(StreamHandle stream, Address to, uint32_t value, unsigned flags);
   Error (*event_create)(EventHandle* event, unsigned flags);
   Error (*event_destroy)(EventHandle event);
   Error (*event_record)(EventHandle event, StreamHandle stream, unsigned flags);

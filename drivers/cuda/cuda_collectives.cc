@@ -87,9 +87,10 @@ Status CudaCollectives::Prepare(const Program& program, Span<CudaDevice* const> 
     Member& member = members_[num_members_++];
     if (means_.processes != nullptr && num_members_ - 1 != means_.processes->rank()) continue;
     member.device = devices[number];
-    if (means_.processes == nullptr && std::count(numbers.begin(), numbers.end(), number) > 1) {
+    const auto here = static_cast<uint32_t>(std::count(numbers.begin(), numbers.end(), number));
+    if (means_.processes == nullptr && here > 1) {
       member.several_ranks = true;
-      member.device->SeveralRanks();
+      member.device->SeveralRanks(here);
     }
     RONDO_RETURN_IF_ERROR(MakeMember(program, static_cast<uint32_t>(num_members_ - 1), &member));
   }
@@ -142,7 +143,8 @@ Result<nccl::Communicator*> CudaCollectives::ConnectNccl(Span<const nccl::RankPl
 Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<const nccl::RankPlace> places) {
   const SyncPoint* first = nullptr;
   GrowingList<nccl::RankPlace> ranks;
-  bool shared = false;
+  uint32_t sharing = 0;  // at most, ranks of one GPU
+  CollectiveKernels kernels = means_.kernels;
   for (size_t i = 0; i < program.sync_points.size(); ++i) {
     const SyncPoint& point = program.sync_points[i];
     if (point.communicator != number) continue;
@@ -150,12 +152,17 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
       first = &point;
       for (uint32_t device : point.participants) {
         ranks.push_back(places[device]);
-        shared |= std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
-                    return rank.device == places[device].device;
-                  }) > 1;
+        const auto here = std::count_if(ranks.begin(), ranks.end(), [&](const nccl::RankPlace& rank) {
+          return rank.device == places[device].device;
+        });
+        sharing = std::max(sharing, static_cast<uint32_t>(here));
       }
+      // Where NCCL cannot have them, small kernels do all they can.
+      const bool nccl = means_.nccl != nullptr &&
+                        means_.nccl->Check({ranks.data(), ranks.size()}).code() != Code::kUnsupported;
+      if (kernels == CollectiveKernels::kAuto && !nccl) kernels = CollectiveKernels::kSmall;
     }
-    kernels_[i] = ChooseSmall(means_.kernels, point, shared, means_.small_up_to);
+    kernels_[i] = ChooseSmall(kernels, point, sharing, means_.small_up_to);
   }
   if (first == nullptr) return Status::Ok();
   if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");
@@ -201,12 +208,14 @@ Status CudaCollectives::MakeMember(const Program& program, uint32_t number, Memb
   const size_t sync_points = program.sync_points.size();
   member->counts = GrowingList<uint32_t>::Filled(sync_points, 0);
   if (!member->counts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
-  uint32_t starts = 0;
   for (const Step& step : program.steps) {
-    if (step.device == number && step.kind == StepKind::kCollectiveStart)
-      member->counts[step.sync_point] = ++starts;
+    if (step.device != number || step.kind != StepKind::kCollectiveStart) continue;
+    member->counts[step.sync_point] = static_cast<uint32_t>(member->starts.size());
+    member->starts.push_back(step.sync_point);
   }
-  if (!member->several_ranks) RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, starts));
+  if (!member->starts.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for collectives");
+  RONDO_RETURN_IF_ERROR(member->notes.Prepare(device, static_cast<uint32_t>(member->starts.size()),
+                                              means_.processes != nullptr, member->several_ranks));
   CudaDevice::Use use(*device);
   RONDO_RETURN_IF_ERROR(
       device->Check(device->api().stream_create(&member->stream, kNonBlockingStream), "creating a stream"));
@@ -248,21 +257,20 @@ CudaCollectives::~CudaCollectives() {
 
 Status CudaCollectives::Start(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                               CudaStream* stream) {
-  if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
-  stream->after_kernel = false;
   Member& member = MemberOf(part);
   const bool recorded = stream->recording != nullptr;
+  if (kernels_[part.sync_point] != SmallKernel::kNone) return StartSmall(part, from, to, stream);
+  stream->after_kernel = false;
   const StreamHandle on = member.several_ranks && recorded ? stream->handle : member.stream;
+  member.between[part.sync_point] = on == stream->handle ? on : nullptr;
   const nccl::Communicator::Share share = {reinterpret_cast<const void*>(from), reinterpret_cast<void*>(to),
                                            on};
   const bool at_once = recorded || means_.processes != nullptr;
   {
     CudaDevice::Use use(*member.device);
     if (on != stream->handle) RONDO_RETURN_IF_ERROR(Follow(member, part.sync_point, stream->handle));
-    if (!member.several_ranks) {
-      RONDO_RETURN_IF_ERROR(
-          member.notes.NoteStarted(member.started[part.sync_point], member.counts[part.sync_point]));
-    }
+    RONDO_RETURN_IF_ERROR(member.notes.Note(member.notes.Start(member.counts[part.sync_point]),
+                                            member.started[part.sync_point], on));
     if (at_once) {
       RONDO_RETURN_IF_ERROR(communicators_[part.point->communicator]->Enqueue(
           part.rank, *part.point, share.from, share.to, share.stream));
@@ -342,6 +350,7 @@ Status CudaCollectives::EnqueueSmall(const CollectivePart& part, DeviceAddress f
   // A graph's faults are told by the stream that it is launched on.
   call.faults = stream->recording != nullptr ? stream->recording->origin->faults : stream->faults;
   call.step = part.step;
+  call.note = member.notes.Start(member.counts[part.sync_point]);
   RONDO_RETURN_IF_ERROR(groups_[part.point->communicator]->Enqueue(
       part.rank, kernels_[part.sync_point], *part.point, call, norm, after_kernel, on));
   member.last = part.sync_point;
@@ -367,8 +376,8 @@ Status CudaCollectives::Ended(Member* member, uint32_t sync_point, StreamHandle 
   const EventHandle ended = member->ended[sync_point];
   RONDO_RETURN_IF_ERROR(
       member->device->Check(member->device->api().event_record(ended, on, 0), "recording an event"));
-  if (member->several_ranks) return Status::Ok();
-  return member->notes.NoteEnded(ended, member->counts[sync_point]);
+  if (means_.processes == nullptr) return Status::Ok();
+  return member->notes.Note(member->notes.End(member->counts[sync_point]), ended, on);
 }
 
 // Enqueues the collective for all ranks if they have all come.
@@ -408,8 +417,27 @@ Status CudaCollectives::Wait(const CollectivePart& part, CudaStream* stream) {
       "waiting for a collective");
 }
 
+CollectiveNotes* CudaCollectives::NotesBeside(const CollectivePart& part) {
+  CollectiveNotes& notes = MemberOf(part).notes;
+  return kernels_[part.sync_point] == SmallKernel::kNone && notes.are_beside() ? &notes : nullptr;
+}
+
 CollectiveProgress CudaCollectives::Progress(uint32_t device) const {
-  return device < num_members_ ? members_[device].notes.Read() : CollectiveProgress();
+  CollectiveProgress progress;
+  if (device >= num_members_) return progress;
+  const Member& member = members_[device];
+  progress.started = member.notes.Started();
+  progress.ended = member.notes.Ended();
+  if (means_.processes != nullptr) return progress;
+  while (progress.ended < progress.started && AllHaveStarted(member.starts[progress.ended])) ++progress.ended;
+  return progress;
+}
+
+bool CudaCollectives::AllHaveStarted(uint32_t sync_point) const {
+  const Span<const uint32_t> devices = program_.sync_points[sync_point].participants;
+  return std::all_of(devices.begin(), devices.end(), [&](uint32_t device) {
+    return members_[device].notes.HasStarted(members_[device].counts[sync_point]);
+  });
 }
 
 Status CudaCollectives::Begin() {

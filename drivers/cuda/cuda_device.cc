@@ -37,9 +37,9 @@ Result<CudaDevice*> CudaDevice::Create(const Api& api, uint32_t index, const OpR
 
 CudaDevice::~CudaDevice() {
   if (context_ == nullptr) return;
-  if (cublaslt_handle_ != nullptr) {
+  {
     Use use(*this);
-    cublaslt_->destroy(cublaslt_handle_);
+    if (cublaslt_handle_ != nullptr) cublaslt_->destroy(cublaslt_handle_);
   }
   weight_copy_.reset();
   fill_.Unload();
@@ -325,6 +325,7 @@ Status CudaDevice::Launch(Module* module, uint32_t kernel, Span<const DeviceAddr
                          addresses.size());
   }
   const CudaKernel& k = m->kernels[kernel];
+  Turn(s);
   RONDO_ASSIGN_OR_RETURN(const bool launched, LaunchHeld(k, addresses, s));
   if (launched) {
     Note(s, {step, StepKind::kLaunch});
@@ -370,7 +371,9 @@ Status CudaDevice::Call(Module* module, uint32_t op, Span<const DeviceAddress> a
 // ----------------------------------------------------------------------------------- collectives
 
 Status CudaDevice::Settle(CudaStream* stream) {
-  return stream->held.of == nullptr ? Status::Ok() : stream->held.of->EnqueueHeld(nullptr, stream);
+  if (stream->held.of == nullptr) return Status::Ok();
+  Turn(stream);
+  return stream->held.of->EnqueueHeld(nullptr, stream);
 }
 
 Result<bool> CudaDevice::LaunchHeld(const CudaKernel& kernel, Span<const DeviceAddress> addresses,
@@ -397,10 +400,11 @@ uint64_t CudaDevice::identity() const {
 Status CudaDevice::StartCollective(const CollectivePart& part, DeviceAddress from, DeviceAddress to,
                                    Stream* stream) {
   CudaStream* s = ToCuda(stream);
+  Turn(s);
   RONDO_RETURN_IF_ERROR(Settle(s));
   Note(s, {part.step, StepKind::kCollectiveStart});
   auto* collectives = reinterpret_cast<CudaCollectives*>(part.collectives);
-  CollectiveNotes* const notes = collectives->NotesOf(part);
+  CollectiveNotes* const notes = collectives->NotesBeside(part);
   if (s->recording != nullptr && notes != nullptr && !s->recording->Joins(notes)) {
     return Status::Error(Code::kOutOfMemory, "cuda device %u: no host memory for a recording", index_);
   }

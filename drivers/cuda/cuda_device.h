@@ -83,12 +83,14 @@ struct CudaEvent;
 // A graph in the making: one stream began it; others join it when they wait for an event of it.
 struct CudaRecording {
   CudaStream* origin = nullptr;
-  uint64_t number = 0;  // of no other recording of this process
+  uint64_t number = 0;               // of no other recording of this process
+  bool in_line = false;              // all its streams record on the origin's
+  const CudaStream* last = nullptr;  // which has recorded its last node
   GrowingList<GraphNode> nodes;
   GrowingList<CudaNode> recorded;       // one a node
   GrowingList<CudaStream*> streams;     // the origin among them
   GrowingList<CudaEvent*> events;       // last recorded in it
-  GrowingList<CollectiveNotes*> notes;  // of collectives in it
+  GrowingList<CollectiveNotes*> notes;  // made beside its streams
 
   // Adds notes that the recording's end waits for. False when out of memory.
   bool Joins(CollectiveNotes* more) {
@@ -111,6 +113,7 @@ struct HeldCollective {
 
 struct CudaStream {
   StreamHandle handle = nullptr;
+  StreamHandle own = nullptr;  // while it records on another's
   FaultRecord* faults = nullptr;
   CudaRecording* recording = nullptr;  // null: work is done
   Status fault;                        // of a custom op since the last Synchronize
@@ -170,10 +173,11 @@ class CudaDevice final : public Device {
   // in the error.
   Status LoadCode(ModuleHandle* module, const void* image, const char* call);
 
-  // From now on several ranks of one program run here. A GPU has few queues, so a stream's work may wait
+  // From now on `ranks` ranks of one program run here. A GPU has few queues, so a stream's work may wait
   // behind another's that waits for a rank whose work is behind it: nothing is queued behind a graph, or a
-  // graph behind copies.
-  void SeveralRanks() { several_ranks_.store(true, std::memory_order_release); }
+  // graph behind copies. More than kMostWithBranches have graphs without branches, a queue a rank.
+  void SeveralRanks(uint32_t ranks);
+  static constexpr uint32_t kMostWithBranches = 4;
 
   // Makes the device's context current for a scope.
   class Use {
@@ -245,6 +249,8 @@ class CudaDevice final : public Device {
   Result<Event*> MakeEvent(bool timed);
   // Where several ranks run, waits for what the stream has been given.
   Status Idle(CudaStream* stream);
+  // Tells the stream that it records next.
+  static void Turn(CudaStream* stream);
   // Whether libcuda does not know the `bytes` at `memory`, so that a copy from or to them blocks inside it.
   // With the device's context current.
   Result<bool> IsOrdinary(const void* memory, uint64_t bytes);
@@ -270,6 +276,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<WeightCopy> weight_copy_;
   std::atomic<bool> has_weight_copy_{false};
   std::atomic<bool> several_ranks_{false};
+  std::atomic<bool> in_line_{false};
   std::unique_ptr<CopyTeam> team_;  // guarded by mutex_; from the first stream on that copies much
   uint32_t index_ = 0;
   DeviceId id_ = 0;

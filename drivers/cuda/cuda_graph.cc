@@ -26,6 +26,7 @@ NodeHandle LastNode(const Api& api, StreamHandle stream) {
 
 void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) {
   if (stream->recording == nullptr) return;
+  stream->recording->last = stream;
   CudaNode recorded;
   if (from != nullptr) {
     recorded = *from;
@@ -35,10 +36,16 @@ void CudaDevice::Note(CudaStream* stream, GraphNode node, const CudaNode* from) 
   stream->recording->recorded.push_back(recorded);
 }
 
+void CudaDevice::Turn(CudaStream* stream) {
+  CudaRecording* const recording = stream->recording;
+  if (recording != nullptr && recording->in_line && recording->last != stream) stream->after_kernel = false;
+}
+
 void CudaDevice::Leave(CudaRecording* recording) {
   for (CudaStream* stream : recording->streams) {
     stream->recording = nullptr;
     CudaCollectives::Drop(stream);
+    if (stream->own != nullptr) stream->handle = std::exchange(stream->own, nullptr);
   }
   for (CudaEvent* event : recording->events) event->recording = nullptr;
   delete recording;
@@ -59,6 +66,7 @@ Status CudaDevice::BeginRecord(Stream* stream) {
   static std::atomic<uint64_t> recordings{0};
   recording->number = ++recordings;
   recording->origin = s;
+  recording->in_line = in_line_.load(std::memory_order_acquire);
   s->recording = recording.release();
   s->after_kernel = false;
   return Status::Ok();
@@ -118,9 +126,15 @@ Span<const GraphNode> CudaDevice::Nodes(const Graph* graph) {
 
 Status CudaDevice::LaunchGraph(Graph* graph, Stream* stream) {
   Use use(*this);
-  RONDO_RETURN_IF_ERROR(Idle(ToCuda(stream)));
-  ToCuda(stream)->has_graph = true;
-  return Check(api_.graph_launch(ToCuda(graph)->exec, ToCuda(stream)->handle), "launching a graph");
+  CudaStream* s = ToCuda(stream);
+  RONDO_RETURN_IF_ERROR(Idle(s));
+  s->has_graph = true;
+  return Check(api_.graph_launch(ToCuda(graph)->exec, s->handle), "launching a graph");
+}
+
+void CudaDevice::SeveralRanks(uint32_t ranks) {
+  several_ranks_.store(true, std::memory_order_release);
+  if (ranks > kMostWithBranches) in_line_.store(true, std::memory_order_release);
 }
 
 Status CudaDevice::Idle(CudaStream* stream) {

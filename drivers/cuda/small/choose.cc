@@ -1,7 +1,6 @@
 #include "drivers/cuda/small/choose.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "core/collective_time.h"
 #include "drivers/cuda/small/norm.h"
@@ -37,19 +36,23 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-// Than NCCL as measured, or else by estimate; among ranks of one GPU at any size that the estimate knows.
-bool IsQuicker(const SyncPoint& point, bool shared, Span<const SmallUpTo> measured) {
+// Than NCCL as measured, or else by estimate.
+bool IsQuicker(const SyncPoint& point, uint32_t sharing, Span<const SmallUpTo> measured) {
   for (const SmallUpTo& row : measured) {
-    if (!shared && row.op == point.op && row.ranks == point.participants.size())
+    if (sharing == 1 && row.op == point.op && row.ranks == point.participants.size())
       return point.bytes <= row.bytes;
   }
+  const bool shared = sharing > 1;
+  const Span<const AllReduceTime> small = shared ? Span<const AllReduceTime>(kSmallSharedTimes) : kSmallTimes,
+                                  nccl = shared ? Span<const AllReduceTime>(kNcclSharedTimes) : kNcclTimes;
   const double ranks = static_cast<double>(point.participants.size());
   // Others move half of what an all-reduce of the whole does.
   const double size =
       static_cast<double>(point.bytes) * (point.op == CollectiveOp::kAllReduce ? 1 : ranks / 2);
-  if (size > std::end(kSmallTimes)[-1].bytes) return false;
-  return shared ||
-         AllReduceMicroseconds(kSmallTimes, size, ranks) < AllReduceMicroseconds(kNcclTimes, size, ranks);
+  if (size > small[small.size() - 1].bytes) return false;
+  // Groups that are on several GPUs, several ranks on each, are like so many on one.
+  const double like = sharing > 1 ? std::max(static_cast<double>(sharing), std::min(ranks, 4.0)) : ranks;
+  return AllReduceMicroseconds(small, size, like) < AllReduceMicroseconds(nccl, size, like);
 }
 
 }  // namespace
@@ -80,11 +83,11 @@ bool CanBeSmall(const SyncPoint& point) {
   return kernel != SmallKernel::kNone && InboxBytes(kernel, point) <= kMostInbox;
 }
 
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared,
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing,
                         Span<const SmallUpTo> measured) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  const bool small = kernels != CollectiveKernels::kAuto || IsQuicker(point, shared, measured);
+  const bool small = kernels != CollectiveKernels::kAuto || IsQuicker(point, sharing, measured);
   return small ? kernel : SmallKernel::kNone;
 }
 

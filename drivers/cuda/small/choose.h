@@ -16,10 +16,10 @@ inline constexpr uint64_t kMostInbox = uint64_t{64} << 20;
 // all-gather, of 2 to 8 ranks, in an inbox of kMostInbox.
 bool CanBeSmall(const SyncPoint& point);
 
-// kNone: NCCL does it. By what `kernels` asks for; kAuto: what takes less time (core/collective_time.h),
-// or as `measured` says of the op and as many ranks; among ranks of one GPU (`shared`) a small kernel up to
-// the last size that the table has.
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared,
+// kNone: NCCL does it. By what `kernels` asks for; kAuto: what takes less time (core/collective_time.h) where
+// at most `sharing` of the ranks are on one GPU, or, if that is 1, as `measured` says of the op and as many
+// ranks.
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint32_t sharing,
                         Span<const SmallUpTo> measured = {});
 
 // Whether such a collective may go on with a norm.

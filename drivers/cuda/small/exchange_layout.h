@@ -60,6 +60,7 @@ struct Call {
   cuda::FaultRecord* faults;
   u32 step;
   u32 element;  // Element, of what adds
+  u32* note;    // page-locked: not 0 once the rank has come to it; null: nobody asks
 };
 
 // What an all-reduce goes on with (norm.h): s = sum of the ranks, as it is written to Call::to, + addends; of

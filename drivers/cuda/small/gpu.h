@@ -83,13 +83,20 @@ __device__ __forceinline__ void WaitForKernelsBefore() {
   asm volatile("//+90 griddepcontrol.wait;" ::: "memory");
 }
 
+// For the watchdog. Nobody waits for it.
+__device__ __forceinline__ void Note(u32* at) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(1));
+}
+
 // All blocks of the kernel before have ended, and those of this one add all its ticks only when all of them
-// have read the epoch. Nobody waits for the sum.
-__device__ __forceinline__ u32 NextEpoch(State* state) {
+// have read the epoch. Nobody waits for the sum. The thread that has the least to do notes it.
+__device__ __forceinline__ u32 NextEpoch(const Group& group, const Call& call) {
+  State* const state = group.state;
   const u64 ticks = *const_cast<const volatile u64*>(&state->ticks);
   __syncthreads();
   const u32 share = kTicks / gridDim.x, rest = kTicks - share * (gridDim.x - 1);
   if (threadIdx.x == 0) atomicAdd(&state->ticks, u64{blockIdx.x == 0 ? rest : share});
+  if (blockIdx.x == 0 && threadIdx.x == blockDim.x - 1 && call.note != nullptr) Note(call.note);
   return static_cast<u32>(ticks / kTicks);
 }
 

@@ -8,7 +8,7 @@ template <class Body>
 __device__ __forceinline__ void Run(const Group& group, const Call& call, Body body) {
   WaitForKernelsBefore();
   const bool dead = Gpu::Now(&group.state->dead) != 0;
-  const u32 epoch = NextEpoch(group.state);
+  const u32 epoch = NextEpoch(group, call);
   if (dead) return;
   Gpu gpu{group, call};
   Exchange<Gpu> exchange(gpu, group, call, epoch, u64{blockIdx.x} * blockDim.x + threadIdx.x,
@@ -35,4 +35,9 @@ SMALL_KERNEL(rondo_small_all_gather, AllGather)
 extern "C" __global__ void __launch_bounds__(256) rondo_small_probe(Words* to, u64 seed, u32 count) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) Gpu::Store(to + i, Words{seed + i, ~(seed + i)});
+}
+
+extern "C" __global__ void rondo_small_note(u32* at) {
+  WaitForKernelsBefore();
+  Note(at);
 }

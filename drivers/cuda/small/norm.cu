@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(512)
   WaitForKernelsBefore();
   const bool dead = Gpu::Now(&group.state->dead) != 0;
   thread.Read();
-  const u32 epoch = NextEpoch(group.state);
+  const u32 epoch = NextEpoch(group, call);
   if (dead) return;
   thread.Send(epoch);
   if (!constant) thread.ReadRows();

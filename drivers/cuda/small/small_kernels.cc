@@ -10,9 +10,10 @@
 namespace rondo::cuda {
 namespace {
 
-// By SmallKernel; kNone's is the probe.
-constexpr const char* kNames[] = {"rondo_small_probe", "rondo_small_one_shot", "rondo_small_two_shot",
-                                  "rondo_small_reduce_scatter", "rondo_small_all_gather"};
+// By SmallKernel; kNone's is the probe, and the last one the note's.
+constexpr const char* kNames[] = {"rondo_small_probe",      "rondo_small_one_shot",
+                                  "rondo_small_two_shot",   "rondo_small_reduce_scatter",
+                                  "rondo_small_all_gather", "rondo_small_note"};
 constexpr const char* kNormNames[kSmallNorms] = {
     "rondo_small_norm_f32_2",  "rondo_small_norm_f32_4",  "rondo_small_norm_f32_8",
     "rondo_small_norm_f16_2",  "rondo_small_norm_f16_4",  "rondo_small_norm_f16_8",
@@ -87,6 +88,14 @@ Status SmallKernels::EnqueueProbe(Address to, uint64_t seed, uint32_t count, Str
   config.block[0] = kThreads;
   config.stream = stream;
   return device_.Check(device_.api().launch(&config, functions_[0], params, nullptr), "launching a kernel");
+}
+
+Status SmallKernels::EnqueueNote(uint32_t* to, StreamHandle stream) {
+  void* params[] = {&to};
+  LaunchConfig config;
+  config.stream = stream;
+  return device_.Check(device_.api().launch(&config, functions_[kKernels - 1], params, nullptr),
+                       "launching a kernel");
 }
 
 }  // namespace rondo::cuda

@@ -43,11 +43,13 @@ class SmallKernels {
   // Enqueues the writing of `count` packs, the i-th {seed + i, ~(seed + i)}, to memory that may be another
   // GPU's.
   Status EnqueueProbe(Address to, uint64_t seed, uint32_t count, StreamHandle stream);
+  // Enqueues (or records) that 1 is written to page-locked memory, with the device's context current.
+  Status EnqueueNote(uint32_t* to, StreamHandle stream);
 
  private:
   // What is compiled together: all but norms; each norm, as kernels_text.h has them.
   static constexpr size_t kPlain = 0, kNorms = 1, kTexts = kNorms + kSmallNorms;
-  static constexpr size_t kKernels = 5;  // of kPlain: the probe's, and one a SmallKernel
+  static constexpr size_t kKernels = 6;  // of kPlain: the probe's, one a SmallKernel, the note's
   struct Text {
     bool tried = false;
     Status failed;

@@ -17,9 +17,9 @@ namespace {
 using namespace small;  // NOLINT: its kernels are made here
 
 constexpr u32 kThreads = 3;
-constexpr const char* kNames[] = {"rondo_small_one_shot", "rondo_small_two_shot",
+constexpr const char* kNames[] = {"rondo_small_one_shot",       "rondo_small_two_shot",
                                   "rondo_small_reduce_scatter", "rondo_small_all_gather",
-                                  "rondo_small_probe"};
+                                  "rondo_small_probe",          "rondo_small_note"};
 constexpr const char* kNorms[] = {"rondo_small_norm_f32_", "rondo_small_norm_f16_", "rondo_small_norm_bf16_"};
 constexpr const char* kRanks[] = {"2", "4", "8"};
 
@@ -64,6 +64,7 @@ template <typename Body>
 int Run(const std::vector<uint64_t>& words, Body body) {
   const auto group = Take<Group>(words, 0);
   const auto call = Take<Call>(words, sizeof(Group) / 8);
+  if (call.note != nullptr) __atomic_store_n(call.note, 1, __ATOMIC_RELAXED);
   State& state = *group.state;
   const bool aborted = __atomic_load_n(group.abort, __ATOMIC_ACQUIRE) != 0;
   if (state.dead != 0) return 0;
@@ -129,6 +130,11 @@ FakeSmall::FakeSmall() {
     }
   }
   fake_cuda::SetKernel(kNames[4], {{8, 8, 4}, Probe});
+  fake_cuda::SetKernel(kNames[5], {{8}, [](const auto& words) {
+                                     __atomic_store_n(reinterpret_cast<uint32_t*>(words[0]), 1,
+                                                      __ATOMIC_RELAXED);
+                                     return 0;
+                                   }});
 }
 
 FakeSmall::~FakeSmall() {
