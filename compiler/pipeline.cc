@@ -74,8 +74,8 @@ constexpr PipelineEntry kPipeline[] = {
     {"lower_precision", GraphAndBodies<passes::LowerPrecision>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
      "with --precision f16 or bf16: matmuls, and what kernels keep in memory, are of that type"},
     {"pack_weights", GraphAndBodies<passes::PackWeights>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,
-     "matmuls of few rows read weights of fewer bits as they are; other readers have them unpacked in each "
-     "run"},
+     "matmuls read weights of fewer bits as they are, where the target has kernels for that; other readers "
+     "have them unpacked in each run"},
     {"simplify_windows", Graph<passes::SimplifyWindows>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "pools of one window are reductions; for GPUs, convolutions that are matmuls are matmuls"},
     {"pad_few_channels", Graph<passes::PadFewChannels>, kEach, kOptional, kGpus, Leaves::kGraph, kPaired,

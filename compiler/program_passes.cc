@@ -71,6 +71,7 @@ passes::PassOptions OptionsFor(const CompileOptions& options) {
   out.quantize_block = options.quantize.block;
   out.host = options.targets.deciding().is_host();
   out.channels_last = !out.host;
+  out.wgmma = options.targets.all_have_wgmma();
   return out;
 }
 

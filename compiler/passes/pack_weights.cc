@@ -1,4 +1,5 @@
-// PackWeights: matmuls of few rows read packed weights as they are; for other readers they are unpacked.
+// PackWeights: matmuls for which the target has kernels read packed weights as they are; for other readers
+// they are unpacked.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -100,7 +101,7 @@ class Packing {
     if (n.shape.elements() == 0) return false;
     if (options_.host) return rows <= kMostRowsOnHost;
     const bool power = (matrix.block & (matrix.block - 1)) == 0;
-    return Is16Bit(dtype) && rows <= kMostRowsOnGpu && matrix.k % 8 == 0 &&
+    return Is16Bit(dtype) && (rows <= kMostRowsOnGpu || options_.wgmma) && matrix.k % 8 == 0 &&
            (power || matrix.block >= matrix.k);
   }
 

@@ -42,6 +42,9 @@ struct PassOptions {
   bool channels_last = false;
   // simplify_windows, order_convolution_weights, pack_weights: for CPUs, else for GPUs.
   bool host = false;
+  // pack_weights: every GPU of the target has wgmma, by which matmuls of any number of rows read packed
+  // weights.
+  bool wgmma = false;
 };
 
 struct PassResult {

@@ -54,8 +54,8 @@ Result<PassResult> LowerPrecision(ir::Graph* graph, const PassOptions& options);
 // between. Weights that something else reads as well, and small ones, stay as they are.
 Result<PassResult> QuantizeWeights(ir::Graph* graph, const PassOptions& options);
 
-// No constant is packed any more: matmuls of few rows read codes (ir::PackedAttrs), all others numbers that
-// are unpacked in every run.
+// No constant is packed any more: matmuls of few rows, and with options.wgmma of any number, read codes
+// (ir::PackedAttrs), all others numbers that are unpacked in every run.
 Result<PassResult> PackWeights(ir::Graph* graph, const PassOptions& options);
 
 // A pool of one window is a reduction. Unless options.host, a convolution of single pixels, or of one window,

@@ -1,4 +1,7 @@
 // Matmuls by weights in fewer bits against the reference (gpu_suite.h), in every configuration.
+#include <algorithm>
+#include <cstring>
+
 #include "compiler/codegen/cuda/kernel_candidates.h"
 #include "tests/cuda/gpu_suite.h"
 #include "tests/host/packed_part.h"
@@ -13,12 +16,13 @@ struct PackedCase {
   DType dtype = DType::kF16, scale = DType::kF16;
   bool zeros = false;
   int64_t rights = 1;
+  DType left = dtype;
 };
 
 void Fill(PartMaker& maker, const PackedCase& p) {
   const PackedWeights packed = {p.type, p.dtype, p.block, p.type <= PackedType::kU8 ? 3 : 0};
   const PackedShape shape = BeginPacked(maker, {p.rows, p.outer, p.inner, p.depth}, packed);
-  maker.part.lhs = maker.Operand(p.dtype, Mode::kRead, {0, 3});
+  maker.part.lhs = maker.Operand(p.left, Mode::kRead, {0, 3});
   AddPacked(maker, shape, p.rights, p.scale, p.zeros);
   const uint16_t out = maker.Operand(DType::kF32, Mode::kWrite, {0, 1, 2});
   TapeMaker tape;
@@ -49,6 +53,23 @@ void Add(Suite* suite, const PackedCase& p, uint32_t seed) {
   const double most = p.type == PackedType::kU8 ? 512 : p.type == PackedType::kU4 ? 32 : 8;
   c.tolerance = {2e-3, 1e-4 * most * std::sqrt(static_cast<double>(p.depth))};
   c.canaries = false;  // codes drawn as numbers are small
+}
+
+// As Add, of numbers whose products and sums f32 holds, and f16 and bf16 the weights: whatever is rounded
+// where, the result is the same to the last bits.
+void AddExact(Suite* suite, const PackedCase& p, uint32_t seed) {
+  Add(suite, p, seed);
+  Case& c = suite->Last();
+  Random random(seed);
+  const auto fill = [&](uint16_t index, DType dtype, auto draw) {
+    std::vector<char>& memory = c.memory.params[c.maker.operands[index].param];
+    const auto count = static_cast<int64_t>(memory.size()) / ByteSize(dtype);
+    for (int64_t i = 0; i < count; ++i) scalar::Store<double>(dtype, memory.data(), i, draw());
+  };
+  fill(c.maker.part.lhs, p.left, [&] { return static_cast<double>(random() % 5) - 2; });
+  for (uint16_t scales : c.maker.part.scales)
+    fill(scales, p.scale, [&] { return std::ldexp(1.0, static_cast<int>(random() % 3) - 1); });
+  c.tolerance = {1e-6, 1e-3};
 }
 
 constexpr PackedType kTypes[] = {PackedType::kU2,   PackedType::kU4,   PackedType::kU8,
@@ -84,8 +105,162 @@ TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   }
 }
 
+TEST(GpuPackedTiles, EveryTypeMatchesTheReference) {
+  Suite suite;
+  uint32_t seed = 200;
+  for (PackedType type : kTypes) {
+    const bool whole = type <= PackedType::kU8;
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      AddExact(&suite, {40, 2, 32, 256, type, 32, dtype, dtype, whole}, seed++);
+      AddExact(&suite, {36, 1, 80, 192, type, int64_t{1} << 20, dtype, dtype, whole, 2}, seed++);
+      AddExact(&suite, {70, 1, 48, 192, type, 16, dtype, DType::kF32}, seed++);
+      AddExact(&suite, {17, 3, 17, 296, type, 128, dtype, dtype, whole}, seed++);
+    }
+  }
+  suite.Run();
+}
+
+// Each tile with one split of K; more tiles than blocks, ragged ends, A as it lies and A that threads make.
+TEST(GpuPackedTiles, EveryConfigurationMatchesTheReference) {
+  Result<Driver*> driver = CreateCudaDriver();
+  if (!driver.ok()) GTEST_SKIP() << driver.status().message();
+  DestroyCudaDriver(*driver);
+  size_t number = 0;
+  for (const KernelConfiguration& choice : TilesOf(TemplateFamily::kPackedTiles, TargetOf("sm_90a"))) {
+    const size_t tile = number / 4, split = number++ % 4;
+    if (split != tile % 4) continue;
+    Suite suite;
+    suite.configuration = choice;
+    suite.processors = 2;
+    SCOPED_TRACE(Text(choice));
+    // Of K at least two steps for each block that splits it.
+    const int64_t depth = 256 * choice.cluster, rows = choice.cluster > 2 ? 40 : 140;
+    const bool first = tile % 2 == 0;
+    AddExact(&suite, {rows, 1, 152, depth, PackedType::kU4, first ? 32 : 128, DType::kBF16, DType::kBF16},
+             300);
+    AddExact(&suite, {rows, 1, 72, depth, PackedType::kU4, 64, DType::kF16, DType::kF16, true, 2}, 301);
+    AddExact(&suite, {65, 2, 40, depth - 24, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16},
+             302);
+    AddExact(&suite,
+             {99, 1, 40, depth, first ? PackedType::kU8 : PackedType::kU2, 32, DType::kF16, DType::kF16,
+              false, 1, DType::kF32},
+             303);
+    suite.Run();
+  }
+}
+
+// The error in norm against the same weights in double, over all results of a matmul [rows, n].
+double ErrorOf(const PackedCase& p, const Case& c, const Memory& got) {
+  const Part& part = c.maker.part;
+  const auto memory = [&](const Memory& of, uint16_t operand) {
+    return of.params[c.maker.operands[operand].param].data();
+  };
+  const PackedShape shape = {p.outer * p.inner, p.depth, p.block, BitsOf(p.type)};
+  const char *left = memory(c.memory, part.lhs), *codes = memory(c.memory, part.rhs[0]),
+             *scales = memory(c.memory, part.scales[0]);
+  const double zero = part.packed.zero;
+  std::vector<double> row(static_cast<size_t>(p.depth));
+  double errors = 0, squares = 0;
+  for (int64_t n = 0; n < shape.n; ++n) {
+    for (int64_t k = 0; k < p.depth; ++k) {
+      const int64_t bit = shape.BitAt(n, k);
+      const uint32_t code = static_cast<uint8_t>(codes[bit / 8]) >> bit % 8 & ((1u << shape.bits) - 1);
+      row[static_cast<size_t>(k)] = (double{PackedValue(p.type, code)} - zero) *
+                                    scalar::Load<double>(p.scale, scales, shape.ScaleAt(n, k));
+    }
+    for (int64_t m = 0; m < p.rows; ++m) {
+      double want = 0;
+      for (int64_t k = 0; k < p.depth; ++k)
+        want += scalar::Load<double>(p.dtype, left, m * p.depth + k) * row[static_cast<size_t>(k)];
+      const double off = scalar::Load<double>(DType::kF32, got.params.back().data(), m * shape.n + n) - want;
+      errors += off * off;
+      squares += want * want;
+    }
+  }
+  return std::sqrt(errors / squares);
+}
+
+// A block's scale multiplies weights, which are rounded once, to the type that is multiplied; a column's
+// multiplies sums.
+TEST(GpuPackedTiles, RoundsAWeightOnceAndASumNever) {
+  Suite suite;
+  uint32_t seed = 400;
+  struct Bound {
+    PackedType type;
+    int64_t block;
+    DType dtype, scale;
+    double most;
+  };
+  for (const Bound& bound : {Bound{PackedType::kU4, 32, DType::kBF16, DType::kBF16, 0x1p-9},
+                             Bound{PackedType::kU4, 128, DType::kBF16, DType::kF32, 0x1p-9},
+                             Bound{PackedType::kU4, 32, DType::kF16, DType::kF16, 0x1p-12},
+                             Bound{PackedType::kU8, 64, DType::kF16, DType::kF32, 0x1p-12},
+                             Bound{PackedType::kU8, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6},
+                             Bound{PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, 1e-6}}) {
+    const PackedCase p = {32, 1, 64, 1024, bound.type, bound.block, bound.dtype, bound.scale};
+    Add(&suite, p, seed);
+    Case& c = suite.Last();
+    Random random(seed++);
+    std::uniform_real_distribution<double> numbers(-1, 1), sizes(0.001, 0.01);
+    const auto fill = [&](uint16_t index, DType dtype, auto& draw) {
+      std::vector<char>& memory = c.memory.params[c.maker.operands[index].param];
+      const auto count = static_cast<int64_t>(memory.size()) / ByteSize(dtype);
+      for (int64_t i = 0; i < count; ++i) scalar::Store<double>(dtype, memory.data(), i, draw(random));
+    };
+    fill(c.maker.part.lhs, p.left, numbers);
+    fill(c.maker.part.scales[0], p.scale, sizes);
+    c.difference = [p, bound, &c](const Memory& got) -> std::string {
+      const double error = ErrorOf(p, c, got);
+      std::printf("%s, blocks of %lld, scales of %s, by %s: relative error %.2e\n", Name(p.type),
+                  static_cast<long long>(p.block), Name(p.scale), Name(p.dtype), error);
+      return error <= bound.most ? "" : "relative error " + std::to_string(error);
+    };
+  }
+  suite.Run();
+}
+
+// Bytes of local memory of a function: the greatest of its attributes of that kind (EIATTR_MIN_STACK_SIZE).
+uint32_t StackOf(const std::vector<uint8_t>& image) {
+  constexpr uint8_t kStack[] = {4, 0x12, 8, 0};
+  uint32_t most = 0;
+  for (auto at = image.begin(); at != image.end(); ++at) {
+    at = std::search(at, image.end(), std::begin(kStack), std::end(kStack));
+    if (image.end() - at < 12) break;
+    uint32_t bytes;
+    std::memcpy(&bytes, &*at + 8, 4);
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+// What the compiler counts a thread's registers by holds: no configuration that it offers needs more.
+TEST(GpuPackedTiles, NoConfigurationSpills) {
+  if (!HaveNvrtc()) GTEST_SKIP() << "libnvrtc is not on this machine";
+  for (const PackedCase& p :
+       {PackedCase{512, 1, 512, 4096, PackedType::kU4, 32, DType::kBF16, DType::kF32, true},
+        PackedCase{512, 1, 512, 4096, PackedType::kE4M3, int64_t{1} << 20, DType::kBF16, DType::kBF16, false,
+                   2}}) {
+    Arena arena;
+    PartMaker maker(&arena);
+    Fill(maker, p);
+    const Kernel kernel = maker.Make();
+    const std::vector<cuda::ParamFacts> facts(kernel.num_params, {256, true});
+    CudaTarget target = TargetOf("sm_90a");
+    for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
+      const KernelConfiguration& choice = candidate.configuration;
+      if (choice.family != TemplateFamily::kPackedTiles || choice.cluster > 1) continue;
+      target.configuration = choice;
+      const Result<KernelText> text = WriteKernelText(kernel, target, facts);
+      ASSERT_TRUE(text.ok()) << text.status().message();
+      const Result<std::vector<uint8_t>> code = CompileCuda(text->text, "sm_90a", "");
+      ASSERT_TRUE(code.ok()) << code.status().message();
+      EXPECT_EQ(StackOf(*code), 0u) << Name(p.type) << ", " << Text(choice);
+    }
+  }
+}
+
 TEST(GpuPacked, CandidatesFitAMultiprocessor) {
-  for (int64_t rows : {1, 16}) {
+  for (int64_t rows : {1, 16, 17, 512}) {
     for (int64_t depth : {512, 14336}) {
       Arena arena;
       PartMaker maker(&arena);
@@ -96,7 +271,9 @@ TEST(GpuPacked, CandidatesFitAMultiprocessor) {
       int families = 0;
       for (const KernelCandidate& candidate : KernelCandidates(kernel, target, facts)) {
         if (candidate.configuration.family == TemplateFamily::kPlain) continue;
-        ASSERT_EQ(candidate.configuration.family, TemplateFamily::kPacked) << Text(candidate.configuration);
+        ASSERT_EQ(candidate.configuration.family,
+                  rows > 16 ? TemplateFamily::kPackedTiles : TemplateFamily::kPacked)
+            << Text(candidate.configuration);
         target.configuration = candidate.configuration;
         const Result<KernelText> text = WriteKernelText(kernel, target, facts);
         ASSERT_TRUE(text.ok()) << text.status().message();

@@ -48,6 +48,8 @@ class Suite {
     return cases_.back();
   }
 
+  Case& Last() { return cases_.back(); }
+
   KernelConfiguration configuration;
   uint32_t processors = 0;  // 0: the GPU's; fewer, and little work gets the templates of much
 

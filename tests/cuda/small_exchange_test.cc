@@ -25,7 +25,7 @@ constexpr u32 kThreads = 5;  // of a rank's kernel: packs are taken in turns
 // One collective of a rank, as its kernel does it.
 void Do(Ranks* ranks, u32 rank, Kind kind, Element element, const char* from, char* to, u64 bytes) {
   const Group group = ranks->Of(rank);
-  Call call = {from, to, bytes, &ranks->faults[rank], 7, element};
+  Call call = {from, to, bytes, &ranks->faults[rank], 7, element, nullptr};
   const u32 epoch = static_cast<u32>(ranks->states[rank].ticks / kTicks);
   for (u32 thread = 0; thread < kThreads && ranks->states[rank].dead == 0; ++thread) {
     Cpu cpu{group, call};

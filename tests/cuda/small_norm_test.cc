@@ -44,8 +44,13 @@ Norm NormOf(const Case& c, Memory* memory) {
 // One collective of a rank, each block on a thread of its own.
 void DoNorm(Ranks* ranks, u32 rank, const Case& c, Memory* memory) {
   const Group group = ranks->Of(rank);
-  Call call = {
-      memory->from.data(), memory->to.data(), memory->from.size(), &ranks->faults[rank], 7, c.element};
+  Call call = {memory->from.data(),
+               memory->to.data(),
+               memory->from.size(),
+               &ranks->faults[rank],
+               7,
+               c.element,
+               nullptr};
   const Norm norm = NormOf(c, memory);
   if (ranks->states[rank].dead != 0) return;
   const auto blocks = static_cast<u32>(BlocksOf(norm, c.element));
@@ -193,7 +198,7 @@ TEST_P(SmallNorm, WorksInPlace) {
   ranks.Together([&](u32 rank) {
     Memory& m = all[rank];
     const Group group = ranks.Of(rank);
-    Call call = {m.from.data(), m.from.data(), m.from.size(), &ranks.faults[rank], 7, c.element};
+    Call call = {m.from.data(), m.from.data(), m.from.size(), &ranks.faults[rank], 7, c.element, nullptr};
     Norm norm = NormOf(c, &m);
     norm.sum = m.addends[0].data();
     norm.normed = m.from.data();

@@ -7,10 +7,10 @@ namespace {
 
 using ir::NodeId;
 
-NodeId Weight(SmallGraph* s, const Shape& shape) {
+NodeId Weight(SmallGraph* s, const Shape& shape, DType dtype = DType::kF32) {
   std::vector<double> values;
   for (int64_t i = 0; i < shape.elements(); ++i) values.push_back(std::sin(static_cast<double>(i) * 0.7));
-  return s->b.Floats(DType::kF32, shape, values);
+  return s->b.Floats(dtype, shape, values);
 }
 
 PassOptions Bits(PackedType type, int64_t block) {
@@ -37,10 +37,10 @@ void ExpectAlike(const std::vector<float>& x, const std::vector<float>& y) {
 }
 
 // A matmul of so many rows by a weight [k, n], or the transpose of one [n, k].
-SmallGraph Product(int64_t rows, int64_t k, int64_t n, bool transposed) {
+SmallGraph Product(int64_t rows, int64_t k, int64_t n, bool transposed, DType dtype = DType::kF32) {
   SmallGraph s;
-  const NodeId x = s.In("x", {rows, k});
-  const NodeId w = transposed ? s.b.Transpose(Weight(&s, {n, k}), {1, 0}) : Weight(&s, {k, n});
+  const NodeId x = s.In("x", {rows, k}, dtype);
+  const NodeId w = transposed ? s.b.Transpose(Weight(&s, {n, k}, dtype), {1, 0}) : Weight(&s, {k, n}, dtype);
   s.Out("y", s.b.MatMul(x, w));
   return s;
 }
@@ -84,6 +84,26 @@ TEST(PackedWeights, FewRowsReadCodesAndManyReadNumbersAndBothAreTheSame) {
         ExpectAlike(Output(s), rounded);
       }
     }
+  }
+}
+
+// On GPUs: any number of rows where there is wgmma, else 16; K in eights.
+TEST(PackedWeights, ManyRowsReadCodesWhereEveryGpuHasAKernelForThem) {
+  const struct {
+    PackedType type;
+    int64_t rows, k;
+    bool wgmma, packed;
+  } cases[] = {{PackedType::kU4, 80, 256, true, true},  {PackedType::kU4, 80, 256, false, false},
+               {PackedType::kU4, 80, 204, true, false}, {PackedType::kU4, 16, 208, false, true},
+               {PackedType::kU2, 17, 208, true, true},  {PackedType::kE4M3, 4000, 200, true, true}};
+  for (const auto& c : cases) {
+    SmallGraph s = Product(c.rows, c.k, 64, false, DType::kF16);
+    PassOptions options = Bits(c.type, 32);
+    options.host = false;
+    options.wgmma = c.wgmma;
+    ASSERT_EQ(QuantizeWeights(&s.g, options)->changes, 1);
+    ASSERT_TRUE(PackWeights(&s.g, options).ok());
+    EXPECT_EQ(PackedIn(s.g) != nullptr, c.packed) << c.rows << " rows, K " << c.k << ", wgmma " << c.wgmma;
   }
 }
 

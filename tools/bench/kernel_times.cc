@@ -4,13 +4,16 @@
 //
 //   kernel_times PLAN FIRST_INTEGER SKELETON...
 //
-// Kernels with a part of one of the skeletons (attention, reduction, map, ...) are timed. Integer buffers
-// hold FIRST_INTEGER and the numbers after it (positions, limits, indices).
+// Kernels with a part of one of the skeletons (attention, reduction, map, ...) are timed, each with its
+// alternatives where the plan has some (rondo compile --alternatives). Integer buffers hold FIRST_INTEGER and
+// the numbers after it (positions, limits, indices).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "drivers/cuda/cuda_driver.h"
 #include "runtime/plan.h"
@@ -19,12 +22,41 @@
 namespace rondo::tools {
 namespace {
 
+// The plan with another image of one kernel. Not movable: the plan points into it.
+struct Exchanged {
+  Exchanged(const PlanData& of, uint32_t k, const KernelImage& image)
+      : images(of.modules[0].images.begin(), of.modules[0].images.end()), module(of.modules[0]), plan(of) {
+    images[k] = image;
+    module.images = images;
+    plan.modules = Span<const CodeModule>(&module, 1);
+  }
+  Exchanged(const Exchanged&) = delete;
+  std::vector<KernelImage> images;
+  CodeModule module;
+  PlanData plan;
+};
+
+// The alternatives of kernel k. What is loaded stays so, and `plans` with it.
+Status TimeAlternatives(const PlanData& data, uint32_t k, KernelTimer* timer, std::deque<Exchanged>* plans) {
+  if (data.modules.empty()) return Status::Ok();
+  for (const KernelAlternative& alternative : data.modules[0].alternatives) {
+    if (alternative.kernel != k) continue;
+    plans->emplace_back(data, k, alternative.image);
+    RONDO_ASSIGN_OR_RETURN(const size_t loaded, timer->Load(plans->back().plan));
+    RONDO_ASSIGN_OR_RETURN(const double time, timer->Time(k, loaded));
+    std::printf("  %-44s %8.2f µs\n", std::string(alternative.choice).c_str(), time);
+  }
+  return Status::Ok();
+}
+
 Status Main(const char* path, int64_t first_integer, const std::set<std::string>& skeletons) {
   RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(path));
   RONDO_ASSIGN_OR_RETURN(Driver * driver, CreateCudaDriver());
   RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(0));
   KernelTimerOptions options;
   options.first_integer = first_integer;
+  options.replays = 10;
+  std::deque<Exchanged> plans;
   KernelTimer timer(plan.data(), device, options);
   RONDO_RETURN_IF_ERROR(timer.Open());
   RONDO_ASSIGN_OR_RETURN(const size_t images, timer.Load(plan.data()));
@@ -36,6 +68,7 @@ Status Main(const char* path, int64_t first_integer, const std::set<std::string>
     if (!chosen) continue;
     RONDO_ASSIGN_OR_RETURN(const double time, timer.Time(k, images));
     std::printf("%-20s %8.2f µs\n", std::string(kernel.name).c_str(), time);
+    RONDO_RETURN_IF_ERROR(TimeAlternatives(plan.data(), k, &timer, &plans));
     std::fflush(stdout);
   }
   return Status::Ok();

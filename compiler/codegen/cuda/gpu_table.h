@@ -6,6 +6,7 @@
 //   [products]  tools/bench/results/2026-11-21-cuda-products.md
 //   [library]   tools/bench/results/2026-11-21-library-products.md
 //   [attention] tools/bench/results/2026-11-21-cuda-kernels.md
+//   [packed]    tools/bench/results/2026-11-22-packed-weights.md
 //   [fit]       chosen so that estimates follow the times of whole kernels; not measured by itself
 // tools/bench/gpu_table fits those that times of single kernels tell. All were measured on an H200.
 // A GPU without a row of its own is taken for one with fewer or more multiprocessors.
@@ -42,10 +43,16 @@ struct GpuTable {
   double wgmma_tma = 1500;         // wgmma, tiles brought by TMA: 700 TFLOP/s with starts and ends [products]
   double wgmma_tma_shared = 1600;  // the same where blocks of a cluster share what they read [products]
   double wgmma = 1250;             // wgmma, tiles copied by threads: 550 TFLOP/s [products]
-  double mma = 750;                // mma.sync, warps with tiles of at least mma_full points [products]
-  double mma_full = 2048;          // points of a warp's tile; smaller ones load as the root of that [fit]
-  double tf32 = 300;  // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]
-  double simt = 70;   // FMA in f32, tiles of 32 and 64 [fit]
+  // wgmma by packed weights, which warps unpack in registers: 43 configurations of matmuls of 512 rows
+  // [packed]. What it multiplies; cycles to unpack half a stage, of one warpgroup, and of each 16 of K of
+  // each.
+  double wgmma_packed = 2310;
+  double unpack_start = 89;
+  double unpack_slice = 30;
+  double mma = 750;        // mma.sync, warps with tiles of at least mma_full points [products]
+  double mma_full = 2048;  // points of a warp's tile; smaller ones load as the root of that [fit]
+  double tf32 = 300;       // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]
+  double simt = 70;        // FMA in f32, tiles of 32 and 64 [fit]
 
   // --- tiles of blocks (mma, wgmma, tf32, SIMT): starting, storing, joining a cluster
   double tile_start = 4200;   // a kernel's start, its first copies and its end [fit]

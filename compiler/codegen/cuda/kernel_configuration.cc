@@ -8,9 +8,10 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view kFamilyNames[] = {"",      "few_rows", "mma",     "wgmma",  "simt",  "tf32",
-                                             "tma",   "dot",      "library", "staged", "flash", "windows",
-                                             "plain", "imma",     "packed",  "fma"};
+constexpr std::string_view kFamilyNames[] = {
+    "",       "few_rows", "mma",     "wgmma", "simt", "tf32",   "tma", "dot",         "library",
+    "staged", "flash",    "windows", "plain", "imma", "packed", "fma", "packed_tiles"};
+static_assert(std::size(kFamilyNames) == static_cast<size_t>(TemplateFamily::kPackedTiles) + 1);
 
 // What plans and profiles called families before.
 struct OldName {

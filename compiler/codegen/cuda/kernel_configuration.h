@@ -14,6 +14,9 @@
 //   few_rows warps 8 cluster 2       1 to 16 rows: warps of a block, and blocks, that split K
 //   packed 5x4 warps 8 cluster 2     1 to 16 rows by weights in fewer bits: stages of copies, pieces of 512
 //                                    bytes that a warp takes at a time; then as few_rows
+//   packed_tiles 128x128x64 1x1x2 cluster 2
+//                                    more rows by weights in fewer bits, wgmma: M and N (columns of each B)
+//                                    of a tile, K of a stage; blocks that split K; blocks a cluster
 //   dot                              little work: a warp a point
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //   staged                           attention, keys and values through shared memory
@@ -59,6 +62,7 @@ enum class TemplateFamily : uint8_t {
   kImma,
   kPacked,
   kFma,
+  kPackedTiles,
 };
 
 struct KernelConfiguration {

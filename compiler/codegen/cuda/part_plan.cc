@@ -35,7 +35,7 @@ Span<const PartTemplate* const> TemplatesOf(Skeleton skeleton) {
 // Packed weights are what few templates know.
 bool Takes(const PartTemplate& one, const Part& part) {
   return part.packed.type == PackedType::kNone || one.family == TemplateFamily::kPacked ||
-         one.family == TemplateFamily::kPlain;
+         one.family == TemplateFamily::kPackedTiles || one.family == TemplateFamily::kPlain;
 }
 
 // The lines about other kernels with which a part begins, unless its templates write them themselves.

@@ -34,6 +34,13 @@ DEV void mbarrier_wait(u32 barrier, u32 parity) {
 DEV void prefetch_tensor_map(const TensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
+// So many bytes that lie one after another, a multiple of 16 at multiples of 16.
+DEV void copy_bulk(u32 to, const char* from, u32 bytes, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
 // The box at these coordinates, into the same place of every block of the cluster that `blocks` has a bit
 // for.
 template <bool SHARED>

@@ -60,7 +60,7 @@ std::optional<TensorMap> BMap(const Part& part, const MatmulProblem& problem, co
 
 }  // namespace
 
-std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem) {
+std::optional<TmaOperands> TmaLeftOf(const Part& part, const MatmulProblem& problem) {
   constexpr Run kOne = {1, 1};
   TmaOperands found;
   const Operand& lhs = part.operands[part.lhs];
@@ -73,13 +73,19 @@ std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& 
   found.m_run = m[0].extent;
   k.push_back(kOne);
   m.push_back(kOne);
-  std::vector<std::optional<TensorMap>> maps = {MapOf(lhs, a, {k[0], m[0], k[1], m[1], batch[0]})};
+  const std::optional<TensorMap> map = MapOf(lhs, a, {k[0], m[0], k[1], m[1], batch[0]});
+  if (!map) return std::nullopt;
+  found.maps.push_back(*map);
+  return found;
+}
+
+std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem) {
+  std::optional<TmaOperands> found = TmaLeftOf(part, problem);
+  if (!found) return std::nullopt;
   for (uint16_t index : part.rhs) {
-    maps.push_back(BMap(part, problem, part.operands[index]));
-  }
-  for (const std::optional<TensorMap>& map : maps) {
+    const std::optional<TensorMap> map = BMap(part, problem, part.operands[index]);
     if (!map) return std::nullopt;
-    found.maps.push_back(*map);
+    found->maps.push_back(*map);
   }
   return found;
 }

@@ -19,6 +19,8 @@ struct TmaOperands {
   int64_t m_run = 1, k_run = 1;  // of M and K, what lies evenly in A
 };
 
+// With A's map alone; what B is does not matter. None as below.
+std::optional<TmaOperands> TmaLeftOf(const Part& part, const MatmulProblem& problem);
 // None if strides are no multiples of 16 bytes, or if loops lie so that more dimensions would be needed.
 std::optional<TmaOperands> TmaOperandsOf(const Part& part, const MatmulProblem& problem);
 

@@ -1,0 +1,101 @@
+// PackedTiles: a matmul of many rows by weights of fewer bits (matmul_packed_tiles.cuh), as its kernel fixes
+// it; and what lies where in its shared memory. Sizes in bytes unless said otherwise.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_
+
+#include "compiler/codegen/cuda/device/packed_layout.h"
+
+namespace rondo::cuda {
+
+// Registers that a thread keeps which only copies, where it leaves others to those that multiply.
+enum : int { kCopierRegisters = 40 };
+
+// A stage has lines of 128 bytes of A, 64 of K each, one run of them after another; then codes, scales and
+// zero points of each B, tile of 16 columns after tile. All are ints, as those of TileMatmul.
+struct PackedTiles {
+  int m, n;     // the tile: rows, and columns of each B
+  int stage_k;  // of K, of a stage: 64 or 128; behind K's end boxes are filled with zeros
+  int columns, k;
+  int b_count;  // matrices B that share A
+  int split_k;  // blocks of a cluster, that divide K
+  int stages;
+  int lanes;        // neighbouring points of the epilogue
+  int words;        // that `fetch` reads ahead of the epilogue, for each call of it
+  int type;         // rondo::PackedType
+  int bits;         // of a number
+  int block;        // numbers along K that share a scale
+  int scale_bytes;  // of one
+  int scale_bf16;   // of 2 bytes: bf16, else f16
+  int zeros;        // blocks have zero points, else all have `zero`
+  int zero;
+  int bf16;        // what is multiplied: bf16, else f16
+  int a_made;      // threads make A's tiles; else TMA brings them
+  int b_constant;  // B never changes: it is copied before the kernels ahead are complete
+  int registers;   // of a thread that multiplies, where those that copy leave theirs; else 0
+
+  HOST_DEVICE int groups() const { return b_count * n / 64; }  // warpgroups, which multiply 64 columns each
+  HOST_DEVICE int copiers() const { return a_made || registers ? 128 : 32; }  // threads that fill stages
+  HOST_DEVICE int threads() const { return groups() * 128 + copiers(); }
+  // Half a stage is unpacked while the half before is multiplied.
+  HOST_DEVICE int half_k() const { return stage_k / 2; }
+  HOST_DEVICE int tiles() const { return b_count * n / 16; }  // of 16 columns, of a stage
+  HOST_DEVICE int steps() const { return (k + stage_k - 1) / stage_k; }
+  HOST_DEVICE int k_pieces() const { return (k + 256 / bits - 1) / (256 / bits); }
+  HOST_DEVICE int k_blocks() const { return k / block + (k % block != 0); }
+  // A scale a column multiplies sums; others multiply weights.
+  HOST_DEVICE bool by_column() const { return block >= k; }
+  HOST_DEVICE int stage_blocks() const { return by_column() ? 0 : block < stage_k ? stage_k / block : 1; }
+  HOST_DEVICE int a_bytes() const { return m * stage_k * 2; }
+  HOST_DEVICE int tile_codes() const { return stage_k * bits * 2; }
+  // Of each B, run after run of what a box has of a tile's codes, tile after tile.
+  HOST_DEVICE int code_run() const { return tile_codes() < 1024 ? tile_codes() : 1024; }
+  HOST_DEVICE int tile_scales() const { return stage_blocks() * 16 * scale_bytes; }
+  HOST_DEVICE int b_bytes() const { return tiles() * (tile_codes() + tile_scales() * (zeros ? 2 : 1)); }
+  HOST_DEVICE int filled() const { return (a_made ? 0 : a_bytes()) + b_bytes(); }  // by copies that count
+  // Where boxes of B number j lie in a stage: of codes from byte `first` of a tile's on, and of scales.
+  HOST_DEVICE int codes_box(int j, int first) const {
+    return a_bytes() + n / 16 * (j * tile_codes() + first);
+  }
+  HOST_DEVICE int scales_box(int j) const {
+    return a_bytes() + tiles() * tile_codes() + j * (n / 16) * tile_scales();
+  }
+  HOST_DEVICE int zeros_box(int j) const { return scales_box(j) + tiles() * tile_scales(); }
+  // Where lane 0 of warp `tile` finds words of its columns, the pairs of each half of a stage one after
+  // another; the other lanes' follow, 16 bytes apart. The sum of what depends on either.
+  HOST_DEVICE int tile_at(int tile) const {
+    return codes_box(tile / (n / 16), 0) + tile % (n / 16) * code_run();
+  }
+  HOST_DEVICE int pair_at(int half, int pair) const {
+    const int byte = half * (tile_codes() / 2) + pair * 256;
+    return byte / code_run() * (n / 16) * code_run() + byte % code_run() / 512 * 512 + byte / 256 % 2 * 8;
+  }
+  // Scales of block number `block` of a half; a column's lie as ScaleAt of core/packed_weights.h has them.
+  HOST_DEVICE int scales_at(int tile) const { return scales_box(0) + tile * tile_scales(); }
+  HOST_DEVICE int block_at(int half, int block) const {
+    return (half * stage_blocks() / 2 + block) * 16 * scale_bytes;
+  }
+  HOST_DEVICE int stage() const { return (a_bytes() + b_bytes() + 1023) / 1024 * 1024; }
+  // Accumulators go through shared memory, so many rows at a time, where K is not split; else they lie where
+  // the stages were.
+  HOST_DEVICE int piece() const { return 32; }
+  HOST_DEVICE int pitch() const { return n + 4; }  // floats
+  HOST_DEVICE int pieces() const { return split_k > 1 ? 0 : b_count * piece() * pitch() * 4; }
+  HOST_DEVICE int accumulators() const { return split_k > 1 ? b_count * m * pitch() * 4 : 0; }
+  // With so many stages: to align them, two barriers a stage, and the pieces.
+  HOST_DEVICE int besides_stages(int count) const { return 1024 + 16 * count + pieces(); }
+  HOST_DEVICE int shared() const { return stages * stage() + besides_stages(stages); }
+  // How codes become numbers.
+  HOST_DEVICE PackedMatmul codes() const {
+    PackedMatmul c = {};
+    c.type = type;
+    c.bits = bits;
+    c.zeros = zeros;
+    c.zero = zero;
+    c.bf16 = bf16;
+    return c;
+  }
+};
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_PACKED_TILES_LAYOUT_H_

@@ -1,0 +1,351 @@
+// Matmuls of many rows by weights of fewer bits: warpgroups unpack them in registers, and wgmma takes them
+// from there (device/matmul_packed_tiles.cuh).
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "compiler/codegen/cuda/device/packed_tiles_layout.h"
+#include "compiler/codegen/cuda/device/tma_layout.h"
+#include "compiler/codegen/cuda/matmul/matmul_cost.h"
+#include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
+#include "compiler/codegen/cuda/matmul/matmul_templates.h"
+#include "compiler/codegen/cuda/matmul/tma_operands.h"
+
+namespace rondo::cuda {
+
+namespace {
+
+constexpr std::string_view kHeaders[] = {"matmul_packed_tiles"};
+
+constexpr int64_t kMostRows = 16;  // of few rows, which have families of their own
+
+struct Tile {
+  int64_t m, n, k;
+};
+// Of tiles that cost the same, the first is taken.
+constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {160, 128, 64}, {128, 128, 64},
+                           {96, 128, 64},   {64, 128, 64},   {160, 192, 64},  {128, 192, 64}, {96, 192, 64},
+                           {96, 256, 64},   {64, 256, 64},   {256, 64, 64},   {192, 64, 64},  {128, 64, 64},
+                           {192, 128, 128}, {160, 128, 128}, {128, 128, 128}, {96, 128, 128}, {64, 128, 128},
+                           {32, 128, 128},  {128, 192, 128}, {64, 192, 128},  {64, 256, 128}, {32, 256, 128},
+                           {256, 64, 128},  {192, 64, 128},  {128, 64, 128},  {64, 64, 128},  {32, 64, 128}};
+constexpr int64_t kSplits[] = {1, 2, 4, 8};
+
+KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
+  KernelConfiguration configuration;
+  configuration.family = TemplateFamily::kPackedTiles;
+  configuration.m = tile.m;
+  configuration.n = tile.n;
+  configuration.k = tile.k;
+  configuration.warps_m = configuration.warps_n = 1;
+  configuration.warps_k = configuration.cluster = split;
+  return configuration;
+}
+
+// A's map, where TMA can bring A as it is, in the least tiles at least.
+std::optional<TmaOperands> LeftOf(const PartContext& context, const MatmulProblem& problem) {
+  constexpr int64_t kLeastRows = 32;
+  const Part& part = context.part;
+  const bool plain = part.prologue.empty() && part.operands[part.lhs].dtype == part.packed.dtype &&
+                     problem.a_k_major && problem.a_vector == 8;
+  const std::optional<TmaOperands> left = plain ? TmaLeftOf(part, problem) : std::nullopt;
+  const bool whole = left && (left->m_run >= problem.m || left->m_run % kLeastRows == 0);
+  return whole ? left : std::nullopt;
+}
+
+constexpr int64_t kRegisters = 65536, kMostRegisters = 255;  // of a multiprocessor, of a thread
+
+// Registers that each thread of so many blocks a multiprocessor has.
+int64_t RegistersOf(const PackedTiles& matmul, int64_t resident) {
+  // Four warps at a time have registers.
+  const int64_t threads = (matmul.threads() + 127) / 128 * 128 * resident;
+  return std::min(kMostRegisters, kRegisters / threads / 8 * 8);
+}
+// Those that a thread needs, about; with fewer, instructions of wgmma wait for one another.
+int64_t RegistersNeeded(const PackedTiles& matmul) {
+  constexpr int64_t kOthers = 36;
+  return matmul.m / 2 + matmul.half_k() / 2 + kOthers;
+}
+// Those that threads which multiply can have where the others leave theirs: the launch's, less what these
+// keep.
+int RegistersLeft(const PackedTiles& matmul) {
+  const int64_t groups = matmul.groups(), launched = kRegisters / ((groups + 1) * 128) / 8 * 8;
+  const int64_t left = ((groups + 1) * launched - kCopierRegisters) / groups / 8 * 8;
+  constexpr int64_t kMost = 240;
+  return static_cast<int>(std::min(left, kMost));
+}
+
+// All but stages and the words that are read ahead.
+PackedTiles MatmulOf(const PartContext& context, const MatmulProblem& problem, bool a_made,
+                     const KernelConfiguration& c) {
+  const Part& part = context.part;
+  const DType scale = part.operands[part.scales[0]].dtype;
+  PackedTiles matmul = {};
+  matmul.m = static_cast<int>(c.m);
+  matmul.n = static_cast<int>(c.n);
+  matmul.stage_k = static_cast<int>(c.k);
+  matmul.columns = static_cast<int>(problem.n);
+  matmul.k = static_cast<int>(problem.k);
+  matmul.b_count = static_cast<int>(problem.b_count);
+  matmul.split_k = static_cast<int>(c.warps_k);
+  matmul.lanes = EpilogueLanes(part, problem);
+  matmul.type = static_cast<int>(part.packed.type);
+  matmul.bits = BitsOf(part.packed.type);
+  // One block is any number not below all of K.
+  matmul.block = static_cast<int>(std::min(part.packed.block, int64_t{1} << 30));
+  matmul.scale_bytes = static_cast<int>(ByteSize(scale));
+  matmul.scale_bf16 = scale == DType::kBF16;
+  matmul.zeros = !part.zeros.empty();
+  matmul.zero = part.packed.zero;
+  matmul.bf16 = part.packed.dtype == DType::kBF16;
+  matmul.a_made = a_made;
+  // Parts of one kernel have one launch: what is left over of it, only a kernel of one part knows.
+  if (!a_made && context.share == 1 && RegistersNeeded(matmul) > RegistersOf(matmul, 1))
+    matmul.registers = RegistersLeft(matmul);
+  matmul.b_constant =
+      AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
+  return matmul;
+}
+
+bool Suits(const PartContext& context, const MatmulProblem& problem) {
+  const Part& part = context.part;
+  const int64_t block = part.packed.block;
+  return context.target.warp_groups && part.skeleton == Skeleton::kContraction &&
+         part.packed.type != PackedType::kNone && part.acc_type == TapeType::kF32 &&
+         Is16Bit(part.packed.dtype) && problem.batches == 1 && problem.b_count <= 4 &&
+         problem.m > kMostRows && problem.n >= 16 && problem.k % 8 == 0 &&
+         ((block & (block - 1)) == 0 || block >= problem.k);
+}
+
+// Whether a half of a stage has whole words of codes, blocks that split K have steps, and accumulators fit
+// registers beside what is unpacked.
+bool Fits(const PackedTiles& matmul) {
+  const int64_t registers = matmul.registers > 0 ? matmul.registers : RegistersOf(matmul, 1);
+  return matmul.half_k() * matmul.bits >= 128 && matmul.split_k * 2 <= std::max(2, matmul.steps()) &&
+         RegistersNeeded(matmul) <= registers;
+}
+
+int64_t ClusterTiles(const MatmulProblem& problem, const PackedTiles& matmul) {
+  return problem.Tiles(matmul.m, matmul.n);
+}
+
+// Blocks that a multiprocessor holds at once: of little work several, each of which fills what the others'
+// ends leave. More than one only where K is split: others are persistent.
+int64_t Resident(const MatmulProblem& problem, const PackedTiles& matmul, double processors) {
+  constexpr int64_t kMost = 3, kMostRows = 64, kSlack = 24;
+  if (matmul.split_k == 1 || matmul.m > kMostRows) return 1;
+  const auto all = static_cast<double>(ClusterTiles(problem, matmul) * matmul.split_k);
+  int64_t resident = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(all / processors)), 1, kMost);
+  while (resident > 1 && RegistersOf(matmul, resident) < RegistersNeeded(matmul) + kSlack) --resident;
+  return resident;
+}
+
+// As many clusters as run at once, each with one tile after another; where they split K, one tile each.
+int64_t Blocks(const MatmulProblem& problem, const PackedTiles& matmul, double processors) {
+  const int64_t tiles = ClusterTiles(problem, matmul);
+  if (matmul.split_k > 1) return tiles * matmul.split_k;
+  return std::min(tiles, std::max<int64_t>(1, static_cast<int64_t>(processors)));
+}
+
+// Stages that fit, 0 if too few do. The accumulators of a split K lie where the stages were.
+int Stages(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
+  constexpr int64_t kMost = 32, kLeast = 3, kReserved = 1024;
+  const CudaTarget& target = context.target;
+  const int64_t split = matmul.split_k, bytes = matmul.stage(), accumulators = matmul.accumulators();
+  const int64_t resident = Resident(problem, matmul, context.Processors());
+  const int64_t shared = std::min<int64_t>(target.shared, target.shared_processor / resident - kReserved);
+  const int64_t fit = (shared - matmul.besides_stages(kMost)) / bytes;
+  const int64_t useful = (matmul.steps() + split - 1) / split;
+  const int64_t stages =
+      std::min({fit, kMost, std::max({kLeast, useful, (accumulators + bytes - 1) / bytes})});
+  return stages < kLeast || stages * bytes < accumulators ? 0 : static_cast<int>(stages);
+}
+
+// Cycles of a stage of so many blocks on one multiprocessor: bound by what is copied, and by what is
+// multiplied and unpacked, which do not wholly go on beside each other.
+double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double resident) {
+  constexpr double kPower = 2.5;
+  const double copy = (matmul.a_bytes() + matmul.b_bytes()) * resident / gpu.l2_tma_bytes;
+  // Of half a stage: 16s of K of all warpgroups, and what they multiply.
+  const double slices = matmul.groups() * resident * matmul.half_k() / 16.0;
+  const double multiply = slices * matmul.m * 64 * 16 / gpu.wgmma_packed;
+  const double unpack = gpu.unpack_start + gpu.unpack_slice * slices;
+  return std::max(copy, 2 * std::pow(std::pow(multiply, kPower) + std::pow(unpack, kPower), 1 / kPower));
+}
+
+double EndCycles(const GpuTable& gpu, const Part& part, const PackedTiles& matmul) {
+  const double split = matmul.split_k, tile = matmul.m * matmul.n;
+  double end = tile / split * EpilogueInstructions(gpu, part.epilogue) / gpu.tma_stored_lanes *
+               (matmul.groups() == 1 ? gpu.tma_one_group : 1);
+  if (matmul.split_k > 1) {
+    end += gpu.tma_split_start + gpu.tma_split_block * split +
+           gpu.tma_split_point * tile * matmul.b_count * (split - 1);
+  }
+  return end;
+}
+
+// Cycles of the busiest multiprocessor.
+double Cycles(const PartContext& context, const MatmulProblem& problem, const PackedTiles& matmul) {
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double processors = context.Processors(), split = matmul.split_k;
+  const auto resident = static_cast<double>(Resident(problem, matmul, processors));
+  const double used = UsedByClusters(gpu, matmul.split_k);
+  const double at_once = std::max(1.0, std::floor(used * processors * resident / split));
+  const double tiles = static_cast<double>(ClusterTiles(problem, matmul));
+  const double rounds = std::ceil(tiles / at_once), steps = std::ceil(matmul.steps() / split);
+  const double blocks = std::min(tiles, at_once) * split;
+  // All of B comes once from memory, as fast as the blocks at work ask for it.
+  const double bytes = static_cast<double>(problem.n * problem.k * problem.b_count * matmul.bits) / 8;
+  const double memory = bytes / (gpu.memory_bytes * std::min(1.0, blocks / gpu.memory_processors));
+  return gpu.tma_start + std::max(memory, rounds * (steps * StepCycles(gpu, matmul, resident) +
+                                                    resident * EndCycles(gpu, context.part, matmul)));
+}
+
+std::vector<KernelCandidate> Candidates(const PartContext& context) {
+  std::vector<KernelCandidate> candidates;
+  if (!context.matmul || !Suits(context, *context.matmul)) return candidates;
+  const MatmulProblem& problem = *context.matmul;
+  const std::optional<TmaOperands> left = LeftOf(context, problem);
+  for (const Tile& tile : kTiles) {
+    if (left && left->m_run < problem.m && left->m_run % tile.m != 0) continue;
+    for (int64_t split : kSplits) {
+      const KernelConfiguration configuration = ConfigurationOf(tile, split);
+      if (context.cluster != 0 && configuration.cluster != static_cast<int64_t>(context.cluster)) continue;
+      const PackedTiles matmul = MatmulOf(context, problem, !left, configuration);
+      if (!Fits(matmul) || Stages(context, problem, matmul) == 0) continue;
+      candidates.push_back(
+          {configuration, AmongOthers(GpuTableOf(context.target), Cycles(context, problem, matmul))});
+    }
+  }
+  return candidates;
+}
+
+// Maps of B's codes, tile of 16 columns after tile, as words of 4 bytes; or of scales.
+TensorMap CodesMap(const PackedTiles& matmul, const PackedShape& shape, uint16_t param) {
+  TensorMap map;
+  map.param = param;
+  map.dtype = DType::kF32;
+  map.rank = 3;
+  const uint64_t words = static_cast<uint64_t>(shape.pieces()) * 128,
+                 tiles = static_cast<uint64_t>(shape.tiles());
+  map.extents[0] = words;
+  map.extents[1] = tiles;
+  map.extents[2] = 1;
+  map.strides[0] = words * 4;
+  map.strides[1] = words * 4 * tiles;
+  map.box[0] = static_cast<uint32_t>(matmul.code_run() / 4);
+  map.box[1] = static_cast<uint32_t>(matmul.n / 16);
+  map.box[2] = 1;
+  return map;
+}
+TensorMap ScalesMap(const PackedTiles& matmul, const PackedShape& shape, const Operand& scales) {
+  TensorMap map = CodesMap(matmul, shape, scales.param);
+  const uint64_t row = static_cast<uint64_t>(shape.blocks()) * 16, bytes = row * matmul.scale_bytes;
+  map.dtype = scales.dtype;
+  map.extents[0] = row;
+  map.strides[0] = bytes;
+  map.strides[1] = bytes * map.extents[1];
+  map.box[0] = static_cast<uint32_t>(matmul.stage_blocks() * 16);
+  return map;
+}
+
+// Appends maps, and the text of an array of pointers to them, and to their parameters.
+class RightSides {
+ public:
+  RightSides(const PackedTiles& matmul, const Part& part, std::vector<TensorMap>* maps)
+      : matmul_(matmul),
+        part_(part),
+        shape_{matmul.columns, matmul.k, part.packed.block, matmul.bits},
+        maps_(maps) {}
+
+  void Write(PartWriter* writer) {
+    WriteMaps("codes", part_.rhs, false, writer);
+    const bool maps = !matmul_.by_column();
+    WriteMaps("scale_maps", maps ? part_.scales : Span<const uint16_t>(), true, writer);
+    WriteMaps("zero_maps", maps ? part_.zeros : Span<const uint16_t>(), true, writer);
+    WritePointers("scales", part_.scales, writer);
+    WritePointers("zeros", part_.zeros, writer);
+  }
+
+ private:
+  void WriteMaps(const std::string& name, Span<const uint16_t> operands, bool scales, PartWriter* writer) {
+    std::string text;
+    for (uint16_t index : operands) {
+      text += (text.empty() ? "&m" : ", &m") + Text(maps_->size());
+      const Operand& operand = part_.operands[index];
+      maps_->push_back(scales ? ScalesMap(matmul_, shape_, operand)
+                              : CodesMap(matmul_, shape_, operand.param));
+    }
+    writer->Line("const TensorMap* const " + name + "[] = {" + (text.empty() ? "nullptr" : text) + "};");
+  }
+  void WritePointers(const std::string& name, Span<const uint16_t> operands, PartWriter* writer) {
+    std::string text;
+    for (uint16_t index : operands) text += (text.empty() ? "p" : ", p") + Text(part_.operands[index].param);
+    writer->Line("const char* const " + name + "[] = {" + (text.empty() ? "nullptr" : text) + "};");
+  }
+
+  const PackedTiles& matmul_;
+  const Part& part_;
+  const PackedShape shape_;
+  std::vector<TensorMap>* maps_;
+};
+
+// How the kernel comes to A: by the first map, or by a_at. Returns the extents.
+TmaExtents WriteLeft(const PartContext& context, const MatmulProblem& problem,
+                     const std::optional<TmaOperands>& left, int rows, std::vector<TensorMap>* maps,
+                     PartWriter* writer) {
+  TmaExtents extents = {ExtentsOf(problem).m, ExtentsOf(problem).n, ExtentsOf(problem).k, 1, 1, 1};
+  if (left) {
+    extents.m_run = static_cast<int>(left->m_run);
+    extents.k_run = static_cast<int>(left->k_run);
+    *maps = left->maps;
+    maps->front().box[1] = static_cast<uint32_t>(rows);
+    writer->Line("auto a_at = [](int, int) -> uint4 { return make_uint4(0, 0, 0, 0); };");
+  } else {
+    WriteAValue(context, problem, 1, writer);
+    WriteAVectors(context, problem, context.part.packed.dtype, writer);
+  }
+  return extents;
+}
+
+Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& configuration,
+                         PartWriter* writer) {
+  const MatmulProblem& problem = *context.matmul;
+  const std::optional<TmaOperands> left = LeftOf(context, problem);
+  PackedTiles matmul = MatmulOf(context, problem, !left, configuration);
+  matmul.stages = Stages(context, problem, matmul);
+  const int64_t blocks = Blocks(problem, matmul, context.Processors());
+  PartLaunch launch;
+  writer->Line("const int batch = 0; (void)batch;");
+  const TmaExtents extents = WriteLeft(context, problem, left, matmul.m, &launch.tensor_maps, writer);
+  RightSides(matmul, context.part, &launch.tensor_maps).Write(writer);
+  const TapeScope outer = writer->scope;
+  matmul.words = WriteFetch(context, problem, matmul.lanes, writer);
+  WriteEpilogue(context, problem, matmul.lanes, ", const u32* words", writer);
+  writer->scope = outer;
+  writer->Line("matmul_packed_tiles<" + Aggregate("PackedTiles", matmul) + ">(block, " + Text(blocks) +
+               "u, " + Aggregate("TmaExtents", extents) + ", " +
+               (left ? "&m0" : "(const TensorMap*)nullptr") +
+               ", PackedTilesB{codes, scale_maps, zero_maps, scales, zeros}, a_at, fetch, epilogue);");
+  launch.block = static_cast<uint32_t>(matmul.threads());
+  launch.shared = static_cast<uint32_t>(matmul.shared());
+  launch.cluster = static_cast<uint32_t>(configuration.cluster);
+  launch.resident = static_cast<uint32_t>(Resident(problem, matmul, context.Processors()));
+  return WithBlocks(launch, blocks);
+}
+
+std::vector<KernelConfiguration> Tiles(const CudaTarget& target) {
+  std::vector<KernelConfiguration> tiles;
+  if (!target.warp_groups) return tiles;
+  for (const Tile& tile : kTiles) {
+    for (int64_t split : kSplits) tiles.push_back(ConfigurationOf(tile, split));
+  }
+  return tiles;
+}
+
+}  // namespace
+
+constinit const PartTemplate kPackedTilesMatmul = {TemplateFamily::kPackedTiles, kHeaders, Candidates, Write,
+                                                   Tiles};
+
+}  // namespace rondo::cuda
