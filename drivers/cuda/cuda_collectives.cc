@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "drivers/cuda/cuda_constants.h"
+#include "drivers/cuda/small/norm.h"
 
 namespace rondo::cuda {
 namespace {
@@ -15,6 +16,10 @@ nccl::RankPlace PlaceOf(Span<const uint32_t> numbers, uint32_t device) {
       static_cast<uint32_t>(std::count(numbers.begin(), numbers.begin() + device, numbers[device]));
   return {numbers[device], before};
 }
+
+// As many ranks, and rows of up to small::kShortRow vectors: one kernel is quicker than two there, and not
+// where blocks share rows (tools/bench/results/2026-11-22-small-collectives.md).
+constexpr size_t kNormRanks = 2;
 
 // What a process tells the others of its GPU.
 struct GpuCard {
@@ -296,7 +301,9 @@ Status CudaCollectives::StartSmall(const CollectivePart& part, DeviceAddress fro
 }
 
 bool CudaCollectives::MayGoOn(uint32_t sync_point) const {
-  return MayNorm(means_.kernels, kernels_[sync_point]);
+  const bool pays = program_.sync_points[sync_point].participants.size() <= kNormRanks;
+  return MayNorm(means_.kernels, kernels_[sync_point]) &&
+         (pays || means_.kernels == CollectiveKernels::kFused);
 }
 
 Status CudaCollectives::EnqueueHeld(const small::Norm* norm, CudaStream* stream) {
@@ -311,7 +318,10 @@ void CudaCollectives::Drop(CudaStream* stream) {
 }
 
 bool CudaCollectives::Takes(const small::Norm& norm, const CollectivePart& part) const {
-  return groups_[part.point->communicator]->Takes(norm, *part.point);
+  const bool pays =
+      VectorsOf(norm, part.point->dtype == DType::kF32 ? small::kF32 : small::kF16) <= small::kShortRow;
+  return (pays || means_.kernels == CollectiveKernels::kFused) &&
+         groups_[part.point->communicator]->Takes(norm, *part.point);
 }
 
 // One of a graph that is waited for at once, or whose rank shares its GPU, runs on the stream that starts it,

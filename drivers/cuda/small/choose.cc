@@ -92,7 +92,7 @@ SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, uint3
 }
 
 bool MayNorm(CollectiveKernels kernels, SmallKernel kernel) {
-  return kernels == CollectiveKernels::kFused && kernel == SmallKernel::kOneShot;
+  return kernels != CollectiveKernels::kNccl && kernel == SmallKernel::kOneShot;
 }
 
 }  // namespace rondo::cuda

@@ -11,18 +11,23 @@
 namespace rondo {
 namespace {
 
-constexpr NormChain kChain = {3, 192, 2, onnx::TensorProto::FLOAT, false, 4};
+constexpr NormChain kShort = {3, 192, 2, onnx::TensorProto::FLOAT, false, 4};
+constexpr NormChain kLong = {1, 1024, 2, onnx::TensorProto::FLOAT, false, 4};
 
 class SmallNorms : public testing::Test {
  protected:
   void SetUp() override {
     fake_cuda::Heal();
     fake_cuda::SetMachine({});
-    for (uint32_t rank = 0; rank < kChain.ranks; ++rank)
-      NormChainModel(kChain, rank).Write(folder_.File("m" + std::to_string(rank) + ".onnx"));
+    Compile(kShort);
+  }
+  void Compile(const NormChain& chain) {
+    chain_ = chain;
+    for (uint32_t rank = 0; rank < chain.ranks; ++rank)
+      NormChainModel(chain, rank).Write(folder_.File("m" + std::to_string(rank) + ".onnx"));
     CompileOptions options;
     options.models = {{"main", folder_.File("m{rank}.onnx")}};
-    options.devices = static_cast<uint32_t>(kChain.ranks);
+    options.devices = static_cast<uint32_t>(chain.ranks);
     Result<CompiledPlan> compiled = CompileToMemory(options);
     ASSERT_TRUE(compiled.ok()) << compiled.status().message();
     compiled_ = compiled.Take();
@@ -42,7 +47,7 @@ class SmallNorms : public testing::Test {
     EXPECT_TRUE(opened.ok()) << opened.message();
     if (!opened.ok()) return {};
     Tensors tensors(data, 0);
-    const std::vector<float> x = Weight(1000, kChain.rows, kChain.columns, 0, 0, kChain.rows);
+    const std::vector<float> x = Weight(1000, chain_.rows, chain_.columns, 0, 0, chain_.rows);
     for (Input& input : tensors.inputs) std::memcpy(const_cast<void*>(input.data), x.data(), input.bytes);
     RunTimer timer;
     RunOptions options;
@@ -68,18 +73,32 @@ class SmallNorms : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  NormChain chain_;
   CompiledPlan compiled_;
   std::vector<uint8_t> weights_;
 };
 
-TEST_F(SmallNorms, GoWithTheAllReducesBeforeThemIfTheyAreToBe) {
+TEST_F(SmallNorms, GoWithTheAllReducesBeforeThemWhereThatPays) {
+  constexpr uint64_t kAll = 2u * 4 * 2;  // two runs of four on two ranks
+  uint64_t norms = 0;
+  const std::vector<float> apart = Run(CollectiveKernels::kSmall, 16, Way::kStepwise, &norms);
+  EXPECT_EQ(norms, 0u);
+  for (const CollectiveKernels kernels :
+       {CollectiveKernels::kSmall, CollectiveKernels::kAuto, CollectiveKernels::kFused}) {
+    ExpectNear(Run(kernels, 16, Way::kGraphs, &norms), apart);
+    EXPECT_EQ(norms, kAll);
+  }
+}
+
+TEST_F(SmallNorms, OfLongRowsStayApartUnlessTheyAreToGoWithThem) {
+  Compile(kLong);
   uint64_t norms = 0;
   const std::vector<float> apart = Run(CollectiveKernels::kSmall, 16, Way::kGraphs, &norms);
   EXPECT_EQ(norms, 0u);
   ExpectNear(Run(CollectiveKernels::kAuto, 16, Way::kGraphs, &norms), apart);
   EXPECT_EQ(norms, 0u);
   ExpectNear(Run(CollectiveKernels::kFused, 16, Way::kGraphs, &norms), apart);
-  EXPECT_EQ(norms, 2u * 4 * 2);  // two runs of four on two ranks
+  EXPECT_EQ(norms, 2u * 4 * 2);
 }
 
 TEST_F(SmallNorms, StayWithKernelsWhoseTextAddsUpOtherwise) {
