@@ -49,6 +49,11 @@ struct GpuTable {
   double wgmma_packed = 2310;
   double unpack_start = 89;
   double unpack_slice = 30;
+  // Of each tile: the last steps, and results through shared memory. Where K is split, more for the cluster,
+  // and for each point from another block.
+  double packed_end = 4500;
+  double packed_split_start = 3000;
+  double packed_split_point = 0.4;
   double mma = 750;        // mma.sync, warps with tiles of at least mma_full points [products]
   double mma_full = 2048;  // points of a warp's tile; smaller ones load as the root of that [fit]
   double tf32 = 300;       // mma.sync of f32 rounded to tf32, fragments loaded element by element [fit]

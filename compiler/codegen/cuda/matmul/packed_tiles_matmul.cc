@@ -28,7 +28,7 @@ constexpr Tile kTiles[] = {{256, 128, 64},  {224, 128, 64},  {192, 128, 64},  {1
                            {96, 256, 64},   {64, 256, 64},   {256, 64, 64},   {192, 64, 64},  {128, 64, 64},
                            {192, 128, 128}, {160, 128, 128}, {128, 128, 128}, {96, 128, 128}, {64, 128, 128},
                            {32, 128, 128},  {128, 192, 128}, {64, 192, 128},  {64, 256, 128}, {32, 256, 128},
-                           {256, 64, 128},  {192, 64, 128},  {128, 64, 128},  {64, 64, 128},  {32, 64, 128}};
+                           {128, 64, 128},  {64, 64, 128},   {32, 64, 128}};
 constexpr int64_t kSplits[] = {1, 2, 4, 8};
 
 KernelConfiguration ConfigurationOf(const Tile& tile, int64_t split) {
@@ -173,15 +173,16 @@ double StepCycles(const GpuTable& gpu, const PackedTiles& matmul, double residen
   return std::max(copy, 2 * std::pow(std::pow(multiply, kPower) + std::pow(unpack, kPower), 1 / kPower));
 }
 
+// Cycles of a tile's end: its epilogue, at one instruction a lane and cycle where there are warps enough, and
+// joining the blocks that split K.
 double EndCycles(const GpuTable& gpu, const Part& part, const PackedTiles& matmul) {
   const double split = matmul.split_k, tile = matmul.m * matmul.n;
-  double end = tile / split * EpilogueInstructions(gpu, part.epilogue) / gpu.tma_stored_lanes *
-               (matmul.groups() == 1 ? gpu.tma_one_group : 1);
-  if (matmul.split_k > 1) {
-    end += gpu.tma_split_start + gpu.tma_split_block * split +
-           gpu.tma_split_point * tile * matmul.b_count * (split - 1);
-  }
-  return end;
+  const double end = gpu.packed_end + tile / split * EpilogueInstructions(gpu, part.epilogue) /
+                                          gpu.tma_stored_lanes *
+                                          (matmul.groups() == 1 ? gpu.tma_one_group : 1);
+  return split == 1
+             ? end
+             : end + gpu.packed_split_start + gpu.packed_split_point * tile * matmul.b_count * (split - 1);
 }
 
 // Cycles of the busiest multiprocessor.
