@@ -43,9 +43,7 @@ void WriteNeighbours(Skeleton skeleton, PartWriter* writer) {
   writer->Include("dependent_launch");
   // Nothing that an earlier kernel may touch is read or written before it is complete. Other templates read
   // what stays constant first, and wait themselves.
-  const bool waits_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kContraction ||
-                            skeleton == Skeleton::kConvolution;
-  if (!waits_itself) writer->Line("wait_for_earlier();");
+  if (skeleton == Skeleton::kMap) writer->Line("wait_for_earlier();");
   // A kernel that begins early takes room on the multiprocessors, so that its blocks lie unevenly: where this
   // one fills the GPU, it lets the next one begin late.
   const bool begins_next_itself = skeleton == Skeleton::kReduction || skeleton == Skeleton::kAttention;

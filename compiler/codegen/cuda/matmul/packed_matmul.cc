@@ -39,6 +39,7 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.bf16 = part.packed.dtype == DType::kBF16;
   matmul.b_constant =
       AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
+  matmul.ahead = static_cast<int>(configuration.k) << 10;
   return matmul;
 }
 
@@ -54,18 +55,33 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
 // Stages of copies, pieces of a step, warps and blocks that split K.
 struct Tried {
   int64_t stages, pieces, warps, cluster;
+  int64_t ahead = 0;  // KiB that a block fetches into L2 before the kernels ahead are complete
 };
-constexpr Tried kTried[] = {{5, 4, 8, 1},  {6, 2, 8, 1},  {4, 2, 8, 1}, {8, 2, 8, 1},
-                            {10, 4, 8, 1}, {12, 1, 8, 1}, {6, 1, 8, 1}, {5, 4, 4, 1},
-                            {6, 2, 4, 1},  {4, 2, 4, 1},  {5, 4, 8, 2}, {6, 2, 8, 2},
-                            {6, 2, 8, 4},  {3, 2, 8, 8},  {3, 2, 4, 8}, {4, 2, 4, 4}};
+constexpr Tried kTried[] = {{5, 4, 8, 1},      {6, 2, 8, 1},      {4, 2, 8, 1},     {8, 2, 8, 1},
+                            {10, 4, 8, 1},     {12, 1, 8, 1},     {6, 1, 8, 1},     {5, 4, 4, 1},
+                            {6, 2, 4, 1},      {4, 2, 4, 1},      {3, 4, 8, 1},     {7, 4, 8, 1},
+                            {4, 4, 4, 1},      {3, 2, 8, 1},      {4, 1, 8, 1},     {4, 2, 8, 1, 64},
+                            {4, 2, 8, 1, 128}, {4, 2, 8, 1, 256}, {3, 2, 8, 1, 64}, {3, 2, 8, 1, 128},
+                            {3, 2, 8, 1, 256}, {5, 4, 8, 2},      {6, 2, 8, 2},     {6, 2, 8, 4},
+                            {3, 2, 8, 8},      {3, 2, 4, 8},      {4, 2, 4, 4}};
+// The same of more rows, whose A takes room: blocks that split K have less of it each, and take more columns.
+constexpr Tried kTriedOfRows[] = {{4, 2, 2, 4}, {3, 4, 2, 4}, {4, 2, 1, 4}, {3, 4, 1, 4}, {4, 2, 2, 2},
+                                  {3, 4, 2, 2}, {4, 2, 1, 2}, {3, 4, 1, 2}, {4, 2, 4, 4}, {3, 4, 4, 4},
+                                  {4, 2, 4, 2}, {3, 4, 4, 2}, {4, 2, 2, 8}, {3, 4, 2, 8}, {4, 2, 1, 8},
+                                  {4, 2, 4, 8}, {3, 2, 8, 8}, {4, 2, 8, 2}, {4, 2, 8, 1}, {5, 4, 8, 1},
+                                  {4, 2, 4, 1}, {4, 2, 2, 1}, {4, 2, 1, 1}, {6, 2, 2, 4}, {6, 2, 1, 4}};
+
+Span<const Tried> TriedOf(const MatmulProblem& problem) {
+  return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
+}
 
 // What was quickest of the matmuls of a decoder; the others come in the order of the list.
 Tried QuickestOf(const MatmulProblem& problem) {
   constexpr int64_t kDeep = 8192;
-  if (problem.m > 8 && problem.k >= kDeep) return {3, 2, 8, 8};
+  if (problem.m > 4) return {4, 2, 2, problem.k >= kDeep ? 8 : 4};
   if (problem.b_count > 1) return {4, 2, 8, 1};
-  return problem.k >= kDeep ? Tried{6, 2, 8, 1} : Tried{5, 4, 8, 1};
+  if (problem.k >= kDeep) return {6, 2, 8, 1};
+  return problem.n <= 4096 ? Tried{3, 4, 8, 1} : Tried{5, 4, 8, 1};
 }
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
@@ -73,6 +89,7 @@ KernelConfiguration ConfigurationOf(const Tried& tried) {
   configuration.family = TemplateFamily::kPacked;
   configuration.m = tried.stages;
   configuration.n = tried.pieces;
+  configuration.k = tried.ahead;
   configuration.warps = tried.warps;
   configuration.cluster = tried.cluster;
   return configuration;
@@ -86,7 +103,7 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   const GpuTable& gpu = GpuTableOf(context.target);
   const int64_t bytes = problem.n * problem.k * problem.b_count * BitsOf(context.part.packed.type) / 8;
   const KernelConfiguration quickest = ConfigurationOf(QuickestOf(problem));
-  for (const Tried& tried : kTried) {
+  for (const Tried& tried : TriedOf(problem)) {
     const KernelConfiguration configuration = ConfigurationOf(tried);
     if (tried.cluster > 1 && !context.target.clusters()) continue;
     if (context.cluster != 0 && static_cast<int64_t>(context.cluster) != tried.cluster) continue;
@@ -112,9 +129,10 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const Part& part = context.part;
   const PackedMatmul matmul = MatmulOf(context, problem, configuration);
   const int64_t shared = matmul.shared();
-  // Several blocks a multiprocessor where there is room: each fills what the others' ends leave.
-  const int64_t resident =
-      std::max<int64_t>(1, std::min<int64_t>(3, context.target.shared_processor / (shared + kReserved)));
+  // Several blocks a multiprocessor where there is room: each fills what the others' ends leave.  Of
+  // more rows there are no registers for three.
+  const int64_t resident = std::max<int64_t>(
+      1, std::min<int64_t>(problem.m > 2 ? 2 : 3, context.target.shared_processor / (shared + kReserved)));
   const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
   const int64_t most =
       std::max<int64_t>(1, static_cast<int64_t>(context.Processors()) * resident / configuration.cluster);
