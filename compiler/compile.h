@@ -73,8 +73,8 @@ struct CompileOptions {
   Targets targets;                   // the host, if nothing else is said
   Matmuls matmuls = Matmuls::kAuto;  // of GPUs: by a vendor library, or generated
   std::string library_path;  // folders, separated by ':', in which vendor compilers are looked for first
-  // What was measured on the target's GPU (rondo tune); and how many other ways to compute each matmul go
-  // into the plan, to be measured.
+  // What was measured on the target (rondo tune, rondo profile); and how many other ways to compute each
+  // matmul go into the plan, to be measured.
   KernelProfile profile;
   int64_t alternatives = 0;
   // The folder that keeps machine code of kernels compiled before (codegen/cuda/kernel_cache.h); empty: none.
@@ -195,6 +195,7 @@ struct CompileReport {
   uint64_t arena_bytes = 0;  // the largest of the programs'
   uint32_t kernels = 0;
   ProfileUse profile;
+  std::string estimates;  // where times of steps and collectives come from, in a sentence
   double seconds = 0;
 };
 

@@ -58,12 +58,12 @@ constexpr PipelineEntry kPipeline[] = {
      kPaired, "a matmul whose readers take disjoint columns is one matmul for each of them"},
     {"clean_up", GraphAndBodies<passes::CleanUp>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "what recognition left behind is folded, simplified and shared"},
-    {"shard", Shard, kOnce, kNeeded, kAny, Leaves::kGraph, kPaired,
-     "with --tp or --pp N: each device holds its share of weights and state, and collectives say what is "
-     "exchanged"},
     {"quantize_weights", GraphAndBodies<passes::QuantizeWeights>, kEach, kNeeded, kAny, Leaves::kGraph,
      kPaired,
      "with --quantize-weights: weights of matmuls are of so few bits, and the report says what that changed"},
+    {"shard", Shard, kOnce, kNeeded, kAny, Leaves::kGraph, kPaired,
+     "with --tp or --pp N: each device holds its share of weights and state, and collectives say what is "
+     "exchanged"},
     {"label", GraphAndBodies<passes::Label>, kEach, kOptional, kAny, Leaves::kGraph, kPaired,
      "norms, softmax, rotary embeddings and gated activations say what they are"},
     {"lower_precision", GraphAndBodies<passes::LowerPrecision>, kEach, kNeeded, kAny, Leaves::kGraph, kPaired,

@@ -12,6 +12,7 @@
 #include "compiler/schedule/streams.h"
 #include "formats/machine_code/image_check.h"
 #include "formats/plan/check/checker.h"
+#include "formats/plan/plan_timeline.h"
 #include "formats/plan/verifier.h"
 
 namespace rondo {
@@ -223,6 +224,7 @@ Status Overlap(Compilation* compilation, ProgramInWork*, std::string* text) {
     if (programs[0] != &compilation->programs[first]) continue;
     OverlapOptions overlap;
     overlap.costs = CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(devices.size()));
+    overlap.costs.measured = options.profile.times;
     overlap.budget = options.overlap_budget;
     overlap.break_before = options.break_before;
     std::vector<OverlapReport> reports = OverlapOnDevices(devices, overlap);
@@ -307,9 +309,12 @@ Status Emit(Compilation* compilation, ProgramInWork*, std::string* text) {
     options.values.insert(options.values.end(), program.values.begin(), program.values.end());
   options.targets = compilation->options.targets;
   options.weights_file = compilation->options.weights_file;
+  options.times = compilation->options.profile.times;
   RONDO_ASSIGN_OR_RETURN(compilation->emitted,
                          EmitPlan(std::move(planned), options, &compilation->emit_report));
   FinishReport(compilation->emit_report, &compilation->report);
+  const PlanData& plan = compilation->emitted.plan;
+  compilation->report.estimates = OriginsOf(CostModelOf(plan), plan).Text();
   *text = compilation->emit_report.text;
   return Status::Ok();
 }

@@ -81,6 +81,7 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
   std::vector<ProgramInWork> programs;
   shard::StagePlaces places;
   std::vector<shard::StateForms> states(stages);
+  std::vector<shard::WeightForms> weights(stages);
   if (gather) *text = "every device does all of the work, and gathers weights as it comes to them";
   for (ProgramInWork& program : compilation->programs) {
     const std::string& name = program.source.program;
@@ -104,7 +105,7 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
         sharded.ranks = shard::OnEveryDevice(staged.stages[s], devices);
       } else if (devices > 1) {
         RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
-                                                {s, stages}, &program.hints)
+                                                {s, stages}, &program.hints, &weights[s])
                                   .At("program \"%s\"", name.c_str()));
         AddText(name + (stages > 1 ? ", stage " + std::to_string(s) : "") + ": " + sharded.text, text);
       } else {

@@ -1,4 +1,5 @@
-// What runs beside each collective, by estimate, as texts among the plan's sources.
+// What the compiler's estimates come from, and what runs beside each collective by them, as texts among the
+// plan's sources.
 #include "compiler/codegen/plan_emitter.h"
 
 namespace rondo {
@@ -19,6 +20,12 @@ void PlanEmitter::NoteOverlaps(const Group& group) {
     }
   }
   for (const OverlapNote& note : notes) Source({TextOf(note)});
+}
+
+// When the plan has its kernels and programs.
+void PlanEmitter::NoteTimes() {
+  if (options_.times == nullptr) return;
+  for (const std::string& text : TextsOf(options_.times->ThoseOf(out_.plan))) Source({text});
 }
 
 }  // namespace rondo

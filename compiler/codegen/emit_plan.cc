@@ -289,10 +289,11 @@ void PlanEmitter::Finish(EmitReport* report) {
   plan.requirements.devices = out_.arena->Copy(devices_);
   NameOtherValues();
   for (const std::string& reason : reasons_) Source({reason});
-  plan.sources = out_.arena->Copy(sources_);
   plan.buffers = out_.arena->Copy(buffers_);
   plan.kernels = out_.arena->Copy(kernels);
   plan.programs = out_.arena->Copy(plan_programs_);
+  NoteTimes();
+  plan.sources = out_.arena->Copy(sources_);
   plan.custom_ops = out_.arena->Copy(custom_ops_);
   StateNeeds();
   plan.weights_file = Text(options_.weights_file);

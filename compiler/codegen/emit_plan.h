@@ -10,6 +10,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
 #define RONDO_COMPILER_CODEGEN_EMIT_PLAN_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "compiler/schedule/partition.h"
 #include "compiler/targets.h"
 #include "core/status.h"
+#include "formats/plan/measured_times.h"
 
 namespace rondo {
 
@@ -39,6 +41,8 @@ struct EmitOptions {
   // Those that no buffer is called by get a source of their own, which nothing refers to, so that who asks
   // the plan for one can be told where it went: `value "NAME" of Op "node"`.
   std::vector<NamedValue> values;
+  // What estimates took for known, or null: becomes texts among the sources as far as the plan asks for it.
+  std::shared_ptr<const MeasuredTimes> times = nullptr;
 };
 
 struct EmitReport {

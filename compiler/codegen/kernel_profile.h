@@ -1,25 +1,26 @@
-// KernelProfile: how each kernel is best computed, as measured on one architecture.
+// KernelProfile: how each kernel is best computed, and how long kernels and collectives take, as measured on
+// one machine.
 #ifndef RONDO_COMPILER_CODEGEN_KERNEL_PROFILE_H_
 #define RONDO_COMPILER_CODEGEN_KERNEL_PROFILE_H_
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/codegen/cuda/kernel_configuration.h"
 #include "core/kernel.h"
+#include "formats/machine_code/image_digest.h"
+#include "formats/plan/measured_times.h"
 
 namespace rondo {
-
-// What a profile knows a kernel by: xxh3-64 of all that it computes, reads and writes. Names and a library's
-// scratch are left out, and so is what is known of the memory it will be bound to: the same kernel of another
-// model, or on its way to a plan, has the same digest.
-uint64_t KernelDigest(const Kernel& kernel);
 
 struct KernelProfile {
   std::string architecture;                         // "sm_90a": of no use for others
   std::map<uint64_t, KernelConfiguration> choices;  // by KernelDigest
+  // What estimates take for known; null: nothing. Of whatever target the plan is compiled for.
+  std::shared_ptr<const MeasuredTimes> times = nullptr;
 
   // What is asked for the kernel; everything left open if nothing is.
   KernelConfiguration Of(const Kernel& kernel) const;

@@ -58,6 +58,7 @@ class PlanEmitter {
 
   // emit_overlap.cc
   void NoteOverlaps(const Group& group);
+  void NoteTimes();
 
   // emit_plan.cc
   uint32_t BufferOf(size_t p, const LoweredPort& port) const;

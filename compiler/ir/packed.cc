@@ -33,25 +33,6 @@ Data Synthetic(DType dtype, int64_t elements, uint64_t key, float scale) {
   return data;
 }
 
-// Elements [first, first + count) of a constant of one dimension; those past its end are 0.
-Data Part(const Data& whole, int64_t first, int64_t count) {
-  auto part = std::make_shared<ConstantData>(*whole);
-  part->shape = {count};
-  const auto size = static_cast<size_t>(ByteSize(whole->dtype));
-  if (whole->synthetic) {
-    part->synthetic_key += static_cast<uint64_t>(first) * kSyntheticStride;
-    return part;
-  }
-  const size_t from = static_cast<size_t>(first) * size, bytes = static_cast<size_t>(count) * size;
-  if (from + bytes <= whole->bytes.size()) {
-    part->bytes = whole->bytes.subspan(from, bytes);
-    return part;
-  }
-  std::vector<uint8_t> copy(whole->bytes.begin() + static_cast<ptrdiff_t>(from), whole->bytes.end());
-  copy.resize(bytes);
-  return ConstantData::Own(whole->dtype, part->shape, std::move(copy));
-}
-
 // The mean square of the numbers that codes drawn evenly stand for.
 double MeanSquare(PackedType type, int32_t zero) {
   const uint32_t codes = 1u << BitsOf(type);
@@ -117,17 +98,6 @@ std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, 
   matrix->scales =
       Synthetic(scale_type, shape.scales_covered(), SyntheticMix(key), static_cast<float>(scale));
   return matrix;
-}
-
-std::shared_ptr<const PackedMatrix> RowsOf(const PackedMatrix& matrix, int64_t first, int64_t n) {
-  auto rows = std::make_shared<PackedMatrix>(matrix);
-  rows->n = n;
-  const PackedShape shape = rows->shape();
-  rows->codes = Part(matrix.codes, first / 16 * shape.pieces() * 512, shape.covered());
-  rows->scales = Part(matrix.scales, first / 16 * shape.blocks() * 16, shape.scales_covered());
-  if (matrix.zeros != nullptr)
-    rows->zeros = Part(matrix.zeros, first / 16 * shape.blocks() * 16, shape.scales_covered());
-  return rows;
 }
 
 Data PackedConstant(std::shared_ptr<const PackedMatrix> matrix, DType dtype, std::string name) {

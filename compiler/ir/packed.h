@@ -39,9 +39,6 @@ std::shared_ptr<const PackedMatrix> Pack(PackedType type, int64_t n, int64_t k, 
 std::shared_ptr<const PackedMatrix> SyntheticPacked(PackedType type, int64_t n, int64_t k, int64_t block,
                                                     DType scale_type, uint64_t key, float spread);
 
-// Rows [first, first + n) of a packed matrix; both multiples of 16, or all.
-std::shared_ptr<const PackedMatrix> RowsOf(const PackedMatrix& matrix, int64_t first, int64_t n);
-
 // The constant [n, k] of `dtype` that stands for it.
 std::shared_ptr<const ConstantData> PackedConstant(std::shared_ptr<const PackedMatrix> matrix, DType dtype,
                                                    std::string name);

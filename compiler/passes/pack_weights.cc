@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/ir/packed.h"
+#include "compiler/ir/packed_parts.h"
 #include "compiler/passes/match.h"
 #include "compiler/passes/passes.h"
 #include "compiler/passes/unpack.h"
@@ -58,7 +58,8 @@ class Packing {
       const std::optional<Rows> rows = RowsShown(*matrix, g_->ViewOf(n.inputs[1]));
       if (!rows || g_->BaseOf(n.inputs[0]) == id || !Suits(n, *matrix, g_->node(id).dtype)) continue;
       const auto [entry, added] = inputs.try_emplace(*rows);
-      if (added) entry->second = Constants(id, *ir::RowsOf(*matrix, rows->first, rows->count));
+      if (added)
+        entry->second = Constants(id, *ir::CutPacked(*matrix, {rows->first, rows->count}, {0, matrix->k}));
       Replace(reader, *matrix, g_->node(id).dtype, entry->second);
     }
     if (g_->node(id).dead || (g_->UsersOf(id).empty() && !g_->IsOutput(id))) return;

@@ -239,6 +239,11 @@ std::vector<OverlapReport> OverlapOnDevices(const std::vector<ProgramOnDevice>& 
   if (none) {
     OverlapReport report;
     report.text = "no collectives";
+    for (const ProgramOnDevice& on : programs) {
+      const TimedDevice timed = TimedDeviceOf(on, options.costs);
+      report.end_before = report.end_after =
+          std::max(report.end_after, Simulate(timed.steps, timed.order).end);
+    }
     return std::vector<OverlapReport>(programs.size(), report);
   }
   Devices devices(programs, options);

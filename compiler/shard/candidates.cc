@@ -5,6 +5,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "compiler/shard/cut_weight.h"
+#include "compiler/shard/local_view.h"
+
 namespace rondo::shard {
 namespace {
 
@@ -70,11 +73,23 @@ class Spread {
     if (rule.output == kPartial && out_.IndexOf(id, kPartial) < 0) return;
     if (!CanKeep(id, rule.output)) return;
     for (size_t i = 0; i < rule.inputs.size(); ++i) {
-      if (!CanKeep(node.inputs[i], rule.inputs[i])) return;
+      if (!CanKeep(node.inputs[i], rule.inputs[i]) || !CanBeMade(node.inputs[i], rule.inputs[i])) return;
     }
     Rules(id).push_back(rule);
     Keep(id, rule.output);
     for (size_t i = 0; i < rule.inputs.size(); ++i) Keep(node.inputs[i], rule.inputs[i]);
+  }
+
+  // Packed weights have shares of whole blocks alone; to hold one whole and read a share of it would unpack
+  // it in every run.
+  bool CanBeMade(NodeId id, Form form) const {
+    const NodeId base = g_.BaseOf(id);
+    if (!IsSplit(form) || !g_.IsConstant(base)) return true;
+    const ir::ConstantData& data = *g_.node(base).As<ir::ConstantAttrs>().data;
+    if (data.packed == nullptr) return true;
+    const Form held =
+        base == id ? form : FormBehind(g_.ViewOf(id), g_.node(base).shape.elements(), form, devices_);
+    return IsSplit(held) && CanCut(data, held, devices_);
   }
 
   bool CanKeep(NodeId id, Form form) {
@@ -109,6 +124,33 @@ int Candidates::IndexOf(NodeId id, Form form) const {
   const std::vector<Form>& known = forms[static_cast<size_t>(id)];
   const auto found = std::find(known.begin(), known.end(), form);
   return found == known.end() ? -1 : static_cast<int>(found - known.begin());
+}
+
+bool Candidates::IsHeld(NodeId id, Form form) const {
+  const int index = held.empty() ? -1 : IndexOf(id, form);
+  return index >= 0 && (held[static_cast<size_t>(id)] >> index & 1) != 0;
+}
+
+void NoteHeld(const Graph& graph, const WeightForms& weights, Candidates* candidates) {
+  if (weights.empty()) return;
+  candidates->held.assign(static_cast<size_t>(graph.size()), 0);
+  for (NodeId id = 0; id < graph.size(); ++id) {
+    if (!graph.IsConstant(id)) continue;
+    const auto known = weights.find(WeightKey(graph.node(id)));
+    if (known == weights.end()) continue;
+    for (Form form : known->second) {
+      const int index = candidates->IndexOf(id, form);
+      if (index >= 0) candidates->held[static_cast<size_t>(id)] |= static_cast<uint16_t>(1u << index);
+    }
+  }
+}
+
+std::string WeightKey(const Node& constant) {
+  const std::string& name = constant.As<ir::ConstantAttrs>().data->name;
+  if (name.empty()) return "";
+  std::string key = name + " " + Name(constant.dtype);
+  for (int64_t dim : constant.shape) key += " " + std::to_string(dim);
+  return key;
 }
 
 std::string StateKey(const Graph& graph, size_t input) {

@@ -14,6 +14,10 @@ namespace rondo::shard {
 
 // The forms of the states that a plan's programs share, by StateKey.
 using StateForms = std::map<std::string, Form>;
+// The forms in which the programs before hold weights, by WeightKey: one may have several.
+using WeightForms = std::map<std::string, std::vector<Form>>;
+// What a weight is known by in all programs; empty for one without a name.
+std::string WeightKey(const ir::Node& constant);
 // Name, dtype and shape of input `input`: what states of several programs are matched by.
 std::string StateKey(const ir::Graph& graph, size_t input);
 
@@ -28,7 +32,12 @@ struct Candidates {
   // is there once it has been computed; kFree: none.
   std::vector<Form> given;
 
+  // By node, empty if there are none: forms (bit i is form i) in which another program holds the weight.
+  std::vector<uint16_t> held;
+
   Form GivenTo(ir::NodeId id) const { return given.empty() ? kFree : given[static_cast<size_t>(id)]; }
+
+  bool IsHeld(ir::NodeId id, Form form) const;
 
   // The number of `form` among those of `id`; -1 if it has not got it.
   int IndexOf(ir::NodeId id, Form form) const;
@@ -40,6 +49,9 @@ struct Candidates {
 // those that the model gives. Deterministic; thread-safe.
 Candidates FindCandidates(const ir::Graph& graph, const Costs& costs, const StateForms& state_forms,
                           const std::vector<Form>& given = {});
+
+// Notes which of the candidates for weights other programs hold.
+void NoteHeld(const ir::Graph& graph, const WeightForms& weights, Candidates* candidates);
 
 }  // namespace rondo::shard
 

@@ -5,6 +5,7 @@
 namespace rondo::shard {
 namespace {
 
+constexpr double kOfBoth = 2;  // to hold a share beside the whole: no more than to take it from there
 constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -29,10 +30,13 @@ WeightChoice ChooseWeight(const ir::Graph& graph, const Candidates& candidates, 
   const ir::NodeId base = graph.BaseOf(id);
   const int64_t bytes = BytesOf(graph.node(base));
   const auto has = [&](Form form) {
+    if (candidates.IsHeld(base, form)) return true;
     const int index = candidates.IndexOf(base, form);
     return index >= 0 && (base_there >> index & 1) != 0;
   };
-  const auto cost = [&](Form form) { return has(form) || has(kWhole) ? 0 : costs.OfHolding(form, bytes); };
+  const auto cost = [&](Form form) {
+    return has(form) ? 0 : has(kWhole) ? kOfBoth : costs.OfHolding(form, bytes);
+  };
   // As it is given, where it is.
   const Form given = candidates.GivenTo(base);
   const auto allowed = [&](Form form) { return given == kFree || given == form; };

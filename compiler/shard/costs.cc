@@ -1,5 +1,7 @@
 #include "compiler/shard/costs.h"
 
+#include "compiler/ir/packed.h"
+
 namespace rondo::shard {
 namespace {
 
@@ -15,6 +17,12 @@ Costs::Costs(const ir::Graph& graph, int64_t devices) : devices_(devices) {
     if (graph.IsConstant(id)) weights += static_cast<double>(BytesOf(graph.node(id)));
   }
   message_ = kLeastMessage + weights * kShareOfWeights;
+}
+
+int64_t BytesOf(const ir::Node& node) {
+  if (node.op == ir::Op::kConstant && node.As<ir::ConstantAttrs>().data->packed != nullptr)
+    return node.As<ir::ConstantAttrs>().data->packed->byte_size();
+  return node.shape.elements() * ByteSize(node.dtype);
 }
 
 double Costs::OfConversion(Form from, Form to, int64_t bytes) const {

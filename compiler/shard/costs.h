@@ -40,7 +40,8 @@ class Costs {
   double message_ = 0;
 };
 
-inline int64_t BytesOf(const ir::Node& node) { return node.shape.elements() * ByteSize(node.dtype); }
+// Of the node's value where it is held: what a packed constant takes packed.
+int64_t BytesOf(const ir::Node& node);
 
 }  // namespace rondo::shard
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/ir/packed_parts.h"
 #include "compiler/ir/walk.h"
 #include "core/synthetic.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 using ir::ConstantData;
 using ir::Graph;
+using ir::IndexRuns;
 using ir::Node;
 using ir::NodeId;
 using ir::View;
@@ -56,7 +58,7 @@ std::optional<Data> CutSynthetic(const ConstantData& whole, const View& view) {
 }
 
 Data Cut(const Data& whole, const View& view) {
-  if (whole->synthetic && whole->packed == nullptr) {
+  if (whole->synthetic) {
     if (auto cut = CutSynthetic(*whole, view)) return *cut;
   }
   const Data from = ir::WithBytes(whole);
@@ -129,10 +131,69 @@ std::optional<Part> PartOf(const View& view, int64_t elements) {
   return Part{View{{of_constant}}, ir::Reshape(View{{shown}}, view.shape())};
 }
 
+// The rows of a packed constant [n, k] that a view shows, in order; none if it shows anything else.
+std::optional<IndexRuns> RowsShown(const ConstantData& whole, const View& view) {
+  const int64_t k = whole.packed->k;
+  const std::vector<ir::IndexDim> dims =
+      view.affine() ? ir::JoinedDims(view.steps[0]) : std::vector<ir::IndexDim>();
+  if (dims.empty() || dims.size() > 2 || dims.back().stride != 1 || dims.back().extent % k != 0 ||
+      view.steps[0].offset % k != 0 || (dims.size() == 2 && dims[0].stride % k != 0))
+    return std::nullopt;
+  IndexRuns rows = {view.steps[0].offset / k, dims.back().extent / k};
+  if (dims.size() == 2) {
+    rows.step = dims[0].stride / k;
+    rows.count = dims[0].extent;
+  }
+  return rows;
+}
+
+// The rows and columns of a packed constant that are device `rank`'s.
+std::optional<std::pair<IndexRuns, IndexRuns>> PackedShare(const ConstantData& whole, Form form,
+                                                           int64_t devices, int64_t rank) {
+  const SplitDim split = DimOf(whole.shape, form, devices);
+  if (split.dim < 0) return std::nullopt;
+  const int64_t parts = PartsOf(form, devices), step = parts * split.inner;
+  const IndexRuns runs = {rank / CopiesOf(form) * split.inner, split.inner, step,
+                          whole.shape[split.dim] / step};
+  const IndexRuns rows = {0, whole.shape[0]}, columns = {0, whole.shape[1]};
+  return split.dim == 0 ? std::pair(runs, columns) : std::pair(rows, runs);
+}
+
+Data CutRows(const Data& whole, const IndexRuns& n, const IndexRuns& k) {
+  auto cut = std::make_shared<ConstantData>(
+      *ir::PackedConstant(ir::CutPacked(*whole->packed, n, k), whole->dtype, whole->name));
+  cut->synthetic_scale = whole->synthetic_scale;  // all devices decide alike about their shares
+  return cut;
+}
+
+// What a view shows of a constant as one of its own; of a packed one nothing but rows.
+bool CanBeSeparate(const ConstantData& whole, const View& view) {
+  if (whole.packed == nullptr) return true;
+  const auto rows = RowsShown(whole, view);
+  return rows && ir::CanCutPacked(*whole.packed, *rows, {0, whole.packed->k});
+}
+Data Separated(const Data& whole, const View& view) {
+  if (whole->packed == nullptr) return Cut(whole, view);
+  return CutRows(whole, *RowsShown(*whole, view), {0, whole->packed->k});
+}
+
 }  // namespace
+
+bool CanCut(const ConstantData& whole, Form form, int64_t devices) {
+  if (whole.packed == nullptr || !IsSplit(form)) return true;
+  for (int64_t rank = 0; rank < devices; rank += CopiesOf(form)) {
+    const auto share = PackedShare(whole, form, devices, rank);
+    if (!share || !ir::CanCutPacked(*whole.packed, share->first, share->second)) return false;
+  }
+  return true;
+}
 
 Data ShareOf(const Data& whole, Form form, int64_t devices, int64_t rank) {
   if (!IsSplit(form)) return whole;
+  if (whole->packed != nullptr) {
+    const auto share = PackedShare(*whole, form, devices, rank);
+    return CutRows(whole, share->first, share->second);
+  }
   auto cut = std::make_shared<ConstantData>(*Cut(whole, ShareView(whole->shape, form, devices, rank)));
   cut->shape = LocalShape(whole->shape, form, devices);
   return cut;
@@ -149,7 +210,7 @@ int SeparateWeights(Graph* graph) {
     for (NodeId user : users) {
       if (graph->node(user).op != ir::Op::kView) break;
       auto part = PartOf(graph->ViewOf(user), whole->shape.elements());
-      if (!part) break;
+      if (!part || !CanBeSeparate(*whole, part->of_constant)) break;
       parts.push_back(std::move(*part));
     }
     if (parts.size() != users.size()) continue;
@@ -158,7 +219,7 @@ int SeparateWeights(Graph* graph) {
       constant.op = ir::Op::kConstant;
       constant.sources = graph->node(id).sources;
       constant.name = graph->node(id).name;
-      const Data cut = Cut(whole, parts[u].of_constant);
+      const Data cut = Separated(whole, parts[u].of_constant);
       constant.dtype = cut->dtype;
       constant.shape = cut->shape;
       constant.attrs = ir::ConstantAttrs{cut};

@@ -34,7 +34,7 @@ Held HeldBy(const Graph& graph) {
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (!graph.IsConstant(id)) continue;
     const auto& data = graph.node(id).As<ir::ConstantAttrs>().data;
-    if (known.insert(data.get()).second) held.weights += data->byte_size();
+    if (known.insert(data.get()).second) held.weights += BytesOf(graph.node(id));
   }
   for (const ir::StatePair& pair : graph.states)
     held.states += BytesOf(graph.node(graph.inputs[static_cast<size_t>(pair.input)].node));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/ir/builder.h"
+#include "compiler/ir/packed_parts.h"
 #include "compiler/shard/describe.h"
 
 namespace rondo::shard {
@@ -21,13 +22,14 @@ using ir::Op;
 using ir::View;
 using Data = std::shared_ptr<const ConstantData>;
 
-// A multiple of the devices: of many elements each where that costs little, because kernels like it.
-int64_t PaddedTo(int64_t extent, int64_t devices) {
+// A multiple of the devices: of many elements each where that costs little, because kernels like it, and at
+// least of `least`.
+int64_t PaddedTo(int64_t extent, int64_t devices, int64_t least) {
   for (const auto& [unit, share] : {std::pair<int64_t, int64_t>{64, 32}, {16, 32}, {8, 16}}) {
     const int64_t to = (extent + unit * devices - 1) / (unit * devices) * (unit * devices);
-    if ((to - extent) * share <= extent) return to;
+    if ((to - extent) * share <= extent && unit >= least) return to;
   }
-  return (extent + devices - 1) / devices * devices;
+  return (extent + devices * least - 1) / (devices * least) * devices * least;
 }
 
 // In a storage of which a dim has `extent` indices, `stride` elements apart: what a distance in elements
@@ -70,6 +72,7 @@ std::pair<int64_t, int64_t> Around(const Shape& shape, int dim) {
 
 // Of a part of a synthetic weight, only what begins in its runs can be longer.
 bool CanPad(const ConstantData& data, int dim) {
+  if (data.packed != nullptr) return true;
   const auto [outer, inner] = Around(data.shape, dim);
   if (!data.synthetic || data.synthetic_run == 0) return true;
   return outer == 1 ? inner % data.synthetic_run == 0 : data.shape[dim] * inner == data.synthetic_run;
@@ -77,6 +80,11 @@ bool CanPad(const ConstantData& data, int dim) {
 
 // Zeros behind the old end of dim `dim`; of a synthetic weight, numbers of it.
 Data Pad(const Data& from, int dim, int64_t to) {
+  if (from->packed != nullptr) {
+    const ir::PackedMatrix& matrix = *from->packed;
+    const auto padded = ir::PadPacked(matrix, dim == 0 ? to : matrix.n, dim == 1 ? to : matrix.k);
+    return ir::PackedConstant(padded, from->dtype, from->name);
+  }
   const auto [outer, inner] = Around(from->shape, dim);
   auto padded = std::make_shared<ConstantData>(*from);
   padded->shape[dim] = to;
@@ -103,6 +111,10 @@ class Padding {
       : costs_(costs), leave_(leave), g_(*graph), b_(graph), old_(graph->size()) {}
 
   std::vector<PaddedDim> Run() {
+    for (NodeId id = 0; id < old_; ++id) {
+      if (g_.IsConstant(id) && g_.node(id).As<ir::ConstantAttrs>().data->packed != nullptr)
+        unit_ = kPackedUnit;
+    }
     for (NodeId id : g_.TopologicalOrder()) {
       if (g_.node(id).op == Op::kMatMul) PadColumns(id);
       if (g_.node(id).op == Op::kIndexedRead) PadTable(id);
@@ -128,7 +140,7 @@ class Padding {
   bool Uneven(int64_t extent) const {
     const int64_t devices = costs_.devices();
     return extent % devices != 0 && extent >= 2 * devices &&
-           4 * PaddedTo(extent, devices) <= 3 * extent * devices;
+           4 * PaddedTo(extent, devices, unit_) <= 3 * extent * devices;
   }
 
   // ------------------------------------------------------------------------------- what to pad
@@ -222,7 +234,7 @@ class Padding {
     if (taken_.count(id) != 0 || !Uneven(extent) || !IsProducer(id, extent)) return;
     Region region;
     region.from = extent;
-    region.to = PaddedTo(extent, costs_.devices());
+    region.to = PaddedTo(extent, costs_.devices(), unit_);
     region.values.insert(id);
     for (bool more = true; more;) {
       region.sums.clear();
@@ -366,7 +378,7 @@ class Padding {
     const auto& dims = node.As<ir::IndexedAttrs>().dims;
     const auto by_row = [&](const ir::IndexedDim& dim) { return dim.stride == row && dim.extent == rows; };
     if (std::count_if(dims.begin(), dims.end(), by_row) != 1) return;
-    PaddedDim done{NameOf(g_.node(base)), rows, PaddedTo(rows, costs_.devices()), {}};
+    PaddedDim done{NameOf(g_.node(base)), rows, PaddedTo(rows, costs_.devices(), unit_), {}};
     if (leave_.count(done.name) != 0 || !OthersArePadded(base, id, rows)) return;
     Speak(node);
     const auto k = static_cast<size_t>(std::find_if(dims.begin(), dims.end(), by_row) - dims.begin());
@@ -404,13 +416,15 @@ class Padding {
     return b_.Select(b_.Binary(TapeOp::kLess, low, number(dim.extent)), low, number(to));
   }
 
-  static constexpr size_t kMostValues = 64;  // of one region: those of an MLP are a dozen or two
+  static constexpr int64_t kPackedUnit = 16;  // what shares of packed weights are multiples of
+  static constexpr size_t kMostValues = 64;   // of one region: those of an MLP are a dozen or two
 
   const Costs& costs_;
   const std::set<std::string>& leave_;
   Graph& g_;
   ir::Builder b_;
   const NodeId old_;        // nodes before it were there
+  int64_t unit_ = 1;        // of a share
   std::set<NodeId> taken_;  // padded already
   std::map<std::tuple<NodeId, int, int64_t>, NodeId> constants_;
   std::vector<PaddedDim> done_;

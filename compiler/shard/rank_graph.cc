@@ -22,13 +22,14 @@ using ir::Op;
 class Rewriter {
  public:
   Rewriter(const Graph& graph, const Candidates& candidates, const Costs& costs, int64_t rank,
-           StageNumber stage)
+           StageNumber stage, WeightForms* held)
       : g_(graph),
         c_(candidates),
         costs_(costs),
         devices_(costs.devices()),
         rank_(rank),
         stage_(stage),
+        held_(held),
         there_(static_cast<size_t>(graph.size())),
         runs_(static_cast<size_t>(graph.size()), kNoNode) {}
 
@@ -295,6 +296,8 @@ class Rewriter {
     const auto data = ShareOf(node.As<ir::ConstantAttrs>().data, form, devices_, rank_);
     node.shape = data->shape;
     node.attrs = ir::ConstantAttrs{data};
+    const std::string key = held_ == nullptr ? "" : WeightKey(g_.node(id));
+    if (!key.empty()) (*held_)[key].push_back(form);
     return there[form] = out_.Add(std::move(node));
   }
 
@@ -353,6 +356,7 @@ class Rewriter {
   const Costs& costs_;
   const int64_t devices_, rank_;
   const StageNumber stage_;
+  WeightForms* held_;
   Graph out_;
   std::vector<std::map<Form, NodeId>> there_;  // by node of the old graph
   std::vector<NodeId> runs_;                   // by node of the old graph: what does its work
@@ -364,8 +368,8 @@ class Rewriter {
 }  // namespace
 
 Result<Graph> RankGraph(const Graph& graph, const Candidates& candidates, const Costs& costs,
-                        const Assignment& assignment, int64_t rank, StageNumber stage) {
-  Rewriter rewriter(graph, candidates, costs, rank, stage);
+                        const Assignment& assignment, int64_t rank, StageNumber stage, WeightForms* held) {
+  Rewriter rewriter(graph, candidates, costs, rank, stage, held);
   rewriter.NoteOutputs();
   return rewriter.Run(assignment);
 }

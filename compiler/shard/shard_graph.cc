@@ -29,6 +29,9 @@ bool Divides(const Shape& shape, int64_t devices) {
 std::string Reason(const Graph& graph, const Candidates& candidates, NodeId id, int64_t devices) {
   if (!Divides(graph.node(id).shape, devices)) return "no dim of it divides by " + std::to_string(devices);
   const auto& forms = candidates.forms[static_cast<size_t>(id)];
+  if (graph.IsConstant(id) && graph.node(id).As<ir::ConstantAttrs>().data->packed != nullptr &&
+      std::none_of(forms.begin(), forms.end(), IsSplit))
+    return "no share of it has whole blocks of scales, 16 columns and 32 rows";
   if (std::none_of(forms.begin(), forms.end(), IsSplit)) return "what reads it does not divide";
   return "to share it would send more than it saves";
 }
@@ -157,11 +160,12 @@ std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
 
 // Of a graph whose weights are separate and whose dims are as they are to be.
 Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hints, StageNumber stage,
-                   StateForms* states, ShardedGraph* out) {
+                   StateForms* states, WeightForms* weights, ShardedGraph* out) {
   const int64_t devices = costs.devices();
   *out = {};
   const Given given = GivenForms(graph, hints == nullptr ? DeviceHints() : *hints, devices, *states);
   Candidates candidates = FindCandidates(graph, costs, *states, given.forms);
+  NoteHeld(graph, *weights, &candidates);
   RONDO_RETURN_IF_ERROR(FollowGiven(graph, costs, given, &candidates));
   const Assignment assignment = Assign(graph, candidates, costs, *states);
   for (const Step& step : assignment.steps) {
@@ -174,7 +178,8 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
     out->states[graph.inputs[input].name] = form;
   }
   for (int64_t rank = 0; rank < devices; ++rank) {
-    RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage));
+    RONDO_ASSIGN_OR_RETURN(ir::Graph local, RankGraph(graph, candidates, costs, assignment, rank, stage,
+                                                      rank == 0 ? weights : nullptr));
     out->ranks.push_back(std::move(local));
   }
   out->text = Describe(graph, candidates, out->ranks) + given.text;
@@ -184,7 +189,7 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
 }  // namespace
 
 Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
-                  const DeviceHints* hints) {
+                  const DeviceHints* hints, WeightForms* weights) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const bool given = hints != nullptr && !hints->shares.empty();
@@ -196,12 +201,14 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
     std::vector<PaddedDim> dims;
     if (!given) dims = PadUneven(costs, leave, &padded);
     StateForms forms = *states;
-    RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, out));
+    WeightForms held = weights == nullptr ? WeightForms() : *weights;
+    RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, &held, out));
     const std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
     const size_t before = leave.size();
     leave.insert(in_vain.begin(), in_vain.end());
     if (leave.size() > before) continue;
     *states = std::move(forms);
+    if (weights != nullptr) *weights = std::move(held);
     out->text += PaddedText(dims, devices);
     return Status::Ok();
   }

@@ -33,9 +33,11 @@ struct ShardedGraph {
 
 // `states`: the forms that programs before this one have given the states they share; this one's are added.
 // `stage`: of a pipeline, of which the graph is one stage (stages.h). `hints`, may be null: what the model
-// itself says; taken as given. kInvalidArgument, by node, for a hint that nothing can be computed by.
+// itself says; taken as given. `weights`, may be null: the forms in which programs before this one hold their
+// weights, which cost nothing here; this one's are added. kInvalidArgument, by node, for a hint that nothing
+// can be computed by.
 Status ShardGraph(ir::Graph graph, int64_t devices, StateForms* states, ShardedGraph* out,
-                  StageNumber stage = {}, const DeviceHints* hints = nullptr);
+                  StageNumber stage = {}, const DeviceHints* hints = nullptr, WeightForms* weights = nullptr);
 
 // kUnsupported, naming it, for a graph that already has collectives: neither this nor CutIntoStages takes it.
 Status RefuseCollectives(const ir::Graph& graph);

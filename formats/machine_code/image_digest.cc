@@ -99,6 +99,16 @@ std::string KernelStructure(const Kernel& kernel) {
   return bytes.Take();
 }
 
+uint64_t KernelDigest(const Kernel& kernel) {
+  Kernel plain = kernel;
+  plain.label = {};
+  // Scratch comes behind all parameters of operands.
+  if (plain.workspace_param != kNoOperand) --plain.num_params;
+  plain.workspace_param = kNoOperand;
+  plain.workspace_bytes = 0;
+  return TextDigest(KernelStructure(plain));
+}
+
 uint64_t TextDigest(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 std::vector<uint64_t> CodeDigests(const CodeModule& module) {

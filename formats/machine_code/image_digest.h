@@ -15,6 +15,11 @@ namespace rondo {
 // compared by their bits.
 std::string KernelStructure(const Kernel& kernel);
 
+// What profiles know a kernel by: xxh3-64 of all that it computes, reads and writes. Names and a library's
+// scratch are left out, and so is what is known of the memory it will be bound to: the same kernel of another
+// model, or on its way to a plan, has the same digest.
+uint64_t KernelDigest(const Kernel& kernel);
+
 // xxh3-64 of the CUDA text that a code was compiled from.
 uint64_t TextDigest(std::string_view text);
 

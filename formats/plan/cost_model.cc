@@ -8,8 +8,8 @@ namespace {
 constexpr AllReduceTime kThreads[] = {{0, 15, 40}, {1 << 20, 400, 1600}};
 
 // map, reduction, contraction, convolution, attention
-constexpr CostModel kH200 = {{0.9, 1.5, 3.5, 3.5, 2.3}, 4.55e6, 6.6e8, 3.2e7, {}, 1, {}};
-constexpr CostModel kCore = {{0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 4.0e4, 8.0e4, {}, 1, {}};
+CostModel OfH200() { return {{0.9, 1.5, 3.5, 3.5, 2.3}, 4.55e6, 6.6e8, 3.2e7, kNcclTimes}; }
+CostModel OfCore() { return {{0.3, 0.3, 0.3, 0.3, 0.3}, 1.0e4, 4.0e4, 8.0e4, kThreads}; }
 
 bool Narrow(const Kernel& kernel) {
   return std::any_of(kernel.parts.begin(), kernel.parts.end(), [](const Part& part) {
@@ -22,6 +22,9 @@ bool Narrow(const Kernel& kernel) {
 }  // namespace
 
 double CostModel::KernelTime(const Kernel* kernel, const Traffic& traffic) const {
+  if (measured != nullptr && kernel != nullptr) {
+    if (const std::optional<double> time = measured->OfKernel(*kernel)) return *time;
+  }
   const double moved = static_cast<double>(traffic.read + traffic.written) / memory;
   const double rate = kernel != nullptr && Narrow(*kernel) ? narrow : wide;
   double start = starts[0];
@@ -31,18 +34,34 @@ double CostModel::KernelTime(const Kernel* kernel, const Traffic& traffic) const
 }
 
 double CostModel::CollectiveTime(CollectiveOp op, int64_t bytes, size_t group) const {
-  const double ranks = static_cast<double>(group == 0 ? devices : group);
+  const size_t among = group == 0 ? devices : group;
+  const auto ranks = static_cast<double>(among);
   const bool pieces = op == CollectiveOp::kAllGather || op == CollectiveOp::kReduceScatter;
   double size = static_cast<double>(bytes) * (pieces ? ranks : 1);
   if (op != CollectiveOp::kAllReduce) size /= 2;
-  const double time = AllReduceMicroseconds(all_reduces, size, ranks);
+  const auto known = [&](bool by_small) {
+    return measured != nullptr ? measured->OfCollective(op, static_cast<uint64_t>(bytes), among, by_small)
+                               : std::nullopt;
+  };
+  const std::optional<double> nccl = known(false);
+  const double time = nccl ? *nccl : AllReduceMicroseconds(all_reduces, size, ranks);
   if (small.empty() || size > small[small.size() - 1].bytes) return time;
-  return std::min(time, AllReduceMicroseconds(small, size, ranks));
+  const std::optional<double> kernels = known(true);
+  return std::min(time, kernels ? *kernels : AllReduceMicroseconds(small, size, ranks));
+}
+
+bool CostModel::IsMeasured(const Kernel& kernel) const {
+  return measured != nullptr && measured->OfKernel(kernel).has_value();
+}
+
+bool CostModel::IsMeasured(CollectiveOp op, int64_t bytes, size_t group) const {
+  const size_t ranks = group == 0 ? devices : group;
+  return measured != nullptr &&
+         measured->OfCollective(op, static_cast<uint64_t>(bytes), ranks, false).has_value();
 }
 
 CostModel CostModelOf(bool gpu, uint32_t devices, CollectivesBy by) {
-  CostModel model = gpu ? kH200 : kCore;
-  model.all_reduces = gpu ? Span<const AllReduceTime>(kNcclTimes) : Span<const AllReduceTime>(kThreads);
+  CostModel model = gpu ? OfH200() : OfCore();
   if (gpu && by == CollectivesBy::kSmallKernels) model.small = Span<const AllReduceTime>(kSmallTimes);
   model.devices = std::max(devices, 1u);
   return model;

@@ -1,15 +1,17 @@
 // CostModel: how long steps take, by estimate: what schedules of collectives are compared with, and what
-// tools show of a plan. A function of the kind of target and the number of devices, and so the same for every
-// device of a plan.
+// tools show of a plan. A function of the kind of target, the number of devices and what was measured, and so
+// the same for every device of a plan.
 #ifndef RONDO_FORMATS_PLAN_COST_MODEL_H_
 #define RONDO_FORMATS_PLAN_COST_MODEL_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "core/collective_time.h"
 #include "core/kernel.h"
 #include "core/plan.h"
 #include "core/span.h"
+#include "formats/plan/measured_times.h"
 #include "formats/plan/traffic.h"
 
 namespace rondo {
@@ -26,13 +28,19 @@ struct CostModel {
   uint32_t devices = 1;                   // of the program
   // The same where kernels over peer memory do it, up to the bytes of the last row; empty: there are none.
   Span<const AllReduceTime> small = {};
+  // What is known better than by all of the above; null: nothing.
+  std::shared_ptr<const MeasuredTimes> measured = nullptr;
 
-  // One launch of `kernel`, or, if that is null, of what moves the bytes of `traffic`.
+  // One launch of `kernel`, or, if that is null, of what moves the bytes of `traffic`. As measured, or else
+  // by the traffic.
   double KernelTime(const Kernel* kernel, const Traffic& traffic) const;
   // A collective with SyncPoint::bytes of `bytes` among `ranks` devices (0: all of the program), alone on the
-  // box. Between sizes and numbers of devices of the table, in proportion; others move half of what an
-  // all-reduce of the whole does.
+  // box. As measured among so many, or else by the table: between its sizes and numbers of devices in
+  // proportion; others move half of what an all-reduce of the whole does.
   double CollectiveTime(CollectiveOp op, int64_t bytes, size_t ranks) const;
+  // Whether that is from a measurement.
+  bool IsMeasured(const Kernel& kernel) const;
+  bool IsMeasured(CollectiveOp op, int64_t bytes, size_t ranks) const;
 };
 
 enum class CollectivesBy : uint8_t { kNccl, kSmallKernels };  // the latter where they are quicker

@@ -1,48 +1,10 @@
 #include "formats/plan/overlap_note.h"
 
-#include <charconv>
 #include <cstdio>
 
+#include "formats/plan/note_reader.h"
+
 namespace rondo {
-namespace {
-
-// Reads a text from its beginning to its end.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-  bool ok() const { return ok_; }
-
-  void Expect(std::string_view words) {
-    ok_ = ok_ && text_.substr(0, words.size()) == words;
-    if (ok_) text_.remove_prefix(words.size());
-  }
-  template <typename T>
-  void Number(T* number) {
-    const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), *number);
-    ok_ = ok_ && error == std::errc();
-    if (ok_) text_.remove_prefix(static_cast<size_t>(end - text_.data()));
-  }
-  bool Take(std::string_view words) {
-    if (!ok_ || text_.substr(0, words.size()) != words) return false;
-    text_.remove_prefix(words.size());
-    return true;
-  }
-  // Up to `words`, which end it.
-  void Until(std::string_view words, std::string* text) {
-    const size_t end = text_.find(words);
-    ok_ = ok_ && end != text_.npos;
-    if (!ok_) return;
-    *text = text_.substr(0, end);
-    text_.remove_prefix(end + words.size());
-  }
-  std::string Rest() const { return std::string(text_); }
-
- private:
-  std::string_view text_;
-  bool ok_ = true;
-};
-
-}  // namespace
 
 std::string TextOf(const OverlapNote& note) {
   std::string text = "overlap of sync point " + std::to_string(note.sync_point) + " of program \"" +
@@ -64,7 +26,7 @@ std::string TextOf(const OverlapNote& note) {
 }
 
 std::optional<OverlapNote> ParseOverlapNote(std::string_view source) {
-  Reader in(source);
+  NoteReader in(source);
   OverlapNote note;
   in.Expect("overlap of sync point ");
   in.Number(&note.sync_point);

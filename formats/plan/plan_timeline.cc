@@ -13,14 +13,12 @@ namespace {
 // The program's devices, and where each step is among those of its device.
 class Devices {
  public:
-  Devices(const PlanData& plan, const Program& program) : plan_(plan), program_(program) {
+  Devices(const Program& program, const std::vector<double>& times) : program_(program) {
     std::vector<uint32_t> recorded_by(program.num_events, kNone);  // by event
     for (uint32_t s = 0; s < program.steps.size(); ++s) {
       if (program.steps[s].records != kNone) recorded_by[program.steps[s].records] = s;
     }
-    const CostModel costs = CostModelOf(plan);
-    for (uint32_t s = 0; s < program.steps.size(); ++s)
-      Add(s, StepTime(costs, plan, program, s), recorded_by);
+    for (uint32_t s = 0; s < program.steps.size(); ++s) Add(s, times[s], recorded_by);
     for (TimedDevice& device : timed_) {
       device.order.resize(device.steps.steps.size());
       std::iota(device.order.begin(), device.order.end(), 0);
@@ -84,7 +82,6 @@ class Devices {
     timed_[d].steps.steps.push_back(std::move(timed));
   }
 
-  const PlanData& plan_;
   const Program& program_;
   std::vector<TimedDevice> timed_;
   std::vector<std::vector<uint32_t>> steps_;              // by device: steps of the program, ascending
@@ -92,11 +89,43 @@ class Devices {
   std::map<std::pair<uint32_t, uint32_t>, int> started_;  // by device and sync point: which collective
 };
 
+bool IsForGpus(const PlanData& plan) {
+  return plan.requirements.target.find("cuda:") != std::string_view::npos;
+}
+
 }  // namespace
 
 CostModel CostModelOf(const PlanData& plan) {
-  const bool gpu = plan.requirements.target.find("cuda:") != std::string_view::npos;
-  return CostModelOf(gpu, static_cast<uint32_t>(plan.requirements.devices.size()));
+  CostModel costs = CostModelOf(IsForGpus(plan), static_cast<uint32_t>(plan.requirements.devices.size()));
+  if (std::optional<MeasuredTimes> measured = ParseMeasuredTimes(plan.sources))
+    costs.measured = std::make_shared<const MeasuredTimes>(std::move(*measured));
+  return costs;
+}
+
+EstimateOrigins OriginsOf(const CostModel& costs, const PlanData& plan) {
+  EstimateOrigins origins;
+  origins.gpu = IsForGpus(plan);
+  if (costs.measured != nullptr) origins.profile = costs.measured->profile;
+  origins.kernels = plan.kernels.size();
+  for (const Kernel& kernel : plan.kernels) origins.measured_kernels += costs.IsMeasured(kernel);
+  for (const Program& program : plan.programs) {
+    origins.sync_points += program.sync_points.size();
+    for (const SyncPoint& point : program.sync_points)
+      origins.measured_sync_points +=
+          costs.IsMeasured(point.op, static_cast<int64_t>(point.bytes), point.participants.size());
+  }
+  return origins;
+}
+
+std::string EstimateOrigins::Text() const {
+  const std::string table = gpu ? "the table of one H200" : "the table of one core";
+  if (profile.empty()) return table;
+  std::string text = "profile \"" + profile + "\": " + std::to_string(measured_kernels) + " of " +
+                     std::to_string(kernels) + " kernels";
+  if (sync_points > 0)
+    text += " and " + std::to_string(measured_sync_points) + " of " + std::to_string(sync_points) +
+            " collectives";
+  return text + " as measured; the rest by " + table;
 }
 
 double StepTime(const CostModel& costs, const PlanData& plan, const Program& program, uint32_t step) {
@@ -111,7 +140,14 @@ double StepTime(const CostModel& costs, const PlanData& plan, const Program& pro
 }
 
 ProgramTimeline TimelineOf(const PlanData& plan, const Program& program) {
-  return Devices(plan, program).Run();
+  const CostModel costs = CostModelOf(plan);
+  std::vector<double> times;
+  for (uint32_t s = 0; s < program.steps.size(); ++s) times.push_back(StepTime(costs, plan, program, s));
+  return TimelineOf(program, times);
+}
+
+ProgramTimeline TimelineOf(const Program& program, const std::vector<double>& times) {
+  return Devices(program, times).Run();
 }
 
 }  // namespace rondo

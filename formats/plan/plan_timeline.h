@@ -3,6 +3,7 @@
 #define RONDO_FORMATS_PLAN_PLAN_TIMELINE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/plan.h"
@@ -26,13 +27,26 @@ struct ProgramTimeline {
   double end = 0;                              // on all devices
 };
 
-// What the compiler takes the devices of the plan's target for.
+// What the compiler took the devices of the plan's target for, with what it knew from a profile.
 CostModel CostModelOf(const PlanData& plan);
 // Of one round of its loop; of a collective's start what the collective takes, of its wait nothing.
 double StepTime(const CostModel& costs, const PlanData& plan, const Program& program, uint32_t step);
 
+// Where a plan's estimates come from.
+struct EstimateOrigins {
+  std::string profile;  // empty: the table alone
+  size_t kernels = 0, measured_kernels = 0;
+  size_t sync_points = 0, measured_sync_points = 0;
+  // `the table of H200`, or `profile "0123456789abcdef of NVIDIA H200, sm_90a": 34 of 36 kernels and ...`
+  std::string Text() const;
+  bool gpu = false;
+};
+EstimateOrigins OriginsOf(const CostModel& costs, const PlanData& plan);
+
 // `plan` is one that VerifyPlan accepts.
 ProgramTimeline TimelineOf(const PlanData& plan, const Program& program);
+// The same if steps take `times`, by step, as StepTime has them.
+ProgramTimeline TimelineOf(const Program& program, const std::vector<double>& times);
 
 }  // namespace rondo
 

@@ -100,6 +100,19 @@ tools::TuningProfile SomeProfile() {
   return profile;
 }
 
+// What rondo profile adds.
+tools::TuningProfile SomeTimes() {
+  tools::TuningProfile profile = SomeProfile();
+  profile.nccl = "2.31.2";
+  profile.times[0xfedcba9876543210] = {"k3_contraction", "MatMul \"layers.0.q\"", 8, 12.3456};
+  profile.times[7] = {"k0_map", "Add", 1, 0.5};
+  profile.collectives = {{CollectiveOp::kAllReduce, 2, false, {{4096, 7.125}, {65536, 8.5}}},
+                         {CollectiveOp::kAllReduce, 2, true, {{4096, 3.5}}},
+                         {CollectiveOp::kAllGather, 8, false, {{1, 2.25}}}};
+  profile.runs = {{"0123456789abcdef", "main", 2, 2120.5, 2057.1}};
+  return profile;
+}
+
 TEST(Profile, RoundTripKeepsEverything) {
   const std::string text = tools::ProfileJson(SomeProfile());
   Result<tools::TuningProfile> read = tools::ParseProfile(text, "p.json");
@@ -111,6 +124,32 @@ TEST(Profile, RoundTripKeepsEverything) {
   const KernelProfile choices = tools::ChoicesOf(*read);
   EXPECT_EQ(choices.architecture, "sm_90a");
   EXPECT_EQ(choices.choices.at(1).family, TemplateFamily::kLibrary);
+}
+
+TEST(Profile, TimesGoToTheCompilerAsTheyAreWritten) {
+  const std::string text = tools::ProfileJson(SomeTimes());
+  Result<tools::TuningProfile> read = tools::ParseProfile(text, "p.json");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(tools::ProfileJson(*read), text);
+  const std::shared_ptr<const MeasuredTimes> times = tools::ChoicesOf(*read).times;
+  ASSERT_NE(times, nullptr);
+  EXPECT_EQ(times->kernels.at(0xfedcba9876543210), 12.346);
+  EXPECT_EQ(times->collectives.size(), 3u);
+  EXPECT_EQ(*times->OfCollective(CollectiveOp::kAllReduce, 4096, 2, true), 3.5);
+  EXPECT_NE(times->profile.find("of NVIDIA H200, sm_90a"), std::string::npos) << times->profile;
+  // Another text is another profile.
+  Result<tools::TuningProfile> other = tools::ParseProfile(text + " ", "p.json");
+  EXPECT_NE(other->hash, read->hash);
+  EXPECT_EQ(tools::ChoicesOf(SomeProfile()).times, nullptr);
+  EXPECT_EQ(text.find("\"small\"") != std::string::npos, true);
+}
+
+TEST(Profile, OfAnotherMachineIsNotMerged) {
+  tools::TuningProfile here = SomeTimes();
+  EXPECT_TRUE(tools::SameMachine(SomeTimes(), here, "p.json").ok());
+  here.gpu = "NVIDIA A100";
+  EXPECT_EQ(std::string(tools::SameMachine(SomeTimes(), here, "p.json").message()),
+            "--merge: p.json is of NVIDIA H200, sm_90a, but this is NVIDIA A100, sm_90a");
 }
 
 TEST(Profile, WrittenBeforeConfigurationsWereRenamedIsRead) {
@@ -130,7 +169,7 @@ TEST(Profile, WrittenBeforeConfigurationsWereRenamedIsRead) {
 }
 
 TEST(Profile, WhatIsWrongIsSaid) {
-  const std::string good = tools::ProfileJson(SomeProfile());
+  const std::string good = tools::ProfileJson(SomeTimes());
   const struct {
     const char *from, *to, *says;
   } kBroken[] = {
@@ -147,6 +186,24 @@ TEST(Profile, WhatIsWrongIsSaid) {
       {"7.5", "-7.5", "kernel 1: the time of \"few_rows warps 8 cluster 1\" is not a number above 0"},
       {"7.5", "\"7.5\"", "is not a number above 0"},
       {"\"microseconds\": {}", "\"microseconds\": []", "not a list of times by choice"},
+      {"\"nccl\": \"2.31.2\"", "\"nccl\": 2", "\"nccl\" is not a text"},
+      {"\"times\": [", "\"times\": {}, \"other\": [", "\"times\" is not a list"},
+      {"\"times\": [", "\"times\": [3, ", "time 0: it is not an object"},
+      {"\"key\": \"0000000000000007\"", "\"key\": \"7\"", "time 0: \"key\" is not 16 hexadecimal digits"},
+      {"\"launches\": 8", "\"launches\": 0", "time 1: \"launches\" is not a number from 1 to 4294967295"},
+      {"12.346", "-12.346", "time 1: \"microseconds\" is not a number of microseconds from 0.001 to 1e+09"},
+      {"12.346", "1e999", "not a JSON object"},
+      {"12.346", "1e300", "time 1: \"microseconds\" is not a number of microseconds"},
+      {"\"collectives\": [", "\"collectives\": 1, \"other\": [", "\"collectives\" is not a list"},
+      {"\"op\": \"all-reduce\"", "\"op\": \"all\"", "collective 0: \"all\" is no collective"},
+      {"\"ranks\": 2", "\"ranks\": 65", "collective 0: \"ranks\" is not a number from 2 to 64"},
+      {"\"by\": \"nccl\"", "\"by\": \"mpi\"", "collective 0: \"by\" is none of nccl, small, host: \"mpi\""},
+      {"\"4096\": 7.125", "\"4k\": 7.125", "collective 0: \"4k\" is not a number of bytes from 1 to"},
+      {"\"4096\": 7.125", "\"0\": 7.125", "collective 0: \"0\" is not a number of bytes from 1 to"},
+      {"7.125", "null", "collective 0: the time of 4096 bytes is not a number of microseconds"},
+      {"\"ranks\": 8", "\"ranks\": 2, \"op\": \"all-reduce\"", "collective 2: an earlier one is the same"},
+      {"\"devices\": 2", "\"devices\": -2", "run 0: \"devices\" is not a number from 1 to 64"},
+      {"\"estimated\": 2057.1", "\"estimated\": 0", "run 0: \"estimated\" is not a number of microseconds"},
   };
   for (const auto& broken : kBroken) {
     std::string text = good;

@@ -139,7 +139,9 @@ void WriteSeeds(const Options& options) {
 int Main(int argc, char** argv) {
   Options options;
   CLI::App app("Feeds damaged input to Rondo's parsers; see tests/fuzz/README.md");
-  app.add_option("target", options.target, "plan, onnx, npy, tensor_proto, safetensors or all")->required();
+  app.add_option("target", options.target,
+                 "plan, onnx, npy, tensor_proto, safetensors, machine_code, profile or all")
+      ->required();
   app.add_option("files", options.files, "run these inputs instead");
   app.add_option("--runs", options.runs, "inputs a target");
   app.add_option("--seed", options.seed, "of the random choices");

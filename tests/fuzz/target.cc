@@ -9,15 +9,15 @@
 namespace rondo::fuzz {
 
 const std::vector<std::string>& TargetNames() {
-  static const std::vector<std::string> kNames = {"plan",         "onnx",        "npy",
-                                                  "tensor_proto", "safetensors", "machine_code"};
+  static const std::vector<std::string> kNames = {"plan",        "onnx",         "npy",    "tensor_proto",
+                                                  "safetensors", "machine_code", "profile"};
   return kNames;
 }
 
 std::unique_ptr<Target> MakeTarget(const std::string& name) {
   using Maker = std::unique_ptr<Target> (*)();
-  constexpr Maker kMakers[] = {PlanTarget,        OnnxTarget,        NpyTarget,
-                               TensorProtoTarget, SafetensorsTarget, MachineCodeTarget};
+  constexpr Maker kMakers[] = {PlanTarget,        OnnxTarget,        NpyTarget,    TensorProtoTarget,
+                               SafetensorsTarget, MachineCodeTarget, ProfileTarget};
   for (size_t i = 0; i < TargetNames().size(); ++i) {
     if (TargetNames()[i] == name) return kMakers[i]();
   }
@@ -55,6 +55,24 @@ Bytes MutateBytes(Span<const uint8_t> input, Random& random) {
         if (random.OneIn(4)) bytes.resize(at);
         break;
     }
+  }
+  return bytes;
+}
+
+Bytes MutateNumbers(Span<const uint8_t> input, size_t text, Random& random) {
+  Bytes bytes(input.begin(), input.end());
+  std::vector<size_t> digits;
+  for (size_t i = 0; i < std::min(bytes.size(), text); ++i) {
+    if (bytes[i] >= '0' && bytes[i] <= '9') digits.push_back(i);
+  }
+  if (digits.empty() || random.OneIn(2)) return MutateBytes(input, random);
+  const size_t at = digits[random.Below(digits.size())];
+  const std::string number = std::to_string(random.Integer(bytes[at] - '0'));
+  if (random.OneIn(2)) {
+    bytes[at] = static_cast<uint8_t>('0' + random.Below(10));
+  } else {
+    bytes[at] = static_cast<uint8_t>(number[0]);
+    bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at) + 1, number.begin() + 1, number.end());
   }
   return bytes;
 }

@@ -43,13 +43,18 @@ std::unique_ptr<Target> NpyTarget();          // formats/tensor
 std::unique_ptr<Target> TensorProtoTarget();  // formats/tensor
 std::unique_ptr<Target> SafetensorsTarget();  // formats/tensor
 std::unique_ptr<Target> MachineCodeTarget();  // formats/machine_code
+std::unique_ptr<Target> ProfileTarget();      // tools/rondo/profile.h, and its notes in plans
 
-// By name ("plan", "onnx", "npy", "tensor_proto", "safetensors", "machine_code"); null when there is none.
+// By name ("plan", "onnx", "npy", "tensor_proto", "safetensors", "machine_code", "profile"); null when there
+// is none.
 std::unique_ptr<Target> MakeTarget(const std::string& name);
 const std::vector<std::string>& TargetNames();
 
 // Byte-level damage: flips, overwrites, inserts, removes, repeats, cuts.
 Bytes MutateBytes(Span<const uint8_t> input, Random& random);
+
+// The same, or one number of the first `text` bytes, which are text, by another.
+Bytes MutateNumbers(Span<const uint8_t> input, size_t text, Random& random);
 
 // Says what promise the current input broke and ends the process.
 [[noreturn]] void Broken(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -12,6 +12,7 @@ namespace rondo::fuzz {
 namespace {
 
 constexpr const char* kStages[] = {"refused", "read"};
+constexpr size_t kHeader = 512;  // bytes that may be text
 
 void CheckTensor(const Tensor& tensor, size_t file) {
   Shape shape;
@@ -49,30 +50,13 @@ std::vector<Tensor> Samples() {
 
 Bytes ToBytes(const std::string& text) { return Bytes(text.begin(), text.end()); }
 
-// Replaces one number of a text, where a header is text, by another.
-Bytes MutateNumbers(Span<const uint8_t> input, Random& random) {
-  Bytes bytes(input.begin(), input.end());
-  std::vector<size_t> digits;
-  for (size_t i = 0; i < bytes.size() && i < 512; ++i) {
-    if (bytes[i] >= '0' && bytes[i] <= '9') digits.push_back(i);
-  }
-  if (digits.empty() || random.OneIn(2)) return MutateBytes(input, random);
-  const size_t at = digits[random.Below(digits.size())];
-  const std::string number = std::to_string(random.Integer(bytes[at] - '0'));
-  if (random.OneIn(2)) {
-    bytes[at] = static_cast<uint8_t>('0' + random.Below(10));
-  } else {
-    bytes[at] = static_cast<uint8_t>(number[0]);
-    bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(at) + 1, number.begin() + 1, number.end());
-  }
-  return bytes;
-}
-
 class Npys final : public Target {
  public:
   const char* name() const override { return "npy"; }
   Span<const char* const> stages() const override { return kStages; }
-  Bytes Mutate(Span<const uint8_t> input, Random& random) override { return MutateNumbers(input, random); }
+  Bytes Mutate(Span<const uint8_t> input, Random& random) override {
+    return MutateNumbers(input, kHeader, random);
+  }
   size_t Run(Span<const uint8_t> input) override {
     const Bytes file(input.begin(), input.end());
     Result<Tensor> tensor = ParseNpy(file);
@@ -123,7 +107,9 @@ class Safetensors final : public Target {
  public:
   const char* name() const override { return "safetensors"; }
   Span<const char* const> stages() const override { return kStages; }
-  Bytes Mutate(Span<const uint8_t> input, Random& random) override { return MutateNumbers(input, random); }
+  Bytes Mutate(Span<const uint8_t> input, Random& random) override {
+    return MutateNumbers(input, kHeader, random);
+  }
   size_t Run(Span<const uint8_t> input) override {
     const Bytes file(input.begin(), input.end());
     Result<std::vector<Tensor>> tensors = ParseSafetensors(file);

@@ -31,6 +31,7 @@ const std::vector<std::string> kAnyLibrary = {"google/", "CLI/",         "nlohma
 const std::vector<Row> kTable = {
     {"core/", {"core/"}, kAnyLibrary},
     {"formats/machine_code/", {"core/", "formats/machine_code/"}, kHeavy},
+    {"formats/plan/measured_times.cc", {"core/", "formats/plan/", "formats/machine_code/"}, kHeavy},
     {"formats/plan/", {"core/", "formats/plan/"}, kHeavy},
     {"formats/onnx/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},
     {"formats/tensor/", {"core/", "formats/"}, {"CLI/", "gtest/", "benchmark/"}},

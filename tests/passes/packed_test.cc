@@ -1,6 +1,5 @@
 // Weights in fewer bits: what rounding loses, how codes lie, and that who reads them sees the same numbers.
-#include "compiler/ir/packed.h"
-
+#include "compiler/ir/packed_parts.h"
 #include "tests/passes/small_graph.h"
 
 namespace rondo::passes {
@@ -180,6 +179,79 @@ TEST(PackedWeights, SyntheticWeightsStaySynthetic) {
   const auto matrix = ir::SyntheticPacked(PackedType::kU4, 512, 256, 32, DType::kBF16, 7, 0.1f);
   for (float x : ir::Unpacked(*matrix)) squares += double{x} * x;
   EXPECT_NEAR(std::sqrt(squares / (256 * 512)), 0.1 / std::sqrt(3.0), 0.01);
+}
+
+// A matrix whose numbers tell their places apart, with zero points.
+std::shared_ptr<const ir::PackedMatrix> Numbered(PackedType type, int64_t n, int64_t k, int64_t block) {
+  const int64_t blocks = (k + block - 1) / block;
+  std::vector<uint8_t> codes;
+  std::vector<float> scales, zeros;
+  for (int64_t i = 0; i < n * k; ++i)
+    codes.push_back(static_cast<uint8_t>((i * 7 + i / k) & ((1 << BitsOf(type)) - 1)));
+  for (int64_t i = 0; i < n * blocks; ++i) {
+    scales.push_back(static_cast<float>(1 + i % 61));
+    if (type <= PackedType::kU8) zeros.push_back(static_cast<float>(i % 3));
+  }
+  return ir::Pack(type, n, k, block, codes, scales, zeros, 0, DType::kF32);
+}
+
+// Rows and columns of the whole, as they are in a part.
+void ExpectPart(const ir::PackedMatrix& whole, const ir::IndexRuns& n, const ir::IndexRuns& k) {
+  ASSERT_TRUE(ir::CanCutPacked(whole, n, k));
+  const auto part = ir::CutPacked(whole, n, k);
+  ASSERT_EQ(part->n, n.size());
+  ASSERT_EQ(part->k, k.size());
+  EXPECT_GE(part->codes->byte_size(), part->shape().covered());
+  const std::vector<float> all = ir::Unpacked(whole), some = ir::Unpacked(*part);
+  for (int64_t r = 0; r < part->n; ++r) {
+    for (int64_t c = 0; c < part->k; ++c) {
+      ASSERT_EQ(some[static_cast<size_t>(r * part->k + c)],
+                all[static_cast<size_t>(n.At(r) * whole.k + k.At(c))])
+          << Name(whole.type) << " row " << r << " column " << c;
+    }
+  }
+}
+
+TEST(PackedWeights, PartsHaveTheNumbersOfTheWhole) {
+  for (PackedType type : kTypes) {
+    for (int64_t block : {32, 1024}) {  // one for each 32, and one for all
+      const auto matrix = Numbered(type, 96, 1024, block);
+      ExpectPart(*matrix, {32, 48}, {0, 1024});        // tiles
+      ExpectPart(*matrix, {20, 24}, {0, 1024});        // rows of tiles
+      ExpectPart(*matrix, {8, 8, 32, 3}, {0, 1024});   // some of every head
+      ExpectPart(*matrix, {0, 96}, {512, 512});        // pieces
+      ExpectPart(*matrix, {0, 96}, {0, 48});           // halves of blocks
+      ExpectPart(*matrix, {0, 96}, {32, 32, 128, 8});  // some columns of every head
+      ExpectPart(*matrix, {80, 16}, {992, 32});        // the last
+    }
+    const auto synthetic = ir::SyntheticPacked(type, 96, 1024, 32, DType::kBF16, 5, 0.1f);
+    ExpectPart(*synthetic, {48, 48}, {0, 1024});
+    ExpectPart(*synthetic, {0, 96}, {512, 512});
+    ExpectPart(*synthetic, {24, 24}, {96, 96});
+    const auto half = ir::CutPacked(*synthetic, {0, 96}, {512, 512});
+    EXPECT_TRUE(half->codes->synthetic && half->scales->synthetic);
+    ExpectPart(*half, {32, 32}, {256, 256});  // a part of a part
+  }
+  const auto matrix = Numbered(PackedType::kU4, 96, 1024, 32);
+  EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 8}, {0, 1024}));
+  EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 96}, {0, 16}));
+  EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 96}, {8, 128}));
+  EXPECT_FALSE(ir::CanCutPacked(*matrix, {0, 96}, {0, 40}));
+}
+
+TEST(PackedWeights, LongerOnesHaveTheSameNumbersWhereTheyWere) {
+  for (const int64_t block : {32, 200}) {
+    const auto matrix = Numbered(PackedType::kU4, 40, 200, block);
+    const auto padded = ir::PadPacked(*matrix, 64, 256);
+    ASSERT_EQ(padded->n, 64);
+    ASSERT_EQ(padded->k, 256);
+    const std::vector<float> want = ir::Unpacked(*matrix), got = ir::Unpacked(*padded);
+    for (int64_t r = 0; r < 40; ++r) {
+      for (int64_t c = 0; c < 200; ++c)
+        ASSERT_EQ(got[static_cast<size_t>(r * 256 + c)], want[static_cast<size_t>(r * 200 + c)]);
+    }
+    for (float x : got) ASSERT_TRUE(std::isfinite(x));
+  }
 }
 
 }  // namespace

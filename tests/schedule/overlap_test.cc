@@ -15,6 +15,7 @@
 #include "compiler/schedule/least_memory.h"
 #include "compiler/schedule/op_times.h"
 #include "tests/compile/hand_made.h"
+#include "tests/schedule/exhaustive.h"
 #include "tests/schedule/overlap_programs.h"
 
 namespace rondo {
@@ -249,47 +250,6 @@ TEST(OverlapNote, IsATextAndBack) {
   EXPECT_FALSE(ParseOverlapNote("MatMul \"overlap of sync point 1\"").has_value());
 }
 
-// The earliest end of all orders with an arena of at most `limit` bytes.
-class Exhaustive {
- public:
-  Exhaustive(const LoweredProgram& program, const OverlapOptions& options, int64_t limit)
-      : program_(program), steps_(TimedStepsOf(options.costs, program)), limit_(limit) {}
-  double Best() {
-    std::vector<int> order;
-    std::vector<bool> taken(program_.ops.size(), false);
-    Extend(&order, &taken, 0);
-    return best_;
-  }
-
- private:
-  void Extend(std::vector<int>* order, std::vector<bool>* taken, int started) {
-    if (order->size() == taken->size()) {
-      const double end = Simulate(steps_, *order).end;
-      if (end >= best_) return;
-      LoweredProgram ordered = program_;
-      Reorder(*order, &ordered);
-      if (PlanMemory(ordered).arena_bytes <= limit_) best_ = end;
-      return;
-    }
-    for (size_t i = 0; i < taken->size(); ++i) {
-      const LoweredOp& op = program_.ops[i];
-      bool ready = !(*taken)[i];
-      for (int d : op.deps) ready = ready && (*taken)[static_cast<size_t>(d)];
-      const bool start = op.kind == LoweredKind::kCollectiveStart;
-      if (!ready || (start && op.collective != started)) continue;
-      (*taken)[i] = true;
-      order->push_back(static_cast<int>(i));
-      Extend(order, taken, started + start);
-      order->pop_back();
-      (*taken)[i] = false;
-    }
-  }
-  const LoweredProgram& program_;
-  const TimedSteps steps_;
-  const int64_t limit_;
-  double best_ = 1e30;
-};
-
 TEST(Overlap, SmallProgramsEndWithinFivePercentOfTheBestOrder) {
   int equal = 0, all = 0;
   double worst = 1;
@@ -297,13 +257,10 @@ TEST(Overlap, SmallProgramsEndWithinFivePercentOfTheBestOrder) {
     for (uint64_t seed = 0; seed < 250; ++seed) {
       LoweredProgram program = Make(seed, 5 + static_cast<int>(seed % 3), 1 + static_cast<int>(seed % 2));
       const OverlapOptions options = Options(budget);
-      const int64_t arena = PlanMemory(program).arena_bytes;
-      const int64_t limit = arena + static_cast<int64_t>(static_cast<double>(arena) * budget);
-      const double best = Exhaustive(program, options, limit).Best();
-      const OverlapReport report = OverlapCollectives(&program, options);
-      EXPECT_LE(report.end_after, best * 1.05) << "seed " << seed << ", budget " << budget;
-      worst = std::max(worst, report.end_after / best);
-      equal += report.end_after <= best * (1 + 1e-9);
+      const double ratio = OverlapAgainstTheBest(&program, options);
+      EXPECT_LE(ratio, 1.05) << "seed " << seed << ", budget " << budget;
+      worst = std::max(worst, ratio);
+      equal += ratio <= 1 + 1e-9;
       ++all;
     }
   }

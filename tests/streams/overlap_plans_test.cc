@@ -4,15 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "formats/machine_code/image_digest.h"
 #include "formats/plan/overlap_note.h"
 #include "formats/plan/plan_timeline.h"
 #include "tests/e2e/harness.h"
 #include "tests/sanitized.h"
 #include "tests/streams/timed_devices.h"
+#include "tools/rondo/measured_program.h"
 
 namespace rondo {
 namespace {
@@ -140,6 +144,73 @@ TEST(OverlapPlans, RunsTakeAsLongAsEstimated) {
                 kShared[s].pp, kRun, measured);
     EXPECT_GE(measured, 0.97 * kRun);
     EXPECT_LE(measured, 1.5 * kRun);
+  }
+}
+
+// Milliseconds of steps on devices of another kind than the table's: by kernel 2 to 12, collectives 10.
+std::vector<double> TimesElsewhere(const PlanData& plan) {
+  std::vector<double> times;
+  for (const Step& step : plan.programs[0].steps) {
+    const bool launch = step.kind == StepKind::kLaunch, start = step.kind == StepKind::kCollectiveStart;
+    const uint64_t digest = launch ? KernelDigest(plan.kernels[step.kernel]) : 0;
+    times.push_back(launch ? 2 + static_cast<double>(digest % 11) : start ? 10 : 0);
+  }
+  return times;
+}
+
+// What was measured on such devices, for the compiler.
+std::shared_ptr<const MeasuredTimes> MeasuredOn(TimedDevices* devices, const CompileOptions& options,
+                                                double* run) {
+  LiveModel live(options, *devices->driver());
+  LiveModel::Buffers buffers = live.MakeBuffers(0);
+  const PlanData& plan = live.data();
+  const Program& program = plan.programs[0];
+  Result<tools::MeasuredProgram> measured =
+      tools::MeasureProgram(live.session(), 0, Span<const Input>(buffers.inputs), 3, CostModelOf(plan));
+  EXPECT_TRUE(measured.ok()) << measured.status().message();
+  *run = measured->run;
+  MeasuredTimes times = {"of virtual devices"};
+  for (uint32_t s = 0; s < program.steps.size(); ++s) {
+    const Step& step = program.steps[s];
+    const double time = ToThousandths(measured->steps[s]);
+    if (step.kind == StepKind::kLaunch) times.kernels[KernelDigest(plan.kernels[step.kernel])] = time;
+    if (step.kind != StepKind::kCollectiveStart) continue;
+    const SyncPoint& point = program.sync_points[step.sync_point];
+    times.collectives.push_back({point.op, static_cast<uint32_t>(point.participants.size()), false, {}});
+    times.collectives.back().microseconds[point.bytes] = time;
+  }
+  return std::make_shared<const MeasuredTimes>(std::move(times));
+}
+
+double Distance(double estimated, double measured) { return std::abs(std::log(estimated / measured)); }
+
+TEST(OverlapPlans, ByAProfileEstimatesAreCloserToTheReplay) {
+  if (kSanitized) GTEST_SKIP() << "runs take longer";
+  constexpr double kMillisecond = 1000;
+  for (size_t s : {size_t{0}, size_t{3}, size_t{1}}) {
+    CompileOptions options = OptionsOf(kShared[s], 0.1);
+    const Result<CompiledPlan> by_table = CompileToMemory(options);
+    ASSERT_TRUE(by_table.ok()) << by_table.status().message();
+    const uint32_t count = kShared[s].tp * kShared[s].pp;
+    TimedDevices devices(count, TimesElsewhere(by_table->plan), kMillisecond);
+    double run = 0;
+    options.profile.times = MeasuredOn(&devices, options, &run);
+    const Result<CompiledPlan> by_profile = CompileToMemory(options), again = CompileToMemory(options);
+    ASSERT_TRUE(by_profile.ok() && again.ok()) << by_profile.status().message();
+    const PlanData& plan = by_profile->plan;
+    const double table = TimelineOf(by_table->plan, by_table->plan.programs[0]).end,
+                 profile = TimelineOf(plan, plan.programs[0]).end;
+    EXPECT_NEAR(profile, by_profile->report.programs[0].overlap.end_after, 1e-6 * profile);
+    EXPECT_TRUE(std::equal(plan.sources.begin(), plan.sources.end(), again->plan.sources.begin(),
+                           again->plan.sources.end()));
+    EXPECT_NE(by_profile->report.estimates.find("as measured"), std::string::npos)
+        << by_profile->report.estimates;
+    TimedDevices same(count, TimesElsewhere(plan), kMillisecond);
+    const double replay = Measured(options, same.driver(), 1.2 * profile);
+    std::printf("%s --tp %u --pp %u: a run takes %.0f us; by the table %.0f, by the profile %.0f\n",
+                kShared[s].model, kShared[s].tp, kShared[s].pp, replay, table, profile);
+    EXPECT_LT(Distance(profile, replay), 0.4);
+    EXPECT_LT(Distance(profile, replay), Distance(table, replay) / 4);
   }
 }
 

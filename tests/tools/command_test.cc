@@ -44,7 +44,8 @@ class CommandTest : public ::testing::Test {
 using Usage = CommandTest;
 
 TEST_F(Usage, EveryCommandHasHelpWithExamples) {
-  for (const char* name : {"compile", "inspect", "run", "bench", "check", "test", "pack", "tune"}) {
+  for (const char* name :
+       {"compile", "inspect", "run", "bench", "check", "test", "pack", "tune", "profile"}) {
     const Outcome help = Rondo(std::string(name) + " --help");
     EXPECT_EQ(help.status, 0) << name;
     EXPECT_PRINTS(help, "Examples:");
@@ -86,10 +87,12 @@ TEST_F(Usage, WrongUseIsExitStatus2) {
                                 "compile a.onnx b.onnx -o p",
                                 "compile x.onnx -o p --synthetic-weights abc",
                                 "compile x.onnx -o p --precision f64",
-                                "compile x.onnx -o p --profile f",
                                 "compile x.onnx -o p --alternatives 3",
                                 "compile x.onnx -o p --kernel-cache d --no-kernel-cache",
                                 "tune p",
+                                "profile p",
+                                "profile p -o f --runs 2",
+                                "profile p -o f --devices x",
                                 "tune -o f",
                                 "compile x.onnx -o p --target cuda:sm_90a --alternatives 33",
                                 "compile x.onnx -o p --target cuda:sm_90a --matmuls fast",
@@ -340,6 +343,57 @@ TEST_F(Tuning, AProfileThatIsNoneIsRefusedBeforeAnythingIsCompiled) {
   EXPECT_PRINTS(missing, "nowhere.json");
   EXPECT_FALSE(fs::exists(In("p")));
   EXPECT_EQ(Rondo("tune x -o " + In("f.json") + " --merge").status, 1);
+}
+
+using Profiling = CommandTest;
+
+// On virtual devices: measured, compiled with, shown.
+TEST_F(Profiling, TimesGoFromARunIntoTheNextPlan) {
+  const std::string model = "compile " + kData + "/pycoder/decode.onnx --tp 2 -o ";
+  ASSERT_EQ(Rondo(model + In("a")).status, 0);
+  EXPECT_PRINTS(Rondo("inspect " + In("a")), "by the table of one core");
+  const Outcome measured = Rondo("profile " + In("a") + " -o " + In("f.json") + " --runs 5");
+  ASSERT_EQ(measured.status, 0) << measured.text;
+  EXPECT_PRINTS(measured, "estimates of the plan are by the table of one core");
+  EXPECT_PRINTS(measured, "with the profile");
+  EXPECT_PRINTS(measured, "2 kinds of collectives on host, host");
+  const std::string with = " --profile " + In("f.json");
+  const Outcome compiled = Rondo(model + In("b") + with);
+  ASSERT_EQ(compiled.status, 0) << compiled.text;
+  EXPECT_PRINTS(compiled, "estimates are by profile");
+  ASSERT_EQ(Rondo(model + In("c") + with).status, 0);
+  EXPECT_EQ(Shell("cmp " + In("b") + " " + In("c")).status, 0);
+  const auto report = nlohmann::json::parse(Rondo("inspect --json " + In("b")).text);
+  ASSERT_EQ(report["programs"].size(), 1u);
+  for (const auto& estimate : report["programs"][0]["estimates"])
+    EXPECT_EQ(estimate["from"], "profile") << estimate.dump();
+  const Outcome shown = Rondo("inspect --wide " + In("b") + with);
+  EXPECT_PRINTS(shown, "11 of 11 kernels and 14 of 14 collectives as measured");
+  EXPECT_PRINTS(shown, "it takes");
+  EXPECT_PRINTS(Rondo("bench --runs 3 --wide " + In("b")), "by estimate");
+  // The times of the next measurement take the place of those.
+  EXPECT_EQ(Rondo("profile " + In("b") + " -o " + In("f.json") + " --merge --runs 3").status, 0);
+  EXPECT_EQ(nlohmann::json::parse(std::ifstream(In("f.json")))["runs"].size(), 2u);
+}
+
+TEST_F(Profiling, OfAnotherMachineIsRefused) {
+  const std::string model = kData + "/pycoder/decode.onnx";
+  ASSERT_EQ(Rondo("compile " + model + " -o " + In("a")).status, 0);
+  std::ofstream(In("f.json")) << R"({"rondo_profile": 1, "gpu": "NVIDIA A100", "architecture": "sm_80",
+    "driver": 13000, "kernels": [], "times": [{"key": "0000000000000007", "kernel": "k0_map", "source": "Add",
+    "launches": 1, "microseconds": 2.5}]})";
+  const Outcome compiled = Rondo("compile " + model + " -o " + In("p") + " --profile " + In("f.json"));
+  EXPECT_EQ(compiled.status, 1);
+  EXPECT_PRINTS(compiled, "has times of NVIDIA A100, sm_80, but the plan is for host");
+  EXPECT_FALSE(fs::exists(In("p")));
+  const Outcome merged = Rondo("profile " + In("a") + " -o " + In("f.json") + " --merge --runs 3");
+  EXPECT_EQ(merged.status, 1);
+  EXPECT_PRINTS(merged, "is of NVIDIA A100, sm_80, but this is host, host");
+  std::ofstream(In("g.json")) << R"({"rondo_profile": 1, "gpu": "host", "architecture": "host", "driver": 0,
+    "kernels": []})";
+  const Outcome shown = Rondo("inspect " + In("a") + " --profile " + In("g.json"));
+  EXPECT_EQ(shown.status, 1);
+  EXPECT_PRINTS(shown, "has no times");
 }
 
 using Packing = CommandTest;

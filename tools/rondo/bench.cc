@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "formats/plan/plan_timeline.h"
 #include "formats/plan/traffic.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
@@ -124,6 +125,10 @@ class BenchCommand : public Command {
     out_.Line("  wall time of a run: %s", wall.Text().c_str());
     out_.Line("  %s: %s", on_host_ ? "of it graph replay" : "device time of graph replay, by events",
               device.Text().c_str());
+    const double estimated = TimelineOf(plan, of).end;
+    out_.Line("  by estimate %.1f µs, %.2f times that: by %s", estimated, estimated / device.median(),
+              Printable(OriginsOf(CostModelOf(plan), plan).Text()).c_str());
+    json["estimated_us"] = estimated;
     PrintPartitions(of, measured, &json);
     const char* const places[] = {"host memory", "device memory", "other device memory each run"};
     for (size_t i = 0; i < measured.by_memory.size(); ++i) {

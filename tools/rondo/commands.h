@@ -14,6 +14,7 @@ std::unique_ptr<Command> MakeCompileCommand();   // compile.cc
 std::unique_ptr<Command> MakeGenerateCommand();  // generate.cc
 std::unique_ptr<Command> MakeInspectCommand();   // inspect.cc
 std::unique_ptr<Command> MakePackCommand();      // pack.cc
+std::unique_ptr<Command> MakeProfileCommand();   // profile_plan.cc
 std::unique_ptr<Command> MakeRunCommand();       // run.cc
 std::unique_ptr<Command> MakeTestCommand();      // test.cc
 std::unique_ptr<Command> MakeTuneCommand();      // tune.cc

@@ -81,6 +81,7 @@ Json ToJson(const CompileReport& report, const std::string& path) {
                {"state_bytes", report.state_bytes},
                {"arena_bytes", report.arena_bytes},
                {"seconds", report.seconds},
+               {"estimates", report.estimates},
                {"programs", Json::array()},
                {"passes", Json::array()}};
   for (const ProgramReport& program : report.programs) {
@@ -192,7 +193,10 @@ class CompileCommand : public Command {
                  "cut the whole model into N stages, one behind the other (pipeline parallelism); with --tp, "
                  "each stage is shared out",
                  "N")
-        .Text("--profile", &profile_, "compute kernels as rondo tune measured to be best", "F.json")
+        .Text("--profile", &profile_,
+              "compute kernels as rondo tune measured to be best, and estimate with the times that rondo "
+              "profile measured",
+              "F.json")
         .Integer("--alternatives", &options_.alternatives, 0, 32,
                  "of each matmul, keep the N best other ways to compute it in the plan, for rondo tune", "N")
         .Integer(
@@ -271,6 +275,7 @@ class CompileCommand : public Command {
       Result<TuningProfile> profile = ReadProfile(profile_);
       if (!profile.ok()) return Fail("compile", profile.status());
       options_.profile = ChoicesOf(*profile);
+      if (Status status = IsOfTarget(*profile); !status.ok()) return Fail("compile", status);
     }
     OpRegistry registry;
     if (Status status = LoadOps(ops_, &registry); !status.ok()) return Fail("compile", status);
@@ -294,11 +299,27 @@ class CompileCommand : public Command {
     if (verbose_) PrintPasses(*report);
     PrintSummary(*report, output_, &out_);
     PrintRemarks(*report, options_.tensor_parallel > 1 || options_.pipeline_parallel > 1, &out_);
-    if (!profile_.empty()) PrintProfileUse(report->profile);
+    if (!options_.profile.choices.empty() || (!profile_.empty() && options_.profile.times == nullptr))
+      PrintProfileUse(report->profile);
+    if (options_.profile.times != nullptr)
+      out_.Line("estimates are by %s", Printable(report->estimates).c_str());
     return out_.Finish(0);
   }
 
  private:
+  // Choices of another GPU are of no use; its times would mislead.
+  Status IsOfTarget(const TuningProfile& profile) const {
+    for (const Target& target : options_.targets.all) {
+      if (profile.architecture == (target.is_host() ? "host" : target.gpu->architecture)) return Status::Ok();
+    }
+    if (!profile.has_times()) return Status::Ok();
+    return Status::Error(
+        Code::kInvalidArgument,
+        "--profile %s has times of %s, %s, but the plan is for %s: measure on such a machine",
+        profile_.c_str(), Printable(profile.gpu).c_str(), Printable(profile.architecture).c_str(),
+        options_.targets.text().c_str());
+  }
+
   Status ReadTargets() {
     RONDO_ASSIGN_OR_RETURN(options_.targets, ParseTargets(target_));
     return Status::Ok();
@@ -363,9 +384,8 @@ class CompileCommand : public Command {
       }
       options_.quantize = *bits;
     }
-    if ((!profile_.empty() || options_.alternatives > 0) && !options_.targets.any_gpu()) {
-      return Misuse("compile", "--profile and --alternatives are for GPUs: give --target cuda:sm_90a");
-    }
+    if (options_.alternatives > 0 && !options_.targets.any_gpu())
+      return Misuse("compile", "--alternatives is for GPUs: give --target cuda:sm_90a");
     if (no_kernel_cache_ && !kernel_cache_.empty()) {
       return Misuse("compile", "--no-kernel-cache does not go with --kernel-cache " + kernel_cache_);
     }

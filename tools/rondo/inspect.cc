@@ -6,6 +6,9 @@
 #include "tools/rondo/plan_page.h"
 #include "tools/rondo/plan_report.h"
 #include "tools/rondo/report.h"
+#if RONDO_HAVE_COMPILER
+#include "tools/rondo/profile.h"
+#endif
 
 namespace rondo::tools {
 namespace {
@@ -20,6 +23,9 @@ class InspectCommand : public Command {
         .Flag("--buffers", &shown_.buffers, "all buffers with offsets and lifetimes")
         .Text("--html", &html_, "write one web page: the arena over time, steps, buffers, with a search",
               "FILE")
+#if RONDO_HAVE_COMPILER
+        .Text("--profile", &profile_, "beside each estimate what rondo profile measured", "F.json")
+#endif
         .Flag("--ignore-hashes", &ignore_hashes_, "go on when a section's hash is wrong");
     out_.Declare(options);
   }
@@ -30,6 +36,7 @@ class InspectCommand : public Command {
     options.ignore_hashes = ignore_hashes_;
     Result<PlanFile> plan = LoadPlanFile(plans_[0].c_str(), options, arena);
     if (!plan.ok()) return Fail("inspect", plan.status());
+    if (Status status = ReadTimes(); !status.ok()) return Fail("inspect", status);
     if (out_.json()) {
       std::fputs(PlanToJson(*plan, plans_[0]).c_str(), stdout);
     } else if (html_.empty()) {
@@ -45,11 +52,23 @@ class InspectCommand : public Command {
   }
 
  private:
+  Status ReadTimes() {
+#if RONDO_HAVE_COMPILER
+    if (profile_.empty()) return Status::Ok();
+    RONDO_ASSIGN_OR_RETURN(const TuningProfile profile, ReadProfile(profile_));
+    shown_.measured = TimesOf(profile);
+    if (shown_.measured == nullptr)
+      return Status::Error(Code::kInvalidArgument, "--profile %s has no times: make it with rondo profile",
+                           profile_.c_str());
+#endif
+    return Status::Ok();
+  }
+
   std::vector<std::string> plans_;
   InspectOptions shown_;
   bool ignore_hashes_ = false;
   CommandOutput out_;
-  std::string html_;
+  std::string html_, profile_;
 };
 
 }  // namespace

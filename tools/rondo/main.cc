@@ -69,6 +69,13 @@ int main(int argc, char** argv) {
      "  rondo tune other.rondo -o h200.json --merge\n"
      "  rondo compile model.onnx -o model.rondo --target cuda:sm_90a --profile h200.json\n",
      rondo::tools::MakeTuneCommand},
+    {"profile", "Measure how long a plan's kernels and collectives take, for compile --profile",
+     "  rondo profile model.rondo -o h200.json\n"
+     "  rondo profile model.rondo -o h200.json --input positions=positions.npy --devices 0,1\n"
+     "  rondo profile other.rondo -o h200.json --merge\n"
+     "  rondo compile model.onnx -o model.rondo --target cuda:sm_90a --profile h200.json\n"
+     "  rondo inspect model.rondo --profile h200.json\n",
+     rondo::tools::MakeProfileCommand},
 #endif
   };
   rondo::tools::BeginGpuEnvironment();

@@ -4,8 +4,10 @@
 #include "formats/machine_code/architecture.h"
 #include "formats/plan/copies.h"
 #include "formats/plan/device_memory.h"
+#include "formats/plan/plan_timeline.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/estimates.h"
 #include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/plan_report.h"
 
@@ -85,6 +87,18 @@ Json StepJson(const PlanData& plan, const Step& step) {
   return json;
 }
 
+Json EstimatesJson(const PlanData& plan, const Program& program) {
+  Json estimates = Json::array();
+  for (const Estimate& estimate : EstimatesOf(plan, program, nullptr)) {
+    estimates.push_back({{"what", estimate.what},
+                         {"launches", estimate.launches},
+                         {"us", estimate.microseconds},
+                         {"from", estimate.from_profile ? "profile" : "table"},
+                         {"source", estimate.source}});
+  }
+  return estimates;
+}
+
 Json ProgramJson(const PlanData& plan, uint32_t index) {
   const Program& program = plan.programs[index];
   Json partitions = Json::array(), steps = Json::array(), points = Json::array(), loops = Json::array();
@@ -148,6 +162,8 @@ Json ProgramJson(const PlanData& plan, uint32_t index) {
           {"partitions", partitions},
           {"sync_points", points},
           {"overlaps", overlaps},
+          {"estimated_us", TimelineOf(plan, program).end},
+          {"estimates", EstimatesJson(plan, program)},
           {"gathered_weights", gathers},
           {"loops", loops},
           {"copies", copies},
@@ -285,6 +301,7 @@ std::string PlanToJson(const PlanFile& file, const std::string& path) {
                  {"devices", devices}}},
                {"weights_bytes", plan.weights_bytes},
                {"weights_file", std::string(plan.weights_file)}};
+  json["estimates"] = OriginsOf(CostModelOf(plan), plan).Text();
   json["programs"] = Json::array();
   for (uint32_t p = 0; p < plan.programs.size(); ++p) json["programs"].push_back(ProgramJson(plan, p));
   json["machine_code"] = Json::array();

@@ -8,6 +8,7 @@
 #include "formats/plan/device_memory.h"
 #include "formats/plan/traffic.h"
 #include "runtime/verify/expectation.h"
+#include "tools/rondo/estimates.h"
 #include "tools/rondo/gathered_weights.h"
 #include "tools/rondo/overlap_section.h"
 
@@ -445,6 +446,7 @@ Report MakePlanReport(const PlanFile& file, const std::string& path, const Inspe
       report.sections.push_back(std::move(gathers));
     if (const std::vector<OverlapNote> notes = OverlapsOf(plan, program); !notes.empty())
       report.sections.push_back(OverlapSection(std::string(program.name), notes));
+    report.sections.push_back(EstimateSection(plan, program, options.measured.get()));
   }
   report.sections.push_back(Kernels(plan));
   if (Section matmuls = LibraryMatmuls(plan); !matmuls.table.rows.empty())

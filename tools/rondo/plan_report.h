@@ -2,10 +2,12 @@
 #ifndef RONDO_TOOLS_RONDO_PLAN_REPORT_H_
 #define RONDO_TOOLS_RONDO_PLAN_REPORT_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/plan.h"
+#include "formats/plan/measured_times.h"
 #include "formats/plan/overlap_note.h"
 #include "formats/plan/reader.h"
 #include "tools/rondo/report.h"
@@ -13,8 +15,9 @@
 namespace rondo::tools {
 
 struct InspectOptions {
-  bool steps = false;    // a table of all steps
-  bool buffers = false;  // a table of all buffers
+  bool steps = false;                                       // a table of all steps
+  bool buffers = false;                                     // a table of all buffers
+  std::shared_ptr<const MeasuredTimes> measured = nullptr;  // beside each estimate; null: nothing
 };
 
 Report MakePlanReport(const PlanFile& plan, const std::string& path, const InspectOptions& options);

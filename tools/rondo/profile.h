@@ -1,15 +1,30 @@
-// TuningProfile: what `rondo tune` measured, as a file that `rondo compile --profile` reads.
+// Profile: what `rondo tune` and `rondo profile` measured, as a file that `rondo compile --profile` reads.
 //
-// JSON, in this form (numbers of kernels in the order of their keys, so that equal profiles are equal files):
+// JSON, in this form (kernels in the order of their keys, so that equal profiles are equal files; what has
+// nothing to say is left out):
 //
 //   {
 //     "rondo_profile": 1,
-//     "gpu": "NVIDIA H200", "architecture": "sm_90a", "driver": 13000,
-//     "kernels": [
+//     "gpu": "NVIDIA H200", "architecture": "sm_90a", "driver": 13000,   of the host: "host", "host", 0
+//     "nccl": "2.31.2",
+//     "kernels": [                               rondo tune: how kernels are best computed
 //       { "key": "00f3a1…",                      16 hexadecimal digits: KernelDigest of the kernel
 //         "kernel": "k3_contraction", "source": "MatMul \"layers.0.q\"",   for people
 //         "choice": "mma 64x64x64 2x2x2 cluster 2",                        what compile takes
 //         "microseconds": { "mma 64x64x64 2x2x2 cluster 2": 671.25, ... } } of a run with each of them
+//     ],
+//     "times": [                                 rondo profile: how long kernels take, among the others
+//       { "key": "00f3a1…", "kernel": "k3_contraction", "source": "MatMul \"layers.0.q\"",
+//         "launches": 8,                         of a run, for people
+//         "microseconds": 12.34 }                of a launch
+//     ],
+//     "collectives": [                           and collectives, alone on the machine
+//       { "op": "all-reduce", "ranks": 2, "by": "nccl",    or "small": kernels over peer memory; or "host"
+//         "latency_us": 7.0, "bytes_per_us": 151000.5,     the line through them, for people
+//         "microseconds": { "4096": 7.1, ... } }           by SyncPoint::bytes
+//     ],
+//     "runs": [                                  for people: of the plans that were measured
+//       { "plan": "89ab…", "program": "main", "devices": 2, "microseconds": 2120.5, "estimated": 2057.1 }
 //     ]
 //   }
 #ifndef RONDO_TOOLS_RONDO_PROFILE_H_
@@ -17,10 +32,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "compiler/codegen/kernel_profile.h"
 #include "core/status.h"
+#include "formats/plan/measured_times.h"
 
 namespace rondo::tools {
 
@@ -29,10 +47,28 @@ struct ProfiledKernel {
   std::map<std::string, double> microseconds;  // of a run of the plan that was measured, by choice
 };
 
+struct TimedKernel {
+  std::string kernel, source;
+  uint64_t launches = 0;    // of a run of all programs on one device
+  double microseconds = 0;  // of a launch
+};
+
+struct TimedRun {
+  std::string plan, program;  // the plan: its contents' hash
+  uint32_t devices = 1;
+  double microseconds = 0, estimated = 0;
+};
+
 struct TuningProfile {
-  std::string gpu, architecture;
+  std::string gpu, architecture, nccl;
   uint32_t driver = 0;                         // version of the GPU's driver
   std::map<uint64_t, ProfiledKernel> kernels;  // by key
+  std::map<uint64_t, TimedKernel> times;       // the same
+  std::vector<MeasuredCollective> collectives;
+  std::vector<TimedRun> runs;
+  uint64_t hash = 0;  // of the text that it was read from
+
+  bool has_times() const { return !times.empty() || !collectives.empty(); }
 };
 
 // Errors: kIo, or kCorrupt, naming the file and what in it is wrong.
@@ -42,8 +78,14 @@ Result<TuningProfile> ParseProfile(const std::string& text, const std::string& n
 std::string ProfileJson(const TuningProfile& profile);
 Status WriteProfile(const TuningProfile& profile, const std::string& path);
 
+// kInvalidArgument, naming both, where `profile` (of the file `path`) is of another machine than this: its
+// times, and its choices, are not to be mixed.
+Status SameMachine(const TuningProfile& profile, const TuningProfile& here, const std::string& path);
+
 // What the compiler needs of it.
 KernelProfile ChoicesOf(const TuningProfile& profile);
+// What estimates take of it; null where nothing was timed.
+std::shared_ptr<const MeasuredTimes> TimesOf(const TuningProfile& profile);
 
 }  // namespace rondo::tools
 

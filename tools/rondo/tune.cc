@@ -123,6 +123,7 @@ class TuneCommand : public Command {
       Result<TuningProfile> before = ReadProfile(output_);
       if (!before.ok()) return Fail("tune", before.status().At("--merge"));
       profile = before.Take();
+      merging_ = true;
     }
     Result<Plan> plan = Plan::Open(plans_[0].c_str());
     if (!plan.ok()) return Fail("tune", plan.status());
@@ -154,18 +155,15 @@ class TuneCommand : public Command {
     now.gpu = CudaDeviceName(device);
     now.architecture = std::string(plan.modules[0].architecture);
     now.driver = driver->Info().driver_version;
-    if (!profile->kernels.empty() && (profile->gpu != now.gpu || profile->architecture != now.architecture)) {
-      return Status::Error(Code::kInvalidArgument, "--merge: %s is of %s, %s, but this is %s, %s",
-                           output_.c_str(), profile->gpu.c_str(), profile->architecture.c_str(),
-                           now.gpu.c_str(), now.architecture.c_str());
-    }
+    if (merging_) RONDO_RETURN_IF_ERROR(SameMachine(*profile, now, output_));
     const std::vector<std::unique_ptr<Exchanged>> plans = ExchangedPlans(plan, candidates);
     RONDO_RETURN_IF_ERROR(DropWhatIsNotThere(plan, device, plans));
     RONDO_RETURN_IF_ERROR(Check(plan, driver.get(), plans, &candidates));
     RONDO_RETURN_IF_ERROR(Measure(plan, device, plans, &candidates));
-    now.kernels = std::move(profile->kernels);
-    for (const Candidate& candidate : candidates) Record(plan, candidate, &now);
-    *profile = std::move(now);
+    profile->gpu = now.gpu;
+    profile->architecture = now.architecture;
+    profile->driver = now.driver;
+    for (const Candidate& candidate : candidates) Record(plan, candidate, profile);
     PrintTable(plan, candidates);
     return Status::Ok();
   }
@@ -318,7 +316,7 @@ class TuneCommand : public Command {
 
   std::vector<std::string> plans_;
   std::string output_;
-  bool merge_ = false;
+  bool merge_ = false, merging_ = false;
   int64_t runs_ = 50, first_integer_ = 0;
   double present_run_ = 0, best_run_ = 0;
   LoadOptions load_;

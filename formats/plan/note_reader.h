@@ -1,0 +1,50 @@
+// NoteReader: notes among a plan's sources, read back piece by piece. Texts of plans may be anything.
+#ifndef RONDO_FORMATS_PLAN_NOTE_READER_H_
+#define RONDO_FORMATS_PLAN_NOTE_READER_H_
+
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace rondo {
+
+// Reads a text from its beginning to its end; the first piece that is not there makes it not ok, for good.
+class NoteReader {
+ public:
+  explicit NoteReader(std::string_view text) : text_(text) {}
+  bool ok() const { return ok_; }
+
+  void Expect(std::string_view words) {
+    ok_ = ok_ && text_.substr(0, words.size()) == words;
+    if (ok_) text_.remove_prefix(words.size());
+  }
+  template <typename T>
+  void Number(T* number) {
+    const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), *number);
+    ok_ = ok_ && error == std::errc();
+    if (ok_) text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+  }
+  bool Take(std::string_view words) {
+    if (!ok_ || text_.substr(0, words.size()) != words) return false;
+    text_.remove_prefix(words.size());
+    return true;
+  }
+  // Up to `words`, which end it.
+  void Until(std::string_view words, std::string* text) {
+    const size_t end = text_.find(words);
+    ok_ = ok_ && end != text_.npos;
+    if (!ok_) return;
+    *text = text_.substr(0, end);
+    text_.remove_prefix(end + words.size());
+  }
+  std::string Rest() const { return std::string(text_); }
+
+ private:
+  std::string_view text_;
+  bool ok_ = true;
+};
+
+}  // namespace rondo
+
+#endif  // RONDO_FORMATS_PLAN_NOTE_READER_H_

@@ -1,0 +1,114 @@
+#include "tools/rondo/measured_program.h"
+
+#include <algorithm>
+#include <map>
+
+#include "formats/plan/plan_timeline.h"
+#include "tools/rondo/timings.h"
+
+namespace rondo::tools {
+namespace {
+
+constexpr int kHalvings = 50;
+
+double MedianOf(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  return Quantile(times, 0.5);
+}
+
+// Whether the collective that `step` starts is waited for at once.
+bool WaitedForAtOnce(const Program& program, uint32_t step) {
+  if (step + 1 >= program.steps.size()) return false;
+  const Step &start = program.steps[step], &next = program.steps[step + 1];
+  return next.kind == StepKind::kCollectiveWait && next.device == start.device &&
+         next.sync_point == start.sync_point &&
+         program.sync_points[start.sync_point].op != CollectiveOp::kSend;
+}
+
+// The same run by steps, for one cost of an event after another.
+class Steps {
+ public:
+  Steps(const PlanData& plan, const Program& program, const std::vector<double>& with_events,
+        const CostModel& costs)
+      : program_(program),
+        with_events_(with_events),
+        known_(with_events.size()),
+        timed_(known_.size(), true) {
+    for (uint32_t s = 0; s < program.steps.size(); ++s) {
+      known_[s] = StepTime(costs, plan, program, s);
+      const StepKind kind = program.steps[s].kind;
+      if (kind == StepKind::kCollectiveWait) timed_[s] = false;
+      if (kind == StepKind::kCollectiveStart) timed_[s] = WaitedForAtOnce(program, s);
+    }
+  }
+
+  std::vector<double> Times(double event) const {
+    std::vector<double> times = known_;
+    std::map<uint32_t, double> least;  // by sync point
+    for (uint32_t s = 0; s < times.size(); ++s) {
+      if (!timed_[s]) continue;
+      const bool start = program_.steps[s].kind == StepKind::kCollectiveStart;
+      const double rounds = RoundsOf(program_, s);
+      const double all =
+          start ? with_events_[s] + with_events_[s + 1] - 2 * event : with_events_[s] / rounds - event;
+      times[s] = std::max(all, kLeastMeasured);
+      if (!start) continue;
+      const auto [entry, added] = least.try_emplace(program_.steps[s].sync_point, times[s]);
+      if (!added) entry->second = std::min(entry->second, times[s]);
+    }
+    for (uint32_t s = 0; s < times.size(); ++s) {
+      if (timed_[s] && program_.steps[s].kind == StepKind::kCollectiveStart)
+        times[s] = least[program_.steps[s].sync_point];
+    }
+    return times;
+  }
+  double EndOf(double event) const { return TimelineOf(program_, Times(event)).end; }
+  const std::vector<bool>& timed() const { return timed_; }
+
+ private:
+  const Program& program_;
+  const std::vector<double>& with_events_;
+  std::vector<double> known_;
+  std::vector<bool> timed_;
+};
+
+}  // namespace
+
+MeasuredProgram WithoutEvents(const PlanData& plan, const Program& program, double run,
+                              const std::vector<double>& with_events, const CostModel& costs) {
+  const Steps steps(plan, program, with_events, costs);
+  double low = -run, high = run;  // an event that costs more makes the run shorter
+  for (double time : with_events) high = std::max(high, time);
+  for (int i = 0; i < kHalvings; ++i) {
+    const double event = (low + high) / 2;
+    (steps.EndOf(event) > run ? low : high) = event;
+  }
+  return {run, steps.Times(high), steps.timed(), high};
+}
+
+Result<MeasuredProgram> MeasureProgram(Session& session, uint32_t program, Span<const Input> inputs,
+                                       int64_t runs, const CostModel& costs) {
+  std::vector<double> times;
+  std::vector<std::vector<double>> steps;
+  for (const TimerDetail detail : {TimerDetail::kPartitions, TimerDetail::kSteps}) {
+    RONDO_ASSIGN_OR_RETURN(RunTimer timer, RunTimer::Create(session, program, detail));
+    RunOptions options;
+    options.timer = &timer;
+    if (detail == TimerDetail::kSteps) steps.resize(timer.size());
+    for (int64_t run = -(runs + 9) / 10; run < runs; ++run) {
+      RONDO_RETURN_IF_ERROR(session.Run(program, inputs, {}, options));
+      RONDO_ASSIGN_OR_RETURN(const std::vector<TimedInterval> all, ReadAll(timer));
+      if (run < 0) continue;
+      if (detail == TimerDetail::kPartitions) times.push_back(LongestDevice(all));
+      for (const TimedInterval& interval : all) {
+        if (detail == TimerDetail::kSteps) steps[interval.index].push_back(interval.duration);
+      }
+    }
+  }
+  std::vector<double> with_events;
+  for (std::vector<double>& of_step : steps) with_events.push_back(MedianOf(std::move(of_step)));
+  const PlanData& plan = session.plan().data();
+  return WithoutEvents(plan, plan.programs[program], MedianOf(std::move(times)), with_events, costs);
+}
+
+}  // namespace rondo::tools

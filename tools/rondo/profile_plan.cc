@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <cinttypes>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "formats/machine_code/image_digest.h"
+#include "formats/plan/plan_timeline.h"
+#include "tools/rondo/collective_sweep.h"
+#include "tools/rondo/command_output.h"
+#include "tools/rondo/commands.h"
+#include "tools/rondo/estimates.h"
+#include "tools/rondo/load_options.h"
+#include "tools/rondo/loaded.h"
+#include "tools/rondo/measured_program.h"
+#include "tools/rondo/plan_report.h"
+#include "tools/rondo/profile.h"
+#include "tools/rondo/report.h"
+
+namespace rondo::tools {
+namespace {
+
+// Times of the launches of one kernel, over all programs and devices.
+struct KernelSum {
+  uint32_t kernel = 0, source = kNone;
+  double microseconds = 0, launches = 0;
+};
+
+class ProfileCommand : public Command {
+ public:
+  void Declare(OptionSet& options) override {
+    options.Positional("PLAN", &plans_, 1, 1, "the plan file")
+        .Text("-o,--output", &output_, "the profile to write", "F.json", true)
+        .Flag("--merge", &merge_, "keep what the profile already says of other kernels and collectives")
+        .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
+        .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
+               "NAME=FILE")
+        .Integer("--runs", &runs_, 3, 10000, "runs measured whole, and as many step by step");
+    DeclareLoad(options, &load_);
+    out_.Declare(options);
+  }
+
+  int Run() override {
+    if (auto devices = ParseDevices(load_.devices); !devices.ok())
+      return Misuse("profile", devices.status().message());
+    if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("profile", wrong);
+    std::error_code ignored;
+    if (merge_ && std::filesystem::exists(output_, ignored)) {
+      Result<TuningProfile> before = ReadProfile(output_);
+      if (!before.ok()) return Fail("profile", before.status().At("--merge"));
+      profile_ = before.Take();
+      merging_ = true;
+    }
+    if (Status status = Profile(); !status.ok()) return Fail("profile", status);
+    if (Status status = WriteProfile(profile_, output_); !status.ok()) return Fail("profile", status);
+    out_.Line("wrote %s: times of %zu kernels and %zu kinds of collectives on %s, %s", output_.c_str(),
+              profile_.times.size(), profile_.collectives.size(), profile_.gpu.c_str(),
+              profile_.architecture.c_str());
+    out_.object()["profile"] = output_;
+    out_.object()["gpu"] = profile_.gpu;
+    out_.object()["architecture"] = profile_.architecture;
+    return out_.Finish(0);
+  }
+
+ private:
+  Status Profile() {
+    RONDO_ASSIGN_OR_RETURN(const std::vector<Tensor> given, ReadNamedTensors(inputs_));
+    PlanOptions plan_options;
+    plan_options.ignore_hashes = load_.ignore_hashes;
+    plan_options.read_weights = load_.read_weights;
+    RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(plans_[0].c_str(), plan_options));
+    RONDO_RETURN_IF_ERROR(Sweep(plan.data()));
+    RONDO_ASSIGN_OR_RETURN(std::unique_ptr<LoadedSession> loaded, LoadedSession::Create(plan, load_));
+    out_.Line("on %s", loaded->runs_on().Text().c_str());
+    RONDO_RETURN_IF_ERROR(NameMachine(*loaded));
+    for (uint32_t p = 0; p < plan.data().programs.size(); ++p) {
+      if (program_.empty() || plan.data().programs[p].name == program_)
+        RONDO_RETURN_IF_ERROR(Measure(loaded->session, p, given));
+    }
+    if (measured_.empty()) return loaded->Program(program_).status();
+    Record(plan.data());
+    Compare(plan);
+    return Status::Ok();
+  }
+
+  Status NameMachine(const LoadedSession& loaded) {
+    TuningProfile here;
+    here.gpu = here.architecture = "host";
+    if (!loaded.on_host()) {
+      const std::string& name = loaded.runs_on().devices[0];  // "NVIDIA H200 (0)"
+      here.gpu = name.substr(0, name.rfind(" ("));
+      here.architecture = std::string(loaded.data().modules[0].architecture);
+    }
+    if (merging_) RONDO_RETURN_IF_ERROR(SameMachine(profile_, here, output_));
+    profile_.gpu = here.gpu;
+    profile_.architecture = here.architecture;
+    profile_.driver = loaded.runs_on().driver_version;
+    if (!loaded.runs_on().nccl.empty()) profile_.nccl = loaded.runs_on().nccl;
+    return Status::Ok();
+  }
+
+  // Collectives by themselves, of the kinds and among as many devices as the plan has them.
+  Status Sweep(const PlanData& plan) {
+    std::map<uint32_t, std::set<CollectiveOp>> asked;  // by ranks
+    for (const Program& program : plan.programs) {
+      for (const SyncPoint& point : program.sync_points) {
+        if (point.op != CollectiveOp::kSend && point.participants.size() > 1)
+          asked[static_cast<uint32_t>(point.participants.size())].insert(point.op);
+      }
+    }
+    const bool gpu = !plan.modules.empty() && load_.driver != "host";
+    for (const auto& [ranks, ops] : asked) {
+      for (const bool small : {false, true}) {
+        SweepOptions options{ranks, {}, small};
+        for (CollectiveOp op : ops) {
+          const bool can_be = op == CollectiveOp::kAllReduce || op == CollectiveOp::kAllGather ||
+                              op == CollectiveOp::kReduceScatter;
+          if (!small || (gpu && ranks <= 8 && can_be)) options.ops.push_back(op);
+        }
+        if (options.ops.empty()) continue;
+        progress_.Show("collectives among %u ...", ranks);
+        RONDO_ASSIGN_OR_RETURN(const std::vector<MeasuredCollective> swept,
+                               SweepCollectives(plan, load_, options));
+        swept_.insert(swept_.end(), swept.begin(), swept.end());
+      }
+    }
+    progress_.Clear();
+    return Status::Ok();
+  }
+
+  Status Measure(Session& session, uint32_t program, const std::vector<Tensor>& given) {
+    const PlanData& plan = session.plan().data();
+    progress_.Show("program %s ...", std::string(plan.programs[program].name).c_str());
+    const std::vector<Tensor> tensors = FillInputs(plan, program, given);
+    const std::vector<Input> inputs = InputsOf(plan, program, tensors);
+    CostModel costs = CostModelOf(plan);
+    costs.measured = std::make_shared<const MeasuredTimes>(MeasuredTimes{"", {}, swept_});
+    RONDO_ASSIGN_OR_RETURN(measured_[program], MeasureProgram(session, program, inputs, runs_, costs));
+    progress_.Clear();
+    return Status::Ok();
+  }
+
+  void Record(const PlanData& plan) {
+    std::map<uint64_t, KernelSum> kernels;
+    std::map<std::tuple<CollectiveOp, size_t, uint64_t>, std::vector<double>> collectives;
+    for (const auto& [p, measured] : measured_) {
+      const Program& program = plan.programs[p];
+      for (uint32_t s = 0; s < program.steps.size(); ++s) {
+        const Step& step = program.steps[s];
+        if (!measured.timed[s]) continue;
+        if (step.kind == StepKind::kLaunch) {
+          KernelSum& sum = kernels[KernelDigest(plan.kernels[step.kernel])];
+          if (sum.launches == 0) sum = {step.kernel, step.source};
+          sum.launches += RoundsOf(program, s);
+          sum.microseconds += measured.steps[s] * RoundsOf(program, s);
+        } else if (step.kind == StepKind::kCollectiveStart) {
+          const SyncPoint& point = program.sync_points[step.sync_point];
+          collectives[{point.op, point.participants.size(), point.bytes}].push_back(measured.steps[s]);
+        }
+      }
+    }
+    for (const auto& [key, sum] : kernels) {
+      profile_.times[key] = {std::string(plan.kernels[sum.kernel].name), SourceText(plan, sum.source),
+                             static_cast<uint64_t>(sum.launches),
+                             ToThousandths(sum.microseconds / sum.launches)};
+    }
+    // What a run says of a size goes before what was measured alone. Of --collectives auto nobody knows who
+    // did it.
+    for (const auto& [kind, times] : collectives) {
+      const auto& [op, ranks, bytes] = kind;
+      for (MeasuredCollective& swept : swept_) {
+        if (swept.op != op || swept.ranks != ranks || load_.collectives == "auto") continue;
+        if (swept.small == (load_.collectives == "small"))
+          swept.microseconds[bytes] = ToThousandths(std::accumulate(times.begin(), times.end(), 0.0) /
+                                                    static_cast<double>(times.size()));
+      }
+    }
+    for (MeasuredCollective& swept : swept_) {
+      std::erase_if(profile_.collectives, [&](const MeasuredCollective& c) {
+        return c.op == swept.op && c.ranks == swept.ranks && c.small == swept.small;
+      });
+      profile_.collectives.push_back(std::move(swept));
+    }
+  }
+
+  // What the plan's compiler said, and what one would say that reads the profile.
+  void Compare(const Plan& plan) {
+    const PlanData& data = plan.data();
+    CostModel with = CostModelOf(data);
+    const EstimateOrigins origins = OriginsOf(with, data);
+    if (load_.collectives == "small" || load_.collectives == "auto")
+      with.small = Span<const AllReduceTime>(kSmallTimes);
+    with.measured = TimesOf(profile_);
+    out_.Line("estimates of the plan are by %s", origins.Text().c_str());
+    for (const auto& [p, measured] : measured_) {
+      const Program& program = data.programs[p];
+      const double estimated = TimelineOf(data, program).end, now = EndWith(with, data, program);
+      const std::string name(program.name);
+      out_.Line(
+          "program %s: a run takes %.1f µs on the devices; estimated %.1f µs (%.3f times); with the "
+          "profile %.1f µs (%.3f times)",
+          name.c_str(), measured.run, estimated, estimated / measured.run, now, now / measured.run);
+      out_.object()["programs"].push_back({{"name", name},
+                                           {"measured_us", measured.run},
+                                           {"estimated_us", estimated},
+                                           {"with_profile_us", now},
+                                           {"event_us", measured.event}});
+      const std::string hash = Printf("%016" PRIx64, plan.contents_hash());
+      std::erase_if(profile_.runs,
+                    [&](const TimedRun& run) { return run.plan == hash && run.program == name; });
+      profile_.runs.push_back(
+          {hash, name, static_cast<uint32_t>(data.requirements.devices.size()), measured.run, estimated});
+    }
+  }
+
+  std::vector<std::string> plans_, inputs_;
+  std::string output_, program_;
+  bool merge_ = false, merging_ = false;
+  int64_t runs_ = 50;
+  TuningProfile profile_;
+  std::vector<MeasuredCollective> swept_;
+  std::map<uint32_t, MeasuredProgram> measured_;  // by program
+  LoadOptions load_;
+  CommandOutput out_;
+  Progress progress_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeProfileCommand() { return std::make_unique<ProfileCommand>(); }
+
+}  // namespace rondo::tools
