@@ -70,11 +70,11 @@ TEST(GpuPacked, EveryTypeMatchesTheReference) {
 
 TEST(GpuPacked, EveryConfigurationMatchesTheReference) {
   for (const char* choice :
-       {"packed 5x4 warps 8 cluster 1", "packed 6x2 warps 8 cluster 1", "packed 4x2 warps 8 cluster 1",
-        "packed 12x1 warps 8 cluster 1", "packed 5x4 warps 4 cluster 1", "packed 6x2 warps 8 cluster 2",
-        "packed 6x2 warps 8 cluster 4", "packed 3x2 warps 8 cluster 8", "packed 3x2 warps 4 cluster 8",
-        "packed 4x2 warps 2 cluster 4", "packed 3x4 warps 1 cluster 2", "packed 4x2 warps 2 cluster 8",
-        "packed 4x2 warps 1 cluster 1", "plain"}) {
+       {"packed 5x4 warps 8 cluster 1", "packed 6x2 warps 8 cluster 1", "packed 5x4 warps 4 cluster 1",
+        "packed 6x2 warps 8 cluster 2", "packed 6x2 warps 8 cluster 4", "packed 4x2 warps 4 cluster 4",
+        "packed 3x2 16 warps 8 cluster 1", "packed 3x1 16 warps 16 cluster 1",
+        "packed 4x1 16 warps 2 cluster 1", "packed 3x2 16 warps 4 cluster 4", "packed 4x2 warps 2 cluster 8",
+        "packed 4x2 warps 4 cluster 1", "plain"}) {
     Suite suite;
     suite.configuration = *ParseKernelConfiguration(choice);
     SCOPED_TRACE(choice);

@@ -96,7 +96,7 @@ def main():
                 continue
             said = rondo(arguments.binaries, "bench", plan, "--driver", "cuda", "--input", f"positions={positions}",
                          "--runs", arguments.runs, "--json")
-            time = json.loads(said)["programs"][0]["replay_us"]["median"]
+            time = json.loads(said)["programs"][0]["device_us"]["median"]
             first = first or time
             count = matmul_bytes(graph, weights)
             print(f"| {batch} | {weights} | {count:,} | {time:.0f} | {first / time:.2f} | "

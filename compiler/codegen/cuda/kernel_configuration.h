@@ -13,8 +13,8 @@
 //   tf32 64x64 cluster 1             the same by mma.sync, with factors rounded to tf32
 //   few_rows warps 8 cluster 2       1 to 16 rows: warps of a block, and blocks, that split K
 //   packed 5x4 warps 8 cluster 2     1 to 16 rows by weights in fewer bits: stages of copies, pieces of 512
-//                                    bytes that a warp takes at a time (and KiB that a block fetches into
-//                                    L2 before the kernels ahead are complete: 5x4x64); then as few_rows
+//                                    bytes that a warp takes at a time (5x4 16: of blocks of 16 warps, not
+//                                    8); then as few_rows
 //   dot                              little work: a warp a point
 //   library 3                        the third algorithm of a vendor library; "library": its first
 //   staged                           attention, keys and values through shared memory

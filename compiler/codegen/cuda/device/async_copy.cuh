@@ -18,13 +18,6 @@ DEV void copy_async(u32 to, const char* from, bool present) {
   }
 }
 
-#if __CUDA_ARCH__ >= 900
-// Multiples of 16 bytes into L2.
-DEV void fetch_to_l2(const char* from, u32 bytes) {
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-#endif
-
 DEV void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int PENDING>
 DEV void wait_copies() {

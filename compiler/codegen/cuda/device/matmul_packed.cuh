@@ -28,7 +28,7 @@ struct PackedStream {
   static constexpr int SLICES = M.warps * M.cluster;  // of K
   static constexpr int STEPS = M.steps(), PITCH = M.a_pitch();
   static constexpr u32 TILES = (M.n + M.tile_n() - 1) / M.tile_n(), SIXTEENS = (M.n + 15) / 16;
-  static constexpr bool BF16 = M.bf16, EVEN_K = M.even_k(), EVEN_N = SIXTEENS % (8 / M.warps) == 0;
+  static constexpr bool BF16 = M.bf16, EVEN_K = M.even_k(), EVEN_N = SIXTEENS % (M.block_warps / M.warps) == 0;
   typedef PackedCodes<M> Codes;
 
   const PackedMatrices b;
@@ -61,29 +61,11 @@ struct PackedStream {
     begin_tile();
   }
 
-  MEMBER u32 column() const { return tile * (8 / M.warps) + n_warp; }
+  MEMBER u32 column() const { return tile * (M.block_warps / M.warps) + n_warp; }
   MEMBER void begin_tile() {
     step = 0;
     from = ((u64)column() * M.k_pieces() + slice * PIECES) * 512 + lane * 16;
     scales_from = (column() * M.k_blocks() + slice * PIECES * PIECE_K / M.block) * 16 * M.scale_bytes;
-  }
-  // Behind what the first stages take, into L2.
-  MEMBER void fetch_ahead() const {
-#if __CUDA_ARCH__ >= 900
-    constexpr u32 GROUP = 8 / M.warps, CODES = M.k_pieces() * 512, SCALES = M.k_blocks() * 16 * M.scale_bytes;
-    if (threadIdx.x != 0) return;
-    int left = M.ahead;
-    for (u32 t = first + (STAGES - 1) / STEPS * stride; t < TILES && left > 0; t += stride) {
-      const u32 from = t * GROUP, count = EVEN_N || from + GROUP <= SIXTEENS ? GROUP : SIXTEENS - from;
-      const u32 bytes = CODES * count / M.cluster;
-#pragma unroll
-      for (int j = 0; j < B_COUNT; ++j) {
-        fetch_to_l2(b.codes[j] + (u64)from * CODES + rank * bytes, bytes);
-        if (rank == 0) fetch_to_l2(b.scales[j] + (u64)from * SCALES, SCALES * count);
-        left -= (int)bytes;
-      }
-    }
-#endif
   }
   // The warp's part of the next step: one group of copies, which is empty behind the last tile.
   MEMBER void copy() {
@@ -135,7 +117,7 @@ struct PackedStream {
     constexpr int UNITS = STEPS * M.tile_k() / 32;
     if (threadIdx.x * 16 < M.blank_bytes()) store_shared_16(blank + threadIdx.x * 16, make_uint4(0, 0, 0, 0));
 #pragma unroll 2
-    for (int begin = 0; begin < ROWS * UNITS; begin += kBlockThreads) {
+    for (int begin = 0; begin < ROWS * UNITS; begin += M.threads()) {
       const int u = begin + threadIdx.x, row = u / UNITS, at = u % UNITS * 32;
       const int k = (at / M.tile_k() * M.cluster + (int)rank) * M.tile_k() + at % M.tile_k();
       uint4 x[4];
@@ -220,7 +202,8 @@ struct PackedStream {
                               int block, const float4* more) const {
     constexpr int PIECE = PIECE_K / 16, SHARE = BLOCK_K / 16, WORD = 8 / M.bits;  // 16s of K; in a word
     const int lane_block = block + 2 * t / COLUMNS % ABREAST;
-    float sums[B_COUNT][FRAGMENTS][4];
+    // One fragment has two sums, which take 16s by turns, so that an instruction waits less for the one ahead.
+    float sums[B_COUNT][FRAGMENTS][4], others[B_COUNT][4] = {};
     float scale[B_COUNT][2];
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) {
@@ -246,7 +229,10 @@ struct PackedStream {
                               Codes::pair(high, pair + 1, bias[j][1])};
 #pragma unroll
         for (int n = 0; n < FRAGMENTS; ++n)
-          mma<BF16>(sums[j][n], codes, s % 2 == 0 ? x[n].x : x[n].z, s % 2 == 0 ? x[n].y : x[n].w);
+          if (s % 2 == 0)
+            mma<BF16>(sums[j][n], codes, x[n].x, x[n].y);
+          else
+            mma<BF16>(FRAGMENTS == 1 ? others[j] : sums[j][n], codes, x[n].z, x[n].w);
       }
     }
 #pragma unroll
@@ -254,7 +240,10 @@ struct PackedStream {
 #pragma unroll
       for (int n = 0; n < FRAGMENTS; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) acc[j][n][e] = __fmaf_rn(scale[j][e >> 1], sums[j][n][e], acc[j][n][e]);
+        for (int e = 0; e < 4; ++e) {
+          const float sum = FRAGMENTS == 1 ? sums[j][n][e] + others[j][e] : sums[j][n][e];
+          acc[j][n][e] = __fmaf_rn(scale[j][e >> 1], sum, acc[j][n][e]);
+        }
   }
   // zeros: shared address of the step's zero points.
   MEMBER void begin_sums(float (*sums)[4], u32 zeros, int block, const float4* more) const {
@@ -303,7 +292,6 @@ DEV void matmul_packed(u32 block, u32 count, PackedMatrices b, A a_at, Epilogue 
   if (!M.b_constant) wait_for_earlier();
 #pragma unroll 1
   for (int s = 0; s < M.stages - 1; ++s) stream.copy();
-  if (M.b_constant && M.ahead > 0) stream.fetch_ahead();
   if (M.b_constant) wait_for_earlier();
   stream.prepare(a_at);
   __syncthreads();

@@ -8,12 +8,12 @@
 
 namespace rondo::cuda {
 
-// `warps` of a block, and the blocks of a cluster, split K; the others take other columns. All are ints, as
+// `warps` of a block's `block_warps`, and the blocks of a cluster, split K; the others take other columns. All are ints, as
 // those of TileMatmul.
 struct PackedMatmul {
   int m, n, k;      // rows; the other extents
   int b_count;      // matrices B that share A
-  int warps;        // of the block's 8, that split K
+  int warps;        // that split K
   int stages;       // of copies
   int pieces;       // of 512 bytes, that a warp takes in a step
   int cluster;      // blocks that split K
@@ -26,18 +26,19 @@ struct PackedMatmul {
   int zero;
   int bf16;        // what is multiplied: bf16, else f16
   int b_constant;  // B never changes: it is copied before the kernels ahead are complete
-  int ahead;       // bytes of B behind the first stages that a block has brought to L2 by then
+  int block_warps; // of a block
 
+  HOST_DEVICE int threads() const { return 32 * block_warps; }
   HOST_DEVICE int piece_k() const { return 256 / bits; }
   HOST_DEVICE int warp_k() const { return piece_k() * pieces; }  // of a warp's step
   HOST_DEVICE int tile_k() const { return warp_k() * warps; }    // of a block's step
-  HOST_DEVICE int tile_n() const { return 16 * (8 / warps); }
+  HOST_DEVICE int tile_n() const { return 16 * (block_warps / warps); }
   HOST_DEVICE int blocks() const { return block < warp_k() ? warp_k() / block : 1; }  // of a warp's step
   HOST_DEVICE int block_k() const { return warp_k() / blocks(); }         // of those that share a scale
   HOST_DEVICE int scales() const { return blocks() * 16 * scale_bytes; }  // of one B
   HOST_DEVICE int one() const { return pieces * 512 + scales() * (zeros ? 2 : 1); }  // B's part of a slot
   HOST_DEVICE int slot() const { return b_count * one(); }
-  HOST_DEVICE int stage() const { return 8 * slot(); }
+  HOST_DEVICE int stage() const { return block_warps * slot(); }
   HOST_DEVICE int k_pieces() const { return (k + piece_k() - 1) / piece_k(); }
   HOST_DEVICE int k_blocks() const { return k / block + (k % block != 0); }
   // Steps of a block along K.
@@ -65,7 +66,7 @@ struct PackedMatmul {
   }
   // What adds the accumulators up.
   HOST_DEVICE FewRowsMatmul few_rows() const {
-    return {m, b_count, warps, stages, cluster, 0, 0, bf16, b_constant};
+    return {m, b_count, warps, stages, cluster, 0, 0, bf16, b_constant, block_warps};
   }
   HOST_DEVICE int shared() const { return accumulators_at() + few_rows().accumulators(); }
 };

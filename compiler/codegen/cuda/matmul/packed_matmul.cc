@@ -39,7 +39,7 @@ PackedMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   matmul.bf16 = part.packed.dtype == DType::kBF16;
   matmul.b_constant =
       AreConstant(context, part.rhs) && AreConstant(context, part.scales) && AreConstant(context, part.zeros);
-  matmul.ahead = static_cast<int>(configuration.k) << 10;
+  matmul.block_warps = configuration.warps_m != 0 ? static_cast<int>(configuration.warps_m) : 8;
   return matmul;
 }
 
@@ -55,21 +55,18 @@ bool Suits(const PartContext& context, const MatmulProblem& problem) {
 // Stages of copies, pieces of a step, warps and blocks that split K.
 struct Tried {
   int64_t stages, pieces, warps, cluster;
-  int64_t ahead = 0;  // KiB that a block fetches into L2 before the kernels ahead are complete
+  int64_t block_warps = 0;  // 0: 8
 };
-constexpr Tried kTried[] = {{5, 4, 8, 1},      {6, 2, 8, 1},      {4, 2, 8, 1},     {8, 2, 8, 1},
-                            {10, 4, 8, 1},     {12, 1, 8, 1},     {6, 1, 8, 1},     {5, 4, 4, 1},
-                            {6, 2, 4, 1},      {4, 2, 4, 1},      {3, 4, 8, 1},     {7, 4, 8, 1},
-                            {4, 4, 4, 1},      {3, 2, 8, 1},      {4, 1, 8, 1},     {4, 2, 8, 1, 64},
-                            {4, 2, 8, 1, 128}, {4, 2, 8, 1, 256}, {3, 2, 8, 1, 64}, {3, 2, 8, 1, 128},
-                            {3, 2, 8, 1, 256}, {5, 4, 8, 2},      {6, 2, 8, 2},     {6, 2, 8, 4},
-                            {3, 2, 8, 8},      {3, 2, 4, 8},      {4, 2, 4, 4}};
-// The same of more rows, whose A takes room: blocks that split K have less of it each, and take more columns.
-constexpr Tried kTriedOfRows[] = {{4, 2, 2, 4}, {3, 4, 2, 4}, {4, 2, 1, 4}, {3, 4, 1, 4}, {4, 2, 2, 2},
-                                  {3, 4, 2, 2}, {4, 2, 1, 2}, {3, 4, 1, 2}, {4, 2, 4, 4}, {3, 4, 4, 4},
-                                  {4, 2, 4, 2}, {3, 4, 4, 2}, {4, 2, 2, 8}, {3, 4, 2, 8}, {4, 2, 1, 8},
-                                  {4, 2, 4, 8}, {3, 2, 8, 8}, {4, 2, 8, 2}, {4, 2, 8, 1}, {5, 4, 8, 1},
-                                  {4, 2, 4, 1}, {4, 2, 2, 1}, {4, 2, 1, 1}, {6, 2, 2, 4}, {6, 2, 1, 4}};
+constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1}, {4, 2, 8, 1}, {8, 2, 8, 1}, {3, 4, 8, 1},
+                            {7, 4, 8, 1}, {4, 4, 4, 1}, {5, 4, 4, 1}, {6, 2, 4, 1}, {4, 2, 4, 1},
+                            {3, 2, 8, 1}, {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4}, {6, 2, 8, 4}};
+// Of more rows, A takes most of the shared memory: blocks of 16 warps share it, or a cluster's split it.
+constexpr Tried kTriedOfRows[] = {
+    {3, 2, 8, 1, 16}, {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16}, {4, 2, 16, 1, 16}, {3, 1, 8, 1, 16},
+    {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16}, {6, 1, 16, 1, 16}, {3, 2, 4, 1, 16}, {4, 1, 2, 1, 16},
+    {3, 4, 8, 1}, {3, 2, 8, 1}, {4, 2, 8, 1}, {6, 2, 8, 1}, {5, 4, 8, 1}, {6, 1, 8, 1}, {4, 2, 4, 1},
+    {4, 2, 2, 8}, {3, 2, 8, 8}, {4, 2, 1, 8}, {4, 2, 4, 8}, {3, 2, 4, 8, 16}, {3, 2, 2, 4, 16}, {3, 2, 4, 4, 16},
+    {6, 2, 8, 4}, {3, 2, 2, 8, 16}};
 
 Span<const Tried> TriedOf(const MatmulProblem& problem) {
   return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
@@ -78,10 +75,11 @@ Span<const Tried> TriedOf(const MatmulProblem& problem) {
 // What was quickest of the matmuls of a decoder; the others come in the order of the list.
 Tried QuickestOf(const MatmulProblem& problem) {
   constexpr int64_t kDeep = 8192;
-  if (problem.m > 4) return {4, 2, 2, problem.k >= kDeep ? 8 : 4};
-  if (problem.b_count > 1) return {4, 2, 8, 1};
-  if (problem.k >= kDeep) return {6, 2, 8, 1};
-  return problem.n <= 4096 ? Tried{3, 4, 8, 1} : Tried{5, 4, 8, 1};
+  const bool deep = problem.k >= kDeep, two = problem.b_count > 1;
+  if (problem.m > 4) return deep ? Tried{4, 2, 2, 8} : two ? Tried{3, 1, 8, 1, 16} : Tried{3, 2, 8, 1, 16};
+  if (problem.m > 2) return deep ? Tried{3, 2, 16, 1, 16} : two ? Tried{3, 2, 8, 1} : Tried{3, 4, 8, 1};
+  if (two) return {4, 2, 8, 1};
+  return deep ? Tried{6, 2, 8, 1} : Tried{5, 4, 8, 1};
 }
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
@@ -89,7 +87,7 @@ KernelConfiguration ConfigurationOf(const Tried& tried) {
   configuration.family = TemplateFamily::kPacked;
   configuration.m = tried.stages;
   configuration.n = tried.pieces;
-  configuration.k = tried.ahead;
+  configuration.warps_m = tried.block_warps;
   configuration.warps = tried.warps;
   configuration.cluster = tried.cluster;
   return configuration;
@@ -134,8 +132,11 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const int64_t resident = std::max<int64_t>(
       1, std::min<int64_t>(problem.m > 2 ? 2 : 3, context.target.shared_processor / (shared + kReserved)));
   const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
-  const int64_t most =
-      std::max<int64_t>(1, static_cast<int64_t>(context.Processors()) * resident / configuration.cluster);
+  // Clusters that find no room would begin when others have ended.
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double used = configuration.cluster < 4 ? 1 : configuration.cluster < 8 ? gpu.clusters_of_4 : gpu.clusters_of_8;
+  const auto processors = static_cast<int64_t>(used * static_cast<double>(context.Processors()));
+  const int64_t most = std::max<int64_t>(1, processors * resident / configuration.cluster);
   const int64_t blocks = std::min(tiles, most) * configuration.cluster;
   writer->Include("matmul_packed");
   writer->Line("const int batch = 0; (void)batch;");
@@ -151,6 +152,7 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   launch.shared = static_cast<uint32_t>(shared);
   launch.cluster = static_cast<uint32_t>(configuration.cluster);
   launch.resident = static_cast<uint32_t>(resident);
+  launch.block = static_cast<uint32_t>(matmul.threads());
   return WithBlocks(launch, blocks);
 }
 
