@@ -3,6 +3,7 @@
 #define RONDO_COMPILER_COMPILATION_H_
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/codegen/emit_plan.h"
@@ -28,6 +29,8 @@ struct ProgramInWork {
   std::vector<NamedValue> values;  // of the model, from `import` on
   DeviceHints hints;               // of the model, from `import` on
   FixedCaches caches;              // with options.cache_length
+  // Inputs and outputs that are states because another program begins or reads them.
+  std::vector<std::pair<std::string, std::string>> shared_caches;
 };
 
 // Lives on the stack of Compile; single-threaded.

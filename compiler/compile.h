@@ -158,6 +158,8 @@ struct StateShare {
   uint32_t device = 0;
   Shape whole;     // of all of it
   ir::View share;  // of dense storage of that shape
+  // Where that lies in what the device has, the rest of which is nobody's: dense, unless heads were padded.
+  ir::View held;
 };
 
 struct PassReport {

@@ -144,6 +144,7 @@ Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::stri
 // Of the pairs given by name, those that this model has one name of: the other must be there as well.
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text) {
   passes::PassOptions options = OptionsFor(compilation->options);
+  options.states = program->shared_caches;
   for (const StateName& state : compilation->options.states) {
     const auto& inputs = program->graph.inputs;
     const auto& outputs = program->graph.outputs;
@@ -168,6 +169,15 @@ Status FuseGraph(Compilation* compilation, ProgramInWork* program, std::string* 
   FuseOptions options;
   options.target = compilation->options.targets.deciding();
   if (!options.target.is_host()) options.longest_kept_row = 1024;
+  const std::vector<Target>& targets = compilation->options.targets.all;
+  const bool teams = std::all_of(targets.begin(), targets.end(), [](const Target& target) {
+    return target.is_host() || TargetOf(target.gpu->architecture).clusters();
+  });
+  if (teams && !options.target.is_host()) {
+    options.least_shared_row = kLeastTeamRow;
+    options.most_shared_row = kMostTeamRow;
+    options.most_shared_rows = kMostTeamRows;
+  }
   options.tf32 = compilation->options.precision == Precision::kTf32;
   options.device = program->device;
   FuseReport report;

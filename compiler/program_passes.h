@@ -37,6 +37,7 @@ Status GraphAndBodies(Compilation* compilation, ProgramInWork* program, std::str
 
 Status Import(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status LimitToCached(Compilation* compilation, ProgramInWork* program, std::string* text);
+Status ShareCaches(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status PairState(Compilation* compilation, ProgramInWork* program, std::string* text);
 Status AppendSampling(Compilation* compilation, ProgramInWork* program, std::string* text);
 // States that tokens are drawn from, and with, are whole on every device: adds their forms to `states`.

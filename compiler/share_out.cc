@@ -3,8 +3,10 @@
 // (--weights gather).
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "compiler/program_passes.h"
+#include "compiler/shard/on_every_device.h"
 #include "compiler/shard/shard_graph.h"
 #include "compiler/shard/stages.h"
 
@@ -38,12 +40,19 @@ WeightSharing SharingOf(const DeviceNumber& number) {
   return sharing;
 }
 
+// Of the heads that the model has those that come to device `rank`, which may be none; the first of its own.
+void ShareOfPadded(const shard::PaddedState& state, const Shape& local, uint32_t rank, StateShare* share) {
+  const int64_t own = local[state.dim], all = state.from * state.inner, first = std::min(all, own * rank);
+  const int64_t count = std::min(own, all - first);
+  share->share = ir::Slice(share->share, state.dim, std::min(first, all - 1), 1, count);
+  share->held = ir::Slice(ir::DenseView(local), state.dim, 0, 1, count);
+}
+
 // What the device, which runs `graph`, holds of the program's states: of the stage's `rows` (of all, of those
-// without) what `forms` gives it.
+// without) what `sharded` gives it.
 std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& graph,
                                  const std::map<std::string, ir::View>& rows,
-                                 const std::map<std::string, shard::Form>& forms,
-                                 const DeviceNumber& number) {
+                                 const shard::ShardedGraph& sharded, const DeviceNumber& number) {
   std::vector<StateShare> shares;
   for (const ir::StatePair& pair : graph.states) {
     StateShare share;
@@ -56,10 +65,18 @@ std::vector<StateShare> SharesOf(const ProgramInWork& program, const ir::Graph& 
     }
     const auto held = rows.find(share.input);
     share.share = held == rows.end() ? ir::DenseView(share.whole) : held->second;
-    const auto form = forms.find(share.input);
-    if (form != forms.end())
+    const auto form = sharded.states.find(share.input);
+    const auto padded =
+        std::find_if(sharded.padded.begin(), sharded.padded.end(),
+                     [&](const shard::PaddedState& state) { return state.input == share.input; });
+    if (padded != sharded.padded.end()) {
+      ShareOfPadded(*padded, graph.node(graph.inputs[static_cast<size_t>(pair.input)].node).shape,
+                    number.rank, &share);
+    } else if (form != sharded.states.end()) {
       share.share = ir::Compose(
           share.share, shard::ShareView(share.share.shape(), form->second, number.ranks, number.rank));
+    }
+    if (padded == sharded.padded.end()) share.held = ir::DenseView(share.share.shape());
     shares.push_back(std::move(share));
   }
   return shares;
@@ -69,16 +86,28 @@ void AddText(const std::string& more, std::string* text) { *text += (text->empty
 
 }  // namespace
 
-// One program a device in place of each: cut into stages, then every stage is shared out.
-Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
+namespace {
+
+// Whether the programs that have a state have the same of it on each device.
+bool StatesAgree(const std::vector<ProgramInWork>& programs) {
+  std::map<std::pair<std::string, uint32_t>, Shape> known;  // by name and device
+  for (const ProgramInWork& program : programs) {
+    for (const ir::StatePair& pair : program.graph.states) {
+      const ir::GraphInput& input = program.graph.inputs[static_cast<size_t>(pair.input)];
+      const Shape& shape = program.graph.node(input.node).shape;
+      if (!(known.try_emplace({input.name, program.device}, shape).first->second == shape)) return false;
+    }
+  }
+  return true;
+}
+
+// One program a device in place of each: cut into stages, then every stage is shared out. Into `programs` and
+// `all_shares`, empty before.
+Status ShareOut(Compilation* compilation, bool pad_states, std::vector<ProgramInWork>* programs,
+                std::vector<StateShare>* all_shares, std::string* text) {
   const uint32_t devices = std::max(compilation->options.tensor_parallel, 1u);
   const uint32_t stages = std::max(compilation->options.pipeline_parallel, 1u);
   const bool gather = compilation->options.weights == Weights::kGather;
-  if (devices * stages == 1) {
-    *text = "one device runs what the model says";
-    return Status::Ok();
-  }
-  std::vector<ProgramInWork> programs;
   shard::StagePlaces places;
   std::vector<shard::StateForms> states(stages);
   std::vector<shard::WeightForms> weights(stages);
@@ -102,10 +131,14 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
       shard::ShardedGraph sharded;
       if (!compilation->options.sample_logits.empty()) KeepSamplingWhole(staged.stages[s], &states[s]);
       if (gather) {
-        sharded.ranks = shard::OnEveryDevice(staged.stages[s], devices);
+        shard::CopiedGraph copied;
+        RONDO_RETURN_IF_ERROR(
+            shard::OnEveryDevice(std::move(staged.stages[s]), devices, {s, stages}, &copied));
+        sharded.ranks = std::move(copied.ranks);
+        if (!copied.text.empty()) AddText(name + ": " + copied.text, text);
       } else if (devices > 1) {
         RONDO_RETURN_IF_ERROR(shard::ShardGraph(std::move(staged.stages[s]), devices, &states[s], &sharded,
-                                                {s, stages}, &program.hints, &weights[s])
+                                                {s, stages}, &program.hints, &weights[s], pad_states)
                                   .At("program \"%s\"", name.c_str()));
         AddText(name + (stages > 1 ? ", stage " + std::to_string(s) : "") + ": " + sharded.text, text);
       } else {
@@ -114,16 +147,35 @@ Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
       for (uint32_t r = 0; r < devices; ++r) {
         const DeviceNumber number = {s, r, devices, stages};
         const std::vector<StateShare> shares =
-            SharesOf(program, sharded.ranks[r], staged.rows[s], sharded.states, number);
-        compilation->report.state_shares.insert(compilation->report.state_shares.end(), shares.begin(),
-                                                shares.end());
-        AddShare(program, std::move(sharded.ranks[r]), number.device(), &programs);
-        if (gather) programs.back().sharing = SharingOf(number);
+            SharesOf(program, sharded.ranks[r], staged.rows[s], sharded, number);
+        all_shares->insert(all_shares->end(), shares.begin(), shares.end());
+        AddShare(program, std::move(sharded.ranks[r]), number.device(), programs);
+        if (gather) programs->back().sharing = SharingOf(number);
       }
     }
   }
-  compilation->programs = std::move(programs);
   return Status::Ok();
+}
+
+}  // namespace
+
+Status Shard(Compilation* compilation, ProgramInWork*, std::string* text) {
+  const CompileOptions& options = compilation->options;
+  if (std::max(options.tensor_parallel, 1u) * std::max(options.pipeline_parallel, 1u) == 1) {
+    *text = "one device runs what the model says";
+    return Status::Ok();
+  }
+  // States get more heads in all programs that have them, or in none.
+  for (bool pad_states = options.pipeline_parallel <= 1;; pad_states = false) {
+    std::vector<ProgramInWork> programs;
+    std::vector<StateShare> shares;
+    text->clear();
+    RONDO_RETURN_IF_ERROR(ShareOut(compilation, pad_states, &programs, &shares, text));
+    if (pad_states && !StatesAgree(programs)) continue;
+    compilation->programs = std::move(programs);
+    compilation->report.state_shares = std::move(shares);
+    return Status::Ok();
+  }
 }
 
 Status GatherAhead(Compilation* compilation, ProgramInWork* program, std::string* text) {

@@ -13,7 +13,9 @@ static const std::vector<View> kInOrder = {View()};
 
 Budget::Load& Budget::LoadOf(const Group& group) {
   if (loads_.size() <= static_cast<size_t>(group.id)) loads_.resize(static_cast<size_t>(group.id) + 1);
-  return loads_[static_cast<size_t>(group.id)];
+  Load& load = loads_[static_cast<size_t>(group.id)];
+  if (group.skeleton == Skeleton::kReduction) load.most_insts = kMostRowInsts;
+  return load;
 }
 
 // The operation, a rounding, its loads, and, of a coordinate, a sum of a term for each loop.
@@ -38,7 +40,8 @@ int Budget::ReadsOf(NodeId id) const {
 bool Budget::Add(NodeId id, std::vector<View> views, int saved, Load* load) const {
   const int times = static_cast<int>(views.size());
   const int insts = load->insts + times * InstsOf(id), reads = load->reads + times * ReadsOf(id) - saved;
-  if (insts > kMostInsts || reads > static_cast<int>(kMostReads) || views.size() > kMostViews) return false;
+  if (insts > load->most_insts || reads > static_cast<int>(kMostReads) || views.size() > kMostViews)
+    return false;
   const auto winds = [](const View& view) { return view.steps.size() > kMostSteps; };
   if (std::any_of(views.begin(), views.end(), winds)) return false;
   load->insts = insts;
@@ -47,7 +50,12 @@ bool Budget::Add(NodeId id, std::vector<View> views, int saved, Load* load) cons
   return true;
 }
 
-bool Budget::Take(const Group& group, NodeId id) { return Add(id, kInOrder, 0, &LoadOf(group)); }
+bool Budget::Take(const Group& group, NodeId id) {
+  const auto& inputs = c_.node(id).inputs;
+  const auto inside = [&](NodeId input) { return c_.InGroup(c_.base(input), group.id); };
+  return Add(id, kInOrder, static_cast<int>(std::count_if(inputs.begin(), inputs.end(), inside)),
+             &LoadOf(group));
+}
 
 template <typename Inside>
 std::vector<View> Budget::ViewsOf(NodeId id, const Load& load, const Inside& inside, int* reads) const {
@@ -88,7 +96,7 @@ bool Budget::Exceeds(const Group& group, const std::vector<NodeId>& region, Node
     insts += InstsOf(id);
     reads += ReadsOf(id) - 1;
   }
-  return insts > kMostInsts || reads > static_cast<int>(kMostReads);
+  return insts > load.most_insts || reads > static_cast<int>(kMostReads);
 }
 
 bool Budget::ReadsInOrder(NodeId reader, NodeId of) const {
@@ -107,7 +115,7 @@ bool Budget::TakeRegion(const Group& group, NodeId at, const std::vector<NodeId>
     for (NodeId id : region) in_order = in_order && (id == reader || ReadsInOrder(reader, id));
   }
   if (in_order) {
-    Load grown{load.insts, load.reads, {}};
+    Load grown{load.insts, load.reads, load.most_insts, {}};
     for (NodeId id : region) {
       if (!Add(id, kInOrder, 1, &grown)) return false;
     }
@@ -120,6 +128,7 @@ bool Budget::TakeRegion(const Group& group, NodeId at, const std::vector<NodeId>
   nodes.insert(nodes.end(), region.begin(), region.end());
   std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return c_.position[a] > c_.position[b]; });
   Load counted;
+  counted.most_insts = load.most_insts;
   for (NodeId id : nodes) {
     int reads = 0;
     std::vector<View> views = kInOrder;

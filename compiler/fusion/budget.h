@@ -15,9 +15,10 @@
 
 namespace rondo::fusion {
 
-inline constexpr int kMostInsts = 1024;    // of a group
-inline constexpr size_t kMostReads = 256;  // of memory, by a group or by all parts of a kernel
-inline constexpr size_t kMostViews = 64;   // by which the readers of one member show it
+inline constexpr int kMostInsts = 1024;     // of a group
+inline constexpr int kMostRowInsts = 4096;  // of one of rows, whose stages have a tape each
+inline constexpr size_t kMostReads = 256;   // of memory, by a group or by all parts of a kernel
+inline constexpr size_t kMostViews = 64;    // by which the readers of one member show it
 // Of such a view. Each step that does not fold into the one before splits loops: after these, no kernel has
 // enough of them.
 inline constexpr size_t kMostSteps = 8;
@@ -40,6 +41,7 @@ class Budget {
  private:
   struct Load {
     int insts = 0, reads = 0;
+    int most_insts = kMostInsts;
     // By members that are shown otherwise than in the domain's own order: the views.
     std::unordered_map<NodeId, std::vector<ir::View>> views;
   };

@@ -52,10 +52,34 @@ bool WantsChannelsLast(const Context& c, NodeId id) {
   return c.options.target.is_host() ? VectorsWantChannelsLast(c, id) : TensorCoresWantChannelsLast(c, id);
 }
 
-// The order in which `reader` reads its input: that of its own result, which may lie with its channels last.
-View OrderRead(const Context& c, NodeId reader, NodeId input) {
-  View view = c.graph.ViewOf(input);
+// Whether input `k` of `reader` is a B that GPUs multiply in lines along K: one of 8-bit integers.
+bool WantsLinesAlongK(const Context& c, NodeId reader, size_t k) {
   const Node& node = c.node(reader);
+  const DType dtype = c.node(node.inputs[k]).dtype;
+  return node.op == Op::kMatMul && k == 1 && (dtype == DType::kI8 || dtype == DType::kU8) &&
+         !c.options.target.is_host();
+}
+
+// Whether one that does reads `id`: what else reads it takes it as it lies.
+bool HasReaderAlongK(const Context& c, NodeId id) {
+  return std::any_of(c.readers[id].begin(), c.readers[id].end(), [&](NodeId reader) {
+    const std::vector<NodeId>& inputs = c.node(reader).inputs;
+    return inputs.size() > 1 && c.base(inputs[1]) == id && WantsLinesAlongK(c, reader, 1);
+  });
+}
+
+// The order in which `reader` reads its input `k`: that of its own result, which may lie with its channels
+// last.
+View OrderRead(const Context& c, NodeId reader, size_t k) {
+  const Node& node = c.node(reader);
+  const NodeId input = node.inputs[k];
+  View view = c.graph.ViewOf(input);
+  if (WantsLinesAlongK(c, reader, k)) {
+    int order[kMaxRank] = {0};
+    const int rank = view.shape().rank;
+    for (int d = 0; d < rank; ++d) order[d] = d < rank - 2 ? d : 2 * rank - 3 - d;
+    return ir::Transpose(view, Span<const int>(order, static_cast<size_t>(rank)));
+  }
   if (node.op != Op::kPointwise || !(c.node(input).shape == node.shape) || !WantsChannelsLast(c, reader))
     return view;
   int order[kMaxRank] = {0};
@@ -80,14 +104,15 @@ View PlacementFor(const Context& c, NodeId id) {
   }
   if (WantsChannelsLast(c, id)) return ChannelsLast(node.shape);
   if (TensorCoresWantOwnOrder(c, id)) return own;
+  const bool along_k = HasReaderAlongK(c, id);
   bool first = true;
   View read = own;
   for (NodeId reader : c.readers[id]) {
     if (c.group_of[id] >= 0 && c.InGroup(reader, c.group_of[id])) continue;
     if (c.node(reader).op == Op::kConcat || c.node(reader).op == Op::kCall) return own;
-    for (NodeId input : c.node(reader).inputs) {
-      if (c.base(input) != id) continue;
-      View view = OrderRead(c, reader, input);
+    for (size_t k = 0; k < c.node(reader).inputs.size(); ++k) {
+      if (c.base(c.node(reader).inputs[k]) != id || (along_k && !WantsLinesAlongK(c, reader, k))) continue;
+      View view = OrderRead(c, reader, k);
       if (!first && !(view == read)) return own;
       read = view;
       first = false;

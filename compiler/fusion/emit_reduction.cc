@@ -34,7 +34,7 @@ class RowPart {
     FindLevels();
     FindStages();
     GiveSlots();
-    if (slots_.size() > kMaxSlots || kept_.size() > kMaxSlots) {
+    if (slots_of_.size() > kMaxSlots || kept_.size() > kMaxSlots) {
       *obstacle = {true, group_.nodes[0], -1, "too many row values"};
       return Status::Ok();
     }
@@ -57,7 +57,7 @@ class RowPart {
     Part part;
     part.skeleton = Skeleton::kReduction;
     part.stages = c_.program.arena->Copy(WriteStages());
-    part.scalars = static_cast<uint8_t>(slots_.size());
+    part.scalars = static_cast<uint8_t>(slots_of_.size());
     part.kept = static_cast<uint8_t>(kept_.size());
     return builder_.Finish(part, op);
   }
@@ -101,13 +101,27 @@ class RowPart {
   }
 
   int64_t RowElements() const { return group_.domain.elements() / group_.reduced.elements(); }
+  // Whether one more value of each element can be.
+  bool IsKeptOnChip() const {
+    const FuseOptions& options = c_.options;
+    const bool shared = options.least_shared_row <= RowElements() &&
+                        RowElements() <= options.most_shared_row &&
+                        group_.reduced.elements() <= options.most_shared_rows;
+    return RowElements() <= options.longest_kept_row || (shared && kept_.empty());
+  }
 
-  // In which stages each element is computed, and which are kept.
+  // In which stages each element is computed, the last that might compute it, and which are kept.
   void FindStages() {
     std::map<NodeId, std::set<int>> needed;
     for (size_t i = members_.size(); i-- > 0;) {
       NodeId id = members_[i];
       const Node& node = c_.node(id);
+      int& last = last_stage_[id];
+      last = std::max(last, level_[id]);
+      for (NodeId input : node.inputs) {
+        int& of_input = last_stage_[c_.base(input)];
+        if (elements_.count(c_.base(input)) > 0) of_input = std::max(of_input, last - (IsReduce(id) ? 1 : 0));
+      }
       if (rows_.count(id) > 0) {
         if (IsReduce(id)) needed[c_.base(node.inputs[0])].insert(level_[id] - 1);
         continue;
@@ -115,7 +129,7 @@ class RowPart {
       std::set<int> stages = needed[id];
       if (LeavesGroup(id)) stages.insert(level_[id]);
       bool again = !stages.empty() && *stages.rbegin() > level_[id];
-      if (again && Dear(node) && RowElements() <= c_.options.longest_kept_row) {
+      if (again && Dear(node) && IsKeptOnChip()) {
         kept_.emplace(id, static_cast<int>(kept_.size()));
         stages = {level_[id]};
       }
@@ -126,17 +140,51 @@ class RowPart {
     }
   }
 
-  // Row values that elements or later rows read get a scalar.
-  void GiveSlots() {
-    for (NodeId id : members_) {
-      if (rows_.count(id) == 0) continue;
-      bool needed = IsReduce(id);
-      for (NodeId reader : c_.readers[id]) {
-        if (!c_.InGroup(reader, group_.id)) continue;
-        needed = needed || rows_.count(reader) == 0 || level_[reader] > level_[id];
-      }
-      if (needed) slots_.emplace(id, static_cast<int>(slots_.size()));
+  // When a row value is made and last read: 2 * level in a stage of rows, one more in the stage of elements
+  // that follows.
+  int Made(NodeId id) const { return 2 * level_.at(id) - (IsReduce(id) ? 1 : 0); }
+  int LastRead(NodeId id) const {
+    int last = -1;
+    for (NodeId reader : c_.readers[id]) {
+      if (!c_.InGroup(reader, group_.id)) continue;
+      const bool row = rows_.count(reader) > 0;
+      if (row && level_.at(reader) == level_.at(id) && !IsReduce(id)) continue;
+      const auto stage = last_stage_.find(reader);
+      const int at =
+          row ? 2 * level_.at(reader) : 2 * (stage == last_stage_.end() ? last_ : stage->second) + 1;
+      last = std::max(last, at);
     }
+    return last;
+  }
+
+  // Row values that elements or later rows read get a scalar: one that nobody reads any more, of those that
+  // are made alike. What is set once a row is set behind all that its stage reads.
+  void GiveSlots() {
+    std::vector<NodeId> values;
+    for (NodeId id : members_) {
+      if (rows_.count(id) > 0 && (IsReduce(id) || LastRead(id) >= 0)) values.push_back(id);
+    }
+    std::stable_sort(values.begin(), values.end(), [&](NodeId a, NodeId b) { return Made(a) < Made(b); });
+    for (NodeId id : values) {
+      const int made = Made(id), last = std::max(LastRead(id), made + 1);
+      const auto free = std::find_if(slots_of_.begin(), slots_of_.end(), [&](const Slot& slot) {
+        return IsMadeLike(slot.value, id) && (IsReduce(id) ? slot.last < made : slot.last <= made);
+      });
+      slots_.emplace(id, static_cast<int>(free - slots_of_.begin()));
+      if (free == slots_of_.end()) {
+        slots_of_.push_back({id, last});
+      } else {
+        *free = {id, last};
+      }
+    }
+  }
+  bool IsMadeLike(NodeId a, NodeId b) const {
+    const Node &x = c_.node(a), &y = c_.node(b);
+    if (IsReduce(a) != IsReduce(b) || NaturalType(x.dtype) != NaturalType(y.dtype)) return false;
+    if (!IsReduce(a)) return true;
+    const auto &p = x.As<ir::ReduceAttrs>(), &q = y.As<ir::ReduceAttrs>();
+    const auto read = [&](const Node& n) { return NaturalType(c_.node(n.inputs[0]).dtype); };
+    return p.kind == q.kind && p.last_index == q.last_index && read(x) == read(y);
   }
 
   std::optional<int> Special(TapeWriter* tape, NodeId id, const View& view) {
@@ -195,6 +243,7 @@ class RowPart {
 
   TapeWriter RowStage() {
     TapeWriter tape;
+    std::vector<std::pair<int, int>> sets;  // slot, register
     for (NodeId id : members_) {
       if (rows_.count(id) == 0 || level_[id] != stage_) continue;
       bool leaves = LeavesGroup(id);
@@ -202,9 +251,10 @@ class RowPart {
       bool set = slot != slots_.end() && !IsReduce(id);
       if (!leaves && !set) continue;
       int reg = builder_.Value(&tape, id, row_view_);
-      if (set) tape.Add(Effect(TapeOp::kSetScalar, tape, slot->second, reg));
+      if (set) sets.emplace_back(slot->second, reg);
       if (leaves) builder_.Store(&tape, id, row_view_, reg);
     }
+    for (const auto& [slot, reg] : sets) tape.Add(Effect(TapeOp::kSetScalar, tape, slot, reg));
     return tape;
   }
 
@@ -232,7 +282,12 @@ class RowPart {
   PartEmitter builder_;
   std::set<NodeId> elements_, rows_;
   std::vector<NodeId> members_;  // by position
-  std::map<NodeId, int> level_, kept_, slots_;
+  std::map<NodeId, int> level_, last_stage_, kept_, slots_;
+  struct Slot {
+    NodeId value;  // that has it
+    int last;      // read of it
+  };
+  std::vector<Slot> slots_of_;
   int last_ = 0;
   View element_view_, row_view_;
   int stage_ = 0;

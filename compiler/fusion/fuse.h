@@ -34,9 +34,11 @@ struct FuseOptions {
   bool reductions = true;              // pointwise work around row reductions
   bool inlining = true;                // pointwise producers into their only reader
   int64_t longest_kept_row = 1 << 20;  // elements of a row that may be kept on chip between stages
-  bool tf32 = false;                   // factors of f32 products may be rounded to tf32
-  bool siblings = true;                // independent parts into one kernel
-  int64_t device = 0;                  // that the program is for, among those of its collectives
+  // The same of longer rows, and few, where a GPU's multiprocessors share them: one value of each element.
+  int64_t least_shared_row = 0, most_shared_row = 0, most_shared_rows = 0;
+  bool tf32 = false;     // factors of f32 products may be rounded to tf32
+  bool siblings = true;  // independent parts into one kernel
+  int64_t device = 0;    // that the program is for, among those of its collectives
 };
 
 struct FuseReport {

@@ -68,13 +68,21 @@ class Grouping {
     Shape domain;   // the reduced input's shape
     Shape reduced;  // the same with the reduced dims 1
     std::vector<int> axes;
+    NodeId input = ir::kNoNode;  // what the first reduction reads
   };
   enum class Kind { kNone, kElement, kRow };
   using Kinds = std::unordered_map<NodeId, Kind>;  // of the cluster's members
   static Kind Of(const Kinds& kinds, NodeId id);
   Kind KindOf(const Rows& rows, const Kinds& kinds, NodeId id) const;
   void ReductionGroup(NodeId first);
+  bool AllMayJoin(const Rows& rows, NodeId id, int group) const;
+  bool TakesReduction(const Group& group, NodeId id) const;
   bool TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool CanReduceBeside(const Rows& rows, int group, NodeId id) const;
+  bool TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool LeadsToReductionBeside(const Rows& rows, int group, NodeId id, int depth) const;
+  bool TryRowProducer(const Rows& rows, int group, Kinds* kinds, NodeId id);
+  bool TakeReductionsBeside(const Rows& rows, int group, Kinds* kinds, NodeId member);
   void AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::vector<NodeId> work);
 
   Context& c_;

@@ -24,7 +24,13 @@ int Grouping::CostOf(const Node& node) {
     case TapeOp::kLess:
     case TapeOp::kLessEqual:
     case TapeOp::kEqual:
-    case TapeOp::kNot: return 1;
+    case TapeOp::kNot:
+    case TapeOp::kBitAnd:
+    case TapeOp::kBitOr:
+    case TapeOp::kBitXor:
+    case TapeOp::kBitNot:
+    case TapeOp::kShl:
+    case TapeOp::kShr: return 1;
     case TapeOp::kDiv:
     case TapeOp::kSqrt:
     case TapeOp::kReciprocal: return 4;

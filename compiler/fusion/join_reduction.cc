@@ -1,4 +1,8 @@
 // Pointwise work and reductions around a row reduction become stages of one part.
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
 #include "compiler/fusion/grouping.h"
 
 namespace rondo::fusion {
@@ -69,6 +73,7 @@ void Grouping::ReductionGroup(NodeId first) {
   rows.domain = c_.node(input).shape;
   rows.reduced = c_.node(first).shape;
   rows.axes = c_.node(first).As<ir::ReduceAttrs>().axes;
+  rows.input = input;
   Kinds kinds;
   kinds.emplace(first, Kind::kRow);
   group->rows.push_back(first);
@@ -87,10 +92,98 @@ void Grouping::ReductionGroup(NodeId first) {
       for (NodeId reader : c_.readers[member]) {
         grew |= TryCluster(rows, id, &kinds, reader);
       }
+      grew |= TakeReductionsBeside(rows, id, &kinds, member);
     }
   }
   c_.groups[id].anchors = {first};
   AbsorbProducers(&c_.groups[id]);
+}
+
+// Scalars of rows are few: reductions at once, not one after the other, are what needs them.
+bool Grouping::TakesReduction(const Group& group, NodeId id) const {
+  constexpr int kMostAtOnce = 8, kMost = 128;
+  std::vector<NodeId> members = group.nodes;
+  members.push_back(id);
+  std::sort(members.begin(), members.end(),
+            [&](NodeId a, NodeId b) { return c_.position[a] < c_.position[b]; });
+  std::unordered_map<NodeId, int> levels;
+  std::map<int, int> reductions;  // by level
+  int all = 0;
+  for (NodeId member : members) {
+    int level = 0;
+    for (NodeId input : c_.node(member).inputs) {
+      const auto known = levels.find(c_.base(input));
+      if (known != levels.end()) level = std::max(level, known->second);
+    }
+    if (c_.node(member).op == Op::kReduce) {
+      ++level;
+      if (++reductions[level] > kMostAtOnce || ++all > kMost) return false;
+    }
+    levels[member] = level;
+  }
+  return true;
+}
+
+// Whether it is a reduction over rows of the same shape that reads no member.
+bool Grouping::CanReduceBeside(const Rows& rows, int group, NodeId id) const {
+  const Node& node = c_.node(id);
+  if (node.op != Op::kReduce || !Free(id) || c_.FusionOff(id) || !TakesReduction(c_.groups[group], id))
+    return false;
+  const NodeId input = node.inputs[0], base = c_.base(input);
+  const View view = c_.graph.ViewOf(input);
+  const bool same = base == c_.base(rows.input) && view == c_.graph.ViewOf(rows.input);
+  return view.shape() == rows.domain && node.As<ir::ReduceAttrs>().axes == rows.axes &&
+         (same || ir::IsDense(view, rows.domain.elements())) && !c_.InGroup(base, group) &&
+         c_.SamePlace(c_.groups[group].nodes[0], id);
+}
+
+// A reduction of what the cluster's first reads, too, or one whose result members read.
+bool Grouping::TryBeside(const Rows& rows, int group, Kinds* kinds, NodeId id) {
+  if (!CanReduceBeside(rows, group, id)) return false;
+  const std::vector<NodeId>& members = c_.groups[group].nodes;
+  if (cycles_.WouldCycleAsReader(members, id) || cycles_.WouldCycleAsProducer(members, id)) return false;
+  if (!budget_.Take(c_.groups[group], id)) return false;
+  Join(&c_.groups[group], id);
+  (*kinds)[id] = Kind::kRow;
+  c_.groups[group].rows.push_back(id);
+  AbsorbElements(rows, group, kinds, {id});
+  return true;
+}
+
+// Whether it is made, by pointwise steps, of a reduction that can be taken in.
+bool Grouping::LeadsToReductionBeside(const Rows& rows, int group, NodeId id, int depth) const {
+  constexpr int kMostDepth = 4;
+  const Node& node = c_.node(id);
+  if (node.op != Op::kPointwise || !Free(id)) return CanReduceBeside(rows, group, id);
+  return depth < kMostDepth && std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+           return LeadsToReductionBeside(rows, group, c_.base(input), depth + 1);
+         });
+}
+
+// What only members read, once a row, of a reduction that can then be taken in itself.
+bool Grouping::TryRowProducer(const Rows& rows, int group, Kinds* kinds, NodeId id) {
+  const Node& node = c_.node(id);
+  if (node.op != Op::kPointwise || !Free(id) || c_.stored[id] || !AllReadersIn(id, group)) return false;
+  if (!LeadsToReductionBeside(rows, group, id, 0) || KindOf(rows, *kinds, id) != Kind::kRow ||
+      !c_.SamePlace(c_.groups[group].nodes[0], id) ||
+      cycles_.WouldCycleAsProducer(c_.groups[group].nodes, id) || !budget_.Take(c_.groups[group], id))
+    return false;
+  Join(&c_.groups[group], id);
+  (*kinds)[id] = Kind::kRow;
+  c_.groups[group].rows.push_back(id);
+  return true;
+}
+
+bool Grouping::TakeReductionsBeside(const Rows& rows, int group, Kinds* kinds, NodeId member) {
+  bool grew = false;
+  for (NodeId input : c_.node(member).inputs) {
+    const NodeId base = c_.base(input);
+    grew |= TryBeside(rows, group, kinds, base) || TryRowProducer(rows, group, kinds, base);
+    if (c_.node(member).op != Op::kReduce) continue;
+    const std::vector<NodeId> readers = c_.readers[base];
+    for (NodeId reader : readers) grew |= TryBeside(rows, group, kinds, reader);
+  }
+  return grew;
 }
 
 bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) {
@@ -98,10 +191,7 @@ bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) 
   // A reduction of what the cluster reads anyway joins too: its producers may first have to.
   Kind kind = KindOf(rows, *kinds, id);
   if (kind == Kind::kNone) return false;
-  constexpr int kMaxReductions = 8;
-  int reductions = 0;
-  for (NodeId member : c_.groups[group].nodes) reductions += c_.node(member).op == Op::kReduce;
-  if (c_.node(id).op == Op::kReduce && reductions >= kMaxReductions) return false;
+  if (c_.node(id).op == Op::kReduce && !TakesReduction(c_.groups[group], id)) return false;
   if (cycles_.WouldCycleAsReader(c_.groups[group].nodes, id)) return false;
   if (!budget_.Take(c_.groups[group], id)) return false;
   Join(&c_.groups[group], id);
@@ -109,6 +199,24 @@ bool Grouping::TryCluster(const Rows& rows, int group, Kinds* kinds, NodeId id) 
   (kind == Kind::kRow ? c_.groups[group].rows : c_.groups[group].elements).push_back(id);
   AbsorbElements(rows, group, kinds, {id});
   return true;
+}
+
+// Whether all who read elements of `id` are in the group, or can be once what else they read is: if they do
+// not come after all, the group stores what they read.
+bool Grouping::AllMayJoin(const Rows& rows, NodeId id, int group) const {
+  const int64_t elements = rows.domain.elements();
+  return std::all_of(c_.readers[id].begin(), c_.readers[id].end(), [&](NodeId reader) {
+    if (c_.InGroup(reader, group)) return true;
+    const Node& node = c_.node(reader);
+    if (!Free(reader) || c_.FusionOff(reader) || !c_.SamePlace(id, reader)) return false;
+    const bool as_it_lies = std::all_of(node.inputs.begin(), node.inputs.end(), [&](NodeId input) {
+      return c_.base(input) != id || ir::IsDense(c_.graph.ViewOf(input), elements);
+    });
+    const bool element = node.op == Op::kPointwise && node.shape.elements() == elements;
+    const bool row = node.op == Op::kReduce && node.As<ir::ReduceAttrs>().axes == rows.axes &&
+                     c_.graph.ViewOf(node.inputs[0]).shape() == rows.domain;
+    return as_it_lies && (element || row);
+  });
 }
 
 // Producers of elements, at the same points, that nothing outside reads.
@@ -122,7 +230,8 @@ void Grouping::AbsorbElements(const Rows& rows, int group, Kinds* kinds, std::ve
         continue;
       bool element = c_.node(base).shape.elements() == rows.domain.elements() &&
                      ir::IsDense(c_.graph.ViewOf(input), rows.domain.elements());
-      if (!element || !c_.SamePlace(at, base) || !AllReadersIn(base, group)) continue;
+      if (!element || !c_.SamePlace(at, base)) continue;
+      if (!AllReadersIn(base, group) && !AllMayJoin(rows, base, group)) continue;
       if (cycles_.WouldCycleAsProducer(c_.groups[group].nodes, base)) continue;
       if (KindOf(rows, *kinds, base) == Kind::kNone) continue;
       if (!budget_.Take(c_.groups[group], base)) continue;

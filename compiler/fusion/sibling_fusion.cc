@@ -2,7 +2,7 @@
 //
 // Ops at the same depth of the dependency graph cannot depend on each other, and joining ops of one depth
 // cannot make a cycle. Joined are contractions that read the same left side (query, key and value products)
-// and maps that are too small to fill a device alone.
+// and maps, or reductions, that are too small to fill a device alone.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -14,7 +14,7 @@ namespace rondo::fusion {
 
 namespace {
 
-constexpr int64_t kSmallMap = 64 << 10;  // points
+constexpr int64_t kSmall = 64 << 10;  // points of a map or a reduction
 constexpr size_t kMaxParts = 8;
 
 int64_t Points(const Part& part) {
@@ -38,7 +38,8 @@ std::string JoinKey(const LoweredOp& op) {
     const LoweredBinding& binding = op.params[lhs.param];
     return "contraction " + std::to_string(binding.value) + " " + std::to_string(binding.byte_offset) + on;
   }
-  if (part.skeleton == Skeleton::kMap && !part.sequential && Points(part) <= kSmallMap) return "map" + on;
+  if (part.skeleton == Skeleton::kMap && !part.sequential && Points(part) <= kSmall) return "map" + on;
+  if (part.skeleton == Skeleton::kReduction && Points(part) <= kSmall) return "reduction" + on;
   return "";
 }
 

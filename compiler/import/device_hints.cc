@@ -14,6 +14,8 @@ using onnx::ShardingSpecProto;
 
 std::string TextOf(const NodeProto& node) { return node.op_type() + " \"" + NodeName(node) + "\""; }
 
+constexpr const char* kSeveralDims = "it is dealt out along more than one dim";
+
 class Reader {
  public:
   Reader(const onnx::ModelProto& model, uint32_t devices,
@@ -78,6 +80,25 @@ class Reader {
     return Keep(hint, is_output);
   }
 
+  // Numbers that are none of a dim of `extent`, or of its joined dims.
+  Status CheckSharding(const ShardingSpecProto& spec, const onnx::ShardedDimProto& dim,
+                       int64_t extent) const {
+    const std::string where = "\"" + spec.tensor_name() + "\", axis " + std::to_string(dim.axis()) + ": ";
+    int64_t all = 1;
+    for (const onnx::SimpleShardedDimProto& simple : dim.simple_sharding()) {
+      if (simple.num_shards() < 1)
+        return Wrong(where + std::to_string(simple.num_shards()) + " shares; 1 or more are needed");
+      const int64_t named = simple.has_dim_value() ? simple.dim_value() : 0;
+      const bool fits = named > 0 && all > 0 && named <= extent / all;
+      if (simple.has_dim_value() && !fits)
+        return Wrong(where + "dim " + std::to_string(named) + " is no part of its " + std::to_string(extent));
+      all *= named;
+    }
+    if (all > 0 && all != extent && dim.simple_sharding_size() > 0)
+      return Wrong(where + "its dims make " + std::to_string(all) + "; it is " + std::to_string(extent));
+    return Status::Ok();
+  }
+
   // Along which axis, in runs of how many elements.
   Status ReadDims(const ShardingSpecProto& spec, const Shape& shape, ShareHint* hint,
                   std::string* why) const {
@@ -90,13 +111,14 @@ class Reader {
       int64_t run = 1;  // elements behind what is looked at
       for (int d = static_cast<int>(axis) + 1; d < shape.rank; ++d) run *= shape[d];
       const bool joined = dim.simple_sharding_size() > 1;
+      RONDO_RETURN_IF_ERROR(CheckSharding(spec, dim, shape[static_cast<int>(axis)]));
       for (int i = dim.simple_sharding_size(); i-- > 0;) {
         const onnx::SimpleShardedDimProto& simple = dim.simple_sharding(i);
         const int64_t extent = joined ? simple.dim_value() : shape[static_cast<int>(axis)];
         const int64_t parts = std::max<int64_t>(simple.num_shards(), 1);
         if (extent < 1) *why = "its joined dims are not all numbers";
-        if (parts > 1 && hint->parts > 1) *why = "it is dealt out along more than one dim";
-        if (parts > 1 && extent % parts != 0)
+        if (parts > 1 && hint->parts > 1) *why = kSeveralDims;
+        if (parts > 1 && extent % parts != 0 && why->empty())
           *why = "a dim of " + std::to_string(extent) + " has no " + std::to_string(parts) + " equal shares";
         if (parts > 1) *hint = {hint->value, hint->node, hint->elements, parts, run * (extent / parts)};
         run *= std::max<int64_t>(extent, 1);
@@ -127,7 +149,7 @@ class Reader {
       }
       even = even && (i == 0 || holders[i] == holders[i - 1] + 1);
     }
-    if (hint->parts > 1 && hint->parts != spec.device_size()) {
+    if (*why != kSeveralDims && hint->parts > 1 && hint->parts != spec.device_size()) {
       return Wrong("\"" + spec.tensor_name() + "\" has " + std::to_string(hint->parts) + " shares for " +
                    std::to_string(spec.device_size()) + " devices");
     }

@@ -77,6 +77,8 @@ struct ConstantData {
   int64_t synthetic_run = 0, synthetic_step = 0;
   // The numbers, in fewer bits (packed.h); `synthetic` is then set, and synthetic_scale bounds them.
   std::shared_ptr<const PackedMatrix> packed = {};
+  // Of one device's share: all of the weight, by whose numbers the devices decide alike.
+  std::shared_ptr<const ConstantData> part_of = {};
   std::string name;  // of the ONNX initializer, if it is one
 
   int64_t byte_size() const { return shape.elements() * ByteSize(dtype); }

@@ -12,6 +12,7 @@
 // of at least top-p (ties stay together), by the Gumbel-max trick: the greatest logits / temperature -
 // log(-log u), with u a function of (token, draw, seed) alone (philox.h). The k-th logit, and the least that
 // top-p keeps, are searched for by cutting the range that holds them into kParts, kRounds times: no sorting.
+// All of it is one chain of reductions over rows, which becomes one kernel; but for u, which is there before.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -32,24 +33,21 @@ using ir::Node;
 using ir::NodeId;
 using ir::ReduceKind;
 
-constexpr int kParts = 32, kRounds = 6;  // 2^-30 of the range between the greatest logit and the least
-constexpr double kDeepest = 16384;       // a logit this far below the greatest is never drawn
-// Of a part of a vocabulary: its length, in whole vectors; where none divides it, it is padded to some of
-// kPadded.
-constexpr int64_t kLongest = 1024, kShortest = 256, kPadded = 512, kVector = 8;
+constexpr int kParts = 4, kRounds = 11;  // 2^-22 of the range that is searched
+// How many temperatures a logit may be below the greatest: noise is between -2.9 and 22.9, so that no token
+// further down is ever drawn.
+constexpr double kDepth = 32;
 constexpr int64_t kMostWords = 1 << 24;  // counts are exact in f32 up to here
-constexpr float kLeast = std::numeric_limits<float>::lowest();
+constexpr float kLeast = std::numeric_limits<float>::lowest(), kMost = std::numeric_limits<float>::max();
 
-// Logits are kept as [rows, parts, length]: a row of a vocabulary is reduced part by part, many at once.
 class Sampler {
  public:
   // `logits` [rows, words], `sampling` [rows, 3], `draws` [rows, 2].
   Sampler(Builder& b, NodeId logits, NodeId sampling, NodeId draws)
-      : b_(b), rows_(b.shape(logits)[0]), words_(b.shape(logits)[1]), draws_(draws) {
+      : b_(b), words_(b.shape(logits)[1]), draws_(draws) {
     // One reader of the logits, who keeps them finite.
-    const NodeId z = InParts(b.BinaryScalar(TapeOp::kMax, logits, kLeast));
-    const NodeId greatest = Reduce(ReduceKind::kMax, z);
-    below_ = b.BinaryScalar(TapeOp::kMax, b.Sub(z, Each(greatest)), -kDeepest);
+    logits_ = b.BinaryScalar(TapeOp::kMax, logits, kLeast);
+    greatest_ = Reduce(ReduceKind::kMax, logits_);
     temperature_ = b.Slice(sampling, 1, 0, 1, 1);
     count_ = b.Slice(sampling, 1, 1, 1, 1);
     mass_ = b.Slice(sampling, 1, 2, 1, 1);
@@ -57,112 +55,84 @@ class Sampler {
 
   // [rows, 1]
   NodeId Token() {
-    const NodeId zero = F32(0), one = F32(1);
+    const NodeId zero = F32(0), one = F32(1), noise = Noise();
     const NodeId warm = b_.Binary(TapeOp::kLess, zero, temperature_);
-    const NodeId rate = b_.Div(one, b_.Select(warm, temperature_, one));
-    const NodeId scaled = b_.Mul(below_, Each(b_.BinaryScalar(TapeOp::kMin, rate, 1e30)));
-    const NodeId most = TopK();
-    const NodeId kept = b_.Binary(TapeOp::kLessEqual, Each(TopP(most, scaled)), below_);
-    const NodeId score = b_.Select(kept, b_.Add(scaled, Noise()), F32(kLeast));
-    return Greatest(b_.Select(Each(warm), score, below_));
+    const NodeId rate = b_.BinaryScalar(TapeOp::kMin, b_.Div(one, b_.Select(warm, temperature_, one)), 1e30);
+    const NodeId scaled = b_.Mul(b_.Sub(logits_, greatest_), rate);
+    const NodeId kept = b_.Binary(TapeOp::kLessEqual, TopP(TopK(), scaled), logits_);
+    const NodeId score = b_.Select(kept, b_.Add(scaled, noise), F32(kLeast));
+    return Reduce(ReduceKind::kArgMax, b_.Select(warm, score, logits_));
   }
 
  private:
   NodeId F32(double value) { return b_.Scalar(DType::kF32, value); }
-  // One number a row, for every word.
-  NodeId Each(NodeId x) { return b_.Unsqueeze(x, 2); }
-
-  // [rows, words] as [rows, parts, length]; what is not there is as unlikely as can be.
-  NodeId InParts(NodeId x) {
-    if (words_ <= kLongest) return b_.Unsqueeze(x, 1);
-    int64_t length = kLongest;
-    while (length >= kShortest && words_ % length != 0) length -= kVector;
-    if (length < kShortest) {
-      length = kPadded;
-      x = b_.PadConstant(x, F32(kLeast), {0, 0}, {0, (length - words_ % length) % length});
-    }
-    return b_.Reshape(x, {rows_, b_.shape(x)[1] / length, length});
-  }
-
-  // Over the last two axes: [..., parts, length] to [...].
-  NodeId ReduceParts(ReduceKind kind, NodeId x) {
-    const int last = b_.shape(x).rank - 1;
-    x = b_.Reduce(kind, x, {last}, false);
-    return b_.shape(x)[last - 1] == 1 ? b_.Squeeze(x, last - 1) : b_.Reduce(kind, x, {last - 1}, false);
-  }
   // [rows, 1]
-  NodeId Reduce(ReduceKind kind, NodeId x) { return b_.Unsqueeze(ReduceParts(kind, x), 1); }
-
-  // The number of the greatest, of equals the first: [rows, 1].
-  NodeId Greatest(NodeId x) {
-    const int64_t parts = b_.shape(x)[1], length = b_.shape(x)[2];
-    const NodeId within = b_.Reduce(ReduceKind::kArgMax, x, {2}, false);  // [rows, parts]
-    if (parts == 1) return within;
-    const NodeId part = b_.Reduce(ReduceKind::kArgMax, b_.Reduce(ReduceKind::kMax, x, {2}, false), {1}, true);
-    const NodeId here = b_.Binary(TapeOp::kEqual, part, b_.Iota({rows_, parts}, 1));
-    const NodeId place = b_.Add(within, b_.BinaryScalar(TapeOp::kMul, part, static_cast<double>(length)));
-    return b_.Reduce(ReduceKind::kSum, b_.Select(here, place, b_.Scalar(DType::kI64, 0)), {1}, true);
-  }
+  NodeId Reduce(ReduceKind kind, NodeId x) { return b_.Reduce(kind, x, {1}, true); }
 
   // The greatest threshold, up to the resolution, for which `weights` (or none: each 1) of the logits from it
   // on sum up to `least`, given one, `from`, for which they do. Both are [rows, 1].
   NodeId Search(NodeId from, NodeId least, NodeId weights) {
-    std::vector<double> numbers;
-    for (int j = 1; j < kParts; ++j) numbers.push_back(j);
-    const NodeId part = b_.Floats(DType::kF32, Shape({1, kParts - 1}), numbers);
-    const NodeId below = b_.Unsqueeze(below_, 1);
-    NodeId width = b_.Unary(TapeOp::kNeg, from);
+    NodeId range = b_.Sub(greatest_, from);
     for (int round = 0; round < kRounds; ++round) {
-      width = b_.BinaryScalar(TapeOp::kMul, width, 1.0 / kParts);
-      const NodeId at = b_.Add(from, b_.Mul(width, part));  // [rows, kParts - 1]
-      const NodeId above = b_.Binary(TapeOp::kLessEqual, b_.Unsqueeze(b_.Unsqueeze(at, 2), 3), below);
-      const NodeId each = weights == kNoNode ? b_.Cast(above, DType::kF32)
-                                             : b_.Select(above, b_.Unsqueeze(weights, 1), F32(0));
-      const NodeId enough = b_.Binary(TapeOp::kLessEqual, least, ReduceParts(ReduceKind::kSum, each));
-      from = b_.Reduce(ReduceKind::kMax, b_.Select(enough, at, from), {1}, true);
+      const NodeId width = b_.BinaryScalar(TapeOp::kMul, range, 1.0 / kParts);
+      NodeId at = from;
+      // By what a round is about, so that no row has all widths at once.
+      range = b_.Sub(b_.Add(from, width), from);
+      for (int part = 1; part < kParts; ++part) {
+        at = b_.Add(at, width);
+        const NodeId above = b_.Binary(TapeOp::kLessEqual, at, logits_);
+        const NodeId each =
+            weights == kNoNode ? b_.Cast(above, DType::kF32) : b_.Select(above, weights, F32(0));
+        const NodeId enough = b_.Binary(TapeOp::kLessEqual, least, Reduce(ReduceKind::kSum, each));
+        from = b_.Select(enough, at, from);
+      }
     }
     return from;
   }
 
   NodeId TopK() {
-    const NodeId possible = b_.Binary(TapeOp::kLess, F32(-kDeepest), below_);
-    const NodeId depth =
-        Reduce(ReduceKind::kMax, b_.Select(possible, b_.Unary(TapeOp::kNeg, below_), F32(0)));
+    const NodeId possible = b_.Binary(TapeOp::kLess, F32(kLeast), logits_);
+    const NodeId lowest = Reduce(ReduceKind::kMin, b_.Select(possible, logits_, F32(kMost)));
+    const NodeId drawn = b_.Sub(greatest_, b_.BinaryScalar(TapeOp::kMul, temperature_, kDepth));
+    const NodeId from = b_.Binary(TapeOp::kMin, greatest_, b_.Binary(TapeOp::kMax, lowest, drawn));
     const NodeId all = b_.Binary(TapeOp::kLess, count_, F32(1));
-    const NodeId least = b_.Select(all, F32(static_cast<double>(words_)), count_);
-    return Search(b_.Unary(TapeOp::kNeg, depth), least, kNoNode);
+    return Search(from, b_.Select(all, F32(static_cast<double>(words_)), count_), kNoNode);
   }
 
   NodeId TopP(NodeId from, NodeId scaled) {
-    const NodeId kept = b_.Binary(TapeOp::kLessEqual, Each(from), below_);
-    const NodeId weights = b_.Select(kept, b_.Unary(TapeOp::kExp, scaled), F32(0));
-    const NodeId found = Search(from, b_.Mul(mass_, Reduce(ReduceKind::kSum, weights)), weights);
+    const NodeId kept = b_.Binary(TapeOp::kLessEqual, from, logits_);
+    const NodeId weights = b_.Unary(TapeOp::kExp, scaled);
+    const NodeId all = Reduce(ReduceKind::kSum, b_.Select(kept, weights, F32(0)));
+    const NodeId found = Search(from, b_.Mul(mass_, all), weights);
     const NodeId some = b_.Binary(TapeOp::kBitAnd, b_.Binary(TapeOp::kLess, F32(0), mass_),
                                   b_.Binary(TapeOp::kLess, mass_, F32(1)));
     return b_.Select(some, found, from);
   }
 
-  // Gumbel's distribution: -log(-log(1 - u)), u in (0, 1), for each word.
+  // Gumbel's distribution: -log(-log(1 - u)), u in (0, 1), for each word: [rows, words]. It waits for no
+  // logit and takes all of a GPU, so it is kept out of the rows' kernel.
   NodeId Noise() {
+    b_.SetAnnotations({{kPrecisionKey, "f32"}, {"keep", "--sample"}});
     const auto low = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kBitAnd, x, 4294967295.0); };
     const auto high = [&](NodeId x) { return b_.BinaryScalar(TapeOp::kShr, x, 32); };
-    const NodeId seed = Each(b_.Slice(draws_, 1, 0, 1, 1)), draw = Each(b_.Slice(draws_, 1, 1, 1, 1));
-    const Shape& shape = b_.shape(below_);
-    const NodeId token = b_.Reshape(b_.Iota({shape[1] * shape[2]}, 0), {1, shape[1], shape[2]});
+    const NodeId seed = b_.Slice(draws_, 1, 0, 1, 1), draw = b_.Slice(draws_, 1, 1, 1, 1);
+    const NodeId token = b_.Iota({1, words_}, 1);
     const NodeId bits =
         Philox(b_, {token, low(draw), high(draw), b_.Scalar(DType::kI64, 0)}, {low(seed), high(seed)})[0];
     NodeId u = b_.BinaryScalar(TapeOp::kAdd, b_.Cast(bits, DType::kF32), 0.5);
     u = b_.BinaryScalar(TapeOp::kMul, u, 1.0 / 4294967296.0);
     u = b_.BinaryScalar(TapeOp::kMin, u, 1 - 1.0 / 16777216.0);
     const NodeId waited = b_.Unary(TapeOp::kNeg, b_.Unary(TapeOp::kLog1p, b_.Unary(TapeOp::kNeg, u)));
-    return b_.Unary(TapeOp::kNeg, b_.Unary(TapeOp::kLog, waited));
+    const NodeId noise = b_.Unary(TapeOp::kNeg, b_.Unary(TapeOp::kLog, waited));
+    b_.SetAnnotations({{kPrecisionKey, "f32"}});
+    return noise;
   }
 
   Builder& b_;
-  const int64_t rows_, words_;
+  const int64_t words_;
   const NodeId draws_;
-  NodeId below_ = kNoNode;  // how far each logit is below the greatest: <= 0
-  NodeId temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode;  // [rows, 1]
+  NodeId logits_ = kNoNode;  // [rows, words], finite
+  NodeId greatest_ = kNoNode, temperature_ = kNoNode, count_ = kNoNode, mass_ = kNoNode;  // [rows, 1]
 };
 
 // ------------------------------------------------------------------------------------- the ports

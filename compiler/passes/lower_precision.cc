@@ -37,7 +37,9 @@ std::shared_ptr<const ConstantData> Rounded(const ConstantData& data, DType type
   for (int64_t i = 0; i < count; ++i) {
     scalar::Store(type, bytes.data(), i, scalar::Load<float>(DType::kF32, data.bytes.data(), i));
   }
-  return ConstantData::Own(type, data.shape, std::move(bytes));
+  auto rounded = std::make_shared<ConstantData>(*ConstantData::Own(type, data.shape, std::move(bytes)));
+  rounded->part_of = data.part_of;
+  return rounded;
 }
 
 class Lowering {

@@ -37,6 +37,9 @@ Result<PassResult> LimitToCached(ir::Graph* graph, const PassOptions& options);
 Result<PassResult> SplitContractions(ir::Graph* graph, const PassOptions& options);
 // What the recognising passes left behind is folded, simplified, shared and dead code removed once more.
 Result<PassResult> CleanUp(ir::Graph* graph, const PassOptions& options);
+// Where 8-bit numbers are scaled and quantised again as they were, they are used as they are; maxima of
+// windows, and concatenations, are of the numbers.
+Result<PassResult> SimplifyQuantisation(ir::Graph* graph, const PassOptions& options);
 // Nodes that form a norm, a softmax, a rotary embedding or a gated activation say so in their `label`.
 Result<PassResult> Label(ir::Graph* graph, const PassOptions& options);
 

@@ -16,7 +16,8 @@ using ir::Op;
 namespace {
 
 // The value of greatest magnitude of an f32 constant; 0 if none is known.
-double GreatestOf(const ConstantData& data) {
+double GreatestOf(const ConstantData& share) {
+  const ConstantData& data = share.part_of == nullptr ? share : *share.part_of;
   if (data.synthetic) return std::abs(data.synthetic_scale);
   double greatest = 0;
   for (int64_t i = 0; i < data.shape.elements(); ++i) {

@@ -85,6 +85,8 @@ class Gathering {
 
  private:
   const LoweredValue& Value(int v) const { return p_.values[static_cast<size_t>(v)]; }
+  // What this device alone has of a table that is read by index.
+  bool IsShare(int v) const { return Value(v).constant != nullptr && Value(v).constant->part_of != nullptr; }
   bool IsWorthwhile(int v) const { return worthwhile_[static_cast<size_t>(v)]; }
 
   void FindWorthwhile() {
@@ -95,13 +97,16 @@ class Gathering {
         if (Value(param.value).kind != BufferKind::kConstant || bound[static_cast<size_t>(param.value)])
           continue;
         bound[static_cast<size_t>(param.value)] = true;
-        all_ += Value(param.value).bytes;
+        if (IsShare(param.value)) out_.held += Value(param.value).bytes;
+        all_ += IsShare(param.value) ? Value(param.value).constant->part_of->byte_size()
+                                     : Value(param.value).bytes;
       }
     }
     const int64_t least = std::clamp(all_ / kSmallPart, kLeast, kWorthGathering);
     for (size_t v = 0; v < bound.size(); ++v) {
-      worthwhile_[v] = bound[v] && p_.values[v].bytes >= least;
-      if (bound[v] && !worthwhile_[v]) small_ += p_.values[v].bytes;
+      const bool share = bound[v] && IsShare(static_cast<int>(v));
+      worthwhile_[v] = bound[v] && !share && p_.values[v].bytes >= least;
+      if (bound[v] && !share && !worthwhile_[v]) small_ += p_.values[v].bytes;
     }
   }
 

@@ -40,8 +40,8 @@ struct GatheredWeights {
 // Changes `program`, whose order is final but for collectives: every weight worth a message is bound as a
 // share and gathered just before the first step of its unit that reads it, waited for at once
 // (OverlapCollectives moves the two apart). Where devices do not divide a weight's elements, the last share
-// is padded. Weights of less than a thousandth of all, and of 16 KiB at most, stay whole. Equal programs
-// become equal programs but for the shares.
+// is padded. Shares of tables (ConstantData::part_of) stay what they are. Weights of less than a thousandth
+// of all, and of 16 KiB at most, stay whole. Equal programs become equal programs but for the shares.
 GatheredWeights GatherWeights(const WeightSharing& sharing, LoweredProgram* program);
 
 // How more than two units can be in memory at once, whatever the timing of the streams; "" if they cannot.

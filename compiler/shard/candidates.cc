@@ -136,7 +136,7 @@ void NoteHeld(const Graph& graph, const WeightForms& weights, Candidates* candid
   candidates->held.assign(static_cast<size_t>(graph.size()), 0);
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (!graph.IsConstant(id)) continue;
-    const auto known = weights.find(WeightKey(graph.node(id)));
+    const auto known = weights.find(WeightKey(*graph.node(id).As<ir::ConstantAttrs>().data));
     if (known == weights.end()) continue;
     for (Form form : known->second) {
       const int index = candidates->IndexOf(id, form);
@@ -145,11 +145,10 @@ void NoteHeld(const Graph& graph, const WeightForms& weights, Candidates* candid
   }
 }
 
-std::string WeightKey(const Node& constant) {
-  const std::string& name = constant.As<ir::ConstantAttrs>().data->name;
-  if (name.empty()) return "";
-  std::string key = name + " " + Name(constant.dtype);
-  for (int64_t dim : constant.shape) key += " " + std::to_string(dim);
+std::string WeightKey(const ir::ConstantData& data) {
+  if (data.name.empty()) return "";
+  std::string key = data.name + " " + Name(data.dtype);
+  for (int64_t dim : data.shape) key += " " + std::to_string(dim);
   return key;
 }
 

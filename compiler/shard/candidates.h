@@ -17,7 +17,7 @@ using StateForms = std::map<std::string, Form>;
 // The forms in which the programs before hold weights, by WeightKey: one may have several.
 using WeightForms = std::map<std::string, std::vector<Form>>;
 // What a weight is known by in all programs; empty for one without a name.
-std::string WeightKey(const ir::Node& constant);
+std::string WeightKey(const ir::ConstantData& data);
 // Name, dtype and shape of input `input`: what states of several programs are matched by.
 std::string StateKey(const ir::Graph& graph, size_t input);
 

@@ -159,11 +159,9 @@ std::optional<std::pair<IndexRuns, IndexRuns>> PackedShare(const ConstantData& w
   return split.dim == 0 ? std::pair(runs, columns) : std::pair(rows, runs);
 }
 
-Data CutRows(const Data& whole, const IndexRuns& n, const IndexRuns& k) {
-  auto cut = std::make_shared<ConstantData>(
+std::shared_ptr<ConstantData> CutRows(const Data& whole, const IndexRuns& n, const IndexRuns& k) {
+  return std::make_shared<ConstantData>(
       *ir::PackedConstant(ir::CutPacked(*whole->packed, n, k), whole->dtype, whole->name));
-  cut->synthetic_scale = whole->synthetic_scale;  // all devices decide alike about their shares
-  return cut;
 }
 
 // What a view shows of a constant as one of its own; of a packed one nothing but rows.
@@ -192,10 +190,13 @@ Data ShareOf(const Data& whole, Form form, int64_t devices, int64_t rank) {
   if (!IsSplit(form)) return whole;
   if (whole->packed != nullptr) {
     const auto share = PackedShare(*whole, form, devices, rank);
-    return CutRows(whole, share->first, share->second);
+    const auto cut = CutRows(whole, share->first, share->second);
+    cut->part_of = whole;
+    return cut;
   }
   auto cut = std::make_shared<ConstantData>(*Cut(whole, ShareView(whole->shape, form, devices, rank)));
   cut->shape = LocalShape(whole->shape, form, devices);
+  cut->part_of = whole;
   return cut;
 }
 

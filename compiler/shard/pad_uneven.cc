@@ -1,15 +1,14 @@
 #include "compiler/shard/pad_uneven.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "compiler/ir/builder.h"
-#include "compiler/ir/packed_parts.h"
 #include "compiler/shard/describe.h"
+#include "compiler/shard/pad_weight.h"
 
 namespace rondo::shard {
 namespace {
@@ -32,91 +31,20 @@ int64_t PaddedTo(int64_t extent, int64_t devices, int64_t least) {
   return (extent + devices * least - 1) / (devices * least) * devices * least;
 }
 
-// In a storage of which a dim has `extent` indices, `stride` elements apart: what a distance in elements
-// becomes when there are `to` of them. None if the distance is along that dim.
-std::optional<int64_t> Widened(int64_t distance, int64_t stride, int64_t extent, int64_t to) {
-  const int64_t outer = distance / (stride * extent), inner = distance % (stride * extent);
-  if (distance < 0 || inner >= stride) return std::nullopt;
-  return outer * stride * to + inner;
-}
-
-// `view` of a storage of which that dim gets longer, and with it dim `dim` of the view, which walks along it.
-std::optional<View> Widen(const View& view, int dim, int64_t stride, int64_t extent, int64_t to) {
-  if (!view.affine() || view.shape()[dim] != extent || view.steps[0].strides[dim] != stride)
-    return std::nullopt;
-  ir::ViewStep step = view.steps[0];
-  const auto offset = Widened(step.offset, stride, extent, to);
-  if (!offset) return std::nullopt;
-  step.offset = *offset;
-  int64_t within = *offset % stride;  // how far the other dims reach inside one index
-  for (int d = 0; d < step.shape.rank; ++d) {
-    if (d == dim || step.shape[d] == 1) continue;
-    const auto wide = Widened(step.strides[d], stride, extent, to);
-    if (!wide) return std::nullopt;
-    within += *wide % stride * (step.shape[d] - 1);
-    step.strides[d] = *wide;
-  }
-  if (within >= stride) return std::nullopt;
-  step.shape[dim] = to;
-  return View{{step}};
-}
-
-// Elements before and behind dim `dim` of a shape.
-std::pair<int64_t, int64_t> Around(const Shape& shape, int dim) {
-  int64_t outer = 1, inner = 1;
-  for (int d = 0; d < shape.rank; ++d) {
-    if (d != dim) (d < dim ? outer : inner) *= shape[d];
-  }
-  return {outer, inner};
-}
-
-// Of a part of a synthetic weight, only what begins in its runs can be longer.
-bool CanPad(const ConstantData& data, int dim) {
-  if (data.packed != nullptr) return true;
-  const auto [outer, inner] = Around(data.shape, dim);
-  if (!data.synthetic || data.synthetic_run == 0) return true;
-  return outer == 1 ? inner % data.synthetic_run == 0 : data.shape[dim] * inner == data.synthetic_run;
-}
-
-// Zeros behind the old end of dim `dim`; of a synthetic weight, numbers of it.
-Data Pad(const Data& from, int dim, int64_t to) {
-  if (from->packed != nullptr) {
-    const ir::PackedMatrix& matrix = *from->packed;
-    const auto padded = ir::PadPacked(matrix, dim == 0 ? to : matrix.n, dim == 1 ? to : matrix.k);
-    return ir::PackedConstant(padded, from->dtype, from->name);
-  }
-  const auto [outer, inner] = Around(from->shape, dim);
-  auto padded = std::make_shared<ConstantData>(*from);
-  padded->shape[dim] = to;
-  const int64_t run = from->shape[dim] * inner, wide = to * inner;
-  if (from->synthetic) {
-    if (outer == 1) return padded;
-    if (from->synthetic_run == 0) padded->synthetic_step = run;
-    padded->synthetic_run = wide;
-    return padded;
-  }
-  const auto size = static_cast<size_t>(ByteSize(from->dtype));
-  auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(outer * wide) * size, uint8_t{0});
-  for (int64_t i = 0; i < outer; ++i)
-    std::memcpy(bytes->data() + static_cast<size_t>(i * wide) * size,
-                from->bytes.data() + static_cast<size_t>(i * run) * size, static_cast<size_t>(run) * size);
-  padded->bytes = {bytes->data(), bytes->size()};
-  padded->keep = bytes;
-  return padded;
-}
-
 class Padding {
  public:
   Padding(const Costs& costs, const std::set<std::string>& leave, Graph* graph)
       : costs_(costs), leave_(leave), g_(*graph), b_(graph), old_(graph->size()) {}
 
-  std::vector<PaddedDim> Run() {
+  // All, or tables alone.
+  std::vector<PaddedDim> Run(bool tables = false) {
+    tables_ = tables;
     for (NodeId id = 0; id < old_; ++id) {
       if (g_.IsConstant(id) && g_.node(id).As<ir::ConstantAttrs>().data->packed != nullptr)
         unit_ = kPackedUnit;
     }
     for (NodeId id : g_.TopologicalOrder()) {
-      if (g_.node(id).op == Op::kMatMul) PadColumns(id);
+      if (g_.node(id).op == Op::kMatMul && !tables) PadColumns(id);
       if (g_.node(id).op == Op::kIndexedRead) PadTable(id);
     }
     if (!done_.empty()) {
@@ -378,7 +306,9 @@ class Padding {
     const auto& dims = node.As<ir::IndexedAttrs>().dims;
     const auto by_row = [&](const ir::IndexedDim& dim) { return dim.stride == row && dim.extent == rows; };
     if (std::count_if(dims.begin(), dims.end(), by_row) != 1) return;
-    PaddedDim done{NameOf(g_.node(base)), rows, PaddedTo(rows, costs_.devices(), unit_), {}};
+    const int64_t devices = costs_.devices();
+    const int64_t to = tables_ ? (rows + devices - 1) / devices * devices : PaddedTo(rows, devices, unit_);
+    PaddedDim done{NameOf(g_.node(base)), rows, to, {}};
     if (leave_.count(done.name) != 0 || !OthersArePadded(base, id, rows)) return;
     Speak(node);
     const auto k = static_cast<size_t>(std::find_if(dims.begin(), dims.end(), by_row) - dims.begin());
@@ -397,7 +327,7 @@ class Padding {
   bool OthersArePadded(NodeId table, NodeId reader, int64_t rows) {
     for (NodeId user : g_.UsersOf(table)) {
       if (user == reader) continue;
-      if (g_.node(user).op != Op::kView) return false;
+      if (g_.node(user).op != Op::kView || tables_) return false;
       for (NodeId id : g_.UsersOf(user)) {
         const Node& node = g_.node(id);
         if (node.op != Op::kMatMul || node.inputs[1] != user || !IsProducer(id, rows)) return false;
@@ -425,6 +355,7 @@ class Padding {
   ir::Builder b_;
   const NodeId old_;        // nodes before it were there
   int64_t unit_ = 1;        // of a share
+  bool tables_ = false;     // nothing else is padded
   std::set<NodeId> taken_;  // padded already
   std::map<std::tuple<NodeId, int, int64_t>, NodeId> constants_;
   std::vector<PaddedDim> done_;
@@ -435,5 +366,7 @@ class Padding {
 std::vector<PaddedDim> PadUneven(const Costs& costs, const std::set<std::string>& leave, Graph* graph) {
   return Padding(costs, leave, graph).Run();
 }
+
+void PadTables(const Costs& costs, Graph* graph) { Padding(costs, {}, graph).Run(true); }
 
 }  // namespace rondo::shard

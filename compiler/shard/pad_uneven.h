@@ -4,8 +4,8 @@
 // over them (a gated MLP's 11,008 on three devices), or are far more than what is summed over (a vocabulary's
 // 50,257 on four); and rows of tables. Weights get zeros (synthetic ones whatever follows). What is computed
 // beyond the old end is never seen: a matmul that sums over a padded dim reads zeros there, whoever else
-// reads it sees the old part, and an index beyond a table's old end is out of range as before. Heads are not
-// padded: caches are shaped by them.
+// reads it sees the old part, and an index beyond a table's old end is out of range as before. Heads:
+// pad_heads.h.
 #ifndef RONDO_COMPILER_SHARD_PAD_UNEVEN_H_
 #define RONDO_COMPILER_SHARD_PAD_UNEVEN_H_
 
@@ -20,15 +20,28 @@
 
 namespace rondo::shard {
 
+// A state that has more heads than the model says: indices `from * inner` and above of dim `dim` are
+// nobody's.
+struct PaddedState {
+  std::string input;
+  int dim = 0;
+  int64_t from = 0, to = 0, inner = 1;
+};
+
 struct PaddedDim {
   std::string name;  // of its first weight
   int64_t from = 0, to = 0;
   std::vector<std::shared_ptr<const ir::ConstantData>> weights;  // as they are now
+  bool heads = false;                                            // of attention, not indices of a dim
+  std::vector<PaddedState> states = {};
 };
 
 // Changes `graph`, whose results stay what they are but for the order of sums. Those named in `leave` stay.
 // Of equal graphs the same.
 std::vector<PaddedDim> PadUneven(const Costs& costs, const std::set<std::string>& leave, ir::Graph* graph);
+
+// The same for tables alone that nothing but lookups reads.
+void PadTables(const Costs& costs, ir::Graph* graph);
 
 }  // namespace rondo::shard
 

@@ -212,11 +212,11 @@ class Rewriter {
     return b->Select(below, outside, b->Select(fits, inside, outside));
   }
 
-  // What was read where `place` is this device's, else 0.
+  // What was read where `place` is this device's, else what changes no number that it is added to.
   NodeId OnlyOwn(NodeId read, NodeId place, const std::vector<std::string>& sources) {
     ir::Builder b(&out_);
     b.SetSources(sources);
-    const NodeId nothing = b.Scalar(b.dtype(read), 0);
+    const NodeId nothing = b.Scalar(b.dtype(read), -0.0);  // to which -0 adds up as well
     const int64_t own = out_.node(read).As<ir::IndexedAttrs>().dims[static_cast<size_t>(over_)].extent;
     return InRange(&b, place, own, read, nothing);
   }
@@ -296,7 +296,7 @@ class Rewriter {
     const auto data = ShareOf(node.As<ir::ConstantAttrs>().data, form, devices_, rank_);
     node.shape = data->shape;
     node.attrs = ir::ConstantAttrs{data};
-    const std::string key = held_ == nullptr ? "" : WeightKey(g_.node(id));
+    const std::string key = held_ == nullptr ? "" : WeightKey(*g_.node(id).As<ir::ConstantAttrs>().data);
     if (!key.empty()) (*held_)[key].push_back(form);
     return there[form] = out_.Add(std::move(node));
   }

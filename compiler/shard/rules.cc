@@ -32,14 +32,22 @@ std::vector<Axis> MatMulAxes(const Node& node) {
   return axes;
 }
 
-// Never along what is reduced: to sum a norm's few numbers over the devices is a message as dear as any
-// other.
+// Whether a node sums over its outermost dim: the experts of a mixture, the parts of a sum.
+bool SumsOutermost(const Node& node) {
+  const auto& attrs = node.As<ir::ReduceAttrs>();
+  return attrs.kind == ir::ReduceKind::kSum && attrs.axes == std::vector<int>{0} && IsFloat(node.dtype) &&
+         node.shape.rank > 1;
+}
+
+// Along what is reduced only where it is outermost: to sum a norm's few numbers over the devices is a message
+// as dear as any other.
 std::vector<Axis> ReduceAxes(const Node& node) {
   const auto& reduced = node.As<ir::ReduceAttrs>().axes;
   std::vector<Axis> axes;
   for (int d = 0; d < node.shape.rank; ++d) {
     if (std::find(reduced.begin(), reduced.end(), d) == reduced.end()) axes.push_back({{{d}}, {d}});
   }
+  if (SumsOutermost(node)) axes.push_back({{{0}}, {}, true});
   return axes;
 }
 
@@ -239,6 +247,7 @@ std::vector<Rule> RulesWith(const Graph& graph, const Node& node, int slot, Form
 std::vector<Rule> PartialRules(const Graph& graph, const Node& node) {
   if (node.dtype == DType::kBool) return {};
   if (node.op == Op::kView) return {{{kPartial}, kPartial}};
+  if (node.op == Op::kReduce && SumsOutermost(node)) return {{{kPartial}, kPartial}};
   if (node.op != Op::kPointwise) return {};
   // Inputs of another type would be summed in that.
   for (ir::NodeId in : node.inputs) {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "compiler/shard/assign.h"
 #include "compiler/shard/cut_weight.h"
 #include "compiler/shard/describe.h"
 #include "compiler/shard/given_forms.h"
+#include "compiler/shard/pad_heads.h"
 #include "compiler/shard/pad_uneven.h"
 #include "compiler/shard/rank_graph.h"
 
@@ -145,14 +147,24 @@ std::set<std::string> PaddedInVain(const std::vector<PaddedDim>& padded, const G
   return names;
 }
 
+// Whether each device has equally many of its heads, one range of them.
+bool IsDealtOut(const PaddedState& state, const Graph& padded, Form form, int64_t devices) {
+  for (const ir::GraphInput& input : padded.inputs) {
+    if (input.name != state.input || !IsSplit(form) || CopiesOf(form) != 1) continue;
+    const SplitDim split = DimOf(padded.node(input.node).shape, form, devices);
+    return split.dim == state.dim && split.inner * devices == state.to * state.inner;
+  }
+  return false;
+}
+
 std::string PaddedText(const std::vector<PaddedDim>& padded, int64_t devices) {
-  std::map<std::pair<int64_t, int64_t>, std::vector<std::string>> dims;
-  for (const PaddedDim& dim : padded) dims[{dim.from, dim.to}].push_back(dim.name);
+  std::map<std::tuple<bool, int64_t, int64_t>, std::vector<std::string>> dims;
+  for (const PaddedDim& dim : padded) dims[{dim.heads, dim.from, dim.to}].push_back(dim.name);
   std::string text;
   for (const auto& [dim, names] : dims) {
-    text += "\npadded, for " + std::to_string(devices) +
-            " devices to divide it: " + std::to_string(dim.first) + " to " + std::to_string(dim.second) +
-            ", " + names[0];
+    const auto& [heads, from, to] = dim;
+    text += "\npadded, for " + std::to_string(devices) + " devices to divide it: " + std::to_string(from) +
+            " to " + std::to_string(to) + (heads ? " heads, " : ", ") + names[0];
     if (names.size() > 1) text += " and " + std::to_string(names.size() - 1) + " more";
   }
   return text;
@@ -189,7 +201,7 @@ Status ShardAsItIs(const Graph& graph, const Costs& costs, const DeviceHints* hi
 }  // namespace
 
 Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph* out, StageNumber stage,
-                  const DeviceHints* hints, WeightForms* weights) {
+                  const DeviceHints* hints, WeightForms* weights, bool pad_states) {
   SeparateWeights(&graph);
   const Costs costs(graph, devices);
   const bool given = hints != nullptr && !hints->shares.empty();
@@ -199,11 +211,20 @@ Status ShardGraph(Graph graph, int64_t devices, StateForms* states, ShardedGraph
   for (;;) {
     Graph padded = graph;
     std::vector<PaddedDim> dims;
-    if (!given) dims = PadUneven(costs, leave, &padded);
+    if (!given) {
+      dims = PadHeads(costs, leave, pad_states, &padded);
+      for (PaddedDim& dim : PadUneven(costs, leave, &padded)) dims.push_back(std::move(dim));
+    }
     StateForms forms = *states;
     WeightForms held = weights == nullptr ? WeightForms() : *weights;
     RONDO_RETURN_IF_ERROR(ShardAsItIs(padded, costs, hints, stage, &forms, &held, out));
-    const std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
+    std::set<std::string> in_vain = PaddedInVain(dims, out->ranks[0]);
+    for (const PaddedDim& dim : dims) {
+      for (const PaddedState& state : dim.states) {
+        out->padded.push_back(state);
+        if (!IsDealtOut(state, padded, out->states[state.input], devices)) in_vain.insert(dim.name);
+      }
+    }
     const size_t before = leave.size();
     leave.insert(in_vain.begin(), in_vain.end());
     if (leave.size() > before) continue;

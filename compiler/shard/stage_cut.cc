@@ -218,13 +218,6 @@ RowRange RowsOn(const StageCut& cut, size_t state, int stage) {
   return {first - of.begin(), end - of.begin()};
 }
 
-std::string WeightKey(const ir::ConstantData& data) {
-  if (data.name.empty()) return "";
-  std::string key = data.name + " " + Name(data.dtype);
-  for (int64_t dim : data.shape) key += " " + std::to_string(dim);
-  return key;
-}
-
 StageCut CutAt(const Graph& graph, const StageOrder& order, const std::vector<size_t>& cuts) {
   StageCut cut;
   cut.stages = static_cast<int>(cuts.size()) + 1;
@@ -242,7 +235,8 @@ StageCut CutAt(const Graph& graph, const StageOrder& order, const std::vector<si
 
 Result<StageCut> CutStages(const Graph& graph, int stages, StagePlaces* places) {
   const Costs costs(graph, 2);
-  const StageOrder order = OrderStages(graph, costs);
+  StageOrder order = OrderStages(graph, costs);
+  if (order.nodes.size() < static_cast<size_t>(stages)) order = OrderStages(graph, costs, false);
   const std::vector<StateRows> states = FindStateRows(graph);
   const StageLoads loads(graph, costs, order, states);
   Search search(graph, order, loads, states, stages, *places);
@@ -314,24 +308,35 @@ class Placing {
   std::map<NodeId, std::set<size_t>> touches_;  // states whose rows can lie apart
 };
 
+// The first stage that has no node; -1 if all have.
+int EmptyStage(const StageOrder& order, const std::vector<int>& stage_of, int stages) {
+  std::vector<bool> has(static_cast<size_t>(stages), false);
+  for (NodeId id : order.nodes) has[static_cast<size_t>(stage_of[static_cast<size_t>(id)])] = true;
+  const auto empty = std::find(has.begin(), has.end(), false);
+  return empty == has.end() ? -1 : static_cast<int>(empty - has.begin());
+}
+
 }  // namespace
 
-Result<StageCut> CutAsGiven(const Graph& graph, const std::map<std::string, int>& given,
+Result<StageCut> CutAsGiven(const Graph& graph, const std::map<std::string, int>& given, int stages,
                             StagePlaces* places) {
   const Costs costs(graph, 2);
-  StageOrder order = OrderStages(graph, costs);
   const std::vector<StateRows> states = FindStateRows(graph);
-  RONDO_ASSIGN_OR_RETURN(const std::vector<int> stage_of, Placing(graph, order, states, given).Run());
+  StageOrder order = OrderStages(graph, costs);
+  RONDO_ASSIGN_OR_RETURN(std::vector<int> stage_of, Placing(graph, order, states, given).Run());
+  if (EmptyStage(order, stage_of, stages) >= 0) {
+    order = OrderStages(graph, costs, false);
+    RONDO_ASSIGN_OR_RETURN(stage_of, Placing(graph, order, states, given).Run());
+  }
+  if (const int empty = EmptyStage(order, stage_of, stages); empty >= 0)
+    return Status::Error(Code::kInvalidArgument, "no node is of stage %d", empty);
   const auto stage = [&](NodeId id) { return stage_of[static_cast<size_t>(id)]; };
   std::stable_sort(order.nodes.begin(), order.nodes.end(),
                    [&](NodeId a, NodeId b) { return stage(a) < stage(b); });
   std::vector<size_t> cuts;
   for (size_t at = 0; at < order.nodes.size(); ++at) {
     order.position[static_cast<size_t>(order.nodes[at])] = static_cast<int>(at);
-    for (; static_cast<int>(cuts.size()) < stage(order.nodes[at]); cuts.push_back(at)) {
-      if (!cuts.empty() && cuts.back() == at)
-        return Status::Error(Code::kInvalidArgument, "no node is of stage %zu", cuts.size());
-    }
+    if (at > 0 && stage(order.nodes[at]) != stage(order.nodes[at - 1])) cuts.push_back(at);
   }
   const StageLoads loads(graph, costs, order, states);
   for (size_t cut : cuts) {

@@ -45,7 +45,7 @@ Result<StageCut> CutStages(const ir::Graph& graph, int stages, StagePlaces* plac
 // are on the first stage that they can be on. kInvalidArgument, by node, for stages that contradict the
 // graph: a node before what it reads, a state on two of them, one that has no node. The stages must be as
 // many as the model has.
-Result<StageCut> CutAsGiven(const ir::Graph& graph, const std::map<std::string, int>& stage_of,
+Result<StageCut> CutAsGiven(const ir::Graph& graph, const std::map<std::string, int>& stage_of, int stages,
                             StagePlaces* places);
 
 // The same at places that are chosen: before positions `cuts` of the order, ascending; one stage more than
@@ -54,9 +54,6 @@ StageCut CutAt(const ir::Graph& graph, const StageOrder& order, const std::vecto
 
 // The rows of a state that a stage holds.
 RowRange RowsOn(const StageCut& cut, size_t state, int stage);
-
-// The key of a weight in StagePlaces; empty if it has no name.
-std::string WeightKey(const ir::ConstantData& data);
 
 }  // namespace rondo::shard
 

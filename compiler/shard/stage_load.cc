@@ -76,8 +76,9 @@ bool HasEpilogue(Op op) { return op == Op::kMatMul || op == Op::kConv; }
 
 }  // namespace
 
-StageOrder OrderStages(const Graph& graph, const Costs& costs) {
-  const std::vector<double> repeating = Repeating(graph, kMessagesToRepeat * costs.OfMessage()).Run();
+StageOrder OrderStages(const Graph& graph, const Costs& costs, bool repeat) {
+  const double most = repeat ? kMessagesToRepeat * costs.OfMessage() : -1;
+  const std::vector<double> repeating = Repeating(graph, most).Run();
   StageOrder order;
   order.position.assign(static_cast<size_t>(graph.size()), -1);
   for (NodeId id : graph.TopologicalOrder()) {

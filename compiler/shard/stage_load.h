@@ -18,7 +18,8 @@ struct StageOrder {
   std::vector<ir::NodeId> nodes;  // in the graph's order
   std::vector<int> position;      // by node: among `nodes`, or -1
 };
-StageOrder OrderStages(const ir::Graph& graph, const Costs& costs);
+// `repeat` false: those, too, for graphs of too little work otherwise.
+StageOrder OrderStages(const ir::Graph& graph, const Costs& costs, bool repeat = true);
 
 // Borrows the graph. All in the currency of costs.h.
 class StageLoads {

@@ -90,12 +90,12 @@ std::string DescribeShared(const std::vector<Graph>& stages) {
 
 Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out,
                      const DeviceHints* hints) {
-  int said = 0;  // stages of the model's own
+  int64_t said = 0;  // stages of the model's own
   if (hints != nullptr) {
-    for (const auto& [node, stage] : hints->stages) said = std::max(said, stage + 1);
+    for (const auto& [node, stage] : hints->stages) said = std::max(said, int64_t{stage} + 1);
   }
   Result<StageCut> found =
-      said == stages ? CutAsGiven(graph, hints->stages, places) : CutStages(graph, stages, places);
+      said == stages ? CutAsGiven(graph, hints->stages, stages, places) : CutStages(graph, stages, places);
   if (!found.ok()) return found.status();
   const StageCut& cut = *found;
   const std::vector<Transfer> transfers = FindTransfers(graph, cut, host);
@@ -115,18 +115,6 @@ Status CutIntoStages(const Graph& graph, int stages, bool host, StagePlaces* pla
                  std::to_string(said) + " stages";
   }
   return Status::Ok();
-}
-
-std::vector<ir::Graph> OnEveryDevice(const ir::Graph& stage, int64_t devices) {
-  std::vector<ir::Graph> all(static_cast<size_t>(devices), stage);
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    for (ir::NodeId id = 0; id < stage.size(); ++id) {
-      if (stage.node(id).op != ir::Op::kCollective) continue;
-      for (uint32_t& device : all[rank].node(id).As<ir::CollectiveAttrs>().group)
-        device = device * static_cast<uint32_t>(devices) + static_cast<uint32_t>(rank);
-    }
-  }
-  return all;
 }
 
 }  // namespace rondo::shard

@@ -35,10 +35,6 @@ struct StagedGraph {
 Status CutIntoStages(const ir::Graph& graph, int stages, bool host, StagePlaces* places, StagedGraph* out,
                      const DeviceHints* hints = nullptr);
 
-// What each of so many devices runs of a stage (or of a whole model) if all do all of it: alike, but for whom
-// they send to: the device of the same rank in the other stage.
-std::vector<ir::Graph> OnEveryDevice(const ir::Graph& stage, int64_t devices);
-
 }  // namespace rondo::shard
 
 #endif  // RONDO_COMPILER_SHARD_STAGES_H_

@@ -149,7 +149,7 @@ Status CudaCollectives::Connect(const Program& program, uint32_t number, Span<co
                   }) > 1;
       }
     }
-    kernels_[i] = ChooseSmall(means_.kernels, point, shared);
+    kernels_[i] = ChooseSmall(means_.kernels, point, shared, means_.small_up_to);
   }
   if (first == nullptr) return Status::Ok();
   if (!ranks.ok()) return Status::Error(Code::kOutOfMemory, "no host memory for a communicator");

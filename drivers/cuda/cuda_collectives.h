@@ -59,7 +59,8 @@ struct CollectiveMeans {
   PeerTable* peers = nullptr;
   Processes* processes = nullptr;  // with which plans are run, by NCCL alone; null: this process alone
   CollectiveKernels kernels = CollectiveKernels::kNccl;
-  uint64_t limit_ns = 0;  // that a rank of a small collective waits for another
+  Span<const SmallUpTo> small_up_to = {};  // with kAuto: what was measured
+  uint64_t limit_ns = 0;                   // that a rank of a small collective waits for another
 };
 
 class CudaCollectives {

@@ -39,16 +39,19 @@ class CudaDriver final : public Driver {
   }
 
   // The rest of making it. False when out of memory.
-  bool Prepare(const char* library_path, double connect_seconds) {
-    if (library_path == nullptr) library_path = "";
+  bool Prepare(const CudaOptions& options) {
+    const char* const library_path = options.library_path == nullptr ? "" : options.library_path;
     library_path_ = GrowingList<char>(library_path, std::strlen(library_path) + 1);
     devices_ = GrowingList<cuda::CudaDevice*>::Filled(count_, nullptr);
+    small_up_to_ = GrowingList<SmallUpTo>(options.small_up_to.data(), options.small_up_to.size());
+    means_.small_up_to = {small_up_to_.data(), small_up_to_.size()};
+    const bool memory = library_path_.ok() && devices_.ok() && small_up_to_.ok();
     Result<const nccl::Api*> nccl = nccl::OpenApi(library_path);
     means_.nccl_status = nccl.status();
-    if (!library_path_.ok() || !devices_.ok() || !nccl.ok()) return library_path_.ok() && devices_.ok();
+    if (!memory || !nccl.ok()) return memory;
     nccl_version_ = nccl::VersionOf(**nccl);
     table_.reset(new (std::nothrow) cuda::CommunicatorTable(
-        **nccl, static_cast<uint64_t>(connect_seconds * 1e9), Hooks(), thread_hooks_));
+        **nccl, static_cast<uint64_t>(options.connect_seconds * 1e9), Hooks(), thread_hooks_));
     means_.nccl = table_.get();
     return table_ != nullptr;
   }
@@ -195,6 +198,7 @@ class CudaDriver final : public Driver {
   const uint32_t count_;
   Processes* const processes_;      // null: alone
   GrowingList<char> library_path_;  // with its end
+  GrowingList<SmallUpTo> small_up_to_;
   std::mutex mutex_;
   GrowingList<cuda::CudaDevice*> devices_;  // null: not opened
   cuda::PeerTable peers_;
@@ -218,8 +222,7 @@ Result<Driver*> CreateCudaDriver(const CudaOptions& options) {
   }
   if (count <= 0) return Status::Error(Code::kUnsupported, "the NVIDIA driver finds no GPU on this machine");
   CudaDriver* driver = new (std::nothrow) CudaDriver(*api, version, static_cast<uint32_t>(count), options);
-  if (driver != nullptr && driver->Prepare(options.library_path, options.connect_seconds))
-    return static_cast<Driver*>(driver);
+  if (driver != nullptr && driver->Prepare(options)) return static_cast<Driver*>(driver);
   delete driver;
   return Status::Error(Code::kOutOfMemory, "no host memory for the cuda driver");
 }

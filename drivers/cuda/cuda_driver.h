@@ -28,6 +28,14 @@ enum class CollectiveKernels : uint8_t {
 // Of "nccl", "small" or "auto". kInvalidArgument: `name` is none of them.
 Result<CollectiveKernels> ParseCollectiveKernels(std::string_view name);
 
+// What was measured of a kind of collectives: up to so many bytes (SyncPoint::bytes) small kernels are
+// quicker than NCCL; 0: never.
+struct SmallUpTo {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  uint32_t ranks = 2;
+  uint64_t bytes = 0;
+};
+
 struct CudaOptions {
   // Folders, separated by ':', in which libraries (NCCL, cuBLASLt) are looked for before the system's places.
   // Need not outlive the call.
@@ -37,6 +45,8 @@ struct CudaOptions {
   // Those that run plans together with this one; must outlive the driver. Null: this process alone.
   Processes* processes = nullptr;
   CollectiveKernels collectives = CollectiveKernels::kNccl;
+  // With kAuto, instead of an estimate, where no two ranks are of one GPU. The same in all processes; copied.
+  Span<const SmallUpTo> small_up_to = {};
   // How long a rank of a small collective waits for another before its run fails.
   double collective_seconds = 60;
   // Custom ops that plans may call, on the host between graphs; must outlive the driver. Null: plans that

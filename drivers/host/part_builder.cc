@@ -149,10 +149,12 @@ Status PartBuilder::BuildScalars() {
       const bool arg = ReducesToPosition(inst.op);
       slot.type = arg ? TapeType::kI64 : of;
       if (!reduce) continue;
-      if (slot.reduce != TapeOp::kConst) return Fail("a row scalar that is reduced twice");
+      const bool last = arg && inst.imm.i != 0;
+      if (slot.reduce != TapeOp::kConst && (slot.reduce != inst.op || slot.of != of || slot.last != last))
+        return Fail("a row scalar that is reduced in two ways");
       slot.reduce = inst.op;
       slot.of = of;
-      slot.last = arg && inst.imm.i != 0;
+      slot.last = last;
     }
   }
   return Status::Ok();

@@ -123,6 +123,21 @@ std::optional<double> MeasuredTimes::OfCollective(CollectiveOp op, uint64_t byte
   return std::nullopt;
 }
 
+std::optional<uint64_t> MeasuredTimes::SmallUpTo(CollectiveOp op, size_t ranks) const {
+  std::optional<uint64_t> largest;
+  for (const MeasuredCollective& collective : collectives) {
+    if (collective.op != op || collective.ranks != ranks || !collective.small) continue;
+    for (const auto& [bytes, time] : collective.microseconds) {
+      const std::optional<double> nccl = OfCollective(op, bytes, ranks, false);
+      if (!nccl) break;
+      if (!largest) largest = 0;
+      if (time >= *nccl) break;
+      largest = bytes;
+    }
+  }
+  return largest;
+}
+
 MeasuredTimes MeasuredTimes::ThoseOf(const PlanData& plan) const {
   MeasuredTimes part = {profile, {}, {}};
   for (const Kernel& kernel : plan.kernels) {

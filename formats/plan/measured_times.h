@@ -49,6 +49,9 @@ struct MeasuredTimes {
 
   std::optional<double> OfKernel(const Kernel& kernel) const;
   std::optional<double> OfCollective(CollectiveOp op, uint64_t bytes, size_t ranks, bool small) const;
+  // The largest size up to which kernels over peer memory take less than NCCL; 0: none. Nothing where not
+  // both were measured.
+  std::optional<uint64_t> SmallUpTo(CollectiveOp op, size_t ranks) const;
   // The part that kernels and sync points of `plan` may ask for.
   MeasuredTimes ThoseOf(const PlanData& plan) const;
 };

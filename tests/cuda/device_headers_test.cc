@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "compiler/codegen/cuda/compile_units.h"
+#include "compiler/codegen/cuda/device/attention_fma_layout.h"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
 #include "compiler/codegen/cuda/device/few_rows_layout.h"
 #include "compiler/codegen/cuda/device/tma_layout.h"
@@ -110,6 +111,7 @@ TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode
   const cuda::TmaMatmul tma = {128, 192, 1, 2, 1, 1, 0, 4, 8, 1, 0, 12};
   const cuda::FewRowsMatmul few_rows = {7, 2, 4, 9, 2, 1, 0, 1, 1};
   const cuda::StagedAttention attention = {64, 128, 4, 128, 2, 1, 1};
+  const cuda::FmaAttention fma = {2, 40, 72, 2};
   const cuda::Window window = {4, 8, 3, 7, 2, 1, 1};
   const auto same = [](const std::string& text, int value) {
     return "static_assert(" + text + " == " + std::to_string(value) + ", \"\");\n";
@@ -118,8 +120,8 @@ TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode
                     tma_text = cuda::Aggregate("TmaMatmul", tma),
                     rows_text = cuda::Aggregate("FewRowsMatmul", few_rows);
   std::string text;
-  for (const char* header :
-       {"tile_layout.h", "tma_layout.h", "few_rows_layout.h", "attention_staged_layout.h", "window_layout.h"})
+  for (const char* header : {"tile_layout.h", "tma_layout.h", "few_rows_layout.h",
+                             "attention_staged_layout.h", "attention_fma_layout.h", "window_layout.h"})
     text += "#include \"" + kFolder + header + "\"\n";
   text += same(tile_text + ".b_constant", 1) + same(tile_text + ".a_vector", -8) +
           same(tile_text + ".mma_layout().shared(5)", tile.mma_layout().shared(5)) +
@@ -128,6 +130,7 @@ TEST(DeviceHeaders, WhatTheCompilerWritesOfAStructureIsThatStructureInDeviceCode
           same(tma_text + ".threads()", tma.threads()) + same(rows_text + ".b_constant", 1) +
           same(rows_text + ".besides_stages(4096)", few_rows.besides_stages(4096)) +
           same(cuda::Aggregate("StagedAttention", attention) + ".shared()", attention.shared()) +
+          same(cuda::Aggregate("FmaAttention", fma) + ".shared()", fma.shared()) +
           same(cuda::Aggregate("Window", window) + ".span()", window.span());
   const Result<std::vector<uint8_t>> code = CompileCuda(text, "sm_90a", "");
   ASSERT_TRUE(code.ok()) << code.status().message();

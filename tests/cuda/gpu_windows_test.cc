@@ -59,6 +59,21 @@ TEST(GpuWindows, PoolsMatchTheReference) {
   suite.Run();
 }
 
+TEST(GpuWindows, TheGreatestOfBytesMatchesTheReference) {
+  Suite suite;
+  uint32_t seed = 300;
+  const WindowCase cases[] = {
+      {Combine::kMax, 1, 64, {56, 56}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, true},
+      {Combine::kMax, 2, 12, {9, 17}, {2, 3}, {1, 1}, {1, 2}, {0, 2}, {1, 0}, true, true},
+      {Combine::kMax, 1, 5, {13, 11}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}},
+  };
+  for (const WindowCase& v : cases) {
+    for (DType type : {DType::kU8, DType::kI8}) AddWindows(&suite, v, type, seed++);
+  }
+  suite.Run();
+  EXPECT_EQ(suite.Count("WindowLine<"), 2 * std::size(cases));
+}
+
 TEST(GpuWindows, ReductionsOfRowsSideBySideMatchTheReference) {
   Suite suite;
   uint32_t seed = 800;

@@ -80,6 +80,18 @@ TEST(CudaTemplates, FewQueriesOrBlocksLeaveKeysToTheirWarps) {
   EXPECT_FALSE(Has(Text(few_blocks.maker, small), "staged_attention<"));
 }
 
+TEST(CudaTemplates, BlocksOfQueriesInFloatsShareTheirKeysInSharedMemory) {
+  AttentionMaker few({12, 1, 128, 32, 128, 32}, DType::kF32), many({192, 1, 256, 64, 256, 64}, DType::kF32),
+      odd({12, 1, 128, 30, 128, 30}, DType::kF32);
+  EXPECT_TRUE(
+      Has(Text(few.maker), "fma_attention<FmaAttention{1, 32, 32, 2}"));  // a block for each 16 queries
+  EXPECT_EQ(Text(few.maker).grid, 12u * 8);
+  EXPECT_TRUE(Has(Text(many.maker), "fma_attention<FmaAttention{4, 64, 64, 2}"));
+  EXPECT_TRUE(Has(Text(many.maker, kAmpere), "fma_attention<"));
+  EXPECT_FALSE(Has(Text(odd.maker), "fma_attention<"));              // vectors of four have no such end
+  EXPECT_FALSE(Has(Text(few.maker, kHopper, 4), "fma_attention<"));  // nor would they be aligned
+}
+
 TEST(CudaTemplates, AttentionIsComputedByTheCandidateThatIsAskedFor) {
   AttentionMaker attention({12, 1, 128, 64, 128, 64}, DType::kF16);
   const Kernel kernel = attention.maker.Make();
@@ -173,10 +185,32 @@ TEST(CudaTemplates, RowsAreReadOnceAndKeptInRegisters) {
   EXPECT_NE(first, std::string::npos);
   EXPECT_EQ(text.text.find("load_words", first + 1), std::string::npos);
   EXPECT_EQ(text.grid, 3u);  // a warp a row
-  RowMaker wide(19, 4096, DType::kF16), odd(19, 49, DType::kF16), endless(2, 1 << 20, DType::kF16);
+  RowMaker wide(19, 4096, DType::kF16), odd(19, 49, DType::kF16), endless(999, 1 << 20, DType::kF16);
   EXPECT_EQ(Text(wide.maker).grid, 19u);  // a block a row
   EXPECT_FALSE(Has(Text(odd.maker), "load_words"));
   EXPECT_FALSE(Has(Text(endless.maker), "load_words"));
+}
+
+TEST(CudaTemplates, BlocksOfAClusterShareLongRowsWhereThereAreFew) {
+  const auto clusters = [](int64_t rows, int64_t elements, const CudaTarget& target) {
+    RowMaker row(rows, elements, DType::kF16);
+    const KernelText text = Text(row.maker, target);
+    for (int blocks : {2, 4, 8}) {
+      if (!Has(text, "__cluster_dims__(" + std::to_string(blocks))) continue;
+      EXPECT_EQ(text.grid, static_cast<uint32_t>(rows * blocks));
+      EXPECT_TRUE(Has(text, "team_send<Sum, float, " + std::to_string(blocks)));
+      return blocks;
+    }
+    EXPECT_FALSE(Has(text, "team_"));
+    return 1;
+  };
+  EXPECT_EQ(clusters(1, 128256, kHopper), 8);
+  EXPECT_EQ(clusters(16, 128256, kHopper), 8);
+  EXPECT_EQ(clusters(40, 50257, kHopper), 2) << "elements one by one";
+  EXPECT_EQ(clusters(16, 1 << 22, kHopper), 8) << "too long for registers";
+  EXPECT_EQ(clusters(400, 128256, kHopper), 1) << "rows enough";
+  EXPECT_EQ(clusters(1, 8192, kHopper), 1) << "too short";
+  EXPECT_EQ(clusters(16, 128256, kAmpere), 1);
 }
 
 TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
@@ -195,6 +229,25 @@ TEST(CudaTemplates, MapsMoveSixteenBytesAThreadWhereAlignmentAllows) {
   EXPECT_EQ(Text(maker, kHopper, 2).grid, 32u);  // 1
 }
 
+TEST(CudaTemplates, BytesMoveAsVectors) {
+  Arena arena;
+  PartMaker maker(&arena);
+  maker.loops = {16, 512};
+  maker.part.skeleton = Skeleton::kMap;
+  maker.part.outer = 2;
+  const uint16_t x = maker.Operand(DType::kU8, Mode::kRead, {0, 1}),
+                 y = maker.Operand(DType::kI8, Mode::kWrite, {0, 1});
+  TapeMaker body;
+  body.Store(y, DType::kI8, body.Load(x, DType::kU8));
+  maker.part.body = maker.Keep(body);
+  const KernelText text = Text(maker);
+  EXPECT_TRUE(Has(text, "widen_u8<8>") && Has(text, "store_i8<8>")) << text.text;
+  EXPECT_EQ(text.grid, 4u);
+  EXPECT_FALSE(Has(Text(maker, kHopper, 2), "store_i8<"));  // two bytes are no word
+  const Result<std::vector<uint8_t>> code = CompileCuda(text.text, "sm_90a", "");
+  EXPECT_TRUE(code.ok()) << code.status().message();
+}
+
 struct WindowText {
   Arena arena;
   PartMaker maker{&arena};
@@ -205,6 +258,13 @@ struct WindowText {
     text = Text(maker, kHopper, alignment);
   }
 };
+
+TEST(CudaTemplates, TheGreatestOfBytesIsFoundAmongTheFloatsThatTheyAre) {
+  WindowCase v{Combine::kMax, 1, 64, {56, 56}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, true};
+  EXPECT_TRUE(Has(WindowText(v, DType::kU8).text, "WindowLine<LaneU8, WINDOW_MAX, "));
+  v.combine = Combine::kSum;
+  EXPECT_FALSE(Has(WindowText(v, DType::kU8).text, "WindowLine<"));
+}
 
 TEST(CudaTemplates, ConvolutionsOfOneChannelAGroupSlideAlongTheLastAxis) {
   WindowCase v{Combine::kProduct, 1, 96, {56, 56}, {7, 7}, {1, 1}, {1, 1}, {3, 3}, {3, 3}, true, true};

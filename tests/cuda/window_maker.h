@@ -72,7 +72,8 @@ inline void MakeWindows(const WindowCase& v, DType type, PartMaker* maker) {
                  residual = maker->Operand(type, Mode::kRead, place),
                  out = maker->Operand(type, Mode::kWrite, place);
   TapeMaker tape;
-  uint16_t x = tape.Add(TapeOp::kAcc, TapeType::kF32, 0);
+  part.acc_type = NaturalType(type);
+  uint16_t x = tape.Add(TapeOp::kAcc, part.acc_type, 0);
   x = tape.Binary(TapeOp::kAdd, x, tape.Load(bias, type));
   x = tape.Binary(TapeOp::kAdd, x, tape.Load(residual, type));
   tape.Store(out, type, x);

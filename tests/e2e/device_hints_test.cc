@@ -16,12 +16,12 @@ constexpr int64_t kTokens = 4, kSize = 64, kInner = 128;
 // y = x + relu(x up) down, twice.
 class HintedModel : public ModelMaker {
  public:
-  HintedModel() {
-    Input("x", {kTokens, kSize});
+  explicit HintedModel(int64_t size = kSize, int64_t inner = kInner) {
+    Input("x", {kTokens, size});
     std::string x = "x";
     for (const std::string n : {"0", "1"}) {
-      Weight("up" + n, {kSize, kInner}, n == "0" ? 3 : 7);
-      Weight("down" + n, {kInner, kSize}, n == "0" ? 5 : 9);
+      Weight("up" + n, {size, inner}, n == "0" ? 3 : 7);
+      Weight("down" + n, {inner, size}, n == "0" ? 5 : 9);
       Node("MatMul", {x, "up" + n}, {"h" + n});
       Node("Relu", {"h" + n}, {"a" + n});
       Node("MatMul", {"a" + n, "down" + n}, {"p" + n});
@@ -87,7 +87,7 @@ class DeviceHintsTest : public testing::Test {
 
   static std::vector<float> Run(LiveModel& model) {
     auto buffers = model.MakeBuffers(0);
-    std::vector<float> x(kTokens * kSize);
+    std::vector<float> x(buffers.input_bytes[0].size() / 4);
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 13) / 13 - 0.4f;
     std::memcpy(buffers.input_bytes[0].data(), x.data(), x.size() * 4);
     const Status status =
@@ -245,6 +245,15 @@ TEST_F(DeviceHintsTest, ContradictionsAreToldByNode) {
   HintedModel shares;
   shares.Deal("h0", "up0", 1, 2, {0});
   ExpectRefused(shares, {"MatMul_h0", "has 2 shares for 1 devices"});
+  HintedModel none;
+  none.Deal("h0", "up0", 1, 0);
+  ExpectRefused(none, {"MatMul_h0", "\"up0\", axis 1: 0 shares; 1 or more are needed"});
+  HintedModel other;
+  other.Deal("h0", "up0", 1, 2)
+      ->mutable_sharded_dim(0)
+      ->mutable_simple_sharding(0)
+      ->set_dim_value(kInner / 2);
+  ExpectRefused(other, {"MatMul_h0", "\"up0\", axis 1: its dims make 64; it is 128"});
   HintedModel device;
   device.Deal("h0", "up0", 1, 2, {1, 2});
   ExpectRefused(device, {"MatMul_h0", "\"up0\" is on device 2 of 2"});
@@ -256,6 +265,21 @@ TEST_F(DeviceHintsTest, ContradictionsAreToldByNode) {
   backwards.Hint("h0")->set_pipeline_stage(1);
   backwards.Hint("p0")->set_pipeline_stage(0);
   ExpectRefused(backwards, {"MatMul_p0", "is of stage 0, but comes after", "which is of stage 1"}, 1, 2);
+}
+
+// What comes from inputs and small weights is on no stage, as a rule; where a stage would have nothing else,
+// it is. A stage without any node is told.
+TEST_F(DeviceHintsTest, StagesOfLittleWorkAreStagesToo) {
+  HintedModel small(8, 16);
+  small.Hint("p0")->set_pipeline_stage(0);
+  small.Hint("h1")->set_pipeline_stage(1);
+  EXPECT_NE(ExpectSame(small, 1, 2).find("the stages are those of the model's configuration"),
+            std::string::npos);
+  HintedModel gap;
+  gap.Configuration("three", 3);
+  gap.Hint("h0", "three")->set_pipeline_stage(0);
+  gap.Hint("p1", "three")->set_pipeline_stage(2);
+  ExpectRefused(gap, {"no node is of stage 1"}, 1, 3);
 }
 
 }  // namespace

@@ -88,6 +88,70 @@ TEST_F(Structure, WhatIsQuantisedAndBackInOneKernelStaysAFloat) {
   EXPECT_EQ(widened(DType::kU8, false, 0, 255), 1);
 }
 
+// The greatest and the least of rows, then of all, and what is computed of both.
+TEST_F(Structure, ReductionsOfTheSameRowsAreOneKernelEach) {
+  const NodeId x = Input(Shape{4, 6, 16});
+  const auto extreme = [&](ir::ReduceKind kind) {
+    return b_.Reduce(kind, b_.Reduce(kind, x, {2}, true), {0, 1, 2}, false);
+  };
+  const NodeId max = b_.BinaryScalar(TapeOp::kMax, extreme(ir::ReduceKind::kMax), 0);
+  const NodeId min = b_.BinaryScalar(TapeOp::kMin, extreme(ir::ReduceKind::kMin), 0);
+  const NodeId scale = b_.BinaryScalar(TapeOp::kDiv, b_.Sub(max, min), 255);
+  const NodeId zero = b_.Unary(TapeOp::kRound, b_.Div(b_.Unary(TapeOp::kNeg, min), scale));
+  const NodeId y = b_.Add(b_.Unary(TapeOp::kRound, b_.Div(x, scale)), zero);
+  graph_.outputs.push_back({"y", y});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+  ASSERT_EQ(program.ops.size(), 3u);
+  EXPECT_EQ(program.ops[0].kernel.parts[0].scalars, 2);
+  EXPECT_EQ(program.ops[1].kernel.parts[0].skeleton, Skeleton::kReduction);
+  EXPECT_EQ(program.ops[2].kernel.parts[0].skeleton, Skeleton::kMap);
+}
+
+// But what one of them waits for is no part of the other's kernel.
+TEST_F(Structure, ReductionsThatWaitForOneAnotherAreKernelsOfTheirOwn) {
+  const NodeId x = Input(Shape{6, 16});
+  const NodeId max = b_.Reduce(ir::ReduceKind::kMax, x, {1}, true);
+  const NodeId y = b_.MatMul(b_.Reshape(max, Shape{1, 6}), Input(Shape{6, 96}));
+  const NodeId min = b_.Reduce(ir::ReduceKind::kMin, b_.Reshape(y, Shape{6, 16}), {1}, true);
+  graph_.outputs.push_back({"y", b_.Add(max, min)});
+  EXPECT_EQ(ExpectFusionKeepsMeaning(graph_, 1).ops.size(), 3u);
+}
+
+TEST_F(Structure, SmallReductionsOfOneDepthAreOneKernel) {
+  const NodeId x = Input(Shape{6, 16}), y = Input(Shape{5, 3, 8});
+  graph_.outputs.push_back({"a", b_.Reduce(ir::ReduceKind::kSum, x, {1}, false)});
+  graph_.outputs.push_back({"b", b_.Reduce(ir::ReduceKind::kMax, y, {1}, false)});
+  const LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+  ASSERT_EQ(program.ops.size(), 1u);
+  EXPECT_EQ(program.ops[0].kernel.parts.size(), 2u);
+}
+
+// GPUs multiply bytes in lines along K: a B that is computed is written so, whatever else reads it.
+TEST_F(Structure, ComputedBytesLieAlongKForGpus) {
+  const auto strides = [](const char* target) {
+    Graph graph;
+    Builder b(&graph);
+    const auto bytes = [&](const char* name, const Shape& shape) {
+      return b.Cast(b.BinaryScalar(TapeOp::kMul, b.Input(name, DType::kF32, shape), 9), DType::kI8);
+    };
+    const NodeId x = bytes("x", Shape{8, 32}), y = bytes("y", Shape{32, 16});
+    graph.outputs.push_back({"y", b.Cast(b.MatMul(x, y), DType::kF32)});
+    graph.outputs.push_back({"sums", b.Reduce(ir::ReduceKind::kSum, b.Cast(y, DType::kF32), {0}, false)});
+    FuseOptions options;
+    options.target = ParseTargets(target)->deciding();
+    const LoweredProgram program = ExpectFusionKeepsMeaning(graph, 1, options);
+    for (const LoweredOp& op : program.ops) {
+      const Part& part = op.kernel.parts[0];
+      if (part.skeleton != Skeleton::kContraction) continue;
+      const Operand& rhs = part.operands[part.rhs[0]];
+      return rhs.strides[part.loops.size() - 1];
+    }
+    return int64_t{0};
+  };
+  EXPECT_EQ(strides("cuda:sm_90a"), 1);
+  EXPECT_EQ(strides("host"), 16);
+}
+
 TEST_F(Structure, ANormIsOneReductionWithItsPointwiseTail) {
   NodeId x = Input(Shape{2, 3, 16});
   LoweredProgram program = FuseTo({Silu(RmsNorm(x, Weight(Shape{16})))});
@@ -114,6 +178,34 @@ TEST_F(Structure, AKeptRowIsNotTakenForTheValuesOfOtherRows) {
   LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
   ASSERT_EQ(program.ops.size(), 1u);
   EXPECT_EQ(program.ops[0].kernel.parts[0].kept, 1);
+}
+
+// Sixteen scalars a row are enough for any number of reductions one after the other: a search by halves.
+TEST_F(Structure, ReductionsOneAfterTheOtherAreOneKernelWhoseStagesRepeat) {
+  NodeId x = b_.BinaryScalar(TapeOp::kMax, Input(Shape{3, 32}), -9);
+  NodeId at = b_.Reduce(ir::ReduceKind::kMin, x, {1}, true);
+  NodeId width = b_.Sub(b_.Reduce(ir::ReduceKind::kMax, x, {1}, true), at);
+  for (int round = 0; round < 20; ++round) {
+    width = b_.BinaryScalar(TapeOp::kMul, width, 0.5);
+    NodeId next = b_.Add(at, width), from = at;
+    NodeId above = b_.Cast(b_.Binary(TapeOp::kLessEqual, next, x), DType::kF32);
+    NodeId enough = b_.Binary(TapeOp::kLessEqual, b_.Scalar(DType::kF32, 5),
+                              b_.Reduce(ir::ReduceKind::kSum, above, {1}, true));
+    at = b_.Select(enough, next, from);
+    width = b_.Sub(next, from);
+  }
+  graph_.outputs.push_back({"y", at});
+  LoweredProgram program = ExpectFusionKeepsMeaning(graph_, 1);
+  ASSERT_EQ(program.ops.size(), 1u);
+  const Part& part = program.ops[0].kernel.parts[0];
+  EXPECT_LE(part.scalars, 8);
+  ASSERT_EQ(part.stages.size(), 2 * 21u) << "elements and a row in turns";
+  for (size_t s = 5; s + 5 < part.stages.size(); ++s) {
+    const Tape a = part.stages[s].tape, b = part.stages[s + 2].tape;
+    EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TapeInst& p, const TapeInst& q) {
+      return p.op == q.op && p.arg == q.arg && p.a == q.a && p.b == q.b && p.c == q.c;
+    })) << s;
+  }
 }
 
 TEST_F(Structure, AnAnnotationKeepsATwinOutOfAProduct) {

@@ -170,7 +170,6 @@ TEST(AppendSamplingTest, WithoutATemperatureItIsTheGreatest) {
   EXPECT_EQ(draws, (std::vector<int64_t>{1, 8, 2, 10}));
 }
 
-// In one part; in parts that divide it; and where none does.
 TEST(AppendSamplingTest, LargeVocabulariesAreDrawnFromAlike) {
   for (int64_t words : {1000, 2000, 2011}) {
     Drawn drawn(Shape({2, words}));

@@ -25,6 +25,8 @@ ELSEWHERE = {
     r"python3 tools/bench/": "needs a GPU, PyTorch or ONNX Runtime",
     r"for model in ": "minutes of compiling for peers.py",
     r"(mpirun|torchrun|srun) ": "tests/processes/command_test.sh starts processes as these do",
+    r"\S*rondo compile encode=encoder_model.onnx": "needs the three exports of a model; tools/bench/ort_encoders.py makes and compares them",
+    r"\S*rondo generate t5.rondo": "the same",
     r"strip ": "carries binaries to another machine",
 }
 

@@ -76,6 +76,17 @@ TEST(MeasuredTimes, OfACollectiveAreInProportionAndEndAtFourTimesTheLargest) {
   EXPECT_FALSE(SomeTimes().collectives[1].Of(8192).has_value());
 }
 
+TEST(MeasuredTimes, SayUpToWhereSmallKernelsAreQuicker) {
+  MeasuredTimes times = SomeTimes();
+  EXPECT_EQ(times.SmallUpTo(CollectiveOp::kAllReduce, 2), 4096u);
+  times.collectives[1].microseconds = {{4096, 3.5}, {16384, 4}, {65536, 9.5}, {262144, 1}};
+  EXPECT_EQ(times.SmallUpTo(CollectiveOp::kAllReduce, 2), 16384u);
+  times.collectives[1].microseconds[4096] = 8;
+  EXPECT_EQ(times.SmallUpTo(CollectiveOp::kAllReduce, 2), 0u);
+  EXPECT_FALSE(times.SmallUpTo(CollectiveOp::kAllReduce, 8).has_value());
+  EXPECT_FALSE(times.SmallUpTo(CollectiveOp::kReduceScatter, 8).has_value());
+}
+
 TEST(MeasuredTimes, AreFittedByALineThatGoesThroughThem) {
   MeasuredCollective exact = {CollectiveOp::kAllReduce, 2};
   for (uint64_t bytes : {1000, 5000, 100000})

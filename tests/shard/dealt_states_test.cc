@@ -59,8 +59,8 @@ std::vector<Tensor> AsLeft(const CompiledPlan& compiled, std::vector<Tensor> giv
 }
 
 TEST(DealtStates, AreWhatWasDealtOut) {
-  for (const Sharing& sharing :
-       {Sharing{2, 1}, Sharing{4, 1}, Sharing{1, 2}, Sharing{1, 3}, Sharing{2, 2}, Sharing{2, 1, true}}) {
+  for (const Sharing& sharing : {Sharing{2, 1}, Sharing{3, 1}, Sharing{4, 1}, Sharing{1, 2}, Sharing{1, 3},
+                                 Sharing{2, 2}, Sharing{2, 1, true}}) {
     const CompiledPlan compiled = Decode(sharing);
     const std::vector<StateShare>& shares = compiled.report.state_shares;
     const std::vector<Tensor> whole = WholeStates(compiled);
@@ -85,7 +85,7 @@ TEST(DealtStates, AreWhatWasDealtOut) {
 }
 
 TEST(DealtStates, OfWhichADeviceHoldsOthersAreAnError) {
-  const CompiledPlan compiled = Decode({4, 1});  // six heads: whole on each
+  const CompiledPlan compiled = Decode({4, 1, true});  // whole on each
   const std::vector<StateShare>& shares = compiled.report.state_shares;
   auto dealt = DealStates(compiled.plan, 0, shares, WholeStates(compiled));
   ASSERT_TRUE(dealt.ok());

@@ -1,6 +1,7 @@
 // Whole models with --weights gather on virtual devices: results are those of one device to the bit, on every
 // device, and each holds its share of the weights and two units of whole ones at most.
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "tests/e2e/harness.h"
@@ -105,6 +106,37 @@ TEST(GatheredModels, PycoderHasTwoLayersAtOnce) {
         EXPECT_EQ(device.at_once, 2 * kLayer);
         EXPECT_LE(device.peak(), whole / devices + whole / 100 + 2 * kLayer);
       }
+    }
+  }
+}
+
+// Rows of the embedding are read where they are: in 16 bits, too, each device has its own.
+TEST(GatheredModels, PycoderReadsItsEmbeddingWhereItIs) {
+  constexpr int64_t kTokens[] = {0, 127, 128, 255};
+  for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
+    std::vector<Bytes> logits;
+    for (uint32_t devices : {1u, 2u, 3u}) {
+      CompileOptions options = Shared({{"decode", DataPath("pycoder/decode.onnx")}}, devices);
+      options.precision = precision;
+      LiveModel model(options, HostOptions());
+      ASSERT_TRUE(model.session().valid());
+      for (size_t t = 0; t < 4; ++t) {
+        const int64_t token = kTokens[t];
+        LiveModel::Buffers buffers = model.MakeBuffers(0);
+        for (Bytes& bytes : buffers.input_bytes) {
+          if (bytes.size() == 8) std::memcpy(bytes.data(), &token, 8);
+        }
+        ASSERT_TRUE(model.session().Run(0, buffers.inputs, buffers.outputs).ok());
+        for (const Bytes& bytes : buffers.output_bytes) {
+          if (bytes.empty()) continue;
+          if (devices == 1) logits.push_back(bytes);
+          EXPECT_TRUE(bytes == logits[t]) << token << " on " << devices;
+        }
+      }
+      const uint64_t sums = static_cast<uint64_t>(
+          std::ranges::count_if(model.data().programs[0].sync_points,
+                                [](const SyncPoint& point) { return point.op == CollectiveOp::kAllReduce; }));
+      EXPECT_EQ(sums, devices == 1 ? 0u : 1u);
     }
   }
 }

@@ -141,8 +141,6 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
     const nlohmann::json together = Json("--ids --max-tokens 30 --seed 9" + std::string(drawn) + all);
     ASSERT_EQ(together["texts"].size(), 3u) << together;
     EXPECT_EQ(Json("--ids --max-tokens 3 --prompt 7")["texts"].size(), 3u) << "one prompt is that of all";
-    EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8"), "2 prompts, but the plan continues 3 at a time");
-    EXPECT_PRINTS(Run("--ids --prompt 7 --prompt 8 --prompt \"8 9\""), "prompts of 1 and 2 tokens");
     EXPECT_PRINTS(Run("--ids --prompt 7 --max-tokens 48"),
                   "the prompt's 1 tokens and 48 after it exceed the model's context of 48");
     EXPECT_PRINTS(Run("--prompt 7"), "--prompt: token 55 is not one of the model's 50");
@@ -158,6 +156,41 @@ TEST_F(Generate, TextsOfABatchGoOnTogether) {
           << i << drawn;
     }
   }
+}
+
+// Texts of one batch with prompts of any lengths, and stops of their own: each is what it is alone.
+TEST_F(Generate, TextsOfABatchMayHavePromptsOfDifferentLengths) {
+  const std::string model = kData + "open_shapes/builder_decode/model.onnx";
+  const auto compile = [&](int batch) {
+    Compile(" b=" + model + " c=" + model,
+            " --cache-length 48 --sample logits --shape batch_size=" + std::to_string(batch) +
+                " --shape b:sequence_length=4 --shape c:sequence_length=1");
+  };
+  const std::string prompts[] = {"3 1 4 1 5 9 2 6 5 3 5", "7", "1 4 1 4 2 1", "2 7 1 8 2 8", "9 9 9"};
+  const std::string prefix = Text("prefix", "4 4 2 1 0");
+  for (const std::string& said : {std::string("--ids --stop 3 "), "--ids --stop 3 --prefix-file " + prefix}) {
+    for (const char* drawn : {" ", " --temperature 1.2 --top-p 0.9 "}) {
+      compile(3);
+      std::string all;
+      for (const std::string& prompt : prompts) all += " --prompt \"" + prompt + "\"";
+      const nlohmann::json together = Json(said + " --max-tokens 30 --seed 9" + drawn + all);
+      ASSERT_EQ(together["texts"].size(), 5u) << "two sessions, one of them not full: " << together;
+      compile(1);
+      for (size_t i = 0; i < 5; ++i) {
+        const nlohmann::json alone = Json(said + " --max-tokens 30 --seed " + std::to_string(9 + i) + drawn +
+                                          " --prompt \"" + prompts[i] + "\"");
+        EXPECT_EQ(together["texts"][i]["tokens"], alone["texts"][0]["tokens"]) << i << drawn;
+        EXPECT_EQ(together["texts"][i]["prompt"], alone["texts"][0]["prompt"]);
+      }
+    }
+  }
+  // As many tokens as fit behind each prompt.
+  compile(3);
+  const nlohmann::json filled = Json("--ids --prompt \"1 2 3 4 5 6 7 8\" --prompt 5");
+  EXPECT_EQ(filled["texts"][0]["tokens"].size(), 40u);
+  EXPECT_EQ(filled["texts"][1]["tokens"].size(), 47u);
+  EXPECT_PRINTS(Run("--ids --prompt \"1 2 3 4 5 6 7 8\" --prompt 5"),
+                "prompts of 1 to 8 tokens: the first token");
 }
 
 // A model that counts the tokens it has read, in a state of which no part is a position's, and says their
@@ -177,6 +210,95 @@ std::string CountingModel(int64_t length, const std::string& state) {
   m.Output("scores");
   m.Output(state + "_out");
   return m.proto.SerializeAsString();
+}
+
+// An encoder gives its tokens as floats; the decoder says twice their sum and the number of its own
+// positions. The first step doubles them, into caches that the others read.
+struct EncoderAndDecoder {
+  ModelMaker encoder, first, next;
+  EncoderAndDecoder() {
+    Ids(&encoder, {1, 4});
+    encoder.Input("attention_mask", {1, 4}, onnx::TensorProto::INT64);
+    encoder.Node("Mul", {"input_ids", "attention_mask"}, {"real"});
+    Cast(&encoder, "real", "flat");
+    encoder.Ints("shape", {1, 4, 1});
+    encoder.Node("Reshape", {"flat", "shape"}, {"last_hidden_state"});
+    encoder.Output("last_hidden_state");
+
+    Ids(&first, {1, 1});
+    first.Input("encoder_hidden_states", {1, 4, 1});
+    first.Node("Add", {"encoder_hidden_states", "encoder_hidden_states"}, {"present.0.encoder.key"});
+    first.Output("present.0.encoder.key");
+    Cast(&first, "input_ids", "read");
+    first.Floats("none", {1}, {0});
+    first.Node("Mul", {"read", "none"}, {"nothing"});
+    first.Floats("one", {1}, {1});
+    first.Node("Add", {"nothing", "one"}, {"present.0.decoder.key"});
+    Scores(&first, "present.0.encoder.key");
+
+    Ids(&next, {1, 1});
+    next.Input("past_sequence_length", {1, 1}, onnx::TensorProto::INT64);
+    next.Input("past_key_values.0.encoder.key", {1, 4, 1});
+    next.Input("past_key_values.0.decoder.key", {1, 1});
+    Cast(&next, "past_sequence_length", "place");
+    next.Node("Sub", {"place", "past_key_values.0.decoder.key"}, {"same"});
+    next.Node("Mul", {"same", "none"}, {"zero"});
+    next.Floats("none", {1}, {0});
+    next.Floats("one", {1}, {1});
+    next.Node("Add", {"past_key_values.0.decoder.key", "one"}, {"count"});
+    next.Node("Add", {"count", "zero"}, {"present.0.decoder.key"});
+    Scores(&next, "past_key_values.0.encoder.key");
+  }
+  static void Ids(ModelMaker* m, const std::vector<int64_t>& dims) {
+    m->Input("input_ids", dims, onnx::TensorProto::INT64);
+  }
+  static void Cast(ModelMaker* m, const std::string& from, const std::string& to) {
+    onnx::AttributeProto* type = m->Node("Cast", {from}, {to})->add_attribute();
+    type->set_name("to");
+    type->set_type(onnx::AttributeProto::INT);
+    type->set_i(onnx::TensorProto::FLOAT);
+  }
+  static void Scores(ModelMaker* m, const std::string& encoded) {
+    m->Output("present.0.decoder.key");
+    m->Ints("row", {1, 1});
+    m->Node("ReduceSum", {encoded}, {"all"});
+    m->Node("Reshape", {"all", "row"}, {"sum"});
+    m->Node("Add", {"sum", "present.0.decoder.key"}, {"said"});
+    std::vector<float> numbers(60);
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+    m->Floats("numbers", {1, 60}, numbers);
+    m->Node("Sub", {"numbers", "said"}, {"apart"});
+    m->Node("Mul", {"apart", "apart"}, {"square"});
+    m->Node("Neg", {"square"}, {"logits"});
+    m->Output("logits");
+  }
+};
+
+TEST_F(Generate, WhatAnEncoderGaveStaysOnTheDevice) {
+  EncoderAndDecoder models;
+  std::string three;
+  for (const auto& [name, model] :
+       {std::pair{"encode", &models.encoder}, {"first", &models.first}, {"next", &models.next}})
+    three +=
+        std::string(" ") + name + "=" + Text(std::string(name) + ".onnx", model->proto.SerializeAsString());
+  for (const char* options : {"", "--sample logits"}) {
+    Compile(three, options);
+    const std::string go = "--ids --context 50 --max-tokens 4 --start 0 ";
+    EXPECT_EQ(Say(go + "--source \"1 2 3\""), "13 14 15 16 \n") << "one of four tokens is none " << options;
+    EXPECT_EQ(Say(go + "--source \"1 2 3\" --source \"5 5 5 5\""), "13 14 15 16 \n41 42 43 44 \n");
+    EXPECT_EQ(Say(go + "--source 2 --prompt 7 --prompt \"7 7\""), "6 7 8 9 \n7 8 9 10 \n");
+    EXPECT_PRINTS(Run(go), "the plan's encoder reads tokens: --source or --source-file");
+    EXPECT_PRINTS(Run(go + "--source \"1 2 3 4 5\""), "a source of 5 tokens: the encoder reads at most 4");
+    EXPECT_PRINTS(Run(go + "--source 1 --source 2 --source 3 --prompt 1 --prompt 2"),
+                  "3 sources and 2 prompts: there must be as many, or one of either");
+    EXPECT_PRINTS(Run("--ids --context 50 --start 60 --source 1"),
+                  "--start 60 is not one of the model's 60 tokens");
+    EXPECT_PRINTS(Run(go + "--source 1 --prefix-file " + Text("p", "1")),
+                  "--prefix-file: what texts attend to");
+  }
+  // The caches are states: nobody gives them, nothing of them comes back.
+  const Outcome seen = Shell(kRondo + " inspect --wide " + Plan());
+  EXPECT_PRINTS(seen, "state \"past_key_values.0.encoder.key\"");
 }
 
 TEST_F(Generate, StatesThatAreNoCachesSeeNoPadding) {

@@ -81,14 +81,14 @@ class _WithEncoder(torch.nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids, encoder_hidden_states, *past):
+    def forward(self, input_ids, encoder_hidden_states, *past, mask=None):
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         for layer in range(LAYERS):
             cache.self_attention_cache.update(past[4 * layer], past[4 * layer + 1], layer)
             cache.cross_attention_cache.update(past[4 * layer + 2], past[4 * layer + 3], layer)
             cache.is_updated[layer] = True
-        out = self.model(decoder_input_ids=input_ids, encoder_outputs=(encoder_hidden_states,), past_key_values=cache,
-                         use_cache=True)
+        out = self.model(decoder_input_ids=input_ids, encoder_outputs=(encoder_hidden_states,), attention_mask=mask,
+                         past_key_values=cache, use_cache=True)
         return (out.logits, *_flat(out.past_key_values.self_attention_cache))
 
 

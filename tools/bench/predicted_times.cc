@@ -1,13 +1,15 @@
-// predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target cuda:sm_90a]: what the cost model says of a run
-// of each model, shared out over so many devices (--tp), as a table: collectives through NCCL, or as kernels
-// over peer memory where those are quicker; each waited for at once, or beside compute; and fused with what
-// reads them. Weights may be missing (synthetic ones stand for them). Beside it what was measured before, of
-// PyTorch and Rondo, on H200s (README.md in results/). Without a GPU.
+// predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target cuda:sm_90a] [--profile F.json]: what the cost
+// model says of a run of each model, shared out over so many devices (--tp), as a table: collectives through
+// NCCL, or as kernels over peer memory where those are quicker; each waited for at once, or beside compute;
+// and fused with what reads them. Weights may be missing (synthetic ones stand for them). Beside it what was
+// measured before, of PyTorch and Rondo, on H200s (README.md in results/). Without a GPU. With a profile
+// (rondo profile), times of kernels and collectives that it has, and how many of a device's steps those are.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@
 #include "compiler/schedule/op_times.h"
 #include "compiler/schedule/overlap.h"
 #include "formats/plan/peer_times.h"
+#include "tools/rondo/profile.h"
 
 namespace rondo {
 namespace {
@@ -64,6 +67,7 @@ Status Lower(const CompileOptions& options, Compilation* compilation) {
 struct Predicted {
   double at_once = 0, beside = 0, fused = 0;  // of a run
   double collectives = 0, exposed = 0;        // of one device, as scheduled
+  size_t kernels = 0, measured = 0;  // launches of one device, and those whose time is from a profile
 };
 
 // As scheduled, where the first kernel that reads an all-reduce of at most `largest` bytes is one with it.
@@ -90,15 +94,23 @@ double EndWhereFused(const LoweredProgram& program, const CostModel& costs, doub
   return Simulate(steps, order).end;
 }
 
-Predicted Predict(const Compilation& compilation, CollectivesBy by) {
+using Times = std::shared_ptr<const MeasuredTimes>;
+
+Predicted Predict(const Compilation& compilation, CollectivesBy by, const Times& times) {
   const CompileOptions& options = compilation.options;
   std::vector<LoweredProgram> programs;
   for (const ProgramInWork& program : compilation.programs) programs.push_back(program.planned.lowered);
   OverlapOptions overlap;
   overlap.costs =
       CostModelOf(options.targets.any_gpu(), static_cast<uint32_t>(compilation.programs.size()), by);
+  overlap.costs.measured = times;
   overlap.budget = options.overlap_budget;
   Predicted predicted;
+  for (const LoweredOp& op : programs[0].ops) {
+    if (op.kind != LoweredKind::kKernel) continue;
+    ++predicted.kernels;
+    predicted.measured += overlap.costs.IsMeasured(op.kernel);
+  }
   if (programs.size() == 1) {
     predicted.at_once = predicted.beside = predicted.fused = EndWhereFused(programs[0], overlap.costs, 0);
     return predicted;
@@ -124,23 +136,24 @@ void PrintRow(const std::string& model, uint32_t devices, const Predicted& nccl,
     if (model == row.model && devices == row.devices) measured = row;
   }
   const auto number = [](double us) { return us > 0 ? std::to_string(std::lround(us)) : std::string("–"); };
-  std::printf("| `%s` | %u | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f, %.0f | %s | %s | %s | %s |\n",
-              model.c_str(), devices, nccl.at_once, nccl.beside, small.at_once, small.beside, small.fused,
-              nccl.exposed, small.exposed, number(measured.rondo).c_str(), number(measured.eager).c_str(),
-              number(measured.compiled).c_str(),
-              measured.target > 0 ? ("≤ " + number(measured.target)).c_str() : "–");
+  std::printf(
+      "| `%s` | %u | %zu of %zu | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f, %.0f | %s | %s | %s | %s |\n",
+      model.c_str(), devices, nccl.measured, nccl.kernels, nccl.at_once, nccl.beside, small.at_once,
+      small.beside, small.fused, nccl.exposed, small.exposed, number(measured.rondo).c_str(),
+      number(measured.eager).c_str(), number(measured.compiled).c_str(),
+      measured.target > 0 ? ("≤ " + number(measured.target)).c_str() : "–");
   std::fflush(stdout);
 }
 
 int Main(int count, char** words) {
   std::vector<std::string> models;
-  std::string counts = "2,4,8", target = "cuda:sm_90a";
+  std::string counts = "2,4,8", target = "cuda:sm_90a", profile;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     if (word.substr(0, 2) != "--") {
       models.push_back(word);
-    } else if (i + 1 < count && (word == "--counts" || word == "--target")) {
-      (word == "--counts" ? counts : target) = words[++i];
+    } else if (i + 1 < count && (word == "--counts" || word == "--target" || word == "--profile")) {
+      (word == "--counts" ? counts : word == "--target" ? target : profile) = words[++i];
     } else {
       models.clear();
       break;
@@ -148,15 +161,23 @@ int Main(int count, char** words) {
   }
   const Result<Targets> targets = ParseTargets(target);
   if (models.empty() || !targets.ok()) {
-    std::fprintf(stderr, "predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target %s]\n",
+    std::fprintf(stderr,
+                 "predicted_times MODEL.onnx... [--counts 1,2,4,8] [--target %s] [--profile F.json]\n",
                  KnownTargets().c_str());
     return 2;
   }
+  Times times;
+  if (!profile.empty()) {
+    const Result<tools::TuningProfile> read = tools::ReadProfile(profile);
+    if (!read.ok()) return std::fprintf(stderr, "%s\n", read.status().message()), 1;
+    times = tools::TimesOf(*read);
+  }
   std::printf(
-      "| model | N | NCCL, at once | NCCL, beside compute | small kernels, at once | beside compute | and "
+      "| model | N | kernels measured | NCCL, at once | NCCL, beside compute | small kernels, at once | "
+      "beside compute | and "
       "fused | "
       "exposed: NCCL, small | Rondo measured | eager graph | compile | target |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const std::string& path : models) {
     for (const char* at = counts.c_str(); *at != '\0';) {
       char* end = nullptr;
@@ -174,8 +195,8 @@ int Main(int count, char** words) {
         return 1;
       }
       PrintRow(std::filesystem::path(path).stem().string(), static_cast<uint32_t>(devices),
-               Predict(compilation, CollectivesBy::kNccl),
-               Predict(compilation, CollectivesBy::kSmallKernels));
+               Predict(compilation, CollectivesBy::kNccl, times),
+               Predict(compilation, CollectivesBy::kSmallKernels, times));
     }
   }
   return 0;

@@ -34,12 +34,21 @@ struct Whole {
   std::vector<bool> there;  // by element
 };
 
+// By element of what a device has of the state: where it lies there.
+std::vector<size_t> PlacesOf(const StateShare& share) {
+  std::vector<size_t> places(static_cast<size_t>(share.held.shape().elements()));
+  ir::ForEachElement(
+      share.held, [&](int64_t i, int64_t at) { places[static_cast<size_t>(i)] = static_cast<size_t>(at); });
+  return places;
+}
+
 // Adds a device's share; false if what is there already has other bits.
-bool Add(const Tensor& part, const ir::View& share, Whole* whole) {
+bool Add(const Tensor& part, const StateShare& share, Whole* whole) {
   const auto size = static_cast<size_t>(ByteSize(part.dtype));
+  const std::vector<size_t> places = PlacesOf(share);
   bool same = true;
-  ir::ForEachElement(share, [&](int64_t i, int64_t at) {
-    const uint8_t* from = part.bytes.data() + static_cast<size_t>(i) * size;
+  ir::ForEachElement(share.share, [&](int64_t i, int64_t at) {
+    const uint8_t* from = part.bytes.data() + places[static_cast<size_t>(i)] * size;
     uint8_t* to = whole->tensor.bytes.data() + static_cast<size_t>(at) * size;
     if (whole->there[static_cast<size_t>(at)]) {
       same = same && std::memcmp(from, to, size) == 0;
@@ -68,9 +77,10 @@ Result<std::vector<Tensor>> DealStates(const PlanData& plan, uint32_t program,
     }
     const auto size = static_cast<size_t>(ByteSize(tensor->dtype));
     Tensor part{std::string(port->name), tensor->dtype, plan.buffers[port->buffer].shape,
-                std::vector<uint8_t>(static_cast<size_t>(share.share.shape().elements()) * size)};
+                std::vector<uint8_t>(plan.buffers[port->buffer].bytes)};
+    const std::vector<size_t> places = PlacesOf(share);
     ir::ForEachElement(share.share, [&](int64_t i, int64_t at) {
-      std::memcpy(part.bytes.data() + static_cast<size_t>(i) * size,
+      std::memcpy(part.bytes.data() + places[static_cast<size_t>(i)] * size,
                   tensor->bytes.data() + static_cast<size_t>(at) * size, size);
     });
     dealt.push_back(std::move(part));
@@ -101,7 +111,7 @@ Result<std::vector<Tensor>> JoinStates(const PlanData& plan, uint32_t program,
                   std::vector<bool>(elements, false)};
       state = states.insert(states.end(), std::move(whole));
     }
-    if (!Add(*part, share.share, &*state)) {
+    if (!Add(*part, share, &*state)) {
       return Status::Error(Code::kInternal, "state \"%s\": device %u holds other bits than those before it",
                            share.output.c_str(), share.device);
     }

@@ -24,16 +24,18 @@ Decoder::Decoder(Session* session, const DecoderForm* form, const std::vector<Te
 
 // The longest program that the rest fills. In place of one token after the other: the shortest that it does
 // not fill, where what lies behind the end does no harm and is within the caches.
-const DecoderProgram& Decoder::Choose(int64_t rest) const {
+const DecoderProgram* Decoder::Choose(int64_t rest) const {
   const DecoderProgram* padded = nullptr;
+  const bool begins = position_ == 0 && form_->programs.front().begins;
   for (const DecoderProgram& program : form_->programs) {
+    if (program.begins != begins) continue;
     if (program.length > rest) {
       if (form_->pads && position_ + program.length <= form_->context) padded = &program;
     } else if (program.length > 1 || rest == 1 || padded == nullptr) {
-      return program;
+      return &program;
     }
   }
-  return *padded;
+  return padded;
 }
 
 // Whether a run of so many tokens gives what follows the last of them.
@@ -44,7 +46,13 @@ bool Decoder::Ends(const DecoderProgram& program, int64_t count) const {
 Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next) {
   const int64_t count = static_cast<int64_t>(texts[0].size());
   for (int64_t done = 0; done < count;) {
-    const DecoderProgram& program = Choose(count - done);
+    const DecoderProgram* chosen = Choose(count - done);
+    if (chosen == nullptr) {
+      return Status::Error(
+          Code::kInvalidArgument, "the program that begins texts reads %lld tokens; %lld are too few",
+          static_cast<long long>(form_->programs.front().length), static_cast<long long>(count));
+    }
+    const DecoderProgram& program = *chosen;
     const size_t number = static_cast<size_t>(&program - form_->programs.data());
     Chunk chunk{&texts, done, std::min(program.length, count - done)};
     const bool last = done + chunk.count == count && next != nullptr;
@@ -62,13 +70,77 @@ Status Decoder::Read(const std::vector<Tokens>& texts, const Sampling& sampling,
 }
 
 Status Decoder::Next(const Tokens& last, Tokens* next) {
-  std::vector<Tokens> texts;
-  for (int64_t token : last) texts.push_back({token});
-  Chunk chunk{&texts, 0, 1};
+  Chunk chunk{nullptr, 0, 1};
   chunk.drawn = form_->programs.back().reads_drawn;
+  return Step(last, chunk, next);
+}
+
+Status Decoder::Next(const Tokens& tokens, const Sampling& sampling, const std::vector<int64_t>& draws,
+                     Tokens* next) {
+  return Step(tokens, {nullptr, 0, 1, &sampling, &draws}, next);
+}
+
+Status Decoder::Step(const Tokens& tokens, Chunk chunk, Tokens* next) {
+  std::vector<Tokens> texts;
+  for (int64_t token : tokens) texts.push_back({token});
+  chunk.texts = &texts;
   RONDO_RETURN_IF_ERROR(Run(form_->programs.size() - 1, chunk, position_, next));
   ++position_;
   return Status::Ok();
+}
+
+// The given tensors that the program has inputs for.
+void Decoder::AddGiven(uint32_t program, std::vector<Input>* inputs) const {
+  const PlanData& plan = session_->plan().data();
+  const Program& of = plan.programs[program];
+  for (const Input& input : InputsOf(plan, program, {given_->data(), given_->size()})) {
+    const bool has = std::any_of(of.inputs.begin(), of.inputs.end(),
+                                 [&](const Port& port) { return port.name == input.name; });
+    if (has) inputs->push_back(input);
+  }
+}
+
+Status Decoder::Encode(const std::vector<Tokens>& sources) {
+  const EncoderProgram& encoder = form_->encoder;
+  const PlanData& plan = session_->plan().data();
+  const Program& of = plan.programs[encoder.program];
+  std::vector<Input> inputs;
+  std::vector<std::vector<uint8_t>> bytes(of.inputs.size());
+  source_lengths_.assign(static_cast<size_t>(form_->texts), encoder.length);
+  for (uint32_t port : {encoder.tokens, encoder.mask}) {
+    if (port == kNone) continue;
+    const Buffer& b = plan.buffers[of.inputs[port].buffer];
+    bytes[port].resize(b.bytes);
+    for (size_t t = 0; t < sources.size(); ++t) {
+      const int64_t count = std::ssize(sources[t]);
+      if (count > encoder.length || (count < encoder.length && encoder.mask == kNone))
+        return Status::Error(Code::kInvalidArgument, "a source of %lld tokens: the encoder reads %s%lld",
+                             static_cast<long long>(count), encoder.mask == kNone ? "" : "at most ",
+                             static_cast<long long>(encoder.length));
+      source_lengths_[t] = count;
+      for (int64_t i = 0; i < encoder.length; ++i) {
+        const int64_t token = i < count ? sources[t][static_cast<size_t>(i)] : 0;
+        scalar::Store(b.dtype, bytes[port].data(), static_cast<int64_t>(t) * encoder.length + i,
+                      port == encoder.tokens ? token : int64_t{i < count});
+      }
+    }
+    Input input;
+    input.index = port;
+    input.dtype = b.dtype;
+    input.shape = b.shape;
+    input.data = bytes[port].data();
+    input.bytes = bytes[port].size();
+    inputs.push_back(input);
+  }
+  AddGiven(encoder.program, &inputs);
+  const Buffer& result = plan.buffers[of.outputs[encoder.out].buffer];
+  encoded_.resize(result.bytes);
+  Output output;
+  output.index = encoder.out;
+  output.dtype = result.dtype;
+  output.data = encoded_.data();
+  output.bytes = encoded_.size();
+  return session_->Run(encoder.program, {inputs.data(), inputs.size()}, {&output, 1});
 }
 
 Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens* next) {
@@ -87,11 +159,7 @@ Status Decoder::Run(size_t number, const Chunk& chunk, int64_t position, Tokens*
     input.bytes = buffers.inputs[i].size();
     inputs.push_back(input);
   }
-  for (const Input& input : InputsOf(plan, program.program, {given_->data(), given_->size()})) {
-    const bool has = std::any_of(of.inputs.begin(), of.inputs.end(),
-                                 [&](const Port& port) { return port.name == input.name; });
-    if (has) inputs.push_back(input);
-  }
+  AddGiven(program.program, &inputs);
   Output output;
   output.index = program.next != kNone ? program.next : program.logits;
   output.dtype = plan.buffers[of.outputs[output.index].buffer].dtype;
@@ -138,6 +206,13 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       for (int64_t i = 0; i < elements; ++i) store(i, value);
       return true;
     }
+    case PortRole::kEncoded: *bytes = encoded_; return true;
+    case PortRole::kSourceMask:
+      for (int64_t i = 0; i < elements; ++i) {
+        const int64_t at = form_->encoder.length;
+        store(i, i % at < source_lengths_[static_cast<size_t>(i / at)] ? 1 : 0);
+      }
+      return true;
     case PortRole::kSampling:
       if (chunk.sampling == nullptr) return false;
       for (int64_t i = 0; i < elements; ++i) {
@@ -150,8 +225,11 @@ bool Decoder::Fill(const DecoderProgram& program, const DecoderInput& input, con
       return true;
     case PortRole::kDraws:
       if (chunk.sampling == nullptr) return false;
-      for (int64_t i = 0; i < elements; ++i)
-        store(i, i % 2 == 0 ? static_cast<int64_t>(chunk.sampling->seed + static_cast<uint64_t>(i / 2)) : 0);
+      for (int64_t i = 0; i < elements; ++i) {
+        const int64_t draw = chunk.draws == nullptr ? 0 : (*chunk.draws)[static_cast<size_t>(i / 2)];
+        store(i,
+              i % 2 == 0 ? static_cast<int64_t>(chunk.sampling->seed + static_cast<uint64_t>(i / 2)) : draw);
+      }
       return true;
   }
   return false;

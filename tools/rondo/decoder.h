@@ -1,9 +1,10 @@
 // Decoder: texts on their way through a session: prompts are read in chunks, as the plan's programs take
 // them, then one token of each text a step.
 //
-// The texts of a session go in step: all have as many tokens. Tokens are drawn on the device where the plan
-// does so (compile --sample), and are the greatest logit's, found on the host, where not. Borrows the
-// session, the form and the given tensors. Not thread-safe.
+// The texts of a session go in step: token by token, all are at one position. Where prompts are of different
+// lengths, the shorter ones go on with what follows them while the longer ones are still read. Tokens are
+// drawn on the device where the plan does so (compile --sample), and are the greatest logit's, found on the
+// host, where not. Borrows the session, the form and the given tensors. Not thread-safe.
 #ifndef RONDO_TOOLS_RONDO_DECODER_H_
 #define RONDO_TOOLS_RONDO_DECODER_H_
 
@@ -34,11 +35,17 @@ class Decoder {
   // that they were copied from (`position`) has come to.
   Decoder(Session* session, const DecoderForm* form, const std::vector<Tensor>* given, int64_t position = 0);
 
+  // Runs the encoder, whose result the texts that are read next attend to: `sources` has one for each text,
+  // or none where its inputs are given. kInvalidArgument for one that does not fit it.
+  Status Encode(const std::vector<Tokens>& sources);
   // Reads one text for each of the form's, all of one length >= 1. `next`, if not null, gets the token that
   // follows each, drawn as `sampling` says from the first draw on.
   Status Read(const std::vector<Tokens>& texts, const Sampling& sampling, Tokens* next);
   // Reads what follows the last ones and gives the next. `last` must be what was given before.
   Status Next(const Tokens& last, Tokens* next);
+  // The same of any tokens, one of each text, whose number of draws so far is `draws`.
+  Status Next(const Tokens& tokens, const Sampling& sampling, const std::vector<int64_t>& draws,
+              Tokens* next);
   // Tokens of each text that were read.
   int64_t position() const { return position_; }
 
@@ -51,11 +58,14 @@ class Decoder {
   struct Chunk {
     const std::vector<Tokens>* texts = nullptr;
     int64_t first = 0, count = 0;
-    const Sampling* sampling = nullptr;  // draws are counted anew
-    bool drawn = false;                  // the tokens are those the device has
+    const Sampling* sampling = nullptr;           // draws are counted anew, from `draws` on
+    const std::vector<int64_t>* draws = nullptr;  // of each text; null: 0
+    bool drawn = false;                           // the tokens are those the device has
   };
 
-  const DecoderProgram& Choose(int64_t rest) const;
+  void AddGiven(uint32_t program, std::vector<Input>* inputs) const;
+  Status Step(const Tokens& tokens, Chunk chunk, Tokens* next);
+  const DecoderProgram* Choose(int64_t rest) const;
   bool Ends(const DecoderProgram& program, int64_t count) const;
   Status Run(size_t program, const Chunk& chunk, int64_t position, Tokens* next);
   bool Fill(const DecoderProgram& program, const DecoderInput& input, const Chunk& chunk, int64_t position,
@@ -67,7 +77,9 @@ class Decoder {
   const DecoderForm* form_;
   const std::vector<Tensor>* given_;
   int64_t position_;
-  std::vector<Buffers> buffers_;  // by program of the form
+  std::vector<Buffers> buffers_;         // by program of the form
+  std::vector<uint8_t> encoded_;         // the encoder's result
+  std::vector<int64_t> source_lengths_;  // of each text
 };
 
 }  // namespace rondo::tools

@@ -24,6 +24,9 @@ constexpr KnownName kKnown[] = {
     {"total_sequence_length", PortRole::kTotal},
     {"seqlens_k", PortRole::kLast},
     {"sample_rows", PortRole::kSampleRows},
+    {"encoder_hidden_states", PortRole::kEncoded},
+    {"encoder_outputs", PortRole::kEncoded},
+    {"encoder_attention_mask", PortRole::kSourceMask},
 };
 constexpr KnownName kStates[] = {
     {"last_tokens", PortRole::kLastTokens}, {"sampling", PortRole::kSampling}, {"draws", PortRole::kDraws}};
@@ -101,13 +104,21 @@ class Finder {
       if (said != options_.roles.end()) {
         found_.inputs.push_back({said->second, i});
       } else if (options_.given.count(std::string(port.name)) == 0 && Look(kKnown, port.name, &role) &&
-                 !IsSaid(role)) {
+                 !IsSaid(role) && HasSource(role)) {
         found_.inputs.push_back({role, i});
       } else {
         unknown_.push_back(i);
       }
     }
     return Status::Ok();
+  }
+
+  // Whether what an input of that role is given can be had: of an encoder, if it is one's.
+  bool HasSource(PortRole role) const {
+    const EncoderProgram& encoder = form_->encoder;
+    return role == PortRole::kEncoded      ? encoder.program != kNone
+           : role == PortRole::kSourceMask ? encoder.tokens != kNone
+                                           : true;
   }
 
   // Whether the user names the input of that role.
@@ -180,6 +191,14 @@ class Finder {
         break;
       case PortRole::kDraws: good = good && count == 2 * texts; break;
       case PortRole::kLastTokens: good = good && count == texts; break;
+      case PortRole::kSourceMask: good = good && count == texts * form_->encoder.length; break;
+      case PortRole::kEncoded: {
+        const Program& encoder = plan_.programs[form_->encoder.program];
+        const Buffer &from = BufferOf(encoder.outputs[form_->encoder.out]),
+                     &to = BufferOf(program_.inputs[input.port]);
+        good = from.dtype == to.dtype && from.shape == to.shape;
+        break;
+      }
     }
     if (good) return Status::Ok();
     return Refuse("the input " + Text(program_.inputs[input.port]) + " does not fit " +
@@ -226,6 +245,78 @@ class Finder {
   std::vector<uint32_t> unknown_;  // inputs
 };
 
+// Which input is known as `role`; kNone.
+uint32_t InputNamed(const Program& program, PortRole wanted, const FormOptions& options) {
+  for (uint32_t i = 0; i < program.inputs.size(); ++i) {
+    PortRole role;
+    const std::string name(program.inputs[i].name);
+    if (options.given.count(name) == 0 && Look(kKnown, name, &role) && role == wanted) return i;
+  }
+  return kNone;
+}
+
+// The program without states whose output is what another one attends to, if there is one.
+void FindEncoder(const PlanData& plan, const FormOptions& options, std::vector<uint32_t>* programs,
+                 EncoderProgram* encoder) {
+  const Buffer* encoded = nullptr;
+  for (uint32_t program : *programs) {
+    const uint32_t at = InputNamed(plan.programs[program], PortRole::kEncoded, options);
+    if (at != kNone) encoded = &plan.buffers[plan.programs[program].inputs[at].buffer];
+  }
+  if (encoded == nullptr) return;
+  for (size_t i = 0; i < programs->size(); ++i) {
+    const Program& program = plan.programs[(*programs)[i]];
+    const auto is_state = [](const Port& port) { return port.is_state; };
+    if (std::any_of(program.inputs.begin(), program.inputs.end(), is_state)) continue;
+    for (uint32_t out = 0; out < program.outputs.size() && encoder->program == kNone; ++out) {
+      const Buffer& b = plan.buffers[program.outputs[out].buffer];
+      if (b.dtype != encoded->dtype || !(b.shape == encoded->shape)) continue;
+      encoder->program = (*programs)[i];
+      encoder->out = out;
+      encoder->tokens = InputNamed(program, PortRole::kTokens, options);
+      encoder->mask = InputNamed(program, PortRole::kMask, options);
+      const uint32_t read = encoder->tokens;
+      if (read != kNone) encoder->length = plan.buffers[program.inputs[read].buffer].shape[1];
+    }
+    if (encoder->program == kNone) continue;
+    programs->erase(programs->begin() + static_cast<ptrdiff_t>(i));
+    return;
+  }
+}
+
+// What the encoder takes that nobody gives it.
+Status CheckEncoder(const PlanData& plan, const FormOptions& options, const DecoderForm& form) {
+  if (form.encoder.program == kNone) return Status::Ok();
+  const Program& program = plan.programs[form.encoder.program];
+  for (uint32_t i = 0; i < program.inputs.size(); ++i) {
+    const Port& port = program.inputs[i];
+    const Buffer& b = plan.buffers[port.buffer];
+    if (options.given.count(std::string(port.name)) != 0) continue;
+    const bool source = i == form.encoder.tokens || i == form.encoder.mask;
+    const bool fits = (b.dtype == DType::kI64 || b.dtype == DType::kI32) && b.shape.rank == 2 &&
+                      b.shape[0] == form.texts && b.shape[1] == form.encoder.length;
+    if (source && fits) continue;
+    return Status::Error(Code::kUnsupported,
+                         "program \"%s\" is the encoder, and generate does not know what to give its input "
+                         "\"%s\": give it (--input NAME=FILE)",
+                         std::string(program.name).c_str(), std::string(port.name).c_str());
+  }
+  return Status::Ok();
+}
+
+// Programs that know of no earlier positions, where others do, begin.
+void FindBeginnings(DecoderForm* form) {
+  const auto knows = [](const DecoderProgram& program) {
+    return std::any_of(program.inputs.begin(), program.inputs.end(), [](const DecoderInput& input) {
+      return input.role == PortRole::kPositions || input.role == PortRole::kMask ||
+             input.role == PortRole::kPast || input.role == PortRole::kTotal || input.role == PortRole::kLast;
+    });
+  };
+  if (form->encoder.program == kNone || std::none_of(form->programs.begin(), form->programs.end(), knows))
+    return;
+  for (DecoderProgram& program : form->programs) program.begins = !knows(program);
+}
+
 // All programs work on the same states: what one reads, the next finds.
 Status CheckStates(const PlanData& plan, const DecoderForm& form) {
   std::vector<std::set<uint32_t>> states;
@@ -247,6 +338,11 @@ Status CheckStates(const PlanData& plan, const DecoderForm& form) {
   return Status::Ok();
 }
 
+// Keys and values of what the encoder gave: "past_key_values.0.encoder.key", "past_key_cross_0".
+bool IsEncoders(std::string_view name) {
+  return name.find("encoder") != name.npos || name.find("cross") != name.npos;
+}
+
 // How many positions the states hold, as far as they say: the last dim but one.
 Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm* form) {
   std::set<int64_t> lengths;
@@ -254,7 +350,7 @@ Status FindContext(const PlanData& plan, const FormOptions& options, DecoderForm
     for (const Port& port : plan.programs[program.program].inputs) {
       const Shape& shape = plan.buffers[port.buffer].shape;
       PortRole role;
-      if (!port.is_state || Look(kStates, OnAnyDevice(port.name), &role)) continue;
+      if (!port.is_state || Look(kStates, OnAnyDevice(port.name), &role) || IsEncoders(port.name)) continue;
       lengths.insert(shape.rank < 3 ? 0 : shape[shape.rank - 2]);
     }
   }
@@ -281,10 +377,13 @@ Status CheckNames(const PlanData& plan, const FormOptions& options, const Decode
     const auto is = [&](const Port& port) {
       return (also_states || !port.is_state) && (port.name == name || OnAnyDevice(port.name) == name);
     };
-    return std::any_of(form.programs.begin(), form.programs.end(), [&](const DecoderProgram& program) {
-      const auto& inputs = plan.programs[program.program].inputs;
+    const auto has = [&](uint32_t program) {
+      const auto& inputs = plan.programs[program].inputs;
       return std::any_of(inputs.begin(), inputs.end(), is);
-    });
+    };
+    return (form.encoder.program != kNone && has(form.encoder.program)) ||
+           std::any_of(form.programs.begin(), form.programs.end(),
+                       [&](const DecoderProgram& program) { return has(program.program); });
   };
   for (const auto& said : options.roles) {
     if (!known(said.first, false))
@@ -321,17 +420,22 @@ Result<DecoderForm> FindDecoderForm(const PlanData& plan, const FormOptions& opt
     programs.push_back(static_cast<uint32_t>(found - plan.programs.begin()));
   }
   for (uint32_t i = 0; options.programs.empty() && i < plan.programs.size(); ++i) programs.push_back(i);
+  FindEncoder(plan, options, &programs, &form.encoder);
   for (uint32_t program : programs) {
     RONDO_ASSIGN_OR_RETURN(DecoderProgram found, Finder(plan, options, program, &form).Run());
     form.programs.push_back(std::move(found));
   }
   std::stable_sort(form.programs.begin(), form.programs.end(),
                    [](const DecoderProgram& a, const DecoderProgram& b) { return a.length > b.length; });
-  if (form.programs.empty() || form.programs.back().length != 1)
+  FindBeginnings(&form);
+  std::stable_partition(form.programs.begin(), form.programs.end(),
+                        [](const DecoderProgram& program) { return program.begins; });
+  if (form.programs.empty() || form.programs.back().length != 1 || form.programs.back().begins)
     return Status::Error(
         Code::kUnsupported,
         "no program of the plan reads one token of each text, as tokens are generated: compile "
         "one more (prefill=..., decode=...)");
+  RONDO_RETURN_IF_ERROR(CheckEncoder(plan, options, form));
   RONDO_RETURN_IF_ERROR(CheckNames(plan, options, form));
   RONDO_RETURN_IF_ERROR(CheckStates(plan, form));
   RONDO_RETURN_IF_ERROR(FindContext(plan, options, &form));

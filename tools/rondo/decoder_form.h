@@ -4,7 +4,9 @@
 //
 // Each program reads `length` tokens of each of `texts` texts at the positions that follow those cached, and
 // gives logits (at its last token, or at all), or, compiled with --sample, tokens drawn from them. All share
-// caches that are states; one reads a single token. Plain data: indices into the plan's lists.
+// caches that are states; one reads a single token. Where there is an encoder, one program more computes
+// what decoders attend to, once a text; one that knows of no earlier positions begins, and the others go on.
+// Plain data: indices into the plan's lists.
 #ifndef RONDO_TOOLS_RONDO_DECODER_FORM_H_
 #define RONDO_TOOLS_RONDO_DECODER_FORM_H_
 
@@ -31,6 +33,8 @@ enum class PortRole : uint8_t {
   kSampling,    // state: temperature, top-k, top-p of each text
   kDraws,       // state: seed and number of draws of each text
   kLastTokens,  // state: the tokens drawn last
+  kEncoded,     // what the encoder gave
+  kSourceMask,  // of what it read: 1 where there is a token, then 0
 };
 
 struct DecoderInput {
@@ -46,6 +50,14 @@ struct DecoderProgram {
   uint32_t logits = kNone;           // outputs
   bool all_rows = false;             // logits, or tokens, of any of its tokens, not only of the last
   uint32_t next = kNone;             // tokens drawn
+  bool begins = false;               // reads the first tokens of texts, and no others
+};
+
+// Reads all of a text's source at once.
+struct EncoderProgram {
+  uint32_t program = kNone;                            // none: there is no encoder
+  uint32_t tokens = kNone, mask = kNone, out = kNone;  // no tokens: its inputs are given
+  int64_t length = 0;                                  // tokens of a source at most
 };
 
 struct DecoderForm {
@@ -53,6 +65,7 @@ struct DecoderForm {
   int64_t texts = 0, words = 0;
   int64_t context = 0;  // positions that the caches hold
   bool draws = false;   // by states kSampling and kDraws
+  EncoderProgram encoder;
   // Tokens behind a text's end do no harm: all states are caches, and they are overwritten.
   bool pads = false;
 };

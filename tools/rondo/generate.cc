@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "tools/rondo/command_output.h"
@@ -22,9 +23,10 @@ double Since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 constexpr int64_t kMostTokens = 1000000000, kUsualTokens = 128;
 
-// As many texts as a session has, from their prompts on.
+// As many texts as a session has, from their prompts on; behind the `wanted` ones, others fill it up.
 struct Group {
-  std::vector<Tokens> prompts, generated;
+  std::vector<Tokens> sources, prompts, generated;  // sources: of an encoder
+  size_t wanted = 0;
   double copied = 0, first = 0, rest = 0;  // seconds: of the prefix, to the first token, of the others
   int64_t steps = 0;                       // that gave tokens
 };
@@ -38,6 +40,10 @@ class GenerateCommand : public Command {
         .Texts("--prompt", &prompts_,
                "a text to continue; several are continued each, those of a batch together", "TEXT")
         .Texts("--prompt-file", &prompt_files_, "the same, from a file", "F")
+        .Texts("--source", &sources_, "what an encoder reads, a text each; or give its inputs (--input)",
+               "TEXT")
+        .Texts("--source-file", &source_files_, "the same, from a file", "F")
+        .Text("--start", &start_, "the token that every prompt begins with", "ID")
         .Text("--prefix-file", &prefix_file_,
               "what all texts begin with: computed once, by a session from which each other one copies its "
               "states, "
@@ -75,7 +81,7 @@ class GenerateCommand : public Command {
  private:
   // What is wrong with the command line, or "".
   std::string ReadArguments() {
-    if (prompts_.empty() && prompt_files_.empty())
+    if (prompts_.empty() && prompt_files_.empty() && start_.empty())
       return "a text to continue is needed: --prompt or --prompt-file";
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return wrong;
     if (auto devices = ParseDevices(load_.devices); !devices.ok()) return devices.status().message();
@@ -88,6 +94,10 @@ class GenerateCommand : public Command {
     };
     if (!seed_.empty() && !number(seed_, &sampling_.seed))
       return "--seed " + seed_ + " is not a number from 0 to 2^64 - 1";
+    if (int64_t token = -1; !start_.empty()) {
+      if (!number(start_, &token) || token < 0) return "--start " + start_ + " is no number of a token";
+      start_tokens_.push_back(token);
+    }
     for (const std::string& stop : stops_) {
       int64_t token = -1;
       if (!number(stop, &token) || token < 0) return "--stop " + stop + " is no number of a token";
@@ -127,7 +137,7 @@ class GenerateCommand : public Command {
     if (!prefix_.empty()) RONDO_RETURN_IF_ERROR(ReadPrefix(&prefix));
     for (size_t g = 0; g < groups.size(); ++g) {
       RONDO_RETURN_IF_ERROR(
-          Continue(prefix.position(), g, groups.size() * groups[g].prompts.size() == 1, &groups[g]));
+          Continue(prefix.position(), g, groups.size() == 1 && decoder_.texts == 1, &groups[g]));
     }
     return Status::Ok();
   }
@@ -145,41 +155,76 @@ class GenerateCommand : public Command {
       RONDO_ASSIGN_OR_RETURN(prefix_,
                              ParseTokens(text, ids_, decoder_.words, "prefix file \"" + prefix_file_ + "\""));
     }
-    std::vector<Tokens> prompts;
-    for (const std::string& text : prompts_) {
-      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, decoder_.words, "--prompt"));
-      prompts.push_back(std::move(tokens));
-    }
-    for (const std::string& path : prompt_files_) {
-      RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(path));
-      RONDO_ASSIGN_OR_RETURN(Tokens tokens,
-                             ParseTokens(text, ids_, decoder_.words, "prompt file \"" + path + "\""));
-      prompts.push_back(std::move(tokens));
-    }
+    if (!start_tokens_.empty() && start_tokens_[0] >= decoder_.words)
+      return Status::Error(Code::kInvalidArgument, "--start %s is not one of the model's %lld tokens",
+                           start_.c_str(), static_cast<long long>(decoder_.words));
+    RONDO_ASSIGN_OR_RETURN(std::vector<Tokens> prompts,
+                           ReadTexts("prompt", prompts_, prompt_files_, decoder_.words));
+    if (prompts.empty()) prompts.emplace_back();
+    for (Tokens& prompt : prompts) prompt.insert(prompt.begin(), start_tokens_.begin(), start_tokens_.end());
+    RONDO_ASSIGN_OR_RETURN(std::vector<Tokens> sources,
+                           ReadTexts("source", sources_, source_files_, std::numeric_limits<int32_t>::max()));
+    RONDO_RETURN_IF_ERROR(CheckSources(sources.size(), prompts.size()));
     const size_t texts = static_cast<size_t>(decoder_.texts);
-    if (prompts.size() == 1) prompts.resize(texts, prompts[0]);
-    if (prompts.size() % texts != 0) {
-      return Status::Error(Code::kInvalidArgument, "%zu prompts, but the plan continues %zu at a time",
-                           prompts.size(), texts);
+    const size_t wanted = std::max(prompts.size(), sources.size());
+    if (prompts.size() == 1) prompts.resize(wanted == 1 ? texts : wanted, Tokens(prompts[0]));
+    if (sources.size() == 1) sources.resize(prompts.size(), Tokens(sources[0]));
+    return Grouped(std::move(prompts), std::move(sources));
+  }
+
+  // Those of the command line, then those of files.
+  Result<std::vector<Tokens>> ReadTexts(const std::string& what, const std::vector<std::string>& said,
+                                        const std::vector<std::string>& files, int64_t words) const {
+    std::vector<Tokens> texts;
+    for (const std::string& text : said) {
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, words, "--" + what));
+      texts.push_back(std::move(tokens));
     }
-    std::vector<Group> groups(prompts.size() / texts);
+    for (const std::string& path : files) {
+      RONDO_ASSIGN_OR_RETURN(const std::string text, ReadPromptFile(path));
+      RONDO_ASSIGN_OR_RETURN(Tokens tokens, ParseTokens(text, ids_, words, what + " file \"" + path + "\""));
+      texts.push_back(std::move(tokens));
+    }
+    return texts;
+  }
+
+  Status CheckSources(size_t sources, size_t prompts) const {
+    const auto refuse = [](const std::string& why) {
+      return Status::Error(Code::kInvalidArgument, "%s", why.c_str());
+    };
+    const bool reads = decoder_.encoder.tokens != kNone;
+    if (reads && sources == 0) return refuse("the plan's encoder reads tokens: --source or --source-file");
+    if (!reads && sources > 0) return refuse("--source: the plan has no encoder that reads tokens");
+    if (decoder_.encoder.program != kNone && !prefix_.empty())
+      return refuse("--prefix-file: what texts attend to is their encoder's, and no two have it in common");
+    if (sources <= 1 || prompts == 1 || sources == prompts) return Status::Ok();
+    return refuse(std::to_string(sources) + " sources and " + std::to_string(prompts) +
+                  " prompts: there must be as many, or one of either");
+  }
+
+  // A session's together; the last is filled up.
+  Result<std::vector<Group>> Grouped(std::vector<Tokens> prompts, std::vector<Tokens> sources) const {
+    const size_t texts = static_cast<size_t>(decoder_.texts);
+    std::vector<Group> groups((prompts.size() + texts - 1) / texts);
     for (size_t i = 0; i < prompts.size(); ++i) {
-      Group& group = groups[i / texts];
-      RONDO_RETURN_IF_ERROR(CheckLength(prompts[i].size(),
-                                        group.prompts.empty() ? prompts[i].size() : group.prompts[0].size()));
-      group.prompts.push_back(std::move(prompts[i]));
+      RONDO_RETURN_IF_ERROR(CheckLength(prompts[i].size()));
+      groups[i / texts].prompts.push_back(std::move(prompts[i]));
+      if (!sources.empty()) groups[i / texts].sources.push_back(std::move(sources[i]));
+    }
+    for (Group& group : groups) {
+      group.wanted = group.prompts.size();
+      group.prompts.resize(texts, Tokens(Shortest(group)));
+      if (!sources.empty()) group.sources.resize(texts, Tokens(group.sources[0]));
     }
     return groups;
   }
 
-  Status CheckLength(size_t prompt, size_t first) const {
-    if (prompt != first) {
-      return Status::Error(
-          Code::kInvalidArgument,
-          "prompts of %zu and %zu tokens: texts of one batch go in step, and need prompts of one "
-          "length",
-          first, prompt);
-    }
+  static const Tokens& Shortest(const Group& group) {
+    return *std::min_element(group.prompts.begin(), group.prompts.end(),
+                             [](const Tokens& a, const Tokens& b) { return a.size() < b.size(); });
+  }
+
+  Status CheckLength(size_t prompt) const {
     const int64_t read = static_cast<int64_t>(prefix_.size() + prompt),
                   added = std::max<int64_t>(max_tokens_, 0);
     if (read + added <= decoder_.context) return Status::Ok();
@@ -225,6 +270,7 @@ class GenerateCommand : public Command {
     const bool streams = alone && !out_.json();
     if (streams) RONDO_RETURN_IF_ERROR(WritePrompt(group->prompts[0]));
     Decoder decoder(session, &decoder_, &given_, position);
+    if (decoder_.encoder.program != kNone) RONDO_RETURN_IF_ERROR(decoder.Encode(group->sources));
     RONDO_RETURN_IF_ERROR(Steps(&decoder, number, streams, group));
     if (streams && ids_ && std::putchar('\n') == EOF)
       return Status::Error(Code::kIo, "standard output is closed");
@@ -238,45 +284,83 @@ class GenerateCommand : public Command {
     return WriteTokens(prompt, ids_);
   }
 
+  // How many tokens are added to a text at most.
+  int64_t MostAfter(const Tokens& prompt) const {
+    if (max_tokens_ >= 0) return max_tokens_;
+    return std::min(kUsualTokens, decoder_.context - static_cast<int64_t>(prefix_.size() + prompt.size()));
+  }
+
+  // What every text reads next: of its prompt, or what was drawn last. False if all were drawn.
+  static bool Following(const Group& group, size_t read, const Tokens& drawn, Tokens* tokens,
+                        std::vector<int64_t>* draws) {
+    bool reads = false;
+    *tokens = drawn;
+    for (size_t t = 0; t < drawn.size(); ++t) {
+      const Tokens& prompt = group.prompts[t];
+      draws->at(t) = static_cast<int64_t>(read + 1 - std::min(read + 1, prompt.size()));
+      if (read >= prompt.size()) continue;
+      (*tokens)[t] = prompt[read];
+      reads = true;
+    }
+    return reads;
+  }
+
   Status Steps(Decoder* decoder, size_t number, bool streams, Group* group) {
     const size_t texts = group->prompts.size();
-    const int64_t read = static_cast<int64_t>(prefix_.size() + group->prompts[0].size());
-    const int64_t most = max_tokens_ >= 0 ? max_tokens_ : std::min(kUsualTokens, decoder_.context - read);
     group->generated.resize(texts);
-    std::vector<bool> ended(texts, false);
+    std::vector<bool> ended(texts);
+    for (size_t t = 0; t < texts; ++t) ended[t] = t >= group->wanted || MostAfter(group->prompts[t]) == 0;
     Sampling sampling = sampling_;
     sampling.seed += number * texts;
-    Tokens next;
+    Tokens next, tokens;
+    std::vector<int64_t> draws(texts);
     Clock::time_point start = Clock::now();
-    for (int64_t i = 0; i < most; ++i) {
-      const Tokens last = next;
-      RONDO_RETURN_IF_ERROR(i == 0 ? decoder->Read(group->prompts, sampling, &next)
-                                   : decoder->Next(last, &next));
-      ++group->steps;
-      if (i == 0) {
+    const size_t shortest = Shortest(*group).size();
+    for (size_t read = shortest; std::find(ended.begin(), ended.end(), false) != ended.end(); ++read) {
+      if (read == shortest) {
+        std::vector<Tokens> begin;
+        for (const Tokens& prompt : group->prompts) begin.emplace_back(prompt.begin(), prompt.begin() + read);
+        RONDO_RETURN_IF_ERROR(decoder->Read(begin, sampling, &next));
+      } else if (Following(*group, read - 1, Tokens(next), &tokens, &draws)) {
+        RONDO_RETURN_IF_ERROR(decoder->Next(tokens, sampling, draws, &next));
+      } else {
+        RONDO_RETURN_IF_ERROR(decoder->Next(tokens, &next));
+      }
+      if (group->steps++ == 0) {
         group->first = Since(start);
         start = Clock::now();
       }
-      for (size_t t = 0; t < texts; ++t) {
-        ended[t] =
-            ended[t] || std::find(stop_tokens_.begin(), stop_tokens_.end(), next[t]) != stop_tokens_.end();
-        if (ended[t]) continue;
-        group->generated[t].push_back(next[t]);
-        if (streams) RONDO_RETURN_IF_ERROR(WriteTokens({next[t]}, ids_));
-      }
-      if (std::find(ended.begin(), ended.end(), false) == ended.end()) break;
+      RONDO_RETURN_IF_ERROR(Take(next, read, streams, &ended, group));
     }
-    group->rest = Since(start);
+    if (group->steps > 0) group->rest = Since(start);
+    return Status::Ok();
+  }
+
+  // The tokens that follow `read` of each text, of those texts whose prompts are no longer.
+  Status Take(const Tokens& next, size_t read, bool streams, std::vector<bool>* ended, Group* group) {
+    for (size_t t = 0; t < next.size(); ++t) {
+      if ((*ended)[t] || read < group->prompts[t].size()) continue;
+      if (std::find(stop_tokens_.begin(), stop_tokens_.end(), next[t]) != stop_tokens_.end()) {
+        (*ended)[t] = true;
+        continue;
+      }
+      group->generated[t].push_back(next[t]);
+      if (streams) RONDO_RETURN_IF_ERROR(WriteTokens({next[t]}, ids_));
+      (*ended)[t] = std::ssize(group->generated[t]) == MostAfter(group->prompts[t]);
+    }
     return Status::Ok();
   }
 
   Status Report(size_t number, bool streamed, const Group& group) {
     const size_t texts = group.prompts.size();
     // The first tokens came with the prompts.
-    const double rate = group.steps > 1 && group.rest > 0
-                            ? static_cast<double>(group.steps - 1) * static_cast<double>(texts) / group.rest
-                            : 0;
-    for (size_t t = 0; t < texts; ++t) {
+    size_t drawn = 0, longest = 0;
+    for (size_t t = 0; t < group.wanted; ++t) {
+      drawn += group.generated[t].size() - std::min<size_t>(group.generated[t].size(), 1);
+      longest = std::max(longest, group.prompts[t].size());
+    }
+    const double rate = drawn > 0 && group.rest > 0 ? static_cast<double>(drawn) / group.rest : 0;
+    for (size_t t = 0; t < group.wanted; ++t) {
       out_.object()["texts"].push_back({{"session", number},
                                         {"seed", sampling_.seed + number * texts + t},
                                         {"prompt", group.prompts[t].size()},
@@ -292,26 +376,30 @@ class GenerateCommand : public Command {
                                          {"seconds_after", group.rest},
                                          {"tokens_per_second", rate}});
     if (raw_ || group.steps == 0) return Status::Ok();
-    std::fprintf(stderr, "%s%sprompt of %zu tokens: the first token after %.3f s, %lld more in %.3f s",
-                 streamed && !ids_ ? "\n" : "",
-                 group.copied > 0 ? Printf("states copied in %.1f us; ", group.copied * 1e6).c_str() : "",
-                 group.prompts[0].size(), group.first, static_cast<long long>(group.steps - 1), group.rest);
+    const size_t shortest = Shortest(group).size();
+    std::fprintf(
+        stderr, "%s%sprompt%s tokens: the first token after %.3f s, %lld more in %.3f s",
+        streamed && !ids_ ? "\n" : "",
+        group.copied > 0 ? Printf("states copied in %.1f us; ", group.copied * 1e6).c_str() : "",
+        (longest == shortest ? Printf(" of %zu", longest) : Printf("s of %zu to %zu", shortest, longest))
+            .c_str(),
+        group.first, static_cast<long long>(group.steps - 1), group.rest);
     if (rate > 0)
       std::fprintf(stderr, ": %.0f tokens/s%s", rate,
-                   texts > 1 ? Printf(" of %zu texts", texts).c_str() : "");
+                   group.wanted > 1 ? Printf(" of %zu texts", group.wanted).c_str() : "");
     std::fputc('\n', stderr);
     return Status::Ok();
   }
 
-  std::vector<std::string> plans_, prompts_, prompt_files_, stops_, ports_, inputs_;
-  std::string prefix_file_, seed_;
+  std::vector<std::string> plans_, prompts_, prompt_files_, sources_, source_files_, stops_, ports_, inputs_;
+  std::string prefix_file_, seed_, start_;
   int64_t max_tokens_ = -1;
   bool ids_ = false, raw_ = false;
   Sampling sampling_;
   FormOptions form_;
   LoadOptions load_;
   CommandOutput out_;
-  std::vector<int64_t> stop_tokens_;
+  std::vector<int64_t> start_tokens_, stop_tokens_;
   std::vector<Tensor> given_;
   std::unique_ptr<LoadedSession> loaded_;
   DecoderForm decoder_;

@@ -12,6 +12,7 @@
 #include "drivers/host/host_driver.h"
 #include "drivers/nccl/nccl_api.h"
 #include "formats/machine_code/architecture.h"
+#include "formats/plan/measured_times.h"
 #include "tools/rondo/gpu_environment.h"
 #include "tools/rondo/report.h"
 #include "tools/rondo/timed_driver.h"
@@ -92,6 +93,19 @@ Result<Driver*> OpenCuda(const PlanData& plan, const CudaOptions& options, bool 
   return static_cast<Driver*>(nullptr);
 }
 
+// As a profile says that the plan was compiled with.
+std::vector<SmallUpTo> SmallUpToOf(const PlanData& plan) {
+  std::vector<SmallUpTo> all;
+  const std::optional<MeasuredTimes> times = ParseMeasuredTimes(plan.sources);
+  if (!times) return all;
+  for (const MeasuredCollective& collective : times->collectives) {
+    if (!collective.small) continue;
+    if (const auto bytes = times->SmallUpTo(collective.op, collective.ranks))
+      all.push_back({collective.op, collective.ranks, *bytes});
+  }
+  return all;
+}
+
 uint64_t Nanoseconds(double seconds) {
   if (!(seconds > 0)) return 0;
   return seconds < 1e9 ? static_cast<uint64_t>(seconds * 1e9) + 1 : ~uint64_t{0};
@@ -142,6 +156,8 @@ Result<DriverHandle> OpenDriver(const PlanData& plan, const LoadOptions& options
       if (!kernels.ok()) return kernels.status().At("--collectives");
       cuda.collectives = *kernels;
     }
+    const std::vector<SmallUpTo> small_up_to = SmallUpToOf(plan);
+    cuda.small_up_to = {small_up_to.data(), small_up_to.size()};
     AllowSharedGpus(devices);
     Result<Driver*> driver = OpenCuda(plan, cuda, !options.driver.empty());
     if (driver.ok() && *driver != nullptr) {

@@ -73,6 +73,7 @@ int main(int argc, char** argv) {
      "  rondo profile model.rondo -o h200.json\n"
      "  rondo profile model.rondo -o h200.json --input positions=positions.npy --devices 0,1\n"
      "  rondo profile other.rondo -o h200.json --merge\n"
+     "  rondo profile eight.rondo -o h200.json --merge --alone --devices 0,0,0,0,0,0,0,0\n"
      "  rondo compile model.onnx -o model.rondo --target cuda:sm_90a --profile h200.json\n"
      "  rondo inspect model.rondo --profile h200.json\n",
      rondo::tools::MakeProfileCommand},

@@ -10,6 +10,7 @@ namespace rondo::tools {
 namespace {
 
 constexpr int kHalvings = 50;
+constexpr double kMostLonger = 1000;
 
 double MedianOf(std::vector<double> times) {
   std::sort(times.begin(), times.end());
@@ -42,7 +43,7 @@ class Steps {
     }
   }
 
-  std::vector<double> Times(double event) const {
+  std::vector<double> Times(double event, double longer) const {
     std::vector<double> times = known_;
     std::map<uint32_t, double> least;  // by sync point
     for (uint32_t s = 0; s < times.size(); ++s) {
@@ -51,7 +52,7 @@ class Steps {
       const double rounds = RoundsOf(program_, s);
       const double all =
           start ? with_events_[s] + with_events_[s + 1] - 2 * event : with_events_[s] / rounds - event;
-      times[s] = std::max(all, kLeastMeasured);
+      times[s] = std::max(all * longer, kLeastMeasured);
       if (!start) continue;
       const auto [entry, added] = least.try_emplace(program_.steps[s].sync_point, times[s]);
       if (!added) entry->second = std::min(entry->second, times[s]);
@@ -62,7 +63,7 @@ class Steps {
     }
     return times;
   }
-  double EndOf(double event) const { return TimelineOf(program_, Times(event)).end; }
+  double EndOf(double event, double longer) const { return TimelineOf(program_, Times(event, longer)).end; }
   const std::vector<bool>& timed() const { return timed_; }
 
  private:
@@ -77,13 +78,16 @@ class Steps {
 MeasuredProgram WithoutEvents(const PlanData& plan, const Program& program, double run,
                               const std::vector<double>& with_events, const CostModel& costs) {
   const Steps steps(plan, program, with_events, costs);
-  double low = -run, high = run;  // an event that costs more makes the run shorter
-  for (double time : with_events) high = std::max(high, time);
+  double event = 0, longer = 1;
+  const bool longer_than_run = steps.EndOf(0, 1) > run;
+  double low = longer_than_run ? 0 : 1, high = longer_than_run ? run : kMostLonger;
   for (int i = 0; i < kHalvings; ++i) {
-    const double event = (low + high) / 2;
-    (steps.EndOf(event) > run ? low : high) = event;
+    const double middle = (low + high) / 2;
+    (longer_than_run ? event : longer) = middle;
+    const bool too_long = steps.EndOf(event, longer) > run;
+    (too_long == longer_than_run ? low : high) = middle;
   }
-  return {run, steps.Times(high), steps.timed(), high};
+  return {run, steps.Times(event, longer), steps.timed(), event, longer};
 }
 
 Result<MeasuredProgram> MeasureProgram(Session& session, uint32_t program, Span<const Input> inputs,

@@ -16,12 +16,13 @@ namespace rondo::tools {
 struct MeasuredProgram {
   double run = 0;
   // By step, of one round: with an event before and after it, less what an event costs, which is the same for
-  // all steps and such that TimelineOf (formats/plan/plan_timeline.h) ends when the run does. Of a
-  // collective's start what the collective takes, if its wait comes right behind it, the least of all
-  // devices, since others have waited; else what `costs` says.
+  // all steps and such that TimelineOf (formats/plan/plan_timeline.h) ends when the run does; where steps
+  // take less than the run even so, that much longer, in proportion. Of a collective's start what the
+  // collective takes, if its wait comes right behind it, the least of all devices, since others have waited;
+  // else what `costs` says.
   std::vector<double> steps;
-  std::vector<bool> timed;  // by step: not of waits, nor where `costs` says
-  double event = 0;         // may be below 0: a run takes longer than its steps
+  std::vector<bool> timed;       // by step: not of waits, nor where `costs` says
+  double event = 0, longer = 1;  // that were taken off, and by which all were multiplied
 };
 
 // After a tenth as many runs that are not measured. Of plans whose devices are all in this process.

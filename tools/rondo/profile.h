@@ -15,7 +15,7 @@
 //     ],
 //     "times": [                                 rondo profile: how long kernels take, among the others
 //       { "key": "00f3a1…", "kernel": "k3_contraction", "source": "MatMul \"layers.0.q\"",
-//         "launches": 8,                         of a run, for people
+//         "launches": 8,                         in a run that was measured, for people
 //         "microseconds": 12.34 }                of a launch
 //     ],
 //     "collectives": [                           and collectives, alone on the machine
@@ -49,7 +49,7 @@ struct ProfiledKernel {
 
 struct TimedKernel {
   std::string kernel, source;
-  uint64_t launches = 0;    // of a run of all programs on one device
+  uint64_t launches = 0;    // in the runs that were measured
   double microseconds = 0;  // of a launch
 };
 

@@ -10,12 +10,14 @@
 #include <tuple>
 #include <vector>
 
+#include "drivers/cuda/cuda_driver.h"
 #include "formats/machine_code/image_digest.h"
 #include "formats/plan/plan_timeline.h"
 #include "tools/rondo/collective_sweep.h"
 #include "tools/rondo/command_output.h"
 #include "tools/rondo/commands.h"
 #include "tools/rondo/estimates.h"
+#include "tools/rondo/kernel_timer.h"
 #include "tools/rondo/load_options.h"
 #include "tools/rondo/loaded.h"
 #include "tools/rondo/measured_program.h"
@@ -41,7 +43,12 @@ class ProfileCommand : public Command {
         .Text("--program", &program_, "which program of the plan; without it, all", "NAME")
         .Texts("--input", &inputs_, "an input from a .npy or .pb file; others: integers 0, floats synthetic",
                "NAME=FILE")
-        .Integer("--runs", &runs_, 3, 10000, "runs measured whole, and as many step by step");
+        .Integer("--runs", &runs_, 3, 10000, "runs measured whole, and as many step by step (50)")
+        .Flag("--alone", &alone_,
+              "only the kernels of the plan's first device, on one device, without collectives: for plans of "
+              "more devices than there are; inputs do not count")
+        .Integer("--first-integer", &first_integer_, 0, INT32_MAX,
+                 "with --alone: integer inputs hold this number and those after it: positions (0)");
     DeclareLoad(options, &load_);
     out_.Declare(options);
   }
@@ -50,6 +57,8 @@ class ProfileCommand : public Command {
     if (auto devices = ParseDevices(load_.devices); !devices.ok())
       return Misuse("profile", devices.status().message());
     if (const std::string wrong = NotNamedFile(inputs_); !wrong.empty()) return Misuse("profile", wrong);
+    if (alone_ && (!inputs_.empty() || !program_.empty()))
+      return Misuse("profile", "--alone does not go with --input and --program");
     std::error_code ignored;
     if (merge_ && std::filesystem::exists(output_, ignored)) {
       Result<TuningProfile> before = ReadProfile(output_);
@@ -75,6 +84,7 @@ class ProfileCommand : public Command {
     plan_options.ignore_hashes = load_.ignore_hashes;
     plan_options.read_weights = load_.read_weights;
     RONDO_ASSIGN_OR_RETURN(const Plan plan, Plan::Open(plans_[0].c_str(), plan_options));
+    if (alone_) return MeasureAlone(plan.data());
     RONDO_RETURN_IF_ERROR(Sweep(plan.data()));
     RONDO_ASSIGN_OR_RETURN(std::unique_ptr<LoadedSession> loaded, LoadedSession::Create(plan, load_));
     out_.Line("on %s", loaded->runs_on().Text().c_str());
@@ -90,19 +100,79 @@ class ProfileCommand : public Command {
   }
 
   Status NameMachine(const LoadedSession& loaded) {
+    const RunsOn& on = loaded.runs_on();  // of a GPU "NVIDIA H200 (0)"
+    RONDO_RETURN_IF_ERROR(
+        NameMachine(loaded.data(), loaded.on_host() ? "" : on.devices[0].substr(0, on.devices[0].rfind(" (")),
+                    on.driver_version));
+    if (!on.nccl.empty()) profile_.nccl = on.nccl;
+    return Status::Ok();
+  }
+  // `gpu`: empty for the host.
+  Status NameMachine(const PlanData& plan, const std::string& gpu, uint32_t driver_version) {
     TuningProfile here;
-    here.gpu = here.architecture = "host";
-    if (!loaded.on_host()) {
-      const std::string& name = loaded.runs_on().devices[0];  // "NVIDIA H200 (0)"
-      here.gpu = name.substr(0, name.rfind(" ("));
-      here.architecture = std::string(loaded.data().modules[0].architecture);
-    }
+    here.gpu = gpu.empty() ? "host" : gpu;
+    here.architecture = gpu.empty() ? "host" : std::string(plan.modules[0].architecture);
     if (merging_) RONDO_RETURN_IF_ERROR(SameMachine(profile_, here, output_));
     profile_.gpu = here.gpu;
     profile_.architecture = here.architecture;
-    profile_.driver = loaded.runs_on().driver_version;
-    if (!loaded.runs_on().nccl.empty()) profile_.nccl = loaded.runs_on().nccl;
+    profile_.driver = driver_version;
     return Status::Ok();
+  }
+
+  // Each kernel by itself, launch after launch; in a run of them all they take so much more or less.
+  Status MeasureAlone(const PlanData& plan) {
+    OpRegistry registry;
+    RONDO_RETURN_IF_ERROR(LoadOps(load_.ops, &registry));
+    RONDO_ASSIGN_OR_RETURN(const std::vector<uint32_t> devices, ParseDevices(load_.devices));
+    RONDO_ASSIGN_OR_RETURN(const DriverHandle driver, OpenDriver(plan, load_, devices, registry));
+    RONDO_ASSIGN_OR_RETURN(Device * device, driver->Open(devices.empty() ? 0 : devices[0]));
+    const bool host = std::string(driver->Info().name) == "host";
+    RONDO_RETURN_IF_ERROR(
+        NameMachine(plan, host ? "" : CudaDeviceName(device), host ? 0 : driver->Info().driver_version));
+    KernelTimer timer(plan, device, {first_integer_, runs_});
+    RONDO_RETURN_IF_ERROR(timer.Open());
+    RONDO_ASSIGN_OR_RETURN(const size_t images, timer.Load(plan));
+    std::map<uint64_t, KernelSum> kernels = LaunchesOf(plan, 0);
+    double alone = 0;
+    for (auto& [key, sum] : kernels) {
+      progress_.Show("kernel %s ...", std::string(plan.kernels[sum.kernel].name).c_str());
+      RONDO_ASSIGN_OR_RETURN(const double time, timer.Time(sum.kernel, images));
+      sum.microseconds = time * sum.launches;
+      alone += sum.microseconds;
+    }
+    RONDO_ASSIGN_OR_RETURN(const double run, timer.TimeRun(std::vector<size_t>(plan.kernels.size(), images)));
+    progress_.Clear();
+    if (kernels.empty())
+      return Status::Error(Code::kInvalidArgument, "the plan's first device runs no kernel");
+    for (auto& [key, sum] : kernels) sum.microseconds *= run / alone;
+    RecordKernels(plan, kernels);
+    out_.Line("the kernels of the plan's first device take %.1f µs one after another, %.1f µs alone", run,
+              alone);
+    out_.object()["kernels_us"] = {{"run", run}, {"alone", alone}};
+    return Status::Ok();
+  }
+
+  // By digest, of all programs on one device.
+  static std::map<uint64_t, KernelSum> LaunchesOf(const PlanData& plan, uint32_t device) {
+    std::map<uint64_t, KernelSum> kernels;
+    for (const Program& program : plan.programs) {
+      for (uint32_t s = 0; s < program.steps.size(); ++s) {
+        const Step& step = program.steps[s];
+        if (step.kind != StepKind::kLaunch || step.device != device) continue;
+        KernelSum& sum = kernels[KernelDigest(plan.kernels[step.kernel])];
+        if (sum.launches == 0) sum = {step.kernel, step.source};
+        sum.launches += RoundsOf(program, s);
+      }
+    }
+    return kernels;
+  }
+
+  void RecordKernels(const PlanData& plan, const std::map<uint64_t, KernelSum>& kernels) {
+    for (const auto& [key, sum] : kernels) {
+      profile_.times[key] = {std::string(plan.kernels[sum.kernel].name), SourceText(plan, sum.source),
+                             static_cast<uint64_t>(sum.launches),
+                             ToThousandths(sum.microseconds / sum.launches)};
+    }
   }
 
   // Collectives by themselves, of the kinds and among as many devices as the plan has them.
@@ -165,11 +235,7 @@ class ProfileCommand : public Command {
         }
       }
     }
-    for (const auto& [key, sum] : kernels) {
-      profile_.times[key] = {std::string(plan.kernels[sum.kernel].name), SourceText(plan, sum.source),
-                             static_cast<uint64_t>(sum.launches),
-                             ToThousandths(sum.microseconds / sum.launches)};
-    }
+    RecordKernels(plan, kernels);
     // What a run says of a size goes before what was measured alone. Of --collectives auto nobody knows who
     // did it.
     for (const auto& [kind, times] : collectives) {
@@ -181,11 +247,16 @@ class ProfileCommand : public Command {
                                                     static_cast<double>(times.size()));
       }
     }
-    for (MeasuredCollective& swept : swept_) {
-      std::erase_if(profile_.collectives, [&](const MeasuredCollective& c) {
+    for (const MeasuredCollective& swept : swept_) {
+      const auto same = [&](const MeasuredCollective& c) {
         return c.op == swept.op && c.ranks == swept.ranks && c.small == swept.small;
-      });
-      profile_.collectives.push_back(std::move(swept));
+      };
+      const auto had = std::find_if(profile_.collectives.begin(), profile_.collectives.end(), same);
+      if (had == profile_.collectives.end()) {
+        profile_.collectives.push_back(swept);
+        continue;
+      }
+      for (const auto& [bytes, time] : swept.microseconds) had->microseconds[bytes] = time;
     }
   }
 
@@ -210,7 +281,8 @@ class ProfileCommand : public Command {
                                            {"measured_us", measured.run},
                                            {"estimated_us", estimated},
                                            {"with_profile_us", now},
-                                           {"event_us", measured.event}});
+                                           {"event_us", measured.event},
+                                           {"longer", measured.longer}});
       const std::string hash = Printf("%016" PRIx64, plan.contents_hash());
       std::erase_if(profile_.runs,
                     [&](const TimedRun& run) { return run.plan == hash && run.program == name; });
@@ -221,8 +293,8 @@ class ProfileCommand : public Command {
 
   std::vector<std::string> plans_, inputs_;
   std::string output_, program_;
-  bool merge_ = false, merging_ = false;
-  int64_t runs_ = 50;
+  bool merge_ = false, merging_ = false, alone_ = false;
+  int64_t runs_ = 50, first_integer_ = 0;
   TuningProfile profile_;
   std::vector<MeasuredCollective> swept_;
   std::map<uint32_t, MeasuredProgram> measured_;  // by program

@@ -14,6 +14,8 @@ namespace cuda {
 struct GpuTable;  // gpu_table.h
 }
 
+// Elements of a row that the blocks of a cluster share, and rows of which they keep a value of each element.
+inline constexpr int64_t kLeastTeamRow = 1 << 14, kMostTeamRow = 1 << 17, kMostTeamRows = 32;
 inline constexpr uint32_t kCudaBlock = cuda::kBlockThreads;  // threads of most launches' blocks
 inline constexpr uint32_t kCudaSharedBytes = 48 << 10;       // static shared memory that every launch may use
 

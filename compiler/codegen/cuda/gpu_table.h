@@ -81,6 +81,8 @@ struct GpuTable {
   // share keys and values: 6.3 and 17.3 us by wgmma, 6.8 and 22.6 by mma.sync [fit]
   double attention_wgmma = 310;
   double attention_mma = 240;
+  double fma = 128;        // f32 by FMA, from registers
+  double fma_stage = 500;  // and each stage of 64 keys: softmax, barriers [fit]
 
   // --- cuBLASLt
   double library_start = 6800;   // start and end, over which no other kernel runs [library]

@@ -8,9 +8,9 @@ namespace rondo {
 
 namespace {
 
-constexpr std::string_view kFamilyNames[] = {"",      "few_rows", "mma",   "wgmma",   "simt",
-                                             "tf32",  "tma",      "dot",   "library", "staged",
-                                             "flash", "windows",  "plain", "imma",    "packed"};
+constexpr std::string_view kFamilyNames[] = {"",      "few_rows", "mma",     "wgmma",  "simt",  "tf32",
+                                             "tma",   "dot",      "library", "staged", "flash", "windows",
+                                             "plain", "imma",     "packed",  "fma"};
 
 // What plans and profiles called families before.
 struct OldName {

@@ -21,6 +21,7 @@
 //   flash warps 8 cluster 2          attention, each warp for itself: warps of a block, and blocks, that
 //   split
 //                                    the keys
+//   fma 32                           attention in f32 by FMA: queries of a block
 //   windows 8x4x3                    depthwise convolutions and pools: channels, outputs along the last axis
 //                                    and taps that a thread has at a time
 //   imma 64x64x128 2x2x2 cluster 1   8-bit integers by mma.sync: as mma, K in bytes
@@ -58,6 +59,7 @@ enum class TemplateFamily : uint8_t {
   kPlain,
   kImma,
   kPacked,
+  kFma,
 };
 
 struct KernelConfiguration {

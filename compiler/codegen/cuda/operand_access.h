@@ -15,6 +15,10 @@ namespace rondo::cuda {
 constexpr bool Is16Bit(DType type) { return type == DType::kF16 || type == DType::kBF16; }
 // A type whose elements vectors are made of.
 constexpr bool HasVectors(DType type) { return type == DType::kF32 || Is16Bit(type); }
+// Integers that tapes read and write as vectors, too.
+constexpr bool HasIntegerVectors(DType type) {
+  return type == DType::kI8 || type == DType::kU8 || type == DType::kI32;
+}
 
 // An operand's address with its guards folded in: element `offset` + strides, and the coordinates that must
 // lie within their extents. Guards that cannot fail are left out.
@@ -40,7 +44,7 @@ bool MovesAlong(const Part& part, const Operand& operand, size_t along);
 // vector of at most 16 bytes: a power of two, 1 if there is no such vector.
 int VectorAlong(const Part& part, const Operand& operand, size_t along, const ParamFacts& facts);
 
-// Whether the elements of operand `index` at `lanes` neighbouring points along the loop move as vectors of up
+// Whether the elements of operand `index` at `lanes` neighbouring points along the loop move as vectors of 4
 // to 16 bytes.
 bool FitsLanes(const PartContext& context, size_t index, size_t along, int lanes);
 

@@ -90,7 +90,7 @@ void PartWriter::Load(size_t index, const std::string& name) {
   const Operand& operand = context_.part.operands[index];
   TapeType type = NaturalType(operand.dtype);
   if (index < scope.lanes.size() && !scope.lanes[index].empty()) {
-    Line("const float " + name + " = " + scope.lanes[index] + "[e];");
+    Line("const " + std::string(TypeText(type)) + " " + name + " = " + scope.lanes[index] + "[e];");
     return;
   }
   Include("elements");
@@ -111,7 +111,8 @@ void PartWriter::Load(size_t index, const std::string& name) {
 void PartWriter::Store(size_t index, const std::string& value) {
   const Operand& operand = context_.part.operands[index];
   if (index < scope.lanes.size() && !scope.lanes[index].empty()) {
-    Line(scope.lanes[index] + "[e] = " + value + ";");
+    const bool whole = NaturalType(operand.dtype) == TapeType::kI64;
+    Line(scope.lanes[index] + "[e] = " + (whole ? "(int)" : "") + value + ";");
     return;
   }
   Include("elements");

@@ -21,8 +21,9 @@ struct TapeScope {
   // words; empty: neither.
   std::vector<std::string> lanes;
   std::string kept = "position";  // which of the kept values is this element's
-  std::string row;     // of row scalars and what is reduced, where a thread has several rows: "[e]"
-  bool quick = false;  // functions need not be better than 16 bits are
+  std::string row;          // of row scalars and what is reduced, where a thread has several rows: "[e]"
+  bool quick = false;       // functions need not be better than 16 bits are
+  bool small_sums = false;  // 32 bits hold accumulators that are integers
 };
 
 class PartWriter : public Writer {
@@ -67,7 +68,10 @@ class PartWriter : public Writer {
   TapeScope scope;
 
  private:
-  std::string Expression(const TapeInst& inst, const std::string& prefix) const;
+  // What an instruction's register is: an operation, or the end of a quantisation as a whole.
+  std::string ValueText(Tape tape, const TapeInst& inst, const std::string& prefix);
+  std::string Expression(Tape tape, const TapeInst& inst, const std::string& prefix) const;
+  std::string CastText(Tape tape, const TapeInst& inst, const std::string& from) const;
   bool IsQuick(const TapeInst& inst) const;  // by a function that is only as good as 16 bits are
   void IncludeFor(const TapeInst& inst);     // the header of the function that the instruction calls, if any
   // The register whose value `store` stores: rounded to what its operand holds first, it would be the same.

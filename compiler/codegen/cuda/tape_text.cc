@@ -2,6 +2,7 @@
 #include "compiler/codegen/cuda/operand_access.h"
 #include "compiler/codegen/cuda/part_writer.h"
 #include "compiler/codegen/cuda/reduce_ops.h"
+#include "compiler/codegen/cuda/tape_facts.h"
 
 namespace rondo::cuda {
 
@@ -19,6 +20,11 @@ const char* FunctionName(TapeOp op) {
   }
 }
 
+// Of what lanes are, one by one: integers of up to 32 bits are ints.
+std::string LaneType(const Operand& operand) {
+  return NaturalType(operand.dtype) == TapeType::kI64 ? "int" : "float";
+}
+
 }  // namespace
 
 bool PartWriter::IsQuick(const TapeInst& inst) const {
@@ -34,7 +40,19 @@ void PartWriter::IncludeFor(const TapeInst& inst) {
   }
 }
 
-std::string PartWriter::Expression(const TapeInst& inst, const std::string& prefix) const {
+std::string PartWriter::CastText(Tape tape, const TapeInst& inst, const std::string& from) const {
+  const std::string to = "<" + Text(inst.imm.i) + ">(";
+  const TapeType before = tape[inst.a].type;
+  // Conversions of 32 bits are several times quicker than those of 64.
+  const bool narrow = FitsInt(context_.part, tape, inst.a, scope.small_sums);
+  if (inst.type == TapeType::kI64)
+    return "cast_i64" + to +
+           (narrow && before == TapeType::kF32 ? "(i64)__float2int_rz(" + from + "))" : from + ")");
+  const char* name = inst.type == TapeType::kF32 ? "cast_f32" : "cast_f64";
+  return name + to + (narrow && before == TapeType::kI64 ? "(int)" : "") + from + ")";
+}
+
+std::string PartWriter::Expression(Tape tape, const TapeInst& inst, const std::string& prefix) const {
   auto reg = [&](uint16_t r) { return prefix + Text(r); };
   switch (inst.op) {
     case TapeOp::kConst:
@@ -45,10 +63,7 @@ std::string PartWriter::Expression(const TapeInst& inst, const std::string& pref
     case TapeOp::kKept: return "kept" + Text(inst.arg) + "[" + scope.kept + "]";
     case TapeOp::kSelect: return reg(inst.a) + " != 0 ? " + reg(inst.b) + " : " + reg(inst.c);
     case TapeOp::kIsInf: return "op_isinf(" + reg(inst.a) + ", " + IntText(inst.imm.i) + ")";
-    case TapeOp::kCast: {
-      const char* to = inst.type == TapeType::kF32 ? "f32" : inst.type == TapeType::kF64 ? "f64" : "i64";
-      return std::string("cast_") + to + "<" + Text(inst.imm.i) + ">(" + reg(inst.a) + ")";
-    }
+    case TapeOp::kCast: return CastText(tape, inst, reg(inst.a));
     default: break;
   }
   std::string call =
@@ -56,6 +71,19 @@ std::string PartWriter::Expression(const TapeInst& inst, const std::string& pref
   if (Inputs(inst.op) > 1) call += ", " + reg(inst.b);
   if (Inputs(inst.op) > 2) call += ", " + reg(inst.c);
   return call + ")";
+}
+
+std::string PartWriter::ValueText(Tape tape, const TapeInst& inst, const std::string& prefix) {
+  const std::optional<Quantisation> q = QuantisationAt(tape, static_cast<size_t>(&inst - tape.begin()));
+  if (!q) {
+    IncludeFor(inst);
+    return Expression(tape, inst, prefix);
+  }
+  Include("quantised");
+  std::string text = "quantised(" + prefix + Text(q->x);
+  for (float number : {q->scale, q->reciprocal, q->low, q->high})
+    text += ", " + NumberText(number, TapeType::kF32);
+  return text + ")" + (q->zero == 0 ? "" : " + " + NumberText(q->zero, TapeType::kF32));
 }
 
 uint16_t PartWriter::Unrounded(Tape tape, const TapeInst& store) const {
@@ -97,9 +125,8 @@ std::string PartWriter::WriteTape(Tape tape, const std::string& prefix) {
       case TapeOp::kReduceArgMax:
       case TapeOp::kReduceArgMin: Reduce(inst, a); break;
       default:
-        IncludeFor(inst);
-        Line("const " + std::string(TypeText(inst.type)) + " " + name + " = " + Expression(inst, prefix) +
-             ";");
+        Line("const " + std::string(TypeText(inst.type)) + " " + name + " = " +
+             ValueText(tape, inst, prefix) + ";");
     }
   }
   return yielded;
@@ -119,8 +146,8 @@ void PartWriter::LoadLanes(Tape tape, size_t along, int lanes) {
       LoadWords(index, lanes, words);
     }
     const std::string in = "in" + Text(index);
-    Line("float " + in + "[" + count + "]; widen_" + Name(operand.dtype) + "<" + count + ">(" + words + ", " +
-         in + ");");
+    Line(LaneType(operand) + " " + in + "[" + count + "]; widen_" + Name(operand.dtype) + "<" + count + ">(" +
+         words + ", " + in + ");");
     scope.lanes[index] = in;
   }
 }
@@ -146,7 +173,7 @@ void PartWriter::WriteLanes(Tape tape, const std::string& prefix, size_t along, 
     if (!FitsLanes(context_, index, along, lanes)) continue;
     stored.push_back(index);
     scope.lanes[index] = "out" + Text(index);
-    Line("float " + scope.lanes[index] + "[" + Text(lanes) + "];");
+    Line(LaneType(context_.part.operands[index]) + " " + scope.lanes[index] + "[" + Text(lanes) + "];");
   }
   const std::string i = Counter(along);
   Line("const i64 along = " + i + ";");

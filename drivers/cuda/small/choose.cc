@@ -36,8 +36,12 @@ SmallKernel BestOf(const SyncPoint& point) {
   }
 }
 
-// Than NCCL by estimate; among ranks of one GPU at any size that the estimate knows.
-bool IsQuicker(const SyncPoint& point, bool shared) {
+// Than NCCL as measured, or else by estimate; among ranks of one GPU at any size that the estimate knows.
+bool IsQuicker(const SyncPoint& point, bool shared, Span<const SmallUpTo> measured) {
+  for (const SmallUpTo& row : measured) {
+    if (!shared && row.op == point.op && row.ranks == point.participants.size())
+      return point.bytes <= row.bytes;
+  }
   const double ranks = static_cast<double>(point.participants.size());
   // Others move half of what an all-reduce of the whole does.
   const double size =
@@ -68,10 +72,11 @@ bool CanBeSmall(const SyncPoint& point) {
   return kernel != SmallKernel::kNone && InboxBytes(kernel, point) <= kMostInbox;
 }
 
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared) {
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared,
+                        Span<const SmallUpTo> measured) {
   if (kernels == CollectiveKernels::kNccl || !CanBeSmall(point)) return SmallKernel::kNone;
   const SmallKernel kernel = BestOf(point);
-  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, shared);
+  const bool small = kernels == CollectiveKernels::kSmall || IsQuicker(point, shared, measured);
   return small ? kernel : SmallKernel::kNone;
 }
 

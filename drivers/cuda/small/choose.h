@@ -17,8 +17,10 @@ inline constexpr uint64_t kMostInbox = uint64_t{64} << 20;
 bool CanBeSmall(const SyncPoint& point);
 
 // kNone: NCCL does it. By what `kernels` asks for; kAuto: what takes less time (core/collective_time.h),
-// which among ranks of one GPU (`shared`) is a small kernel up to the last size that the table has.
-SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared);
+// or as `measured` says of the op and as many ranks; among ranks of one GPU (`shared`) a small kernel up to
+// the last size that the table has.
+SmallKernel ChooseSmall(CollectiveKernels kernels, const SyncPoint& point, bool shared,
+                        Span<const SmallUpTo> measured = {});
 
 // Packs (drivers/cuda/small/exchange_layout.h) that a rank sends to another.
 uint64_t PacksSent(SmallKernel kernel, const SyncPoint& point);

@@ -35,24 +35,8 @@ inline void StoreSums(__m128i sums, int32_t* to) { _mm_storeu_si128(reinterpret_
 
 #if defined(__AVX512BW__)
 
-#define RONDO_BYTES_512                                                                                      \
-  using Bytes = __m512i;                                                                                     \
-  using Sums = __m512i;                                                                                      \
-  constexpr int kStep = 64, kRows = 6;                                                                       \
-  inline Bytes Load(const char* p) { return _mm512_loadu_si512(p); }                                         \
-  inline Bytes LoadSome(const char* p, int n) { return _mm512_maskz_loadu_epi8((uint64_t{1} << n) - 1, p); } \
-  inline Bytes Same(uint8_t x) { return _mm512_set1_epi8(static_cast<char>(x)); }                            \
-  inline Bytes Flip(Bytes x, Bytes flip) { return _mm512_xor_si512(x, flip); }                               \
-  inline Sums Zero() { return _mm512_setzero_si512(); }                                                      \
-  inline void Reduce(const Sums* s, int32_t* to) {                                                           \
-    const Sums p = _mm512_add_epi32(_mm512_unpacklo_epi32(s[0], s[1]), _mm512_unpackhi_epi32(s[0], s[1]));   \
-    const Sums q = _mm512_add_epi32(_mm512_unpacklo_epi32(s[2], s[3]), _mm512_unpackhi_epi32(s[2], s[3]));   \
-    const Sums all = _mm512_add_epi32(_mm512_unpacklo_epi64(p, q), _mm512_unpackhi_epi64(p, q));             \
-    StoreSums(Fold(_mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1))), to);   \
-  }
-
 namespace widened {
-RONDO_BYTES_512
+#include "drivers/host/exec/byte_vectors_512.inc"
 inline Sums Dot(Sums sum, Bytes a, Bytes b) {
   const Sums low = _mm512_madd_epi16(_mm512_cvtepu8_epi16(_mm512_castsi512_si256(a)),
                                      _mm512_cvtepi8_epi16(_mm512_castsi512_si256(b)));
@@ -66,7 +50,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
 #pragma GCC push_options
 #pragma GCC target("avx512vnni")
 namespace vnni {
-RONDO_BYTES_512
+#include "drivers/host/exec/byte_vectors_512.inc"
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 }  // namespace vnni
@@ -76,23 +60,8 @@ bool HasVnni() { return __builtin_cpu_supports("avx512vnni"); }
 
 #elif defined(__AVX2__)
 
-#define RONDO_BYTES_256                                                                                \
-  using Bytes = __m256i;                                                                               \
-  using Sums = __m256i;                                                                                \
-  constexpr int kStep = 32, kRows = 2;                                                                 \
-  inline Bytes Load(const char* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); } \
-  inline Bytes LoadSome(const char* p, int n) {                                                        \
-    alignas(32) char some[32] = {};                                                                    \
-    std::memcpy(some, p, static_cast<size_t>(n));                                                      \
-    return Load(some);                                                                                 \
-  }                                                                                                    \
-  inline Bytes Same(uint8_t x) { return _mm256_set1_epi8(static_cast<char>(x)); }                      \
-  inline Bytes Flip(Bytes x, Bytes flip) { return _mm256_xor_si256(x, flip); }                         \
-  inline Sums Zero() { return _mm256_setzero_si256(); }                                                \
-  inline void Reduce(const Sums* s, int32_t* to) { StoreSums(Fold(SumOfFour(s)), to); }
-
 namespace widened {
-RONDO_BYTES_256
+#include "drivers/host/exec/byte_vectors_256.inc"
 inline Sums Dot(Sums sum, Bytes a, Bytes b) {
   const Sums low = _mm256_madd_epi16(_mm256_cvtepu8_epi16(_mm256_castsi256_si128(a)),
                                      _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b)));
@@ -106,7 +75,7 @@ inline Sums Dot(Sums sum, Bytes a, Bytes b) {
 #pragma GCC push_options
 #pragma GCC target("avxvnni")
 namespace vnni {
-RONDO_BYTES_256
+#include "drivers/host/exec/byte_vectors_256.inc"
 inline Sums Dot(Sums sum, Bytes a, Bytes b) { return _mm256_dpbusd_avx_epi32(sum, a, b); }
 #include "drivers/host/exec/byte_blocks.inc"
 }  // namespace vnni

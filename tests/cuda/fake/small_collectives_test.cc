@@ -49,6 +49,29 @@ TEST(ChooseSmall, BySizeAndRanks) {
   }
 }
 
+TEST(ChooseSmall, AsMeasuredWhereItWas) {
+  const SmallUpTo measured[] = {{CollectiveOp::kAllReduce, 2, 1 << 20}, {CollectiveOp::kAllReduce, 4, 0}};
+  const auto automatic = [&](CollectiveOp op, uint64_t bytes, size_t ranks, bool shared = false) {
+    return ChooseSmall(CollectiveKernels::kAuto, Point(op, bytes, ranks), shared, measured) !=
+           SmallKernel::kNone;
+  };
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 1 << 20, 2));
+  EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, (1 << 20) + 16, 2));
+  EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4));
+  // Of others, and among ranks of one GPU, as estimated.
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 8));
+  EXPECT_TRUE(automatic(CollectiveOp::kAllGather, 4 << 10, 4));
+  EXPECT_TRUE(automatic(CollectiveOp::kAllReduce, 4 << 10, 4, true));
+  EXPECT_FALSE(automatic(CollectiveOp::kAllReduce, 1 << 20, 2, true));
+  // What is asked for comes first.
+  EXPECT_NE(
+      ChooseSmall(CollectiveKernels::kSmall, Point(CollectiveOp::kAllReduce, 4 << 10, 4), false, measured),
+      SmallKernel::kNone);
+  EXPECT_EQ(
+      ChooseSmall(CollectiveKernels::kNccl, Point(CollectiveOp::kAllReduce, 4 << 10, 2), false, measured),
+      SmallKernel::kNone);
+}
+
 TEST(ChooseSmall, WhatIsAskedForAndCanBe) {
   const auto asked = [](CollectiveKernels kernels, const SyncPoint& point) {
     return ChooseSmall(kernels, point, false);

@@ -56,4 +56,21 @@ double StagedCycles(const PartContext& context, const QueryTiles& tiles, int sta
          Busiest(context, tiles) * multiplies / (wgmma ? gpu.attention_wgmma : gpu.attention_mma);
 }
 
+double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout) {
+  constexpr double kWarps = QueryTiles::kWarps;
+  const GpuTable& gpu = GpuTableOf(context.target);
+  const double rows = layout.rows_a_thread, keys = FmaAttention::kKeys, own = keys / FmaAttention::kLanes;
+  const double threads = kWarps * 32, features = layout.features, columns = layout.columns();
+  // Of a stage: what each thread multiplies, and the 128 bytes at a time that warps read for it. Sixteen
+  // threads that read pieces of 16 bytes take two.
+  const double dots = rows * own * features, sums = rows * columns * keys;
+  const double dot_reads = features / 4 * (rows + 2 * own);
+  const double sum_reads =
+      keys / 4 * rows + keys * columns / layout.vector() * (layout.vector() == 4 ? 2 : 1);
+  const double stage = std::max(dots * threads / gpu.fma, dot_reads * kWarps) +
+                       std::max(sums * threads / gpu.fma, sum_reads * kWarps);
+  const double stages = std::ceil(static_cast<double>(tiles.keys) * KeyShare(context, tiles) / keys);
+  return gpu.attention_start + Busiest(context, tiles) * stages * (stage + gpu.fma_stage);
+}
+
 }  // namespace rondo::cuda

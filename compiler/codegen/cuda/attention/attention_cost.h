@@ -3,6 +3,7 @@
 #define RONDO_COMPILER_CODEGEN_CUDA_ATTENTION_ATTENTION_COST_H_
 
 #include "compiler/codegen/cuda/attention/query_tiles.h"
+#include "compiler/codegen/cuda/device/attention_fma_layout.h"
 
 namespace rondo::cuda {
 
@@ -12,6 +13,9 @@ double FlashCycles(const PartContext& context, const QueryTiles& tiles);
 // Cycles where the queries of a block share keys and values in shared memory, `stage_keys` at a time; by
 // wgmma or mma.
 double StagedCycles(const PartContext& context, const QueryTiles& tiles, int stage_keys, bool wgmma);
+
+// Cycles of the same in f32 by FMA.
+double FmaCycles(const PartContext& context, const QueryTiles& tiles, const FmaAttention& layout);
 
 }  // namespace rondo::cuda
 

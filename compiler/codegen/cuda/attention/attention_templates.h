@@ -9,12 +9,13 @@ namespace rondo::cuda {
 // f16 and bf16, many queries: they share keys and values in shared memory; by wgmma or mma
 extern const PartTemplate kStagedAttention;
 extern const PartTemplate
-    kFlashAttention;  // f16 and bf16 by mma; warps and blocks of a cluster split the keys
+    kFlashAttention;                      // f16 and bf16 by mma; warps and blocks of a cluster split the keys
+extern const PartTemplate kFmaAttention;  // f32 by FMA; queries share keys and values in shared memory
 extern const PartTemplate kPlainAttention;  // a block a query, in f32
 
 // Where estimates are equal, the first is preferred.
 inline constexpr const PartTemplate* kAttentionTemplates[] = {&kStagedAttention, &kFlashAttention,
-                                                              &kPlainAttention};
+                                                              &kFmaAttention, &kPlainAttention};
 
 }  // namespace rondo::cuda
 

@@ -55,7 +55,7 @@ Result<PartLaunch> WriteFlash(const PartContext& context, const KernelConfigurat
   const Part& part = context.part;
   const QueryTiles tiles = TilesOf(context, configuration);
   WriteTilePlace(context, tiles, writer);
-  WriteQueryRows(context, tiles, writer);
+  WriteQueryRows(context, tiles, {}, writer);
   const std::string plain = Truth(WriteScore(context, tiles, writer));
   auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };
   writer->Line("AttentionBlock<" + Aggregate("AttentionLayout", tiles.layout()) + "> block_out;");

@@ -26,7 +26,10 @@ void CountQueries(const Part& part, QueryTiles* tiles) {
 
 }  // namespace
 
-std::optional<QueryTiles> QueryTilesOf(const PartContext& context) {
+namespace {
+
+// Of operands that are all of one type, whose features come in whole multiples, `lanes` of them to a vector.
+std::optional<QueryTiles> TilesOf(const PartContext& context, int64_t multiple, int lanes) {
   const Part& part = context.part;
   const size_t m_end = part.outer + part.m;
   if (part.n != 1 || part.reduced != 1 || part.features != 1) return std::nullopt;
@@ -39,22 +42,33 @@ std::optional<QueryTiles> QueryTilesOf(const PartContext& context) {
   for (const Operand* operand : {&query, &key, &value}) {
     if (!IsPlain(*operand) || operand->dtype != query.dtype) return std::nullopt;
   }
-  if (query.dtype != DType::kF16 && query.dtype != DType::kBF16) return std::nullopt;
   if (part.mask != kNoOperand && !IsPlain(part.operands[part.mask])) return std::nullopt;
   tiles.bf16 = query.dtype == DType::kBF16;
   tiles.keys = part.loops[tiles.key];
   tiles.features = part.loops[tiles.feature];
   tiles.values = part.loops[tiles.value];
-  auto fits = [](int64_t features) { return features % 16 == 0 && features <= kMostFeatures; };
+  auto fits = [&](int64_t features) { return features % multiple == 0 && features <= kMostFeatures; };
   if (!fits(tiles.features) || !fits(tiles.values) || tiles.keys > (1 << 30)) return std::nullopt;
-  const bool vectors = FitsLanes(context, part.lhs, tiles.feature, 8) &&
-                       FitsLanes(context, part.keys, tiles.feature, 8) &&
-                       FitsLanes(context, part.values, tiles.value, 8);
+  const bool vectors = FitsLanes(context, part.lhs, tiles.feature, lanes) &&
+                       FitsLanes(context, part.keys, tiles.feature, lanes) &&
+                       FitsLanes(context, part.values, tiles.value, lanes);
   if (!vectors) return std::nullopt;
   CountQueries(part, &tiles);
   tiles.warp_rows = std::min(tiles.rows, tiles.warp_rows);
   if (tiles.rows > 0x7fffffff || tiles.groups > 0x7fffffff) return std::nullopt;
   return tiles;
+}
+
+}  // namespace
+
+std::optional<QueryTiles> QueryTilesOf(const PartContext& context) {
+  const bool halves = Is16Bit(context.part.operands[context.part.lhs].dtype);
+  return halves ? TilesOf(context, 16, 8) : std::nullopt;
+}
+
+std::optional<QueryTiles> FloatQueryTilesOf(const PartContext& context) {
+  const bool floats = context.part.operands[context.part.lhs].dtype == DType::kF32;
+  return floats ? TilesOf(context, 4, 4) : std::nullopt;
 }
 
 void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
@@ -72,13 +86,24 @@ void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWri
                "; const char* values = " + writer->AddressText(part.values) + ";");
 }
 
-void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
+  writer->Line("auto query_at = [&](int line) -> const char* {");
+  writer->Line("const u32 row = tile * " + Text(tiles.tile_rows()) + "u + line;");
+  writer->Line("if (row >= " + Text(tiles.rows) + "u) return 0;");
+  writer->CountLoops("row", tiles.queries);
+  writer->Line("return " + writer->AddressText(context.part.lhs) + "; };");
+}
+
+void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, ThreadRows rows,
+                    PartWriter* writer) {
   const Part& part = context.part;
-  writer->Line("const char* at[2]; int limits[2]; i64 mask_at[2]; (void)mask_at;");
+  const std::string count = Text(rows.count);
+  writer->Line("const char* at[" + count + "]; int limits[" + count + "]; i64 mask_at[" + count +
+               "]; (void)mask_at;");
   writer->Line("#pragma unroll");
-  writer->Line("for (int h = 0; h < 2; ++h) {");
+  writer->Line("for (int h = 0; h < " + count + "; ++h) {");
   writer->Line("at[h] = 0; limits[h] = -1; mask_at[h] = 0;");
-  writer->Line("const u32 own = threadIdx.x % 32 / 4 + 8 * h, row = tile * " + Text(tiles.tile_rows()) +
+  writer->Line("const u32 own = " + std::string(rows.number) + ", row = tile * " + Text(tiles.tile_rows()) +
                "u + warp % " + Text(tiles.tile_warps) + "u * " + Text(tiles.warp_rows) + "u + own;");
   writer->Line("if (own >= " + Text(tiles.warp_rows) + "u || row >= " + Text(tiles.rows) + "u) continue;");
   writer->CountLoops("row", tiles.queries);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "compiler/codegen/cuda/device/attention_layout.h"
@@ -41,12 +42,22 @@ struct QueryTiles {
 // Queries, keys and values; how they are put into blocks is left open. None if dtypes, layout or alignment do
 // not suit the tensor cores' instruction.
 std::optional<QueryTiles> QueryTilesOf(const PartContext& context);
+// The same of f32, in vectors of four.
+std::optional<QueryTiles> FloatQueryTilesOf(const PartContext& context);
 
 // rank, group, tile and warp; the counters of all loops, at the head; keys and values of the head. Few blocks
 // let the next kernel begin at once.
 void WriteTilePlace(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
-// This thread's two rows: where their queries are, how many keys they have, where their mask begins.
-void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// `query_at`: where the block's query of a number is; null if there is none.
+void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);
+// The rows of a thread: how many, and which of its warp's (or block's) number `h` is; as fragments of mma
+// have them, if nothing else is said.
+struct ThreadRows {
+  int count = 2;
+  std::string_view number = "threadIdx.x % 32 / 4 + 8 * h";
+};
+// This thread's rows: where their queries are, how many keys they have, where their mask begins.
+void WriteQueryRows(const PartContext& context, const QueryTiles& tiles, ThreadRows rows, PartWriter* writer);
 // `score`: a score from a dot product; and `unit`, which makes it one of base 2. Returns whether the score is
 // the dot product itself.
 bool WriteScore(const PartContext& context, const QueryTiles& tiles, PartWriter* writer);

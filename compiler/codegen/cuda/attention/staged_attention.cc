@@ -63,15 +63,6 @@ std::vector<KernelCandidate> Candidates(const PartContext& context) {
   return {{configuration, cycles / GpuTableOf(context.target).cycles_a_microsecond}};
 }
 
-// `query_at`: where the block's query of a number is.
-void WriteQueryAt(const PartContext& context, const QueryTiles& tiles, PartWriter* writer) {
-  writer->Line("auto query_at = [&](int line) -> const char* {");
-  writer->Line("const u32 row = tile * " + Text(tiles.tile_rows()) + "u + line;");
-  writer->Line("if (row >= " + Text(tiles.rows) + "u) return 0;");
-  writer->CountLoops("row", tiles.queries);
-  writer->Line("return " + writer->AddressText(context.part.lhs) + "; };");
-}
-
 Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {
   const Part& part = context.part;
   const Staged staged = *StagedOf(context);
@@ -79,7 +70,7 @@ Result<PartLaunch> WriteStaged(const PartContext& context, const KernelConfigura
   const StagedAttention& layout = staged.layout;
   WriteTilePlace(context, tiles, writer);
   WriteQueryAt(context, tiles, writer);
-  WriteQueryRows(context, tiles, writer);
+  WriteQueryRows(context, tiles, {}, writer);
   writer->Line("(void)at;");
   const bool plain = WriteScore(context, tiles, writer);
   auto bytes = [&](uint16_t index) { return Text(2 * part.operands[index].strides[tiles.key]) + "ll"; };

@@ -17,7 +17,13 @@ constexpr std::string_view kHeaders[] = {"windows"};
 
 // The device's type of what is read; WindowCandidates has no other.
 const char* LaneType(DType dtype) {
-  return dtype == DType::kF32 ? "LaneF32" : dtype == DType::kF16 ? "LaneF16" : "LaneBF16";
+  switch (dtype) {
+    case DType::kF32: return "LaneF32";
+    case DType::kF16: return "LaneF16";
+    case DType::kI8: return "LaneI8";
+    case DType::kU8: return "LaneU8";
+    default: return "LaneBF16";
+  }
 }
 
 const char* KindText(const Part& part) {
@@ -95,13 +101,14 @@ void WritePoints(const PartContext& context, const WindowShape& shape, PartWrite
   const Part& part = context.part;
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size(), width = first - 1;
   const std::string type = TypeText(part.acc_type), i = Counter(width);
+  const std::string acc = "const " + type + " acc0 = (" + type + ")";
   writer->ZeroLoops(first, all);
   const std::string mean = part.combine == Combine::kMean ? " / (float)present[t]" : "";
   // Outputs of one channel, side by side: the lanes of a vector.
   if (shape.lanes == 1 && shape.points > 1 && part.loops[width] % shape.points == 0) {
     writer->Line("{");
     writer->WriteLanes(part.epilogue, "r", width, static_cast<int>(shape.points),
-                       "const int t = e; (void)t; const float acc0 = sums[e][0]" + mean + ";");
+                       "const int t = e; (void)t; " + acc + "sums[e][0]" + mean + ";");
     writer->Line("}");
     return;
   }
@@ -111,11 +118,11 @@ void WritePoints(const PartContext& context, const WindowShape& shape, PartWrite
   writer->Line("const i64 " + i + " = start + t;");
   writer->Line("if (" + i + " < " + Text(part.loops[width]) + ") {");
   if (shape.lanes == 1) {
-    writer->Line("const float acc0 = sums[t][0]" + mean + ";");
+    writer->Line(acc + "sums[t][0]" + mean + ";");
     writer->WriteTape(part.epilogue, "r");
   } else {
     writer->WriteLanes(part.epilogue, "r", kChannels, static_cast<int>(shape.lanes),
-                       "const float acc0 = sums[t][e]" + mean + ";");
+                       acc + "sums[t][e]" + mean + ";");
   }
   writer->Line("} }");
 }

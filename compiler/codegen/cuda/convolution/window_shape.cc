@@ -51,9 +51,12 @@ std::optional<WindowShape> ReadWindow(const PartContext& context) {
   const size_t first = static_cast<size_t>(EpilogueLoops(part)), all = part.loops.size();
   WindowShape shape;
   shape.spatial = part.reduced - 1u;
-  if (part.acc_type != TapeType::kF32 || !HasVectors(input.dtype) || !input.indirects.empty() ||
-      shape.spatial < 1 || input.guards.size() != shape.spatial ||
-      (part.combine == Combine::kProduct) == part.rhs.empty())
+  // The greatest of bytes is found among the floats that they are.
+  const bool floats = part.acc_type == TapeType::kF32 && HasVectors(input.dtype);
+  const bool bytes = part.acc_type == TapeType::kI64 && part.combine == Combine::kMax &&
+                     (input.dtype == DType::kI8 || input.dtype == DType::kU8);
+  if ((!floats && !bytes) || !input.indirects.empty() || shape.spatial < 1 ||
+      input.guards.size() != shape.spatial || (part.combine == Combine::kProduct) == part.rhs.empty())
     return std::nullopt;
   for (size_t a = 0; a < shape.spatial; ++a) {
     if (!IsWindowGuard(part, input.guards[a], first - shape.spatial + a, all - shape.spatial + a))

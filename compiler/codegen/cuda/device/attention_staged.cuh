@@ -3,7 +3,7 @@
 #ifndef RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_CUH_
 #define RONDO_COMPILER_CODEGEN_CUDA_DEVICE_ATTENTION_STAGED_CUH_
 
-#include "compiler/codegen/cuda/device/async_copy.cuh"
+#include "compiler/codegen/cuda/device/attention_lines.cuh"
 #include "compiler/codegen/cuda/device/attention_rows.cuh"
 #include "compiler/codegen/cuda/device/attention_staged_layout.h"
 #include "compiler/codegen/cuda/device/mma.cuh"
@@ -23,35 +23,6 @@ struct PanelLines {
   static constexpr int PIECES = ELEMENTS / 8, PANEL = LINES * 128;
   DEV u32 place(int line, int piece) { return (u32)(piece / 8 * PANEL) + swizzled<128>(line, piece % 8); }
 };
-
-// What is computed from it is computed anew each time: kept in registers over all keys, it would leave too
-// few.
-DEV int thread_again() {
-  int thread = (int)threadIdx.x;
-  asm volatile("" : "+r"(thread));
-  return thread;
-}
-
-// Copies COUNT lines, each from `line_at(line)`; those that are absent become zeros.
-struct Line {
-  const char* at;
-  bool present;
-};
-template <typename Lines, int COUNT, typename LineAt>
-DEV void copy_lines(u32 to, LineAt line_at) {
-  constexpr int ITEMS = COUNT * Lines::PIECES, ROUNDS = (ITEMS + 255) / 256;
-  constexpr bool EVEN = 256 % Lines::PIECES == 0;
-  const int thread = thread_again();
-#pragma unroll
-  for (int n = 0; n < ROUNDS; ++n) {
-    const int item = thread + n * 256;
-    if (ITEMS % 256 != 0 && item >= ITEMS) break;
-    const int line = EVEN ? thread / Lines::PIECES + n * (256 / Lines::PIECES) : item / Lines::PIECES;
-    const int piece = (EVEN ? thread : item) % Lines::PIECES;
-    const Line from = line_at(line);
-    copy_async<16>(to + Lines::place(line, piece), from.at + piece * 16, from.present);
-  }
-}
 
 template <bool BF16, int COUNT>
 DEV void pack_weights(const float (*s)[4], u32 (*weights)[4]) {
@@ -203,17 +174,6 @@ struct StagedWgmma {
 };
 
 #endif
-
-DEV int greatest_of_block(int own) {
-  __shared__ int warps[AttentionLayout::kWarps];
-  own = __reduce_max_sync(0xffffffffu, own);
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = own;
-  __syncthreads();
-  int most = warps[0];
-#pragma unroll
-  for (int w = 1; w < AttentionLayout::kWarps; ++w) most = warps[w] > most ? warps[w] : most;
-  return most;
-}
 
 // Where tiles of keys, and of values, are: in memory, in rows of so many bytes, and in the stages.
 template <typename Matmuls>

@@ -5,6 +5,7 @@
 #include "compiler/codegen/cuda/device/byte_operand_tile.cuh"
 #include "compiler/codegen/cuda/device/matmul_tiles.cuh"
 #include "compiler/codegen/cuda/device/mma.cuh"
+#include "compiler/codegen/cuda/device/mma_warps.cuh"
 
 // d (16 x 8) += A (16 x 32) * B (32 x 8). Fragments are those of mma.m16n8k16, two bytes in place of each
 // 16-bit element.
@@ -26,36 +27,19 @@ DEV void mma_bytes(int* d, const u32* a, u32 b0, u32 b1) {
 #undef MMA
 }
 
-// The Multiply of matmul_tiles by the warps of a block, warps_m x warps_n x warps_k. ABSENT: the byte
-// of A where it is padded.
+// The Multiply of matmul_tiles. ABSENT: the byte of A where it is padded.
 template <TileMatmul T, bool A_SIGNED, bool B_SIGNED, int ABSENT>
-struct ImmaTile {
-  static constexpr TileMatmul MATMUL = T;
-  static constexpr TileLayout LAYOUT = T.byte_layout();
-  static constexpr int WARPS_M = T.warps_m, WARPS_N = T.warps_n, WARPS_K = T.warps_k, B_COUNT = T.b_count;
-  static constexpr int PANELS = 1, STAGE = LAYOUT.stage(), B_BYTES = LAYOUT.b_bytes;
-  static constexpr bool WHOLE = true, RUNS_ON = false;
+struct ImmaTile : MmaWarps<T, 32, int, T.byte_layout()> {
+  using Warps = MmaWarps<T, 32, int, T.byte_layout()>;
+  using Warps::acc, Warps::lane, Warps::memory, Warps::warp_k, Warps::warp_m, Warps::warp_n, Warps::MS,
+      Warps::NS, Warps::SUBSTEPS, Warps::WARP_M, Warps::WARP_N;
+  static constexpr bool WHOLE = true;
   using A = ByteOperandTile<T.m, T.k, T.a_vector, ABSENT>;
   using B = ByteOperandTile<T.n, T.k, T.b_vector, 0>;
-  static constexpr int WARP_M = T.m / WARPS_M, WARP_N = T.n / WARPS_N, MS = WARP_M / 16, NS = WARP_N / 8;
-  static constexpr int SUBSTEPS = T.k / 32 / WARPS_K;
-
-  u32 memory;
-  int lane, warp_m, warp_n, warp_k;
-  int acc[B_COUNT][MS][NS][4];
-
-  MEMBER explicit ImmaTile(u32 memory) : memory(memory) {
-    const int warp = threadIdx.x >> 5;
-    lane = threadIdx.x & 31;
-    warp_m = warp % WARPS_M;
-    warp_n = warp / WARPS_M % WARPS_N;
-    warp_k = warp / (WARPS_M * WARPS_N);
-#pragma unroll
-    for (int x = 0; x < B_COUNT * MS * NS * 4; ++x) (&acc[0][0][0][0])[x] = 0;
-  }
+  using Warps::Warps;
 
   MEMBER void multiply(int stage) {
-    const u32 a_tile = memory + stage * STAGE, b_tiles = a_tile + A::BYTES;
+    const u32 a_tile = memory + stage * Warps::STAGE, b_tiles = a_tile + A::BYTES;
 #pragma unroll
     for (int sub = 0; sub < SUBSTEPS; ++sub) {
       const int piece = (warp_k * SUBSTEPS + sub) * 2;
@@ -65,11 +49,11 @@ struct ImmaTile {
         ldmatrix(a[m],
                  a_tile + swizzled<A::LINE>(warp_m * WARP_M + m * 16 + (lane & 15), piece + (lane >> 4)));
 #pragma unroll
-      for (int j = 0; j < B_COUNT; ++j)
+      for (int j = 0; j < Warps::B_COUNT; ++j)
 #pragma unroll
         for (int n = 0; n < NS; n += 2) {
           u32 b[4];
-          ldmatrix(b, b_tiles + j * B_BYTES +
+          ldmatrix(b, b_tiles + j * Warps::B_BYTES +
                           swizzled<B::LINE>(warp_n * WARP_N + n * 8 + (lane & 7) + (lane >> 4) * 8,
                                             piece + (lane >> 3 & 1)));
 #pragma unroll
@@ -79,39 +63,6 @@ struct ImmaTile {
           }
         }
     }
-  }
-
-  MEMBER void wait() {}
-  // Warps that split K one after another.
-  MEMBER void store(float* accumulators) const {
-#pragma unroll
-    for (int w = 0; w < WARPS_K; ++w) {
-      if (warp_k == w) {
-#pragma unroll
-        for (int j = 0; j < B_COUNT; ++j)
-          store_sums((int*)accumulators + j * T.m * AccumulatorsPitch(T.n), acc[j], w > 0);
-      }
-      __syncthreads();
-    }
-  }
-  MEMBER void store_sums(int* sums, const int (*own)[NS][4], bool add) const {
-#pragma unroll
-    for (int m = 0; m < MS; ++m)
-#pragma unroll
-      for (int n = 0; n < NS; ++n)
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          int2* to =
-              (int2*)(sums + (warp_m * WARP_M + m * 16 + (lane >> 2) + 8 * h) * AccumulatorsPitch(T.n) +
-                      warp_n * WARP_N + n * 8 + (lane & 3) * 2);
-          int2 v = make_int2(own[m][n][2 * h], own[m][n][2 * h + 1]);
-          if (add) {
-            const int2 old = *to;
-            v.x += old.x;
-            v.y += old.y;
-          }
-          *to = v;
-        }
   }
 };
 

@@ -6,10 +6,13 @@
 #include "compiler/codegen/cuda/device/shared_memory.cuh"
 #include "compiler/codegen/cuda/device/tile_layout.h"
 
-// A warp's accumulators, MS x NS fragments of mma (16 x 8), to rows and columns from (row, column) on of a
-// tile of N columns; `add`: to what is there.
-template <int N, int MS, int NS>
-DEV void store_fragments(float* sums, int row, int column, const float (*acc)[NS][4], bool add) {
+// A warp's accumulators (floats, or ints whose bits lie where floats would), MS x NS fragments of mma (16 x
+// 8), to rows and columns from (row, column) on of a tile of N columns; `add`: to what is there.
+template <int N, int MS, int NS, typename T>
+DEV void store_fragments(T* sums, int row, int column, const T (*acc)[NS][4], bool add) {
+  struct alignas(8) Pair {
+    T x, y;
+  };
   const int lane = threadIdx.x & 31;
 #pragma unroll
   for (int m = 0; m < MS; ++m)
@@ -17,11 +20,11 @@ DEV void store_fragments(float* sums, int row, int column, const float (*acc)[NS
     for (int n = 0; n < NS; ++n)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float2* to = (float2*)(sums + (row + m * 16 + (lane >> 2) + 8 * h) * AccumulatorsPitch(N) + column +
-                               n * 8 + (lane & 3) * 2);
-        float2 v = make_float2(acc[m][n][2 * h], acc[m][n][2 * h + 1]);
+        Pair* to = (Pair*)(sums + (row + m * 16 + (lane >> 2) + 8 * h) * AccumulatorsPitch(N) + column +
+                           n * 8 + (lane & 3) * 2);
+        Pair v = {acc[m][n][2 * h], acc[m][n][2 * h + 1]};
         if (add) {
-          const float2 old = *to;
+          const Pair old = *to;
           v.x += old.x;
           v.y += old.y;
         }

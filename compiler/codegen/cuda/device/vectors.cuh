@@ -52,6 +52,21 @@ DEV void widen_bf16(const u32* w, float* x) {
   for (int k = 0; k < N; ++k) x[k] = bits_float(k % 2 == 0 ? w[k / 2] << 16 : w[k / 2] & 0xffff0000u);
 }
 template <int N>
+DEV void widen_i32(const u32* w, int* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = (int)w[k];
+}
+template <int N, typename T>
+DEV void widen_i8(const u32* w, T* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = (T)(signed char)(w[k / 4] >> (k % 4 * 8));
+}
+template <int N, typename T>
+DEV void widen_u8(const u32* w, T* x) {
+#pragma unroll
+  for (int k = 0; k < N; ++k) x[k] = (T)(int)(w[k / 4] >> (k % 4 * 8) & 255u);
+}
+template <int N>
 DEV void store_f32(char* p, i64 at, const float* x) {
   u32 w[N];
 #pragma unroll
@@ -73,6 +88,26 @@ DEV void store_bf16(char* p, i64 at, const float* x) {
   for (int k = 0; k < N / 2; ++k)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w[k]) : "f"(x[2 * k + 1]), "f"(x[2 * k]));
   store_words<N / 2>(p + at * 2, w);
+}
+template <int N>
+DEV void store_i32(char* p, i64 at, const int* x) {
+  u32 w[N];
+#pragma unroll
+  for (int k = 0; k < N; ++k) w[k] = (u32)x[k];
+  store_words<N>(p + at * 4, w);
+}
+template <int N>
+DEV void store_u8(char* p, i64 at, const int* x) {
+  u32 w[N / 4];
+#pragma unroll
+  for (int k = 0; k < N; k += 4)
+    w[k / 4] = __byte_perm(__byte_perm((u32)x[k], (u32)x[k + 1], 0x0040),
+                           __byte_perm((u32)x[k + 2], (u32)x[k + 3], 0x0040), 0x5410);
+  store_words<N / 4>(p + at, w);
+}
+template <int N>
+DEV void store_i8(char* p, i64 at, const int* x) {
+  store_u8<N>(p, at, x);
 }
 
 #endif  // RONDO_COMPILER_CODEGEN_CUDA_DEVICE_VECTORS_CUH_

@@ -18,18 +18,20 @@ DEV void load_lanes(const char* p, i64 at, float* x) {
     T::template widen<LANES>(words, x);
   }
 }
-#define LANE_TYPE(name, type, size)                                    \
-  struct name {                                                        \
-    static constexpr int SIZE = size;                                  \
-    DEV float load(const char* p, i64 at) { return ld_##type(p, at); } \
-    template <int N>                                                   \
-    DEV void widen(const u32* words, float* x) {                       \
-      widen_##type<N>(words, x);                                       \
-    }                                                                  \
+#define LANE_TYPE(name, type, size)                                           \
+  struct name {                                                               \
+    static constexpr int SIZE = size;                                         \
+    DEV float load(const char* p, i64 at) { return (float)ld_##type(p, at); } \
+    template <int N>                                                          \
+    DEV void widen(const u32* words, float* x) {                              \
+      widen_##type<N>(words, x);                                              \
+    }                                                                         \
   };
 LANE_TYPE(LaneF32, f32, 4)
 LANE_TYPE(LaneF16, f16, 2)
 LANE_TYPE(LaneBF16, bf16, 2)
+LANE_TYPE(LaneI8, i8, 1)
+LANE_TYPE(LaneU8, u8, 1)
 #undef LANE_TYPE
 
 enum WindowKind { WINDOW_PRODUCT, WINDOW_MAX, WINDOW_SUM, WINDOW_MEAN };

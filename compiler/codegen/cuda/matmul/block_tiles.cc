@@ -1,7 +1,9 @@
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "compiler/codegen/cuda/device/block_threads.h"
 #include "compiler/codegen/cuda/matmul/matmul_cost.h"
 #include "compiler/codegen/cuda/matmul/matmul_lambdas.h"
 
@@ -106,6 +108,25 @@ TileCase CaseOf(const PartContext& context, const MatmulProblem& problem, int64_
           (problem.Steps(tile_k) + cluster - 1) / cluster};
 }
 
+std::optional<TileRoom> RoomOf(const CudaTarget& target, const TileLayout& layout, const TileCase& tile) {
+  constexpr int64_t kLeast = 3, kMost = 12,
+                    kSharing = 128 * 128;  // points of the largest tile of which two fit
+  const uint32_t resident = layout.m * layout.n * layout.b_count <= kSharing && tile.busiest > 1 ? 2 : 1;
+  const int64_t room = resident == 1 ? target.shared : target.shared_processor / resident - 1024;
+  const int64_t stages =
+      std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(kLeast, tile.own_steps + 1)});
+  if (layout.shared(0) > room || stages < kLeast) return std::nullopt;
+  return TileRoom{static_cast<int>(stages), resident};
+}
+
+StepCycles MmaCycles(const GpuTable& gpu, const TileMatmul& matmul, const TileLayout& layout, double rate) {
+  // The larger a warp's own tile, the less of the time goes to loading it from shared memory.
+  const double area = matmul.m * matmul.n * matmul.b_count;
+  const double own_area = area / (matmul.warps_m * matmul.warps_n);
+  const double per_cycle = rate * gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
+  return {layout.stage() / gpu.l2_copy_bytes, area * matmul.k / per_cycle};
+}
+
 std::vector<KernelCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,
                                             Span<const KernelConfiguration> tiles, int64_t tile_k,
                                             std::optional<StepCycles> (*step)(const PartContext& context,
@@ -149,7 +170,11 @@ TileMatmul TileMatmulOf(const PartContext& context, const MatmulProblem& problem
   matmul.a_vector = AIsMade(part) ? 0 : problem.a_vector;
   matmul.b_k_major = problem.b_k_major;
   matmul.b_vector = problem.b_vector;
+  // Rather all threads with a few points than some with many.
+  constexpr int kLeastLanes = 4;
   matmul.lanes = EpilogueLanes(part, problem);
+  while (matmul.lanes > kLeastLanes && matmul.m * matmul.n / matmul.cluster < matmul.lanes * kBlockThreads)
+    matmul.lanes /= 2;
   matmul.bf16 = part.operands[part.rhs[0]].dtype == DType::kBF16;
   matmul.b_constant = AreConstant(context, part.rhs);
   return matmul;

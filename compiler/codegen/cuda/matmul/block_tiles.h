@@ -41,6 +41,16 @@ struct StepCycles {
   double copy = 0, multiply = 0;
 };
 
+// What a block of a family by mma.sync has of its multiprocessor: stages of copies, and how many blocks share
+// it. None if too few stages fit.
+struct TileRoom {
+  int stages;
+  uint32_t resident;
+};
+std::optional<TileRoom> RoomOf(const CudaTarget& target, const TileLayout& layout, const TileCase& tile);
+// A step by mma.sync, whose tensor cores multiply `rate` times as many as of 16-bit types.
+StepCycles MmaCycles(const GpuTable& gpu, const TileMatmul& matmul, const TileLayout& layout, double rate);
+
 // The candidates of a family: each of `tiles` (clusters left open), and each cluster that may split K, for
 // which `step` has an answer; none: the tile does not fit.
 std::vector<KernelCandidate> TileCandidates(const PartContext& context, const MatmulProblem& problem,

@@ -1,6 +1,4 @@
 // Matmuls of 8-bit integers through tiles by mma.sync (device/matmul_imma.cuh).
-#include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
@@ -48,27 +46,12 @@ TileMatmul MatmulOf(const PartContext& context, const MatmulProblem& problem,
   return matmul;
 }
 
-// Stages of copies that a block has; none if too few fit.
-std::optional<int> StagesOf(const CudaTarget& target, const TileMatmul& matmul, int64_t steps) {
-  constexpr int64_t kLeast = 3, kMost = 8;
-  const TileLayout layout = matmul.byte_layout();
-  const int64_t room = target.shared;
-  const int64_t stages =
-      std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(kLeast, steps + 1)});
-  if (stages < kLeast || layout.shared(static_cast<int>(stages)) > room) return std::nullopt;
-  return static_cast<int>(stages);
-}
-
 // As for 16-bit types, whose tensor cores multiply half as many.
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
-  const GpuTable& gpu = GpuTableOf(context.target);
   const TileMatmul matmul = MatmulOf(context, problem, tile.configuration);
-  if (!StagesOf(context.target, matmul, tile.own_steps)) return std::nullopt;
-  const double area = matmul.m * matmul.n * matmul.b_count;
-  const double own_area = area / (matmul.warps_m * matmul.warps_n);
-  const double rate = 2 * gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
-  return StepCycles{matmul.byte_layout().stage() / gpu.l2_copy_bytes, area * matmul.k / rate};
+  if (!RoomOf(context.target, matmul.byte_layout(), tile)) return std::nullopt;
+  return MmaCycles(GpuTableOf(context.target), matmul, matmul.byte_layout(), 2);
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
@@ -81,15 +64,19 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const MatmulProblem& problem = *context.matmul;
   const Part& part = context.part;
   TileMatmul matmul = MatmulOf(context, problem, configuration);
-  matmul.stages =
-      *StagesOf(context.target, matmul, CaseOf(context, problem, configuration.k, configuration).own_steps);
+  const TileRoom room =
+      *RoomOf(context.target, matmul.byte_layout(), CaseOf(context, problem, configuration.k, configuration));
+  matmul.stages = room.stages;
   const Operand& a = part.operands[part.lhs];
   const auto sign = [](DType t) { return t == DType::kI8 ? "true" : "false"; };
   const std::string types = std::string(", ") + sign(a.dtype) + ", " +
                             sign(part.operands[part.rhs[0]].dtype) + ", " +
                             Text(static_cast<int64_t>(static_cast<uint8_t>(static_cast<int64_t>(a.absent))));
-  return WriteTileMatmul(context, problem, "matmul_imma", matmul, matmul.byte_layout().shared(matmul.stages),
-                         writer, types);
+  RONDO_ASSIGN_OR_RETURN(PartLaunch launch,
+                         WriteTileMatmul(context, problem, "matmul_imma", matmul,
+                                         matmul.byte_layout().shared(matmul.stages), writer, types));
+  launch.resident = room.resident;
+  return launch;
 }
 
 std::vector<KernelConfiguration> Tiles(const CudaTarget&) { return {std::begin(kTiles), std::end(kTiles)}; }

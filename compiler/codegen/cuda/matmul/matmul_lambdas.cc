@@ -161,6 +161,7 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
   writer->ZeroLoops(problem.k_loops);
   // Sums of integers are the bits of floats.
   const bool whole = part.acc_type == TapeType::kI64;
+  writer->scope.small_sums = whole;
   const std::string type = whole ? "const i64 acc" : "const float acc";
   const auto sum = [&](const std::string& at) {
     return whole ? "__float_as_int(sums[" + at + "])" : "sums[" + at + "]";
@@ -180,7 +181,7 @@ void WriteEpilogue(const PartContext& context, const MatmulProblem& problem, int
     writer->WriteLanes(part.epilogue, "r", problem.n_loops.back(), lanes, sums);
   }
   writer->Line("};");
-  writer->scope.quick = false;
+  writer->scope.quick = writer->scope.small_sums = false;
 }
 
 }  // namespace rondo::cuda

@@ -1,6 +1,4 @@
 // Matmuls of 16-bit types through tiles by mma.sync (device/matmul_mma.cuh).
-#include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "compiler/codegen/cuda/matmul/block_tiles.h"
@@ -25,35 +23,11 @@ constexpr KernelConfiguration kTiles[] = {
     Tile(16, 128, 128, 1, 4, 2), Tile(16, 64, 128, 1, 2, 4), Tile(16, 32, 128, 1, 1, 8),
 };
 
-// What a block has of its multiprocessor.
-struct Room {
-  int stages;
-  uint32_t resident;  // blocks that share it
-};
-
-// None if too few stages of copies fit.
-std::optional<Room> RoomOf(const CudaTarget& target, const TileMatmul& matmul, const TileCase& tile) {
-  constexpr int64_t kLeast = 3, kMost = 12,
-                    kSharing = 128 * 128;  // points of the largest tile of which two fit
-  const TileLayout layout = matmul.mma_layout();
-  const uint32_t resident = matmul.m * matmul.n * matmul.b_count <= kSharing && tile.busiest > 1 ? 2 : 1;
-  const int64_t room = resident == 1 ? target.shared : target.shared_processor / resident - 1024;
-  const int64_t stages =
-      std::min<int64_t>({room / layout.stage(), kMost, std::max<int64_t>(kLeast, tile.own_steps + 1)});
-  if (layout.shared(0) > room || stages < kLeast) return std::nullopt;
-  return Room{static_cast<int>(stages), resident};
-}
-
 std::optional<StepCycles> StepOf(const PartContext& context, const MatmulProblem& problem,
                                  const TileCase& tile) {
-  const GpuTable& gpu = GpuTableOf(context.target);
   const TileMatmul matmul = TileMatmulOf(context, problem, tile.configuration);
-  if (!RoomOf(context.target, matmul, tile)) return std::nullopt;
-  // The larger a warp's own tile, the less of the time goes to loading it from shared memory.
-  const double area = matmul.m * matmul.n * matmul.b_count;
-  const double own_area = area / (matmul.warps_m * matmul.warps_n);
-  const double rate = gpu.mma * std::min(1.0, std::sqrt(own_area / gpu.mma_full));
-  return StepCycles{matmul.mma_layout().stage() / gpu.l2_copy_bytes, area * matmul.k / rate};
+  if (!RoomOf(context.target, matmul.mma_layout(), tile)) return std::nullopt;
+  return MmaCycles(GpuTableOf(context.target), matmul, matmul.mma_layout(), 1);
 }
 
 std::vector<KernelCandidate> Candidates(const PartContext& context) {
@@ -67,7 +41,8 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
                          PartWriter* writer) {
   const MatmulProblem& problem = *context.matmul;
   TileMatmul matmul = TileMatmulOf(context, problem, configuration);
-  const Room room = *RoomOf(context.target, matmul, CaseOf(context, problem, configuration.k, configuration));
+  const TileRoom room =
+      *RoomOf(context.target, matmul.mma_layout(), CaseOf(context, problem, configuration.k, configuration));
   matmul.stages = room.stages;
   matmul.a_vector = HalfAVector(context, problem);
   RONDO_ASSIGN_OR_RETURN(PartLaunch launch,

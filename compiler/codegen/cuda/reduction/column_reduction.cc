@@ -135,6 +135,7 @@ void WriteStage(const PartContext& context, const ColumnShape& shape, const Stag
     writer->Line("}");
     return;
   }
+  writer->Line("{");
   for (const TapeInst& inst : stage.tape) {
     if (!IsReduction(inst.op)) continue;
     const std::string v = "v" + Text(inst.arg), type = TypeText(stage.tape[inst.a].type);
@@ -145,6 +146,7 @@ void WriteStage(const PartContext& context, const ColumnShape& shape, const Stag
   }
   WriteElements(context, shape, stage, prefix, writer);
   JoinColumns(shape, stage, writer);
+  writer->Line("}");
 }
 
 Result<PartLaunch> WriteColumns(const PartContext& context, const KernelConfiguration&, PartWriter* writer) {

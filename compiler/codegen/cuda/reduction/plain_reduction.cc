@@ -53,6 +53,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
       WriteRowScalars(part, stage, prefix, writer);
       continue;
     }
+    writer->Line("{");
     StartReductions(stage.tape, writer);
     writer->Line("for (i64 position = lane; position < " + Text(elements) + "; position += " + Text(width) +
                  ") {");
@@ -60,6 +61,7 @@ Result<PartLaunch> WritePlain(const PartContext& context, const KernelConfigurat
     writer->WriteTape(stage.tape, prefix);
     writer->Line("}");
     FinishReductions(stage.tape, width, writer);
+    writer->Line("}");
   }
   return WithBlocks((rows + rows_a_block - 1) / rows_a_block);
 }

@@ -6,13 +6,14 @@
 
 namespace rondo::cuda {
 
+extern const PartTemplate kTeamReduction;    // long rows, shared by the blocks of a cluster
 extern const PartTemplate kRowReduction;     // rows read once, as vectors, and kept in registers
 extern const PartTemplate kColumnReduction;  // rows side by side, whose elements threads and blocks share
 extern const PartTemplate kPlainReduction;   // a warp or a block a row
 
 // The first that suits a part computes it: none has an estimate.
-inline constexpr const PartTemplate* kReductionTemplates[] = {&kRowReduction, &kColumnReduction,
-                                                              &kPlainReduction};
+inline constexpr const PartTemplate* kReductionTemplates[] = {&kTeamReduction, &kRowReduction,
+                                                              &kColumnReduction, &kPlainReduction};
 
 }  // namespace rondo::cuda
 

@@ -1,0 +1,28 @@
+// What is known of a tape's registers before they are written as text. Internal to compiler/codegen/cuda.
+#ifndef RONDO_COMPILER_CODEGEN_CUDA_TAPE_FACTS_H_
+#define RONDO_COMPILER_CODEGEN_CUDA_TAPE_FACTS_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "core/kernel.h"
+
+namespace rondo::cuda {
+
+// min(max(round(x / scale) + zero, ...), ...) by constants, as quantisation has it: register x in steps of
+// `scale`, of which `low` and `high` are the products with the least and the greatest number.
+struct Quantisation {
+  uint16_t x = 0;
+  float scale = 1, reciprocal = 1, low = 0, high = 0, zero = 0;
+};
+// Whether instruction k of the tape is the end of one; its constants are such that device/quantised_steps.h
+// gives the same numbers.
+std::optional<Quantisation> QuantisationAt(Tape tape, size_t k);
+
+// Whether 32 bits hold the register, a float toward zero (NaN aside): by what made it, or by the dtype of the
+// operand that it was loaded from. `small_sums`: they hold the accumulators.
+bool FitsInt(const Part& part, Tape tape, uint16_t reg, bool small_sums);
+
+}  // namespace rondo::cuda
+
+#endif  // RONDO_COMPILER_CODEGEN_CUDA_TAPE_FACTS_H_

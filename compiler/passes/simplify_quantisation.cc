@@ -1,0 +1,223 @@
+// What is quantised stays so: numbers that are widened, scaled and quantised again in the same way are the
+// numbers that they were, to the bit; and the greatest of scaled numbers, or some put beside others, are the
+// greatest of the numbers, or those put beside the others, scaled.
+#include <algorithm>
+#include <cmath>
+
+#include "compiler/passes/match.h"
+#include "compiler/passes/passes.h"
+
+namespace rondo::passes {
+
+namespace {
+
+using ir::Builder;
+using ir::Graph;
+using ir::kNoNode;
+using ir::Node;
+using ir::NodeId;
+using ir::Op;
+
+constexpr int kMostSteps = 12;
+
+bool Is8Bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
+bool IsWhole(double value) { return value == std::trunc(value) && std::abs(value) <= 1 << 16; }
+
+struct Range {
+  double low = -HUGE_VAL, high = HUGE_VAL;
+  bool small() const { return low >= -(1 << 16) && high <= 1 << 16; }
+};
+
+// (numbers - zero) * scale, in f32.
+struct Dequantised {
+  NodeId numbers = kNoNode;  // 8-bit integers
+  double zero = 0, scale = 1;
+  bool SameForm(const Dequantised& other, const Graph& g) const {
+    return zero == other.zero && scale == other.scale && g.node(numbers).dtype == g.node(other.numbers).dtype;
+  }
+};
+
+// One node and what it may become: each rule returns the node to use instead, or kNoNode.
+class Rules {
+ public:
+  Rules(Graph* graph, NodeId id) : g_(*graph), b_(BuilderLike(graph, id)), id_(id) {}
+
+  NodeId Apply() {
+    const Op op = g_.node(id_).op;
+    if (op == Op::kPool) return Greatest();
+    if (op == Op::kConcat) return Together();
+    if (op != Op::kPointwise) return kNoNode;
+    switch (g_.node(id_).As<ir::PointwiseAttrs>().op) {
+      case TapeOp::kRound: return Rounded();
+      case TapeOp::kAdd: return ZeroAgain();
+      case TapeOp::kMax:
+      case TapeOp::kMin: return Clamped();
+      case TapeOp::kCast: return Narrowed();
+      default: return kNoNode;
+    }
+  }
+
+ private:
+  // `x`, of the shape of the base of `shown`, as that shows its base.
+  NodeId Like(NodeId shown, NodeId x) {
+    return g_.BaseOf(shown) == shown ? x
+                                     : b_.ViewNode(g_.BaseOf(x), ir::Compose(g_.ViewOf(x), g_.ViewOf(shown)));
+  }
+
+  // `id` as `op` of something and a number that is the same for all elements; the number second, unless
+  // either may.
+  std::optional<ScalarUse> With(NodeId id, TapeOp op) const {
+    const Node* node = AsPointwise(g_, g_.BaseOf(id), op);
+    if (node == nullptr || node->dtype != DType::kF32) return std::nullopt;
+    if (op != TapeOp::kSub && op != TapeOp::kDiv) return WithScalar(g_, node->id, op);
+    const std::optional<double> value = UniformValue(g_, node->inputs[1]);
+    return value ? std::optional<ScalarUse>({node->inputs[0], *value}) : std::nullopt;
+  }
+
+  // Between which whole numbers all elements of `id`, floats, lie; none if they may be others, or no numbers.
+  std::optional<Range> WholeRange(NodeId id, int steps = 0) const {
+    const NodeId base = g_.BaseOf(id);
+    const Node& node = g_.node(base);
+    if (node.op != Op::kPointwise || node.dtype != DType::kF32 || steps > kMostSteps) return std::nullopt;
+    const TapeOp op = node.As<ir::PointwiseAttrs>().op;
+    if (op == TapeOp::kRound) return Range();
+    if (op == TapeOp::kCast) {
+      const DType from = g_.node(node.inputs[0]).dtype;
+      if (!Is8Bit(from)) return std::nullopt;
+      return from == DType::kU8 ? Range{0, 255} : Range{-128, 127};
+    }
+    if (op != TapeOp::kAdd && op != TapeOp::kSub && op != TapeOp::kMax && op != TapeOp::kMin)
+      return std::nullopt;
+    const std::optional<ScalarUse> use = With(base, op);
+    if (!use || !IsWhole(use->value)) return std::nullopt;
+    std::optional<Range> range = WholeRange(use->x, steps + 1);
+    if (!range) return std::nullopt;
+    const double v = use->value;
+    switch (op) {
+      case TapeOp::kAdd: return Range{range->low + v, range->high + v};
+      case TapeOp::kSub: return Range{range->low - v, range->high - v};
+      case TapeOp::kMax: return Range{std::max(range->low, v), std::max(range->high, v)};
+      default: return Range{std::min(range->low, v), std::min(range->high, v)};
+    }
+  }
+
+  // round(n * s / s): the quotient is off by less than 2^-6.
+  NodeId Rounded() {
+    const NodeId quotient = g_.node(id_).inputs[0];
+    const std::optional<ScalarUse> div = With(quotient, TapeOp::kDiv);
+    if (!div) return kNoNode;
+    const std::optional<ScalarUse> mul = With(div->x, TapeOp::kMul);
+    constexpr double kLeast = 0x1p-64, kMost = 0x1p64;
+    if (!mul || mul->value != div->value || mul->value < kLeast || mul->value > kMost) return kNoNode;
+    const std::optional<Range> range = WholeRange(mul->x);
+    return range && range->small() ? Like(quotient, Like(div->x, mul->x)) : kNoNode;
+  }
+
+  // n - z + z
+  NodeId ZeroAgain() {
+    const std::optional<ScalarUse> add = With(id_, TapeOp::kAdd);
+    if (!add) return kNoNode;
+    const std::optional<ScalarUse> sub = With(add->x, TapeOp::kSub);
+    if (!sub || sub->value != add->value || !IsWhole(sub->value)) return kNoNode;
+    const std::optional<Range> range = WholeRange(sub->x);
+    return range && range->small() ? Like(add->x, sub->x) : kNoNode;
+  }
+
+  NodeId Clamped() {
+    const TapeOp op = g_.node(id_).As<ir::PointwiseAttrs>().op;
+    const std::optional<ScalarUse> use = With(id_, op);
+    const std::optional<Range> range = use ? WholeRange(use->x) : std::nullopt;
+    if (!range) return kNoNode;
+    return (op == TapeOp::kMax ? use->value <= range->low : use->value >= range->high) ? use->x : kNoNode;
+  }
+
+  // To the type that it was widened from.
+  NodeId Narrowed() {
+    const Node& node = g_.node(id_);
+    const NodeId wide = node.inputs[0];
+    const Node* cast = AsPointwise(g_, g_.BaseOf(wide), TapeOp::kCast);
+    if (!Is8Bit(node.dtype) || cast == nullptr || cast->dtype != DType::kF32) return kNoNode;
+    return g_.node(cast->inputs[0]).dtype == node.dtype ? Like(wide, cast->inputs[0]) : kNoNode;
+  }
+
+  std::optional<Dequantised> Dequantise(NodeId id) {
+    Dequantised d;
+    NodeId x = id;
+    if (const std::optional<ScalarUse> mul = With(x, TapeOp::kMul)) {
+      d.scale = mul->value;
+      x = Like(x, mul->x);
+    }
+    if (const std::optional<ScalarUse> sub = With(x, TapeOp::kSub)) {
+      d.zero = sub->value;
+      x = Like(x, sub->x);
+    }
+    const Node* cast = AsPointwise(g_, g_.BaseOf(x), TapeOp::kCast);
+    if (cast == nullptr || cast->dtype != DType::kF32 || !Is8Bit(g_.node(cast->inputs[0]).dtype))
+      return std::nullopt;
+    d.numbers = Like(x, cast->inputs[0]);
+    return d.scale > 0 && std::isfinite(d.scale) && IsWhole(d.zero) ? std::optional<Dequantised>(d)
+                                                                    : std::nullopt;
+  }
+  NodeId Scaled(NodeId numbers, const Dequantised& as) {
+    NodeId x = b_.Cast(numbers, DType::kF32);
+    if (as.zero != 0) x = b_.BinaryScalar(TapeOp::kSub, x, as.zero);
+    return as.scale == 1 ? x : b_.BinaryScalar(TapeOp::kMul, x, as.scale);
+  }
+
+  // The greatest of a window: scales are positive, and rounding keeps the order. Every window has a number.
+  NodeId Greatest() {
+    const Node& node = g_.node(id_);
+    const ir::PoolAttrs attrs = node.As<ir::PoolAttrs>();
+    if (attrs.kind != Combine::kMax) return kNoNode;
+    for (size_t a = 0; a < attrs.kernel.size(); ++a) {
+      const int64_t reach = (attrs.kernel[a] - 1) * attrs.dilations[a];
+      if (attrs.pads_begin[a] > reach || attrs.pads_end[a] > reach) return kNoNode;
+    }
+    const std::optional<Dequantised> of = Dequantise(node.inputs[0]);
+    return of ? Scaled(b_.Pool(of->numbers, attrs), *of) : kNoNode;
+  }
+
+  NodeId Together() {
+    const std::vector<NodeId> pieces = g_.node(id_).inputs;
+    const int axis = g_.node(id_).As<ir::ConcatAttrs>().axis;
+    std::vector<NodeId> numbers;
+    std::optional<Dequantised> first;
+    for (NodeId piece : pieces) {
+      const std::optional<Dequantised> own = Dequantise(piece);
+      if (!own || (first && !own->SameForm(*first, g_))) return kNoNode;
+      if (!first) first = own;
+      numbers.push_back(own->numbers);
+    }
+    return first ? Scaled(b_.Concat(numbers, axis), *first) : kNoNode;
+  }
+
+  Graph& g_;
+  Builder b_;
+  NodeId id_;
+};
+
+}  // namespace
+
+Result<PassResult> SimplifyQuantisation(ir::Graph* graph, const PassOptions&) {
+  PassResult result;
+  constexpr int kMaxRounds = 4;  // what one replaces may be what another looks for
+  for (int64_t round = 0, before = -1; round < kMaxRounds && result.changes != before; ++round) {
+    before = result.changes;
+    for (NodeId id : graph->TopologicalOrder()) {
+      if (graph->node(id).dead) continue;
+      const NodeId made = graph->size();
+      const NodeId instead = Rules(graph, id).Apply();
+      const bool replaces = instead != kNoNode && instead != id && graph->CanReplace(id, instead);
+      if (replaces) graph->Replace(id, instead);
+      result.changes += replaces;
+      std::vector<NodeId> unused;
+      for (NodeId n = made; n < graph->size(); ++n) unused.push_back(n);
+      graph->RemoveUnused(std::move(unused));
+    }
+    Tidy(graph);
+  }
+  result.text = Count(result.changes, "node") + " of what is quantised already";
+  return result;
+}
+
+}  // namespace rondo::passes

@@ -1,0 +1,132 @@
+// Caches that one program begins and others read: keys and values of an encoder's output, which the first
+// step of a decoder computes, and caches of a decoder whose first step is a model of its own, without a past.
+//
+// A port named as a past ("past_key_values.0.encoder.key") is the output named as its present ("present.0.
+// encoder.key") of another program. Each program gets the port that it lacks: a reader hands on what it was
+// given, who begins a cache writes all of it, or its first rows. PairState then makes states of them.
+#include <algorithm>
+
+#include "compiler/import/cached_attention.h"
+#include "compiler/ir/port_names.h"
+#include "compiler/program_passes.h"
+
+namespace rondo::program_passes {
+namespace {
+
+using ir::Graph;
+using ir::NodeId;
+
+template <typename List>
+int Find(const List& ports, const std::string& name) {
+  const auto found =
+      std::find_if(ports.begin(), ports.end(), [&](const auto& port) { return port.name == name; });
+  return found == ports.end() ? -1 : static_cast<int>(found - ports.begin());
+}
+
+// The number of the output that is named as the present of the past `input`; -1: none.
+int PresentOf(const Graph& graph, const std::string& input) {
+  if (input.rfind("past", 0) != 0) return -1;
+  for (const std::string& name : ir::StateOutputNames(input)) {
+    if (const int at = name.empty() || name == input ? -1 : Find(graph.outputs, name); at >= 0) return at;
+  }
+  return -1;
+}
+
+// The one axis along which a run's rows are fewer than the cache has; -1: there is none, or the two differ.
+int AxisOfRows(const Shape& cache, const Shape& rows) {
+  int axis = -1, differ = 0;
+  for (int d = 0; d < cache.rank && cache.rank == rows.rank; ++d) {
+    if (cache[d] == rows[d]) continue;
+    ++differ;
+    if (rows[d] < cache[d]) axis = d;
+  }
+  return differ == 1 ? axis : -1;
+}
+
+// `from` computes the output number `present`, which `past`, an input of another program, has from then on.
+bool Begin(ProgramInWork* from, int present, const ir::GraphInput& past, const ir::Node& cache) {
+  Graph& g = from->graph;
+  ir::GraphOutput& output = g.outputs[static_cast<size_t>(present)];
+  const ir::Node& rows = g.node(output.node);
+  const int axis = AxisOfRows(cache.shape, rows.shape);
+  if (rows.dtype != cache.dtype || !IsFloat(rows.dtype) || (axis < 0 && !(rows.shape == cache.shape)))
+    return false;
+  int at = Find(g.inputs, past.name);
+  if (at >= 0 && !(g.node(g.inputs[static_cast<size_t>(at)].node).shape == cache.shape)) return false;
+  ir::Builder b(&g);
+  b.SetSources(rows.sources);
+  if (at < 0) {
+    b.Input(past.name, cache.dtype, cache.shape);
+    at = static_cast<int>(g.inputs.size()) - 1;
+  }
+  if (axis >= 0) {
+    Shape line = g.node(output.node).shape;
+    for (int d = 0; d < line.rank; ++d) line[d] = d == axis ? line[d] : 1;
+    const NodeId whole = g.inputs[static_cast<size_t>(at)].node;
+    g.SetOutput(static_cast<size_t>(present),
+                importer::WriteRows(b, whole, output.node, b.Iota(line, axis), axis));
+  }
+  from->shared_caches.emplace_back(past.name, g.outputs[static_cast<size_t>(present)].name);
+  return true;
+}
+
+bool IsPaired(const ProgramInWork& program, const std::string& input) {
+  return std::any_of(program.shared_caches.begin(), program.shared_caches.end(),
+                     [&](const auto& pair) { return pair.first == input; });
+}
+
+// Whether `from` computes a cache that `reader` reads and does not write: what a decoder attends to, of an
+// encoder. Without one, outputs stay outputs.
+bool HaveEncoder(const ProgramInWork& from, const ProgramInWork& reader) {
+  return std::any_of(reader.graph.inputs.begin(), reader.graph.inputs.end(), [&](const ir::GraphInput& past) {
+    return PresentOf(from.graph, past.name) >= 0 && PresentOf(reader.graph, past.name) < 0;
+  });
+}
+
+// The caches of `reader` that `from` begins. A program that has both ports itself begins only what it does
+// not read.
+int Share(ProgramInWork* from, ProgramInWork* reader) {
+  int shared = 0;
+  for (size_t i = 0; i < reader->graph.inputs.size(); ++i) {
+    const ir::GraphInput past = reader->graph.inputs[i];
+    const int present = PresentOf(from->graph, past.name);
+    if (present < 0) continue;
+    const int own = Find(from->graph.inputs, past.name);
+    if (own >= 0 && !from->graph.UsersOf(from->graph.inputs[static_cast<size_t>(own)].node).empty()) continue;
+    const ir::Node& cache = reader->graph.node(past.node);
+    const int theirs = PresentOf(reader->graph, past.name);
+    if (theirs >= 0) {
+      const ir::Node& now = reader->graph.node(reader->graph.outputs[static_cast<size_t>(theirs)].node);
+      if (now.dtype != cache.dtype || !(now.shape == cache.shape)) continue;
+    }
+    if (!IsPaired(*from, past.name)) {
+      if (!Begin(from, present, past, cache)) continue;
+      ++shared;
+    }
+    if (IsPaired(*reader, past.name)) continue;
+    std::string name = from->graph.outputs[static_cast<size_t>(present)].name;
+    if (theirs >= 0) {
+      name = reader->graph.outputs[static_cast<size_t>(theirs)].name;
+    } else {
+      reader->graph.outputs.push_back({name, past.node});
+    }
+    reader->shared_caches.emplace_back(past.name, name);
+  }
+  return shared;
+}
+
+}  // namespace
+
+Status ShareCaches(Compilation* compilation, ProgramInWork*, std::string* text) {
+  int shared = 0;
+  for (ProgramInWork& from : compilation->programs) {
+    for (ProgramInWork& reader : compilation->programs) {
+      const bool pair = &from != &reader && from.device == reader.device && compilation->options.auto_state;
+      if (pair && HaveEncoder(from, reader)) shared += Share(&from, &reader);
+    }
+  }
+  *text = std::to_string(shared) + (shared == 1 ? " cache is" : " caches are") + " begun by another program";
+  return Status::Ok();
+}
+
+}  // namespace rondo::program_passes
