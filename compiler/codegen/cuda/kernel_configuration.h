@@ -93,8 +93,8 @@ struct KernelCandidate {
   double microseconds = 0;
 };
 
-// Position of the candidate that is estimated to take least, of those that match the pattern if any does; the
-// first of equals. `candidates` must not be empty.
+// Position of the candidate that is the pattern, or else of the one that is estimated to take least, of those
+// that match the pattern if any does; the first of equals. `candidates` must not be empty.
 size_t BestCandidate(const std::vector<KernelCandidate>& candidates, const KernelConfiguration& pattern);
 
 }  // namespace rondo

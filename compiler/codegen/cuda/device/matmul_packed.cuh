@@ -202,8 +202,7 @@ struct PackedStream {
                               int block, const float4* more) const {
     constexpr int PIECE = PIECE_K / 16, SHARE = BLOCK_K / 16, WORD = 8 / M.bits;  // 16s of K; in a word
     const int lane_block = block + 2 * t / COLUMNS % ABREAST;
-    // One fragment has two sums, which take 16s by turns, so that an instruction waits less for the one ahead.
-    float sums[B_COUNT][FRAGMENTS][4], others[B_COUNT][4] = {};
+    float sums[B_COUNT][FRAGMENTS][4];
     float scale[B_COUNT][2];
 #pragma unroll
     for (int j = 0; j < B_COUNT; ++j) {
@@ -229,10 +228,7 @@ struct PackedStream {
                               Codes::pair(high, pair + 1, bias[j][1])};
 #pragma unroll
         for (int n = 0; n < FRAGMENTS; ++n)
-          if (s % 2 == 0)
-            mma<BF16>(sums[j][n], codes, x[n].x, x[n].y);
-          else
-            mma<BF16>(FRAGMENTS == 1 ? others[j] : sums[j][n], codes, x[n].z, x[n].w);
+          mma<BF16>(sums[j][n], codes, s % 2 == 0 ? x[n].x : x[n].z, s % 2 == 0 ? x[n].y : x[n].w);
       }
     }
 #pragma unroll
@@ -240,10 +236,7 @@ struct PackedStream {
 #pragma unroll
       for (int n = 0; n < FRAGMENTS; ++n)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          const float sum = FRAGMENTS == 1 ? sums[j][n][e] + others[j][e] : sums[j][n][e];
-          acc[j][n][e] = __fmaf_rn(scale[j][e >> 1], sum, acc[j][n][e]);
-        }
+        for (int e = 0; e < 4; ++e) acc[j][n][e] = __fmaf_rn(scale[j][e >> 1], sums[j][n][e], acc[j][n][e]);
   }
   // zeros: shared address of the step's zero points.
   MEMBER void begin_sums(float (*sums)[4], u32 zeros, int block, const float4* more) const {

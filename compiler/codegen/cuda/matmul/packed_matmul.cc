@@ -72,14 +72,23 @@ Span<const Tried> TriedOf(const MatmulProblem& problem) {
   return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
 }
 
-// What was quickest of the matmuls of a decoder; the others come in the order of the list.
+// What was quickest of the matmuls of a decoder (tools/bench/results/2026-11-22-packed-weights.md); where it
+// does not fit, and behind it, the others come in the order of the list.
 Tried QuickestOf(const MatmulProblem& problem) {
-  constexpr int64_t kDeep = 8192;
-  const bool deep = problem.k >= kDeep, two = problem.b_count > 1;
-  if (problem.m > 4) return deep ? Tried{4, 2, 2, 8} : two ? Tried{3, 1, 8, 1, 16} : Tried{3, 2, 8, 1, 16};
-  if (problem.m > 2) return deep ? Tried{3, 2, 16, 1, 16} : two ? Tried{3, 2, 8, 1} : Tried{3, 4, 8, 1};
+  const bool deep = problem.k >= 8192, narrow = problem.n <= 4096, two = problem.b_count > 1;
+  if (problem.m > 4) {
+    if (deep) return {3, 2, 4, 4, 16};
+    if (two) return {4, 2, 8, 1};
+    return problem.n <= 8192 && !narrow ? Tried{3, 2, 4, 1, 16} : Tried{3, 2, 8, 1, 16};
+  }
+  if (problem.m > 2) {
+    if (deep) return {3, 2, 8, 1, 16};
+    if (two) return {3, 2, 8, 1};
+    return narrow ? Tried{3, 2, 16, 1, 16} : Tried{3, 4, 8, 1};
+  }
   if (two) return {4, 2, 8, 1};
-  return deep ? Tried{6, 2, 8, 1} : Tried{5, 4, 8, 1};
+  if (deep) return {6, 2, 8, 1};
+  return narrow ? Tried{3, 4, 8, 1} : Tried{5, 4, 8, 1};
 }
 
 KernelConfiguration ConfigurationOf(const Tried& tried) {
