@@ -28,7 +28,8 @@ struct PackedStream {
   static constexpr int SLICES = M.warps * M.cluster;  // of K
   static constexpr int STEPS = M.steps(), PITCH = M.a_pitch();
   static constexpr u32 TILES = (M.n + M.tile_n() - 1) / M.tile_n(), SIXTEENS = (M.n + 15) / 16;
-  static constexpr bool BF16 = M.bf16, EVEN_K = M.even_k(), EVEN_N = SIXTEENS % (M.block_warps / M.warps) == 0;
+  static constexpr bool BF16 = M.bf16, EVEN_K = M.even_k(),
+                        EVEN_N = SIXTEENS % (M.block_warps / M.warps) == 0;
   typedef PackedCodes<M> Codes;
 
   const PackedMatrices b;

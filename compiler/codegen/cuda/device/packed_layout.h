@@ -8,8 +8,8 @@
 
 namespace rondo::cuda {
 
-// `warps` of a block's `block_warps`, and the blocks of a cluster, split K; the others take other columns. All are ints, as
-// those of TileMatmul.
+// `warps` of a block's `block_warps`, and the blocks of a cluster, split K; the others take other columns.
+// All are ints, as those of TileMatmul.
 struct PackedMatmul {
   int m, n, k;      // rows; the other extents
   int b_count;      // matrices B that share A
@@ -24,9 +24,9 @@ struct PackedMatmul {
   int scale_bf16;   // of 2 bytes: bf16, else f16
   int zeros;        // blocks have zero points, else all have `zero`
   int zero;
-  int bf16;        // what is multiplied: bf16, else f16
-  int b_constant;  // B never changes: it is copied before the kernels ahead are complete
-  int block_warps; // of a block
+  int bf16;         // what is multiplied: bf16, else f16
+  int b_constant;   // B never changes: it is copied before the kernels ahead are complete
+  int block_warps;  // of a block
 
   HOST_DEVICE int threads() const { return 32 * block_warps; }
   HOST_DEVICE int piece_k() const { return 256 / bits; }

@@ -61,12 +61,13 @@ constexpr Tried kTried[] = {{5, 4, 8, 1}, {6, 2, 8, 1}, {4, 2, 8, 1}, {8, 2, 8, 
                             {7, 4, 8, 1}, {4, 4, 4, 1}, {5, 4, 4, 1}, {6, 2, 4, 1}, {4, 2, 4, 1},
                             {3, 2, 8, 1}, {5, 4, 8, 2}, {6, 2, 8, 2}, {4, 2, 4, 4}, {6, 2, 8, 4}};
 // Of more rows, A takes most of the shared memory: blocks of 16 warps share it, or a cluster's split it.
-constexpr Tried kTriedOfRows[] = {
-    {3, 2, 8, 1, 16}, {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16}, {4, 2, 16, 1, 16}, {3, 1, 8, 1, 16},
-    {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16}, {6, 1, 16, 1, 16}, {3, 2, 4, 1, 16}, {4, 1, 2, 1, 16},
-    {3, 4, 8, 1}, {3, 2, 8, 1}, {4, 2, 8, 1}, {6, 2, 8, 1}, {5, 4, 8, 1}, {6, 1, 8, 1}, {4, 2, 4, 1},
-    {4, 2, 2, 8}, {3, 2, 8, 8}, {4, 2, 1, 8}, {4, 2, 4, 8}, {3, 2, 4, 8, 16}, {3, 2, 2, 4, 16}, {3, 2, 4, 4, 16},
-    {6, 2, 8, 4}, {3, 2, 2, 8, 16}};
+constexpr Tried kTriedOfRows[] = {{3, 2, 8, 1, 16}, {3, 2, 16, 1, 16}, {4, 1, 8, 1, 16}, {4, 2, 16, 1, 16},
+                                  {3, 1, 8, 1, 16}, {3, 1, 16, 1, 16}, {4, 1, 4, 1, 16}, {6, 1, 16, 1, 16},
+                                  {3, 2, 4, 1, 16}, {4, 1, 2, 1, 16},  {3, 4, 8, 1},     {3, 2, 8, 1},
+                                  {4, 2, 8, 1},     {6, 2, 8, 1},      {5, 4, 8, 1},     {6, 1, 8, 1},
+                                  {4, 2, 4, 1},     {4, 2, 2, 8},      {3, 2, 8, 8},     {4, 2, 1, 8},
+                                  {4, 2, 4, 8},     {3, 2, 4, 8, 16},  {3, 2, 2, 4, 16}, {3, 2, 4, 4, 16},
+                                  {6, 2, 8, 4},     {3, 2, 2, 8, 16}};
 
 Span<const Tried> TriedOf(const MatmulProblem& problem) {
   return problem.m > 2 ? Span<const Tried>(kTriedOfRows) : Span<const Tried>(kTried);
@@ -143,7 +144,9 @@ Result<PartLaunch> Write(const PartContext& context, const KernelConfiguration& 
   const int64_t tiles = (problem.n + matmul.tile_n() - 1) / matmul.tile_n();
   // Clusters that find no room would begin when others have ended.
   const GpuTable& gpu = GpuTableOf(context.target);
-  const double used = configuration.cluster < 4 ? 1 : configuration.cluster < 8 ? gpu.clusters_of_4 : gpu.clusters_of_8;
+  const double used = configuration.cluster < 4   ? 1
+                      : configuration.cluster < 8 ? gpu.clusters_of_4
+                                                  : gpu.clusters_of_8;
   const auto processors = static_cast<int64_t>(used * static_cast<double>(context.Processors()));
   const int64_t most = std::max<int64_t>(1, processors * resident / configuration.cluster);
   const int64_t blocks = std::min(tiles, most) * configuration.cluster;
